@@ -1,0 +1,46 @@
+"""The instruments of the course Side by Side: they launch, measure, draw and check."""
+
+import importlib
+
+# Each name is imported when it is first used, so that a notebook which needs only
+# threads does not wait for torch or matplotlib.
+_HOME = {
+    "run_ranks": "ranks",
+    "RankFailed": "failures",
+    "RanksHung": "failures",
+    "device": "devices",
+    "Timeline": "timeline",
+    "span": "timeline",
+    "draw_timelines": "timeline_picture",
+    "figure": "figures",
+    "COLOURS": "figures",
+    "compare": "comparison",
+    "machine": "machines",
+    "guess": "guesses",
+    "reveal": "guesses",
+    "check": "exercises",
+    "hint": "exercises",
+    "solution": "exercises",
+    "progress": "exercises",
+    "reset": "exercises",
+    "run_demo": "demos",
+    "show": "show",
+    "load_digits": "datasets",
+    "positive_int": "arguments",
+    "positive_float": "arguments",
+    "at_least": "arguments",
+}
+
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str):
+    if name not in _HOME:
+        raise AttributeError(f"module 'sidebyside' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"sidebyside.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,114 @@
+"""Run a function in several connected processes; their side is rank_process.py."""
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Sequence
+
+from sidebyside.crew import Crew
+
+PRELOADED = ["sidebyside.forkserver_exit", "sidebyside.rank_process"]
+PRELOADED += ["cloudpickle", "torch", "torch.distributed"]
+
+if "forkserver" in multiprocessing.get_all_start_methods():
+    multiprocessing.set_forkserver_preload(PRELOADED)
+
+
+def run_ranks(
+    fn: Callable,
+    *args,
+    world_size: int = 2,
+    timeout: float = 60,
+    start_method: str | None = None,
+) -> list:
+    """The results of `fn(*args)` in `world_size` connected processes, in rank order.
+
+    `fn` may be defined in a notebook cell. In each rank torch.distributed is
+    initialised (NCCL with a GPU each where there are enough, else gloo), and torch
+    computes with one thread. What the ranks print is shown afterwards, rank by rank.
+
+    Raises `RankFailed` as soon as a rank raises, exits or is killed, `RanksHung` when
+    the ranks are not done after `timeout` seconds, and `ValueError` for an argument
+    that is not allowed. Either way every rank has ended when `run_ranks` returns.
+
+    `start_method` is "forkserver" where that exists, else "spawn". Under `torchrun`
+    this process is one of the ranks: `fn` runs here, in as many ranks as torchrun
+    started, and every rank gets all results.
+    """
+    if not isinstance(world_size, int) or world_size < 1:
+        raise ValueError(
+            f"world_size must be a whole number of at least 1, not {world_size!r}"
+        )
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        return _run_under_torchrun(fn, args)
+    return call_in_processes(
+        fn, [args] * world_size, timeout, connect=True, start_method=start_method
+    )
+
+
+def call_in_processes(
+    fn: Callable,
+    args_of_each: Sequence[tuple],
+    timeout: float = 60,
+    connect: bool = False,
+    start_method: str | None = None,
+    name: str = "rank",
+) -> list:
+    """Call `fn` once with each tuple of arguments, each in a process of its own.
+
+    What `run_ranks` does, without torch.distributed unless `connect` is true.
+    """
+    if not callable(fn):
+        raise ValueError(f"fn must be a function, not {type(fn).__name__}")
+    if not (isinstance(timeout, (int, float)) and timeout > 0):
+        raise ValueError(f"timeout must be above 0 (seconds), not {timeout!r}")
+    methods = [m for m in ("forkserver", "spawn") if m in _start_methods()]
+    if start_method not in (None, *methods):
+        allowed = " or ".join(f'"{method}"' for method in methods)
+        raise ValueError(f"start_method must be {allowed}, not {start_method!r}")
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise RuntimeError(
+            'a script that starts ranks must do so below `if __name__ == "__main__":`'
+        )
+    if len(set(map(id, args_of_each))) == 1:  # the same for all: pickle it once
+        work = [_pickle_work(fn, args_of_each[0])] * len(args_of_each)
+    else:
+        work = [_pickle_work(fn, args) for args in args_of_each]
+    context = multiprocessing.get_context(start_method or methods[0])
+    crew = Crew(context, work, connect, name)
+    try:
+        crew.start()
+        return crew.collect(time.monotonic() + timeout, timeout)
+    finally:
+        crew.stop()
+        crew.show_output()
+
+
+def _start_methods() -> list[str]:
+    return multiprocessing.get_all_start_methods()
+
+
+def _pickle_work(fn: Callable, args: tuple) -> bytes:
+    import cloudpickle
+
+    try:
+        return cloudpickle.dumps((fn, args))
+    except Exception as error:
+        raise ValueError(
+            f"{getattr(fn, '__name__', fn)} cannot be sent to other processes, with "
+            f"its arguments and the variables it uses: {error}"
+        ) from None
+
+
+def _run_under_torchrun(fn: Callable, args: tuple) -> list:
+    import torch
+    import torch.distributed as dist
+
+    from sidebyside.rank_process import join_group
+
+    if not dist.is_initialized():
+        torch.set_num_threads(1)
+        join_group(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+    results = [None] * dist.get_world_size()
+    dist.all_gather_object(results, fn(*args))
+    return results

@@ -1,0 +1,61 @@
+"""compare takes turns, and reports what it measured; machine says what may be used."""
+
+import re
+
+import pytest
+
+from sidebyside import compare, machine
+from sidebyside.machines import _container_quota
+
+
+def test_alternatives_take_turns():
+    calls = []
+    result = compare(rounds=3, a=lambda: calls.append("a"), b=lambda: calls.append("b"))
+    assert calls == ["a", "b"] * 4  # one to warm up
+    assert [len(times) for times in result.seconds.values()] == [3, 3]
+
+
+def test_the_numbers_agree_with_each_other():
+    result = compare(rounds=3, first=lambda: sum(range(2000)), second=lambda: 7)
+    assert result.results == {"first": 1999000, "second": 7}
+    assert result.speedup["first"] == 1
+    assert result.speedup["second"] == pytest.approx(
+        result.median["first"] / result.median["second"]
+    )
+    for name, times in result.seconds.items():
+        assert min(times) <= result.median[name] <= max(times)
+    assert "3 rounds" in repr(result)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ({}, "at least one alternative"),
+        ({"a": 3}, "a must be a function without arguments"),
+        ({"a": int, "rounds": 0}, "rounds must be a whole number of at least 1"),
+        ({"a": int, "workers": 0}, "workers must be a whole number of at least 1"),
+    ],
+)
+def test_impossible_arguments_are_refused(call, said):
+    with pytest.raises(ValueError, match=said):
+        compare(**call)
+
+
+def test_the_machine_has_at_least_one_usable_core():
+    report = machine()
+    assert 1 <= report.usable_cores <= report.logical_cores
+    assert re.search(r"usable cores +\d+", repr(report))
+
+
+def test_capacity_is_positive_and_at_most_the_number_of_workers():
+    assert machine().capacity(1, rounds=1) == pytest.approx(1, abs=0.5)
+    assert 0 < machine().capacity(2, rounds=1) <= 2
+
+
+@pytest.mark.parametrize(
+    ("text", "cores"), [("max 100000", float("inf")), ("150000 100000", 1.5)]
+)
+def test_a_container_limit_is_seen(tmp_path, text, cores):
+    (tmp_path / "cpu.max").write_text(text)
+    assert _container_quota(tmp_path) == cores
+    assert _container_quota(tmp_path / "nothing") == float("inf")

@@ -1,0 +1,280 @@
+"""The promises of run_ranks: results in order, no failure silent, nothing stays."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import psutil
+import pytest
+import torch
+import torch.distributed as dist
+
+from sidebyside import RankFailed, RanksHung, device, run_ranks
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm():
+    """The first call starts multiprocessing's forkserver, which stays."""
+    run_ranks(dist.get_rank)
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_behind(warm):
+    before = set(psutil.Process().children(recursive=True))
+    yield
+    _wait_until(lambda: set(psutil.Process().children(recursive=True)) <= before)
+
+
+def ten_to_the_rank() -> list[int]:
+    tensor = torch.tensor([10 ** dist.get_rank()])
+    dist.all_reduce(tensor)
+    return [dist.get_rank(), tensor.item(), torch.get_num_threads()]
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 4])
+def test_every_rank_is_connected_and_counted_once(world_size):
+    expected = int("1" * world_size)
+    results = run_ranks(ten_to_the_rank, world_size=world_size)
+    assert results == [[rank, expected, 1] for rank in range(world_size)]
+
+
+def test_spawn_gives_the_same_results():
+    both = [
+        run_ranks(ten_to_the_rank, world_size=2, start_method=method)
+        for method in ("forkserver", "spawn")
+    ]
+    assert both[0] == both[1]
+
+
+def test_a_function_defined_in_a_notebook_can_be_sent():
+    cell = {"dist": dist}
+    exec("offset = 5\ndef fn(x): return dist.get_rank() + x + offset", cell)
+    assert run_ranks(cell["fn"], 100) == [105, 106]
+
+
+def test_a_rank_computes_on_the_device_the_backend_needs():
+    kinds = run_ranks(lambda: (device().type, dist.get_backend()))
+    assert set(kinds) <= {("cpu", "gloo"), ("cuda", "nccl")}
+
+
+def test_a_rank_that_raises_is_named_with_its_own_line():
+    def step():
+        if dist.get_rank() == 1:
+            raise ValueError("bad shard")
+        dist.all_reduce(torch.ones(1))
+
+    with pytest.raises(
+        RankFailed, match="rank 1 raised ValueError: bad shard"
+    ) as error:
+        run_ranks(step, world_size=3)
+    assert error.value.rank == 1
+    shown = "\n".join(error.value._render_traceback_())
+    assert 'raise ValueError("bad shard")' in shown
+    assert "rank 0 waits in all_reduce, at" in shown
+    assert "dist.all_reduce(torch.ones(1))" in shown
+    assert "rank_process.py" not in shown
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        (lambda: os._exit(7), "rank 1 exited with status 7"),
+        (lambda: sys.exit(3), "rank 1 exited with status 3"),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "rank 1 was killed by SIGKILL"),
+    ],
+)
+def test_a_rank_that_dies_is_named_though_the_others_lose_their_connections(end, said):
+    def step():
+        if dist.get_rank() == 1:
+            end()
+        dist.all_reduce(torch.ones(1))
+
+    with pytest.raises(RankFailed, match=said) as error:
+        run_ranks(step, world_size=3)
+    assert error.value.rank == 1
+
+
+def test_running_out_of_memory_is_reported_by_the_rank_that_did():
+    def step():
+        if dist.get_rank() == 1:
+            return bytearray(10**15)
+        dist.barrier()
+
+    with pytest.raises(RankFailed, match="rank 1 raised MemoryError"):
+        run_ranks(step)
+
+
+def test_a_hang_names_who_waits_the_line_and_who_has_finished():
+    def only_rank_0_calls():
+        if dist.get_rank() == 0:
+            dist.all_reduce(torch.ones(1))
+
+    with pytest.raises(RanksHung) as error:
+        run_ranks(only_rank_0_calls, timeout=2)
+    message = str(error.value)
+    assert "rank 0 still works, rank 1 finished" in message
+    assert "dist.all_reduce(torch.ones(1))" in message
+    assert "rank 1 has finished" in error.value.details
+    assert run_ranks(ten_to_the_rank)  # and the next call works
+
+
+def test_ranks_that_wait_for_each_other_are_each_shown_with_their_line():
+    def both_receive():
+        if dist.get_rank() == 0:
+            dist.recv(torch.ones(1), 1)
+        else:
+            dist.recv(torch.zeros(1), 0)
+
+    with pytest.raises(RanksHung) as error:
+        run_ranks(both_receive, timeout=2)
+    assert "dist.recv(torch.ones(1), 1)" in str(error.value)
+    assert "dist.recv(torch.zeros(1), 0)" in str(error.value)
+
+
+def test_large_results_arrive_whole():
+    results = run_ranks(lambda: torch.full((50_000_000,), float(dist.get_rank())))
+    for rank, tensor in enumerate(results):  # 200 MB each
+        assert tensor.shape == (50_000_000,)
+        assert tensor[0] == tensor[-1] == rank
+
+
+def test_a_result_that_cannot_be_pickled_is_named():
+    def lock_of_rank_1():
+        return threading.Lock() if dist.get_rank() == 1 else None
+
+    with pytest.raises(RankFailed, match=r"rank 1 .*type _thread\.lock"):
+        run_ranks(lock_of_rank_1)
+
+
+def test_an_argument_that_cannot_be_pickled_is_refused_before_anything_starts():
+    with pytest.raises(ValueError, match="cannot be sent to other processes"):
+        run_ranks(print, threading.Lock())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"world_size": 0}, "world_size must be a whole number of at least 1, not 0"),
+        ({"world_size": "2"}, "world_size must be a whole number"),
+        ({"timeout": 0}, "timeout must be above 0"),
+        ({"start_method": "fork"}, "start_method must be"),
+    ],
+)
+def test_an_impossible_argument_is_refused_with_what_is_allowed(options, said):
+    with pytest.raises(ValueError, match=said):
+        run_ranks(ten_to_the_rank, **options)
+
+
+def test_what_ranks_print_appears_by_rank_whatever_the_order(capfd):
+    def speak():
+        for turn in range(2):
+            if dist.get_rank() == turn % 2:
+                print("turn", turn)
+            dist.barrier()
+        os.system("echo from a child")
+
+    run_ranks(speak)
+    assert capfd.readouterr().out.splitlines() == [
+        "rank 0 | turn 0",
+        "rank 0 | from a child",
+        "rank 1 | turn 1",
+        "rank 1 | from a child",
+    ]
+
+
+def test_two_calls_at_once_do_not_collide():
+    results = {}
+
+    def call(offset):
+        results[offset] = run_ranks(lambda: offset + dist.get_rank())
+
+    callers = [threading.Thread(target=call, args=(100 * n,)) for n in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert results == {100 * n: [100 * n, 100 * n + 1] for n in range(4)}
+
+
+SLEEPER = """
+    import os, sys, time
+    from pathlib import Path
+    from sidebyside import run_ranks
+
+    def sleep():
+        Path(sys.argv[1], str(os.getpid())).touch()
+        time.sleep(600)
+
+    if __name__ == "__main__":
+        try:
+            run_ranks(sleep, world_size=3, timeout=500)
+        except KeyboardInterrupt:
+            print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["^C", "kill"])
+def test_when_the_caller_is_interrupted_or_killed_no_rank_survives(how, tmp_path):
+    script, pids, scratch = (tmp_path / n for n in ("script.py", "pids", "scratch"))
+    script.write_text(textwrap.dedent(SLEEPER))
+    pids.mkdir()
+    scratch.mkdir()
+    caller = subprocess.Popen(
+        [sys.executable, script, pids],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(scratch)},
+    )
+    _wait_until(lambda: len(list(pids.iterdir())) == 3)
+    caller.send_signal(how)
+    output, _ = caller.communicate(timeout=20)
+    if how == signal.SIGINT:
+        assert output == "interrupted\n"
+    _wait_until(lambda: not any(psutil.pid_exists(int(p.name)) for p in pids.iterdir()))
+    _wait_until(lambda: not list(scratch.iterdir()))
+
+
+def _wait_until(condition, patience: float = 30) -> None:
+    end = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)
+
+
+def test_a_script_without_main_guard_is_told_what_to_do(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("from sidebyside import run_ranks\nrun_ranks(print, 1)\n")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert 'below `if __name__ == "__main__":`' in done.stdout + done.stderr
+
+
+def test_torchrun_runs_the_same_script(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent("""
+        import os
+        import torch.distributed as dist
+        from sidebyside import run_ranks
+
+        def rank():
+            return dist.get_rank(), dist.get_world_size()
+
+        if __name__ == "__main__":
+            results = run_ranks(rank, world_size=5)
+            if os.environ["RANK"] == "0":
+                print(results)
+        """)
+    )
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    done = subprocess.run(
+        [*launcher, "--nproc-per-node", "2", script],
+        env=os.environ | {"TMPDIR": str(tmp_path)},  # torchrun leaves its log folder
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == "[(0, 2), (1, 2)]", done.stderr
