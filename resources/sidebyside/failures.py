@@ -67,11 +67,6 @@ def hung(crew, timeout: float) -> RanksHung:
     message += "works" if len(waiting) == 1 else "work"
     if done:
         message += f", {_ranks(name, done)} finished"
-    for r in waiting:
-        if r in frames:
-            file, line, _ = frames[r]
-            code = linecache.getline(file, line).strip()
-            message += f"; {name} {r} is at {_place(file)}, line {line}: {code}"
     advice = ""
     if done and len(waiting) < crew.size:
         advice = (

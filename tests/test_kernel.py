@@ -1,0 +1,133 @@
+"""In a real notebook kernel: cells that are interrupted, kernels that are killed."""
+
+import os
+import signal
+import time
+
+import psutil
+import pytest
+from jupyter_client.manager import start_new_kernel
+
+DEFINITIONS = """
+import os, time
+from pathlib import Path
+import torch, torch.distributed as dist
+from sidebyside import run_ranks, RanksHung
+
+def sleep(folder):
+    Path(folder, str(os.getpid())).touch()
+    time.sleep(600)
+
+def total():
+    tensor = torch.tensor([10 ** dist.get_rank()])
+    dist.all_reduce(tensor)
+    return tensor.item()
+
+def only_rank_0():
+    if dist.get_rank() == 0:
+        dist.all_reduce(torch.ones(1))
+"""
+
+
+def wait_until(condition, patience: float = 30) -> None:
+    end = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)
+
+
+class Notebook:
+    """A kernel, and a folder where the processes that it starts leave their ids."""
+
+    def __init__(self, folder):
+        self.pids = folder / "pids"
+        self.scratch = folder / "scratch"
+        self.pids.mkdir()
+        self.scratch.mkdir()
+        own = os.environ | {"TMPDIR": str(self.scratch)}
+        self.manager, self.client = start_new_kernel(env=own)
+        assert self.run(DEFINITIONS) == ""
+
+    def run(self, code: str) -> str:
+        """Run a cell; what it shows, or the name and the text of its error."""
+        return self.outcome(self.client.execute(code))
+
+    def outcome(self, cell: str) -> str:
+        while (reply := self.client.get_shell_msg(timeout=60)) and (
+            reply["parent_header"].get("msg_id") != cell
+        ):
+            pass
+        shown = ""
+        while message := self.client.get_iopub_msg(timeout=60):
+            if message["parent_header"].get("msg_id") != cell:
+                continue
+            content = message["content"]
+            if message["msg_type"] == "execute_result":
+                shown += content["data"]["text/plain"]
+            elif message["msg_type"] == "stream":
+                shown += content["text"]
+            elif message["msg_type"] == "error":
+                shown += "\n".join(content["traceback"])
+            elif content.get("execution_state") == "idle":
+                return shown
+
+    def start_sleeping(self) -> str:
+        """Begin a cell in which three ranks sleep, and wait until they do."""
+        cell = self.client.execute(
+            f"run_ranks(sleep, {str(self.pids)!r}, world_size=3)"
+        )
+        wait_until(lambda: len(list(self.pids.iterdir())) == 3)
+        return cell
+
+    def ranks_alive(self) -> list[int]:
+        pids = [int(file.name) for file in self.pids.iterdir()]
+        return [pid for pid in pids if psutil.pid_exists(pid)]
+
+    def descendants(self) -> list[psutil.Process]:
+        kernel = psutil.Process(self.manager.provisioner.pid)
+        return kernel.children(recursive=True)
+
+    def end(self) -> None:
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+
+
+@pytest.fixture
+def notebook(tmp_path):
+    made = Notebook(tmp_path)
+    yield made
+    made.end()
+
+
+def test_interrupting_the_cell_stops_every_rank_and_the_kernel_stays_usable(notebook):
+    cell = notebook.start_sleeping()
+    notebook.manager.interrupt_kernel()
+    assert "KeyboardInterrupt" in notebook.outcome(cell)
+    assert notebook.ranks_alive() == []
+    assert notebook.run("run_ranks(total)") == "[11, 11]"
+
+
+def test_a_killed_kernel_leaves_no_process_and_no_file(notebook):
+    notebook.start_sleeping()
+    family = notebook.descendants()
+    os.kill(notebook.manager.provisioner.pid, signal.SIGKILL)
+    wait_until(lambda: not any(member.is_running() for member in family))
+    wait_until(lambda: not list(notebook.scratch.iterdir()))
+
+
+def test_a_restarted_kernel_leaves_no_rank_and_works(notebook):
+    notebook.start_sleeping()
+    family = notebook.descendants()
+    notebook.manager.restart_kernel(now=True)
+    wait_until(lambda: not any(member.is_running() for member in family))
+    notebook.client.wait_for_ready(timeout=60)
+    notebook.run(DEFINITIONS)
+    assert notebook.run("run_ranks(total)") == "[11, 11]"
+
+
+def test_a_hang_is_reported_with_the_line_of_the_cell(notebook):
+    shown = notebook.run("run_ranks(only_rank_0, timeout=2)")
+    assert "rank 0 still works, rank 1 finished" in shown
+    assert "cell In[1], line 17, in only_rank_0\n    dist.all_reduce(" in shown
+    assert "ranks.py" not in shown
+    assert notebook.run("run_ranks(total)") == "[11, 11]"
