@@ -1,0 +1,109 @@
+"""A newcomer's first minute, in a real JupyterLab and a real browser."""
+
+import os
+import re
+import shutil
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from lessons.source import build
+from tests.lab import browser_page, chromium, jupyterlab, run_all_cells
+
+LESSON = "lessons/00_start_here.ipynb"
+PROMPTS = ".jp-Notification, .Toastify__toast, .jp-toastContainer .jp-toast, .jp-Dialog"
+
+
+@pytest.fixture
+def course(tmp_path):
+    """The lessons, where saving them does not change the project's own."""
+    if chromium() is None and os.environ.get("CI"):
+        pytest.fail("in CI, Chromium must be installed")
+    if chromium() is None:
+        pytest.skip("this machine has no Chromium")
+    if not (build.ROOT / LESSON).exists():
+        pytest.fail(f"{LESSON} has not been built")
+    (tmp_path / "lessons").mkdir()
+    for path in build.ROOT.glob("lessons/*.ipynb"):
+        shutil.copy(path, tmp_path / "lessons")
+    figures = build.ROOT / "resources/figures"
+    if figures.exists():
+        shutil.copytree(figures, tmp_path / "resources/figures")
+    return tmp_path
+
+
+def kernels(server: psutil.Process) -> list[psutil.Process]:
+    return [
+        child
+        for child in server.children(recursive=True)
+        if "ipykernel_launcher" in " ".join(child.cmdline())
+    ]
+
+
+def test_lesson_00_opens_and_runs_with_nothing_else_to_click(course, tmp_path):
+    with (
+        jupyterlab(course, LESSON, tmp_path / "private") as url,
+        browser_page() as page,
+    ):
+        errors = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(url)
+        page.wait_for_selector(".jp-Notebook .jp-MarkdownOutput h1")
+        assert re.search(r"/lab/tree/lessons/00_start_here\.ipynb", page.url)
+        idle = page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]")
+        idle.wait_for(state="attached")
+        page.wait_for_timeout(3000)  # news would come up about now
+        assert page.locator(PROMPTS).all_inner_texts() == []
+        name = page.locator(".jp-Toolbar-kernelName").first.inner_text()
+        assert "Python 3 (ipykernel)" in name
+
+        run_all_cells(page)
+        idle.wait_for(state="attached")
+        assert page.locator(PROMPTS).all_inner_texts() == []
+        problems = page.locator("[data-mime-type='application/vnd.jupyter.error']")
+        assert problems.count() == 0
+        assert page.locator(".jp-OutputArea-output").count() > 5
+        pictures = page.locator(".jp-OutputArea-output img")
+        assert pictures.count() >= 1
+        pictures.first.scroll_into_view_if_needed()
+        assert pictures.first.is_visible()
+        box = pictures.first.bounding_box()
+        assert box["width"] > 200
+        assert box["height"] > 50
+
+        servers = [
+            child
+            for child in psutil.Process().children()
+            if "jupyterlab" in child.cmdline() and child.status() != "zombie"
+        ]
+        running = kernels(servers[0])
+        assert len(running) == 1
+        started = [running[0], *running[0].children(recursive=True)]
+        shut_down_kernel(page)
+        assert_gone(started)
+        assert errors == []
+
+
+def shut_down_kernel(page) -> None:
+    """Kernel > Shut Down Kernel, as a learner does."""
+    page.get_by_role("menuitem", name="Kernel", exact=True).click()
+    page.get_by_role("menuitem", name="Shut Down Kernel", exact=True).click()
+
+
+def assert_gone(processes: list[psutil.Process], seconds: float = 15) -> None:
+    deadline = time.monotonic() + seconds
+    while living := [p for p in processes if p.is_running() and p.status() != "zombie"]:
+        assert time.monotonic() < deadline, f"still there: {living}"
+        time.sleep(0.1)
+
+
+def test_the_learners_settings_of_jupyterlab_are_left_alone(tmp_path):
+    """The news are switched off for this environment, not in a person's settings."""
+    import json
+    import sys
+
+    installed = Path(sys.prefix, "share/jupyter/lab/settings/overrides.json")
+    ours = build.ROOT / "resources/jupyterlab_overrides.json"
+    assert json.loads(installed.read_text()) == json.loads(ours.read_text())

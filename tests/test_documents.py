@@ -1,0 +1,100 @@
+"""What the README and the other documents name is there, and nothing is left out."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lessons.source import build
+from tests.rules import LINK
+
+ROOT = build.ROOT
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SOURCES = sorted(ROOT.glob("lessons/source/[0-9][0-9]_*.py"))
+DOCUMENTS = sorted(
+    path
+    for pattern in ("*.md", ".github/*.md", "resources/**/*.md")
+    for path in ROOT.glob(pattern)
+)
+DEMOS = sorted(
+    path
+    for path in ROOT.glob("demos/*/*.py")
+    if "__main__" in path.read_text(encoding="utf-8")
+)
+
+
+def short(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=short)
+def test_links_lead_somewhere_and_images_are_described(path):
+    text = build.FENCE.sub("", path.read_text(encoding="utf-8"))
+    for mark, label, target in LINK.findall(text):
+        if not re.match(r"https?://|mailto:|#", target):
+            assert (path.parent / target.split("#")[0]).exists(), target
+        assert not mark or len(label) >= 10, f"describe the image {target}"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=short)
+def test_folders_and_files_in_code_are_there(path):
+    text = path.read_text(encoding="utf-8")
+    named = re.findall(
+        r"(?<![\w/.])(?:demos|lessons|resources|tests|solutions)/[\w./-]+\.\w+", text
+    )
+    missing = {
+        name for name in named if "NN" not in name and not (ROOT / name).exists()
+    }
+    assert not missing
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_the_readme_lists_the_lesson_with_its_question(path):
+    header, _ = build.read_source(path)
+    assert f"lessons/{path.stem}.ipynb" in README
+    assert header["question"] in README
+
+
+# Without --notebook-dir the folder of the notebook would be all that learners see.
+def test_the_readme_starts_and_tests_the_course_with_one_line_each():
+    lines = README.splitlines()
+    starts = [line for line in lines if "pip install -r requirements.txt &&" in line]
+    assert any(
+        line.endswith("jupyter lab --notebook-dir . lessons/00_start_here.ipynb")
+        for line in starts
+    )
+    assert any(
+        line.endswith(r"jupyter lab --notebook-dir . lessons\00_start_here.ipynb")
+        for line in starts
+    )
+    assert ".venv/bin/python -m pytest" in lines
+
+
+def test_every_demo_is_mentioned_where_a_reader_finds_it():
+    texts = [README, *(path.read_text(encoding="utf-8") for path in SOURCES)]
+    names = [path.relative_to(ROOT / "demos").as_posix() for path in DEMOS]
+    unknown = [name for name in names if not any(name in text for text in texts)]
+    assert not unknown
+
+
+def test_every_lesson_has_an_instructor_page():
+    for path in SOURCES:
+        assert (ROOT / f"resources/workshop/{path.stem}.md").exists()
+
+
+def test_requirements_are_pinned_and_say_what_for():
+    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    lines = [line for line in lines if line and not line.startswith("#")]
+    assert lines.pop() == "-e ."
+    for line in lines:
+        assert re.fullmatch(r"[\w.-]+==[\d.]+ +# \S.*", line), line
+
+
+def test_licences_are_there():
+    licence = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert "MIT" in licence and "Creative Commons Attribution 4.0" in licence
+    for data in ROOT.glob("resources/data/*"):
+        if data.suffix not in (".md", ".txt"):
+            notes = [p.read_text() for p in data.parent.glob("*.md")]
+            notes += [p.read_text() for p in data.parent.glob("*.txt")]
+            assert any(data.name in note for note in notes), f"whose is {data.name}?"

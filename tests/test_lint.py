@@ -1,0 +1,155 @@
+"""Code, lessons and every other file keep the rules of the house."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lessons.source import build
+from tests import rules, tiny
+
+ROOT = build.ROOT
+SOURCES = sorted(ROOT.glob("lessons/source/[0-9][0-9]_*.py"))
+SOLUTIONS = sorted(ROOT.glob("solutions/*.ipynb"))
+# Where something is installed on one machine: nobody else has these folders.
+MACHINE = re.compile(r"(?<![\w.}])/(?:work|root|home|Users)/[\w.]")
+
+
+def files() -> list[Path]:
+    """The files of the project: what git tracks or would track."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if run.returncode == 0:
+        paths = [ROOT / name for name in run.stdout.split("\0") if name]
+    else:  # unpacked from an archive
+        paths = [
+            path
+            for path in ROOT.rglob("*")
+            if not any(part.startswith(".v") for part in path.relative_to(ROOT).parts)
+        ]
+    return [path for path in paths if path.is_file()]
+
+
+def texts() -> list[tuple[Path, str]]:
+    known = (".py", ".md", ".ipynb", ".toml", ".cfg", ".txt", ".json", ".svg", "")
+    return [(p, p.read_text(encoding="utf-8")) for p in files() if p.suffix in known]
+
+
+@pytest.mark.parametrize("arguments", ["check", "format --check --diff"])
+def test_code_is_clean(arguments):
+    command = [sys.executable, "-m", "ruff", *arguments.split(), "--no-cache", "."]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("name", rules.RULES)
+def test_sources_keep_the_rule(path, name):
+    found = list(rules.RULES[name](rules.read(path)))
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
+def test_stored_pictures_are_explained(path):
+    found = list(rules.unexplained_images(path))
+    assert not found, "\n".join(found)
+
+
+def test_no_file_names_a_folder_of_one_machine():
+    found = [
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path, text in texts()
+        if path.name != "sanitize.cfg"
+        for match in MACHINE.finditer(text)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_only_small_files_are_kept():
+    large = [path for path in files() if path.stat().st_size > build.NOTEBOOK_LIMIT]
+    assert large == []
+    assert sum(path.stat().st_size for path in files()) < build.TOTAL_LIMIT
+
+
+# The rules themselves
+
+
+@pytest.fixture
+def source(tmp_path):
+    def write(*replacements: tuple[str, str]) -> rules.Source:
+        text = tiny.SOURCE.replace("print(double(3))", 'check("90-double", double)')
+        for old, new in replacements:
+            assert old in text
+            text = text.replace(old, new)
+        tiny.write_sources(tmp_path, text)
+        return rules.read(tmp_path / f"lessons/source/{tiny.NAME}.py")
+
+    return write
+
+
+@pytest.mark.parametrize("name", rules.RULES)
+def test_the_tiny_lesson_keeps_the_rule(source, name):
+    assert list(rules.RULES[name](source())) == []
+
+
+HINT_2 = """# <details><summary>Hint 2: an idea</summary>
+#
+# Add it to itself.
+# </details>
+"""
+BREACHES = [
+    ("1 / 0", "!ls", "a shell command or a magic"),
+    ("1 / 0", "%time 1 / 0", "a shell command or a magic"),
+    ("1 / 0", "1 / 0;", "a semicolon"),
+    ("1 / 0", "from math import *", "a star import"),
+    ("1 / 0", "import matplotlib.pyplot as p", "pyplot"),
+    ("1 / 0", "clear_output()", "an output that changes later"),
+    ("1 / 0", "# NBVAL_IGNORE_OUTPUT\n1 / 0", "a comment for nbval"),
+    ("1 / 0", "\n".join(["1 / 0"] * 21), "21 lines, more than 20"),
+    ("1 / 0", "1 / 0\n\n# %%\n" * 30, "35 code cells, more than 30"),
+    ('["raises-exception"]', '["nbval-skip"]', "unknown tag nbval-skip"),
+    ('["raises-exception"]', '["nbval-ignore-output", "why"]', None),
+    (HINT_2, "", "has 2 hints, not 3"),
+    ('check("90-double", double)', "double(3)", "has no check"),
+    ('check("90-double", double)', '# check("90-double", double)', "has no check"),
+    (' exercise="90-double"', "", "has no code cell"),
+    ("# <!-- why: 90-double -->\n", "", "has 0 cells with its why"),
+    ("# <!-- exercise: 90-double -->\n", "", "has 0 cells with its text"),
+    ("90-double", "91-double", "does not begin with 90-"),
+    ("# # 90. ", "# # 91. ", "the first cell does not begin with '# 90. '"),
+    ("## What we saw", "## What we did", "no heading 'What we saw'"),
+    ('["instructor"]', "[]", "no cell tagged instructor"),
+    ("## Exercise 1", "### Exercise 1", "heading of level 3 after level 1"),
+    ("## Exercise 1", "# Exercise 1", "heading of level 1 after level 1"),
+    ("Hint 2: an idea</summary>\n#\n", "Hint 2: an idea</summary>\n", "do not fold"),
+    ("# Now by hand.", "# </details>", "do not fold"),
+    ("# Now by hand.", "# ```mermaid\n# graph LR\n# ```", "without accTitle"),
+    ("# Now by hand.", "# ![](https://x.org/a.png)", "an image without a description"),
+    (
+        "# Now by hand.",
+        "# [x](../demos/none.py)",
+        "a link to nothing: ../demos/none.py",
+    ),
+    ("1 / 0", "1 / 0\n\n# %%\na.plot()\n\n# %%\n2", "a figure without a sentence"),
+    ("# Now by hand.", "# [this](90_tiny.ipynb), [x](https://x.org/)", None),
+    ("# Now by hand.", "# ```python\n# # a comment, no heading\n# ```", None),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), BREACHES)
+def test_a_rule_bites(source, old, new, message):
+    broken = source((old, new))
+    found = [line for rule in rules.RULES.values() for line in rule(broken)]
+    if message is None:
+        assert found == []
+    else:
+        assert any(message in line for line in found), found
+
+
+def test_machine_folders_are_recognised():
+    for text in ("see /{}me/x", '"/{}x/a"', "cd /{}x"):
+        assert MACHINE.search(text.format("home/"))
+    for text in ("https://x.org/home/x", "at home/work", "the root / is", "and/or"):
+        assert not MACHINE.search(text)

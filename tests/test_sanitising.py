@@ -1,0 +1,72 @@
+"""Sanitising hides what differs from run to run, and nothing that teaches."""
+
+import re
+from pathlib import Path
+
+import pytest
+from nbval.plugin import get_sanitize_patterns
+
+from lessons.source.build import ROOT, normalise
+
+PATTERNS = get_sanitize_patterns(
+    (Path(__file__).parent / "sanitize.cfg").read_text(encoding="utf-8")
+)
+
+
+def sanitised(text: str) -> str:
+    text = normalise(text)
+    for regex, replacement in PATTERNS:
+        text = re.sub(regex, replacement, text)
+    return text
+
+
+HIDDEN = [
+    ("took 0.31 s", "took 12.3 s"),
+    ("took 0.31 s", "took 310 ms"),
+    ("took 14.2 ms,", "took 980 µs,"),
+    ("threads  0.31 s  1.9 ×", "threads  10.31 s  0.9 ×"),
+    ("(9.31 s)", "(10.31 s)"),
+    ("0.31 ± 0.02 s", "1.31 ± 0.1 s"),
+    ("from 310 ms to 0.4 s", "from 0.9 s to 1.1 s"),
+    ("1.9×", "2.0×"),
+    ("efficiency 96%", "efficiency 102 %"),
+    ("uses 980 MB", "uses 1.2 GB"),
+    ("10,123 samples/s", "9,876 samples/s"),
+    ("1e+03 ms", "12 ms"),
+    ("12.1 steps/s", "9 steps/s"),
+    ("1.2 GB/s", "800 MB/s"),
+    ("pid 4711 started", "pid 12 started"),
+    ("PID=4711", "PID=12"),
+    ("<object at 0x7f001234abcd>", "<object at 0x7f00ffff0000>"),
+    ("/tmp/tmpabc/trace.json written", "/tmp/tmpxyz/trace.json written"),
+    ('File "/tmp/ipykernel_12/34.py"', 'File "/var/x/ipykernel_5/6.py"'),
+    (f"{ROOT}/demos/gil/x.py", "demos/gil/x.py"),
+    ("name   median\n------------", "name  median  \n-------"),
+]
+SHOWN = [
+    ("loss 0.6931", "loss 0.6932"),
+    ("loss 0.6931 after 0.3 s", "loss 0.6932 after 0.3 s"),
+    ("step 3: sum 1111", "step 4: sum 1111"),
+    ("rank 0 | sent 4096 bytes", "rank 0 | sent 8192 bytes"),
+    ("rank 0 | 1111", "rank 1 | 1111"),
+    ("9 slots", "5 slots"),
+    ("12 samples", "13 samples"),
+    ("3 × 4 numbers", "3 × 5 numbers"),
+    ("3 × 4 numbers", "2 × 4 numbers"),
+    ("PASSED in 0.2 s", "NOT YET in 0.2 s"),
+    ("[1, 2, 3]", "[1, 2, 4]"),
+    ("tensor([0.2500, 0.5000])", "tensor([0.2500, 0.5001])"),
+    ("0.6931", "0.6931 s"),
+    ("2 processes", "3 processes"),
+    ("epoch 2 stage 1", "epoch 2 stage 2"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), HIDDEN)
+def test_a_measurement_may_differ(one, other):
+    assert sanitised(one) == sanitised(other)
+
+
+@pytest.mark.parametrize(("one", "other"), SHOWN)
+def test_what_teaches_may_not_differ(one, other):
+    assert sanitised(one) != sanitised(other)
