@@ -89,7 +89,8 @@ class Notebook:
 
     def end(self) -> None:
         self.client.stop_channels()
-        self.manager.shutdown_kernel(now=True)
+        if self.manager.has_kernel:
+            self.manager.shutdown_kernel(now=True)
 
 
 @pytest.fixture
@@ -111,6 +112,14 @@ def test_a_killed_kernel_leaves_no_process_and_no_file(notebook):
     notebook.start_sleeping()
     family = notebook.descendants()
     os.kill(notebook.manager.provisioner.pid, signal.SIGKILL)
+    wait_until(lambda: not any(member.is_running() for member in family))
+    wait_until(lambda: not list(notebook.scratch.iterdir()))
+
+
+def test_a_kernel_that_is_shut_down_leaves_no_process_and_no_file(notebook):
+    assert notebook.run("run_ranks(total)") == "[11, 11]"
+    family = notebook.descendants()
+    notebook.manager.shutdown_kernel()
     wait_until(lambda: not any(member.is_running() for member in family))
     wait_until(lambda: not list(notebook.scratch.iterdir()))
 

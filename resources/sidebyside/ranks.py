@@ -5,12 +5,14 @@ import os
 import time
 from collections.abc import Callable, Sequence
 
+from sidebyside import background
 from sidebyside.crew import Crew
 
 PRELOADED = ["sidebyside.forkserver_exit", "sidebyside.rank_process"]
 PRELOADED += ["cloudpickle", "torch", "torch.distributed"]
 
 if "forkserver" in multiprocessing.get_all_start_methods():
+    background.separate()
     multiprocessing.set_forkserver_preload(PRELOADED)
 
 
