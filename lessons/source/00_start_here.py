@@ -1,0 +1,259 @@
+# ---
+# title: 00 Start here
+# question: What can this machine do, and how does this course work?
+# needs: any machine
+# minutes: 10
+# ---
+
+# %% [markdown]
+# # Start here
+#
+# Welcome. Your machine has several cores, and most programs use one of them. In this
+# course you learn to use the others: first for small Python programs, then for training
+# neural networks on many devices. You also learn when it does not help.
+#
+# This first page takes ten minutes. At its end you will have pressed every button of
+# the course: you will have measured your machine, seen a picture of a program at work,
+# and solved an exercise.
+#
+# You cannot break anything here. Whatever you change, the end of the page says how to
+# get back.
+
+# %% [markdown] tags=["instructor"]
+# ## All of it: 10 minutes, everybody at their own machine
+#
+# Have the class open this page while people are still arriving. Let them read out their
+# usable cores and capacities and write them on the board: they differ, and later
+# speedups will differ for the same reason.
+#
+# Make sure that each person has interrupted a cell and restarted a kernel once. Those
+# who have done it here are not afraid to do it in lesson 4.
+#
+# When late: leave out the demo.
+
+# %% [markdown]
+# ## Run a cell
+#
+# The grey boxes are cells with Python code. Click into the next one and press
+# *Shift+Enter*: it runs, and the next cell is selected. The first one takes the
+# course's instruments out of their box.
+
+# %%
+from threading import Thread
+from time import sleep
+
+from sidebyside import (
+    Timeline,
+    check,
+    draw_timelines,
+    guess,
+    hint,
+    machine,
+    progress,
+    reveal,
+    run_demo,
+    solution,
+    span,
+)
+
+# %% [markdown]
+# Nothing seems to happen, but a number in brackets has appeared beside the cell: it has
+# run. Now see what your machine has.
+
+# %% tags=["nbval-ignore-output"]
+machine()
+
+# %% [markdown]
+# A **core** does one thing at a time. The number that counts is *usable cores*: as many
+# things can your programs do at the same moment. It can be smaller than the number of
+# *logical cores* if your program runs in a container with a limit, or was given only
+# some of them. *Physical cores* are fewer where each of them poses as two.
+#
+# ## Guess first
+#
+# Two cores should do twice as much as one. Do they? In this course you guess before you
+# measure. Write a number in place of `None`, then run the cell. Nobody sees it, and a
+# wrong guess teaches more than a right one.
+
+# %%
+guess("00-capacity", None, "How much more work do two busy processes do than one?", "×")
+
+# %% [markdown]
+# Now measure. While `[*]` stands beside the cell, it is running. This one needs some
+# seconds.
+
+# %%
+capacity = machine().capacity(workers=2)
+reveal("00-capacity", capacity, "×")
+
+# %% [markdown]
+# This is your machine's **parallel capacity** for two workers. **It is never above 2**,
+# and often below: other programs want the cores too, and a core that poses as two is
+# not as fast as two. With one usable core it is about 1. No program of this course can
+# gain more than that, so we compare with it.
+#
+# Run the cell again. The number differs: a machine is never quite at rest. One
+# measurement is no measurement, so later we take several.
+#
+# ## A picture of a program
+#
+# A cook prepares breakfast. To `make` a dish is to wait for it. `span` notes when each
+# dish begins and ends, and a `Timeline` collects the notes.
+
+# %%
+breakfast = {"tea": 0.3, "toast": 0.2, "egg": 0.4}
+
+
+def make(dish: str, seconds: float) -> None:
+    """Wait until a dish is ready."""
+    with span(dish):
+        sleep(seconds)
+
+
+with Timeline() as one_cook:
+    for dish, seconds in breakfast.items():
+        make(dish, seconds)
+one_cook.plot()
+
+# %% [markdown]
+# Time runs to the right. Now three cooks, one for each dish. Each is a *thread*, and
+# you need not understand the code yet: lesson 2 explains it.
+
+# %%
+with Timeline() as three_cooks:
+    names = ["Ada", "Ben", "Cem"]
+    dishes = zip(names, breakfast.items(), strict=True)
+    cooks = [Thread(target=make, args=dish, name=name) for name, dish in dishes]
+    for cook in cooks:
+        cook.start()
+    for cook in cooks:
+        cook.join()
+draw_timelines({"one cook": one_cook, "three cooks": three_cooks})
+
+# %% [markdown]
+# Each lane is a worker, grey is idle time. Side by side, breakfast is ready when the
+# slowest dish is. The whole course is drawn in this way, and lesson 3 takes time to
+# read such a picture.
+#
+# ## A demo
+#
+# Every lesson has small programs that you can also run by themselves, in a terminal:
+# `python demos/gil/sleeping_threads.py`. From a notebook it is `run_demo`.
+
+# %% tags=["nbval-ignore-output"]
+run_demo("gil/sleeping_threads.py", "--threads", 3, "--seconds", 0.2)
+
+# %% [markdown]
+# ## Your first exercise
+#
+# Write `saved(minutes)`. Each number in the list `minutes` is the time one dish needs.
+# How many minutes are saved if each dish has its own cook, instead of one cook who
+# makes one dish after another? If there is nothing to make, nothing is saved.
+#
+# By hand first: for `[3, 2, 4]` one cook needs 9 minutes, three cooks need 4, and 5 are
+# saved.
+#
+# Run the next two cells as they are. The check says NOT STARTED. Then replace the line
+# `raise NotImplementedError("your turn")` by your code, and run both again.
+# <!-- exercise: 00-saved -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# How long does one cook need for `[3, 2, 4]`, and how did you find out? How long do
+# three cooks need, and which of the numbers was that?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# One cook needs the sum. With a cook for each dish, breakfast is ready when the slowest
+# dish is. Then ask what happens with an empty list.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# Return `sum(minutes)` less `max(minutes)`. `max` of an empty list is an error, unless
+# you say what it should be: `max(minutes, default=0)`.
+#
+# </details>
+
+
+# %% exercise="00-saved"
+def saved(minutes: list[float]) -> float:
+    """Minutes saved by a cook for each dish, compared with one cook for all."""
+    ### BEGIN SOLUTION
+    return sum(minutes) - max(minutes, default=0)
+    ### END SOLUTION
+
+
+# %%
+check("00-saved", saved)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 00-saved -->
+# Why it works: one cook needs the sum of all times. With a cook for each dish, all
+# begin at once, and the last to be ready is the longest: the maximum. `default=0` is
+# what `max` returns for an empty list.
+
+# %% [markdown]
+# A check tries out your function and tells you what it tried, what came back, and what
+# to think about. Do not hurry to get it right: write `return 0`, check, and read what
+# it says.
+#
+# Each call of `hint` gives one of three hints, every time a bit more. The same hints
+# fold open in the text above.
+
+# %%
+hint("00-saved")
+
+# %% [markdown]
+# `solution` shows our code and why it works. Nobody is told that you looked.
+
+# %%
+solution("00-saved")
+
+# %% [markdown]
+# `progress` shows where you are: `progress()` in the whole course, `progress("00")` in
+# this lesson.
+
+# %%
+progress("00")
+
+# %% [markdown]
+# ## When you are stuck
+#
+# * *You do not know how to begin.* `hint("00-saved")`, up to three times.
+# * *You want to see how we did it.* `solution("00-saved")`. Or open the same page in
+#   the folder `solutions`: it shows every result.
+# * *`[*]` does not go away.* Press ■ above the page: *interrupt the kernel*.
+# * *`NameError`: some name is not defined.* A cell further up has not run: *Run → Run
+#   All Above Selected Cell*.
+# * *It is all in a muddle.* Press ⟳ above the page: *restart the kernel*. Your text
+#   stays, all variables are gone. Run the cells again from the top.
+# * *You want an exercise or a guess as on the first day.* `reset("00-saved")`.
+#
+# The *kernel* is the Python program behind this page. It runs your cells one at a time.
+#
+# Try the two buttons now, while nothing depends on it. In the next cell write 600 in
+# place of 1 and run it. Then press ■. A long red text that ends in `KeyboardInterrupt`
+# is all that happens: it is how Python says that somebody stopped it. Then press ⟳,
+# confirm, and run the first cell again.
+
+# %%
+sleep(1)
+
+# %% [markdown]
+# ## What we saw
+#
+# * What counts is the number of usable cores, and the parallel capacity that you
+#   measure.
+# * Guess, run, read: every lesson goes like this.
+# * Side by side, work that waits is done when the longest piece of it is.
+# * `check`, `hint`, `solution`, `progress`; ■ and ⟳.
+#
+# ## Next
+#
+# Why would anyone want to compute in parallel, and how much can be won? Lesson 1
+# measures it. If you are here for the training of networks and know threads and
+# processes well, begin with lesson 3 and go on with lesson 8.

@@ -1,0 +1,78 @@
+"""What lesson 03 says about the GIL is so: shown by the order of events."""
+
+import subprocess
+import sys
+from threading import Thread
+from time import perf_counter
+
+import pytest
+import torch
+
+from demos.gil import sleeping_threads
+from sidebyside import Timeline, span
+
+NO_GIL = not getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+def others_ran_during(work) -> bool:
+    """Whether this thread ran while another was in the middle of `work`."""
+    times = []
+
+    def timed() -> None:
+        times.append(perf_counter())
+        work()
+        times.append(perf_counter())
+
+    worker, stamps = Thread(target=timed), []
+    worker.start()
+    while worker.is_alive():
+        stamps.append(perf_counter())
+    start, end = times
+    quarter = (end - start) / 4  # at the edges, the worker runs Python code as well
+    return any(start + quarter < stamp < end - quarter for stamp in stamps)
+
+
+@pytest.fixture
+def one_torch_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_a_matrix_product_lets_others_run(one_torch_thread):
+    matrix = torch.rand(2500, 2500)
+    assert others_ran_during(lambda: matrix @ matrix)
+
+
+@pytest.mark.skipif(NO_GIL, reason="this Python has no GIL")
+def test_nobody_runs_python_code_during_a_sort():
+    numbers = torch.randperm(1_000_000).tolist()
+    # A busy machine may stop the sorting thread for long just before it sorts.
+    assert not all(others_ran_during(lambda: sorted(numbers)) for _ in range(3))
+
+
+def test_an_open_span_is_not_a_busy_core():
+    with Timeline() as timeline:
+        sleeping_threads.all_at_once(2, 0.05)
+    assert all(s.cpu < s.duration for s in timeline.spans)
+
+
+def test_each_sleeping_thread_has_a_lane_of_its_own():
+    with Timeline() as at_once, span("all"):
+        sleeping_threads.all_at_once(3, 0.05)
+    with Timeline() as in_turn:
+        sleeping_threads.one_by_one(3, 0.05)
+    assert at_once.lanes == ["main", "thread 1", "thread 2", "thread 3"]
+    assert in_turn.lanes == ["main"]
+    ends = [s.end for s in in_turn.spans]
+    starts = [s.start for s in in_turn.spans]
+    assert ends[:-1] <= starts[1:], "one after the other"
+
+
+def test_workers_of_threads_vs_processes_import_next_to_nothing():
+    """Each process imports the demo again: with torch, nothing else would count."""
+    code = "import sys, demos.gil.threads_vs_processes as d; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "sidebyside" in run.stdout.split(), run.stderr
+    assert "torch" not in run.stdout.split()
