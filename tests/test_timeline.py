@@ -165,9 +165,9 @@ def test_the_text_has_a_line_per_lane_and_shows_who_waits():
         thread.start()
         thread.join()
     main, thread, key = timeline.text(width=20).splitlines()
-    assert main.startswith("main     |f") and "." in main
-    assert thread.endswith("%") and "b|" in thread
-    assert "f = forward, b = backward" in key
+    assert main.startswith("main     |F") and "." in main
+    assert thread.endswith("%") and "b|" in thread.lower()
+    assert "F = forward, B = backward" in key
 
 
 def test_the_picture_shows_every_lane():

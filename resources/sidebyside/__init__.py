@@ -24,11 +24,13 @@ _HOME = {
     "progress": "exercises",
     "reset": "exercises",
     "run_demo": "demos",
-    "show": "show",
+    "DemoFailed": "demos",
+    "show": "showing",
     "load_digits": "datasets",
     "positive_int": "arguments",
     "positive_float": "arguments",
     "at_least": "arguments",
+    "output_file": "arguments",
 }
 
 __all__ = list(_HOME)

@@ -107,7 +107,10 @@ class Crew:
                     continue
             except (EOFError, OSError):
                 pass  # it died: perhaps in the middle of a report
-            self.processes[rank].join()
+            self.processes[rank].join(timeout=1)
+            if self.processes[rank].exitcode is None:  # it closed its pipe and lives
+                self.processes[rank].kill()
+                self.processes[rank].join()
             self.died[rank] = self.processes[rank].exitcode
 
     def _take_in(self, rank: int, kind: str, content) -> None:

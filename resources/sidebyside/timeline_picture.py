@@ -65,8 +65,8 @@ def draw_timelines(
         raise ValueError("there is nothing to draw: no span was recorded")
     length = max(end - start for start, end in map(_extent, timelines.values()))
     factor, unit = _scale(length)
-    every = [s for t in timelines.values() for s in t.spans]
-    colour = {kind: COLOURS[i % len(COLOURS)] for i, kind in enumerate(_kinds(every))}
+    kinds = dict.fromkeys(kind for t in timelines.values() for kind in _kinds(t.spans))
+    colour = {kind: COLOURS[i % len(COLOURS)] for i, kind in enumerate(kinds)}
     titles = [title for title in timelines if title]
     tall = 0.34 * len(lanes) + 0.3 * len(titles) + 0.75
     fig, ax = figure(width=width, height=height or max(tall, 1.3), stamp=stamp)
@@ -97,7 +97,7 @@ def draw_timelines(
                 )  # fmt: skip
         idle = 1 - _busy(spans) / (end - start) if end > start else 0.0
         ax.text(
-            length * factor * 1.01, y, f"waits {idle:.0%}", fontsize=7,
+            length * factor * 1.01, y, f"waits {100 * idle:.0f} %", fontsize=7,
             color=GREY, va="center",
         )  # fmt: skip
         ticks.append((y, lane))
@@ -120,7 +120,8 @@ def draw_timelines(
 
 
 def write_timeline(timeline, width: int = 60) -> str:
-    """One line of `width` letters per lane; `.` is a worker that waits."""
+    """One line of `width` letters per lane; `.` is a worker that waits, and a capital
+    is where a span begins."""
     spans = timeline.spans
     if not spans:
         return "(no span was recorded)"
@@ -138,10 +139,11 @@ def write_timeline(timeline, width: int = 60) -> str:
         for s in sorted(mine, key=lambda s: -s.duration):  # nested work stays visible
             first = min(int((s.start - start) / column), width - 1)
             last = max(first + 1, min(width, round((s.end - start) / column)))
-            text[first:last] = letters[_kind(s.name)] * (last - first)
+            letter = letters[_kind(s.name)]  # a capital shows where a span begins
+            text[first:last] = letter.upper() + letter * (last - first - 1)
         idle = 1 - _busy(mine) / (end - start) if end > start else 0.0
-        lines.append(f"{lane:<{wide}} |{''.join(text)}| waits {idle:.0%}")
+        lines.append(f"{lane:<{wide}} |{''.join(text)}| waits {100 * idle:.0f} %")
     factor, unit = _scale(end - start)
-    key = ", ".join(f"{letter} = {kind}" for kind, letter in letters.items())
+    key = ", ".join(f"{letter.upper()} = {kind}" for kind, letter in letters.items())
     lines.append(f"{'':<{wide}} 0{(end - start) * factor:>{width}.3g} {unit}   {key}")
     return "\n".join(lines)

@@ -1,0 +1,155 @@
+"""What a check found, in the words that the learner reads."""
+
+import inspect
+import linecache
+import re
+import reprlib
+import sysconfig
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sidebyside.lesson_text import SOURCES, YOUR_TURN
+
+NOT_STARTED, NOT_YET, PASSED = "NOT STARTED", "NOT YET", "PASSED"
+TOO_SLOW, HUNG = "TOO SLOW", "HUNG"
+
+_LIBRARIES = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
+_NOT_THE_LEARNERS = (
+    str(Path(__file__).parent),
+    str(SOURCES / "checks"),
+    "<frozen",
+    *_LIBRARIES,
+)
+
+
+@dataclass
+class Finding:
+    """A state and its explanation. Plain data, so that it can leave any process."""
+
+    state: str
+    lines: list[tuple[str, str]] = field(default_factory=list)
+    place: tuple[str, int, str] | None = None  # file, line, function
+    think: str = ""
+
+    def text(self, id: str) -> str:
+        """As the learner sees it. The code of a notebook's cell is known only here."""
+        lines = list(self.lines)
+        if self.place:
+            file, line, function = self.place
+            where = f"{line}, in {function}" if function != "<module>" else f"{line}"
+            code = linecache.getline(file, line).strip()
+            lines.append(("at line", f"{where}: {code}" if code else where))
+        if self.think:
+            lines.append(("think about", self.think))
+        rows = [f"  {label:<11} {text.rstrip()}" for label, text in lines]
+        indented = [row.replace("\n", "\n" + " " * 14) for row in rows]
+        return "\n".join([f"{id}: {self.state}", *indented])
+
+
+def not_started() -> Finding:
+    return Finding(NOT_STARTED, think=f"the line that still says {YOUR_TURN}")
+
+
+def unfinished(answers: tuple) -> Finding | None:
+    """NOT STARTED when all that is to be filled in is still `...`."""
+    parts = []
+    for answer in answers:
+        if isinstance(answer, dict):
+            parts += answer.values()
+        elif isinstance(answer, list | tuple):
+            parts += answer
+        else:
+            parts.append(answer)
+    still_open = sum(part is ... for part in parts)
+    if not still_open:
+        return None
+    if still_open == len(parts) or any(answer is ... for answer in answers):
+        return Finding(NOT_STARTED, think="the line that still says ...")
+    return Finding(
+        NOT_YET,
+        [("came back", f"an answer that says ... in {still_open} of its places")],
+        think="what belongs there; a guess is better than nothing",
+    )
+
+
+def cannot_be_sent(error: BaseException) -> Finding:
+    return Finding(
+        NOT_YET,
+        [("came back", summary(error))],
+        think="which variable of this notebook your answer uses. The check runs it in "
+        "another process, and not everything can be sent there",
+    )
+
+
+def raised(error: BaseException, check_code) -> Finding:
+    """The learner's code raised something, or returned what the check cannot use."""
+    own = _learners_frames(error, check_code)
+    if isinstance(error, NotImplementedError):
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        by_learner = own and not last.filename.startswith(_NOT_THE_LEARNERS)
+        if by_learner or summary(error).endswith("your turn"):
+            return not_started()
+    if not own:
+        return Finding(
+            NOT_YET,
+            [("came back", f"something that the check cannot use ({summary(error)})")],
+            think="what your code should return, and whether it does in every case",
+        )
+    lines = [("came back", summary(error))]
+    if arguments := _arguments(own[0][0]):
+        lines.append(("with", arguments))
+    frame, line = own[-1]
+    place = (frame.f_code.co_filename, line, frame.f_code.co_name)
+    return Finding(NOT_YET, lines, place, think="what this line does with these values")
+
+
+def _learners_frames(error: BaseException, check_code) -> list[tuple]:
+    """The frames of the learner's own code, outermost first."""
+    walk = list(traceback.walk_tb(error.__traceback__))
+    return [
+        (frame, line)
+        for frame, line in walk
+        if frame.f_code is not check_code
+        and not frame.f_code.co_filename.startswith(_NOT_THE_LEARNERS)
+    ]
+
+
+def _arguments(frame) -> str:
+    """`spans = [], n = 3`: what the learner's function was called with."""
+    names = inspect.getargs(frame.f_code).args
+    values = {n: frame.f_locals[n] for n in names[:4] if n in frame.f_locals}
+    return ", ".join(f"{name} = {shown(value)}" for name, value in values.items())
+
+
+_short = reprlib.Repr()
+_short.maxlist = _short.maxtuple = _short.maxset = _short.maxdict = 20
+_short.maxstring = _short.maxother = _short.maxlong = 300
+
+
+def shown(value: object) -> str:
+    """A short repr, without addresses, whatever the object does.
+
+    A text with spaces, such as "3 of 4 are right", is shown without quotes.
+    """
+    if type(value) is str and " " in value.strip():
+        return _clean(value, 600)
+    try:
+        return _clean(_short.repr(value), 600)
+    except BaseException as error:
+        kind = type(value).__name__
+        return f"a {kind} that cannot be shown ({type(error).__name__})"
+
+
+def summary(error: BaseException) -> str:
+    """`ValueError: what it says`, on one line."""
+    try:
+        lines = str(error).strip().splitlines() or [""]
+    except BaseException:
+        lines = [""]
+    return _clean(f"{type(error).__name__}: {lines[0]}".removesuffix(": "), 300)
+
+
+def _clean(text: str, longest: int) -> str:
+    text = re.sub(r" at 0x[0-9a-fA-F]+", "", text)
+    return text if len(text) <= longest else text[:longest] + " …"

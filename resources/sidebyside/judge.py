@@ -1,0 +1,180 @@
+"""Run a check so that no answer can do any harm.
+
+A lesson's checks are functions that try out the learner's answers:
+
+    @exercise("03-overlap", seconds=10)
+    def check_overlap(overlap):
+        got = overlap([(0, 2), (1, 3)])
+        expect(got == 2, tried="overlap([(0, 2), (1, 3)])", got=got, think="...")
+"""
+
+import builtins
+import importlib
+import os
+import pickle
+import re
+from collections.abc import Callable
+from multiprocessing import parent_process
+from typing import NamedTuple
+
+from sidebyside import findings
+from sidebyside.findings import HUNG, NOT_YET, PASSED, TOO_SLOW, Finding
+from sidebyside.lesson_text import SOURCES
+from sidebyside.sessions import keep_watch, lead_session
+
+GRACE = 30  # seconds after which a process that nobody else could end is killed
+_OMITTED = object()
+
+
+class Exercise(NamedTuple):
+    id: str
+    check: Callable
+    seconds: float
+    in_ranks: bool
+
+
+_exercises: dict[str, Exercise] = {}
+
+
+def exercise(
+    id: str, seconds: float = 10, in_ranks: bool = False
+) -> Callable[[Callable], Callable]:
+    """Make a function the check of exercise `id`; its parameters are the answers.
+
+    It runs in a process of its own, which is killed after `seconds`. With `in_ranks`
+    it runs in the notebook's process, and must call the learner's code only inside
+    `run_ranks(..., timeout=...)`.
+    """
+
+    def register(check: Callable) -> Callable:
+        _exercises[id] = Exercise(id, check, seconds, in_ranks)
+        return check
+
+    return register
+
+
+def find_exercise(id: str) -> Exercise | None:
+    """The exercise `03-name`, from lessons/source/checks/lesson_03.py."""
+    number = re.match(r"(\d\d)-", id)
+    if id not in _exercises and number:
+        module = f"lesson_{number[1]}"
+        if (SOURCES / "checks" / f"{module}.py").exists():
+            importlib.import_module(f"lessons.source.checks.{module}")
+    return _exercises.get(id)
+
+
+class NotYet(Exception):
+    """The answer is not right yet: what was tried, what came back, what to think of."""
+
+    state = NOT_YET
+
+    def __init__(self, tried: str = "", got: object = _OMITTED, think: str = ""):
+        super().__init__(think)
+        self.tried, self.got, self.think = tried, got, think
+
+
+class TooSlow(NotYet):
+    """The answer is right, and takes longer than it needs to."""
+
+    state = TOO_SLOW
+
+
+def expect(
+    condition: bool, tried: str = "", got: object = _OMITTED, think: str = ""
+) -> None:
+    """Go on if the condition holds; else the answer is NOT YET right.
+
+    `tried` is the call as the learner would write it, `got` what came back (or a
+    sentence about it), `think` a question or a fact that leads on, never the code.
+    """
+    if not condition:
+        raise NotYet(tried, got, think)
+
+
+def examine(found: Exercise, answers: tuple, seconds: float | None = None) -> Finding:
+    """Run the check of an exercise, wherever it has to run. Ends in any case."""
+    if (finding := findings.unfinished(answers)) is not None:
+        return finding
+    if found.in_ranks:
+        return _try_out(found.check, answers, Exception)
+    return _examine_in_child(found.check, answers, seconds or found.seconds)
+
+
+def _examine_in_child(check: Callable, answers: tuple, seconds: float) -> Finding:
+    import cloudpickle
+
+    from sidebyside.failures import RankFailed, RanksHung
+    from sidebyside.ranks import call_in_processes
+
+    try:
+        sent = cloudpickle.dumps((check, answers))
+    except Exception as error:
+        return findings.cannot_be_sent(error)
+    with keep_watch(seconds + GRACE) as session:
+        try:
+            work = [(sent, session)]
+            return call_in_processes(_try_out_sent, work, seconds, name="")[0]
+        except RanksHung as hung:
+            return Finding(
+                HUNG,
+                [("after", f"{seconds:g} s it had not ended")],
+                place=hung.frames.get(0),
+                think="what would have to happen for this line to end",
+            )
+        except RankFailed as failed:
+            how = str(failed).strip().removeprefix("0 ").splitlines()[0]
+            return Finding(
+                NOT_YET,
+                [("came back", f"nothing: the process {how}")],
+                think="which line of your code ends the whole process",
+            )
+
+
+def _try_out_sent(sent: bytes, session: str) -> Finding:
+    """In the child, which leads a session: all that it starts ends with it."""
+    lead_session(session)
+    try:
+        check, answers = pickle.loads(sent)
+    except BaseException as error:
+        return findings.cannot_be_sent(error)
+    finding = _try_out(check, answers, BaseException)
+    try:
+        os.fstat(parent_process().sentinel)
+    except OSError:
+        os._exit(1)  # it has closed every file: there is no other way to report
+    return finding
+
+
+def _try_out(check: Callable, answers: tuple, whatever: type[BaseException]) -> Finding:
+    """Run the check on the answers, here, and put into words what happened.
+
+    `whatever` they raise is a finding: in the notebook's process an interrupt is not.
+    """
+    from sidebyside.failures import RankFailed, RanksHung
+
+    try:
+        _call(check, answers)
+    except NotYet as verdict:
+        lines = [("tried", verdict.tried)] if verdict.tried else []
+        if verdict.got is not _OMITTED:
+            lines.append(("came back", findings.shown(verdict.got)))
+        return Finding(verdict.state, lines, think=verdict.think)
+    except RanksHung as hung:
+        text = f"{str(hung).partition(';')[0]}\n{hung.details}"
+        return Finding(HUNG, [("after", text.removeprefix("not done after "))])
+    except RankFailed as failed:
+        if "NotImplementedError: your turn" in str(failed):
+            return findings.not_started()
+        return Finding(NOT_YET, [("came back", f"{failed}\n{failed.details}")])
+    except whatever as error:
+        return findings.raised(error, check.__code__)
+    return Finding(PASSED)
+
+
+def _call(check: Callable, answers: tuple) -> None:
+    """Answers may redefine `len` or `print`; afterwards we need the real ones."""
+    untouched = dict(vars(builtins))
+    try:
+        check(*answers)
+    finally:
+        vars(builtins).update(untouched)

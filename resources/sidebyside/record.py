@@ -1,0 +1,140 @@
+"""The learner's record: guesses, states of exercises and hints, in one small file.
+
+The file is `.sidebyside/progress.json` in the project, or what the environment
+variable SIDEBYSIDE_PROGRESS names. Two kernels may use it at once: a change is made
+under a lock, and the file is replaced as a whole. A file that cannot be read is put
+aside; where nothing can be written the record lives in memory. Both are said once.
+"""
+
+import contextlib
+import copy
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from threading import RLock
+
+ROOT = Path(__file__).resolve().parents[2]
+
+_lock = RLock()  # among the threads of this process
+_in_memory: dict[Path, dict] = {}  # records of files that cannot be written
+
+
+def record_file() -> Path:
+    """The file that holds the record."""
+    named = os.environ.get("SIDEBYSIDE_PROGRESS")
+    return Path(named).absolute() if named else ROOT / ".sidebyside" / "progress.json"
+
+
+def read_record() -> dict:
+    """The record: {"exercises": {id: {...}}, "guesses": {id: {...}}}."""
+    path = record_file()
+    with _lock:
+        if path in _in_memory:
+            return copy.deepcopy(_in_memory[path])
+        return _load(path)
+
+
+@contextlib.contextmanager
+def changed_record() -> Iterator[dict]:
+    """`with changed_record() as record:` change it; it is written at the end."""
+    path = record_file()
+    with _lock:
+        if path in _in_memory:
+            yield _in_memory[path]
+            return
+        with _locked_folder(path.parent):
+            record = _load(path)
+            yield record
+            try:
+                _replace(path, record)
+            except OSError:
+                _in_memory[path] = record
+                print(
+                    f"Your progress cannot be written to {_shown(path)}; "
+                    f"it is kept until this kernel ends."
+                )
+
+
+def _load(path: Path) -> dict:
+    """The record in the file; a new one where there is none or it is broken."""
+    empty = {"exercises": {}, "guesses": {}}
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        return empty
+    except ValueError:  # not JSON, or not even text
+        record = None
+    if isinstance(record, dict):
+        record = {part: record.get(part, {}) for part in empty}
+        if all(_is_table(table) for table in record.values()):
+            return record
+    _put_aside(path)
+    return empty
+
+
+def _is_table(table: object) -> bool:
+    return isinstance(table, dict) and all(isinstance(v, dict) for v in table.values())
+
+
+def _put_aside(path: Path) -> None:
+    """Rename a broken file, so that nothing is lost, and say so."""
+    names = [path.with_name(path.stem + "-unreadable.json")]
+    names += [path.with_name(f"{path.stem}-unreadable-{n}.json") for n in range(2, 10)]
+    copy_name = next((name for name in names if not name.exists()), names[-1])
+    with contextlib.suppress(OSError):
+        os.replace(path, copy_name)
+        print(
+            f"{_shown(path)} could not be read. It is now {copy_name.name}, "
+            f"and your progress starts anew."
+        )
+
+
+def _replace(path: Path, record: dict) -> None:
+    """Write a new file beside the old one and rename it: never half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, new = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".new")
+    try:
+        with open(handle, "w", encoding="utf-8") as file:
+            json.dump(record, file, indent=1, ensure_ascii=False, sort_keys=True)
+        os.replace(new, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(new)
+        raise
+
+
+@contextlib.contextmanager
+def _locked_folder(folder: Path) -> Iterator[None]:
+    """One process at a time. The folder itself is locked: no lock file stays behind.
+
+    Where folders cannot be locked (Windows, some network disks) the last one wins.
+    """
+    handle = None
+    with contextlib.suppress(ImportError, OSError):
+        import fcntl
+
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+        give_up = time.monotonic() + 5
+        while time.monotonic() < give_up:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(0.01)
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _shown(path: Path) -> str:
+    """A path inside the project is shown from the project's root."""
+    try:
+        return path.relative_to(ROOT).as_posix()
+    except ValueError:
+        return str(path)

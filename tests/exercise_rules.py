@@ -1,0 +1,168 @@
+"""What must hold for every exercise of every lesson, as functions that can be tested.
+
+Each function returns a list of complaints, empty when all is well.
+
+An exercise is tried as the lesson has it. First the cells above it are read: their
+imports, functions, classes and constants are defined, and nothing else is run, for
+running whole lessons would take minutes. (Of the exercises above, the solutions are
+defined.) Then its own cell is run, as the lesson or as the solution shows it, without
+the statements that need what a cell above computes. What the lesson's
+`check(id, ...)` names is handed to the check. So the code of an exercise may use what
+is defined above it; data that a cell computes it gets as an argument.
+"""
+
+import ast
+import contextlib
+import importlib
+import linecache
+import re
+from typing import NamedTuple
+
+from lessons.source.build import solved, stub
+from sidebyside.findings import HUNG, NOT_STARTED, PASSED, Finding
+from sidebyside.judge import Exercise, examine, find_exercise
+from sidebyside.lesson_text import Lesson, lessons, with_solution
+from tests.wrong_answers import Wrong
+
+SECONDS_TO_HANG = 3  # a wrong answer that must hang need not hang for longer
+
+
+class Case(NamedTuple):
+    """An exercise: its check, its text and the wrong answers it must recognise."""
+
+    id: str
+    exercise: Exercise | None
+    lesson: Lesson
+    wrong: list[Wrong]
+
+
+def all_cases() -> list[Case]:
+    """The exercises of all lessons that have a source."""
+    return [
+        Case(id, find_exercise(id), lesson, wrong_answers(lesson.number).get(id, []))
+        for lesson in lessons()
+        for id in lesson.exercises
+    ]
+
+
+def wrong_answers(number: str) -> dict[str, list[Wrong]]:
+    """WRONG of tests/wrong_answers/lesson_NN.py; nothing where there is no file."""
+    name = f"tests.wrong_answers.lesson_{number}"
+    try:
+        return importlib.import_module(name).WRONG
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        return {}
+
+
+def complaints(case: Case) -> list[str]:
+    """Everything that is wrong with an exercise."""
+    found = text_complaints(case)
+    if case.exercise is not None:
+        found += stub_complaints(case) + solution_complaints(case)
+        found += [c for wrong in case.wrong for c in wrong_complaints(case, wrong)]
+    return found
+
+
+def text_complaints(case: Case) -> list[str]:
+    """It has a check, a text, three hints, a why and three wrong answers."""
+    found = []
+    if case.exercise is None:
+        found.append(f"{case.id} has no check")
+    if not case.lesson.marked("exercise", case.id):
+        found.append(f"{case.id} has no text marked <!-- exercise: {case.id} -->")
+    if not case.lesson.marked("why", case.id):
+        found.append(f"{case.id} has no text marked <!-- why: {case.id} -->")
+    hints = case.lesson.hints(case.id)
+    if len(hints) != 3 or not all(hint.text for hint in hints):
+        found.append(f"{case.id} has {len(hints)} hints with a text, not 3")
+    if len({wrong.name for wrong in case.wrong}) < 3:
+        found.append(f"{case.id} has {len(case.wrong)} wrong answers, fewer than 3")
+    code = case.lesson.code(case.id)
+    if with_solution(code) != solved(code):
+        found.append(f"solution() shows {case.id} not as its solution notebook does")
+    return found
+
+
+def stub_complaints(case: Case) -> list[str]:
+    """What the lesson shows is NOT STARTED."""
+    if case.exercise is None:
+        return [f"{case.id} has no check"]
+    finding = _examined(case, stub)
+    if finding.state == NOT_STARTED:
+        return []
+    return [f"the stub is not {NOT_STARTED}:\n{finding.text(case.id)}"]
+
+
+def solution_complaints(case: Case) -> list[str]:
+    """The solution is PASSED."""
+    if case.exercise is None:
+        return [f"{case.id} has no check"]
+    finding = _examined(case, solved)
+    if finding.state == PASSED:
+        return []
+    return [f"the solution is not {PASSED}:\n{finding.text(case.id)}"]
+
+
+def wrong_complaints(case: Case, wrong: Wrong) -> list[str]:
+    """A wrong answer gets its state and its advice."""
+    seconds = SECONDS_TO_HANG if wrong.state == HUNG else None
+    finding = examine(case.exercise, wrong.as_tuple, seconds)
+    said = finding.text(case.id)
+    found = []
+    if wrong.state == PASSED or finding.state != wrong.state:
+        found.append(f"{wrong.name} is not {wrong.state}:\n{said}")
+    if not re.search(wrong.advice, " ".join(said.split())):
+        found.append(f"{wrong.name} is not told {wrong.advice!r}:\n{said}")
+    return found
+
+
+def _examined(case: Case, version) -> Finding:
+    return examine(case.exercise, answers(case.lesson, case.id, version))
+
+
+def answers(lesson: Lesson, id: str, version) -> tuple:
+    """What the lesson's `check` call hands over, with the exercise in this version."""
+    names = {"__name__": "__main__"}  # as in a notebook
+    for cell in lesson.cells:
+        if cell.exercise == id:
+            break
+        if cell.kind == "code":
+            tree = ast.parse(solved(cell.text))
+            _run(list(filter(_defines, tree.body)), names, lesson.path.name)
+    code, file = version(lesson.code(id)), f"<{id}>"
+    linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
+    _run(ast.parse(code).body, names, file)
+    return tuple(eval(argument, names) for argument in _arguments_of_check(lesson, id))
+
+
+def _defines(statement: ast.stmt) -> bool:
+    """Imports, functions, classes and constants such as `STEPS = 10 * SIZE`."""
+    if isinstance(
+        statement, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef
+    ):
+        return True
+    if not isinstance(statement, ast.Assign | ast.AnnAssign) or not statement.value:
+        return False
+    work = ast.Call | ast.Attribute | ast.Subscript | ast.Await
+    return not any(isinstance(part, work) for part in ast.walk(statement.value))
+
+
+def _run(statements: list[ast.stmt], names: dict, file: str) -> None:
+    """Run them one by one, but for those that use what has not been computed."""
+    for statement in statements:
+        with contextlib.suppress(NameError):
+            exec(compile(ast.Module([statement], []), file, "exec"), names)
+
+
+def _arguments_of_check(lesson: Lesson, id: str) -> list[str]:
+    for cell in lesson.cells:
+        for node in ast.walk(ast.parse(cell.text)) if cell.kind == "code" else ():
+            if (
+                isinstance(node, ast.Call)
+                and getattr(node.func, "id", "") == "check"
+                and getattr(node.args[0], "value", None) == id
+            ):
+                return [ast.unparse(argument) for argument in node.args[1:]]
+    raise AssertionError(f'no cell of {lesson.path.name} says check("{id}", ...)')

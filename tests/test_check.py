@@ -1,0 +1,579 @@
+"""check always ends, never raises, says what came back, and leaves nothing behind."""
+
+import builtins
+import linecache
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import cloudpickle
+import psutil
+import pytest
+
+from sidebyside import check, hint, progress, reset, solution
+from sidebyside import lesson_text as texts
+from sidebyside.exercises import NotYet, TooSlow, Verdict, exercise, expect
+from sidebyside.judge import _exercises
+from sidebyside.record import ROOT, changed_record, read_record, record_file
+from tests.test_exercises import LESSON
+
+# As if they were defined in a notebook: the check's process need not import this file.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+@exercise("98-add", seconds=20)
+def check_add(add):
+    got = add(1, 2)
+    expect(got == 3, tried="add(1, 2)", got=got, think="what plus does")
+
+
+@exercise("98-hang", seconds=2)
+def check_hang(function):
+    function()
+
+
+@exercise("98-two", seconds=20)
+def check_two(first, second):
+    expect(first != second, think="two different answers")
+
+
+@exercise("98-slow", seconds=20)
+def check_slow(function):
+    raise TooSlow("100 steps", "100 steps one by one", "which steps are needed")
+
+
+@exercise("98-faulty", seconds=20)
+def check_faulty(function):
+    return function.no_such_attribute
+
+
+@exercise("98-ranks", in_ranks=True)
+def check_ranks(function):
+    from sidebyside import run_ranks
+
+    got = run_ranks(function, timeout=5)
+    expect(got == [0, 1], "run_ranks(function)", got, "which rank you are")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm():
+    """The first check starts multiprocessing's forkserver, which stays."""
+    check("98-hang", print)
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_behind(warm):
+    before = set(psutil.Process().children(recursive=True))
+    yield
+    wait_until(lambda: set(psutil.Process().children(recursive=True)) <= before)
+
+
+def wait_until(holds, seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"
+
+
+def cell(code: str) -> dict:
+    """What the names are after this code has run in a cell of a notebook."""
+    file = "/tmp/ipykernel_1/98.py"
+    linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
+    names = {"__name__": "__main__"}
+    exec(compile(code, file, "exec"), names)
+    return names
+
+
+def add_cell(*lines: str):
+    """The function `add` of a cell; its body has these lines."""
+    return cell("\n    ".join(["def add(a, b):", *lines]))["add"]
+
+
+# What it says -------------------------------------------------------------------------
+
+
+def test_a_right_answer_passes(capsys):
+    verdict = check("98-add", add_cell("return a + b"))
+    assert verdict == Verdict("98-add", "PASSED", "98-add: PASSED")
+    assert capsys.readouterr().out == "98-add: PASSED\n"
+
+
+def test_a_wrong_answer_is_told_what_was_tried_what_came_back_and_what_to_think_of():
+    verdict = check("98-add", add_cell("return a - b"))
+    assert verdict.state == "NOT YET"
+    assert verdict.message == (
+        "98-add: NOT YET\n"
+        "  tried       add(1, 2)\n"
+        "  came back   -1\n"
+        "  think about what plus does"
+    )
+
+
+def test_an_exception_is_shown_with_its_line_and_the_arguments():
+    verdict = check("98-add", add_cell("a = 0", "return b / a"))
+    assert verdict.state == "NOT YET"
+    assert verdict.message == (
+        "98-add: NOT YET\n"
+        "  came back   ZeroDivisionError: division by zero\n"
+        "  with        a = 0, b = 2\n"
+        "  at line     3, in add: return b / a\n"
+        "  think about what this line does with these values"
+    )
+
+
+def test_a_hang_is_shown_with_its_line():
+    names = cell(
+        "import threading\n"
+        "def wait(lock):\n    lock.acquire()\n"
+        "def f():\n    lock = threading.Lock()\n    wait(lock)\n    wait(lock)"
+    )
+    verdict = check("98-hang", names["f"])
+    assert verdict.state == "HUNG"
+    assert verdict.message == (
+        "98-hang: HUNG\n"
+        "  after       2 s it had not ended\n"
+        "  at line     3, in wait: lock.acquire()\n"
+        "  think about what would have to happen for this line to end"
+    )
+
+
+def test_a_slow_answer_is_too_slow():
+    verdict = check("98-slow", add_cell("return 3"))
+    assert verdict.state == "TOO SLOW"
+    assert "came back   100 steps one by one" in verdict.message
+
+
+def test_what_the_check_cannot_use_is_not_yet_right():
+    verdict = check("98-faulty", len)
+    assert verdict.state == "NOT YET"
+    assert "cannot use (AttributeError" in verdict.message
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        ["add_cell('raise NotImplementedError(\"your turn\")')"],
+        ["..."],
+        ["{'a': ..., 'b': ...}"],
+        ["(..., ...)"],
+    ],
+)
+def test_the_stub_is_not_started(answers):
+    assert check("98-add", *map(eval, answers)).state == "NOT STARTED"
+    assert read_record()["exercises"] == {}
+
+
+def test_a_half_filled_answer_is_not_yet_right():
+    verdict = check("98-two", {"a": 1, "b": ...}, 2)
+    assert verdict.state == "NOT YET"
+    assert "says ... in 1 of its places" in verdict.message
+
+
+def test_not_implemented_by_a_library_is_an_error_like_others():
+    body = "import numbers, operator", "return operator.index(io_base())"
+    names = cell("import io\ndef add(a, b):\n    return io.BufferedIOBase().detach()")
+    verdict = check("98-add", names["add"])
+    assert body and verdict.state == "NOT YET"
+
+
+def test_what_the_answer_prints_is_shown_within_limits(capsys):
+    assert check("98-add", add_cell("print('hello')", "return 3")).state == "PASSED"
+    assert capsys.readouterr().out == "hello\n98-add: PASSED\n"
+    assert check("98-add", add_cell("print('x\\n' * 10**7)", "return 3")).state
+    assert len(capsys.readouterr().out) < 50_000
+
+
+def test_an_unknown_id_is_answered_with_near_ones(capsys, lesson):
+    assert check("99-largets", max).message == (
+        'There is no exercise "99-largets". Did you mean "99-largest"?'
+    )
+    assert "progress()" in check("nothing like it", max).message
+    for show in hint, solution, reset:
+        capsys.readouterr()
+        show("99-largets")
+        assert 'Did you mean "99-largest"?' in capsys.readouterr().out
+
+
+def test_a_wrong_number_of_answers_is_answered_with_the_right_call():
+    expected = '98-two takes 2 answers, not 1: check("98-two", first, second)'
+    assert check("98-two", 1).message == expected
+    assert check("98-two", 1, 2, 3).message.startswith("98-two takes 2 answers, not 3")
+    assert 'check("98-add", add)' in check("98-add").message
+    assert "the id comes first" in check(max, "98-add").message
+    assert read_record()["exercises"] == {}
+
+
+# What an answer may do ----------------------------------------------------------------
+
+NASTY = {
+    "exits": ("import sys; sys.exit(3)", "SystemExit: 3"),
+    "exits at once": ("import os; os._exit(3)", "exited with status 3"),
+    "kills itself": ("import os; os.kill(os.getpid(), 9)", "killed by SIGKILL"),
+    "interrupts": ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+    "crashes": ("import ctypes; ctypes.string_at(0)", "killed by SIGSEGV"),
+    "recurses": ("return add(a, b)", "RecursionError|NameError"),
+    "redefines builtins": (
+        "import builtins; builtins.len = builtins.repr = builtins.str = 3; return 4",
+        "came back   4",
+    ),
+    "breaks isinstance": (
+        "import builtins; builtins.isinstance = builtins.print = None; return 1 / 0",
+        "ZeroDivisionError",
+    ),
+    "closes its output": ("import sys; sys.stdout.close(); return 4", "came back   4"),
+    "has no output": ("import sys; sys.stdout = None; return 4", "came back   4"),
+    "closes all files": (
+        "import os; os.closerange(0, 99); return 4",
+        "exited with status 1",
+    ),
+    "returns a function": ("return lambda: 3", "<function add.<locals>.<lambda>>"),
+    "returns a lock": ("import threading; return threading.Lock()", "unlocked"),
+    "returns much": ("return list(range(10**6))", r"\[0, 1, .*\.\.\.\]"),
+    "returns itself": ("x = []; x.append(x); return x", r"\[\[\["),
+    "cannot be shown": (
+        "return type('Odd', (), {'__repr__': lambda self: 1 / 0})()",
+        "a Odd|<Odd instance>",
+    ),
+    "cannot be compared": (
+        "return type('Odd', (), {'__eq__': lambda self, other: 1 / 0})()",
+        "ZeroDivisionError",
+    ),
+    "raises what cannot be said": (
+        "raise type('Odd', (Exception,), {'__str__': lambda self: 1 / 0})()",
+        "came back   Odd\n",
+    ),
+    "says yes to all": (
+        "return type('Yes', (), {'__eq__': lambda self, other: False})()",
+        "came back",
+    ),
+    "moves away": ("import os; os.chdir('/'); return 4", "came back   4"),
+    "forgets its modules": ("import sys; sys.modules.clear(); return 4", "came back"),
+}
+
+
+@pytest.mark.parametrize("body", NASTY)
+def test_an_answer_that(body):
+    code, words = NASTY[body]
+    verdict = check("98-add", add_cell(code))
+    assert verdict.state == "NOT YET"
+    assert re.search(words, verdict.message), verdict.message
+    assert "0x" not in verdict.message
+    assert check("98-add", add_cell("return a + b")).state == "PASSED", "the next one"
+
+
+def test_an_answer_that_cannot_be_sent_is_told_why():
+    names = cell("lock = __import__('threading').Lock()\ndef add(a, b):\n"
+                 "    with lock:\n        return a + b")  # fmt: skip
+    verdict = check("98-add", names["add"])
+    assert verdict.state == "NOT YET"
+    assert "cannot pickle '_thread.lock' object" in verdict.message
+    assert "which variable" in verdict.message
+
+
+def test_an_answer_may_use_what_its_notebook_defines():
+    code = "from dataclasses import dataclass\n@dataclass\nclass Pair:\n    a: int\n"
+    code += "    b: int\nOFFSET = 0\ndef total(pair): return pair.a + pair.b + OFFSET\n"
+    code += "def add(a, b): return total(Pair(a, b))"
+    assert check("98-add", cell(code)["add"]).state == "PASSED"
+
+
+def test_nothing_that_an_answer_does_reaches_this_process(tmp_path):
+    before = dict(vars(builtins)), os.getcwd(), sys.stdout
+    check(
+        "98-add", add_cell("import builtins, os", "builtins.sum = 3", "os.chdir('/')")
+    )
+    assert (dict(vars(builtins)), os.getcwd(), sys.stdout) == before
+
+
+FORKS = """
+def {name}(*numbers):
+    import multiprocessing, os, pathlib, time
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
+    child.start()
+    pathlib.Path({file!r}).write_text(f"{{os.getpid()}} {{child.pid}}")
+    {then}
+"""
+
+
+@pytest.mark.parametrize(
+    ("then", "state"),
+    [
+        ("return 3", "PASSED"),
+        ("os._exit(1)", "NOT YET"),
+        ("os.kill(os.getpid(), 9)", "NOT YET"),
+        ("child.join()", "HUNG"),
+    ],
+)
+def test_what_an_answer_starts_ends_with_its_check(then, state, tmp_path):
+    file = tmp_path / "pids"
+    id = "98-hang" if state == "HUNG" else "98-add"
+    names = cell(FORKS.format(name="f", file=str(file), then=then))
+    assert check(id, names["f"]).state == state
+    pids = [int(pid) for pid in file.read_text().split()]
+    assert len(pids) == 2
+    assert not any(map(alive, pids))
+
+
+def test_a_thread_that_an_answer_leaves_running_ends_with_its_check():
+    code = (
+        "import threading, time",
+        "threading.Thread(target=time.sleep, args=[60]).start()",
+    )
+    began = time.monotonic()
+    assert check("98-add", add_cell(*code, "return 3")).state == "PASSED"
+    assert time.monotonic() - began < 30  # and not the thread's 60 s
+
+
+# Interrupted, killed, at once ---------------------------------------------------------
+
+
+def test_an_interrupted_check_is_not_recorded_and_leaves_nothing(tmp_path):
+    file = tmp_path / "pids"
+    names = cell(FORKS.format(name="f", file=str(file), then="child.join()"))
+
+    def interrupt_when_it_runs() -> None:
+        wait_until(lambda: file.exists() and file.read_text())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt_when_it_runs)
+    thread.start()
+    verdict = check("98-add", names["f"])
+    thread.join()
+    assert verdict.state == "NOT YET"
+    assert "you interrupted the check" in verdict.message
+    assert read_record()["exercises"] == {}
+    assert not any(alive(int(pid)) for pid in file.read_text().split())
+
+
+def test_a_killed_kernel_leaves_nothing(tmp_path):
+    file = tmp_path / "pids"
+    program = "from sidebyside.exercises import check, exercise\n"
+    program += FORKS.format(name="f", file=str(file), then="child.join()")
+    program += "if __name__ == '__main__':\n"
+    program += "    exercise('98-kernel', seconds=600)(lambda f: f())\n"
+    program += "    check('98-kernel', f)\n"
+    script = tmp_path / "kernel.py"
+    script.write_text(program)
+    kernel = subprocess.Popen([sys.executable, str(script)])
+    wait_until(lambda: file.exists() and file.read_text(), seconds=60)
+    children = psutil.Process(kernel.pid).children(recursive=True)
+    kernel.kill()
+    kernel.wait()
+    for pid in [int(pid) for pid in file.read_text().split()]:
+        wait_until(lambda pid=pid: not alive(pid))
+    wait_until(lambda: not any(alive(child.pid) for child in children))
+
+
+def test_two_checks_at_once_both_end():
+    verdicts = {}
+
+    def one(name: str, body: str) -> None:
+        verdicts[name] = check("98-add", add_cell(body)).state
+
+    threads = [
+        threading.Thread(target=one, args=(str(n), f"return a + b + {n % 2}"))
+        for n in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert verdicts == {str(n): ["PASSED", "NOT YET"][n % 2] for n in range(6)}
+    assert read_record()["exercises"]["98-add"]["tries"] == 6
+
+
+def test_a_check_works_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "signal.py").write_text("raise ImportError('a file of the learner')")
+    assert check("98-add", add_cell("return a + b")).state == "PASSED"
+
+
+# In ranks -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "state", "words"),
+    [
+        ("return dist.get_rank()", "PASSED", "PASSED"),
+        ("return 0", "NOT YET", r"\[0, 0\]"),
+        ("raise NotImplementedError('your turn')", "NOT STARTED", "your turn"),
+        ("return 1 / dist.get_rank()", "NOT YET", r"rank 0 raised ZeroDivisionError"),
+        (
+            "dist.get_rank() or dist.barrier()",
+            "HUNG",
+            r"(?s)rank 0 waits.*dist.barrier",
+        ),
+    ],
+)
+def test_a_check_in_ranks(body, state, words):
+    names = cell(f"import torch.distributed as dist\ndef f():\n    {body}")
+    verdict = check("98-ranks", names["f"])
+    assert verdict.state == state
+    assert re.search(words, verdict.message), verdict.message
+
+
+# Hints, solutions, progress -----------------------------------------------------------
+
+
+@pytest.fixture
+def lesson(tmp_path, monkeypatch) -> Path:
+    """A folder with one lesson."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / "99_planted.py").write_text(LESSON)
+    monkeypatch.setattr(texts, "SOURCES", folder)
+    exercise("99-largest", seconds=20)(lambda f: expect(f([1, 2]) == 2))
+    yield folder
+    del _exercises["99-largest"]
+
+
+def test_hints_come_one_by_one_and_start_again(lesson, capsys):
+    shown = []
+    for _ in range(5):
+        hint("99-largest")
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == "*Hint 1 of 3: a question*\n\nWhere do you start?\n"
+    assert shown[1] == "*Hint 2 of 3: an idea*\n\nStart with the first.\n"
+    assert shown[2] == "*Hint 3 of 3: almost the code*\n\nA loop.\n"
+    assert shown[3].startswith("You have seen all 3 hints; here is the first again.")
+    assert shown[4] == shown[1]
+
+
+def test_the_solution_is_shown_with_its_reason_and_asks_to_try_first(lesson, capsys):
+    solution("99-largest")
+    out = capsys.readouterr().out
+    assert out.startswith("You have not tried 99-largest yet")
+    assert "    found = numbers[0]\n" in out
+    assert "SOLUTION" not in out
+    assert out.endswith("Every number was looked at.\n")
+    check("99-largest", min)
+    capsys.readouterr()
+    solution("99-largest")
+    assert capsys.readouterr().out.startswith("def largest(numbers):")
+
+
+def test_progress_remembers_what_was_passed_until_reset(lesson, capsys):
+    def shown() -> str:
+        capsys.readouterr()
+        progress()
+        return capsys.readouterr().out
+
+    table = "99 Planted  99-largest  {}\n\n{} of 1 exercises passed\n"
+    assert shown() == table.format("NOT STARTED", 0)
+    check("99-largest", min)
+    assert shown() == table.format("NOT YET", 0)
+    check("99-largest", max)
+    assert shown() == table.format("PASSED", 1)
+    check("99-largest", min)
+    assert shown() == table.format("PASSED", 1)
+    reset("99-largest")
+    assert shown() == table.format("NOT STARTED", 0)
+    check("99-largest", max)
+    reset()
+    assert shown() == table.format("NOT STARTED", 0)
+    progress("03")
+    assert capsys.readouterr().out == "There are no exercises here.\n"
+
+
+def test_a_broken_record_is_kept_and_said_once(capsys):
+    for broken in "{", "[]", '{"exercises": [1]}', '{"guesses": {"a": 3}}', "\0\xff":
+        record_file().write_bytes(broken.encode("latin-1"))
+        assert read_record() == {"exercises": {}, "guesses": {}}
+        assert "could not be read" in capsys.readouterr().out
+        read_record()
+        assert capsys.readouterr().out == ""
+    folder = record_file().parent
+    kept = sorted(path.read_bytes() for path in folder.glob("*unreadable*"))
+    assert len(kept) == 5
+    assert b"{" in kept
+
+
+def test_where_nothing_can_be_written_the_record_lives_in_memory(monkeypatch, capsys):
+    monkeypatch.setenv("SIDEBYSIDE_PROGRESS", "/proc/no such folder/progress.json")
+    assert check("98-add", add_cell("return 3")).state == "PASSED"
+    assert "cannot be written" in capsys.readouterr().out
+    check("98-add", add_cell("return 3"))
+    assert capsys.readouterr().out == "98-add: PASSED\n"
+    assert read_record()["exercises"]["98-add"] == {"state": "PASSED", "tries": 2}
+    reset()
+
+
+def test_two_kernels_lose_nothing(tmp_path):
+    program = """
+import sys
+from sidebyside.record import changed_record
+for n in range(50):
+    with changed_record() as record:
+        entry = record["exercises"].setdefault("98-both", {"tries": 0})
+        entry["tries"] += 1
+"""
+    kernels = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(2)]
+    assert [kernel.wait() for kernel in kernels] == [0, 0]
+    assert read_record()["exercises"]["98-both"]["tries"] == 100
+    assert [path.name for path in record_file().parent.iterdir()] == ["progress.json"]
+
+
+def test_an_error_while_writing_leaves_the_old_record(monkeypatch):
+    with changed_record() as record:
+        record["guesses"]["a"] = {"value": 1}
+    with pytest.raises(TypeError), changed_record() as record:
+        record["guesses"]["a"] = {"value": object()}
+    assert read_record()["guesses"] == {"a": {"value": 1}}
+
+
+def test_the_usual_record_is_in_the_ignored_folder(monkeypatch):
+    monkeypatch.delenv("SIDEBYSIDE_PROGRESS")
+    assert record_file() == ROOT / ".sidebyside" / "progress.json"
+
+
+# In a notebook ------------------------------------------------------------------------
+
+NOTEBOOK = """
+from sidebyside import check, show
+from sidebyside.exercises import exercise, expect
+exercise("98-cell", seconds=20)(lambda f: expect(f(1) == 2, "f(1)", f(1), "adding"))
+None
+
+def f(x):
+    return x + "1"
+check("98-cell", f)
+
+show(f)
+"""
+
+
+def test_in_a_notebook_everything_is_shown_once_and_lines_are_found():
+    import nbclient
+    from nbformat import v4
+
+    cells = [v4.new_code_cell(code.strip()) for code in NOTEBOOK.split("\n\n")]
+    notebook = nbclient.execute(v4.new_notebook(cells=cells), kernel_name="python3")
+    first, second, third = (cell.outputs for cell in notebook.cells)
+    assert first == []
+    assert [output.text for output in second] == [
+        "98-cell: NOT YET\n"
+        "  came back   TypeError: unsupported operand type(s) for +: 'int' and 'str'\n"
+        "  with        x = 1\n"
+        '  at line     2, in f: return x + "1"\n'
+        "  think about what this line does with these values\n"
+    ]
+    [shown] = third
+    assert (
+        shown.data["text/markdown"] == '```python\ndef f(x):\n    return x + "1"\n```'
+    )
+
+
+def test_not_yet_can_be_raised_by_a_check_itself():
+    exercise("98-own")(lambda f: (_ for _ in ()).throw(NotYet("a", 1, "b")))
+    assert check("98-own", max).message == (
+        "98-own: NOT YET\n  tried       a\n  came back   1\n  think about b"
+    )

@@ -1,0 +1,375 @@
+"""Every demo explains itself, refuses what is impossible, and runs from anywhere.
+
+How a demo answers bad input is tried in one process: the demo is loaded once and its
+`main` is called with one command line after the other, while nothing may be started.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import uuid
+from functools import cache
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sidebyside.arguments import at_least, output_file, positive_float, positive_int
+from sidebyside.demos import DEMOS
+
+NAMES = sorted(
+    path.relative_to(DEMOS).as_posix()
+    for path in DEMOS.rglob("*.py")
+    if "__main__" in path.read_text(encoding="utf-8")
+)
+BAD = ["0", "-1", "x"]
+
+# Run by `answers`: calls main() with each command line and prints what came of it.
+HARNESS = """
+import argparse, contextlib, io, json, os, runpy, sys
+import multiprocessing.process
+
+path, *bad = sys.argv[1:]
+sys.argv = [path]
+sys.path.insert(0, os.path.dirname(path))
+demo = runpy.run_path(path, run_name="demo")
+stopped = {"now": ""}
+
+def nothing_may_start(event, args):
+    if event in ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"):
+        stopped["now"] = event
+        raise RuntimeError(event)
+
+def no_process(self):
+    stopped["now"] = "a process"
+    raise RuntimeError("a process")
+
+def call(*arguments):
+    sys.argv = [path, *arguments]
+    stopped["now"] = ""
+    out, err, status = io.StringIO(), io.StringIO(), "none: main() returned"
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            demo["main"]()
+        except SystemExit as stop:
+            status = stop.code or 0
+        except BaseException as error:
+            status = f"{type(error).__name__}: {error}"
+    return {"arguments": arguments, "status": status, "started": stopped["now"],
+            "out": out.getvalue(), "err": err.getvalue()}
+
+found = []
+
+def note_options(self, args=None, namespace=None):
+    for action in self._actions:
+        kind, number = action.type, isinstance(action.default, (int, float))
+        if action.nargs == 0 or not (number or kind in (int, float) or ours(kind)):
+            continue
+        found.append((action.option_strings[-1:], allowed(kind)))
+    raise SystemExit(0)
+
+def ours(kind):
+    return getattr(kind, "__module__", "") == "sidebyside.arguments" and (
+        kind.__qualname__ != "output_file")
+
+def allowed(kind):
+    "The bad values that the option allows on purpose, because its type says so."
+    good = []
+    for value in bad if ours(kind) else ():
+        with contextlib.suppress(argparse.ArgumentTypeError):
+            kind(value)
+            good.append(value)
+    return good
+
+sys.addaudithook(nothing_may_start)
+multiprocessing.process.BaseProcess.start = no_process
+parse = argparse.ArgumentParser.parse_args
+argparse.ArgumentParser.parse_args = note_options
+call()
+argparse.ArgumentParser.parse_args = parse
+calls = {"help": call("--help"), "unknown": call("--no-such-option"), "bad": []}
+for option, good in found:
+    calls["bad"] += [call(*option, value) for value in bad if value not in good]
+calls["options"] = [option for option, good in found]
+json.dump(calls, sys.__stdout__)
+"""
+
+
+@cache
+def answers(path: Path, folder: Path) -> dict:
+    """What `main` of the demo answers to --help, to nonsense and to bad numbers."""
+    done = subprocess.run(
+        [sys.executable, "-c", HARNESS, str(path), *BAD],
+        cwd=folder, capture_output=True, encoding="utf-8", timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def manual_complaints(path: Path) -> list[str]:
+    """The docstring is the manual, and names the demo as it is run."""
+    text = path.read_text(encoding="utf-8")
+    manual = re.match(r'(?:#.*\n)*"""(.*?)"""', text, re.DOTALL)
+    if not manual:
+        return ["it does not begin with a docstring"]
+    parts = ["Run:", "Look for:", "Try:"]
+    places = [manual[1].find(f"\n{part}") for part in parts]
+    found = [
+        f"{part} is not in its docstring"
+        for part, place in zip(parts, places, strict=True)
+        if place < 0
+    ]
+    if not found and places != sorted(places):
+        found.append("Run:, Look for:, Try: are not in this order")
+    own_name = "/".join(("demos", *path.parts[-2:]))
+    if own_name not in manual[1]:
+        found.append(f"its docstring does not say how to run {own_name}")
+    return found
+
+
+def answer_complaints(path: Path, folder: Path) -> list[str]:
+    """--help shows the manual; bad input ends with status 2 and one clear line."""
+    found = answers(path, folder)
+    help_, unknown = found["help"], found["unknown"]
+    complaints = []
+    if help_["status"] != 0 or help_["err"]:
+        complaints.append(f"--help ends with {help_['status']} {help_['err']}")
+    manual = path.read_text(encoding="utf-8").split('"""')[1]
+    if manual.strip() not in help_["out"]:
+        complaints.append("--help does not show the whole docstring as it is written")
+    complaints += _refusal_complaints(unknown, "--no-such-option")
+    for call in found["bad"]:
+        complaints += _refusal_complaints(
+            call, (*call["arguments"][:-1], "argument")[0]
+        )
+    return complaints
+
+
+def _refusal_complaints(call: dict, must_name: str) -> list[str]:
+    """Exit status 2, nothing started, one line that names the option."""
+    command = " ".join(call["arguments"])
+    if call["status"] != 2 or call["started"]:
+        ended = f"status {call['status']}, started {call['started'] or 'nothing'}"
+        return [f"{command} is not refused: {ended}"]
+    message = re.sub(r"\A(usage:.*\n)(\s+.*\n)*", "", call["err"])
+    complaints = []
+    if message.count("\n") != 1 or call["out"]:
+        complaints.append(f"{command} is not answered by one line: {call['err']}")
+    if must_name not in message:
+        complaints.append(f"the answer to {command} does not name it: {message}")
+    if re.search(r"invalid \w+ value", message):
+        complaints.append(f"{command} is not told what is allowed: {message}")
+    return complaints
+
+
+def run_complaints(path: Path, folder: Path, seconds: float = 120) -> list[str]:
+    """Without arguments it ends well, says something and leaves no process."""
+    mark = uuid.uuid4().hex
+    done = subprocess.run(
+        [sys.executable, str(path)],
+        cwd=folder, env=os.environ | {"SIDEBYSIDE_DEMO": mark, "PYTHONUTF8": "1"},
+        stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
+        timeout=seconds, check=False,
+    )  # fmt: skip
+    found = []
+    if done.returncode != 0:
+        found.append(f"it ends with status {done.returncode}: {done.stderr[-2000:]}")
+    if not done.stdout.strip():
+        found.append("it prints nothing")
+    if left := _still_running(mark):
+        found.append(f"it leaves processes behind: {left}")
+    return found
+
+
+def _still_running(mark: str, seconds: float = 5) -> list[str]:
+    """Processes that have inherited the mark, after a moment to end; then killed."""
+    deadline = time.monotonic() + seconds
+    while (left := _marked(mark)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    commands = []
+    for process in left:
+        with contextlib.suppress(psutil.Error):
+            commands.append(" ".join(process.cmdline()))
+            process.kill()
+    return commands
+
+
+def _marked(mark: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            marked = process.environ().get("SIDEBYSIDE_DEMO") == mark
+            if marked and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_docstring_is_the_manual(name):
+    assert not manual_complaints(DEMOS / name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_and_bad_input_are_answered(name, tmp_path_factory):
+    assert not answer_complaints(DEMOS / name, tmp_path_factory.getbasetemp())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_demo_runs_from_another_folder(name, tmp_path):
+    assert not run_complaints(DEMOS / name, tmp_path)
+
+
+# Planted demos: each fault is found --------------------------------------------------
+
+GOOD = '''"""Count.
+
+Run:      python demos/planted/demo.py --steps 3
+Look for: the number.
+Try:      --steps 5
+"""
+
+import argparse
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+
+from sidebyside import at_least, positive_float, positive_int
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--steps", type=positive_int, default=3)
+    parser.add_argument("--seconds", type=positive_float, default=0.5)
+    parser.add_argument("--seed", type=at_least(0), default=0)
+    parser.add_argument("--quick", action="store_true")
+    args = parser.parse_args()
+    print(args.steps)
+
+
+if __name__ == "__main__":
+    main()
+'''
+
+
+def planted(folder: Path, old: str = "", new: str = "") -> Path:
+    assert old in GOOD
+    path = folder / "demos" / "planted" / "demo.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(GOOD.replace(old, new) if old else GOOD, encoding="utf-8")
+    return path
+
+
+def test_a_good_demo_gets_no_complaint(tmp_path):
+    path = planted(tmp_path)
+    assert manual_complaints(path) == []
+    assert answer_complaints(path, tmp_path) == []
+    assert run_complaints(path, tmp_path) == []
+    assert answers(path, tmp_path)["options"] == [
+        ["--steps"],
+        ["--seconds"],
+        ["--seed"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("Look for:", "See:", "Look for: is not in"),
+        ("Try:      --steps 5\n", "", "Try: is not in"),
+        ("planted/demo.py", "planted/other.py", "how to run demos/planted/demo.py"),
+        ('"""Count.', '("")\n"""Count.', "does not begin with"),
+    ],
+)
+def test_a_poor_manual_gets_a_complaint(old, new, fault, tmp_path):
+    assert fault in "\n".join(manual_complaints(planted(tmp_path, old, new)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("description=__doc__,", "description=__doc__[:6],", "whole docstring"),
+        (", formatter_class=argparse.RawDescriptionHelpFormatter", "", "whole docst"),
+        ("type=positive_int", "type=int", "--steps 0 is not refused"),
+        ("type=positive_int", "type=int", "is not told what is allowed"),
+        ("type=positive_float, ", "", "--seconds -1 is not refused"),
+        ("at_least(0)", "at_least(-9)", None),
+        (
+            "    args =",
+            "    multiprocessing.Process(target=print).start()\n    args =",
+            "started a process",
+        ),
+        (
+            "    args =",
+            "    subprocess.run([sys.executable, '-V'])\n    args =",
+            "started subprocess.Popen",
+        ),
+        ("args = ", "print('hm', file=sys.stderr); args = ", "not answered by one"),
+    ],
+)
+def test_a_poor_answer_gets_a_complaint(old, new, fault, tmp_path):
+    complaints = answer_complaints(planted(tmp_path, old, new), tmp_path)
+    assert (fault in "\n".join(complaints)) if fault else not complaints
+
+
+@pytest.mark.parametrize(
+    ("new", "fault"),
+    [
+        ("sys.exit('sorry')", "status 1: sorry"),
+        ("pass", "prints nothing"),
+        (
+            "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(20)'], "
+            "stdout=-3, stderr=-3)",
+            "leaves processes behind",
+        ),
+    ],
+)
+def test_a_poor_run_gets_a_complaint(new, fault, tmp_path):
+    path = planted(tmp_path, "print(args.steps)", new)
+    assert fault in "\n".join(run_complaints(path, tmp_path))
+
+
+# The argument types -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("type_", "good", "bad", "allowed"),
+    [
+        (
+            positive_int,
+            ["1", "1_000", " 7 "],
+            ["0", "-1", "x", "", "1.5"],
+            "at least 1",
+        ),
+        (at_least(2), ["2", "9"], ["1", "-2", "two"], "a whole number of at least 2"),
+        (at_least(1, 8), ["1", "8"], ["0", "9", "9" * 5000], "from 1 to 8"),
+        (
+            positive_float,
+            ["0.5", "2", "1e-3"],
+            ["0", "-1", "x", "nan", "inf", ""],
+            "a number above 0",
+        ),
+    ],
+)
+def test_numbers_are_taken_or_refused_with_what_is_allowed(type_, good, bad, allowed):
+    assert all(type_(text) == float(text.replace("_", "")) for text in good)
+    for text in bad:
+        with pytest.raises(argparse.ArgumentTypeError, match=allowed) as error:
+            type_(text)
+        assert "\n" not in str(error.value)
+        assert len(str(error.value)) < 120
+
+
+def test_an_output_file_needs_a_folder(tmp_path):
+    assert output_file(str(tmp_path / "a.png")) == tmp_path / "a.png"
+    for text in "", str(tmp_path), str(tmp_path / "missing" / "a.png"):
+        with pytest.raises(argparse.ArgumentTypeError, match="must be"):
+            output_file(text)

@@ -1,0 +1,205 @@
+"""Every exercise of every lesson: its check accepts the solution and explains mistakes.
+
+The rules are in exercise_rules.py. Here they are applied to all lessons, and to
+planted exercises with a fault each, to show that no fault gets through.
+"""
+
+import ast
+import sys
+from pathlib import Path
+
+import cloudpickle
+import pytest
+
+from sidebyside.judge import Exercise, expect
+from sidebyside.lesson_text import lessons, parse_lesson
+from tests.exercise_rules import (
+    Case,
+    all_cases,
+    complaints,
+    solution_complaints,
+    stub_complaints,
+    text_complaints,
+    wrong_answers,
+    wrong_complaints,
+)
+from tests.wrong_answers import Wrong
+
+CASES = [pytest.param(case, id=case.id) for case in all_cases()]
+MISTAKES = [
+    pytest.param(case, wrong, id=f"{case.id}-{wrong.name}")
+    for case in all_cases()
+    for wrong in case.wrong
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_exercise_is_complete(case):
+    assert not text_complaints(case)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_stub_is_not_started(case):
+    assert not stub_complaints(case)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_solution_passes(case):
+    assert not solution_complaints(case)
+
+
+@pytest.mark.parametrize(("case", "wrong"), MISTAKES)
+def test_a_mistake_is_explained(case, wrong):
+    assert not wrong_complaints(case, wrong)
+
+
+def test_every_check_and_every_wrong_answer_belongs_to_an_exercise():
+    for lesson in lessons():
+        strangers = set(wrong_answers(lesson.number)) - set(lesson.exercises)
+        assert not strangers, f"wrong answers without an exercise: {strangers}"
+        checks = lesson.path.parent / "checks" / f"lesson_{lesson.number}.py"
+        strangers = _ids_of_checks(checks) - set(lesson.exercises)
+        assert not strangers, f"checks without an exercise: {strangers}"
+
+
+def _ids_of_checks(path: Path) -> set[str]:
+    tree = (
+        ast.parse(path.read_text(encoding="utf-8")) if path.exists() else ast.Module([])
+    )
+    return {
+        node.args[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "exercise"
+    }
+
+
+# The rules bite: planted exercises, each with one fault -------------------------------
+
+# As if they were defined in a notebook: the check's process need not import this file.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+LESSON = '''# ---
+# title: 99 Planted
+# ---
+
+# %%
+LIMIT = 100
+
+# %% [markdown]
+# ## Exercise: largest
+# <!-- exercise: 99-largest -->
+# <details><summary>Hint 1: a question</summary>
+#
+# Where do you start?
+# </details>
+# <details><summary>Hint 2: an idea</summary>
+#
+# Start with the first.
+# </details>
+# <details><summary>Hint 3: almost the code</summary>
+#
+# A loop.
+# </details>
+
+# %% exercise="99-largest"
+def largest(numbers):
+    """The largest number."""
+    ### BEGIN SOLUTION
+    found = numbers[0]
+    for number in numbers:
+        if number > found and number < LIMIT:
+            found = number
+    return found
+    ### END SOLUTION
+
+# %%
+check("99-largest", largest)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 99-largest -->
+# Every number was looked at.
+'''
+
+
+def _check(largest):
+    for numbers in [3, 1, 2], [-2, -1], [5]:
+        got = largest(list(numbers))
+        think = "where your search starts, and which numbers it looks at"
+        expect(got == max(numbers), f"largest({numbers})", got, think)
+
+
+def _hang(numbers):
+    while True:
+        pass
+
+
+WRONG = [
+    Wrong("starts_at_zero", lambda numbers: max([0, *numbers]), "search starts"),
+    Wrong("returns_nothing", lambda numbers: None, "came back None"),
+    Wrong("never_ends", _hang, "while True", state="HUNG"),
+]
+
+
+def planted(check=_check, text=LESSON, wrong=WRONG) -> Case:
+    lesson = parse_lesson(Path("99_planted.py"), text)
+    return Case("99-largest", Exercise("99-largest", check, 20, False), lesson, wrong)
+
+
+def test_a_good_exercise_gets_no_complaint():
+    assert complaints(planted()) == []
+
+
+def _accepts_everything(largest):
+    pass
+
+
+def _accepts_nothing(largest):
+    largest([1])
+    expect(False, "largest([1])", 1, "where your search starts")
+
+
+def _never_calls_the_answer(largest):
+    expect(largest.__name__ == "largest", think="where your search starts")
+
+
+@pytest.mark.parametrize(
+    ("check", "fault"),
+    [
+        (_accepts_everything, "starts_at_zero is not NOT YET"),
+        (_accepts_everything, "the stub is not NOT STARTED"),
+        (_accepts_nothing, "the solution is not PASSED"),
+        (_never_calls_the_answer, "the stub is not NOT STARTED"),
+    ],
+)
+def test_a_bad_check_gets_a_complaint(check, fault):
+    few = [wrong for wrong in WRONG if wrong.state == "NOT YET"]
+    assert fault in "\n".join(complaints(planted(check, wrong=few)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("# Start with the first.\n", "", "hints with a text"),
+        ("why: 99", "why: 98", "no text marked <!-- why"),
+        ("exercise: 99", "exercise: 98", "no text marked <!-- exercise"),
+        ("found = numbers[0]", "found = 0", "the solution is not PASSED"),
+        ("    return found\n", "", "the solution is not PASSED"),
+        ("SOLUTION\n    found = n", "SOLUTION\n    found = undefined", "NameError"),
+    ],
+)
+def test_a_bad_text_gets_a_complaint(old, new, fault):
+    assert old in LESSON
+    text = LESSON.replace(old, new)
+    assert fault in "\n".join(complaints(planted(text=text, wrong=[])))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fault"),
+    [
+        (Wrong("is_right", max, "search starts"), "is_right is not NOT YET"),
+        (Wrong("other_advice", min, "sort them first"), "other_advice is not told"),
+        (Wrong("no_hang", min, "search starts", "HUNG"), "no_hang is not HUNG"),
+    ],
+)
+def test_a_wrong_answer_that_is_not_recognised_gets_a_complaint(wrong, fault):
+    assert fault in "\n".join(wrong_complaints(planted(), wrong))

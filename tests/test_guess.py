@@ -1,0 +1,85 @@
+"""A guess is kept and set beside the measurement; without one everything works too."""
+
+import numpy
+import pytest
+import torch
+
+from sidebyside import guess, reveal
+
+
+def said(capsys) -> str:
+    return capsys.readouterr().out
+
+
+def test_the_guess_stands_beside_the_measurement(capsys):
+    guess("03-threads", 2, "How many times faster?", "×")
+    assert said(capsys) == "How many times faster?\nyour guess: 2 ×\n"
+    reveal("03-threads", 1.0234)
+    assert said(capsys) == "you guessed 2 ×, measured 1.02 ×: off by a factor 2\n"
+
+
+def test_without_a_guess_only_the_measurement_is_shown(capsys):
+    guess("03-threads", None, "How many times faster?", "×")
+    assert "no guess yet" in said(capsys)
+    reveal("03-threads", 1.0234)
+    assert said(capsys) == "no guess, measured 1.02 ×\n"
+    reveal("never asked", 12, "bytes")
+    assert said(capsys) == "no guess, measured 12 bytes\n"
+
+
+def test_taking_a_guess_back_forgets_it(capsys):
+    guess("03-threads", 2)
+    guess("03-threads", None)
+    said(capsys)
+    reveal("03-threads", 1)
+    assert said(capsys) == "no guess, measured 1\n"
+
+
+@pytest.mark.parametrize(
+    ("guessed", "measured", "words"),
+    [
+        (6, 6, "exactly right"),
+        (10, 10.9, "within 10 %"),
+        (10.9, 10, "within 10 %"),
+        (1, 1.9, "off by a factor 1.9"),
+        (1.9, 1, "off by a factor 1.9"),
+        (1000, 1, "off by a factor 1e+03"),
+        (0, 3, "off by 3"),
+        (3, 0, "off by 3"),
+        (-1, 2, "off by 3"),
+    ],
+)
+def test_the_distance_is_put_into_words(guessed, measured, words, capsys):
+    guess("00-distance", guessed)
+    said(capsys)
+    reveal("00-distance", measured)
+    assert said(capsys).strip().endswith(f": {words}")
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        (2, "2"),
+        (123456789, "123456789"),
+        (12345.678, "12346"),
+        (0.012345, "0.0123"),
+        (numpy.float32(1.5), "1.5"),
+        (numpy.int64(7), "7"),
+        (torch.tensor(2.5), "2.5"),
+    ],
+)
+def test_any_kind_of_number_is_shown_in_few_digits(number, shown, capsys):
+    reveal("00-number", number, "s")
+    assert said(capsys) == f"no guess, measured {shown} s\n"
+
+
+@pytest.mark.parametrize(
+    "value", ["two", "2", True, float("nan"), float("inf"), [2], torch.ones(2)]
+)
+def test_what_is_no_number_is_refused_by_name(value):
+    with pytest.raises(
+        ValueError, match=r'guess\("03-threads", value\) must be a numb'
+    ):
+        guess("03-threads", value)
+    with pytest.raises(ValueError, match="measured"):
+        reveal("03-threads", value)

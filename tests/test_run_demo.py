@@ -1,0 +1,178 @@
+"""A demo runs as from a terminal, and ends in any case with all that it has started."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sidebyside import demos, run_demo
+from sidebyside.demos import DemoFailed
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    """A folder of planted demos."""
+    monkeypatch.setattr(demos, "DEMOS", tmp_path)
+    return tmp_path
+
+
+def plant(folder: Path, code: str) -> str:
+    """A demo with this code; its name."""
+    (folder / "planted").mkdir(exist_ok=True)
+    (folder / "planted" / "demo.py").write_text(f"{code}\n# __main__\n")
+    return "planted/demo.py"
+
+
+def wait_until(holds, seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"
+
+
+def test_a_demo_gets_its_arguments_and_is_shown(folder, capsys):
+    name = plant(folder, "import sys\nprint(sys.argv[1:])\nprint('×', file=sys.stderr)")
+    assert run_demo(name, "--workers", 2, 0.5) is None
+    assert capsys.readouterr().out == "['--workers', '2', '0.5']\n×\n"
+
+
+def test_a_demo_uses_this_python_has_no_input_and_stays_in_the_folder(
+    folder, capsys, monkeypatch
+):
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    code = "import os, sys\nprint(sys.executable, sys.stdin.read() == '', os.getcwd())"
+    run_demo(plant(folder, code + "\nprint('MPLBACKEND' in os.environ)"))
+    assert capsys.readouterr().out == f"{sys.executable} True {folder}\nFalse\n"
+
+
+def test_lines_are_shown_when_they_are_printed(folder, capsys):
+    go = folder / "go"
+    code = f"""
+import pathlib, time
+print("first")
+while not pathlib.Path({str(go)!r}).exists():
+    time.sleep(0.01)
+print("second")
+"""
+    seen = []
+    thread = threading.Thread(target=run_demo, args=[plant(folder, code)])
+    thread.start()
+    wait_until(lambda: seen.append(capsys.readouterr().out) or "first\n" in seen)
+    go.touch()
+    thread.join()
+    assert capsys.readouterr().out == "second\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "status"),
+    [
+        ("print(1 / 0)", "exit status 1; .*\n.*ZeroDivisionError", 1),
+        ("import sys; print('bad'); sys.exit(2)", "exit status 2; .*\nbad", 2),
+        ("import os; os._exit(7)", r"exit status 7; .*\n\(nothing\)", 7),
+        ("import os; os.kill(os.getpid(), 9)", "killed by SIGKILL", -9),
+        ("import os; os.kill(os.getpid(), 15)", "killed by SIGTERM", -15),
+    ],
+)
+def test_a_demo_that_fails_says_how(folder, code, message, status):
+    with pytest.raises(
+        DemoFailed, match=rf"(?s)demos/planted/demo.py .*{message}"
+    ) as e:
+        run_demo(plant(folder, code))
+    assert e.value.status == status
+
+
+def test_an_unknown_demo_is_answered_with_the_known_ones(folder):
+    plant(folder, "pass")
+    for name in "planted/demmo.py", "../planted/demo.py", "", "/etc/passwd", 3:
+        with pytest.raises(ValueError, match=r"The demos are: planted/demo\.py"):
+            run_demo(name)
+    with pytest.raises(ValueError, match=r'Did you mean "planted/demo\.py"\?'):
+        run_demo("planted/demmo.py")
+
+
+LEAVES_A_CHILD = """
+import multiprocessing, os, sys, time
+if __name__ == "__main__":
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
+    child.start()
+    print(os.getpid(), child.pid, flush=True)
+    {then}
+"""
+
+
+def test_what_a_demo_leaves_running_is_ended(folder, capsys):
+    run_demo(plant(folder, LEAVES_A_CHILD.format(then="os._exit(0)")))
+    for pid in capsys.readouterr().out.split():
+        wait_until(lambda pid=int(pid): not alive(pid))
+
+
+def test_an_interrupt_ends_the_demo_and_its_children(folder, capsys):
+    name = plant(folder, LEAVES_A_CHILD.format(then="child.join()"))
+    seen = []
+
+    def interrupt_when_it_runs() -> None:
+        wait_until(lambda: seen.append(capsys.readouterr().out) or seen[-1])
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt_when_it_runs)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        run_demo(name)
+    thread.join()
+    pids = [int(pid) for pid in "".join(seen).split()[:2]]
+    assert len(pids) == 2
+    assert not any(map(alive, pids))
+
+
+def test_a_demo_may_clean_up_when_it_is_interrupted(folder):
+    code = f"""
+import pathlib, time
+folder = pathlib.Path({str(folder)!r})
+try:
+    (folder / "begun").touch()
+    time.sleep(600)
+except KeyboardInterrupt:
+    (folder / "cleaned up").touch()
+"""
+
+    def interrupt_when_it_runs() -> None:
+        wait_until((folder / "begun").exists)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt_when_it_runs)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        run_demo(plant(folder, code))
+    thread.join()
+    assert (folder / "cleaned up").exists()
+
+
+def test_a_killed_kernel_takes_the_demo_with_it(folder):
+    name = plant(folder, LEAVES_A_CHILD.format(then="child.join()"))
+    program = f"""
+import pathlib
+from sidebyside import demos
+demos.DEMOS = pathlib.Path({str(folder)!r})
+demos.run_demo({name!r})
+"""
+    kernel = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
+    )
+    pids = [int(pid) for pid in kernel.stdout.readline().split()]
+    assert all(map(alive, pids))
+    kernel.kill()
+    kernel.wait()
+    kernel.stdout.close()
+    for pid in pids:
+        wait_until(lambda pid=pid: not alive(pid))

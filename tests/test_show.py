@@ -1,0 +1,51 @@
+"""show gives the source code of what a lesson talks about, wherever it is defined."""
+
+import functools
+
+import pytest
+
+from sidebyside import show
+from sidebyside.arguments import at_least
+
+
+def doubled(x: int) -> int:
+    """Twice x."""
+    return 2 * x
+
+
+@functools.wraps(doubled)
+def wrapped(x: int) -> int:
+    return doubled(x)
+
+
+class Outer:
+    class Inner:
+        size = 3
+
+
+def test_a_function_is_shown_as_it_is_written(capsys):
+    show(doubled)
+    assert capsys.readouterr().out == (
+        'def doubled(x: int) -> int:\n    """Twice x."""\n    return 2 * x\n'
+    )
+
+
+def test_a_wrapped_function_is_shown_itself(capsys):
+    show(wrapped)
+    assert capsys.readouterr().out.startswith("def doubled(x")
+
+
+def test_an_inner_class_is_shown_at_the_left_margin(capsys):
+    show(Outer.Inner)
+    assert capsys.readouterr().out == "class Inner:\n    size = 3\n"
+
+
+def test_a_function_of_another_file_is_shown(capsys):
+    show(at_least)
+    assert "whole_number" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("thing", [len, 3, int, None, "text"])
+def test_what_has_no_source_is_refused_by_name(thing):
+    with pytest.raises(ValueError, match=r"show\(obj\): obj must be a function"):
+        show(thing)
