@@ -1,0 +1,142 @@
+"""Try every order in which two threads can take their steps, and count how each ends.
+
+Run:      python demos/races/interleavings.py
+Look for: each thread adds 1 to x, in three steps: load x, add 1, store x. There are 20
+          orders. In 18 of them one thread overwrites what the other has added, and x
+          ends as 1. No thread is started here: the orders are played by hand.
+Try:      --program locked. Only the two orders are left that end as they should.
+          --program late-lock. This lock is taken after the load, and changes little.
+          --program two-locks. In some orders nobody can move any more: a deadlock.
+          --updates 3. How small can x get? The answer is neither 6 nor 3.
+"""
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+Program = tuple[str, ...]
+
+UPDATE: Program = ("load", "add", "store")
+LOCKED: Program = ("take lock", *UPDATE, "release lock")
+LATE_LOCK: Program = ("load", "add", "take lock", "store", "release lock")
+LEFT_FIRST: Program = (
+    "take left", "take right", *UPDATE, "release right", "release left",
+)  # fmt: skip
+RIGHT_FIRST: Program = (
+    "take right", "take left", *UPDATE, "release left", "release right",
+)  # fmt: skip
+
+PROGRAMS = {
+    "plain": (UPDATE, UPDATE),
+    "locked": (LOCKED, LOCKED),
+    "late-lock": (LATE_LOCK, LATE_LOCK),
+    "two-locks": (LEFT_FIRST, RIGHT_FIRST),
+}
+
+
+class State(NamedTuple):
+    """Where two threads, A and B, stand in their programs, and what they share."""
+
+    done: tuple[int, int] = (0, 0)  # steps taken so far
+    copies: tuple[int, int] = (0, 0)  # what each thread has loaded, and added to
+    x: int = 0
+    held: frozenset[str] = frozenset()  # the locks that somebody has
+
+
+START = State()
+
+
+def do(step: str, copy: int, x: int, held: frozenset) -> tuple | None:
+    """The thread's copy, x and the locks held, after a step; None if it must wait."""
+    verb, _, lock = step.partition(" ")
+    if verb == "take" and lock in held:
+        return None
+    match verb:
+        case "load":
+            copy = x
+        case "add":
+            copy = copy + 1
+        case "store":
+            x = copy
+        case "take":
+            held = held | {lock}
+        case "release":
+            held = held - {lock}
+    return copy, x, held
+
+
+def after_step(state: State, thread: int, program: Program) -> State | None:
+    """The state after the thread's next step; None if it is done or must wait."""
+    done, copies = list(state.done), list(state.copies)
+    if done[thread] == len(program):
+        return None
+    result = do(program[done[thread]], copies[thread], state.x, state.held)
+    if result is None:
+        return None
+    copies[thread], x, held = result
+    done[thread] += 1
+    return State(tuple(done), tuple(copies), x, held)
+
+
+def play(order: str, a: Program, b: Program) -> int:
+    """What x is after threads A and B have moved in this order, such as "AABABB".
+
+    Each letter is one step of that thread. ValueError if a thread is to move that has
+    no step left or waits for a lock.
+    """
+    state = START
+    for place, letter in enumerate(order):
+        thread = "AB".index(letter)
+        moved = after_step(state, thread, (a, b)[thread])
+        if moved is None:
+            raise ValueError(f"{letter} cannot move at place {place} of {order!r}")
+        state = moved
+    return state.x
+
+
+def every_order(
+    a: Program, b: Program, order: str = "", state: State = START
+) -> Iterator[tuple[str, int | str]]:
+    """Each order that is possible, with what x is at its end, or "stuck"."""
+    after_a, after_b = after_step(state, 0, a), after_step(state, 1, b)
+    if after_a is not None:
+        yield from every_order(a, b, order + "A", after_a)
+    if after_b is not None:
+        yield from every_order(a, b, order + "B", after_b)
+    if after_a is None and after_b is None:
+        yield order, state.x if state.done == (len(a), len(b)) else "stuck"
+
+
+def endings(a: Program, b: Program) -> dict[int | str, int]:
+    """How many of the possible orders end with which x, or "stuck"."""
+    found = Counter(ending for _, ending in every_order(a, b))
+    return {ending: found[ending] for ending in sorted(found, key=str)}
+
+
+def main() -> None:
+    from sidebyside import at_least
+
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--program", choices=PROGRAMS, default="plain")
+    parser.add_argument(
+        "--updates", type=at_least(1, 3), default=1, help="of each thread, 1 to 3"
+    )
+    args = parser.parse_args()
+
+    a, b = (program * args.updates for program in PROGRAMS[args.program])
+    print(f"A: {', '.join(a)}")
+    print(f"B: {', '.join(b)}")
+    found = endings(a, b)
+    total, right = sum(found.values()), 2 * args.updates
+    print(f"\n{total} orders are possible; x should end as {right}\n")
+    for ending, count in found.items():
+        name = ending if ending == "stuck" else f"x = {ending}"
+        bar = "#" * max(1, round(36 * count / total))
+        print(f"{name:>6}  {count:>7} orders  {bar}")
+
+
+if __name__ == "__main__":
+    main()

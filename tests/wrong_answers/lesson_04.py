@@ -1,0 +1,301 @@
+"""Answers to the exercises of lesson 04 that people give, and that are not right."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+
+from tests.wrong_answers import Wrong
+
+# 04-order
+
+
+def in_turn(updates):
+    return "AB" * (3 * updates)
+
+
+def one_after_the_other(updates):
+    return "AAA" * updates + "BBB" * updates
+
+
+def forgets_that_one_update_is_special(updates):
+    rest = 3 * (updates - 1)
+    return "A" + "B" * rest + "AA" + "B" + "A" * rest + "BB"
+
+
+def keeps_one_old_copy_only(updates):
+    return "A" + "BBB" * updates + "AA" + "AAA" * (updates - 1)
+
+
+def one_letter_per_update(updates):
+    return "A" + "B" * (updates - 1) + "A" * (updates - 1) + "B"
+
+
+# 04-transfer
+
+
+def source_first(source, target, amount):
+    if source is target:
+        return
+    with source.lock, target.lock:
+        source.balance -= amount
+        target.balance += amount
+
+
+def forgets_transfers_to_itself(source, target, amount):
+    first, second = sorted([source, target], key=lambda account: account.number)
+    with first.lock, second.lock:
+        source.balance -= amount
+        target.balance += amount
+
+
+def one_lock_after_the_other(source, target, amount):
+    with source.lock:
+        source.balance -= amount
+    with target.lock:
+        target.balance += amount
+
+
+def makes_a_new_lock(source, target, amount):
+    with Lock():
+        source.balance -= amount
+        target.balance += amount
+
+
+def keeps_the_locks(source, target, amount):
+    if source is target:
+        return
+    first, second = sorted([source, target], key=lambda account: account.number)
+    first.lock.acquire()
+    second.lock.acquire()
+    source.balance -= amount
+    target.balance += amount
+
+
+def one_lock_for_the_bank():
+    """As in a notebook: the answer uses a lock of its own, outside the function."""
+    names = {"bank_lock": Lock()}
+    code = """
+def transfer(source, target, amount):
+    if source is target:
+        return
+    with bank_lock:
+        source.balance -= amount
+        target.balance += amount
+"""
+    exec(code, names)
+    return names["transfer"]
+
+
+def sorts_by_balance(source, target, amount):
+    if source is target:
+        return
+    first, second = sorted([source, target], key=lambda account: account.balance)
+    with first.lock, second.lock:
+        source.balance -= amount
+        target.balance += amount
+
+
+# 04-histogram
+
+
+def one_list_for_all(events, bins, energy, workers):
+    counts = [0] * bins
+
+    def add(pair):
+        counts[pair[0]] += energy(pair[1])
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(add, events))
+    return counts
+
+
+def with_a_lock(events, bins, energy, workers):
+    counts, lock = [0] * bins, Lock()
+
+    def add(pair):
+        read = energy(pair[1])
+        with lock:
+            counts[pair[0]] += read
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(add, events))
+    return counts
+
+
+def lock_around_the_reading(events, bins, energy, workers):
+    counts, lock = [0] * bins, Lock()
+
+    def add(pair):
+        with lock:
+            counts[pair[0]] += energy(pair[1])
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(add, events))
+    return counts
+
+
+def no_thread_at_all(events, bins, energy, workers):
+    counts = [0] * bins
+    for place, event in events:
+        counts[place] += energy(event)
+    return counts
+
+
+def drops_the_remainder(events, bins, energy, workers):
+    size = len(events) // workers
+
+    def share(worker):
+        counts = [0] * bins
+        for place, event in events[worker * size : (worker + 1) * size]:
+            counts[place] += energy(event)
+        return counts
+
+    with ThreadPoolExecutor(workers) as pool:
+        histograms = list(pool.map(share, range(workers)))
+    return [sum(column) for column in zip(*histograms, strict=True)]
+
+
+def everyone_reads_everything(events, bins, energy, workers):
+    def share(worker):
+        counts = [0] * bins
+        for place, event in events:
+            counts[place] += energy(event)
+        return counts
+
+    with ThreadPoolExecutor(workers) as pool:
+        first, *_ = pool.map(share, range(workers))
+    return first
+
+
+def counts_the_events(events, bins, energy, workers):
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(lambda pair: energy(pair[1]), events))
+    return [sum(place == wanted for place, _ in events) for wanted in range(bins)]
+
+
+WRONG = {
+    "04-order": [
+        Wrong(
+            "in_turn",
+            in_turn,
+            "x ends as 3.*how long a thread may keep an old copy",
+            note="Loses every second update. That a copy may grow old while many "
+            "updates pass is the step still to make.",
+        ),
+        Wrong(
+            "one_after_the_other",
+            one_after_the_other,
+            "nothing is lost",
+            note="The right program, not the worst.",
+        ),
+        Wrong(
+            "keeps_one_old_copy_only",
+            keeps_one_old_copy_only,
+            "2 can be reached",
+            note="Wipes out all of B, and nothing of A. Ask whether B can do the same.",
+        ),
+        Wrong(
+            "forgets_that_one_update_is_special",
+            forgets_that_one_update_is_special,
+            "both can load the same 0",
+            note="Right for two updates and more. With one, the pattern is AAABBB.",
+        ),
+        Wrong(
+            "one_letter_per_update",
+            one_letter_per_update,
+            "load, add and store, per update",
+            note="Orders updates, not steps: then nothing can come between.",
+        ),
+    ],
+    "04-transfer": [
+        Wrong(
+            "source_first",
+            source_first,
+            "with source.lock, target.lock",
+            state="HUNG",
+            note="The program of the lesson. The check shows the line it hangs on.",
+        ),
+        Wrong(
+            "sorts_by_balance",
+            sorts_by_balance,
+            "with first.lock, second.lock",
+            state="HUNG",
+            note="An order that changes is no order. Ask for something that both "
+            "threads see alike at any time.",
+        ),
+        Wrong(
+            "keeps_the_locks",
+            keeps_the_locks,
+            "gives the locks back",
+            note="acquire without release. `with` cannot forget it.",
+        ),
+        Wrong(
+            "one_lock_after_the_other",
+            one_lock_after_the_other,
+            "when is some of it missing",
+            note="Never hangs, and for a moment the money is nowhere.",
+        ),
+        Wrong(
+            "makes_a_new_lock",
+            makes_a_new_lock,
+            "one of the two account locks was free",
+            note="A lock that nobody else can have protects nothing.",
+        ),
+        Wrong(
+            "one_lock_for_the_bank",
+            one_lock_for_the_bank(),
+            "another process",
+            note="Never hangs, but all transfers of the bank wait in one line, which "
+            "the contract forbids. The check stops at the lock outside the function.",
+        ),
+        Wrong(
+            "forgets_transfers_to_itself",
+            forgets_transfers_to_itself,
+            "even by the thread that has it",
+            note="Waits for itself. An RLock would allow it; here it is not needed.",
+        ),
+    ],
+    "04-histogram": [
+        Wrong(
+            "one_list_for_all",
+            one_list_for_all,
+            "loaded by one before the other has stored",
+            note="The old count is loaded before energy is called. Show it with dis.",
+        ),
+        Wrong(
+            "with_a_lock",
+            with_a_lock,
+            "a list of its own",
+            note="Right, and it reads at the same time; the exercise is to do without.",
+        ),
+        Wrong(
+            "lock_around_the_reading",
+            lock_around_the_reading,
+            "at most 1 read at once",
+            note="Right sums, and no faster than one thread.",
+        ),
+        Wrong(
+            "no_thread_at_all",
+            no_thread_at_all,
+            "wait for the device at the same time",
+            note="Ask what the worker does while it waits.",
+        ),
+        Wrong(
+            "drops_the_remainder",
+            drops_the_remainder,
+            "which share does each worker get",
+            note="Loses the last events when the workers do not divide them evenly.",
+        ),
+        Wrong(
+            "everyone_reads_everything",
+            everyone_reads_everything,
+            "called once per event",
+            note="Parallel, and each worker does all of the work.",
+        ),
+        Wrong(
+            "counts_the_events",
+            counts_the_events,
+            "right is",
+            note="Counts the events instead of adding their energies.",
+        ),
+    ],
+}
