@@ -234,7 +234,7 @@ with Timeline() as two_sleepers:
 # %% [markdown]
 # ## All four on one time axis
 
-# %%
+# %% figure="the_gil_in_four_timelines"
 experiments = {
     "one by one": one_by_one,
     "two threads": two_threads,

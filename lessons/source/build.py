@@ -18,6 +18,7 @@ import os
 import re
 import sys
 import tempfile
+from base64 import b64decode
 from pathlib import Path
 from subprocess import DEVNULL
 
@@ -98,7 +99,7 @@ def notebook(header: dict, cells: list, leave_out: set[str], code_of) -> Noteboo
             continue
         metadata = {
             key: cell.metadata[key]
-            for key in ("tags", "exercise")
+            for key in ("tags", "exercise", "figure")
             if key in cell.metadata
         }
         if cell.cell_type == "code":
@@ -279,6 +280,17 @@ def short(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
 
 
+def figures(solution: NotebookNode, root: Path) -> dict[Path, bytes]:
+    """The picture of each cell that is marked figure="name", for the README."""
+    found = {}
+    for cell in code_cells(solution):
+        if name := cell.metadata.get("figure"):
+            data = [output.get("data", {}) for output in cell.outputs]
+            picture = next(d["image/png"] for d in data if "image/png" in d)
+            found[root / f"resources/figures/{name}.png"] = b64decode(picture)
+    return found
+
+
 def build(source: Path, root: Path, always_execute: bool) -> list[Path]:
     """Write the products that are new or changed, all or none; return them."""
     texts = {}
@@ -286,20 +298,23 @@ def build(source: Path, root: Path, always_execute: bool) -> list[Path]:
         is_solution = path.parent.name == "solutions"
         if is_solution and (always_execute or not keep_outputs(product, path)):
             execute(product, folder=path.parent)
+        if is_solution:
+            texts |= figures(product, root)
         texts[path] = product if isinstance(product, str) else to_text(product)
         if path.suffix == ".ipynb" and len(texts[path].encode()) > NOTEBOOK_LIMIT:
             raise BuildError(f"{short(path)} is larger than {NOTEBOOK_LIMIT} bytes")
     return [path for path, text in texts.items() if write(path, text)]
 
 
-def write(path: Path, text: str) -> bool:
-    """Replace the file in one step, if its text is new. True when it was."""
-    if path.exists() and path.read_text(encoding="utf-8") == text:
+def write(path: Path, content: str | bytes) -> bool:
+    """Replace the file in one step, if its content is new. True when it was."""
+    content = content.encode() if isinstance(content, str) else content
+    if path.exists() and path.read_bytes() == content:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".unfinished")
     try:
-        unfinished.write_text(text, encoding="utf-8")
+        unfinished.write_bytes(content)
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -318,6 +333,9 @@ def complaints(source: Path, root: Path) -> list[str]:
             stored = nbformat.reads(found, as_version=4)
             if any(cell.execution_count is None for cell in code_cells(stored)):
                 lines.append(f"{short(path)} has cells that were never run")
+            for figure, picture in figures(stored, root).items():
+                if not figure.exists() or figure.read_bytes() != picture:
+                    lines.append(f"{short(figure)} is not the solution's picture")
             for cell in code_cells(stored):
                 cell.outputs, cell.execution_count = [], None
             found = to_text(stored)

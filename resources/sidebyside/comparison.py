@@ -13,7 +13,12 @@ class Comparison:
     this one, and what its last call returned.
     """
 
-    def __init__(self, seconds: dict[str, list[float]], results: dict, ceiling: float):
+    def __init__(
+        self,
+        seconds: dict[str, list[float]],
+        results: dict,
+        ceiling: float | None,
+    ):
         self.seconds = seconds
         self.results = results
         self.ceiling = ceiling
@@ -25,15 +30,19 @@ class Comparison:
         rounds = len(next(iter(self.seconds.values())))
         wide = max(map(len, ["alternative", *self.seconds]))
         head = f"{'alternative':<{wide}}  {'median':>10}  {'fastest to slowest':>24}"
-        lines = [head + f"  {'speedup':>9}  of capacity"]
+        lines = [head + f"  {'speedup':>9}"]
         for name, times in self.seconds.items():
             spread = f"{_seconds(min(times))} to {_seconds(max(times))}"
-            speedup = self.speedup[name]
             lines.append(
                 f"{name:<{wide}}  {_seconds(self.median[name]):>10}  {spread:>24}"
-                f"  {speedup:>7.2f} ×  {speedup / self.ceiling:>9.0%}"
+                f"  {self.speedup[name]:>7.2f} ×"
             )
-        lines.append(f"({rounds} rounds in turn; capacity {self.ceiling:.2f} ×)")
+        lines.append(f"({rounds} rounds in turn)")
+        if self.ceiling is not None:
+            lines[0] += "  of capacity"
+            for place, speedup in enumerate(self.speedup.values(), start=1):
+                lines[place] += f"  {100 * speedup / self.ceiling:>9.0f} %"
+            lines[-1] = f"({rounds} rounds in turn; capacity {self.ceiling:.2f} ×)"
         return "\n".join(lines)
 
 
@@ -52,8 +61,9 @@ def compare(
     Each is a function without arguments that does the same work in another way;
     before the first round each is called once to warm up. A machine that gets slower
     for a while slows all of them, not one. The speedup is against the first
-    alternative, and also given as a share of what `workers` busy processes can get
-    out of this machine (`machine().capacity(workers)`, measured here and now).
+    alternative, and with `workers` above 1 also given as a share of what that many
+    busy processes get out of this machine (`machine().capacity(workers)`, measured
+    here and now).
     """
     if not alternatives:
         raise ValueError("name at least one alternative: compare(serial=f, threads=g)")
@@ -68,7 +78,7 @@ def compare(
             raise ValueError(
                 f"{name} must be a whole number of at least 1, not {value!r}"
             )
-    ceiling = 1.0
+    ceiling = None
     if workers > 1:
         from sidebyside.machines import machine
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 _PATHS = [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")]
-_LIBRARIES = (*_PATHS, str(Path(__file__).parent), "<frozen", sys.base_prefix)
+_OURS = [str(Path(__file__).parent), str(ROOT / "lessons/source/checks")]
+_LIBRARIES = (*_PATHS, *_OURS, "<frozen", sys.base_prefix)
 
 _LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
 
