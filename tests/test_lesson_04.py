@@ -46,7 +46,7 @@ def add_one() -> None:
 def add_int_one() -> None:
     global x
     for _ in range(1_000_000):
-        x = x + int(1)  # noqa: RUF046, UP018
+        x = x + int(1)
 
 
 def updates_lost(add) -> int:
@@ -113,7 +113,7 @@ def plain_update() -> None:
 
 def update_with_call() -> None:
     global x
-    x = x + int(1)  # noqa: RUF046, UP018
+    x = x + int(1)
 
 
 def test_one_line_is_load_add_store():

@@ -9,7 +9,6 @@ Try:      --workers 4. More workers lose a larger part.
           is still there, and the test no longer shows it.
 """
 
-
 import argparse
 import multiprocessing
 import sys

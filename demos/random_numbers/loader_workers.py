@@ -1,0 +1,110 @@
+"""Show what the workers of a torch DataLoader draw, generator by generator.
+
+Run:      python demos/random_numbers/loader_workers.py
+Look for: DataLoader gives each worker a seed of its own for random, np.random and
+          torch. A generator that belongs to the dataset is copied like the rest of
+          it: both workers draw the same numbers, and the same again in each epoch.
+          The last two tables cure it with a worker_init_fn.
+Try:      --start-method spawn, or fork on Linux. The same numbers, digit for digit.
+"""
+
+import argparse
+import multiprocessing
+import random
+import warnings
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset, get_worker_info
+
+from sidebyside import at_least
+
+# These workers only draw numbers, so more of them than cores do no harm.
+warnings.filterwarnings("ignore", message="This DataLoader will create")
+
+COLUMNS = ("random", "np.random", "torch", "dataset.rng")
+
+
+def stream(seed: int, *key: int) -> np.random.Generator:
+    """The stream with this key, of all the independent streams that a seed has."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+
+
+class Noise(Dataset):
+    """Item i is the worker that made it, and a number from each generator."""
+
+    def __init__(self, items: int = 8):
+        self.items = items
+        self.rng = np.random.default_rng(0)
+
+    def __len__(self) -> int:
+        return self.items
+
+    def __getitem__(self, index: int) -> list[float]:
+        worker = get_worker_info().id
+        numbers = random.random(), np.random.random(), torch.rand(()).item()
+        return [worker, *numbers, self.rng.random()]
+
+
+class NoiseByItem(Dataset):
+    """Item i is a number that depends on the seed, the epoch and i, on nothing else."""
+
+    def __init__(self, items: int = 8, seed: int = 0):
+        self.items, self.seed, self.epoch = items, seed, 0
+
+    def __len__(self) -> int:
+        return self.items
+
+    def __getitem__(self, index: int) -> float:
+        return stream(self.seed, self.epoch, index).random()
+
+
+def new_stream(worker_id: int) -> None:
+    """A worker_init_fn: the dataset gets a generator of this worker and epoch."""
+    worker = get_worker_info()
+    worker.dataset.rng = np.random.default_rng(worker.seed)
+
+
+def load(dataset: Dataset, workers: int, method: str, init=None) -> DataLoader:
+    """A DataLoader with that many workers, whose seeds follow from seed 0."""
+    return DataLoader(
+        dataset,
+        batch_size=None,
+        num_workers=workers,
+        worker_init_fn=init,
+        multiprocessing_context=method,
+        generator=torch.Generator().manual_seed(0),
+    )
+
+
+def show_items(title: str, items: list[list[float]]) -> None:
+    print(title)
+    print(f"{'item':>7} {'worker':>7} ", *(f"{name:>11}" for name in COLUMNS))
+    for number, (worker, *numbers) in enumerate(items):
+        print(f"{number:>7} {worker:>7} ", *(f"{x:>11.4f}" for x in numbers))
+    print(flush=True)
+
+
+def main() -> None:
+    methods = multiprocessing.get_all_start_methods()
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--workers", type=at_least(2, 16), default=2)
+    parser.add_argument(
+        "--start-method",
+        choices=methods,
+        default="forkserver" if "forkserver" in methods else "spawn",
+    )
+    args = parser.parse_args()
+
+    if "forkserver" in methods:
+        multiprocessing.set_forkserver_preload(["torch"])
+    for title, init in {"as it is": None, "worker_init_fn": new_stream}.items():
+        loader = load(Noise(2 * args.workers), args.workers, args.start_method, init)
+        for epoch in range(2):
+            show_items(f"{title}, epoch {epoch}", list(loader))
+
+
+if __name__ == "__main__":
+    main()

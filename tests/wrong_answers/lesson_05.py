@@ -1,0 +1,272 @@
+"""Answers to the exercises of lesson 05 that people give, and that are not right."""
+
+import random
+
+import numpy as np
+import torch
+
+from tests.wrong_answers import Wrong
+
+# 05-shared
+
+
+def compares_first_numbers(outputs):
+    count = len(outputs)
+    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
+    return [(i, j) for i, j in pairs if outputs[i][:1] == outputs[j][:1] != []]
+
+
+def compares_whole_lists(outputs):
+    count = len(outputs)
+    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
+    return [(i, j) for i, j in pairs if outputs[i] and outputs[i] == outputs[j]]
+
+
+def compares_neighbours(outputs):
+    pairs = [(i, i + 1) for i in range(len(outputs) - 1)]
+    return [(i, j) for i, j in pairs if set(outputs[i]) & set(outputs[j])]
+
+
+def returns_each_pair_twice(outputs):
+    ids = range(len(outputs))
+    pairs = [(i, j) for i in ids for j in ids if i != j]
+    return [(i, j) for i, j in pairs if set(outputs[i]) & set(outputs[j])]
+
+
+def pairs_a_worker_with_itself(outputs):
+    ids = range(len(outputs))
+    pairs = [(i, j) for i in ids for j in ids if i <= j]
+    return [(i, j) for i, j in pairs if set(outputs[i]) & set(outputs[j])]
+
+
+def fails_on_empty_lists(outputs):
+    count = len(outputs)
+    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
+    return [(i, j) for i, j in pairs if outputs[i][0] in outputs[j]]
+
+
+# 05-items
+
+
+def one_stream_per_share(seed, epoch, items):
+    return np.random.default_rng([seed, epoch]).random(len(items)).tolist()
+
+
+def one_stream_per_share_by_its_first_item(seed, epoch, items):
+    stream = np.random.default_rng([seed, epoch, *items[:1]])
+    return [stream.random() for _ in items]
+
+
+def adds_the_three(seed, epoch, items):
+    return [np.random.default_rng(seed + epoch + item).random() for item in items]
+
+
+def forgets_the_epoch(seed, epoch, items):
+    return [np.random.default_rng([seed, item]).random() for item in items]
+
+
+def forgets_the_seed(seed, epoch, items):
+    return [np.random.default_rng([epoch, item]).random() for item in items]
+
+
+def does_not_seed(seed, epoch, items):
+    return [np.random.default_rng().random() for _ in items]
+
+
+def same_for_all_items(seed, epoch, items):
+    return [np.random.default_rng([seed, epoch]).random() for _ in items]
+
+
+def no_random_numbers(seed, epoch, items):
+    return [((seed * 1009 + epoch) * 10007 + item) / 1e9 for item in items]
+
+
+# 05-replicas
+
+
+def seed_plus_rank_for_both(rank, seed):
+    stream = np.random.default_rng(seed + rank)
+    return stream.random(4).tolist(), stream.random(4).tolist()
+
+
+def same_for_all_ranks(rank, seed):
+    stream = np.random.default_rng(seed)
+    return stream.random(4).tolist(), stream.random(4).tolist()
+
+
+def noise_from_seed_plus_rank(rank, seed):
+    weights = np.random.default_rng([seed, 2**31]).random(4)
+    return weights.tolist(), np.random.default_rng(seed + rank).random(4).tolist()
+
+
+def noise_of_rank_0_is_the_weights(rank, seed):
+    weights = np.random.default_rng([seed, 0]).random(4)
+    return weights.tolist(), np.random.default_rng([seed, rank]).random(4).tolist()
+
+
+def noise_is_not_seeded(rank, seed):
+    weights = np.random.default_rng(seed).random(4)
+    return weights.tolist(), np.random.default_rng().random(4).tolist()
+
+
+def seeds_the_global_generators(rank, seed):
+    torch.manual_seed(seed)
+    weights = torch.rand(4)
+    torch.manual_seed(1_000_003 * (seed + 1) + rank)
+    return weights, torch.rand(4)
+
+
+def ignores_the_seed(rank, seed):
+    weights = np.random.default_rng(0).random(4)
+    return weights.tolist(), np.random.default_rng([1, rank]).random(4).tolist()
+
+
+def draws_from_random(rank, seed):
+    dice = random.Random(seed)
+    return [dice.random() for _ in range(4)], [random.random() for _ in range(4)]
+
+
+WRONG = {
+    "05-shared": [
+        Wrong(
+            "compares_first_numbers",
+            compares_first_numbers,
+            "began later in the same stream",
+            note="People often compare only what stands first. It finds copies made at "
+            "the same moment, and misses a worker that is one draw behind.",
+        ),
+        Wrong(
+            "compares_whole_lists",
+            compares_whole_lists,
+            "began later in the same stream",
+            note="Workers with shares of different size never have equal lists.",
+        ),
+        Wrong(
+            "compares_neighbours",
+            compares_neighbours,
+            "began later|no neighbours",
+            note="One loop instead of two: only workers with adjacent numbers meet.",
+        ),
+        Wrong(
+            "returns_each_pair_twice",
+            returns_each_pair_twice,
+            "each pair of workers once",
+            note="Both loops over all workers give (0, 2) and (2, 0).",
+        ),
+        Wrong(
+            "pairs_a_worker_with_itself",
+            pairs_a_worker_with_itself,
+            "each pair of workers once",
+            note="Every worker shares its numbers with itself.",
+        ),
+        Wrong(
+            "fails_on_empty_lists",
+            fails_on_empty_lists,
+            "began later|IndexError",
+            note="It looks only for the first number, and there may be none.",
+        ),
+    ],
+    "05-items": [
+        Wrong(
+            "one_stream_per_share",
+            one_stream_per_share,
+            "another in this share",
+            note="The most frequent answer. The second number of a stream depends on "
+            "who came first, so on the share. It is the worker's stream in disguise.",
+        ),
+        Wrong(
+            "one_stream_per_share_by_its_first_item",
+            one_stream_per_share_by_its_first_item,
+            "another in this share",
+            note="Better hidden: the first item is right in every share.",
+        ),
+        Wrong(
+            "adds_the_three",
+            adds_the_three,
+            "mixed into one",
+            note="Item 1 of epoch 0 is item 0 of epoch 1: a sum is no key.",
+        ),
+        Wrong(
+            "forgets_the_epoch",
+            forgets_the_epoch,
+            "Which of the three is lost",
+            note="The augmentation repeats in every epoch.",
+        ),
+        Wrong(
+            "forgets_the_seed",
+            forgets_the_seed,
+            "Which of the three is lost",
+            note="All runs are one run.",
+        ),
+        Wrong(
+            "does_not_seed",
+            does_not_seed,
+            "nothing but seed, epoch and item",
+            note="Independent, and never the same again.",
+        ),
+        Wrong(
+            "same_for_all_items",
+            same_for_all_items,
+            "a number of its own",
+            note="A new generator for each item, all with the same key.",
+        ),
+        Wrong(
+            "no_random_numbers",
+            no_random_numbers,
+            "uniform numbers",
+            note="Different numbers are not yet random numbers.",
+        ),
+    ],
+    "05-replicas": [
+        Wrong(
+            "seed_plus_rank_for_both",
+            seed_plus_rank_for_both,
+            "replicas begin with equal weights",
+            note="People often seed the program with seed + rank, once, at the top.",
+        ),
+        Wrong(
+            "same_for_all_ranks",
+            same_for_all_ranks,
+            "no two ranks have the same noise",
+            note="The opposite: one seed for everything. All ranks augment alike.",
+        ),
+        Wrong(
+            "noise_from_seed_plus_rank",
+            noise_from_seed_plus_rank,
+            "same sum",
+            note="Rank 1 of seed 0 is rank 0 of seed 1.",
+        ),
+        Wrong(
+            "noise_of_rank_0_is_the_weights",
+            noise_of_rank_0_is_the_weights,
+            "somebody's noise is the weights",
+            note="Nearly everyone: two uses of one key, and rank 0 gets it twice.",
+        ),
+        Wrong(
+            "noise_is_not_seeded",
+            noise_is_not_seeded,
+            "Which generator did you not seed",
+            note="It trains well and cannot be repeated.",
+        ),
+        Wrong(
+            "seeds_the_global_generators",
+            seeds_the_global_generators,
+            "global generator of torch has changed",
+            note="The usual manual_seed. It works until a library draws in between, "
+            "and dropout then continues with the noise's stream.",
+        ),
+        Wrong(
+            "ignores_the_seed",
+            ignores_the_seed,
+            "another seed gives other weights",
+            note="A seed that is written into the code.",
+        ),
+        Wrong(
+            "draws_from_random",
+            draws_from_random,
+            "Which generator did you not seed",
+            note="A generator of one's own for the weights, the global one for the "
+            "noise.",
+        ),
+    ],
+}
