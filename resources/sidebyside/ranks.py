@@ -10,6 +10,7 @@ from sidebyside.crew import Crew
 
 PRELOADED = ["sidebyside.forkserver_exit", "sidebyside.rank_process"]
 PRELOADED += ["cloudpickle", "torch", "torch.distributed"]
+PRELOADED += ["torch.fx.experimental.symbolic_shapes"]  # backward(gradient) needs it
 
 if "forkserver" in multiprocessing.get_all_start_methods():
     background.separate()

@@ -1,0 +1,205 @@
+"""Carry out any legal schedule on real ranks: the plan is given, here is the doing.
+
+The timetable puts every instruction into a slot, and all ranks know it. A message
+leaves in the slot of the instruction that made it, so in each slot every rank knows
+what it sends and what it gets, and posts both in one batch without waiting. It waits
+only when an instruction needs what has not yet arrived. No legal schedule can hang:
+the ranks go through the slots in the same order.
+"""
+
+import copy
+from collections.abc import Callable
+from itertools import accumulate
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from demos.pipeline.rules import size, timetable
+from demos.pipeline.schedules import Schedule, Work, read
+from sidebyside import device, span
+
+
+def split(
+    model: nn.Sequential, schedule: Schedule, layers: list[int] | None = None
+) -> dict[int, nn.Module]:
+    """This rank's stages of `model`, by stage number.
+
+    `layers` says how many of the model's layers each stage gets; without it, all get
+    the same number, or one more.
+    """
+    stages, _ = size(schedule)
+    edges = [len(model) * stage // stages for stage in range(stages + 1)]
+    if layers is not None:
+        edges = [0, *accumulate(layers)]
+    if len(edges) != stages + 1 or edges[-1] != len(model):
+        raise ValueError(
+            f"layers must be {stages} numbers with the sum {len(model)}, not {layers}"
+        )
+    mine = range(dist.get_rank(), stages, len(schedule))
+    return {s: model[edges[s] : edges[s + 1]] for s in mine}
+
+
+class Pipeline:
+    """This rank's part of a model that is split into stages.
+
+    `stages` holds this rank's modules by stage number. `loss` is called on the last
+    stage's output and its micro-batch of targets; it must be a mean over samples.
+    After `step` every parameter's `grad` is that of the mean loss over the batch:
+    what the unsplit model would have. `kept` is the largest number of forwards that
+    were waiting for their backward.
+    """
+
+    def __init__(
+        self, schedule: Schedule, stages: dict[int, nn.Module], loss: Callable
+    ):
+        self.ranks, self.rank = len(schedule), dist.get_rank()
+        if dist.get_world_size() != self.ranks:
+            raise ValueError(
+                f"the schedule is for {self.ranks} ranks and there are "
+                f"{dist.get_world_size()}"
+            )
+        self.last = size(schedule)[0] - 1
+        self.microbatches = size(schedule)[1]
+        self.modules = {s: module.to(device()) for s, module in stages.items()}
+        self.loss = loss
+        self.slots = self._my_part(schedule)
+        self.shapes: dict[int, Tensor] = {}  # shaped like what enters a stage
+        self.kept = 0
+
+    def _my_part(self, schedule: Schedule) -> list[list[tuple[str, Work, Work | None]]]:
+        """Slot by slot, what this rank does or gets, and the work that needs it."""
+        slots: dict[float, list] = {}
+        for start, _, rank, instruction in timetable(schedule):
+            work = read(instruction, rank)
+            goal = _receiver(work, self.last)
+            if self.rank in (rank, goal and goal.stage % self.ranks):
+                slots.setdefault(start, []).append((instruction, work, goal))
+        return [slots[start] for start in sorted(slots)]
+
+    def step(self, inputs: Tensor, targets: Tensor) -> float | None:
+        """Forward and backward for one batch: its mean loss, on the last stage's rank.
+
+        Every rank passes the same batch; only the first stage reads `inputs`, only
+        the last reads `targets`. The caller steps the optimiser.
+        """
+        self._begin(inputs, targets)
+        for slot in self.slots:
+            made = {}
+            for instruction, work, _ in slot:
+                if work.stage in self.modules:
+                    made[work] = self._compute(instruction, work)
+            self._exchange(slot, made)
+        return self._end()
+
+    def _begin(self, inputs: Tensor, targets: Tensor) -> None:
+        if len(inputs) % self.microbatches:
+            raise ValueError(
+                f"a batch of {len(inputs)} cannot be cut into {self.microbatches} "
+                "equal micro-batches"
+            )
+        self.inputs = inputs.to(device()).chunk(self.microbatches)
+        self.targets = targets.to(device()).chunk(self.microbatches)
+        if not self.shapes or self.shapes[0].shape != self.inputs[0].shape:
+            self._learn_shapes(self.inputs[0])
+        self.total = torch.zeros((), device=device())
+        self.waiting: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
+        self.arriving: dict[Work, tuple[Tensor, dist.Work | None]] = {}
+        self.leaving: dict[Work, tuple[Tensor, dist.Work]] = {}
+        self.kept = 0
+
+    def _end(self) -> float | None:
+        for work in list(self.leaving):
+            _finish(self.leaving, work)
+        return self.total.item() if self.last in self.modules else None
+
+    def _compute(self, instruction: str, work: Work) -> Tensor | None:
+        """Run one instruction: the activations or the gradient to pass on."""
+        _, stage, microbatch = work
+        arrived = _finish(self.arriving, work)  # outside the span: waiting is not work
+        with span(instruction):
+            if work.kind == "F":
+                output = self._forward(stage, microbatch, arrived)
+            else:
+                output = self._backward(stage, microbatch, arrived)
+        self.kept = max(self.kept, len(self.waiting))
+        return output
+
+    def _forward(self, stage: int, microbatch: int, entered: Tensor | None) -> Tensor:
+        if stage == 0:
+            entered = self.inputs[microbatch]
+        else:
+            entered.requires_grad_()
+        output = self.modules[stage](entered)
+        if stage == self.last:
+            output = self.loss(output, self.targets[microbatch]) / self.microbatches
+            self.total += output.detach()
+        self.waiting[stage, microbatch] = entered, output
+        return output.detach()
+
+    def _backward(self, stage: int, microbatch: int, gradient: Tensor | None):
+        _finish(self.leaving, Work("F", stage, microbatch))  # or there were no gradient
+        entered, output = self.waiting.pop((stage, microbatch))
+        torch.autograd.backward(output, gradient)  # adds to the parameters' grad
+        return entered.grad
+
+    def _exchange(self, slot: list, made: dict[Work, Tensor]) -> None:
+        """Send what this rank made in a slot and get what it will need, in one batch.
+
+        Nobody waits here. On NCCL the batch is what makes it safe: there a lone send
+        holds up the receive behind it.
+        """
+        operations, notes = [], []
+        for _, work, goal in slot:
+            if goal is None:
+                continue
+            source, target = work.stage % self.ranks, goal.stage % self.ranks
+            if source == target:  # this rank has both stages
+                self.arriving[goal] = made[work], None
+            elif source == self.rank:
+                message = made[work].contiguous()
+                operations.append(dist.P2POp(dist.isend, message, target))
+                notes.append((self.leaving, work))
+            else:
+                stage = max(work.stage, goal.stage)  # a gradient has its input's shape
+                buffer = torch.empty_like(self.shapes[stage])
+                operations.append(dist.P2POp(dist.irecv, buffer, source))
+                notes.append((self.arriving, goal))
+        if operations:
+            handles = dist.batch_isend_irecv(operations)
+            if len(handles) < len(operations):  # NCCL has one handle for the batch
+                handles *= len(operations)
+            for operation, handle, (under_way, work) in zip(
+                operations, handles, notes, strict=True
+            ):
+                under_way[work] = operation.tensor, handle
+
+    def _learn_shapes(self, microbatch: Tensor) -> None:
+        """Ask each stage in turn what it hands on, by one forward of a copy of it."""
+        self.shapes = {0: microbatch}
+        for stage in range(self.last):
+            told = [None]
+            if stage in self.modules:
+                trial = copy.deepcopy(self.modules[stage]).eval()  # leaves no trace
+                with torch.no_grad():
+                    output = trial(torch.zeros_like(self.shapes[stage]))
+                told = [(output.shape, output.dtype)]
+            dist.broadcast_object_list(told, src=stage % self.ranks, device=device())
+            shape, dtype = told[0]
+            self.shapes[stage + 1] = torch.empty(shape, dtype=dtype, device=device())
+
+
+def _receiver(work: Work, last: int) -> Work | None:
+    """The work that needs the result of `work`, if that is passed on at all."""
+    step = 1 if work.kind == "F" else -1
+    if not 0 <= work.stage + step <= last:
+        return None
+    return work._replace(stage=work.stage + step)
+
+
+def _finish(under_way: dict[Work, tuple[Tensor, dist.Work | None]], work: Work):
+    """Wait for the message that belongs to `work`, and let go of it."""
+    message, handle = under_way.pop(work, (None, None))
+    if handle is not None:
+        handle.wait()
+    return message

@@ -1,0 +1,76 @@
+"""Draw a pipeline schedule and say what it costs in time and in memory.
+
+Run:      python demos/pipeline/pipeline_schedules.py --schedule 1f1b
+Look for: GPipe and 1F1B wait for equally long, but 1F1B keeps the activations of at
+          most as many micro-batches as there are stages. naive lets one rank work at
+          a time.
+Try:      --schedule gpipe --microbatches 16, then interleaved: smaller bubbles.
+          --times 1 1 2 1: one slow stage, and all others wait for it.
+          --run: four real ranks that sleep for a slot carry the schedule out.
+          --output plan.png draws a picture. --file plan.txt reads a schedule of your
+          own, such as these two lines:   F0 F1 B0 B1
+                                          F0 B0 F1 B1
+"""
+
+import argparse
+from pathlib import Path
+
+from demos.pipeline.drawing import draw, text
+from demos.pipeline.rules import bubble, length, peak_activations, size, timetable
+from demos.pipeline.schedule_arguments import add_schedule_arguments, chosen_schedule
+from sidebyside import positive_float
+from sidebyside.arguments import output_file
+
+
+def picture(name: str) -> Path:
+    """An argparse type: a file to write that matplotlib can draw."""
+    path = output_file(name)
+    if path.suffix not in (".png", ".pdf", ".svg"):
+        raise argparse.ArgumentTypeError(
+            f"must end in .png, .pdf or .svg, and {path.name} does not"
+        )
+    return path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_schedule_arguments(parser, stages=4, microbatches=8)
+    add = parser.add_argument
+    add("--times", type=positive_float, nargs="+", help="slots of a forward, by stage")
+    add("--backward", type=positive_float, default=1, help="in forwards (default: 1)")
+    add("--run", action="store_true", help="run it on real ranks, too")
+    add("--seconds", type=positive_float, default=0.05, help="a slot of --run")
+    add("--output", type=picture, help="a picture, such as plan.png")
+    args = parser.parse_args()
+    schedule = chosen_schedule(parser, args)
+    stages, microbatches = size(schedule)
+    forward = args.times or [1] * stages
+    if len(forward) != stages:
+        parser.error(f"argument --times: must be {stages} numbers, one for each stage")
+    backward = [time * args.backward for time in forward]
+
+    slots = timetable(schedule, forward, backward)
+    panels = {"planned": slots}
+    name = "your own" if args.file else args.schedule
+    print(f"{name}: {len(schedule)} ranks, {microbatches} micro-batches")
+    print(text(slots))
+    print(f"time from first to last: {length(slots):g} slots")
+    print(f"micro-batches kept, by rank: {peak_activations(schedule)}")
+    if args.run:
+        from demos.pipeline.rehearsal import rehearse  # the plan alone needs no torch
+
+        done = rehearse(schedule, forward, backward, args.seconds)
+        panels["measured"] = done
+        seconds = length(done) * args.seconds
+        print(f"measured on real ranks: {seconds:.2f} s, bubble {bubble(done):.3f}")
+    if args.output:
+        draw(panels, stamp="measured here" if args.run else "computed").savefig(
+            args.output, dpi=150
+        )
+        print(f"drawn: {args.output}")
+
+
+if __name__ == "__main__":
+    main()

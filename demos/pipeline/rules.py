@@ -1,0 +1,174 @@
+"""The rules of a pipeline, and what follows from them without running anything.
+
+There is one kind of rule: what must have happened before. From it come the verdict
+on a schedule, its timetable, its bubble and the activations it keeps.
+"""
+
+from typing import NamedTuple
+
+from demos.pipeline.schedules import Schedule, Work, read
+
+
+class IllegalSchedule(ValueError):
+    """No pipeline can run this schedule; the message says why."""
+
+
+class Slot(NamedTuple):
+    """`rank` runs `instruction` from `start` to `end`."""
+
+    start: float
+    end: float
+    rank: int
+    instruction: str
+
+
+def needs(work: Work, stages: int) -> list[Work]:
+    """What must be finished before `work` can start."""
+    kind, stage, microbatch = work
+    if kind == "F":  # forward flows down
+        return [Work("F", stage - 1, microbatch)] if stage > 0 else []
+    own_forward = Work("F", stage, microbatch)  # it kept what the backward needs
+    if stage == stages - 1:
+        return [own_forward]
+    return [own_forward, Work("B", stage + 1, microbatch)]  # gradients flow up
+
+
+def size(schedule: Schedule) -> tuple[int, int]:
+    """Number of stages and of micro-batches."""
+    works = [read(i, rank) for rank, order in enumerate(schedule) for i in order]
+    if not works:
+        raise IllegalSchedule("the schedule is empty: no rank has an instruction")
+    stages = 1 + max(max(work.stage for work in works), len(schedule) - 1)
+    return stages, 1 + max(work.microbatch for work in works)
+
+
+def verdict(schedule: Schedule) -> str:
+    """ "legal", or a sentence that says why no pipeline can run this schedule."""
+    try:
+        timetable(schedule)
+    except ValueError as problem:
+        return str(problem)
+    return "legal"
+
+
+def timetable(schedule: Schedule, forward=1, backward=1) -> list[Slot]:
+    """Run `schedule` on paper: every instruction starts as early as the rules allow.
+
+    `forward` and `backward` are the time that a stage needs for one micro-batch: one
+    number, or one for each stage. Raises IllegalSchedule.
+    """
+    stages, _ = size(schedule)
+    takes = {"F": _per_stage(forward, stages), "B": _per_stage(backward, stages)}
+    _check_complete(schedule)
+    finished: dict[Work, float] = {}
+    free = [0] * len(schedule)  # when each rank is free again
+    position = [0] * len(schedule)
+    slots: list[Slot] = []
+    moving = True
+    while moving:
+        moving = False
+        for rank, order in enumerate(schedule):
+            while position[rank] < len(order):
+                work = read(order[position[rank]], rank)
+                before = needs(work, stages)
+                if not all(other in finished for other in before):
+                    break
+                start = max([free[rank], *(finished[other] for other in before)])
+                end = start + takes[work.kind][work.stage]
+                slots.append(Slot(start, end, rank, order[position[rank]]))
+                finished[work] = free[rank] = end
+                position[rank] += 1
+                moving = True
+    if len(slots) < sum(map(len, schedule)):
+        raise IllegalSchedule(_who_waits_for_whom(schedule, position, finished))
+    return sorted(slots)
+
+
+def length(slots: list[Slot]) -> float:
+    """Time from the first start to the last end."""
+    return max(slot.end for slot in slots) - min(slot.start for slot in slots)
+
+
+def bubble(slots: list[Slot]) -> float:
+    """The share of the ranks' time that is spent waiting."""
+    ranks = 1 + max(slot.rank for slot in slots)
+    busy = sum(slot.end - slot.start for slot in slots)
+    return 1 - busy / (ranks * length(slots))
+
+
+def peak_activations(schedule: Schedule) -> list[int]:
+    """For each rank, the largest number of forwards that wait for their backward.
+
+    Each of them keeps the activations of one micro-batch in one stage.
+    """
+    peaks = []
+    for rank, order in enumerate(schedule):
+        kept = peak = 0
+        for instruction in order:
+            kept += 1 if read(instruction, rank).kind == "F" else -1
+            peak = max(peak, kept)
+        peaks.append(peak)
+    return peaks
+
+
+def _per_stage(time, stages: int) -> list[float]:
+    times = [time] * stages if isinstance(time, int | float) else list(time)
+    if len(times) != stages:
+        raise ValueError(f"{len(times)} times were given for {stages} stages")
+    return times
+
+
+def _check_complete(schedule: Schedule) -> None:
+    """Every stage does each F and B once, on its own rank, F before B."""
+    stages, microbatches = size(schedule)
+    for rank, order in enumerate(schedule):
+        done: set[Work] = set()
+        for instruction in order:
+            work = read(instruction, rank)
+            home = work.stage % len(schedule)
+            if home != rank:
+                raise IllegalSchedule(
+                    f"rank {rank} cannot run {instruction}: stage {work.stage} lives "
+                    f"on rank {home}"
+                )
+            if work in done:
+                raise IllegalSchedule(f"rank {rank} runs {instruction} twice")
+            if work.kind == "B" and work._replace(kind="F") not in done:
+                raise IllegalSchedule(
+                    f"rank {rank} runs {instruction} before "
+                    f"{instruction.replace('B', 'F')}: a backward needs what its "
+                    "forward has kept"
+                )
+            done.add(work)
+        for stage in range(rank, stages, len(schedule)):
+            for m in range(microbatches):
+                for kind in "FB":
+                    if Work(kind, stage, m) not in done:
+                        missing = _name(Work(kind, stage, m), schedule)
+                        raise IllegalSchedule(f"rank {rank} never runs {missing}")
+
+
+def _who_waits_for_whom(schedule: Schedule, position, finished) -> str:
+    """Name, for each rank that is stuck, what it waits for."""
+    stages, _ = size(schedule)
+    waits = []
+    for rank, order in enumerate(schedule):
+        if position[rank] < len(order):
+            instruction = order[position[rank]]
+            missing = next(
+                other
+                for other in needs(read(instruction, rank), stages)
+                if other not in finished
+            )
+            waits.append(
+                f"rank {rank} cannot start {instruction} before rank "
+                f"{missing.stage % len(schedule)} has done {_name(missing, schedule)}"
+            )
+    return "everyone waits: " + "; ".join(waits)
+
+
+def _name(work: Work, schedule: Schedule) -> str:
+    """`work` as its schedule writes it."""
+    stages, _ = size(schedule)
+    stage = work.stage if stages > len(schedule) else ""
+    return f"{stage}{work.kind}{work.microbatch}"

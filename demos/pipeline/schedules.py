@@ -1,0 +1,109 @@
+"""Pipeline schedules as plain data: what each rank does, in which order.
+
+A schedule holds one list of instructions for each rank. "F2" is the forward pass of
+micro-batch 2 through the rank's stage, "B2" its backward pass. Where a rank holds
+several stages, the stage stands in front: "4F2" is stage 4. Stage s lives on rank
+s % ranks. A schedule says nothing about time and moves no tensor: it is the plan.
+`rules.py` judges it, `drawing.py` draws it, `executor.py` carries it out.
+"""
+
+import re
+from typing import NamedTuple
+
+Schedule = list[list[str]]
+
+
+class Work(NamedTuple):
+    """One instruction, read: `kind` is "F" or "B"."""
+
+    kind: str
+    stage: int
+    microbatch: int
+
+
+def read(instruction: str, rank: int) -> Work:
+    """What `instruction` means on `rank`: "B3" on rank 1 is Work("B", 1, 3)."""
+    parts = re.fullmatch(r"(\d*)([FB])(\d+)", str(instruction))
+    if not parts:
+        raise ValueError(
+            f"rank {rank}: {instruction!r} is no instruction; write F or B and the "
+            "number of a micro-batch, such as F0 or B12"
+        )
+    stage, kind, microbatch = parts.groups()
+    return Work(kind, int(stage or rank), int(microbatch))
+
+
+def naive(stages: int, microbatches: int) -> Schedule:
+    """One micro-batch at a time, forward and back: only one rank works at a time."""
+    order = [f"{kind}{m}" for m in range(microbatches) for kind in "FB"]
+    return [list(order) for _ in range(stages)]
+
+
+def gpipe(stages: int, microbatches: int) -> Schedule:
+    """All forwards, then all backwards (Huang et al. 2019)."""
+    forwards = [f"F{m}" for m in range(microbatches)]
+    backwards = [f"B{m}" for m in range(microbatches)]
+    return [forwards + backwards for _ in range(stages)]
+
+
+def one_f_one_b(stages: int, microbatches: int) -> Schedule:
+    """Each backward as early as it can be, to free its activations (PipeDream-flush).
+
+    A rank runs ahead by one forward for each stage below it, then alternates one
+    forward, one backward, and ends with the backwards it still owes.
+    """
+    schedule = []
+    for rank in range(stages):
+        ahead = min(stages - 1 - rank, microbatches)
+        order = [f"F{m}" for m in range(ahead)]
+        for m in range(microbatches - ahead):
+            order += [f"F{ahead + m}", f"B{m}"]
+        order += [f"B{m}" for m in range(microbatches - ahead, microbatches)]
+        schedule.append(order)
+    return schedule
+
+
+def interleaved(ranks: int, microbatches: int, chunks: int = 2) -> Schedule:
+    """1F1B with `chunks` thin stages on each rank (Narayanan et al. 2021).
+
+    Micro-batches go through in groups of `ranks`: a group passes the rank's first
+    stage, then its second, and so on; then the next group comes. `microbatches` must
+    be a multiple of `ranks`.
+    """
+    if microbatches % ranks:
+        raise ValueError(
+            f"interleaving {ranks} ranks needs a multiple of {ranks} micro-batches, "
+            f"not {microbatches}"
+        )
+    groups = [range(g, g + ranks) for g in range(0, microbatches, ranks)]
+    passes = [(chunk, m) for g in groups for chunk in range(chunks) for m in g]
+    returns = [(chunk, m) for g in groups for chunk in range(chunks)[::-1] for m in g]
+    schedule = []
+    for rank in range(ranks):
+        forwards = [f"{chunk * ranks + rank}F{m}" for chunk, m in passes]
+        backwards = [f"{chunk * ranks + rank}B{m}" for chunk, m in returns]
+        ahead = min(2 * (ranks - 1 - rank) + (chunks - 1) * ranks, len(forwards))
+        order = forwards[:ahead]
+        for forward, backward in zip(forwards[ahead:], backwards, strict=False):
+            order += [forward, backward]
+        schedule.append(order + backwards[len(forwards) - ahead :])
+    return schedule
+
+
+BY_NAME = {
+    "naive": naive,
+    "gpipe": gpipe,
+    "1f1b": one_f_one_b,
+    "interleaved": interleaved,
+}
+
+
+def write(schedule: Schedule) -> str:
+    """One line of instructions per rank: the form `from_text` reads."""
+    return "\n".join(" ".join(order) for order in schedule)
+
+
+def from_text(text: str) -> Schedule:
+    """Read one line of instructions per rank; skip empty lines and # comments."""
+    lines = (line.split("#")[0].split() for line in text.splitlines())
+    return [order for order in lines if order]
