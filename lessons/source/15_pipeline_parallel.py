@@ -226,7 +226,7 @@ print(f"{sum(agree)} of {len(agree)} pictures agree")
 # place of computing, each stage sleeps: 0.05 seconds forward, 0.05 seconds back. Sleep
 # needs no core, so four ranks can show a true picture on two cores.
 
-# %%
+# %% figure="a_pipeline_planned_and_measured"
 plan = timetable(gpipe(4, 4))
 done = rehearse(gpipe(4, 4), seconds=0.05)
 draw({"planned": plan, "measured": done}, stamp="measured here")

@@ -58,7 +58,7 @@ def draw_timelines(
     """Timelines one below the other on one time axis; each begins at its first span.
 
     Coloured bars are work, named by their span; grey is a worker that waits; the
-    share of waiting stands at the right.
+    share of idle time stands at the right.
     """
     lanes = [(title, t, lane) for title, t in timelines.items() for lane in t.lanes]
     if not lanes:
@@ -97,7 +97,7 @@ def draw_timelines(
                 )  # fmt: skip
         idle = 1 - _busy(spans) / (end - start) if end > start else 0.0
         ax.text(
-            length * factor * 1.01, y, f"waits {100 * idle:.0f} %", fontsize=7,
+            length * factor * 1.01, y, f"idle {100 * idle:.0f} %", fontsize=7,
             color=GREY, va="center",
         )  # fmt: skip
         ticks.append((y, lane))
@@ -142,7 +142,7 @@ def write_timeline(timeline, width: int = 60) -> str:
             letter = letters[_kind(s.name)]  # a capital shows where a span begins
             text[first:last] = letter.upper() + letter * (last - first - 1)
         idle = 1 - _busy(mine) / (end - start) if end > start else 0.0
-        lines.append(f"{lane:<{wide}} |{''.join(text)}| waits {100 * idle:.0f} %")
+        lines.append(f"{lane:<{wide}} |{''.join(text)}| idle {100 * idle:.0f} %")
     factor, unit = _scale(end - start)
     key = ", ".join(f"{letter.upper()} = {kind}" for kind, letter in letters.items())
     lines.append(f"{'':<{wide}} 0{(end - start) * factor:>{width}.3g} {unit}   {key}")
