@@ -194,3 +194,10 @@ def test_the_saved_file_is_a_chrome_trace(tmp_path):
         assert bar["name"] == "work"
         assert bar["ts"] == pytest.approx(recorded.start * 1e6)
         assert bar["dur"] == pytest.approx(recorded.duration * 1e6)
+
+
+def test_in_text_each_span_shows_where_it_begins():
+    with Timeline() as timeline:
+        for customer in range(8):
+            work(f"customer {customer}")
+    assert timeline.text(width=50).splitlines()[0].count("C") == 8

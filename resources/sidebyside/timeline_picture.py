@@ -136,11 +136,15 @@ def write_timeline(timeline, width: int = 60) -> str:
     for lane in timeline.lanes:
         mine = [s for s in spans if s.lane == lane]
         text = ["."] * width
-        for s in sorted(mine, key=lambda s: -s.duration):  # nested work stays visible
-            first = min(int((s.start - start) / column), width - 1)
-            last = max(first + 1, min(width, round((s.end - start) / column)))
-            letter = letters[_kind(s.name)]  # a capital shows where a span begins
-            text[first:last] = letter.upper() + letter * (last - first - 1)
+        place = [min(int((s.start - start) / column), width - 1) for s in mine]
+        drawn = sorted(
+            zip(mine, place, strict=True), key=lambda pair: -pair[0].duration
+        )
+        for s, first in drawn:  # the longest first: nested work stays visible
+            last = max(first + 1, min(width, int((s.end - start) / column)))
+            text[first:last] = letters[_kind(s.name)] * (last - first)
+        for s, first in drawn:  # a capital shows where a span begins
+            text[first] = letters[_kind(s.name)].upper()
         idle = 1 - _busy(mine) / (end - start) if end > start else 0.0
         lines.append(f"{lane:<{wide}} |{''.join(text)}| idle {100 * idle:.0f} %")
     factor, unit = _scale(end - start)

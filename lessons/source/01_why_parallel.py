@@ -1,0 +1,748 @@
+# ---
+# title: 01 Why parallel?
+# question: How much faster does a program get, and what sets the limit?
+# needs: any machine, two CPU cores are better
+# minutes: 60
+# ---
+
+# %% [markdown]
+# # 1. Why parallel? What more workers can and cannot do
+#
+# A training run takes ten hours. With ten times the hardware, does it take one? Before
+# anyone learns to use more workers, it is good to know what to expect of them.
+#
+# We train a small network and find that its performance is two different things. We
+# watch a queue that is served at more and more counters, meet the law that ends the
+# gain, and recover a hidden quantity from nothing but times.
+#
+# *You will be able to* compute speedup, efficiency and throughput from raw times,
+# predict a run that you have not made, find the mistake in a claim about speed, and say
+# how many workers are worth their price.
+#
+# *Before this:* lesson 0. *Time:* 60 minutes. *Needs:* any machine. On one core
+# everything runs, and the text says what you will not see.
+
+# %%
+from statistics import median
+from time import perf_counter, sleep
+
+import torch
+from torch import nn
+from torch.utils.benchmark import Timer
+
+from demos.performance import laws
+from demos.performance.claims import CLAIMS, Run, claimed
+from demos.performance.laws import amdahl, fit, gustafson
+from demos.performance.queue_simulation import serve, took
+from demos.performance.serial_share import compute, measure, run_program
+from sidebyside import (
+    COLOURS,
+    check,
+    draw_timelines,
+    figure,
+    guess,
+    load_digits,
+    machine,
+    reveal,
+    run_demo,
+    show,
+)
+
+# %% [markdown] tags=["instructor"]
+# ## Two meanings of performance: 8 minutes
+#
+# Ask the room first: *what is the performance of a model?* Half will say accuracy, half
+# will say speed, and neither notices the other. Let both stand on the board; the table
+# fills them in.
+#
+# Expected: the batch of 256 is said to be "the fastest, so the best". It is both the
+# fastest and the worst of the three.
+#
+# When late: skip the guess, run the table.
+
+# %% [markdown]
+# ## Two meanings of performance
+#
+# The data are small images of handwritten digits. A network with one hidden layer
+# learns to read them. One training step takes the images in `rows`, a *batch*.
+
+# %%
+torch.set_num_threads(1)  # one core, for now
+images, labels = load_digits("train")
+test_images, test_labels = load_digits("test")
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+
+
+def training_step(model, optimizer, rows) -> None:
+    loss = nn.functional.cross_entropy(model(images[rows]), labels[rows])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
+# %% [markdown]
+# We train three times, each time twice through all images, but in batches of 1, 16 and
+# 256. How well does each network read digits of people it has never seen, and how many
+# images did it train on in a second?
+
+# %%
+guess("01-batch", None, "How many times as many per second with 256 as with 1?", "×")
+
+
+# %%
+def train(batch_size: int, epochs: int = 2) -> tuple[float, float]:
+    """Per cent of the test images read correctly, and seconds of training."""
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    start = perf_counter()
+    for _ in range(epochs):
+        for rows in torch.randperm(len(images)).split(batch_size):
+            training_step(model, optimizer, rows)
+    seconds = perf_counter() - start
+    right = model(test_images).argmax(1) == test_labels
+    return 100 * right.float().mean().item(), seconds
+
+
+rate, correct = {}, {}
+for batch_size in 1, 16, 256:
+    correct[batch_size], seconds = train(batch_size)
+    rate[batch_size] = 2 * len(images) / seconds
+    print(f"batches of {batch_size:>3}: {correct[batch_size]:4.1f} % right,", end=" ")
+    print(f"{seconds:.3f} s, {rate[batch_size]:9.0f} samples/s")
+reveal("01-batch", rate[256] / rate[1], "×")
+
+# %% [markdown]
+# *Performance* can mean how good the model is, or how fast the computer computes. All
+# three runs did the same amount of work: 2,830 images. **The fastest run made the worst
+# model.** Why larger batches learn less from the same images is the matter of lesson 8.
+#
+# From here on we speak of the second meaning, and of runs whose results are equal. The
+# number of images per second is the **throughput**: work done per time. Unlike a time
+# in seconds, it can be compared between runs of different length.
+
+# %% [markdown] tags=["instructor"]
+# ## The queue: 10 minutes
+#
+# Play it before you run it: eight people queue before you, you shake hands with each
+# for three seconds, the class counts. Then with a second and a third helper. Everybody
+# sees the two at the end for whom the third helper is of no use.
+#
+# Draw on the board: time to the right, one line per counter. It is the picture of the
+# whole course.
+#
+# Expected: 3 × for three counters. It is 2.67 ×: the last round is not full.
+#
+# When late: skip the guess.
+
+# %% [markdown]
+# ## Eight customers, one counter or two
+#
+# Now something that needs no computing at all. Eight customers stand in one queue. Each
+# needs 0.1 s at a counter. Who is free serves the next.
+#
+# A customer here is a `sleep` of known length. Sleeping needs no core, so this picture
+# is the same on any machine.
+
+# %%
+queues = {"one counter": serve(counters=1), "two counters": serve(counters=2)}
+draw_timelines(queues)
+
+# %% [markdown]
+# Two counters are done in half the time. Look at a single customer: it takes as long as
+# before. **No customer is served faster; the queue is shorter.** More workers do not
+# make a step of work quicker, they do more of them at once.
+#
+# What about a third counter?
+
+# %%
+guess("01-three", None, "How many times as fast are three counters as one?", "×")
+
+# %%
+times = {counters: took(serve(counters=counters)) for counters in (1, 2, 3, 4, 8, 9)}
+for counters, seconds in times.items():
+    gain = times[1] / seconds
+    print(f"counters: {counters}, took {seconds:.3f} s, {gain:.2f} × as fast", end=", ")
+    print(f"{gain / counters:.2f} × per counter")
+reveal("01-three", times[1] / times[3], "×")
+
+# %% [markdown]
+# How many times as fast $k$ workers are as one is called the **speedup**, $T(1)/T(k)$.
+# Divided by $k$ it is the **efficiency**: the share of the workers' time that was put
+# to use. An efficiency of 100 % means that nobody ever waited.
+#
+# The last column is the efficiency, with 1.00 for 100 %. With three counters, two
+# customers are left for the last round, and one counter waits.
+# With nine, one counter never serves anybody. **Work that cannot be cut further does
+# not get faster.** This is one limit. The next one is harder.
+
+# %% [markdown] tags=["instructor"]
+# ## Amdahl: 12 minutes
+#
+# Let the class derive it. Write T(1) = 0.2 + 0.8 on the board, then ask for T(2), T(4),
+# T(8), T(1000). They have the law before they have its name.
+#
+# Expected: 8 ×, then 6.4 × (8 times 80 %). The second is the more common mistake:
+# multiplying by the parallel share instead of adding up times.
+#
+# When late: leave out the plot of the curves, keep the shop.
+
+# %% [markdown]
+# ## A shop that must be opened first
+#
+# Before the first customer, somebody unlocks, switches on the light and counts the
+# change. It takes as long as two customers, and a second person is of no help. Opening
+# takes 2 of 10 parts of one counter's day.
+
+# %%
+guess("01-shop", None, "How many times as fast are eight counters as one, now?", "×")
+
+# %%
+days = {
+    "one counter": serve(counters=1, opening=0.2),
+    "eight counters": serve(counters=8, opening=0.2),
+}
+alone, together = (took(day) for day in days.values())
+reveal("01-shop", alone / together, "×")
+draw_timelines(days)
+
+# %% [markdown]
+# Eight customers at eight counters are served at once. All the same the shop is not
+# eight times as fast, since opening takes as long as ever. The grey under *open the
+# shop* is paid for and waits.
+#
+# ## The law
+#
+# Let one worker need the time 1, and let $s$ be the part of it that only one worker can
+# do: the **serial share**. The rest, $1-s$, is shared by $k$ workers:
+#
+# $$T(k) = s + \frac{1-s}{k}, \qquad \text{speedup} = \frac{T(1)}{T(k)} =
+# \frac{1}{s + (1-s)/k}$$
+#
+# However large $k$ gets, $T(k)$ stays above $s$. So the speedup stays below $1/s$. This
+# is **Amdahl's law**, of 1967. For the shop, $s = 0.2$, and the limit is 5.
+
+# %%
+fig, ax = figure(stamp="computed", alt="Amdahl's law for four serial shares")
+many = [2 ** (power / 4) for power in range(41)]
+for share, colour in zip([0, 0.01, 0.05, 0.2], COLOURS, strict=False):
+    ax.plot(many, [amdahl(share, k) for k in many], color=colour)
+    end = amdahl(share, 1024)
+    ax.text(1100, end, f"s = {share:.0%}: {end:.0f}", color=colour, va="center")
+marks = [1, 4, 16, 64, 256, 1024]
+ax.set(xlabel="workers", ylabel="speedup", xscale="log", yscale="log", xlim=(1, 4000))
+ax.set_xticks(marks, marks)
+ax.set_yticks(marks, marks)
+ax.minorticks_off()
+fig
+
+# %% [markdown]
+# The figure shows the law for up to 1024 workers; from mark to mark both axes grow four
+# times. With one per cent of serial work, 1024 workers are worth 91.
+
+# %% [markdown] tags=["instructor"]
+# ## A program with a known serial share: 12 minutes
+#
+# Read `run_program` aloud: alone, together, done. The three barriers are the three
+# sentences. Nobody needs to know more about `dist` today.
+#
+# Have them predict T(8) from T(1) to T(4) with pencil and paper before the cell does.
+#
+# On a machine that is busy with other things, the computing program shows a serial share
+# far above 20 %. Ask what the capacity says about it.
+#
+# When late: leave out the computing program.
+
+# %% [markdown]
+# ## Does a real program obey?
+#
+# `run_ranks(fn, world_size=8)` calls `fn` in eight workers. A **worker** is a running
+# copy of the program; lesson 2 takes one apart. Here is a program of which we know the
+# serial part, because we put it in:
+
+# %%
+show(run_program)
+
+# %% [markdown]
+# Every worker runs this. `dist` is torch's package for workers that know of each other,
+# and a *barrier* is a place where all wait until the last one has come. So: one alone,
+# then all together, then done.
+#
+# `measure` starts the workers and hands over the times of five rounds. We give it a
+# total of 0.25 s of work, 20 % of it serial. As `work` we take `sleep`: so eight workers
+# are no burden even for one core, and we see the program and not the machine. Of the
+# five times we take the median, the one in the middle: a disturbed round does not move
+# it.
+
+# %%
+slept = measure(sleep, serial=0.05, parallel=0.2, counts=[1, 2, 3, 4, 8])
+for workers, seconds in slept.items():
+    speedup = median(slept[1]) / median(seconds)
+    print(f"workers: {workers}, took {median(seconds):.3f} s", end=", ")
+    print(f"speedup {speedup:.2f} ×, the law says {amdahl(0.2, workers):.2f} ×")
+
+# %% [markdown]
+# The total work stays the same, and the workers get more. A measurement of this kind is
+# called **strong scaling**.
+#
+# ## From the times back to the serial share
+#
+# Of a real program nobody knows $s$. But the law says that $T(k) = a + b/k$, with a
+# serial time $a$ and a parallel time $b$. Over $1/k$ this is a straight line, and a line
+# can be fitted. We show the fit the times of 1 to 4 workers, keep those of 8 from it,
+# and let it predict them.
+#
+# One fit is one number. How sure is it? We had five rounds. Draw five of them at
+# random, some twice, some not at all, and fit again; do this a thousand times. Where 95
+# of 100 of the results lie is our interval. The method is called *bootstrap*.
+
+# %%
+seen = {workers: slept[workers] for workers in (1, 2, 3, 4)}
+fitted = fit(seen)
+print(fitted)
+print(f"predicted for 8 workers: {fitted.seconds(8):.4f} s", end=", ")
+print(f"measured {median(slept[8]):.4f} s")
+
+fig, ax = figure(alt="measured times over the number of workers, and the fitted curve")
+ks = [1 + step / 10 for step in range(90)]
+ax.plot(ks, [fitted.seconds(k) for k in ks], color="black")
+ax.axhline(fitted.serial, color="black", linestyle=":")
+ax.text(1, fitted.serial - 0.006, "serial time", va="top")
+for workers, seconds in slept.items():
+    kept = workers == 8
+    ax.plot([workers] * 5, seconds, "s" if kept else "o", color=COLOURS[kept])
+ax.text(8, 0.1, "kept from the fit", color=COLOURS[1], ha="center")
+ax.set(xlabel="workers", ylabel="time (s)", ylim=(0, 0.28))
+fig
+
+# %% [markdown]
+# The curve was fitted to the round points only, and it meets the square ones. We have
+# predicted a run that we had not looked at.
+#
+# We put in 20 %. The fit finds this and a little more: before each part the workers
+# wait for each other, and waiting is serial too. A fit finds all that does not get
+# faster, whatever its name.
+#
+# ## Now with real computing
+#
+# The same program, with work that keeps a core busy. Now there must be a core for each
+# worker, so we take 1 worker to as many as your machine can feed.
+
+# %% tags=["nbval-ignore-output"]
+cores = min(machine().usable_cores, 8)
+computed = measure(compute, serial=0.05, parallel=0.2, counts=range(1, cores + 1))
+for workers, seconds in computed.items():
+    print(f"workers: {workers}, took {median(seconds):.3f} s")
+if cores > 1:
+    print("workers as counted:       ", fit(computed))
+    capacity = {k: machine().capacity(k) for k in computed if k > 1}
+    corrected = {capacity.get(k, 1.0): seconds for k, seconds in computed.items()}
+    print("workers by their capacity:", fit(corrected))
+    print("capacity:", ", ".join(f"{c:.2f} × for {k}" for k, c in capacity.items()))
+else:
+    print("One core, one number of workers: every serial share gives this one time.")
+
+# %% [markdown]
+# The first line takes $k$ workers for $k$. The second takes them for what $k$ busy
+# processes can really do here, the capacity of lesson 0. If the machine has less to give
+# than its cores promise, the first fit takes that for serial work. And where an
+# interval is wide, the times do not tell much: then measure again on a quiet machine.
+#
+# **From the times
+# alone, a serial program and a shared core look the same.** That is why the course
+# measures the capacity each time.
+#
+# With one core there is one time only, and $a + b$ can be divided in any way: no fit can
+# find $s$. With two cores there are two times and two unknowns, so the line goes
+# through both of them, and nothing is left over to test the law on. From three cores on
+# you can keep the last one from the fit, as above.
+
+# %% [markdown] tags=["instructor"]
+# ## Gustafson: 8 minutes
+#
+# Ask who has got a faster computer in the last years, and who now waits less. Most
+# train larger models and wait as long as ever: this is weak scaling.
+#
+# The two shares are the stumbling block. Draw two bars of length 1: in one, s is a part
+# of *one* worker's time, in the other, of the time that *k* workers need. Same program,
+# two shares.
+#
+# When late: leave out the table with both laws.
+
+# %% [markdown]
+# ## More work in the same time
+#
+# With 1024 processors, nobody solves the old problem 1024 times as fast. People solve a
+# larger one. So let the parallel part grow with the workers: each has as much to do as
+# one had alone. The serial part stays as it is.
+
+# %%
+guess("01-weak", None, "Eight workers, eight times the parallel part: T(8)/T(1)?", "×")
+
+# %%
+grown = measure(sleep, 0.05, 0.2, counts=[1, 2, 4, 8], grow=True)
+scaled = {}
+for workers, seconds in grown.items():
+    work = 0.05 + 0.2 * workers  # what one worker would need for all of it
+    scaled[workers] = work / median(seconds)
+    print(f"workers: {workers}, took {median(seconds):.3f} s", end=", ")
+    print(f"did {work:.2f} s of work: {scaled[workers]:.2f} × as fast as one")
+reveal("01-weak", median(grown[8]) / median(grown[1]), "×")
+
+# %% [markdown]
+# The time stays nearly the same, and the work done in it grows. This is **weak
+# scaling**: the same work for each worker. The time that one worker would need for the
+# grown work, divided by the time of the $k$ workers, is the **scaled speedup**.
+#
+# Count again. Of the time that $k$ workers need, let $s'$ be serial. In the rest, each
+# of them works. One worker would need $s' + (1-s')\,k$ for all of this. So
+#
+# $$\text{scaled speedup} = s' + (1-s')\,k$$
+#
+# This is **Gustafson's law**, of 1988. It has no limit.
+
+# %%
+fig, ax = figure(alt="measured speedups of fixed and of growing work, and the laws")
+ks = [1 + step / 10 for step in range(71)]
+rows = [("growing work", gustafson, scaled, 4.4), ("fixed work", amdahl, slept, 1.8)]
+for (name, law, measured, height), colour in zip(rows, COLOURS, strict=False):
+    ax.plot(ks, [law(0.2, k) for k in ks], color=colour)
+    ax.text(6.1, height, name, color=colour)
+    for k, found in measured.items():
+        speedup = median(slept[1]) / median(found) if measured is slept else found
+        ax.plot(k, speedup, "o", color=colour)
+ax.set(xlabel="workers", ylabel="speedup")
+fig
+
+# %% [markdown]
+# The lines are the two laws for 20 %, the points are our measurements. Both come from
+# the same program. It depends on the question: *how soon is this job done*, or *how
+# large a job can be done by tonight*.
+#
+# ## Checked against 1988
+#
+# Gustafson and his colleagues ran three programs on 1024 processors. They reported
+# serial shares of 0.4 to 0.8 per cent of the parallel time, and the scaled speedups
+# below. What does the law say?
+
+# %%
+k, low, high = laws.PROCESSORS, *laws.SERIAL_SHARES
+for share in low, high:
+    print(f"s' = {share:.3f}: scaled speedup {gustafson(share, k):6.1f},", end=" ")
+    print(f"fixed work with this share {amdahl(share, k):5.1f}")
+for program, speedup in laws.SCALED_SPEEDUPS.items():
+    share = (k - speedup) / (k - 1)
+    one = share / (share + (1 - share) * k)  # the same part, of one worker's time
+    assert abs(amdahl(one, k) - speedup) < 1e-6
+    print(f"{program:<13} {speedup}: s' = {share:.4f}, so s = {one:.7f}")
+
+# %% [markdown]
+# Two of the three published speedups, 1020 and 1016, are what the law gives for 0.4 and
+# 0.8 per cent. The third, 1021, needs 0.3 per cent. So the first end of the published
+# range is rounded up, or the law leaves out something small. We cannot tell which.
+#
+# Is Amdahl refuted, with his 201 and 111? Look at the last column. It is the same
+# serial part as a share of the time that *one* worker would need for the large job. It
+# is a thousand times smaller, and with it **Amdahl's law gives the same speedup to the
+# digit**. The laws agree. What differs is the share: a larger job has a smaller one.
+
+# %% [markdown] tags=["instructor"]
+# ## Training, and what to buy: 6 minutes
+#
+# The training cell is the first of the course in which torch computes in two places at
+# once. It is two trainings beside each other, not yet one training shared: say so, for
+# the second is Part II.
+#
+# When late: leave out scaling up and out, give it as a question to think about.
+
+# %% [markdown]
+# ## Two trainings at once
+#
+# You want to try two learning rates. Let two workers train a network each. This is weak
+# scaling, and its measure is the throughput of both together. `work` is now 300 training
+# steps on 64 images. For the clock it makes no difference that they are the same 64.
+
+
+# %%
+def train_for(steps: int) -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        training_step(model, optimizer, torch.arange(64))
+
+
+trained = measure(train_for, serial=0, parallel=300, counts=[1, 2], grow=True)
+alone, both = (k * 300 * 64 / median(seconds) for k, seconds in trained.items())
+print(f"one {alone:.0f} samples/s, two together {both:.0f} samples/s")
+print(f"gain {both / alone:.2f} ×, capacity {machine().capacity(2):.2f} ×")
+
+# %% [markdown]
+# With two free cores the throughput nearly doubles. With one core, or on a busy machine,
+# gain and capacity are near 1: two trainings share what there is.
+#
+# This was the easy case: the two know nothing of each other. When two workers train *one*
+# network, they must agree after each step. That takes time, and Part II is about it.
+#
+# ## Scale up or scale out
+#
+# There are two ways to get more. **Scale up**: one machine that is faster. **Scale
+# out**: more machines. We let our sleeping program run on one worker twice as fast, for
+# which each part takes half as long, and on two workers as they are.
+
+# %%
+up = median(measure(sleep, 0.025, 0.1, counts=[1])[1])
+print(f"one worker, twice as fast: speedup {median(slept[1]) / up:.2f} ×")
+print(f"two workers:               speedup {median(slept[1]) / median(slept[2]):.2f} ×")
+
+# %% [markdown]
+# **A worker twice as fast beats two workers**, because the serial part gets faster as
+# well. So first make one worker fast: a better algorithm, larger batches, a GPU. But
+# the fastest machine to be had is soon reached, and beyond it there is only scaling out.
+# Large models are trained in both ways at once: on the fastest devices, and many of
+# them.
+#
+# ## The library's way
+#
+# We timed a training step with `perf_counter`. PyTorch has a stop-watch of its own. It
+# warms up, chooses how often to repeat, uses one thread unless told otherwise, and waits
+# for a GPU to be done.
+
+# %%
+model = network()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+names = {"step": training_step, "args": (model, optimizer, torch.arange(64))}
+timed = Timer("step(*args)", globals=names).blocked_autorange(min_run_time=0.5)
+print(f"a step takes {1e6 * timed.median:.0f} µs", end=", ")
+print(f"so {64 / timed.median:.0f} samples/s; one worker had {alone:.0f} samples/s")
+
+# %% [markdown]
+# Two ways to measure one thing should agree. Where they differ by much, the machine had
+# other things to do during one of them: measure again when it is quiet.
+#
+# The measuring program is a demo, too. In a terminal it is
+# `python demos/performance/serial_share.py --serial 50`, and the queue is
+# `python demos/performance/queue_simulation.py --counters 3`.
+
+# %% tags=["nbval-ignore-output"]
+run_demo("performance/queue_simulation.py", "--counters", 4, "--seconds", 0.05)
+
+# %% [markdown]
+# ## What we saw
+#
+# | measure | what it is | in our queue, with 3 counters |
+# |---|---|---|
+# | throughput | work per time | customers per second |
+# | speedup | $T(1)/T(k)$, for the same work | 2.67 |
+# | efficiency | speedup divided by $k$ | 89 % |
+# | strong scaling | fixed work, more workers | is the job done sooner? |
+# | weak scaling | fixed work for each worker | can the job be larger? |
+#
+# * The fastest run made the worst model. Compare speeds only of equal work with equal
+#   results.
+# * A serial share $s$ limits the speedup of a fixed job to $1/s$. Where the job grows
+#   with the workers, the limit moves away.
+# * A line through times over $1/k$ gives the serial share, and predicts a number of
+#   workers that was never tried. One number of workers gives nothing.
+# * A shared core looks like serial work. Measure the capacity beside it.
+
+# %% [markdown] tags=["instructor"]
+# ## Exercises: 14 minutes, or homework
+#
+# 01-metrics is for everybody and needs pencil and paper first. 01-fair is the one to do
+# in pairs: let each pair say in one sentence what is wrong with a claim. 01-worth has
+# the surprise that the best number is well below the fastest.
+#
+# When late: 01-fair by show of hands, claim by claim, the others at home.
+
+# %% [markdown]
+# ## Exercise 1: four numbers from raw times
+#
+# Write `metrics(samples, one, many, workers)`. A job trains on `samples` images. `one`
+# lists its times in seconds with one worker, a time for each round; `many` those with
+# `workers` workers, at least two. One round may have been disturbed, so take the median
+# of each list. Return four numbers, in this order: the throughput of `workers` workers,
+# the speedup, the efficiency (1 if nobody waits), and the serial share $s$ for which
+# Amdahl's law gives this speedup.
+#
+# By hand first: 1200 images, one worker `[8, 30, 8]`, four workers `[3, 3, 2]`.
+# <!-- exercise: 01-metrics -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# By hand: which two times do you compare? After three numbers, you know the speedup $S$
+# and $k$. What is the only unknown in Amdahl's law then?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Multiply out: $T(k) = s\,T(1) + (1-s)\,T(1)/k$. Bring all with $s$ to one side. With 8
+# and 3 seconds and $k = 4$: $3 = 8s + 2 - 2s$.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# Throughput is `samples` by the median of `many`, speedup is median by median, efficiency
+# is speedup by `workers`. And $s = (1/S - 1/k) / (1 - 1/k)$.
+#
+# </details>
+
+
+# %% exercise="01-metrics"
+def metrics(samples: int, one: list, many: list, workers: int) -> tuple:
+    """Throughput, speedup, efficiency and serial share."""
+    ### BEGIN SOLUTION
+    speedup = median(one) / median(many)
+    share = (1 / speedup - 1 / workers) / (1 - 1 / workers)
+    return samples / median(many), speedup, speedup / workers, share
+    ### END SOLUTION
+
+
+# %%
+check("01-metrics", metrics)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 01-metrics -->
+# Why it works: the medians are 8 and 3 s, whatever the disturbed round took. So 400
+# images per second, a speedup of 2.67 and an efficiency of 0.67. From 3 = 8s + 2 - 2s
+# comes s = 1/6. A serial share computed from one pair of times in this way is known as
+# the Karp–Flatt metric. It is exact when the law is, and like our fit it counts as
+# serial all that did not get faster.
+
+# %% [markdown]
+# ## Exercise 2: find the mistake
+#
+# Three reports compare one worker with four. In each step, each worker trains on a batch
+# of its own. The authors divided the seconds:
+
+# %%
+for name, (one, many) in CLAIMS.items():
+    print(f"{name}: claimed speedup {claimed(one, many):.2f}\n  {one}\n  {many}")
+
+# %% [markdown]
+# At least one claim is too high, and one is too low. Write `fair_speedup(one, many)` for
+# two such runs: how many times as fast would `many` do *the same work*? Work is counted
+# in images.
+#
+# By hand first: how many images did each run train on? Which claim was right?
+# <!-- exercise: 01-fair -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Who trained on more images in "a short evening", the one worker or the four? And in
+# "not worth it"?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Times can be compared for equal work only. One of the measures in this lesson can be
+# compared for unequal work as well.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# The images of a run are `workers * batch_per_worker * steps`. Divide them by `seconds`
+# for the throughput of each run. Then divide the throughput of `many` by that of `one`.
+#
+# </details>
+
+
+# %% exercise="01-fair"
+def fair_speedup(one: Run, many: Run) -> float:
+    """How many times as fast `many` would do the same work as `one`."""
+
+    ### BEGIN SOLUTION
+    def throughput(run: Run) -> float:
+        return run.workers * run.batch_per_worker * run.steps / run.seconds
+
+    return throughput(many) / throughput(one)
+    ### END SOLUTION
+
+
+# %%
+check("01-fair", fair_speedup)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 01-fair -->
+# Why it works: a throughput is work by time, so runs of different length compare. "A
+# short evening" trained on half as many images: the fair speedup is 3.33, not 6.67. In
+# "not worth it" the four did four times the work in little more time: 3.33, not 0.83. In
+# "small batches" the four trained on as many images as the one, and 2.5 is right. Even
+# so the first two runs have another batch in each step, 256 images instead of 64. They
+# are as fast as we say, but whether they learn as much is the other meaning of
+# performance.
+
+# %% [markdown]
+# ## Exercise 3: how many workers are worth paying for?
+#
+# With one worker a job takes `hours`, of which the share `share` is serial. Each worker
+# costs `price` for every hour until the job is done, working or waiting. And each hour
+# that you wait costs you `waiting`. Write `worth_paying(hours, share, price, waiting,
+# most)`: the number of workers, from 1 to `most`, with the lowest total cost. If two
+# cost the same, take fewer.
+#
+# By hand first: 10 hours, 20 % serial, 1 for a worker's hour, 10 for an hour of waiting.
+# What do 1, 4 and 8 workers cost in total?
+# <!-- exercise: 01-worth -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# How long does the job take with $k$ workers? For how long is each of them paid?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# An hour costs `price` for each worker, and `waiting` once. The job takes the time of
+# Amdahl's law. So you can compute the cost of any one number of workers. How many numbers
+# are there to try?
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# Write a function `cost(k)`: the time `hours / amdahl(share, k)` times `k * price +
+# waiting`. Then `min(range(1, most + 1), key=cost)`: of equals, `min` takes the first.
+#
+# </details>
+
+
+# %% exercise="01-worth"
+def worth_paying(
+    hours: float, share: float, price: float, waiting: float, most: int
+) -> int:
+    """The number of workers, from 1 to `most`, with the lowest total cost."""
+
+    ### BEGIN SOLUTION
+    def cost(workers: int) -> float:
+        return hours / amdahl(share, workers) * (workers * price + waiting)
+
+    return min(range(1, most + 1), key=cost)
+    ### END SOLUTION
+
+
+# %%
+check("01-worth", worth_paying)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 01-worth -->
+# Why it works: 1, 4 and 8 workers need 10, 4 and 3 hours, and cost 110, 56 and 54. The
+# lowest cost is 53.33, with 6. One more worker shortens the job a little, and all
+# workers wait during the serial part, paid. If waiting costs nothing, one worker is the
+# cheapest whenever $s > 0$. If there is no serial part, as many as possible are.
+
+# %% [markdown]
+# Stuck? `hint("01-worth")` gives one hint per call, `solution("01-worth")` the code and
+# why it works; `progress("01")` shows where you are.
+#
+# ## Next
+#
+# We had counters that were threads and workers that were copies of the program, and
+# said no more about them. What are they, who starts them, and what do they share?
+# Lesson 2 looks inside.
