@@ -1,0 +1,36 @@
+"""What k workers cost: T(k) = a + b/k + c·k, fitted to measured times."""
+
+from collections.abc import Iterable
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import nnls
+
+
+class Costs(NamedTuple):
+    """Seconds: `a` in any case, `b` to be shared out, `c` more for each worker."""
+
+    a: float
+    b: float
+    c: float
+
+    def seconds(self, workers: int, at_once: float = float("inf")) -> float:
+        """T(workers), where at most `at_once` of them can work at the same time."""
+        return self.a + self.b / min(workers, at_once) + self.c * workers
+
+    def best(self, most: int, at_once: float = float("inf")) -> int:
+        """The number of workers, from 1 to `most`, with the smallest T."""
+        return min(range(1, most + 1), key=lambda k: self.seconds(k, at_once))
+
+
+def fit(times: dict[int, Iterable[float]], at_once: float = float("inf")) -> Costs:
+    """The costs that come nearest to the median times, by least squares.
+
+    T is linear in a, b and c, so each number of workers gives one linear equation.
+    No cost is below zero. On a noisy machine `numpy.linalg.lstsq` would find some that
+    are; `nnls` is the same method with that condition.
+    """
+    rows = [[1, 1 / min(k, at_once), k] for k in times]
+    seconds = [median(times[k]) for k in times]
+    return Costs(*map(float, nnls(np.array(rows), np.array(seconds))[0]))

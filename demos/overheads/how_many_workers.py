@@ -1,0 +1,155 @@
+"""Measure how long 1, 2, 3 ... workers take, and find out how many are best.
+
+Run:      python demos/overheads/how_many_workers.py --function busy
+Look for: the time falls as 1/k up to the number of cores, the knee, and then no more.
+          Beyond it every worker costs its start and brings nothing. The fitted costs
+          say how much, and what more cores would bring: that part is predicted.
+Try:      --function nap. Waiting needs no core: more workers than cores are best.
+          --function draw. So little work that one worker is best.
+          --function math:factorial --pieces 2000. Any function of one whole number,
+          written module:name; a module of your own is looked for in this folder.
+          --plot knee.png. Writes the figure to a file.
+"""
+
+import argparse
+import importlib
+import math
+import os
+import pickle
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from demos.overheads.pieces import BUILT_IN, cpu_share, share_out
+from sidebyside import at_least, machine, output_file
+
+if TYPE_CHECKING:
+    from demos.overheads.cost_model import Costs  # each worker would import NumPy
+
+Times = dict[int, list[float]]
+
+
+def measure(function, pieces: int, crews: Iterable[int], rounds: int = 3) -> Times:
+    """Seconds for each number of workers, once per round, in turn."""
+    times: Times = {workers: [] for workers in crews}
+    share_out(function, 1, 1)  # the first process of all is slower to start
+    for _ in range(rounds):
+        for workers in times:
+            times[workers].append(share_out(function, pieces, workers))
+    return times
+
+
+def plot(times: Times, costs: "Costs", at_once: float, most: int):
+    """Seconds against workers: measured, ideal, ceiling, and predicted beyond."""
+    from sidebyside import COLOURS, figure  # each worker would import it, too: slow
+
+    fig, ax = figure(height=3.2, alt="time against the number of workers")
+    measured = [median(times[k]) for k in times]
+    one, ks = measured[0], list(range(1, most + 1))
+    at_once = max(1.0, at_once)  # a busy machine may be measured below
+    lines = {
+        "ideal: 1/k": ([one / k for k in ks], COLOURS[4], ":"),
+        "predicted, with a core each": (list(map(costs.seconds, ks)), COLOURS[0], "--"),
+    }
+    if at_once < most:
+        ceiling = [one / min(k, at_once) for k in ks]
+        lines["the most this machine can do"] = ceiling, COLOURS[2], "-"
+    lowest = -math.inf  # labels keep a distance, where lines end close together
+    for name, (seconds, colour, style) in sorted(lines.items(), key=_last_height):
+        ax.plot(ks, seconds, color=colour, linestyle=style)
+        lowest = max(seconds[-1], lowest + 0.08 * max(measured))
+        ax.text(most + 0.1, lowest, f" {name}", color=colour, fontsize=8, va="center")
+    ax.plot(list(times), measured, "o", color=COLOURS[1])
+    ax.annotate(
+        "measured", (1, one), (8, 6), color=COLOURS[1], textcoords="offset points",
+        fontsize=8,
+    )  # fmt: skip
+    ax.set(xlabel="workers k", ylabel="time (s)", xlim=(0.5, most * 1.4))
+    ax.set_ylim(0, 1.15 * max(measured))
+    ax.locator_params(axis="x", integer=True, nbins=10)
+    return fig
+
+
+def _last_height(line: tuple) -> float:
+    return line[1][0][-1]
+
+
+def named(text: str) -> Callable[[int], object]:
+    """An argparse type: a function of one whole number that workers can find."""
+    if text in BUILT_IN:
+        return BUILT_IN[text]
+    choices = f"{', '.join(BUILT_IN)} or module:name"
+    module, colon, name = text.partition(":")
+    if not (module and colon and name):
+        raise argparse.ArgumentTypeError(f"must be {choices}, not {text!r}")
+    if os.getcwd() not in sys.path:  # as for `python -m`; workers inherit the path
+        sys.path.insert(0, os.getcwd())
+    try:
+        function = getattr(importlib.import_module(module), name)
+        function(0)
+        pickle.dumps(function)
+    except Exception as error:
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        raise argparse.ArgumentTypeError(
+            f"must be {choices}, a function that can be called with 0, not {text!r} "
+            f"({why})"
+        ) from None
+    return function
+
+
+def report(times: Times, costs: "Costs", at_once: float, most: int) -> None:
+    first = median(next(iter(times.values())))
+    print(f"{'workers':>7} {'median':>10} {'speedup':>9} {'fitted':>10}")
+    for workers, seconds in times.items():
+        time, fitted = median(seconds), costs.seconds(workers, at_once)
+        print(
+            f"{workers:>7} {1000 * time:7.0f} ms {first / time:7.2f} × "
+            f"{1000 * fitted:7.0f} ms"
+        )
+    print(f"costs: a = {1000 * costs.a:.1f} ms in any case")
+    print(f"       b = {1000 * costs.b:.1f} ms of work to share out")
+    print(f"       c = {1000 * costs.c:.1f} ms for each worker")
+    print(f"best here: {costs.best(most, at_once)} of up to {most} workers;", end=" ")
+    print(f"predicted, with a core for each: {costs.best(most)}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--function", type=named, default="busy", help="busy, nap, draw or module:name"
+    )
+    parser.add_argument("--pieces", type=at_least(1, 1_000_000), default=48)
+    parser.add_argument(
+        "--most", type=at_least(4, 64), help="workers tried (default: cores + 2)"
+    )
+    parser.add_argument("--rounds", type=at_least(1, 100), default=3)
+    parser.add_argument("--plot", type=output_file, help="a file to write, .png")
+    args = parser.parse_args()
+    if args.plot and args.plot.suffix not in (".png", ".svg", ".pdf"):
+        parser.error(f"argument --plot: must end in .png, not {args.plot.name!r}")
+
+    from demos.overheads.cost_model import fit
+
+    here = machine()
+    most = args.most or max(4, here.usable_cores + 2)
+    share = cpu_share(args.function)
+    capacity = here.capacity(here.usable_cores)
+    at_once = max(1.0, capacity / max(share, 0.001))
+    print(f"{args.pieces} pieces, up to {most} workers, rounds: {args.rounds}")
+    print(f"a piece uses a core for {share:.0%} of its time; the ", end="")
+    print(f"{here.usable_cores} usable cores do {capacity:.2f} × the work of one")
+    sys.stdout.flush()
+    times = measure(args.function, args.pieces, range(1, most + 1), args.rounds)
+    costs = fit(times, at_once)
+    report(times, costs, at_once, most)
+    if args.plot:
+        plot(times, costs, at_once, max(most, 8)).savefig(Path(args.plot), dpi=110)
+        print(f"plot written to {args.plot}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Pieces of work, and a crew of processes that shares them out.
+
+A kind of work is a function of one whole number, the number of the piece. This module
+imports next to nothing, since every new process may have to import it again.
+"""
+
+import multiprocessing
+import random
+from collections.abc import Callable, Sequence
+from time import perf_counter, process_time, sleep
+
+from sidebyside import span
+
+METHODS = multiprocessing.get_all_start_methods()
+CONTEXT = multiprocessing.get_context(
+    "forkserver" if "forkserver" in METHODS else "spawn"
+)
+
+
+def draw(piece: int) -> float:
+    """A random number: next to no work."""
+    return random.Random(piece).random()
+
+
+def busy(piece: int, steps: int = 150_000) -> int:
+    """Keep a core busy for some milliseconds, in pure Python."""
+    with span("busy"):
+        total = 0
+        for step in range(steps):
+            total += step * step
+    return total
+
+
+def nap(piece: int) -> None:
+    """Wait for 10 ms. It needs no core, so its schedules are those of any machine."""
+    with span("nap"):
+        sleep(0.01)
+
+
+def nap_for(seconds: float) -> None:
+    """Wait for this long: a piece of known length."""
+    with span("nap"):
+        sleep(seconds)
+
+
+BUILT_IN = {"busy": busy, "nap": nap, "draw": draw}
+
+
+def do_all(function: Callable[[int], object], pieces: Sequence[int]) -> None:
+    for piece in pieces:
+        function(piece)
+
+
+def share_out(function: Callable[[int], object], pieces: int, workers: int) -> float:
+    """Seconds for `workers` new processes to do all pieces, a share each."""
+    begin = perf_counter()
+    crew = [
+        CONTEXT.Process(target=do_all, args=(function, range(worker, pieces, workers)))
+        for worker in range(workers)
+    ]
+    for process in crew:
+        process.start()
+    for process in crew:
+        process.join()
+    if any(process.exitcode for process in crew):
+        raise RuntimeError("a worker failed; what it said stands above")
+    return perf_counter() - begin
+
+
+def cpu_share(function: Callable[[int], object], pieces: int = 8) -> float:
+    """CPU time over wall time of a piece, done here: about 1 if it is CPU-bound.
+
+    Other programs can only make it smaller, so the largest of some pieces counts.
+    """
+    shares = []
+    for piece in range(pieces):
+        wall, cpu = perf_counter(), process_time()
+        function(piece)
+        wall, cpu = perf_counter() - wall, process_time() - cpu
+        shares.append(min(1.0, cpu / wall))
+    return max(shares)

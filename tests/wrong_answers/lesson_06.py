@@ -1,0 +1,263 @@
+"""Answers to the exercises of lesson 06 that people give, and that are not right."""
+
+import math
+from statistics import mean
+
+import numpy as np
+
+from tests.wrong_answers import Wrong
+
+RIGHT = {
+    "A": "a lock",
+    "B": "small pieces",
+    "C": "uneven shares",
+    "D": "a serial part",
+}
+
+# 06-best
+
+
+def constants(timings):
+    rows = [[1, 1 / k, k] for k, _ in timings]
+    return np.linalg.lstsq(np.array(rows), [time for _, time in timings])[0]
+
+
+def fastest_measured(timings, most):
+    return min(timings, key=lambda pair: pair[1])[0]
+
+
+def rounds_the_square_root(timings, most):
+    _, b, c = constants(timings)
+    return min(most, max(1, round(math.sqrt(b / c))))
+
+
+def forgets_the_limit(timings, most):
+    a, b, c = constants(timings)
+    return min(range(1, 1000), key=lambda k: a + b / k + c * k)
+
+
+def forgets_a(timings, most):
+    rows = [[1 / k, k] for k, _ in timings]
+    b, c = np.linalg.lstsq(np.array(rows), [time for _, time in timings])[0]
+    return min(range(1, most + 1), key=lambda k: b / k + c * k)
+
+
+def forgets_c(timings, most):
+    rows = [[1, 1 / k] for k, _ in timings]
+    a, b = np.linalg.lstsq(np.array(rows), [time for _, time in timings])[0]
+    return min(range(1, most + 1), key=lambda k: a + b / k)
+
+
+def keeps_one_timing_each(timings, most):
+    return best(list(dict(timings).items()), most)
+
+
+def best(timings, most):
+    a, b, c = constants(timings)
+    return min(range(1, most + 1), key=lambda k: a + b / k + c * k)
+
+
+def returns_the_square_root(timings, most):
+    _, b, c = constants(timings)
+    return float(math.sqrt(b / c))
+
+
+def returns_the_time(timings, most):
+    a, b, c = constants(timings)
+    return float(min(a + b / k + c * k for k in range(1, most + 1)))
+
+
+def takes_the_mean(timings, most):
+    return round(mean(k for k, _ in timings))
+
+
+# 06-chunk
+
+
+def done(tasks, workers, overhead, size):
+    free = [0.0] * workers
+    for start in range(0, len(tasks), size):
+        free.sort()
+        free[0] += overhead + sum(tasks[start : start + size])
+    return max(free)
+
+
+def always_one(tasks, workers, overhead):
+    return 1
+
+
+def a_chunk_for_each_worker(tasks, workers, overhead):
+    return math.ceil(len(tasks) / workers)
+
+
+def ignores_the_overhead(tasks, workers, overhead):
+    return min(range(1, len(tasks) + 1), key=lambda s: done(tasks, workers, 0, s))
+
+
+def charges_each_task(tasks, workers, overhead):
+    dearer = [task + overhead for task in tasks]
+    return min(range(1, len(tasks) + 1), key=lambda s: done(dearer, workers, 0, s))
+
+
+def deals_in_turn(tasks, workers, overhead):
+    def last(size):
+        free = [0.0] * workers
+        for number, start in enumerate(range(0, len(tasks), size)):
+            free[number % workers] += overhead + sum(tasks[start : start + size])
+        return max(free)
+
+    return min(range(1, len(tasks) + 1), key=last)
+
+
+def returns_the_finish(tasks, workers, overhead):
+    sizes = range(1, len(tasks) + 1)
+    return min(float(done(tasks, workers, overhead, s)) for s in sizes)
+
+
+def divides_all_by_the_workers(tasks, workers, overhead):
+    def time(size):
+        return (sum(tasks) + overhead * math.ceil(len(tasks) / size)) / workers
+
+    return min(range(1, len(tasks) + 1), key=time)
+
+
+WRONG = {
+    "06-timelines": [
+        Wrong(
+            "takes_turns_for_slow_start",
+            RIGHT | {"A": "slow start"},
+            advice="A again.*both workers are busy",
+            note="Worker 2 does begin later. But it waits again, and again.",
+        ),
+        Wrong(
+            "takes_a_lock_for_small_pieces",
+            RIGHT | {"B": "a lock"},
+            advice="B again.*hand out",
+            note="Sees that lanes alternate. The two workers do not: main does.",
+        ),
+        Wrong(
+            "takes_uneven_for_too_many_threads",
+            RIGHT | {"C": "too many threads"},
+            advice="C again.*count",
+            note="One worker idle looks like one worker too many.",
+        ),
+        Wrong(
+            "takes_serial_for_slow_start",
+            RIGHT | {"D": "slow start"},
+            advice="D again.*has to end",
+            note="Ask what main does meanwhile: its lane says so.",
+        ),
+        Wrong(
+            "only_three",
+            {"A": "a lock", "B": "small pieces", "C": "uneven shares"},
+            advice="one cause for each",
+            note="Has left one out.",
+        ),
+        Wrong(
+            "own_words",
+            RIGHT | {"D": "Amdahl"},
+            advice="choose among",
+            note="Right, and not one of the words to choose from.",
+        ),
+    ],
+    "06-best": [
+        Wrong(
+            "fastest_measured",
+            fastest_measured,
+            advice="need not have been measured",
+            note="The most common one: chooses among what was tried.",
+        ),
+        Wrong(
+            "rounds_the_square_root",
+            rounds_the_square_root,
+            advice="do not round",
+            note="√6.2 = 2.49, and 3 workers are better than 2.",
+        ),
+        Wrong(
+            "forgets_the_limit",
+            forgets_the_limit,
+            advice="at most 12",
+            note="The formula does not know how many workers are allowed.",
+        ),
+        Wrong(
+            "forgets_a",
+            forgets_a,
+            advice=r"T\(\d+\) =",
+            note="Without a column of ones, a is pushed into b and c.",
+        ),
+        Wrong(
+            "forgets_c",
+            forgets_c,
+            advice=r"T\(\d+\) =",
+            note="Amdahl's law: it always wants all the workers there are.",
+        ),
+        Wrong(
+            "keeps_one_timing_each",
+            keeps_one_timing_each,
+            advice="use both",
+            note="A dict by workers keeps the last timing of each.",
+        ),
+        Wrong(
+            "returns_the_square_root",
+            returns_the_square_root,
+            advice="whole number",
+            note="2.49 workers.",
+        ),
+        Wrong(
+            "returns_the_time",
+            returns_the_time,
+            advice="whole number",
+            note="min of the times, not of the workers: needs key=.",
+        ),
+        Wrong(
+            "takes_the_mean",
+            takes_the_mean,
+            advice="T\\(",
+            note="A guess, not a fit.",
+        ),
+    ],
+    "06-chunk": [
+        Wrong(
+            "always_one",
+            always_one,
+            advice="the example",
+            note="Best balance, and the most messages.",
+        ),
+        Wrong(
+            "a_chunk_for_each_worker",
+            a_chunk_for_each_worker,
+            advice="the example",
+            note="Fewest messages. Whoever has the long tasks is waited for.",
+        ),
+        Wrong(
+            "ignores_the_overhead",
+            ignores_the_overhead,
+            advice="chunks of",
+            note="Balances only.",
+        ),
+        Wrong(
+            "charges_each_task",
+            charges_each_task,
+            advice="chunks of",
+            note="The overhead is paid for a chunk. For a task it would not matter.",
+        ),
+        Wrong(
+            "deals_in_turn",
+            deals_in_turn,
+            advice="free first|next chunk",
+            note="Chunk 3 goes to worker 1 even if worker 2 is free before.",
+        ),
+        Wrong(
+            "divides_all_by_the_workers",
+            divides_all_by_the_workers,
+            advice="the example|balance best",
+            note="As if every balance were perfect: wants one chunk.",
+        ),
+        Wrong(
+            "returns_the_finish",
+            returns_the_finish,
+            advice="whole number",
+            note="The time, not the size.",
+        ),
+    ],
+}
