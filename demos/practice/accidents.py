@@ -1,0 +1,186 @@
+"""Let three pools meet three accidents: what does the caller learn, what is lost?
+
+Run:      python demos/practice/accidents.py
+Look for: 48 tasks, of which number 37 goes wrong. "computed" says how many tasks were
+          done, "in hand" how many results the caller got, in the order of the tasks.
+          The last column is the next job, given to the same pool.
+          multiprocessing.Pool does not notice that a worker was killed.
+Try:      --accident kill --pool Pool --patience 20. Watch the processes meanwhile.
+          It waits as long as you let it.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import TimeoutError, get_context
+from pathlib import Path
+from time import sleep
+
+from sidebyside import positive_float
+
+TASKS, BAD, WORKERS = 48, 37, 2
+POOLS = ("Pool", "executor", "joblib")
+ACCIDENTS = ("exception", "kill", "Ctrl-C")
+LONGEST = 60  # seconds for one experiment, then it is ended from outside
+
+
+def task(number: int, accident: str, log: str) -> int:
+    """Wait a moment; number 37 meets with the accident instead."""
+    sleep(0.02)
+    if number == BAD and accident == "exception":
+        raise ValueError("bad data")
+    if number == BAD and accident == "kill":
+        os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
+    if number == BAD and accident == "Ctrl-C":
+        os.killpg(os.getpgrp(), signal.SIGINT)  # as a terminal does: to the group
+        sleep(LONGEST)
+    with open(log, "ab") as file:
+        file.write(b".")
+    return number
+
+
+# Each opens a pool and yields a function `results(work, numbers)`: an iterator over
+# the results, in order, as they come.
+
+
+@contextlib.contextmanager
+def open_pool(patience: float):
+    def results(work, numbers):
+        found = pool.imap(work, numbers)
+        for _ in numbers:
+            yield found.next(patience)  # without a limit it would wait for ever
+
+    with get_context("spawn").Pool(WORKERS) as pool:
+        yield results
+
+
+@contextlib.contextmanager
+def open_executor(patience: float):
+    with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
+        yield pool.map
+
+
+@contextlib.contextmanager
+def open_joblib(patience: float):
+    from joblib import Parallel, delayed
+    from joblib.externals.loky import get_reusable_executor
+
+    def results(work, numbers):
+        pool = Parallel(n_jobs=WORKERS, batch_size=1, return_as="generator")
+        return pool(delayed(work)(number) for number in numbers)
+
+    try:
+        yield results
+    finally:
+        get_reusable_executor().shutdown(wait=True)
+
+
+OPEN = dict(zip(POOLS, (open_pool, open_executor, open_joblib), strict=True))
+
+
+def experiment(pool: str, accident: str, patience: float, log: str) -> dict:
+    """Collect the results of all tasks, as far as they come; then give a next job."""
+    hand, learns, afterwards = [], "nothing: all is well", "-"
+    try:
+        with OPEN[pool](patience) as results:
+            try:
+                work = partial(task, accident=accident, log=log)
+                for result in results(work, range(TASKS)):
+                    hand.append(result)
+            except TimeoutError:
+                learns = f"nothing in {patience:g} s"
+            except Exception as error:
+                learns = type(error).__name__
+            try:
+                afterwards = f"{sum(results(abs, range(4))) == 6 and 'works'}"
+            except Exception as error:
+                afterwards = type(error).__name__
+            sleep(0.2)  # a worker that is at a task finishes it
+            computed = Path(log).stat().st_size  # a byte for each
+    except KeyboardInterrupt:
+        learns, computed = "KeyboardInterrupt", Path(log).stat().st_size
+    return {
+        "learns": learns, "computed": computed, "hand": len(hand), "next": afterwards,
+    }  # fmt: skip
+
+
+def start(pool: str, accident: str, patience: float, log: Path) -> subprocess.Popen:
+    """The experiment as a program of its own, in a group of its own."""
+    command = [sys.executable, __file__, "--pool", pool, "--accident", accident]
+    command += ["--patience", str(patience), "--report", str(log)]
+    return subprocess.Popen(
+        command, stdout=-1, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+
+
+def end(program: subprocess.Popen) -> None:
+    """Helpers of an ended program get a moment to tidy up; then all of it ends."""
+    with contextlib.suppress(OSError, AttributeError):  # none is left, or Windows
+        for _ in range(60 if program.poll() is not None else 0):
+            os.killpg(program.pid, 0)  # raises when the group is gone
+            sleep(0.05)
+        os.killpg(program.pid, signal.SIGKILL)
+    program.kill()
+    program.communicate()
+
+
+def outcome(program: subprocess.Popen, patience: float) -> dict:
+    try:
+        said, _ = program.communicate(timeout=LONGEST + patience)
+        return json.loads(said)
+    except (subprocess.TimeoutExpired, ValueError):
+        said = "no end in sight" if program.poll() is None else "nothing: it ended"
+        return {"learns": said, "computed": "?", "hand": "?", "next": "?"}
+
+
+def side_by_side(pools: list[str], accident: str, patience: float) -> list[dict]:
+    """One accident for each pool, all at the same time: their tasks only sleep."""
+    programs = []
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            for pool in pools:
+                programs.append(start(pool, accident, patience, Path(folder, pool)))
+            return [outcome(program, patience) for program in programs]
+        finally:
+            for program in programs:
+                end(program)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--pool", choices=POOLS, help="only this one")
+    parser.add_argument("--accident", choices=ACCIDENTS, help="only this one")
+    parser.add_argument("--patience", type=positive_float, default=3.0, help="seconds")
+    parser.add_argument("--report", help=argparse.SUPPRESS)  # be the experiment
+    args = parser.parse_args()
+    if args.report:
+        found = experiment(args.pool, args.accident, args.patience, args.report)
+        print(json.dumps(found))
+        return
+
+    print(f"{TASKS} tasks, {WORKERS} workers, an accident in task {BAD}")
+    print(f"{'accident':<10} {'pool':<9} {'the caller gets':<23}", end="")
+    print(f"{'computed':>9} {'in hand':>8}  next job")
+    for accident in [args.accident] if args.accident else ACCIDENTS:
+        if accident == "Ctrl-C" and not hasattr(os, "killpg"):
+            print("Ctrl-C: this system has no groups of processes")
+            continue
+        pools = [args.pool] if args.pool else list(POOLS)
+        results = side_by_side(pools, accident, args.patience)
+        for pool, found in zip(pools, results, strict=True):
+            print(f"{accident:<10} {pool:<9} {found['learns']:<23}", end="")
+            print(f"{found['computed']:>9} {found['hand']:>8}  {found['next']}")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

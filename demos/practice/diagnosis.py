@@ -1,0 +1,120 @@
+"""Why is it not faster? Six measurements, in the order in which to look. Lesson 07."""
+
+import pickle
+from collections.abc import Callable, Sequence
+from statistics import median
+from time import perf_counter, process_time
+from typing import NamedTuple
+
+
+class Finding(NamedTuple):
+    question: str
+    measured: str
+    suspicious: bool
+
+
+class Timed(NamedTuple):
+    """What one task used, and the bytes of its argument and its result."""
+
+    wall: float
+    cpu: float
+    pack: float  # CPU seconds to pickle and unpickle both
+    bytes: int
+
+
+def timed(work: Callable, task: object) -> Timed:
+    """Do one task here, and send its argument and result nowhere."""
+    start, cpu = perf_counter(), process_time()
+    result = work(task)
+    wall, cpu = perf_counter() - start, process_time() - cpu
+    start = process_time()
+    packed = [pickle.dumps(task), pickle.dumps(result)]
+    for data in packed:
+        pickle.loads(data)
+    return Timed(wall, cpu, process_time() - start, sum(map(len, packed)))
+
+
+def cpu_of(work: Callable, task: object) -> float:
+    """Runs in a worker."""
+    start = process_time()
+    work(task)
+    return process_time() - start
+
+
+def nothing(task: object) -> None:
+    """A task without work: what remains is the price of a message."""
+
+
+def message_time(pool, workers: int) -> float:
+    """Seconds that a task without work takes in this pool."""
+    count = 50 * workers
+    list(pool.map(nothing, range(workers)))  # the workers have started
+    start = perf_counter()
+    list(pool.map(nothing, range(count)))
+    return (perf_counter() - start) / count
+
+
+def slowdown(pool, work: Callable, task: object, workers: int) -> float:
+    """How many times as much CPU time a task takes beside others as alone.
+
+    A core that waits for memory counts as busy, so crowded memory shows here.
+    """
+    list(pool.map(cpu_of, [work] * workers, [task] * workers))  # first calls are dearer
+    alone = [pool.submit(cpu_of, work, task).result() for _ in range(3)]
+    crowd = list(pool.map(cpu_of, [work] * 3 * workers, [task] * 3 * workers))
+    return median(crowd) / median(alone)
+
+
+def diagnose(work: Callable, tasks: Sequence, pool, workers: int) -> list[Finding]:
+    """Do the tasks here, one by one, then a few of them in the pool.
+
+    `pool` is a ProcessPoolExecutor with `workers` workers. Costs are CPU times, which
+    other programs disturb little; only work that waits is judged by the wall.
+    """
+    work(tasks[0])  # the first call may load what later ones have
+    found = [timed(work, task) for task in tasks]
+    wall, cpu = sum(t.wall for t in found), sum(t.cpu for t in found)
+    waits = cpu < 0.1 * wall
+    costs = [t.wall if waits else t.cpu for t in found]
+    each, message = sum(costs) / len(costs), message_time(pool, workers)
+    packing = sum(t.pack for t in found) / sum(costs)
+    size = sum(t.bytes for t in found) / len(found) / 1e6
+    longest = max(costs) / sum(costs)
+    crowded = 1.0
+    if not waits and each > 2 * message:
+        crowded = slowdown(pool, work, tasks[costs.index(max(costs))], workers)
+    return [
+        Finding(
+            "Is a task longer than a message?",
+            f"task {1000 * each:.3f} ms, message {1000 * message:.3f} ms",
+            each < 2 * message,
+        ),
+        Finding("Does it compute?", f"CPU {cpu / wall:.0%} of the time", waits),
+        Finding(
+            "Does it use one core?",
+            f"CPU {cpu / wall:.0%} of the time",
+            cpu > 1.3 * wall,
+        ),
+        Finding(
+            "Is little sent?",
+            f"{size:.3f} MB a task; packing costs {packing:.0%} of it",
+            packing > 0.3,
+        ),
+        Finding(
+            "Is no task much longer than others?",
+            f"the longest is {longest:.0%} of all",
+            longest > 1.3 / workers,
+        ),
+        Finding(
+            "Do workers leave each other alone?",
+            f"beside others {crowded:.2f} × the CPU time",
+            crowded > 1.5,
+        ),
+    ]
+
+
+def table(findings: list[Finding]) -> str:
+    lines = []
+    for question, measured, suspicious in findings:
+        lines.append(f"{'LOOK' if suspicious else 'ok':<5} {question:<35} {measured}")
+    return "\n".join(lines)

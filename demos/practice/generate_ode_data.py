@@ -1,0 +1,169 @@
+"""Make training data by solving differential equations, in parallel, without loss.
+
+Run:      python demos/practice/generate_ode_data.py --out oscillators.npz
+Look for: each task's rows are saved as soon as they are there. Press Ctrl-C and run the
+          same command again: it goes on where it stopped, and the file becomes the
+          same to the last bit. The file appears when it is complete, never half.
+          Without --out nothing is saved.
+Try:      --out oscillators.npz --kill-at 37. The worker that has task 37 is killed, as
+          if memory had run out. Then run it again without --kill-at.
+          --workers 1, and compare the checksum.
+          Reading it: numpy.load("oscillators.npz")["rows"]
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import signal
+import sys
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+
+from demos.practice.oscillator import COLUMNS, Task, simulate, tasks
+from sidebyside import at_least, machine
+from sidebyside.arguments import output_file
+
+
+def work(task: Task, kill_at: int | None) -> np.ndarray:
+    """Runs in a worker."""
+    if task.number == kill_at:
+        os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
+    return simulate(task)
+
+
+def leave_interrupts_to_the_parent() -> None:
+    """Ctrl-C goes to the whole group. Who has a task finishes it; the parent ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def write_whole(path: Path, write) -> None:
+    """Write beside the place, then rename: a reader sees all of the file or none."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(beside, "wb") as file:
+            write(file)
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+class Parts:
+    """The finished tasks of a run: a file each, in a folder beside the final file."""
+
+    def __init__(self, out: Path, settings: dict):
+        self.out, self.settings = out, settings
+        self.folder = out.with_name(out.name + ".parts")
+
+    def conflict(self) -> str | None:
+        """Why this run cannot be written, or resumed, here."""
+        if self.out.exists():
+            return f"{self.out} exists: choose another name, or remove it"
+        if not self.folder.exists():
+            return None
+        try:
+            earlier = json.loads((self.folder / "settings.json").read_text())
+        except (OSError, ValueError):
+            return f"{self.folder} is not the folder of an earlier run: remove it"
+        if earlier != self.settings:
+            known = " ".join(f"--{name} {value}" for name, value in earlier.items())
+            return f"{self.folder} is of a run with {known}: resume it or remove it"
+        return None
+
+    def open(self) -> dict[int, np.ndarray]:
+        """What an earlier run has left, by task."""
+        if not self.folder.exists():
+            self.folder.mkdir()
+            settings = json.dumps(self.settings).encode()
+            write_whole(self.folder / "settings.json", lambda f: f.write(settings))
+        return {int(p.stem): np.load(p) for p in sorted(self.folder.glob("[0-9]*.npy"))}
+
+    def add(self, number: int, rows: np.ndarray) -> None:
+        write_whole(self.folder / f"{number:06}.npy", lambda f: np.save(f, rows))
+
+    def close(self, rows: np.ndarray) -> None:
+        """All are there: write the final file, remove the parts."""
+        write_whole(self.out, lambda f: np.savez(f, rows=rows, columns=COLUMNS))
+        shutil.rmtree(self.folder)
+
+
+def generate(missing: list[Task], workers: int, kill_at: int | None, keep) -> None:
+    """Map: call `keep(number, rows)` for each missing task, as soon as it is done."""
+    # "spawn" is the one start method that Linux, macOS and Windows have in common.
+    with ProcessPoolExecutor(
+        min(workers, len(missing)), get_context("spawn"), leave_interrupts_to_the_parent
+    ) as pool:
+        # Workers start at the first tasks; ignored signals stay ignored in a child.
+        usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        futures = {pool.submit(work, task, kill_at): task.number for task in missing}
+        signal.signal(signal.SIGINT, usual)
+        try:
+            for future in as_completed(futures):
+                keep(futures[future], future.result())
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    cores = machine().usable_cores
+    parser.add_argument("--tasks", type=at_least(1, 100_000), default=48)
+    parser.add_argument("--seed", type=at_least(0), default=7)
+    parser.add_argument("--workers", type=at_least(1, 64), default=cores)
+    parser.add_argument("--out", type=output_file, help="a file to write, .npz")
+    parser.add_argument("--kill-at", type=at_least(0), help="task that kills")
+    args = parser.parse_args()
+    if args.out and args.out.suffix != ".npz":
+        parser.error(f"argument --out: must end in .npz, not {args.out.name}")
+    parts = None
+    if args.out:
+        parts = Parts(args.out, {"tasks": args.tasks, "seed": args.seed})
+        if conflict := parts.conflict():
+            parser.error(f"argument --out: {conflict}")
+    sys.exit(run(args, parts))
+
+
+def run(args: argparse.Namespace, parts: Parts | None) -> int:
+    """Map, show progress, reduce; the exit status."""
+    done = parts.open() if parts else {}
+    if done:
+        print(f"{len(done)} of {args.tasks} tasks are there from an earlier run")
+    missing = [task for task in tasks(args.seed, args.tasks) if task.number not in done]
+
+    def keep(number: int, rows: np.ndarray) -> None:
+        if parts:
+            parts.add(number, rows)
+        done[number] = rows
+        if len(done) * 4 // args.tasks > (len(done) - 1) * 4 // args.tasks:
+            print(f"{len(done)} of {args.tasks} tasks are done", flush=True)
+
+    try:
+        if missing:
+            generate(missing, args.workers, args.kill_at, keep)
+    except (KeyboardInterrupt, BrokenProcessPool) as end:
+        killed = isinstance(end, BrokenProcessPool)
+        saved = "are saved: run it again to go on" if parts else "were done, not saved"
+        print(
+            f"\n{'a worker was killed' if killed else 'interrupted'}: "
+            f"{len(done)} of {args.tasks} tasks {saved}"
+        )
+        return 1 if killed else 130
+    rows = np.concatenate([done[number] for number in range(args.tasks)])  # reduce
+    if parts:
+        parts.close(rows)
+    checksum = hashlib.sha256(rows.tobytes()).hexdigest()[:16]
+    print(f"{len(rows)} rows of {', '.join(COLUMNS)}; checksum {checksum}")
+    print(f"written to {args.out}" if parts else "not saved: --out names a file")
+    return 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""Three programs that a pool does not make faster, each for its own reason. Lesson 07.
+
+Each is a function and its tasks: `[work(task) for task in tasks]` is the program.
+"""
+
+from time import sleep
+
+import numpy as np
+
+
+def count_words(line: str) -> int:
+    return len(line.split())
+
+
+def brighten(image: np.ndarray) -> np.ndarray:
+    return np.sqrt(image + 1)
+
+
+def ask(seconds: float) -> str:
+    """Ask another computer, which takes its time."""
+    sleep(seconds)
+    return "yes"
+
+
+def search(limit: int) -> int:
+    """How many numbers below the limit have a square that ends in 6?"""
+    return sum(number * number % 10 == 6 for number in range(limit))
+
+
+def programs() -> dict[str, tuple]:
+    images = [np.full((1000, 1500), n) for n in range(6)]
+    return {
+        "words": (count_words, [f"the line number {n}" for n in range(400)]),
+        "images": (brighten, images),
+        "survey": (search, [20_000] * 15 + [1_500_000] + [20_000] * 15),
+    }
+
+
+def fill(length: int) -> float:
+    """Read and write much memory, and compute next to nothing."""
+    numbers = np.zeros(length)
+    for _ in range(3):
+        numbers += 1
+    return float(numbers[-1])
