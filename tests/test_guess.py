@@ -27,6 +27,16 @@ def test_without_a_guess_only_the_measurement_is_shown(capsys):
     assert said(capsys) == "no guess, measured 12 bytes\n"
 
 
+def test_what_is_computed_is_not_called_measured(capsys):
+    guess("15-slots", 6, unit="slots")
+    said(capsys)
+    reveal("15-slots", 5, computed=True)
+    expected = "you guessed 6 slots, the answer is 5 slots: off by a factor 1.2\n"
+    assert said(capsys) == expected
+    reveal("never asked", 12, "bytes", computed=True)
+    assert said(capsys) == "no guess, the answer is 12 bytes\n"
+
+
 def test_taking_a_guess_back_forgets_it(capsys):
     guess("03-threads", 2)
     guess("03-threads", None)

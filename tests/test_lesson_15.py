@@ -144,6 +144,8 @@ ILLEGAL = [
     ([["F0", "W0"]], "'W0' is no instruction"),
     ([["F0", 3]], "3 is no instruction"),
     ([["0F0", "1F0"], ["1F0"]], "stage 1 lives on rank 1"),
+    (["F0 B0", "F0 B0"], "rank 0: each rank needs a list, not a string"),
+    ([["F0", "B0"], None], "rank 1: each rank needs a list, not None"),
     ([[], []], "the schedule is empty"),
     ([], "the schedule is empty"),
     ([["0F0", "2F0", "2B0", "0B0"], ["1F0"]], "rank 1 never runs 1B0"),
@@ -230,6 +232,12 @@ def test_a_schedule_survives_being_written():
         assert from_text("# mine\n\n" + write(schedule) + "  # end\n") == schedule
 
 
+def test_thin_stages_keep_more_as_the_lesson_says():
+    """Counts of pieces; a thin piece is half as large."""
+    assert peak_activations(one_f_one_b(4, 8)) == [4, 3, 2, 1]
+    assert peak_activations(interleaved(4, 8)) == [11, 9, 7, 5]
+
+
 def test_interleaving_refuses_what_does_not_divide():
     with pytest.raises(ValueError, match="multiple of 4"):
         interleaved(4, 6)
@@ -238,8 +246,20 @@ def test_interleaving_refuses_what_does_not_divide():
 def test_the_drawing_in_letters():
     assert text(timetable(gpipe(2, 2), 1, [1, 2])).splitlines() == [
         "rank 0 | F0 F1 .  .  .  B0 .  B1",
-        "rank 1 | .  F0 F1 B0--- B1--- .",
-        "bubble 0.375",
+        "rank 1 | .  F0 F1 B0 B0 B1 B1 .",
+        "bubble 37.5 %",
+    ]
+
+
+def test_drawings_in_letters_side_by_side_have_one_time_axis():
+    thick, thin = timetable(gpipe(2, 2), 2, 2), timetable(interleaved(2, 2))
+    assert (length(thick), length(thin)) == (12, 10)
+    assert draw({"thick": thick, "thin": thin}).alt.splitlines()[2:7] == [
+        "rank 0 | F0  F0  F1  F1  .   .   .   .   B0  B0  B1  B1",
+        "rank 1 | .   .   F0  F0  F1  F1  B0  B0  B1  B1  .   .",
+        "bubble 33.3 %",
+        "thin",
+        "rank 0 | 0F0 0F1 2F0 2F1 .   2B0 .   2B1 0B0 0B1",
     ]
 
 
@@ -262,12 +282,12 @@ def test_the_lesson_and_the_demos_write_the_same_1f1b():
 
 
 def test_the_paper_agrees_with_the_formula_where_the_lesson_says_so():
-    """GPipe, table 2, Transformer, M = 32: within 8 % (Huang et al. 2019)."""
+    """GPipe, table 2, Transformer, M = 32: 4 to 7 % below (Huang et al. 2019)."""
     for stages, paper in [(2, 1.8), (4, 3.4), (8, 6.3)]:
         slots = timetable(gpipe(stages, 32))
         formula = stages * (1 - bubble(slots))
         assert formula == pytest.approx(stages * 32 / (32 + stages - 1))
-        assert -0.08 < (paper - formula) / formula < 0
+        assert round(100 * (paper - formula) / formula) in range(-7, -3)
 
 
 # Real ranks -------------------------------------------------------------------------
@@ -345,4 +365,4 @@ def test_the_workbench_answers(capsys):
     assert workbench([["F0"], ["F0", "B0"]]) is None
     assert "illegal: rank 0 never runs B0" in capsys.readouterr().out
     assert workbench(gpipe(2, 2), seconds=0.005) is not None
-    assert "planned:  6 slots, bubble 0.333" in capsys.readouterr().out
+    assert "planned:  6 slots, bubble 33.3 %" in capsys.readouterr().out

@@ -18,7 +18,7 @@ def draw(
     """A figure of one timetable, or of several, by title, on one time axis.
 
     Blue is forward, orange is backward, the number is the micro-batch; grey is a
-    rank that waits, and the share of waiting stands at the right.
+    rank that waits, and the share of idle time stands at the right.
     """
     panels = slots if isinstance(slots, Mapping) else {"": slots}
     lanes = sum(_ranks(panel) for panel in panels.values())
@@ -42,8 +42,10 @@ def draw(
     ax.set_xlabel(f"time ({unit})", fontsize=8, labelpad=1)
     fig.alt = f"schedule, {stamp}"
     if stamp == "computed":  # the alt text of what is measured must not differ
+        column = min(map(_shortest, panels.values()))  # one time axis for all
+        wide = max(map(_widest, panels.values()))
         for title, panel in panels.items():
-            fig.alt += f"\n{title}\n{text(panel)}"
+            fig.alt += f"\n{title}\n{text(panel, column, wide)}"
     return fig
 
 
@@ -71,19 +73,19 @@ def _draw_panel(ax, slots: list[Slot], top: float, longest: float) -> None:
         busy = sum(slot.end - slot.start for slot in mine)
         idle = abs(1 - busy / length(slots))
         ax.text(
-            longest * 1.01, y, f"waits {idle:.0%}", fontsize=7, color=GREY, va="center"
-        )
+            longest * 1.01, y, f"idle {100 * idle:.0f} %", fontsize=7, color=GREY,
+            va="center",
+        )  # fmt: skip
 
 
-def text(slots: list[Slot]) -> str:
+def text(slots: list[Slot], column: float = 0, wide: int = 0) -> str:
     """The same in letters, one line per rank; dots are a rank that waits.
 
-    The shortest piece of work is one column wide, and a longer one is drawn out with
-    dashes.
+    A column of `wide` letters stands for `column` of time: without them, for the
+    shortest piece of work. A longer piece is repeated in each of its columns.
     """
     begin = min(slot.start for slot in slots)
-    column = min(slot.end - slot.start for slot in slots)
-    wide = 1 + max(len(slot.instruction) for slot in slots)
+    column, wide = column or _shortest(slots), wide or _widest(slots)
     columns = round(length(slots) / column)
     lines = []
     for rank in range(_ranks(slots)):
@@ -91,13 +93,17 @@ def text(slots: list[Slot]) -> str:
         for slot in (slot for slot in slots if slot.rank == rank):
             first = round((slot.start - begin) / column)
             last = max(first + 1, round((slot.end - begin) / column))
-            cells[first:last] = ["-" * wide] * (last - first)
-            tail = "-" if last > first + 1 else " "
-            cells[first] = slot.instruction.ljust(wide, tail)
-            if last > first + 1:
-                cells[last - 1] = "-" * (wide - 1) + " "
+            cells[first:last] = [slot.instruction.ljust(wide)] * (last - first)
         lines.append(f"rank {rank} | {''.join(cells[:columns]).rstrip()}")
-    return "\n".join([*lines, f"bubble {bubble(slots):.3f}"])
+    return "\n".join([*lines, f"bubble {100 * bubble(slots):.1f} %"])
+
+
+def _shortest(slots: list[Slot]) -> float:
+    return min(slot.end - slot.start for slot in slots)
+
+
+def _widest(slots: list[Slot]) -> int:
+    return 1 + max(len(slot.instruction) for slot in slots)
 
 
 def _ranks(slots: list[Slot]) -> int:

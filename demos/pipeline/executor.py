@@ -68,7 +68,7 @@ class Pipeline:
         self.kept = 0
 
     def _my_part(self, schedule: Schedule) -> list[list[tuple[str, Work, Work | None]]]:
-        """Slot by slot, what this rank does or gets, and the work that needs it."""
+        """For each slot of time, what this rank does or gets, and what needs it."""
         slots: dict[float, list] = {}
         for start, _, rank, instruction in timetable(schedule):
             work = read(instruction, rank)

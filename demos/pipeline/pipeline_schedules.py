@@ -64,7 +64,8 @@ def main() -> None:
         done = rehearse(schedule, forward, backward, args.seconds)
         panels["measured"] = done
         seconds = length(done) * args.seconds
-        print(f"measured on real ranks: {seconds:.2f} s, bubble {bubble(done):.3f}")
+        share = 100 * bubble(done)
+        print(f"measured on real ranks: {seconds:.2f} s, bubble {share:.1f} %")
     if args.output:
         draw(panels, stamp="measured here" if args.run else "computed").savefig(
             args.output, dpi=150

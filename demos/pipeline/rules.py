@@ -35,6 +35,10 @@ def needs(work: Work, stages: int) -> list[Work]:
 
 def size(schedule: Schedule) -> tuple[int, int]:
     """Number of stages and of micro-batches."""
+    for rank, order in enumerate(schedule):
+        if not isinstance(order, list | tuple):
+            what = "a string" if isinstance(order, str) else repr(order)
+            raise IllegalSchedule(f"rank {rank}: each rank needs a list, not {what}")
     works = [read(i, rank) for rank, order in enumerate(schedule) for i in order]
     if not works:
         raise IllegalSchedule("the schedule is empty: no rank has an instruction")

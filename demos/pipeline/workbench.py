@@ -15,7 +15,7 @@ def workbench(schedule: Schedule, forward=1, backward=1, seconds=0.05):
     done = rehearse(schedule, forward, backward, seconds)
     print("legal")
     print(f"micro-batches kept, by rank: {peak_activations(schedule)}")
-    print(f"planned:  {length(plan):g} slots, bubble {bubble(plan):.3f}")
+    print(f"planned:  {length(plan):g} slots, bubble {100 * bubble(plan):.1f} %")
     print(
         f"measured: {length(done) * seconds:.2f} s, bubble {100 * bubble(done):.1f} %"
     )

@@ -43,7 +43,18 @@ from demos.pipeline.rules import (
 )  # fmt: skip
 from demos.pipeline.schedules import gpipe, interleaved, naive, one_f_one_b
 from demos.pipeline.workbench import workbench
-from sidebyside import check, figure, guess, reveal, run_ranks, show
+from sidebyside import (
+    check,
+    figure,
+    guess,
+    hint,
+    progress,
+    reset,
+    reveal,
+    run_ranks,
+    show,
+    solution,
+)
 
 # %% [markdown] tags=["instructor"]
 # ## Three samples, three stages: 8 minutes
@@ -64,7 +75,13 @@ from sidebyside import check, figure, guess, reveal, run_ranks, show
 # for now.
 #
 # One sample after the other: sample $i$ is on stage $s$ at time $3i + s$. In the
-# picture, F1 is the forward pass of sample 1.
+# picture, F1 is the forward pass of sample 1. (In code, a `Slot` is one box of the
+# picture: from when to when, on which rank, what.)
+#
+# It takes nine slots, and each rank waits for six of them. But rank 0 could take the
+# next sample as soon as it has handed on the first. How many slots do the nine pieces
+# take then? Look at the picture, write your guess in place of `None`, and run the cell
+# again.
 
 # %%
 one_by_one = [
@@ -72,21 +89,17 @@ one_by_one = [
     for i in range(3)
     for s in range(3)
 ]
+question = "How many slots, if each rank takes its next sample as early as it can?"
+guess("15-three-by-three", None, question, "slots")
 draw(one_by_one)
 
-# %% [markdown]
-# Nine slots, and each rank waits for six of them. But rank 0 could take the next sample
-# as soon as it has handed on the first. How many slots do the nine pieces take then?
-# Write your guess in place of `None`, and run the cell.
-
 # %%
-guess("15-three-by-three", None, unit="slots")
 pipelined = [
     Slot(i + s, i + s + 1, rank=s, instruction=f"F{i}")
     for i in range(3)
     for s in range(3)
 ]
-reveal("15-three-by-three", length(pipelined), "slots")
+reveal("15-three-by-three", length(pipelined), computed=True)
 draw({"one by one": one_by_one, "pipelined": pipelined})
 
 # %% [markdown]
@@ -140,8 +153,8 @@ draw({"naive": timetable(naive(4, 4)), "GPipe": timetable(gpipe(4, 4))})
 #
 # ## What must happen before what
 #
-# As early as it can: what holds an instruction back? There are three reasons, and this
-# is all of them.
+# As early as it can: what holds an instruction back? A rank takes its list strictly in
+# order, one at a time. Beyond that, three things can hold an instruction back:
 
 # %%
 show(needs)
@@ -195,7 +208,7 @@ for name, schedule in candidates.items():
 guess("15-bubble", None, "How large is the bubble for 4 stages, 8 micro-batches?", "%")
 
 # %%
-reveal("15-bubble", 100 * bubble(timetable(gpipe(4, 8))), "%")
+reveal("15-bubble", 100 * bubble(timetable(gpipe(4, 8))), computed=True)
 draw(timetable(gpipe(4, 8)))
 
 # %% [markdown]
@@ -233,14 +246,14 @@ draw({"planned": plan, "measured": done}, stamp="measured here")
 
 # %% [markdown]
 # The two pictures should be hard to tell apart. Measured work is a little late, by the
-# time of a message at each step. Now the bubble, for more and more micro-batches, in
-# the same way:
+# time of a message at each step. Now the bubble in percent, for more and more
+# micro-batches, in the same way:
 
 # %%
 sizes = [1, 2, 4, 8]
 measured = {m: bubble(rehearse(gpipe(4, m), seconds=0.05)) for m in sizes}
 for m in sizes:
-    print(f"m = {m}: formula {3 / (m + 3):.3f}, measured {100 * measured[m]:.1f} %")
+    print(f"m = {m}: formula {300 / (m + 3):.1f}, measured {100 * measured[m]:.1f} %")
 fig, ax = figure(height=2.4, alt="the bubble against the number of micro-batches")
 ax.plot(range(1, 33), [300 / (m + 3) for m in range(1, 33)], color="black")
 ax.plot(sizes, [100 * measured[m] for m in sizes], "o", color="#D55E00", ms=8)
@@ -252,8 +265,9 @@ ax.set_ylim(0, 80)
 fig
 
 # %% [markdown]
-# The measured points lie on the computed line. A rule of thumb follows from it: with
-# $m \geq 4p$, less than a fifth is wasted.
+# The measured points lie on the line or a little above it: each step adds the time of a
+# message. A rule of thumb follows from the formula: with $m \geq 4p$, less than a fifth
+# is wasted.
 #
 # Then why not a thousand micro-batches? A micro-batch cannot be smaller than one
 # sample, and long before that the devices compute inefficiently: they like large
@@ -273,14 +287,19 @@ fig
 # ## Real work
 #
 # Now the ranks compute. The plan is a list; the program that carries it out is called
-# an executor, and ours runs any legal schedule. This is its main loop:
+# an executor, and ours runs any legal schedule. This is its main loop, and how it
+# passes messages:
 
 # %%
 show(Pipeline.step)
+show(Pipeline._exchange)
 
 # %% [markdown]
-# Slot by slot, it does its own instructions and then exchanges messages. It has no idea
-# which schedule it runs.
+# `self.slots` comes from the timetable: for each slot of time, what this rank does or
+# gets a result of. An entry is the instruction, the same taken apart (`work`), and the
+# work that needs the result (`goal`; the main loop has no use for it and calls it `_`).
+# Slot by slot, the rank does its own instructions and then exchanges messages. Nothing
+# here knows which schedule it is.
 #
 # Is the result still the gradient of the whole model? A network of eight layers is cut
 # into four stages. Each rank takes one step with its stage and returns its gradients. It
@@ -306,24 +325,25 @@ def one_step(schedule) -> tuple[float | None, list[torch.Tensor], int]:
 
 
 # %%
-def compare_with_whole(make, m: int) -> None:
-    """Run one step on four real ranks, and set it beside the model in one piece."""
+def compare_with_whole(make, m: int) -> list[int]:
+    """One step on four real ranks beside the model in one piece; bytes kept by each."""
     ranks = run_ranks(one_step, make(4, m), world_size=4)
     gradients = [g for _, of_rank, _ in ranks for g in of_rank]
     gap = max((a - b).abs().max() for a, b in zip(gradients, whole, strict=True))
-    print(f"{make.__name__:<5} m = {m:2}  loss {ranks[-1][0]:.6f}", end="  ")
+    print(f"{make.__name__:<11} m = {m:2}  loss {ranks[-1][0]:.6f}", end="  ")
     print(f"gradients within 1e-6: {gap <= 1e-6}  rank 0 kept {ranks[0][2]} bytes")
+    return [kept for _, _, kept in ranks]
 
 
 loss, whole, _ = run_ranks(one_step, gpipe(1, 1), world_size=1)[0]
-print(f"one piece     loss {loss:.6f}")
+print(f"one piece           loss {loss:.6f}")
 compare_with_whole(naive, 8)
 for m in 4, 8, 16:
     compare_with_whole(gpipe, m)
 
 # %% [markdown]
 # **The gradients are those of the unsplit model**, to within rounding in 32 bits, for
-# every schedule. A pipeline changes when things are computed, not what.
+# both schedules. A pipeline changes when things are computed, not what.
 #
 # ## Legal, and still it hangs
 #
@@ -354,10 +374,10 @@ run_ranks(with_blocking_sends, world_size=2, timeout=2)
 # while rank 1 offers the gradient of B0, and each insists on being served first. The
 # plan is legal. The doing adds a rule that the plan does not have.
 #
-# So the executor never waits while it sends. In each slot it starts all its sends and
-# receives together, with `batch_isend_irecv`, and goes on. It waits only for what an
-# instruction needs. The same call is right on GPUs, where a lone `isend` followed by a
-# `recv` can hang as well.
+# So the executor never waits while it sends. In each slot `_exchange` starts all sends
+# and receives together, with `batch_isend_irecv`, notes them, and goes on. The waiting
+# is done later, in `_compute`, and only for what its instruction needs. The same call
+# is right on GPUs, where a lone `isend` followed by a `recv` can hang as well.
 
 # %% [markdown] tags=["instructor"]
 # ## Memory and 1F1B: 15 minutes
@@ -373,16 +393,18 @@ run_ranks(with_blocking_sends, world_size=2, timeout=2)
 # %% [markdown]
 # ## What has to be kept
 #
-# A backward needs the activations of its forward. Until it comes, the rank must keep
-# them, and in GPipe it comes late. Look at the bytes above. The batch was always the
-# same, cut finer and finer.
+# A backward needs the **activations** of its forward: what the layers have computed on
+# the way. Until it comes, the rank must keep them, and in GPipe it comes late. Look at
+# the bytes above. The batch was always the same, cut finer and finer.
 #
 # **GPipe keeps the activations of the whole batch, however finely it is cut.** More
-# micro-batches shrink the bubble, but they do not make room.
+# micro-batches shrink the bubble, but they do not make room. The naive schedule keeps
+# one micro-batch at a time, an eighth of the bytes, but its bubble is 75 %. Can one
+# have both?
 #
 # ## The bench
 #
-# Must it be so? Here is a bench to try ideas on. Write any schedule. `workbench` says
+# Here is a bench to try ideas on. Write any schedule. `workbench` says
 # whether it is legal, how many micro-batches each rank keeps, draws it, and runs it on
 # real ranks that sleep. Change the lists and run the cell again, as often as you like.
 
@@ -403,11 +425,14 @@ workbench(mine)
 #
 # By hand first: what is the least that rank 1 must keep?
 #
+# Stuck? `hint("15-beat-gpipe")` gives one hint per call, `solution("15-beat-gpipe")` the
+# code and why it works.
+#
 # <!-- exercise: 15-beat-gpipe -->
 #
 # <details><summary>Hint 1: a question</summary>
 #
-# In the picture of GPipe, rank 1 has finished F0 in slot 2. What does it need for B0,
+# In the picture of GPipe, rank 1 has finished F0 at time 2. What does it need for B0,
 # and when does it have it?
 #
 # </details>
@@ -459,13 +484,12 @@ draw({"GPipe": timetable(gpipe(4, 8)), "1F1B": timetable(one_f_one_b(4, 8))})
 # %% [markdown]
 # Both end after 22 slots, and in both each rank waits for six. **1F1B has GPipe's
 # bubble.** Only the order has changed: orange comes early. Now count again what is
-# kept, in micro-batches from the plan and in bytes on real ranks:
+# kept, in micro-batches from the plan and in bytes by each of four real ranks:
 
 # %%
 for make in gpipe, one_f_one_b:
-    schedule = make(4, 8)
-    in_bytes = [kept for _, _, kept in run_ranks(one_step, schedule, world_size=4)]
-    print(f"{make.__name__:<11} micro-batches {peak_activations(schedule)}")
+    in_bytes = compare_with_whole(make, 8)
+    print(f"{'':<11} micro-batches {peak_activations(make(4, 8))}")
     print(f"{'':<11} bytes         {in_bytes}")
 
 # %% [markdown]
@@ -473,152 +497,8 @@ for make in gpipe, one_f_one_b:
 # (The last rank keeps more bytes for each, because it also keeps what the loss needs.)
 #
 # **1F1B keeps at most as many micro-batches as there are stages**, and never more than
-# $m$. So now cutting finer does make room: the same four parts are smaller.
-
-# %% [markdown] tags=["instructor"]
-# ## Unequal stages, thin stages: 8 minutes
-#
-# Ask for the guess as a number of slots before the bubble: 22 become how many? Most say
-# 24 or 26, because one stage of four is slower. It is 36.
-#
-# When late: show the picture only, and leave the thin stages to the reader.
-
-# %% [markdown]
-# ## When one stage is slower
-#
-# All stages took equally long. Let stage 2 take twice as long as the others, in both
-# directions. With equal stages, eight micro-batches took 22 slots.
-
-# %%
-guess("15-slow-stage", None, "How many slots with one stage twice as slow?", "slots")
-
-# %%
-slow = timetable(one_f_one_b(4, 8), forward=[1, 1, 2, 1], backward=[1, 1, 2, 1])
-reveal("15-slow-stage", length(slow), "slots")
-done = rehearse(one_f_one_b(4, 8), [1, 1, 2, 1], [1, 1, 2, 1], seconds=0.05)
-draw({"planned": slow, "measured": done}, stamp="measured here")
-
-# %% [markdown]
-# Stage 2 alone works for 32 slots, and nobody can make the picture shorter than that.
-# The others finish early and wait for it, time and again: more than half of their time
-# is lost. **A pipeline is as slow as its slowest stage**: each further micro-batch
-# costs as much time as that stage needs for it.
-#
-# So where a model is cut matters more than the schedule. Exercise 3 is about that.
-#
-# ## Thin stages
-#
-# Now the other way: can the bubble shrink without more micro-batches? Cut the model
-# into eight stages of half the length, and give each of four ranks two of them: rank 0
-# has stages 0 and 4, and so on. Each micro-batch passes every rank twice: 4F2 is the
-# forward of micro-batch 2 through stage 4. The second stage of a rank is drawn paler.
-# This is **interleaved 1F1B**.
-
-# %%
-fat = timetable(one_f_one_b(4, 4), forward=2, backward=2)
-thin = timetable(interleaved(4, 4), forward=1, backward=1)
-draw({"one thick stage on each rank": fat, "two thin stages on each rank": thin})
-
-# %% [markdown]
-# The fill at the beginning and the drain at the end go by in thin steps, so they take
-# half as long. **With $v$ thin stages per rank the bubble is $(p-1)/(vm+p-1)$.** The
-# price: $v$ times as many messages, and more to keep.
-
-# %% [markdown] tags=["instructor"]
-# ## torch and the paper: 8 minutes
-#
-# The loss agrees to the last digit, because both do the same additions in the same
-# order. On a busy machine the ratio moves; run the cell twice before you read anything
-# into it.
-#
-# The paper's column M = 4 is worth a discussion: the formula must be wrong, or the
-# measurement is of something else.
-
-# %% [markdown]
-# ## The real thing: torch.distributed.pipelining
-#
-# torch brings these schedules. In each rank:
-#
-# ```python
-# stage = PipelineStage(module, rank, ranks, device)
-# schedule = Schedule1F1B(stage, n_microbatches=8, loss_fn=loss)
-# schedule.step(inputs)                            # on the first rank
-# schedule.step(target=targets, losses=losses)     # on the last rank
-# schedule.step()                                  # on the others
-# ```
-#
-# `both_in_turn` trains the same two stages with torch's executor and with ours, in
-# alternating rounds. It is in
-# [demos/pipeline/beside_torch.py](../demos/pipeline/beside_torch.py).
-
-# %%
-found = run_ranks(both_in_turn, one_f_one_b, 8, world_size=2)[-1]
-gaps = [abs(a - b) for a, b in zip(found["ours"], found["torch"], strict=True)]
-print(f"{len(gaps)} steps, losses within 1e-6: {max(gaps) <= 1e-6}")
-ratio = median(found["ours seconds"]) / median(found["torch seconds"])
-print(f"ours takes {ratio:.2f} × torch's time")
-
-# %% [markdown]
-# The same losses, and about the same time. (On a busy machine the ratio moves by a
-# fifth from run to run.) Ours is about 200 lines, so that you can read it. Use torch's in
-# earnest: it also has interleaved and zero-bubble schedules, cuts models for you, and
-# combines with data parallel.
-#
-# ## Held against the paper
-#
-# GPipe's authors measured a Transformer on $K$ = 2, 4 and 8 accelerators with $M$
-# micro-batches (Huang et al. 2019, table 2). Their numbers are throughputs, compared
-# with $K = 2$, $M = 1$. Only the share $1 - $ bubble of $K$ accelerators works, so our
-# formula says $K \cdot M / (M + K - 1)$. The last column is the relative difference.
-
-# %%
-published = {1: [1, 1.07, 1.3], 4: [1.7, 3.2, 4.8], 32: [1.8, 3.4, 6.3]}
-for m, throughputs in published.items():
-    for k, paper in zip([2, 4, 8], throughputs, strict=True):
-        formula = k * m / (m + k - 1)
-        off = (paper - formula) / formula
-        print(
-            f"M = {m:2}  K = {k}  formula {formula:.2f}  paper {paper:.2f}  {off:+.3f}"
-        )
-
-# %% [markdown]
-# With 32 micro-batches the paper is between 0.04 and 0.07 below the formula: what is
-# missing goes into messages and stages that are not quite equal. With 4 it is far
-# *above*, which no schedule explains. The paper says that the batch size "was adjusted
-# to fit memory if necessary". So the columns did not all do the same work, and then
-# speeds cannot be compared. When a measurement beats the ideal, ask what else has
-# changed.
-#
-# ## The same words elsewhere
-#
-# | here | torch | Megatron-LM | DeepSpeed |
-# |---|---|---|---|
-# | stage | `PipelineStage` | pipeline model parallel rank | `PipelineModule` |
-# | micro-batches | `n_microbatches` | number of micro-batches | accumulation steps |
-# | GPipe | `ScheduleGPipe` | – | – |
-# | 1F1B | `Schedule1F1B` | the default | `TrainSchedule` |
-# | interleaved | `ScheduleInterleaved1F1B` | virtual stages | – |
-#
-# GPipe itself was published in TensorFlow's Lingvo. JAX has no schedule of its own:
-# there, stages are placed on a mesh axis and activations move with `ppermute`.
-#
-# ## What we saw
-#
-# * Three samples on three stages: 9 slots one by one, 5 in a pipeline.
-# * A schedule is a list of instructions for each rank. Three rules say whether it can
-#   run, before anything runs.
-# * The bubble is $(p-1)/(m+p-1)$, computed and measured on four real ranks.
-# * Whatever the schedule, the gradients are those of the unsplit model.
-# * GPipe keeps the whole batch; 1F1B keeps at most $p$ micro-batches, in the same time.
-# * One slow stage sets the pace. Thin stages shrink the bubble.
-# * A legal plan can still hang, if the doing waits where the plan does not.
-
-# %% [markdown] tags=["instructor"]
-# ## Exercises 2 and 3: 20 minutes or homework
-#
-# Exercise 2 first. Let people draw their result; `draw(timetable(...))` shows more than
-# the check says. For exercise 3, ask for an example in which equal numbers of layers
-# are a bad idea before anyone writes code.
+# $m$. Rank 0 keeps four micro-batches however many there are. Cut finer, and those four
+# are smaller.
 
 # %% [markdown]
 # ## Exercise 2: write 1F1B
@@ -655,6 +535,10 @@ for m, throughputs in published.items():
 #
 # </details>
 
+# %% [markdown] tags=["instructor"]
+# Minutes: 10, or homework. Let people draw their result; `draw(timetable(...))` shows
+# more than the check says.
+
 
 # %% exercise="15-1f1b"
 def one_forward_one_backward(stages: int, microbatches: int) -> list[list[str]]:
@@ -683,6 +567,37 @@ check("15-1f1b", one_forward_one_backward)
 # gradient arrives for each forward that is sent, so one in, one out keeps the number of
 # kept micro-batches at p − r at most. `min` is for batches that are cut into fewer
 # parts than there are stages: then there is nothing but the run ahead and the way back.
+
+# %% [markdown] tags=["instructor"]
+# ## A slow stage: 4 minutes
+#
+# Ask for the guess as a number of slots before the bubble: 22 become how many? Most say
+# 24 or 26, because one stage of four is slower. It is 36.
+#
+# When late: show the picture only.
+
+# %% [markdown]
+# ## When one stage is slower
+#
+# All stages took equally long. Let stage 2 take twice as long as the others, in both
+# directions. With equal stages, eight micro-batches took 22 slots.
+
+# %%
+guess("15-slow-stage", None, "How many slots with one stage twice as slow?", "slots")
+
+# %%
+slow = timetable(one_f_one_b(4, 8), forward=[1, 1, 2, 1], backward=[1, 1, 2, 1])
+reveal("15-slow-stage", length(slow), computed=True)
+done = rehearse(one_f_one_b(4, 8), [1, 1, 2, 1], [1, 1, 2, 1], seconds=0.05)
+draw({"planned": slow, "measured": done}, stamp="measured here")
+
+# %% [markdown]
+# Stage 2 alone works for 32 slots, and nobody can make the picture shorter than that.
+# The others finish early and wait for it, time and again: more than half of their time
+# is lost. **A pipeline is as slow as its slowest stage**: each further micro-batch
+# costs as much time as that stage needs for it.
+#
+# So where a model is cut matters more than the schedule.
 
 # %% [markdown]
 # ## Exercise 3: balance unequal stages
@@ -719,6 +634,10 @@ check("15-1f1b", one_forward_one_backward)
 #
 # </details>
 
+# %% [markdown] tags=["instructor"]
+# Minutes: 10, or homework. Ask for an example in which equal numbers of layers are a
+# bad idea before anyone writes code.
+
 
 # %% exercise="15-balance"
 def balance(times: list[float], stages: int) -> list[int]:
@@ -742,12 +661,138 @@ check("15-balance", balance)
 # Why it works: it tries every way to cut and keeps the best, which is hard to get
 # wrong. There are C(n − 1, p − 1) ways: 84 for 10 layers on 4 stages, 2.6 million for
 # 32 layers on 8. For those, bisect on the claim of hint 1: whether no stage needs more
-# than T can be tested in one pass, by filling each stage until the next layer would
-# make it longer than T.
+# than T can be tested in one pass: fill each stage until the next layer would make it
+# longer than T; if that gives too few stages, cut any of them further.
+
+# %% [markdown] tags=["instructor"]
+# ## Thin stages: 4 minutes
+#
+# The two pictures have the same work in them: count the fill at the left of both.
+#
+# When late: leave the thin stages to the reader.
 
 # %% [markdown]
-# Stuck? `hint("15-1f1b")` gives one hint per call, `solution("15-1f1b")` the code and
-# why it works. To cut a network where you like, give `split` the numbers of layers:
+# ## Thin stages
+#
+# Can the bubble shrink without more micro-batches? Cut the model
+# into eight stages of half the length, and give each of four ranks two of them: rank 0
+# has stages 0 and 4, and so on. Each micro-batch passes every rank twice: 4F2 is the
+# forward of micro-batch 2 through stage 4. The second stage of a rank is drawn paler.
+# This is **interleaved 1F1B**.
+
+# %%
+fat = timetable(one_f_one_b(4, 4), forward=2, backward=2)
+thin = timetable(interleaved(4, 4), forward=1, backward=1)
+for name, schedule in ("thick", one_f_one_b(4, 8)), ("thin", interleaved(4, 8)):
+    print(f"{name:<5} pieces kept with 8 micro-batches: {peak_activations(schedule)}")
+draw({"one thick stage on each rank": fat, "two thin stages on each rank": thin})
+
+# %% [markdown]
+# The fill at the beginning and the drain at the end go by in thin steps, so they take
+# half as long. **With $v$ thin stages per rank the bubble is $(p-1)/(vm+p-1)$.** For
+# that, $m$ must be a multiple of $p$.
+#
+# The price: $v$ times as many messages, and more to keep. With eight micro-batches rank
+# 0 keeps 11 thin pieces instead of 4 thick ones. A thin piece is half as large, so that
+# is as much as 5.5 thick ones.
+
+# %% [markdown] tags=["instructor"]
+# ## torch and the paper: 8 minutes
+#
+# The loss agrees to the last digit, because both do the same additions in the same
+# order. On a busy machine the ratio moves; run the cell twice before you read anything
+# into it.
+#
+# The paper's column M = 4 is worth a discussion: the formula must be wrong, or the
+# measurement is of something else.
+
+# %% [markdown]
+# ## The real thing: torch.distributed.pipelining
+#
+# torch brings these schedules. In each rank:
+#
+# ```python
+# stage = PipelineStage(module, rank, ranks, device)
+# schedule = Schedule1F1B(stage, n_microbatches=8, loss_fn=loss)
+# if rank == 0:
+#     schedule.step(inputs)
+# elif rank == ranks - 1:
+#     losses = []                                  # torch fills it
+#     schedule.step(target=targets, losses=losses)
+# else:
+#     schedule.step()
+# ```
+#
+# `both_in_turn` trains the same two stages with torch's executor and with ours, in
+# alternating rounds. It is in
+# [demos/pipeline/beside_torch.py](../demos/pipeline/beside_torch.py).
+
+# %%
+found = run_ranks(both_in_turn, one_f_one_b, 8, world_size=2)[-1]
+gaps = [abs(a - b) for a, b in zip(found["ours"], found["torch"], strict=True)]
+print(f"{len(gaps)} steps, losses within 1e-6: {max(gaps) <= 1e-6}")
+ratio = median(found["ours seconds"]) / median(found["torch seconds"])
+print(f"ours takes {ratio:.2f} × torch's time")
+
+# %% [markdown]
+# The same losses, and about the same time. (On a busy machine the ratio moves by a third
+# or more from run to run.) Ours is about 200 lines, so that you can read it. Use torch's
+# in earnest: it also has interleaved and zero-bubble schedules (they cut each backward
+# in two, and fill the gaps with the half that nobody waits for), splits models for you,
+# and combines with data parallel.
+#
+# ## Held against the paper
+#
+# GPipe's authors measured a Transformer on $K$ = 2, 4 and 8 accelerators with $M$
+# micro-batches (Huang et al. 2019, table 2). Their numbers are throughputs, compared
+# with $K = 2$, $M = 1$. Only the share $1 - $ bubble of $K$ accelerators works, so our
+# formula says $K \cdot M / (M + K - 1)$. The last column says by
+# how much the paper differs, in percent of the formula.
+
+# %%
+published = {1: [1, 1.07, 1.3], 4: [1.7, 3.2, 4.8], 32: [1.8, 3.4, 6.3]}
+for m, throughputs in published.items():
+    for k, paper in zip([2, 4, 8], throughputs, strict=True):
+        formula = k * m / (m + k - 1)
+        off = (paper - formula) / formula
+        print(f"M = {m:2}  K = {k}  formula {formula:.2f}  paper {paper:.2f}", end="  ")
+        print(f"{100 * off:+3.0f}")
+
+# %% [markdown]
+# With 32 micro-batches the paper is 4 to 7 % below the formula: what is missing goes
+# into messages and stages that are not quite equal. With 1 and 4, at $K$ = 4 and 8, it
+# is *above*, by up to 65 %, which no schedule explains. The paper says that the batch size "was adjusted
+# to fit memory if necessary". So the columns did not all do the same work, and then
+# speeds cannot be compared. When a measurement beats the ideal, ask what else has
+# changed.
+#
+# ## The same words elsewhere
+#
+# | here | torch | Megatron-LM | DeepSpeed |
+# |---|---|---|---|
+# | stage | `PipelineStage` | pipeline model parallel rank | `PipelineModule` |
+# | micro-batches | `n_microbatches` | number of micro-batches | accumulation steps |
+# | GPipe | `ScheduleGPipe` | – | – |
+# | 1F1B | `Schedule1F1B` | the default | `TrainSchedule` |
+# | interleaved, its thin stages | `ScheduleInterleaved1F1B` | virtual stages | – |
+#
+# GPipe itself was published in TensorFlow's Lingvo. JAX has no schedule of its own:
+# there, the devices form a grid (a mesh), stages lie along one side of it, and
+# activations move to the neighbour with `ppermute`.
+#
+# ## What we saw
+#
+# * Three samples on three stages: 9 slots one by one, 5 in a pipeline.
+# * A schedule is a list of instructions for each rank. Its order and three rules say
+#   whether it can run, before anything runs.
+# * The bubble is $(p-1)/(m+p-1)$, computed and measured on four real ranks.
+# * Whatever the schedule, the gradients are those of the unsplit model.
+# * GPipe keeps the whole batch; 1F1B keeps at most $p$ micro-batches, in the same time.
+# * One slow stage sets the pace. Thin stages shrink the bubble.
+# * A legal plan can still hang, if the doing waits where the plan does not.
+
+# %% [markdown]
+# To cut a network where you like, give `split` the numbers of layers, inside a rank:
 # `split(model, schedule, [4, 1])`.
 #
 # In a terminal, `python demos/pipeline/pipeline_schedules.py --help` draws and runs any

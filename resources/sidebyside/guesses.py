@@ -22,17 +22,23 @@ def guess(
         print(f"your guess: {_with_unit(value, unit)}")
 
 
-def reveal(id: str, measured: float, unit: str = "") -> None:
-    """Set the measurement beside the guess that was made for it."""
+def reveal(id: str, measured: float, unit: str = "", *, computed: bool = False) -> None:
+    """Set the measurement beside the guess that was made for it.
+
+    With `computed` the number follows from a formula or a plan: "the answer is 5".
+    """
     measured = _number(f'reveal("{id}", measured)', measured)
     earlier = read_record()["guesses"].get(id, {})
     guessed, unit = earlier.get("value"), unit or earlier.get("unit", "")
+    result = (
+        f"{'the answer is' if computed else 'measured'} {_with_unit(measured, unit)}"
+    )
     if not isinstance(guessed, int | float):
-        print(f"no guess, measured {_with_unit(measured, unit)}")
+        print(f"no guess, {result}")
         return
     print(
-        f"you guessed {_with_unit(guessed, unit)}, "
-        f"measured {_with_unit(measured, unit)}: {_distance(guessed, measured, unit)}"
+        f"you guessed {_with_unit(guessed, unit)}, {result}: "
+        f"{_distance(guessed, measured, unit)}"
     )
 
 

@@ -38,6 +38,10 @@ def forgets_small_batches(stages, microbatches):
     return schedule
 
 
+def writes_each_row_as_a_string(stages, microbatches):
+    return [" ".join(order) for order in one_f_one_b(stages, microbatches)]
+
+
 def forgets_the_last_backwards(stages, microbatches):
     return [
         order[: 2 * microbatches - (stages - 1 - rank)]
@@ -91,8 +95,27 @@ WRONG = {
         Wrong(
             "everyone_alternates_after_two",
             [order.split() for order in ["F0 F1 B0 B1 F2 F3 B2 B3"] * 2],
-            "could run one more forward",
+            "12 slots, and GPipe needs 10.*Could that come earlier",
             note="Two small GPipes in a row: people fill the memory, then empty it.",
+        ),
+        Wrong(
+            "same_row_on_both",
+            [order.split() for order in ["F0 F1 B0 F2 B1 F3 B2 B3"] * 2],
+            "14 slots, and GPipe needs 10.*Could that come earlier",
+            note="Right for rank 0. Rank 1 makes it wait: ask what ends its first gap.",
+        ),
+        Wrong(
+            "last_two_backwards_swapped",
+            [
+                ["F0", "F1", "B0", "F2", "B1", "F3", "B3", "B2"],
+                ["F0", "B0", "F1", "B1", "F2", "B2", "F3", "B3"],
+            ],
+            "11 slots, and GPipe needs 10.*something else be done in the gap",
+        ),
+        Wrong(
+            "rows_as_strings",
+            ["F0 F1 B0 F2 B1 F3 B2 B3", "F0 B0 F1 B1 F2 B2 F3 B3"],
+            "each rank needs a list, not a string",
         ),
         Wrong(
             "last_rank_runs_ahead",
@@ -109,9 +132,17 @@ WRONG = {
                 ["F0", "F1", "B0", "F2", "B1", "B2"],
                 ["F0", "B0", "F1", "B1", "F2", "B2"],
             ],
-            "every rank runs F0 to F3 and B0 to B3",
+            "each rank runs F0 to F3 and B0 to B3",
         ),
-        Wrong("one_list_for_both", ["F0", "B0", "F1", "B1"], "one list for each of 2"),
+        Wrong(
+            "forgets_the_last_backward",
+            [
+                ["F0", "F1", "B0", "F2", "B1", "F3", "B2"],
+                ["F0", "B0", "F1", "B1", "F2", "B2", "F3", "B3"],
+            ],
+            "rank 0 \\| F0 F1 B0 F2 B1 F3 B2\\b.*each rank runs F0 to F3",
+        ),
+        Wrong("one_list_for_both", ["F0", "B0", "F1", "B1"], "not a string"),
     ],
     "15-1f1b": [
         Wrong(
@@ -131,11 +162,25 @@ WRONG = {
         Wrong(
             "counts_ranks_from_the_wrong_end",
             counts_ranks_from_the_wrong_end,
-            "everyone waits",
+            "everyone waits.*one finger per rank",
             note="Rank 0 is the first stage, not the last: the lists deadlock.",
         ),
-        Wrong("forgets_small_batches", forgets_small_batches, "never runs|cannot run"),
-        Wrong("forgets_the_last_backwards", forgets_the_last_backwards, "never runs B"),
+        Wrong(
+            "forgets_small_batches",
+            forgets_small_batches,
+            "fewer micro-batches than stages: how many forwards can a rank run ahead",
+            note="Forgets that there may be fewer micro-batches than stages below.",
+        ),
+        Wrong(
+            "forgets_the_last_backwards",
+            forgets_the_last_backwards,
+            "never runs B.*each once, and a backward after its forward",
+        ),
+        Wrong(
+            "writes_each_row_as_a_string",
+            writes_each_row_as_a_string,
+            "each rank needs a list, not a string",
+        ),
     ],
     "15-balance": [
         Wrong(

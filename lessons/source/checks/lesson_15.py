@@ -1,6 +1,7 @@
 """Checks of the exercises of lesson 15, Pipeline parallel."""
 
 import random
+import re
 from itertools import combinations, pairwise
 
 from demos.pipeline.drawing import text
@@ -10,24 +11,38 @@ from sidebyside.exercises import exercise, expect
 
 
 def _expect_schedule(answer, ranks: int, tried: str) -> list[list[str]]:
-    """The answer as lists, or advice on its form. A line may stand for a list."""
-    form = 'one list per rank, such as [["F0", "B0"], ["F0", "B0"]]'
-    expect(isinstance(answer, list | tuple), tried, answer, f"the form is {form}")
-    right = all(isinstance(order, list | tuple | str) for order in answer)
-    expect(right, tried, answer, f"the form is {form}")
+    """The answer as lists, or advice on its form."""
+    form = 'the form is one list per rank, such as [["F0", "B0"], ["F0", "B0"]]'
+    expect(isinstance(answer, list | tuple), tried, answer, form)
+    strings = any(isinstance(order, str) for order in answer)
+    expect(not strings, tried, answer, f"each rank needs a list, not a string; {form}")
+    right = all(isinstance(order, list | tuple) for order in answer)
+    expect(right, tried, answer, form)
     expect(len(answer) == ranks, tried, answer, f"one list for each of {ranks} ranks")
-    return [
-        order.split() if isinstance(order, str) else list(order) for order in answer
-    ]
+    return [list(order) for order in answer]
 
 
 def _expect_legal(schedule, tried: str, microbatches: int) -> None:
     said = verdict(schedule)
-    think = "run the lists with one finger per rank: where do the fingers stop?"
-    expect(said == "legal", tried, f"a schedule that cannot run: {said}", think)
+    deadlock = said.startswith("everyone waits")
+    think = (
+        f"each rank runs F0 to F{microbatches - 1} and B0 to B{microbatches - 1}, each "
+        "once, and a backward after its forward"
+    )
+    if microbatches < len(schedule):
+        think += (
+            "; there are fewer micro-batches than stages: how many forwards can a rank "
+            "run ahead?"
+        )
+    if deadlock:
+        think = "run the lists with one finger per rank: where do the fingers stop?"
+    guilty = re.match(r"rank (\d+)", said)
+    ranks = [int(guilty[1])] if guilty else range(len(schedule))
+    rows = "".join(f"\nrank {r} | {' '.join(map(str, schedule[r]))}" for r in ranks)
+    expect(said == "legal", tried, f"a schedule that cannot run: {said}{rows}", think)
     most = sum(instruction[0] == "F" for instruction in schedule[0])
-    think = f"every rank runs F0 to F{microbatches - 1} and B0 to B{microbatches - 1}"
-    expect(most == microbatches, tried, f"{most} micro-batches on each rank", think)
+    got = f"{most} micro-batches on each rank{rows}"
+    expect(most == microbatches, tried, got, think)
 
 
 @exercise("15-beat-gpipe")
@@ -47,7 +62,9 @@ def check_beat_gpipe(beats_gpipe):
         length(slots) <= 10,
         tried,
         f"{length(slots)} slots, and GPipe needs 10:\n{text(slots)}",
-        "who waits in this picture although it could run one more forward?",
+        "take the gaps between two instructions from the left: which instruction of "
+        "the other rank ends the gap? Could that come earlier, or something else be "
+        "done in the gap, without keeping a third micro-batch?",
     )
 
 
