@@ -152,6 +152,18 @@ def test_a_slow_answer_is_too_slow():
     assert "came back   100 steps one by one" in verdict.message
 
 
+def test_who_prints_instead_of_returning_is_told():
+    verdict = check("98-add", add_cell("print(a + b)"))
+    assert "to print is not to return" in verdict.message
+
+
+def test_who_hands_over_a_result_is_told_to_hand_over_the_function():
+    for result in 3, None:
+        verdict = check("98-add", result)
+        assert verdict.state == "NOT YET"
+        assert "hand over the function itself" in verdict.message
+
+
 def test_what_the_check_cannot_use_is_not_yet_right():
     verdict = check("98-faulty", len)
     assert verdict.state == "NOT YET"
@@ -277,6 +289,7 @@ def test_an_answer_that_cannot_be_sent_is_told_why():
     assert verdict.state == "NOT YET"
     assert "cannot pickle '_thread.lock' object" in verdict.message
     assert "which variable" in verdict.message
+    assert "make it inside the function" in verdict.message
 
 
 def test_an_answer_may_use_what_its_notebook_defines():

@@ -83,15 +83,22 @@ def play(order: str, a: Program, b: Program) -> int:
     """What x is after threads A and B have moved in this order, such as "AABABB".
 
     Each letter is one step of that thread. ValueError if a thread is to move that has
-    no step left or waits for a lock.
+    no step left or waits for a lock, and if the order ends too soon.
     """
     state = START
     for place, letter in enumerate(order):
         thread = "AB".index(letter)
         moved = after_step(state, thread, (a, b)[thread])
         if moved is None:
-            raise ValueError(f"{letter} cannot move at place {place} of {order!r}")
+            steps = (a, b)[thread][state.done[thread] :]
+            why = f"it waits to {steps[0]}" if steps else "it has done all its steps"
+            where = f"at place {place} of {order!r}"
+            raise ValueError(f"{letter} cannot move {where}: {why}")
         state = moved
+    for letter, done, steps in zip("AB", state.done, (a, b), strict=True):
+        if done < len(steps):
+            left = f"{letter} has yet to {', '.join(steps[done:])}"
+            raise ValueError(f"{order!r} ends too soon: {left}")
     return state.x
 
 

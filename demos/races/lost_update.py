@@ -48,7 +48,7 @@ def count_in_threads(add: Callable, updates: int, workers: int = 2) -> int:
 
 
 def count_in_processes(add: Callable, updates: int, workers: int = 2) -> int:
-    """The same with processes, and x in 8 bytes of memory that they share."""
+    """What x is when processes add to it: 8 bytes of memory that they share."""
     x, lock, gate = CONTEXT.RawValue("q", 0), CONTEXT.Lock(), CONTEXT.Barrier(workers)
     return _count(CONTEXT.Process, (gate, add, x, lock, updates), workers)
 

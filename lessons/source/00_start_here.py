@@ -50,6 +50,7 @@ from sidebyside import (
     hint,
     machine,
     progress,
+    reset,
     reveal,
     run_demo,
     solution,
@@ -64,10 +65,11 @@ from sidebyside import (
 machine()
 
 # %% [markdown]
-# A **core** does one thing at a time. The number that counts is *usable cores*: as many
-# things can your programs do at the same moment. It can be smaller than the number of
+# A **core** does one thing at a time. The number that counts is *usable cores*: your
+# programs can do that many things at once. It can be smaller than the number of
 # *logical cores* if your program runs in a container with a limit, or was given only
-# some of them. *Physical cores* are fewer where each of them poses as two.
+# some of them. Some processors present each *physical core* as two logical ones: then
+# there are fewer physical cores than logical ones.
 #
 # ## Guess first
 #
@@ -88,8 +90,8 @@ reveal("00-capacity", capacity, "×")
 
 # %% [markdown]
 # This is your machine's **parallel capacity** for two workers. **It is never above 2**,
-# and often below: other programs want the cores too, and a core that poses as two is
-# not as fast as two. With one usable core it is about 1. No program of this course can
+# and often below: other programs want the cores too, and a core that is presented
+# as two is not as fast as two. With one usable core it is about 1. No program of this course can
 # gain more than that, so we compare with it.
 #
 # Run the cell again. The number differs: a machine is never quite at rest. One
@@ -132,13 +134,15 @@ draw_timelines({"one cook": one_cook, "three cooks": three_cooks})
 
 # %% [markdown]
 # Each lane is a worker, grey is idle time. Side by side, breakfast is ready when the
-# slowest dish is. The whole course is drawn in this way, and lesson 3 takes time to
-# read such a picture.
+# slowest dish is. The whole course is drawn in this way, and lesson 3 teaches you
+# to read such a picture.
 #
 # ## A demo
 #
 # Every lesson has small programs that you can also run by themselves, in a terminal:
-# `python demos/gil/sleeping_threads.py`. From a notebook it is `run_demo`.
+# `python demos/gil/sleeping_threads.py`. In a terminal, in the course's folder, use
+# `.venv/bin/python` (on Windows `.venv\Scripts\python`) wherever the lessons say
+# `python`. From a notebook it is `run_demo`.
 
 # %% tags=["nbval-ignore-output"]
 run_demo("gil/sleeping_threads.py", "--threads", 3, "--seconds", 0.2)

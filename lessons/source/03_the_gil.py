@@ -43,9 +43,13 @@ from sidebyside import (
     draw_timelines,
     figure,
     guess,
+    hint,
+    progress,
+    reset,
     reveal,
     run_demo,
     run_ranks,
+    solution,
     span,
 )
 
@@ -111,7 +115,8 @@ first_timeline.plot()
 # every picture of this course.
 #
 # `.text()` gives the same in letters, for a terminal or a screen reader: it stands
-# above the figure. A dot is idle.
+# above the figure. A capital letter begins a span, small letters go on with it, and a
+# dot is idle.
 #
 # ## Wall time and CPU time
 #
@@ -129,7 +134,8 @@ for work in compute, fetch:
 # %% [markdown]
 # The first number is called **wall time**, the second **CPU time**. `compute` used a
 # core nearly all the time: such work is **CPU-bound**. `fetch` used next to none: it is
-# **I/O-bound**, bound to input and output.
+# **I/O-bound**, bound to input and output. If other programs took the core, wall time
+# grows and CPU time does not.
 #
 # Ask this first of any slow program: is its CPU time close to its wall time?
 
@@ -192,12 +198,15 @@ def account(name: str, timeline: Timeline) -> None:
 
 account("one by one", one_by_one)
 account("two threads", two_threads)
+for s in two_threads.spans:
+    print(f"{s.lane}: a span of {s.duration:.3f} s, with {s.cpu:.3f} s of CPU time")
 
 # %% [markdown]
-# Both used the same amount of CPU time, and nearly the same wall time. Each span of a
-# thread is about twice as long as its CPU time: half the time its thread stood still,
-# *inside* the span. Remember it when you read timelines: **a span says that work was
-# under way. Only CPU time says that a core was working on it.**
+# Both used about the same CPU time, and nearly the same wall time. (If yours differ
+# much, another program was busy: run again from *one by one*.) Each span of a thread is
+# about twice as long as its CPU time, or longer beside a busy program: half the time
+# its thread stood still, *inside* the span. Remember it when you read timelines: **a
+# span says that work was under way. Only CPU time says that a core was working on it.**
 #
 # So how much faster are two threads? One run may have been disturbed by another
 # program. `compare` runs both several times, in turn, and compares the medians.
@@ -214,7 +223,8 @@ reveal("03-two-threads", computed.speedup["two_threads"], "×")
 # %% [markdown]
 # About 1: threads gain nothing here. Now look at the *capacity*. It is what two busy
 # *processes* can get out of this machine at the moment, measured as in lesson
-# 0. With two free cores it is near 2, and the threads left half of it unused.
+# 0. *Of capacity* is the speedup as a share of it: 100 % is all there was to get. With
+# two free cores the capacity is near 2, and the threads left half of it unused.
 #
 # ## Two processes
 #
@@ -308,7 +318,7 @@ len(appended)
 #
 # How do two threads share one lock? We look closer. Each thread notes the time, again
 # and again, as fast as it can. Where notes of one thread follow each other without one
-# of the other between, it had its **turn**.
+# of the other between, it had its **turn**. You need not read `turns` line by line.
 
 
 # %%
@@ -341,20 +351,22 @@ def draw_turns(found: list[tuple[int, float, float]]):
         ax.barh(-who, 1000 * (end - start), left=1000 * start, color=COLOURS[who])
     ax.set_yticks([0, -1], ["thread 1", "thread 2"])
     ax.set_xlabel("time (ms)")
+    ax.set_xlim(left=0)
     return fig
 
 
 found = turns()
 length = median(end - start for _, start, end in found)
 print(f"a turn takes {1000 * length:.1f} ms, in the median")
-print(f"the switch interval is {sys.getswitchinterval()} seconds")
+print(f"the switch interval is {1000 * sys.getswitchinterval():.1f} ms")
 draw_turns(found)
 
 # %% [markdown]
 # Whenever one thread runs, the other stands still: this is how the two long bars looked
-# inside. And the length of a turn is no accident. A thread that wants the GIL waits for
-# one **switch interval**, then asks the holder to let go. The holder does so at the
-# next safe place in its Python code.
+# inside. And the length of a turn is no accident (turns are longer, or have gaps, if
+# other programs took the core). A thread that wants the GIL waits for one **switch
+# interval**, then asks the holder to let go. The holder does so at the next safe place
+# in its Python code.
 #
 # That has a consequence you will meet. A thread naps for 1 ms, again and again, while
 # another computes. How late does it wake?
@@ -413,7 +425,12 @@ sys.setswitchinterval(usual)
 # object.
 
 # %%
-guess("03-products", None, "And two threads with matrix products?", "×")
+guess(
+    "03-products",
+    None,
+    "How many times as fast are two threads with matrix products?",
+    "×",
+)
 
 # %%
 torch.set_num_threads(1)  # or a single product would already use every core
@@ -449,6 +466,10 @@ run_demo("gil/gil_releasing_kernel.py")
 # The sort is C code, but what it sorts are Python objects: it keeps the GIL to the end.
 # Worse, nobody else gets a turn before it is done. The checksum and the matrix product
 # work on plain bytes and numbers, and let go.
+#
+# *CPU* is the CPU time of both threads as a share of their wall time: 100 % keeps one
+# core busy, 200 % two. Beside other busy programs nothing gains and no row shows 200 %:
+# run it again when they are done.
 
 # %% [markdown] tags=["instructor"]
 # ## Without a GIL: 3 minutes
@@ -603,7 +624,8 @@ check("03-overlap", overlap)
 #
 # Write `gain(work)`. It does `work()` twice one by one, then in two threads at once,
 # and returns how many times as fast the threads were. For `sleep(0.2)` this is about 2,
-# for `compute` about 1.
+# for `compute` about 1. `work` need have no span in it, so a `Timeline` may stay empty:
+# use a clock.
 # <!-- exercise: 03-gain -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -722,7 +744,7 @@ check("03-six", gainers)
 # others are still on their way. Each page is fetched once. `names` may be empty.
 #
 # By hand first: three pages need 0.3, 0.2 and 0.1 s to arrive, and 0.1 s of computing
-# each. One by one this takes 0.9 s. How long must it take at least?
+# each. One by one this takes 0.9 s. It can be done in 0.4 s, and in no less. Why?
 # <!-- exercise: 03-fetch -->
 #
 # <details><summary>Hint 1: a question</summary>

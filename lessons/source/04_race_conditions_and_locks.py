@@ -49,11 +49,14 @@ from sidebyside import (
     draw_timelines,
     figure,
     guess,
+    hint,
     progress,
+    reset,
     reveal,
     run_demo,
     run_ranks,
     show,
+    solution,
     span,
 )
 
@@ -180,7 +183,7 @@ dis.dis(update_with_call)
 # | instruction | what it does |
 # |---|---|
 # | `RESUME` | the function begins |
-# | `LOAD_GLOBAL x` | copy the value of `x` to the thread's own stack |
+# | `LOAD_GLOBAL x` | copy the value of `x` to the thread's own scratch paper, its *stack* |
 # | `LOAD_CONST 1` (3.14: `LOAD_SMALL_INT`) | put a 1 on top of it |
 # | `BINARY_OP +` | replace the two by their sum |
 # | `STORE_GLOBAL x` | write the sum back to `x` |
@@ -224,6 +227,7 @@ dis.dis(update_with_call)
 
 # %%
 show(interleavings.do)
+print("UPDATE =", UPDATE)
 print("AAABBB: x =", play("AAABBB", UPDATE, UPDATE))
 print("ABABAB: x =", play("ABABAB", UPDATE, UPDATE))
 
@@ -239,8 +243,9 @@ reveal("04-orders", found[1])
 
 # %% [markdown]
 # Only two orders are right: all of A before B, and all of B before A. **In 18 of 20
-# orders an update is lost.** The loop lost fewer, because switches are rare: thousands
-# of updates pass between two of them.
+# orders an update is lost.** In the loop switches are rare: thousands of updates pass
+# between two of them. But one switch at the wrong place wipes out all that the other
+# thread does until the next one: thousands of updates.
 #
 # Now let each thread add 1 three times. There are 48,620 orders. How does `x` end?
 
@@ -319,6 +324,8 @@ attempts = {
     "each thread has its own lock": with_own_lock,
     "only one thread uses the lock": (LOCKED, UPDATE),
 }
+print("LOCKED =", LOCKED)
+print("LATE_LOCK =", LATE_LOCK)
 for name, programs in attempts.items():
     found = endings(*programs)
     print(f"{name:<30} {sum(found.values()):>4} orders, {found.get(1, 0):>4} lose")
@@ -375,7 +382,7 @@ with Timeline() as to_add:
 draw_timelines({"lock held all the time": all_the_time, "lock held to add": to_add})
 
 # %% [markdown]
-# Grey between two bars is a thread that waits for the lock. At the top the two threads
+# Grey before a bar is a thread that waits for the lock. At the top the two threads
 # take as long as one would. Below they read at the same time, and wait only to add. So
 # hold a lock as briefly as you can, but all the way from load to store.
 #
@@ -406,6 +413,7 @@ show(deadlock.transfer)
 # %% [markdown]
 # Ann pays Bob, again and again, while Bob pays Ann. `run_ranks` runs this in a process
 # of its own and gives it four seconds. 500 transfers each way should take about one.
+# The red text is meant: read it.
 
 
 # %% tags=["raises-exception"]
@@ -442,6 +450,7 @@ attempts = {
     "A left first, B right first": (LEFT_FIRST, RIGHT_FIRST),
     "both left first": (LEFT_FIRST, LEFT_FIRST),
 }
+print("LEFT_FIRST =", LEFT_FIRST)
 for name, programs in attempts.items():
     found = endings(*programs)
     print(f"{name:<30} {sum(found.values())} orders, {found.get('stuck', 0)} stuck")
@@ -507,18 +516,19 @@ assert ways.results["queue_for_each"] == ways.results["own_sums"] == 100_000
 #
 # Processes share nothing, unless you place something in shared memory, as in lesson 2.
 # Then they race too. There is no common GIL between them, and even `x = x + 1` loses
-# updates. `RawValue` places a number in shared memory; the gate lets all processes
-# begin at the same time.
+# updates. `RawValue` places a number in shared memory. The `Barrier` is a gate that
+# opens when all processes are there, so that they begin at the same time.
 
 # %%
 show(lost_update.count_in_processes)
+show(lost_update.add_one)
 for add in lost_update.add_one, lost_update.add_with_lock:
     x = min(lost_update.count_in_processes(add, updates=300_000) for _ in range(3))
     print(f"{add.__name__:<14} lost {100 * (600_000 - x) / 600_000:.1f} %")
-    assert (x < 600_000) == (add is lost_update.add_one)
 
 # %% [markdown]
-# With a lock of `multiprocessing`, which works between processes, nothing is lost.
+# `add_with_lock` does the same inside `with lock:`. With a lock of `multiprocessing`,
+# which works between processes, nothing is lost.
 #
 # ## Why array code rarely needs a lock
 #
@@ -557,6 +567,8 @@ sum(part_sums).item()
 # | a queue | `queue.Queue` | `multiprocessing.Queue` |
 # | results of parts | `ThreadPoolExecutor.map` | `ProcessPoolExecutor.map` |
 # | to see who hangs | `faulthandler.dump_traceback_later(60)` | the same, in each |
+#
+# The last one prints, after 60 seconds, the line on which each thread is.
 #
 # ## What we saw
 #
@@ -606,7 +618,7 @@ sum(part_sums).item()
 #
 # With n updates each: A loads. B makes n − 1 whole updates. A adds and stores: `x` is
 # 1. B loads this 1 for its last update. A makes its other n − 1 updates. B adds and
-#   stores. For n = 1 this is `AAABBB`, which loses nothing; treat one update by itself.
+# stores. For n = 1 this is `AAABBB`, which loses nothing; treat one update by itself.
 #
 # </details>
 
@@ -645,8 +657,11 @@ check("04-order", worst_order)
 #   locks are held from before the first balance changes until after the second has.
 # * Transfers between other accounts need not wait.
 #
-# By hand first: what does `deadlock.transfer` do when somebody transfers to the account
-# the money comes from? Yours changes nothing then, and ends.
+# A `Lock` is taken once at a time: nobody can take it again before it is given back,
+# not even the thread that has it.
+#
+# By hand first: what does `deadlock.transfer` do with a transfer from an account to
+# itself? Yours changes nothing then, and ends.
 # <!-- exercise: 04-transfer -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -705,8 +720,9 @@ check("04-transfer", transfer)
 #
 # Write `histogram(events, bins, energy, workers)`: a list of length `bins`, in which
 # entry b is the sum of the energies of all events of bin b. Let `workers` threads read
-# at the same time. Use no lock. `energy` is called once per event. There may be fewer
-# events than workers, even none.
+# at the same time. Use no lock, and let no two threads write to the same number: if a
+# sum that they share comes out right, it is luck. `energy` is called once per event.
+# There may be fewer events than workers, even none.
 #
 # By hand first: in `counts[b] += energy(event)`, what is loaded when? Is `energy`
 # called before or after? `dis` tells.
@@ -766,8 +782,8 @@ check("04-histogram", histogram)
 # %% [markdown]
 # Stuck? `hint("04-order")` gives one hint per call, `solution("04-order")` the code and
 # why it works. The demos run in a terminal too, with other numbers: `python
-# demos/races/lost_update.py --help`, and `deadlock.py` and `interleavings.py` beside
-# it.
+# demos/races/interleavings.py --program late-lock` plays the game, and
+# `python demos/races/lost_update.py --help` says what to try with the loops.
 
 # %%
 progress("04")

@@ -40,7 +40,20 @@ from demos.random_numbers.loader_workers import (
     stream,
 )
 from demos.random_numbers.monte_carlo_pi import copied, errors, hits, spawned
-from sidebyside import COLOURS, check, figure, guess, reveal, run_demo, run_ranks, show
+from sidebyside import (
+    COLOURS,
+    check,
+    figure,
+    guess,
+    hint,
+    progress,
+    reset,
+    reveal,
+    run_demo,
+    run_ranks,
+    show,
+    solution,
+)
 
 # %% [markdown] tags=["instructor"]
 # ## What workers draw: 12 minutes

@@ -73,16 +73,24 @@ def unfinished(answers: tuple) -> Finding | None:
     )
 
 
-def cannot_be_sent(error: BaseException) -> Finding:
+def cannot_be_sent(error: BaseException, think: str = "") -> Finding:
     return Finding(
         NOT_YET,
         [("came back", summary(error))],
-        think="which variable of this notebook your answer uses. The check runs it in "
-        "another process, and not everything can be sent there",
+        think=think
+        or "which variable of this notebook your answer uses. The check runs it in "
+        "another process, and this cannot be sent there: make it inside the function",
     )
 
 
-def raised(error: BaseException, check_code) -> Finding:
+def came_back(got: object, answers: tuple) -> str:
+    """What an answer gave back. Nothing is often a forgotten `return`."""
+    if got is None and any(map(callable, answers)):
+        return "None: to print is not to return, and without return nothing comes back"
+    return shown(got)
+
+
+def raised(error: BaseException, check_code, answers: tuple = ()) -> Finding:
     """The learner's code raised something, or returned what the check cannot use."""
     own = _learners_frames(error, check_code)
     if isinstance(error, NotImplementedError):
@@ -90,6 +98,12 @@ def raised(error: BaseException, check_code) -> Finding:
         by_learner = own and not last.filename.startswith(_NOT_THE_LEARNERS)
         if by_learner or summary(error).endswith("your turn"):
             return not_started()
+    if not own and (kind := _called_a_result(error, answers)):
+        return Finding(
+            NOT_YET,
+            [("given", f"{kind}, where the check needs a function")],
+            think="the brackets: hand over the function itself, not what it returns",
+        )
     if not own:
         return Finding(
             NOT_YET,
@@ -102,6 +116,13 @@ def raised(error: BaseException, check_code) -> Finding:
     frame, line = own[-1]
     place = (frame.f_code.co_filename, line, frame.f_code.co_name)
     return Finding(NOT_YET, lines, place, think="what this line does with these values")
+
+
+def _called_a_result(error: BaseException, answers: tuple) -> str:
+    """The type of an answer that the check called, and that is not a function."""
+    kinds = {type(answer).__name__ for answer in answers if not callable(answer)}
+    called = re.fullmatch(r"TypeError: '(\w+)' object is not callable", summary(error))
+    return f"a {called[1]}" if called and called[1] in kinds else ""
 
 
 def _learners_frames(error: BaseException, check_code) -> list[tuple]:

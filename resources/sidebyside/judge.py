@@ -31,23 +31,30 @@ class Exercise(NamedTuple):
     check: Callable
     seconds: float
     in_ranks: bool
+    when_hung: str = ""
+    when_unsent: str = ""
 
 
 _exercises: dict[str, Exercise] = {}
 
 
 def exercise(
-    id: str, seconds: float = 10, in_ranks: bool = False
+    id: str,
+    seconds: float = 10,
+    in_ranks: bool = False,
+    when_hung: str = "",
+    when_unsent: str = "",
 ) -> Callable[[Callable], Callable]:
     """Make a function the check of exercise `id`; its parameters are the answers.
 
     It runs in a process of its own, which is killed after `seconds`. With `in_ranks`
     it runs in the notebook's process, and must call the learner's code only inside
-    `run_ranks(..., timeout=...)`.
+    `run_ranks(..., timeout=...)`. `when_hung` and `when_unsent` are what to think of
+    when the answer hangs, or uses something that cannot be sent to the process.
     """
 
     def register(check: Callable) -> Callable:
-        _exercises[id] = Exercise(id, check, seconds, in_ranks)
+        _exercises[id] = Exercise(id, check, seconds, in_ranks, when_hung, when_unsent)
         return check
 
     return register
@@ -97,19 +104,19 @@ def examine(found: Exercise, answers: tuple, seconds: float | None = None) -> Fi
         return finding
     if found.in_ranks:
         return _try_out(found.check, answers, Exception)
-    return _examine_in_child(found.check, answers, seconds or found.seconds)
+    return _examine_in_child(found, answers, seconds or found.seconds)
 
 
-def _examine_in_child(check: Callable, answers: tuple, seconds: float) -> Finding:
+def _examine_in_child(found: Exercise, answers: tuple, seconds: float) -> Finding:
     import cloudpickle
 
     from sidebyside.failures import RankFailed, RanksHung
     from sidebyside.ranks import call_in_processes
 
     try:
-        sent = cloudpickle.dumps((check, answers))
+        sent = cloudpickle.dumps((found.check, answers))
     except Exception as error:
-        return findings.cannot_be_sent(error)
+        return findings.cannot_be_sent(error, found.when_unsent)
     with keep_watch(seconds + GRACE) as session:
         try:
             work = [(sent, session)]
@@ -119,7 +126,8 @@ def _examine_in_child(check: Callable, answers: tuple, seconds: float) -> Findin
                 HUNG,
                 [("after", f"{seconds:g} s it had not ended")],
                 place=hung.frames.get(0),
-                think="what would have to happen for this line to end",
+                think=found.when_hung
+                or "what would have to happen for this line to end",
             )
         except RankFailed as failed:
             how = str(failed).strip().removeprefix("0 ").splitlines()[0]
@@ -157,7 +165,7 @@ def _try_out(check: Callable, answers: tuple, whatever: type[BaseException]) -> 
     except NotYet as verdict:
         lines = [("tried", verdict.tried)] if verdict.tried else []
         if verdict.got is not _OMITTED:
-            lines.append(("came back", findings.shown(verdict.got)))
+            lines.append(("came back", findings.came_back(verdict.got, answers)))
         return Finding(verdict.state, lines, think=verdict.think)
     except RanksHung as hung:
         text = f"{str(hung).partition(';')[0]}\n{hung.details}"
@@ -167,7 +175,7 @@ def _try_out(check: Callable, answers: tuple, whatever: type[BaseException]) -> 
             return findings.not_started()
         return Finding(NOT_YET, [("came back", f"{failed}\n{failed.details}")])
     except whatever as error:
-        return findings.raised(error, check.__code__)
+        return findings.raised(error, check.__code__, answers)
     return Finding(PASSED)
 
 

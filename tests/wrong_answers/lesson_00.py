@@ -28,7 +28,7 @@ def remembers_the_example(minutes):
 
 
 def prints_instead_of_returning(minutes):
-    sum(minutes) - max(minutes, default=0)
+    print(sum(minutes) - max(minutes, default=0))
 
 
 WRONG = {
@@ -72,8 +72,14 @@ WRONG = {
         Wrong(
             "prints_instead_of_returning",
             prints_instead_of_returning,
-            advice="how many minutes lie between",
+            advice="to print is not to return",
             note="The line with return is missing: None comes back.",
+        ),
+        Wrong(
+            "hands_over_the_result",
+            5,
+            advice="hand over the function itself",
+            note='check("00-saved", saved([3, 2, 4])): the result, not the function.',
         ),
     ],
 }

@@ -39,6 +39,10 @@ def returns_how_many(spans):
     return len(spans)
 
 
+def looks_at_whole_numbers_only(spans):
+    return max(sum(s <= moment < e for s, e in spans) for moment in range(100))
+
+
 # 03-gain
 
 
@@ -176,6 +180,22 @@ def waits_for_its_own_lock(names, fetch, compute):
     return results
 
 
+def sees_the_last_name_only(names, fetch, compute):
+    results = {}
+
+    def process():
+        results[name] = compute(fetch(name))
+
+    threads = []
+    for name in names:  # noqa: B007 - the mistake: all threads share this name
+        threads.append(Thread(target=process))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [results[name] for name in names]
+
+
 def returns_the_pages(names, fetch, compute):
     with ThreadPoolExecutor(max(1, len(names))) as pool:
         return list(pool.map(fetch, names))
@@ -213,6 +233,12 @@ WRONG = {
             advice="one is open at a time",
             note="Counts the spans, not those that are open together.",
         ),
+        Wrong(
+            "looks_at_whole_numbers_only",
+            looks_at_whole_numbers_only,
+            advice="need not be whole numbers",
+            note="Samples at 0, 1, 2 …: true for all examples with whole numbers.",
+        ),
     ],
     "03-gain": [
         Wrong(
@@ -236,7 +262,7 @@ WRONG = {
         Wrong(
             "calls_the_work_instead_of_passing_it",
             calls_the_work_instead_of_passing_it,
-            advice="never twice at the same time",
+            advice=r"write `work\(\)` as the target",
             note="Thread(target=work()) runs the work at once, in the main thread.",
         ),
         Wrong(
@@ -254,7 +280,7 @@ WRONG = {
         Wrong(
             "compares_cpu_time",
             compares_cpu_time,
-            advice="wall time|above the line|the clock",
+            advice="which of the two clocks",
             note="CPU time does not shrink when work is spread over threads.",
         ),
         Wrong(
@@ -348,6 +374,13 @@ WRONG = {
             forgets_to_wait,
             advice="every thread done",
             note="Returns the list while its threads still work.",
+        ),
+        Wrong(
+            "sees_the_last_name_only",
+            sees_the_last_name_only,
+            advice="which name did each thread use",
+            note="A function looks its variables up when it runs: then the loop is "
+            "over. Pass the name with args=, or as a default value.",
         ),
         Wrong(
             "returns_the_pages",

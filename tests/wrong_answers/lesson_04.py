@@ -1,7 +1,8 @@
 """Answers to the exercises of lesson 04 that people give, and that are not right."""
 
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
+from queue import Queue
+from threading import Lock, Thread
 
 from tests.wrong_answers import Wrong
 
@@ -108,6 +109,48 @@ def one_list_for_all(events, bins, energy, workers):
     return counts
 
 
+def one_list_read_first(events, bins, energy, workers):
+    counts = [0] * bins
+
+    def share(worker):
+        for place, event in events[worker::workers]:
+            read = energy(event)
+            counts[place] += read
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(share, range(workers)))
+    return counts
+
+
+def as_many_workers_as_the_pool_likes(events, bins, energy, workers):
+    counts = [0] * bins
+    with ThreadPoolExecutor() as pool:
+        energies = list(pool.map(lambda pair: energy(pair[1]), events))
+    for (place, _), read in zip(events, energies, strict=True):
+        counts[place] += read
+    return counts
+
+
+def asks_whether_the_queue_is_empty(events, bins, energy, workers):
+    todo, done = Queue(), Queue()
+    for pair in events:
+        todo.put(pair)
+
+    def work():
+        counts = [0] * bins
+        while not todo.empty():
+            place, event = todo.get()
+            counts[place] += energy(event)
+        done.put(counts)
+
+    crew = [Thread(target=work, daemon=True) for _ in range(workers)]
+    for thread in crew:
+        thread.start()
+    for thread in crew:
+        thread.join()
+    return [sum(column) for column in zip(*done.queue, strict=True)]
+
+
 def with_a_lock(events, bins, energy, workers):
     counts, lock = [0] * bins, Lock()
 
@@ -210,7 +253,7 @@ WRONG = {
         Wrong(
             "source_first",
             source_first,
-            "with source.lock, target.lock",
+            "with source.lock, target.lock.*who holds the lock",
             state="HUNG",
             note="The program of the lesson. The check shows the line it hangs on.",
         ),
@@ -243,7 +286,7 @@ WRONG = {
         Wrong(
             "one_lock_for_the_bank",
             one_lock_for_the_bank(),
-            "another process",
+            "four different accounts have in common",
             note="Never hangs, but all transfers of the bank wait in one line, which "
             "the contract forbids. The check stops at the lock outside the function.",
         ),
@@ -260,6 +303,26 @@ WRONG = {
             one_list_for_all,
             "loaded by one before the other has stored",
             note="The old count is loaded before energy is called. Show it with dis.",
+        ),
+        Wrong(
+            "one_list_read_first",
+            one_list_read_first,
+            "loaded by one before the other has stored",
+            note="Reads first, and adds to a shared list: right by luck only. The "
+            "check hands out numbers that take their time to be added.",
+        ),
+        Wrong(
+            "as_many_workers_as_the_pool_likes",
+            as_many_workers_as_the_pool_likes,
+            "read at once",
+            note="ThreadPoolExecutor() without `workers` chooses by the cores.",
+        ),
+        Wrong(
+            "asks_whether_the_queue_is_empty",
+            asks_whether_the_queue_is_empty,
+            "one item is left, and both get it",
+            note="Between empty() and get() another worker may take the last item. "
+            "get_nowait, or one end mark per worker, cannot hang.",
         ),
         Wrong(
             "with_a_lock",

@@ -3,8 +3,9 @@
 import random
 import sys
 from contextlib import contextmanager
-from threading import Lock, Thread
-from time import sleep
+from queue import Queue
+from threading import Condition, Lock, Thread
+from time import perf_counter, sleep
 
 from demos.races.interleavings import UPDATE, play
 from sidebyside.exercises import exercise, expect
@@ -103,7 +104,14 @@ def _frequent_switches():
         sys.setswitchinterval(interval)
 
 
-@exercise("04-transfer", seconds=10)
+@exercise(
+    "04-transfer",
+    seconds=10,
+    when_hung="who holds the lock that this line waits for, and what does that one "
+    "wait for?",
+    when_unsent="what of the notebook your function uses. If it is one lock for all: "
+    "which lock may two transfers between four different accounts have in common?",
+)
 def check_transfer(transfer):
     dice = random.Random(4)
     ann, bob = _accounts(100, 100)
@@ -192,27 +200,59 @@ def _transfer_in_a_ring(transfer, dice: random.Random) -> None:
     expect(total == 1500, tried, f"{total} of 1500 in all", think)
 
 
-class _Device:
-    """Reads the energy of an event, slowly, and knows who reads at the same time."""
+class _Energy(int):
+    """A number that takes its time to be added.
 
-    def __init__(self, energies: list[int]):
-        self.energies = energies
+    `counts[b] += energy` loads, adds and stores. Here the adding lasts so long that two
+    threads which share a count do both load it before one of them has stored.
+    """
+
+    def __add__(self, other):
+        sleep(0.001)
+        return int.__add__(self, other)
+
+    def __radd__(self, other):
+        sleep(0.001)
+        return int.__radd__(self, other)
+
+
+class _Device:
+    """Reads the energy of an event, slowly, and knows who reads at the same time.
+
+    It waits, though not for ever, until as many read as are expected: a busy machine
+    may be late in starting a thread.
+    """
+
+    def __init__(self, energies: list[int], expected: int):
+        self.energies, self.expected = energies, expected
         self.calls: list[int] = []
         self.now = self.most = 0
-        self._lock = Lock()
+        self._changed, self._patience = Condition(), 2.0
 
     def energy(self, event: int) -> int:
-        with self._lock:
+        with self._changed:
             self.calls.append(event)
             self.now += 1
             self.most = max(self.most, self.now)
+            self._changed.notify_all()
+            began = perf_counter()
+            self._changed.wait_for(self._all_here, self._patience)
+            self._patience = max(0.0, self._patience - (perf_counter() - began))
         sleep(0.002)
-        with self._lock:
+        with self._changed:
             self.now -= 1
-        return self.energies[event]
+        return _Energy(self.energies[event])
+
+    def _all_here(self) -> bool:
+        return self.most >= self.expected
 
 
-@exercise("04-histogram", seconds=15)
+@exercise(
+    "04-histogram",
+    seconds=25,
+    when_unsent="what of the notebook your function uses. If it is a lock: what do you "
+    "protect with it? Give each worker a list of its own instead",
+)
 def check_histogram(histogram):
     dice = random.Random(44)
     cases = [
@@ -221,15 +261,17 @@ def check_histogram(histogram):
         ([(dice.randrange(5), event) for event in range(60)], 5, 3),
         ([(1, 0)], 3, 4),
         ([], 2, 3),
+        ([(event % 3, event) for event in range(80)], 3, 40),  # more than any default
     ]
+    _ends_though_others_take_the_last(histogram)
     for events, bins, workers in cases:
-        device = _Device([dice.randint(1, 9) for _ in events])
+        enough = workers > 1 and len(events) >= 2 * workers
+        energies = [dice.randint(1, 9) for _ in events]
+        device = _Device(energies, workers if enough else 0)
         short = str(events) if len(events) < 4 else f"{len(events)} events"
         tried = f"histogram({short}, bins={bins}, energy, workers={workers})"
         got = histogram(list(events), bins, device.energy, workers)
-        right = [0] * bins
-        for place, event in events:
-            right[place] += device.energies[event]
+        right = _sums(events, bins, energies)
         expect(
             isinstance(got, list) and len(got) == bins,
             tried,
@@ -247,10 +289,7 @@ def check_histogram(histogram):
             "which thread may write to which list. A count that two threads write to "
             "can be loaded by one before the other has stored",
         )
-        if workers > 1 and len(events) >= 2 * workers:
-            for _ in range(3):  # a busy machine may be late in starting a thread
-                if device.most < workers:
-                    histogram(list(events), bins, device.energy, workers)
+        if enough:
             think = "all workers should wait for the device at the same time"
             together = f"the right sums, but at most {device.most} read at once"
             expect(device.most >= workers, tried, together, think)
@@ -260,6 +299,38 @@ def check_histogram(histogram):
         "reading your code",
         f"the right sums, and a lock: {', '.join(locks)}",
         "what do you protect with it? Give each worker a list of its own instead",
+    )
+
+
+def _sums(events: list, bins: int, energies: list[int]) -> list[int]:
+    right = [0] * bins
+    for place, event in events:
+        right[place] += energies[event]
+    return right
+
+
+def _ends_though_others_take_the_last(histogram) -> None:
+    """Between `empty` and `get` another thread may take what was there."""
+    asked, empty = [], Queue.empty
+
+    def slow_empty(self) -> bool:
+        asked.append(1)
+        answer = empty(self)
+        sleep(0.01)
+        return answer
+
+    events, energy = [(0, event) for event in range(9)], _Device([1] * 9, 0).energy
+    Queue.empty = slow_empty
+    try:
+        ended = _ends(histogram, events, 1, energy, 4)
+    finally:
+        Queue.empty = empty
+    think = "what happens when two workers see that one item is left, and both get it?"
+    expect(
+        ended or not asked,
+        "histogram(9 events, bins=1, energy, workers=4) and a queue that is slow",
+        "nothing: it had not ended after 3 s",
+        think,
     )
 
 
