@@ -41,11 +41,15 @@ from sidebyside import (
     draw_timelines,
     figure,
     guess,
+    hint,
     load_digits,
     machine,
+    progress,
+    reset,
     reveal,
     run_demo,
     show,
+    solution,
 )
 
 # %% [markdown] tags=["instructor"]

@@ -45,11 +45,15 @@ from sidebyside import (
     draw_timelines,
     figure,
     guess,
+    hint,
     machine,
+    progress,
+    reset,
     reveal,
     run_demo,
     run_ranks,
     show,
+    solution,
 )
 
 # %% [markdown] tags=["instructor"]

@@ -51,9 +51,13 @@ from sidebyside import (
     compare,
     figure,
     guess,
+    hint,
+    progress,
+    reset,
     reveal,
     run_demo,
     show,
+    solution,
 )
 
 # %% [markdown] tags=["instructor"]
@@ -685,7 +689,8 @@ check("07-finish", run_all)
 # Once it passes, try it with threads: `run_all(lambda n: 6 // n, [1, 0, 2],
 # ThreadPoolExecutor(2), {2: 3})`. Stuck? `hint("07-finish")` gives one hint per call,
 # `solution("07-finish")` the code and why it works; `progress("07")` shows where you
-# are. The demos run in a terminal too: `python demos/practice/accidents.py --help`.
+# are. The demos run in a terminal too: `python demos/practice/accidents.py --help`, and
+# `python demos/practice/block_matmul.py --help`.
 #
 # ## Next
 #
