@@ -253,6 +253,16 @@ def test_a_script_without_main_guard_is_told_what_to_do(tmp_path):
     assert 'below `if __name__ == "__main__":`' in done.stdout + done.stderr
 
 
+def test_a_script_from_standard_input_is_told_what_to_do():
+    done = subprocess.run(
+        [sys.executable, "-"],
+        input="from sidebyside import run_ranks\nrun_ranks(print)\n",
+        capture_output=True,
+        text=True,
+    )
+    assert "must be a file, not standard input" in done.stderr
+
+
 def test_torchrun_runs_the_same_script(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

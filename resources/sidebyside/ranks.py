@@ -1,7 +1,9 @@
 """Run a function in several connected processes; their side is rank_process.py."""
 
+import atexit
 import multiprocessing
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 
@@ -10,7 +12,7 @@ from sidebyside.crew import Crew
 
 PRELOADED = ["sidebyside.forkserver_exit", "sidebyside.rank_process"]
 PRELOADED += ["cloudpickle", "torch", "torch.distributed"]
-PRELOADED += ["torch.fx.experimental.symbolic_shapes"]  # backward(gradient) needs it
+PRELOADED += ["torch._dynamo"]  # the first optimizer of a process imports it: 1 s
 
 if "forkserver" in multiprocessing.get_all_start_methods():
     background.separate()
@@ -73,6 +75,11 @@ def call_in_processes(
         raise RuntimeError(
             'a script that starts ranks must do so below `if __name__ == "__main__":`'
         )
+    script = getattr(sys.modules["__main__"], "__file__", None)
+    if script and not os.path.exists(script):  # python < script.py
+        raise RuntimeError(
+            "a script that starts ranks must be a file, not standard input"
+        )
     if len(set(map(id, args_of_each))) == 1:  # the same for all: pickle it once
         work = [_pickle_work(fn, args_of_each[0])] * len(args_of_each)
     else:
@@ -112,6 +119,9 @@ def _run_under_torchrun(fn: Callable, args: tuple) -> list:
     if not dist.is_initialized():
         torch.set_num_threads(1)
         join_group(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+        # gloo's thread frees the last message a moment later, for which it needs a
+        # living interpreter; destroy_process_group() does not wait for that
+        atexit.register(time.sleep, 0.2)
     results = [None] * dist.get_world_size()
     dist.all_gather_object(results, fn(*args))
     return results

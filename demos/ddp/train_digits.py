@@ -1,0 +1,187 @@
+"""Train a network on handwritten digits: alone, with torch's DDP, or with ours.
+
+Run:      python demos/ddp/train_digits.py --mode ddp --ranks 2
+          torchrun --nproc-per-node 2 demos/ddp/train_digits.py --mode ours
+Look for: all modes and all numbers of ranks learn the same: each batch is dealt to the
+          ranks, and the weights make up for shares of different size.
+Try:      --epochs 500 --checkpoint digits.pt, interrupt it, and run it again: it goes
+          on where it stopped, also in another mode and with other ranks.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+from time import perf_counter
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional as F
+
+from demos.ddp.ddp_from_scratch import DistributedDataParallel, make_model
+from sidebyside import device, load_digits, positive_float, positive_int, run_ranks
+from sidebyside.arguments import output_file
+from sidebyside.scratch import scratch_file
+
+WRAPPERS = {
+    "single": lambda model: model,
+    "ddp": nn.parallel.DistributedDataParallel,
+    "ours": DistributedDataParallel,
+}
+SETTINGS = ("batch", "lr")  # a run that is continued must not change these
+
+
+def train(args: argparse.Namespace, report: str) -> dict:
+    """Runs in each rank; rank 0 writes checkpoints and a line for each epoch."""
+    model = make_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9)
+    done = 0
+    if args.checkpoint and args.checkpoint.exists():
+        saved = torch.load(args.checkpoint, map_location=device())
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        done = saved["epoch"]
+    replica = WRAPPERS[args.mode](model)
+    images, labels = (tensor.to(device()) for tensor in load_digits("train"))
+    for epoch in range(done, args.epochs):
+        began = perf_counter()
+        loss = train_epoch(replica, optimizer, images, labels, epoch, args.batch)
+        result = {"epoch": epoch + 1, "loss": loss, "accuracy": accuracy(model)}
+        if dist.get_rank() == 0:
+            if args.checkpoint:
+                state = {
+                    "model": model.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                }
+                settings = {name: getattr(args, name) for name in SETTINGS}
+                save(state | settings | {"epoch": epoch + 1}, args.checkpoint)
+            seconds = perf_counter() - began
+            with open(report, "a", encoding="utf-8") as file:
+                file.write(
+                    f"epoch {epoch + 1:4}  loss {loss:.6f}"
+                    f"  held-out accuracy {result['accuracy']:.4f}  {seconds:.3f} s\n"
+                )
+    return result
+
+
+def train_epoch(replica, optimizer, images, labels, epoch: int, size: int) -> float:
+    """One pass over the images in this epoch's order; the mean loss per image."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    deck = torch.randperm(len(images), generator=torch.Generator().manual_seed(epoch))
+    total = torch.zeros((), device=images.device)
+    for batch in deck.to(images.device).split(size):
+        mine = batch[rank::world_size]  # perhaps one fewer than others have, or none
+        loss = F.cross_entropy(replica(images[mine]), labels[mine], reduction="sum")
+        optimizer.zero_grad()
+        (loss * world_size / len(batch)).backward()  # DDP divides by world_size
+        optimizer.step()
+        total += loss.detach()
+    dist.all_reduce(total)
+    return total.item() / len(images)
+
+
+@torch.no_grad()
+def accuracy(model: nn.Module) -> float:
+    """The share of the held-out images that is recognised."""
+    images, labels = (tensor.to(device()) for tensor in load_digits("test"))
+    return (model(images).argmax(1) == labels).float().mean().item()
+
+
+def save(state: dict, path: Path) -> None:
+    """Write a checkpoint in one step: nobody ever finds half of one."""
+    unfinished = path.with_name(path.name + ".unfinished")
+    torch.save(state, unfinished)
+    os.replace(unfinished, path)
+
+
+@contextmanager
+def live_report() -> Iterator[str]:
+    """A file whose lines appear here at once; what ranks print appears at the end."""
+    file, path = scratch_file()
+    finished = Event()
+
+    def follow() -> None:
+        at_the_end = False
+        while not at_the_end:
+            at_the_end = finished.wait(0.1)
+            print(file.read().decode(), end="", flush=True)
+
+    thread = Thread(target=follow)
+    thread.start()
+    try:
+        yield path
+    finally:
+        finished.set()
+        thread.join()
+        file.close()
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The arguments, once everything that can be wrong with them is ruled out."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--mode", choices=WRAPPERS, default="ours", help="default: ours")
+    add("--ranks", type=positive_int, help="default: 2, and 1 for --mode single")
+    add("--epochs", type=positive_int, default=20, help="default: 20")
+    add("--batch", type=positive_int, default=64, help="of all ranks; default: 64")
+    add("--lr", type=positive_float, default=0.1, help="default: 0.1")
+    add("--checkpoint", type=output_file, metavar="FILE", help="written every epoch")
+    args = parser.parse_args()
+    started = int(os.environ.get("WORLD_SIZE", 0))  # by torchrun
+    if started and args.ranks not in (None, started):
+        parser.error(f"argument --ranks: torchrun has started {started}, leave it out")
+    args.ranks = started or args.ranks or (1 if args.mode == "single" else 2)
+    if args.mode == "single" and args.ranks != 1:
+        parser.error("argument --ranks: must be 1 with --mode single")
+    if problem := why_not_continue(args):
+        parser.error(f"argument --checkpoint: {problem}")
+    return args
+
+
+def why_not_continue(args: argparse.Namespace) -> str:
+    """What keeps this run from going on where the checkpoint stopped, or nothing."""
+    if not (args.checkpoint and args.checkpoint.exists()):
+        return ""
+    try:
+        saved = torch.load(args.checkpoint, map_location="cpu")
+        earlier = {name: saved[name] for name in (*SETTINGS, "epoch")}
+    except Exception:
+        return f"{args.checkpoint} is not a checkpoint of this program"
+    for name in SETTINGS:
+        if earlier[name] != getattr(args, name):
+            return f"{args.checkpoint} was trained with --{name} {earlier[name]}"
+    if earlier["epoch"] >= args.epochs:
+        return f"{args.checkpoint} has {earlier['epoch']} epochs: ask for more --epochs"
+    return ""
+
+
+def main() -> None:
+    args = parse_arguments()
+    try:
+        with live_report() as report:
+            results = run_ranks(
+                train, args, report, world_size=args.ranks, timeout=3600
+            )
+    except KeyboardInterrupt:
+        kept = args.checkpoint and args.checkpoint.exists()
+        sys.exit(
+            "interrupted; the same command goes on from the last whole epoch"
+            if kept
+            else "interrupted; with --checkpoint FILE it could go on later"
+        )
+    if os.environ.get("RANK", "0") == "0":  # under torchrun every rank is here
+        last = results[0]
+        print(
+            f"{args.mode}, ranks: {args.ranks}, epochs: {last['epoch']}, "
+            f"loss {last['loss']:.6f}, held-out accuracy {last['accuracy']:.4f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Start threads, and see that they are all the same process.
+
+Run:      python demos/processes/create_threads.py --threads 4
+Look for: each thread has an id of its own, and all have the same process id. No child
+          process appears. After an exception in one thread the others go on, and join()
+          says nothing: a thread has no exit code, and nobody can end it from outside.
+Try:      --threads 1000.
+          --hold 30: the system monitor shows one line that says python. Its column for
+          threads (htop: H; Task Manager: add the column) says how many there are.
+"""
+
+import argparse
+import os
+import threading
+import time
+from threading import Event, Thread, get_native_id
+
+SHOWN = 8  # threads that are listed
+
+
+def work(number: int, ids: dict[int, tuple[int, int]], go_home: Event) -> None:
+    """Note down who we are, wait for the sign, and let number 1 fail."""
+    ids[number] = os.getpid(), get_native_id()
+    go_home.wait()
+    if number == 1:
+        raise ValueError("an exception that nobody catches")
+
+
+def main() -> None:
+    import psutil
+
+    from sidebyside.arguments import at_least
+
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--threads", type=at_least(1, at_most=10_000), default=4)
+    parser.add_argument(
+        "--hold", type=at_least(0), default=0, metavar="SECONDS",
+        help="keep the threads alive so long (default: 0)",
+    )  # fmt: skip
+    args = parser.parse_args()
+    threading.excepthook = note_exception
+
+    this = psutil.Process()
+    print(f"pid {os.getpid()} has {this.num_threads()} thread", flush=True)
+    ids: dict[int, tuple[int, int]] = {}
+    go_home = Event()
+    threads = []
+    try:
+        for number in range(1, args.threads + 1):
+            threads.append(Thread(target=work, args=(number, ids, go_home)))
+            threads[-1].start()
+    except RuntimeError as error:  # the system allows no more
+        threads.pop()
+        print(f"after {len(threads)} threads: {error}")
+    while len(ids) < len(threads):
+        time.sleep(0.01)
+
+    count, children = this.num_threads(), len(this.children())
+    print(f"pid {os.getpid()} has {count} threads and {children} children")
+    for number, (process, thread) in sorted(ids.items())[:SHOWN]:
+        print(f"  thread {number} is in pid {process} and has thread id {thread}")
+    if len(ids) > SHOWN:
+        print(f"  ... and {len(ids) - SHOWN} more")
+    print(flush=True)
+    time.sleep(args.hold)
+
+    go_home.set()
+    for thread in threads:
+        thread.join()
+    left = threading.active_count()
+    print(f"all have ended; pid {os.getpid()} goes on with {left} thread")
+
+
+def note_exception(args) -> None:
+    print(f"thread 1 ended with {args.exc_type.__name__}: {args.exc_value}")
+
+
+if __name__ == "__main__":
+    main()

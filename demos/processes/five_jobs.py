@@ -1,0 +1,102 @@
+"""Five jobs. Which of them need a thread, which a process? Used by lesson 02.
+
+Each job has a function `work` with its arguments, the `seconds` that it may take, and a
+`promise`: what must be true afterwards in the program that had it done.
+"""
+
+import multiprocessing
+import os
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Thread
+from time import sleep
+
+Process = multiprocessing.get_context("spawn").Process
+
+FOLDER = os.getcwd()
+counts = {"heads": 0}
+database = sqlite3.connect(":memory:", check_same_thread=False)
+database.execute("create table visits (name text)")
+
+
+@dataclass(frozen=True)
+class Job:
+    """`work(*args)` in a worker, `seconds` at most; then `promise()` must be true."""
+
+    work: Callable
+    promise: Callable[[], bool]
+    args: tuple = ()
+    seconds: float = 10
+
+
+def count() -> None:
+    """Note a result in a dictionary of the program."""
+    counts["heads"] += 10
+
+
+def call_old_library() -> None:
+    """Call a library that ends the whole program when it meets a bad file."""
+    os._exit(1)
+
+
+def search() -> None:
+    """Search for something that may not exist: this can take for ever."""
+    parent = multiprocessing.parent_process()
+    while parent is None or parent.is_alive():  # leaves nothing behind on your machine
+        sleep(0.05)
+
+
+def unpack() -> None:
+    """Unpack an archive; to do so it changes the current folder, and never back."""
+    os.chdir(os.path.dirname(__file__))
+
+
+def store(connection: sqlite3.Connection) -> None:
+    """Store a visit through the connection to the database that is already open."""
+    connection.execute("insert into visits values ('Ada')")
+
+
+def is_stored() -> bool:
+    return database.execute("select count(*) from visits").fetchone() == (1,)
+
+
+JOBS = {
+    "count": Job(count, promise=lambda: counts["heads"] == 10),
+    "old library": Job(call_old_library, promise=lambda: True),
+    "search": Job(search, promise=lambda: True, seconds=0.5),
+    "unpack": Job(unpack, promise=lambda: os.getcwd() == FOLDER),
+    "store": Job(store, promise=is_stored, args=(database,)),
+}
+KINDS = {"thread": Thread, "process": Process}
+
+
+def in_a_trial(try_job: Callable, kind: str, name: str, seconds: float = 20) -> str:
+    """What comes of `try_job(kind, job)`: "kept", "broken" or what went wrong.
+
+    It runs in a process of its own, so that no job can end or change your program.
+    """
+    from sidebyside import RankFailed, RanksHung
+    from sidebyside.ranks import call_in_processes
+
+    try:
+        [outcome] = call_in_processes(
+            _trial, [(try_job, kind, name)], seconds, start_method="spawn", name=name
+        )
+    except RanksHung:
+        return "it did not end"
+    except RankFailed as failed:
+        if "NotImplementedError: your turn" in str(failed):
+            return "your turn"
+        return "the whole program ended"
+    return outcome
+
+
+def _trial(try_job: Callable, kind: str, name: str) -> str:
+    try:
+        kept = try_job(KINDS[kind], JOBS[name])
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "kept" if kept is True else "broken" if kept is False else f"{kept!r}"
