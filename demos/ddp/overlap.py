@@ -1,9 +1,10 @@
 """Draw when gradients travel: after backward, during backward, and in torch's own DDP.
 
 Run:      python demos/ddp/overlap.py --link 300
-Look for: through the slow link (simulated: an all-reduce, then a sleep) no message
-          travels before backward has ended, unless hooks send buckets during backward.
-          In ours and in torch's, the first message sets out before backward ends.
+Look for: through the slow link (simulated: an all-reduce, then a sleep) no message sets
+          out before its rank's backward has ended, unless hooks send buckets during
+          backward. Its bar then includes the waiting for the last bucket. In ours and
+          in torch's, the first message sets out before backward returns.
 Try:      --link 30. Now the cable decides, and a step takes as long as the cable needs.
 """
 

@@ -54,6 +54,10 @@ def shard_without_a_seed(samples, rank, world_size, epoch):
     return torch.randperm(samples)[rank::world_size].tolist()
 
 
+def shard_turned(samples, rank, world_size, epoch):
+    return [(i + epoch) % samples for i in range(rank, samples, world_size)]
+
+
 # 11-replicas --------------------------------------------------------------------------
 
 
@@ -175,6 +179,45 @@ def buckets_of_parameters(parameters, bucket_bytes):
             dist.all_reduce(parameter.data.fill_(1.0))
 
 
+def buckets_with_zeros(parameters, bucket_bytes):
+    for parameter in parameters:
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+    _average(fill_buckets(parameters, bucket_bytes))
+
+
+def _fill(parameters, is_full):
+    buckets = [[]]
+    for parameter in reversed(_with_gradient(parameters)):
+        if is_full(buckets[-1]):
+            buckets.append([])
+        buckets[-1].append(parameter)
+    return buckets
+
+
+def buckets_more_than_full(parameters, bucket_bytes):
+    def is_full(bucket):
+        return sum(p.nbytes for p in bucket) > bucket_bytes
+
+    _average(_fill(parameters, is_full))
+
+
+def buckets_counted_in_numbers(parameters, bucket_bytes):
+    def is_full(bucket):
+        return sum(p.numel() for p in bucket) >= bucket_bytes
+
+    _average(_fill(parameters, is_full))
+
+
+def buckets_with_an_empty_last(parameters, bucket_bytes):
+    buckets = [[]]
+    for parameter in reversed(_with_gradient(parameters)):
+        buckets[-1].append(parameter)
+        if sum(p.nbytes for p in buckets[-1]) >= bucket_bytes:
+            buckets.append([])
+    _average(buckets)
+
+
 def buckets_with_frozen_parameters(parameters, bucket_bytes):
     _average(fill_buckets(parameters, bucket_bytes))
 
@@ -264,6 +307,42 @@ def hooks_that_average_parameters(module):
     return _hooks(module, average)
 
 
+def hooks_on_a_copy(module):
+    return _hooks(module, lambda parameter: dist.all_reduce(parameter.grad.clone()))
+
+
+def hooks_on_another_variable(module):
+    quiet = False
+
+    def hook(parameter):
+        if not quiet:
+            _average_gradient(parameter)
+
+    for parameter in module.parameters():
+        parameter.register_post_accumulate_grad_hook(hook)
+
+    @contextmanager
+    def no_sync():
+        quiet = True  # noqa: F841
+        yield
+
+    return no_sync
+
+
+def hooks_called(module):
+    return _hooks(module, _average_gradient)()
+
+
+def hooks_bare_generator(module):
+    return _hooks(module, _average_gradient).__wrapped__
+
+
+def hooks_that_expect_a_gradient(module):
+    for parameter in module.parameters():
+        parameter.register_post_accumulate_grad_hook(lambda gradient, _: gradient / 2)
+    return nullcontext
+
+
 def hooks_none(module):
     return nullcontext
 
@@ -323,6 +402,13 @@ WRONG = {
             shard_without_a_seed,
             "where the randomness comes from",
             note="Works in one process, where one generator is shared.",
+        ),
+        Wrong(
+            "turns_the_deck_and_does_not_shuffle",
+            shard_turned,
+            "who shuffles the deck",
+            note="Every index is dealt once, and each epoch has another order; but "
+            "neighbours in the file stay neighbours.",
         ),
     ],
     "11-replicas": [
@@ -421,8 +507,33 @@ WRONG = {
         Wrong(
             "trips_over_a_frozen_parameter",
             buckets_with_frozen_parameters,
-            "NoneType",
+            "NoneType.*a parameter without a gradient",
             note="A frozen parameter has no gradient.",
+        ),
+        Wrong(
+            "fills_none_with_zeros",
+            buckets_with_zeros,
+            "what None tells the optimizer",
+            note="Then nothing raises, and weight decay moves what should stay.",
+        ),
+        Wrong(
+            "more_than_full",
+            buckets_more_than_full,
+            "exactly 420 bytes is full",
+            note="`>` stands where `>=` belongs.",
+        ),
+        Wrong(
+            "counts_numbers",
+            buckets_counted_in_numbers,
+            "bytes or numbers",
+            note="numel() for nbytes: the buckets are four times too large.",
+        ),
+        Wrong(
+            "an_empty_last_bucket",
+            buckets_with_an_empty_last,
+            "whether a bucket can be empty",
+            note="A new bucket is opened as soon as one is full, even if nothing is "
+            "left to put into it.",
         ),
         Wrong(
             "only_rank_0_calls",
@@ -459,6 +570,36 @@ WRONG = {
             "try ... finally",
         ),
         Wrong("averages_parameters", hooks_that_average_parameters, "differ"),
+        Wrong(
+            "averages_a_copy",
+            hooks_on_a_copy,
+            "have the messages arrived",
+            note="The sum is in a tensor that nobody reads. An async_op=True without "
+            "a wait looks the same, but only now and then.",
+        ),
+        Wrong(
+            "another_variable",
+            hooks_on_another_variable,
+            "change the same variable",
+            note="Without nonlocal, `quiet = True` in no_sync makes a new variable.",
+        ),
+        Wrong(
+            "returns_no_sync_called",
+            hooks_called,
+            "return the function, without calling it",
+        ),
+        Wrong(
+            "no_contextmanager",
+            hooks_bare_generator,
+            "is `@contextmanager` there",
+            note="A generator function alone cannot stand after `with`.",
+        ),
+        Wrong(
+            "a_hook_for_gradients",
+            hooks_that_expect_a_gradient,
+            "post-accumulate hook gets the parameter",
+            note="Written for another kind of hook: this one gets the parameter only.",
+        ),
         Wrong(
             "no_hook",
             hooks_none,

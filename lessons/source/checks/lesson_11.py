@@ -3,6 +3,8 @@
 import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from itertools import accumulate, pairwise
+from types import GeneratorType
 
 import torch
 import torch.distributed as dist
@@ -10,10 +12,21 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from sidebyside import device, load_digits, run_ranks
+from sidebyside import RankFailed, device, load_digits, run_ranks
 from sidebyside.exercises import exercise, expect
 
-PATIENCE = 10  # seconds; a right answer needs less than one
+PATIENCE = 20  # seconds; a right answer needs less than one
+
+
+def _in_ranks(tried: str, think: str, fn: Callable, *args, world_size: int) -> list:
+    """What the ranks return; if one of them raises, what to think about."""
+    try:
+        return run_ranks(fn, *args, world_size=world_size, timeout=PATIENCE)
+    except RankFailed as failed:
+        if "NotImplementedError: your turn" in str(failed):
+            raise
+        got = f"{failed}\n{failed.details}"
+    expect(False, tried, got, think)
 
 
 # 11-shard -----------------------------------------------------------------------------
@@ -64,6 +77,15 @@ def check_shard(shard):
             "how to deal so that no two ranks differ by more than one sample",
         )
     first, second = (_deal(shard, 1415, 2, epoch) for epoch in (0, 1))
+    for epoch, (hand, _) in enumerate((first, second)):
+        steps = {after - before for before, after in pairwise(hand)}
+        expect(
+            len(steps) > 50,
+            f"shard(1415, 0, 2, {epoch})",
+            f"{', '.join(map(str, hand[:8]))}, ...: an order with a pattern",
+            "who shuffles the deck. Neighbours in the file should not meet in a batch "
+            "in every epoch",
+        )
     expect(
         first != second,
         "shard(1415, rank, 2, epoch) for epochs 0 and 1",
@@ -129,7 +151,7 @@ def check_replicas(replica_step):
         expect(
             not shared,
             tried,
-            f"{shared} parameters that two of the models share",
+            f"models that share parameters ({shared} of them)",
             "where the numbers of each replica live. Two names for one storage are one "
             "model: it collects the gradients of all shards and takes every step",
         )
@@ -214,10 +236,15 @@ def _tensors(value) -> list[torch.Tensor]:
 
 SHAPES = [(30, 8), (30,), (40, 30), (40,), (20, 40), (20,), (20, 20), (20,), (5, 20)]
 SHAPES += [(5,)]
+EXACT = 4 * (5 + 5 * 20)  # bytes of the last two: the limit is hit exactly
 
 
-def _try_buckets(average_gradients: Callable, bucket_bytes: int, frozen: int) -> dict:
-    """Runs in each rank."""
+def _try_buckets(average_gradients: Callable, limits: list, frozen: int) -> list[dict]:
+    """Runs in each rank: what happens with each limit of a bucket's bytes."""
+    return [_try_a_limit(average_gradients, limit, frozen) for limit in limits]
+
+
+def _try_a_limit(average_gradients: Callable, bucket_bytes: int, frozen: int) -> dict:
     generator = torch.Generator().manual_seed(dist.get_rank())
     parameters = []
     for shape in SHAPES:
@@ -239,26 +266,36 @@ def _try_buckets(average_gradients: Callable, bucket_bytes: int, frozen: int) ->
 @exercise("11-buckets", in_ranks=True)
 def check_buckets(average_gradients):
     total = sum(4 * torch.Size(shape).numel() for shape in SHAPES)
-    for world_size, bucket_bytes, frozen in (2, 2000, -1), (3, 4000, 3), (2, total, -1):
-        tried = (
-            f"average_gradients({len(SHAPES)} parameters with {total} bytes in all, "
-            f"bucket_bytes={bucket_bytes}) in {world_size} ranks"
-            + (", one without a gradient" if frozen >= 0 else "")
-        )
-        found = run_ranks(
-            _try_buckets, average_gradients, bucket_bytes, frozen,
-            world_size=world_size, timeout=PATIENCE,
+    for world_size, limits, frozen in (2, [2000, EXACT, total], -1), (3, [4000], 3):
+        begin = f"average_gradients({len(SHAPES)} parameters with {total} bytes in all"
+        end = f") in {world_size} ranks"
+        if frozen >= 0:
+            end += "; one parameter has no gradient"
+        found = _in_ranks(
+            begin + f", bucket_bytes={' or '.join(map(str, limits))}" + end,
+            "what a parameter without a gradient holds: None. And whether a bucket can "
+            "be empty when it is sent, the last one for instance",
+            _try_buckets, average_gradients, limits, frozen, world_size=world_size,
         )  # fmt: skip
-        _expect_means(found, tried)
-        for rank in found:
-            _expect_buckets(rank, bucket_bytes, frozen, tried, world_size)
+        for bucket_bytes, ranks in zip(limits, zip(*found, strict=True), strict=True):
+            tried = begin + f", bucket_bytes={bucket_bytes}" + end
+            _expect_means(ranks, tried)
+            for rank in ranks:
+                _expect_buckets(rank, bucket_bytes, tried, world_size)
 
 
-def _expect_means(found: list[dict], tried: str) -> None:
+def _expect_means(found: tuple[dict], tried: str) -> None:
     world_size = len(found)
     for place, shape in enumerate(SHAPES):
         grads = [rank["before"][place] for rank in found]
         if grads[0] is None:
+            expect(
+                all(rank["after"][place] is None for rank in found),
+                tried,
+                f"parameter {place} had no gradient, and has one now",
+                "what None tells the optimizer: leave this parameter alone. Zeros are "
+                "a gradient, and travel; with weight decay they even move a parameter",
+            )
             continue
         mean = torch.stack(grads).mean(0)
         for number, rank in enumerate(found):
@@ -300,9 +337,7 @@ def _expect_means(found: list[dict], tried: str) -> None:
     )
 
 
-def _expect_buckets(
-    rank: dict, bucket_bytes: int, frozen: int, tried: str, world_size: int
-) -> None:
+def _expect_buckets(rank: dict, bucket_bytes: int, tried: str, world_size: int) -> None:
     grads = [grad for grad in rank["before"] if grad is not None]
     total, largest = sum(g.nbytes for g in grads), max(g.nbytes for g in grads)
     sent, most = rank["sent"], total // bucket_bytes + 1
@@ -318,7 +353,7 @@ def _expect_buckets(
         tried,
         f"one all-reduce of {max(sent)} bytes",
         "when a bucket is full. A bucket that waits for all gradients cannot leave "
-        "before backward has ended",
+        "before backward has ended. Do you count bytes or numbers",
     )
     if len(sent) > 1:
         last = grads[-1].flatten()[0]
@@ -329,6 +364,13 @@ def _expect_buckets(
             "a first all-reduce without the last parameter's gradient",
             "which parameter's gradient is ready first in backward",
         )
+    filled = list(accumulate(grad.nbytes for grad in reversed(grads)))
+    expect(
+        bucket_bytes not in filled or sent[0] <= bucket_bytes,
+        tried,
+        f"a first all-reduce of {sent[0]} bytes",
+        f"whether a bucket with exactly {bucket_bytes} bytes is full",
+    )
 
 
 # 11-no-sync ---------------------------------------------------------------------------
@@ -340,8 +382,18 @@ def _try_no_sync(average_with_hooks: Callable) -> dict:
     images, labels = _digits(240)
     model, alone = _small_model(), _small_model()
     no_sync = average_with_hooks(model)
-    if not callable(no_sync) or not isinstance(no_sync(), AbstractContextManager):
-        return {"returned": repr(no_sync)}
+    if not callable(no_sync):
+        return {"returned": no_sync and repr(no_sync), "think": ""}
+    try:
+        opened = no_sync()
+    except TypeError as error:
+        think = ": return the function, without calling it"
+        return {"returned": f"{no_sync!r}; called, it raised {error!r}", "think": think}
+    if not isinstance(opened, AbstractContextManager):
+        think = ", whose result can stand after `with`"
+        if isinstance(opened, GeneratorType):
+            think += ": is `@contextmanager` there"
+        return {"returned": f"a function that returns {opened!r}", "think": think}
     facts: dict = {"parameters": len(list(model.parameters()))}
 
     def backward(batch: torch.Tensor, share: float = 1.0) -> int:
@@ -398,14 +450,18 @@ def _ratio(model: nn.Module, alone: nn.Module) -> float:
 
 @exercise("11-no-sync", in_ranks=True)
 def check_no_sync(average_with_hooks):
-    for facts in run_ranks(
-        _try_no_sync, average_with_hooks, world_size=2, timeout=PATIENCE
-    ):
+    for facts in _in_ranks(
+        "average_with_hooks(model), then loss.backward() in 2 ranks",
+        "what autograd gives to your hook: a post-accumulate hook gets the parameter, "
+        "and its gradient is in `parameter.grad`",
+        _try_no_sync, average_with_hooks, world_size=2,
+    ):  # fmt: skip
         expect(
             "returned" not in facts,
             "average_with_hooks(model)",
             facts.get("returned"),
-            "what is to be returned: a function no_sync, for `with no_sync():`",
+            "what is to be returned: a function no_sync, for `with no_sync():`"
+            + facts.get("think", ""),
         )
         tried = "loss.backward() in 2 ranks, on 12 samples each"
         expect(
@@ -431,7 +487,8 @@ def check_no_sync(average_with_hooks):
             facts["quiet"] == 0,
             tried,
             f"{facts['quiet']} collectives",
-            "how a hook learns that it is called inside no_sync",
+            "how a hook learns that it is called inside no_sync: does `no_sync` change "
+            "the same variable",
         )
         expect(
             facts["after_error"] > 0,
@@ -445,7 +502,8 @@ def check_no_sync(average_with_hooks):
             tried,
             "replicas that differ from each other after a step",
             "what has to be averaged after the last micro-batch: its gradient only, or "
-            "all that has been accumulated. Which of the two does your hook get",
+            "all that has been accumulated. Which of the two does your hook get, and "
+            "have the messages arrived when backward returns",
         )
         expect(
             facts["difference"] < 1e-9,
