@@ -102,6 +102,8 @@ def browser_page(width: int = 1300, height: int = 900) -> Iterator[Page]:
 
 def run_all_cells(page: Page, seconds: float = 120) -> None:
     """Run > Run All Cells, then wait until no cell is waiting any more."""
+    ready = page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]")
+    ready.wait_for(state="attached", timeout=seconds * 1000)
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     page.wait_for_function(
