@@ -3,14 +3,13 @@
 import linecache
 import os
 import signal
-import sys
 import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 _PATHS = [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")]
 _OURS = [str(Path(__file__).parent), str(ROOT / "lessons/source/checks")]
-_LIBRARIES = (*_PATHS, *_OURS, "<frozen", sys.base_prefix)
+_NOT_THE_LEARNERS = (*_PATHS, *_OURS, "<frozen")
 
 _LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
 
@@ -143,19 +142,20 @@ def _whereabouts(crew, exclude: int | None = None) -> str:
 
 def _interesting(frames: list[Frame]) -> list[Frame]:
     """The learner's frames, and the library function they called last."""
-    own = [place for place, frame in enumerate(frames) if not _is_library(frame[0])]
+    own = [place for place, frame in enumerate(frames) if not is_library(frame[0])]
     if not own:
         return frames[-3:]
     return [frames[p] for p in own] + frames[own[-1] + 1 : own[-1] + 2]
 
 
 def _user_frame(frames: list[Frame]) -> Frame:
-    own = [frame for frame in frames if not _is_library(frame[0])]
+    own = [frame for frame in frames if not is_library(frame[0])]
     return (own or frames)[-1]
 
 
-def _is_library(filename: str) -> bool:
-    return filename.startswith(_LIBRARIES)
+def is_library(filename: str) -> bool:
+    """Is this a file of Python, of a package or of the course, not the learner's?"""
+    return filename.startswith(_NOT_THE_LEARNERS)
 
 
 def _show(frame: Frame) -> list[str]:

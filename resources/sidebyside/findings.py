@@ -4,23 +4,14 @@ import inspect
 import linecache
 import re
 import reprlib
-import sysconfig
 import traceback
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from sidebyside.lesson_text import SOURCES, YOUR_TURN
+from sidebyside.failures import is_library
+from sidebyside.lesson_text import YOUR_TURN
 
 NOT_STARTED, NOT_YET, PASSED = "NOT STARTED", "NOT YET", "PASSED"
 TOO_SLOW, HUNG = "TOO SLOW", "HUNG"
-
-_LIBRARIES = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
-_NOT_THE_LEARNERS = (
-    str(Path(__file__).parent),
-    str(SOURCES / "checks"),
-    "<frozen",
-    *_LIBRARIES,
-)
 
 
 @dataclass
@@ -95,7 +86,7 @@ def raised(error: BaseException, check_code, answers: tuple = ()) -> Finding:
     own = _learners_frames(error, check_code)
     if isinstance(error, NotImplementedError):
         last = traceback.extract_tb(error.__traceback__)[-1]
-        by_learner = own and not last.filename.startswith(_NOT_THE_LEARNERS)
+        by_learner = own and not is_library(last.filename)
         if by_learner or summary(error).endswith("your turn"):
             return not_started()
     if not own and (kind := _called_a_result(error, answers)):
@@ -131,8 +122,7 @@ def _learners_frames(error: BaseException, check_code) -> list[tuple]:
     return [
         (frame, line)
         for frame, line in walk
-        if frame.f_code is not check_code
-        and not frame.f_code.co_filename.startswith(_NOT_THE_LEARNERS)
+        if frame.f_code is not check_code and not is_library(frame.f_code.co_filename)
     ]
 
 
