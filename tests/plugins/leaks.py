@@ -3,7 +3,8 @@
 Every process that the tests start, however indirectly, inherits a marker in its
 environment and a private folder for temporary files. At the end no marked process
 may live, this process may listen on no new port, the folder must be empty, and no
-new shared memory may be left. Each test has a time limit.
+new shared memory may be left. Each test has a time limit. With several workers
+(pytest-xdist) each looks after itself, and the process that leads them after all.
 """
 
 import multiprocessing.util
@@ -140,22 +141,34 @@ def stop_helpers() -> None:
 
 
 watch_key = pytest.StashKey[Watch]()
+left_key = pytest.StashKey[list[str]]()
+LEFT = "left_behind"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config) -> None:
     config.stash[watch_key] = Watch()
+    config.stash[left_key] = []
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node) -> None:
+    """A worker has ended: take over what it left behind."""
+    node.config.stash[left_key] += getattr(node, "workeroutput", {}).get(LEFT, [])
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session) -> None:
-    session.left_behind = session.config.stash[watch_key].end()
-    if session.left_behind:
+    left = session.config.stash[left_key]
+    left += session.config.stash[watch_key].end()
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput[LEFT] = left
+    if left:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def pytest_terminal_summary(terminalreporter) -> None:
-    for line in getattr(terminalreporter._session, "left_behind", []):
+def pytest_terminal_summary(terminalreporter, config) -> None:
+    for line in dict.fromkeys(config.stash[left_key]):
         terminalreporter.write_line(f"left behind: {line}", red=True)
 
 

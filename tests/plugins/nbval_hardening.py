@@ -28,7 +28,7 @@ RunningKernel = nbval.kernel.RunningKernel
 NotebookFile = nbval.plugin.IPyNbFile
 NotebookCell = nbval.plugin.IPyNbCell
 
-usage: dict[str, "Usage"] = {}  # by notebook, in the order in which they ran
+usage: dict[str, tuple[float, int]] = {}  # seconds and peak bytes, by notebook
 executed = {"cells": 0, "tests": 0}
 
 
@@ -88,7 +88,7 @@ class Usage:
     def __init__(self, pid: int) -> None:
         self.process = psutil.Process(pid)
         self.began = time.monotonic()
-        self.seconds = self.peak = 0.0
+        self.peak = 0
         self.stopped = threading.Event()
         threading.Thread(target=self.watch, daemon=True).start()
 
@@ -100,9 +100,9 @@ class Usage:
                 return
             self.peak = max(self.peak, sum(map(memory, tree)))
 
-    def stop(self) -> None:
+    def stop(self) -> tuple[float, int]:
         self.stopped.set()
-        self.seconds = time.monotonic() - self.began
+        return time.monotonic() - self.began, self.peak
 
 
 def memory(process: psutil.Process) -> int:
@@ -136,13 +136,12 @@ def setup(self: NotebookFile, inner=NotebookFile.setup) -> None:
             "SIDEBYSIDE_PROGRESS", str(Path(self.private.name, "progress.json"))
         )
         inner(self)
-    name = f"{self.path.parent.name}/{self.path.name}"
-    usage[name] = self.usage = Usage(self.kernel.km.provisioner.pid)
+    self.usage = Usage(self.kernel.km.provisioner.pid)
 
 
 def teardown(self: NotebookFile) -> None:
     if self.kernel is not None:
-        self.usage.stop()
+        usage[f"{self.path.parent.name}/{self.path.name}"] = self.usage.stop()
         self.kernel.stop()
     self.private.cleanup()
 
@@ -169,7 +168,6 @@ def runtest(self: NotebookCell, inner=NotebookCell.runtest) -> None:
         inner(self)
     except KernelDied:
         self.raise_cell_error("The kernel died in this cell")
-    executed["cells"] += 1
     if self.options["check_exception"]:
         if not any(output.output_type == "error" for output in self.test_outputs):
             self.raise_cell_error("Tagged raises-exception, but nothing was raised")
@@ -185,16 +183,25 @@ def sanitize(self: NotebookCell, text, inner=NotebookCell.sanitize):
 NotebookCell.runtest, NotebookCell.sanitize = runtest, sanitize
 
 
-# The run
+# The run, in one process or in several (pytest-xdist)
 
 
 def pytest_runtest_logreport(report) -> None:
-    if report.when == "call" and not report.skipped and "::Cell " not in report.nodeid:
-        executed["tests"] += 1
+    if report.when == "call" and not report.skipped:
+        executed["cells" if "::Cell " in report.nodeid else "tests"] += 1
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node) -> None:
+    """A worker has ended: its notebooks are ours."""
+    usage.update(getattr(node, "workeroutput", {}).get("usage", {}))
 
 
 def pytest_sessionfinish(session, exitstatus) -> None:
     """A run that executed nothing has not tested anything."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["usage"] = usage
+        return
     option = session.config.option
     if option.collectonly or exitstatus not in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
         return
@@ -212,9 +219,9 @@ def pytest_sessionfinish(session, exitstatus) -> None:
 def pytest_terminal_summary(terminalreporter, config) -> None:
     if usage:
         terminalreporter.section("notebooks: time and peak memory, with all processes")
-    for name, used in usage.items():
-        line = f"{name:<50} {used.seconds:6.1f} s {used.peak / 1e6:7.0f} MB"
-        over = used.seconds > SECONDS_PER_NOTEBOOK
+    for name, (seconds, peak) in sorted(usage.items()):
+        line = f"{name:<50} {seconds:6.1f} s {peak / 1e6:7.0f} MB"
+        over = seconds > SECONDS_PER_NOTEBOOK
         line += f"  over the budget of {SECONDS_PER_NOTEBOOK} s" if over else ""
         terminalreporter.write_line(line, yellow=over)
     if message := getattr(terminalreporter._session, "ran_nothing", ""):
