@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from lessons.source import build
@@ -80,6 +81,60 @@ def test_every_demo_is_mentioned_where_a_reader_finds_it():
 def test_every_lesson_has_an_instructor_page():
     for path in SOURCES:
         assert (ROOT / f"resources/workshop/{path.stem}.md").exists()
+
+
+# The glossary: no word before it is introduced ----------------------------------------
+
+
+def glossary() -> dict[str, str]:
+    """The number of its lesson for each word."""
+    text = (ROOT / "resources/workshop/glossary.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.+?) \| .+ \| (\d\d) \|$", text, re.MULTILINE)
+    return {word: number for words, number in rows for word in words.split(", ")}
+
+
+def paragraphs() -> list[tuple[str, str]]:
+    """(number of the lesson, text) of what a learner reads, in order.
+
+    Without headings, code and the first cell, which says what the lesson is about.
+    """
+    found = []
+    for path in SOURCES:
+        notebook = nbformat.read(ROOT / f"lessons/{path.stem}.ipynb", as_version=4)
+        texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+        for text in texts[1:]:
+            text = re.sub(r"```.*?```|`[^`]*`|<!--.*?-->", "", text, flags=re.DOTALL)
+            text = re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
+            found += [(path.stem[:2], " ".join(p.split())) for p in text.split("\n\n")]
+    return found
+
+
+def introductions(word: str, texts: list[tuple[str, str]]) -> list[tuple[str, bool]]:
+    """(lesson, is it in bold or italics?) for each paragraph that uses the word."""
+    case = 0 if word.isupper() else re.IGNORECASE
+    use = re.compile(rf"\b{re.escape(word)}(s|es|ren)?\b", case)
+    emphasis = re.compile(r"(?<![\w*])(\*{1,2})(?=\S)([^*]+?)(?<=\S)\1(?![\w*])")
+    return [
+        (number, any(use.search(mark[2]) for mark in emphasis.finditer(text)))
+        for number, text in texts
+        if use.search(text)
+    ]
+
+
+EVERYDAY = {"queue": "people in a shop, before lesson 02 queues messages"}
+
+
+@pytest.mark.parametrize("word", glossary())
+def test_a_word_is_introduced_where_it_is_first_used(word):
+    uses = introductions(word, paragraphs())
+    assert (glossary()[word], True) in uses, "not introduced in the glossary's lesson"
+    first, introduced = uses[0]
+    assert introduced or word in EVERYDAY, f"used in {first} before it is introduced"
+
+
+def test_a_word_used_too_early_is_found():
+    texts = [("00", "A rank waits."), ("01", "Each has a number, its *rank*.")]
+    assert introductions("rank", texts) == [("00", False), ("01", True)]
 
 
 def test_requirements_are_pinned_and_say_what_for():

@@ -65,17 +65,20 @@ from sidebyside import (
 machine()
 
 # %% [markdown]
-# A **core** does one thing at a time. The number that counts is *usable cores*: your
-# programs can do that many things at once. It can be smaller than the number of
-# *logical cores* if your program runs in a container with a limit, or was given only
-# some of them. Some processors present each *physical core* as two logical ones: then
-# there are fewer physical cores than logical ones.
+# A processor, or *CPU*, has **cores**, and a core does one thing at a time. The number
+# that counts is *usable cores*: your programs can do that many things at once. It can be
+# smaller than the number of *logical cores* if your program runs in a *container* (a
+# fence around programs, which may ration the cores), or was given only some of them.
+# Some processors present each *physical core* as two logical ones: then there are fewer
+# physical cores than logical ones. A *GPU* is a second processor, made to compute with
+# many numbers at once.
 #
 # ## Guess first
 #
 # Two cores should do twice as much as one. Do they? In this course you guess before you
 # measure. Write a number in place of `None`, then run the cell. Nobody sees it, and a
-# wrong guess teaches more than a right one.
+# wrong guess teaches more than a right one. (A *process* is a running program. A busy
+# one never waits.)
 
 # %%
 guess("00-capacity", None, "How much more work do two busy processes do than one?", "×")
@@ -89,7 +92,8 @@ capacity = machine().capacity(workers=2)
 reveal("00-capacity", capacity, "×")
 
 # %% [markdown]
-# This is your machine's **parallel capacity** for two workers. **It is never above 2**,
+# This is your machine's **parallel capacity** for two *workers*: whatever does work
+# beside others, here two processes. **It is never above 2**,
 # and often below: other programs want the cores too, and a core that is presented
 # as two is not as fast as two. With one usable core it is about 1. No program of this course can
 # gain more than that, so we compare with it.
@@ -133,7 +137,8 @@ with Timeline() as three_cooks:
 draw_timelines({"one cook": one_cook, "three cooks": three_cooks})
 
 # %% [markdown]
-# Each lane is a worker, grey is idle time. Side by side, breakfast is ready when the
+# Each *lane* is a worker, each bar in it a *span*: work with a name. Grey is idle time.
+# The corner says where the numbers come from. Such a picture is a *timeline*. Side by side, breakfast is ready when the
 # slowest dish is. The whole course is drawn in this way, and lesson 3 teaches you
 # to read such a picture.
 #
@@ -142,7 +147,9 @@ draw_timelines({"one cook": one_cook, "three cooks": three_cooks})
 # Every lesson has small programs that you can also run by themselves, in a terminal:
 # `python demos/gil/sleeping_threads.py`. In a terminal, in the course's folder, use
 # `.venv/bin/python` (on Windows `.venv\Scripts\python`) wherever the lessons say
-# `python`. From a notebook it is `run_demo`.
+# `python`. From a notebook it is `run_demo`. A terminal has no pictures, so this demo
+# draws its lanes in letters: a capital begins a span, dots are idle time. (*CPU time*
+# is explained in lesson 3.)
 
 # %% tags=["nbval-ignore-output"]
 run_demo("gil/sleeping_threads.py", "--threads", 3, "--seconds", 0.2)
@@ -203,7 +210,8 @@ check("00-saved", saved)
 # %% [markdown]
 # A check tries out your function and tells you what it tried, what came back, and what
 # to think about. Do not hurry to get it right: write `return 0`, check, and read what
-# it says.
+# it says. PASSED and NOT YET are what you will see most. TOO SLOW is right, but slower
+# than it need be, and HUNG did not end, so the check ended it.
 #
 # Each call of `hint` gives one of three hints, every time a bit more. The same hints
 # fold open in the text above.
@@ -236,6 +244,7 @@ progress("00")
 # * *It is all in a muddle.* Press ⟳ above the page: *restart the kernel*. Your text
 #   stays, all variables are gone. Run the cells again from the top.
 # * *You want an exercise or a guess as on the first day.* `reset("00-saved")`.
+# * *A word is strange.* The glossary: `resources/workshop/glossary.md`.
 #
 # The *kernel* is the Python program behind this page. It runs your cells one at a time.
 #
@@ -260,4 +269,4 @@ sleep(1)
 #
 # Why would anyone want to compute in parallel, and how much can be won? Lesson 1
 # measures it. If you are here for the training of networks and know threads and
-# processes well, begin with lesson 3 and go on with lesson 8.
+# processes well, begin with lesson 3 and go on with lesson 11.

@@ -89,9 +89,10 @@ def training_step(model, optimizer, rows) -> None:
 
 
 # %% [markdown]
-# We train three times, each time twice through all images, but in batches of 1, 16 and
-# 256. How well does each network read digits of people it has never seen, and how many
-# images did it train on in a second?
+# We train three times, each time twice through all images (two *epochs*), but in
+# batches of 1, 16 and 256. How well does each network read digits of people it has never seen, and how many
+# images did it train on in a second? `perf_counter()` reads a clock, in seconds: the
+# difference of two readings is the time between them.
 
 # %%
 guess("01-batch", None, "How many times as many per second with 256 as with 1?", "×")
@@ -122,10 +123,11 @@ reveal("01-batch", rate[256] / rate[1], "×")
 # %% [markdown]
 # *Performance* can mean how good the model is, or how fast the computer computes. All
 # three runs did the same amount of work: 2,830 images. **The fastest run made the worst
-# model.** Why larger batches learn less from the same images is the matter of lesson 8.
+# model.** Why larger batches learn less from the same images is another matter.
 #
 # From here on we speak of the second meaning, and of runs whose results are equal. The
-# number of images per second is the **throughput**: work done per time. Unlike a time
+# number of images (in general: *samples*) per second is the **throughput**: work done
+# per time. Unlike a time
 # in seconds, it can be compared between runs of different length.
 
 # %% [markdown] tags=["instructor"]
@@ -174,12 +176,13 @@ for counters, seconds in times.items():
 reveal("01-three", times[1] / times[3], "×")
 
 # %% [markdown]
-# How many times as fast $k$ workers are as one is called the **speedup**, $T(1)/T(k)$.
+# Let $T(k)$ be the time that $k$ workers need. How many times as fast they are as one is
+# called the **speedup**, $T(1)/T(k)$.
 # Divided by $k$ it is the **efficiency**: the share of the workers' time that was put
 # to use. An efficiency of 100 % means that nobody ever waited.
 #
 # The last column is the efficiency, with 1.00 for 100 %. With three counters, two
-# customers are left for the last round, and one counter waits.
+# customers are left for the last turn at the counters, and one counter waits.
 # With nine, one counter never serves anybody. **Work that cannot be cut further does
 # not get faster.** This is one limit. The next one is harder.
 
@@ -263,9 +266,9 @@ fig
 # %% [markdown]
 # ## Does a real program obey?
 #
-# `run_ranks(fn, world_size=8)` calls `fn` in eight workers. A **worker** is a running
-# copy of the program; lesson 2 takes one apart. Here is a program of which we know the
-# serial part, because we put it in:
+# `run_ranks(fn, world_size=8)` calls `fn` in eight workers. Here a worker is a running
+# copy of the program, a process; lesson 2 takes one apart. Here is a program of which
+# we know the serial part, because we put it in:
 
 # %%
 show(run_program)
@@ -379,7 +382,7 @@ else:
 # %% [markdown]
 # ## More work in the same time
 #
-# With 1024 processors, nobody solves the old problem 1024 times as fast. People solve a
+# With 1024 processors, each a worker, nobody solves the old problem 1024 times as fast. People solve a
 # larger one. So let the parallel part grow with the workers: each has as much to do as
 # one had alone. The serial part stays as it is.
 
@@ -458,7 +461,7 @@ for program, speedup in laws.SCALED_SPEEDUPS.items():
 #
 # The training cell is the first of the course in which torch computes in two places at
 # once. It is two trainings beside each other, not yet one training shared: say so, for
-# the second is Part II.
+# the second is the course's second part.
 #
 # When late: leave out scaling up and out, give it as a question to think about.
 
@@ -488,7 +491,8 @@ print(f"gain {both / alone:.2f} ×, capacity {machine().capacity(2):.2f} ×")
 # gain and capacity are near 1: two trainings share what there is.
 #
 # This was the easy case: the two know nothing of each other. When two workers train *one*
-# network, they must agree after each step. That takes time, and Part II is about it.
+# network, they must agree after each step. That takes time, and the second part of the
+# course, from lesson 8 on, is about it.
 #
 # ## Scale up or scale out
 #

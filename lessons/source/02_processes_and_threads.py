@@ -79,11 +79,12 @@ from sidebyside import (
 print(f"this notebook is pid {os.getpid()}, and its parent is pid {os.getppid()}")
 
 # %% [markdown]
-# So processes form a tree. Here is your own. We start two children that do nothing but
+# So processes form a tree. Here is your own. We start two *children* that do nothing but
 # sleep, draw what is above and below this notebook, and end the children again.
 #
 # `target` is the function that the child is to call, `args` are its arguments. Of the
-# word `spawn` we speak later.
+# word `spawn` we speak later. `family` is from one of the lesson's demos, and asks
+# `psutil`, a library that lists processes.
 
 # %%
 children = [spawn.Process(target=sleep, args=(60,)) for _ in range(2)]
@@ -117,7 +118,8 @@ fig
 # ## Groups
 #
 # A process also belongs to a group. The next program starts child 1 and child 2. Child
-# 2 opens a group of its own and starts a child in it. Then a signal goes to that group.
+# 2 opens a group of its own and starts a child in it. Then a *signal*, a short order from
+# the system such as *end*, goes to that group.
 # Before you run it: who is alive afterwards?
 
 # %% tags=["nbval-ignore-output"]
@@ -138,7 +140,7 @@ run_demo("processes/process_ids.py")
 # * macOS: Activity Monitor, menu View, *All Processes, Hierarchically*.
 # * Windows: Task Manager, *Details*.
 #
-# Each is a line of its own that says python. They use no CPU time: they wait.
+# Each is a line of its own that says python. They use no core: they wait.
 
 # %% [markdown] tags=["instructor"]
 # ## Starting and ending: 8 minutes
@@ -158,17 +160,18 @@ run_demo("processes/create_process.py")
 
 # %% [markdown]
 # Before `start()` there is only a Python object, without a pid. Afterwards the child
-# runs, and the parent does not wait for it: all four have no exit code yet.
+# runs, and the parent does not wait for it: all four have no *exit code* yet.
 #
-# **The parent gets an exit code, and nothing else.** It is 0 for success, 1 for an
-# exception, −15 for an end by signal 15. The string is lost. The exception has not
+# **The parent gets an exit code, and nothing else**: a number that says how the child
+# ended. It is 0 for success, 1 for an exception, −15 for an end by signal 15, which is
+# what `terminate()` sends. The string is lost. The exception has not
 # reached the parent either: a parent that does not look at the exit code does not learn
 # that its child has failed.
 #
 # ## Threads
 #
-# A process begins with one line of execution: one place in the program where it is
-# just now. It can start more of them. Each is called a **thread**.
+# A process begins with one line of execution, its *main thread*: one place in the program
+# where it is just now. It can start more of them. Each is called a **thread**.
 
 # %% tags=["nbval-ignore-output"]
 run_demo("processes/create_threads.py", "--threads", 4)
@@ -181,7 +184,8 @@ run_demo("processes/create_threads.py", "--threads", 4)
 # ## Whose variables?
 #
 # Here is the difference that matters most. A module has a list with one number in it,
-# and a function that adds 100 to the number.
+# and a function that adds 100 to the number. (The function reports through a *pipe*, a
+# tube between two processes; pipes come below.)
 
 # %%
 show(process_memory.add_100)
@@ -199,8 +203,8 @@ child.join()
 reveal("02-box", process_memory.box[0])
 
 # %% [markdown]
-# The child has added 100, to a box of its own. Now with addresses, first in a child
-# process, then in a thread. Look at three columns: pid, number, address.
+# The child has added 100, to a box of its own. Now with *addresses*, the numbers of places
+# in memory: first in a child process, then in a thread. Look at three columns: pid, number, address.
 
 # %% tags=["nbval-ignore-output"]
 run_demo("processes/process_memory.py")
@@ -342,6 +346,10 @@ starts.plot()
 # | forkserver | a small server, started once, duplicates itself | what is sent to it |
 # | spawn | a new Python starts and reads your file again | what is sent to it |
 #
+# In our cells `spawn` is `multiprocessing.get_context("spawn")`: Python's package for
+# processes, with the start method chosen. So `spawn.Process`, `spawn.Pipe` and the others
+# are that package's, and start what they start by this method.
+#
 # Windows has only spawn, and macOS uses it unless told otherwise. On Linux the default
 # was fork, and is forkserver since Python 3.14. So a program that does not name its
 # start method behaves differently on another machine. We always name it.
@@ -393,8 +401,9 @@ fig
 # demo in a terminal with `--megabytes 1000`, and see which method is the slowest then.
 #
 # Fork also goes wrong most easily: **of all the threads of the parent, only the one
-# that forked exists in the child.** If another held a lock just then, nobody in the
-# child will ever open it. Python 3.12 and later warn.
+# that forked exists in the child.** If another held a *lock* just then (only one thread
+# at a time can hold it; lesson 4), nobody in the child will ever give it back. Python
+# 3.12 and later warn.
 #
 # Read the lower half of the table, too. **A forked child knows the parent's variables;
 # a spawned one has read the file again.** A forked child can be given anything. To the
@@ -446,8 +455,8 @@ print(f"exit code {child.exitcode}: {lines[-1]}")
 # **1. A process dies, and nobody tells you.** No exception here, only an exit code that
 # one has to look at.
 #
-# The next one is a pool: workers that wait for tasks. We wait for its answer, but not
-# longer than 3 seconds.
+# The next one is a *pool*: workers that wait for tasks. `apply_async` hands over a task and
+# does not wait. We wait for the answer, but not longer than 3 seconds.
 
 # %%
 with overheard(), spawn.Pool(1) as pool:
@@ -458,6 +467,10 @@ print(f"answered: {task.ready()}")
 # %% [markdown]
 # **2. `Pool` waits for ever.** The worker dies of the task, the pool puts a new one in
 # its place, and the task is gone. `pool.apply(square, (7,))` would never return.
+#
+# The third is a newer kind of pool, an *executor*. Its argument `mp_context` is the start
+# method. `submit` hands over one call and returns a *future*: there the result, or the
+# exception, will be.
 
 # %%
 with overheard(), ProcessPoolExecutor(1, mp_context=spawn) as pool:
@@ -487,9 +500,10 @@ answer
 #
 # ## What you will really use
 #
-# Starting and joining by hand is for understanding. In programs one uses an *executor*:
-# it keeps some workers, deals out the tasks and brings back results and exceptions.
-# Threads or processes: one word changes.
+# Starting and joining by hand is for understanding. In programs one uses an executor: it
+# keeps some workers, deals out the tasks and brings back results and exceptions. `map`
+# calls a function for each item and keeps the order; `result()` of a future waits for
+# its value. Threads or processes: one word changes.
 
 # %%
 for pool in ThreadPoolExecutor(2), ProcessPoolExecutor(2, mp_context=spawn):

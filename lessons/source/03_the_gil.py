@@ -261,9 +261,10 @@ draw_timelines(experiments)
 # they take turns as well. Threads that wait, wait together, and use no core for it.
 #
 # So the machine can do two things at once, and threads can wait at once. What threads
-# cannot do at once is run Python code. The reason is a lock in the interpreter: the
-# **global interpreter lock**, or **GIL**. A thread must hold it to run Python code, and
-# there is one in each process. Two threads share one. Two processes have one each.
+# cannot do at once is run Python code. The reason is a *lock*, which one thread at a time
+# can hold, in the *interpreter*, the program that runs your Python code: the **global
+# interpreter lock**, or **GIL**. A thread must hold it to run Python code, and there is
+# one in each process. Two threads share one. Two processes have one each.
 
 # %% [markdown] tags=["instructor"]
 # ## What the GIL protects, and who has it: 8 minutes
@@ -280,8 +281,8 @@ draw_timelines(experiments)
 # %% [markdown]
 # ## What the GIL protects
 #
-# Python counts for each object how many names and containers refer to it, and frees it
-# at zero. A second name makes the count one larger:
+# Python counts for each object how many names, lists and dictionaries refer to it, and
+# frees it at zero. A second name makes the count one larger:
 
 # %%
 numbers = []
@@ -464,8 +465,8 @@ run_demo("gil/gil_releasing_kernel.py")
 
 # %% [markdown]
 # The sort is C code, but what it sorts are Python objects: it keeps the GIL to the end.
-# Worse, nobody else gets a turn before it is done. The checksum and the matrix product
-# work on plain bytes and numbers, and let go.
+# Worse, nobody else gets a turn before it is done. The checksum (`sha256`: one number
+# made from many bytes) and the matrix product work on plain bytes and numbers, and let go.
 #
 # *CPU* is the CPU time of both threads as a share of their wall time: 100 % keeps one
 # core busy, 200 % two. Beside other busy programs nothing gains and no row shows 200 %:
@@ -512,7 +513,7 @@ else:
 # * Ask `sys._is_gil_enabled()`. A C extension that was not made for it switches the GIL
 #   on again when it is imported, with a warning.
 # * A single thread may be slower than with the GIL. Measure your own program.
-# * The races of lesson 4 get more likely, not less.
+# * What goes wrong in lesson 4 gets more likely, not less.
 #
 # ## The library's way
 #
@@ -560,7 +561,7 @@ pooled.plot("six fetches, three threads")
 # %% [markdown]
 # ## Exercise 1: how many at once?
 #
-# A figure shows overlap; a number can be tested. Write `overlap(spans)`: the largest
+# A figure shows what runs at once; a number can be tested. Write `overlap(spans)`: the largest
 # number of spans that are open at the same moment. A span is a pair `(start, end)`. The
 # pairs come in any order. A span that ends at 2 is no longer open at 2.
 #

@@ -114,8 +114,8 @@ print(f"Python {sys.version.split()[0]}\nlost: {lost}")
 reveal("04-plain", sum(lost))
 
 # %% [markdown]
-# Nothing is lost. Tutorials and books show this very loop as the example of a race, and
-# it was one. We ran it 20 times on each of six versions:
+# Nothing is lost. Tutorials and books show this very loop as the example of lost
+# updates, and it was one. We ran it 20 times on each of six versions:
 #
 # | Python | `x = x + 1` | `x = x + int(1)` |
 # |---|---|---|
@@ -434,8 +434,8 @@ run_ranks(pay_each_other, world_size=1, timeout=4)
 
 # %% [markdown]
 # It never ends. The report names the line on which the main thread waits: it wants the
-# lock of the *target*. The report sees one thread only. The demo has a watchdog that
-# looks at both:
+# lock of the *target*. The report sees one thread only. The demo has a watchdog, a thread
+# that notices when nothing moves, and looks at both:
 
 # %%
 run_demo("races/deadlock.py")
@@ -517,7 +517,8 @@ assert ways.results["queue_for_each"] == ways.results["own_sums"] == 100_000
 # Processes share nothing, unless you place something in shared memory, as in lesson 2.
 # Then they race too. There is no common GIL between them, and even `x = x + 1` loses
 # updates. `RawValue` places a number in shared memory. The `Barrier` is a gate that
-# opens when all processes are there, so that they begin at the same time.
+# opens when all processes are there, so that they begin at the same time. (`CONTEXT` is
+# what was called `spawn` in lesson 2.)
 
 # %%
 show(lost_update.count_in_processes)

@@ -70,7 +70,10 @@ from sidebyside import (
 # ## What do two workers draw?
 #
 # A **generator** is an object with a *state*. Each draw computes a number from the
-# state, and the next state. Equal states give equal numbers, for ever.
+# state, and the next state. Equal states give equal numbers, for ever. A **seed** is the
+# number from which the first state is made. All that one generator draws, number after
+# number, is a **stream**. Two streams are *independent* if knowing one tells nothing
+# about the other.
 #
 # Lesson 2 started processes in three ways: `fork` copies the parent, `spawn` starts
 # from nothing, `forkserver` forks a small server. The demo starts two workers in each
@@ -140,7 +143,7 @@ len(set(six_draws))
 # Six draws in six processes, and one number. Without a forkserver, on Windows, it would
 # be six: that is the table's last row, under spawn.
 #
-# Remember this when two replicas of a network start with equal weights. They may be
+# Remember this when two copies of a network start with equal weights. They may be
 # equal by luck, and the luck ends on another machine. Whatever must be equal, and
 # whatever must differ: say it with a seed.
 
@@ -167,8 +170,10 @@ show(spawned)
 
 # %% [markdown]
 # All workers call `hits`. With `copied` each gets a copy of one generator, as in the
-# table's fourth row. With `spawned` each gets its own. Each worker repeats its
-# experiment 1000 times, to see how far off an estimate is as a rule.
+# table's fourth row. With `spawned` each gets its own. (This `spawn` is NumPy's word, and
+# starts no process: what it makes, its *children*, are seeds.) Each worker repeats its
+# experiment 1000 times. The *root mean square* of the 1000 errors, the root of the mean
+# of their squares, says how far off an estimate is as a rule.
 
 # %%
 run_demo("random_numbers/monte_carlo_pi.py", "--workers", 8)
@@ -223,8 +228,8 @@ plot_errors()
 # The error against the number of workers, both axes logarithmic. Spawned streams follow
 # the theory down to an eighth of the error. Copied streams stay where one worker is.
 #
-# In training the damage is harder to see. Augmentations repeat, so the network sees
-# less variety; a simulated data set has a fraction of the examples that you paid for.
+# In training the damage is harder to see. Augmentations (random changes to the images,
+# such as a shift) repeat, so the network sees less variety; a simulated data set has a fraction of the examples that you paid for.
 
 # %% [markdown] tags=["instructor"]
 # ## Streams: 10 minutes
@@ -245,8 +250,8 @@ plot_errors()
 np.random.SeedSequence(2026).spawn(2)
 
 # %% [markdown]
-# Each child has the parent's seed and a key that says which child it is. A hash mixes
-# the two into a state. You need not spawn to reach a child, seed and key are enough:
+# Each child has the parent's seed, printed as `entropy`, and a key that says which child
+# it is. A *hash*, which mixes numbers thoroughly, makes a state of the two. You need not spawn to reach a child, seed and key are enough:
 
 # %%
 show(stream)
@@ -324,7 +329,7 @@ run_demo("random_numbers/loader_workers.py")
 # In each epoch `DataLoader` draws a seed, adds the worker's number, and seeds `random`,
 # `np.random` and `torch` in the worker. (NumPy only since torch 1.9; much advice is
 # older.) The seed comes from `DataLoader(generator=...)`, or else from torch's global
-# generator. So one `torch.manual_seed` in the parent fixes these three columns.
+# generator, the one that `torch.rand` uses. So one `torch.manual_seed` in the parent fixes these three columns.
 #
 # The fourth generator is the dataset's own. It is copied for each worker, and in each
 # epoch anew. The cure is the argument `worker_init_fn`, a function that every worker
@@ -388,9 +393,10 @@ for workers in 0, 1, 2, 3:
 #
 # ## When equal is right
 #
-# In part II every rank trains a **replica**, a copy of one network. Replicas must begin
+# Later in the course every rank trains a **replica**, a copy of one network. Replicas must begin
 # with equal weights, or they are different networks. Their augmentation must differ, or
-# they all do the same work. A rank finds its number in the environment variable `RANK`.
+# they all do the same work. A rank finds its number in `RANK`, an environment
+# variable: a setting that a program is started with.
 #
 # Here both come from one stream. First all ranks have the same, then each its own.
 

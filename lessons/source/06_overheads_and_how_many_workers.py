@@ -72,7 +72,8 @@ from sidebyside import (
 #
 # To draw a random number is a small piece of work. Two pieces can be shared by two
 # processes. Here are three ways: draw both here, start two processes that draw one
-# each, or ask two processes that have been started before and wait.
+# each, or ask two processes that have been started before and wait. (`CONTEXT` is the
+# start method: forkserver, or spawn where there is none.)
 
 # %%
 show(draw)
@@ -185,7 +186,8 @@ started.alt = "four workers start one after the other and nap three times each"
 started
 
 # %% [markdown]
-# Each begins later than the one before: these steps are *c*. Now several crews.
+# Each begins later than the one before: these steps are *c*. Now several *crews*, numbers
+# of workers.
 
 # %%
 guess("06-best", None, "48 naps of 10 ms: how many workers are best?")
@@ -285,7 +287,8 @@ run_demo("overheads/how_many_workers.py", "--function", "draw", "--rounds", 1)
 # %% [markdown]
 # ## How many cores are there?
 #
-# It depends on whom you ask, and on what you mean by a core:
+# It depends on whom you ask, and on what you mean by a core. (joblib is a library for
+# parallel work; lesson 7 uses it.)
 
 # %% tags=["nbval-ignore-output"]
 print("os.cpu_count():", os.cpu_count())
@@ -295,8 +298,9 @@ machine()
 
 # %% [markdown]
 # * A **physical core** computes. Many pose as two **logical cores**: a second program
-#   uses what the first leaves idle. That helps work which often waits for memory, and
-#   hardly a loop that keeps the core full. The capacity tells.
+#   uses what the first leaves idle. That helps work which often waits for memory (a
+#   number that is far away takes longer to fetch than to add), and hardly a loop that
+#   keeps the core full. The capacity tells.
 # * A **container limit** is a share of time. In a container with 2 of 64 cores
 #   `os.cpu_count()` says 64. So many workers start in a `Pool()` or
 #   `ProcessPoolExecutor()` without a number, and take turns on two cores. (Since Python
@@ -447,7 +451,7 @@ with ProcessPoolExecutor(2, CONTEXT, **cure) as pool:
     print("threads in a worker:", pool.submit(torch.get_num_threads).result())
 
 # %% [markdown]
-# For NumPy, set `OMP_NUM_THREADS=1` in the environment before Python starts; its BLAS
+# For NumPy, set the environment variable `OMP_NUM_THREADS=1` before Python starts; its BLAS
 # reads it once, when it is loaded. joblib sets it for its workers. A
 # `DataLoader` gives each of its workers one torch thread.
 #

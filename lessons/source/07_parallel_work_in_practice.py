@@ -149,7 +149,7 @@ pooled.plot("48 tasks, two processes", height=1.6)
 #
 # The timeline shows bars of very different lengths. A worker that has finished takes
 # the next task, and nobody waits for the long ones until the very end. `Pool.map`
-# without `chunksize` would deal out tasks in packets of six, and balance less well
+# without `chunksize` would deal out tasks in chunks of six, and balance less well
 # (lesson 6).
 #
 # Why do we import `simulate` from a file? Spawned workers find a function by its name,
@@ -172,8 +172,11 @@ pooled.plot("48 tasks, two processes", height=1.6)
 # | as they come, in order | `pool.imap(f, tasks)` | `pool.map(f, tasks)` | `Parallel(n_jobs=2, return_as="generator")(…)` |
 # | as they come | `pool.imap_unordered(…)` | `submit`, then `as_completed` | `return_as="generator_unordered"` |
 # | one | `pool.apply_async(f, (t,))` | `pool.submit(f, t)` | – |
-# | tasks in a packet | `chunksize=` | `chunksize=` | `batch_size=`, chosen as it runs |
+# | tasks in a chunk | `chunksize=` | `chunksize=` | `batch_size=`, chosen as it runs |
 # | function from a notebook | no | no | yes |
+#
+# joblib is a library for parallel work, which scikit-learn uses. `delayed(f)(t)` notes the
+# call `f(t)` down without making it; `Parallel` makes the noted calls.
 #
 # Which is fastest? We give 16 tasks to each. Their workers have been started before.
 
@@ -421,14 +424,14 @@ print(f"the library used {cpu / wall:.0%} of a core: above 100 %, it has used se
 #
 # | | question | if not, then |
 # |---|---|---|
-# | 1 | Is a task longer than a message? | put many tasks in a packet: `chunksize` |
+# | 1 | Is a task longer than a message? | put many tasks in a chunk: `chunksize` |
 # | 2 | Does it compute? | it waits: use threads, as many as there are waits |
 # | 3 | Does it use one core? | the library is parallel already: give it one thread, or leave the pool out |
 # | 4 | Is little sent? | send names of files, ranges, seeds; share memory |
 # | 5 | Is no task much longer than others? | cut the longest; begin with it |
 # | 6 | Do workers leave each other alone? | they crowd the memory: use less of it, fewer workers |
 #
-# `diagnose` asks all six. It does the tasks here, one by one, and then a few in the
+# `diagnose` asks all six, and writes `ok`, or `LOOK` where the trouble may be. It does the tasks here, one by one, and then a few in the
 # pool. First our simulation, then a program that asks another computer ten times, and
 # one that fills memory.
 
@@ -443,7 +446,7 @@ with ProcessPoolExecutor(2, mp_context=spawn) as pool:
         print(f"{name}\n{table(diagnose(function, its_tasks, pool, workers=2))}\n")
 
 # %% [markdown]
-# `simulate` passes: long tasks that compute, little sent. `ask` uses next to no CPU
+# On a quiet machine `simulate` passes: long tasks that compute, little sent. `ask` uses next to no CPU
 # time. So its cure is threads, ten of them for ten questions:
 
 # %%
@@ -614,8 +617,8 @@ check("07-bottlenecks", bottlenecks)
 # %% [markdown] tags=["why"]
 # <!-- why: 07-bottlenecks -->
 # Why: counting four words takes less than a microsecond, a message some hundred. Packing
-# costs more than counting as well, but that is the same trouble: in packets of many
-# lines both shrink. An image costs more to pack and unpack than to brighten, and packets
+# costs more than counting as well, but that is the same trouble: in chunks of many
+# lines both shrink. An image costs more to pack and unpack than to brighten, and chunks
 # do not help there: the bytes stay. In the survey one task is three quarters of the work,
 # so that one worker is busy with it while the other has long finished. Two workers can
 # gain no more than a third there, whatever the number of small tasks.
@@ -694,7 +697,8 @@ check("07-finish", run_all)
 #
 # ## Next
 #
-# This ends part I: you can start workers, keep them from disturbing each other, and
-# give them work. In part II the work is training. There the tasks do need each other:
-# every step depends on the step before. Lesson 8 looks for the part that can be done
-# side by side.
+# This ends the first part of the course: you can start workers, keep them from disturbing
+# each other, and give them work. In the second part, from lesson 8 on, the work is
+# training. There the tasks do need each other: every step depends on the step before, and
+# the question is which part of it can be done side by side. As long as lesson 8 is not
+# there, go on with lesson 11.

@@ -123,7 +123,7 @@ alone.shape
 # Now two ranks. Each one makes a model, a **replica**, and takes every second image of
 # each batch. The mean of the two half-batch gradients is the gradient of the whole
 # batch (lesson 8). So after `backward` we average each gradient over the ranks:
-# all-reduce sums, then we divide.
+# *all-reduce* sums, then we divide.
 #
 # Each rank draws its own start, so at first there is a distance between the two models.
 
@@ -421,7 +421,7 @@ draw_timelines({"after backward": after, "during backward": during}, stamp="simu
 # %% [markdown]
 # ## Accumulation without traffic
 #
-# A batch that does not fit into memory is computed in micro-batches, whose gradients
+# A batch that does not fit into memory is computed in *micro-batches*, whose gradients
 # add up before the step (lesson 8). To average after each of them would be right, and
 # wasteful. Inside `no_sync()` the hooks stay quiet; the last micro-batch then sends all
 # that has accumulated.
