@@ -76,7 +76,7 @@ def test_lesson_00_opens_and_runs_with_nothing_else_to_click(course, tmp_path):
         servers = [
             child
             for child in psutil.Process().children()
-            if "jupyterlab" in child.cmdline() and child.status() != "zombie"
+            if child.status() != "zombie" and "jupyterlab" in child.cmdline()
         ]
         running = kernels(servers[0])
         assert len(running) == 1

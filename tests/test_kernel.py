@@ -39,11 +39,8 @@ def wait_until(condition, patience: float = 30) -> None:
 class Notebook:
     """A kernel, and a folder where the processes that it starts leave their ids."""
 
-    def __init__(self, folder):
-        self.pids = folder / "pids"
-        self.scratch = folder / "scratch"
-        self.pids.mkdir()
-        self.scratch.mkdir()
+    def __init__(self, pids, scratch):
+        self.pids, self.scratch = pids, scratch
         own = os.environ | {"TMPDIR": str(self.scratch)}
         self.manager, self.client = start_new_kernel(env=own)
         assert self.run(DEFINITIONS) == ""
@@ -94,8 +91,8 @@ class Notebook:
 
 
 @pytest.fixture
-def notebook(tmp_path):
-    made = Notebook(tmp_path)
+def notebook(tmp_path_factory):
+    made = Notebook(tmp_path_factory.mktemp("pids"), tmp_path_factory.mktemp("short"))
     yield made
     made.end()
 

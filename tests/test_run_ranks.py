@@ -42,6 +42,22 @@ def test_every_rank_is_connected_and_counted_once(world_size):
     assert results == [[rank, expected, 1] for rank in range(world_size)]
 
 
+def test_a_temporary_folder_with_a_long_name_is_no_obstacle(tmp_path):
+    long = tmp_path / ("long" * 20)
+    long.mkdir()
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from sidebyside import run_ranks\n"
+        "if __name__ == '__main__':\n    print(run_ranks(abs, -2))\n"
+    )
+    run = subprocess.run(
+        [sys.executable, script], env=os.environ | {"TMPDIR": str(long)},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (run.stdout, run.stderr) == ("[2, 2]\n", "")
+    assert not list(long.iterdir())
+
+
 def test_spawn_gives_the_same_results():
     both = [
         run_ranks(ten_to_the_rank, world_size=2, start_method=method)
@@ -218,11 +234,13 @@ SLEEPER = """
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["^C", "kill"])
-def test_when_the_caller_is_interrupted_or_killed_no_rank_survives(how, tmp_path):
-    script, pids, scratch = (tmp_path / n for n in ("script.py", "pids", "scratch"))
+def test_when_the_caller_is_interrupted_or_killed_no_rank_survives(
+    how, tmp_path, tmp_path_factory
+):
+    script, pids = (tmp_path / name for name in ("script.py", "pids"))
+    scratch = tmp_path_factory.mktemp("short")
     script.write_text(textwrap.dedent(SLEEPER))
     pids.mkdir()
-    scratch.mkdir()
     caller = subprocess.Popen(
         [sys.executable, script, pids],
         stdout=subprocess.PIPE,

@@ -6,10 +6,12 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from tempfile import gettempdir
 
 from sidebyside import background
 from sidebyside.crew import Crew
 
+LONGEST_FOLDER = 103 - len("/pymp-12345678/listener-12345678")  # a socket's name
 PRELOADED = ["sidebyside.forkserver_exit", "sidebyside.rank_process"]
 PRELOADED += ["cloudpickle", "torch", "torch.distributed"]
 PRELOADED += ["torch._dynamo"]  # the first optimizer of a process imports it: 1 s
@@ -36,9 +38,10 @@ def run_ranks(
     the ranks are not done after `timeout` seconds, and `ValueError` for an argument
     that is not allowed. Either way every rank has ended when `run_ranks` returns.
 
-    `start_method` is "forkserver" where that exists, else "spawn". Under `torchrun`
-    this process is one of the ranks: `fn` runs here, in as many ranks as torchrun
-    started, and every rank gets all results.
+    `start_method` is "forkserver" where that exists (and the folder for temporary
+    files has no overlong name), else "spawn". Under `torchrun` this process is one of
+    the ranks: `fn` runs here, in as many ranks as torchrun started, and every rank gets
+    all results.
     """
     if not isinstance(world_size, int) or world_size < 1:
         raise ValueError(
@@ -67,7 +70,7 @@ def call_in_processes(
         raise ValueError(f"fn must be a function, not {type(fn).__name__}")
     if not (isinstance(timeout, (int, float)) and timeout > 0):
         raise ValueError(f"timeout must be above 0 (seconds), not {timeout!r}")
-    methods = [m for m in ("forkserver", "spawn") if m in _start_methods()]
+    methods = _start_methods()
     if start_method not in (None, *methods):
         allowed = " or ".join(f'"{method}"' for method in methods)
         raise ValueError(f"start_method must be {allowed}, not {start_method!r}")
@@ -95,7 +98,11 @@ def call_in_processes(
 
 
 def _start_methods() -> list[str]:
-    return multiprocessing.get_all_start_methods()
+    """Without forkserver where there is none, or where its socket cannot be named."""
+    known = multiprocessing.get_all_start_methods()
+    if "forkserver" in known and len(gettempdir()) > LONGEST_FOLDER:
+        known.remove("forkserver")
+    return [method for method in ("forkserver", "spawn") if method in known]
 
 
 def _pickle_work(fn: Callable, args: tuple) -> bytes:

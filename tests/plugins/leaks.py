@@ -35,9 +35,10 @@ class Watch:
         self.marker = f"{os.environ.get(MARKER, '')}/{uuid.uuid4().hex}"
         self.shared = shared_memory()
         self.ports = listening()
-        usual = tempfile.gettempdir()
-        self.folder = Path(tempfile.mkdtemp(prefix="sidebyside-"))
-        self.set_aside = Path(tempfile.mkdtemp(prefix="sidebyside-"))
+        # Not inside another's private folder: the name of a socket must be short.
+        usual = os.environ.get("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+        self.folder = Path(tempfile.mkdtemp(prefix="sidebyside-", dir=usual))
+        self.set_aside = Path(tempfile.mkdtemp(prefix="sidebyside-", dir=usual))
         self.saved = dict(os.environ)
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", usual)  # pytest's own tmp_path
         os.environ |= {
@@ -147,6 +148,8 @@ LEFT = "left_behind"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config) -> None:
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # started with `&`
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[watch_key] = Watch()
     config.stash[left_key] = []
 
