@@ -16,7 +16,9 @@ import contextlib
 import importlib
 import linecache
 import re
+import sys
 from typing import NamedTuple
+from unittest import mock
 
 from lessons.source.build import solved, stub
 from sidebyside.findings import HUNG, NOT_STARTED, PASSED, Finding
@@ -107,8 +109,12 @@ def solution_complaints(case: Case) -> list[str]:
 
 def wrong_complaints(case: Case, wrong: Wrong) -> list[str]:
     """A wrong answer gets its state and its advice."""
-    seconds = SECONDS_TO_HANG if wrong.state == HUNG else None
-    finding = examine(case.exercise, wrong.as_tuple, seconds)
+    if wrong.state != HUNG:
+        finding = examine(case.exercise, wrong.as_tuple)
+    else:
+        module = sys.modules[case.exercise.check.__module__]
+        with mock.patch.object(module, "PATIENCE", 2 * SECONDS_TO_HANG, create=True):
+            finding = examine(case.exercise, wrong.as_tuple, SECONDS_TO_HANG)
     said = finding.text(case.id)
     found = []
     if wrong.state == PASSED or finding.state != wrong.state:

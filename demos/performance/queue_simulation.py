@@ -79,6 +79,8 @@ def main() -> None:
         times.append(took(timeline))
         speedup = times[0] / times[-1]
         print(timeline.text())
+        if idle := counters - len(timeline.lanes):
+            print(f"{idle} of {counters} counters did nothing, and are not shown")
         print(
             f"took {times[-1]:.2f} s, speedup {speedup:.2f} ×,"
             f" efficiency {100 * speedup / counters:.0f} %"

@@ -2,7 +2,7 @@
 # title: 03 The GIL
 # question: Why do two threads not run twice as fast?
 # needs: two CPU cores, no GPU
-# minutes: 45
+# minutes: 40
 # ---
 
 # %% [markdown]
@@ -17,8 +17,8 @@
 # *You will be able to* read a timeline, tell CPU time from wall time, and say before
 # you write a line of code whether threads will make it faster.
 #
-# *Before this:* lesson 2. *Time:* 45 minutes. *Needs:* two CPU cores, no GPU. With one
-# core everything runs, and the text says what you will not see.
+# *Before this:* lesson 2. *Time:* 40 minutes, and the exercises. *Needs:* two CPU
+# cores, no GPU. With one core everything runs, and the text says what you will not see.
 
 # %%
 import os
@@ -54,7 +54,7 @@ from sidebyside import (
 )
 
 # %% [markdown] tags=["instructor"]
-# ## Two kinds of work, and how to read a timeline: 8 minutes
+# ## Two kinds of work, and how to read a timeline: 10 minutes
 #
 # Draw the first timeline on the board before you run the cell, with the class telling
 # you where each bar goes. Ask: who waits for whom, and when? People who can draw it by
@@ -140,7 +140,7 @@ for work in compute, fetch:
 # Ask this first of any slow program: is its CPU time close to its wall time?
 
 # %% [markdown] tags=["instructor"]
-# ## Two threads, two processes: 8 minutes
+# ## Two threads, two processes: 10 minutes
 #
 # Collect guesses by show of hands before the run: 1, 1.5, 2. In most rooms 2 wins. Let
 # the figure of the two threads stand for a while and ask what it seems to say (both
@@ -267,7 +267,7 @@ draw_timelines(experiments)
 # one in each process. Two threads share one. Two processes have one each.
 
 # %% [markdown] tags=["instructor"]
-# ## What the GIL protects, and who has it: 8 minutes
+# ## What the GIL protects, and who has it: 10 minutes
 #
 # Draw a kitchen with one knife: two cooks who cut take turns, however large the
 # kitchen. Two kitchens (processes) have two knives. A cook who waits for the oven puts
@@ -406,7 +406,7 @@ sys.setswitchinterval(usual)
 # to move the computation to a process.
 
 # %% [markdown] tags=["instructor"]
-# ## Who lets go of the GIL: 6 minutes
+# ## Who lets go of the GIL: 7 minutes
 #
 # Expect "NumPy and torch release it" as an answer to everything. Ask about sorted(): it
 # is C code too, and holds the GIL. C code releases the GIL only where its author wrote

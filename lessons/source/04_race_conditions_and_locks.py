@@ -18,8 +18,8 @@
 # *You will be able to* say which lines two threads must not run at the same time,
 # protect them with a lock, recognise a deadlock, and write programs that need no lock.
 #
-# *Before this:* lesson 3. *Time:* 60 minutes. *Needs:* one CPU core, no GPU. What is
-# shown here goes wrong on one core as surely as on many.
+# *Before this:* lesson 3. *Time:* 60 minutes, and the exercises. *Needs:* one CPU
+# core, no GPU. What is shown here goes wrong on one core as surely as on many.
 
 # %%
 import dis
@@ -277,7 +277,7 @@ draw_endings(found)
 # ones.
 
 # %% [markdown] tags=["instructor"]
-# ## A lock: 12 minutes
+# ## A lock: 10 minutes
 #
 # The picture: one key, on a hook beside the blackboard. Only who has the key may touch
 # the board. Who comes second waits at the hook. Then ask what happens if somebody

@@ -22,6 +22,12 @@ def takes_the_middle_of_the_list(samples, one, many, workers):
     return _all_four(samples, one[len(one) // 2], many[len(many) // 2], workers)
 
 
+def takes_the_upper_middle(samples, one, many, workers):
+    return _all_four(
+        samples, sorted(one)[len(one) // 2], sorted(many)[len(many) // 2], workers
+    )
+
+
 def throughput_per_worker(samples, one, many, workers):
     first, *rest = _all_four(samples, median(one), median(many), workers)
     return first / workers, *rest
@@ -47,6 +53,16 @@ def share_is_what_is_lost(samples, one, many, workers):
 def share_from_the_limit(samples, one, many, workers):
     first, speedup, *rest = _all_four(samples, median(one), median(many), workers)
     return first, speedup, rest[0], 1 / speedup
+
+
+def share_between_0_and_1(samples, one, many, workers):
+    *rest, share = _all_four(samples, median(one), median(many), workers)
+    return *rest, min(1, max(0, share))
+
+
+def rounds_metrics(samples, one, many, workers):
+    four = _all_four(samples, median(one), median(many), workers)
+    return tuple(round(number, 2) for number in four)
 
 
 def three_numbers(samples, one, many, workers):
@@ -83,6 +99,10 @@ def the_other_way_round(one, many):
     return rate(one) / rate(many)
 
 
+def rounds_the_speedup(one, many):
+    return round(1 / the_other_way_round(one, many), 2)
+
+
 # 01-worth
 
 
@@ -104,13 +124,6 @@ def pays_only_for_work(hours, share, price, waiting, most):
 def half_must_be_used(hours, share, price, waiting, most):
     good = [k for k in range(1, most + 1) if amdahl(share, k) / k >= 0.5]
     return good[-1]
-
-
-def more_of_equals(hours, share, price, waiting, most):
-    return min(
-        range(most, 0, -1),
-        key=lambda k: hours / amdahl(share, k) * (k * price + waiting),
-    )
 
 
 def forgets_the_last(hours, share, price, waiting, most):
@@ -139,6 +152,12 @@ WRONG = {
             takes_the_middle_of_the_list,
             advice="whatever its order",
             note="The median is the middle after sorting.",
+        ),
+        Wrong(
+            "takes_the_upper_middle",
+            takes_the_upper_middle,
+            advice="halfway between",
+            note="Of an even number of times, two are in the middle.",
         ),
         Wrong(
             "throughput_per_worker",
@@ -170,6 +189,18 @@ WRONG = {
             share_from_the_limit,
             advice="Amdahl's law",
             note="1/s is the limit for many workers, not the speedup of these.",
+        ),
+        Wrong(
+            "share_between_0_and_1",
+            share_between_0_and_1,
+            advice="not between 0 and 1",
+            note="Hides that the law does not hold for these times.",
+        ),
+        Wrong(
+            "rounds_metrics",
+            rounds_metrics,
+            advice="nearly right: is something rounded",
+            note="Everything is understood; what is rounded cannot be computed with.",
         ),
         Wrong(
             "three_numbers",
@@ -209,6 +240,12 @@ WRONG = {
             advice="above the line",
             note="A run that is twice as fast gets 0.5.",
         ),
+        Wrong(
+            "rounds_the_speedup",
+            rounds_the_speedup,
+            advice="nearly right: is something rounded",
+            note="Right but for the rounding.",
+        ),
     ],
     "01-worth": [
         Wrong(
@@ -236,15 +273,9 @@ WRONG = {
             note="A rule of thumb, at least half of the efficiency, and not the cost.",
         ),
         Wrong(
-            "more_of_equals",
-            more_of_equals,
-            advice="take fewer",
-            note="Right but for ties.",
-        ),
-        Wrong(
             "forgets_the_last",
             forgets_the_last,
-            advice="no serial part|no more than",
+            advice="ends at n - 1",
             note="range(1, most) ends before most.",
         ),
         Wrong(
