@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import DataLoader
 
 from demos.random_numbers import forked_random_numbers, loader_workers, monte_carlo_pi
 from demos.random_numbers.loader_workers import Noise, NoiseByItem, load, stream
@@ -143,6 +144,19 @@ def test_keys_of_different_length_are_different_streams():
     assert len({stream(0, *key).random() for key in keys}) == len(keys)
 
 
+def test_keys_are_words_of_32_bits():
+    assert stream(0, 2**32).random() == stream(0, 0, 1).random()
+
+
+def test_a_number_of_torch_has_24_random_bits_and_one_of_numpy_53():
+    for numbers, bits in (torch.rand(1000).double(), 24), (stream(0).random(1000), 53):
+        words = [float(number) * 2**bits for number in numbers]
+        assert all(word == int(word) for word in words)
+        assert any(word % 2 for word in words)
+    pairs = 10_000 * 9_999 / 2 / 2**24
+    assert round(pairs) == 3
+
+
 def test_torch_uses_32_bits_of_a_seed():
     def first(seed: int) -> float:
         return torch.rand((), generator=torch.Generator().manual_seed(seed)).item()
@@ -185,5 +199,20 @@ def test_items_with_a_stream_each_do_not_depend_on_the_workers():
     dataset = NoiseByItem(6)
     loader = load(dataset, 2, METHOD)
     assert list(loader) == alone
+    assert list(loader) == alone  # nobody has set the epoch
     dataset.epoch = 1  # the workers of the next epoch get a new copy
     assert not set(loader) & set(alone)
+
+
+def test_workers_that_persist_keep_their_copy_of_the_dataset():
+    dataset = NoiseByItem(4)
+    loader = DataLoader(
+        dataset,
+        batch_size=None,
+        num_workers=1,
+        persistent_workers=True,
+        multiprocessing_context=METHOD,
+    )
+    first = list(loader)
+    dataset.epoch = 1
+    assert list(loader) == first

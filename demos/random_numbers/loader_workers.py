@@ -69,10 +69,10 @@ def load(dataset: Dataset, workers: int, method: str, init=None) -> DataLoader:
     """A DataLoader with that many workers, whose seeds follow from seed 0."""
     return DataLoader(
         dataset,
-        batch_size=None,
+        batch_size=None,  # item by item
         num_workers=workers,
         worker_init_fn=init,
-        multiprocessing_context=method,
+        multiprocessing_context=method if workers else None,  # 0: none is started
         generator=torch.Generator().manual_seed(0),
     )
 

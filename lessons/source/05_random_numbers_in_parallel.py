@@ -18,8 +18,8 @@
 # *You will be able to* tell duplicated streams from independent ones, seed workers, a
 # `DataLoader` and replicas, and get the same result from any number of workers.
 #
-# *Before this:* lesson 4. *Time:* 50 minutes. *Needs:* two CPU cores, no GPU. Nothing
-# here is about speed, so one core shows the same.
+# *Before this:* lesson 4. *Time:* 50 minutes, the exercises 25 more. *Needs:* two CPU
+# cores, no GPU. Nothing here is about speed, so one core shows the same.
 
 # %%
 import math
@@ -70,14 +70,17 @@ from sidebyside import (
 # ## What do two workers draw?
 #
 # A **generator** is an object with a *state*. Each draw computes a number from the
-# state, and the next state. Equal states give equal numbers, for ever. A **seed** is the
-# number from which the first state is made. All that one generator draws, number after
-# number, is a **stream**. Two streams are *independent* if knowing one tells nothing
-# about the other.
+# state, and the next state. Equal states give equal numbers, for ever. A **seed** is
+# the number from which the first state is made. All that one generator draws, number
+# after number, is a **stream**. Two streams are *independent* if knowing one tells
+# nothing about the other.
 #
 # Lesson 2 started processes in three ways: `fork` copies the parent, `spawn` starts
 # from nothing, `forkserver` forks a small server. The demo starts two workers in each
-# way. Each draws one number from six generators. That makes a table of 6 × 3 entries.
+# way. Each draws a number from six generators: from `np.random`, before and after the
+# parent has used it; from `random` and from torch, which the parent has used; from a
+# NumPy `Generator` that the parent has sent, and from one of its own. That makes a
+# table of 6 × 3 entries (on Windows 6 × 1).
 
 # %%
 guess("05-equal", None, "In how many of the 18 entries are both numbers EQUAL?")
@@ -93,20 +96,14 @@ reveal("05-equal", table.getvalue().count("EQUAL"))
 # same state.** So ask of each entry: was there a state to copy, and did the worker keep
 # the copy? On Linux, with Python 3.11, NumPy 2.4 and torch 2.13, we read:
 #
-# * *`np.random`, first used by the worker.* Since NumPy 2 the module `np.random` is
-#   loaded when it is first used. Before that there is no state that fork could copy.
-#   Each worker makes its own.
-# * *`random`, used by the parent.* Fork copies the state, and since Python 3.7 the
-#   worker replaces it at once by a fresh one. Even `random.seed(0)` in the parent does
-#   not make the workers equal. (A `random.Random(0)` of your own is not replaced.)
-# * *`np.random`, used by the parent.* Now there is a state. Fork copies it and nobody
-#   replaces it: EQUAL. The other two ways load NumPy anew in each worker.
-# * *NumPy `Generator`, sent by the parent.* It is packed, sent and unpacked, so it
-#   arrives as a copy in each of the three ways: EQUAL.
-# * *NumPy `Generator`, made by the worker.* `np.random.default_rng()` without a seed
-#   asks the operating system for one.
-# * *`torch`, used by the parent.* The state exists as soon as torch is imported. Fork
-#   copies it: EQUAL. The other two ways import torch anew in each worker.
+# | generator | why |
+# |---|---|
+# | `np.random`, first used by the worker | NumPy 2 loads it at its first use. Before, there is no state to copy: each worker makes its own. |
+# | `random`, used by the parent | Fork copies the state. Since Python 3.7 the worker replaces it at once, even after `random.seed(0)`. (Not so a `random.Random(0)` of your own.) |
+# | `np.random`, used by the parent | Fork copies the state and nobody replaces it: EQUAL. The other two load NumPy anew. |
+# | `Generator`, sent by the parent | Fork copies it with the rest of the memory; the other two pack, send and unpack it. A copy in all three: EQUAL. |
+# | `Generator`, made by the worker | `np.random.default_rng()` asks the operating system for a seed. |
+# | `torch`, used by the parent | The state exists as soon as torch is imported. Fork copies it: EQUAL. The other two import torch anew. |
 #
 # In books and posts you find other tables. They were right, with other versions. **The
 # first entry of the fork column flips when anything in the parent has touched
@@ -170,10 +167,10 @@ show(spawned)
 
 # %% [markdown]
 # All workers call `hits`. With `copied` each gets a copy of one generator, as in the
-# table's fourth row. With `spawned` each gets its own. (This `spawn` is NumPy's word, and
-# starts no process: what it makes, its *children*, are seeds.) Each worker repeats its
-# experiment 1000 times. The *root mean square* of the 1000 errors, the root of the mean
-# of their squares, says how far off an estimate is as a rule.
+# table's fourth row. With `spawned` each gets its own. (This `spawn` is NumPy's word,
+# and starts no process: what it makes, its *children*, are seeds.) Each worker repeats
+# its experiment 1000 times. The *root mean square* of the 1000 errors, the root of the
+# mean of their squares, says how far off an estimate is as a rule.
 
 # %%
 run_demo("random_numbers/monte_carlo_pi.py", "--workers", 8)
@@ -187,10 +184,11 @@ run_demo("random_numbers/monte_carlo_pi.py", "--workers", 8)
 # independent estimates is the error of one divided by $\sqrt k$. Here that is
 # $\sqrt{\pi\,(4-\pi)\,/\,(n\,k)}$ for $n$ points per worker, the column `theory`.
 #
-# Now 64 workers; two processes do their work.
+# Now 64 workers; two processes do their work. `errors` gives the error of one worker,
+# of two together, and so on.
 
 # %%
-guess("05-pi", None, "By what factor is the error of 64 spawned workers smaller?")
+guess("05-pi", None, "How many times smaller is the error of 64 spawned than of 1?")
 
 # %%
 POINTS, REPEATS, WORKERS = 1000, 300, 64
@@ -227,9 +225,11 @@ plot_errors()
 # %% [markdown]
 # The error against the number of workers, both axes logarithmic. Spawned streams follow
 # the theory down to an eighth of the error. Copied streams stay where one worker is.
+# (Theirs is another stream, so its error is not quite that of the first spawned one.)
 #
 # In training the damage is harder to see. Augmentations (random changes to the images,
-# such as a shift) repeat, so the network sees less variety; a simulated data set has a fraction of the examples that you paid for.
+# such as a shift) repeat, so the network sees less variety; a simulated data set has a
+# fraction of the examples that you paid for.
 
 # %% [markdown] tags=["instructor"]
 # ## Streams: 10 minutes
@@ -250,8 +250,9 @@ plot_errors()
 np.random.SeedSequence(2026).spawn(2)
 
 # %% [markdown]
-# Each child has the parent's seed, printed as `entropy`, and a key that says which child
-# it is. A *hash*, which mixes numbers thoroughly, makes a state of the two. You need not spawn to reach a child, seed and key are enough:
+# Each child has the parent's seed, printed as `entropy`, and a key that says which
+# child it is. A *hash*, which mixes numbers thoroughly, makes a state of the two. You
+# need not spawn to reach a child, seed and key are enough:
 
 # %%
 show(stream)
@@ -270,12 +271,12 @@ runs = [(seed, worker) for seed in range(10) for worker in range(10)]
 added = {np.random.default_rng(seed + worker).random() for seed, worker in runs}
 hashed = {stream(seed, worker).random() for seed, worker in runs}
 reveal("05-streams", len(added))
-len(hashed)
+print("with keys:", len(hashed))
 
 # %% [markdown]
 # **Worker 1 of the run with seed 0 is worker 0 of the run with seed 1.** Whoever runs
 # the program with ten seeds, to be sure of a result, has fewer than two independent
-# runs' worth of streams. Keys collide in no such way.
+# runs' worth of streams. Keys of numbers below 2³² collide in no such way.
 #
 # ### torch
 #
@@ -328,15 +329,19 @@ run_demo("random_numbers/loader_workers.py")
 # %% [markdown]
 # In each epoch `DataLoader` draws a seed, adds the worker's number, and seeds `random`,
 # `np.random` and `torch` in the worker. (NumPy only since torch 1.9; much advice is
-# older.) The seed comes from `DataLoader(generator=...)`, or else from torch's global
-# generator, the one that `torch.rand` uses. So one `torch.manual_seed` in the parent fixes these three columns.
+# older.) This is `seed + worker` again, but with a seed drawn from a huge range, not 0,
+# 1, 2: two runs hardly ever meet. It comes from `DataLoader(generator=...)`, or else
+# from torch's global generator, the one that `torch.rand` uses. So one
+# `torch.manual_seed` in the parent fixes these three columns.
 #
 # The fourth generator is the dataset's own. It is copied for each worker, and in each
-# epoch anew. The cure is the argument `worker_init_fn`, a function that every worker
-# calls once before it begins. The demo's last two tables had this one. We count,
-# without it and with it:
+# epoch anew. (With `persistent_workers=True` the workers live for all epochs, and so do
+# their copies and seeds.) The cure is the argument `worker_init_fn`, a function that
+# every worker calls once before it begins. The demo's last two tables had this one. We
+# count, without it and with it:
 
 # %%
+show(load)
 show(new_stream)
 methods = multiprocessing.get_all_start_methods()
 method = "forkserver" if "forkserver" in methods else "spawn"
@@ -350,8 +355,9 @@ print("with new_stream:", different[new_stream])
 
 # %% [markdown]
 # **Eight items, two numbers.** With `new_stream` there are eight, because
-# `get_worker_info().seed` differs for each worker and epoch. In a notebook, dataset and
-# function must stand in a module, since a worker cannot import your cells.
+# `get_worker_info().seed` differs for each worker and epoch. Unless the workers are
+# forked, dataset and function must stand in a module, since a worker cannot import a
+# notebook's cells (lesson 2).
 
 # %% [markdown] tags=["instructor"]
 # ## Any number of workers: 7 minutes
@@ -377,26 +383,34 @@ for workers in 1, 2, 3:
 # Item 2 is made by worker 0 of two, and by worker 2 of three. So its number is another
 # one, and a colleague with more cores gets another training run.
 #
-# The cure is to ask *for what* a number is drawn, not *by whom*. An item is known by the
-# seed, the epoch and its index. The dataset `NoiseByItem` makes a stream of these three
-# for each item. (You write it yourself in exercise 2.)
+# The cure is to ask *for what* a number is drawn, not *by whom*. An item is known by
+# the seed, the epoch and its index. The dataset `NoiseByItem` makes a stream of these
+# three for each item. (You write its core in exercise 2.) Two epochs of four items:
 
 # %%
-for workers in 0, 1, 2, 3:
-    loader = load(NoiseByItem(4), workers, method if workers else None)
-    print("workers:", workers, "|", *(f"{number:.4f}" for number in loader))
+show(NoiseByItem)
+for workers in 0, 2, 3:
+    dataset = NoiseByItem(4)
+    loader = load(dataset, workers, method)
+    for epoch in 0, 1:
+        dataset.epoch = epoch
+        numbers = [f"{number:.4f}" for number in loader]
+        print("workers:", workers, "| epoch:", epoch, "|", *numbers)
 
 # %% [markdown]
 # **With a stream for each piece of work, any number of workers gives the same items**,
 # even none. An item can be made again alone, to look at it. A run that was stopped can
 # go on in the middle.
 #
+# The dataset cannot know the epoch: set it before each one, or all epochs are the same.
+# (With `persistent_workers=True` the workers keep their first copy and never see it.)
+#
 # ## When equal is right
 #
-# Later in the course every rank trains a **replica**, a copy of one network. Replicas must begin
-# with equal weights, or they are different networks. Their augmentation must differ, or
-# they all do the same work. A rank finds its number in `RANK`, an environment
-# variable: a setting that a program is started with.
+# Later in the course every rank trains a **replica**, a copy of one network. Replicas
+# must begin with equal weights, or they are different networks. Their augmentation must
+# differ, or they all do the same work. A rank finds its number in `RANK`, an
+# environment variable: a setting that a program is started with.
 #
 # Here both come from one stream. First all ranks have the same, then each its own.
 
@@ -484,7 +498,7 @@ reveal("05-sums", len(set(sums.values())))
 # * Equal numbers in another order have another sum.
 
 # %% [markdown] tags=["instructor"]
-# ## Exercises: homework, or 20 minutes
+# ## Exercises: homework, or 25 minutes
 #
 # 05-shared is pure Python and suits everybody. 05-items is the lesson's main sentence.
 # 05-replicas is short to write and has the most instructive wrong answers: nearly
@@ -496,11 +510,12 @@ reveal("05-sums", len(set(sums.values())))
 # ## Exercise 1: find the duplicates
 #
 # You get the numbers that some workers have drawn, one list per worker. Two fresh
-# numbers of a generator are never equal, for all practical purposes. So workers that
-# share a number share a stream, even if one began later in it.
+# numbers of `random` or NumPy, with their 53 random bits, are never equal, for all
+# practical purposes. (`torch.rand` has 24 bits: of 10,000 numbers about three pairs are
+# equal.) So workers that share a number share a stream, even if one began later in it.
 #
 # Write `shared(outputs)`: all pairs `(i, j)` with `i < j` of workers that share at
-# least one number. Lists may be empty, and of different lengths.
+# least one number. Lists may be empty, of different lengths, and stay as they are.
 #
 # By hand first: for `[[0.1, 0.2, 0.3], [0.7, 0.8], [0.2, 0.3, 0.9]]` the answer is
 # `[(0, 2)]`.
@@ -599,8 +614,8 @@ check("05-items", noise_of)
 # Why it works: the state of each stream follows from seed, epoch and item alone, so
 # nothing else can have an influence: not the share, not the order, not what was drawn
 # before. The key is hashed, not added, so (epoch 0, item 1) and (epoch 1, item 0) are
-# different streams. To make a stream takes about as long as thirty single draws; if an
-# item needs many numbers, it takes them all from its one stream.
+# different streams. To make a stream takes as long as some dozens of single draws; if
+# an item needs many numbers, it takes them all from its one stream.
 
 # %% [markdown]
 # ## Exercise 3: replicas and augmentation
@@ -610,7 +625,8 @@ check("05-items", noise_of)
 #
 # * The weights are equal on all ranks. Another seed gives other weights.
 # * The noise differs between any two ranks, and between any two seeds: rank 1 of seed 0
-#   has not the noise of rank 0 of seed 1. No rank's noise is the weights.
+#   has not the noise of rank 0 of seed 1. No rank's noise is the weights, of this seed
+#   or of another.
 # * Two calls with the same rank and seed return the same.
 # * The global generators of `random`, NumPy and torch are afterwards as they were.
 #

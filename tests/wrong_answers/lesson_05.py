@@ -45,6 +45,26 @@ def fails_on_empty_lists(outputs):
     return [(i, j) for i, j in pairs if outputs[i][0] in outputs[j]]
 
 
+def looks_for_first_numbers(outputs):
+    count = len(outputs)
+    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
+    both = [(i, j) for i, j in pairs if outputs[i] and outputs[j]]
+    return [
+        (i, j)
+        for i, j in both
+        if outputs[i][0] in outputs[j] or outputs[j][0] in outputs[i]
+    ]
+
+
+def empties_the_list(outputs):
+    pairs, i = [], 0
+    while outputs:
+        first = set(outputs.pop(0))
+        pairs += [(i, i + 1 + k) for k, other in enumerate(outputs) if first & {*other}]
+        i += 1
+    return pairs
+
+
 # 05-items
 
 
@@ -77,8 +97,36 @@ def same_for_all_items(seed, epoch, items):
     return [np.random.default_rng([seed, epoch]).random() for _ in items]
 
 
+def counts_on_from_epoch_to_epoch(seed, epoch, items):
+    places = [epoch * len(items) + item for item in items]
+    return [np.random.default_rng([seed, place]).random() for place in places]
+
+
+def leaves_room_for_1000_items(seed, epoch, items):
+    keys = [seed * 1_000_000 + epoch * 1000 + item for item in items]
+    return [np.random.default_rng(key).random() for key in keys]
+
+
+def puts_digits_side_by_side(seed, epoch, items):
+    return [random.Random(f"{seed}{epoch}{item}").random() for item in items]
+
+
+def hashes_a_text(seed, epoch, items):
+    texts = [f"{seed}/{epoch}/{item}" for item in items]
+    return [random.Random(hash(text)).random() for text in texts]
+
+
+def loses_what_comes_twice(seed, epoch, items):
+    numbers = {i: np.random.default_rng([seed, epoch, i]).random() for i in items}
+    return list(numbers.values())
+
+
+def forgets_to_return(seed, epoch, items):
+    [np.random.default_rng([seed, epoch, item]).random() for item in items]
+
+
 def no_random_numbers(seed, epoch, items):
-    return [((seed * 1009 + epoch) * 10007 + item) / 1e9 for item in items]
+    return [((seed * 10009 + epoch) * 10007 + item) / 1e9 for item in items]
 
 
 # 05-replicas
@@ -97,6 +145,41 @@ def same_for_all_ranks(rank, seed):
 def noise_from_seed_plus_rank(rank, seed):
     weights = np.random.default_rng([seed, 2**31]).random(4)
     return weights.tolist(), np.random.default_rng(seed + rank).random(4).tolist()
+
+
+def leaves_room_for_100_ranks(rank, seed):
+    weights = np.random.default_rng([seed, 0]).random(4)
+    return weights.tolist(), np.random.default_rng(100 * seed + rank).random(4).tolist()
+
+
+def adds_the_rank_to_the_noise(rank, seed):
+    weights = np.random.default_rng([seed, 0]).random(4)
+    return weights, np.random.default_rng([seed, 1]).random(4) + rank
+
+
+def noise_is_the_weights_of_another_seed(rank, seed):
+    weights = np.random.default_rng(seed).random(4)
+    return weights, np.random.default_rng(1_000_000_000 * seed + rank + 1).random(4)
+
+
+def noise_without_the_seed(rank, seed):
+    weights = np.random.default_rng([seed, 0]).random(4)
+    return weights, np.random.default_rng([1, 1, rank]).random(4)
+
+
+def begins_later_in_the_same_stream(rank, seed):
+    stream = np.random.default_rng(seed)
+    return stream.random(4), stream.random(4 + rank)[rank:]
+
+
+def hashes_a_name(rank, seed):
+    weights = np.random.default_rng(abs(hash(f"weights {seed}"))).random(4)
+    return weights, np.random.default_rng([seed, 1, rank]).random(4)
+
+
+def returns_one_list(rank, seed):
+    weights = np.random.default_rng([seed, 0]).random(4)
+    return [*weights, *np.random.default_rng([seed, 1, rank]).random(4)]
 
 
 def noise_of_rank_0_is_the_weights(rank, seed):
@@ -165,6 +248,19 @@ WRONG = {
             "began later|IndexError",
             note="It looks only for the first number, and there may be none.",
         ),
+        Wrong(
+            "looks_for_first_numbers",
+            looks_for_first_numbers,
+            "stands first in neither list",
+            note="Nearly right: one of the two begins later, so its first number is in "
+            "the other. Unless both have skipped some.",
+        ),
+        Wrong(
+            "empties_the_list",
+            empties_the_list,
+            "the caller still needs the lists",
+            note="Right pairs, and the caller's list is gone.",
+        ),
     ],
     "05-items": [
         Wrong(
@@ -185,6 +281,42 @@ WRONG = {
             adds_the_three,
             "mixed into one",
             note="Item 1 of epoch 0 is item 0 of epoch 1: a sum is no key.",
+        ),
+        Wrong(
+            "leaves_room_for_1000_items",
+            leaves_room_for_1000_items,
+            r"\(0, 1, 0\) and \(0, 0, 1000\)",
+            note="Right, until somebody has more items than there was room for.",
+        ),
+        Wrong(
+            "puts_digits_side_by_side",
+            puts_digits_side_by_side,
+            r"\(1, 1, 11\) and \(1, 11, 1\)",
+            note="1, 11, 1 and 1, 1, 11 are both 1111. A separator would do.",
+        ),
+        Wrong(
+            "hashes_a_text",
+            hashes_a_text,
+            "another process gets other numbers",
+            note="Python hashes a text in another way each time that it is started.",
+        ),
+        Wrong(
+            "counts_on_from_epoch_to_epoch",
+            counts_on_from_epoch_to_epoch,
+            "another in this share",
+            note="The share's length has come in by the back door, from epoch 1 on.",
+        ),
+        Wrong(
+            "loses_what_comes_twice",
+            loses_what_comes_twice,
+            "one number for each entry",
+            note="A dictionary has one place for an item that is asked for twice.",
+        ),
+        Wrong(
+            "forgets_to_return",
+            forgets_to_return,
+            "to print is not to return",
+            note="The list is made and thrown away.",
         ),
         Wrong(
             "forgets_the_epoch",
@@ -227,14 +359,57 @@ WRONG = {
         Wrong(
             "same_for_all_ranks",
             same_for_all_ranks,
-            "no two ranks have the same noise",
+            "depend on the rank at all",
             note="The opposite: one seed for everything. All ranks augment alike.",
         ),
         Wrong(
             "noise_from_seed_plus_rank",
             noise_from_seed_plus_rank,
-            "same sum",
+            "which others become the same",
             note="Rank 1 of seed 0 is rank 0 of seed 1.",
+        ),
+        Wrong(
+            "leaves_room_for_100_ranks",
+            leaves_room_for_100_ranks,
+            r"\(0, 1\) and \(100, 0\)",
+            note="It holds for every machine that the author has seen.",
+        ),
+        Wrong(
+            "noise_without_the_seed",
+            noise_without_the_seed,
+            "depend on the seed at all",
+            note="Every run has the same noise, so ten runs tell less than they seem.",
+        ),
+        Wrong(
+            "adds_the_rank_to_the_noise",
+            adds_the_rank_to_the_noise,
+            "who knows the one list knows the other",
+            note="Different numbers, and one stream.",
+        ),
+        Wrong(
+            "begins_later_in_the_same_stream",
+            begins_later_in_the_same_stream,
+            "begins later in the same stream",
+            note="Exercise 1 would find it.",
+        ),
+        Wrong(
+            "noise_is_the_weights_of_another_seed",
+            noise_is_the_weights_of_another_seed,
+            r"weights of seed 1 and the noise of \(rank, seed\) = \(0, 0\)",
+            note="Two families that are not kept apart by a name of their own.",
+        ),
+        Wrong(
+            "hashes_a_name",
+            hashes_a_name,
+            "another process gets other numbers",
+            note="The hash of a text is another in each Python that is started: no two "
+            "machines agree.",
+        ),
+        Wrong(
+            "returns_one_list",
+            returns_one_list,
+            "two lists, weights and noise",
+            note="Eight numbers in one list.",
         ),
         Wrong(
             "noise_of_rank_0_is_the_weights",

@@ -1,19 +1,24 @@
 """Checks of the exercises of lesson 05, Random numbers in parallel."""
 
 import random
+from collections.abc import Callable
 
 import numpy as np
 import torch
 
+from sidebyside import run_ranks
 from sidebyside.exercises import exercise, expect
 
 
 @exercise("05-shared")
 def check_shared(shared):
     def try_out(outputs: list[list[float]], pairs: set, think: str) -> None:
-        got = shared([list(numbers) for numbers in outputs])
+        given = [list(numbers) for numbers in outputs]
+        got = shared(given)
         tried = f"shared({outputs})" if len(str(outputs)) < 90 else "shared(...)"
         expect(got is not None, tried, got, "what your function returns")
+        after = f"the pairs {got}; the lists are now {given}"
+        expect(given == outputs, tried, after, "the caller still needs the lists")
         found = [tuple(pair) for pair in got]
         expect(
             all(i < j for i, j in found),
@@ -27,13 +32,18 @@ def check_shared(shared):
     try_out([[0.1, 0.2], [0.1, 0.2]], {(0, 1)}, "two workers with equal numbers")
     try_out([[0.1, 0.2], [0.3, 0.4]], set(), "two workers that have nothing in common")
     try_out([], set(), "no worker: which pairs are there?")
+    try_out([[0.1], [0.5], [0.1]], {(0, 2)}, "workers that are no neighbours")
     try_out(
         [[0.1, 0.2, 0.3], [0.7, 0.8], [0.2, 0.3, 0.9]],
         {(0, 2)},
         "a worker that began later in the same stream: its first number is another",
     )
+    try_out(
+        [[0.1, 0.2, 0.3], [0.4, 0.2, 0.5]],
+        {(0, 1)},
+        "a common number that stands first in neither list",
+    )
     try_out([[], []], set(), "two workers without a number share none")
-    try_out([[0.1], [0.5], [0.1]], {(0, 2)}, "workers that are no neighbours")
     try_out([[0.2, 0.2], [0.5]], set(), "a number that one worker has twice")
     try_out(
         [[0.1, 0.2], [0.2, 0.3], [0.3, 0.4]],
@@ -60,7 +70,41 @@ def check_shared(shared):
 
 def _numbers(values: object) -> list[float]:
     """The numbers of a list, a tuple, an array or a tensor."""
+    expect(values is not None, got=values, think="what your function returns")
     return [float(value) for value in values]
+
+
+def _in_a_new_process(answer: Callable, *args) -> object:
+    """What the answer gives to someone with whom it shares neither memory nor hash."""
+    return run_ranks(answer, *args, world_size=1, start_method="spawn")[0]
+
+
+_ELSEWHERE = "another process gets other numbers. On what else do they depend?"
+
+
+# What people multiply one number by before they add another
+_FACTORS = [*range(1, 130), 200, 256, 300, 500, 512, 997, 999, 1000, 1001, 1009, 1013]
+_FACTORS += [1024, 10**4, 2**16, 10**5]
+
+
+def _twins(draw: Callable, size: int) -> list[tuple]:
+    """Two places, such as (seed, epoch, item), that draw the same; [] if none is found.
+
+    (0, 0, k) and (0, 1, 0) find k * epoch + item; (1, 1, 11) and (1, 11, 1) find digits
+    that are put side by side.
+    """
+    units = [(0,) * (size - 1 - i) + (1,) + (0,) * i for i in range(size)]
+    few = [(0,) * size, *units, *(tuple(1 + 10 * n for n in unit) for unit in units)]
+    owner = {}
+    for place in few:
+        other = owner.setdefault(draw(*place), place)
+        if other != place:
+            return [other, place]
+    for place in [tuple(k * n for n in unit) for k in _FACTORS for unit in units]:
+        other = owner.get(draw(*place), place)
+        if other != place:
+            return [other, place]
+    return []
 
 
 def _disturb(step: int) -> None:
@@ -82,7 +126,7 @@ def _moved(before: tuple, after: tuple) -> list[str]:
     return moved if torch.equal(before[2], after[2]) else [*moved, "torch"]
 
 
-@exercise("05-items", seconds=20)
+@exercise("05-items", seconds=30)
 def check_items(noise_of):
     calls = 0
 
@@ -93,13 +137,13 @@ def check_items(noise_of):
         return _numbers(noise_of(seed, epoch, list(items)))
 
     all_items = list(range(12))
-    whole = noise(0, 0, all_items)
-    tried = "noise_of(0, 0, [0, 1, 2, ..., 11])"
+    whole = noise(1, 1, all_items)
+    tried = "noise_of(1, 1, [0, 1, 2, ..., 11])"
     expect(len(whole) == 12, tried, whole, "one number for each item")
-    expect(noise(0, 0, []) == [], "noise_of(0, 0, [])", think="no item, no number")
+    expect(noise(1, 1, []) == [], "noise_of(1, 1, [])", think="no item, no number")
     expect(all(0 <= number < 1 for number in whole), tried, whole, "numbers in [0, 1)")
     expect(len(set(whole)) == 12, tried, whole, "each item has a number of its own")
-    again = noise(0, 0, all_items)
+    again = noise(1, 1, all_items)
     expect(
         again == whole,
         f"{tried}, twice",
@@ -109,52 +153,51 @@ def check_items(noise_of):
     )
     for workers in 2, 3, 5:
         for share in [all_items[worker::workers] for worker in range(workers)]:
-            got = noise(0, 0, share)
+            got = noise(1, 1, share)
             expect(
                 got == [whole[item] for item in share],
-                f"noise_of(0, 0, {share}), a share of the items 0 to 11",
+                f"noise_of(1, 1, {share}), a share of the items 0 to 11",
                 got,
                 "the item's number is another in this share than in the whole. On "
                 "what does it depend, beside the item?",
             )
-    got = noise(0, 0, all_items[::-1])
+    got = noise(1, 1, [5, 2, 5, 0])
     expect(
-        got == whole[::-1],
-        "noise_of(0, 0, [11, 10, ..., 0])",
+        got == [whole[item] for item in (5, 2, 5, 0)],
+        "noise_of(1, 1, [5, 2, 5, 0])",
         got,
-        "the numbers come in the order of the items",
+        "one number for each entry of items, in their order",
     )
 
-    owner = {}
-    for seed in range(5):
-        for epoch in range(5):
-            for item, number in enumerate(noise(seed, epoch, range(8))):
-                other = owner.setdefault(number, (seed, epoch, item))
-                expect(
-                    other == (seed, epoch, item),
-                    f"(seed, epoch, item) = {other} and {(seed, epoch, item)}",
-                    f"{number:.6f} for both",
-                    "other seed, other epoch or other item: other number. Which of "
-                    "the three is lost, and where are they mixed into one?",
-                )
-
-    many = np.array(noise(3, 1, range(2000)))
+    twins = _twins(lambda seed, epoch, item: noise(seed, epoch, [item])[0], 3)
     expect(
-        abs(many.mean() - 0.5) < 0.04 and abs(many.std() - 0.2887) < 0.03,
-        "the mean and the spread of 2000 items",
+        not twins,
+        f"(seed, epoch, item) = {' and '.join(map(str, twins))}",
+        "the same number for both",
+        "other seed, other epoch or other item: other number. Which of the three is "
+        "lost, or where are they mixed into one?",
+    )
+
+    many = np.array(noise(3, 1, range(1000)))
+    expect(
+        abs(many.mean() - 0.5) < 0.05 and abs(many.std() - 0.2887) < 0.03,
+        "the mean and the spread of 1000 items",
         [round(float(many.mean()), 3), round(float(many.std()), 3)],
         "uniform numbers in [0, 1) have the mean 0.5 and the standard deviation 0.289",
     )
     correlation = float(np.corrcoef(many[:-1], many[1:])[0, 1])
     expect(
-        abs(correlation) < 0.1,
+        abs(correlation) < 0.15,
         "the correlation of neighbouring items",
         round(correlation, 3),
         "the number of an item should say nothing about the next one",
     )
+    got = _in_a_new_process(lambda: _numbers(noise_of(1, 1, all_items)))
+    tried = f"{tried}, here and in a new process"
+    expect(got == whole, tried, [whole[0], got[0]], _ELSEWHERE)
 
 
-@exercise("05-replicas", seconds=20)
+@exercise("05-replicas", seconds=30)
 def check_replicas(prepare):
     seeds, ranks = range(4), range(4)
     calls = 0
@@ -165,9 +208,12 @@ def check_replicas(prepare):
         calls += 1
         _disturb(calls)  # replicas must not be equal by luck
         before = _global_state()
-        weights, noise = prepare(rank, seed)
+        both = prepare(rank, seed)
+        two = [] if both is None else list(both)
         touched = touched or _moved(before, _global_state())
-        return tuple(_numbers(weights)), tuple(_numbers(noise))
+        tried, think = f"prepare({rank}, {seed})", "two lists, weights and noise"
+        expect(len(two) == 2, tried, both, think)
+        return tuple(_numbers(two[0])), tuple(_numbers(two[1]))
 
     results = {(rank, seed): call(rank, seed) for seed in seeds for rank in ranks}
     first = results[0, 0]
@@ -177,10 +223,11 @@ def check_replicas(prepare):
         first,
         "two lists of four numbers each",
     )
+    again = call(0, 0)
     expect(
-        call(0, 0) == first,
+        again == first,
         "prepare(0, 0), twice",
-        [first[0][0], call(0, 0)[0][0]],
+        [[part[0] for part in parts] for parts in (first, again)],
         "two calls with the same rank and seed return the same. Which generator did "
         "you not seed?",
     )
@@ -198,30 +245,53 @@ def check_replicas(prepare):
         "another seed gives other weights",
     )
 
-    owner = {}
-    for (rank, seed), (_, noise) in results.items():
-        for number in noise:
-            other = owner.setdefault(number, (rank, seed))
-            expect(
-                other == (rank, seed),
-                f"the noise of (rank, seed) = {other} and {(rank, seed)}",
-                f"both contain {number:.6f}",
-                "no two ranks have the same noise, nor any two seeds. If you add the "
-                "rank to something: which other rank and seed give the same sum?",
-            )
-    expect(
-        len(owner) == 4 * len(results),
-        "the noise of one rank",
-        results[0, 0][1],
-        "four numbers, and no number twice",
-    )
-    for (_, seed), (weights, _) in results.items():
+    twins = _twins(lambda rank, seed: call(rank, seed)[1], 2)
+    if twins:
+        differ = [n for n, x, y in zip(["rank", "seed"], *twins, strict=True) if x != y]
         expect(
-            not owner.keys() & set(weights),
-            f"the weights and the noise of all ranks, seed {seed}",
-            f"{weights[0]:.6f} is in both",
-            "somebody's noise is the weights. Two uses of a seed need two streams",
+            False,
+            f"the noise of (rank, seed) = {twins[0]} and {twins[1]}",
+            "the same for both",
+            f"does the noise depend on the {differ[0]} at all?"
+            if len(differ) == 1
+            else "rank and seed become one number or text: which others become the "
+            "same one?",
         )
+    owner = {}
+    for place, (_, noise) in results.items():
+        expect(len(set(noise)) == 4, f"prepare{place}", noise, "no number twice")
+        for number in noise:
+            other = owner.setdefault(number, place)
+            expect(
+                other == place,
+                f"the noise of (rank, seed) = {other} and {place}",
+                f"both contain {number:.6f}",
+                "one of the two begins later in the same stream",
+            )
+    for (_, seed), (weights, _) in results.items():
+        for number in owner.keys() & set(weights):
+            whose = f"the noise of (rank, seed) = {owner[number]}"
+            expect(
+                False,
+                f"the weights of seed {seed} and {whose}",
+                f"{number:.6f} is in both",
+                "somebody's noise is the weights. Two uses of a seed need two streams",
+            )
+    for name, other in ("weights", first[0]), ("noise of rank 1", results[1, 0][1]):
+        apart = [a - b for a, b in zip(first[1], other, strict=True)]
+        expect(
+            len({round(step, 5) for step in apart}) > 1,
+            f"the noise of rank 0 less the {name}, seed 0",
+            apart,
+            "who knows the one list knows the other. Each needs a stream of its own",
+        )
+    got = _in_a_new_process(lambda: [_numbers(part) for part in prepare(1, 1)])
+    expect(
+        tuple(map(tuple, got)) == results[1, 1],
+        "prepare(1, 1), here and in a new process",
+        [[part[0] for part in parts] for parts in (results[1, 1], got)],
+        _ELSEWHERE,
+    )
     expect(
         not touched,
         "prepare(0, 0)",
