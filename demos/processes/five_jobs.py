@@ -27,7 +27,7 @@ class Job:
     work: Callable
     promise: Callable[[], bool]
     args: tuple = ()
-    seconds: float = 10
+    seconds: float = 2
 
 
 def count() -> None:
@@ -71,7 +71,7 @@ JOBS = {
 KINDS = {"thread": Thread, "process": Process}
 
 
-def in_a_trial(try_job: Callable, kind: str, name: str, seconds: float = 20) -> str:
+def in_a_trial(try_job: Callable, kind: str, name: str, seconds: float = 10) -> str:
     """What comes of `try_job(kind, job)`: "kept", "broken" or what went wrong.
 
     It runs in a process of its own, so that no job can end or change your program.
@@ -98,5 +98,5 @@ def _trial(try_job: Callable, kind: str, name: str) -> str:
     except NotImplementedError:
         raise
     except Exception as error:
-        return f"{type(error).__name__}: {error}"
+        return f"raised {type(error).__name__}: {error}"
     return "kept" if kept is True else "broken" if kept is False else f"{kept!r}"

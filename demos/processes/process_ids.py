@@ -82,12 +82,26 @@ def _command(process) -> list[str]:
 
 
 def print_family(process, names: dict[int, str]) -> None:
-    print(f"{'':<34} {'process id':>10} {'parent':>8} {'group':>8} {'threads':>8}")
+    print(f"{'':<44} {'process id':>10} {'parent':>8} {'group':>8}")
     for depth, p in family(process):
         name = "   " * depth + role(p)
         name += f", {names[p.pid]}" if p.pid in names else ""
         group = os.getpgid(p.pid) if hasattr(os, "getpgid") else "-"
-        print(f"{name:<34} {p.pid:>10} {p.ppid():>8} {group:>8} {p.num_threads():>8}")
+        print(f"{name:<44} {p.pid:>10} {p.ppid():>8} {group:>8}")
+
+
+def is_alive(process) -> bool:
+    """Has it not ended? Nobody tells us of a grandchild's end: we wait a moment."""
+    import psutil
+
+    for _ in range(500):
+        try:
+            if process.status() == psutil.STATUS_ZOMBIE:  # ended, and still listed
+                return False
+        except psutil.NoSuchProcess:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def main() -> None:
@@ -108,6 +122,8 @@ def main() -> None:
     second, to_second = start_child(leads_a_group=True)
     try:
         names = {os.getpid(): "this demo", first.pid: "child 1", second.pid: "child 2"}
+        grandchild = psutil.Process(second.pid).children()[0]
+        names[grandchild.pid] = "child of child 2"
         print_family(psutil.Process(), names)
         if args.hold:
             print(f"\nall wait for {args.hold} s: see your system monitor", flush=True)
@@ -118,6 +134,7 @@ def main() -> None:
             second.join()
             for name, process in ("child 1", first), ("child 2", second):
                 print(f"{name} is alive: {process.is_alive()}")
+            print(f"the child of child 2 is alive: {is_alive(grandchild)}")
     finally:
         to_first.close()
         to_second.close()

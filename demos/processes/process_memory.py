@@ -34,12 +34,13 @@ def main() -> None:
     from sidebyside.arguments import at_least  # here: the child does not need it
 
     methods = multiprocessing.get_all_start_methods()
+    default = "fork" if "fork" in methods else methods[0]
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--start-method", choices=methods, default=methods[0],
-        help=f"how the child comes into being (default: {methods[0]})",
+        "--start-method", choices=methods, default=default,
+        help=f"how the child comes into being (default: {default})",
     )  # fmt: skip
     parser.add_argument(
         "--hold", type=at_least(0), default=0, metavar="SECONDS",

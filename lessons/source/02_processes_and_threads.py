@@ -2,7 +2,7 @@
 # title: 02 Processes and threads
 # question: What does a program start in order to do two things at once?
 # needs: two CPU cores, no GPU
-# minutes: 60
+# minutes: 50
 # ---
 
 # %% [markdown]
@@ -19,8 +19,8 @@
 # you, get a result back from it, and explain why a function from a notebook is
 # sometimes not found.
 #
-# *Before this:* lesson 1. *Time:* 60 minutes. *Needs:* two CPU cores, no GPU. One core
-# is enough, too: nothing here has to be fast.
+# *Before this:* lesson 1. *Time:* 50 minutes, and the exercises. *Needs:* two CPU
+# cores, no GPU. One core is enough, too: nothing here has to be fast.
 
 # %%
 import json
@@ -53,9 +53,13 @@ from sidebyside import (
     check,
     figure,
     guess,
+    hint,
+    progress,
+    reset,
     reveal,
     run_demo,
     show,
+    solution,
     span,
 )
 
@@ -126,6 +130,9 @@ fig
 run_demo("processes/process_ids.py")
 
 # %% [markdown]
+# The top line is the program that started the demo; it gives the demo a group of its
+# own, as a shell does.
+#
 # A child belongs to the group of its parent, unless it leaves it. **A signal to a group
 # reaches everyone in it, and nobody else.** Child 2 and its child were ended at once;
 # child 1 was not. When you press Ctrl-C in a terminal, the signal goes to a whole
@@ -143,7 +150,7 @@ run_demo("processes/process_ids.py")
 # Each is a line of its own that says python. They use no core: they wait.
 
 # %% [markdown] tags=["instructor"]
-# ## Starting and ending: 8 minutes
+# ## Starting and ending: 6 minutes
 #
 # Ask before the first demo: the child returns a string. Who gets it? Most say the
 # parent, or join(). Nobody gets it; let that stand as the problem that pipes and queues
@@ -177,9 +184,11 @@ run_demo("processes/create_process.py")
 run_demo("processes/create_threads.py", "--threads", 4)
 
 # %% [markdown]
-# Five threads, with different ids, in one process; there is no child. **A thread has no
+# Five threads, with different ids, in one process; there is no child. Thread 1 ended
+# with an exception; the others went on, and `join()` said nothing. **A thread has no
 # exit code and cannot be ended from outside.** It ends when its function does. (Start
-# the same in a terminal with `--hold 60`: the system monitor shows one line.)
+# the same in a terminal with `--hold 60`: the system monitor shows one line; in htop,
+# press H first.)
 #
 # ## Whose variables?
 #
@@ -199,12 +208,17 @@ process_memory.box[0] = 2
 ours, theirs = spawn.Pipe()
 child = spawn.Process(target=process_memory.add_100, args=(theirs, 0))
 child.start()
+print(*ours.recv(), sep="\n")  # what the child has reported
 child.join()
 reveal("02-box", process_memory.box[0])
 
 # %% [markdown]
-# The child has added 100, to a box of its own. Now with *addresses*, the numbers of places
-# in memory: first in a child process, then in a thread. Look at three columns: pid, number, address.
+# The child has added 100 to a box of its own. It did not even begin with our 2: it has
+# read the file anew, and there stands 1. The next demo *forks* its child (Windows
+# cannot): a forked child begins with a copy. More on this under *What starting costs*.
+#
+# Look at *addresses* now, the numbers of places in memory: first in a child process,
+# then in a thread. Three columns matter: pid, number, address.
 
 # %% tags=["nbval-ignore-output"]
 run_demo("processes/process_memory.py")
@@ -215,21 +229,21 @@ run_demo("processes/thread_memory.py")
 # The thread has the same box: same pid, same address, and the new number is there for
 # all. **What a thread changes, every thread of the process sees.**
 #
-# **What a child process changes, its parent does not see.** On Linux and macOS the
-# child even uses the same address, and two different numbers stand there. An address is
+# **What a child process changes, its parent does not see.** With fork, the child even
+# uses the same address, and two different numbers stand there. An address is
 # not a place in the machine; it is a place in the memory of one process. The operating
 # system keeps the memories apart.
 #
 # ```mermaid
 # flowchart LR
 #   accTitle: Threads share the memory of their process
-#   accDescr: Two threads share one memory. A child process has its own. A pipe between.
+#   accDescr: Two threads share one memory. A forked child has its own. A pipe between.
 #   subgraph P["process"]
 #     M["memory: box = 2"]
 #     A["main thread"] --- M
 #     B["thread 1"] --- M
 #   end
-#   subgraph C["child process"]
+#   subgraph C["forked child process"]
 #     N["memory: box = 102"]
 #     D["main thread"] --- N
 #   end
@@ -237,7 +251,7 @@ run_demo("processes/thread_memory.py")
 # ```
 
 # %% [markdown] tags=["instructor"]
-# ## Whose variables, and three ways back: 15 minutes
+# ## Whose variables, and three ways back: 14 minutes
 #
 # The two demos side by side are the heart of the lesson. Let a learner read the four
 # lines aloud, pid by pid. The question that shows who has understood: how can two
@@ -311,11 +325,11 @@ print(f"pid {signature.value} has left {list(shared)}")
 # for the child's end does not read.
 
 # %% [markdown] tags=["instructor"]
-# ## What starting costs: 12 minutes
+# ## What starting costs: 10 minutes
 #
 # Collect guesses for the ratio on the board before the run: most are between 2 and 10.
-# The plot has logarithmic axes; say what that means (each line on the grid is ten times
-# the one before) and read one point of it aloud.
+# The plot has logarithmic axes; say what that means (each labelled mark is ten
+# times the one before) and read one point of it aloud.
 #
 # When late: show the table only.
 
@@ -336,13 +350,13 @@ starts.plot()
 
 # %% [markdown]
 # The thread naps at once. Before the process can nap, a new Python has to start and
-# import what it needs: that is the gap.
+# import what it needs: that is the gap. After the nap it takes a moment to end.
 #
 # It need not be so. There are three **start methods**:
 #
 # | method | how the child comes into being | what it has from its parent |
 # |---|---|---|
-# | fork | the system duplicates the parent | all variables, open files, one thread |
+# | fork | the system duplicates the parent | variables, open files; one of its threads |
 # | forkserver | a small server, started once, duplicates itself | what is sent to it |
 # | spawn | a new Python starts and reads your file again | what is sent to it |
 #
@@ -353,11 +367,11 @@ starts.plot()
 # Windows has only spawn, and macOS uses it unless told otherwise. On Linux the default
 # was fork, and is forkserver since Python 3.14. So a program that does not name its
 # start method behaves differently on another machine. We always name it.
-
-# The next demo starts workers one after the other, each of which does nothing, for one
-# second by each method. It is a small program of its own, so no method has to copy or
-# repeat what this notebook has done. Write down your guess in place of `None`, then run
-# it.
+#
+# The next demo starts workers one after the other, each of which does nothing: for one
+# second by each method, but no more than 4,000. It is a small program of its own, so no
+# method has to copy or repeat what this notebook has done. Write down your guess in
+# place of `None`, then run it.
 
 # %% tags=["nbval-ignore-output"]
 guess(
@@ -391,14 +405,15 @@ fig
 # %% [markdown]
 # The figure shows how long it takes to create a number of workers, up to 4,000. Solid
 # lines are measured. Dotted lines are not: they go on at the measured pace. Both axes
-# are logarithmic, so that one step on the grid is a factor of ten.
+# are logarithmic: from one labelled mark to the next is a factor of ten.
 #
-# **Thousands of threads are created while the first processes start.** In memory of its
-# own a thread takes some kilobytes, a process some megabytes.
+# **While one process is spawned, hundreds of threads can come and go**: your number
+# stands above the figure. While one is forked, it is only tens. In memory of its own a
+# thread takes some kilobytes, a process some megabytes.
 #
 # Fork is the cheapest way to a process *while the parent is small*. It copies no memory
 # until someone writes to it, but it does copy the list of all pieces of memory. Run the
-# demo in a terminal with `--megabytes 1000`, and see which method is the slowest then.
+# demo in a terminal with `--megabytes 1000`, and see how much slower fork is then.
 #
 # Fork also goes wrong most easily: **of all the threads of the parent, only the one
 # that forked exists in the child.** If another held a *lock* just then (only one thread
@@ -410,8 +425,8 @@ fig
 # others everything must be sent, and some things cannot be packed: an open file, a
 # lambda.
 #
-# For thousands of real processes, run the demo in a terminal with `--seconds 20`, and
-# watch the system monitor: the list of processes flickers.
+# For thousands of forked processes, run the demo in a terminal with `--seconds 20` (it
+# takes a minute), and watch the system monitor: the list of processes flickers.
 
 # %% [markdown] tags=["instructor"]
 # ## Not found: 10 minutes
@@ -519,9 +534,10 @@ for pool in ThreadPoolExecutor(2), ProcessPoolExecutor(2, mp_context=spawn):
 # |---|---|---|
 # | memory | its process's: shares all variables | its own: a copy, or a new start |
 # | result comes back | is there | by pipe, queue or shared memory |
-# | to create | below a millisecond | milliseconds (fork, small parent), tens (spawn) |
+# | to create one more | below 1 ms | a few ms (fork, small parent), 10–200 ms (spawn) |
 # | memory of its own | kilobytes | megabytes |
-# | when it crashes | the whole program ends | an exit code that is not 0 |
+# | an exception nobody catches | ends that thread only | exit code 1 |
+# | a crash (`os._exit`, a fault in C) | the whole program ends | an exit code, not 0 |
 # | can be ended from outside | no | yes |
 # | can be given | anything | what can be packed; with fork, anything |
 #
@@ -530,23 +546,22 @@ for pool in ThreadPoolExecutor(2), ProcessPoolExecutor(2, mp_context=spawn):
 # * A function is sent as its name. Notebook functions need cloudpickle or a file.
 
 # %% [markdown] tags=["instructor"]
-# ## Exercises: 15 minutes, or homework
+# ## Exercises: homework, or 45 minutes
 #
-# 02-firm is for everyone, on paper, in pairs: five minutes. 02-three-ways takes longest
-# and is worth it. 02-choose is best discussed: let each pair defend one job.
+# 02-firm is for everyone, on paper, in pairs: seven minutes. 02-three-ways takes
+# longest and is worth it. 02-choose is best discussed: let each pair defend one job.
 #
 # When late: 02-firm in the room, the others at home.
 
 # %% [markdown]
 # ## Exercise 1: draw the tree first
 #
-# A small firm: a boss, four more processes, and a thread. `work_together` starts all it
-# is given, then waits for all. `sign` writes a name and process ids into a register.
-# The boss calls `boss(register)`.
+# A small firm: a boss, four more processes, and a thread. `sign` writes a name and
+# process ids into a register. The boss calls `boss(register)`.
 
 # %%
-for part in small_firm.boss, small_firm.foreman, small_firm.helper:
-    show(part)
+for part in "boss", "foreman", "helper", "work_together":
+    show(getattr(small_firm, part))
 
 # %% [markdown]
 # ### Exercise 1: your tree
@@ -719,8 +734,9 @@ check("02-three-ways", through_pipes, through_a_queue, through_shared_memory)
 # If `start()` raises an exception, let it pass: that is a proof, too.
 #
 # A job can end your notebook. So the cell below yours tries it out in a program of its
-# own, and says what came of it: `in_a_trial(try_job, "thread", "count")` should say
-# `"kept"`. By hand first: what should it say of `"thread"` and `"old library"`?
+# own, with both kinds. `in_a_trial` says `kept` for `True` and `broken` for `False`;
+# or `the whole program ended`, `it did not end`, or what was `raised`. (At first it is
+# `your turn`.) By hand first: what should it say of `"thread"` and `"old library"`?
 # <!-- exercise: 02-choose -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -773,7 +789,9 @@ def try_job(kind, job) -> bool:
 
 
 # %%
-in_a_trial(try_job, "thread", "count")
+job = "count"  # then try the others
+for kind in "thread", "process":
+    print(f"{job} in a {kind}: {in_a_trial(try_job, kind, job)}")
 
 # %%
 check("02-choose", choice, try_job)
@@ -781,11 +799,15 @@ check("02-choose", choice, try_job)
 # %% [markdown] tags=["why"]
 # <!-- why: 02-choose -->
 # Why it works: `count` and `store` need what belongs to the program, a dictionary and
-# an open connection; a process gets a copy of the one, and the other cannot be sent.
+# an open connection; a process has a dictionary of its own, and the connection cannot
+# be sent.
 # `old library` and `unpack` do harm to the process that they are in, so they get one of
 # their own. `search` has to be ended from outside, and only a process can be.
 
 # %% [markdown]
+# Stuck? `hint("02-firm")` gives one hint per call, `solution("02-firm")` the code and
+# why it works; `progress("02")` shows where you are.
+#
 # ## Next
 #
 # Threads are cheaper in everything: time, memory, and the way results come back. So why

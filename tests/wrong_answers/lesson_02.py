@@ -49,13 +49,15 @@ def through_a_queue(parts):
 
 
 def through_shared_memory(parts):
-    return _shared_memory(parts, wait=True)
+    return _shared_memory(parts)
 
 
-def _shared_memory(parts, wait):
+def _shared_memory(parts, wait=True, kind="q", one_for_all=False):
     blocks, children = [], []
+    signature = spawn.RawValue("i")
     for part in parts:
-        blocks.append((spawn.RawArray("q", part), spawn.RawValue("i")))
+        mine = signature if one_for_all else spawn.RawValue("i")
+        blocks.append((spawn.RawArray(kind, part), mine))
         children.append(spawn.Process(target=square_in_place, args=blocks[-1]))
         children[-1].start()
     found = [(signature.value, list(shared)) for shared, signature in blocks]
@@ -76,6 +78,10 @@ def joins_before_it_receives(parts):
     for child in children:
         child.join()
     return [ours.recv() for ours in ends]
+
+
+def waits_before_it_starts_the_next(parts):
+    return [through_pipes([part])[0] for part in parts]
 
 
 def works_in_the_parent(parts):
@@ -115,6 +121,14 @@ def reads_before_it_joins(parts):
     return _shared_memory(parts, wait=False)
 
 
+def has_one_signature_for_all(parts):
+    return _shared_memory(parts, one_for_all=True)
+
+
+def takes_numbers_that_are_too_small(parts):
+    return _shared_memory(parts, kind="i")
+
+
 def expects_the_list_to_change(parts):
     found = []
     for part in parts:
@@ -152,6 +166,26 @@ def waits_without_a_limit(kind, job):
     worker = kind(target=job.work, args=job.args)
     worker.start()
     worker.join()
+    return job.promise()
+
+
+def waits_as_long_as_it_likes(kind, job):
+    worker = kind(target=job.work, args=job.args)
+    worker.start()
+    worker.join(1)
+    if worker.is_alive() and hasattr(worker, "terminate"):
+        worker.terminate()
+        worker.join()
+    return not worker.is_alive() and job.promise()
+
+
+def ends_threads_too(kind, job):
+    worker = kind(target=job.work, args=job.args)
+    worker.start()
+    worker.join(job.seconds)
+    if worker.is_alive():
+        worker.terminate()
+        worker.join()
     return job.promise()
 
 
@@ -233,6 +267,19 @@ WRONG = {
             "Draw the child that waits for a reader and the parent that waits for it.",
         ),
         Wrong(
+            "waits_before_it_starts_the_next",
+            (waits_before_it_starts_the_next, QUEUE, SHARED),
+            advice="is the first one still at work then",
+            note="The natural first try: start, receive, join, and then the next. Ask "
+            "how many cores are busy.",
+        ),
+        Wrong(
+            "goes_the_same_way_twice",
+            (PIPES, PIPES, SHARED),
+            advice="here the children are to do put_squares",
+            note="A copy of the first function, to begin with, and then forgotten.",
+        ),
+        Wrong(
             "works_in_the_parent",
             (works_in_the_parent, QUEUE, SHARED),
             advice="each part has a child process of its own",
@@ -274,8 +321,21 @@ WRONG = {
         Wrong(
             "expects_the_list_to_change",
             (PIPES, QUEUE, expects_the_list_to_change),
-            advice="had the child written everything by then",
+            advice="do they belong to both processes",
             note="A list sent as an argument is a copy. Only the RawArray is shared.",
+        ),
+        Wrong(
+            "takes_numbers_that_are_too_small",
+            (PIPES, QUEUE, takes_numbers_that_are_too_small),
+            advice="has a large square room",
+            note='"i" is for the signature; 60,000 squared needs "q". Shared memory '
+            "holds what fits, and says nothing of the rest.",
+        ),
+        Wrong(
+            "has_one_signature_for_all",
+            (PIPES, QUEUE, has_one_signature_for_all),
+            advice="has one of them been written by all",
+            note="One place for all: the last child to write is the one to be read.",
         ),
     ],
     "02-choose": [
@@ -302,8 +362,21 @@ WRONG = {
         Wrong(
             "waits_without_a_limit",
             (CHOICE, waits_without_a_limit),
-            advice="which line waits without a limit",
+            advice="how long does it wait for a worker",
             note="join() without a number waits for ever.",
+        ),
+        Wrong(
+            "waits_as_long_as_it_likes",
+            (CHOICE, waits_as_long_as_it_likes),
+            advice="how long does it wait for a worker",
+            note="The job says how long it may take, not the proof.",
+        ),
+        Wrong(
+            "ends_threads_too",
+            (CHOICE, ends_threads_too),
+            advice="raised AttributeError.*the line that raised this",
+            note="A thread has no terminate(). The exception is no proof that the "
+            "thread is the wrong kind.",
         ),
         Wrong(
             "looks_at_the_promise_only",
