@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import multiprocessing
 import random
 import subprocess
 import sys
@@ -28,6 +29,13 @@ def test_the_fit_finds_the_costs_that_made_the_times(at_once):
         costs = random_costs(dice)
         times = {k: [costs.seconds(k, at_once)] * 3 for k in (1, 2, 3, 4, 8)}
         assert fit(times, at_once) == pytest.approx(costs, abs=1e-8)
+
+
+def test_with_one_core_a_and_c_are_found_if_b_is_known():
+    costs = Costs(0.3, 0.4, 0.02)
+    times = {k: [costs.seconds(k, at_once=1)] for k in (1, 2, 3, 4)}
+    assert fit(times, 1, b=0.4) == pytest.approx(costs, abs=1e-8)
+    assert fit(times, 1) != pytest.approx(costs, abs=1e-2), "b goes into a"
 
 
 def test_no_fitted_cost_is_below_zero():
@@ -119,10 +127,13 @@ def test_the_four_crews_have_the_four_faults():
     assert main[0].end <= min(s.start for s in others), "a serial part"
 
 
-def test_the_cure_gives_each_worker_one_thread():
+def test_the_cure_gives_each_worker_one_thread(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")  # what a worker has without the cure
     cure = {"initializer": torch.set_num_threads, "initargs": (1,)}
-    with ProcessPoolExecutor(1, CONTEXT, **cure) as pool:
-        assert pool.submit(torch.get_num_threads).result() == 1
+    spawn = multiprocessing.get_context("spawn")
+    for expected, how in (2, {}), (1, cure):
+        with ProcessPoolExecutor(1, spawn, **how) as pool:
+            assert pool.submit(torch.get_num_threads).result() == expected
 
 
 class Threads(torch.utils.data.Dataset):

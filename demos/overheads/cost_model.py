@@ -24,13 +24,22 @@ class Costs(NamedTuple):
         return min(range(1, most + 1), key=lambda k: self.seconds(k, at_once))
 
 
-def fit(times: dict[int, Iterable[float]], at_once: float = float("inf")) -> Costs:
+def fit(
+    times: dict[int, Iterable[float]],
+    at_once: float = float("inf"),
+    b: float | None = None,
+) -> Costs:
     """The costs that come nearest to the median times, by least squares.
 
     T is linear in a, b and c, so each number of workers gives one linear equation.
     No cost is below zero. On a noisy machine `numpy.linalg.lstsq` would find some that
-    are; `nnls` is the same method with that condition.
+    are; `nnls` is the same method with that condition. If `b` is known, only a and c
+    are fitted: with one core a and b cannot be told apart.
     """
-    rows = [[1, 1 / min(k, at_once), k] for k in times]
-    seconds = [median(times[k]) for k in times]
-    return Costs(*map(float, nnls(np.array(rows), np.array(seconds))[0]))
+    rows = np.array([[1, 1 / min(k, at_once), k] for k in times])
+    seconds = np.array([median(times[k]) for k in times])
+    if b is not None:
+        seconds -= b * rows[:, 1]
+        rows[:, 1] = 0  # nothing of b is left to be found
+    costs = Costs(*map(float, nnls(rows, seconds)[0]))
+    return costs if b is None else costs._replace(b=b)

@@ -20,9 +20,10 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import median
+from time import perf_counter
 from typing import TYPE_CHECKING
 
-from demos.overheads.pieces import BUILT_IN, cpu_share, share_out
+from demos.overheads.pieces import BUILT_IN, cpu_share, do_all, share_out
 from sidebyside import at_least, machine, output_file
 
 if TYPE_CHECKING:
@@ -39,6 +40,16 @@ def measure(function, pieces: int, crews: Iterable[int], rounds: int = 3) -> Tim
         for workers in times:
             times[workers].append(share_out(function, pieces, workers))
     return times
+
+
+def alone(function, pieces: int, rounds: int = 3) -> float:
+    """Seconds for all pieces without any worker, here: b."""
+    seconds = []
+    for _ in range(rounds):
+        start = perf_counter()
+        do_all(function, range(pieces))
+        seconds.append(perf_counter() - start)
+    return median(seconds)
 
 
 def plot(times: Times, costs: "Costs", at_once: float, most: int):
@@ -62,12 +73,10 @@ def plot(times: Times, costs: "Costs", at_once: float, most: int):
         lowest = max(seconds[-1], lowest + 0.08 * max(measured))
         ax.text(most + 0.1, lowest, f" {name}", color=colour, fontsize=8, va="center")
     ax.plot(list(times), measured, "o", color=COLOURS[1])
-    ax.annotate(
-        "measured", (1, one), (8, 6), color=COLOURS[1], textcoords="offset points",
-        fontsize=8,
-    )  # fmt: skip
+    highest = max(*measured, lowest, lines["ideal: 1/k"][0][0])
+    ax.text(0.6, 1.1 * highest, "dots: measured", color=COLOURS[1], fontsize=8)
     ax.set(xlabel="workers k", ylabel="time (s)", xlim=(0.5, most * 1.4))
-    ax.set_ylim(0, 1.15 * max(measured))
+    ax.set_ylim(0, 1.25 * highest)
     ax.locator_params(axis="x", integer=True, nbins=10)
     return fig
 
@@ -109,7 +118,7 @@ def report(times: Times, costs: "Costs", at_once: float, most: int) -> None:
             f"{1000 * fitted:7.0f} ms"
         )
     print(f"costs: a = {1000 * costs.a:.1f} ms in any case")
-    print(f"       b = {1000 * costs.b:.1f} ms of work to share out")
+    print(f"       b = {1000 * costs.b:.1f} ms of work to share out, measured here")
     print(f"       c = {1000 * costs.c:.1f} ms for each worker")
     print(f"best here: {costs.best(most, at_once)} of up to {most} workers;", end=" ")
     print(f"predicted, with a core for each: {costs.best(most)}")
@@ -140,11 +149,11 @@ def main() -> None:
     capacity = here.capacity(here.usable_cores)
     at_once = max(1.0, capacity / max(share, 0.001))
     print(f"{args.pieces} pieces, up to {most} workers, rounds: {args.rounds}")
-    print(f"a piece uses a core for {share:.0%} of its time; the ", end="")
-    print(f"{here.usable_cores} usable cores do {capacity:.2f} × the work of one")
+    print(f"a piece uses a core for {share:.0%} of its time; ", end="")
+    print(f"usable cores: {here.usable_cores}, capacity: {capacity:.2f}")
     sys.stdout.flush()
     times = measure(args.function, args.pieces, range(1, most + 1), args.rounds)
-    costs = fit(times, at_once)
+    costs = fit(times, at_once, alone(args.function, args.pieces, args.rounds))
     report(times, costs, at_once, most)
     if args.plot:
         plot(times, costs, at_once, max(most, 8)).savefig(Path(args.plot), dpi=110)

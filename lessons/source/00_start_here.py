@@ -93,10 +93,10 @@ reveal("00-capacity", capacity, "×")
 
 # %% [markdown]
 # This is your machine's **parallel capacity** for two *workers*: whatever does work
-# beside others, here two processes. **It is never above 2**,
-# and often below: other programs want the cores too, and a core that is presented
-# as two is not as fast as two. With one usable core it is about 1. No program of this course can
-# gain more than that, so we compare with it.
+# beside others, here two processes. **It is never above 2**, and often below: other
+# programs want the cores too, and a core that is presented as two is not as fast as
+# two. With one usable core it is about 1. No program of this course can gain more than
+# that, so we compare with it.
 #
 # Run the cell again. The number differs: a machine is never quite at rest. One
 # measurement is no measurement, so later we take several.
@@ -138,8 +138,8 @@ draw_timelines({"one cook": one_cook, "three cooks": three_cooks})
 
 # %% [markdown]
 # Each *lane* is a worker, each bar in it a *span*: work with a name. Grey is idle time.
-# The corner says where the numbers come from. Such a picture is a *timeline*. Side by side, breakfast is ready when the
-# slowest dish is. The whole course is drawn in this way, and lesson 3 teaches you
+# The corner says where the numbers come from. Such a picture is a *timeline*. Side by
+# side, breakfast is ready when the slowest dish is. The whole course is drawn in this way, and lesson 3 teaches you
 # to read such a picture.
 #
 # ## A demo

@@ -561,8 +561,8 @@ pooled.plot("six fetches, three threads")
 # %% [markdown]
 # ## Exercise 1: how many at once?
 #
-# A figure shows what runs at once; a number can be tested. Write `overlap(spans)`: the largest
-# number of spans that are open at the same moment. A span is a pair `(start, end)`. The
+# A figure shows what runs at once; a number can be tested. Write `overlap(spans)`: the
+# largest number of spans that are open at the same moment. A span is a pair `(start, end)`. The
 # pairs come in any order. A span that ends at 2 is no longer open at 2.
 #
 # By hand first: for (0, 2), (1, 3), (2, 4) and (5, 6) the answer is 2.

@@ -2,7 +2,7 @@
 # title: 06 Overheads and how many workers
 # question: How many workers are best, and what do they cost?
 # needs: two CPU cores, no GPU
-# minutes: 50
+# minutes: 45
 # ---
 
 # %% [markdown]
@@ -18,13 +18,14 @@
 # *You will be able to* say what a worker costs on your machine, choose the number of
 # workers and the size of chunks, and keep libraries from starting too many threads.
 #
-# *Before this:* lesson 5. *Time:* 50 minutes. *Needs:* two CPU cores, no GPU. With one
-# core everything runs, and the text says what you will not see.
+# *Before this:* lesson 5. *Time:* 45 minutes, and the exercises. *Needs:* two CPU
+# cores, no GPU. With one core everything runs, and the text says what you will not see.
 
 # %%
 import os
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from statistics import median
 from time import perf_counter
 
@@ -34,7 +35,7 @@ import torch
 import torch.distributed as dist
 
 from demos.overheads.cost_model import Costs, fit
-from demos.overheads.how_many_workers import measure, plot
+from demos.overheads.how_many_workers import alone, measure, plot, report
 from demos.overheads.pieces import CONTEXT, busy, do_all, draw, nap, nap_for, share_out
 from demos.overheads.schedules import four_timelines, heavy_tail, timeline_of_chunks
 from sidebyside import (
@@ -50,7 +51,6 @@ from sidebyside import (
     progress,
     reset,
     reveal,
-    run_demo,
     run_ranks,
     show,
     solution,
@@ -92,8 +92,9 @@ print(drawn)
 reveal("06-two", drawn.median["two_new_processes"] / drawn.median["here"], "×")
 
 # %% [markdown]
-# Two workers, twice the hands, and it takes hundreds or thousands of times as long. What
-# is done besides the work is called **overhead**. Here we see two kinds:
+# Two workers, twice the hands, and it takes tens of times as long if they wait, hundreds
+# or thousands of times if they are new. What is done besides the work is called
+# **overhead**. Here we see two kinds:
 #
 # * *Starting* a process: milliseconds, paid once for each worker.
 # * *Asking* a worker that waits: a fraction of a millisecond, paid for each message.
@@ -103,17 +104,20 @@ reveal("06-two", drawn.median["two_new_processes"] / drawn.median["here"], "×")
 #
 # ## How large must a piece be?
 #
-# Two workers wait. We give each one piece of `busy`, a Python loop, and let the pieces
-# grow tenfold, six times. The other way is to do both pieces here.
+# Two workers wait. We give each one piece of `busy`, a Python loop, in eight sizes: from
+# 10 to 1,000,000 steps. The other way is to do both pieces here. `partial(busy,
+# steps=10)` is `busy` with `steps` filled in; unlike a lambda it can be sent.
 
 # %%
-guess("06-break-even", None, "From how many µs per piece on are two workers faster?")
+show(busy)
+show(do_all)
+guess("06-break-even", None, "From how long a piece on are two workers faster?", "µs")
 
-# %%
+# %% tags=["nbval-ignore-output"]
 length, gain = [], []
 with ProcessPoolExecutor(2, CONTEXT) as pool:
     list(pool.map(nap_for, [0.1, 0.1]))  # both are up
-    for steps in 10, 100, 1_000, 10_000, 100_000, 1_000_000:
+    for steps in 10, 100, 1000, 10_000, 30_000, 100_000, 300_000, 1_000_000:
         work, here, there = partial(busy, steps=steps), [], []
         for _ in range(5):
             start = perf_counter()
@@ -125,6 +129,11 @@ with ProcessPoolExecutor(2, CONTEXT) as pool:
         length.append(median(here) / 2)
         gain.append(median(here) / median(there))
         print(f"{1e6 * length[-1]:9.1f} µs per piece: speedup {gain[-1]:.3f} ×")
+won = [seconds for seconds, times in zip(length, gain, strict=True) if times > 1]
+if won:
+    reveal("06-break-even", 1e6 * won[0], "µs")
+else:
+    print("Nowhere: there was no second core to be had.")
 
 # %%
 fig, ax = figure(
@@ -134,16 +143,18 @@ fig, ax = figure(
 )
 ax.loglog([1e6 * seconds for seconds in length], gain, "o-", color=COLOURS[0])
 ax.axhline(1, color=COLOURS[4], linestyle=":")
-ax.text(3, 1.15, "as fast as here")
+ax.text(1e6 * length[0], 1.15, "as fast as here")
+ax.set_yticks([0.01, 0.1, 0.5, 1, 2], [0.01, 0.1, 0.5, 1, 2])
 ax.set(xlabel="one piece (µs)", ylabel="speedup of two workers")
 fig
 
 # %% [markdown]
 # Where the curve crosses the dotted line, the work in a piece outweighs the message
-# about it. A message takes some tenths of a millisecond, so expect the crossing near
-# there. Smaller pieces make two workers slower than none; pieces ten times larger hide
-# the message. (With one core, or a busy second one, the curve comes near the line and
-# does not cross it.)
+# about it. A round of messages takes some tenths of a millisecond, and the two workers
+# may share a core at first. Expect the crossing at about one millisecond, perhaps at a
+# few. Smaller pieces make two workers slower than none; at tens of milliseconds the
+# message no longer matters. (With one core, or a busy second one, the curve comes near
+# the line and does not cross it.)
 #
 # So let a piece take milliseconds at least. If it doesn't, send many at once.
 
@@ -190,7 +201,7 @@ started
 # of workers.
 
 # %%
-guess("06-best", None, "48 naps of 10 ms: how many workers are best?")
+guess("06-naps", None, "48 naps of 10 ms: how many workers are best?")
 
 # %%
 naps = measure(nap, pieces=48, crews=[1, 2, 4, 8], rounds=3)
@@ -224,7 +235,7 @@ costs = fit(naps)
 best = min(range(1, 49), key=costs.seconds)
 sixteen = median(measure(nap, 48, [16])[16])
 print(f"16 workers: predicted {costs.seconds(16):.2f} s, measured {sixteen:.2f} s")
-reveal("06-best", best)
+reveal("06-naps", best, computed=True)
 
 # %% [markdown]
 # Without trying all: *b*/*k* falls, *c·k* grows, and **their sum is smallest where the
@@ -249,15 +260,11 @@ reveal("06-best", best)
 # are usable cores can work at the same time.
 #
 # We predict first. *a* and *c* have nothing to do with the kind of work, so we keep
-# them. *b* is the time of all pieces without any worker, here:
+# them. *b* is the time of all pieces without any worker:
 
 # %%
-here = []
-for _ in range(3):
-    start = perf_counter()
-    do_all(busy, range(48))
-    here.append(perf_counter() - start)
-predicted = costs._replace(b=median(here))
+show(alone)
+predicted = costs._replace(b=alone(busy, pieces=48))  # a copy with another b
 print(f"b = {1000 * predicted.b:.0f} ms")
 
 # %%
@@ -269,22 +276,28 @@ knee = plot(work, predicted, capacity, most=max(8, cores + 2))
 knee
 
 # %% [markdown]
-# Four things are drawn. *Measured* are the dots, on your machine. *Ideal* is the time of
-# one worker, divided by k. *The most this machine can do* divides by its measured
-# capacity instead, as soon as k is larger than that. *Predicted* is the dashed line,
-# our formula: as if each worker had a core.
+# *Measured* are only the dots; the three lines are computed. *Ideal* is the time of one
+# worker, divided by k. *The most this machine can do* divides by its measured capacity
+# instead, as soon as k is larger than that. *Predicted* is the dashed line, our
+# formula: as if each worker had a core.
 #
 # The dots follow the prediction up to the number of cores. From there on more workers
-# bring nothing, and each costs its *c*. The bend is called the **knee**. A job that computes should get as
-# many workers as there are usable cores, or fewer, if the formula says so. (With one
-# core the knee is at 1: there is no gain at all.)
+# bring nothing, and each costs its *c*. The bend is called the **knee**. A job that
+# computes should get as many workers as there are usable cores, or fewer, if the
+# formula says so. (With one core, or beside busy programs, the knee is at 1: look at
+# the capacity. Run again when they are done.)
 #
-# The demo does all of this for any function. For the random numbers of the beginning:
+# The demo `how_many_workers.py` does all of this for any function. Here is its table
+# for the random numbers of the beginning:
 
 # %% tags=["nbval-ignore-output"]
-run_demo("overheads/how_many_workers.py", "--function", "draw", "--rounds", 1)
+print(f"capacity {capacity:.2f} ×")
+draws = measure(draw, pieces=48, crews=[1, 2, 3, 4], rounds=3)
+report(draws, fit(draws, capacity, alone(draw, pieces=48)), capacity, most=4)
 
 # %% [markdown]
+# One worker is best: each costs its start, and there is next to no work to share out.
+#
 # ## How many cores are there?
 #
 # It depends on whom you ask, and on what you mean by a core. (joblib is a library for
@@ -323,20 +336,23 @@ machine()
 # ## One piece at a time, or many?
 #
 # A pool hands out pieces in **chunks**. With small chunks there are many messages. With
-# large ones there is another danger. Our job has 48 naps, together 1.2 s. Most are
-# short, a few are long: a **heavy tail**, as in files of all sizes, or in sentences.
+# large ones there is another danger. Our job has 48 naps, together 1.2 s, for four
+# workers (threads: naps need no core). Most are short, a few are long: a **heavy
+# tail**, as in files of all sizes, or in sentences.
 
 # %%
 lengths = heavy_tail(48, total=1.2)
 print(f"median {1000 * median(lengths):.0f} ms, longest {1000 * max(lengths):.0f} ms")
-guess("06-chunks", None, "Four workers, chunks of 12: done after how many s?", "s")
+guess("06-tail", None, "Four workers, chunks of 12: done after how many s?", "s")
 
 # %%
 timelines = {f"chunks of {n}": timeline_of_chunks(lengths, n) for n in (12, 1)}
-ends = {name: max(s.end for s in timelines[name].spans) for name in timelines}
-for name, end in ends.items():
-    print(f"{name:<12} {end:.3f} s")
-reveal("06-chunks", ends["chunks of 12"], "s")
+lasted = {}
+for name, timeline in timelines.items():
+    spans = timeline.spans
+    lasted[name] = max(s.end for s in spans) - min(s.start for s in spans)
+    print(f"{name:<12} {lasted[name]:.3f} s")
+reveal("06-tail", lasted["chunks of 12"], "s")
 chunked = draw_timelines(timelines)
 chunked.alt = "the same naps on four workers, in chunks of 12 and 1"
 chunked
@@ -346,17 +362,17 @@ chunked
 # gets one chunk, whatever is in it. The one with the long naps works, the others wait.
 # With chunks of 1, whoever is free takes the next piece: **small chunks balance.**
 #
-# And they cost messages. Here are 4000 tiny naps, handed to four waiting processes.
+# And they cost messages. Here are 2000 tiny naps, handed to four waiting processes.
 
 # %%
-lengths = heavy_tail(4000, total=0.4)
-took = {chunk: [] for chunk in (1, 4, 16, 64, 250, 1000, 2000)}
+tiny = heavy_tail(2000, total=0.2)
+took = {chunk: [] for chunk in (1, 4, 16, 64, 125, 500, 1000)}
 with ProcessPoolExecutor(4, CONTEXT) as pool:
     list(pool.map(nap_for, [0.1] * 4))  # all are up
     for _ in range(3):
         for chunk in took:
             start = perf_counter()
-            list(pool.map(nap_for, lengths, chunksize=chunk))
+            list(pool.map(nap_for, tiny, chunksize=chunk))
             took[chunk].append(perf_counter() - start)
 fig, ax = figure(
     width=6, height=2.4, alt="time of the job against the size of its chunks"
@@ -369,8 +385,8 @@ ax.set(xlabel="pieces in a chunk", ylabel="time (s)", ylim=0)
 fig
 
 # %% [markdown]
-# Time against size of chunk. At the left the job pays for 4000 messages. At the right
-# two chunks of 2000 leave two workers with nothing to do. Between them lies a wide
+# Time against size of chunk. At the left the job pays for 2000 messages. At the right
+# two chunks of 1000 leave two workers with nothing to do. Between them lies a wide
 # valley: the size need not be exact. A good start is *pieces / (10 · workers)*: enough
 # chunks to balance, few enough to be cheap.
 #
@@ -396,8 +412,8 @@ fig
 # the *BLAS*. Now let a process for each core do matrix products: each of them starts a
 # thread for each core. With N cores that makes N × N threads.
 #
-# We do 200 products in all, and give them to 1 or *many* processes with 1 or *many*
-# threads each. *Many* is your number of cores, and at least two.
+# We do about 200 products in all, and give them to 1 or *many* processes with 1 or
+# *many* threads each. *Many* is your number of cores: at least 2, at most 16.
 
 
 # %%
@@ -439,21 +455,26 @@ reveal("06-blas", crowded / cured, "×")
 # Same products, same cores. More threads that compute than cores to compute on is called
 # **oversubscription**. It can be much worse than taking turns: the threads of one
 # product wait for each other, and a thread that waits for another without a core keeps
-# its own core busy with waiting.
+# its own core busy with waiting. (Row 2 is slow, too, if another program has a core:
+# then a single process is oversubscribed. With one core two threads merely take turns,
+# and the factor stays near 1.)
 #
 # **The cure: processes × threads = cores, at most.** Mostly that means one thread in
 # each worker. `run_ranks` sets it for you. In a pool of your own, set it as each worker
-# starts:
+# starts. (The start method is spawn here, because our forkserver hands its own setting
+# down, one thread. With one core both lines say 1.)
 
-# %%
+# %% tags=["nbval-ignore-output"]
 cure = {"initializer": torch.set_num_threads, "initargs": (1,)}
-with ProcessPoolExecutor(2, CONTEXT, **cure) as pool:
-    print("threads in a worker:", pool.submit(torch.get_num_threads).result())
+for name, how in {"as it is": {}, "cured": cure}.items():
+    with ProcessPoolExecutor(1, get_context("spawn"), **how) as pool:
+        threads = pool.submit(torch.get_num_threads).result()
+    print("threads in a worker,", name, "|", threads)
 
 # %% [markdown]
-# For NumPy, set the environment variable `OMP_NUM_THREADS=1` before Python starts; its BLAS
-# reads it once, when it is loaded. joblib sets it for its workers. A
-# `DataLoader` gives each of its workers one torch thread.
+# For NumPy, set the environment variable `OMP_NUM_THREADS=1` before Python starts; its
+# BLAS reads it once, when it is loaded. joblib gives each of its workers *cores /
+# workers* threads. A `DataLoader` gives each of its workers one torch thread.
 #
 # ## What we saw
 #
@@ -471,7 +492,7 @@ with ProcessPoolExecutor(2, CONTEXT, **cure) as pool:
 # * The number of usable cores is not `os.cpu_count()`.
 
 # %% [markdown] tags=["instructor"]
-# ## Exercises: 15 minutes, or homework
+# ## Exercises: 30 minutes, or homework
 #
 # 06-timelines is for the room, in pairs, without a computer. 06-best is short, and its
 # wrong answers are instructive: rounding √(b/c), and choosing among what was measured.
@@ -486,9 +507,10 @@ with ProcessPoolExecutor(2, CONTEXT, **cure) as pool:
 # 120 ms, and each takes nearly twice as long. The workers wait or sleep, so these
 # pictures look the same on every machine. What has to be mended in each?
 #
-# Choose among `"small pieces"` (each costs as much to hand out as to do), `"uneven
-# shares"`, `"a lock"` (only one may work at a time), `"a serial part"` (before the
-# workers begin), `"slow start"` (of the workers, one by one) and `"too many threads"`.
+# Choose among `"small pieces"` (to hand them out takes about as long as to do them),
+# `"uneven shares"`, `"a lock"` (only one may work at a time), `"a serial part"` (before
+# the workers begin), `"slow start"` (of the workers, one by one) and `"too many
+# threads"`.
 # <!-- exercise: 06-timelines -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -548,8 +570,9 @@ check("06-timelines", causes)
 #
 # Write `best_workers(timings, most)`. `timings` is a list of pairs `(workers,
 # seconds)`, raw, in any order; a number of workers may occur several times. Fit T(k) =
-# a + b/k + c·k to all of them by least squares. Return the whole number from 1 to
-# `most` with the smallest T, whether it was measured or not.
+# a + b/k + c·k to all of them by least squares. (Not to the medians: a number measured
+# more often counts more.) Return the whole number from 1 to `most` with the smallest T,
+# whether it was measured or not.
 #
 # By hand first: a = 1, b = 12 and c = 1 give T(2) = 9, T(3) = 8, T(4) = 8. And with b =
 # 6.2, where √(b/c) is 2.49: is it 2 or 3?
@@ -669,8 +692,9 @@ check("06-chunk", chunk_size)
 
 # %% [markdown]
 # Stuck? `hint("06-chunk")` gives one hint per call, `solution("06-chunk")` the code and
-# why it works. Try the demo in a terminal, with a function of your own: `python
-# demos/overheads/how_many_workers.py --help`.
+# why it works. Try the demo in a terminal: `python
+# demos/overheads/how_many_workers.py --function mine:f`, where `mine.py` in the current
+# folder defines `f`, a function of one whole number.
 #
 # ## Next
 #

@@ -1,7 +1,7 @@
 """Answers to the exercises of lesson 06 that people give, and that are not right."""
 
 import math
-from statistics import mean
+from statistics import mean, median
 
 import numpy as np
 
@@ -52,6 +52,32 @@ def keeps_one_timing_each(timings, most):
     return best(list(dict(timings).items()), most)
 
 
+def of_each(function):
+    """Fits what `function` makes of the timings of each number of workers."""
+
+    def answer(timings, most):
+        seconds = {}
+        for k, time in timings:
+            seconds.setdefault(k, []).append(time)
+        return best([(k, function(times)) for k, times in seconds.items()], most)
+
+    return answer
+
+
+def uses_three_timings(timings, most):
+    return best(list({k: (k, time) for k, time in timings}.values())[:3], most)
+
+
+def fits_a_parabola(timings, most):
+    k = np.array([k for k, _ in timings])
+    c, a, b = np.polyfit(k, k * np.array([time for _, time in timings]), 2)
+    return min(range(1, most + 1), key=lambda k: a + b / k + c * k)
+
+
+def stops_before_most(timings, most):
+    return best(timings, most - 1)
+
+
 def best(timings, most):
     a, b, c = constants(timings)
     return min(range(1, most + 1), key=lambda k: a + b / k + c * k)
@@ -67,10 +93,6 @@ def returns_the_time(timings, most):
     return float(min(a + b / k + c * k for k in range(1, most + 1)))
 
 
-def takes_the_mean(timings, most):
-    return round(mean(k for k, _ in timings))
-
-
 # 06-chunk
 
 
@@ -80,6 +102,20 @@ def done(tasks, workers, overhead, size):
         free.sort()
         free[0] += overhead + sum(tasks[start : start + size])
     return max(free)
+
+
+def tries_small_sizes_only(tasks, workers, overhead):
+    sizes = range(1, max(2, len(tasks) // workers + 3))
+    return min(sizes, key=lambda s: done(tasks, workers, overhead, s))
+
+
+def stops_at_the_first_valley(tasks, workers, overhead):
+    size = 1
+    while size < len(tasks) and done(tasks, workers, overhead, size + 1) <= done(
+        tasks, workers, overhead, size
+    ):
+        size += 1
+    return size
 
 
 def always_one(tasks, workers, overhead):
@@ -159,6 +195,12 @@ WRONG = {
             advice="choose among",
             note="Right, and not one of the words to choose from.",
         ),
+        Wrong(
+            "a_list_of_words",
+            RIGHT | {"A": ["a lock"]},
+            advice="choose among",
+            note="One word for each crew, without brackets.",
+        ),
     ],
     "06-best": [
         Wrong(
@@ -194,8 +236,38 @@ WRONG = {
         Wrong(
             "keeps_one_timing_each",
             keeps_one_timing_each,
-            advice="use both",
+            advice="counts more",
             note="A dict by workers keeps the last timing of each.",
+        ),
+        Wrong(
+            "fits_the_medians",
+            of_each(median),
+            advice="counts more",
+            note="As the lesson does. The exercise says: all timings.",
+        ),
+        Wrong(
+            "fits_the_means",
+            of_each(mean),
+            advice="counts more",
+            note="Right only if all numbers were measured equally often.",
+        ),
+        Wrong(
+            "uses_three_timings",
+            uses_three_timings,
+            advice="is one row",
+            note="Three unknowns, three equations: solved, and the rest thrown away.",
+        ),
+        Wrong(
+            "fits_a_parabola",
+            fits_a_parabola,
+            advice="not a multiple",
+            note="k·T is a parabola, but then the errors of large k count more.",
+        ),
+        Wrong(
+            "stops_before_most",
+            stops_before_most,
+            advice="does your range reach it",
+            note="range(1, most) ends before most.",
         ),
         Wrong(
             "returns_the_square_root",
@@ -208,12 +280,6 @@ WRONG = {
             returns_the_time,
             advice="whole number",
             note="min of the times, not of the workers: needs key=.",
-        ),
-        Wrong(
-            "takes_the_mean",
-            takes_the_mean,
-            advice="T\\(",
-            note="A guess, not a fit.",
         ),
     ],
     "06-chunk": [
@@ -246,6 +312,18 @@ WRONG = {
             deals_in_turn,
             advice="free first|next chunk",
             note="Chunk 3 goes to worker 1 even if worker 2 is free before.",
+        ),
+        Wrong(
+            "tries_small_sizes_only",
+            tries_small_sizes_only,
+            advice="every size",
+            note="A chunk for each worker need not be the largest that pays.",
+        ),
+        Wrong(
+            "stops_at_the_first_valley",
+            stops_at_the_first_valley,
+            advice="fall, rise and fall|every size",
+            note="The curve has more than one valley.",
         ),
         Wrong(
             "divides_all_by_the_workers",
