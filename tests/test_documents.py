@@ -137,6 +137,17 @@ def test_a_word_used_too_early_is_found():
     assert introductions("rank", texts) == [("00", False), ("01", True)]
 
 
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_the_minutes_of_the_sections_add_up(path):
+    header, cells = build.read_source(path)
+    headings = re.findall(
+        r"^## (?!Exercises)[^\n]*: (\d+) minutes",
+        "\n".join(cell.source for cell in cells),
+        re.MULTILINE,
+    )
+    assert sum(map(int, headings)) == int(header["minutes"])
+
+
 def test_requirements_are_pinned_and_say_what_for():
     lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
     lines = [line for line in lines if line and not line.startswith("#")]

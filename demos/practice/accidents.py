@@ -3,7 +3,7 @@
 Run:      python demos/practice/accidents.py
 Look for: 48 tasks, of which number 37 goes wrong. "computed" says how many tasks were
           done, "in hand" how many results the caller got, in the order of the tasks.
-          The last column is the next job, given to the same pool.
+          "next job" is given to the same pool; after Ctrl-C there is none.
           multiprocessing.Pool does not notice that a worker was killed.
 Try:      --accident kill --pool Pool --patience 20. Watch the processes meanwhile.
           It waits as long as you let it.
@@ -58,6 +58,7 @@ def open_pool(patience: float):
             yield found.next(patience)  # without a limit it would wait for ever
 
     with get_context("spawn").Pool(WORKERS) as pool:
+        pool.map(abs, range(WORKERS))  # they have started: patience is for tasks
         yield results
 
 
@@ -140,14 +141,15 @@ def outcome(program: subprocess.Popen, patience: float) -> dict:
         return {"learns": said, "computed": "?", "hand": "?", "next": "?"}
 
 
-def side_by_side(pools: list[str], accident: str, patience: float) -> list[dict]:
+@contextlib.contextmanager
+def side_by_side(pools: list[str], accident: str, patience: float):
     """One accident for each pool, all at the same time: their tasks only sleep."""
     programs = []
     with tempfile.TemporaryDirectory() as folder:
         try:
             for pool in pools:
                 programs.append(start(pool, accident, patience, Path(folder, pool)))
-            return [outcome(program, patience) for program in programs]
+            yield [outcome(program, patience) for program in programs]
         finally:
             for program in programs:
                 end(program)
@@ -159,7 +161,7 @@ def main() -> None:
     )
     parser.add_argument("--pool", choices=POOLS, help="only this one")
     parser.add_argument("--accident", choices=ACCIDENTS, help="only this one")
-    parser.add_argument("--patience", type=positive_float, default=3.0, help="seconds")
+    parser.add_argument("--patience", type=positive_float, default=2.0, help="seconds")
     parser.add_argument("--report", help=argparse.SUPPRESS)  # be the experiment
     args = parser.parse_args()
     if args.report:
@@ -170,16 +172,17 @@ def main() -> None:
     print(f"{TASKS} tasks, {WORKERS} workers, an accident in task {BAD}")
     print(f"{'accident':<10} {'pool':<9} {'the caller gets':<23}", end="")
     print(f"{'computed':>9} {'in hand':>8}  next job")
-    for accident in [args.accident] if args.accident else ACCIDENTS:
-        if accident == "Ctrl-C" and not hasattr(os, "killpg"):
-            print("Ctrl-C: this system has no groups of processes")
-            continue
-        pools = [args.pool] if args.pool else list(POOLS)
-        results = side_by_side(pools, accident, args.patience)
-        for pool, found in zip(pools, results, strict=True):
-            print(f"{accident:<10} {pool:<9} {found['learns']:<23}", end="")
-            print(f"{found['computed']:>9} {found['hand']:>8}  {found['next']}")
-        sys.stdout.flush()
+    pools = [args.pool] if args.pool else list(POOLS)
+    with contextlib.ExitStack() as stack:  # programs tidy up while the next ones run
+        for accident in [args.accident] if args.accident else ACCIDENTS:
+            if accident == "Ctrl-C" and not hasattr(os, "killpg"):
+                print("Ctrl-C: this system has no groups of processes")
+                continue
+            results = stack.enter_context(side_by_side(pools, accident, args.patience))
+            for pool, found in zip(pools, results, strict=True):
+                print(f"{accident:<10} {pool:<9} {found['learns']:<23}", end="")
+                print(f"{found['computed']:>9} {found['hand']:>8}  {found['next']}")
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":

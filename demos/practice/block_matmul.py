@@ -2,12 +2,11 @@
 
 Run:      python demos/practice/block_matmul.py --size 1000
 Look for: with shared memory next to nothing is sent, and the blocks are done sooner
-          than with pickled blocks. The library is faster still, without any process:
-          its threads share one memory, and it computes with blocks as well, so small
-          that they stay in the cache of a core. "cores" is CPU time over wall time,
-          of this process: the library uses more than one core by itself.
-Try:      --size 100. Now sending a message takes longer than the product.
-          --cuts 8. 64 small blocks: more is sent, for the same product.
+          than with pickled blocks. On a free machine the library is faster still,
+          without any process: its threads share one memory, and it computes with
+          blocks as well, so small that they stay in the cache of a core. "here" is the
+          CPU time of this process: above 100 % it has used more than one core.
+Try:      --cuts 8. 64 small blocks: more is sent, for the same product.
 """
 
 import argparse
@@ -79,18 +78,29 @@ def one_thread_each() -> Iterator[None]:
 
 
 class BlockProduct:
-    """A pool whose workers see A, B and C; C = A B, in `cuts` x `cuts` blocks."""
+    """A, B and C in shared memory; C = A B, in `cuts` x `cuts` blocks.
+
+    `with product:` starts workers that see all three, and ends them.
+    """
 
     def __init__(self, size: int, cuts: int, workers: int):
         dice = np.random.default_rng(0)
         self.places = blocks(size, cuts)
         memory = {name: spawn.RawArray("d", size * size) for name in "ABC"}
+        self.workers, self.attached = workers, (size, memory)
         self.A, self.B, self.C = as_matrices(size, memory).values()
         for matrix in self.A, self.B:
             matrix[:] = dice.standard_normal((size, size))
+
+    def __enter__(self) -> "BlockProduct":
         with one_thread_each():
-            self.pool = spawn.Pool(workers, attach, (size, memory))
-            self.pool.map(abs, range(workers))  # they have started
+            self.pool = spawn.Pool(self.workers, attach, self.attached)
+            self.pool.map(abs, range(self.workers))  # they have started
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.pool.terminate()
+        self.pool.join()
 
     def sent(self) -> list[tuple[np.ndarray, np.ndarray]]:
         return [(self.A[rows], self.B[:, columns]) for rows, columns in self.places]
@@ -121,13 +131,9 @@ class BlockProduct:
             "library": 0,
         }
 
-    def close(self) -> None:
-        self.pool.close()
-        self.pool.join()
-
 
 def timed(way) -> tuple[float, float]:
-    """Seconds on the wall, and cores that this process kept busy meanwhile."""
+    """Seconds on the wall, and the share of them that this process used a core."""
     start, cpu = perf_counter(), process_time()
     way()
     wall = perf_counter() - start
@@ -156,17 +162,18 @@ def main() -> None:
     print(
         f"{args.size} x {args.size}, {len(work.places)} blocks, workers: {args.workers}"
     )
-    rounds = [{name: timed(way) for name, way in ways.items()} for _ in range(ROUNDS)]
+    with work:
+        rounds = [{n: timed(way) for n, way in ways.items()} for _ in range(ROUNDS)]
+        products = {name: np.copy(way()) for name, way in ways.items()}
     print(f"{'way':<14} {'bytes sent':>12} {'time':>10} {'here':>12}  right")
-    for name, way in ways.items():
+    for name in ways:
         wall = median(times[name][0] for times in rounds)
         busy = median(times[name][1] for times in rounds)
-        right = np.allclose(way(), exact, atol=1e-9 * math.sqrt(args.size))
+        right = np.allclose(products[name], exact, atol=1e-9 * math.sqrt(args.size))
         print(
             f"{name:<14} {moved[name]:>12,} {1000 * wall:7.1f} ms"
             f" {100 * busy:6.0f} % CPU  {'yes' if right else 'NO'}"
         )
-    work.close()
 
 
 if __name__ == "__main__":

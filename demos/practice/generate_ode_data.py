@@ -105,9 +105,12 @@ def generate(missing: list[Task], workers: int, kill_at: int | None, keep) -> No
         try:
             for future in as_completed(futures):
                 keep(futures[future], future.result())
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one could hang it
+            print("\nstopping: each worker finishes its task", flush=True)
             raise
+        finally:  # waits: the end of `with` would take the cancelling back
+            pool.shutdown(cancel_futures=True)
 
 
 def main() -> None:
@@ -136,7 +139,6 @@ def run(args: argparse.Namespace, parts: Parts | None) -> int:
     done = parts.open() if parts else {}
     if done:
         print(f"{len(done)} of {args.tasks} tasks are there from an earlier run")
-    missing = [task for task in tasks(args.seed, args.tasks) if task.number not in done]
 
     def keep(number: int, rows: np.ndarray) -> None:
         if parts:
@@ -146,13 +148,14 @@ def run(args: argparse.Namespace, parts: Parts | None) -> int:
             print(f"{len(done)} of {args.tasks} tasks are done", flush=True)
 
     try:
-        if missing:
+        work = tasks(args.seed, args.tasks)
+        if missing := [task for task in work if task.number not in done]:
             generate(missing, args.workers, args.kill_at, keep)
     except (KeyboardInterrupt, BrokenProcessPool) as end:
         killed = isinstance(end, BrokenProcessPool)
         saved = "are saved: run it again to go on" if parts else "were done, not saved"
         print(
-            f"\n{'a worker was killed' if killed else 'interrupted'}: "
+            f"{'a worker was killed' if killed else 'interrupted'}: "
             f"{len(done)} of {args.tasks} tasks {saved}"
         )
         return 1 if killed else 130

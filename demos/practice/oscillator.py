@@ -1,7 +1,8 @@
 """One task of lesson 07: the path of an oscillator, solved in steps of varying length.
 
 The van der Pol oscillator x'' = mu (1 - x²) x' - x swings for ever. With a large mu it
-creeps for a long time and then jumps, so that the solver needs many small steps.
+creeps for a long time and then jumps. It is stiff then: while it creeps, the solver
+needs many small steps, or it would blow up.
 """
 
 from typing import NamedTuple

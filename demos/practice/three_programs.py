@@ -32,7 +32,7 @@ def programs() -> dict[str, tuple]:
     return {
         "words": (count_words, [f"the line number {n}" for n in range(400)]),
         "images": (brighten, images),
-        "survey": (search, [20_000] * 15 + [1_500_000] + [20_000] * 15),
+        "search": (search, [20_000] * 15 + [1_500_000] + [20_000] * 15),
     }
 
 

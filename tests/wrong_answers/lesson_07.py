@@ -1,6 +1,6 @@
 """Answers to the exercises of lesson 07 that people give, and that are not right."""
 
-from concurrent.futures import as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import numpy as np
 
@@ -49,6 +49,21 @@ def takes_the_mean_of_an_array(pool, seed, count):
     return float(np.mean(np.array(list(pool.map(period, angles))) * clocks))
 
 
+def forgets_to_divide(pool, seed, count):
+    angles, clocks = draw(seed, count)
+    return sum(p * c for p, c in zip(pool.map(period, angles), clocks, strict=True))
+
+
+def returns_nothing_yet(pool, seed, count):
+    return 0
+
+
+def sends_one_chunk(pool, seed, count):
+    angles, clocks = draw(seed, count)
+    periods = pool.map(period, angles, chunksize=1000)
+    return sum(p * c for p, c in zip(periods, clocks, strict=True)) / count
+
+
 def calls_the_serial_one(pool, seed, count):
     return survey(seed, count)
 
@@ -92,6 +107,58 @@ def waits_for_each_task(work, tasks, pool, done):
     return results, failed
 
 
+def computes_saved_zeros_again(work, tasks, pool, done):
+    missing = {task: None for task in tasks if not done.get(task)}
+    return collect(submit_all(work, missing, pool, {}), dict(done))
+
+
+def opens_a_pool_of_its_own(work, tasks, pool, done):
+    with ThreadPoolExecutor(8) as own:
+        return collect(submit_all(work, tasks, own, done), dict(done))
+
+
+def sends_a_function_of_a_function(work, tasks, pool, done):
+    def safe(task):
+        try:
+            return work(task), None
+        except Exception as error:
+            return None, error
+
+    missing = [task for task in tasks if task not in done]
+    found = dict(zip(missing, pool.map(safe, missing), strict=True))
+    good = {task: result for task, (result, error) in found.items() if error is None}
+    return done | good, {task: error for task, (_, error) in found.items() if error}
+
+
+def adds_to_done(work, tasks, pool, done):
+    return collect(submit_all(work, tasks, pool, done), done)
+
+
+def submits_two_and_waits(work, tasks, pool, done):
+    missing = [task for task in tasks if task not in done]
+    results, failed = dict(done), {}
+    for first in range(0, len(missing), 2):
+        futures = submit_all(work, missing[first : first + 2], pool, {})
+        results, more = collect(futures, results)
+        failed |= more
+    return results, failed
+
+
+def closes_the_pool(work, tasks, pool, done):
+    with pool:
+        return collect(submit_all(work, tasks, pool, done), dict(done))
+
+
+def collect(futures, results):
+    failed = {}
+    for task, future in futures.items():
+        if future.exception():
+            failed[task] = future.exception()
+        else:
+            results[task] = future.result()
+    return results, failed
+
+
 def submit_all(work, tasks, pool, done):
     return {task: pool.submit(work, task) for task in tasks if task not in done}
 
@@ -107,13 +174,7 @@ def takes_zero_for_nothing(work, tasks, pool, done):
 
 
 def forgets_the_old_results(work, tasks, pool, done):
-    results, failed = {}, {}
-    for task, future in submit_all(work, tasks, pool, done).items():
-        if future.exception():
-            failed[task] = future.exception()
-        else:
-            results[task] = future.result()
-    return results, failed
+    return collect(submit_all(work, tasks, pool, done), {})
 
 
 def keeps_messages_instead_of_exceptions(work, tasks, pool, done):
@@ -184,6 +245,15 @@ WRONG = {
             note="NumPy adds in pairs of halves; it is even a little more precise.",
         ),
         Wrong("forgets_the_clocks", forgets_the_clocks, advice="two random numbers"),
+        Wrong("forgets_to_divide", forgets_to_divide, advice="after adding"),
+        Wrong("returns_nothing_yet", returns_nothing_yet, advice="numbers are others"),
+        Wrong(
+            "sends_one_chunk",
+            sends_one_chunk,
+            state="TOO SLOW",
+            advice="how many workers",
+            note="One chunk is one task: one worker does it all.",
+        ),
         Wrong(
             "calls_the_serial_one",
             calls_the_serial_one,
@@ -212,30 +282,30 @@ WRONG = {
     "07-bottlenecks": [
         Wrong(
             "everything_is_a_message",
-            {"words": 1, "images": 1, "survey": 1},
+            {"words": 1, "images": 1, "search": 1},
             advice='"images" again',
         ),
         Wrong(
             "words_are_sent",
-            {"words": 4, "images": 4, "survey": 5},
+            {"words": 4, "images": 4, "search": 5},
             advice='"words" again',
             note="Packing is dear there too, but the first question comes first.",
         ),
         Wrong(
             "images_crowd_the_memory",
-            {"words": 1, "images": 6, "survey": 5},
+            {"words": 1, "images": 6, "search": 5},
             advice='"images" again',
             note="Large arrays: it is the pipe that is narrow here, before the memory.",
         ),
         Wrong(
-            "survey_has_short_tasks",
-            {"words": 1, "images": 4, "survey": 1},
-            advice='"survey" again',
+            "search_has_short_tasks",
+            {"words": 1, "images": 4, "search": 1},
+            advice='"search" again',
             note="Most of its tasks are short; most of its time is one task.",
         ),
         Wrong(
             "words_for_numbers",
-            {"words": "message", "images": "sent", "survey": "longest"},
+            {"words": "message", "images": "sent", "search": "longest"},
             advice="from 1 to 6",
         ),
         Wrong("a_list", [1, 4, 5], advice="a dictionary is written"),
@@ -260,6 +330,32 @@ WRONG = {
             advice="when you ask for the first result",
             note="submit and result in one loop: a pool that works alone.",
         ),
+        Wrong(
+            "submits_two_and_waits",
+            submits_two_and_waits,
+            state="TOO SLOW",
+            advice="when you ask for the first result",
+        ),
+        Wrong(
+            "computes_saved_zeros_again",
+            computes_saved_zeros_again,
+            advice="from done already",
+            note="`if not done.get(task)`: a saved 0 is a result too.",
+        ),
+        Wrong(
+            "opens_a_pool_of_its_own",
+            opens_a_pool_of_its_own,
+            state="TOO SLOW",
+            advice="who computed them",
+        ),
+        Wrong(
+            "sends_a_function_of_a_function",
+            sends_a_function_of_a_function,
+            advice="by its name",
+            note="Works with threads, not with processes.",
+        ),
+        Wrong("adds_to_done", adds_to_done, advice="stays as it is"),
+        Wrong("closes_the_pool", closes_the_pool, advice="who closes it"),
         Wrong(
             "takes_zero_for_nothing",
             takes_zero_for_nothing,

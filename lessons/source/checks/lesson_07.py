@@ -1,7 +1,9 @@
 """Checks of the exercises of lesson 07, Parallel work in practice."""
 
+import math
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from numbers import Real
 from threading import Lock
 from time import sleep
 
@@ -17,9 +19,14 @@ class PackingPool(ThreadPoolExecutor):
         self.lock, self.late = Lock(), late
         self.called: dict[str, int] = {}  # name of the function -> tasks
         self.waiting = self.most_waiting = 0
+        self.chunk = 1  # tasks
 
-    def map(self, fn, *iterables, **options):
-        return super().map(fn, *map(list, iterables), timeout=options.get("timeout"))
+    def __repr__(self):
+        return "a pool"
+
+    def map(self, fn, *iterables, timeout=None, chunksize=1):
+        self.chunk = max(self.chunk, chunksize)
+        return super().map(fn, *map(list, iterables), timeout=timeout)
 
     def submit(self, fn, /, *args, **kwargs):
         packed = _packed((fn, args, kwargs))
@@ -68,8 +75,14 @@ def check_identical(survey_in):
         with PackingPool(late=True) as pool:
             got = survey_in(pool, seed, count)
         tasks = sum(pool.called.values())
-        expect(isinstance(got, float), tried, got, "it should return one number")
+        expect(isinstance(got, Real), tried, got, "it should return one number")
         if got != expected:
+            expect(
+                count == 1 or not math.isclose(got, count * expected),
+                tried,
+                f"{got!r}, and survey({seed}, {count}) is {expected!r}",
+                f"{count} times as much: what does survey do after adding",
+            )
             close = abs(got - expected) < 1e-9
             expect(
                 False,
@@ -99,6 +112,12 @@ def check_identical(survey_in):
                 "never more than one task in the pool",
                 "what do you wait for before the next pendulum is handed in?",
             )
+        if count >= 30 and pool.chunk >= count:
+            raise TooSlow(
+                tried,
+                f"all {count} pendulums in one chunk",
+                "how many workers have something to do then?",
+            )
 
 
 CAUSES = {
@@ -107,7 +126,7 @@ CAUSES = {
         "how long does counting four words take, and how long a message",
     ),
     "images": (4, "how many bytes go there and back for a few milliseconds of work"),
-    "survey": (5, "look at the list of its tasks: when would the last worker be done"),
+    "search": (5, "look at the list of its tasks: when would the last worker be done"),
 }
 
 
@@ -117,7 +136,7 @@ def check_bottlenecks(bottlenecks):
         isinstance(bottlenecks, dict),
         "bottlenecks",
         bottlenecks,
-        'a dictionary is written {"words": 2, "images": 2, "survey": 2}',
+        'a dictionary is written {"words": 2, "images": 2, "search": 2}',
     )
     expect(
         set(bottlenecks) == set(CAUSES),
@@ -142,24 +161,23 @@ def check_bottlenecks(bottlenecks):
 
 
 class Work:
-    """The check's work: takes a moment, fails where it is told to, counts its calls."""
+    """The check's work: takes a moment, fails where it is told to, notes its calls."""
 
-    def __init__(self, bad: dict):
-        self.bad, self.lock = bad, Lock()
-        self.calls: list = []
-        self.open = self.most_open = 0
+    def start(self, bad: dict) -> None:
+        self.bad, self.calls = bad, []
 
     def __call__(self, task):
-        with self.lock:
-            self.calls.append(task)
-            self.open += 1
-            self.most_open = max(self.most_open, self.open)
+        self.calls.append(task)
         sleep(0.02)
-        with self.lock:
-            self.open -= 1
         if task in self.bad:
             raise self.bad[task]
         return task % 5  # some results are 0
+
+    def __reduce__(self) -> str:
+        return "work"  # packed by its name, as functions are
+
+
+work = Work()
 
 
 @exercise("07-finish", seconds=15)
@@ -168,8 +186,8 @@ def check_finish(run_all):
     cases = [
         ([1, 2, 3, 4, 5, 6, 7, 8], {}, {}),
         ([5, 6, 7, 8, 9, 10], {}, {7: error}),
-        ([1, 2, 3, 4, 5, 6], {2: 20, 5: 50}, {}),
-        ([3, 1, 2, 9, 8, 7], {1: 10, 4: 40}, {3: error, 8: KeyError("x")}),
+        ([1, 2, 3, 4, 5, 6], {2: 0, 5: 50}, {}),  # a saved result may well be 0
+        ([3, 1, 2, 9, 8, 7], {1: 10, 9: 40}, {3: error, 8: KeyError("x")}),
         ([1, 2], {1: 10, 2: 20}, {}),
         ([], {}, {}),
     ]
@@ -178,13 +196,14 @@ def check_finish(run_all):
 
 
 def _try_finish(run_all, tasks: list, done: dict, bad: dict) -> None:
-    work = Work(bad)
+    work.start(bad)
+    given = dict(done)
     tried = f"run_all(work, {tasks}, pool, {done})"
     if bad:
-        tried += f", where {' and '.join(map(str, bad))} raise"
-    with ThreadPoolExecutor(4) as pool:
+        tried += f", where {' and '.join(map(str, bad))} fail{'s'[: len(bad) < 2]}"
+    with PackingPool() as pool:
         try:
-            got = run_all(work, list(tasks), pool, dict(done))
+            got = run_all(work, list(tasks), pool, given)
         except tuple({type(error) for error in bad.values()}) as error:
             expect(
                 error not in bad.values(),
@@ -193,6 +212,12 @@ def _try_finish(run_all, tasks: list, done: dict, bad: dict) -> None:
                 "one task's exception stops no other task: who should catch it?",
             )
             raise
+        sent, together = sum(pool.called.values()), pool.most_waiting
+        try:
+            pool.submit(abs, 0)
+        except RuntimeError:
+            expect(False, tried, "a closed pool", "whose pool is it, who closes it?")
+    expect(given == done, tried, f"done became {given}", "done itself stays as it is")
     pair = isinstance(got, tuple | list) and len(got) == 2
     expect(
         pair and all(isinstance(part, dict) for part in got),
@@ -227,9 +252,15 @@ def _try_finish(run_all, tasks: list, done: dict, bad: dict) -> None:
         f"results are {results}",
         "results has the old ones and the new ones, of every task that did not raise",
     )
-    if len(new) > 3 and work.most_open == 1:
+    if sent < len(work.calls):
         raise TooSlow(
             tried,
-            "never more than one task at the same time",
+            f"{sent} tasks went to the pool",
+            "the right results, but who computed them?",
+        )
+    if len(new) > 5 and together < 3:
+        raise TooSlow(
+            tried,
+            f"never more than {together} at the same time, with four workers",
             "how many tasks are in the pool when you ask for the first result?",
         )
