@@ -3,7 +3,7 @@
 import pickle
 from collections.abc import Callable, Sequence
 from statistics import median
-from time import perf_counter, process_time
+from time import perf_counter, process_time, sleep
 from typing import NamedTuple
 
 
@@ -65,12 +65,22 @@ def slowdown(pool, work: Callable, task: object, workers: int) -> float:
     return median(crowd) / median(alone)
 
 
+def come_to_rest() -> None:
+    """Wait until nothing computes here: a library's threads spin on for a moment."""
+    for _ in range(20):
+        cpu = process_time()
+        sleep(0.05)
+        if process_time() - cpu < 0.005:
+            break
+
+
 def diagnose(work: Callable, tasks: Sequence, pool, workers: int) -> list[Finding]:
     """Do the tasks here, one by one, then a few of them in the pool.
 
     `pool` is a ProcessPoolExecutor with `workers` workers. Costs are CPU times, which
     other programs disturb little; only work that waits is judged by the wall.
     """
+    come_to_rest()
     work(tasks[0])  # the first call may load what later ones have
     found = [timed(work, task) for task in tasks]
     wall, cpu = sum(t.wall for t in found), sum(t.cpu for t in found)

@@ -154,9 +154,10 @@ def run(args: argparse.Namespace, parts: Parts | None) -> int:
     except (KeyboardInterrupt, BrokenProcessPool) as end:
         killed = isinstance(end, BrokenProcessPool)
         saved = "are saved: run it again to go on" if parts else "were done, not saved"
+        count = len(parts.open() if parts else done)  # it may end just after a save
         print(
             f"{'a worker was killed' if killed else 'interrupted'}: "
-            f"{len(done)} of {args.tasks} tasks {saved}"
+            f"{count} of {args.tasks} tasks {saved}"
         )
         return 1 if killed else 130
     rows = np.concatenate([done[number] for number in range(args.tasks)])  # reduce
