@@ -4,8 +4,11 @@ Half of the time a test waits, so one more than the machine has cores, but no mo
 four: each may start processes of its own.
 """
 
+import pytest
+
 from sidebyside import machine
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_xdist_auto_num_workers(config) -> int:
     return min(machine().usable_cores + 1, 4)
