@@ -5,6 +5,7 @@ environment and a private folder for temporary files. At the end no marked proce
 may live, this process may listen on no new port, the folder must be empty, and no
 new shared memory may be left. Each test has a time limit. With several workers
 (pytest-xdist) each looks after itself, and the process that leads them after all.
+Shared memory is left to the latter: nobody could tell which worker it belongs to.
 """
 
 import multiprocessing.util
@@ -30,7 +31,8 @@ SHARED_MEMORY = Path("/dev/shm")
 class Watch:
     """What was there when the run began, and the run's private folder."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_worker: bool = False) -> None:
+        self.is_worker = is_worker
         self.began = time.time()
         self.marker = f"{os.environ.get(MARKER, '')}/{uuid.uuid4().hex}"
         self.shared = shared_memory()
@@ -58,9 +60,10 @@ class Watch:
             for process in self.processes()
         ]
         lines += [f"temporary file {path.name}" for path in self.files()]
+        new = set() if self.is_worker else shared_memory() - self.shared
         lines += [
             f"shared memory {name}"
-            for name in shared_memory() - self.shared
+            for name in new
             if self.may_own(SHARED_MEMORY / name)
         ]
         return lines + [f"open port {port}" for port in listening() - self.ports]
@@ -150,7 +153,7 @@ LEFT = "left_behind"
 def pytest_configure(config) -> None:
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # started with `&`
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    config.stash[watch_key] = Watch()
+    config.stash[watch_key] = Watch(is_worker=hasattr(config, "workerinput"))
     config.stash[left_key] = []
 
 
