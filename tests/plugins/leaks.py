@@ -6,6 +6,7 @@ may live, this process may listen on no new port, the folder must be empty, and 
 new shared memory may be left. Each test has a time limit. With several workers
 (pytest-xdist) each looks after itself, and the process that leads them after all.
 Shared memory is left to the latter: nobody could tell which worker it belongs to.
+For the same reason a run inside a test leaves semaphores to the run around it.
 """
 
 import multiprocessing.util
@@ -33,6 +34,7 @@ class Watch:
 
     def __init__(self, is_worker: bool = False) -> None:
         self.is_worker = is_worker
+        self.is_inside = MARKER in os.environ
         self.began = time.time()
         self.marker = f"{os.environ.get(MARKER, '')}/{uuid.uuid4().hex}"
         self.shared = shared_memory()
@@ -60,10 +62,9 @@ class Watch:
             for process in self.processes()
         ]
         lines += [f"temporary file {path.name}" for path in self.files()]
-        new = set() if self.is_worker else shared_memory() - self.shared
         lines += [
             f"shared memory {name}"
-            for name in new
+            for name in shared_memory() - self.shared
             if self.may_own(SHARED_MEMORY / name)
         ]
         return lines + [f"open port {port}" for port in listening() - self.ports]
@@ -88,7 +89,10 @@ class Watch:
         return sorted(found | set(self.folder.glob("jupyter/*")))
 
     def may_own(self, path: Path) -> bool:
-        """False when processes without our marker use this shared memory."""
+        """False when others use this shared memory, or may have made it."""
+        others = self.is_inside and path.name.startswith(("sem.", "joblib_"))
+        if self.is_worker or others:
+            return False
         users = []
         for process in psutil.process_iter():
             try:
