@@ -4,6 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import Queue
 from threading import Lock, Thread
 
+import numpy as np
+
 from tests.wrong_answers import Wrong
 
 # 04-order
@@ -120,6 +122,19 @@ def one_list_read_first(events, bins, energy, workers):
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(share, range(workers)))
     return counts
+
+
+def one_array_for_all(events, bins, energy, workers):
+    counts = np.zeros(bins, dtype=int)
+
+    def share(worker):
+        for place, event in events[worker::workers]:
+            read = energy(event)
+            counts[place] += read
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(share, range(workers)))
+    return counts.tolist()
 
 
 def as_many_workers_as_the_pool_likes(events, bins, energy, workers):
@@ -310,6 +325,13 @@ WRONG = {
             "loaded by one before the other has stored",
             note="Reads first, and adds to a shared list: right by luck only. The "
             "check hands out numbers that take their time to be added.",
+        ),
+        Wrong(
+            "one_array_for_all",
+            one_array_for_all,
+            "loaded by one before the other has stored",
+            note="A NumPy array is shared as a list is: `counts[b] += read` loads, "
+            "adds and stores.",
         ),
         Wrong(
             "as_many_workers_as_the_pool_likes",
