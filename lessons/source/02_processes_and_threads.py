@@ -544,6 +544,9 @@ for pool in ThreadPoolExecutor(2), ProcessPoolExecutor(2, mp_context=spawn):
 # * Processes form a tree. Groups are what signals such as Ctrl-C go to.
 # * The same address in two processes is two places.
 # * A function is sent as its name. Notebook functions need cloudpickle or a file.
+#
+# Three exercises follow. Stuck? `hint("02-firm")` gives one hint per call,
+# `solution("02-firm")` the code and why it works; `progress("02")` shows where you are.
 
 # %% [markdown] tags=["instructor"]
 # ## Exercises: homework, or 45 minutes
@@ -805,9 +808,6 @@ check("02-choose", choice, try_job)
 # their own. `search` has to be ended from outside, and only a process can be.
 
 # %% [markdown]
-# Stuck? `hint("02-firm")` gives one hint per call, `solution("02-firm")` the code and
-# why it works; `progress("02")` shows where you are.
-#
 # ## Next
 #
 # Threads are cheaper in everything: time, memory, and the way results come back. So why

@@ -547,6 +547,10 @@ pooled.plot("six fetches, three threads")
 # * Under the GIL threads take turns of one switch interval, 5 ms unless changed, and a
 #   thread beside a computation is late by that much.
 # * The GIL keeps the interpreter's own data whole, not yours.
+#
+# Four exercises follow. Stuck? `hint("03-overlap")` gives one hint per call,
+# `solution("03-overlap")` the code and why it works; `progress("03")` shows where you
+# are.
 
 # %% [markdown] tags=["instructor"]
 # ## Exercises: 12 minutes, or homework
@@ -795,9 +799,8 @@ check("03-fetch", process_all)
 # the last one arrives after 0.3 s and is computed with for 0.1 s.
 
 # %% [markdown]
-# Stuck? `hint("03-fetch")` gives one hint per call, `solution("03-fetch")` the code and
-# why it works; `progress("03")` shows where you are. The demos of this lesson run in a
-# terminal too: `python demos/gil/sleeping_threads.py --help`.
+# The demos of this lesson run in a terminal too: `python demos/gil/sleeping_threads.py
+# --help`.
 #
 # ## Next
 #

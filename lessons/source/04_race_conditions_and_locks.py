@@ -580,6 +580,10 @@ sum(part_sums).item()
 #   all, and is used by all.
 # * Two locks in two orders can hang for ever. One order for all cannot.
 # * The best way is to share less: work alone, hand over results.
+#
+# Three exercises follow. Stuck? `hint("04-order")` gives one hint per call,
+# `solution("04-order")` the code and why it works; `progress("04")` shows where you
+# are.
 
 # %% [markdown] tags=["instructor"]
 # ## Exercises: 20 minutes or homework
@@ -781,10 +785,9 @@ check("04-histogram", histogram)
 # that the others have stored while this thread waited is lost.
 
 # %% [markdown]
-# Stuck? `hint("04-order")` gives one hint per call, `solution("04-order")` the code and
-# why it works. The demos run in a terminal too, with other numbers: `python
-# demos/races/interleavings.py --program late-lock` plays the game, and
-# `python demos/races/lost_update.py --help` says what to try with the loops.
+# The demos run in a terminal too, with other numbers: `python
+# demos/races/interleavings.py --program late-lock` plays the game, and `python
+# demos/races/lost_update.py --help` says what to try with the loops.
 
 # %%
 progress("04")

@@ -496,6 +496,10 @@ reveal("05-sums", len(set(sums.values())))
 # * Copied streams: 64 workers have the error of one. Spawned: an eighth of it.
 # * With `seed + worker`, ten runs of ten workers have 19 streams, not 100.
 # * Equal numbers in another order have another sum.
+#
+# Three exercises follow. Stuck? `hint("05-shared")` gives one hint per call,
+# `solution("05-shared")` the code and why it works; `progress("05")` shows where you
+# are.
 
 # %% [markdown] tags=["instructor"]
 # ## Exercises: homework, or 25 minutes
@@ -676,9 +680,8 @@ check("05-replicas", prepare)
 # leave the global generators alone: another library may be drawing from them.
 
 # %% [markdown]
-# Stuck? `hint("05-items")` gives one hint per call, `solution("05-items")` the code and
-# why it works. The demos run in a terminal too: `python
-# demos/random_numbers/monte_carlo_pi.py --help`.
+# The demos run in a terminal too: `python demos/random_numbers/monte_carlo_pi.py
+# --help`.
 #
 # ## Next
 #

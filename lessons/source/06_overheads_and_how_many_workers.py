@@ -490,6 +490,10 @@ for name, how in {"as it is": {}, "cured": cure}.items():
 # * T(k) = a + b/k + c·k is smallest near √(b/c), and for work that computes it ends at
 #   the knee: the number of usable cores.
 # * The number of usable cores is not `os.cpu_count()`.
+#
+# Three exercises follow. Stuck? `hint("06-timelines")` gives one hint per call,
+# `solution("06-timelines")` the code and why it works; `progress("06")` shows where you
+# are.
 
 # %% [markdown] tags=["instructor"]
 # ## Exercises: 30 minutes, or homework
@@ -691,10 +695,9 @@ check("06-chunk", chunk_size)
 # can begin late.
 
 # %% [markdown]
-# Stuck? `hint("06-chunk")` gives one hint per call, `solution("06-chunk")` the code and
-# why it works. Try the demo in a terminal: `python
-# demos/overheads/how_many_workers.py --function mine:f`, where `mine.py` in the current
-# folder defines `f`, a function of one whole number.
+# Try the demo in a terminal: `python demos/overheads/how_many_workers.py --function
+# mine:f`, where `mine.py` in the current folder defines `f`, a function of one whole
+# number.
 #
 # ## Next
 #

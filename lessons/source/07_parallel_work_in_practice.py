@@ -485,6 +485,10 @@ asked
 # * Shared memory turns 40 million bytes into some hundred. A library that is made for
 #   the step is better still.
 # * Six questions tell why a program does not get faster. Measure, then cure.
+#
+# Three exercises follow. Stuck? `hint("07-identical")` gives one hint per call,
+# `solution("07-identical")` the code and why it works; `progress("07")` shows where you
+# are.
 
 # %% [markdown] tags=["instructor"]
 # ## Exercises: 35 minutes or homework
@@ -701,10 +705,8 @@ check("07-finish", run_all)
 # Once it passes, try it with threads, for a lambda cannot be sent to processes:
 # `run_all(lambda n: 6 // n, [1, 0, 2], ThreadPoolExecutor(2), {2: 3})`. And time your
 # `survey_in` with 100 pendulums in `ProcessPoolExecutor(2, mp_context=spawn)`, beside
-# `survey`. Stuck? `hint("07-finish")` gives one hint per call, `solution("07-finish")`
-# the code and why it works; `progress("07")` shows where you are. The demos run in a
-# terminal too: `python demos/practice/accidents.py --help`, and `python
-# demos/practice/block_matmul.py --help`.
+# `survey`. The demos run in a terminal too: `python demos/practice/accidents.py --help`,
+# and `python demos/practice/block_matmul.py --help`.
 #
 # ## Next
 #

@@ -676,6 +676,10 @@ for mode in "single", "ours", "ddp":
 # * These mistakes raise no error: an own start, a sum for a mean, no `set_epoch`, a
 #   mean of means, batch norm over a share.
 # * Our class and torch's train the same model, and their steps take about as long.
+#
+# Four exercises follow. Stuck? `hint("11-shard")` gives one hint per call,
+# `solution("11-shard")` the code and why it works; `progress("11")` shows where you
+# are.
 
 # %% [markdown] tags=["instructor"]
 # ## The exercises: 5 minutes to start them, 30 to 60 at home
