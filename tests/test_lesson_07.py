@@ -14,7 +14,7 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
-from demos.practice import accidents, three_programs
+from demos.practice import accidents, diagnosis, three_programs
 from demos.practice.block_matmul import BlockProduct, blocks, strips
 from demos.practice.diagnosis import Timed, diagnose
 from demos.practice.generate_ode_data import write_whole
@@ -265,9 +265,23 @@ def test_the_diagnosis_finds_the_trouble_of_each_program():
     assert 5 in found["search"] and 4 not in found["search"]
 
 
+def test_the_diagnosis_begins_when_nothing_computes_here(monkeypatch):
+    spun = [0.05, 0.05, 0.04, 0.0, 0.05]  # CPU seconds during each pause
+    clock, naps = 0.0, []
+
+    def nap(seconds: float) -> None:
+        nonlocal clock
+        clock += spun[len(naps)]
+        naps.append(seconds)
+
+    monkeypatch.setattr(diagnosis, "process_time", lambda: clock)
+    monkeypatch.setattr(diagnosis, "sleep", nap)
+    diagnosis.come_to_rest()
+    assert len(naps) == 4
+
+
 def test_the_limits_of_the_diagnosis(monkeypatch):
     """What is suspicious follows from the measurements, here given ones."""
-    from demos.practice import diagnosis
 
     def suspicious(times: list[Timed], message: float = 1e-4, crowded: float = 1.0):
         given = iter(times)
