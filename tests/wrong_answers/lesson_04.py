@@ -111,9 +111,7 @@ def one_list_for_all(events, bins, energy, workers):
     return counts
 
 
-def one_list_read_first(events, bins, energy, workers):
-    counts = [0] * bins
-
+def all_add_to(counts, events, energy, workers):
     def share(worker):
         for place, event in events[worker::workers]:
             read = energy(event)
@@ -124,17 +122,12 @@ def one_list_read_first(events, bins, energy, workers):
     return counts
 
 
+def one_list_read_first(events, bins, energy, workers):
+    return all_add_to([0] * bins, events, energy, workers)
+
+
 def one_array_for_all(events, bins, energy, workers):
-    counts = np.zeros(bins, dtype=int)
-
-    def share(worker):
-        for place, event in events[worker::workers]:
-            read = energy(event)
-            counts[place] += read
-
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(share, range(workers)))
-    return counts.tolist()
+    return all_add_to(np.zeros(bins, dtype=int), events, energy, workers).tolist()
 
 
 def as_many_workers_as_the_pool_likes(events, bins, energy, workers):
