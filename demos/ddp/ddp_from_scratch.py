@@ -35,9 +35,9 @@ def fill_buckets(
 
     A bucket is full when it holds `bucket_bytes` or more; only the last may hold less.
     """
-    buckets = [[]]
+    buckets = []
     for parameter in reversed(parameters):
-        if sum(p.nbytes for p in buckets[-1]) >= bucket_bytes:
+        if not buckets or sum(p.nbytes for p in buckets[-1]) >= bucket_bytes:
             buckets.append([])
         buckets[-1].append(parameter)
     return buckets

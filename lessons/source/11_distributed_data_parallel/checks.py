@@ -1,514 +1,554 @@
 """The checks of lesson 11: shards, replicas, buckets, accumulation without traffic."""
 
 import copy
+import operator
+import pickle
+import time
+from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from itertools import accumulate, pairwise
-from types import GeneratorType
+from itertools import combinations, pairwise
 
+import cloudpickle
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from sidebyside import RankFailed, device, load_digits, run_ranks
-from sidebyside.exercises import exercise, expect
+from sidebyside import run_ranks
+from sidebyside.exercises import exercise, trying
+
+from .rank_programs import (
+    SHAPES,
+    Buckets,
+    digits,
+    flat,
+    small_model,
+    try_buckets,
+    try_no_sync,
+)
 
 PATIENCE = 20  # seconds; a right answer needs less than one
 
 
-def _in_ranks(tried: str, think: str, fn: Callable, *args, world_size: int) -> list:
-    """What the ranks return; if one of them raises, what to think about."""
-    try:
-        return run_ranks(fn, *args, world_size=world_size, timeout=PATIENCE)
-    except RankFailed as failed:
-        if "NotImplementedError: your turn" in str(failed):
-            raise
-        got = f"{failed}\n{failed.details}"
-    expect(False, tried, got, think)
-
-
 # 11-shard -----------------------------------------------------------------------------
+
+DECKS = [(6, 1), (12, 3), (13, 2), (14, 4), (2, 3), (29, 8), (1415, 5), (1415, 2)]
+EPOCHS = 0, 1, 2, 7
+
+
+@exercise("11-shard", seconds=30)
+def check_shard(shard):
+    sent = cloudpickle.dumps(shard)  # before the first call: it remembers none
+    for samples, world_size in DECKS:
+        for epoch in EPOCHS:
+            _expect_dealt(shard, samples, world_size, epoch)
+    _expect_shuffled(shard)
+    _expect_same_elsewhere(shard, sent)
+
+
+def _hand(shard: Callable, samples: int, rank: int, world_size: int, epoch: int):
+    """What a rank gets, in plain whole numbers."""
+    with trying(f"shard({samples}, {rank}, {world_size}, {epoch})") as expect:
+        got = shard(samples, rank, world_size, epoch)
+        sequence = hasattr(got, "__len__") and hasattr(got, "__getitem__")
+        expect(sequence, got=got, think="what is to be returned: a list of indices")
+        try:
+            return [operator.index(sample) for sample in got]
+        except TypeError:
+            expect(False, got=got, think="what can be an index: whole numbers only")
 
 
 def _deal(shard: Callable, samples: int, world_size: int, epoch: int) -> list[list]:
-    """What each rank gets."""
     return [
-        [int(sample) for sample in shard(samples, rank, world_size, epoch)]
-        for rank in range(world_size)
+        _hand(shard, samples, rank, world_size, epoch) for rank in range(world_size)
     ]
 
 
-@exercise("11-shard", seconds=20)
-def check_shard(shard):
-    for samples, world_size in (6, 1), (12, 3), (13, 2), (14, 4), (2, 3), (1415, 2):
-        tried = f"shard({samples}, rank, {world_size}, 0) for each rank"
-        hands = _deal(shard, samples, world_size, 0)
+def _expect_dealt(shard, samples: int, world_size: int, epoch: int) -> None:
+    call = f"shard({samples}, rank, {world_size}, {epoch}) for each rank"
+    hands = _deal(shard, samples, world_size, epoch)
+    with trying(call + ", twice") as expect:
         expect(
-            _deal(shard, samples, world_size, 0) == hands,
-            tried + ", twice",
-            "two different answers",
-            "where the randomness comes from. Ranks cannot talk here: equal arguments "
-            "have to give equal decks",
+            _deal(shard, samples, world_size, epoch) == hands,
+            got="two different answers",
+            think="where the randomness comes from. Ranks cannot talk here: equal "
+            "arguments have to give equal decks",
         )
-        dealt = sorted(sample for hand in hands for sample in hand)
-        missing = sorted(set(range(samples)) - set(dealt))
-        twice = sorted({sample for sample in dealt if dealt.count(sample) > 1})[:10]
+    dealt = Counter(sample for hand in hands for sample in hand)
+    with trying(call) as expect:
+        twice = sorted(sample for sample in dealt if dealt[sample] > 1)[:10]
         expect(
             not twice,
-            tried,
-            f"dealt more than once: {twice}",
-            "whether every sample is dealt exactly once: do all ranks shuffle the same "
-            "deck, and does each take other cards of it",
+            got=f"dealt more than once: {twice}",
+            think="whether every sample is dealt exactly once: do all ranks shuffle "
+            "the same deck, and does each take other cards of it",
         )
+        missing = sorted(set(range(samples)) - set(dealt))
         expect(
-            not missing and len(dealt) == samples,
-            tried,
-            f"{len(dealt)} samples, without {missing[:10]}",
-            "whether every sample is dealt exactly once, also when the number of ranks "
-            "does not divide the number of samples",
+            not missing,
+            got=f"{len(dealt)} samples, without {missing[:10]}",
+            think="whether every sample is dealt exactly once, also when the number of "
+            "ranks does not divide the number of samples",
+        )
+        strangers = sorted(set(dealt) - set(range(samples)))
+        expect(
+            not strangers,
+            got=f"indices that do not exist: {strangers}",
+            think=f"which indices there are: 0 to {samples - 1}",
         )
         sizes = [len(hand) for hand in hands]
         expect(
             max(sizes) - min(sizes) <= 1,
-            tried,
-            f"shards of {sizes} samples",
-            "how to deal so that no two ranks differ by more than one sample",
+            got=f"shards of {sizes} samples",
+            think="how to deal so that no two ranks differ by more than one sample",
         )
-    first, second = (_deal(shard, 1415, 2, epoch) for epoch in (0, 1))
-    for epoch, (hand, _) in enumerate((first, second)):
-        steps = {after - before for before, after in pairwise(hand)}
-        expect(
-            len(steps) > 50,
-            f"shard(1415, 0, 2, {epoch})",
-            f"{', '.join(map(str, hand[:8]))}, ...: an order with a pattern",
-            "who shuffles the deck. Neighbours in the file should not meet in a batch "
-            "in every epoch",
-        )
-    expect(
-        first != second,
-        "shard(1415, rank, 2, epoch) for epochs 0 and 1",
-        "the same order in both epochs",
-        "what `epoch` is for: what does set_epoch change in torch's sampler",
-    )
-    expect(
-        set(first[0]) != set(second[0]),
-        "shard(1415, 0, 2, epoch) for epochs 0 and 1",
-        "the same samples, in another order",
-        "what is shuffled first and dealt afterwards. Rank 0 should not see the same "
-        "half of the data for ever",
-    )
+
+
+def _expect_shuffled(shard) -> None:
+    hands = {epoch: _hand(shard, 1415, 0, 2, epoch) for epoch in EPOCHS}
+    for epoch, hand in hands.items():
+        with trying(f"shard(1415, 0, 2, {epoch})") as expect:
+            steps = {after - before for before, after in pairwise(hand)}
+            expect(
+                len(steps) > 50,
+                got=f"{', '.join(map(str, hand[:8]))}, ...: an order with a pattern",
+                think="who shuffles the deck. Neighbours in the file should not meet "
+                "in a batch in every epoch",
+            )
+    for one, other in combinations(EPOCHS, 2):
+        with trying(f"shard(1415, 0, 2, epoch) for epochs {one} and {other}") as expect:
+            expect(
+                hands[one] != hands[other],
+                got="the same order in both epochs",
+                think="what `epoch` is for: what does set_epoch change in torch's "
+                "sampler",
+            )
+            expect(
+                set(hands[one]) != set(hands[other]),
+                got="the same samples, in another order",
+                think="what is shuffled first and dealt afterwards. Rank 0 should not "
+                "see the same half of the data for ever",
+            )
+
+
+def _expect_same_elsewhere(shard, sent: bytes) -> None:
+    """A fresh interpreter has its own seed for hash(), and ours has another clock."""
+    calls = [(1415, 1, 2, 7), (13, 0, 2, 2), (29, 5, 8, 1), (6, 0, 1, 0)]
+    args = sent, calls
+    there = run_ranks(_hands_elsewhere, *args, world_size=1, start_method="spawn")[0]
+    for call, hand in zip(calls, there, strict=True):
+        with trying(f"shard{call} in two processes") as expect:
+            expect(
+                hand == _hand(shard, *call),
+                got="two different answers",
+                think="what differs from process to process: the time, the seed of "
+                "hash(), whatever was drawn or kept before. Ranks cannot talk here: "
+                "equal arguments have to give equal decks",
+            )
+
+
+def _hands_elsewhere(sent: bytes, calls: list[tuple]) -> list[list[int]]:
+    here, seconds_of_a_month = time.time, 2_700_001
+    time.time = lambda: here() + seconds_of_a_month
+    time.time_ns = lambda: int(time.time() * 1e9)
+    shard = pickle.loads(sent)
+    return [_hand(shard, *call) for call in calls]
 
 
 # 11-replicas --------------------------------------------------------------------------
 
-
-def _small_model() -> nn.Module:
-    """64-bit numbers: what is then left of a difference is a mistake, not rounding."""
-    torch.manual_seed(11)
-    model = nn.Sequential(nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, 10))
-    return model.double().to(device())
+_forwards: list[int] = []  # images of each forward pass
 
 
-def _digits(samples: int) -> tuple[torch.Tensor, torch.Tensor]:
-    images, labels = load_digits("train")
-    return images[:samples].double().to(device()), labels[:samples].to(device())
-
-
-def _flat(model: nn.Module) -> torch.Tensor:
-    return nn.utils.parameters_to_vector(model.parameters()).detach().cpu().clone()
-
-
-def _single_step(model: nn.Module, images, labels, lr: float) -> torch.Tensor:
-    """The parameters after one step of one process, which has the whole batch."""
-    model = copy.deepcopy(model)
-    F.cross_entropy(model(images), labels).backward()
-    torch.optim.SGD(model.parameters(), lr=lr).step()
-    return _flat(model)
+def _note_images(model: nn.Module, inputs: tuple) -> None:
+    _forwards.append(len(inputs[0]))
 
 
 @exercise("11-replicas", seconds=20)
 def check_replicas(replica_step):
-    for sizes in [32], [20, 20], [12, 12, 12], [24, 8], [5, 1, 30]:
-        tried = f"replica_step(model, shards of {sizes} samples, lr=0.5)"
-        model, lr = _small_model(), 0.5
-        images, labels = _digits(sum(sizes))
-        shards = list(zip(images.split(sizes), labels.split(sizes), strict=True))
-        before, single = _flat(model), _single_step(model, images, labels, lr)
+    for sizes, lr in [
+        ([32], 0.5),
+        ([20, 20], 0.1),
+        ([12, 12, 12], 1.0),
+        ([24, 8], 0.5),
+        ([5, 1, 30], 0.2),
+        ([3, 8, 1, 8, 2, 5, 13, 1], 0.5),
+    ]:
+        _try_replicas(replica_step, sizes, lr)
+    _try_replicas(replica_step, [7, 9, 4], 0.5, frozen=True)
+    _try_replicas(replica_step, [9, 4], 0.1, dtype=torch.float32)
 
-        replicas = replica_step(model, shards, lr)
+
+def _try_replicas(step, sizes: list, lr, dtype=torch.float64, frozen=False) -> None:
+    model = small_model(dtype, frozen)
+    model.register_forward_pre_hook(_note_images)
+    images, labels = digits(sum(sizes), dtype)
+    shards = list(zip(images.split(sizes), labels.split(sizes), strict=True))
+    before = flat(model)
+    alone = _step_alone(model, images, labels, lr) - before
+    tried = f"replica_step(model, shards of {sizes} samples, lr={lr})"
+    think = ""
+    if frozen:
+        tried += ", where one parameter is frozen and another is not used"
+        think = "what `.grad` holds where backward has left nothing: None"
+    _forwards.clear()
+    with trying(tried, shards, think=think) as expect:
+        replicas = step(model, shards, lr)
         good = isinstance(replicas, list | tuple) and len(replicas) == len(sizes)
         expect(
             good and all(isinstance(replica, nn.Module) for replica in replicas),
-            tried,
-            replicas,
-            f"what is to be returned: {len(sizes)} models, one for each shard",
+            got=replicas,
+            think=f"what is to be returned: {len(sizes)} models, one for each shard",
         )
-        everyone = [model, *replicas]
-        addresses = [{p.data_ptr() for p in one.parameters()} for one in everyone]
-        shared = sum(map(len, addresses)) - len(set().union(*addresses))
+        _expect_apart(expect, model, replicas, before)
+        updates = [flat(replica) - before for replica in replicas]
         expect(
-            not shared,
-            tried,
-            f"models that share parameters ({shared} of them)",
-            "where the numbers of each replica live. Two names for one storage are one "
-            "model: it collects the gradients of all shards and takes every step",
+            all(torch.equal(updates[0], other) for other in updates),
+            got="replicas that differ from each other",
+            think="what every replica has to know before it takes its step",
         )
+        means = sum(_step_alone(model, *shard, lr) - before for shard in shards)
+        _expect_step(expect, updates[0], alone, means / len(sizes), len(sizes))
         expect(
-            torch.equal(_flat(model), before),
-            tried,
-            "and the model that was given has changed",
-            "which models are to take the step, and which one only is to be copied",
+            max(_forwards, default=0) <= max(sizes),
+            got=f"the right step, and a forward pass of {max(_forwards)} images",
+            think="which images each replica computes on: its own shard only",
         )
-        after = [_flat(replica) for replica in replicas]
-        expect(
-            all(torch.equal(after[0], other) for other in after),
-            tried,
-            "replicas that differ from each other",
-            "what every replica has to know before it takes its step",
-        )
-        _expect_same_step(before, after[0], single, tried, sizes)
 
 
-def _expect_same_step(before, after, single, tried: str, sizes: list[int]) -> None:
-    """The update must be the single process's; say how long it is otherwise."""
-    update, right = after - before, single - before
-    times = (update @ right / (right @ right)).item()
+def _step_alone(model: nn.Module, images, labels, lr: float) -> torch.Tensor:
+    """The parameters after one step of one process with these images."""
+    model = copy.deepcopy(model)
+    F.cross_entropy(model(images), labels).backward()
+    torch.optim.SGD(model.parameters(), lr=lr).step()
+    return flat(model)
+
+
+def _expect_apart(expect, model: nn.Module, replicas: list, before) -> None:
+    addresses = [{p.data_ptr() for p in m.parameters()} for m in [model, *replicas]]
+    shared = sum(map(len, addresses)) - len(set().union(*addresses))
     expect(
-        times != 0,
-        tried,
-        "replicas that have not moved",
-        "which line changes the parameters",
+        not shared,
+        got=f"models that share parameters ({shared} of them)",
+        think="where the numbers of each replica live. Two names for one storage are "
+        "one model: it collects the gradients of all shards and takes every step",
     )
-    n = len(sizes)
     expect(
-        n == 1 or abs(times - n) > 1e-3 or (update - n * right).abs().max() > 1e-9,
-        tried,
-        f"a step that is {times:.2f} times as long as the single process's",
-        "the difference between the sum of the replicas' gradients and their mean",
+        torch.equal(flat(model), before),
+        got="and the model that was given has changed",
+        think="which models are to take the step, and which one only is to be copied",
     )
+    expect(
+        all(parameter.grad is None for parameter in model.parameters()),
+        got="and the model that was given has gradients",
+        think="whose backward that was: the replicas compute, the model is only copied",
+    )
+
+
+def _expect_step(expect, update, alone, mean_of_means, shards: int) -> None:
+    """The update must be the single process's; say what it is otherwise."""
+    rounding = 1e-9 if update.dtype == torch.float64 else 1e-5
+    expect(
+        update.any(),
+        got="replicas that have not moved",
+        think="which line changes the parameters",
+    )
+    off = (update - alone).abs().max().item()
+    if off < rounding:
+        return
+    times = (update @ alone / (alone @ alone)).item()
+    if (update - times * alone).abs().max() < rounding:
+        think = "what the gradient is multiplied by, and what it is divided by"
+        if abs(times - shards) < 1e-3:
+            think = "the difference between the sum of the replicas' gradients and "
+            think += "their mean"
+        got = f"a step that is {times:.2f} times as long as the single process's"
+        expect(False, got=got, think=think)
     think = "how the gradients are combined: compare with one process and one batch"
-    if len(set(sizes)) > 1:
-        think = (
-            "how many samples stand behind each shard's mean. The mean of means is not "
-            "the mean"
-        )
+    if (update - mean_of_means).abs().max() < rounding:
+        think = "how many samples stand behind each shard's mean. The mean of means is "
+        think += "not the mean"
+    got = f"a step that differs from the single process's by {off:.1e}"
+    expect(False, got=got, think=think)
+
+
+# The mean over the ranks --------------------------------------------------------------
+
+
+def _expect_mean(expect, where: str, got, own: torch.Tensor, mean, ranks: int) -> None:
+    """`got` must be the mean of all ranks' gradients; say what it is otherwise."""
+    close = 1e-9 if mean.dtype == torch.float64 else 1e-5
+    off = (got - mean).abs().max().item()
+    if off < close:
+        return
     expect(
-        (after - single).abs().max() < 1e-9,
-        tried,
-        f"a step that differs from the single process's by "
-        f"{(after - single).abs().max().item():.1e}",
-        think,
+        not torch.equal(got, own),
+        got=f"{where} still has its own gradient",
+        think="which tensor holds the sum in the end: is it `parameter.grad`",
+    )
+    flat_mean = mean.flatten()
+    times = (got.flatten() @ flat_mean / (flat_mean @ flat_mean)).item()
+    if abs(times - 1) > 1e-3 and (got - times * mean).abs().max() < close:
+        think = "by how many ranks you divide, and how often"
+        if abs(times - ranks) < 1e-6:
+            think = "the difference between the sum that all_reduce gives and the mean"
+        expect(False, got=f"{where} has {times:.2f} times the mean", think=think)
+    expect(
+        False,
+        got=f"{where} differs from the mean of all ranks' gradients by {off:.1e}",
+        think="which numbers were added up: the same gradient of every rank, once",
+    )
+
+
+def _expect_awaited(expect, forgotten: int) -> None:
+    expect(
+        not forgotten,
+        got=f"{forgotten} all-reduces that nobody has waited for",
+        think="what async_op=True gives back, and when the sum is there",
     )
 
 
 # 11-buckets ---------------------------------------------------------------------------
 
-
-class Traffic(TorchDispatchMode):
-    """Notes the bytes of every collective, and all numbers of the first."""
-
-    def __init__(self):
-        super().__init__()
-        self.bytes: list[int] = []
-        self.first: torch.Tensor | None = None
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        collective = func.namespace in ("c10d", "_c10d_functional")
-        if collective and "barrier" not in str(func):
-            tensors = [t for t in _tensors(args) if t.numel()]
-            if tensors:
-                self.bytes.append(max(t.nbytes for t in tensors))
-                if self.first is None:
-                    flat = [t.detach().flatten() for t in tensors]
-                    self.first = torch.cat(flat).cpu()
-        return func(*args, **(kwargs or {}))
-
-
-def _tensors(value) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, list | tuple):
-        return [tensor for part in value for tensor in _tensors(part)]
-    return []
-
-
-SHAPES = [(30, 8), (30,), (40, 30), (40,), (20, 40), (20,), (20, 20), (20,), (5, 20)]
-SHAPES += [(5,)]
-EXACT = 4 * (5 + 5 * 20)  # bytes of the last two: the limit is hit exactly
-
-
-def _try_buckets(average_gradients: Callable, limits: list, frozen: int) -> list[dict]:
-    """Runs in each rank: what happens with each limit of a bucket's bytes."""
-    return [_try_a_limit(average_gradients, limit, frozen) for limit in limits]
-
-
-def _try_a_limit(average_gradients: Callable, bucket_bytes: int, frozen: int) -> dict:
-    generator = torch.Generator().manual_seed(dist.get_rank())
-    parameters = []
-    for shape in SHAPES:
-        parameter = nn.Parameter(torch.zeros(shape, device=device()))
-        parameter.grad = torch.randn(shape, generator=generator).to(device())
-        parameters.append(parameter)
-    if frozen >= 0:
-        parameters[frozen].requires_grad_(False)
-        parameters[frozen].grad = None
-    before = [None if p.grad is None else p.grad.cpu().clone() for p in parameters]
-    with Traffic() as traffic:
-        average_gradients(list(parameters), bucket_bytes)
-    after = [None if p.grad is None else p.grad.cpu().clone() for p in parameters]
-    moved = any(parameter.abs().max() > 0 for parameter in parameters)
-    facts = {"before": before, "after": after, "moved": moved}
-    return facts | {"sent": traffic.bytes, "first": traffic.first}
+BYTES = [4 * torch.Size(shape).numel() for shape in SHAPES]  # in 32 bits
+ALL = tuple(range(len(SHAPES)))
 
 
 @exercise("11-buckets", in_ranks=True)
 def check_buckets(average_gradients):
-    total = sum(4 * torch.Size(shape).numel() for shape in SHAPES)
-    for world_size, limits, frozen in (2, [2000, EXACT, total], -1), (3, [4000], 3):
-        begin = f"average_gradients({len(SHAPES)} parameters with {total} bytes in all"
-        end = f") in {world_size} ranks"
-        if frozen >= 0:
-            end += "; one parameter has no gradient"
-        found = _in_ranks(
-            begin + f", bucket_bytes={' or '.join(map(str, limits))}" + end,
-            "what a parameter without a gradient holds: None. And whether a bucket can "
-            "be empty when it is sent, the last one for instance",
-            _try_buckets, average_gradients, limits, frozen, world_size=world_size,
-        )  # fmt: skip
-        for bucket_bytes, ranks in zip(limits, zip(*found, strict=True), strict=True):
-            tried = begin + f", bucket_bytes={bucket_bytes}" + end
-            _expect_means(ranks, tried)
-            for rank in ranks:
-                _expect_buckets(rank, bucket_bytes, tried, world_size)
+    plain = "what this line gets for each bucket, from the first to the last"
+    none = "what a parameter without a gradient holds: None"
+    nothing = "what is left to send when no parameter has a gradient"
+    limits = 2000, sum(BYTES[-2:]), 1, sum(BYTES)  # the second is met exactly
+    for ranks, cases, think in [
+        (2, [Buckets(limit) for limit in limits], plain),
+        (3, [Buckets(4000, torch.float64, without=(0, 3, 10))], none),
+        (2, [Buckets(4000, without=ALL)], nothing),
+        (5, [Buckets(3000, without=(4,))], plain),
+        (1, [Buckets(3000)], plain),
+    ]:
+        with trying(_call_for(cases, ranks), think=think):
+            args = average_gradients, cases
+            found = run_ranks(try_buckets, *args, world_size=ranks, timeout=PATIENCE)
+        for case, notes in zip(cases, zip(*found, strict=True), strict=True):
+            with trying(_call_for([case], ranks)) as expect:
+                _expect_averaged(expect, notes)
+                if ranks > 1:
+                    _expect_buckets(expect, notes[0], case.bucket_bytes)
 
 
-def _expect_means(found: tuple[dict], tried: str) -> None:
-    world_size = len(found)
-    for place, shape in enumerate(SHAPES):
-        grads = [rank["before"][place] for rank in found]
-        if grads[0] is None:
-            expect(
-                all(rank["after"][place] is None for rank in found),
-                tried,
-                f"parameter {place} had no gradient, and has one now",
-                "what None tells the optimizer: leave this parameter alone. Zeros are "
-                "a gradient, and travel; with weight decay they even move a parameter",
-            )
-            continue
-        mean = torch.stack(grads).mean(0)
-        for number, rank in enumerate(found):
-            got = rank["after"][place]
-            where = f"parameter {place} of rank {number}"
-            right_shape = got is not None and got.shape == mean.shape
-            expect(
-                right_shape,
-                tried,
-                f"{where} has a gradient of shape {None if got is None else got.shape}",
-                f"how a piece of the flat bucket gets its shape {shape} back",
-            )
-            expect(
-                not torch.equal(got, grads[number]) or world_size == 1,
-                tried,
-                f"{where} still has its own gradient",
-                "whether the averaged numbers find their way from the bucket back into "
-                "`parameter.grad`, for the last bucket too",
-            )
-            expect(
-                not torch.allclose(got, world_size * mean, atol=1e-6),
-                tried,
-                f"{where} has the sum of {world_size} gradients",
-                "the difference between the sum that all_reduce gives and the mean",
-            )
-            expect(
-                torch.allclose(got, mean, atol=1e-6),
-                tried,
-                f"{where} differs from the mean of all ranks' gradients by "
-                f"{(got - mean).abs().max().item():.1e}",
-                "which piece of which bucket belongs to which parameter, and by how "
-                "many ranks you divide",
-            )
+def _call_for(cases: list[Buckets], ranks: int) -> str:
+    limits = " or ".join(str(case.bucket_bytes) for case in cases)
+    tried = f"average_gradients({len(SHAPES)} parameters, {limits}) in {ranks} ranks"
+    if cases[0].dtype == torch.float64:
+        tried += ", in 64-bit numbers"
+    without = cases[0].without
+    if without == ALL:
+        return tried + "; no parameter has a gradient"
+    names = " and ".join(map(str, without))
+    return tried + (f"; parameters without a gradient: {names}" if without else "")
+
+
+def _expect_averaged(expect, notes: tuple[dict]) -> None:
+    _expect_awaited(expect, notes[0]["forgotten"])
     expect(
-        not any(rank["moved"] for rank in found),
-        tried,
-        "parameters that have moved",
-        "what is to be averaged: the gradients, not the parameters",
-    )
-
-
-def _expect_buckets(rank: dict, bucket_bytes: int, tried: str, world_size: int) -> None:
-    grads = [grad for grad in rank["before"] if grad is not None]
-    total, largest = sum(g.nbytes for g in grads), max(g.nbytes for g in grads)
-    sent, most = rank["sent"], total // bucket_bytes + 1
-    expect(
-        len(sent) <= most,
-        tried,
-        f"{len(sent)} collectives for {len(grads)} gradients",
-        f"how many buckets of at least {bucket_bytes} bytes there can be: {most} at "
-        "most. All gradients of a bucket travel in one all-reduce",
+        not any(rank["moved"] for rank in notes),
+        got="parameters that have moved",
+        think="what is to be averaged: the gradients, not the parameters",
     )
     expect(
-        max(sent) < bucket_bytes + largest,
-        tried,
-        f"one all-reduce of {max(sent)} bytes",
-        "when a bucket is full. A bucket that waits for all gradients cannot leave "
-        "before backward has ended. Do you count bytes or numbers",
+        all(rank["list"] for rank in notes),
+        got="and the list of parameters has changed",
+        think="who else uses what your function was given",
     )
-    if len(sent) > 1:
-        last = grads[-1].flatten()[0]
-        inside = [rank["first"].isclose(last / n).any() for n in (1, world_size)]
-        expect(
-            any(inside),
-            tried,
-            "a first all-reduce without the last parameter's gradient",
-            "which parameter's gradient is ready first in backward",
-        )
-    filled = list(accumulate(grad.nbytes for grad in reversed(grads)))
+    for place in ALL:
+        own = [rank["before"][place] for rank in notes]
+        for number, rank in enumerate(notes):
+            got, where = rank["after"][place], f"parameter {place} of rank {number}"
+            if own[0] is None:
+                expect(
+                    got is None,
+                    got=f"{where} had no gradient, and has one now",
+                    think="what None tells the optimizer: leave this parameter alone. "
+                    "Zeros are a gradient; with weight decay they move a parameter",
+                )
+                continue
+            expect(
+                got is not None and got.shape == own[0].shape,
+                got=f"{where} has a gradient of shape {getattr(got, 'shape', None)}",
+                think="how a piece of the flat bucket gets its shape back",
+            )
+            mean = torch.stack(own).mean(0)
+            _expect_mean(expect, where, got, own[number], mean, len(notes))
+
+
+def _filled(sizes: list[int], is_full: Callable[[int], bool]) -> list[int]:
+    """The buckets, when a new one is opened as soon as the last one is full."""
+    buckets = []
+    for size in sizes:
+        if not buckets or is_full(buckets[-1]):
+            buckets.append(0)
+        buckets[-1] += size
+    return buckets
+
+
+def _expect_buckets(expect, notes: dict, limit: int) -> None:
+    grads = [gradient for gradient in notes["before"] if gradient is not None]
+    sizes = [gradient.nbytes for gradient in reversed(grads)]
+    width = grads[0].element_size() if grads else 1
+    right = _filled(sizes, lambda held: held >= limit)
+    sent = notes["sent"]
+    likely = [
+        (sizes, "why gradients share a bucket: each message costs time of its own"),
+        (_filled(sizes, lambda held: held > limit), "whether a bucket with exactly "
+         f"{limit} bytes is full"),
+        (_filled(sizes, lambda held: held >= limit * width), "what `bucket_bytes` "
+         "counts. Do you count bytes or numbers"),
+        ([sum(sizes)], "when a bucket is full. A bucket that waits for all gradients "
+         "cannot leave before backward has ended"),
+        (_filled(sizes[::-1], lambda held: held >= limit), "which parameter's gradient "
+         "is ready first in backward"),
+        (right[::-1], "which bucket is filled first: it is to leave first"),
+    ]  # fmt: skip
+    think = f"which gradients share a bucket: right are {right} bytes"
     expect(
-        bucket_bytes not in filled or sent[0] <= bucket_bytes,
-        tried,
-        f"a first all-reduce of {sent[0]} bytes",
-        f"whether a bucket with exactly {bucket_bytes} bytes is full",
+        sent == right,
+        got=f"{len(sent)} collectives for {len(grads)} gradients, of {sent} bytes",
+        think=next((advice for buckets, advice in likely if sent == buckets), think),
     )
 
 
 # 11-no-sync ---------------------------------------------------------------------------
 
 
-def _try_no_sync(average_with_hooks: Callable) -> dict:
-    """Runs in each rank: facts about what travels, and training held to one process."""
-    rank, world_size = dist.get_rank(), dist.get_world_size()
-    images, labels = _digits(240)
-    model, alone = _small_model(), _small_model()
-    no_sync = average_with_hooks(model)
-    if not callable(no_sync):
-        return {"returned": no_sync and repr(no_sync), "think": ""}
-    try:
-        opened = no_sync()
-    except TypeError as error:
-        think = ": return the function, without calling it"
-        return {"returned": f"{no_sync!r}; called, it raised {error!r}", "think": think}
-    if not isinstance(opened, AbstractContextManager):
-        think = ", whose result can stand after `with`"
-        if isinstance(opened, GeneratorType):
-            think += ": is `@contextmanager` there"
-        return {"returned": f"a function that returns {opened!r}", "think": think}
-    facts: dict = {"parameters": len(list(model.parameters()))}
-
-    def backward(batch: torch.Tensor, share: float = 1.0) -> int:
-        """Backward on this rank's part of the batch; how many collectives that took."""
-        mine = batch[rank::world_size]
-        with Traffic() as traffic:
-            (F.cross_entropy(model(images[mine]), labels[mine]) * share).backward()
-        return len(traffic.bytes)
-
-    deck = torch.arange(240, device=images.device)
-    facts["plain"] = backward(deck[:24])
-    F.cross_entropy(alone(images[:24]), labels[:24]).backward()
-    facts["ratio"] = _ratio(model, alone)
-    model.zero_grad()
-    with no_sync():
-        facts["quiet"] = backward(deck[:24])
-    try:
-        with no_sync():
-            raise ValueError
-    except ValueError:
-        facts["after_error"] = backward(deck[:24])
-    model.zero_grad()
-    alone.zero_grad()
-
-    facts["difference"], facts["equal"], facts["loud"] = 0.0, True, []
-    optimizers = [torch.optim.SGD(m.parameters(), lr=0.5) for m in (model, alone)]
-    for batch in deck.split(48):
-        first, second, last = batch.split(16)
-        with no_sync():
-            backward(first, 1 / 3)
-            backward(second, 1 / 3)
-        facts["loud"].append(backward(last, 1 / 3))
-        F.cross_entropy(alone(images[batch]), labels[batch]).backward()
-        for optimizer in optimizers:
-            optimizer.step()
-            optimizer.zero_grad()
-        gathered = [None] * world_size
-        dist.all_gather_object(gathered, _flat(model))
-        facts["equal"] &= all(torch.equal(gathered[0], other) for other in gathered)
-        difference = (_flat(model) - _flat(alone)).abs().max().item()
-        facts["difference"] = max(facts["difference"], difference)
-    return facts
-
-
-def _ratio(model: nn.Module, alone: nn.Module) -> float:
-    """How many times too long the gradient is, against the single process's."""
-    a, b = (
-        torch.cat([torch.zeros(p.numel()).to(p) if p.grad is None else p.grad.flatten()
-                   for p in m.parameters()])
-        for m in (model, alone)
-    )  # fmt: skip
-    return (a @ b / (b @ b)).item()
-
-
 @exercise("11-no-sync", in_ranks=True)
 def check_no_sync(average_with_hooks):
-    for facts in _in_ranks(
-        "average_with_hooks(model), then loss.backward() in 2 ranks",
-        "what autograd gives to your hook: a post-accumulate hook gets the parameter, "
-        "and its gradient is in `parameter.grad`",
-        _try_no_sync, average_with_hooks, world_size=2,
-    ):  # fmt: skip
+    hook = "what this line gets: a hook added by register_post_accumulate_grad_hook "
+    hook += "is called with the parameter, one added by register_hook with a gradient"
+    frozen = "which parameters get a gradient: a frozen one does not, and takes no hook"
+    for ranks, some_frozen in (2, False), (3, True), (5, False), (1, False):
+        where = f" in {ranks} ranks"
+        where += ", where one parameter is frozen" if some_frozen else ""
+        begin = f"average_with_hooks(model), then loss.backward(){where}"
+        with trying(begin, think=frozen if some_frozen else hook) as expect:
+            args = average_with_hooks, some_frozen
+            found = run_ranks(try_no_sync, *args, world_size=ranks, timeout=PATIENCE)
+            _expect_no_sync(expect, found[0])
+        with trying(f"loss.backward(){where}") as expect:
+            _expect_loud(expect, found)
+        with trying(f"loss.backward() inside `with no_sync():`{where}") as expect:
+            _expect_quiet(expect, found)
+        after = "loss.backward() after a `with no_sync():` that ended in an exception"
+        with trying(after + where) as expect:
+            _expect_loud_after_error(expect, found)
+        with trying(f"3 micro-batches, two of them inside no_sync,{where}") as expect:
+            _expect_accumulated(expect, found)
+        with trying(f"3 such steps{where}") as expect:
+            _expect_training(expect, found)
+
+
+def _expect_no_sync(expect, notes: dict) -> None:
+    expect(
+        "returned" not in notes,
+        got=notes.get("returned"),
+        think="what is to be returned: a function no_sync, for `with no_sync():`"
+        + notes.get("think", ""),
+    )
+
+
+def _expect_loud(expect, found: list[dict]) -> None:
+    loud, ranks = [rank["plain"] for rank in found], len(found)
+    expect(
+        loud[0]["sent"] or ranks == 1,
+        got="no collective at all",
+        think="who averages the gradients: a hook on every parameter, called by "
+        "backward",
+    )
+    expect(
+        not any(rank["moved"] for rank in loud),
+        got="parameters that have moved, before any step",
+        think="what is to be averaged: the gradients, not the parameters",
+    )
+    _expect_awaited(expect, loud[0]["forgotten"])
+    _expect_means_of_own(expect, loud)
+    expect(
+        all(rank["frozen"] for rank in found),
+        got="a gradient of the frozen parameter",
+        think="what None tells the optimizer: leave this parameter alone",
+    )
+    sent, trained = len(loud[0]["sent"]), found[0]["trained"]
+    expect(
+        sent <= trained,
+        got=f"{sent} collectives for {trained} parameters",
+        think="how often the gradient of one parameter has to travel in one backward",
+    )
+
+
+def _expect_means_of_own(expect, notes: list[dict]) -> None:
+    mean = torch.stack([rank["own"] for rank in notes]).mean(0)
+    for number, rank in enumerate(notes):
+        args = rank["gradient"], rank["own"], mean, len(notes)
+        _expect_mean(expect, f"rank {number}", *args)
+
+
+def _expect_quiet(expect, found: list[dict]) -> None:
+    for number, rank in enumerate(found):
+        quiet = rank["quiet"]
         expect(
-            "returned" not in facts,
-            "average_with_hooks(model)",
-            facts.get("returned"),
-            "what is to be returned: a function no_sync, for `with no_sync():`"
-            + facts.get("think", ""),
-        )
-        tried = "loss.backward() in 2 ranks, on 12 samples each"
-        expect(
-            facts["plain"] > 0,
-            tried,
-            "no collective at all",
-            "who averages the gradients: a hook on every parameter, called by backward",
+            not quiet["sent"],
+            got=f"{len(quiet['sent'])} collectives",
+            think="how a hook learns that it is called inside no_sync: does `no_sync` "
+            "change the same variable",
         )
         expect(
-            abs(facts["ratio"] - 2) > 1e-6,
-            tried,
-            "gradients that are 2.00 times as long as the single process's",
-            "the difference between the sum that all_reduce gives and the mean",
+            torch.allclose(quiet["gradient"], quiet["own"], rtol=0, atol=1e-9),
+            got=f"rank {number} does not hold its own gradient",
+            think="what a backward inside no_sync leaves in `.grad`: the sum of what "
+            "this rank has computed, not divided by anything",
         )
+
+
+def _expect_loud_after_error(expect, found: list[dict]) -> None:
+    notes = found[0]["after error"]
+    expect(
+        "swallowed" not in notes,
+        got="the exception did not come out of the with block",
+        think="who is to hear of the exception: is it caught by no_sync",
+    )
+    expect(
+        notes["sent"] or len(found) == 1,
+        got="no collective at all",
+        think="what always happens at the end of a with block: try ... finally",
+    )
+
+
+def _expect_accumulated(expect, found: list[dict]) -> None:
+    notes = [rank["accumulated"] for rank in found]
+    newest = torch.stack([r["own"] - r["before the last"] for r in notes]).mean(0)
+    for number, rank in enumerate(notes):
+        only_newest = rank["before the last"] + newest
         expect(
-            facts["plain"] <= facts["parameters"],
-            tried,
-            f"{facts['plain']} collectives for {facts['parameters']} parameters",
-            "how often the gradient of one parameter has to travel in one backward",
+            len(found) == 1
+            or not torch.allclose(rank["gradient"], only_newest, rtol=0, atol=1e-9),
+            got=f"rank {number} holds its own first two gradients, and the mean of the "
+            "last",
+            think="what has to be averaged after the last micro-batch: its gradient "
+            "only, or all that has been accumulated. Which of the two does your hook "
+            "get",
         )
-        tried = "loss.backward() inside `with no_sync():`"
-        expect(
-            facts["quiet"] == 0,
-            tried,
-            f"{facts['quiet']} collectives",
-            "how a hook learns that it is called inside no_sync: does `no_sync` change "
-            "the same variable",
-        )
-        expect(
-            facts["after_error"] > 0,
-            "loss.backward() after a `with no_sync():` that ended in an exception",
-            "no collective at all",
-            "what always happens at the end of a with block: try ... finally",
-        )
-        tried = "5 steps of 3 micro-batches each, the first two inside no_sync"
-        expect(
-            facts["equal"],
-            tried,
-            "replicas that differ from each other after a step",
-            "what has to be averaged after the last micro-batch: its gradient only, or "
-            "all that has been accumulated. Which of the two does your hook get, and "
-            "have the messages arrived when backward returns",
-        )
-        expect(
-            facts["difference"] < 1e-9,
-            tried,
-            f"parameters that are up to {facts['difference']:.1e} away from the single "
-            "process's",
-            "whether every micro-batch counts once, and each rank's share too",
-        )
+    _expect_awaited(expect, notes[0]["forgotten"])
+    _expect_means_of_own(expect, notes)
+
+
+def _expect_training(expect, found: list[dict]) -> None:
+    histories = [rank["together"] for rank in found]
+    expect(
+        all(torch.equal(histories[0], other) for other in histories),
+        got="replicas that differ from each other after a step",
+        think="what your hooks keep from one step for the next",
+    )
+    off = (histories[0] - found[0]["alone"]).abs().max().item()
+    expect(
+        off < 1e-9,
+        got=f"parameters that are up to {off:.1e} away from the single process's",
+        think="whether every micro-batch counts once, in every step",
+    )

@@ -753,7 +753,10 @@ check("11-shard", shard)
 #
 # * The step is that of one process with the whole batch, whose loss is the mean
 #   cross-entropy over all images.
-# * No replica shares parameters with another or with `model`, which stays as it was.
+# * No replica shares parameters with another or with `model`, which stays as it was,
+#   without gradients.
+# * A parameter that is frozen, or not used, gets no gradient: its `.grad` is None, and
+#   it stays as it is.
 #
 # *By hand first:* one weight, w = 1; a sample s has the gradient s; the shards are (1,
 # 2, 3) and (10); lr = 0.1. Which w does each replica have afterwards?
@@ -772,8 +775,8 @@ check("11-shard", shard)
 # <details><summary>Hint 3: almost the code</summary>
 #
 # After all backwards: `for parameters in zip(*(r.parameters() for r in replicas)):`
-# gives the same parameter of every replica. Add up their `.grad`, then, inside
-# `torch.no_grad()`, subtract `lr` times the sum from each.
+# gives the same parameter of every replica. Where there is a `.grad`, add up all of
+# them, then, inside `torch.no_grad()`, subtract `lr` times the sum from each.
 # </details>
 
 
@@ -787,6 +790,8 @@ def replica_step(model: nn.Module, shards: list, lr: float) -> list[nn.Module]:
         (F.cross_entropy(replica(x), y, reduction="sum") / batch_size).backward()
     with torch.no_grad():
         for parameters in zip(*(r.parameters() for r in replicas), strict=True):
+            if parameters[0].grad is None:  # frozen, or not used
+                continue
             gradient = sum(parameter.grad for parameter in parameters)
             for parameter in parameters:
                 parameter -= lr * gradient
@@ -812,9 +817,11 @@ check("11-replicas", replica_step)
 # Write `average_gradients(parameters, bucket_bytes)`, which every rank calls after
 # `backward`. Afterwards each `parameter.grad` is the mean over all ranks.
 #
-# * Gradients travel in buckets, filled from the last parameter to the first. A bucket
-#   is full when it holds `bucket_bytes` or more. One all-reduce for each bucket.
-# * A parameter whose `.grad` is None is left out, and keeps its None.
+# * Gradients travel in buckets, filled from the last parameter to the first, and sent
+#   in that order. A bucket is full when it holds `bucket_bytes` or more. One all-reduce
+#   for each bucket, and no other message.
+# * A parameter whose `.grad` is None is left out, on all ranks alike, and keeps its
+#   None. It may be so for all of them.
 #
 # *By hand first:* gradients of 100, 10, 10 and 100 bytes, in the order of the
 # parameters, and `bucket_bytes` = 105. Which buckets are sent?
@@ -843,11 +850,11 @@ check("11-replicas", replica_step)
 def average_gradients(parameters: list[nn.Parameter], bucket_bytes: int) -> None:
     """Give each parameter the mean of all ranks' gradients; one message per bucket."""
     ### BEGIN SOLUTION
-    buckets = [[]]
+    buckets = []
     for parameter in reversed(parameters):
         if parameter.grad is None:
             continue
-        if sum(p.grad.nbytes for p in buckets[-1]) >= bucket_bytes:
+        if not buckets or sum(p.grad.nbytes for p in buckets[-1]) >= bucket_bytes:
             buckets.append([])
         buckets[-1].append(parameter)
     for bucket in buckets:
@@ -874,13 +881,15 @@ check("11-buckets", average_gradients)
 # %% [markdown]
 # ## Exercise 4: hooks, and quiet accumulation
 #
-# Write `average_with_hooks(module)`. It hangs a hook on every parameter, so that after
+# Write `average_with_hooks(module)`. It hangs a hook on every parameter that is trained
+# (one that is frozen, with `requires_grad` False, takes no hook), so that after
 # `loss.backward()` each gradient is the mean over all ranks. It returns a function
 # `no_sync`, to be used as `with no_sync():`.
 #
 # * A backward inside `no_sync` sends nothing; its gradients only accumulate.
 # * The next backward outside averages everything that has accumulated.
-# * After the `with` block the hooks work again, also if an exception ended it.
+# * After the `with` block the hooks work again, also if an exception ended it. The
+#   exception goes on its way.
 # * Buckets and overlap are not asked for: one all-reduce per parameter will do.
 #
 # *By hand first:* two micro-batches, the first inside `no_sync`. One weight; its
@@ -919,7 +928,8 @@ def average_with_hooks(module: nn.Module):
             dist.all_reduce(parameter.grad.div_(dist.get_world_size()))
 
     for parameter in module.parameters():
-        parameter.register_post_accumulate_grad_hook(average)
+        if parameter.requires_grad:
+            parameter.register_post_accumulate_grad_hook(average)
 
     @contextmanager
     def no_sync():

@@ -1,14 +1,18 @@
 """Wrong answers to the exercises of lesson 11: mistakes that published courses made."""
 
 import copy
-from contextlib import contextmanager, nullcontext
+import pickle
+import time
+from contextlib import contextmanager, nullcontext, suppress
 
+import numpy as np
 import torch
 import torch.distributed as dist
+from torch.autograd import Variable
 from torch.nn import functional as F
 
 from demos.ddp.ddp_from_scratch import fill_buckets
-from lessons.source.sample_answers import Wrong
+from lessons.source.sample_answers import Right, Wrong
 
 # 11-shard -----------------------------------------------------------------------------
 
@@ -56,6 +60,40 @@ def shard_without_a_seed(samples, rank, world_size, epoch):
 
 def shard_turned(samples, rank, world_size, epoch):
     return [(i + epoch) % samples for i in range(rank, samples, world_size)]
+
+
+def shard_every_second_epoch(samples, rank, world_size, epoch):
+    return _deck(samples, epoch % 2)[rank::world_size].tolist()
+
+
+def shard_by_hash(samples, rank, world_size, epoch):
+    return _deck(samples, hash(f"epoch {epoch}"))[rank::world_size].tolist()
+
+
+def shard_by_the_day(samples, rank, world_size, epoch):
+    return _deck(samples, int(time.time() / 86400) + epoch)[rank::world_size].tolist()
+
+
+_kept = {}
+
+
+def shard_remembered(samples, rank, world_size, epoch):
+    deck = _kept.setdefault((samples, epoch), torch.randperm(samples))
+    return deck[rank::world_size].tolist()
+
+
+def shard_of_floats(samples, rank, world_size, epoch):
+    return _deck(samples, epoch)[rank::world_size].double().tolist()
+
+
+def shard_in_blocks(samples, rank, world_size, epoch):
+    order = np.random.default_rng(7919 * epoch).permutation(samples)
+    return np.array_split(order, world_size)[rank]  # NumPy's whole numbers
+
+
+def shard_seeded_for_all(samples, rank, world_size, epoch):
+    torch.manual_seed(epoch + 1)
+    return torch.randperm(samples).tensor_split(world_size)[-1 - rank]
 
 
 # 11-replicas --------------------------------------------------------------------------
@@ -116,6 +154,81 @@ def replicas_no_step(model, shards, lr):
 
 def replicas_nothing(model, shards, lr):
     pass
+
+
+def _gradients_of_the_batch(replicas, shards):
+    """Each replica holds its part; the parts add up to the single process's."""
+    total = sum(len(labels) for _, labels in shards)
+    for replica, (images, labels) in zip(replicas, shards, strict=True):
+        F.cross_entropy(replica(images), labels).mul(len(labels) / total).backward()
+    return [
+        None if p[0].grad is None else sum(q.grad for q in p)
+        for p in zip(*(r.parameters() for r in replicas), strict=True)
+    ]
+
+
+def _step_with(replicas, gradients, lr, sign=-1):
+    for replica in replicas:
+        for parameter, gradient in zip(replica.parameters(), gradients, strict=True):
+            if gradient is not None:
+                parameter.data += sign * lr * gradient
+    return replicas
+
+
+def replicas_upwards(model, shards, lr):
+    replicas = [copy.deepcopy(model) for _ in shards]
+    return _step_with(replicas, _gradients_of_the_batch(replicas, shards), lr, sign=1)
+
+
+def replicas_with_their_own_rate(model, shards, lr):
+    replicas = [copy.deepcopy(model) for _ in shards]
+    return _step_with(replicas, _gradients_of_the_batch(replicas, shards), 0.5)
+
+
+def replicas_without_none(model, shards, lr):
+    replicas = [copy.deepcopy(model) for _ in shards]
+    total = sum(len(labels) for _, labels in shards)
+    for replica, (images, labels) in zip(replicas, shards, strict=True):
+        loss = F.cross_entropy(replica(images), labels, reduction="sum")
+        (loss / total).backward()
+    gradients = [
+        sum(p.grad for p in same)
+        for same in zip(*(r.parameters() for r in replicas), strict=True)
+    ]
+    return _step_with(replicas, gradients, lr)
+
+
+def replicas_all_on_the_whole_batch(model, shards, lr):
+    replicas = [copy.deepcopy(model) for _ in shards]
+    batch = tuple(torch.cat(parts) for parts in zip(*shards, strict=True))
+    return _step_with(replicas, _gradients_of_the_batch(replicas[:1], [batch]), lr)
+
+
+def replicas_gradients_on_the_given(model, shards, lr):
+    total = sum(len(labels) for _, labels in shards)
+    for images, labels in shards:
+        loss = F.cross_entropy(model(images), labels, reduction="sum")
+        (loss / total).backward()
+    gradients = [parameter.grad for parameter in model.parameters()]
+    return _step_with([copy.deepcopy(model) for _ in shards], gradients, lr)
+
+
+def replicas_with_optimizers(model, shards, lr):
+    replicas = [pickle.loads(pickle.dumps(model)) for _ in shards]
+    gradients = _gradients_of_the_batch(replicas, shards)
+    for replica in replicas:
+        for parameter, gradient in zip(replica.parameters(), gradients, strict=True):
+            parameter.grad = None if gradient is None else gradient.clone()
+        torch.optim.SGD(replica.parameters(), lr=lr).step()
+    return tuple(replicas)
+
+
+def replicas_copied_from_the_first(model, shards, lr):
+    replicas = [copy.deepcopy(model) for _ in shards]
+    _step_with(replicas[:1], _gradients_of_the_batch(replicas, shards), lr)
+    for replica in replicas[1:]:
+        replica.load_state_dict(replicas[0].state_dict())
+    return replicas
 
 
 # 11-buckets ---------------------------------------------------------------------------
@@ -187,9 +300,9 @@ def buckets_with_zeros(parameters, bucket_bytes):
 
 
 def _fill(parameters, is_full):
-    buckets = [[]]
+    buckets = []
     for parameter in reversed(_with_gradient(parameters)):
-        if is_full(buckets[-1]):
+        if not buckets or is_full(buckets[-1]):
             buckets.append([])
         buckets[-1].append(parameter)
     return buckets
@@ -231,6 +344,93 @@ def buckets_nothing(parameters, bucket_bytes):
     pass
 
 
+def buckets_never_overfull(parameters, bucket_bytes):
+    buckets = []
+    for parameter in reversed(_with_gradient(parameters)):
+        held = sum(p.nbytes for p in buckets[-1]) if buckets else bucket_bytes
+        if held + parameter.nbytes > bucket_bytes:
+            buckets.append([])
+        buckets[-1].append(parameter)
+    _average(buckets)
+
+
+def buckets_not_awaited(parameters, bucket_bytes):
+    for bucket in _fill_some(parameters, bucket_bytes):
+        flat = torch.cat([p.grad.flatten() for p in bucket])
+        dist.all_reduce(flat, async_op=True)
+        _unpack(flat / dist.get_world_size(), bucket)
+
+
+def buckets_in_32_bits(parameters, bucket_bytes):
+    for bucket in _fill_some(parameters, bucket_bytes):
+        flat = torch.zeros(sum(p.numel() for p in bucket))
+        torch.cat([p.grad.flatten().float() for p in bucket], out=flat)
+        dist.all_reduce(flat)
+        _unpack(flat.to(bucket[0]) / dist.get_world_size(), bucket)
+
+
+def buckets_with_an_empty_first(parameters, bucket_bytes):
+    buckets = [[]]
+    for parameter in reversed(_with_gradient(parameters)):
+        if sum(p.nbytes for p in buckets[-1]) >= bucket_bytes:
+            buckets.append([])
+        buckets[-1].append(parameter)
+    _average(buckets)
+
+
+def buckets_last_one_first(parameters, bucket_bytes):
+    _average(_fill_some(parameters, bucket_bytes)[::-1])
+
+
+def buckets_turn_the_list(parameters, bucket_bytes):
+    parameters.reverse()
+    _average(_fill_some(parameters[::-1], bucket_bytes))
+
+
+def buckets_of_rank_0(parameters, bucket_bytes):
+    for bucket in _fill_some(parameters, bucket_bytes):
+        flat = torch.cat([p.grad.flatten() for p in bucket])
+        dist.broadcast(flat, src=0)
+        _unpack(flat, bucket)
+
+
+def _fill_some(parameters, bucket_bytes):
+    return _fill(
+        parameters, lambda bucket: sum(p.nbytes for p in bucket) >= bucket_bytes
+    )
+
+
+def _unpack(flat, bucket):
+    pieces = flat.split([p.numel() for p in bucket])
+    for parameter, piece in zip(bucket, pieces, strict=True):
+        parameter.grad.copy_(piece.view_as(parameter))
+
+
+def buckets_all_under_way(parameters, bucket_bytes):
+    """Start every message, then wait for them."""
+    waiting = []
+    for bucket in _fill_some(parameters, bucket_bytes):
+        flat = torch.cat([p.grad.flatten() for p in bucket]) / dist.get_world_size()
+        waiting.append((dist.all_reduce(flat, async_op=True), flat, bucket))
+    for work, flat, bucket in waiting:
+        work.wait()
+        _unpack(flat, bucket)
+
+
+def buckets_as_they_fill(parameters, bucket_bytes):
+    """No list of buckets, and no message where there is only one rank."""
+    if dist.get_world_size() == 1:
+        return
+    bucket, left = [], _with_gradient(parameters)
+    while left:
+        bucket.insert(0, left.pop())
+        if not left or sum(p.grad.nbytes for p in bucket) >= bucket_bytes:
+            flat = torch.nn.utils.parameters_to_vector([p.grad for p in bucket])
+            dist.all_reduce(flat)
+            _unpack(flat.div_(dist.get_world_size()), bucket)
+            bucket = []
+
+
 # 11-no-sync ---------------------------------------------------------------------------
 
 
@@ -242,7 +442,8 @@ def _hooks(module, average, after_exceptions=True, quiet=True):
             average(parameter)
 
     for parameter in module.parameters():
-        parameter.register_post_accumulate_grad_hook(hook)
+        if parameter.requires_grad:
+            parameter.register_post_accumulate_grad_hook(hook)
 
     @contextmanager
     def no_sync():
@@ -343,6 +544,124 @@ def hooks_that_expect_a_gradient(module):
     return nullcontext
 
 
+def hooks_not_awaited(module):
+    def average(parameter):
+        parameter.grad /= dist.get_world_size()
+        dist.all_reduce(parameter.grad, async_op=True)
+
+    return _hooks(module, average)
+
+
+def hooks_divided_by_two(module):
+    def average(parameter):
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= 2
+
+    return _hooks(module, average)
+
+
+def hooks_on_frozen_parameters(module):
+    for parameter in module.parameters():
+        parameter.register_post_accumulate_grad_hook(lambda parameter: None)
+    return _hooks(module, _average_gradient)
+
+
+def hooks_that_divide_in_silence(module):
+    quiet = []
+
+    def hook(parameter):
+        parameter.grad /= dist.get_world_size()
+        if not quiet:
+            dist.all_reduce(parameter.grad)
+
+    return _with_switch(module, hook, quiet)
+
+
+def hooks_that_swallow(module):
+    no_sync = _hooks(module, _average_gradient)
+
+    @contextmanager
+    def quietly():
+        with no_sync(), suppress(Exception):
+            yield
+
+    return quietly
+
+
+def hooks_that_work_once(module):
+    handles, quiet = [], []
+
+    def hook(parameter):
+        if not quiet:
+            _average_gradient(parameter)
+            calls.append(parameter)
+        if len(calls) > 5 * len(handles):
+            for handle in handles:
+                handle.remove()
+
+    calls = []
+    for parameter in module.parameters():
+        if parameter.requires_grad:
+            handles.append(parameter.register_post_accumulate_grad_hook(hook))
+    return _with_switch(torch.nn.Module(), hook, quiet)
+
+
+def _with_switch(module, hook, quiet):
+    for parameter in module.parameters():
+        if parameter.requires_grad:
+            parameter.register_post_accumulate_grad_hook(hook)
+
+    @contextmanager
+    def no_sync():
+        quiet.append(True)
+        try:
+            yield
+        finally:
+            quiet.clear()
+
+    return no_sync
+
+
+def hooks_and_a_class(module):
+    class Quiet:
+        on = False
+
+        def __enter__(self):
+            Quiet.on = True
+
+        def __exit__(self, *error):
+            Quiet.on = False
+
+    def average(parameter):
+        if not Quiet.on:
+            _average_gradient(parameter)
+
+    for parameter in filter(lambda p: p.requires_grad, module.parameters()):
+        parameter.register_post_accumulate_grad_hook(average)
+    return Quiet
+
+
+def hooks_that_wait_at_the_end(module):
+    """Every all-reduce is started during backward, and awaited at its end."""
+    under_way = []
+
+    def finish():
+        for work, parameter in under_way:
+            work.wait()
+            parameter.grad /= dist.get_world_size()
+        under_way.clear()
+
+    def start(parameter):
+        if quiet:
+            return
+        if not under_way:
+            Variable._execution_engine.queue_callback(finish)
+        under_way.append((dist.all_reduce(parameter.grad, async_op=True), parameter))
+
+    quiet = []
+    return _with_switch(module, start, quiet)
+
+
 def hooks_none(module):
     return nullcontext
 
@@ -410,6 +729,25 @@ WRONG = {
             note="Every index is dealt once, and each epoch has another order; but "
             "neighbours in the file stay neighbours.",
         ),
+        Wrong(
+            "the_same_in_every_second_epoch",
+            shard_every_second_epoch,
+            "epochs 0 and 2.*set_epoch",
+        ),
+        Wrong(
+            "seed_from_hash",
+            shard_by_hash,
+            "what differs from process to process",
+            note="Equal in one process. The hash of a text differs in the next.",
+        ),
+        Wrong("seed_from_the_day", shard_by_the_day, "process to process: the time"),
+        Wrong(
+            "a_deck_that_is_remembered",
+            shard_remembered,
+            "was drawn or kept before",
+            note="Drawn without a seed, and kept: each rank keeps another one.",
+        ),
+        Wrong("floats", shard_of_floats, "whole numbers only"),
     ],
     "11-replicas": [
         Wrong(
@@ -459,18 +797,37 @@ WRONG = {
         ),
         Wrong("no_step", replicas_no_step, "which line changes the parameters"),
         Wrong("an_empty_program", replicas_nothing, "came back None"),
+        Wrong(
+            "trips_over_a_frozen_parameter",
+            replicas_without_none,
+            "unsupported operand.*left nothing: None",
+            note="The gradient of a frozen parameter is None, not zero.",
+        ),
+        Wrong("climbs", replicas_upwards, "-1.00 times as long"),
+        Wrong("a_rate_of_its_own", replicas_with_their_own_rate, "is multiplied by"),
+        Wrong(
+            "each_replica_gets_the_whole_batch",
+            replicas_all_on_the_whole_batch,
+            "its own shard only",
+            note="The right step, and nothing has been shared out.",
+        ),
+        Wrong(
+            "the_given_model_computes",
+            replicas_gradients_on_the_given,
+            "whose backward that was",
+        ),
     ],
     "11-buckets": [
         Wrong(
             "forgets_to_divide",
             buckets_sum,
-            "sum of 2 gradients",
+            "2.00 times the mean.*sum that all_reduce gives",
             note="all_reduce sums. With Adam nobody would notice for a long time.",
         ),
         Wrong(
             "a_bucket_for_each_gradient",
             buckets_of_one,
-            "10 collectives for 10 gradients",
+            "each message costs time of its own",
             note="The result is right, and each small message pays the full latency.",
         ),
         Wrong(
@@ -488,13 +845,13 @@ WRONG = {
         Wrong(
             "not_put_back",
             buckets_not_put_back,
-            "back into `parameter.grad`",
+            "which tensor holds the sum",
             note="torch.cat copies: the bucket is averaged, the gradients are not.",
         ),
         Wrong(
             "loses_the_last_bucket",
             buckets_without_the_last,
-            "for the last bucket too",
+            "still has its own gradient",
             note="The last bucket is never full, so nobody sends it.",
         ),
         Wrong(
@@ -503,7 +860,7 @@ WRONG = {
             "by how many ranks you divide",
             note="2 stands where dist.get_world_size() belongs.",
         ),
-        Wrong("averages_parameters", buckets_of_parameters, "has its own gradient"),
+        Wrong("averages_parameters", buckets_of_parameters, "not the parameters"),
         Wrong(
             "trips_over_a_frozen_parameter",
             buckets_with_frozen_parameters,
@@ -531,7 +888,7 @@ WRONG = {
         Wrong(
             "an_empty_last_bucket",
             buckets_with_an_empty_last,
-            "whether a bucket can be empty",
+            "gets for each bucket, from the first to the last",
             note="A new bucket is opened as soon as one is full, even if nothing is "
             "left to put into it.",
         ),
@@ -543,6 +900,36 @@ WRONG = {
             note="A collective ends only when every rank has called it.",
         ),
         Wrong("an_empty_program", buckets_nothing, "still has its own gradient"),
+        Wrong(
+            "never_more_than_full",
+            buckets_never_overfull,
+            "which gradients share a bucket: right are",
+            note="A bucket that is closed before it is full. Torch fills first, too.",
+        ),
+        Wrong(
+            "nobody_waits",
+            buckets_not_awaited,
+            "nobody has waited for.*async_op=True",
+            note="Right or wrong, as it happens: the sum may not be there yet.",
+        ),
+        Wrong(
+            "always_32_bits",
+            buckets_in_32_bits,
+            "64-bit numbers.*differs from the mean",
+            note="torch.zeros makes 32-bit numbers, whatever the gradients are.",
+        ),
+        Wrong(
+            "an_empty_bucket_for_no_gradient",
+            buckets_with_an_empty_first,
+            "no parameter has a gradient.*what is left to send",
+        ),
+        Wrong("last_bucket_first", buckets_last_one_first, "it is to leave first"),
+        Wrong("turns_the_list", buckets_turn_the_list, "who else uses"),
+        Wrong(
+            "gradients_of_rank_0",
+            buckets_of_rank_0,
+            "still has its own|same gradient of every rank",
+        ),
     ],
     "11-no-sync": [
         Wrong(
@@ -569,13 +956,14 @@ WRONG = {
             hooks_quiet_after_an_exception,
             "try ... finally",
         ),
-        Wrong("averages_parameters", hooks_that_average_parameters, "differ"),
+        Wrong(
+            "averages_parameters", hooks_that_average_parameters, "in the end: is it"
+        ),
         Wrong(
             "averages_a_copy",
             hooks_on_a_copy,
-            "have the messages arrived",
-            note="The sum is in a tensor that nobody reads. An async_op=True without "
-            "a wait looks the same, but only now and then.",
+            "which tensor holds the sum in the end",
+            note="The sum is in a tensor that nobody reads.",
         ),
         Wrong(
             "another_variable",
@@ -597,7 +985,7 @@ WRONG = {
         Wrong(
             "a_hook_for_gradients",
             hooks_that_expect_a_gradient,
-            "post-accumulate hook gets the parameter",
+            "register_post_accumulate_grad_hook is called with the parameter",
             note="Written for another kind of hook: this one gets the parameter only.",
         ),
         Wrong(
@@ -607,5 +995,52 @@ WRONG = {
             note="A no_sync that is always right, because nothing ever travels.",
         ),
         Wrong("an_empty_program", hooks_nothing, "what is to be returned"),
+        Wrong(
+            "nobody_waits",
+            hooks_not_awaited,
+            "nobody has waited for.*async_op=True",
+            note="Right or wrong, as it happens: the sum may not be there yet.",
+        ),
+        Wrong(
+            "divides_by_two",
+            hooks_divided_by_two,
+            "in 3 ranks.*by how many ranks you divide",
+            note="2 stands where dist.get_world_size() belongs.",
+        ),
+        Wrong(
+            "a_hook_on_a_frozen_parameter",
+            hooks_on_frozen_parameters,
+            "a frozen one does not, and takes no hook",
+        ),
+        Wrong(
+            "divides_in_silence",
+            hooks_that_divide_in_silence,
+            "not divided by anything",
+        ),
+        Wrong("swallows_exceptions", hooks_that_swallow, "is it caught by no_sync"),
+        Wrong(
+            "stops_after_some_steps",
+            hooks_that_work_once,
+            "keep from one step for the next",
+        ),
+    ],
+}
+
+RIGHT = {
+    "11-shard": [
+        Right("blocks_in_numpy", shard_in_blocks),
+        Right("seeds_the_global_generator", shard_seeded_for_all),
+    ],
+    "11-replicas": [
+        Right("an_optimizer_each", replicas_with_optimizers),
+        Right("the_first_steps_and_is_copied", replicas_copied_from_the_first),
+    ],
+    "11-buckets": [
+        Right("all_under_way_at_once", buckets_all_under_way),
+        Right("sent_as_they_fill", buckets_as_they_fill),
+    ],
+    "11-no-sync": [
+        Right("no_sync_is_a_class", hooks_and_a_class),
+        Right("waits_at_the_end_of_backward", hooks_that_wait_at_the_end),
     ],
 }

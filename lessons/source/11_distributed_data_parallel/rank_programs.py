@@ -1,0 +1,249 @@
+"""What the checks of lesson 11 run in each rank, and what they note there."""
+
+import copy
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from types import GeneratorType
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from sidebyside import device, load_digits
+
+
+class Traffic(TorchDispatchMode):
+    """Notes the bytes of every collective, and which all-reduces nobody waits for."""
+
+    def __init__(self):
+        super().__init__()
+        self.bytes: list[int] = []
+        self.started: list[Started] = []
+
+    def __enter__(self):
+        self.library = dist.all_reduce
+        dist.all_reduce = self._all_reduce
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        dist.all_reduce = self.library
+        return super().__exit__(*error)
+
+    def _all_reduce(self, *args, **kwargs):
+        work = self.library(*args, **kwargs)
+        if work is not None:  # async_op=True
+            work = Started(work)
+            self.started.append(work)
+        return work
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        collective = func.namespace in ("c10d", "_c10d_functional")
+        if collective and "barrier" not in str(func):
+            self.bytes += [t.nbytes for t in _tensors(args) if t.numel()][:1]
+        return func(*args, **(kwargs or {}))
+
+    def notes(self) -> dict:
+        forgotten = sum(not work.asked for work in self.started)
+        return {"sent": self.bytes, "forgotten": forgotten}
+
+
+class Started:
+    """An all-reduce under way; it knows whether anybody has asked for its end."""
+
+    def __init__(self, work: dist.Work):
+        self.work, self.asked = work, False
+
+    def __getattr__(self, name: str):  # wait, is_completed, get_future
+        self.asked = True
+        return getattr(self.work, name)
+
+
+def _tensors(value) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [tensor for part in value for tensor in _tensors(part)]
+    return []
+
+
+def small_model(dtype=torch.float64, frozen: bool = False) -> nn.Module:
+    """In 64-bit numbers, what is left of a difference is a mistake, not rounding.
+
+    With `frozen`, a parameter is frozen, and another is in no forward pass.
+    """
+    torch.manual_seed(11)
+    model = nn.Sequential(nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, 10))
+    if frozen:
+        model[0].bias.requires_grad_(False)
+        model.spare = nn.Parameter(torch.ones(3))
+    return model.to(device(), dtype)
+
+
+def digits(samples: int, dtype=torch.float64) -> tuple[torch.Tensor, torch.Tensor]:
+    images, labels = load_digits("train")
+    return images[:samples].to(device(), dtype), labels[:samples].to(device())
+
+
+def flat(model: nn.Module) -> torch.Tensor:
+    return nn.utils.parameters_to_vector(model.parameters()).detach().cpu().clone()
+
+
+def flat_gradients(model: nn.Module) -> torch.Tensor:
+    """All gradients in one vector; zeros where there is none."""
+    return torch.cat(
+        [
+            (torch.zeros_like(p) if p.grad is None else p.grad).flatten().cpu()
+            for p in model.parameters()
+        ]
+    ).clone()
+
+
+# 11-buckets ---------------------------------------------------------------------------
+
+SHAPES = [(30, 8), (), (30,), (40, 30), (40,), (20, 40), (20,), (20, 20), (20,)]
+SHAPES += [(5, 20), (5,)]
+
+
+class Buckets(NamedTuple):
+    """A case for average_gradients: the parameters at `without` have no gradient."""
+
+    bucket_bytes: int
+    dtype: torch.dtype = torch.float32
+    without: tuple[int, ...] = ()
+
+
+def try_buckets(average_gradients: Callable, cases: list[Buckets]) -> list[dict]:
+    """What becomes of the gradients in each case, and what travels."""
+    return [_try_case(average_gradients, case) for case in cases]
+
+
+def _try_case(average_gradients: Callable, case: Buckets) -> dict:
+    generator = torch.Generator().manual_seed(dist.get_rank())
+    parameters = []
+    for place, shape in enumerate(SHAPES):
+        parameter = nn.Parameter(torch.zeros(shape, device=device(), dtype=case.dtype))
+        if place in case.without:
+            parameter.requires_grad_(False)
+        else:
+            gradient = torch.randn(shape, generator=generator)
+            parameter.grad = gradient.to(parameter)
+        parameters.append(parameter)
+    before, given = _gradients(parameters), list(parameters)
+    with Traffic() as traffic:
+        average_gradients(given, case.bucket_bytes)
+    return traffic.notes() | {
+        "before": before,
+        "after": _gradients(parameters),
+        "moved": any(parameter.abs().max() > 0 for parameter in parameters),
+        "list": list(map(id, given)) == list(map(id, parameters)),
+    }
+
+
+def _gradients(parameters: list[nn.Parameter]) -> list[torch.Tensor | None]:
+    return [None if p.grad is None else p.grad.cpu().clone() for p in parameters]
+
+
+# 11-no-sync ---------------------------------------------------------------------------
+
+STEPS, MICRO = 3, 30  # 30 samples can be shared among 1, 2, 3 and 5 ranks
+
+
+def try_no_sync(average_with_hooks: Callable, frozen: bool) -> dict:
+    """What travels, and which gradients there are, with the hooks on and off."""
+    model = small_model(frozen=frozen)
+    trial = Trial(model, copy.deepcopy(model))
+    no_sync = average_with_hooks(model)
+    if facts := _cannot_stand_after_with(no_sync):
+        return facts
+    facts = {"plain": trial.backward([0])}
+    with no_sync():
+        facts["quiet"] = trial.backward([0])
+    facts["after error"] = trial.after_error(no_sync)
+    facts["accumulated"] = trial.backward([0, 1, 2], no_sync)
+    frozen = [p for p in model.parameters() if not p.requires_grad]
+    facts["frozen"] = all(parameter.grad is None for parameter in frozen)
+    facts["trained"] = len(list(model.parameters())) - len(frozen)
+    model.zero_grad()
+    return facts | {"together": trial.train(no_sync), "alone": trial.train_alone()}
+
+
+def _cannot_stand_after_with(no_sync) -> dict:
+    """What came back, and why `with no_sync():` is not possible; empty if it is."""
+    if not callable(no_sync):
+        return {"returned": no_sync and repr(no_sync), "think": ""}
+    try:
+        opened = no_sync()
+    except TypeError as error:
+        think = ": return the function, without calling it"
+        return {"returned": f"{no_sync!r}; called, it raised {error!r}", "think": think}
+    if not isinstance(opened, AbstractContextManager):
+        think = ", whose result can stand after `with`"
+        if isinstance(opened, GeneratorType):
+            think += ": is `@contextmanager` there"
+        return {"returned": f"a function that returns {opened!r}", "think": think}
+    return {}
+
+
+class Trial:
+    """The model with the learner's hooks, and the same model without any."""
+
+    def __init__(self, model: nn.Module, plain: nn.Module):
+        self.model, self.plain, self.start = model, plain, flat(model)
+        self.images, self.labels = digits(STEPS * 3 * MICRO)
+        self.batches = torch.arange(len(self.images)).split(MICRO)
+
+    def _loss(self, model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(model(self.images[batch]), self.labels[batch])
+
+    def _share(self, number: int) -> torch.Tensor:
+        return self.batches[number][dist.get_rank() :: dist.get_world_size()]
+
+    def backward(self, numbers: list[int], no_sync: Callable = nullcontext) -> dict:
+        """From no gradient on: backward over these, inside no_sync but for the last."""
+        self.model.zero_grad()
+        self.plain.zero_grad()
+        with Traffic() as traffic:
+            with no_sync():
+                for number in numbers[:-1]:
+                    self._loss(self.model, self._share(number)).backward()
+            self._loss(self.model, self._share(numbers[-1])).backward()
+        notes = traffic.notes() | {"gradient": flat_gradients(self.model)}
+        notes["moved"] = not torch.equal(flat(self.model), self.start)
+        for number in numbers:
+            notes["before the last"] = flat_gradients(self.plain)
+            self._loss(self.plain, self._share(number)).backward()
+        return notes | {"own": flat_gradients(self.plain)}
+
+    def after_error(self, no_sync: Callable) -> dict:
+        try:
+            with no_sync():
+                raise ValueError
+        except ValueError:
+            return self.backward([0])
+        return {"swallowed": True}
+
+    def train(self, no_sync: Callable) -> torch.Tensor:
+        """The parameters after each step of three micro-batches, two of them quiet."""
+        sgd, history = torch.optim.SGD(self.model.parameters(), lr=0.5), []
+        for step in range(0, 3 * STEPS, 3):
+            with no_sync():
+                for number in step, step + 1:
+                    (self._loss(self.model, self._share(number)) / 3).backward()
+            (self._loss(self.model, self._share(step + 2)) / 3).backward()
+            sgd.step()
+            sgd.zero_grad()
+            history.append(flat(self.model))
+        return torch.stack(history)
+
+    def train_alone(self) -> torch.Tensor:
+        """The same in one process, which has the whole batch at once."""
+        sgd, history = torch.optim.SGD(self.plain.parameters(), lr=0.5), []
+        for batch in torch.arange(len(self.images)).split(3 * MICRO):
+            sgd.zero_grad()
+            self._loss(self.plain, batch).backward()
+            sgd.step()
+            history.append(flat(self.plain))
+        return torch.stack(history)
