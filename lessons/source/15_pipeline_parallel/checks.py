@@ -2,29 +2,34 @@
 
 import random
 import re
-from itertools import combinations, pairwise
+from collections.abc import Sized
+from fractions import Fraction
+from itertools import combinations, pairwise, takewhile
 
 from demos.pipeline.drawing import text
-from demos.pipeline.rules import length, peak_activations, timetable, verdict
-from demos.pipeline.schedules import gpipe
-from sidebyside.exercises import exercise, expect
+from demos.pipeline.rules import length, peak_activations, size, timetable, verdict
+from demos.pipeline.schedules import gpipe, read
+from sidebyside.exercises import exercise, trying
 
 
-def _expect_schedule(answer, ranks: int, tried: str) -> list[list[str]]:
+def _expect_schedule(expect, answer, ranks: int) -> list[list[str]]:
     """The answer as lists, or advice on its form."""
-    form = 'the form is one list per rank, such as [["F0", "B0"], ["F0", "B0"]]'
-    expect(isinstance(answer, list | tuple), tried, answer, form)
+    form = 'the form: one list per rank, such as [["F0", "B0"], ["F0", "B0"]]'
+    expect(isinstance(answer, list | tuple), got=answer, think=form)
     strings = any(isinstance(order, str) for order in answer)
-    expect(not strings, tried, answer, f"each rank needs a list, not a string; {form}")
+    expect(
+        not strings, got=answer, think=f"each rank needs a list, not a string; {form}"
+    )
     right = all(isinstance(order, list | tuple) for order in answer)
-    expect(right, tried, answer, form)
-    expect(len(answer) == ranks, tried, answer, f"one list for each of {ranks} ranks")
+    expect(right, got=answer, think=form)
+    expect(
+        len(answer) == ranks, got=answer, think=f"one list for each of {ranks} ranks"
+    )
     return [list(order) for order in answer]
 
 
-def _expect_legal(schedule, tried: str, microbatches: int) -> None:
+def _expect_legal(expect, schedule, microbatches: int) -> None:
     said = verdict(schedule)
-    deadlock = said.startswith("everyone waits")
     think = (
         f"each rank runs F0 to F{microbatches - 1} and B0 to B{microbatches - 1}, each "
         "once, and a backward after its forward"
@@ -34,108 +39,151 @@ def _expect_legal(schedule, tried: str, microbatches: int) -> None:
             "; there are fewer micro-batches than stages: how many forwards can a rank "
             "run ahead?"
         )
-    if deadlock:
+    if said.startswith("everyone waits"):
         think = "run the lists with one finger per rank: where do the fingers stop?"
     guilty = re.match(r"rank (\d+)", said)
     ranks = [int(guilty[1])] if guilty else range(len(schedule))
     rows = "".join(f"\nrank {r} | {' '.join(map(str, schedule[r]))}" for r in ranks)
-    expect(said == "legal", tried, f"a schedule that cannot run: {said}{rows}", think)
-    most = sum(instruction[0] == "F" for instruction in schedule[0])
+    got = f"a schedule that cannot run: {said}{rows}"
+    expect(said == "legal", got=got, think=think)
+    stages, most = size(schedule)
     got = f"{most} micro-batches on each rank{rows}"
-    expect(most == microbatches, tried, got, think)
+    expect(most == microbatches, got=got, think=think)
+    got = f"{stages} stages on {len(schedule)} ranks{rows}"
+    expect(stages == len(schedule), got=got, think="one stage on each rank: no prefix")
 
 
 @exercise("15-beat-gpipe")
 def check_beat_gpipe(beats_gpipe):
-    tried = "your schedule"
-    schedule = _expect_schedule(beats_gpipe, 2, tried)
-    _expect_legal(schedule, tried, 4)
-    kept = peak_activations(schedule)
-    expect(
-        max(kept) <= 2,
-        tried,
-        f"{kept} micro-batches kept by ranks 0 and 1, at most 2 are wanted",
-        "only a backward makes room: which backward could come earlier?",
-    )
-    slots = timetable(schedule)
-    expect(
-        length(slots) <= 10,
-        tried,
-        f"{length(slots)} slots, and GPipe needs 10:\n{text(slots)}",
-        "take the gaps between two instructions from the left: which instruction of "
-        "the other rank ends the gap? Could that come earlier, or something else be "
-        "done in the gap, without keeping a third micro-batch?",
-    )
+    with trying("your schedule") as expect:
+        schedule = _expect_schedule(expect, beats_gpipe, 2)
+        _expect_legal(expect, schedule, 4)
+        kept = peak_activations(schedule)
+        expect(
+            max(kept) <= 2,
+            got=f"{kept} micro-batches kept by ranks 0 and 1, at most 2 are wanted",
+            think="only a backward makes room: which backward could come earlier?",
+        )
+        slots = timetable(schedule)
+        expect(
+            length(slots) <= 10,
+            got=f"{length(slots)} slots, and GPipe needs 10:\n{text(slots)}",
+            think="the gaps between two instructions, from the left: which instruction "
+            "of the other rank ends the gap? Could that come earlier, or something "
+            "else be done in the gap, without keeping a third micro-batch?",
+        )
 
 
 @exercise("15-1f1b", seconds=20)
 def check_one_f_one_b(one_forward_one_backward):
     dice = random.Random(15)
-    cases = [(2, 2), (3, 4), (1, 3), (4, 8), (4, 2), (5, 1)]
-    cases += [(dice.randint(1, 8), dice.randint(1, 20)) for _ in range(40)]
+    cases = [(2, 2), (3, 4), (1, 3), (4, 8), (4, 2), (5, 1), (1, 1), (8, 8), (12, 30)]
+    cases += [(dice.randint(1, 9), dice.randint(1, 20)) for _ in range(30)]
     for stages, microbatches in cases:
         tried = f"one_forward_one_backward({stages}, {microbatches})"
-        answer = one_forward_one_backward(stages, microbatches)
-        schedule = _expect_schedule(answer, stages, tried)
-        _expect_legal(schedule, tried, microbatches)
-        for rank, kept in enumerate(peak_activations(schedule)):
-            expect(
-                kept <= stages - rank,
-                tried,
-                f"rank {rank} keeps {kept} micro-batches, more than {stages - rank}:"
-                f"\n{text(timetable(schedule))}",
-                "with how many forwards does this rank begin, and how many stages come "
-                "after it?",
+        with trying(tried) as expect:
+            answer = one_forward_one_backward(stages, microbatches)
+            schedule = _expect_schedule(expect, answer, stages)
+            _expect_legal(expect, schedule, microbatches)
+            _expect_little_kept(expect, schedule)
+            _expect_as_long_as_gpipe(expect, schedule, microbatches)
+
+
+def _forwards_at_first(order: list[str], rank: int) -> int:
+    return len(list(takewhile(lambda work: read(work, rank).kind == "F", order)))
+
+
+def _expect_little_kept(expect, schedule) -> None:
+    for rank, kept in enumerate(peak_activations(schedule)):
+        most = len(schedule) - rank
+        think = "which backward could come earlier, and make room for the next forward?"
+        if _forwards_at_first(schedule[rank], rank) > most:
+            think = "with how many forwards does this rank begin, and how many stages "
+            think += "come after it?"
+        expect(
+            kept <= most,
+            got=f"rank {rank} keeps {kept} micro-batches, more than {most}:"
+            f"\n{text(timetable(schedule))}",
+            think=think,
+        )
+
+
+def _expect_as_long_as_gpipe(expect, schedule, microbatches: int) -> None:
+    stages = len(schedule)
+    think = "the first gap in which a rank waits, but not in GPipe: what could it do?"
+    for rank, order in enumerate(schedule):
+        begins = _forwards_at_first(order, rank)
+        if begins < min(stages - rank, microbatches):
+            think = (
+                f"rank {rank} begins with {begins} of its forwards. That is too few "
             )
-        for backward in 1, 2:
-            takes = length(timetable(schedule, 1, backward))
-            gpipe_takes = length(timetable(gpipe(stages, microbatches), 1, backward))
-            expect(
-                takes <= gpipe_takes,
-                tried,
-                f"{takes} slots where GPipe takes {gpipe_takes}:"
-                f"\n{text(timetable(schedule))}",
-                "a rank that begins with too few forwards leaves those below it "
-                "without work",
+            think += (
+                f"for the {stages - 1 - rank} stages below: when do they have work?"
             )
+            break
+    for backward, when in (1, ""), (2, ", when a backward takes two slots"):
+        slots = timetable(schedule, 1, backward)
+        gpipe_takes = length(timetable(gpipe(stages, microbatches), 1, backward))
+        expect(
+            length(slots) <= gpipe_takes,
+            got=f"{length(slots)} slots where GPipe takes {gpipe_takes}{when}:"
+            f"\n{text(slots)}",
+            think=think,
+        )
 
 
 @exercise("15-balance", seconds=20)
 def check_balance(balance):
     dice = random.Random(7)
     cases = [([1, 1, 1, 1, 4], 2), ([4, 1, 1, 1, 1], 2), ([3, 1, 2], 3), ([5, 2], 1)]
-    cases += [([1, 1, 1, 1, 1, 1, 1, 1], 4), ([2, 2, 2, 9, 1, 1], 3)]
-    for _ in range(60):
-        layers = dice.randint(1, 10)
-        times = [dice.randint(1, 9) for _ in range(layers)]
+    cases += [([1, 1, 1, 1, 1, 1, 1, 1], 4), ([2, 2, 2, 9, 1, 1], 3), ([7], 1)]
+    cases += [([0.5, 0.25, 0.25, 0.75], 2), ([0.1, 0.2, 0.3, 0.4, 0.25, 0.35], 3)]
+    cases += [([3, 3, 5, 1, 8, 1], 4), ([6, 3, 5, 5, 8, 3], 4)]  # most equal: not best
+    cases += [([1e-3, 2e-3, 2.5e-3, 1e-3], 2), ([1000, 1, 1, 1, 999, 3], 3)]
+    cases += [([Fraction(1, 3), Fraction(1, 2), Fraction(1, 4), Fraction(1, 5)], 2)]
+    for number in range(80):
+        layers, whole = dice.randint(1, 11), number % 2
+        times = [dice.randint(1, 9) if whole else dice.random() for _ in range(layers)]
         cases.append((times, dice.randint(1, min(layers, 5))))
     for times, stages in cases:
         _try_balance(balance, times, stages)
 
 
-def _try_balance(balance, times: list[int], stages: int) -> None:
-    tried = f"balance({times}, {stages})"
-    got = balance(list(times), stages)
-    numbers = isinstance(got, list | tuple) and all(isinstance(n, int) for n in got)
-    expect(numbers, tried, got, "the answer is a list of numbers of layers")
-    expect(len(got) == stages, tried, got, f"one number for each of {stages} stages")
-    expect(
-        sum(got) == len(times),
-        tried,
-        got,
-        f"together {len(times)} layers, no more, no less",
-    )
-    expect(min(got) >= 1, tried, got, "each stage gets at least one layer")
-    edges = [sum(got[:stage]) for stage in range(stages + 1)]
-    slowest = max(sum(times[a:b]) for a, b in pairwise(edges))
-    best = min(
-        max(sum(times[a:b]) for a, b in pairwise((0, *cuts, len(times))))
-        for cuts in combinations(range(1, len(times)), stages - 1)
-    )
-    expect(
-        slowest == best,
-        tried,
-        f"{got}: the slowest stage takes {slowest}, and {best} is possible",
-        "have you compared with every other way to cut? Times count, not numbers of "
-        "layers",
-    )
+def _try_balance(balance, times: list, stages: int) -> None:
+    with trying(f"balance({times}, {stages})", times) as expect:
+        got = balance(times, stages)
+        counts = _expect_counts(expect, got, len(times), stages)
+        edges = [sum(counts[:stage]) for stage in range(stages + 1)]
+        slowest = max(sum(times[a:b]) for a, b in pairwise(edges))
+        best = min(
+            max(sum(times[a:b]) for a, b in pairwise((0, *cuts, len(times))))
+            for cuts in combinations(range(1, len(times)), stages - 1)
+        )
+        think = "have you compared with every other way to cut?"
+        dealt = [len(range(stage, len(times), stages)) for stage in range(stages)]
+        if counts in (dealt, dealt[::-1]):
+            think = "what is to be equal: times count, not numbers of layers"
+        expect(
+            slowest <= best * (1 + 1e-9),
+            got=f"{counts}: the slowest stage takes {slowest}, and {best} is possible",
+            think=think,
+        )
+
+
+def _expect_counts(expect, got, layers: int, stages: int) -> list[int]:
+    """Whole numbers of any kind, in a sequence of any kind, as a list."""
+    think = "the form of the answer: a list of numbers of layers"
+    many = isinstance(got, Sized) and not isinstance(got, str | dict | set)
+    expect(many, got=got, think=think)
+    try:
+        counts = [int(number) for number in got]
+        whole = all(count == number for count, number in zip(counts, got, strict=True))
+    except (TypeError, ValueError):
+        counts, whole = [], False
+    expect(whole, got=got, think=think)
+    right = len(counts) == stages
+    expect(right, got=got, think=f"one number for each of {stages} stages")
+    together = f"together {layers} layers, no more, no less"
+    expect(sum(counts) == layers, got=got, think=together)
+    expect(min(counts) >= 1, got=got, think="each stage gets at least one layer")
+    return counts

@@ -603,7 +603,8 @@ draw({"planned": slow, "measured": done}, stamp="measured here")
 # ## Exercise 3: balance unequal stages
 #
 # A pipeline is as slow as its slowest stage, and layers differ. Write
-# `balance(times, stages)`: `times` are the times of the layers, in order. Cut them into
+# `balance(times, stages)`: `times` are the times of the layers, in order, and need not
+# be whole numbers. Cut them into
 # `stages` stages of neighbouring layers, so that the slowest stage is as fast as
 # possible. Each stage gets at least one layer. Return how many layers each stage gets.
 #
