@@ -2,24 +2,36 @@
 
 import math
 import pickle
-from concurrent.futures import ThreadPoolExecutor
-from numbers import Real
-from threading import Lock
+from concurrent.futures import Future, ThreadPoolExecutor
+from numbers import Integral, Real
+from threading import Event, Lock, current_thread
 from time import sleep
 
+import numpy as np
+
 from demos.practice.slow_survey import period, survey
-from sidebyside.exercises import NotYet, TooSlow, exercise, expect
+from sidebyside.exercises import NotYet, exercise, trying
+
+WAITS_TOO_EARLY = "how many tasks are in the pool while you wait for the first of them"
 
 
 class PackingPool(ThreadPoolExecutor):
-    """Threads that get their tasks packed, as processes do; it counts them."""
+    """Threads that get their tasks packed, as processes do.
 
-    def __init__(self, late: bool = False):
+    It notes what it is given, and how much of it before its owner asks for the first
+    result. With `overtaken`, the first task ends after another one, unless its result
+    is asked for: what comes in then comes in another order, on any machine.
+    """
+
+    def __init__(self, overtaken: bool = False):
         super().__init__(max_workers=4)
-        self.lock, self.late = Lock(), late
+        self.lock, self.owner = Lock(), current_thread()
         self.called: dict[str, int] = {}  # name of the function -> tasks
-        self.waiting = self.most_waiting = 0
+        self.tasks, self.together = 0, None
         self.chunk = 1  # tasks
+        self.first_may_end = Event()
+        if not overtaken:
+            self.first_may_end.set()
 
     def __repr__(self):
         return "a pool"
@@ -33,22 +45,38 @@ class PackingPool(ThreadPoolExecutor):
         name = getattr(fn, "__name__", type(fn).__name__)
         with self.lock:
             self.called[name] = self.called.get(name, 0) + 1
-            self.waiting += 1
-            self.most_waiting = max(self.most_waiting, self.waiting)
-            number = self.called[name]
-        future = super().submit(self._unpack_and_call, packed, number)
-        future.add_done_callback(self._note_end)
+            self.tasks += 1
+            first = self.tasks == 1
+        future = super().submit(self._unpack_and_call, packed, first)
+        if not first:
+            future.add_done_callback(lambda _: self.first_may_end.set())
+        for name in "result", "exception", "done":
+            setattr(future, name, self._asking(future, name))
         return future
 
-    def _note_end(self, future) -> None:
-        with self.lock:
-            self.waiting -= 1
+    def shutdown(self, *args, **kwargs):
+        self.first_may_end.set()
+        super().shutdown(*args, **kwargs)
 
-    def _unpack_and_call(self, packed: bytes, number: int):
+    def _unpack_and_call(self, packed: bytes, first: bool):
         fn, args, kwargs = pickle.loads(packed)
-        if self.late and number <= 3:
-            sleep(0.15 / number)  # the first tasks arrive last
-        return fn(*args, **kwargs)
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            if first:
+                self.first_may_end.wait()
+
+    def _asking(self, future: Future, name: str):
+        ask = getattr(future, name)
+
+        def asked(*args, **kwargs):
+            if self.together is None and current_thread() is self.owner:
+                self.together = self.tasks
+            found = ask() if name == "done" else None
+            self.first_may_end.set()
+            return found if name == "done" else ask(*args, **kwargs)
+
+        return asked
 
 
 def _packed(call: tuple) -> bytes:
@@ -63,62 +91,66 @@ def _packed(call: tuple) -> bytes:
         ) from None
 
 
+# 07-identical -------------------------------------------------------------------------
+
 # For 30 pendulums, another order of adding is often not seen in the mean. Here it is.
-ORDER_MATTERS = (5, 10, 13, 25, 29)
+ORDER_MATTERS = (5, 29, 3)
 
 
-@exercise("07-identical", seconds=20)
+@exercise("07-identical", seconds=20, when_hung=WAITS_TOO_EARLY)
 def check_identical(survey_in):
     for seed, count in [(1, 1), (2, 12), *((seed, 30) for seed in ORDER_MATTERS)]:
-        tried = f"survey_in(pool, {seed}, {count})"
-        expected = survey(seed, count)
-        with PackingPool(late=True) as pool:
-            got = survey_in(pool, seed, count)
-        tasks = sum(pool.called.values())
-        expect(isinstance(got, Real), tried, got, "it should return one number")
-        if got != expected:
-            expect(
-                count == 1 or not math.isclose(got, count * expected),
-                tried,
-                f"{got!r}, and survey({seed}, {count}) is {expected!r}",
-                f"{count} times as much: what does survey do after adding",
-            )
-            close = abs(got - expected) < 1e-9
-            expect(
-                False,
-                tried,
-                f"{got!r}, and survey({seed}, {count}) is {expected!r}",
-                "nearly: the same numbers, but not added in the same order, or not by "
-                "the same sum"
-                if close
-                else "the numbers are others: does each pendulum get the two random "
-                "numbers that it got in survey, in that order",
-            )
-        if tasks < count:
-            raise TooSlow(
-                tried,
-                f"{tasks} tasks went to the pool, for {count} pendulums",
-                "the right number, but who computes the periods?",
-            )
-        expect(
-            pool.called.get(period.__name__, 0) == count,
-            tried,
-            f"the pool was given {pool.called}",
-            "each period is computed once, by the function period",
-        )
-        if count > 1 and pool.most_waiting == 1:
-            raise TooSlow(
-                tried,
-                "never more than one task in the pool",
-                "what do you wait for before the next pendulum is handed in?",
-            )
-        if count >= 30 and pool.chunk >= count:
-            raise TooSlow(
-                tried,
-                f"all {count} pendulums in one chunk",
-                "how many workers have something to do then?",
-            )
+        with trying(f"survey_in(pool, {seed}, {count})") as expect:
+            with PackingPool(overtaken=count > 1) as pool:
+                got = survey_in(pool, seed, count)
+            expect(isinstance(got, Real), got=got, think="what is returned: one number")
+            _expect_identical(expect, got, seed, count)
+            _expect_periods_in(expect, pool, count)
 
+
+def _expect_identical(expect, got: float, seed: int, count: int) -> None:
+    right = survey(seed, count)
+    if got == right:
+        return
+    dice = np.random.default_rng(seed)
+    angles = [(dice.uniform(0.1, 3.1), dice.uniform(0.9, 1.1))[0] for _ in range(count)]
+    think = "the numbers behind the mean: which two random numbers does each pendulum "
+    think += "get in survey, in that order, and what becomes of them"
+    if abs(got - right) < 1e-9:
+        think = "nearly: the same numbers, but not added in the same order, or not by "
+        think += "the same sum"
+    elif count > 1 and math.isclose(got, count * right):
+        think = f"{count} times as much: what does survey do after adding"
+    elif math.isclose(got, sum(map(period, angles)) / count):
+        think = "the mean of the periods alone: what does survey do with each period"
+    got = f"{got!r}, and survey({seed}, {count}) is {right!r}"
+    expect(False, got=got, think=think)
+
+
+def _expect_periods_in(expect, pool: PackingPool, count: int) -> None:
+    expect.quick(
+        pool.tasks >= count,
+        got=f"{pool.tasks} tasks went to the pool, for {count} pendulums",
+        think="who computes the periods? The number is right",
+    )
+    expect(
+        pool.called == {period.__name__: count},
+        got=f"the pool was given {pool.called}",
+        think="what the pool is for: each period, once, by the function period",
+    )
+    expect.quick(
+        count == 1 or pool.together != 1,
+        got="never more than one task in the pool",
+        think="what do you wait for before the next pendulum is handed in?",
+    )
+    expect.quick(
+        count < 30 or pool.chunk < count,
+        got=f"all {count} pendulums in one chunk",
+        think="how many workers have something to do then?",
+    )
+
+
+# 07-bottlenecks -----------------------------------------------------------------------
 
 CAUSES = {
     "words": (
@@ -132,32 +164,32 @@ CAUSES = {
 
 @exercise("07-bottlenecks")
 def check_bottlenecks(bottlenecks):
-    expect(
-        isinstance(bottlenecks, dict),
-        "bottlenecks",
-        bottlenecks,
-        'a dictionary is written {"words": 2, "images": 2, "search": 2}',
-    )
-    expect(
-        set(bottlenecks) == set(CAUSES),
-        f"the keys {', '.join(map(str, bottlenecks))}",
-        "not the names of the three programs",
-        f"the keys are {', '.join(CAUSES)}",
-    )
-    numbers = list(bottlenecks.values())
-    expect(
-        all(type(number) is int and 1 <= number <= 6 for number in numbers),
-        "the values of bottlenecks",
-        numbers,
-        "each is the number of a question of the checklist, from 1 to 6",
-    )
-    wrong = [name for name, (cause, _) in CAUSES.items() if bottlenecks[name] != cause]
-    expect(
-        not wrong,
-        "your three diagnoses",
-        f"{3 - len(wrong)} of them are right",
-        f'look at "{wrong[0]}" again: {CAUSES[wrong[0]][1]}' if wrong else "",
-    )
+    with trying("bottlenecks") as expect:
+        form = 'the form: {"words": 2, "images": 2, "search": 2} is such a dictionary'
+        expect(isinstance(bottlenecks, dict), got=bottlenecks, think=form)
+        expect(
+            set(bottlenecks) == set(CAUSES),
+            got=f"the keys {', '.join(map(str, bottlenecks))}",
+            think=f"the names of the three programs: {', '.join(CAUSES)}",
+        )
+        numbers = list(bottlenecks.values())
+        expect(
+            all(isinstance(n, Integral) and n is not True for n in numbers)
+            and all(1 <= number <= 6 for number in numbers),
+            got=numbers,
+            think="what each value is: the number of a question, from 1 to 6",
+        )
+        wrong = [name for name in CAUSES if bottlenecks[name] != CAUSES[name][0]]
+        expect(
+            not wrong,
+            got=f"{3 - len(wrong)} of them are right",
+            think=f'"{wrong[0]}" again: {CAUSES[wrong[0]][1]}' if wrong else "",
+        )
+
+
+# 07-finish ----------------------------------------------------------------------------
+
+RESULTS = 0, None, "", 3, 4.5  # a result may be nothing much
 
 
 class Work:
@@ -168,10 +200,10 @@ class Work:
 
     def __call__(self, task):
         self.calls.append(task)
-        sleep(0.02)
+        sleep(0.01)  # not done at once
         if task in self.bad:
             raise self.bad[task]
-        return task % 5  # some results are 0
+        return RESULTS[task % 5]
 
     def __reduce__(self) -> str:
         return "work"  # packed by its name, as functions are
@@ -180,87 +212,92 @@ class Work:
 work = Work()
 
 
-@exercise("07-finish", seconds=15)
+@exercise("07-finish", seconds=15, when_hung=WAITS_TOO_EARLY)
 def check_finish(run_all):
-    error = ValueError("bad data")
-    cases = [
+    error, stop = ValueError("bad data"), StopIteration()
+    for tasks, done, bad in [
         ([1, 2, 3, 4, 5, 6, 7, 8], {}, {}),
         ([5, 6, 7, 8, 9, 10], {}, {7: error}),
-        ([1, 2, 3, 4, 5, 6], {2: 0, 5: 50}, {}),  # a saved result may well be 0
-        ([3, 1, 2, 9, 8, 7], {1: 10, 9: 40}, {3: error, 8: KeyError("x")}),
+        ([1, 2, 3, 4, 5, 6], {2: 0, 5: None}, {}),  # a saved result may be nothing
+        ([3, 1, 2, 9, 8, 7], {1: 10, 9: 40}, {3: error, 8: KeyError("x"), 7: stop}),
+        ([4, 3, 2, 1], {}, {1: error, 2: error, 3: error, 4: error}),
         ([1, 2], {1: 10, 2: 20}, {}),
         ([], {}, {}),
-    ]
-    for tasks, done, bad in cases:
+        (list(range(40, 0, -1)), {7: 7}, {40: error, 1: error}),
+    ]:
         _try_finish(run_all, tasks, done, bad)
 
 
 def _try_finish(run_all, tasks: list, done: dict, bad: dict) -> None:
     work.start(bad)
-    given = dict(done)
     tried = f"run_all(work, {tasks}, pool, {done})"
     if bad:
         tried += f", where {' and '.join(map(str, bad))} fail{'s'[: len(bad) < 2]}"
-    with PackingPool() as pool:
-        try:
-            got = run_all(work, list(tasks), pool, given)
-        except tuple({type(error) for error in bad.values()}) as error:
-            expect(
-                error not in bad.values(),
-                tried,
-                f"{type(error).__name__}: {error}",
-                "one task's exception stops no other task: who should catch it?",
-            )
-            raise
-        sent, together = sum(pool.called.values()), pool.most_waiting
-        try:
-            pool.submit(abs, 0)
-        except RuntimeError:
-            expect(False, tried, "a closed pool", "whose pool is it, who closes it?")
-    expect(given == done, tried, f"done became {given}", "done itself stays as it is")
-    pair = isinstance(got, tuple | list) and len(got) == 2
-    expect(
-        pair and all(isinstance(part, dict) for part in got),
-        tried,
-        got,
-        "two dictionaries should come back: results, failed",
-    )
-    results, failed = got
+    given = list(tasks), dict(done)
+    with trying(tried, *given) as expect:
+        with PackingPool(overtaken=len(tasks) - len(done) > 1) as pool:
+            try:
+                got = run_all(work, given[0], pool, given[1])
+            except tuple({type(error) for error in bad.values()}) as error:
+                expect(
+                    error not in bad.values(),
+                    got=f"{type(error).__name__}: {error}",
+                    think="one task's exception stops no other task: who should catch "
+                    "it?",
+                )
+                raise
+            sent = pool.tasks
+            try:
+                pool.submit(abs, 0)
+            except RuntimeError:
+                whose = "whose pool is it, who closes it?"
+                expect(False, got="a closed pool", think=whose)
+        pair = isinstance(got, tuple | list) and len(got) == 2
+        expect(
+            pair and all(isinstance(part, dict) for part in got),
+            got=got,
+            think="what comes back: two dictionaries, results and failed",
+        )
+        _expect_finished(expect, *got, tasks, done, bad)
+        _expect_in_pool(expect, sent, pool.together)
+
+
+def _expect_finished(expect, results: dict, failed: dict, tasks, done, bad) -> None:
     again = sorted(set(work.calls) & set(done))
     expect(
         not again,
-        tried,
-        f"{again} computed again",
-        "what do you know from done already?",
+        got=f"{again} computed again",
+        think="what do you know from done already?",
     )
     expect(
         len(work.calls) == len(set(work.calls)),
-        tried,
-        f"work was called for {sorted(work.calls)}",
-        "each task is computed once",
+        got=f"work was called for {sorted(work.calls)}",
+        think="how often a task is computed: once",
     )
     expect(
-        set(failed) == set(bad) and all(failed[t] is bad[t] for t in bad),
-        tried,
-        f"failed is {failed}",
-        "failed has each task that raised, with its exception, and no other",
+        set(failed) == set(bad) and all(failed[task] is bad[task] for task in bad),
+        got=f"failed is {failed}",
+        think="what failed holds: each task that raised, with its exception, no other",
     )
-    new = {task: task % 5 for task in tasks if task not in done and task not in bad}
+    new = [task for task in tasks if task not in done and task not in bad]
     expect(
-        results == done | new,
-        tried,
-        f"results are {results}",
-        "results has the old ones and the new ones, of every task that did not raise",
+        results == done | {task: RESULTS[task % 5] for task in new},
+        got=f"results are {results}",
+        think="what results holds: the old ones and the new ones, of every task that "
+        "did not raise",
     )
-    if sent < len(work.calls):
-        raise TooSlow(
-            tried,
-            f"{sent} tasks went to the pool",
-            "the right results, but who computed them?",
-        )
-    if len(new) > 5 and together < 3:
-        raise TooSlow(
-            tried,
-            f"never more than {together} at the same time, with four workers",
-            "how many tasks are in the pool when you ask for the first result?",
-        )
+
+
+def _expect_in_pool(expect, sent: int, together: int | None) -> None:
+    computed = len(work.calls)
+    expect.quick(
+        sent >= computed,
+        got=f"{sent} tasks went to the pool",
+        think="who computed them? The results are right",
+    )
+    expect.quick(
+        computed < 5 or together is None or together >= 3,
+        got=f"{together} tasks in the pool when the first result was asked for, with "
+        "four workers",
+        think="how many tasks are in the pool when you ask for the first result?",
+    )

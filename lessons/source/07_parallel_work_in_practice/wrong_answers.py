@@ -1,11 +1,12 @@
 """Answers to the exercises of lesson 07 that people give, and that are not right."""
 
-from concurrent.futures import ThreadPoolExecutor, as_completed
+import math
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, as_completed, wait
 
 import numpy as np
 
 from demos.practice.slow_survey import period, survey
-from lessons.source.sample_answers import Wrong
+from lessons.source.sample_answers import Right, Wrong
 
 # 07-identical
 
@@ -83,7 +84,101 @@ def sends_the_whole_survey(pool, seed, count):
     return pool.submit(survey, seed, count).result()
 
 
+def adds_exactly(pool, seed, count):
+    angles, clocks = draw(seed, count)
+    periods = pool.map(period, angles)
+    return math.fsum(p * c for p, c in zip(periods, clocks, strict=True)) / count
+
+
+def polls_the_only_one(pool, seed, count):
+    angles, clocks = draw(seed, count)
+    total = 0
+    for angle, clock in zip(angles, clocks, strict=True):
+        future = pool.submit(period, angle)
+        while not future.done():
+            pass
+        total += future.result() * clock
+    return total / count
+
+
+def computes_all_twice(pool, seed, count):
+    list(pool.map(period, draw(seed, count)[0]))
+    angles, clocks = draw(seed, count)
+    periods = pool.map(period, angles)
+    return sum(p * c for p, c in zip(periods, clocks, strict=True)) / count
+
+
+def keeps_a_few_in_the_pool(pool, seed, count):
+    """Never more than six at once; whichever is done makes room for the next."""
+    angles, clocks = draw(seed, count)
+    found, waiting = [0.0] * count, {}
+    for place, angle in enumerate(angles):
+        if len(waiting) == 6:
+            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                number = waiting.pop(future)
+                found[number] = future.result() * clocks[number]
+        waiting[pool.submit(period, angle)] = place
+    for future in as_completed(waiting):
+        found[waiting[future]] = future.result() * clocks[waiting[future]]
+    return sum(found) / count
+
+
+def collects_by_callbacks(pool, seed, count):
+    angles, clocks = draw(seed, count)
+    found = {}
+    futures = [pool.submit(period, angle) for angle in angles]
+    for place, future in enumerate(futures):
+        future.add_done_callback(
+            lambda f, place=place: found.update({place: f.result()})
+        )
+    pool.shutdown()
+    return np.float64(sum(found[n] * clocks[n] for n in range(count)) / count)
+
+
 # 07-finish
+
+
+def takes_none_for_missing(work, tasks, pool, done):
+    missing = [task for task in tasks if done.get(task) is None]
+    return collect(submit_all(work, missing, pool, {}), dict(done))
+
+
+def drops_results_of_none(work, tasks, pool, done):
+    results, failed = collect(submit_all(work, tasks, pool, done), dict(done))
+    return {t: r for t, r in results.items() if r is not None}, failed
+
+
+def empties_the_tasks(work, tasks, pool, done):
+    futures = {}
+    while tasks:
+        if (task := tasks.pop(0)) not in done:
+            futures[task] = pool.submit(work, task)
+    return collect(futures, dict(done))
+
+
+def as_they_come(work, tasks, pool, done):
+    futures = {task: pool.submit(work, task) for task in {*tasks} - {*done}}
+    task_of = {future: task for task, future in futures.items()}
+    results, failed = done.copy(), {}
+    for future in as_completed(task_of):
+        try:
+            results[task_of[future]] = future.result()
+        except Exception as error:
+            failed[task_of[future]] = error
+    return [results, failed]
+
+
+def four_at_a_time(work, tasks, pool, done):
+    missing = [task for task in tasks if task not in done]
+    results, failed = {**done}, {}
+    while missing:
+        futures = submit_all(work, missing[:4], pool, {})
+        wait(futures.values())
+        for task, future in futures.items():
+            error = future.exception()
+            (results if error is None else failed)[task] = error or future.result()
+        missing = missing[4:]
+    return results, failed
 
 
 def maps_and_fails(work, tasks, pool, done):
@@ -223,13 +318,13 @@ WRONG = {
         Wrong(
             "draws_all_angles_first",
             draws_all_angles_first,
-            advice="in that order",
+            advice="two random numbers .* in that order",
             note="The most common one. Right for one pendulum, so it looks right.",
         ),
         Wrong(
             "a_generator_for_each_task",
             a_generator_for_each_task,
-            advice="numbers are others",
+            advice="numbers behind the mean",
             note="Lesson 5's advice in a program that must keep its old numbers.",
         ),
         Wrong(
@@ -244,9 +339,11 @@ WRONG = {
             advice="the same sum",
             note="NumPy adds in pairs of halves; it is even a little more precise.",
         ),
-        Wrong("forgets_the_clocks", forgets_the_clocks, advice="two random numbers"),
+        Wrong("forgets_the_clocks", forgets_the_clocks, advice="the periods alone"),
         Wrong("forgets_to_divide", forgets_to_divide, advice="after adding"),
-        Wrong("returns_nothing_yet", returns_nothing_yet, advice="numbers are others"),
+        Wrong(
+            "returns_nothing_yet", returns_nothing_yet, advice="numbers behind the mean"
+        ),
         Wrong(
             "sends_one_chunk",
             sends_one_chunk,
@@ -263,7 +360,7 @@ WRONG = {
         Wrong(
             "sends_the_whole_survey",
             sends_the_whole_survey,
-            advice="by the function period|who computes",
+            advice="each period, once",
         ),
         Wrong(
             "waits_for_each",
@@ -278,6 +375,14 @@ WRONG = {
             advice="by its name",
             note="Works with threads, not with processes.",
         ),
+        Wrong("adds_exactly", adds_exactly, advice="the same sum"),
+        Wrong(
+            "polls_the_only_one",
+            polls_the_only_one,
+            state="TOO SLOW",
+            advice="never more than one",
+        ),
+        Wrong("computes_all_twice", computes_all_twice, advice="each period, once"),
     ],
     "07-bottlenecks": [
         Wrong(
@@ -308,8 +413,12 @@ WRONG = {
             {"words": "message", "images": "sent", "search": "longest"},
             advice="from 1 to 6",
         ),
-        Wrong("a_list", [1, 4, 5], advice="a dictionary is written"),
-        Wrong("one_is_missing", {"words": 1, "images": 4}, advice="the keys are"),
+        Wrong("a_list", [1, 4, 5], advice="such a dictionary"),
+        Wrong(
+            "one_is_missing",
+            {"words": 1, "images": 4},
+            advice="names of the three programs",
+        ),
     ],
     "07-finish": [
         Wrong(
@@ -354,7 +463,7 @@ WRONG = {
             advice="by its name",
             note="Works with threads, not with processes.",
         ),
-        Wrong("adds_to_done", adds_to_done, advice="stays as it is"),
+        Wrong("adds_to_done", adds_to_done, advice="has become.*who else uses"),
         Wrong("closes_the_pool", closes_the_pool, advice="who closes it"),
         Wrong(
             "takes_zero_for_nothing",
@@ -385,5 +494,28 @@ WRONG = {
             asks_futures_that_are_not_done,
             advice="did not raise|raised",
         ),
+        Wrong(
+            "takes_none_for_missing",
+            takes_none_for_missing,
+            advice="from done already",
+            note="A saved None is a result too.",
+        ),
+        Wrong("drops_results_of_none", drops_results_of_none, advice="did not raise"),
+        Wrong("empties_the_tasks", empties_the_tasks, advice="who else uses"),
+    ],
+}
+
+RIGHT = {
+    "07-identical": [
+        Right("keeps_a_few_in_the_pool", keeps_a_few_in_the_pool),
+        Right("collects_by_callbacks", collects_by_callbacks),
+    ],
+    "07-bottlenecks": [
+        Right("numpy_numbers", {"words": np.int64(1), "images": 4, "search": 5}),
+        Right("in_another_order", {"search": 5, "images": 4, "words": 1}),
+    ],
+    "07-finish": [
+        Right("as_they_come", as_they_come),
+        Right("four_at_a_time", four_at_a_time),
     ],
 }
