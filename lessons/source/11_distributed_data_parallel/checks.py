@@ -188,8 +188,8 @@ def _try_replicas(step, sizes: list, lr, dtype=torch.float64, frozen=False) -> N
     tried = f"replica_step(model, shards of {sizes} samples, lr={lr})"
     think = ""
     if frozen:
-        tried += ", where one parameter is frozen and another is not used"
-        think = "what `.grad` holds where backward has left nothing: None"
+        tried += ", where one parameter is frozen"
+        think = "what the `.grad` of a frozen parameter holds: None"
     _forwards.clear()
     with trying(tried, shards, think=think) as expect:
         replicas = step(model, shards, lr)
@@ -410,6 +410,10 @@ def _expect_buckets(expect, notes: dict, limit: int) -> None:
         (right[::-1], "which bucket is filled first: it is to leave first"),
     ]  # fmt: skip
     think = f"which gradients share a bucket: right are {right} bytes"
+    if 0 in sent:
+        think = (
+            "whether a bucket can be empty when it is sent, the last one for instance"
+        )
     expect(
         sent == right,
         got=f"{len(sent)} collectives for {len(grads)} gradients, of {sent} bytes",

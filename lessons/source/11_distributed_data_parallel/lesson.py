@@ -755,8 +755,8 @@ check("11-shard", shard)
 #   cross-entropy over all images.
 # * No replica shares parameters with another or with `model`, which stays as it was,
 #   without gradients.
-# * A parameter that is frozen, or not used, gets no gradient: its `.grad` is None, and
-#   it stays as it is.
+# * A parameter that is frozen, with `requires_grad` False, gets no gradient: its `.grad`
+#   is None, and it stays as it is.
 #
 # *By hand first:* one weight, w = 1; a sample s has the gradient s; the shards are (1,
 # 2, 3) and (10); lr = 0.1. Which w does each replica have afterwards?
@@ -790,7 +790,7 @@ def replica_step(model: nn.Module, shards: list, lr: float) -> list[nn.Module]:
         (F.cross_entropy(replica(x), y, reduction="sum") / batch_size).backward()
     with torch.no_grad():
         for parameters in zip(*(r.parameters() for r in replicas), strict=True):
-            if parameters[0].grad is None:  # frozen, or not used
+            if parameters[0].grad is None:  # frozen
                 continue
             gradient = sum(parameter.grad for parameter in parameters)
             for parameter in parameters:

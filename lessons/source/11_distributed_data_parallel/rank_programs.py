@@ -41,8 +41,8 @@ class Traffic(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         collective = func.namespace in ("c10d", "_c10d_functional")
-        if collective and "barrier" not in str(func):
-            self.bytes += [t.nbytes for t in _tensors(args) if t.numel()][:1]
+        if collective and "barrier" not in str(func) and (sent := _tensors(args)):
+            self.bytes.append(max(tensor.nbytes for tensor in sent))
         return func(*args, **(kwargs or {}))
 
     def notes(self) -> dict:
@@ -70,15 +70,10 @@ def _tensors(value) -> list[torch.Tensor]:
 
 
 def small_model(dtype=torch.float64, frozen: bool = False) -> nn.Module:
-    """In 64-bit numbers, what is left of a difference is a mistake, not rounding.
-
-    With `frozen`, a parameter is frozen, and another is in no forward pass.
-    """
+    """In 64-bit numbers, what is left of a difference is a mistake, not rounding."""
     torch.manual_seed(11)
     model = nn.Sequential(nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, 10))
-    if frozen:
-        model[0].bias.requires_grad_(False)
-        model.spare = nn.Parameter(torch.ones(3))
+    model[0].bias.requires_grad_(not frozen)
     return model.to(device(), dtype)
 
 
@@ -184,7 +179,8 @@ def _cannot_stand_after_with(no_sync) -> dict:
         if isinstance(opened, GeneratorType):
             think += ": is `@contextmanager` there"
         return {"returned": f"a function that returns {opened!r}", "think": think}
-    return {}
+    with opened:  # what has been opened is closed again
+        return {}
 
 
 class Trial:

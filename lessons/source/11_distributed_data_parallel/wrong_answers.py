@@ -3,7 +3,7 @@
 import copy
 import pickle
 import time
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 
 import numpy as np
 import torch
@@ -378,6 +378,13 @@ def buckets_with_an_empty_first(parameters, bucket_bytes):
     _average(buckets)
 
 
+def buckets_and_an_empty_message(parameters, bucket_bytes):
+    buckets = _fill_some(parameters, bucket_bytes)
+    _average(buckets)
+    if buckets and sum(p.nbytes for p in buckets[-1]) >= bucket_bytes:
+        dist.all_reduce(torch.empty(0, device=buckets[0][0].device))
+
+
 def buckets_last_one_first(parameters, bucket_bytes):
     _average(_fill_some(parameters, bucket_bytes)[::-1])
 
@@ -641,6 +648,26 @@ def hooks_and_a_class(module):
     return Quiet
 
 
+def hooks_taken_off(module):
+    """Inside no_sync there are no hooks at all."""
+    handles = []
+
+    def hang():
+        for parameter in filter(lambda p: p.requires_grad, module.parameters()):
+            hook = parameter.register_post_accumulate_grad_hook(_average_gradient)
+            handles.append(hook)
+
+    def no_sync():
+        while handles:
+            handles.pop().remove()
+        stack = ExitStack()
+        stack.callback(hang)
+        return stack
+
+    hang()
+    return no_sync
+
+
 def hooks_that_wait_at_the_end(module):
     """Every all-reduce is started during backward, and awaited at its end."""
     under_way = []
@@ -800,7 +827,7 @@ WRONG = {
         Wrong(
             "trips_over_a_frozen_parameter",
             replicas_without_none,
-            "unsupported operand.*left nothing: None",
+            "unsupported operand.*parameter holds: None",
             note="The gradient of a frozen parameter is None, not zero.",
         ),
         Wrong("climbs", replicas_upwards, "-1.00 times as long"),
@@ -923,6 +950,12 @@ WRONG = {
             buckets_with_an_empty_first,
             "no parameter has a gradient.*what is left to send",
         ),
+        Wrong(
+            "an_empty_message",
+            buckets_and_an_empty_message,
+            "whether a bucket can be empty when it is sent",
+            note="Opened as soon as the last one is full, and sent with nothing in it.",
+        ),
         Wrong("last_bucket_first", buckets_last_one_first, "it is to leave first"),
         Wrong("turns_the_list", buckets_turn_the_list, "who else uses"),
         Wrong(
@@ -1041,6 +1074,7 @@ RIGHT = {
     ],
     "11-no-sync": [
         Right("no_sync_is_a_class", hooks_and_a_class),
+        Right("hooks_are_taken_off", hooks_taken_off),
         Right("waits_at_the_end_of_backward", hooks_that_wait_at_the_end),
     ],
 }
