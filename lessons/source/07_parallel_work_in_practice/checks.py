@@ -20,11 +20,13 @@ class PackingPool(ThreadPoolExecutor):
 
     It notes what it is given, and how much of it before its owner asks for the first
     result. With `overtaken`, the first task ends after another one, unless its result
-    is asked for: what comes in then comes in another order, on any machine.
+    is asked for: what comes in then comes in another order, on any machine. With
+    `doubled`, results are twice what they are, to tell who uses them.
     """
 
-    def __init__(self, overtaken: bool = False):
+    def __init__(self, overtaken: bool = False, doubled: bool = False):
         super().__init__(max_workers=4)
+        self.doubled = doubled
         self.lock, self.owner = Lock(), current_thread()
         self.called: dict[str, int] = {}  # name of the function -> tasks
         self.tasks, self.together = 0, None
@@ -61,7 +63,8 @@ class PackingPool(ThreadPoolExecutor):
     def _unpack_and_call(self, packed: bytes, first: bool):
         fn, args, kwargs = pickle.loads(packed)
         try:
-            return fn(*args, **kwargs)
+            result = fn(*args, **kwargs)
+            return 2 * result if self.doubled else result
         finally:
             if first:
                 self.first_may_end.wait()
@@ -99,13 +102,26 @@ ORDER_MATTERS = (5, 29, 3)
 
 @exercise("07-identical", seconds=20, when_hung=WAITS_TOO_EARLY)
 def check_identical(survey_in):
-    for seed, count in [(1, 1), (2, 12), *((seed, 30) for seed in ORDER_MATTERS)]:
+    for seed, count in [
+        (1, 1),
+        (2, 12),
+        (2, 3),
+        *((seed, 30) for seed in ORDER_MATTERS),
+    ]:
         with trying(f"survey_in(pool, {seed}, {count})") as expect:
             with PackingPool(overtaken=count > 1) as pool:
                 got = survey_in(pool, seed, count)
             expect(isinstance(got, Real), got=got, think="what is returned: one number")
             _expect_identical(expect, got, seed, count)
             _expect_periods_in(expect, pool, count)
+    with trying("survey_in(pool, 4, 6), with periods from the pool doubled") as expect:
+        with PackingPool(doubled=True) as pool:
+            got = survey_in(pool, 4, 6)
+        expect.quick(
+            got == 2 * survey(4, 6),  # exactly: doubling never rounds
+            got=f"{got!r}, and not twice {survey(4, 6)!r}",
+            think="which periods the mean is made of: those that the pool returns",
+        )
 
 
 def _expect_identical(expect, got: float, seed: int, count: int) -> None:

@@ -108,6 +108,21 @@ def computes_all_twice(pool, seed, count):
     return sum(p * c for p, c in zip(periods, clocks, strict=True)) / count
 
 
+def throws_the_periods_away(pool, seed, count):
+    list(pool.map(period, draw(seed, count)[0]))
+    return survey(seed, count)
+
+
+_means = {}
+
+
+def remembers_by_seed(pool, seed, count):
+    angles, clocks = draw(seed, count)
+    periods = pool.map(period, angles)
+    mean = sum(p * c for p, c in zip(periods, clocks, strict=True)) / count
+    return _means.setdefault(seed, mean)
+
+
 def keeps_a_few_in_the_pool(pool, seed, count):
     """Never more than six at once; whichever is done makes room for the next."""
     angles, clocks = draw(seed, count)
@@ -383,6 +398,13 @@ WRONG = {
             advice="never more than one",
         ),
         Wrong("computes_all_twice", computes_all_twice, advice="each period, once"),
+        Wrong(
+            "throws_the_periods_away",
+            throws_the_periods_away,
+            state="TOO SLOW",
+            advice="which periods the mean is made of",
+        ),
+        Wrong("remembers_by_seed", remembers_by_seed, advice="numbers behind"),
     ],
     "07-bottlenecks": [
         Wrong(
