@@ -174,7 +174,7 @@ def test_an_argument_that_cannot_be_pickled_is_refused_before_anything_starts():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"world_size": 0}, "world_size must be a whole number of at least 1, not 0"),
+        ({"world_size": 0}, "world_size must be a whole number from 1 to 128, not 0"),
         ({"world_size": "2"}, "world_size must be a whole number"),
         ({"timeout": 0}, "timeout must be above 0"),
         ({"start_method": "fork"}, "start_method must be"),

@@ -44,6 +44,9 @@ class RankError(RuntimeError):
     def __str__(self) -> str:
         return headline(self.outcome)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
     def _render_traceback_(self) -> list[str]:
         return [f"{type(self).__name__}: {self}", *self.details.splitlines()]
 
@@ -64,6 +67,11 @@ class RanksInterrupted(KeyboardInterrupt):
 
     def _render_traceback_(self) -> list[str]:
         return [f"KeyboardInterrupt: {self}"]
+
+
+def told(outcome: Outcome) -> str:
+    """All there is to say."""
+    return f"{headline(outcome)}\n{details(outcome)}"
 
 
 def headline(outcome: Outcome) -> str:

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from multiprocessing.util import Finalize
 
 from sidebyside.scratch import open_to_append, scratch_file
 
@@ -37,6 +38,12 @@ class Keeper:
             stdin=subprocess.PIPE,  # closes when this process ends, in whatever way
             start_new_session=True,
         )
+        Finalize(None, self.stop, exitpriority=-100)
+
+    def stop(self) -> None:
+        self.process.stdin.close()
+        self.process.wait()
+        self.file.close()
 
     def serves(self) -> bool:
         """False when it was killed, or in a process forked from the one it serves."""

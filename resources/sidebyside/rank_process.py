@@ -17,6 +17,7 @@ import threading
 import traceback
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from queue import SimpleQueue
 
@@ -156,10 +157,9 @@ def _redirect_prints(path: str) -> None:
     os.dup2(target, 1)
     os.dup2(target, 2)
     os.close(target)
-    sys.stdout, sys.stderr = (
-        open(n, "w", buffering=1, encoding="utf-8", errors=errors, closefd=False)
-        for n, errors in ((1, "surrogateescape"), (2, "backslashreplace"))
-    )
+    lines = partial(open, mode="w", buffering=1, encoding="utf-8", closefd=False)
+    sys.stdout = lines(1, errors="surrogateescape")
+    sys.stderr = lines(2, errors="backslashreplace")
 
 
 def _flush() -> None:

@@ -136,7 +136,6 @@ def _check_that_processes_can_start() -> None:
 
 
 def _context(start_method: str):
-    """Ours or multiprocessing's; its resource tracker shall not delay a kernel's end."""
     if start_method != "forkserver":
         return multiprocessing.get_context(start_method)
     from sidebyside.forkserver_apart import ForkServerContext
