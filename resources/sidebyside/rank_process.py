@@ -10,6 +10,7 @@ import ctypes
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
 import socket
 import sys
@@ -56,6 +57,7 @@ def serve(seat: Seat) -> None:
     """Run one piece of work as rank `seat.rank`, then wait for the end."""
     _die_with_parent()
     lead_session(seat.register, multiprocessing.parent_process().pid)
+    shared_folder = _folder()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what stops
     _redirect_prints(seat.output)
     reports = _Reports(seat.reports)
@@ -84,6 +86,7 @@ def serve(seat: Seat) -> None:
     while inbox.get() != Exit():
         pass
     _flush()
+    _remove_folder(shared_folder)
     os._exit(0)  # no clean-up can hang: all that was asked for has been sent
 
 
@@ -168,6 +171,17 @@ def _flush() -> None:
             stream.flush()
 
 
+def _folder() -> str | None:
+    """Where multiprocessing has its sockets, if it has any."""
+    return multiprocessing.current_process()._config.get("tempdir")
+
+
+def _remove_folder(shared: str | None) -> None:
+    """Remove it, unless other processes share it."""
+    if _folder() not in (None, shared):
+        shutil.rmtree(_folder(), ignore_errors=True)
+
+
 def _connect(seat: Seat, reports: _Reports, inbox: SimpleQueue) -> None:
     """Initialise torch.distributed; rank 0 offers the meeting point on a free port."""
     import torch
@@ -191,6 +205,8 @@ def _store_on_loopback():
     import torch.distributed as dist
 
     try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect(("127.0.0.1", 1))  # sends nothing, but looks for the way
         listener = socket.create_server(("127.0.0.1", 0))
     except OSError as error:
         raise ConnectionError(
