@@ -496,6 +496,6 @@ def test_an_interrupt_is_one_sentence_and_still_an_interrupt(patch):
     with pytest.raises(KeyboardInterrupt) as raised:
         call_in_processes(leaves_children_and_waits, [(), ()])
     assert raised.value._render_traceback_() == [
-        "KeyboardInterrupt: interrupted while ranks were running; they have been ended"
+        "KeyboardInterrupt: interrupted while ranks were running; they have ended"
     ]
     assert raised.value.__suppress_context__

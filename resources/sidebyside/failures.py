@@ -59,14 +59,11 @@ class RanksHung(RankError):
     """The ranks were not done in time."""
 
 
-class RanksInterrupted(KeyboardInterrupt):
-    """The cell was interrupted while ranks were running; all of them have ended."""
-
-    def __init__(self):
-        super().__init__("interrupted while ranks were running; they have been ended")
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"KeyboardInterrupt: {self}"]
+def interrupted() -> KeyboardInterrupt:
+    """Python's own, so that a program still ends as interrupted programs do."""
+    error = KeyboardInterrupt("interrupted while ranks were running; they have ended")
+    error._render_traceback_ = lambda: [f"KeyboardInterrupt: {error}"]
+    return error
 
 
 def told(outcome: Outcome) -> str:

@@ -167,7 +167,10 @@ def _same(before: object, after: object) -> bool:
 
 
 def examine(found: Exercise, answers: tuple, seconds: float | None = None) -> Finding:
-    """Run the check of an exercise in a process of its own. Ends in any case."""
+    """Run the check of an exercise in a process of its own. Ends in any case.
+
+    `seconds` may make it end earlier, unless it runs ranks, which have own limits.
+    """
     if (finding := findings.unfinished(answers)) is not None:
         return finding
     import cloudpickle
@@ -179,7 +182,7 @@ def examine(found: Exercise, answers: tuple, seconds: float | None = None) -> Fi
         sent = cloudpickle.dumps((found.check, answers))
     except Exception as error:
         return findings.cannot_be_sent(error, found.when_unsent)
-    seconds = seconds or found.seconds + FOR_RANKS * found.in_ranks
+    seconds = found.seconds + FOR_RANKS if found.in_ranks else seconds or found.seconds
     try:
         [found_there] = call_in_processes(_try_out_sent, [(sent,)], seconds, name="")
         return _OnlyFindings(io.BytesIO(found_there)).load()

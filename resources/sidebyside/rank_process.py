@@ -59,11 +59,11 @@ def serve(seat: Seat) -> None:
     lead_session(seat.register, multiprocessing.parent_process().pid)
     shared_folder = _folder()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what stops
-    _redirect_prints(seat.output)
     reports = _Reports(seat.reports)
     inbox: SimpleQueue = SimpleQueue()
     try:
         work: Work = seat.commands.recv()
+        _redirect_prints(seat.output)
     except (EOFError, OSError):  # interrupted before the work was sent
         os._exit(1)
     try:

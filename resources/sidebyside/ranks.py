@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from tempfile import gettempdir
 
 from sidebyside.crew import Crew
-from sidebyside.failures import RanksInterrupted
+from sidebyside.failures import interrupted
 from sidebyside.outcomes import Outcome
 
 LARGEST_WORLD = 128  # each rank takes 20 MB and five open files here
@@ -83,7 +83,7 @@ def call_in_processes(
         crew.start()
         return crew.collect(time.monotonic() + timeout)
     except KeyboardInterrupt:
-        raise RanksInterrupted from None
+        raise interrupted() from None
     finally:
         crew.stop()
         crew.show_output()
