@@ -113,7 +113,7 @@ def test_the_tiny_course_without_a_fault_is_green(course, processes):
 
 def test_each_planted_fault_turns_its_notebook_red(course):
     expected = plant_faults(course)
-    # A dead kernel that went unnoticed would be waited for longer than the run may take.
+    # A dead kernel that went unnoticed would outlast the run.
     run = run_pytest(course, "--nbval-cell-timeout=1000", "lessons", "solutions")
     assert run.returncode == 1, run.stdout
     reports = re.split(r"^_{3,} (\S+\.ipynb)\S* .*_{3,}$", run.stdout, flags=re.M)
