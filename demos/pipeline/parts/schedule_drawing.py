@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
-from demos.pipeline.rules import Slot, bubble, length
-from demos.pipeline.schedules import read
+from demos.pipeline.parts.schedule_rules import Slot, bubble
+from demos.pipeline.parts.schedule_rules import timetable_length as length
+from demos.pipeline.parts.schedules import read_instruction as read
 from sidebyside.figures import COLOURS, figure
 
 WORK = {"F": (COLOURS[0], "#99CCEE"), "B": (COLOURS[1], "#F5B88A")}
