@@ -3,7 +3,6 @@
 import atexit
 import multiprocessing
 import os
-import reprlib
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -95,9 +94,10 @@ def _is_whole(number: object) -> bool:
 
 def _shown(value: object) -> str:
     try:
-        return reprlib.repr(value)
+        text = repr(value)
     except ValueError:  # so large that Python does not print it
         return "a number with thousands of digits"
+    return text if len(text) <= 40 else f"{text[:40]} …"
 
 
 def _check_seconds(timeout: object) -> None:
