@@ -655,7 +655,7 @@ check("04-order", worst_order)
 #
 # Write `transfer(source, target, amount)`. An account has a `.number`, different for
 # each account, a `.balance` and a `.lock`. The amount moves from one balance to the
-# other. Three promises:
+# other, however long somebody else has the locks. Three promises:
 #
 # * **It always ends**, whoever else transfers whatever at the same time.
 # * Whoever holds the locks of both accounts never sees the money on its way. So both
@@ -725,8 +725,9 @@ check("04-transfer", transfer)
 #
 # Write `histogram(events, bins, energy, workers)`: a list of length `bins`, in which
 # entry b is the sum of the energies of all events of bin b. Let `workers` threads read
-# at the same time. Use no lock, and let no two threads write to the same number: if a
-# sum that they share comes out right, it is luck. `energy` is called once per event.
+# at the same time: no more, and no fewer where there are events enough. Use no lock,
+# and let no two threads write to the same number: if a sum that they share comes out
+# right, it is luck. `energy` is called once per event.
 # There may be fewer events than workers, even none.
 #
 # By hand first: in `counts[b] += energy(event)`, what is loaded when? Is `energy`

@@ -575,7 +575,8 @@ check("05-shared", shared)
 # A worker prepares its share of the items of an epoch and needs a random number in
 # [0, 1) for each. Write `noise_of(seed, epoch, items)`, which returns them as a list,
 # in the order of `items`. The number of an item depends on seed, epoch and item, never
-# on the share it comes in. Other seed, other epoch or other item: other number.
+# on the share it comes in. Other seed, other epoch or other item: other number. Each of
+# the three may be any whole number from 0 to 2³² − 1.
 #
 # By hand first: one worker gets the items [0, 1, 2, 3]. Of two workers, one gets [0, 2]
 # and one [1, 3]. Which of their numbers must be equal?
@@ -634,6 +635,8 @@ check("05-items", noise_of)
 #   or of another.
 # * Two calls with the same rank and seed return the same.
 # * The global generators of `random`, NumPy and torch are afterwards as they were.
+#
+# There are 10,000 ranks at most; a seed is any whole number from 0 to 2³² − 1.
 #
 # By hand first: write down what four ranks get if both lists come from `seed + rank`.
 # <!-- exercise: 05-replicas -->
