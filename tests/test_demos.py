@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -198,6 +199,40 @@ def run_complaints(path: Path, folder: Path, seconds: float = 120) -> list[str]:
     return found
 
 
+def ending_complaints(path: Path, folder: Path) -> list[str]:
+    """After its first line, Ctrl-C or a closed pipe ends it quietly, with all of it.
+
+    A demo that is through before that has ended well.
+    """
+    marks = {how: uuid.uuid4().hex for how in ("SIGINT", "SIGPIPE")}
+    programs = {
+        how: subprocess.Popen(
+            [sys.executable, str(path)], cwd=folder, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            env=os.environ | {"SIDEBYSIDE_DEMO": mark, "PYTHONUTF8": "1"},
+        )
+        for how, mark in marks.items()
+    }  # fmt: skip
+    for program in programs.values():
+        program.stdout.readline()
+    os.killpg(programs["SIGINT"].pid, signal.SIGINT)  # as a terminal does
+    programs["SIGPIPE"].stdout.close()
+    complaints = []
+    for how, program in programs.items():
+        try:
+            said = program.communicate(timeout=60)[1].decode()
+        except subprocess.TimeoutExpired:
+            program.kill()
+            said = "it did not end\n" + program.communicate()[1].decode()
+        if said:
+            complaints.append(f"after {how}: {said[-2000:]}")
+        if program.returncode not in (0, -getattr(signal, how)):
+            complaints.append(f"after {how} it ends with status {program.returncode}")
+        if left := _still_running(marks[how]):
+            complaints.append(f"after {how} it leaves processes behind: {left}")
+    return complaints
+
+
 def _still_running(mark: str, seconds: float = 5) -> list[str]:
     """Processes that have inherited the mark, after a moment to end; then killed."""
     deadline = time.monotonic() + seconds
@@ -240,6 +275,12 @@ def test_a_demo_runs_from_another_folder(name, tmp_path):
     assert not run_complaints(DEMOS / name, tmp_path)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("name", NAMES)
+def test_an_interrupt_and_a_closed_pipe_end_a_demo_quietly(name, tmp_path):
+    assert not ending_complaints(DEMOS / name, tmp_path)
+
+
 # Planted demos: each fault is found --------------------------------------------------
 
 GOOD = '''"""Count.
@@ -256,7 +297,7 @@ import subprocess
 import sys
 import time
 
-from sidebyside import at_least, positive_float, positive_int
+from sidebyside import at_least, positive_float, positive_int, run_program
 
 
 def main() -> None:
@@ -272,8 +313,11 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)
 '''
+ENDLESS = """while True:
+        print(args.steps, flush=True)
+        time.sleep(0.01)"""
 
 
 def planted(folder: Path, old: str = "", new: str = "") -> Path:
@@ -369,6 +413,22 @@ def test_a_poor_answer_gets_a_complaint(old, new, fault, tmp_path):
 def test_a_poor_run_gets_a_complaint(new, fault, tmp_path):
     path = planted(tmp_path, "print(args.steps)", new)
     assert fault in "\n".join(run_complaints(path, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("run_program(main)", "main()", "after SIGINT: Traceback"),
+        ("run_program(main)", "main()", "after SIGPIPE: Traceback"),
+        ("run_program(main)", "run_program(main)", None),
+    ],
+)
+def test_a_poor_ending_gets_a_complaint(old, new, fault, tmp_path):
+    path = planted(tmp_path, old, new)
+    text = path.read_text().replace("print(args.steps)", ENDLESS)
+    path.write_text(text)
+    complaints = "\n".join(ending_complaints(path, tmp_path))
+    assert (fault in complaints) if fault else not complaints
 
 
 # The argument types -----------------------------------------------------------------

@@ -20,7 +20,7 @@ from torch import nn
 from torch.autograd import Variable
 from torch.nn import functional as F
 
-from sidebyside import device, load_digits, positive_int, run_ranks
+from sidebyside import device, load_digits, positive_int, run_program, run_ranks
 
 
 def start_all_reduce(flat: torch.Tensor) -> dist.Work:
@@ -203,4 +203,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -20,7 +20,15 @@ from torch import nn
 from torch.nn import functional as F
 
 from demos.ddp.ddp_from_scratch import DistributedDataParallel, start_all_reduce
-from sidebyside import Timeline, device, load_digits, positive_float, run_ranks, span
+from sidebyside import (
+    Timeline,
+    device,
+    load_digits,
+    positive_float,
+    run_program,
+    run_ranks,
+    span,
+)
 
 BUCKET_MB = 1
 TORCHS = nn.parallel.DistributedDataParallel
@@ -167,4 +175,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -10,7 +10,6 @@ Try:      --epochs 500 --checkpoint digits.pt, interrupt it, and run it again: i
 
 import argparse
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +22,14 @@ from torch import nn
 from torch.nn import functional as F
 
 from demos.ddp.ddp_from_scratch import DistributedDataParallel, make_digits_model
-from sidebyside import device, load_digits, positive_float, positive_int, run_ranks
+from sidebyside import (
+    device,
+    load_digits,
+    positive_float,
+    positive_int,
+    run_program,
+    run_ranks,
+)
 from sidebyside.arguments import output_file
 from sidebyside.scratch import scratch_file
 
@@ -172,11 +178,12 @@ def main() -> None:
             )
     except KeyboardInterrupt:
         kept = args.checkpoint and args.checkpoint.exists()
-        sys.exit(
+        print(
             "interrupted; the same command goes on from the last whole epoch"
             if kept
             else "interrupted; with --checkpoint FILE it could go on later"
         )
+        return
     if os.environ.get("RANK", "0") == "0":  # under torchrun every rank is here
         last = results[0]
         print(
@@ -186,4 +193,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

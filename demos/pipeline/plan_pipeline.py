@@ -27,7 +27,7 @@ from demos.pipeline.parts.schedule_rules import (
     timetable,
     timetable_length,
 )
-from sidebyside import positive_float
+from sidebyside import positive_float, run_program
 from sidebyside.arguments import output_file
 
 
@@ -85,4 +85,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

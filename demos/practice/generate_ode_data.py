@@ -31,7 +31,7 @@ from demos.practice.parts.oscillator import (
     oscillator_tasks,
     simulate_oscillator,
 )
-from sidebyside import at_least, machine
+from sidebyside import at_least, machine, run_program
 from sidebyside.arguments import output_file
 
 
@@ -179,4 +179,4 @@ def make_data(args: argparse.Namespace, parts: Parts | None) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

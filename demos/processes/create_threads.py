@@ -15,6 +15,8 @@ import threading
 import time
 from threading import Event, Thread, get_native_id
 
+from sidebyside import run_program
+
 SHOWN = 8  # threads that are listed
 
 
@@ -82,4 +84,4 @@ def note_exception(args) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

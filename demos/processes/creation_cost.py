@@ -23,6 +23,8 @@ import sys
 import threading
 from time import perf_counter, sleep
 
+from sidebyside import run_program
+
 # More is imported in the functions below: some workers read this file again, and what
 # it imports here counts as part of their creation.
 
@@ -183,4 +185,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

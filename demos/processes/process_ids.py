@@ -18,6 +18,8 @@ import signal
 import time
 from multiprocessing.connection import Connection
 
+from sidebyside import run_program
+
 spawn = multiprocessing.get_context("spawn")
 
 
@@ -141,4 +143,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

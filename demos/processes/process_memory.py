@@ -15,6 +15,8 @@ import os
 import time
 from multiprocessing.connection import Connection
 
+from sidebyside import run_program
+
 box = [1]
 
 
@@ -63,4 +65,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

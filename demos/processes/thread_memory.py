@@ -13,6 +13,8 @@ import os
 import time
 from threading import Thread, get_native_id
 
+from sidebyside import run_program
+
 box = [1]
 
 
@@ -56,4 +58,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from threading import Lock, Thread
 from time import perf_counter, sleep
 
+from sidebyside import run_program
+
 
 @dataclass
 class Account:
@@ -114,4 +116,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program(main)

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from threading import Barrier, Lock, Thread
 from types import SimpleNamespace
 
+from sidebyside import run_program
+
 # "spawn" is the one start method that Linux, macOS and Windows have in common.
 CONTEXT = multiprocessing.get_context("spawn")
 
@@ -97,4 +99,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

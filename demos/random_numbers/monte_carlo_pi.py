@@ -16,7 +16,7 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from sidebyside import at_least, machine, positive_int
+from sidebyside import at_least, machine, positive_int, run_program
 
 Stream = np.random.Generator
 
@@ -92,4 +92,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

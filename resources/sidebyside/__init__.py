@@ -24,6 +24,7 @@ _HOME = {
     "progress": "exercises",
     "reset": "exercises",
     "run_demo": "demos",
+    "run_program": "programs",
     "DemoFailed": "demos",
     "show": "showing",
     "load_digits": "datasets",
