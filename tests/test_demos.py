@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from functools import cache
@@ -24,7 +25,9 @@ from sidebyside.arguments import at_least, output_file, positive_float, positive
 from sidebyside.demos import DEMOS, demo_names
 
 NAMES = demo_names()
-BAD = ["0", "-1", "x"]
+BAD = ["0", "-1", "x"]  # refused, unless the option's type allows it on purpose
+ABSURD = ["", "nan", "inf", "-inf", "1e308", "-1e308", str(10**30), str(-(10**30))]
+ABSURD += ["9" * 5000]  # refused in any case
 
 # Run by `answers`: calls main() with each command line and prints what came of it.
 HARNESS = """
@@ -32,6 +35,7 @@ import argparse, contextlib, io, json, os, runpy, sys
 import multiprocessing.process
 
 path, *bad = sys.argv[1:]
+bad, absurd = bad[:bad.index("absurd")], bad[bad.index("absurd") + 1:]
 sys.argv = [path]
 sys.path.insert(0, os.path.dirname(path))
 demo = runpy.run_path(path, run_name="demo")
@@ -60,11 +64,13 @@ def call(*arguments):
     return {"arguments": arguments, "status": status, "started": stopped["now"],
             "out": out.getvalue(), "err": err.getvalue()}
 
-found = []
+found, with_value = [], []
 
 def note_options(self, args=None, namespace=None):
     for action in self._actions:
         kind, number = action.type, isinstance(action.default, (int, float))
+        if action.nargs != 0:
+            with_value.append(action.option_strings[-1:])
         if action.nargs == 0 or not (number or kind in (int, float) or ours(kind)):
             continue
         found.append((action.option_strings[-1:], allowed(kind)))
@@ -92,6 +98,8 @@ argparse.ArgumentParser.parse_args = parse
 calls = {"help": call("--help"), "unknown": call("--no-such-option"), "bad": []}
 for option, good in found:
     calls["bad"] += [call(*option, value) for value in bad if value not in good]
+    calls["bad"] += [call(*option, value) for value in absurd]
+calls["bad"] += [call(*option, "") for option in with_value]
 calls["options"] = [option for option, good in found]
 json.dump(calls, sys.__stdout__)
 """
@@ -101,7 +109,7 @@ json.dump(calls, sys.__stdout__)
 def answers(path: Path, folder: Path) -> dict:
     """What `main` of the demo answers to --help, to nonsense and to bad numbers."""
     done = subprocess.run(
-        [sys.executable, "-c", HARNESS, str(path), *BAD],
+        [sys.executable, "-c", HARNESS, str(path), *BAD, "absurd", *ABSURD],
         cwd=folder, capture_output=True, encoding="utf-8", timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -202,14 +210,20 @@ def run_complaints(path: Path, folder: Path, seconds: float = 120) -> list[str]:
 def ending_complaints(path: Path, folder: Path) -> list[str]:
     """After its first line, Ctrl-C or a closed pipe ends it quietly, with all of it.
 
-    A demo that is through before that has ended well.
+    A demo that is through before that has ended well. A child that is killed while
+    Python tries out its folder for temporary files leaves one there: it gets its own.
     """
+    with tempfile.TemporaryDirectory() as temporary:
+        return _after_signals(path, folder, {"TMPDIR": temporary})
+
+
+def _after_signals(path: Path, folder: Path, environment: dict) -> list[str]:
     marks = {how: uuid.uuid4().hex for how in ("SIGINT", "SIGPIPE")}
     programs = {
         how: subprocess.Popen(
             [sys.executable, str(path)], cwd=folder, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-            env=os.environ | {"SIDEBYSIDE_DEMO": mark, "PYTHONUTF8": "1"},
+            env=os.environ | environment | {"SIDEBYSIDE_DEMO": mark, "PYTHONUTF8": "1"},
         )
         for how, mark in marks.items()
     }  # fmt: skip
@@ -295,6 +309,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import tempfile
 import time
 
 from sidebyside import at_least, positive_float, positive_int, run_program
@@ -380,6 +395,14 @@ def test_a_poor_manual_gets_a_complaint(old, new, fault, tmp_path):
         ("type=positive_int", "type=int", "is not told what is allowed"),
         ("type=positive_float, ", "", "--seconds -1 is not refused"),
         ("at_least(0)", "at_least(-9)", None),
+        ("type=at_least(0)", "type=int", f"--seed {10**30} is not refused"),
+        ("type=positive_float", "type=float", "--seconds 1e308 is not refused"),
+        ("type=positive_float", "type=float", "--seconds nan is not refused"),
+        (
+            "positive_int, default=3",
+            "positive_int, default=3)\n    parser.add_argument('--name'",
+            "--name  is not refused",
+        ),
         (
             "    args =",
             "    multiprocessing.Process(target=print).start()\n    args =",
@@ -440,16 +463,16 @@ def test_a_poor_ending_gets_a_complaint(old, new, fault, tmp_path):
         (
             positive_int,
             ["1", "1_000", " 7 "],
-            ["0", "-1", "x", "", "1.5"],
-            "at least 1",
+            ["0", "-1", "x", "", "1.5", "1000000001"],
+            "from 1 to 1,000,000,000",
         ),
-        (at_least(2), ["2", "9"], ["1", "-2", "two"], "a whole number of at least 2"),
+        (at_least(2), ["2", "9"], ["1", "-2", "two"], "a whole number from 2 to"),
         (at_least(1, 8), ["1", "8"], ["0", "9", "9" * 5000], "from 1 to 8"),
         (
             positive_float,
             ["0.5", "2", "1e-3"],
-            ["0", "-1", "x", "nan", "inf", ""],
-            "a number above 0",
+            ["0", "-1", "x", "nan", "inf", "", "1e308", "1e-308"],
+            "a number from 1e-06 to 1,000,000",
         ),
     ],
 )
@@ -464,6 +487,14 @@ def test_numbers_are_taken_or_refused_with_what_is_allowed(type_, good, bad, all
 
 def test_an_output_file_needs_a_folder(tmp_path):
     assert output_file(str(tmp_path / "a.png")) == tmp_path / "a.png"
-    for text in "", str(tmp_path), str(tmp_path / "missing" / "a.png"):
+    os.mkfifo(tmp_path / "pipe")
+    for text in (
+        "",
+        tmp_path,
+        tmp_path / "missing" / "a.png",
+        tmp_path / "pipe",
+        "a" * 300,
+    ):
+        text = str(text)
         with pytest.raises(argparse.ArgumentTypeError, match="must be"):
             output_file(text)

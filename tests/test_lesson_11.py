@@ -286,13 +286,13 @@ def refused(demo, monkeypatch, capsys, *args: object) -> str:
 @pytest.mark.parametrize(
     ("demo", "args", "allowed"),
     [
-        (ddp_from_scratch, ["--ranks", "0"], "whole number of at least 1, not 0"),
-        (ddp_from_scratch, ["--bucket-bytes", "x"], "whole number of at least 1"),
-        (overlap, ["--link", "-3"], "a number above 0"),
+        (ddp_from_scratch, ["--ranks", "0"], "whole number from 1 to 64, not 0"),
+        (ddp_from_scratch, ["--bucket-bytes", "x"], "whole number from 1 to"),
+        (overlap, ["--link", "-3"], "a number from 0.1 to"),
         (train_digits, ["--mode", "threads"], "single.*ddp.*ours"),
         (train_digits, ["--mode", "single", "--ranks", 2], "must be 1 with"),
-        (train_digits, ["--epochs", "-1"], "whole number of at least 1"),
-        (train_digits, ["--lr", "nan"], "a number above 0"),
+        (train_digits, ["--epochs", "-1"], "whole number from 1 to"),
+        (train_digits, ["--lr", "nan"], "a number from"),
         (train_digits, ["--checkpoint", "no/such/folder/x.pt"], "folder that exists"),
     ],
 )

@@ -45,7 +45,7 @@ def main() -> None:
         help=f"how the child comes into being (default: {default})",
     )  # fmt: skip
     parser.add_argument(
-        "--hold", type=at_least(0), default=0, metavar="SECONDS",
+        "--hold", type=at_least(0, 86_400), default=0, metavar="SECONDS",
         help="keep both processes alive so long (default: 0)",
     )  # fmt: skip
     args = parser.parse_args()

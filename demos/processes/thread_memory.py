@@ -40,7 +40,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--hold", type=at_least(0), default=0, metavar="SECONDS",
+        "--hold", type=at_least(0, 86_400), default=0, metavar="SECONDS",
         help="keep the thread alive so long (default: 0)",
     )  # fmt: skip
     args = parser.parse_args()

@@ -78,7 +78,7 @@ def all_end(threads: list[Thread], done: list, patience: float) -> bool:
 
 
 def main() -> int:
-    from sidebyside import positive_float, positive_int
+    from sidebyside import at_least, positive_float
 
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -87,7 +87,7 @@ def main() -> int:
         "--in-order", action="store_true", help="take the locks in one order"
     )
     parser.add_argument(
-        "--transfers", type=positive_int, default=500, help="of each thread"
+        "--transfers", type=at_least(1, 1_000_000), default=500, help="of each thread"
     )
     parser.add_argument(
         "--patience", type=positive_float, default=1.0,

@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument(
         "--updates", type=positive_int, default=400_000, help="of each worker"
     )
-    parser.add_argument("--rounds", type=positive_int, default=4)
+    parser.add_argument("--rounds", type=at_least(1, 1000), default=4)
     args = parser.parse_args()
 
     right = args.workers * args.updates

@@ -31,6 +31,7 @@ _HOME = {
     "positive_int": "arguments",
     "positive_float": "arguments",
     "at_least": "arguments",
+    "between": "arguments",
     "output_file": "arguments",
 }
 
