@@ -9,8 +9,10 @@ import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from functools import cache
@@ -23,7 +25,9 @@ from sidebyside.arguments import at_least, output_file, positive_float, positive
 from sidebyside.demos import DEMOS, demo_names
 
 NAMES = demo_names()
-BAD = ["0", "-1", "x"]
+BAD = ["0", "-1", "x"]  # refused, unless the option's type allows it on purpose
+ABSURD = ["", "nan", "inf", "-inf", "1e308", "-1e308", str(10**30), str(-(10**30))]
+ABSURD += ["9" * 5000]  # refused in any case
 
 # Run by `answers`: calls main() with each command line and prints what came of it.
 HARNESS = """
@@ -31,6 +35,7 @@ import argparse, contextlib, io, json, os, runpy, sys
 import multiprocessing.process
 
 path, *bad = sys.argv[1:]
+bad, absurd = bad[:bad.index("absurd")], bad[bad.index("absurd") + 1:]
 sys.argv = [path]
 sys.path.insert(0, os.path.dirname(path))
 demo = runpy.run_path(path, run_name="demo")
@@ -59,11 +64,13 @@ def call(*arguments):
     return {"arguments": arguments, "status": status, "started": stopped["now"],
             "out": out.getvalue(), "err": err.getvalue()}
 
-found = []
+found, with_value = [], []
 
 def note_options(self, args=None, namespace=None):
     for action in self._actions:
         kind, number = action.type, isinstance(action.default, (int, float))
+        if action.nargs != 0:
+            with_value.append(action.option_strings[-1:])
         if action.nargs == 0 or not (number or kind in (int, float) or ours(kind)):
             continue
         found.append((action.option_strings[-1:], allowed(kind)))
@@ -91,6 +98,8 @@ argparse.ArgumentParser.parse_args = parse
 calls = {"help": call("--help"), "unknown": call("--no-such-option"), "bad": []}
 for option, good in found:
     calls["bad"] += [call(*option, value) for value in bad if value not in good]
+    calls["bad"] += [call(*option, value) for value in absurd]
+calls["bad"] += [call(*option, "") for option in with_value]
 calls["options"] = [option for option, good in found]
 json.dump(calls, sys.__stdout__)
 """
@@ -100,7 +109,7 @@ json.dump(calls, sys.__stdout__)
 def answers(path: Path, folder: Path) -> dict:
     """What `main` of the demo answers to --help, to nonsense and to bad numbers."""
     done = subprocess.run(
-        [sys.executable, "-c", HARNESS, str(path), *BAD],
+        [sys.executable, "-c", HARNESS, str(path), *BAD, "absurd", *ABSURD],
         cwd=folder, capture_output=True, encoding="utf-8", timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -198,6 +207,46 @@ def run_complaints(path: Path, folder: Path, seconds: float = 120) -> list[str]:
     return found
 
 
+def ending_complaints(path: Path, folder: Path) -> list[str]:
+    """After its first line, Ctrl-C or a closed pipe ends it quietly, with all of it.
+
+    A demo that is through before that has ended well. A child that is killed while
+    Python tries out its folder for temporary files leaves one there: it gets its own.
+    """
+    with tempfile.TemporaryDirectory() as temporary:
+        return _after_signals(path, folder, {"TMPDIR": temporary})
+
+
+def _after_signals(path: Path, folder: Path, environment: dict) -> list[str]:
+    marks = {how: uuid.uuid4().hex for how in ("SIGINT", "SIGPIPE")}
+    programs = {
+        how: subprocess.Popen(
+            [sys.executable, str(path)], cwd=folder, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            env=os.environ | environment | {"SIDEBYSIDE_DEMO": mark, "PYTHONUTF8": "1"},
+        )
+        for how, mark in marks.items()
+    }  # fmt: skip
+    for program in programs.values():
+        program.stdout.readline()
+    os.killpg(programs["SIGINT"].pid, signal.SIGINT)  # as a terminal does
+    programs["SIGPIPE"].stdout.close()
+    complaints = []
+    for how, program in programs.items():
+        try:
+            said = program.communicate(timeout=60)[1].decode()
+        except subprocess.TimeoutExpired:
+            program.kill()
+            said = "it did not end\n" + program.communicate()[1].decode()
+        if said:
+            complaints.append(f"after {how}: {said[-2000:]}")
+        if program.returncode not in (0, -getattr(signal, how)):
+            complaints.append(f"after {how} it ends with status {program.returncode}")
+        if left := _still_running(marks[how]):
+            complaints.append(f"after {how} it leaves processes behind: {left}")
+    return complaints
+
+
 def _still_running(mark: str, seconds: float = 5) -> list[str]:
     """Processes that have inherited the mark, after a moment to end; then killed."""
     deadline = time.monotonic() + seconds
@@ -240,6 +289,12 @@ def test_a_demo_runs_from_another_folder(name, tmp_path):
     assert not run_complaints(DEMOS / name, tmp_path)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("name", NAMES)
+def test_an_interrupt_and_a_closed_pipe_end_a_demo_quietly(name, tmp_path):
+    assert not ending_complaints(DEMOS / name, tmp_path)
+
+
 # Planted demos: each fault is found --------------------------------------------------
 
 GOOD = '''"""Count.
@@ -254,9 +309,10 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import tempfile
 import time
 
-from sidebyside import at_least, positive_float, positive_int
+from sidebyside import at_least, positive_float, positive_int, run_program
 
 
 def main() -> None:
@@ -272,8 +328,11 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)
 '''
+ENDLESS = """while True:
+        print(args.steps, flush=True)
+        time.sleep(0.01)"""
 
 
 def planted(folder: Path, old: str = "", new: str = "") -> Path:
@@ -336,6 +395,14 @@ def test_a_poor_manual_gets_a_complaint(old, new, fault, tmp_path):
         ("type=positive_int", "type=int", "is not told what is allowed"),
         ("type=positive_float, ", "", "--seconds -1 is not refused"),
         ("at_least(0)", "at_least(-9)", None),
+        ("type=at_least(0)", "type=int", f"--seed {10**30} is not refused"),
+        ("type=positive_float", "type=float", "--seconds 1e308 is not refused"),
+        ("type=positive_float", "type=float", "--seconds nan is not refused"),
+        (
+            "positive_int, default=3",
+            "positive_int, default=3)\n    parser.add_argument('--name'",
+            "--name  is not refused",
+        ),
         (
             "    args =",
             "    multiprocessing.Process(target=print).start()\n    args =",
@@ -371,6 +438,22 @@ def test_a_poor_run_gets_a_complaint(new, fault, tmp_path):
     assert fault in "\n".join(run_complaints(path, tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("run_program(main)", "main()", "after SIGINT: Traceback"),
+        ("run_program(main)", "main()", "after SIGPIPE: Traceback"),
+        ("run_program(main)", "run_program(main)", None),
+    ],
+)
+def test_a_poor_ending_gets_a_complaint(old, new, fault, tmp_path):
+    path = planted(tmp_path, old, new)
+    text = path.read_text().replace("print(args.steps)", ENDLESS)
+    path.write_text(text)
+    complaints = "\n".join(ending_complaints(path, tmp_path))
+    assert (fault in complaints) if fault else not complaints
+
+
 # The argument types -----------------------------------------------------------------
 
 
@@ -380,16 +463,16 @@ def test_a_poor_run_gets_a_complaint(new, fault, tmp_path):
         (
             positive_int,
             ["1", "1_000", " 7 "],
-            ["0", "-1", "x", "", "1.5"],
-            "at least 1",
+            ["0", "-1", "x", "", "1.5", "1000000001"],
+            "from 1 to 1,000,000,000",
         ),
-        (at_least(2), ["2", "9"], ["1", "-2", "two"], "a whole number of at least 2"),
+        (at_least(2), ["2", "9"], ["1", "-2", "two"], "a whole number from 2 to"),
         (at_least(1, 8), ["1", "8"], ["0", "9", "9" * 5000], "from 1 to 8"),
         (
             positive_float,
             ["0.5", "2", "1e-3"],
-            ["0", "-1", "x", "nan", "inf", ""],
-            "a number above 0",
+            ["0", "-1", "x", "nan", "inf", "", "1e308", "1e-308"],
+            "a number from 1e-06 to 1,000,000",
         ),
     ],
 )
@@ -404,6 +487,14 @@ def test_numbers_are_taken_or_refused_with_what_is_allowed(type_, good, bad, all
 
 def test_an_output_file_needs_a_folder(tmp_path):
     assert output_file(str(tmp_path / "a.png")) == tmp_path / "a.png"
-    for text in "", str(tmp_path), str(tmp_path / "missing" / "a.png"):
+    os.mkfifo(tmp_path / "pipe")
+    for text in (
+        "",
+        tmp_path,
+        tmp_path / "missing" / "a.png",
+        tmp_path / "pipe",
+        "a" * 300,
+    ):
+        text = str(text)
         with pytest.raises(argparse.ArgumentTypeError, match="must be"):
             output_file(text)

@@ -20,7 +20,14 @@ from torch import nn
 from torch.autograd import Variable
 from torch.nn import functional as F
 
-from sidebyside import device, load_digits, positive_int, run_ranks
+from sidebyside import (
+    at_least,
+    device,
+    load_digits,
+    positive_int,
+    run_program,
+    run_ranks,
+)
 
 
 def start_all_reduce(flat: torch.Tensor) -> dist.Work:
@@ -184,8 +191,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--ranks", type=positive_int, default=2, help="default: 2")
-    parser.add_argument("--steps", type=positive_int, default=23, help="default: 23")
+    parser.add_argument("--ranks", type=at_least(1, 64), default=2, help="default: 2")
+    parser.add_argument(
+        "--steps", type=at_least(1, 1_000_000), default=23, help="default: 23"
+    )
     parser.add_argument(
         "--bucket-bytes", type=positive_int, default=2048, help="default: 2048"
     )
@@ -203,4 +212,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

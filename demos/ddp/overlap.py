@@ -20,7 +20,15 @@ from torch import nn
 from torch.nn import functional as F
 
 from demos.ddp.ddp_from_scratch import DistributedDataParallel, start_all_reduce
-from sidebyside import Timeline, device, load_digits, positive_float, run_ranks, span
+from sidebyside import (
+    Timeline,
+    between,
+    device,
+    load_digits,
+    run_program,
+    run_ranks,
+    span,
+)
 
 BUCKET_MB = 1
 TORCHS = nn.parallel.DistributedDataParallel
@@ -151,7 +159,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--link", type=positive_float, default=300, help="MB/s; default: 300"
+        "--link", type=between(0.1, 1_000_000), default=300, help="MB/s; default: 300"
     )
     speed = parser.parse_args().link
     after, during = average_after_backward, average_during_backward
@@ -167,4 +175,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

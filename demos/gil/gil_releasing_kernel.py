@@ -21,7 +21,7 @@ from time import perf_counter, process_time
 
 import torch
 
-from sidebyside import at_least, machine
+from sidebyside import at_least, machine, run_program
 
 ROUNDS = 3
 
@@ -104,4 +104,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

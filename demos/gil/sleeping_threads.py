@@ -11,7 +11,7 @@ import argparse
 from threading import Thread
 from time import process_time, sleep
 
-from sidebyside import Timeline, at_least, positive_float, span
+from sidebyside import Timeline, at_least, positive_float, run_program, span
 
 MOST_LANES = 16  # that are drawn
 
@@ -66,4 +66,4 @@ def print_dozing(way, threads: int, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

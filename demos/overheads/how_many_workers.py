@@ -29,7 +29,7 @@ from demos.overheads.parts.pieces_of_work import (
     do_pieces,
     share_out_pieces,
 )
-from sidebyside import at_least, machine, output_file
+from sidebyside import at_least, machine, output_file, run_program
 
 if TYPE_CHECKING:
     from demos.overheads.parts.cost_model import Costs  # each worker would import NumPy
@@ -173,4 +173,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

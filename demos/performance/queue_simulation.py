@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from threading import Event, Thread
 from time import sleep
 
-from sidebyside import Timeline, at_least, positive_float, span
+from sidebyside import Timeline, at_least, positive_float, run_program, span
 
 
 def serve_customers(
@@ -88,4 +88,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -19,7 +19,7 @@ import numpy as np
 import torch.distributed as dist
 
 from demos.performance.speedup_laws import amdahl
-from sidebyside import at_least, machine, run_ranks
+from sidebyside import at_least, machine, run_program, run_ranks
 
 STEPS = 30_000_000  # for 1 of work; about a second on one core of today
 
@@ -163,4 +163,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

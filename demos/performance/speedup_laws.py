@@ -10,6 +10,8 @@ Try:      --serial 1. How much do 1024 workers gain now, by either law?
 
 import argparse
 
+from sidebyside import run_program
+
 
 def amdahl(share: float, workers: float) -> float:
     """Speedup of a fixed amount of work, of which one worker spends `share` serially.
@@ -55,4 +57,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

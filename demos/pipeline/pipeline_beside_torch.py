@@ -18,7 +18,7 @@ from torch import nn
 
 from demos.pipeline.parts.pipeline_executor import Pipeline, split_into_stages
 from demos.pipeline.parts.schedules import gpipe, one_f_one_b
-from sidebyside import at_least, device, run_ranks
+from sidebyside import at_least, device, run_program, run_ranks
 
 SCHEDULES_OF_BOTH = [gpipe, one_f_one_b]
 
@@ -109,4 +109,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -27,7 +27,7 @@ from demos.pipeline.parts.schedule_rules import (
     timetable,
     timetable_length,
 )
-from sidebyside import positive_float
+from sidebyside import between, positive_float, run_program
 from sidebyside.arguments import output_file
 
 
@@ -47,8 +47,10 @@ def main() -> None:
     )
     add_schedule_arguments(parser, stages=4, microbatches=8)
     add = parser.add_argument
-    add("--times", type=positive_float, nargs="+", help="slots of a forward, by stage")
-    add("--backward", type=positive_float, default=1, help="in forwards (default: 1)")
+    add(
+        "--times", type=between(0.1, 10), nargs="+", help="slots of a forward, by stage"
+    )
+    add("--backward", type=between(0.1, 10), default=1, help="in forwards (default: 1)")
     add("--run", action="store_true", help="run it on real ranks, too")
     add("--seconds", type=positive_float, default=0.05, help="a slot of --run")
     add("--output", type=picture_file, help="a picture, such as plan.png")
@@ -85,4 +87,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

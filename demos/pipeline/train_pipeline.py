@@ -26,7 +26,14 @@ from demos.pipeline.parts.schedule_arguments import (
 )
 from demos.pipeline.parts.schedule_rules import schedule_size
 from demos.pipeline.parts.schedules import Schedule
-from sidebyside import device, load_digits, positive_float, positive_int, run_ranks
+from sidebyside import (
+    device,
+    load_digits,
+    positive_float,
+    positive_int,
+    run_program,
+    run_ranks,
+)
 
 WIDTH, LAYERS = 256, 8
 
@@ -147,4 +154,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -23,7 +23,7 @@ from multiprocessing import TimeoutError, get_context
 from pathlib import Path
 from time import sleep
 
-from sidebyside import positive_float
+from sidebyside import positive_float, run_program
 
 TASKS, BAD, WORKERS = 48, 37, 2
 POOLS = ("Pool", "executor", "joblib")
@@ -112,12 +112,18 @@ def experiment(pool: str, accident: str, patience: float, log: str) -> dict:
     }  # fmt: skip
 
 
+def report_experiment(pool: str, accident: str, patience: str, log: str) -> None:
+    """The whole of the program that `start_experiment` starts."""
+    print(json.dumps(experiment(pool, accident, float(patience), log)))
+
+
 def start_experiment(
     pool: str, accident: str, patience: float, log: Path
 ) -> subprocess.Popen:
     """The experiment as a program of its own, in a group of its own."""
-    command = [sys.executable, __file__, "--pool", pool, "--accident", accident]
-    command += ["--patience", str(patience), "--report", str(log)]
+    code = "import sys; from demos.practice import accidents as here; "
+    code += "here.report_experiment(*sys.argv[1:])"
+    command = [sys.executable, "-c", code, pool, accident, str(patience), str(log)]
     return subprocess.Popen(
         command, stdout=-1, stderr=subprocess.DEVNULL, start_new_session=True
     )
@@ -166,12 +172,7 @@ def main() -> None:
     parser.add_argument("--pool", choices=POOLS, help="only this one")
     parser.add_argument("--accident", choices=ACCIDENTS, help="only this one")
     parser.add_argument("--patience", type=positive_float, default=2.0, help="seconds")
-    parser.add_argument("--report", help=argparse.SUPPRESS)  # be the experiment
     args = parser.parse_args()
-    if args.report:
-        found = experiment(args.pool, args.accident, args.patience, args.report)
-        print(json.dumps(found))
-        return
 
     print(f"{TASKS} tasks, {WORKERS} workers, an accident in task {BAD}")
     print(f"{'accident':<10} {'pool':<9} {'the caller gets':<23}", end="")
@@ -190,4 +191,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -22,7 +22,7 @@ from time import perf_counter, process_time
 
 import numpy as np
 
-from sidebyside import at_least, machine
+from sidebyside import at_least, machine, run_program
 
 ROUNDS = 3
 # "spawn" is the one start method that Linux, macOS and Windows have in common.
@@ -179,4 +179,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -16,6 +16,8 @@ from statistics import median
 from time import perf_counter, process_time, sleep
 from typing import NamedTuple
 
+from sidebyside import run_program
+
 
 class Finding(NamedTuple):
     question: str
@@ -157,4 +159,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -12,6 +12,8 @@ from time import perf_counter
 
 import numpy as np
 
+from sidebyside import run_program
+
 
 def period(angle: float) -> float:
     """The time that a pendulum takes for one swing, by many small steps.
@@ -53,4 +55,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -15,6 +15,8 @@ import threading
 import time
 from threading import Event, Thread, get_native_id
 
+from sidebyside import run_program
+
 SHOWN = 8  # threads that are listed
 
 
@@ -38,7 +40,7 @@ def main() -> None:
     )
     parser.add_argument("--threads", type=at_least(1, at_most=10_000), default=4)
     parser.add_argument(
-        "--hold", type=at_least(0), default=0, metavar="SECONDS",
+        "--hold", type=at_least(0, 86_400), default=0, metavar="SECONDS",
         help="keep the threads alive so long (default: 0)",
     )  # fmt: skip
     args = parser.parse_args()
@@ -82,4 +84,4 @@ def note_exception(args) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -23,6 +23,8 @@ import sys
 import threading
 from time import perf_counter, sleep
 
+from sidebyside import run_program
+
 # More is imported in the functions below: some workers read this file again, and what
 # it imports here counts as part of their creation.
 
@@ -140,21 +142,32 @@ def main() -> None:
     import tempfile
     from multiprocessing import resource_tracker
 
+    import psutil
+
     from sidebyside.arguments import at_least, output_file, positive_float
 
+    free = psutil.virtual_memory().available // 2_000_000  # workers by fork need some
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--most", type=at_least(2), default=4000, help="workers of a kind (4000)"
+        "--most",
+        type=at_least(2, 1_000_000),
+        default=4000,
+        help="workers of a kind (4000)",
     )
     parser.add_argument(
         "--seconds", type=positive_float, default=1.0, help="at most for a kind (1.0)"
     )
     parser.add_argument(
-        "--megabytes", type=at_least(0), default=0, help="the parent has in memory (0)"
+        "--megabytes",
+        type=at_least(0, free),
+        default=0,
+        help="the parent has in memory (0)",
     )
-    parser.add_argument("--hold", type=at_least(0), default=0, metavar="SECONDS")
+    parser.add_argument(
+        "--hold", type=at_least(0, 86_400), default=0, metavar="SECONDS"
+    )
     parser.add_argument("--save", type=output_file, metavar="FILE")
     args = parser.parse_args()
 
@@ -183,4 +196,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

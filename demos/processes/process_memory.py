@@ -15,6 +15,8 @@ import os
 import time
 from multiprocessing.connection import Connection
 
+from sidebyside import run_program
+
 box = [1]
 
 
@@ -43,7 +45,7 @@ def main() -> None:
         help=f"how the child comes into being (default: {default})",
     )  # fmt: skip
     parser.add_argument(
-        "--hold", type=at_least(0), default=0, metavar="SECONDS",
+        "--hold", type=at_least(0, 86_400), default=0, metavar="SECONDS",
         help="keep both processes alive so long (default: 0)",
     )  # fmt: skip
     args = parser.parse_args()
@@ -63,4 +65,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

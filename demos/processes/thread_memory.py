@@ -13,6 +13,8 @@ import os
 import time
 from threading import Thread, get_native_id
 
+from sidebyside import run_program
+
 box = [1]
 
 
@@ -38,7 +40,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--hold", type=at_least(0), default=0, metavar="SECONDS",
+        "--hold", type=at_least(0, 86_400), default=0, metavar="SECONDS",
         help="keep the thread alive so long (default: 0)",
     )  # fmt: skip
     args = parser.parse_args()
@@ -56,4 +58,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

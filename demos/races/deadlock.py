@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from threading import Lock, Thread
 from time import perf_counter, sleep
 
+from sidebyside import run_program
+
 
 @dataclass
 class Account:
@@ -76,7 +78,7 @@ def all_end(threads: list[Thread], done: list, patience: float) -> bool:
 
 
 def main() -> int:
-    from sidebyside import positive_float, positive_int
+    from sidebyside import at_least, positive_float
 
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -85,7 +87,7 @@ def main() -> int:
         "--in-order", action="store_true", help="take the locks in one order"
     )
     parser.add_argument(
-        "--transfers", type=positive_int, default=500, help="of each thread"
+        "--transfers", type=at_least(1, 1_000_000), default=500, help="of each thread"
     )
     parser.add_argument(
         "--patience", type=positive_float, default=1.0,
@@ -114,4 +116,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program(main)

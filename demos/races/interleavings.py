@@ -15,6 +15,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from sidebyside import run_program
+
 Program = tuple[str, ...]
 
 UPDATE: Program = ("load", "add", "store")
@@ -146,4 +148,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

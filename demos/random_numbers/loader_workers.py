@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
-from sidebyside import at_least
+from sidebyside import at_least, run_program
 
 # These workers only draw numbers, so more of them than cores do no harm.
 warnings.filterwarnings("ignore", message="This DataLoader will create")
@@ -109,4 +109,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -16,7 +16,7 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from sidebyside import at_least, machine, positive_int
+from sidebyside import at_least, machine, run_program
 
 Stream = np.random.Generator
 
@@ -60,8 +60,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--workers", type=at_least(1, 64), default=8)
-    parser.add_argument("--points", type=positive_int, default=1000, help="per worker")
-    parser.add_argument("--repeats", type=positive_int, default=1000)
+    parser.add_argument(
+        "--points", type=at_least(1, 1_000_000), default=1000, help="per worker"
+    )
+    parser.add_argument("--repeats", type=at_least(1, 1_000_000), default=1000)
     parser.add_argument("--seed", type=at_least(0), default=0)
     args = parser.parse_args()
 
@@ -92,4 +94,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -1,6 +1,7 @@
 """The arguments by which both demos are told which schedule to use."""
 
 import argparse
+import os
 
 from demos.pipeline.parts.schedule_rules import verdict
 from demos.pipeline.parts.schedules import SCHEDULES_BY_NAME, Schedule, read_schedule
@@ -10,6 +11,8 @@ from sidebyside import at_least
 def schedule_file(name: str) -> Schedule:
     """An argparse type: a file that holds a legal schedule, one line per rank."""
     try:
+        if not os.path.isfile(name):  # a pipe or a device would be read for ever
+            raise OSError
         with open(name, encoding="utf-8") as file:
             schedule = read_schedule(file.read())
     except (OSError, UnicodeDecodeError):
