@@ -20,11 +20,10 @@ import sys
 from typing import NamedTuple
 from unittest import mock
 
-from lessons.source.build import solved, stub
+from lessons.source.sample_answers import Wrong
 from sidebyside.findings import HUNG, NOT_STARTED, PASSED, Finding
 from sidebyside.judge import Exercise, examine, find_exercise
-from sidebyside.lesson_text import Lesson, lessons, with_solution
-from tests.wrong_answers import Wrong
+from sidebyside.lesson_format import Lesson, lessons, solved, stub
 
 SECONDS_TO_HANG = 3  # a wrong answer that must hang need not hang for longer
 
@@ -41,15 +40,15 @@ class Case(NamedTuple):
 def all_cases() -> list[Case]:
     """The exercises of all lessons that have a source."""
     return [
-        Case(id, find_exercise(id), lesson, wrong_answers(lesson.number).get(id, []))
+        Case(id, find_exercise(id), lesson, wrong_answers(lesson.name).get(id, []))
         for lesson in lessons()
         for id in lesson.exercises
     ]
 
 
-def wrong_answers(number: str) -> dict[str, list[Wrong]]:
-    """WRONG of tests/wrong_answers/lesson_NN.py; nothing where there is no file."""
-    name = f"tests.wrong_answers.lesson_{number}"
+def wrong_answers(room: str) -> dict[str, list[Wrong]]:
+    """WRONG of the room's wrong_answers.py; nothing where there is no such file."""
+    name = f"lessons.source.{room}.wrong_answers"
     try:
         return importlib.import_module(name).WRONG
     except ModuleNotFoundError as error:
@@ -81,9 +80,6 @@ def text_complaints(case: Case) -> list[str]:
         found.append(f"{case.id} has {len(hints)} hints with a text, not 3")
     if len({wrong.name for wrong in case.wrong}) < 3:
         found.append(f"{case.id} has {len(case.wrong)} wrong answers, fewer than 3")
-    code = case.lesson.code(case.id)
-    if with_solution(code) != solved(code):
-        found.append(f"solution() shows {case.id} not as its solution notebook does")
     return found
 
 
@@ -135,8 +131,8 @@ def answers(lesson: Lesson, id: str, version) -> tuple:
         if cell.exercise == id:
             break
         if cell.kind == "code":
-            tree = ast.parse(solved(cell.text))
-            _run(list(filter(_defines, tree.body)), names, lesson.path.name)
+            tree = ast.parse(solved(cell.source))
+            _run(list(filter(_defines, tree.body)), names, lesson.name)
     code, file = version(lesson.code(id)), f"<{id}>"
     linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
     _run(ast.parse(code).body, names, file)
@@ -164,11 +160,11 @@ def _run(statements: list[ast.stmt], names: dict, file: str) -> None:
 
 def _arguments_of_check(lesson: Lesson, id: str) -> list[str]:
     for cell in lesson.cells:
-        for node in ast.walk(ast.parse(cell.text)) if cell.kind == "code" else ():
+        for node in ast.walk(ast.parse(cell.source)) if cell.kind == "code" else ():
             if (
                 isinstance(node, ast.Call)
                 and getattr(node.func, "id", "") == "check"
                 and getattr(node.args[0], "value", None) == id
             ):
                 return [ast.unparse(argument) for argument in node.args[1:]]
-    raise AssertionError(f'no cell of {lesson.path.name} says check("{id}", ...)')
+    raise AssertionError(f'no cell of {lesson.name} says check("{id}", ...)')

@@ -15,8 +15,7 @@ import cloudpickle
 import psutil
 import pytest
 
-from sidebyside import check, hint, progress, reset, solution
-from sidebyside import lesson_text as texts
+from sidebyside import check, hint, lesson_format, progress, reset, solution
 from sidebyside.exercises import NotYet, TooSlow, Verdict, exercise, expect
 from sidebyside.judge import _exercises
 from sidebyside.record import ROOT, changed_record, read_record, record_file
@@ -439,13 +438,13 @@ def test_a_check_in_ranks(body, state, words):
 
 @pytest.fixture
 def lesson(tmp_path, monkeypatch) -> Path:
-    """A folder with one lesson."""
-    folder = tmp_path / "source"
-    folder.mkdir()
-    (folder / "99_planted.py").write_text(LESSON)
-    monkeypatch.setattr(texts, "SOURCES", folder)
+    """A course with one lesson."""
+    room = tmp_path / "lessons/source/99_planted"
+    room.mkdir(parents=True)
+    (room / "lesson.py").write_text(LESSON)
+    monkeypatch.setattr(lesson_format, "ROOT", tmp_path)
     exercise("99-largest", seconds=20)(lambda f: expect(f([1, 2]) == 2))
-    yield folder
+    yield room
     del _exercises["99-largest"]
 
 

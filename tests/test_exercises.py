@@ -11,8 +11,9 @@ from pathlib import Path
 import cloudpickle
 import pytest
 
+from lessons.source.sample_answers import Wrong
 from sidebyside.judge import Exercise, expect
-from sidebyside.lesson_text import lessons, parse_lesson
+from sidebyside.lesson_format import lessons, parse_lesson, rooms
 from tests.exercise_rules import (
     Case,
     all_cases,
@@ -23,7 +24,6 @@ from tests.exercise_rules import (
     wrong_answers,
     wrong_complaints,
 )
-from tests.wrong_answers import Wrong
 
 CASES = [pytest.param(case, id=case.id) for case in all_cases()]
 MISTAKES = [
@@ -54,11 +54,10 @@ def test_a_mistake_is_explained(case, wrong):
 
 
 def test_every_check_and_every_wrong_answer_belongs_to_an_exercise():
-    for lesson in lessons():
-        strangers = set(wrong_answers(lesson.number)) - set(lesson.exercises)
+    for room, lesson in zip(rooms(), lessons(), strict=True):
+        strangers = set(wrong_answers(room.name)) - set(lesson.exercises)
         assert not strangers, f"wrong answers without an exercise: {strangers}"
-        checks = lesson.path.parent / "checks" / f"lesson_{lesson.number}.py"
-        strangers = _ids_of_checks(checks) - set(lesson.exercises)
+        strangers = _ids_of_checks(room / "checks.py") - set(lesson.exercises)
         assert not strangers, f"checks without an exercise: {strangers}"
 
 
@@ -141,7 +140,7 @@ WRONG = [
 
 
 def planted(check=_check, text=LESSON, wrong=WRONG) -> Case:
-    lesson = parse_lesson(Path("99_planted.py"), text)
+    lesson = parse_lesson("99_planted", text)
     return Case("99-largest", Exercise("99-largest", check, 20, False), lesson, wrong)
 
 

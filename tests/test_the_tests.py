@@ -11,8 +11,9 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 
-from lessons.source import build
-from tests import tiny
+from lessons.source import notebooks
+from sidebyside.record import ROOT
+from tests import tiny_course as tiny
 from tests.plugins import leaks
 
 
@@ -62,14 +63,18 @@ def in_the(kind: str, old: str, new: str):
 
 
 def source_moved_on(root: Path) -> None:
-    edit(root / f"lessons/source/{tiny.NAME}.py", "one of everything", "a bit of all")
+    edit(
+        root / f"lessons/source/{tiny.NAME}/lesson.py",
+        "one of everything",
+        "a bit of all",
+    )
 
 
 def solved_lesson(root: Path) -> None:
     nb = nbformat.read(tiny.products(root)["solution"], 4)
-    for cell in build.code_cells(nb):
+    for cell in notebooks.code_cells(nb):
         cell.outputs, cell.execution_count = [], None
-    tiny.products(root)["lesson"].write_text(build.to_text(nb))
+    tiny.products(root)["lesson"].write_text(notebooks.to_text(nb))
 
 
 def solution_never_run(root: Path) -> None:
@@ -79,10 +84,10 @@ def solution_never_run(root: Path) -> None:
 def lost_output(root: Path) -> None:
     nb = nbformat.read(tiny.products(root)["solution"], 4)
     nb.cells[1].outputs = []
-    tiny.products(root)["solution"].write_text(build.to_text(nb))
+    tiny.products(root)["solution"].write_text(notebooks.to_text(nb))
 
 
-A_DEMO = next(build.ROOT.glob("demos/*/*.py"), Path("none/none.py"))
+A_DEMO = next(ROOT.glob("demos/*/*.py"), Path("none/none.py"))
 FAILING_DEMO = (
     'from sidebyside import run_demo\\n",\n'
     f"    \"run_demo('{A_DEMO.parent.name}/{A_DEMO.name}', '--no-such-option')"
@@ -260,5 +265,5 @@ def test_a_test_that_hangs_is_stopped(course):
 
 
 def test_the_learners_progress_is_not_touched_by_tests():
-    assert Path(os.environ["SIDEBYSIDE_PROGRESS"]) != build.ROOT / ".sidebyside"
-    assert build.ROOT not in Path(os.environ["SIDEBYSIDE_PROGRESS"]).parents
+    assert Path(os.environ["SIDEBYSIDE_PROGRESS"]) != ROOT / ".sidebyside"
+    assert ROOT not in Path(os.environ["SIDEBYSIDE_PROGRESS"]).parents

@@ -8,7 +8,7 @@ import traceback
 from dataclasses import dataclass, field
 
 from sidebyside.failures import is_library
-from sidebyside.lesson_text import YOUR_TURN
+from sidebyside.lesson_format import YOUR_TURN
 
 NOT_STARTED, NOT_YET, PASSED = "NOT STARTED", "NOT YET", "PASSED"
 TOO_SLOW, HUNG = "TOO SLOW", "HUNG"

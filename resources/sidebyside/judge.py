@@ -12,14 +12,13 @@ import builtins
 import importlib
 import os
 import pickle
-import re
 from collections.abc import Callable
 from multiprocessing import parent_process
 from typing import NamedTuple
 
 from sidebyside import findings
 from sidebyside.findings import HUNG, NOT_YET, PASSED, TOO_SLOW, Finding
-from sidebyside.lesson_text import SOURCES
+from sidebyside.lesson_format import number_of, rooms
 from sidebyside.sessions import keep_watch, lead_session
 
 GRACE = 30  # seconds after which a process that nobody else could end is killed
@@ -61,12 +60,11 @@ def exercise(
 
 
 def find_exercise(id: str) -> Exercise | None:
-    """The exercise `03-name`, from lessons/source/checks/lesson_03.py."""
-    number = re.match(r"(\d\d)-", id)
-    if id not in _exercises and number:
-        module = f"lesson_{number[1]}"
-        if (SOURCES / "checks" / f"{module}.py").exists():
-            importlib.import_module(f"lessons.source.checks.{module}")
+    """The exercise `03-name`, from `checks.py` in the room of lesson 03."""
+    if id not in _exercises and (number := number_of(id)):
+        for room in rooms():
+            if number_of(room.name) == number and (room / "checks.py").exists():
+                importlib.import_module(f"lessons.source.{room.name}.checks")
     return _exercises.get(id)
 
 

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import torch
 
-from tests.wrong_answers import Wrong
+from lessons.source.sample_answers import Wrong
 
 # 05-shared
 

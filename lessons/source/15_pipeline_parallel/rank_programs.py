@@ -1,4 +1,4 @@
-"""What the ranks of test_lesson_15.py run: here, so that they import little else."""
+"""What the ranks of test_lesson.py run: here, so that they import little else."""
 
 from itertools import pairwise
 

@@ -4,11 +4,12 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import nbformat
 
-from lessons.source import build
+from lessons.source.instructor_page import FENCE, HEADING
+from sidebyside.lesson_format import Cell, Lesson, number_of, solved
+from sidebyside.record import ROOT
 
 CODE_CELLS, LINES_OF_CODE = 30, 20
 DRAWS = re.compile(r"\.plot\(|\bdraw_timelines\(|\bfigure\(|\.savefig\(")
@@ -26,27 +27,12 @@ FORBIDDEN = {  # in a line of code
 TAGS = {"instructor", "why", "raises-exception", "nbval-ignore-output"}
 
 
-class Source(NamedTuple):
-    path: Path
-    header: dict[str, str]
-    cells: list[nbformat.NotebookNode]
-
-    @property
-    def code(self) -> list[nbformat.NotebookNode]:
-        return [cell for cell in self.cells if cell.cell_type == "code"]
-
-    @property
-    def lesson(self) -> list[nbformat.NotebookNode]:
-        """The cells that learners see."""
-        hidden = {"instructor", "why"}
-        return [cell for cell in self.cells if not hidden & set(build.tags(cell))]
+def shown(lesson: Lesson) -> list[Cell]:
+    """The cells that learners see."""
+    return [cell for cell in lesson.cells if not {"instructor", "why"} & set(cell.tags)]
 
 
-def read(path: Path) -> Source:
-    return Source(path, *build.read_source(path))
-
-
-Rule = Callable[[Source], Iterator[str]]
+Rule = Callable[[Lesson], Iterator[str]]
 RULES: dict[str, Rule] = {}
 
 
@@ -55,18 +41,18 @@ def rule(function: Rule) -> Rule:
     return function
 
 
-def first_line(cell: nbformat.NotebookNode) -> str:
+def first_line(cell: Cell) -> str:
     return (cell.source.strip().splitlines() or ["(empty)"])[0]
 
 
-def prose(cell: nbformat.NotebookNode) -> str:
+def prose(cell: Cell) -> str:
     """The text of a Markdown cell without what stands in fences."""
-    return build.FENCE.sub("", cell.source)
+    return FENCE.sub("", cell.source)
 
 
 @rule
-def code_is_plain_python(source: Source) -> Iterator[str]:
-    for cell in source.code:
+def code_is_plain_python(lesson: Lesson) -> Iterator[str]:
+    for cell in lesson.code_cells:
         for line in cell.source.splitlines():
             for pattern, what in FORBIDDEN.items():
                 if re.search(pattern, line):
@@ -74,11 +60,11 @@ def code_is_plain_python(source: Source) -> Iterator[str]:
 
 
 @rule
-def cells_are_short_and_few(source: Source) -> Iterator[str]:
-    if len(source.code) > CODE_CELLS:
-        yield f"{len(source.code)} code cells, more than {CODE_CELLS}"
-    for cell in source.code:
-        lines = code_lines(build.solved(cell.source))
+def cells_are_short_and_few(lesson: Lesson) -> Iterator[str]:
+    if len(lesson.code_cells) > CODE_CELLS:
+        yield f"{len(lesson.code_cells)} code cells, more than {CODE_CELLS}"
+    for cell in lesson.code_cells:
+        lines = code_lines(solved(cell.source))
         if lines > LINES_OF_CODE:
             yield f"{lines} lines, more than {LINES_OF_CODE}: {first_line(cell)}"
         if not cell.source.strip():
@@ -97,37 +83,33 @@ def code_lines(code: str) -> int:
 
 
 @rule
-def tags_are_known_and_few_outputs_are_ignored(source: Source) -> Iterator[str]:
-    for cell in source.cells:
-        for tag in set(build.tags(cell)) - TAGS:
+def tags_are_known_and_few_outputs_are_ignored(lesson: Lesson) -> Iterator[str]:
+    for cell in lesson.cells:
+        for tag in set(cell.tags) - TAGS:
             yield f"unknown tag {tag}: {first_line(cell)}"
-    ignored = [c for c in source.code if "nbval-ignore-output" in build.tags(c)]
-    if len(ignored) * 5 > len(source.code):
-        yield f"{len(ignored)} of {len(source.code)} cells ignore their output"
+    ignored = [c for c in lesson.code_cells if "nbval-ignore-output" in c.tags]
+    if len(ignored) * 5 > len(lesson.code_cells):
+        yield f"{len(ignored)} of {len(lesson.code_cells)} cells ignore their output"
 
 
 @rule
-def exercises_are_complete(source: Source) -> Iterator[str]:
+def exercises_are_complete(lesson: Lesson) -> Iterator[str]:
     texts = {kind: [] for kind in ("exercise", "why")}
     hints: dict[str, int] = {}
-    for cell in source.cells:
-        if cell.cell_type == "markdown":
-            for kind, name in build.MARKER.findall(cell.source):
-                texts[kind].append(name)
-                if kind == "exercise":
-                    hints[name] = len(build.HINT.findall(cell.source))
-    code = [
-        cell.metadata.exercise for cell in source.code if "exercise" in cell.metadata
-    ]
+    for cell in lesson.cells:
+        for kind, name in cell.marks:
+            texts[kind].append(name)
+            if kind == "exercise":
+                hints[name] = len(cell.hints)
+    code = lesson.exercises
     checks = re.findall(
         r"^(?!\s*#).*\bcheck\(\s*[\"']([^\"']+)",
-        "\n".join(cell.source for cell in source.code),
+        "\n".join(cell.source for cell in lesson.code_cells),
         re.MULTILINE,
     )
-    number = source.path.name[:2]
     for name in sorted({*texts["exercise"], *texts["why"], *code, *checks}):
-        if not name.startswith(f"{number}-"):
-            yield f"exercise {name} does not begin with {number}-"
+        if number_of(name) != lesson.number:
+            yield f"exercise {name} does not begin with {lesson.number}-"
         for what, found in [("text", texts["exercise"]), ("why", texts["why"])]:
             if found.count(name) != 1:
                 yield f"exercise {name} has {found.count(name)} cells with its {what}"
@@ -141,35 +123,35 @@ def exercises_are_complete(source: Source) -> Iterator[str]:
 
 
 @rule
-def headings_are_in_order(source: Source) -> Iterator[str]:
-    first = source.lesson[0] if source.lesson else None
-    number = int(source.path.name[:2])
+def headings_are_in_order(lesson: Lesson) -> Iterator[str]:
+    first = shown(lesson)[0] if shown(lesson) else None
+    number = lesson.number.lstrip("0")
     begins = f"# {number}. " if number else "# "
     if first is None or not first.source.startswith(begins):
         yield f"the first cell does not begin with {begins!r}"
     level = 0
-    for cell in source.lesson:
-        if cell.cell_type != "markdown":
+    for cell in shown(lesson):
+        if cell.kind != "markdown":
             continue
-        for marks, title in build.HEADING.findall(prose(cell)):
+        for marks, title in HEADING.findall(prose(cell)):
             if len(marks) > level + 1 or (len(marks) == 1 and level > 0):
                 yield f"heading of level {len(marks)} after level {level}: {title}"
             level = len(marks)
 
 
 @rule
-def parts_are_there(source: Source) -> Iterator[str]:
-    text = "\n".join(c.source for c in source.lesson if c.cell_type == "markdown")
-    if "What we saw" not in [title for _, title in build.HEADING.findall(text)]:
+def parts_are_there(lesson: Lesson) -> Iterator[str]:
+    text = "\n".join(c.source for c in shown(lesson) if c.kind == "markdown")
+    if "What we saw" not in [title for _, title in HEADING.findall(text)]:
         yield "no heading 'What we saw'"
-    if not any("instructor" in build.tags(cell) for cell in source.cells):
+    if not any("instructor" in cell.tags for cell in lesson.cells):
         yield "no cell tagged instructor"
 
 
 @rule
-def details_fold(source: Source) -> Iterator[str]:
-    for cell in source.cells:
-        if cell.cell_type == "markdown":
+def details_fold(lesson: Lesson) -> Iterator[str]:
+    for cell in lesson.cells:
+        if cell.kind == "markdown":
             whole = len(DETAILS.findall(cell.source))
             parts = [cell.source.count(part) for part in ("<details", "</details>")]
             if parts != [whole, whole]:
@@ -177,9 +159,9 @@ def details_fold(source: Source) -> Iterator[str]:
 
 
 @rule
-def pictures_are_described(source: Source) -> Iterator[str]:
-    for cell in source.cells:
-        if cell.cell_type != "markdown":
+def pictures_are_described(lesson: Lesson) -> Iterator[str]:
+    for cell in lesson.cells:
+        if cell.kind != "markdown":
             continue
         for diagram in MERMAID.findall(cell.source):
             if "accTitle" not in diagram or "accDescr" not in diagram:
@@ -189,8 +171,8 @@ def pictures_are_described(source: Source) -> Iterator[str]:
                 yield f"an image without a description: {target}"
         if "<img" in cell.source and 'alt="' not in cell.source:
             yield f"an image without a description: {first_line(cell)}"
-    for before, cell, after in neighbours(source.lesson):
-        if cell.cell_type == "code" and DRAWS.search(build.solved(cell.source)):
+    for before, cell, after in neighbours(shown(lesson)):
+        if cell.kind == "code" and DRAWS.search(solved(cell.source)):
             defines = re.match(r"(?:@\w+\n)?(def|class) ", cell.source)
             if not defines and not (has_sentence(before) or has_sentence(after)):
                 yield f"a figure without a sentence beside it: {first_line(cell)}"
@@ -200,32 +182,32 @@ def neighbours(cells: list) -> Iterator[tuple]:
     yield from zip([None, *cells], cells, [*cells[1:], None], strict=False)
 
 
-def has_sentence(cell: nbformat.NotebookNode | None) -> bool:
-    if cell is None or cell.cell_type != "markdown":
+def has_sentence(cell: Cell | None) -> bool:
+    if cell is None or cell.kind != "markdown":
         return False
     text = "\n".join(line for line in prose(cell).splitlines() if line[:1] != "#")
     return bool(re.search(r"\w[\w)`*$]*[.:?!]", text))
 
 
 @rule
-def links_lead_somewhere(source: Source) -> Iterator[str]:
-    root = source.path.parents[2]
-    for cell in source.cells:
-        if cell.cell_type == "markdown":
+def links_lead_somewhere(lesson: Lesson) -> Iterator[str]:
+    for cell in lesson.cells:
+        if cell.kind == "markdown":
             for _, _, target in LINK.findall(prose(cell)):
-                path = (root / "lessons" / target.split("#")[0]).resolve()
-                same = root / "lessons" / "source" / f"{path.stem}.py"
+                path = (ROOT / "lessons" / target.split("#")[0]).resolve()
                 outside = re.match(r"https?://|mailto:|#", target)
-                if not outside and not path.exists() and not same.exists():
+                its_own = path.stem == lesson.name
+                if not outside and not its_own and not path.exists():
                     yield f"a link to nothing: {target}"
 
 
 def unexplained_images(path: Path) -> Iterator[str]:
     """Stored pictures of a notebook that have no sentence beside their cell."""
-    for before, cell, after in neighbours(nbformat.read(path, 4).cells):
-        kinds = [
-            k for output in cell.get("outputs", []) for k in output.get("data", {})
-        ]
+    cells = nbformat.read(path, 4).cells
+    texts = [Cell(cell.cell_type, cell.source) for cell in cells]
+    for stored, (before, cell, after) in zip(cells, neighbours(texts), strict=True):
+        outputs = stored.get("outputs", [])
+        kinds = [kind for output in outputs for kind in output.get("data", {})]
         explained = has_sentence(before) or has_sentence(after)
         if any(kind.startswith("image/") for kind in kinds) and not explained:
             yield f"a picture without a sentence beside it: {first_line(cell)}"

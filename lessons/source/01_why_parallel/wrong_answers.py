@@ -3,7 +3,7 @@
 from statistics import mean, median
 
 from demos.performance.laws import amdahl
-from tests.wrong_answers import Wrong
+from lessons.source.sample_answers import Wrong
 
 # 01-metrics
 

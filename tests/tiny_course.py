@@ -107,10 +107,10 @@ WRONG = {"90-double": [Wrong("adds_two", None, "", "NOT YET", "They read 2 + 2."
 
 def write_sources(root: Path, text: str = SOURCE) -> None:
     """Sources and settings only; nothing is built."""
-    for folder in ("lessons/source", "solutions", "tests/wrong_answers"):
+    for folder in (f"lessons/source/{NAME}", "solutions", "tests"):
         (root / folder).mkdir(parents=True, exist_ok=True)
-    (root / f"lessons/source/{NAME}.py").write_text(text)
-    (root / "tests/wrong_answers/lesson_90.py").write_text(WRONG)
+    (root / f"lessons/source/{NAME}/lesson.py").write_text(text)
+    (root / f"lessons/source/{NAME}/wrong_answers.py").write_text(WRONG)
     shutil.copy(build.ROOT / "tests/test_products.py", root / "tests")
     shutil.copy(build.ROOT / "pyproject.toml", root)
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from threading import Lock, Thread
 from time import perf_counter, process_time
 
-from tests.wrong_answers import Wrong
+from lessons.source.sample_answers import Wrong
 
 # 03-overlap
 

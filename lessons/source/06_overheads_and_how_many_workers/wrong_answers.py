@@ -5,7 +5,7 @@ from statistics import mean, median
 
 import numpy as np
 
-from tests.wrong_answers import Wrong
+from lessons.source.sample_answers import Wrong
 
 RIGHT = {
     "A": "a lock",

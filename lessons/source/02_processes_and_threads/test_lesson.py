@@ -19,8 +19,9 @@ from demos.processes.five_jobs import JOBS, KINDS, in_a_trial
 from demos.processes.notebook_functions import overheard
 from demos.processes.process_ids import family, start_child
 from demos.processes.small_firm import open_the_firm
-from lessons.source.checks.lesson_02 import FITS
-from tests.wrong_answers.lesson_02 import FIRM, try_job
+
+from .checks import FITS
+from .wrong_answers import FIRM, try_job
 
 DEMOS = Path(create_process.__file__).parent
 METHODS = multiprocessing.get_all_start_methods()

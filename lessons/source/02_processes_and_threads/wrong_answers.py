@@ -8,7 +8,7 @@ from demos.processes.children import (
     spawn,
     square_in_place,
 )
-from tests.wrong_answers import Wrong
+from lessons.source.sample_answers import Wrong
 
 # 02-firm
 

@@ -7,6 +7,7 @@ launch. Nothing here asserts how long something takes.
 
 import random
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 import torch
@@ -34,9 +35,10 @@ from demos.pipeline.schedules import (
     write,
 )
 from demos.pipeline.workbench import workbench
-from lessons.source import build
 from sidebyside import RankFailed, run_ranks
-from tests.lesson_15_ranks import layers_of_each, train_all, train_whole
+from sidebyside.lesson_format import read_lesson, solved
+
+from .rank_programs import layers_of_each, train_all, train_whole
 
 SIZES = [(p, m) for p in (1, 2, 3, 4, 7) for m in (1, 2, 3, 5, 8)]
 MADE = [naive, gpipe, one_f_one_b]
@@ -272,10 +274,9 @@ def test_the_drawing_says_what_it_shows():
 
 
 def test_the_lesson_and_the_demos_write_the_same_1f1b():
-    _, cells = build.read_source(build.ROOT / "lessons/source/15_pipeline_parallel.py")
-    source = next(c.source for c in cells if c.metadata.get("exercise") == "15-1f1b")
+    source = read_lesson(Path(__file__).parent).code("15-1f1b")
     names = {}
-    exec(build.solved(source), names)
+    exec(solved(source), names)
     for stages, microbatches in SIZES:
         mine = names["one_forward_one_backward"](stages, microbatches)
         assert mine == one_f_one_b(stages, microbatches)

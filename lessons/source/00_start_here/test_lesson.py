@@ -1,11 +1,11 @@
 """The first page lets the learner use every button, and its claims hold."""
 
 import ast
+from pathlib import Path
 
-from lessons.source import build
 from sidebyside import machine
 
-SOURCE = build.ROOT / "lessons" / "source" / "00_start_here.py"
+SOURCE = Path(__file__).with_name("lesson.py")
 BUTTONS = {
     "Timeline", "check", "guess", "hint", "machine", "progress", "reveal", "run_demo",
     "solution", "span",

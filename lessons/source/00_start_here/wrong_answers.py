@@ -1,6 +1,6 @@
 """Answers to the exercise of lesson 00 that people give, and that are not right."""
 
-from tests.wrong_answers import Wrong
+from lessons.source.sample_answers import Wrong
 
 
 def returns_the_time_of_three_cooks(minutes):

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 import numpy as np
 
 from demos.practice.slow_survey import period, survey
-from tests.wrong_answers import Wrong
+from lessons.source.sample_answers import Wrong
 
 # 07-identical
 

@@ -6,7 +6,7 @@ from threading import Lock, Thread
 
 import numpy as np
 
-from tests.wrong_answers import Wrong
+from lessons.source.sample_answers import Wrong
 
 # 04-order
 

@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch.nn import functional as F
 
 from demos.ddp.ddp_from_scratch import fill_buckets
-from tests.wrong_answers import Wrong
+from lessons.source.sample_answers import Wrong
 
 # 11-shard -----------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Answers to the exercises of lesson 15 that people give, and that are not right."""
 
 from demos.pipeline.schedules import gpipe, naive, one_f_one_b
-from tests.wrong_answers import Wrong
+from lessons.source.sample_answers import Wrong
 
 # 15-1f1b
 
