@@ -16,7 +16,7 @@ from sidebyside import figures
 from sidebyside.figures import GREY, Figure
 
 WAIT = "wait"
-TITLE, GAP, THICK = 0.85, 0.25, 0.82  # heights; a lane's is 1, its bars' is THICK
+TITLE, GAP, SPACE = 0.85, 0.25, 0.18  # heights, in lanes; SPACE is between lanes
 
 
 class Bar(NamedTuple):
@@ -83,14 +83,14 @@ def draw_lanes(
     bars = [b for lanes in panels.values() for lane in lanes.values() for b in lane]
     colours = figures.colours_of(bar.kind for bar in bars if bar.kind != WAIT)
     shown = _key(bars, colours)
-    tall = sum(map(_height, panels.items())) - GAP
+    tall = sum(_panel_height(*panel) for panel in panels.items()) - GAP
     room = 0.3 * tall + (0.9 if len(shown) > 1 else 0.65)
     fig, ax = figures.figure(width=width, height=height or max(room, 1.3), stamp=stamp)
     page = _Page(ax, colours, length, letter=0.0115 * length * 8 / width)
     ticks, top = [], 0.0
     for title, lanes in panels.items():
         ticks += _draw_panel(page, title, lanes, top)
-        top -= _height((title, lanes))
+        top -= _panel_height(title, lanes)
     _draw_axes(page, ticks, tall, unit)
     if len(shown) > 1:
         fig.legend(
@@ -109,41 +109,48 @@ def _from_zero(lanes: Lanes) -> Lanes:
     }
 
 
-def _height(panel: tuple[str, Lanes]) -> float:
-    title, lanes = panel
-    return len(lanes) + GAP + (TITLE if title else 0)
+def _panel_height(title: str, lanes: Lanes) -> float:
+    return (TITLE if title else 0) + sum(map(_lane_height, lanes.values())) + GAP
+
+
+def _lane_height(bars: list[Bar]) -> float:
+    """1, or more where rows of overlapping bars need it for their letters."""
+    return max(1, SPACE + 0.55 * _rows(bars))
 
 
 def _draw_panel(page: _Page, title: str, lanes: Lanes, top: float) -> list:
     """Draw from `top` downwards; where the lanes are, and their names."""
     if title:
         top -= TITLE
-        page.ax.text(
-            0, top + 0.03, title, fontsize=8.5, fontweight="bold", va="bottom"
-        )  # fmt: skip
-    ticks = [(top - place - 0.5, name) for place, name in enumerate(lanes)]
-    _, end = extent(lanes)
-    for y, name in ticks:
-        _draw_lane(page, y, lanes[name], end)
+        page.ax.text(0, top + 0.03, title, fontsize=8.5, fontweight="bold", va="bottom")
+    _, length = extent(lanes)
+    ticks = []
+    for name, bars in lanes.items():
+        _draw_lane(page, top, bars, length)
+        ticks.append((top - _lane_height(bars) / 2, name))
+        top -= _lane_height(bars)
     return ticks
 
 
-def _draw_lane(page: _Page, y: float, bars: list[Bar], length: float) -> None:
-    page.ax.barh(y, length, THICK, color=figures.IDLE, zorder=1)
-    placed = _rows(bars)
-    rows = 1 + max((row for _, row in placed), default=0)
-    for bar, row in placed:
-        middle = y + THICK * (0.5 - (row + 0.5) / rows)
-        _draw_bar(page, bar, middle, THICK / rows, zorder=2 + row)
-        if rows < 4:
-            _label(page, bar, middle, fontsize=7.5 if rows == 1 else 6)
+def _draw_lane(page: _Page, top: float, bars: list[Bar], length: float) -> None:
+    thick, rows = _lane_height(bars) - SPACE, _rows(bars)
+    middle = top - SPACE / 2 - thick / 2
+    page.ax.barh(middle, length, thick, color=figures.IDLE, zorder=1)
+    for bar, row in _placed(bars):
+        y = top - SPACE / 2 - thick * (row + 0.5) / rows
+        _draw_bar(page, bar, y, thick / rows)
+        _label(page, bar, y, fontsize=7.5 if rows == 1 else 6)
     page.ax.text(
-        page.length * 1.01, y, f"idle {100 * idle_share(bars, length):.0f} %",
+        page.length * 1.01, middle, f"idle {100 * idle_share(bars, length):.0f} %",
         fontsize=7, color=GREY, va="center",
     )  # fmt: skip
 
 
-def _rows(bars: list[Bar]) -> list[tuple[Bar, int]]:
+def _rows(bars: list[Bar]) -> int:
+    return 1 + max((row for _, row in _placed(bars)), default=0)
+
+
+def _placed(bars: list[Bar]) -> list[tuple[Bar, int]]:
     """Each bar with the first row where it overlaps none: nested work goes below."""
     ends: list[float] = []
     placed = []
@@ -154,11 +161,10 @@ def _rows(bars: list[Bar]) -> list[tuple[Bar, int]]:
     return placed
 
 
-def _draw_bar(page: _Page, bar: Bar, y: float, thick: float, zorder: int) -> None:
-    edge = ("white", 0.6) if bar.kind != WAIT else (GREY, 0.6)
+def _draw_bar(page: _Page, bar: Bar, y: float, thick: float) -> None:
     page.ax.barh(
         y, bar.end - bar.start, thick, bar.start, color=_face(page, bar),
-        edgecolor=edge[0], linewidth=edge[1], zorder=zorder,
+        edgecolor=GREY if bar.kind == WAIT else "white", linewidth=0.6, zorder=2,
     )  # fmt: skip
 
 
@@ -175,7 +181,7 @@ def _label(page: _Page, bar: Bar, y: float, fontsize: float) -> None:
     label = next(fits, "")
     page.ax.text(
         (bar.start + bar.end) / 2, y, label, color=figures.ink(_face(page, bar)),
-        fontsize=fontsize, ha="center", va="center", zorder=9,
+        fontsize=fontsize, ha="center", va="center", zorder=3,
     )  # fmt: skip
 
 
@@ -193,7 +199,7 @@ def _draw_axes(page: _Page, ticks: list, tall: float, unit: str) -> None:
     ax.tick_params(axis="x", labelsize=8)
     ax.spines["left"].set_visible(False)
     ax.set_xlim(0, page.length * 1.1)
-    ax.set_ylim(-tall, 0)
+    ax.set_ylim(-tall - 0.02, 0)
     ax.set_xlabel(f"time ({unit})", fontsize=8, labelpad=1)
 
 
