@@ -146,6 +146,12 @@ def test_the_text_says_who_waits():
 # Drawings
 
 
+def test_a_short_bar_has_its_number_if_the_name_is_too_long():
+    first, last = ("customer 1", "main", 0, 9, 9), ("customer 2", "main", 9, 10, 1)
+    fig = draw_timelines({"": timeline(first, last)})
+    assert written(fig)[:2] == ["customer 1", "2"]
+
+
 def test_work_of_no_length_is_drawn():
     fig = draw_timelines({"": timeline(("a", "main", 0, 0, 0), ("b", "main", 0, 1, 1))})
     assert [bar[1:] for bar in bars(fig)] == [(0, 1), (0, 0)]

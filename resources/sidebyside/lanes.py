@@ -16,7 +16,7 @@ from sidebyside import figures
 from sidebyside.figures import GREY, Figure
 
 WAIT = "wait"
-TITLE, GAP, SPACE = 0.85, 0.25, 0.18  # heights, in lanes; SPACE is between lanes
+TITLE, GAP, SPACE = 0.7, 0.35, 0.18  # heights, in lanes; SPACE is between lanes
 
 
 class Bar(NamedTuple):

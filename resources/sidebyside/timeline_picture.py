@@ -1,7 +1,8 @@
 """Timelines as lanes of bars: spans of one kind have one colour and one letter."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import accumulate
 
 from sidebyside.figures import Figure
 from sidebyside.lanes import (
@@ -47,7 +48,7 @@ def write_timeline(timeline, width: int = 60) -> str:
     """
     if not timeline.spans:
         return "(no span was recorded)"
-    lanes = _lanes(timeline, lambda span, others: [span])
+    lanes = _lanes(timeline, _whole)
     letters = _letters(lanes)
     start, end = extent(lanes)
     wide = max(map(len, lanes))
@@ -80,35 +81,35 @@ def _lanes(timeline, parts) -> Lanes:
     """The spans as bars; `parts` says of which pieces of a span to make one."""
     lanes: Lanes = {name: [] for name in timeline.lanes}
     spans = timeline.spans
-    for name, bars in lanes.items():
-        mine = [s for s in spans if s.lane == name]
-        for span in mine:
-            for part in parts(span, mine):
-                kind = _kind(part.name)
-                bars.append(Bar(part.start, part.end, kind, (part.name, kind)))
+    waits = [span for span in spans if _kind(span.name) == WAIT]
+    for span in spans:
+        for start, end in parts(span, waits):
+            kind, number = _kind(span.name), re.findall(r"\d+$", span.name)
+            labels = span.name, *(number or [kind])  # the number fits oftener
+            lanes[span.lane].append(Bar(start, end, kind, labels))
     return lanes
 
 
-def _working(span, others: list) -> Iterator:
-    """`span` without the waits inside it, so that no bar of work contains waiting.
+def _whole(span, waits: list) -> list[tuple[float, float]]:
+    return [(span.start, span.end)]
+
+
+def _working(span, waits: list) -> list[tuple[float, float]]:
+    """The pieces of `span` between waits, so that no bar of work contains waiting.
 
     Work that changes threads, and has no CPU time of one, goes on while others wait.
     """
-    waits = [] if _kind(span.name) == WAIT or span.cpu is None else others
     inside = [
-        other
-        for other in waits
-        if _kind(other.name) == WAIT
-        and span.start <= other.start
-        and other.end <= span.end
+        wait
+        for wait in waits
+        if wait.lane == span.lane and span.start <= wait.start and wait.end <= span.end
     ]
-    reached = span.start
-    for wait in inside:
-        if wait.start > reached:
-            yield span._replace(start=reached, end=wait.start)
-        reached = max(reached, wait.end)
-    if span.end > reached or not inside:
-        yield span._replace(start=reached)
+    if not inside or span.cpu is None or _kind(span.name) == WAIT:
+        return _whole(span, waits)
+    ends = accumulate((wait.end for wait in inside), max, initial=span.start)
+    starts = [*(wait.start for wait in inside), span.end]
+    pieces = zip(ends, starts, strict=True)
+    return [(start, end) for start, end in pieces if start < end]
 
 
 def _letters(lanes: Lanes) -> dict[str, str]:
