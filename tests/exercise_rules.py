@@ -20,12 +20,13 @@ import sys
 from typing import NamedTuple
 from unittest import mock
 
-from lessons.source.sample_answers import Wrong
+from lessons.source.sample_answers import Right, Wrong
 from sidebyside.findings import HUNG, NOT_STARTED, PASSED, Finding
 from sidebyside.judge import Exercise, examine, find_exercise
 from sidebyside.lesson_format import Lesson, lessons, solved, stub
 
 SECONDS_TO_HANG = 3  # a wrong answer that must hang need not hang for longer
+WRONG, RIGHT = 6, 2  # answers at least
 
 
 class Case(NamedTuple):
@@ -35,26 +36,30 @@ class Case(NamedTuple):
     exercise: Exercise | None
     lesson: Lesson
     wrong: list[Wrong]
+    right: list[Right] = ()
 
 
 def all_cases() -> list[Case]:
     """The exercises of all lessons that have a source."""
-    return [
-        Case(id, find_exercise(id), lesson, wrong_answers(lesson.name).get(id, []))
-        for lesson in lessons()
-        for id in lesson.exercises
-    ]
+    cases = []
+    for lesson in lessons():
+        wrong, right = sample_answers(lesson.name)
+        for id in lesson.exercises:
+            given = wrong.get(id, []), right.get(id, [])
+            cases.append(Case(id, find_exercise(id), lesson, *given))
+    return cases
 
 
-def wrong_answers(room: str) -> dict[str, list[Wrong]]:
-    """WRONG of the room's wrong_answers.py; nothing where there is no such file."""
+def sample_answers(room: str) -> tuple[dict[str, list[Wrong]], dict[str, list[Right]]]:
+    """WRONG and RIGHT of the room's wrong_answers.py; none where there is no file."""
     name = f"lessons.source.{room}.wrong_answers"
     try:
-        return importlib.import_module(name).WRONG
+        module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name != name:
             raise
-        return {}
+        return {}, {}
+    return module.WRONG, getattr(module, "RIGHT", {})
 
 
 def complaints(case: Case) -> list[str]:
@@ -63,11 +68,12 @@ def complaints(case: Case) -> list[str]:
     if case.exercise is not None:
         found += stub_complaints(case) + solution_complaints(case)
         found += [c for wrong in case.wrong for c in wrong_complaints(case, wrong)]
+        found += [c for right in case.right for c in right_complaints(case, right)]
     return found
 
 
 def text_complaints(case: Case) -> list[str]:
-    """It has a check, a text, three hints, a why and three wrong answers."""
+    """It has a check, a text, three hints, a why, wrong and right answers."""
     found = []
     if case.exercise is None:
         found.append(f"{case.id} has no check")
@@ -78,8 +84,10 @@ def text_complaints(case: Case) -> list[str]:
     hints = case.lesson.hints(case.id)
     if len(hints) != 3 or not all(hint.text for hint in hints):
         found.append(f"{case.id} has {len(hints)} hints with a text, not 3")
-    if len({wrong.name for wrong in case.wrong}) < 3:
-        found.append(f"{case.id} has {len(case.wrong)} wrong answers, fewer than 3")
+    if len({wrong.name for wrong in case.wrong}) < WRONG:
+        found.append(f"{case.id} has {len(case.wrong)} wrong answers, not {WRONG}")
+    if len({right.name for right in case.right}) < RIGHT:
+        found.append(f"{case.id} has {len(case.right)} right answers, not {RIGHT}")
     return found
 
 
@@ -101,6 +109,14 @@ def solution_complaints(case: Case) -> list[str]:
     if finding.state == PASSED:
         return []
     return [f"the solution is not {PASSED}:\n{finding.text(case.id)}"]
+
+
+def right_complaints(case: Case, right: Right) -> list[str]:
+    """An unusual right answer is PASSED."""
+    finding = examine(case.exercise, right.as_tuple)
+    if finding.state == PASSED:
+        return []
+    return [f"{right.name} is not {PASSED}:\n{finding.text(case.id)}"]
 
 
 def wrong_complaints(case: Case, wrong: Wrong) -> list[str]:

@@ -2,6 +2,7 @@
 
 import builtins
 import linecache
+import math
 import os
 import re
 import signal
@@ -14,9 +15,10 @@ from pathlib import Path
 import cloudpickle
 import psutil
 import pytest
+import torch
 
 from sidebyside import check, hint, lesson_format, progress, reset, solution
-from sidebyside.exercises import NotYet, TooSlow, Verdict, exercise, expect
+from sidebyside.exercises import NotYet, TooSlow, Verdict, exercise, expect, trying
 from sidebyside.judge import _exercises
 from sidebyside.record import ROOT, changed_record, read_record, record_file
 from tests.test_exercises import LESSON
@@ -27,8 +29,18 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 @exercise("98-add", seconds=20)
 def check_add(add):
-    got = add(1, 2)
-    expect(got == 3, tried="add(1, 2)", got=got, think="what plus does")
+    with trying("add(1, 2)") as expect:
+        got = add(1, 2)
+        expect(got == 3, got=got, think="what plus does")
+
+
+@exercise("98-sort", seconds=20)
+def check_sort(ordered):
+    numbers = [3, 1, 2]
+    with trying("ordered([3, 1, 2])", numbers, think="what can be compared") as expect:
+        got = ordered(numbers)
+        expect(got == [1, 2, 3], got=got, think="which number is the smallest")
+        expect.quick(type(got) is list, got=got, think="what a list has")
 
 
 @exercise("98-hang", seconds=2)
@@ -582,6 +594,54 @@ def test_in_a_notebook_everything_is_shown_once_and_lines_are_found():
     assert (
         shown.data["text/markdown"] == '```python\ndef f(x):\n    return x + "1"\n```'
     )
+
+
+# trying ------------------------------------------------------------------------------
+
+
+def _sorts_in_place(numbers):
+    numbers.sort()
+    return numbers
+
+
+def _compares_with_none(numbers):
+    return [*numbers, min([*numbers, None])]
+
+
+class _Slow(list):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "said"),
+    [
+        (sorted, "PASSED", ""),
+        (list, "NOT YET", r"tried +ordered\(\[3, 1, 2\]\) came back \[3, 1, 2\] think"),
+        (_sorts_in_place, "NOT YET", r"came back \[3, 1, 2\] has become \[1, 2, 3\]"),
+        (_compares_with_none, "NOT YET", r"tried .* TypeError: .* what can be"),
+        (lambda numbers: _Slow([1, 2, 3]), "TOO SLOW", "think about what a list has"),
+    ],
+)  # fmt: skip
+def test_what_was_tried_is_shown_with_whatever_is_found(answer, state, said):
+    verdict = check("98-sort", answer)
+    assert verdict.state == state
+    assert re.search(said, " ".join(verdict.message.split())), verdict.message
+
+
+@pytest.mark.parametrize(
+    ("value", "change"),
+    [
+        ({"a": [1, 2]}, lambda value: value["a"].append(3)),
+        ([torch.zeros(2)], lambda value: value[0].add_(1)),
+        ([[1.0, math.nan]], lambda value: value[0].reverse()),
+        ([1], lambda value: value.append(1)),
+    ],
+)
+def test_a_value_that_must_stay_is_compared_deeply(value, change):
+    with trying("f(value)", value):
+        pass
+    with pytest.raises(NotYet), trying("f(value)", value):
+        change(value)
 
 
 def test_not_yet_can_be_raised_by_a_check_itself():

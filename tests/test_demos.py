@@ -20,13 +20,9 @@ import psutil
 import pytest
 
 from sidebyside.arguments import at_least, output_file, positive_float, positive_int
-from sidebyside.demos import DEMOS
+from sidebyside.demos import DEMOS, demo_names
 
-NAMES = sorted(
-    path.relative_to(DEMOS).as_posix()
-    for path in DEMOS.rglob("*.py")
-    if "__main__" in path.read_text(encoding="utf-8")
-)
+NAMES = demo_names()
 BAD = ["0", "-1", "x"]
 
 # Run by `answers`: calls main() with each command line and prints what came of it.
@@ -109,6 +105,22 @@ def answers(path: Path, folder: Path) -> dict:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def folder_complaints(demos: Path) -> list[str]:
+    """demos/<group>/<program>.py and demos/<group>/parts/<part>.py; no name twice."""
+    complaints = []
+    paths = sorted(path.relative_to(demos) for path in demos.rglob("*.py"))
+    for path in paths:
+        text = (demos / path).read_text(encoding="utf-8")
+        is_program = 'if __name__ == "__main__":' in text
+        if len(path.parts) == 2 and not is_program:
+            complaints.append(f"{path} is no program: it belongs into a folder parts")
+        elif len(path.parts) > 2 and (path.parts[1:-1] != ("parts",) or is_program):
+            complaints.append(f"{path}: only parts of programs are in a folder parts")
+    names = [path.name for path in paths]
+    complaints += [f"{name} is there twice" for name in names if names.count(name) > 1]
+    return complaints
 
 
 def manual_complaints(path: Path) -> list[str]:
@@ -209,6 +221,10 @@ def _marked(mark: str) -> list[psutil.Process]:
     return found
 
 
+def test_a_file_is_a_program_or_its_folder_says_that_it_is_a_part_of_one():
+    assert not folder_complaints(DEMOS)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_docstring_is_the_manual(name):
     assert not manual_complaints(DEMOS / name)
@@ -278,6 +294,24 @@ def test_a_good_demo_gets_no_complaint(tmp_path):
         ["--seconds"],
         ["--seed"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "fault"),
+    [
+        ("group/laws.py", "x = 1", "no program"),
+        ("group/parts/laws.py", GOOD, "only parts of programs"),
+        ("group/rest/laws.py", "x = 1", "only parts of programs"),
+        ("group/parts/demo.py", "x = 1", "demo.py is there twice"),
+        ("group/parts/laws.py", "x = 1", None),
+    ],
+)
+def test_a_file_in_the_wrong_place_gets_a_complaint(name, text, fault, tmp_path):
+    demos = planted(tmp_path).parents[1]
+    (demos / name).parent.mkdir(parents=True)
+    (demos / name).write_text(text)
+    complaints = folder_complaints(demos)
+    assert (fault in "\n".join(complaints)) if fault else not complaints
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ class DistributedDataParallel(nn.Module):
         self.backward_runs, self.started = False, 0
 
 
-def make_model() -> nn.Module:
+def make_digits_model() -> nn.Module:
     """The same small network at every call: 64 pixels in, scores of ten digits out."""
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)).to(device())
@@ -157,8 +157,8 @@ def train_alone_and_together(steps: int, bucket_bytes: int) -> list[tuple]:
     """
     rank, world_size = dist.get_rank(), dist.get_world_size()
     images, labels = (tensor.to(device()) for tensor in load_digits("train"))
-    alone = make_model()
-    together = DistributedDataParallel(make_model(), bucket_bytes)
+    alone = make_digits_model()
+    together = DistributedDataParallel(make_digits_model(), bucket_bytes)
     optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (alone, together)]
     rows = []
     for step in range(steps):

@@ -22,7 +22,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
 
-from demos.ddp.ddp_from_scratch import DistributedDataParallel, make_model
+from demos.ddp.ddp_from_scratch import DistributedDataParallel, make_digits_model
 from sidebyside import device, load_digits, positive_float, positive_int, run_ranks
 from sidebyside.arguments import output_file
 from sidebyside.scratch import scratch_file
@@ -35,9 +35,9 @@ WRAPPERS = {
 SETTINGS = ("batch", "lr")  # a run that is continued must not change these
 
 
-def train(args: argparse.Namespace, report: str) -> dict:
+def train_replica(args: argparse.Namespace, report: str) -> dict:
     """Runs in each rank; rank 0 writes checkpoints and a line for each epoch."""
-    model = make_model()
+    model = make_digits_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9)
     done = 0
     if args.checkpoint and args.checkpoint.exists():
@@ -50,7 +50,7 @@ def train(args: argparse.Namespace, report: str) -> dict:
     for epoch in range(done, args.epochs):
         began = perf_counter()
         loss = train_epoch(replica, optimizer, images, labels, epoch, args.batch)
-        result = {"epoch": epoch + 1, "loss": loss, "accuracy": accuracy(model)}
+        result = {"epoch": epoch + 1, "loss": loss, "accuracy": digits_accuracy(model)}
         if dist.get_rank() == 0:
             if args.checkpoint:
                 state = {
@@ -58,7 +58,9 @@ def train(args: argparse.Namespace, report: str) -> dict:
                     "optimizer": optimizer.state_dict(),
                 }
                 settings = {name: getattr(args, name) for name in SETTINGS}
-                save(state | settings | {"epoch": epoch + 1}, args.checkpoint)
+                save_checkpoint(
+                    state | settings | {"epoch": epoch + 1}, args.checkpoint
+                )
             seconds = perf_counter() - began
             with open(report, "a", encoding="utf-8") as file:
                 file.write(
@@ -85,13 +87,13 @@ def train_epoch(replica, optimizer, images, labels, epoch: int, size: int) -> fl
 
 
 @torch.no_grad()
-def accuracy(model: nn.Module) -> float:
+def digits_accuracy(model: nn.Module) -> float:
     """The share of the held-out images that is recognised."""
     images, labels = (tensor.to(device()) for tensor in load_digits("test"))
     return (model(images).argmax(1) == labels).float().mean().item()
 
 
-def save(state: dict, path: Path) -> None:
+def save_checkpoint(state: dict, path: Path) -> None:
     """Write a checkpoint in one step: nobody ever finds half of one."""
     unfinished = path.with_name(path.name + ".unfinished")
     torch.save(state, unfinished)
@@ -166,7 +168,7 @@ def main() -> None:
     try:
         with live_report() as report:
             results = run_ranks(
-                train, args, report, world_size=args.ranks, timeout=3600
+                train_replica, args, report, world_size=args.ranks, timeout=3600
             )
     except KeyboardInterrupt:
         kept = args.checkpoint and args.checkpoint.exists()

@@ -31,7 +31,7 @@ ACCIDENTS = ("exception", "kill", "Ctrl-C")
 LONGEST = 60  # seconds for one experiment, then it is ended from outside
 
 
-def task(number: int, accident: str, log: str) -> int:
+def accident_task(number: int, accident: str, log: str) -> int:
     """Wait a moment; number 37 meets with the accident instead."""
     sleep(0.02)
     if number == BAD and accident == "exception":
@@ -92,7 +92,7 @@ def experiment(pool: str, accident: str, patience: float, log: str) -> dict:
     try:
         with OPEN[pool](patience) as results:
             try:
-                work = partial(task, accident=accident, log=log)
+                work = partial(accident_task, accident=accident, log=log)
                 for result in results(work, range(TASKS)):
                     hand.append(result)
             except TimeoutError:
@@ -112,7 +112,9 @@ def experiment(pool: str, accident: str, patience: float, log: str) -> dict:
     }  # fmt: skip
 
 
-def start(pool: str, accident: str, patience: float, log: Path) -> subprocess.Popen:
+def start_experiment(
+    pool: str, accident: str, patience: float, log: Path
+) -> subprocess.Popen:
     """The experiment as a program of its own, in a group of its own."""
     command = [sys.executable, __file__, "--pool", pool, "--accident", accident]
     command += ["--patience", str(patience), "--report", str(log)]
@@ -121,7 +123,7 @@ def start(pool: str, accident: str, patience: float, log: Path) -> subprocess.Po
     )
 
 
-def end(program: subprocess.Popen) -> None:
+def end_experiment(program: subprocess.Popen) -> None:
     """Helpers of an ended program get a moment to tidy up; then all of it ends."""
     with contextlib.suppress(OSError, AttributeError):  # none is left, or Windows
         for _ in range(60 if program.poll() is not None else 0):
@@ -132,7 +134,7 @@ def end(program: subprocess.Popen) -> None:
     program.communicate()
 
 
-def outcome(program: subprocess.Popen, patience: float) -> dict:
+def experiment_outcome(program: subprocess.Popen, patience: float) -> dict:
     try:
         said, _ = program.communicate(timeout=LONGEST + patience)
         return json.loads(said)
@@ -148,11 +150,13 @@ def side_by_side(pools: list[str], accident: str, patience: float):
     with tempfile.TemporaryDirectory() as folder:
         try:
             for pool in pools:
-                programs.append(start(pool, accident, patience, Path(folder, pool)))
-            yield [outcome(program, patience) for program in programs]
+                programs.append(
+                    start_experiment(pool, accident, patience, Path(folder, pool))
+                )
+            yield [experiment_outcome(program, patience) for program in programs]
         finally:
             for program in programs:
-                end(program)
+                end_experiment(program)
 
 
 def main() -> None:

@@ -25,16 +25,21 @@ from pathlib import Path
 
 import numpy as np
 
-from demos.practice.oscillator import COLUMNS, Task, simulate, tasks
+from demos.practice.parts.oscillator import (
+    COLUMNS,
+    OscillatorTask,
+    oscillator_tasks,
+    simulate_oscillator,
+)
 from sidebyside import at_least, machine
 from sidebyside.arguments import output_file
 
 
-def work(task: Task, kill_at: int | None) -> np.ndarray:
+def simulate_or_die(task: OscillatorTask, kill_at: int | None) -> np.ndarray:
     """Runs in a worker."""
     if task.number == kill_at:
         os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
-    return simulate(task)
+    return simulate_oscillator(task)
 
 
 def leave_interrupts_to_the_parent() -> None:
@@ -92,7 +97,9 @@ class Parts:
         shutil.rmtree(self.folder)
 
 
-def generate(missing: list[Task], workers: int, kill_at: int | None, keep) -> None:
+def generate(
+    missing: list[OscillatorTask], workers: int, kill_at: int | None, keep
+) -> None:
     """Map: call `keep(number, rows)` for each missing task, as soon as it is done."""
     # "spawn" is the one start method that Linux, macOS and Windows have in common.
     with ProcessPoolExecutor(
@@ -100,7 +107,9 @@ def generate(missing: list[Task], workers: int, kill_at: int | None, keep) -> No
     ) as pool:
         # Workers start at the first tasks; ignored signals stay ignored in a child.
         usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        futures = {pool.submit(work, task, kill_at): task.number for task in missing}
+        futures = {
+            pool.submit(simulate_or_die, task, kill_at): task.number for task in missing
+        }
         signal.signal(signal.SIGINT, usual)
         try:
             for future in as_completed(futures):
@@ -131,10 +140,10 @@ def main() -> None:
         parts = Parts(args.out, {"tasks": args.tasks, "seed": args.seed})
         if conflict := parts.conflict():
             parser.error(f"argument --out: {conflict}")
-    sys.exit(run(args, parts))
+    sys.exit(make_data(args, parts))
 
 
-def run(args: argparse.Namespace, parts: Parts | None) -> int:
+def make_data(args: argparse.Namespace, parts: Parts | None) -> int:
     """Map, show progress, reduce; the exit status."""
     done = parts.open() if parts else {}
     if done:
@@ -148,7 +157,7 @@ def run(args: argparse.Namespace, parts: Parts | None) -> int:
             print(f"{len(done)} of {args.tasks} tasks are done", flush=True)
 
     try:
-        work = tasks(args.seed, args.tasks)
+        work = oscillator_tasks(args.seed, args.tasks)
         if missing := [task for task in work if task.number not in done]:
             generate(missing, args.workers, args.kill_at, keep)
     except (KeyboardInterrupt, BrokenProcessPool) as end:

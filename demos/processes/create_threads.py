@@ -18,7 +18,9 @@ from threading import Event, Thread, get_native_id
 SHOWN = 8  # threads that are listed
 
 
-def work(number: int, ids: dict[int, tuple[int, int]], go_home: Event) -> None:
+def note_ids_and_wait(
+    number: int, ids: dict[int, tuple[int, int]], go_home: Event
+) -> None:
     """Note down who we are, wait for the sign, and let number 1 fail."""
     ids[number] = os.getpid(), get_native_id()
     go_home.wait()
@@ -49,7 +51,9 @@ def main() -> None:
     threads = []
     try:
         for number in range(1, args.threads + 1):
-            threads.append(Thread(target=work, args=(number, ids, go_home)))
+            threads.append(
+                Thread(target=note_ids_and_wait, args=(number, ids, go_home))
+            )
             threads[-1].start()
     except RuntimeError as error:  # the system allows no more
         threads.pop()

@@ -54,7 +54,7 @@ def transfer_often(
         done.append(1)
 
 
-def line_of(thread: Thread) -> str:
+def line_of_thread(thread: Thread) -> str:
     """The line of this file on which the thread is right now."""
     frame = sys._current_frames()[thread.ident]
     while frame.f_code.co_filename != __file__:
@@ -108,7 +108,7 @@ def main() -> int:
     print(f"\nnothing has moved for {args.patience:g} s; this is where they wait:")
     for thread, (has, wants) in zip(threads, ((1, 2), (2, 1)), strict=True):
         print(f"  {has} to {wants}: has the lock of {has}, wants the lock of {wants}")
-        print(f"          {line_of(thread)}")
+        print(f"          {line_of_thread(thread)}")
     print("\nThis would never end. The watchdog ends it.")
     return 1 if args.in_order else 0
 

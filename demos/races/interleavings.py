@@ -47,7 +47,7 @@ class State(NamedTuple):
 START = State()
 
 
-def do(step: str, copy: int, x: int, held: frozenset) -> tuple | None:
+def do_step(step: str, copy: int, x: int, held: frozenset) -> tuple | None:
     """The thread's copy, x and the locks held, after a step; None if it must wait."""
     verb, _, lock = step.partition(" ")
     if verb == "take" and lock in held:
@@ -71,7 +71,7 @@ def after_step(state: State, thread: int, program: Program) -> State | None:
     done, copies = list(state.done), list(state.copies)
     if done[thread] == len(program):
         return None
-    result = do(program[done[thread]], copies[thread], state.x, state.held)
+    result = do_step(program[done[thread]], copies[thread], state.x, state.held)
     if result is None:
         return None
     copies[thread], x, held = result

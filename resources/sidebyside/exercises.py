@@ -12,6 +12,7 @@ from sidebyside.judge import (
     exercise,
     expect,
     find_exercise,
+    trying,
 )
 from sidebyside.lesson_format import (
     Lesson,
@@ -25,7 +26,7 @@ from sidebyside.showing import show_code, show_markdown
 
 __all__ = [
     "NotYet", "TooSlow", "Verdict", "check", "exercise", "expect", "hint", "progress",
-    "reset", "solution",
+    "reset", "solution", "trying",
 ]  # fmt: skip
 
 

@@ -84,6 +84,8 @@ def came_back(got: object, answers: tuple) -> str:
 def raised(error: BaseException, check_code, answers: tuple = ()) -> Finding:
     """The learner's code raised something, or returned what the check cannot use."""
     own = _learners_frames(error, check_code)
+    tried, think = getattr(error, "tried", ""), getattr(error, "think", "")
+    lines = [("tried", tried)] if tried else []
     if isinstance(error, NotImplementedError):
         last = traceback.extract_tb(error.__traceback__)[-1]
         by_learner = own and not is_library(last.filename)
@@ -98,15 +100,22 @@ def raised(error: BaseException, check_code, answers: tuple = ()) -> Finding:
     if not own:
         return Finding(
             NOT_YET,
-            [("came back", f"something that the check cannot use ({summary(error)})")],
+            [
+                *lines,
+                (
+                    "came back",
+                    f"something no check can use ({summary(error)})",
+                ),
+            ],
             think="what your code should return, and whether it does in every case",
         )
-    lines = [("came back", summary(error))]
-    if arguments := _arguments(own[0][0]):
+    lines.append(("came back", summary(error)))
+    if not tried and (arguments := _arguments(own[0][0])):
         lines.append(("with", arguments))
     frame, line = own[-1]
     place = (frame.f_code.co_filename, line, frame.f_code.co_name)
-    return Finding(NOT_YET, lines, place, think="what this line does with these values")
+    think = think or "what this line does with these values"
+    return Finding(NOT_YET, lines, place, think)
 
 
 def _called_a_result(error: BaseException, answers: tuple) -> str:

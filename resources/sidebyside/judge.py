@@ -4,15 +4,19 @@ A lesson's checks are functions that try out the learner's answers:
 
     @exercise("03-overlap", seconds=10)
     def check_overlap(overlap):
-        got = overlap([(0, 2), (1, 3)])
-        expect(got == 2, tried="overlap([(0, 2), (1, 3)])", got=got, think="...")
+        spans = [(0, 2), (1, 3)]
+        with trying(f"overlap({spans})", spans) as expect:
+            got = overlap(spans)
+            expect(got == 2, got=got, think="which spans are open at 1.5")
 """
 
 import builtins
+import contextlib
+import copy
 import importlib
 import os
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing import parent_process
 from typing import NamedTuple
 
@@ -96,6 +100,71 @@ def expect(
         raise NotYet(tried, got, think)
 
 
+class Expect:
+    """What `trying` hands to a check: `expect(condition, got=..., think=...)`.
+
+    `got` is what came back, or a sentence about it; `think` a question or a noun that
+    leads on, never the code.
+    """
+
+    def __init__(self, tried: str):
+        self.tried = tried
+
+    def __call__(
+        self, condition: object, *, got: object = _OMITTED, think: str
+    ) -> None:
+        """Go on if the condition holds; else the answer is NOT YET right."""
+        if not condition:
+            raise NotYet(self.tried, got, think)
+
+    def quick(self, condition: object, *, got: object = _OMITTED, think: str) -> None:
+        """Go on if the condition holds; else the answer is right and TOO SLOW."""
+        if not condition:
+            raise TooSlow(self.tried, got, think)
+
+
+@contextlib.contextmanager
+def trying(tried: str, *leaves: object, think: str = "") -> Iterator[Expect]:
+    """`with trying("largest([1, 2])") as expect:` call the answer, then `expect` of it.
+
+    `tried` is the call as the learner would write it: it is shown with whatever is
+    found in this block, an exception too, for which `think` is the advice. The values
+    `leaves` are given to the answer, which must leave them as they are.
+    """
+    kept = copy.deepcopy(leaves)
+    expect = Expect(tried)
+    try:
+        yield expect
+    except NotYet:
+        raise
+    except Exception as error:
+        if not hasattr(error, "tried"):  # by a block inside this one
+            error.tried, error.think = tried, think
+        raise
+    for before, after in zip(kept, leaves, strict=True):
+        expect(
+            _same(before, after),
+            got=f"{findings.shown(before)} has become {findings.shown(after)}",
+            think="who else uses what your function was given",
+        )
+
+
+def _same(before: object, after: object) -> bool:
+    """Equal, for arrays and tensors and what holds them too."""
+    if type(before) is not type(after):
+        return False
+    if isinstance(before, dict):
+        return list(before) == list(after) and all(
+            _same(value, after[key]) for key, value in before.items()
+        )
+    if isinstance(before, list | tuple):
+        return len(before) == len(after) and all(map(_same, before, after))
+    if hasattr(before, "shape") and before.shape == after.shape:
+        equal = (before == after) | ((before != before) & (after != after))  # NaN
+        return bool(equal.all())
+    return before is after or before == after
+
+
 def examine(found: Exercise, answers: tuple, seconds: float | None = None) -> Finding:
     """Run the check of an exercise, wherever it has to run. Ends in any case."""
     if (finding := findings.unfinished(answers)) is not None:
@@ -171,7 +240,9 @@ def _try_out(check: Callable, answers: tuple, whatever: type[BaseException]) -> 
     except RankFailed as failed:
         if "NotImplementedError: your turn" in str(failed):
             return findings.not_started()
-        return Finding(NOT_YET, [("came back", f"{failed}\n{failed.details}")])
+        lines = [("tried", tried)] if (tried := getattr(failed, "tried", "")) else []
+        lines.append(("came back", f"{failed}\n{failed.details}"))
+        return Finding(NOT_YET, lines, think=getattr(failed, "think", ""))
     except whatever as error:
         return findings.raised(error, check.__code__, answers)
     return Finding(PASSED)

@@ -5,8 +5,8 @@ import random
 from collections.abc import Iterable
 from statistics import median
 
-from demos.performance.claims import CLAIMS, Run
-from demos.performance.laws import amdahl
+from demos.performance.parts.speed_claims import CLAIMS, ClaimedRun
+from demos.performance.speedup_laws import amdahl
 from sidebyside.exercises import exercise, expect
 
 
@@ -82,24 +82,24 @@ def check_metrics(metrics):
         try_out(dice.randint(100, 9999), one, many, workers)
 
 
-def _images(run: Run) -> int:
+def _images(run: ClaimedRun) -> int:
     return run.workers * run.batch_per_worker * run.steps
 
 
 @exercise("01-fair")
 def check_fair(fair_speedup):
-    def try_out(one: Run, many: Run, think: str) -> None:
+    def try_out(one: ClaimedRun, many: ClaimedRun, think: str) -> None:
         got = fair_speedup(one, many)
         right = _images(many) / many.seconds / (_images(one) / one.seconds)
         tried = f"fair_speedup({one}, {many})"
         expect(_is_number(got), tried, got, "one number: a ratio of two throughputs")
         expect(_close(got, right), tried, got, _advice(got, right, think))
 
-    run = Run(2, 32, 100, 10)
+    run = ClaimedRun(2, 32, 100, 10)
     try_out(run, run, "a run against itself: how many times as fast is it?")
     try_out(
-        Run(1, 64, 100, 10),
-        Run(1, 64, 100, 5),
+        ClaimedRun(1, 64, 100, 10),
+        ClaimedRun(1, 64, 100, 5),
         "the same work in half the time: which of the two belongs above the line?",
     )
     try_out(
@@ -117,7 +117,7 @@ def check_fair(fair_speedup):
     dice = random.Random(1)
     for _ in range(50):
         runs = [
-            Run(
+            ClaimedRun(
                 workers=dice.randint(1, 8),
                 batch_per_worker=dice.choice([8, 16, 64]),
                 steps=dice.randint(1, 500),

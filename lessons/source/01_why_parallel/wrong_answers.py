@@ -2,7 +2,7 @@
 
 from statistics import mean, median
 
-from demos.performance.laws import amdahl
+from demos.performance.speedup_laws import amdahl
 from lessons.source.sample_answers import Wrong
 
 # 01-metrics

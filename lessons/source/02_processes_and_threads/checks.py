@@ -9,8 +9,8 @@ from multiprocessing.process import BaseProcess
 from threading import get_ident
 from unittest.mock import patch
 
-from demos.processes.children import spawn
-from demos.processes.five_jobs import JOBS, KINDS, in_a_trial
+from demos.processes.parts.five_jobs import JOBS, KINDS, job_in_a_trial
+from demos.processes.parts.squares_in_children import spawn
 from demos.processes.small_firm import open_the_firm
 from sidebyside.exercises import exercise, expect
 
@@ -208,7 +208,7 @@ def check_choose(choice, try_job):
     said = {}
     for name, fit in FITS.items():
         for kind in KINDS:
-            said[name, kind] = outcome = in_a_trial(
+            said[name, kind] = outcome = job_in_a_trial(
                 _with_a_look_at_seconds(try_job), kind, name, seconds=6
             )
             if outcome == "your turn":

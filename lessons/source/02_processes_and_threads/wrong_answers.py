@@ -2,7 +2,7 @@
 
 import os
 
-from demos.processes.children import (
+from demos.processes.parts.squares_in_children import (
     put_squares,
     send_squares,
     spawn,

@@ -226,7 +226,7 @@ dis.dis(update_with_call)
 # are for later.
 
 # %%
-show(interleavings.do)
+show(interleavings.do_step)
 print("UPDATE =", UPDATE)
 print("AAABBB: x =", play("AAABBB", UPDATE, UPDATE))
 print("ABABAB: x =", play("ABABAB", UPDATE, UPDATE))

@@ -7,7 +7,7 @@ import numpy as np
 
 from lessons.source.sample_answers import Wrong
 
-RIGHT = {
+KEY = {
     "A": "a lock",
     "B": "small pieces",
     "C": "uneven shares",
@@ -161,25 +161,25 @@ WRONG = {
     "06-timelines": [
         Wrong(
             "takes_turns_for_slow_start",
-            RIGHT | {"A": "slow start"},
+            KEY | {"A": "slow start"},
             advice="A again.*both workers are busy",
             note="Worker 2 does begin later. But it waits again, and again.",
         ),
         Wrong(
             "takes_a_lock_for_small_pieces",
-            RIGHT | {"B": "a lock"},
+            KEY | {"B": "a lock"},
             advice="B again.*hand out",
             note="Sees that lanes alternate. The two workers do not: main does.",
         ),
         Wrong(
             "takes_uneven_for_too_many_threads",
-            RIGHT | {"C": "too many threads"},
+            KEY | {"C": "too many threads"},
             advice="C again.*count",
             note="One worker idle looks like one worker too many.",
         ),
         Wrong(
             "takes_serial_for_slow_start",
-            RIGHT | {"D": "slow start"},
+            KEY | {"D": "slow start"},
             advice="D again.*has to end",
             note="Ask what main does meanwhile: its lane says so.",
         ),
@@ -191,13 +191,13 @@ WRONG = {
         ),
         Wrong(
             "own_words",
-            RIGHT | {"D": "Amdahl"},
+            KEY | {"D": "Amdahl"},
             advice="choose among",
             note="Right, and not one of the words to choose from.",
         ),
         Wrong(
             "a_list_of_words",
-            RIGHT | {"A": ["a lock"]},
+            KEY | {"A": ["a lock"]},
             advice="choose among",
             note="One word for each crew, without brackets.",
         ),

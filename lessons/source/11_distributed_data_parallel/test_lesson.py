@@ -22,7 +22,7 @@ from demos.ddp.ddp_from_scratch import (
     DistributedDataParallel,
     fill_buckets,
     flat_parameters,
-    make_model,
+    make_digits_model,
     replicas_equal,
     start_all_reduce,
     train_alone_and_together,
@@ -128,10 +128,10 @@ def test_ours_is_torchs_after_every_step(between, micro_batches):
 def test_under_adam_a_sum_in_place_of_a_mean_hides():
     """Against the way that the weights have gone: all of it, or less than 1 %."""
     images, labels = load_digits("train")
-    start = flat_parameters(make_model().cpu())
+    start = flat_parameters(make_digits_model().cpu())
 
     def trained(optimizer: type, lr: float, factor: float) -> torch.Tensor:
-        model = make_model().cpu()
+        model = make_digits_model().cpu()
         steps = optimizer(model.parameters(), lr=lr)
         for x, y in zip(images.split(64)[:22], labels.split(64)[:22], strict=True):
             steps.zero_grad()
@@ -170,7 +170,7 @@ def test_a_network_with_batch_norm_does_not_train_as_in_one_process():
 
 def gradient_with_an_empty_share() -> bool:
     """Rank 1 has no image at all; the weighted loss does not mind."""
-    alone, replica = make_model(), DistributedDataParallel(make_model())
+    alone, replica = make_digits_model(), DistributedDataParallel(make_digits_model())
     images, labels = (tensor[:3].to(device()) for tensor in load_digits("train"))
     F.cross_entropy(alone(images), labels).backward()
     mine = slice(0, 3 if dist.get_rank() == 0 else 0)
@@ -206,7 +206,7 @@ def messages_of_a_step() -> dict:
         sent.append(message.nbytes)
         return start_all_reduce(message)
 
-    replica = DistributedDataParallel(make_model(), 2048, all_reduce=count)
+    replica = DistributedDataParallel(make_digits_model(), 2048, all_reduce=count)
     images, labels = (tensor[:8].to(device()) for tensor in load_digits("train"))
     found = {}
     for name in "plain", "again":
@@ -370,7 +370,7 @@ def test_torchrun_starts_the_same_training(monkeypatch, tmp_path):
     assert done.returncode == 0, done.stderr
     monkeypatch.setattr(sys, "argv", ["demo", "--epochs", "2"])
     args = train_digits.parse_arguments()
-    here = run_ranks(train_digits.train, args, os.devnull)[0]
+    here = run_ranks(train_digits.train_replica, args, os.devnull)[0]
     assert len(done.stdout.splitlines()) == 3, "one line per epoch, one at the end"
     assert done.stdout.splitlines()[-1] == (
         f"ours, ranks: 2, epochs: 2, loss {here['loss']:.6f}, "

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
-from demos.pipeline.rules import Slot, bubble, length
-from demos.pipeline.schedules import read
+from demos.pipeline.parts.schedule_rules import Slot, bubble
+from demos.pipeline.parts.schedule_rules import timetable_length as length
+from demos.pipeline.parts.schedules import read_instruction as read
 from sidebyside.lanes import Bar, Lanes, draw_lanes, extent, write_lane
 
 KINDS = {"F": "forward", "B": "backward"}
@@ -42,9 +43,9 @@ def text(slots: list[Slot], column: float = 0, wide: int = 0) -> str:
     def marks(bar: Bar) -> tuple[str, str]:
         return (bar.labels[0].ljust(wide),) * 2
 
+    start, _ = extent(lanes)
     lines = []
     for name, bars in lanes.items():
-        start, _ = extent(lanes)
         cells = write_lane(bars, start, column, columns, marks, ".".ljust(wide))
         lines.append(f"{name} | {cells.rstrip()}")
     return "\n".join([*lines, f"bubble {100 * bubble(slots):.1f} %"])
