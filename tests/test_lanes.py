@@ -1,12 +1,14 @@
 """Lanes say who works and who waits, in one colour for each kind of work."""
 
+from io import BytesIO
 from types import SimpleNamespace
 
 import pytest
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
+from PIL import Image
 
 from sidebyside import draw_timelines
-from sidebyside.figures import COLOURS, PALE, colours_of, contrast, ink, light
+from sidebyside.figures import COLOURS, PALE, colours_of, contrast, figure, ink, light
 from sidebyside.lanes import WAIT, Bar, draw_lanes, idle_share
 from sidebyside.timeline import Span
 from sidebyside.timeline_picture import write_timeline
@@ -83,6 +85,16 @@ def test_colour_never_stands_alone():
     assert {"a", "b"} <= set(written(fig))
 
 
+@pytest.mark.parametrize("colour", [COLOURS[1], COLOURS[2]])
+def test_a_small_spot_keeps_its_colour_in_the_picture(colour):
+    fig, ax = figure()
+    ax.barh(range(4), 1, color=[COLOURS[0], COLOURS[4], "white", "#EEEEEE"])
+    ax.plot(0.5, 0.5, "s", color=colour, markersize=6)
+    picture = Image.open(BytesIO(fig._repr_png_())).convert("RGB")
+    wanted = tuple(round(255 * part) for part in to_rgb(colour))
+    assert wanted in {pixel for _, pixel in picture.getcolors(picture.size[0] ** 2)}
+
+
 # Waiting
 
 
@@ -155,6 +167,8 @@ def test_a_short_bar_has_its_number_if_the_name_is_too_long():
 def test_work_of_no_length_is_drawn():
     fig = draw_timelines({"": timeline(("a", "main", 0, 0, 0), ("b", "main", 0, 1, 1))})
     assert [bar[1:] for bar in bars(fig)] == [(0, 1), (0, 0)]
+    edges = [to_hex(bar.get_edgecolor()).upper() for bar in fig.axes[0].patches[1:]]
+    assert edges == ["#FFFFFF", bars(fig)[1][0]], "an edge would hide it"
     assert draw_timelines({"": timeline(("a", "main", 1, 1, 0))})._repr_png_()
 
 

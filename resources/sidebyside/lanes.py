@@ -162,10 +162,11 @@ def _placed(bars: list[Bar]) -> list[tuple[Bar, int]]:
 
 
 def _draw_bar(page: _Page, bar: Bar, y: float, thick: float) -> None:
-    page.ax.barh(
-        y, bar.end - bar.start, thick, bar.start, color=_face(page, bar),
-        edgecolor=GREY if bar.kind == WAIT else "white", linewidth=0.6, zorder=2,
-    )  # fmt: skip
+    long, face = bar.end - bar.start, _face(page, bar)
+    thin = long < 0.003 * page.length  # a white edge would hide it
+    edge = GREY if bar.kind == WAIT else face if thin else "white"
+    look = {"edgecolor": edge, "linewidth": 0.6}
+    page.ax.barh(y, long, thick, bar.start, color=face, zorder=2, **look)
 
 
 def _face(page: _Page, bar: Bar) -> str:
