@@ -1,5 +1,7 @@
 """Lanes say who works and who waits, in one colour for each kind of work."""
 
+import subprocess
+import sys
 from io import BytesIO
 from types import SimpleNamespace
 
@@ -9,7 +11,8 @@ from PIL import Image
 
 from sidebyside import draw_timelines
 from sidebyside.figures import COLOURS, PALE, colours_of, contrast, figure, ink, light
-from sidebyside.lanes import WAIT, Bar, draw_lanes, idle_share
+from sidebyside.lanes import WAIT, Bar, idle_share
+from sidebyside.lanes_picture import draw_lanes
 from sidebyside.timeline import Span
 from sidebyside.timeline_picture import write_timeline
 
@@ -178,3 +181,12 @@ def test_each_panel_begins_at_its_first_bar_and_has_its_title():
     assert [bar[1:] for bar in bars(fig)] == [(0, 1), (0, 9)]
     assert {"one", "two", "a"} <= set(written(fig)), "the label that fits"
     assert "a long name" not in written(fig)
+
+
+def test_letters_need_no_picture_and_none_of_its_slow_imports():
+    code = (
+        "import sys; from sidebyside import Timeline, span\n"
+        "with Timeline() as timeline, span('work'): pass\n"
+        "timeline.text(); assert 'matplotlib' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

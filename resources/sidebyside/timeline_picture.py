@@ -4,16 +4,7 @@ import re
 from collections.abc import Mapping
 from itertools import accumulate
 
-from sidebyside.figures import Figure
-from sidebyside.lanes import (
-    WAIT,
-    Bar,
-    Lanes,
-    draw_lanes,
-    extent,
-    idle_share,
-    write_lane,
-)
+from sidebyside.lanes import WAIT, Bar, Lanes, extent, idle_share, write_lane
 
 
 def draw_timelines(
@@ -21,13 +12,15 @@ def draw_timelines(
     stamp: str = "measured here",
     width: float = 8,
     height: float | None = None,
-) -> Figure:
+):
     """Timelines one below the other on one time axis; each begins at its first span.
 
     Coloured bars are work, named by their span. A span called "wait", or "wait for"
     something, is pale; grey is idle. The share of idle time, at the right, is that of
     both, since waiting is not work.
     """
+    from sidebyside.lanes_picture import draw_lanes  # slow, and letters need none
+
     panels = {title: _lanes(t, _working) for title, t in timelines.items() if t.spans}
     if not panels:
         raise ValueError("there is nothing to draw: no span was recorded")

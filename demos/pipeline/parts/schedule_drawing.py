@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from demos.pipeline.parts.schedule_rules import Slot, bubble
 from demos.pipeline.parts.schedule_rules import timetable_length as length
 from demos.pipeline.parts.schedules import read_instruction as read
-from sidebyside.lanes import Bar, Lanes, draw_lanes, extent, write_lane
+from sidebyside.lanes import Bar, Lanes, extent, write_lane
+from sidebyside.lanes_picture import draw_lanes
 
 KINDS = {"F": "forward", "B": "backward"}
 
