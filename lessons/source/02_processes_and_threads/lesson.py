@@ -465,11 +465,13 @@ with overheard() as lines:
     child = spawn.Process(target=square, args=(7,))
     child.start()
     child.join(20)
-print(f"exit code {child.exitcode}: {lines[-1]}")
+error, _, _ = lines[-1].partition(":")
+print(f"exit code {child.exitcode}: {error}")
 
 # %% [markdown]
-# **1. A process dies, and nobody tells you.** No exception here, only an exit code that
-# one has to look at.
+# **1. A process dies, and nobody tells you.** The child has looked for `square` in its own
+# `__main__`, and an `AttributeError` says there that it has none. No exception here, only
+# an exit code that one has to look at.
 #
 # The next one is a *pool*: workers that wait for tasks. `apply_async` hands over a task and
 # does not wait. We wait for the answer, but not longer than 3 seconds.

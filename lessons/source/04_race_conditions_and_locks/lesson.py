@@ -115,12 +115,12 @@ reveal("04-plain", sum(lost))
 
 # %% [markdown]
 # Nothing is lost. Tutorials and books show this very loop as the example of lost
-# updates, and it was one. We ran it 20 times on each of six versions:
+# updates, and it was one. We ran it 20 times on each of seven versions:
 #
 # | Python | `x = x + 1` | `x = x + int(1)` |
 # |---|---|---|
 # | 3.8, 3.9 | 10 to 42 % lost, in all runs | 25 to 50 % lost, in all runs |
-# | 3.10 to 3.13 | nothing lost, in any run | up to 50 % lost, in all but one run |
+# | 3.10 to 3.14 | nothing lost, in any run | up to 50 % lost, in all but one run |
 #
 # So is the loop safe today? Look at the last column. `int(1)` is 1: the two loops
 # compute the same.
@@ -581,7 +581,7 @@ sum(part_sums).item()
 # ## What we saw
 #
 # * An update is load, add, store. In 18 of the 20 orders of two updates one is lost.
-# * `x = x + 1` happens to lose nothing on Python 3.10 to 3.13; `x = x + int(1)` loses
+# * `x = x + 1` happens to lose nothing on Python 3.10 to 3.14; `x = x + int(1)` loses
 #   many. Code that is right by luck is not right.
 # * A lock strikes out the wrong orders, if it covers the whole update, is the same for
 #   all, and is used by all.

@@ -94,7 +94,7 @@ reveal("05-equal", table.getvalue().count("EQUAL"))
 # %% [markdown]
 # One rule explains the table: **workers draw equal numbers when they hold copies of the
 # same state.** So ask of each entry: was there a state to copy, and did the worker keep
-# the copy? On Linux, with Python 3.11, NumPy 2.4 and torch 2.13, we read:
+# the copy? On Linux, with Python 3.11 to 3.14, NumPy 2.4 and torch 2.13, we read:
 #
 # | generator | why |
 # |---|---|
@@ -108,7 +108,8 @@ reveal("05-equal", table.getvalue().count("EQUAL"))
 # In books and posts you find other tables. They were right, with other versions. **The
 # first entry of the fork column flips when anything in the parent has touched
 # `np.random`**: a library will do, or a type annotation that names it. When we wrote
-# the demo, an annotation did.
+# the demo, an annotation did. (Python 3.14 does not look at annotations before someone
+# asks for them, so there it would not have.)
 
 # %% [markdown]
 # ### A server with a past

@@ -353,7 +353,7 @@ guess("07-bytes", None, "How many bytes go through the pipes with shared memory?
 product = BlockProduct(size=1000, cuts=2, workers=2)
 moved = product.bytes_moved()
 reveal("07-bytes", moved["blocks shared"])
-print(f"and if blocks are sent: {moved['blocks sent']:,} bytes")
+print(f"and if blocks are sent: {moved['blocks sent'] / 1e6:.1f} million bytes")
 
 # %% [markdown]
 # A matrix has 8,000,000 bytes. Each number of $A$ and $B$ is sent twice, since two

@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -28,8 +27,8 @@ from demos.ddp.ddp_from_scratch import (
     train_alone_and_together,
 )
 from sidebyside import RankFailed, Timeline, device, load_digits, run_ranks
+from sidebyside.record import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 TORCHS = nn.parallel.DistributedDataParallel
 
 
