@@ -20,13 +20,13 @@ import sys
 from typing import NamedTuple
 from unittest import mock
 
-from lessons.source.build import solved, stub
+from lessons.source.sample_answers import Right, Wrong
 from sidebyside.findings import HUNG, NOT_STARTED, PASSED, Finding
 from sidebyside.judge import Exercise, examine, find_exercise
-from sidebyside.lesson_text import Lesson, lessons, with_solution
-from tests.wrong_answers import Wrong
+from sidebyside.lesson_format import Lesson, lessons, solved, stub
 
 SECONDS_TO_HANG = 3  # a wrong answer that must hang need not hang for longer
+WRONG, RIGHT = 6, 2  # answers at least
 
 
 class Case(NamedTuple):
@@ -36,26 +36,30 @@ class Case(NamedTuple):
     exercise: Exercise | None
     lesson: Lesson
     wrong: list[Wrong]
+    right: list[Right] = ()
 
 
 def all_cases() -> list[Case]:
     """The exercises of all lessons that have a source."""
-    return [
-        Case(id, find_exercise(id), lesson, wrong_answers(lesson.number).get(id, []))
-        for lesson in lessons()
-        for id in lesson.exercises
-    ]
+    cases = []
+    for lesson in lessons():
+        wrong, right = sample_answers(lesson.name)
+        for id in lesson.exercises:
+            given = wrong.get(id, []), right.get(id, [])
+            cases.append(Case(id, find_exercise(id), lesson, *given))
+    return cases
 
 
-def wrong_answers(number: str) -> dict[str, list[Wrong]]:
-    """WRONG of tests/wrong_answers/lesson_NN.py; nothing where there is no file."""
-    name = f"tests.wrong_answers.lesson_{number}"
+def sample_answers(room: str) -> tuple[dict[str, list[Wrong]], dict[str, list[Right]]]:
+    """WRONG and RIGHT of the room's wrong_answers.py; none where there is no file."""
+    name = f"lessons.source.{room}.wrong_answers"
     try:
-        return importlib.import_module(name).WRONG
+        module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name != name:
             raise
-        return {}
+        return {}, {}
+    return module.WRONG, getattr(module, "RIGHT", {})
 
 
 def complaints(case: Case) -> list[str]:
@@ -64,11 +68,12 @@ def complaints(case: Case) -> list[str]:
     if case.exercise is not None:
         found += stub_complaints(case) + solution_complaints(case)
         found += [c for wrong in case.wrong for c in wrong_complaints(case, wrong)]
+        found += [c for right in case.right for c in right_complaints(case, right)]
     return found
 
 
 def text_complaints(case: Case) -> list[str]:
-    """It has a check, a text, three hints, a why and three wrong answers."""
+    """It has a check, a text, three hints, a why, wrong and right answers."""
     found = []
     if case.exercise is None:
         found.append(f"{case.id} has no check")
@@ -79,11 +84,10 @@ def text_complaints(case: Case) -> list[str]:
     hints = case.lesson.hints(case.id)
     if len(hints) != 3 or not all(hint.text for hint in hints):
         found.append(f"{case.id} has {len(hints)} hints with a text, not 3")
-    if len({wrong.name for wrong in case.wrong}) < 3:
-        found.append(f"{case.id} has {len(case.wrong)} wrong answers, fewer than 3")
-    code = case.lesson.code(case.id)
-    if with_solution(code) != solved(code):
-        found.append(f"solution() shows {case.id} not as its solution notebook does")
+    if len({wrong.name for wrong in case.wrong}) < WRONG:
+        found.append(f"{case.id} has {len(case.wrong)} wrong answers, not {WRONG}")
+    if len({right.name for right in case.right}) < RIGHT:
+        found.append(f"{case.id} has {len(case.right)} right answers, not {RIGHT}")
     return found
 
 
@@ -105,6 +109,14 @@ def solution_complaints(case: Case) -> list[str]:
     if finding.state == PASSED:
         return []
     return [f"the solution is not {PASSED}:\n{finding.text(case.id)}"]
+
+
+def right_complaints(case: Case, right: Right) -> list[str]:
+    """An unusual right answer is PASSED."""
+    finding = examine(case.exercise, right.as_tuple)
+    if finding.state == PASSED:
+        return []
+    return [f"{right.name} is not {PASSED}:\n{finding.text(case.id)}"]
 
 
 def wrong_complaints(case: Case, wrong: Wrong) -> list[str]:
@@ -135,8 +147,8 @@ def answers(lesson: Lesson, id: str, version) -> tuple:
         if cell.exercise == id:
             break
         if cell.kind == "code":
-            tree = ast.parse(solved(cell.text))
-            _run(list(filter(_defines, tree.body)), names, lesson.path.name)
+            tree = ast.parse(solved(cell.source))
+            _run(list(filter(_defines, tree.body)), names, lesson.name)
     code, file = version(lesson.code(id)), f"<{id}>"
     linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
     _run(ast.parse(code).body, names, file)
@@ -164,11 +176,11 @@ def _run(statements: list[ast.stmt], names: dict, file: str) -> None:
 
 def _arguments_of_check(lesson: Lesson, id: str) -> list[str]:
     for cell in lesson.cells:
-        for node in ast.walk(ast.parse(cell.text)) if cell.kind == "code" else ():
+        for node in ast.walk(ast.parse(cell.source)) if cell.kind == "code" else ():
             if (
                 isinstance(node, ast.Call)
                 and getattr(node.func, "id", "") == "check"
                 and getattr(node.args[0], "value", None) == id
             ):
                 return [ast.unparse(argument) for argument in node.args[1:]]
-    raise AssertionError(f'no cell of {lesson.path.name} says check("{id}", ...)')
+    raise AssertionError(f'no cell of {lesson.name} says check("{id}", ...)')

@@ -6,9 +6,12 @@ import re
 import nbformat
 import pytest
 
-from lessons.source import build
-from tests import tiny
+from lessons.source.notebooks import code_cells, solved_notebook
+from sidebyside.lesson_format import parse_lesson
+from sidebyside.record import ROOT
+from tests import tiny_course as tiny
 
+HEAD = tiny.SOURCE[: tiny.SOURCE.index("# %%")]
 LEAVES_A_FILE = tiny.SOURCE + "\n# %%\nopen('ran', 'a').write('x')\n"
 
 
@@ -48,7 +51,7 @@ def test_the_solution_is_solved_and_executed(course):
     assert "Adding a number to itself doubles it." in sources(path)
     for hidden in ("circle", "SOLUTION", "<!--", "your turn"):
         assert hidden not in text
-    counts = [cell.execution_count for cell in build.code_cells(nb)]
+    counts = [cell.execution_count for cell in code_cells(nb)]
     assert counts == list(range(1, len(counts) + 1))
 
 
@@ -72,7 +75,7 @@ def test_notebooks_are_valid_and_hold_nothing_of_this_machine(course):
         assert set(nb.metadata) == {"kernelspec", "language_info", "sidebyside"}
         assert nb.metadata.language_info == {"name": "python"}
         assert str(course) not in path.read_text()
-        assert str(build.ROOT) not in path.read_text()
+        assert str(ROOT) not in path.read_text()
 
 
 def test_building_twice_gives_the_same_bytes(course):
@@ -84,15 +87,15 @@ def test_building_twice_gives_the_same_bytes(course):
 
 def test_equal_cells_have_different_ids_and_other_cells_do_not_matter():
     def ids(text):
-        cells = build.jupytext.reads(text, fmt="py:percent").cells
-        return [cell.id for cell in build.solution_of({}, cells).cells]
+        lesson = parse_lesson(tiny.NAME, HEAD + text)
+        return [cell.id for cell in solved_notebook(lesson).cells]
 
     once, twice = ids("# %%\na\n"), ids("# %%\nb\n\n# %%\na\n\n# %%\na\n")
     assert once[0] == twice[1] != twice[2]
 
 
 def test_outputs_are_kept_until_code_changes(unbuilt):
-    source = unbuilt / f"lessons/source/{tiny.NAME}.py"
+    source = unbuilt / f"lessons/source/{tiny.NAME}/lesson.py"
     ran = unbuilt / "solutions/ran"
     for text, runs in [
         (LEAVES_A_FILE, 1),

@@ -2,6 +2,7 @@
 
 import builtins
 import linecache
+import math
 import os
 import re
 import signal
@@ -14,10 +15,10 @@ from pathlib import Path
 import cloudpickle
 import psutil
 import pytest
+import torch
 
-from sidebyside import check, hint, progress, reset, solution
-from sidebyside import lesson_text as texts
-from sidebyside.exercises import NotYet, TooSlow, Verdict, exercise, expect
+from sidebyside import check, hint, judge, lesson_format, progress, reset, solution
+from sidebyside.exercises import NotYet, TooSlow, Verdict, exercise, expect, trying
 from sidebyside.judge import _exercises
 from sidebyside.record import ROOT, changed_record, read_record, record_file
 from tests.test_exercises import LESSON
@@ -28,8 +29,18 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 @exercise("98-add", seconds=20)
 def check_add(add):
-    got = add(1, 2)
-    expect(got == 3, tried="add(1, 2)", got=got, think="what plus does")
+    with trying("add(1, 2)") as expect:
+        got = add(1, 2)
+        expect(got == 3, got=got, think="what plus does")
+
+
+@exercise("98-sort", seconds=20)
+def check_sort(ordered):
+    numbers = [3, 1, 2]
+    with trying("ordered([3, 1, 2])", numbers, think="what can be compared") as expect:
+        got = ordered(numbers)
+        expect(got == [1, 2, 3], got=got, think="which number is the smallest")
+        expect.quick(type(got) is list, got=got, think="what a list has")
 
 
 @exercise("98-hang", seconds=2)
@@ -434,18 +445,51 @@ def test_a_check_in_ranks(body, state, words):
     assert re.search(words, verdict.message), verdict.message
 
 
+HARMFUL = {
+    "exits when it is compared": "def __eq__(self, other): os._exit(3)",
+    "exits when it is shown": "def __repr__(self): os._exit(3)",
+    "exits when it is rebuilt": "def __reduce__(self): return os._exit, (3,)",
+    "stops its reader": "def __reduce__(self): return exit, (3,)",
+}
+
+
+@pytest.mark.parametrize("what", HARMFUL)
+def test_a_result_of_a_rank_that(what):
+    names = cell(
+        f"import os\nclass Odd:\n    {HARMFUL[what]}\ndef f():\n    return Odd()"
+    )
+    verdict = check("98-ranks", names["f"])
+    assert verdict.state == "NOT YET"
+    assert re.search(
+        "the process exited with status 3|cannot be rebuilt", verdict.message
+    )
+
+
+def test_a_result_of_a_rank_that_hangs_when_it_is_compared_hangs_no_kernel(monkeypatch):
+    monkeypatch.setattr(judge, "FOR_RANKS", 0)
+    exercise("98-wait", seconds=4, in_ranks=True)(check_ranks)
+    body = "threading.Event().wait()"
+    names = cell(
+        "import threading\nclass Odd:\n    def __eq__(self, other):\n"
+        f"        {body}\ndef f():\n    return Odd()"
+    )
+    verdict = check("98-wait", names["f"])
+    assert verdict.state == "HUNG"
+    assert f"at line     4, in __eq__: {body}" in verdict.message
+
+
 # Hints, solutions, progress -----------------------------------------------------------
 
 
 @pytest.fixture
 def lesson(tmp_path, monkeypatch) -> Path:
-    """A folder with one lesson."""
-    folder = tmp_path / "source"
-    folder.mkdir()
-    (folder / "99_planted.py").write_text(LESSON)
-    monkeypatch.setattr(texts, "SOURCES", folder)
+    """A course with one lesson."""
+    room = tmp_path / "lessons/source/99_planted"
+    room.mkdir(parents=True)
+    (room / "lesson.py").write_text(LESSON)
+    monkeypatch.setattr(lesson_format, "ROOT", tmp_path)
     exercise("99-largest", seconds=20)(lambda f: expect(f([1, 2]) == 2))
-    yield folder
+    yield room
     del _exercises["99-largest"]
 
 
@@ -497,17 +541,54 @@ def test_progress_remembers_what_was_passed_until_reset(lesson, capsys):
     assert capsys.readouterr().out == "There are no exercises here.\n"
 
 
+BROKEN_RECORDS = [
+    "{",
+    "[]",
+    '{"exercises": [1]}',
+    '{"guesses": {"a": 3}}',
+    "\0\xff",
+    '{"exercises": {"98-add": {"tries": "many"}}}',
+    '{"exercises": {"98-add": {"state": null}}}',
+    '{"guesses": {"a": {"value": "3"}}}',
+    "[" * 100_000,
+    "9" * 10_000,
+]
+
+
 def test_a_broken_record_is_kept_and_said_once(capsys):
-    for broken in "{", "[]", '{"exercises": [1]}', '{"guesses": {"a": 3}}', "\0\xff":
+    for number, broken in enumerate(BROKEN_RECORDS, start=1):
         record_file().write_bytes(broken.encode("latin-1"))
         assert read_record() == {"exercises": {}, "guesses": {}}
-        assert "could not be read" in capsys.readouterr().out
+        assert "could not be read" in capsys.readouterr().out, broken[:50]
         read_record()
         assert capsys.readouterr().out == ""
-    folder = record_file().parent
-    kept = sorted(path.read_bytes() for path in folder.glob("*unreadable*"))
-    assert len(kept) == 5
-    assert b"{" in kept
+        kept = list(record_file().parent.glob("*unreadable*"))
+        assert len(kept) == min(number, 9)
+    assert b"{" in [path.read_bytes() for path in kept]
+
+
+def test_a_record_that_is_a_pipe_is_put_aside():
+    os.mkfifo(record_file())
+    assert check("98-add", add_cell("return 3")).state == "PASSED"
+    assert record_file().is_file()
+
+
+def test_a_record_that_is_no_file_is_left_alone(capsys):
+    record_file().mkdir()
+    assert check("98-add", add_cell("return 3")).state == "PASSED"
+    assert "cannot be written" in capsys.readouterr().out
+    assert record_file().is_dir()
+    reset()
+
+
+def test_what_a_killed_kernel_was_writing_is_removed():
+    unfinished = record_file().with_name("progress12345678.new")
+    unfinished.write_text("{")
+    os.utime(unfinished, (0, 0))
+    with changed_record() as record:
+        record["guesses"]["a"] = {"question": "\udcff?"}
+    assert [path.name for path in record_file().parent.iterdir()] == ["progress.json"]
+    assert read_record()["guesses"] == {"a": {"question": "\udcff?"}}
 
 
 def test_where_nothing_can_be_written_the_record_lives_in_memory(monkeypatch, capsys):
@@ -583,6 +664,54 @@ def test_in_a_notebook_everything_is_shown_once_and_lines_are_found():
     assert (
         shown.data["text/markdown"] == '```python\ndef f(x):\n    return x + "1"\n```'
     )
+
+
+# trying ------------------------------------------------------------------------------
+
+
+def _sorts_in_place(numbers):
+    numbers.sort()
+    return numbers
+
+
+def _compares_with_none(numbers):
+    return [*numbers, min([*numbers, None])]
+
+
+class _Slow(list):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "said"),
+    [
+        (sorted, "PASSED", ""),
+        (list, "NOT YET", r"tried +ordered\(\[3, 1, 2\]\) came back \[3, 1, 2\] think"),
+        (_sorts_in_place, "NOT YET", r"came back \[3, 1, 2\] has become \[1, 2, 3\]"),
+        (_compares_with_none, "NOT YET", r"tried .* TypeError: .* what can be"),
+        (lambda numbers: _Slow([1, 2, 3]), "TOO SLOW", "think about what a list has"),
+    ],
+)  # fmt: skip
+def test_what_was_tried_is_shown_with_whatever_is_found(answer, state, said):
+    verdict = check("98-sort", answer)
+    assert verdict.state == state
+    assert re.search(said, " ".join(verdict.message.split())), verdict.message
+
+
+@pytest.mark.parametrize(
+    ("value", "change"),
+    [
+        ({"a": [1, 2]}, lambda value: value["a"].append(3)),
+        ([torch.zeros(2)], lambda value: value[0].add_(1)),
+        ([[1.0, math.nan]], lambda value: value[0].reverse()),
+        ([1], lambda value: value.append(1)),
+    ],
+)
+def test_a_value_that_must_stay_is_compared_deeply(value, change):
+    with trying("f(value)", value):
+        pass
+    with pytest.raises(NotYet), trying("f(value)", value):
+        change(value)
 
 
 def test_not_yet_can_be_raised_by_a_check_itself():

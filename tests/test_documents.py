@@ -6,12 +6,13 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from lessons.source import build
-from tests.rules import LINK
+from lessons.source.instructor_page import FENCE
+from sidebyside.lesson_format import NUMBER, lessons
+from sidebyside.record import ROOT
+from tests.lesson_rules import LINK
 
-ROOT = build.ROOT
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-SOURCES = sorted(ROOT.glob("lessons/source/[0-9][0-9]_*.py"))
+LESSONS = lessons()
 DOCUMENTS = sorted(
     path
     for pattern in ("*.md", ".github/*.md", "resources/**/*.md")
@@ -26,7 +27,7 @@ def short(path: Path) -> str:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=short)
 def test_links_lead_somewhere_and_images_are_described(path):
-    text = build.FENCE.sub("", path.read_text(encoding="utf-8"))
+    text = FENCE.sub("", path.read_text(encoding="utf-8"))
     for mark, label, target in LINK.findall(text):
         if not re.match(r"https?://|mailto:|#", target):
             assert (path.parent / target.split("#")[0]).exists(), target
@@ -45,11 +46,10 @@ def test_folders_and_files_in_code_are_there(path):
     assert not missing
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
-def test_the_readme_lists_the_lesson_with_its_question(path):
-    header, _ = build.read_source(path)
-    assert f"lessons/{path.stem}.ipynb" in README
-    assert header["question"] in README
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+def test_the_readme_lists_the_lesson_with_its_question(lesson):
+    assert f"lessons/{lesson.name}.ipynb" in README
+    assert lesson.head["question"] in README
 
 
 # Without --notebook-dir the folder of the notebook would be all that learners see.
@@ -68,15 +68,15 @@ def test_the_readme_starts_and_tests_the_course_with_one_line_each():
 
 
 def test_every_demo_is_mentioned_where_a_reader_finds_it():
-    texts = [README, *(path.read_text(encoding="utf-8") for path in SOURCES)]
+    texts = [README, *(cell.source for lesson in LESSONS for cell in lesson.cells)]
     names = [path.relative_to(ROOT / "demos").as_posix() for path in DEMOS]
     unknown = [name for name in names if not any(name in text for text in texts)]
     assert not unknown
 
 
 def test_every_lesson_has_an_instructor_page():
-    for path in SOURCES:
-        assert (ROOT / f"resources/workshop/{path.stem}.md").exists()
+    for lesson in LESSONS:
+        assert (ROOT / f"resources/workshop/{lesson.name}.md").exists()
 
 
 # The glossary: no word before it is introduced ----------------------------------------
@@ -85,7 +85,7 @@ def test_every_lesson_has_an_instructor_page():
 def glossary() -> dict[str, str]:
     """The number of its lesson for each word."""
     text = (ROOT / "resources/workshop/glossary.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (.+?) \| .+ \| (\d\d) \|$", text, re.MULTILINE)
+    rows = re.findall(rf"^\| (.+?) \| .+ \| ({NUMBER}) \|$", text, re.MULTILINE)
     return {word: number for words, number in rows for word in words.split(", ")}
 
 
@@ -95,13 +95,13 @@ def paragraphs() -> list[tuple[str, str]]:
     Without headings, code and the first cell, which says what the lesson is about.
     """
     found = []
-    for path in SOURCES:
-        notebook = nbformat.read(ROOT / f"lessons/{path.stem}.ipynb", as_version=4)
+    for lesson in LESSONS:
+        notebook = nbformat.read(ROOT / f"lessons/{lesson.name}.ipynb", as_version=4)
         texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
         for text in texts[1:]:
             text = re.sub(r"```.*?```|`[^`]*`|<!--.*?-->", "", text, flags=re.DOTALL)
             text = re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
-            found += [(path.stem[:2], " ".join(p.split())) for p in text.split("\n\n")]
+            found += [(lesson.number, " ".join(p.split())) for p in text.split("\n\n")]
     return found
 
 
@@ -133,15 +133,14 @@ def test_a_word_used_too_early_is_found():
     assert introductions("rank", texts) == [("00", False), ("01", True)]
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
-def test_the_minutes_of_the_sections_add_up(path):
-    header, cells = build.read_source(path)
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+def test_the_minutes_of_the_sections_add_up(lesson):
     headings = re.findall(
         r"^## (?!Exercises)[^\n]*: (\d+) minutes",
-        "\n".join(cell.source for cell in cells),
+        "\n".join(cell.source for cell in lesson.cells),
         re.MULTILINE,
     )
-    assert sum(map(int, headings)) == int(header["minutes"])
+    assert sum(map(int, headings)) == int(lesson.head["minutes"])
 
 
 def test_requirements_are_pinned_and_say_what_for():

@@ -7,29 +7,36 @@ planted exercises with a fault each, to show that no fault gets through.
 import ast
 import sys
 from pathlib import Path
+from threading import Event
 
 import cloudpickle
 import pytest
 
+from lessons.source.sample_answers import Right, Wrong
 from sidebyside.judge import Exercise, expect
-from sidebyside.lesson_text import lessons, parse_lesson
+from sidebyside.lesson_format import lessons, parse_lesson, rooms
 from tests.exercise_rules import (
     Case,
     all_cases,
     complaints,
+    right_complaints,
+    sample_answers,
     solution_complaints,
     stub_complaints,
     text_complaints,
-    wrong_answers,
     wrong_complaints,
 )
-from tests.wrong_answers import Wrong
 
 CASES = [pytest.param(case, id=case.id) for case in all_cases()]
 MISTAKES = [
     pytest.param(case, wrong, id=f"{case.id}-{wrong.name}")
     for case in all_cases()
     for wrong in case.wrong
+]
+UNUSUAL = [
+    pytest.param(case, right, id=f"{case.id}-{right.name}")
+    for case in all_cases()
+    for right in case.right
 ]
 
 
@@ -53,12 +60,17 @@ def test_a_mistake_is_explained(case, wrong):
     assert not wrong_complaints(case, wrong)
 
 
+@pytest.mark.parametrize(("case", "right"), UNUSUAL)
+def test_an_unusual_right_answer_passes(case, right):
+    assert not right_complaints(case, right)
+
+
 def test_every_check_and_every_wrong_answer_belongs_to_an_exercise():
-    for lesson in lessons():
-        strangers = set(wrong_answers(lesson.number)) - set(lesson.exercises)
-        assert not strangers, f"wrong answers without an exercise: {strangers}"
-        checks = lesson.path.parent / "checks" / f"lesson_{lesson.number}.py"
-        strangers = _ids_of_checks(checks) - set(lesson.exercises)
+    for room, lesson in zip(rooms(), lessons(), strict=True):
+        wrong, right = sample_answers(room.name)
+        strangers = {*wrong, *right} - set(lesson.exercises)
+        assert not strangers, f"answers without an exercise: {strangers}"
+        strangers = _ids_of_checks(room / "checks.py") - set(lesson.exercises)
         assert not strangers, f"checks without an exercise: {strangers}"
 
 
@@ -129,20 +141,27 @@ def _check(largest):
 
 
 def _hang(numbers):
-    while True:
-        pass
+    Event().wait()  # one line on every Python; a loop is reported by its head or body
 
 
 WRONG = [
     Wrong("starts_at_zero", lambda numbers: max([0, *numbers]), "search starts"),
     Wrong("returns_nothing", lambda numbers: None, "came back None"),
-    Wrong("never_ends", _hang, "while True", state="HUNG"),
+    Wrong("takes_the_first", lambda numbers: numbers[0], "search starts"),
+    Wrong("takes_the_last", lambda numbers: numbers[-1], "search starts"),
+    Wrong("takes_the_smallest", min, "search starts"),
+    Wrong("never_ends", _hang, "in _hang: Event", state="HUNG"),
+]
+RIGHT = [
+    Right("the_library", max),
+    Right("sorts", lambda numbers: sorted(numbers)[-1]),
 ]
 
 
-def planted(check=_check, text=LESSON, wrong=WRONG) -> Case:
-    lesson = parse_lesson(Path("99_planted.py"), text)
-    return Case("99-largest", Exercise("99-largest", check, 20, False), lesson, wrong)
+def planted(check=_check, text=LESSON, wrong=WRONG, right=RIGHT) -> Case:
+    lesson = parse_lesson("99_planted", text)
+    exercise = Exercise("99-largest", check, 20, False)
+    return Case("99-largest", exercise, lesson, wrong, right)
 
 
 def test_a_good_exercise_gets_no_complaint():
@@ -158,6 +177,11 @@ def _accepts_nothing(largest):
     expect(False, "largest([1])", 1, "where your search starts")
 
 
+def _accepts_one_way_only(largest):
+    _check(largest)
+    expect(largest is not max, think="where your search starts")
+
+
 def _never_calls_the_answer(largest):
     expect(largest.__name__ == "largest", think="where your search starts")
 
@@ -168,6 +192,7 @@ def _never_calls_the_answer(largest):
         (_accepts_everything, "starts_at_zero is not NOT YET"),
         (_accepts_everything, "the stub is not NOT STARTED"),
         (_accepts_nothing, "the solution is not PASSED"),
+        (_accepts_one_way_only, "the_library is not PASSED"),
         (_never_calls_the_answer, "the stub is not NOT STARTED"),
     ],
 )

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from lessons.source import build
-from tests import rules, tiny
+from sidebyside.lesson_format import Lesson, lessons, parse_lesson
+from tests import lesson_rules as rules
+from tests import tiny_course as tiny
 
 ROOT = build.ROOT
-SOURCES = sorted(ROOT.glob("lessons/source/[0-9][0-9]_*.py"))
 SOLUTIONS = sorted(ROOT.glob("solutions/*.ipynb"))
 # Where something is installed on one machine: nobody else has these folders.
 MACHINE = re.compile(r"(?<![\w.}])/(?:work|root|home|Users)/[\w.]")
@@ -44,10 +45,10 @@ def test_code_is_clean(arguments):
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.name)
 @pytest.mark.parametrize("name", rules.RULES)
-def test_sources_keep_the_rule(path, name):
-    found = list(rules.RULES[name](rules.read(path)))
+def test_lessons_keep_the_rule(lesson, name):
+    found = list(rules.RULES[name](lesson))
     assert not found, "\n".join(found)
 
 
@@ -77,14 +78,13 @@ def test_only_small_files_are_kept():
 
 
 @pytest.fixture
-def source(tmp_path):
-    def write(*replacements: tuple[str, str]) -> rules.Source:
+def source():
+    def write(*replacements: tuple[str, str]) -> Lesson:
         text = tiny.SOURCE.replace("print(double(3))", 'check("90-double", double)')
         for old, new in replacements:
             assert old in text
             text = text.replace(old, new)
-        tiny.write_sources(tmp_path, text)
-        return rules.read(tmp_path / f"lessons/source/{tiny.NAME}.py")
+        return parse_lesson(tiny.NAME, text)
 
     return write
 

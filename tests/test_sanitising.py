@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from nbval.plugin import get_sanitize_patterns
 
-from lessons.source.build import ROOT, normalise
+from lessons.source.execution import normalise
+from sidebyside.record import ROOT
 
 PATTERNS = get_sanitize_patterns(
     (Path(__file__).parent / "sanitize.cfg").read_text(encoding="utf-8")

@@ -12,14 +12,21 @@ from sidebyside.judge import (
     exercise,
     expect,
     find_exercise,
+    trying,
 )
-from sidebyside.lesson_text import Lesson, lesson_of, lessons, with_solution
+from sidebyside.lesson_format import (
+    Lesson,
+    full_number,
+    lesson_of,
+    lessons,
+    solved,
+)
 from sidebyside.record import changed_record, read_record
 from sidebyside.showing import show_code, show_markdown
 
 __all__ = [
     "NotYet", "TooSlow", "Verdict", "check", "exercise", "expect", "hint", "progress",
-    "reset", "solution",
+    "reset", "solution", "trying",
 ]  # fmt: skip
 
 
@@ -125,14 +132,14 @@ def solution(id: str) -> None:
         return
     if not read_record()["exercises"].get(id, {}).get("tries"):
         print(f'You have not tried {id} yet; hint("{id}") may be enough.')
-    show_code(with_solution(lesson.code(id)))
+    show_code(solved(lesson.code(id)))
     if why := lesson.marked("why", id):
-        show_markdown(why)
+        show_markdown(why.text)
 
 
 def progress(lesson: str | int | None = None) -> None:
     """Show the state of every exercise, or of one lesson's: progress("03")."""
-    number = None if lesson is None else str(lesson).zfill(2)
+    number = None if lesson is None else full_number(str(lesson))
     chosen = [found for found in lessons() if number in (None, found.number)]
     ids = [id for found in chosen for id in found.exercises]
     if not ids:

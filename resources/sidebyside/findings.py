@@ -7,8 +7,9 @@ import reprlib
 import traceback
 from dataclasses import dataclass, field
 
-from sidebyside.failures import is_library
-from sidebyside.lesson_text import YOUR_TURN
+from sidebyside.failures import RankError, is_library, told
+from sidebyside.lesson_format import YOUR_TURN
+from sidebyside.outcomes import Outcome
 
 NOT_STARTED, NOT_YET, PASSED = "NOT STARTED", "NOT YET", "PASSED"
 TOO_SLOW, HUNG = "TOO SLOW", "HUNG"
@@ -19,7 +20,7 @@ class Finding:
     """A state and its explanation. Plain data, so that it can leave any process."""
 
     state: str
-    lines: list[tuple[str, str]] = field(default_factory=list)
+    lines: list[tuple[str, str | Outcome]] = field(default_factory=list)
     place: tuple[str, int, str] | None = None  # file, line, function
     think: str = ""
 
@@ -33,9 +34,16 @@ class Finding:
             lines.append(("at line", f"{where}: {code}" if code else where))
         if self.think:
             lines.append(("think about", self.think))
-        rows = [f"  {label:<11} {text.rstrip()}" for label, text in lines]
+        rows = [f"  {label:<11} {_in_words(told_of)}" for label, told_of in lines]
         indented = [row.replace("\n", "\n" + " " * 14) for row in rows]
         return "\n".join([f"{id}: {self.state}", *indented])
+
+
+def _in_words(told_of: str | Outcome) -> str:
+    """What ranks did is put into words here: only the notebook knows its cells."""
+    if isinstance(told_of, Outcome):
+        told_of = told(told_of).removeprefix("not done after ")
+    return told_of.rstrip()
 
 
 def not_started() -> Finding:
@@ -74,8 +82,10 @@ def cannot_be_sent(error: BaseException, think: str = "") -> Finding:
     )
 
 
-def came_back(got: object, answers: tuple) -> str:
+def came_back(got: object, answers: tuple) -> str | Outcome:
     """What an answer gave back. Nothing is often a forgotten `return`."""
+    if isinstance(got, RankError):
+        return got.outcome
     if got is None and any(map(callable, answers)):
         return "None: to print is not to return, and without return nothing comes back"
     return shown(got)
@@ -84,6 +94,8 @@ def came_back(got: object, answers: tuple) -> str:
 def raised(error: BaseException, check_code, answers: tuple = ()) -> Finding:
     """The learner's code raised something, or returned what the check cannot use."""
     own = _learners_frames(error, check_code)
+    tried, think = getattr(error, "tried", ""), getattr(error, "think", "")
+    lines = [("tried", tried)] if tried else []
     if isinstance(error, NotImplementedError):
         last = traceback.extract_tb(error.__traceback__)[-1]
         by_learner = own and not is_library(last.filename)
@@ -98,15 +110,22 @@ def raised(error: BaseException, check_code, answers: tuple = ()) -> Finding:
     if not own:
         return Finding(
             NOT_YET,
-            [("came back", f"something that the check cannot use ({summary(error)})")],
+            [
+                *lines,
+                (
+                    "came back",
+                    f"something no check can use ({summary(error)})",
+                ),
+            ],
             think="what your code should return, and whether it does in every case",
         )
-    lines = [("came back", summary(error))]
-    if arguments := _arguments(own[0][0]):
+    lines.append(("came back", summary(error)))
+    if not tried and (arguments := _arguments(own[0][0])):
         lines.append(("with", arguments))
     frame, line = own[-1]
     place = (frame.f_code.co_filename, line, frame.f_code.co_name)
-    return Finding(NOT_YET, lines, place, think="what this line does with these values")
+    think = think or "what this line does with these values"
+    return Finding(NOT_YET, lines, place, think)
 
 
 def _called_a_result(error: BaseException, answers: tuple) -> str:

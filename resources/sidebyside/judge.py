@@ -4,25 +4,29 @@ A lesson's checks are functions that try out the learner's answers:
 
     @exercise("03-overlap", seconds=10)
     def check_overlap(overlap):
-        got = overlap([(0, 2), (1, 3)])
-        expect(got == 2, tried="overlap([(0, 2), (1, 3)])", got=got, think="...")
+        spans = [(0, 2), (1, 3)]
+        with trying(f"overlap({spans})", spans) as expect:
+            got = overlap(spans)
+            expect(got == 2, got=got, think="which spans are open at 1.5")
 """
 
 import builtins
+import contextlib
+import copy
 import importlib
+import io
 import os
 import pickle
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing import parent_process
 from typing import NamedTuple
 
-from sidebyside import findings
+from sidebyside import failures, findings
 from sidebyside.findings import HUNG, NOT_YET, PASSED, TOO_SLOW, Finding
-from sidebyside.lesson_text import SOURCES
-from sidebyside.sessions import keep_watch, lead_session
+from sidebyside.lesson_format import number_of, rooms
+from sidebyside.outcomes import Outcome
 
-GRACE = 30  # seconds after which a process that nobody else could end is killed
+FOR_RANKS = 50  # seconds more for a check that calls run_ranks, which has own limits
 _OMITTED = object()
 
 
@@ -47,10 +51,10 @@ def exercise(
 ) -> Callable[[Callable], Callable]:
     """Make a function the check of exercise `id`; its parameters are the answers.
 
-    It runs in a process of its own, which is killed after `seconds`. With `in_ranks`
-    it runs in the notebook's process, and must call the learner's code only inside
-    `run_ranks(..., timeout=...)`. `when_hung` and `when_unsent` are what to think of
-    when the answer hangs, or uses something that cannot be sent to the process.
+    It runs in a process of its own, which is killed after `seconds` with all that it
+    has started. `in_ranks` says that it calls `run_ranks(..., timeout=...)`, which
+    takes longer. `when_hung` and `when_unsent` are what to think of when the answer
+    hangs, or uses something that cannot be sent to the process.
     """
 
     def register(check: Callable) -> Callable:
@@ -61,12 +65,11 @@ def exercise(
 
 
 def find_exercise(id: str) -> Exercise | None:
-    """The exercise `03-name`, from lessons/source/checks/lesson_03.py."""
-    number = re.match(r"(\d\d)-", id)
-    if id not in _exercises and number:
-        module = f"lesson_{number[1]}"
-        if (SOURCES / "checks" / f"{module}.py").exists():
-            importlib.import_module(f"lessons.source.checks.{module}")
+    """The exercise `03-name`, from `checks.py` in the room of lesson 03."""
+    if id not in _exercises and (number := number_of(id)):
+        for room in rooms():
+            if number_of(room.name) == number and (room / "checks.py").exists():
+                importlib.import_module(f"lessons.source.{room.name}.checks")
     return _exercises.get(id)
 
 
@@ -98,16 +101,78 @@ def expect(
         raise NotYet(tried, got, think)
 
 
+class Expect:
+    """What `trying` hands to a check: `expect(condition, got=..., think=...)`.
+
+    `got` is what came back, or a sentence about it; `think` a question or a noun that
+    leads on, never the code.
+    """
+
+    def __init__(self, tried: str):
+        self.tried = tried
+
+    def __call__(
+        self, condition: object, *, got: object = _OMITTED, think: str
+    ) -> None:
+        """Go on if the condition holds; else the answer is NOT YET right."""
+        if not condition:
+            raise NotYet(self.tried, got, think)
+
+    def quick(self, condition: object, *, got: object = _OMITTED, think: str) -> None:
+        """Go on if the condition holds; else the answer is right and TOO SLOW."""
+        if not condition:
+            raise TooSlow(self.tried, got, think)
+
+
+@contextlib.contextmanager
+def trying(tried: str, *leaves: object, think: str = "") -> Iterator[Expect]:
+    """`with trying("largest([1, 2])") as expect:` call the answer, then `expect` of it.
+
+    `tried` is the call as the learner would write it: it is shown with whatever is
+    found in this block, an exception too, for which `think` is the advice. The values
+    `leaves` are given to the answer, which must leave them as they are.
+    """
+    kept = copy.deepcopy(leaves)
+    expect = Expect(tried)
+    try:
+        yield expect
+    except NotYet:
+        raise
+    except Exception as error:
+        if not hasattr(error, "tried"):  # by a block inside this one
+            error.tried, error.think = tried, think
+        raise
+    for before, after in zip(kept, leaves, strict=True):
+        expect(
+            _same(before, after),
+            got=f"{findings.shown(before)} has become {findings.shown(after)}",
+            think="who else uses what your function was given",
+        )
+
+
+def _same(before: object, after: object) -> bool:
+    """Equal, for arrays and tensors and what holds them too."""
+    if type(before) is not type(after):
+        return False
+    if isinstance(before, dict):
+        return list(before) == list(after) and all(
+            _same(value, after[key]) for key, value in before.items()
+        )
+    if isinstance(before, list | tuple):
+        return len(before) == len(after) and all(map(_same, before, after))
+    if hasattr(before, "shape") and before.shape == after.shape:
+        equal = (before == after) | ((before != before) & (after != after))  # NaN
+        return bool(equal.all())
+    return before is after or before == after
+
+
 def examine(found: Exercise, answers: tuple, seconds: float | None = None) -> Finding:
-    """Run the check of an exercise, wherever it has to run. Ends in any case."""
+    """Run the check of an exercise in a process of its own. Ends in any case.
+
+    `seconds` may make it end earlier, unless it runs ranks, which have own limits.
+    """
     if (finding := findings.unfinished(answers)) is not None:
         return finding
-    if found.in_ranks:
-        return _try_out(found.check, answers, Exception)
-    return _examine_in_child(found, answers, seconds or found.seconds)
-
-
-def _examine_in_child(found: Exercise, answers: tuple, seconds: float) -> Finding:
     import cloudpickle
 
     from sidebyside.failures import RankFailed, RanksHung
@@ -117,35 +182,50 @@ def _examine_in_child(found: Exercise, answers: tuple, seconds: float) -> Findin
         sent = cloudpickle.dumps((found.check, answers))
     except Exception as error:
         return findings.cannot_be_sent(error, found.when_unsent)
-    with keep_watch(seconds + GRACE) as session:
-        try:
-            work = [(sent, session)]
-            return call_in_processes(_try_out_sent, work, seconds, name="")[0]
-        except RanksHung as hung:
-            return Finding(
-                HUNG,
-                [("after", f"{seconds:g} s it had not ended")],
-                place=hung.frames.get(0),
-                think=found.when_hung
-                or "what would have to happen for this line to end",
-            )
-        except RankFailed as failed:
-            how = str(failed).strip().removeprefix("0 ").splitlines()[0]
-            return Finding(
-                NOT_YET,
-                [("came back", f"nothing: the process {how}")],
-                think="which line of your code ends the whole process",
-            )
+    seconds = found.seconds + FOR_RANKS if found.in_ranks else seconds or found.seconds
+    try:
+        [found_there] = call_in_processes(_try_out_sent, [(sent,)], seconds, name="")
+        return _OnlyFindings(io.BytesIO(found_there)).load()
+    except RanksHung as hung:
+        return _hung(hung.outcome, found.when_hung)
+    except RankFailed as failed:
+        return _ended(failed.outcome)
 
 
-def _try_out_sent(sent: bytes, session: str) -> Finding:
-    """In the child, which leads a session: all that it starts ends with it."""
-    lead_session(session)
+def _hung(outcome: Outcome, think: str) -> Finding:
+    return Finding(
+        HUNG,
+        [("after", f"{outcome.timeout:g} s it had not ended")],
+        place=failures.where_it_works(outcome, 0),
+        think=think or "what would have to happen for this line to end",
+    )
+
+
+def _ended(outcome: Outcome) -> Finding:
+    if outcome.died:
+        came_back = f"nothing: the process {failures.how_it_died(outcome.died[0])}"
+    else:
+        came_back = "nothing that could be sent here"
+    think = "which line of your code ends the whole process"
+    return Finding(NOT_YET, [("came back", came_back)], think=think)
+
+
+class _OnlyFindings(pickle.Unpickler):
+    """Nothing of the learner's is run while a finding is read here."""
+
+    def find_class(self, module: str, name: str):
+        if module in ("sidebyside.findings", "sidebyside.outcomes"):
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"a finding does not contain {module}.{name}")
+
+
+def _try_out_sent(sent: bytes) -> bytes:
+    """In the process of the check, which takes with it all that it has started."""
     try:
         check, answers = pickle.loads(sent)
     except BaseException as error:
-        return findings.cannot_be_sent(error)
-    finding = _try_out(check, answers, BaseException)
+        return pickle.dumps(findings.cannot_be_sent(error))
+    finding = pickle.dumps(_try_out(check, answers))
     try:
         os.fstat(parent_process().sentinel)
     except OSError:
@@ -153,11 +233,8 @@ def _try_out_sent(sent: bytes, session: str) -> Finding:
     return finding
 
 
-def _try_out(check: Callable, answers: tuple, whatever: type[BaseException]) -> Finding:
-    """Run the check on the answers, here, and put into words what happened.
-
-    `whatever` they raise is a finding: in the notebook's process an interrupt is not.
-    """
+def _try_out(check: Callable, answers: tuple) -> Finding:
+    """Run the check on the answers, here, and put into words what happened."""
     from sidebyside.failures import RankFailed, RanksHung
 
     try:
@@ -168,13 +245,14 @@ def _try_out(check: Callable, answers: tuple, whatever: type[BaseException]) -> 
             lines.append(("came back", findings.came_back(verdict.got, answers)))
         return Finding(verdict.state, lines, think=verdict.think)
     except RanksHung as hung:
-        text = f"{str(hung).partition(';')[0]}\n{hung.details}"
-        return Finding(HUNG, [("after", text.removeprefix("not done after "))])
+        return Finding(HUNG, [("after", hung.outcome)])
     except RankFailed as failed:
-        if "NotImplementedError: your turn" in str(failed):
+        if failures.says_your_turn(failed.outcome):
             return findings.not_started()
-        return Finding(NOT_YET, [("came back", f"{failed}\n{failed.details}")])
-    except whatever as error:
+        lines = [("tried", tried)] if (tried := getattr(failed, "tried", "")) else []
+        lines.append(("came back", failed.outcome))
+        return Finding(NOT_YET, lines, think=getattr(failed, "think", ""))
+    except BaseException as error:
         return findings.raised(error, check.__code__, answers)
     return Finding(PASSED)
 

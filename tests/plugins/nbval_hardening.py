@@ -20,7 +20,7 @@ import nbval.plugin
 import psutil
 import pytest
 
-from lessons.source.build import normalise
+from lessons.source.execution import normalise
 
 SECONDS_PER_NOTEBOOK = 60  # a budget: reported, never asserted
 

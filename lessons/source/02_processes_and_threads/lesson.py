@@ -1,0 +1,818 @@
+# ---
+# title: 02 Processes and threads
+# question: What does a program start in order to do two things at once?
+# needs: two CPU cores, no GPU
+# minutes: 50
+# ---
+
+# %% [markdown]
+# # 2. Processes and threads: copy or share
+#
+# A program that wants to use a second core has to start something that runs there.
+# There are two things it can start: a process or a thread. They are started by the same
+# two lines of Python, and everything else about them differs.
+#
+# We look at the processes of your machine, start some, try to change a variable from
+# inside them, send results back, and measure what starting costs.
+#
+# *You will be able to* read a process tree, say which variables a worker shares with
+# you, get a result back from it, and explain why a function from a notebook is
+# sometimes not found.
+#
+# *Before this:* lesson 1. *Time:* 50 minutes, and the exercises. *Needs:* two CPU
+# cores, no GPU. One core is enough, too: nothing here has to be fast.
+
+# %%
+import json
+import math
+import os
+import pickle
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+from time import sleep
+
+import cloudpickle
+import psutil
+
+from demos.processes import process_memory, small_firm
+from demos.processes.parts.five_jobs import job_in_a_trial
+from demos.processes.parts.notebook_functions import call_by_value, overheard
+from demos.processes.parts.squares_in_children import (
+    nap_in_child,
+    put_squares,
+    send_squares,
+    spawn,
+    square_in_place,
+)
+from demos.processes.process_ids import family, role
+from sidebyside import (
+    COLOURS,
+    Timeline,
+    check,
+    figure,
+    guess,
+    hint,
+    progress,
+    reset,
+    reveal,
+    run_demo,
+    show,
+    solution,
+    span,
+)
+
+# %% [markdown] tags=["instructor"]
+# ## Processes, parents, groups: 10 minutes
+#
+# Let everyone open the system monitor first and find the notebook in it. The word to
+# get across is *parent*: who started whom. Draw the tree of the room's machine on the
+# board, from the login to the notebook.
+#
+# When late: leave out the groups.
+
+# %% [markdown]
+# ## This notebook is a process
+#
+# A program that runs is called a **process**. The operating system gives it memory, and
+# a number to tell it from the others: the process id, or pid. It also notes down which
+# process started it: the **parent**.
+
+# %%
+print(f"this notebook is pid {os.getpid()}, and its parent is pid {os.getppid()}")
+
+# %% [markdown]
+# So processes form a tree. Here is your own. We start two *children* that do nothing but
+# sleep, draw what is above and below this notebook, and end the children again.
+#
+# `target` is the function that the child is to call, `args` are its arguments. Of the
+# word `spawn` we speak later. `family` is from one of the lesson's demos, and asks
+# `psutil`, a library that lists processes.
+
+# %%
+children = [spawn.Process(target=sleep, args=(60,)) for _ in range(2)]
+for child in children:
+    child.start()
+
+rows = family(psutil.Process(), up=2)
+fig, ax = figure(height=0.5 * len(rows), alt="the process tree around this notebook")
+for row, (depth, process) in enumerate(rows):
+    box = {"boxstyle": "round", "facecolor": "white"}
+    ax.text(depth, -row, f"{role(process)}, pid {process.pid}", va="center", bbox=box)
+    if depth:
+        parent = max(r for r in range(row) if rows[r][0] == depth - 1)
+        ax.plot([depth - 0.8, depth - 0.8, depth], [-parent, -row, -row], color="grey")
+ax.set(xlim=(-0.2, 5), ylim=(0.5 - len(rows), 0.5))
+ax.axis("off")
+
+for child in children:
+    child.terminate()
+    child.join()
+fig
+
+# %% [markdown]
+# The figure shows a line from each process down to its children. Above the notebook
+# stands the program that started it, below it are the two that sleep.
+#
+# You may find a third child: the resource tracker. Python starts it once, and it
+# removes what processes forget to remove. `terminate()` ends a child; `join()` waits
+# until it has ended.
+#
+# ## Groups
+#
+# A process also belongs to a group. The next program starts child 1 and child 2. Child
+# 2 opens a group of its own and starts a child in it. Then a *signal*, a short order from
+# the system such as *end*, goes to that group.
+# Before you run it: who is alive afterwards?
+
+# %% tags=["nbval-ignore-output"]
+run_demo("processes/process_ids.py")
+
+# %% [markdown]
+# The top line is the program that started the demo; it gives the demo a group of its
+# own, as a shell does.
+#
+# A child belongs to the group of its parent, unless it leaves it. **A signal to a group
+# reaches everyone in it, and nobody else.** Child 2 and its child were ended at once;
+# child 1 was not. When you press Ctrl-C in a terminal, the signal goes to a whole
+# group: that is why the children stop with their parent. (Windows has no such groups;
+# there the demo shows the tree only.)
+#
+# **See it from outside.** In a terminal, in the folder of the course, run
+# `python demos/processes/process_ids.py --hold 60`, and find the family in the system
+# monitor:
+#
+# * Linux: `ps f` in a second terminal, or `htop` and then F5 for the tree.
+# * macOS: Activity Monitor, menu View, *All Processes, Hierarchically*.
+# * Windows: Task Manager, *Details*.
+#
+# Each is a line of its own that says python. They use no core: they wait.
+
+# %% [markdown] tags=["instructor"]
+# ## Starting and ending: 6 minutes
+#
+# Ask before the first demo: the child returns a string. Who gets it? Most say the
+# parent, or join(). Nobody gets it; let that stand as the problem that pipes and queues
+# solve ten minutes later.
+
+# %% [markdown]
+# ## How a process ends
+#
+# Four children: one returns a string, one raises an exception, one calls
+# `sys.exit(3)`, one never ends and is terminated.
+
+# %%
+run_demo("processes/create_process.py")
+
+# %% [markdown]
+# Before `start()` there is only a Python object, without a pid. Afterwards the child
+# runs, and the parent does not wait for it: all four have no *exit code* yet.
+#
+# **The parent gets an exit code, and nothing else**: a number that says how the child
+# ended. It is 0 for success, 1 for an exception, −15 for an end by signal 15, which is
+# what `terminate()` sends. The string is lost. The exception has not
+# reached the parent either: a parent that does not look at the exit code does not learn
+# that its child has failed.
+#
+# ## Threads
+#
+# A process begins with one line of execution, its *main thread*: one place in the program
+# where it is just now. It can start more of them. Each is called a **thread**.
+
+# %% tags=["nbval-ignore-output"]
+run_demo("processes/create_threads.py", "--threads", 4)
+
+# %% [markdown]
+# Five threads, with different ids, in one process; there is no child. Thread 1 ended
+# with an exception; the others went on, and `join()` said nothing. **A thread has no
+# exit code and cannot be ended from outside.** It ends when its function does. (Start
+# the same in a terminal with `--hold 60`: the system monitor shows one line; in htop,
+# press H first.)
+#
+# ## Whose variables?
+#
+# Here is the difference that matters most. A module has a list with one number in it,
+# and a function that adds 100 to the number. (The function reports through a *pipe*, a
+# tube between two processes; pipes come below.)
+
+# %%
+show(process_memory.child_adds_100)
+guess(
+    "02-box", None,
+    "The box holds 2. A child process adds 100. What does the parent's box hold then?",
+)  # fmt: skip
+
+# %%
+process_memory.box[0] = 2
+ours, theirs = spawn.Pipe()
+child = spawn.Process(target=process_memory.child_adds_100, args=(theirs, 0))
+child.start()
+print(*ours.recv(), sep="\n")  # what the child has reported
+child.join()
+reveal("02-box", process_memory.box[0])
+
+# %% [markdown]
+# The child has added 100 to a box of its own. It did not even begin with our 2: it has
+# read the file anew, and there stands 1. The next demo *forks* its child (Windows
+# cannot): a forked child begins with a copy. More on this under *What starting costs*.
+#
+# Look at *addresses* now, the numbers of places in memory: first in a child process,
+# then in a thread. Three columns matter: pid, number, address.
+
+# %% tags=["nbval-ignore-output"]
+run_demo("processes/process_memory.py")
+print("-" * 80)
+run_demo("processes/thread_memory.py")
+
+# %% [markdown]
+# The thread has the same box: same pid, same address, and the new number is there for
+# all. **What a thread changes, every thread of the process sees.**
+#
+# **What a child process changes, its parent does not see.** With fork, the child even
+# uses the same address, and two different numbers stand there. An address is
+# not a place in the machine; it is a place in the memory of one process. The operating
+# system keeps the memories apart.
+#
+# ```mermaid
+# flowchart LR
+#   accTitle: Threads share the memory of their process
+#   accDescr: Two threads share one memory. A forked child has its own. A pipe between.
+#   subgraph P["process"]
+#     M["memory: box = 2"]
+#     A["main thread"] --- M
+#     B["thread 1"] --- M
+#   end
+#   subgraph C["forked child process"]
+#     N["memory: box = 102"]
+#     D["main thread"] --- N
+#   end
+#   P -- "pipe" --- C
+# ```
+
+# %% [markdown] tags=["instructor"]
+# ## Whose variables, and three ways back: 14 minutes
+#
+# The two demos side by side are the heart of the lesson. Let a learner read the four
+# lines aloud, pid by pid. The question that shows who has understood: how can two
+# different numbers be at the same address?
+#
+# Then the three ways. Draw two boxes and let the class say what has to cross between
+# them. Point out the order: receive first, join afterwards.
+#
+# When late: show the pipe, leave the queue and the shared memory to the exercise.
+
+# %% [markdown]
+# ## Three ways to get a result back
+#
+# Since nothing is shared, results have to be carried. This is called **inter-process
+# communication**. The first way is a **pipe**: what goes in at one end comes out at the
+# other. What is sent is packed into bytes (*pickled*), so the receiver gets a copy.
+
+# %%
+show(send_squares)
+ours, theirs = spawn.Pipe()
+child = spawn.Process(target=send_squares, args=(theirs, [1, 2, 3]))
+child.start()
+pid, squares = ours.recv()  # waits until something comes
+child.join()
+print(f"pid {pid} sent {squares}")
+
+# %% [markdown]
+# A pipe has one reader and one writer. A **queue** takes messages from many. They come
+# out in the order in which they arrive, so each message has to say whose it is. Three
+# children use one queue here, all at the same time.
+
+
+# %%
+def start_all(target, arguments) -> list:
+    """Start one child for each tuple of arguments."""
+    children = [spawn.Process(target=target, args=args) for args in arguments]
+    for child in children:
+        child.start()
+    return children
+
+
+def join_all(children) -> None:
+    for child in children:
+        child.join()
+
+
+show(put_squares)
+queue = spawn.Queue()
+children = start_all(put_squares, [(queue, n, [n, 10 * n]) for n in range(3)])
+for part, pid, squares in sorted(queue.get() for _ in children):
+    print(f"part {part}: {squares} from pid {pid}")
+join_all(children)
+
+# %% [markdown]
+# The third way sends nothing. **Shared memory** is a piece of memory that belongs to
+# both processes. It holds plain numbers only. `RawArray("q", ...)` makes an array of
+# 64-bit integers, `RawValue("i")` a single integer.
+
+# %%
+show(square_in_place)
+shared, signature = spawn.RawArray("q", [1, 2, 3]), spawn.RawValue("i")
+child = spawn.Process(target=square_in_place, args=(shared, signature))
+child.start()
+child.join()
+print(f"pid {signature.value} has left {list(shared)}")
+
+# %% [markdown]
+# With shared memory, `join()` comes first: only then are the numbers complete. With a
+# pipe or a queue it is the other way round: **receive first, then join.** A pipe holds
+# little. A child with a large result waits until someone reads, and a parent that waits
+# for the child's end does not read.
+
+# %% [markdown] tags=["instructor"]
+# ## What starting costs: 10 minutes
+#
+# Collect guesses for the ratio on the board before the run: most are between 2 and 10.
+# The plot has logarithmic axes; say what that means (each labelled mark is ten
+# times the one before) and read one point of it aloud.
+#
+# When late: show the table only.
+
+# %% [markdown]
+# ## What starting costs
+#
+# A thread naps for 0.1 s, then a spawned process does. The timeline shows when they are
+# started and when they nap. Waiting is pale: it is not work.
+
+# %%
+with Timeline() as starts:
+    for name, kind in {"thread": Thread, "process": spawn.Process}.items():
+        with span(f"start a {name}"):
+            worker = kind(target=nap_in_child, args=(0.1,))
+            worker.start()
+        with span(f"wait for the {name}"):
+            worker.join()
+starts.plot()
+
+# %% [markdown]
+# The thread naps at once. Before the process can nap, a new Python has to start and
+# import what it needs: that is the gap. After the nap it takes a moment to end.
+#
+# It need not be so. There are three **start methods**:
+#
+# | method | how the child comes into being | what it has from its parent |
+# |---|---|---|
+# | fork | the system duplicates the parent | variables, open files; one of its threads |
+# | forkserver | a small server, started once, duplicates itself | what is sent to it |
+# | spawn | a new Python starts and reads your file again | what is sent to it |
+#
+# In our cells `spawn` is `multiprocessing.get_context("spawn")`: Python's package for
+# processes, with the start method chosen. So `spawn.Process`, `spawn.Pipe` and the others
+# are that package's, and start what they start by this method.
+#
+# Windows has only spawn, and macOS uses it unless told otherwise. On Linux the default
+# was fork, and is forkserver since Python 3.14. So a program that does not name its
+# start method behaves differently on another machine. We always name it.
+#
+# The next demo starts workers one after the other, each of which does nothing: for one
+# second by each method, but no more than 4,000. It is a small program of its own, so no
+# method has to copy or repeat what this notebook has done. Write down your guess in
+# place of `None`, then run it.
+
+# %% tags=["nbval-ignore-output"]
+guess(
+    "02-cost", None,
+    "How many threads can start and end in the time that one spawned process takes?",
+    "×",
+)  # fmt: skip
+with TemporaryDirectory() as folder:
+    file = Path(folder, "costs.json")
+    run_demo("processes/creation_cost.py", "--save", file)
+    costs = json.loads(file.read_text())
+
+# %%
+reveal("02-cost", costs["spawn"]["later"] / costs["thread"]["later"])
+fig, ax = figure(height=3.2, alt="time to create threads and processes, by number")
+label_height = 0
+by_time = sorted(costs.items(), key=lambda item: item[1]["later"])
+for (name, found), colour in zip(by_time, COLOURS, strict=False):
+    ended = found["ended"]
+    count, last = len(ended), ended[-1]
+    ax.plot(range(1, count + 1), ended, color=colour, linewidth=2)
+    ax.plot([count, 4000], [last, last / count * 4000], ":", color=colour)
+    label_height = max(last / count * 4000, label_height * 2.2)
+    ax.text(4400, label_height, name, color=colour, va="center")
+ax.set(xscale="log", yscale="log", ylabel="time (s)")
+ax.set_xlabel("number created, one after the other")
+ax.xaxis.set_major_formatter("{x:,.0f}")
+ax.yaxis.set_major_formatter("{x:g}")
+fig
+
+# %% [markdown]
+# The figure shows how long it takes to create a number of workers, up to 4,000. Solid
+# lines are measured. Dotted lines are not: they go on at the measured pace. Both axes
+# are logarithmic: from one labelled mark to the next is a factor of ten.
+#
+# **While one process is spawned, hundreds of threads can come and go**: your number
+# stands above the figure. While one is forked, it is only tens. In memory of its own a
+# thread takes some kilobytes, a process some megabytes.
+#
+# Fork is the cheapest way to a process *while the parent is small*. It copies no memory
+# until someone writes to it, but it does copy the list of all pieces of memory. Run the
+# demo in a terminal with `--megabytes 1000`, and see how much slower fork is then.
+#
+# Fork also goes wrong most easily: **of all the threads of the parent, only the one
+# that forked exists in the child.** If another held a *lock* just then (only one thread
+# at a time can hold it; lesson 4), nobody in the child will ever give it back. Python
+# 3.12 and later warn.
+#
+# Read the lower half of the table, too. **A forked child knows the parent's variables;
+# a spawned one has read the file again.** A forked child can be given anything. To the
+# others everything must be sent, and some things cannot be packed: an open file, a
+# lambda.
+#
+# For thousands of forked processes, run the demo in a terminal with `--seconds 20` (it
+# takes a minute), and watch the system monitor: the list of processes flickers.
+
+# %% [markdown] tags=["instructor"]
+# ## Not found: 10 minutes
+#
+# Everyone meets this within a week, and nobody finds the cause alone. Do all three
+# failures, and let the class say for each how they would notice it in a long program:
+# not at all, never, at once.
+#
+# When late: show the pool only.
+
+# %% [markdown]
+# ## Why your function is not found
+#
+# Until now, everything that a child was to do stood in a file. Here is a function that
+# does not. How does it travel to a spawned child? We look at the bytes that are sent.
+
+
+# %%
+def square(n: int) -> int:
+    return n * n
+
+
+pickle.dumps(square, protocol=0)
+
+# %% [markdown]
+# That is all: "the thing called `square` in the module `__main__`". **A function is
+# sent as its name, without its code.** The child imports the module and looks the name
+# up. But `__main__` is this notebook, and a notebook cannot be imported.
+#
+# So it must fail. It fails in three different ways. `overheard` collects what the
+# children say, which would appear in red below the cell.
+
+# %%
+with overheard() as lines:
+    child = spawn.Process(target=square, args=(7,))
+    child.start()
+    child.join(20)
+error, _, _ = lines[-1].partition(":")
+print(f"exit code {child.exitcode}: {error}")
+
+# %% [markdown]
+# **1. A process dies, and nobody tells you.** The child has looked for `square` in its own
+# `__main__`, and an `AttributeError` says there that it has none. No exception here, only
+# an exit code that one has to look at.
+#
+# The next one is a *pool*: workers that wait for tasks. `apply_async` hands over a task and
+# does not wait. We wait for the answer, but not longer than 3 seconds.
+
+# %%
+with overheard(), spawn.Pool(1) as pool:
+    task = pool.apply_async(square, (7,))
+    task.wait(3)
+print(f"answered: {task.ready()}")
+
+# %% [markdown]
+# **2. `Pool` waits for ever.** The worker dies of the task, the pool puts a new one in
+# its place, and the task is gone. `pool.apply(square, (7,))` would never return.
+#
+# The third is a newer kind of pool, an *executor*. Its argument `mp_context` is the start
+# method. `submit` hands over one call and returns a *future*: there the result, or the
+# exception, will be.
+
+# %%
+with overheard(), ProcessPoolExecutor(1, mp_context=spawn) as pool:
+    future = pool.submit(square, 7)
+    print(repr(future.exception(timeout=20)))
+
+# %% [markdown]
+# **3. `ProcessPoolExecutor` says that something broke**, within a second, but not what.
+#
+# Forkserver fails in the same ways. Fork does not: the child is a copy of the notebook,
+# with the function in it. That is why notebooks that worked on Linux fail on other
+# systems, and since Python 3.14 on Linux as well.
+#
+# There are two cures. Put the function into a file and import it, as we did above. Or
+# send the code along: `cloudpickle` packs a function with its code, and a function that
+# *is* in a file unpacks and calls it.
+
+# %%
+show(call_by_value)
+with spawn.Pool(1) as pool:
+    answer = pool.apply(call_by_value, (cloudpickle.dumps(square), 7))
+answer
+
+# %% [markdown]
+# The instruments of this course do the same, so that in later lessons you can define
+# what workers do in a cell.
+#
+# ## What you will really use
+#
+# Starting and joining by hand is for understanding. In programs one uses an executor: it
+# keeps some workers, deals out the tasks and brings back results and exceptions. `map`
+# calls a function for each item and keeps the order; `result()` of a future waits for
+# its value. Threads or processes: one word changes.
+
+# %%
+for pool in ThreadPoolExecutor(2), ProcessPoolExecutor(2, mp_context=spawn):
+    with pool:
+        roots = list(pool.map(math.sqrt, [1, 4, 9]))
+        here = pool.submit(os.getpid).result() == os.getpid()
+    print(f"{type(pool).__name__:<20} {roots}, in this process: {here}")
+
+# %% [markdown]
+# ## What we saw
+#
+# | | thread | process |
+# |---|---|---|
+# | memory | its process's: shares all variables | its own: a copy, or a new start |
+# | result comes back | is there | by pipe, queue or shared memory |
+# | to create one more | below 1 ms | a few ms (fork, small parent), 10–200 ms (spawn) |
+# | memory of its own | kilobytes | megabytes |
+# | an exception nobody catches | ends that thread only | exit code 1 |
+# | a crash (`os._exit`, a fault in C) | the whole program ends | an exit code, not 0 |
+# | can be ended from outside | no | yes |
+# | can be given | anything | what can be packed; with fork, anything |
+#
+# * Processes form a tree. Groups are what signals such as Ctrl-C go to.
+# * The same address in two processes is two places.
+# * A function is sent as its name. Notebook functions need cloudpickle or a file.
+#
+# Three exercises follow. Stuck? `hint("02-firm")` gives one hint per call,
+# `solution("02-firm")` the code and why it works; `progress("02")` shows where you are.
+
+# %% [markdown] tags=["instructor"]
+# ## Exercises: homework, or 45 minutes
+#
+# 02-firm is for everyone, on paper, in pairs: seven minutes. 02-three-ways takes
+# longest and is worth it. 02-choose is best discussed: let each pair defend one job.
+#
+# When late: 02-firm in the room, the others at home.
+
+# %% [markdown]
+# ## Exercise 1: draw the tree first
+#
+# A small firm: a boss, four more processes, and a thread. `sign` writes a name and
+# process ids into a register. The boss calls `boss(register)`.
+
+# %%
+for part in "boss", "foreman", "helper", "work_together":
+    show(getattr(small_firm, part))
+
+# %% [markdown]
+# ### Exercise 1: your tree
+#
+# Draw it on paper: who is whose child, and in which process is the thread? Then assign
+# a dictionary to `belongs_to`. For each of the four processes it gives the parent. For
+# `"helper"`, which is a thread, it gives the process in which the helper is.
+#
+# By hand first: the secretary's parent is the boss, so the dictionary begins with
+# `{"secretary": "boss", "foreman":`. The check opens the firm and reads the register.
+# Afterwards you can do the same: `python demos/processes/small_firm.py`.
+# <!-- exercise: 02-firm -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# For each `Process`: in which function is its `start()` called, and which process runs
+# that function?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# A parent is a process, as only processes have a pid. A thread cannot be anybody's
+# parent. What a thread starts belongs to the process that the thread is in.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# The boss starts two processes. The foreman starts one process and one thread. The
+# thread `helper` starts the courier: so write for the courier the name of the process
+# whose thread the helper is.
+#
+# </details>
+
+# %% exercise="02-firm"
+belongs_to = ...
+### BEGIN SOLUTION
+belongs_to = {
+    "secretary": "boss",
+    "foreman": "boss",
+    "apprentice": "foreman",
+    "helper": "foreman",
+    "courier": "foreman",
+}
+### END SOLUTION
+
+# %%
+check("02-firm", belongs_to)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 02-firm -->
+# Why it works: the operating system notes down which *process* asked for a new one. The
+# helper is a thread of the foreman, so it is the foreman's process that asks for the
+# courier. The names of functions and threads play no role.
+
+# %% [markdown]
+# ## Exercise 2: three ways back
+#
+# Write three functions. Each gets some `parts`, lists of numbers; starts one child per
+# part, with the children at work at the same time; and returns a list with one pair
+# (process id of the child, squares) per part, in the order of the parts. Only the way
+# back differs.
+#
+# The children are those from above: `send_squares(connection, numbers)`,
+# `put_squares(queue, part, numbers)` and `square_in_place(shared, signature)`. Parts
+# can be large.
+#
+# By hand first: for the parts `[1, 2]` and `[3]` the squares are `[1, 4]` and `[9]`,
+# and there are two different process ids.
+# <!-- exercise: 02-three-ways -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# When the last child has been started, which of the results are already there? Which of
+# them could arrive first? And which line of yours waits for what?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# `start_all` and `join_all` from above do half of it. Take the results between them, or
+# after both. One pipe per child, or one queue for all, or one array and one signature
+# per child. From the queue, messages come in any order, but each brings its part number.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# Pipes: `pipes = [spawn.Pipe() for _ in parts]`, start the children with the second
+# ends, and take `[ours.recv() for ours, _ in pipes]` before you join. Queue: get as many
+# messages as there are parts, sort them, and drop the part number. Shared memory: keep a
+# list of `(shared, signature)`, join all, and then read each.
+#
+# </details>
+
+
+# %% exercise="02-three-ways"
+def through_pipes(parts: list[list[int]]) -> list[tuple[int, list[int]]]:
+    """(process id, squares) of each part, each through a pipe of its own."""
+    ### BEGIN SOLUTION
+    pipes = [spawn.Pipe() for _ in parts]
+    ends = [theirs for _, theirs in pipes]
+    children = start_all(send_squares, zip(ends, parts, strict=True))
+    results = [ours.recv() for ours, _ in pipes]
+    join_all(children)
+    return results
+    ### END SOLUTION
+
+
+def through_a_queue(parts: list[list[int]]) -> list[tuple[int, list[int]]]:
+    """(process id, squares) of each part, all through one queue."""
+    ### BEGIN SOLUTION
+    queue = spawn.Queue()
+    arguments = [(queue, number, part) for number, part in enumerate(parts)]
+    children = start_all(put_squares, arguments)
+    messages = sorted(queue.get() for _ in parts)
+    join_all(children)
+    return [(pid, squares) for _, pid, squares in messages]
+    ### END SOLUTION
+
+
+# %% exercise="02-three-ways"
+def through_shared_memory(parts: list[list[int]]) -> list[tuple[int, list[int]]]:
+    """(process id, squares) of each part, in memory that parent and child share."""
+    ### BEGIN SOLUTION
+    blocks = [(spawn.RawArray("q", part), spawn.RawValue("i")) for part in parts]
+    join_all(start_all(square_in_place, blocks))
+    return [(signature.value, list(shared)) for shared, signature in blocks]
+    ### END SOLUTION
+
+
+# %%
+check("02-three-ways", through_pipes, through_a_queue, through_shared_memory)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 02-three-ways -->
+# Why it works: all children are started before the parent waits for any of them, so
+# they work at the same time. Pipes and queues are emptied before the joins, as a child
+# with a large result cannot end before someone has read it. Shared memory is read after
+# the joins, as only the end of the child says that it is complete. The queue's messages
+# are sorted by part, since the order of arrival is chance.
+
+# %% [markdown]
+# ## Exercise 3: thread or process?
+#
+# Five jobs wait in `demos/processes/parts/five_jobs.py`. Each has a `work` with `args`,
+# the `seconds` that it may take, and a `promise()`, which must be true in *your* program
+# when the job is done.
+#
+# | job | its work | its promise |
+# |---|---|---|
+# | `"count"` | adds 10 to a number in a dictionary of yours | the number is there |
+# | `"old library"` | calls a library that ends the program | your program goes on |
+# | `"search"` | may never end; 0.5 s at most | no worker is left |
+# | `"unpack"` | changes the current folder, and never back | your folder is as before |
+# | `"store"` | writes through your open connection to a database | the row is there |
+#
+# Choose: assign a dictionary that gives `"thread"` or `"process"` for each job, for
+# example `{"count": "thread", ...}`.
+#
+# Then prove it. Write `try_job(kind, job)`, where `kind` is `Thread` or
+# `spawn.Process`. It
+#
+# * has the work done by one worker of this kind,
+# * waits no longer than `job.seconds`,
+# * ends the worker if it still works and can be ended,
+# * and returns `True` if no worker is left and the promise is kept, else `False`.
+#
+# If `start()` raises an exception, let it pass: that is a proof, too.
+#
+# A job can end your notebook. So the cell below yours tries it out in a program of its
+# own, with both kinds. `job_in_a_trial` says `kept` for `True` and `broken` for `False`;
+# or `the whole program ended`, `it did not end`, or what was `raised`. (At first it is
+# `your turn`.) By hand first: what should it say of `"thread"` and `"old library"`?
+# <!-- exercise: 02-choose -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Ask three questions of each job. Must its effect be seen in the program? Must its
+# effect *not* be seen there? Does someone have to end it?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# To see an effect, share: thread. To be safe from an effect, or to end the worker:
+# process. In `try_job`, `join` takes a number of seconds. `is_alive()` says whether the
+# worker still works. Only one of the two kinds has a method `terminate`.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `worker = kind(target=job.work, args=job.args)`; start it; `worker.join(job.seconds)`.
+# If it is alive and `hasattr(worker, "terminate")`, terminate it and join again. Return
+# `not worker.is_alive() and job.promise()`.
+#
+# </details>
+
+# %% exercise="02-choose"
+choice = ...
+### BEGIN SOLUTION
+choice = {
+    "count": "thread",
+    "old library": "process",
+    "search": "process",
+    "unpack": "process",
+    "store": "thread",
+}
+### END SOLUTION
+
+
+def try_job(kind, job) -> bool:
+    """True if no worker is left and the promise is kept, with a worker of this kind."""
+    ### BEGIN SOLUTION
+    worker = kind(target=job.work, args=job.args)
+    worker.start()
+    worker.join(job.seconds)
+    if worker.is_alive() and hasattr(worker, "terminate"):
+        worker.terminate()
+        worker.join()
+    return not worker.is_alive() and job.promise()
+    ### END SOLUTION
+
+
+# %%
+job = "count"  # then try the others
+for kind in "thread", "process":
+    print(f"{job} in a {kind}: {job_in_a_trial(try_job, kind, job)}")
+
+# %%
+check("02-choose", choice, try_job)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 02-choose -->
+# Why it works: `count` and `store` need what belongs to the program, a dictionary and
+# an open connection; a process has a dictionary of its own, and the connection cannot
+# be sent.
+# `old library` and `unpack` do harm to the process that they are in, so they get one of
+# their own. `search` has to be ended from outside, and only a process can be.
+
+# %% [markdown]
+# ## Next
+#
+# Threads are cheaper in everything: time, memory, and the way results come back. So why
+# does anyone start processes to compute faster? Because of a lock inside Python that
+# lets one thread run at a time. Lesson 3 measures it.

@@ -1,0 +1,213 @@
+"""What lesson 02 says about processes and threads is so on this machine."""
+
+import json
+import multiprocessing
+import os
+import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
+from threading import Thread
+
+import psutil
+import pytest
+
+from demos.processes import create_process, creation_cost, process_memory
+from demos.processes.parts.five_jobs import JOBS, KINDS, job_in_a_trial
+from demos.processes.parts.notebook_functions import overheard
+from demos.processes.parts.squares_in_children import send_squares, spawn
+from demos.processes.process_ids import family, start_child
+from demos.processes.small_firm import open_the_firm
+
+from .checks import FITS
+from .wrong_answers import FIRM, try_job
+
+DEMOS = Path(create_process.__file__).parent
+METHODS = multiprocessing.get_all_start_methods()
+needs_fork = pytest.mark.skipif("fork" not in METHODS, reason="this system has no fork")
+
+
+def run(*words: str) -> str:
+    """What a program of its own prints."""
+    command = [sys.executable, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_family_shows_each_process_below_its_parent():
+    child, connection = start_child(leads_a_group=False)
+    rows = family(psutil.Process(), up=1)
+    depth_of = {process.pid: depth for depth, process in rows}
+    connection.close()
+    child.join()
+    assert depth_of[os.getppid()] == 0
+    assert depth_of[os.getpid()] == 1
+    assert depth_of[child.pid] == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="this system has no groups")
+def test_a_signal_to_a_group_reaches_everyone_in_it_and_nobody_else():
+    said = run(str(DEMOS / "process_ids.py"))
+    assert "child 1 is alive: True\nchild 2 is alive: False" in said
+    assert said.endswith("the child of child 2 is alive: False\n")
+    table = said.partition("\n\n")[0].splitlines()
+    rows = [list(map(int, re.findall(r"\b\d+\b", line)[-3:])) for line in table[2:]]
+    ours, *_, child_1, child_2, grandchild = rows
+    assert child_1[1] == child_2[1] == ours[0]
+    assert child_1[2] == ours[2] != child_2[2] == child_2[0]
+    assert (grandchild[1], grandchild[2]) == (child_2[0], child_2[2])
+    left = [psutil.Process(row[0]) for row in rows if psutil.pid_exists(row[0])]
+    _, alive = psutil.wait_procs(left, timeout=10)
+    assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_the_parent_gets_an_exit_code_and_nothing_else():
+    said = run(str(DEMOS / "create_process.py"), "--seconds", "0.1")
+    codes = [int(line.split()[-1]) for line in said.splitlines()[-4:]]
+    assert codes == [0, 1, 3, -15]
+
+
+def test_a_thread_has_no_exit_code_and_cannot_be_ended_from_outside():
+    assert hasattr(spawn.Process, "exitcode") and hasattr(spawn.Process, "terminate")
+    assert not any(hasattr(Thread, n) for n in ("exitcode", "terminate", "kill"))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_a_child_changes_its_parent_does_not_see(method):
+    said = run(str(DEMOS / "process_memory.py"), "--start-method", method)
+    values = [int(v) for v in re.findall(r"has +(\d+) in", said)]
+    addresses = re.findall(r"0x\w+", said)
+    at_first = 2 if method == "fork" else 1  # the parent's value, or the file's
+    assert values == [2, at_first, at_first + 100, 2]
+    assert addresses[0] == addresses[3] and addresses[1] == addresses[2]
+    if method == "fork":
+        assert len(set(addresses)) == 1, "two numbers at the same address"
+
+
+def test_what_a_thread_changes_every_thread_sees():
+    said = run(str(DEMOS / "thread_memory.py"))
+    assert re.findall(r"has +(\d+) in", said) == ["2", "2", "102", "102"]
+    assert len(set(re.findall(r"0x\w+", said))) == 1
+    assert len(set(re.findall(r"pid (\d+)", said))) == 1
+
+
+def test_a_large_result_must_be_received_before_the_join():
+    ours, theirs = spawn.Pipe()
+    child = spawn.Process(target=send_squares, args=(theirs, list(range(200_000))))
+    child.start()
+    assert ours.poll(30), "the child has begun to send"
+    child.join(0.5)
+    waits = child.is_alive()
+    pid, squares = ours.recv()
+    child.join()
+    assert waits and pid == child.pid and len(squares) == 200_000
+
+
+FORKED = """
+import multiprocessing, threading
+fork = multiprocessing.get_context("fork")
+end = threading.Event()
+thread = threading.Thread(target=end.wait)
+thread.start()
+queue = fork.SimpleQueue()
+child = fork.Process(target=lambda: queue.put(threading.active_count()))
+child.start()
+print(threading.active_count(), queue.get())
+child.join()
+end.set()
+"""
+
+
+@needs_fork
+def test_of_all_threads_only_the_one_that_forked_is_in_the_child():
+    assert run("-W", "ignore", "-c", FORKED).split() == ["2", "1"]
+
+
+def test_the_table_of_start_methods_tells_what_each_copies(tmp_path):
+    file = tmp_path / "costs.json"
+    few = "--most", "3", "--seconds", "0.01"
+    said = run(str(DEMOS / "creation_cost.py"), *few, "--save", str(file))
+    found = json.loads(file.read_text())
+    assert set(found) == {"thread", *METHODS}
+    for name, facts in found.items():
+        shares = name in ("thread", "fork")
+        assert facts["number"] == (100 if shares else 1)
+        assert facts["a list"] == "yes"
+        assert facts["a lambda"] == facts["an open file"] == ("yes" if shares else "no")
+        if os.name == "posix":
+            assert facts["file"] == ("open" if shares else "not open")
+        assert facts["ended"] == sorted(facts["ended"]) and len(facts["ended"]) <= 3
+        assert name in said
+    assert all(found["thread"]["MB"] < found[method]["MB"] for method in METHODS)
+
+
+def test_creation_stops_at_the_number_or_at_the_time():
+    assert len(creation_cost.create_workers(Thread, most=5, seconds=60)) == 5
+    assert len(creation_cost.create_workers(Thread, most=5, seconds=1e-9)) == 1
+
+
+# As in a notebook, __main__ is no file here.
+NOTEBOOK = """
+import multiprocessing, sys
+from concurrent.futures import ProcessPoolExecutor
+context = multiprocessing.get_context(sys.argv[1])
+
+def square(n):
+    return n * n
+
+child = context.Process(target=square, args=(7,))
+child.start()
+child.join(20)
+print(child.exitcode)
+with context.Pool(1) as pool:
+    task = pool.apply_async(square, (7,))
+    task.wait(2 if child.exitcode else 20)
+    print(task.ready())
+with ProcessPoolExecutor(1, mp_context=context) as pool:
+    print(type(pool.submit(square, 7).exception(timeout=20)).__name__)
+"""
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_notebook_function_is_found_by_forked_children_only(method):
+    expected = ["0", "True", "NoneType"] if method == "fork" else None
+    expected = expected or ["1", "False", "BrokenProcessPool"]
+    assert run("-W", "ignore", "-c", NOTEBOOK, method).split() == expected
+
+
+def test_a_function_is_sent_as_its_name():
+    sent = pickle.dumps(process_memory.child_adds_100, protocol=0)
+    assert sent == b"cdemos.processes.process_memory\nchild_adds_100\np0\n."
+
+
+def test_what_children_say_is_overheard_and_the_stream_is_restored(capfd):
+    with overheard() as lines:
+        subprocess.run([sys.executable, "-c", "import nowhere"])
+    os.write(2, b"afterwards\n")
+    assert lines[-1].endswith("No module named 'nowhere'")
+    assert capfd.readouterr().err == "afterwards\n"
+
+
+def test_the_small_firm_is_as_the_solution_says():
+    assert open_the_firm() == FIRM
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_job_is_done_well_by_one_kind_of_worker_only(job):
+    kept = [kind for kind in KINDS if job_in_a_trial(try_job, kind, job) == "kept"]
+    assert kept == [FITS[job]]
+
+
+def test_a_trial_leaves_nothing_running():
+    def leaves_a_search(kind, job):
+        kind(target=job.work, args=job.args).start()
+        return True
+
+    before = {process.pid for process in psutil.Process().children(recursive=True)}
+    outcome = job_in_a_trial(leaves_a_search, "process", "search")
+    left = {p for p in psutil.Process().children(recursive=True) if p.pid not in before}
+    left = {p for p in left if "resource_tracker" not in " ".join(p.cmdline())}
+    _, alive = psutil.wait_procs(left, timeout=10)
+    assert outcome == "kept" and not alive

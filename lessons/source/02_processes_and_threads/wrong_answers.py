@@ -1,0 +1,419 @@
+"""Answers to the exercises of lesson 02 that people give, and that are not right."""
+
+import os
+
+from demos.processes.parts.squares_in_children import (
+    put_squares,
+    send_squares,
+    spawn,
+    square_in_place,
+)
+from lessons.source.sample_answers import Wrong
+
+# 02-firm
+
+FIRM = {
+    "secretary": "boss",
+    "foreman": "boss",
+    "apprentice": "foreman",
+    "helper": "foreman",
+    "courier": "foreman",
+}
+
+
+# 02-three-ways
+
+
+def through_pipes(parts):
+    ends, children = [], []
+    for part in parts:
+        ours, theirs = spawn.Pipe()
+        children.append(spawn.Process(target=send_squares, args=(theirs, part)))
+        children[-1].start()
+        ends.append(ours)
+    results = [ours.recv() for ours in ends]
+    for child in children:
+        child.join()
+    return results
+
+
+def through_a_queue(parts):
+    queue, children = spawn.Queue(), []
+    for number, part in enumerate(parts):
+        children.append(spawn.Process(target=put_squares, args=(queue, number, part)))
+        children[-1].start()
+    messages = sorted(queue.get() for _ in parts)
+    for child in children:
+        child.join()
+    return [(pid, squares) for _, pid, squares in messages]
+
+
+def through_shared_memory(parts):
+    return _shared_memory(parts)
+
+
+def _shared_memory(parts, wait=True, kind="q", one_for_all=False):
+    blocks, children = [], []
+    signature = spawn.RawValue("i")
+    for part in parts:
+        mine = signature if one_for_all else spawn.RawValue("i")
+        blocks.append((spawn.RawArray(kind, part), mine))
+        children.append(spawn.Process(target=square_in_place, args=blocks[-1]))
+        children[-1].start()
+    found = [(signature.value, list(shared)) for shared, signature in blocks]
+    for child in children:
+        child.join()
+    if wait:
+        found = [(signature.value, list(shared)) for shared, signature in blocks]
+    return found
+
+
+def joins_before_it_receives(parts):
+    ends, children = [], []
+    for part in parts:
+        ours, theirs = spawn.Pipe()
+        children.append(spawn.Process(target=send_squares, args=(theirs, part)))
+        children[-1].start()
+        ends.append(ours)
+    for child in children:
+        child.join()
+    return [ours.recv() for ours in ends]
+
+
+def waits_before_it_starts_the_next(parts):
+    return [through_pipes([part])[0] for part in parts]
+
+
+def works_in_the_parent(parts):
+    return [(os.getpid(), [n * n for n in part]) for part in parts]
+
+
+def uses_one_child_for_all(parts):
+    if not parts:
+        return []
+    everything = [n for part in parts for n in part]
+    [(pid, squares)] = through_pipes([everything])
+    rest = iter(squares)
+    return [(pid, [next(rest) for _ in part]) for part in parts]
+
+
+def forgets_the_process_id(parts):
+    return [squares for _, squares in through_pipes(parts)]
+
+
+def takes_the_order_of_arrival(parts):
+    """As if the last part had arrived first, as it may; always, so as to be tested."""
+    return through_a_queue(parts)[::-1]
+
+
+def leaves_the_part_number_in(parts):
+    queue = spawn.Queue()
+    found = []
+    for number, part in enumerate(parts):
+        child = spawn.Process(target=put_squares, args=(queue, number, part))
+        child.start()
+        found.append(queue.get())
+        child.join()
+    return found
+
+
+def reads_before_it_joins(parts):
+    return _shared_memory(parts, wait=False)
+
+
+def has_one_signature_for_all(parts):
+    return _shared_memory(parts, one_for_all=True)
+
+
+def takes_numbers_that_are_too_small(parts):
+    return _shared_memory(parts, kind="i")
+
+
+def expects_the_list_to_change(parts):
+    found = []
+    for part in parts:
+        signature = spawn.RawValue("i")
+        child = spawn.Process(target=square_in_place, args=(part, signature))
+        child.start()
+        child.join()
+        found.append((signature.value, part))
+    return found
+
+
+# 02-choose
+
+
+def try_job(kind, job):
+    worker = kind(target=job.work, args=job.args)
+    worker.start()
+    worker.join(job.seconds)
+    if worker.is_alive() and hasattr(worker, "terminate"):
+        worker.terminate()
+        worker.join()
+    return not worker.is_alive() and job.promise()
+
+
+CHOICE = {
+    "count": "thread",
+    "old library": "process",
+    "search": "process",
+    "unpack": "process",
+    "store": "thread",
+}
+
+
+def waits_without_a_limit(kind, job):
+    worker = kind(target=job.work, args=job.args)
+    worker.start()
+    worker.join()
+    return job.promise()
+
+
+def waits_as_long_as_it_likes(kind, job):
+    worker = kind(target=job.work, args=job.args)
+    worker.start()
+    worker.join(1)
+    if worker.is_alive() and hasattr(worker, "terminate"):
+        worker.terminate()
+        worker.join()
+    return not worker.is_alive() and job.promise()
+
+
+def ends_threads_too(kind, job):
+    worker = kind(target=job.work, args=job.args)
+    worker.start()
+    worker.join(job.seconds)
+    if worker.is_alive():
+        worker.terminate()
+        worker.join()
+    return job.promise()
+
+
+def looks_at_the_promise_only(kind, job):
+    worker = kind(target=job.work, args=job.args, daemon=True)
+    worker.start()
+    worker.join(job.seconds)
+    return job.promise()
+
+
+def does_not_wait(kind, job):
+    worker = kind(target=job.work, args=job.args, daemon=True)
+    worker.start()
+    return job.promise()
+
+
+def calls_the_work_itself(kind, job):
+    worker = kind(target=job.work(*job.args))
+    worker.start()
+    worker.join(job.seconds)
+    return job.promise()
+
+
+def runs_instead_of_starting(kind, job):
+    worker = kind(target=job.work, args=job.args)
+    worker.run()
+    return job.promise()
+
+
+def does_not_end_the_worker(kind, job):
+    worker = kind(target=job.work, args=job.args)
+    worker.start()
+    worker.join(job.seconds)
+    return not worker.is_alive() and job.promise()
+
+
+def always_agrees(kind, job):
+    return True
+
+
+PIPES, QUEUE, SHARED = through_pipes, through_a_queue, through_shared_memory
+
+WRONG = {
+    "02-firm": [
+        Wrong(
+            "the_thread_is_a_parent",
+            FIRM | {"courier": "helper"},
+            advice="can a thread be the parent of a process",
+            note="Nearly everybody, at first: the helper starts the courier. Ask for "
+            "the helper's process id.",
+        ),
+        Wrong(
+            "all_are_children_of_the_boss",
+            dict.fromkeys(FIRM, "boss"),
+            advice="which process runs the line that starts",
+            note="People take the boss for the owner of all processes. Who runs the "
+            "line with start()?",
+        ),
+        Wrong(
+            "the_first_process_is_the_parent",
+            FIRM | {"foreman": "secretary"},
+            advice="which process runs the line that starts foreman",
+            note="People read the order of the lines as a chain of command.",
+        ),
+        Wrong(
+            "names_functions",
+            FIRM | {"apprentice": "work_together"},
+            advice="only those of the firm are allowed",
+            note="The function in which start() stands is not a process.",
+        ),
+    ],
+    "02-three-ways": [
+        Wrong(
+            "joins_before_it_receives",
+            (joins_before_it_receives, QUEUE, SHARED),
+            advice="children|child|join",
+            state="HUNG",
+            note="The most frequent one, and it works as long as results are small. "
+            "Draw the child that waits for a reader and the parent that waits for it.",
+        ),
+        Wrong(
+            "waits_before_it_starts_the_next",
+            (waits_before_it_starts_the_next, QUEUE, SHARED),
+            advice="is the first one still at work then",
+            note="The natural first try: start, receive, join, and then the next. Ask "
+            "how many cores are busy.",
+        ),
+        Wrong(
+            "goes_the_same_way_twice",
+            (PIPES, PIPES, SHARED),
+            advice="here the children are to do put_squares",
+            note="A copy of the first function, to begin with, and then forgotten.",
+        ),
+        Wrong(
+            "works_in_the_parent",
+            (works_in_the_parent, QUEUE, SHARED),
+            advice="each part has a child process of its own",
+            note="Rare, and a good sign that someone has read the check.",
+        ),
+        Wrong(
+            "uses_one_child_for_all",
+            (uses_one_child_for_all, QUEUE, SHARED),
+            advice="each part has a child process of its own",
+            note="One child does not use more cores than none.",
+        ),
+        Wrong(
+            "forgets_the_process_id",
+            (forgets_the_process_id, QUEUE, SHARED),
+            advice="a pair .process id, squares.",
+            note="Read the contract aloud.",
+        ),
+        Wrong(
+            "takes_the_order_of_arrival",
+            (PIPES, takes_the_order_of_arrival, SHARED),
+            advice="who was first to arrive",
+            note="It often passes by chance when the parts are alike, so the check has "
+            "a long and a short one.",
+        ),
+        Wrong(
+            "leaves_the_part_number_in",
+            (PIPES, leaves_the_part_number_in, SHARED),
+            advice="a pair .process id, squares., and nothing more",
+            note="Also waits for each child before it starts the next: ask how many "
+            "are at work at the same time.",
+        ),
+        Wrong(
+            "reads_before_it_joins",
+            (PIPES, QUEUE, reads_before_it_joins),
+            advice="had the child written everything by then",
+            note="What is right for the pipe is wrong here. Ask what tells the parent "
+            "that the numbers are complete.",
+        ),
+        Wrong(
+            "expects_the_list_to_change",
+            (PIPES, QUEUE, expects_the_list_to_change),
+            advice="do they belong to both processes",
+            note="A list sent as an argument is a copy. Only the RawArray is shared.",
+        ),
+        Wrong(
+            "takes_numbers_that_are_too_small",
+            (PIPES, QUEUE, takes_numbers_that_are_too_small),
+            advice="has a large square room",
+            note='"i" is for the signature; 60,000 squared needs "q". Shared memory '
+            "holds what fits, and says nothing of the rest.",
+        ),
+        Wrong(
+            "has_one_signature_for_all",
+            (PIPES, QUEUE, has_one_signature_for_all),
+            advice="has one of them been written by all",
+            note="One place for all: the last child to write is the one to be read.",
+        ),
+    ],
+    "02-choose": [
+        Wrong(
+            "a_process_to_count",
+            (CHOICE | {"count": "process"}, try_job),
+            advice="the job 'count' must share",
+            note="People have learned that processes are for speed. The dictionary is "
+            "the parent's.",
+        ),
+        Wrong(
+            "a_thread_to_search",
+            (CHOICE | {"search": "thread"}, try_job),
+            advice="the job 'search' must share",
+            note="People expect a method to stop a thread. There is none.",
+        ),
+        Wrong(
+            "a_thread_to_unpack",
+            (CHOICE | {"unpack": "thread"}, try_job),
+            advice="the job 'unpack' must share",
+            note="The current folder belongs to the process, as do environment "
+            "variables and signal handlers.",
+        ),
+        Wrong(
+            "waits_without_a_limit",
+            (CHOICE, waits_without_a_limit),
+            advice="how long does it wait for a worker",
+            note="join() without a number waits for ever.",
+        ),
+        Wrong(
+            "waits_as_long_as_it_likes",
+            (CHOICE, waits_as_long_as_it_likes),
+            advice="how long does it wait for a worker",
+            note="The job says how long it may take, not the proof.",
+        ),
+        Wrong(
+            "ends_threads_too",
+            (CHOICE, ends_threads_too),
+            advice="raised AttributeError.*the line that raised this",
+            note="A thread has no terminate(). The exception is no proof that the "
+            "thread is the wrong kind.",
+        ),
+        Wrong(
+            "looks_at_the_promise_only",
+            (CHOICE, looks_at_the_promise_only),
+            advice="a worker of the wrong kind passes it",
+            note="daemon=True hides a worker that is left, it does not end it.",
+        ),
+        Wrong(
+            "does_not_wait",
+            (CHOICE, does_not_wait),
+            advice="your proof",
+            note="start() returns at once, before anything has been done.",
+        ),
+        Wrong(
+            "calls_the_work_itself",
+            (CHOICE, calls_the_work_itself),
+            advice="your proof: ",
+            note="target=job.work(...) does the work first and then starts a worker "
+            "that has nothing to do.",
+        ),
+        Wrong(
+            "runs_instead_of_starting",
+            (CHOICE, runs_instead_of_starting),
+            advice="your proof: ",
+            note="run() calls the function here; start() calls it in the worker.",
+        ),
+        Wrong(
+            "does_not_end_the_worker",
+            (CHOICE, does_not_end_the_worker),
+            advice="the worker ended",
+            note="Waiting no longer is not ending it.",
+        ),
+        Wrong(
+            "always_agrees",
+            (CHOICE, always_agrees),
+            advice="a worker of the wrong kind passes it",
+            note="A proof that cannot fail proves nothing.",
+        ),
+    ],
+}

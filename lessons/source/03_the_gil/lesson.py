@@ -1,0 +1,809 @@
+# ---
+# title: 03 The GIL
+# question: Why do two threads not run twice as fast?
+# needs: two CPU cores, no GPU
+# minutes: 40
+# ---
+
+# %% [markdown]
+# # 3. The GIL: one thread at a time
+#
+# A thread is cheap to start and shares your variables. A process is dearer, and
+# whatever it should know has to be sent. So why does anyone compute in processes?
+#
+# We give the same work to two threads and to two processes, and draw what happens. Then
+# we find out which work threads are good for.
+#
+# *You will be able to* read a timeline, tell CPU time from wall time, and say before
+# you write a line of code whether threads will make it faster.
+#
+# *Before this:* lesson 2. *Time:* 40 minutes, and the exercises. *Needs:* two CPU
+# cores, no GPU. With one core everything runs, and the text says what you will not see.
+
+# %%
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+from shutil import which
+from statistics import median
+from threading import Thread
+from time import perf_counter, process_time, sleep
+
+import torch
+
+from demos.gil import threads_vs_processes
+from sidebyside import (
+    COLOURS,
+    Timeline,
+    check,
+    compare,
+    draw_timelines,
+    figure,
+    guess,
+    hint,
+    progress,
+    reset,
+    reveal,
+    run_demo,
+    run_ranks,
+    solution,
+    span,
+)
+
+# %% [markdown] tags=["instructor"]
+# ## Two kinds of work, and how to read a timeline: 10 minutes
+#
+# Draw the first timeline on the board before you run the cell, with the class telling
+# you where each bar goes. Ask: who waits for whom, and when? People who can draw it by
+# hand read all later ones without help.
+#
+# When late: skip nothing here. This picture returns in every lesson.
+
+# %% [markdown]
+# ## Two kinds of work
+#
+# `compute` keeps a core busy in pure Python. `fetch` waits, as a program does that has
+# asked for a web page. `span` notes when each begins and ends.
+
+
+# %%
+def compute(steps: int = 4_000_000) -> int:
+    """Keep one core busy in pure Python."""
+    with span("compute"):
+        total = 0
+        for step in range(steps):
+            total += step * step
+    return total
+
+
+def fetch(seconds: float = 0.3) -> None:
+    """Wait, as for a web page: there is nothing to do until it arrives."""
+    with span("fetch"):
+        sleep(seconds)
+
+
+# %% [markdown]
+# A `Timeline` collects the spans of all threads and processes that run inside it. Here
+# a second thread fetches while the main thread computes. Then the main thread waits for
+# the page, and computes again.
+
+# %% tags=["nbval-ignore-output"]
+with Timeline() as first_timeline:
+    fetcher = Thread(target=fetch, args=(0.6,))
+    fetcher.start()
+    compute()
+    with span("wait"):
+        fetcher.join()
+    compute()
+print(first_timeline.text())
+first_timeline.plot()
+
+# %% [markdown]
+# ### How to read a timeline
+#
+# * Time runs to the right, from the start of the first span.
+# * Each worker has a lane. Here there are two workers: `main`, the thread in which
+#   every Python program begins, and `thread 1`.
+# * A coloured bar is a span: work with a name, from its start to its end.
+# * A pale bar is a worker that waits for another, and grey is one with nothing to do.
+#   Neither is work: the share of both stands at the right, as idle time.
+#
+# Read it aloud once: *main computes; it waits for thread 1; the fetch ends; main
+# computes again, and thread 1 is done.* If you can say that sentence, you can read
+# every picture of this course.
+#
+# `.text()` gives the same in letters, for a terminal or a screen reader: it stands
+# above the figure. A capital letter begins a span, small letters go on with it, and a
+# dot is grey.
+#
+# ## Wall time and CPU time
+#
+# There are two clocks. `perf_counter` runs like the one on the wall. `process_time`
+# runs only while this program has a core, and counts all its threads.
+
+
+# %%
+for work in compute, fetch:
+    wall, cpu = perf_counter(), process_time()
+    work()
+    wall, cpu = perf_counter() - wall, process_time() - cpu
+    print(f"{work.__name__:<8} took {wall:.3f} s and used {cpu:.3f} s of CPU time")
+
+# %% [markdown]
+# The first number is called **wall time**, the second **CPU time**. `compute` used a
+# core nearly all the time: such work is **CPU-bound**. `fetch` used next to none: it is
+# **I/O-bound**, bound to input and output. If other programs took the core, wall time
+# grows and CPU time does not.
+#
+# Ask this first of any slow program: is its CPU time close to its wall time?
+
+# %% [markdown] tags=["instructor"]
+# ## Two threads, two processes: 10 minutes
+#
+# Collect guesses by show of hands before the run: 1, 1.5, 2. In most rooms 2 wins. Let
+# the figure of the two threads stand for a while and ask what it seems to say (both
+# busy all the time) before you show the CPU time (half of it). The point to draw: a
+# span says that work was under way; only CPU time says that a core was working on it.
+#
+# When late: leave out `compare`, keep the figure with all four.
+
+# %% [markdown]
+# ## Two computations, one by one and in two threads
+#
+# First one by one, in the main thread. This is what we compare with.
+
+# %%
+with Timeline() as one_by_one:
+    compute()
+    compute()
+one_by_one.plot("one by one")
+
+# %%
+guess("03-two-threads", None, "How many times as fast are two threads?", "×")
+
+
+# %%
+def in_two_threads(work) -> None:
+    """Call `work` in two threads at the same time, and wait for both."""
+    threads = [Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+with Timeline() as two_threads:
+    in_two_threads(compute)
+two_threads.plot("two threads")
+
+
+# %% [markdown]
+# Two lanes, both full of work. It looks like a success, until you read the time axis.
+# We write down wall time and CPU time of both.
+
+
+# %%
+def wall_time(timeline: Timeline) -> float:
+    """Seconds from the first start to the last end."""
+    spans = timeline.spans
+    return max(s.end for s in spans) - min(s.start for s in spans)
+
+
+def account(name: str, timeline: Timeline) -> None:
+    cpu = sum(s.cpu for s in timeline.spans)
+    print(f"{name:<14} took {wall_time(timeline):.3f} s, used {cpu:.3f} s of CPU time")
+
+
+account("one by one", one_by_one)
+account("two threads", two_threads)
+for s in two_threads.spans:
+    print(f"{s.lane}: a span of {s.duration:.3f} s, with {s.cpu:.3f} s of CPU time")
+
+# %% [markdown]
+# Both used about the same CPU time, and nearly the same wall time. (If yours differ
+# much, another program was busy: run again from *one by one*.) Each span of a thread is
+# about twice as long as its CPU time, or longer beside a busy program: half the time
+# its thread stood still, *inside* the span. Remember it when you read timelines: **a
+# span says that work was under way. Only CPU time says that a core was working on it.**
+#
+# So how much faster are two threads? One run may have been disturbed by another
+# program. `compare` runs both several times, in turn, and compares the medians.
+
+# %%
+computed = compare(
+    workers=2,
+    one_by_one=lambda: (compute(), compute()),
+    two_threads=lambda: in_two_threads(compute),
+)
+print(computed)
+reveal("03-two-threads", computed.speedup["two_threads"], "×")
+
+# %% [markdown]
+# About 1: threads gain nothing here. Now look at the *capacity*. It is what two busy
+# *processes* can get out of this machine at the moment, measured as in lesson
+# 0. *Of capacity* is the speedup as a share of it: 100 % is all there was to get. With
+# two free cores the capacity is near 2, and the threads left half of it unused.
+#
+# ## Two processes
+#
+# `run_ranks(compute, world_size=2)` calls `compute` in two processes and returns their
+# two results. The processes are numbered from 0; such a number is called a **rank**.
+# The first call is slower than later ones, so we make one outside the timeline.
+#
+# Then two processes compute, and two threads do not compute, but wait.
+
+# %%
+print(run_ranks(compute, 10, world_size=2))
+with Timeline() as two_processes:
+    run_ranks(compute, world_size=2)
+with Timeline() as two_sleepers:
+    in_two_threads(fetch)
+
+# %% [markdown]
+# ## All four on one time axis
+
+# %% figure="the_gil_in_four_timelines"
+experiments = {
+    "one by one": one_by_one,
+    "two threads": two_threads,
+    "two processes": two_processes,
+    "two sleeping threads": two_sleepers,
+}
+for name, timeline in experiments.items():
+    account(f"{name:<20}", timeline)
+draw_timelines(experiments)
+
+# %% [markdown]
+# The same two computations three times. Two threads take as long as one by one. Two
+# processes take about half as long, if the machine has two free cores; with only one,
+# they take turns as well. Threads that wait, wait together, and use no core for it.
+#
+# So the machine can do two things at once, and threads can wait at once. What threads
+# cannot do at once is run Python code. The reason is a *lock*, which one thread at a time
+# can hold, in the *interpreter*, the program that runs your Python code: the **global
+# interpreter lock**, or **GIL**. A thread must hold it to run Python code, and there is
+# one in each process. Two threads share one. Two processes have one each.
+
+# %% [markdown] tags=["instructor"]
+# ## What the GIL protects, and who has it: 10 minutes
+#
+# Draw a kitchen with one knife: two cooks who cut take turns, however large the
+# kitchen. Two kitchens (processes) have two knives. A cook who waits for the oven puts
+# the knife down.
+#
+# Someone will conclude that threads need no locks of their own. Don't settle it; lesson
+# 4 does, with a count that comes out wrong.
+#
+# When late: run the picture of the turns, skip the table of the late naps.
+
+# %% [markdown]
+# ## What the GIL protects
+#
+# Python counts for each object how many names, lists and dictionaries refer to it, and
+# frees it at zero. A second name makes the count one larger:
+
+# %%
+numbers = []
+before = sys.getrefcount(numbers)
+another_name = numbers
+sys.getrefcount(numbers) - before
+
+
+# %% [markdown]
+# If two threads changed such a count in the same instant, one change could be lost, and
+# an object could be freed while it is in use. The GIL makes sure that this never
+# happens. Lists and dictionaries are kept whole in the same way: of 200,000 numbers,
+# appended by two threads to one list, none is lost.
+
+
+# %%
+appended = []
+
+
+def append_many() -> None:
+    for number in range(100_000):
+        appended.append(number)
+
+
+in_two_threads(append_many)
+len(appended)
+
+
+# %% [markdown]
+# The GIL protects the interpreter. It does not protect your program: a sum that two
+# threads add to can still come out wrong. Lesson 4 shows how.
+#
+# ## Taking turns
+#
+# How do two threads share one lock? We look closer. Each thread notes the time, again
+# and again, as fast as it can. Where notes of one thread follow each other without one
+# of the other between, it had its **turn**. You need not read `turns` line by line.
+
+
+# %%
+def turns(seconds: float = 0.1) -> list[tuple[int, float, float]]:
+    """Who ran from when to when, while two threads ran for `seconds` seconds."""
+    notes, begin = [], perf_counter()
+
+    def note_the_time(who: int) -> None:
+        while (now := perf_counter() - begin) < seconds:
+            notes.append((now, who))
+
+    threads = [Thread(target=note_the_time, args=(who,)) for who in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = []
+    for now, who in sorted(notes):
+        if found and found[-1][0] == who:
+            found[-1] = (who, found[-1][1], now)
+        else:
+            found.append((who, now, now))
+    return found
+
+
+# %%
+def draw_turns(found: list[tuple[int, float, float]]):
+    fig, ax = figure(height=1.5, alt="when each of two threads ran Python code")
+    for who, start, end in found:
+        ax.barh(-who, 1000 * (end - start), left=1000 * start, color=COLOURS[who])
+    ax.set_yticks([0, -1], ["thread 1", "thread 2"])
+    ax.set_xlabel("time (ms)")
+    ax.set_xlim(left=0)
+    return fig
+
+
+found = turns()
+length = median(end - start for _, start, end in found)
+print(f"a turn takes {1000 * length:.1f} ms, in the median")
+print(f"the switch interval is {1000 * sys.getswitchinterval():.1f} ms")
+draw_turns(found)
+
+# %% [markdown]
+# Whenever one thread runs, the other stands still: this is how the two long bars looked
+# inside. And the length of a turn is no accident (turns are longer, or have gaps, if
+# other programs took the core). A thread that wants the GIL waits for one **switch
+# interval**, then asks the holder to let go. The holder does so at the next safe place
+# in its Python code.
+#
+# That has a consequence you will meet. A thread naps for 1 ms, again and again, while
+# another computes. How late does it wake?
+
+# %%
+guess("03-late", None, "By how many ms does a nap of 1 ms end late?", "ms")
+
+
+# %%
+def lateness(other) -> float:
+    """By how many ms naps of 1 ms end late, while another thread does `other`."""
+    thread, late = Thread(target=other), []
+    thread.start()
+    while thread.is_alive():
+        start = perf_counter()
+        sleep(0.001)
+        late.append(perf_counter() - start - 0.001)
+    return 1000 * median(late)
+
+
+print(f"beside a thread that fetches: {lateness(fetch):.1f} ms late")
+reveal("03-late", lateness(compute), "ms")
+usual = sys.getswitchinterval()
+for milliseconds in 20, 1:
+    sys.setswitchinterval(milliseconds / 1000)
+    late = lateness(compute)
+    print(f"with a switch interval of {milliseconds} milliseconds: {late:.1f} ms late")
+sys.setswitchinterval(usual)
+
+# %% [markdown]
+# The napping thread needs a core for a moment only. It waits a whole switch interval
+# for the GIL, each time. A thread that loads data, answers requests or draws a progress
+# bar beside a computation has this delay in each of its steps.
+#
+# You can make the interval shorter, at the price of more switches. The better remedy is
+# to move the computation to a process.
+
+# %% [markdown] tags=["instructor"]
+# ## Who lets go of the GIL: 7 minutes
+#
+# Expect "NumPy and torch release it" as an answer to everything. Ask about sorted(): it
+# is C code too, and holds the GIL. C code releases the GIL only where its author wrote
+# so, and only where it touches no Python object meanwhile.
+#
+# On a machine with one core, or a busy one, the matrix product gains nothing. Show the
+# capacity in the last line: the threads got what there was to get.
+#
+# When late: run the demo only, leave out the comparison.
+
+# %% [markdown]
+# ## Who lets go of the GIL
+#
+# `sleep` let go of the GIL: it has no use for it while it waits. All waiting in
+# Python's library does the same: for files, for the network, for other threads. Can
+# computing do it too? A matrix product of torch runs in C++ and touches no Python
+# object.
+
+# %%
+guess(
+    "03-products",
+    None,
+    "How many times as fast are two threads with matrix products?",
+    "×",
+)
+
+# %%
+torch.set_num_threads(1)  # or a single product would already use every core
+matrix = torch.rand(800, 800)
+
+
+def products(times: int = 8) -> None:
+    for _ in range(times):
+        matrix @ matrix
+
+
+multiplied = compare(
+    workers=2,
+    one_by_one=lambda: products(16),
+    two_threads=lambda: in_two_threads(products),
+)
+print(multiplied)
+reveal("03-products", multiplied.speedup["two_threads"], "×")
+
+# %% [markdown]
+# Threads can compute at the same time after all, if what they compute is not Python
+# code. Compare the gain with the capacity. On two free cores both are well above 1. On
+# one core, or beside other busy programs, both are near 1: nobody can gain what the
+# machine does not have.
+#
+# Not all C code lets go. It may do so only while it touches no Python object, and its
+# author must have written it so. The demo tries four pieces of work:
+
+# %%
+run_demo("gil/gil_releasing_kernel.py")
+
+# %% [markdown]
+# The sort is C code, but what it sorts are Python objects: it keeps the GIL to the end.
+# Worse, nobody else gets a turn before it is done. The checksum (`sha256`: one number
+# made from many bytes) and the matrix product work on plain bytes and numbers, and let go.
+#
+# *CPU* is the CPU time of both threads as a share of their wall time: 100 % keeps one
+# core busy, 200 % two. Beside other busy programs nothing gains and no row shows 200 %:
+# run it again when they are done.
+
+# %% [markdown] tags=["instructor"]
+# ## Without a GIL: 3 minutes
+#
+# Someone will ask whether all of this is about to go away. The honest answer: the lock
+# can, waiting and cores cannot. The table under *What we saw* is what remains.
+#
+# To have a free-threaded interpreter for the class, install one beforehand and check
+# that python3.14t or python3.13t is found on the PATH.
+#
+# When late: leave this out.
+
+# %% [markdown]
+# ## A Python without GIL
+#
+# Since version 3.13 there is a second build of Python, called *free-threaded*. It
+# counts references in a way that is safe without one lock, and each list or dictionary
+# has a small lock of its own. Threads then run Python code at the same time.
+#
+# If this notebook runs on one, you have seen it in every figure above. If one is
+# installed beside it, the next cell runs the same demo on both.
+
+# %% tags=["nbval-ignore-output"]
+run_demo("gil/threads_vs_processes.py")
+
+free_threaded = which("python3.14t") or which("python3.13t")
+if free_threaded:
+    demo = Path(threads_vs_processes.__file__)
+    resources = {"PYTHONPATH": str(demo.parents[2] / "resources")}
+    command = [free_threaded, str(demo)]
+    print(subprocess.check_output(command, env=os.environ | resources, text=True))
+else:
+    print("\nThere is no python3.14t or python3.13t on the PATH.")
+
+# %% [markdown]
+# To get one: `uv python install 3.14t`, or tick *free-threaded binaries* in the
+# installer from python.org, or compile with `--disable-gil`. It is started as
+# `python3.14t`. Three things to know:
+#
+# * Ask `sys._is_gil_enabled()`. A C extension that was not made for it switches the GIL
+#   on again when it is imported, with a warning.
+# * A single thread may be slower than with the GIL. Measure your own program.
+# * What goes wrong in lesson 4 gets more likely, not less.
+#
+# ## The library's way
+#
+# Nobody starts threads by hand for every page. A `ThreadPoolExecutor` keeps some
+# threads and gives each the next piece of work. `map` returns the results in order.
+
+# %%
+with Timeline() as pooled, ThreadPoolExecutor(max_workers=3) as pool:
+    list(pool.map(fetch, [0.3, 0.1, 0.2, 0.2, 0.1, 0.1]))
+pooled.plot("six fetches, three threads")
+
+# %% [markdown]
+# `ProcessPoolExecutor` has the same methods and computes in processes; lesson 7 uses
+# it. `torch.utils.data.DataLoader(num_workers=2)` prepares batches in two *processes*.
+# Now you know why: preparing a batch is Python code, and threads would take turns with
+# the training loop.
+#
+# ## What we saw
+#
+# | work | two threads | two processes |
+# |---|---|---|
+# | waits (sleep, network, disk) | wait together | wait together; dearer to start |
+# | Python code | take turns | run together |
+# | C code that holds the GIL (sort) | one after the other | run together |
+# | C code that releases it (checksum, matrix product) | run together | run together |
+#
+# *Run together* always means: as far as there are free cores.
+#
+# * A timeline has time to the right and a lane per worker; grey is idle, pale is
+#   waiting. An open span is not a busy core: CPU time tells.
+# * Under the GIL threads take turns of one switch interval, 5 ms unless changed, and a
+#   thread beside a computation is late by that much.
+# * The GIL keeps the interpreter's own data whole, not yours.
+#
+# Four exercises follow. Stuck? `hint("03-overlap")` gives one hint per call,
+# `solution("03-overlap")` the code and why it works; `progress("03")` shows where you
+# are.
+
+# %% [markdown] tags=["instructor"]
+# ## Exercises: 12 minutes, or homework
+#
+# 03-overlap needs no thread and suits everybody. 03-gain and 03-six belong together.
+# 03-fetch is the one that people use on Monday: let them draw the timeline they want
+# before they write code, then plot the one they get.
+#
+# When late: 03-six in the room, by show of hands for each of the six, the others at
+# home.
+
+# %% [markdown]
+# ## Exercise 1: how many at once?
+#
+# A figure shows what runs at once; a number can be tested. Write `overlap(spans)`: the
+# largest number of spans that are open at the same moment. A span is a pair `(start, end)`. The
+# pairs come in any order. A span that ends at 2 is no longer open at 2.
+#
+# By hand first: for (0, 2), (1, 3), (2, 4) and (5, 6) the answer is 2.
+# <!-- exercise: 03-overlap -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Walk along the time axis from left to right. At which moments does the number of open
+# spans change, and by how much?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Only starts and ends matter. Make one list of events: a start adds one, an end takes
+# one away. Sort it by time and keep count. What must come first when a start and an end
+# fall on the same moment?
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# The events are `(start, 1)` and `(end, -1)` for each span. Sorted as pairs, an end
+# comes before a start of the same time, because -1 is less than 1. Add the second
+# numbers up, one by one, and remember the largest sum. Begin with 0, so that an empty
+# list works.
+#
+# </details>
+
+
+# %% exercise="03-overlap"
+def overlap(spans: list[tuple[float, float]]) -> int:
+    """Largest number of spans that are open at the same moment."""
+    ### BEGIN SOLUTION
+    starts = [(start, 1) for start, _ in spans]
+    ends = [(end, -1) for _, end in spans]
+    most = now_open = 0
+    for _, change in sorted(starts + ends):
+        now_open += change
+        most = max(most, now_open)
+    return most
+    ### END SOLUTION
+
+
+# %%
+check("03-overlap", overlap)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 03-overlap -->
+# Why it works: the number of open spans changes only at a start or an end, so it is
+# enough to look there. Sorting puts ends before starts of the same time, since -1 < 1:
+# spans that touch are never counted together. It takes n log n steps for n spans.
+
+# %% [markdown]
+# Once it passes, try it on a timeline of your own: `overlap([(s.start, s.end) for s in
+# pooled.spans])`. Then on `two_threads`. Why is the second answer 2, although only one
+# thread ran at a time?
+#
+# ## Exercise 2: measure the gain
+#
+# Write `gain(work)`. It does `work()` twice one by one, then in two threads at once,
+# and returns how many times as fast the threads were. For `sleep(0.2)` this is about 2,
+# for `compute` about 1. `work` need have no span in it, so a `Timeline` may stay empty:
+# use a clock.
+# <!-- exercise: 03-gain -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Which of the two clocks shows a gain for work that waits? And when exactly may you
+# stop it?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Note the time three times: before the two calls one by one, between both ways, and
+# after the threads *have ended*. `in_two_threads` from above does one half of the work.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `a = perf_counter()`, then `work()` twice, then `b = perf_counter()`, then
+# `in_two_threads(work)`, then `c = perf_counter()`. The gain is the first duration, `b
+# - a`, divided by the second.
+#
+# </details>
+
+
+# %% exercise="03-gain"
+def gain(work) -> float:
+    """How many times as fast two threads do `work` twice, compared with one by one."""
+    ### BEGIN SOLUTION
+    start = perf_counter()
+    work()
+    work()
+    middle = perf_counter()
+    in_two_threads(work)
+    end = perf_counter()
+    return (middle - start) / (end - middle)
+    ### END SOLUTION
+
+
+# %%
+check("03-gain", gain)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 03-gain -->
+# Why it works: both ways do the same amount of work, two calls, and the clock on the
+# wall runs until the last thread has been joined. CPU time would say 1 in every case:
+# threads do not make less work of it.
+
+# %% [markdown]
+# ## Exercise 3: six functions
+#
+# Which of these six gain from two threads, on a Python with a GIL and two free cores?
+# Predict first: assign a set with the names of those that do, such as `{"loop",
+# "sort"}`. Check it. Then prove it with `gain`, if your machine has two cores to spare.
+# <!-- exercise: 03-six -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Ask of each: while it works, does it touch Python objects? Those that don't may let go
+# of the GIL.
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Two of the six are matrix products. Both let go of the GIL during the product. How
+# long is a product of 4 × 4 numbers, compared with the Python code that calls it?
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# Three of the six gain: the one that waits, and two that compute for a long time on
+# plain bytes or numbers. Put their three names in braces.
+#
+# </details>
+
+# %% exercise="03-six"
+data, shuffled = bytes(60_000_000), torch.randperm(200_000).tolist()
+large, small = torch.rand(800, 800), torch.rand(4, 4)
+six = {
+    "wait": lambda: sleep(0.1),
+    "loop": lambda: sum(step * step for step in range(1_000_000)),
+    "sort": lambda: sorted(shuffled),
+    "checksum": lambda: sha256(data).digest(),
+    "large product": lambda: [large @ large for _ in range(4)],
+    "small products": lambda: [small @ small for _ in range(5_000)],
+}
+
+gainers = ...  # a set of names
+### BEGIN SOLUTION
+gainers = {"wait", "checksum", "large product"}
+for name, work in six.items():  # the proof
+    print(f"{name:<14} {median(gain(work) for _ in range(3)):.2f} ×")
+### END SOLUTION
+
+# %%
+check("03-six", gainers)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 03-six -->
+# Why: `wait` needs no core. The checksum reads plain bytes and the large product plain
+# numbers, both in C, without the GIL. The loop is Python code. The sort is C code that
+# compares Python objects, so it holds the GIL. The small products let go of it 5,000
+# times for about a microsecond, and need it for everything in between: creating the
+# result, finding the method, running the loop. On top of that, both threads keep asking
+# for the GIL at the same moment, so that they may be slower than one by one.
+
+# %% [markdown]
+# ## Exercise 4: fetch and compute
+#
+# `[compute(fetch(name)) for name in names]` fetches a page, computes with it, fetches
+# the next. Write `process_all(names, fetch, compute)`, which returns the same list, in
+# the order of `names`, and in which **nothing waits that could work**: all pages are on
+# their way at the same time, and the first that arrives is computed with while the
+# others are still on their way. Each page is fetched once. `names` may be empty.
+#
+# By hand first: three pages need 0.3, 0.2 and 0.1 s to arrive, and 0.1 s of computing
+# each. One by one this takes 0.9 s. It can be done in 0.4 s, and in no less. Why?
+# <!-- exercise: 03-fetch -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Draw the timeline that you want. How many lanes does it have? In which lane, and when,
+# does the first computation begin?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Waiting costs no core, so there may be as many threads as pages. And nothing says that
+# a thread which has fetched must end there: it can go on.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# Give a `ThreadPoolExecutor` with one thread per page the function `lambda name:
+# compute(fetch(name))`. Its `map` returns results in the order of the names. A pool of
+# 0 threads is not allowed, so treat an empty list first.
+#
+# </details>
+
+
+# %% exercise="03-fetch"
+def process_all(names: list, fetch, compute) -> list:
+    """[compute(fetch(name)) for name in names], and nothing waits that could work."""
+    ### BEGIN SOLUTION
+    if not names:
+        return []
+    with ThreadPoolExecutor(max_workers=len(names)) as pool:
+        return list(pool.map(lambda name: compute(fetch(name)), names))
+    ### END SOLUTION
+
+
+# %%
+check("03-fetch", process_all)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 03-fetch -->
+# Why it works: each page has a thread that waits for it and then computes with it, so
+# all waiting overlaps, and computing overlaps with waiting. The computations themselves
+# take turns under the GIL: while they are short beside the waiting, one core is enough.
+# When they are not, let a `ProcessPoolExecutor` do the computing, and see whether the
+# gain is worth sending the pages there. The three pages by hand need at least 0.4 s:
+# the last one arrives after 0.3 s and is computed with for 0.1 s.
+
+# %% [markdown]
+# The demos of this lesson run in a terminal too: `python demos/gil/sleeping_threads.py
+# --help`.
+#
+# ## Next
+#
+# The GIL lets only one thread run at a time, and no append is lost. So are two threads
+# that add to the same sum safe? Lesson 4 lets them try.

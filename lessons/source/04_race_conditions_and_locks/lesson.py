@@ -1,0 +1,808 @@
+# ---
+# title: 04 Race conditions and locks
+# question: Two threads add to the same sum. Why is it too small?
+# needs: one CPU core, no GPU
+# minutes: 60
+# ---
+
+# %% [markdown]
+# # 4. Race conditions and locks
+#
+# The GIL lets only one thread run at a time, and lesson 3 lost no append. So two
+# threads that add to one number should be safe. They are not: updates get lost, now and
+# then, and nothing fails.
+#
+# We lose some, find the place where they get lost, try out every order in which two
+# threads can run, and repair the program in three ways.
+#
+# *You will be able to* say which lines two threads must not run at the same time,
+# protect them with a lock, recognise a deadlock, and write programs that need no lock.
+#
+# *Before this:* lesson 3. *Time:* 60 minutes, and the exercises. *Needs:* one CPU
+# core, no GPU. What is shown here goes wrong on one core as surely as on many.
+
+# %%
+import dis
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from queue import Queue
+from threading import Lock, Thread
+from time import sleep
+
+import torch
+
+from demos.races import deadlock, interleavings, lost_update
+from demos.races.interleavings import (
+    LATE_LOCK,
+    LEFT_FIRST,
+    LOCKED,
+    RIGHT_FIRST,
+    UPDATE,
+    endings,
+    play,
+)
+from sidebyside import (
+    COLOURS,
+    Timeline,
+    check,
+    compare,
+    draw_timelines,
+    figure,
+    guess,
+    hint,
+    progress,
+    reset,
+    reveal,
+    run_demo,
+    run_ranks,
+    show,
+    solution,
+    span,
+)
+
+# %% [markdown] tags=["instructor"]
+# ## Two threads, one number: 10 minutes
+#
+# Ask for the guesses before each of the two cells. People who have read about races
+# guess "some are lost" for the first loop: most tutorials say so, and it was true when
+# they were written. Do not skip it. The surprise makes them look at the instructions.
+#
+# The versions stand beside the numbers on purpose. Should the first loop lose something
+# in your room, you have a newer or a free-threaded Python: celebrate, and read the
+# instructions with the class.
+#
+# When late: tell them the result of the first loop and run the second.
+
+# %% [markdown]
+# ## Two threads, one number
+#
+# Two threads add 1 to the same `x`, a million times each. At the end `x` should be
+# 2,000,000. We try it five times. An addition that `x` does not show is a **lost
+# update**.
+
+# %%
+guess("04-plain", None, "How many of 10 million updates x = x + 1 get lost?")
+
+
+# %%
+def in_two_threads(work) -> None:
+    """Call `work` in two threads at the same time, and wait for both."""
+    threads = [Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def updates_lost(add) -> int:
+    """How many of 2 million updates are lost."""
+    global x
+    x = 0
+    in_two_threads(add)
+    return 2_000_000 - x
+
+
+# %% tags=["nbval-ignore-output"]
+def add_one() -> None:
+    global x
+    for _ in range(1_000_000):
+        x = x + 1
+
+
+lost = [updates_lost(add_one) for _ in range(5)]
+print(f"Python {sys.version.split()[0]}\nlost: {lost}")
+reveal("04-plain", sum(lost))
+
+# %% [markdown]
+# Nothing is lost. Tutorials and books show this very loop as the example of lost
+# updates, and it was one. We ran it 20 times on each of seven versions:
+#
+# | Python | `x = x + 1` | `x = x + int(1)` |
+# |---|---|---|
+# | 3.8, 3.9 | 10 to 42 % lost, in all runs | 25 to 50 % lost, in all runs |
+# | 3.10 to 3.14 | nothing lost, in any run | up to 50 % lost, in all but one run |
+#
+# So is the loop safe today? Look at the last column. `int(1)` is 1: the two loops
+# compute the same.
+
+# %%
+guess("04-int", None, "What share of all updates x = x + int(1) gets lost?", "%")
+
+
+# %% tags=["nbval-ignore-output"]
+def add_int_one(updates: int = 1_000_000) -> None:
+    global x
+    for _ in range(updates):
+        x = x + int(1)
+
+
+lost = [updates_lost(add_int_one) for _ in range(5)]
+print(f"Python {sys.version.split()[0]}\nlost: {lost}")
+reveal("04-int", 100 * sum(lost) / 10_000_000, "%")
+assert sum(lost) > 0
+
+# %% [markdown]
+# A good part is lost, and each time another part. No error, no warning, a wrong sum. A
+# program whose result depends on which thread comes first has a **race condition**.
+
+# %% [markdown] tags=["instructor"]
+# ## Where the updates get lost: 8 minutes
+#
+# Two volunteers, one blackboard with x = 0, a slip of paper each. Each may do one step
+# when you point at them: copy x to the slip; add 1 on the slip; write the slip to the
+# board. Point at A, B, A, A, B, B. Then let the class point. This is the explorer of
+# the next section, and after it nobody needs the table of instructions explained.
+#
+# When late: the volunteers instead of dis.
+
+# %% [markdown]
+# ## Where the updates get lost
+#
+# Python translates each line into instructions, and `dis` shows them. Above the rule
+# are those of `x = x + 1`, below it those of `x = x + int(1)`.
+
+
+# %% tags=["nbval-ignore-output"]
+def plain_update() -> None:
+    global x
+    x = x + 1
+
+
+def update_with_call() -> None:
+    global x
+    x = x + int(1)
+
+
+dis.dis(plain_update)
+print("-" * 50)
+dis.dis(update_with_call)
+
+# %% [markdown]
+# Read the first listing from top to bottom. The names differ a little between versions.
+#
+# | instruction | what it does |
+# |---|---|
+# | `RESUME` | the function begins |
+# | `LOAD_GLOBAL x` | copy the value of `x` to the thread's own scratch paper, its *stack* |
+# | `LOAD_CONST 1` (3.14: `LOAD_SMALL_INT`) | put a 1 on top of it |
+# | `BINARY_OP +` | replace the two by their sum |
+# | `STORE_GLOBAL x` | write the sum back to `x` |
+# | `LOAD_CONST None`, `RETURN_VALUE` or `RETURN_CONST` | the function ends |
+#
+# One line, and three steps that matter: **load, add, store**. Between load and store
+# the thread works on a copy. If the other thread stores meanwhile, our store overwrites
+# it.
+#
+# In the second listing a **`CALL` stands between the load and the store**. This makes
+# the difference. Since 3.10 a thread that is asked for the GIL gives it away only at
+# certain instructions: when a loop jumps back, when a function begins, and when a call
+# of C code such as `int` has returned. A jump comes after the store. A call may come
+# before.
+#
+# Nobody promises this. It is how the interpreter happens to be built, it has changed
+# once, and a Python without GIL keeps none of it. Do not count on a line being one
+# step.
+
+# %% [markdown] tags=["instructor"]
+# ## Every order there is: 10 minutes
+#
+# Let everybody find one order on paper in which x ends as 1, then ask for somebody with
+# another one. There are 18. The second guess is the better one: nearly all say 3, for
+# "each thread loses at most everything the other did". Keep the answer 2 in suspense;
+# it is exercise 1.
+#
+# When late: only the first guess and its cell.
+
+# %% [markdown]
+# ## Every order there is
+#
+# Running the loop shows only what happened today. To know what can happen, we play two
+# threads, A and B, by hand. An order is a text: each letter is one step of that thread.
+#
+# `AAABBB`: first A loads, adds and stores, then B. `ABABAB`: in turn. Before you run
+# the cell, follow both with a pencil. Note `x` and both copies after each letter.
+#
+# No thread is started. The rules of the game are one short function; the locks in it
+# are for later.
+
+# %%
+show(interleavings.do_step)
+print("UPDATE =", UPDATE)
+print("AAABBB: x =", play("AAABBB", UPDATE, UPDATE))
+print("ABABAB: x =", play("ABABAB", UPDATE, UPDATE))
+
+# %%
+guess("04-orders", None, "There are 20 orders. In how many of them is an update lost?")
+guess("04-smallest", None, "If both add 1 three times: how small can x be in the end?")
+
+# %%
+found = endings(UPDATE, UPDATE)
+for x_at_end, orders in found.items():
+    print(f"x = {x_at_end}: {orders} orders")
+reveal("04-orders", found[1])
+
+# %% [markdown]
+# Only two orders are right: all of A before B, and all of B before A. **In 18 of 20
+# orders an update is lost.** In the loop switches are rare: thousands of updates pass
+# between two of them. But one switch at the wrong place wipes out all that the other
+# thread does until the next one: thousands of updates.
+#
+# Now let each thread add 1 three times. There are 48,620 orders. How does `x` end?
+
+
+# %%
+def draw_endings(found: dict[int, int]):
+    """A bar for each x that can be the result: how many orders lead to it?"""
+    alt = f"number of orders by the x they end with: {found}"
+    fig, ax = figure(height=2.2, stamp="computed", alt=alt)
+    ax.barh(list(found), list(found.values()), color=COLOURS[0])
+    for x_at_end, orders in found.items():
+        ax.text(orders + 300, x_at_end, f"{orders:,}", va="center", fontsize=8)
+    ax.set(xlabel="orders", ylabel="x at the end", yticks=list(found))
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    return fig
+
+
+found = endings(UPDATE * 3, UPDATE * 3)
+reveal("04-smallest", min(found))
+draw_endings(found)
+
+# %% [markdown]
+# The bars show how many orders end with each `x`. Six is right, and happens in 20
+# orders. Three was to be expected: each update of one thread destroys one of the other.
+# But `x` can end as 2. **Three and three additions, and 2 is the sum.** How? That is
+# exercise 1.
+#
+# This is why testing is no cure. A test runs a few orders, most often the harmless
+# ones.
+
+# %% [markdown] tags=["instructor"]
+# ## A lock: 10 minutes
+#
+# The picture: one key, on a hook beside the blackboard. Only who has the key may touch
+# the board. Who comes second waits at the hook. Then ask what happens if somebody
+# ignores the hook: nothing stops them. A lock protects nothing by itself; it is an
+# agreement.
+#
+# The table of misplaced locks is the part to discuss. For each row, let somebody say
+# one order that goes wrong before the counts are shown.
+#
+# When late: leave out the timelines.
+
+# %% [markdown]
+# ## A lock
+#
+# What must not happen is that one thread works between the load and the store of the
+# other. A **lock** can be held by one thread at a time. `with lock:` takes it, waits as
+# long as another has it, and gives it back at the end of the block, also after an
+# error.
+
+# %%
+lock = Lock()
+
+
+def add_with_lock(updates: int = 1_000_000) -> None:
+    global x
+    for _ in range(updates):
+        with lock:
+            x = x + int(1)
+
+
+print("lost:", [updates_lost(add_with_lock) for _ in range(3)])
+
+# %% [markdown]
+# Nothing is lost. The lines that only one thread may run at a time are a **critical
+# section**. In the game a lock is two more steps: take it, if nobody has it, and
+# release it. A misplaced lock is played as well:
+
+# %%
+with_own_lock = [(f"take {own}", *UPDATE, f"release {own}") for own in ("A's", "B's")]
+attempts = {
+    "no lock": (UPDATE, UPDATE),
+    "lock around the update": (LOCKED, LOCKED),
+    "lock around the store only": (LATE_LOCK, LATE_LOCK),
+    "each thread has its own lock": with_own_lock,
+    "only one thread uses the lock": (LOCKED, UPDATE),
+}
+print("LOCKED =", LOCKED)
+print("LATE_LOCK =", LATE_LOCK)
+for name, programs in attempts.items():
+    found = endings(*programs)
+    print(f"{name:<30} {sum(found.values()):>4} orders, {found.get(1, 0):>4} lose")
+
+# %% [markdown]
+# The lock does not make the update one step. It strikes out orders, and **only two are
+# left, both right**. In the other three rows there is a lock, and it does not help:
+#
+# * It must cover everything from the load to the store.
+# * It must be the same lock for all.
+# * Everyone must use it. Nothing stops a thread that does not ask.
+#
+# ## What a lock costs
+
+# %%
+guess("04-lock", None, "How many times as long does an update with a lock take?", "×")
+
+# %%
+cost = compare(
+    without_lock=lambda: add_int_one(200_000), with_lock=lambda: add_with_lock(200_000)
+)
+reveal("04-lock", cost.median["with_lock"] / cost.median["without_lock"], "×")
+nanoseconds = (cost.median["with_lock"] - cost.median["without_lock"]) / 200_000 * 1e9
+print(f"taking and releasing a lock: {nanoseconds:.0f} ns")
+
+# %% [markdown]
+# This is one thread, and nobody else wants the lock. The price is little beside reading
+# a file, and much beside an addition.
+#
+# Dearer than the lock is waiting for it. Two threads read three numbers each and add
+# them up. Reading takes 60 ms and adding 20 ms (both sleep, so that the picture is the
+# same on any machine). Once the lock is held for both, once for the adding only. (To
+# draw the waiting by itself we take and release the lock by hand, without `with`.)
+
+
+# %%
+def hold_it_all_the_time() -> None:
+    for _ in range(3):
+        with span("wait"):
+            lock.acquire()
+        with span("holds the lock"):
+            sleep(0.08)
+        lock.release()
+
+
+def hold_it_to_add() -> None:
+    for _ in range(3):
+        with span("reads"):
+            sleep(0.06)
+        with span("wait"):
+            lock.acquire()
+        with span("holds the lock"):
+            sleep(0.02)
+        lock.release()
+
+
+with Timeline() as all_the_time:
+    in_two_threads(hold_it_all_the_time)
+with Timeline() as to_add:
+    in_two_threads(hold_it_to_add)
+draw_timelines({"lock held all the time": all_the_time, "lock held to add": to_add})
+
+# %% [markdown]
+# Pale is a thread that waits for the lock. At the top the two threads take as long as
+# one would. Below they read at the same time, and wait only to add. So hold a lock as
+# briefly as you can, but all the way from load to store.
+#
+# A lock is not fair. A thread that gives it back and asks again at once may well get
+# it, while another has been waiting all the time.
+
+# %% [markdown] tags=["instructor"]
+# ## Deadlock: 10 minutes
+#
+# Two people, two pens, two sheets: each needs both. Let them reach for different things
+# first, and keep still. The class sees at once that nobody can go on, and also that no
+# single person did anything wrong.
+#
+# The cell that fails must fail; it takes four seconds. Read its last lines with the
+# class: which line, which lock? Reading such a report is a skill they need in every
+# later lesson.
+#
+# When late: the demo only.
+
+# %% [markdown]
+# ## Deadlock
+#
+# A bank: each account has a lock. A transfer needs two accounts, so it takes two locks.
+
+# %%
+show(deadlock.transfer)
+
+# %% [markdown]
+# Ann pays Bob, again and again, while Bob pays Ann. `run_ranks` runs this in a process
+# of its own and gives it four seconds. 500 transfers each way should take about one.
+# The red text is meant: read it.
+
+
+# %% tags=["raises-exception"]
+def pay(source, target) -> None:
+    for _ in range(500):
+        deadlock.transfer(source, target, amount=1)
+
+
+def pay_each_other() -> None:
+    ann, bob = deadlock.Account(1), deadlock.Account(2)
+    other = Thread(target=pay, args=(bob, ann))
+    other.start()
+    pay(ann, bob)
+    other.join()
+
+
+run_ranks(pay_each_other, world_size=1, timeout=4)
+
+# %% [markdown]
+# It never ends. The report names the line on which the main thread waits: it wants the
+# lock of the *target*. The report sees one thread only. The demo has a watchdog, a thread
+# that notices when nothing moves, and looks at both:
+
+# %%
+run_demo("races/deadlock.py")
+
+# %% [markdown]
+# Each has what the other wants, and neither gives back what it has. That is a
+# **deadlock**. How likely is it? Here is the game with two locks. A takes the left lock
+# first; B takes the right one first, or the left one, too.
+
+# %%
+attempts = {
+    "A left first, B right first": (LEFT_FIRST, RIGHT_FIRST),
+    "both left first": (LEFT_FIRST, LEFT_FIRST),
+}
+print("LEFT_FIRST =", LEFT_FIRST)
+for name, programs in attempts.items():
+    found = endings(*programs)
+    print(f"{name:<30} {sum(found.values())} orders, {found.get('stuck', 0)} stuck")
+
+# %% [markdown]
+# In 2 of 6 orders both are stuck. In the second row none is: who has the left lock can
+# always get the right one. **If all threads take their locks in the same order, there
+# is no deadlock.** Any order will do, such as by account number. You will write it in
+# exercise 2.
+
+# %% [markdown] tags=["instructor"]
+# ## Without a lock: 12 minutes
+#
+# The message of the whole lesson: the best lock is the one that is not needed. Draw two
+# tables. Left: two threads, one x in the middle, arrows from both. Right: each thread
+# has an x of its own, and one arrow with the result at the end. Ask which one they
+# would rather debug.
+#
+# Expect the question whether a Queue has a lock inside. It has. One that was written
+# and tested once, by somebody else.
+#
+# When late: the comparison without the processes.
+
+# %% [markdown]
+# ## Better: share less
+#
+# A lock repairs the sharing. Often it is better not to share. With a **queue**, threads
+# hand things to each other: `put` adds an item at the end, `get` takes the first one
+# and waits if there is none. What is in the queue belongs to nobody; after `get` it
+# belongs to one thread.
+#
+# Three ways to count to 100,000 in two threads:
+
+
+# %%
+def queue_for_each() -> int:
+    numbers = Queue()
+    in_two_threads(lambda: [numbers.put(int(1)) for _ in range(50_000)])
+    return sum(numbers.get() for _ in range(100_000))
+
+
+def own_sums() -> int:
+    sums = Queue()
+    in_two_threads(lambda: sums.put(sum(int(1) for _ in range(50_000))))
+    return sums.get() + sums.get()
+
+
+ways = compare(
+    lock_for_each=lambda: in_two_threads(lambda: add_with_lock(50_000)),
+    queue_for_each=queue_for_each,
+    own_sums=own_sums,
+)
+print(ways)
+assert ways.results["queue_for_each"] == ways.results["own_sums"] == 100_000
+
+# %% [markdown]
+# All three are right. A queue item costs more than a lock, so a queue is no good for
+# single additions. `own_sums` hands over two numbers instead of 100,000: **each thread
+# adds up for itself, and only the results meet.** Remember this shape. Training on many
+# devices is built on it: each works alone for a while, then the sums meet.
+#
+# ## Processes have no common GIL
+#
+# Processes share nothing, unless you place something in shared memory, as in lesson 2.
+# Then they race too. There is no common GIL between them, and even `x = x + 1` loses
+# updates. `RawValue` places a number in shared memory. The `Barrier` is a gate that
+# opens when all processes are there, so that they begin at the same time. (`CONTEXT` is
+# what was called `spawn` in lesson 2.)
+
+# %%
+show(lost_update.count_in_processes)
+show(lost_update.add_one)
+for add in lost_update.add_one, lost_update.add_with_lock:
+    x = min(lost_update.count_in_processes(add, updates=300_000) for _ in range(3))
+    print(f"{add.__name__:<14} lost {100 * (600_000 - x) / 600_000:.1f} %")
+
+# %% [markdown]
+# `add_with_lock` does the same inside `with lock:`. With a lock of `multiprocessing`,
+# which works between processes, nothing is lost.
+#
+# ## Why array code rarely needs a lock
+#
+# Two threads fill one tensor, without a lock, and nothing goes wrong:
+
+# %%
+values = torch.arange(1_000_000)
+squares = torch.zeros_like(values)
+
+
+def fill(part: slice) -> None:
+    squares[part] = values[part] ** 2
+
+
+with ThreadPoolExecutor(2) as pool:
+    list(pool.map(fill, [slice(0, 500_000), slice(500_000, None)]))
+    part_sums = list(pool.map(torch.sum, squares.split(500_000)))
+assert torch.equal(squares, values**2)
+sum(part_sums).item()
+
+# %% [markdown]
+# The threads share the tensor, and no element of it. A race needs two threads at the
+# *same* number, one of them writing. Array code tells each worker its part, reads the
+# old array and writes a new one, and adds up with `sum()` at the end. What is left to
+# protect is one handing-over per worker.
+#
+# ## The library's way
+#
+# `ThreadPoolExecutor.map`, used in the last cell, is all of this in one line: it hands
+# out the parts through a queue, each call returns what it has computed, and the results
+# meet in one thread.
+#
+# | you need | in threads | in processes |
+# |---|---|---|
+# | a lock | `threading.Lock` | `multiprocessing.Lock` |
+# | a queue | `queue.Queue` | `multiprocessing.Queue` |
+# | results of parts | `ThreadPoolExecutor.map` | `ProcessPoolExecutor.map` |
+# | to see who hangs | `faulthandler.dump_traceback_later(60)` | the same, in each |
+#
+# The last one prints, after 60 seconds, the line on which each thread is.
+#
+# ## What we saw
+#
+# * An update is load, add, store. In 18 of the 20 orders of two updates one is lost.
+# * `x = x + 1` happens to lose nothing on Python 3.10 to 3.14; `x = x + int(1)` loses
+#   many. Code that is right by luck is not right.
+# * A lock strikes out the wrong orders, if it covers the whole update, is the same for
+#   all, and is used by all.
+# * Two locks in two orders can hang for ever. One order for all cannot.
+# * The best way is to share less: work alone, hand over results.
+#
+# Three exercises follow. Stuck? `hint("04-order")` gives one hint per call,
+# `solution("04-order")` the code and why it works; `progress("04")` shows where you
+# are.
+
+# %% [markdown] tags=["instructor"]
+# ## Exercises: 20 minutes or homework
+#
+# 04-order is a puzzle for pairs with paper. 04-transfer is the one that is needed in
+# practice. 04-histogram is the pattern of every later lesson.
+#
+# When late: 04-order in the room, the others at home.
+
+# %% [markdown]
+# ## Exercise 1: the order that loses most
+#
+# Write `worst_order(updates)`: an order in which threads A and B each make that many
+# updates, and `x` ends as small as it can. It is a text of `A` and `B`; each occurs
+# three times per update.
+#
+# By hand first: for one update, `x` can end as 1. For three, you have seen a 2 in the
+# figure. Take paper, find an order for two updates that ends as 2, then one for three.
+# `play(order, UPDATE * 3, UPDATE * 3)` tries it out.
+# <!-- exercise: 04-order -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# The very last step of all is a store. What must that thread have loaded for `x` to be
+# as small as 2, and how long may it sit on it?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# One old copy can wipe out many updates. A loads 0 and sleeps, while B does nearly all
+# its work. Then A stores a 1. Who can now load this 1 and sleep on it?
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# With n updates each: A loads. B makes n − 1 whole updates. A adds and stores: `x` is
+# 1. B loads this 1 for its last update. A makes its other n − 1 updates. B adds and
+# stores. For n = 1 this is `AAABBB`, which loses nothing; treat one update by itself.
+#
+# </details>
+
+
+# %% exercise="04-order"
+def worst_order(updates: int) -> str:
+    """An order of A and B, each with `updates` updates, that ends with the least x."""
+    ### BEGIN SOLUTION
+    if updates == 1:
+        return "ABABAB"
+    all_but_one = 3 * (updates - 1)
+    return "A" + "B" * all_but_one + "AA" + "B" + "A" * all_but_one + "BB"
+    ### END SOLUTION
+
+
+# %%
+check("04-order", worst_order)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 04-order -->
+# Why it works: A's copy of 0 wipes out all of B's updates but the last. B's copy of the
+# resulting 1 wipes out all of A's but the first. So `x` ends as 2, however many updates
+# there were. It cannot be 1 with two or more updates each: the last store of all adds 1
+# to what that thread has loaded, and when it loads for its last update it has itself
+# stored something of at least 1 before, which nobody can turn into a 0.
+
+# %% [markdown]
+# ## Exercise 2: a transfer that always ends
+#
+# Write `transfer(source, target, amount)`. An account has a `.number`, different for
+# each account, a `.balance` and a `.lock`. The amount moves from one balance to the
+# other, however long somebody else has the locks. Three promises:
+#
+# * **It always ends**, whoever else transfers whatever at the same time.
+# * Whoever holds the locks of both accounts never sees the money on its way. So both
+#   locks are held from before the first balance changes until after the second has.
+# * Transfers between other accounts need not wait.
+#
+# A `Lock` is taken once at a time: nobody can take it again before it is given back,
+# not even the thread that has it.
+#
+# By hand first: what does `deadlock.transfer` do with a transfer from an account to
+# itself? Yours changes nothing then, and ends.
+# <!-- exercise: 04-transfer -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Draw two arrows: Ann holds lock 1 and wants 2, Bob holds 2 and wants 1. Which of the
+# two should have asked for the other lock first?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Which lock comes first must not depend on who pays. It may depend on something that
+# both threads see alike: the account numbers.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# First, if both accounts are the same, return. Then `first, second = sorted([source,
+# target], key=...)` by number, then `with first.lock, second.lock:` and move the
+# amount.
+#
+# </details>
+
+
+# %% exercise="04-transfer"
+def transfer(source, target, amount: int) -> None:
+    """Move the amount; hold both locks, and never wait for ever."""
+    ### BEGIN SOLUTION
+    if source is target:
+        return
+    first, second = sorted([source, target], key=lambda account: account.number)
+    with first.lock, second.lock:
+        source.balance -= amount
+        target.balance += amount
+    ### END SOLUTION
+
+
+# %%
+check("04-transfer", transfer)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 04-transfer -->
+# Why it works: for a deadlock there must be a circle, in which each waits for a lock
+# that the next one has. If all take the smaller number first, then somewhere in such a
+# circle somebody would hold a larger number and want a smaller one, and nobody does. A
+# transfer to the same account would wait for itself: a `Lock` can be taken once, even
+# by the thread that has it.
+
+# %% [markdown]
+# ## Exercise 3: a histogram without a lock
+#
+# A detector has recorded events. `events` is a list of pairs `(bin, event)`, and
+# `energy(event)`, a whole number, is read from a slow device: it waits, so threads
+# help.
+#
+# Write `histogram(events, bins, energy, workers)`: a list of length `bins`, in which
+# entry b is the sum of the energies of all events of bin b. Let `workers` threads read
+# at the same time: no more, and no fewer where there are events enough. Use no lock,
+# and let no two threads write to the same number: if a sum that they share comes out
+# right, it is luck. `energy` is called once per event.
+# There may be fewer events than workers, even none.
+#
+# By hand first: in `counts[b] += energy(event)`, what is loaded when? Is `energy`
+# called before or after? `dis` tells.
+# <!-- exercise: 04-histogram -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Which of your variables do two threads write to? How would the program look if there
+# were none?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# As in `own_sums`: each worker makes a histogram of its own from its share of the
+# events and returns it. One thread adds the histograms up.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `events[worker::workers]` is a fair share. Write an inner function `share(worker)`
+# that makes `counts = [0] * bins`, fills it from its share and returns it.
+# `pool.map(share, range(workers))` gives all of them; then `[sum(column) for column in
+# zip(*histograms)]`.
+#
+# </details>
+
+
+# %% exercise="04-histogram"
+def histogram(events: list, bins: int, energy, workers: int) -> list[int]:
+    """Sum of the energies in each bin, read by several threads, without a lock."""
+
+    ### BEGIN SOLUTION
+    def share(worker: int) -> list[int]:
+        counts = [0] * bins
+        for place, event in events[worker::workers]:
+            counts[place] += energy(event)
+        return counts
+
+    with ThreadPoolExecutor(workers) as pool:
+        histograms = list(pool.map(share, range(workers)))
+    return [sum(column) for column in zip(*histograms, strict=True)]
+    ### END SOLUTION
+
+
+# %%
+check("04-histogram", histogram)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 04-histogram -->
+# Why it works: each list of counts is written by one thread. The lists meet in the main
+# thread, after the pool has ended. In `counts[b] += energy(event)` the old count is
+# loaded *before* `energy` is called, and stored after it: with one shared list, all
+# that the others have stored while this thread waited is lost.
+
+# %% [markdown]
+# The demos run in a terminal too, with other numbers: `python
+# demos/races/interleavings.py --program late-lock` plays the game, and `python
+# demos/races/lost_update.py --help` says what to try with the loops.
+
+# %%
+progress("04")
+
+# %% [markdown]
+# ## Next
+#
+# Two threads that share a number race for it. What do two processes share that were
+# copied from one parent? Lesson 5 asks them for random numbers, and sometimes gets the
+# same ones twice.

@@ -1,0 +1,240 @@
+"""What lesson 04 says about races, locks and deadlocks, is so."""
+
+import dis
+import re
+import subprocess
+import sys
+from itertools import product
+from math import comb
+from threading import Lock, Thread
+
+import pytest
+
+from demos.races import deadlock, interleavings, lost_update
+from demos.races.interleavings import (
+    LATE_LOCK,
+    LEFT_FIRST,
+    LOCKED,
+    RIGHT_FIRST,
+    UPDATE,
+    endings,
+    every_order,
+    play,
+)
+from sidebyside.demos import DEMOS
+
+HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
+x = 0
+
+
+def lines_printed_by(demo: str, *arguments: str, status: int = 0) -> list[str]:
+    command = [sys.executable, str(DEMOS / "races" / demo), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+# The loops
+
+
+def add_one() -> None:
+    global x
+    for _ in range(1_000_000):
+        x = x + 1
+
+
+def add_int_one() -> None:
+    global x
+    for _ in range(1_000_000):
+        x = x + int(1)
+
+
+def updates_lost(add) -> int:
+    global x
+    x = 0
+    threads = [Thread(target=add) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return 2_000_000 - x
+
+
+@pytest.mark.skipif(not HAS_GIL, reason="without a GIL this loop races as well")
+def test_the_classic_loop_loses_nothing():
+    assert [updates_lost(add_one) for _ in range(3)] == [0, 0, 0]
+
+
+def test_the_loop_with_a_call_loses_updates():
+    assert sum(updates_lost(add_int_one) for _ in range(5)) > 0
+
+
+def test_processes_that_share_memory_lose_updates_unless_they_lock():
+    counts = [
+        lost_update.count_in_processes(lost_update.add_one, 300_000) for _ in range(3)
+    ]
+    assert min(counts) < 600_000
+    locked = lost_update.count_in_processes(lost_update.add_with_lock, 50_000)
+    assert locked == 100_000
+
+
+def test_the_demo_shows_all_six_cases():
+    rows = lines_printed_by("lost_update.py")[-6:]
+    lost = [float(re.search(r"lost +([\d.]+) %", row)[1]) for row in rows]
+    assert not HAS_GIL or lost[0] == 0
+    assert lost[1] > 0
+    assert lost[3] > 0
+    assert lost[4] > 0
+    assert lost[2] == lost[5] == 0
+
+
+# The instructions
+
+
+def names_of(function) -> list[str]:
+    return [instruction.opname for instruction in dis.get_instructions(function)]
+
+
+def place_of(function, opname: str, argument: object = None) -> int:
+    """Where the instruction stands, the last if there are several."""
+    places = [
+        place
+        for place, instruction in enumerate(dis.get_instructions(function))
+        if instruction.opname.startswith(opname)
+        and argument in (None, instruction.argval)
+    ]
+    return places[-1]
+
+
+def plain_update() -> None:
+    global x
+    x = x + 1
+
+
+def update_with_call() -> None:
+    global x
+    x = x + int(1)
+
+
+def test_one_line_is_load_add_store():
+    load = place_of(plain_update, "LOAD_GLOBAL", "x")
+    add = place_of(plain_update, "BINARY_OP")
+    store = place_of(plain_update, "STORE_GLOBAL", "x")
+    assert load < add < store
+    known = {"RESUME", "LOAD_GLOBAL", "LOAD_CONST", "LOAD_SMALL_INT", "BINARY_OP"}
+    known |= {"STORE_GLOBAL", "RETURN_VALUE", "RETURN_CONST", "NOP"}
+    assert set(names_of(plain_update)) <= known, "the lesson's table explains all"
+
+
+def test_a_call_stands_between_load_and_store():
+    load = place_of(update_with_call, "LOAD_GLOBAL", "x")
+    call = place_of(update_with_call, "CALL")
+    store = place_of(update_with_call, "STORE_GLOBAL", "x")
+    assert load < call < store
+
+
+def test_a_loop_jumps_back_after_the_store():
+    store = place_of(add_one, "STORE_GLOBAL", "x")
+    assert place_of(add_one, "JUMP_BACKWARD") > store
+
+
+def test_the_old_count_is_loaded_before_the_call_of_an_update_in_place():
+    def add(counts, energy):
+        counts[0] += energy(1)
+
+    load = min(
+        place
+        for place, name in enumerate(names_of(add))
+        if name.startswith("BINARY_")  # BINARY_SUBSCR, since 3.14 a BINARY_OP
+    )
+    assert load < place_of(add, "CALL") < place_of(add, "STORE_SUBSCR")
+
+
+# The game
+
+
+@pytest.mark.parametrize("updates", [1, 2])
+def test_every_order_is_tried_once(updates):
+    program = UPDATE * updates
+    orders = [order for order, _ in every_order(program, program)]
+    steps = len(program)
+    letters = {
+        "".join(order)
+        for order in product("AB", repeat=2 * steps)
+        if order.count("A") == steps
+    }
+    assert len(orders) == comb(2 * steps, steps)
+    assert set(orders) == letters
+    for order, ending in every_order(program, program):
+        assert play(order, program, program) == ending
+
+
+def test_eighteen_of_twenty_orders_lose_an_update():
+    assert endings(UPDATE, UPDATE) == {1: 18, 2: 2}
+    right = [order for order, x in every_order(UPDATE, UPDATE) if x == 2]
+    assert right == ["AAABBB", "BBBAAA"]
+
+
+def test_three_updates_each_can_end_as_two():
+    expected = {2: 648, 3: 30_780, 4: 15_714, 5: 1_458, 6: 20}
+    assert endings(UPDATE * 3, UPDATE * 3) == expected
+    assert sum(expected.values()) == 48_620
+
+
+def test_a_lock_leaves_the_right_orders_and_a_misplaced_one_does_not():
+    own = [(f"take {name}", *UPDATE, f"release {name}") for name in "AB"]
+    assert endings(LOCKED, LOCKED) == {2: 2}
+    assert endings(LATE_LOCK, LATE_LOCK) == {1: 36, 2: 6}
+    assert endings(*own) == {1: 200, 2: 52}
+    assert endings(LOCKED, UPDATE) == {1: 48, 2: 8}
+
+
+def test_two_orders_of_two_locks_can_be_stuck_and_one_cannot():
+    assert endings(LEFT_FIRST, RIGHT_FIRST) == {2: 4, "stuck": 2}
+    assert endings(LEFT_FIRST, LEFT_FIRST) == {2: 2}
+
+
+def test_a_thread_that_cannot_move_is_refused():
+    with pytest.raises(ValueError, match=r"A cannot move at place 3 .* has done all"):
+        play("AAAA", UPDATE, UPDATE)
+    with pytest.raises(ValueError, match=r"B cannot move at place 1 .* to take lock"):
+        play("AB", LOCKED, LOCKED)
+
+
+def test_an_order_that_ends_too_soon_is_refused():
+    with pytest.raises(ValueError, match="ends too soon: A has yet to store"):
+        play("ABAB", UPDATE, UPDATE)
+
+
+@pytest.mark.parametrize("program", interleavings.PROGRAMS)
+def test_the_demo_counts_what_the_game_counts(program):
+    lines = lines_printed_by("interleavings.py", "--program", program)
+    counted = [int(line.split(" orders")[0].split()[-1]) for line in lines[5:]]
+    assert counted == list(endings(*interleavings.PROGRAMS[program]).values())
+
+
+# Deadlock
+
+
+def test_the_deadlock_demo_hangs_and_tells_where():
+    lines = lines_printed_by("deadlock.py", "--patience", "0.5")
+    waiting = [line for line in lines if "with target.lock:" in line]
+    assert len(waiting) == 2
+    assert all("in transfer" in line for line in waiting)
+
+
+def test_in_one_order_all_transfers_end():
+    lines = lines_printed_by("deadlock.py", "--in-order", "--transfers", "50")
+    assert lines[-1] == "all 100 are done, and no money is missing: 2000"
+
+
+def test_a_lock_can_be_taken_once_even_by_the_thread_that_has_it():
+    lock = Lock()
+    with lock:
+        assert not lock.acquire(blocking=False)
+
+
+def test_transfer_in_order_moves_the_money():
+    one, two = deadlock.Account(1, 10), deadlock.Account(2, 0)
+    deadlock.transfer_in_order(two, one, 4)
+    assert (one.balance, two.balance) == (14, -4)

@@ -1,0 +1,220 @@
+"""What lesson 05 says about random numbers is so, on the versions that it names."""
+
+import math
+import multiprocessing
+import os
+import pickle
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from demos.random_numbers import forked_random_numbers, loader_workers, monte_carlo_pi
+from demos.random_numbers.loader_workers import Noise, NoiseByItem, make_loader, stream
+from sidebyside import run_ranks
+
+DEMO = Path(forked_random_numbers.__file__)
+METHODS = [
+    method
+    for method in ("fork", "forkserver", "spawn")
+    if method in multiprocessing.get_all_start_methods()
+]
+ANNOTATIONS_RUN = sys.version_info < (3, 14)  # from then on only when asked for
+METHOD = "forkserver" if "forkserver" in METHODS else "spawn"
+needs_all_methods = pytest.mark.skipif(len(METHODS) < 3, reason="no fork on Windows")
+
+SENT = "np Generator, sent by the parent"
+TABLE = {  # the start methods under which two workers draw the same
+    "np.random, first used by the worker": set(),
+    "random, used by the parent": set(),
+    "np.random, used by the parent": {"fork"},
+    SENT: {"fork", "forkserver", "spawn"},
+    "np Generator, made by the worker": set(),
+    "torch, used by the parent": {"fork"},
+}
+
+
+def equal_entries(*arguments: str) -> dict[str, set[str]]:
+    """The demo's table: for each row the start methods that say EQUAL."""
+    command = [sys.executable, str(DEMO), *arguments]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    lines = run.stdout.splitlines()
+    rows = {row: line for line in lines for row in TABLE if line.startswith(row)}
+    assert list(rows) == list(TABLE), run.stdout
+    found = {}
+    for row, line in rows.items():
+        words = line.removeprefix(row).split()
+        assert len(words) == len(METHODS)
+        assert set(words) <= {"EQUAL", "different"}
+        found[row] = {m for m, w in zip(METHODS, words, strict=True) if w == "EQUAL"}
+    return found
+
+
+@needs_all_methods
+def test_the_table_is_as_the_lesson_explains_it():
+    assert equal_entries() == TABLE
+
+
+@needs_all_methods
+def test_a_server_with_a_past_hands_out_copies():
+    found = equal_entries("--preload", "torch", "numpy.random", "--workers", "3")
+    new = {row: found[row] - TABLE[row] for row in TABLE if found[row] != TABLE[row]}
+    assert new == {
+        "np.random, first used by the worker": {"forkserver"},
+        "np.random, used by the parent": {"forkserver"},
+        "torch, used by the parent": {"forkserver"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "loaded"),
+    [
+        ("import numpy, torch", False),
+        ("import numpy\nnumpy.random.default_rng", True),
+        ("import numpy\ndef f(x: numpy.random.Generator): pass", ANNOTATIONS_RUN),
+    ],
+)
+def test_numpy_loads_its_random_module_when_it_is_named(code, loaded):
+    code += "\nimport sys\nprint('numpy.random' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.stdout.split() == [str(loaded)], run.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on Windows")
+def test_python_reseeds_its_global_generator_in_a_fork_and_only_that():
+    code = """
+import os, random
+random.seed(0)
+own = random.Random(0)
+expected, state = own.getstate(), random.getstate()
+child = os.fork()
+if child == 0:
+    os._exit(own.getstate() == expected and random.getstate() != state)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.stdout.split() == ["1"], run.stderr
+
+
+def draw() -> float:
+    return torch.rand(()).item()
+
+
+@pytest.mark.skipif("forkserver" not in METHODS, reason="no forkserver on Windows")
+def test_ranks_of_one_forkserver_are_equal_by_luck():
+    assert len(set(run_ranks(draw, world_size=3) + run_ranks(draw, world_size=2))) == 1
+
+
+def test_copied_streams_have_the_error_of_one_worker():
+    of_each = [
+        monte_carlo_pi.circle_hits(pickle.loads(pickle.dumps(one)), 500, 200)
+        for one in monte_carlo_pi.copied(3, 16)
+    ]
+    error = monte_carlo_pi.pi_errors(of_each, 500)
+    assert error == pytest.approx([error[0]] * 16)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_spawned_streams_follow_the_theory(seed):
+    points, repeats = 500, 400
+    of_each = [
+        monte_carlo_pi.circle_hits(one, points, repeats)
+        for one in monte_carlo_pi.spawned(seed, 16)
+    ]
+    error = monte_carlo_pi.pi_errors(of_each, points)
+    for k in 1, 4, 16:
+        theory = math.sqrt(math.pi * (4 - math.pi) / (points * k))
+        assert error[k - 1] == pytest.approx(theory, rel=0.15)
+
+
+def test_a_stream_is_the_child_that_spawn_gives():
+    for place, child in enumerate(np.random.SeedSequence(2026).spawn(5)):
+        assert np.random.default_rng(child).random() == stream(2026, place).random()
+        grandchild = child.spawn(3)[2]
+        expected = np.random.default_rng(grandchild).random()
+        assert stream(2026, place, 2).random() == expected
+
+
+def test_keys_of_different_length_are_different_streams():
+    keys = [(), (0,), (0, 0), (1,), (1, 0), (0, 1)]
+    assert len({stream(0, *key).random() for key in keys}) == len(keys)
+
+
+def test_keys_are_words_of_32_bits():
+    assert stream(0, 2**32).random() == stream(0, 0, 1).random()
+
+
+def test_a_number_of_torch_has_24_random_bits_and_one_of_numpy_53():
+    for numbers, bits in (torch.rand(1000).double(), 24), (stream(0).random(1000), 53):
+        words = [float(number) * 2**bits for number in numbers]
+        assert all(word == int(word) for word in words)
+        assert any(word % 2 for word in words)
+    pairs = 10_000 * 9_999 / 2 / 2**24
+    assert round(pairs) == 3
+
+
+def test_torch_uses_32_bits_of_a_seed():
+    def first(seed: int) -> float:
+        return torch.rand((), generator=torch.Generator().manual_seed(seed)).item()
+
+    assert first(5) == first(5 + 2**32) != first(6)
+
+
+def test_two_equal_seeds_are_as_likely_as_the_lesson_says():
+    for seeds, percent in (10_000, 1), (100_000, 69):
+        chance = 1 - math.exp(-seeds * (seeds - 1) / 2 / 2**32)
+        assert round(100 * chance) == percent
+
+
+def test_a_dataloader_seeds_the_global_generators_and_not_the_datasets_own():
+    loader = make_loader(Noise(4), 2, METHOD)
+    rows = [row for epoch in range(2) for row in loader]
+    different = [len(set(column)) for column in zip(*rows, strict=True)]
+    assert different == [2, 8, 8, 8, 2]  # worker, random, np.random, torch, dataset.rng
+    cured = make_loader(Noise(4), 2, METHOD, loader_workers.new_stream)
+    assert len({row[-1] for epoch in range(2) for row in cured}) == 8
+
+
+def test_one_seed_in_the_parent_fixes_what_a_dataloader_seeds():
+    def rows() -> list:
+        torch.manual_seed(3)
+        random.seed()
+        loader = make_loader(Noise(4), 2, METHOD)
+        loader.generator = None  # then the seed comes from torch's global generator
+        return list(loader)
+
+    assert rows() == rows()
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+def test_items_with_a_stream_each_do_not_depend_on_the_workers():
+    alone = [NoiseByItem(6)[item] for item in range(6)]
+    assert len(set(alone)) == 6
+    for workers in 1, 3:
+        assert list(make_loader(NoiseByItem(6), workers, METHOD)) == alone
+    dataset = NoiseByItem(6)
+    loader = make_loader(dataset, 2, METHOD)
+    assert list(loader) == alone
+    assert list(loader) == alone  # nobody has set the epoch
+    dataset.epoch = 1  # the workers of the next epoch get a new copy
+    assert not set(loader) & set(alone)
+
+
+def test_workers_that_persist_keep_their_copy_of_the_dataset():
+    dataset = NoiseByItem(4)
+    loader = DataLoader(
+        dataset,
+        batch_size=None,
+        num_workers=1,
+        persistent_workers=True,
+        multiprocessing_context=METHOD,
+    )
+    first = list(loader)
+    dataset.epoch = 1
+    assert list(loader) == first

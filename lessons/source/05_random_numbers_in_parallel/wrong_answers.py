@@ -1,0 +1,648 @@
+"""Answers to the exercises of lesson 05 that people give, and that are not right."""
+
+import hashlib
+import itertools
+import math
+import random
+import time
+
+import numpy as np
+import torch
+
+from lessons.source.sample_answers import Right, Wrong
+
+# 05-shared
+
+
+def compares_first_numbers(outputs):
+    count = len(outputs)
+    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
+    return [(i, j) for i, j in pairs if outputs[i][:1] == outputs[j][:1] != []]
+
+
+def compares_whole_lists(outputs):
+    count = len(outputs)
+    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
+    return [(i, j) for i, j in pairs if outputs[i] and outputs[i] == outputs[j]]
+
+
+def compares_neighbours(outputs):
+    pairs = [(i, i + 1) for i in range(len(outputs) - 1)]
+    return [(i, j) for i, j in pairs if set(outputs[i]) & set(outputs[j])]
+
+
+def returns_each_pair_twice(outputs):
+    ids = range(len(outputs))
+    pairs = [(i, j) for i in ids for j in ids if i != j]
+    return [(i, j) for i, j in pairs if set(outputs[i]) & set(outputs[j])]
+
+
+def pairs_a_worker_with_itself(outputs):
+    ids = range(len(outputs))
+    pairs = [(i, j) for i in ids for j in ids if i <= j]
+    return [(i, j) for i, j in pairs if set(outputs[i]) & set(outputs[j])]
+
+
+def fails_on_empty_lists(outputs):
+    count = len(outputs)
+    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
+    return [(i, j) for i, j in pairs if outputs[i][0] in outputs[j]]
+
+
+def looks_for_first_numbers(outputs):
+    count = len(outputs)
+    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
+    both = [(i, j) for i, j in pairs if outputs[i] and outputs[j]]
+    return [
+        (i, j)
+        for i, j in both
+        if outputs[i][0] in outputs[j] or outputs[j][0] in outputs[i]
+    ]
+
+
+def empties_the_list(outputs):
+    pairs, i = [], 0
+    while outputs:
+        first = set(outputs.pop(0))
+        pairs += [(i, i + 1 + k) for k, other in enumerate(outputs) if first & {*other}]
+        i += 1
+    return pairs
+
+
+def takes_nearly_equal_for_equal(outputs):
+    def alike(one, other):
+        return any(math.isclose(x, y) for x in one for y in other)
+
+    pairs = itertools.combinations(range(len(outputs)), 2)
+    return [(i, j) for i, j in pairs if alike(outputs[i], outputs[j])]
+
+
+def asks_any_of_the_numbers(outputs):
+    pairs = itertools.combinations(range(len(outputs)), 2)
+    return [(i, j) for i, j in pairs if any(set(outputs[i]) & set(outputs[j]))]
+
+
+def keeps_the_first_owner(outputs):
+    owner, pairs = {}, set()
+    for worker, numbers in enumerate(outputs):
+        for number in numbers:
+            first = owner.setdefault(number, worker)
+            if first != worker:
+                pairs.add((first, worker))
+    return sorted(pairs)
+
+
+def all_owners_of_a_number(outputs):
+    owners, pairs = {}, set()
+    for worker, numbers in enumerate(outputs):
+        for number in numbers:
+            owners.setdefault(number, {})[worker] = True
+    for workers in owners.values():
+        pairs |= set(itertools.combinations(workers, 2))
+    return pairs
+
+
+def in_numpy(outputs):
+    pairs = np.argwhere(np.triu(np.ones((len(outputs), len(outputs))), 1))
+    return [[i, j] for i, j in pairs if np.isin(outputs[i], outputs[j]).any()]
+
+
+# 05-items
+
+
+def one_stream_per_share(seed, epoch, items):
+    return np.random.default_rng([seed, epoch]).random(len(items)).tolist()
+
+
+def one_stream_per_share_by_its_first_item(seed, epoch, items):
+    stream = np.random.default_rng([seed, epoch, *items[:1]])
+    return [stream.random() for _ in items]
+
+
+def adds_the_three(seed, epoch, items):
+    return [np.random.default_rng(seed + epoch + item).random() for item in items]
+
+
+def forgets_the_epoch(seed, epoch, items):
+    return [np.random.default_rng([seed, item]).random() for item in items]
+
+
+def forgets_the_seed(seed, epoch, items):
+    return [np.random.default_rng([epoch, item]).random() for item in items]
+
+
+def does_not_seed(seed, epoch, items):
+    return [np.random.default_rng().random() for _ in items]
+
+
+def same_for_all_items(seed, epoch, items):
+    return [np.random.default_rng([seed, epoch]).random() for _ in items]
+
+
+def counts_on_from_epoch_to_epoch(seed, epoch, items):
+    places = [epoch * len(items) + item for item in items]
+    return [np.random.default_rng([seed, place]).random() for place in places]
+
+
+def leaves_room_for_1000_items(seed, epoch, items):
+    keys = [seed * 1_000_000 + epoch * 1000 + item for item in items]
+    return [np.random.default_rng(key).random() for key in keys]
+
+
+def puts_digits_side_by_side(seed, epoch, items):
+    return [random.Random(f"{seed}{epoch}{item}").random() for item in items]
+
+
+def hashes_a_text(seed, epoch, items):
+    texts = [f"{seed}/{epoch}/{item}" for item in items]
+    return [random.Random(hash(text)).random() for text in texts]
+
+
+def loses_what_comes_twice(seed, epoch, items):
+    numbers = {i: np.random.default_rng([seed, epoch, i]).random() for i in items}
+    return list(numbers.values())
+
+
+def forgets_to_return(seed, epoch, items):
+    [np.random.default_rng([seed, epoch, item]).random() for item in items]
+
+
+def no_random_numbers(seed, epoch, items):
+    return [(seed * 0.732 + epoch * 0.414 + item * 0.618034) % 1 for item in items]
+
+
+def remembers_its_numbers():
+    memory, dice = {}, random.Random()
+
+    def noise_of(seed, epoch, items):
+        return [memory.setdefault((seed, epoch, i), dice.random()) for i in items]
+
+    return noise_of
+
+
+def leaves_room_for_10_million_items(seed, epoch, items):
+    keys = [(seed * 10**7 + epoch) * 10**7 + item for item in items]
+    return [random.Random(key).random() for key in keys]
+
+
+def multiplies_by_a_prime(seed, epoch, items):
+    keys = [seed * 15_485_863 ^ epoch * 1_000_003 ^ item for item in items]
+    return [np.random.default_rng(key).random() for key in keys]
+
+
+def seeds_with_the_clock(seed, epoch, items):
+    today = int(time.time()) // 3600
+    return [random.Random(f"{today}/{seed}/{epoch}/{i}").random() for i in items]
+
+
+def moves_on_with_the_epoch(seed, epoch, items):
+    numbers = [np.random.default_rng([seed, item]).random() for item in items]
+    return [(number + epoch * 0.2113) % 1 for number in numbers]
+
+
+def seeds_with_a_text(seed, epoch, items):
+    return [random.Random(f"{seed}/{epoch}/{item}").random() for item in items]
+
+
+def digests_a_text(seed, epoch, items):
+    texts = [f"{seed} {epoch} {item}".encode() for item in items]
+    digests = [hashlib.sha256(text).digest() for text in texts]
+    return [int.from_bytes(digest[:6], "big") / 2**48 for digest in digests]
+
+
+def gives_each_32_bits(seed, epoch, items):
+    keys = [seed << 64 | epoch << 32 | item for item in items]
+    return tuple(np.random.default_rng(key).random() for key in keys)
+
+
+# 05-replicas
+
+
+def seed_plus_rank_for_both(rank, seed):
+    stream = np.random.default_rng(seed + rank)
+    return stream.random(4).tolist(), stream.random(4).tolist()
+
+
+def same_for_all_ranks(rank, seed):
+    stream = np.random.default_rng(seed)
+    return stream.random(4).tolist(), stream.random(4).tolist()
+
+
+def noise_from_seed_plus_rank(rank, seed):
+    weights = np.random.default_rng([seed, 2**31]).random(4)
+    return weights.tolist(), np.random.default_rng(seed + rank).random(4).tolist()
+
+
+def leaves_room_for_100_ranks(rank, seed):
+    weights = np.random.default_rng([seed, 2**31]).random(4)
+    return weights.tolist(), np.random.default_rng(100 * seed + rank).random(4).tolist()
+
+
+def adds_the_rank_to_the_noise(rank, seed):
+    weights = np.random.default_rng([seed, 0]).random(4)
+    return weights, np.random.default_rng([seed, 1]).random(4) + rank
+
+
+def noise_is_the_weights_of_another_seed(rank, seed):
+    weights = np.random.default_rng(seed).random(4)
+    return weights, np.random.default_rng(1_000_000_000 * seed + rank + 1).random(4)
+
+
+def noise_without_the_seed(rank, seed):
+    weights = np.random.default_rng([seed, 0]).random(4)
+    return weights, np.random.default_rng([1, 1, rank]).random(4)
+
+
+def begins_later_in_the_same_stream(rank, seed):
+    stream = np.random.default_rng(seed)
+    return stream.random(4), stream.random(4 + rank)[rank:]
+
+
+def hashes_a_name(rank, seed):
+    weights = np.random.default_rng(abs(hash(f"weights {seed}"))).random(4)
+    return weights, np.random.default_rng([seed, 1, rank]).random(4)
+
+
+def returns_one_list(rank, seed):
+    weights = np.random.default_rng([seed, 0]).random(4)
+    return [*weights, *np.random.default_rng([seed, 1, rank]).random(4)]
+
+
+def noise_of_rank_0_is_the_weights(rank, seed):
+    weights = np.random.default_rng([seed, 0]).random(4)
+    return weights.tolist(), np.random.default_rng([seed, rank]).random(4).tolist()
+
+
+def noise_is_not_seeded(rank, seed):
+    weights = np.random.default_rng(seed).random(4)
+    return weights.tolist(), np.random.default_rng().random(4).tolist()
+
+
+def seeds_the_global_generators(rank, seed):
+    torch.manual_seed(seed)
+    weights = torch.rand(4)
+    torch.manual_seed(int(np.random.SeedSequence([seed, 7, rank]).generate_state(1)[0]))
+    return weights, torch.rand(4)
+
+
+def ignores_the_seed(rank, seed):
+    weights = np.random.default_rng(0).random(4)
+    return weights.tolist(), np.random.default_rng([1, rank]).random(4).tolist()
+
+
+def draws_from_random(rank, seed):
+    dice = random.Random(seed)
+    return [dice.random() for _ in range(4)], [random.random() for _ in range(4)]
+
+
+def remembers_its_lists():
+    memory, dice = {}, random.Random()
+
+    def four(*key):
+        return memory.setdefault(key, [dice.random() for _ in range(4)])
+
+    return lambda rank, seed: (four(seed), four(seed, rank))
+
+
+def stretches_the_weights(rank, seed):
+    weights = np.random.default_rng([seed, 5]).random(4)
+    return weights, weights * (rank + 2)
+
+
+def repeats_one_number(rank, seed):
+    weights = [np.random.default_rng([seed, 0, 5]).random() for _ in range(4)]
+    return weights, np.random.default_rng([seed, 1, rank]).random(4)
+
+
+def children_of_one_seed(rank, seed):
+    weights, noise = np.random.SeedSequence(seed).spawn(2)
+    own = noise.spawn(rank + 1)[rank]
+    return [np.random.default_rng(one).normal(size=4) for one in (weights, own)]
+
+
+def restores_what_it_seeds(rank, seed):
+    with torch.random.fork_rng():
+        torch.manual_seed(hash((seed, -1)))
+        weights = torch.randn(4)
+        torch.manual_seed(hash((seed, rank)))
+        return weights, torch.randn(4)
+
+
+WRONG = {
+    "05-shared": [
+        Wrong(
+            "compares_first_numbers",
+            compares_first_numbers,
+            "began later in the same stream",
+            note="People often compare only what stands first. It finds copies made at "
+            "the same moment, and misses a worker that is one draw behind.",
+        ),
+        Wrong(
+            "compares_whole_lists",
+            compares_whole_lists,
+            "began later in the same stream",
+            note="Workers with shares of different size never have equal lists.",
+        ),
+        Wrong(
+            "compares_neighbours",
+            compares_neighbours,
+            "began later|no neighbours",
+            note="One loop instead of two: only workers with adjacent numbers meet.",
+        ),
+        Wrong(
+            "returns_each_pair_twice",
+            returns_each_pair_twice,
+            "each pair of workers once",
+            note="Both loops over all workers give (0, 2) and (2, 0).",
+        ),
+        Wrong(
+            "pairs_a_worker_with_itself",
+            pairs_a_worker_with_itself,
+            "each pair of workers once",
+            note="Every worker shares its numbers with itself.",
+        ),
+        Wrong(
+            "fails_on_empty_lists",
+            fails_on_empty_lists,
+            "began later|IndexError",
+            note="It looks only for the first number, and there may be none.",
+        ),
+        Wrong(
+            "looks_for_first_numbers",
+            looks_for_first_numbers,
+            "stands first in neither list",
+            note="Nearly right: one of the two begins later, so its first number is in "
+            "the other. Unless both have skipped some.",
+        ),
+        Wrong(
+            "empties_the_list",
+            empties_the_list,
+            "who else uses what",
+            note="Right pairs, and the caller's list is gone.",
+        ),
+        Wrong(
+            "takes_nearly_equal_for_equal",
+            takes_nearly_equal_for_equal,
+            "differ in the last digit",
+            note="A copied state gives copies to the last bit.",
+        ),
+        Wrong(
+            "asks_any_of_the_numbers",
+            asks_any_of_the_numbers,
+            "a number like the others",
+            note="any() asks for a number other than 0; a set of one 0.0 has none.",
+        ),
+        Wrong(
+            "keeps_the_first_owner",
+            keeps_the_first_owner,
+            "three workers with one stream",
+            note="Finds (0, 1) and (0, 2), and forgets (1, 2).",
+        ),
+    ],
+    "05-items": [
+        Wrong(
+            "one_stream_per_share",
+            one_stream_per_share,
+            "another in this share",
+            note="The most frequent answer. The second number of a stream depends on "
+            "who came first, so on the share. It is the worker's stream in disguise.",
+        ),
+        Wrong(
+            "one_stream_per_share_by_its_first_item",
+            one_stream_per_share_by_its_first_item,
+            "another in this share",
+            note="Better hidden: the first item is right in every share.",
+        ),
+        Wrong(
+            "adds_the_three",
+            adds_the_three,
+            "mixed into one",
+            note="Item 1 of epoch 0 is item 0 of epoch 1: a sum is no key.",
+        ),
+        Wrong(
+            "leaves_room_for_1000_items",
+            leaves_room_for_1000_items,
+            r"\(0, 1, 0\) and \(0, 0, 1000\)",
+            note="Right, until somebody has more items than there was room for.",
+        ),
+        Wrong(
+            "puts_digits_side_by_side",
+            puts_digits_side_by_side,
+            r"\(0, 1, 11\) and \(0, 11, 1\)",
+            note="0, 11, 1 and 0, 1, 11 are both 0111. A separator would do.",
+        ),
+        Wrong(
+            "hashes_a_text",
+            hashes_a_text,
+            "another process gets other numbers",
+            note="Python hashes a text in another way each time that it is started.",
+        ),
+        Wrong(
+            "counts_on_from_epoch_to_epoch",
+            counts_on_from_epoch_to_epoch,
+            "another in this share",
+            note="The share's length has come in by the back door, from epoch 1 on.",
+        ),
+        Wrong(
+            "loses_what_comes_twice",
+            loses_what_comes_twice,
+            "one number for each entry",
+            note="A dictionary has one place for an item that is asked for twice.",
+        ),
+        Wrong(
+            "forgets_to_return",
+            forgets_to_return,
+            "to print is not to return",
+            note="The list is made and thrown away.",
+        ),
+        Wrong(
+            "forgets_the_epoch",
+            forgets_the_epoch,
+            "Which of the three is lost",
+            note="The augmentation repeats in every epoch.",
+        ),
+        Wrong(
+            "forgets_the_seed",
+            forgets_the_seed,
+            "Which of the three is lost",
+            note="All runs are one run.",
+        ),
+        Wrong(
+            "does_not_seed",
+            does_not_seed,
+            "nothing but seed, epoch and item",
+            note="Independent, and never the same again.",
+        ),
+        Wrong(
+            "same_for_all_items",
+            same_for_all_items,
+            "a number of its own",
+            note="A new generator for each item, all with the same key.",
+        ),
+        Wrong(
+            "no_random_numbers",
+            no_random_numbers,
+            "who knows a number",
+            note="Different numbers are not yet random numbers.",
+        ),
+        Wrong(
+            "remembers_its_numbers",
+            remembers_its_numbers(),
+            "another process gets other numbers",
+            note="A dictionary of what was drawn: the next process has another one.",
+        ),
+        Wrong(
+            "leaves_room_for_10_million_items",
+            leaves_room_for_10_million_items,
+            "and \\(0, 0, 10000000\\)",
+            note="More room is still room for so many.",
+        ),
+        Wrong(
+            "multiplies_by_a_prime",
+            multiplies_by_a_prime,
+            "and \\(0, 0, 1000003\\)",
+            note="A prime is as good as a thousand: item 1,000,003 of epoch 0.",
+        ),
+        Wrong(
+            "seeds_with_the_clock",
+            seeds_with_the_clock,
+            "nothing but seed, epoch and item",
+            note="Right for an hour.",
+        ),
+        Wrong(
+            "moves_on_with_the_epoch",
+            moves_on_with_the_epoch,
+            "who knows a number",
+            note="All numbers differ, and all epochs are one.",
+        ),
+    ],
+    "05-replicas": [
+        Wrong(
+            "seed_plus_rank_for_both",
+            seed_plus_rank_for_both,
+            "replicas begin with equal weights",
+            note="People often seed the program with seed + rank, once, at the top.",
+        ),
+        Wrong(
+            "same_for_all_ranks",
+            same_for_all_ranks,
+            "what becomes of the rank",
+            note="The opposite: one seed for everything. All ranks augment alike.",
+        ),
+        Wrong(
+            "noise_from_seed_plus_rank",
+            noise_from_seed_plus_rank,
+            "which others become the same",
+            note="Rank 1 of seed 0 is rank 0 of seed 1.",
+        ),
+        Wrong(
+            "leaves_room_for_100_ranks",
+            leaves_room_for_100_ranks,
+            "noise of rank 0, seed 1; the noise of rank 100, seed 0",
+            note="It holds for every machine that the author has seen.",
+        ),
+        Wrong(
+            "noise_without_the_seed",
+            noise_without_the_seed,
+            "what becomes of the seed",
+            note="Every run has the same noise, so ten runs tell less than they seem.",
+        ),
+        Wrong(
+            "adds_the_rank_to_the_noise",
+            adds_the_rank_to_the_noise,
+            "who knows the one list knows the other",
+            note="Different numbers, and one stream.",
+        ),
+        Wrong(
+            "begins_later_in_the_same_stream",
+            begins_later_in_the_same_stream,
+            "begins later in the same stream",
+            note="Exercise 1 would find it.",
+        ),
+        Wrong(
+            "noise_is_the_weights_of_another_seed",
+            noise_is_the_weights_of_another_seed,
+            "weights of seed 1; the noise of rank 0, seed 0",
+            note="Two families that are not kept apart by a name of their own.",
+        ),
+        Wrong(
+            "hashes_a_name",
+            hashes_a_name,
+            "another process gets other numbers",
+            note="The hash of a text is another in each Python that is started: no two "
+            "machines agree.",
+        ),
+        Wrong(
+            "returns_one_list",
+            returns_one_list,
+            "two lists, weights and noise",
+            note="Eight numbers in one list.",
+        ),
+        Wrong(
+            "noise_of_rank_0_is_the_weights",
+            noise_of_rank_0_is_the_weights,
+            "somebody's noise is the weights",
+            note="Nearly everyone: two uses of one key, and rank 0 gets it twice.",
+        ),
+        Wrong(
+            "noise_is_not_seeded",
+            noise_is_not_seeded,
+            "Which generator did you not seed",
+            note="It trains well and cannot be repeated.",
+        ),
+        Wrong(
+            "seeds_the_global_generators",
+            seeds_the_global_generators,
+            "global generator of torch has changed",
+            note="The usual manual_seed. It works until a library draws in between, "
+            "and dropout then continues with the noise's stream.",
+        ),
+        Wrong(
+            "ignores_the_seed",
+            ignores_the_seed,
+            "another seed gives other weights",
+            note="A seed that is written into the code.",
+        ),
+        Wrong(
+            "draws_from_random",
+            draws_from_random,
+            "Which generator did you not seed",
+            note="A generator of one's own for the weights, the global one for the "
+            "noise.",
+        ),
+        Wrong(
+            "remembers_its_lists",
+            remembers_its_lists(),
+            "another process gets other numbers",
+            note="Equal on all ranks as long as all ranks are one process.",
+        ),
+        Wrong(
+            "stretches_the_weights",
+            stretches_the_weights,
+            "who knows the one list knows the other",
+            note="Other numbers, no other draw.",
+        ),
+        Wrong(
+            "repeats_one_number",
+            repeats_one_number,
+            "four draws, or one",
+            note="A new generator for each of the four.",
+        ),
+    ],
+}
+
+RIGHT = {
+    "05-shared": [
+        Right("all_owners_of_a_number", all_owners_of_a_number),
+        Right("in_numpy", in_numpy),
+    ],
+    "05-items": [
+        Right("seeds_with_a_text", seeds_with_a_text),
+        Right("digests_a_text", digests_a_text),
+        Right("gives_each_32_bits", gives_each_32_bits),
+    ],
+    "05-replicas": [
+        Right("children_of_one_seed", children_of_one_seed),
+        Right("restores_what_it_seeds", restores_what_it_seeds),
+    ],
+}

@@ -1,0 +1,477 @@
+"""Answers to the exercises of lesson 06 that people give, and that are not right."""
+
+import heapq
+import math
+from collections import OrderedDict
+from fractions import Fraction
+from functools import reduce
+from statistics import mean, median
+
+import numpy as np
+
+from lessons.source.sample_answers import Right, Wrong
+
+KEY = {
+    "A": "a lock",
+    "B": "small pieces",
+    "C": "uneven shares",
+    "D": "a serial part",
+}
+
+# 06-best
+
+
+def constants(timings):
+    rows = [[1, 1 / k, k] for k, _ in timings]
+    return np.linalg.lstsq(np.array(rows), [time for _, time in timings])[0]
+
+
+def fastest_measured(timings, most):
+    return min(timings, key=lambda pair: pair[1])[0]
+
+
+def rounds_the_square_root(timings, most):
+    _, b, c = constants(timings)
+    return min(most, max(1, round(math.sqrt(b / c))))
+
+
+def forgets_the_limit(timings, most):
+    a, b, c = constants(timings)
+    return min(range(1, 1000), key=lambda k: a + b / k + c * k)
+
+
+def forgets_a(timings, most):
+    rows = [[1 / k, k] for k, _ in timings]
+    b, c = np.linalg.lstsq(np.array(rows), [time for _, time in timings])[0]
+    return min(range(1, most + 1), key=lambda k: b / k + c * k)
+
+
+def forgets_c(timings, most):
+    rows = [[1, 1 / k] for k, _ in timings]
+    a, b = np.linalg.lstsq(np.array(rows), [time for _, time in timings])[0]
+    return min(range(1, most + 1), key=lambda k: a + b / k)
+
+
+def keeps_one_timing_each(timings, most):
+    return best(list(dict(timings).items()), most)
+
+
+def of_each(function):
+    """Fits what `function` makes of the timings of each number of workers."""
+
+    def answer(timings, most):
+        seconds = {}
+        for k, time in timings:
+            seconds.setdefault(k, []).append(time)
+        return best([(k, function(times)) for k, times in seconds.items()], most)
+
+    return answer
+
+
+def uses_three_timings(timings, most):
+    return best(list({k: (k, time) for k, time in timings}.values())[:3], most)
+
+
+def fits_a_parabola(timings, most):
+    k = np.array([k for k, _ in timings])
+    c, a, b = np.polyfit(k, k * np.array([time for _, time in timings]), 2)
+    return min(range(1, most + 1), key=lambda k: a + b / k + c * k)
+
+
+def stops_before_most(timings, most):
+    return best(timings, most - 1)
+
+
+def best(timings, most):
+    a, b, c = constants(timings)
+    return min(range(1, most + 1), key=lambda k: a + b / k + c * k)
+
+
+def returns_the_square_root(timings, most):
+    _, b, c = constants(timings)
+    return float(math.sqrt(b / c))
+
+
+def returns_the_time(timings, most):
+    a, b, c = constants(timings)
+    return float(min(a + b / k + c * k for k in range(1, most + 1)))
+
+
+def compares_the_neighbours_of_the_root(timings, most):
+    a, b, c = constants(timings)
+    root = math.sqrt(abs(b / c))
+    near = {max(1, min(most, math.floor(root))), max(1, min(most, math.ceil(root)))}
+    return min(near, key=lambda k: a + b / k + c * k)
+
+
+def tries_as_many_as_64(timings, most):
+    return best(timings, min(most, 64))
+
+
+def sorts_the_timings(timings, most):
+    timings.sort()
+    return best(timings, most)
+
+
+def solves_the_normal_equations(timings, most):
+    k, seconds = np.array(timings, dtype=float).T
+    rows = np.stack([k**0, 1 / k, k], axis=1)
+    law = np.linalg.solve(rows.T @ rows, rows.T @ seconds)
+    crews = np.arange(1, most + 1)
+    return np.argmin(law @ [crews**0, 1 / crews, crews]) + 1
+
+
+def walks_from_one_to_the_next(timings, most):
+    """From k to k + 1 is worth it if c is less than b / (k (k + 1))."""
+    _, b, c = constants(timings)
+    gains = [b / k / (k + 1) - c for k in range(1, most)]
+    sums = reduce(lambda done, gain: [*done, done[-1] + gain], gains, [0.0])
+    return 1 + sums.index(max(sums))
+
+
+# 06-chunk
+
+
+def done(tasks, workers, overhead, size):
+    free = [0.0] * workers
+    for start in range(0, len(tasks), size):
+        free.sort()
+        free[0] += overhead + sum(tasks[start : start + size])
+    return max(free)
+
+
+def tries_small_sizes_only(tasks, workers, overhead):
+    sizes = range(1, max(2, len(tasks) // workers + 3))
+    return min(sizes, key=lambda s: done(tasks, workers, overhead, s))
+
+
+def stops_at_the_first_valley(tasks, workers, overhead):
+    size = 1
+    while size < len(tasks) and done(tasks, workers, overhead, size + 1) <= done(
+        tasks, workers, overhead, size
+    ):
+        size += 1
+    return size
+
+
+def always_one(tasks, workers, overhead):
+    return 1
+
+
+def a_chunk_for_each_worker(tasks, workers, overhead):
+    return math.ceil(len(tasks) / workers)
+
+
+def ignores_the_overhead(tasks, workers, overhead):
+    return min(range(1, len(tasks) + 1), key=lambda s: done(tasks, workers, 0, s))
+
+
+def charges_each_task(tasks, workers, overhead):
+    dearer = [task + overhead for task in tasks]
+    return min(range(1, len(tasks) + 1), key=lambda s: done(dearer, workers, 0, s))
+
+
+def deals_in_turn(tasks, workers, overhead):
+    def last(size):
+        free = [0.0] * workers
+        for number, start in enumerate(range(0, len(tasks), size)):
+            free[number % workers] += overhead + sum(tasks[start : start + size])
+        return max(free)
+
+    return min(range(1, len(tasks) + 1), key=last)
+
+
+def returns_the_finish(tasks, workers, overhead):
+    sizes = range(1, len(tasks) + 1)
+    return min(float(done(tasks, workers, overhead, s)) for s in sizes)
+
+
+def divides_all_by_the_workers(tasks, workers, overhead):
+    def time(size):
+        return (sum(tasks) + overhead * math.ceil(len(tasks) / size)) / workers
+
+    return min(range(1, len(tasks) + 1), key=time)
+
+
+def hands_out_the_longest_first(tasks, workers, overhead):
+    tasks = sorted(tasks, reverse=True)
+    return min(
+        range(1, len(tasks) + 1), key=lambda s: done(tasks, workers, overhead, s)
+    )
+
+
+def tries_equal_chunks_only(tasks, workers, overhead):
+    sizes = [s for s in range(1, len(tasks) + 1) if len(tasks) % s == 0]
+    return min(sizes, key=lambda s: done(tasks, workers, overhead, s))
+
+
+def halves_and_halves(tasks, workers, overhead):
+    sizes = [len(tasks)]
+    while sizes[-1] > 1:
+        sizes.append(sizes[-1] // 2)
+    return min(sizes, key=lambda s: done(tasks, workers, overhead, s))
+
+
+def takes_the_tasks_away(tasks, workers, overhead):
+    copy = list(tasks)
+    tasks.clear()
+    sizes = range(1, len(copy) + 1)
+    return min(sizes, key=lambda s: done(copy, workers, overhead, s))
+
+
+def with_a_heap(tasks, workers, overhead):
+    def last(size):
+        free = [0] * workers
+        for start in range(0, len(tasks), size):
+            chunk = overhead + sum(tasks[start : start + size])
+            heapq.heapreplace(free, free[0] + chunk)
+        return max(free)
+
+    return 1 + np.argmin([last(size + 1) for size in range(len(tasks))])
+
+
+def in_exact_fractions(tasks, workers, overhead):
+    exact = [Fraction(task) for task in tasks]
+    sizes = range(len(tasks), 0, -1)
+    return min(sizes, key=lambda s: done(exact, workers, Fraction(overhead), s))
+
+
+WRONG = {
+    "06-timelines": [
+        Wrong(
+            "takes_turns_for_slow_start",
+            KEY | {"A": "slow start"},
+            advice="A: .*both workers are busy",
+            note="Worker 2 does begin later. But it waits again, and again.",
+        ),
+        Wrong(
+            "takes_a_lock_for_small_pieces",
+            KEY | {"B": "a lock"},
+            advice="B: .*hand out",
+            note="Sees that lanes alternate. The two workers do not: main does.",
+        ),
+        Wrong(
+            "takes_uneven_for_too_many_threads",
+            KEY | {"C": "too many threads"},
+            advice="C: how many pieces",
+            note="One worker idle looks like one worker too many.",
+        ),
+        Wrong(
+            "takes_serial_for_slow_start",
+            KEY | {"D": "slow start"},
+            advice="D: .*has to end",
+            note="Ask what main does meanwhile: its lane says so.",
+        ),
+        Wrong(
+            "only_three",
+            {"A": "a lock", "B": "small pieces", "C": "uneven shares"},
+            advice="one cause for each",
+            note="Has left one out.",
+        ),
+        Wrong(
+            "own_words",
+            KEY | {"D": "Amdahl"},
+            advice="words to choose from",
+            note="Right, and not one of the words to choose from.",
+        ),
+        Wrong(
+            "a_list_of_words",
+            KEY | {"A": ["a lock"]},
+            advice="words to choose from",
+            note="One word for each crew, without brackets.",
+        ),
+    ],
+    "06-best": [
+        Wrong(
+            "fastest_measured",
+            fastest_measured,
+            advice="must it have been measured",
+            note="The most common one: chooses among what was tried.",
+        ),
+        Wrong(
+            "rounds_the_square_root",
+            rounds_the_square_root,
+            advice="Do not round",
+            note="√6.2 = 2.49, and 3 workers are better than 2.",
+        ),
+        Wrong(
+            "forgets_the_limit",
+            forgets_the_limit,
+            advice="from 1 to 12",
+            note="The formula does not know how many workers are allowed.",
+        ),
+        Wrong(
+            "forgets_a",
+            forgets_a,
+            advice=r"T\(\d+\) =",
+            note="Without a column of ones, a is pushed into b and c.",
+        ),
+        Wrong(
+            "forgets_c",
+            forgets_c,
+            advice=r"T\(\d+\) =",
+            note="Amdahl's law: it always wants all the workers there are.",
+        ),
+        Wrong(
+            "keeps_one_timing_each",
+            keeps_one_timing_each,
+            advice="counts more",
+            note="A dict by workers keeps the last timing of each.",
+        ),
+        Wrong(
+            "fits_the_medians",
+            of_each(median),
+            advice="counts more",
+            note="As the lesson does. The exercise says: all timings.",
+        ),
+        Wrong(
+            "fits_the_means",
+            of_each(mean),
+            advice="counts more",
+            note="Right only if all numbers were measured equally often.",
+        ),
+        Wrong(
+            "uses_three_timings",
+            uses_three_timings,
+            advice="is one row",
+            note="Three unknowns, three equations: solved, and the rest thrown away.",
+        ),
+        Wrong(
+            "fits_a_parabola",
+            fits_a_parabola,
+            advice="or a multiple of it",
+            note="k·T is a parabola, but then the errors of large k count more.",
+        ),
+        Wrong(
+            "stops_before_most",
+            stops_before_most,
+            advice="does your range reach it",
+            note="range(1, most) ends before most.",
+        ),
+        Wrong(
+            "compares_the_neighbours_of_the_root",
+            compares_the_neighbours_of_the_root,
+            advice="which noise can give",
+            note="Right for positive constants. With others the curve has no valley.",
+        ),
+        Wrong(
+            "tries_as_many_as_64",
+            tries_as_many_as_64,
+            advice="every number up to .most.",
+            note="A range with an end of one's own.",
+        ),
+        Wrong(
+            "sorts_the_timings",
+            sorts_the_timings,
+            advice="who else uses what",
+            note="sort() changes the caller's list; sorted() does not.",
+        ),
+        Wrong(
+            "returns_the_square_root",
+            returns_the_square_root,
+            advice="whole number",
+            note="2.49 workers.",
+        ),
+        Wrong(
+            "returns_the_time",
+            returns_the_time,
+            advice="whole number",
+            note="min of the times, not of the workers: needs key=.",
+        ),
+    ],
+    "06-chunk": [
+        Wrong(
+            "always_one",
+            always_one,
+            advice="the example",
+            note="Best balance, and the most messages.",
+        ),
+        Wrong(
+            "a_chunk_for_each_worker",
+            a_chunk_for_each_worker,
+            advice="the example",
+            note="Fewest messages. Whoever has the long tasks is waited for.",
+        ),
+        Wrong(
+            "ignores_the_overhead",
+            ignores_the_overhead,
+            advice="chunks of",
+            note="Balances only.",
+        ),
+        Wrong(
+            "charges_each_task",
+            charges_each_task,
+            advice="chunks of",
+            note="The overhead is paid for a chunk. For a task it would not matter.",
+        ),
+        Wrong(
+            "deals_in_turn",
+            deals_in_turn,
+            advice="free first|next chunk",
+            note="Chunk 3 goes to worker 1 even if worker 2 is free before.",
+        ),
+        Wrong(
+            "tries_small_sizes_only",
+            tries_small_sizes_only,
+            advice="every size",
+            note="A chunk for each worker need not be the largest that pays.",
+        ),
+        Wrong(
+            "hands_out_the_longest_first",
+            hands_out_the_longest_first,
+            advice="the order of the tasks|the example",
+            note="A good idea, and another contract: the tasks keep their order.",
+        ),
+        Wrong(
+            "tries_equal_chunks_only",
+            tries_equal_chunks_only,
+            advice="every size|the example",
+            note="The last chunk may be smaller.",
+        ),
+        Wrong(
+            "halves_and_halves",
+            halves_and_halves,
+            advice="every size|the example|timeline",
+            note="Searches by halves what is no ordered list.",
+        ),
+        Wrong(
+            "takes_the_tasks_away",
+            takes_the_tasks_away,
+            advice="who else uses what",
+            note="Right, and the caller's list is empty.",
+        ),
+        Wrong(
+            "stops_at_the_first_valley",
+            stops_at_the_first_valley,
+            advice="fall, rise and fall|every size",
+            note="The curve has more than one valley.",
+        ),
+        Wrong(
+            "divides_all_by_the_workers",
+            divides_all_by_the_workers,
+            advice="the example|balance best",
+            note="As if every balance were perfect: wants one chunk.",
+        ),
+        Wrong(
+            "returns_the_finish",
+            returns_the_finish,
+            advice="whole number",
+            note="The time, not the size.",
+        ),
+    ],
+}
+
+RIGHT = {
+    "06-timelines": [
+        Right("in_another_order", dict(reversed(KEY.items()))),
+        Right("an_ordered_dictionary", OrderedDict(KEY)),
+    ],
+    "06-best": [
+        Right("solves_the_normal_equations", solves_the_normal_equations),
+        Right("walks_from_one_to_the_next", walks_from_one_to_the_next),
+    ],
+    "06-chunk": [
+        Right("with_a_heap", with_a_heap),
+        Right("in_exact_fractions", in_exact_fractions),
+    ],
+}

@@ -1,0 +1,389 @@
+"""Answers to the exercises of lesson 07 that people give, and that are not right."""
+
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+import numpy as np
+
+from demos.practice.pendulum_survey import period, survey
+from lessons.source.sample_answers import Wrong
+
+# 07-identical
+
+
+def draw(seed, count):
+    dice = np.random.default_rng(seed)
+    pairs = [(dice.uniform(0.1, 3.1), dice.uniform(0.9, 1.1)) for _ in range(count)]
+    return [angle for angle, _ in pairs], [clock for _, clock in pairs]
+
+
+def draws_all_angles_first(pool, seed, count):
+    dice = np.random.default_rng(seed)
+    angles = [dice.uniform(0.1, 3.1) for _ in range(count)]
+    clocks = [dice.uniform(0.9, 1.1) for _ in range(count)]
+    return sum(p * c for p, c in zip(pool.map(period, angles), clocks)) / count  # noqa: B905
+
+
+def a_generator_for_each_task(pool, seed, count):
+    dice = [np.random.default_rng(seed + n) for n in range(count)]
+    periods = pool.map(period, [d.uniform(0.1, 3.1) for d in dice])
+    found = [p * d.uniform(0.9, 1.1) for p, d in zip(periods, dice, strict=True)]
+    return sum(found) / count
+
+
+def adds_in_order_of_arrival(pool, seed, count):
+    angles, clocks = draw(seed, count)
+    futures = {
+        pool.submit(period, angle): clock
+        for angle, clock in zip(angles, clocks, strict=True)
+    }
+    return sum(f.result() * futures[f] for f in as_completed(futures)) / count
+
+
+def forgets_the_clocks(pool, seed, count):
+    angles, _ = draw(seed, count)
+    return sum(pool.map(period, angles)) / count
+
+
+def takes_the_mean_of_an_array(pool, seed, count):
+    angles, clocks = draw(seed, count)
+    return float(np.mean(np.array(list(pool.map(period, angles))) * clocks))
+
+
+def forgets_to_divide(pool, seed, count):
+    angles, clocks = draw(seed, count)
+    return sum(p * c for p, c in zip(pool.map(period, angles), clocks, strict=True))
+
+
+def returns_nothing_yet(pool, seed, count):
+    return 0
+
+
+def sends_one_chunk(pool, seed, count):
+    angles, clocks = draw(seed, count)
+    periods = pool.map(period, angles, chunksize=1000)
+    return sum(p * c for p, c in zip(periods, clocks, strict=True)) / count
+
+
+def calls_the_serial_one(pool, seed, count):
+    return survey(seed, count)
+
+
+def waits_for_each(pool, seed, count):
+    angles, clocks = draw(seed, count)
+    pairs = zip(angles, clocks, strict=True)
+    return sum(pool.submit(period, a).result() * c for a, c in pairs) / count
+
+
+def sends_a_lambda(pool, seed, count):
+    angles, clocks = draw(seed, count)
+    return sum(pool.map(lambda a, c: period(a) * c, angles, clocks)) / count
+
+
+def sends_the_whole_survey(pool, seed, count):
+    return pool.submit(survey, seed, count).result()
+
+
+# 07-finish
+
+
+def maps_and_fails(work, tasks, pool, done):
+    return dict(zip(tasks, pool.map(work, tasks), strict=True)), {}
+
+
+def maps_what_is_missing(work, tasks, pool, done):
+    missing = [task for task in tasks if task not in done]
+    return done | dict(zip(missing, pool.map(work, missing), strict=True)), {}
+
+
+def waits_for_each_task(work, tasks, pool, done):
+    results, failed = dict(done), {}
+    for task in tasks:
+        if task not in done:
+            future = pool.submit(work, task)
+            if error := future.exception():
+                failed[task] = error
+            else:
+                results[task] = future.result()
+    return results, failed
+
+
+def computes_saved_zeros_again(work, tasks, pool, done):
+    missing = {task: None for task in tasks if not done.get(task)}
+    return collect(submit_all(work, missing, pool, {}), dict(done))
+
+
+def opens_a_pool_of_its_own(work, tasks, pool, done):
+    with ThreadPoolExecutor(8) as own:
+        return collect(submit_all(work, tasks, own, done), dict(done))
+
+
+def sends_a_function_of_a_function(work, tasks, pool, done):
+    def safe(task):
+        try:
+            return work(task), None
+        except Exception as error:
+            return None, error
+
+    missing = [task for task in tasks if task not in done]
+    found = dict(zip(missing, pool.map(safe, missing), strict=True))
+    good = {task: result for task, (result, error) in found.items() if error is None}
+    return done | good, {task: error for task, (_, error) in found.items() if error}
+
+
+def adds_to_done(work, tasks, pool, done):
+    return collect(submit_all(work, tasks, pool, done), done)
+
+
+def submits_two_and_waits(work, tasks, pool, done):
+    missing = [task for task in tasks if task not in done]
+    results, failed = dict(done), {}
+    for first in range(0, len(missing), 2):
+        futures = submit_all(work, missing[first : first + 2], pool, {})
+        results, more = collect(futures, results)
+        failed |= more
+    return results, failed
+
+
+def closes_the_pool(work, tasks, pool, done):
+    with pool:
+        return collect(submit_all(work, tasks, pool, done), dict(done))
+
+
+def collect(futures, results):
+    failed = {}
+    for task, future in futures.items():
+        if future.exception():
+            failed[task] = future.exception()
+        else:
+            results[task] = future.result()
+    return results, failed
+
+
+def submit_all(work, tasks, pool, done):
+    return {task: pool.submit(work, task) for task in tasks if task not in done}
+
+
+def takes_zero_for_nothing(work, tasks, pool, done):
+    futures, results, failed = submit_all(work, tasks, pool, done), dict(done), {}
+    for task, future in futures.items():
+        if future.exception():
+            failed[task] = future.exception()
+        elif future.result():
+            results[task] = future.result()
+    return results, failed
+
+
+def forgets_the_old_results(work, tasks, pool, done):
+    return collect(submit_all(work, tasks, pool, done), {})
+
+
+def keeps_messages_instead_of_exceptions(work, tasks, pool, done):
+    results, failed = dict(done), {}
+    for task, future in submit_all(work, tasks, pool, done).items():
+        try:
+            results[task] = future.result()
+        except Exception as error:
+            failed[task] = str(error)
+    return results, failed
+
+
+def stops_at_the_first(work, tasks, pool, done):
+    results, failed = dict(done), {}
+    for task, future in submit_all(work, tasks, pool, done).items():
+        try:
+            results[task] = future.result()
+        except Exception as error:
+            failed[task] = error
+            break
+    return results, failed
+
+
+def swallows_failures(work, tasks, pool, done):
+    results = dict(done)
+    for task, future in submit_all(work, tasks, pool, done).items():
+        if future.exception() is None:
+            results[task] = future.result()
+    return results, {}
+
+
+def returns_results_only(work, tasks, pool, done):
+    return forgets_the_old_results(work, tasks, pool, done)[0]
+
+
+def asks_futures_that_are_not_done(work, tasks, pool, done):
+    results, failed = dict(done), {}
+    for task, future in submit_all(work, tasks, pool, done).items():
+        if future.done():
+            results[task] = future.result()
+    return results, failed
+
+
+WRONG = {
+    "07-identical": [
+        Wrong(
+            "draws_all_angles_first",
+            draws_all_angles_first,
+            advice="in that order",
+            note="The most common one. Right for one pendulum, so it looks right.",
+        ),
+        Wrong(
+            "a_generator_for_each_task",
+            a_generator_for_each_task,
+            advice="numbers are others",
+            note="Lesson 5's advice in a program that must keep its old numbers.",
+        ),
+        Wrong(
+            "adds_in_order_of_arrival",
+            adds_in_order_of_arrival,
+            advice="not added in the same order",
+            note="Differs in the last digit, and not in every run.",
+        ),
+        Wrong(
+            "takes_the_mean_of_an_array",
+            takes_the_mean_of_an_array,
+            advice="the same sum",
+            note="NumPy adds in pairs of halves; it is even a little more precise.",
+        ),
+        Wrong("forgets_the_clocks", forgets_the_clocks, advice="two random numbers"),
+        Wrong("forgets_to_divide", forgets_to_divide, advice="after adding"),
+        Wrong("returns_nothing_yet", returns_nothing_yet, advice="numbers are others"),
+        Wrong(
+            "sends_one_chunk",
+            sends_one_chunk,
+            state="TOO SLOW",
+            advice="how many workers",
+            note="One chunk is one task: one worker does it all.",
+        ),
+        Wrong(
+            "calls_the_serial_one",
+            calls_the_serial_one,
+            state="TOO SLOW",
+            advice="who computes the periods",
+        ),
+        Wrong(
+            "sends_the_whole_survey",
+            sends_the_whole_survey,
+            advice="by the function period|who computes",
+        ),
+        Wrong(
+            "waits_for_each",
+            waits_for_each,
+            state="TOO SLOW",
+            advice="never more than one",
+            note="A pool, and one task at a time in it.",
+        ),
+        Wrong(
+            "sends_a_lambda",
+            sends_a_lambda,
+            advice="by its name",
+            note="Works with threads, not with processes.",
+        ),
+    ],
+    "07-bottlenecks": [
+        Wrong(
+            "everything_is_a_message",
+            {"words": 1, "images": 1, "search": 1},
+            advice='"images" again',
+        ),
+        Wrong(
+            "words_are_sent",
+            {"words": 4, "images": 4, "search": 5},
+            advice='"words" again',
+            note="Packing is dear there too, but the first question comes first.",
+        ),
+        Wrong(
+            "images_crowd_the_memory",
+            {"words": 1, "images": 6, "search": 5},
+            advice='"images" again',
+            note="Large arrays: it is the pipe that is narrow here, before the memory.",
+        ),
+        Wrong(
+            "search_has_short_tasks",
+            {"words": 1, "images": 4, "search": 1},
+            advice='"search" again',
+            note="Most of its tasks are short; most of its time is one task.",
+        ),
+        Wrong(
+            "words_for_numbers",
+            {"words": "message", "images": "sent", "search": "longest"},
+            advice="from 1 to 6",
+        ),
+        Wrong("a_list", [1, 4, 5], advice="a dictionary is written"),
+        Wrong("one_is_missing", {"words": 1, "images": 4}, advice="the keys are"),
+    ],
+    "07-finish": [
+        Wrong(
+            "maps_and_fails",
+            maps_and_fails,
+            advice="stops no other|from done already",
+        ),
+        Wrong(
+            "maps_what_is_missing",
+            maps_what_is_missing,
+            advice="stops no other",
+            note="map hands on the first exception, and the other results are lost.",
+        ),
+        Wrong(
+            "waits_for_each_task",
+            waits_for_each_task,
+            state="TOO SLOW",
+            advice="when you ask for the first result",
+            note="submit and result in one loop: a pool that works alone.",
+        ),
+        Wrong(
+            "submits_two_and_waits",
+            submits_two_and_waits,
+            state="TOO SLOW",
+            advice="when you ask for the first result",
+        ),
+        Wrong(
+            "computes_saved_zeros_again",
+            computes_saved_zeros_again,
+            advice="from done already",
+            note="`if not done.get(task)`: a saved 0 is a result too.",
+        ),
+        Wrong(
+            "opens_a_pool_of_its_own",
+            opens_a_pool_of_its_own,
+            state="TOO SLOW",
+            advice="who computed them",
+        ),
+        Wrong(
+            "sends_a_function_of_a_function",
+            sends_a_function_of_a_function,
+            advice="by its name",
+            note="Works with threads, not with processes.",
+        ),
+        Wrong("adds_to_done", adds_to_done, advice="stays as it is"),
+        Wrong("closes_the_pool", closes_the_pool, advice="who closes it"),
+        Wrong(
+            "takes_zero_for_nothing",
+            takes_zero_for_nothing,
+            advice="every task that did not raise",
+            note="A result of 0 is a result.",
+        ),
+        Wrong(
+            "forgets_the_old_results",
+            forgets_the_old_results,
+            advice="the old ones and the new ones",
+        ),
+        Wrong(
+            "keeps_messages_instead_of_exceptions",
+            keeps_messages_instead_of_exceptions,
+            advice="with its exception",
+            note="A message has no type: nobody can decide later what to repeat.",
+        ),
+        Wrong(
+            "stops_at_the_first",
+            stops_at_the_first,
+            advice="did not raise|each task that raised",
+        ),
+        Wrong("swallows_failures", swallows_failures, advice="each task that raised"),
+        Wrong("returns_results_only", returns_results_only, advice="two dictionaries"),
+        Wrong(
+            "asks_futures_that_are_not_done",
+            asks_futures_that_are_not_done,
+            advice="did not raise|raised",
+        ),
+    ],
+}

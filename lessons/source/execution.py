@@ -1,0 +1,103 @@
+"""Run a solution notebook and keep what its cells put out, the same on any machine."""
+
+import os
+import re
+import tempfile
+from base64 import b64decode
+from pathlib import Path
+from subprocess import DEVNULL
+
+import nbformat
+from jupyter_client import AsyncKernelManager
+from jupyter_client.kernelspec import KernelSpecManager
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, DeadKernelError
+from nbformat import NotebookNode
+
+from lessons.source.notebooks import BuildError, code_cells, tags
+from sidebyside.record import ROOT
+
+CELL_SECONDS = 120
+
+
+def execute(nb: NotebookNode, folder: Path) -> None:
+    """Run every cell, in `folder`, with this interpreter; store the outputs."""
+    folder.mkdir(exist_ok=True)
+    metadata = nb.metadata.copy()
+    specs = KernelSpecManager(kernel_dirs=[])  # knows this interpreter only
+    client = NotebookClient(
+        nb,
+        km=AsyncKernelManager(kernel_name="python3", kernel_spec_manager=specs),
+        timeout=CELL_SECONDS,
+        record_timing=False,
+        coalesce_streams=True,
+        resources={"metadata": {"path": str(folder)}},
+    )
+    with tempfile.TemporaryDirectory() as private:
+        progress = str(Path(private, "progress.json"))
+        environment = os.environ | {"SIDEBYSIDE_PROGRESS": progress}
+        environment.pop("PYTEST_CURRENT_TEST", None)  # hides what children print
+        try:
+            client.execute(
+                env=environment, stdout=DEVNULL, stderr=DEVNULL, cleanup_kc=True
+            )
+        except (CellExecutionError, DeadKernelError, TimeoutError) as error:
+            raise BuildError(f"a cell of the solution failed:\n\n{error}") from None
+    nb.metadata = metadata  # without the version of this interpreter
+    for cell in code_cells(nb):
+        cell.outputs = _normalise_outputs(cell.outputs)
+        raised = any(output.output_type == "error" for output in cell.outputs)
+        if "raises-exception" in tags(cell) and not raised:
+            raise BuildError(f"this cell should raise and did not:\n\n{cell.source}")
+
+
+def keep_outputs(nb: NotebookNode, path: Path) -> bool:
+    """Take over the outputs in `path` if all code is as it was. True if so."""
+    if not path.exists():
+        return False
+    new, old = code_cells(nb), code_cells(nbformat.read(path, as_version=4))
+    if [(cell.source, tags(cell)) for cell in new] != [
+        (cell.source, tags(cell)) for cell in old if cell.execution_count is not None
+    ]:
+        return False
+    for cell, stored in zip(new, old, strict=True):
+        cell.outputs, cell.execution_count = stored.outputs, stored.execution_count
+    return True
+
+
+def figures(solution: NotebookNode, root: Path) -> dict[Path, bytes]:
+    """The picture of each cell that is marked figure="name", for the README."""
+    found = {}
+    for cell in code_cells(solution):
+        if name := cell.metadata.get("figure"):
+            data = [output.get("data", {}) for output in cell.outputs]
+            picture = next(d["image/png"] for d in data if "image/png" in d)
+            found[root / f"resources/figures/{name}.png"] = b64decode(picture)
+    return found
+
+
+def normalise(text: str) -> str:
+    """Take out what belongs to this machine only: where things are installed."""
+    start = r"[~/][^\s'\"\x1b(]*"
+    text = re.sub(start + r"/ipykernel_\d+/\d+\.py", "<cell>", text)
+    text = re.sub(start + r"/site-packages/", "site-packages/", text)
+    text = re.sub(start + r"/lib/python3\.\d+/", "python/", text)
+    for root in (str(ROOT), str(ROOT).replace(str(Path.home()), "~", 1)):
+        text = text.replace(root + os.sep, "").replace(root, ".")
+    temporary = re.escape(tempfile.gettempdir()) + r"/[^\s'\"\x1b),;:]*"
+    return re.sub(temporary, "<temporary>", text)
+
+
+def _normalise_outputs(value):
+    """The same outputs with every text normalised, pictures untouched."""
+    if isinstance(value, list):
+        return [_normalise_outputs(item) for item in value]
+    if isinstance(value, dict):
+        pairs = value.items()
+        return NotebookNode(
+            {
+                k: v if k.startswith("image/") else _normalise_outputs(v)
+                for k, v in pairs
+            }
+        )
+    return normalise(value) if isinstance(value, str) else value

@@ -1,0 +1,215 @@
+"""The rules that every lesson's source keeps; each yields what breaks it."""
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import nbformat
+
+from lessons.source.instructor_page import FENCE, HEADING
+from sidebyside.lesson_format import Cell, Lesson, number_of, solved
+from sidebyside.record import ROOT
+
+CODE_CELLS, LINES_OF_CODE = 30, 20
+DRAWS = re.compile(r"\.plot\(|\bdraw_timelines\(|\bfigure\(|\.savefig\(")
+DETAILS = re.compile(r"<details><summary>[^\n]+</summary>\n\n.*?</details>", re.DOTALL)
+MERMAID = re.compile(r"^```mermaid\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)[^)]*\)")
+FORBIDDEN = {  # in a line of code
+    r"^\s*[!%]|get_ipython": "a shell command or a magic",
+    r";\s*(#.*)?$": "a semicolon at the end",
+    r"^\s*from .* import \*": "a star import",
+    r"\bplt\b|\bpyplot\b": "pyplot; use figure() of sidebyside",
+    r"\bclear_output\b|update_display": "an output that changes later",
+    r"(?i)#\s*(nbval|pytest_validate)_": "a comment for nbval; use a tag",
+}
+TAGS = {"instructor", "why", "raises-exception", "nbval-ignore-output"}
+
+
+def shown(lesson: Lesson) -> list[Cell]:
+    """The cells that learners see."""
+    return [cell for cell in lesson.cells if not {"instructor", "why"} & set(cell.tags)]
+
+
+Rule = Callable[[Lesson], Iterator[str]]
+RULES: dict[str, Rule] = {}
+
+
+def rule(function: Rule) -> Rule:
+    RULES[function.__name__] = function
+    return function
+
+
+def first_line(cell: Cell) -> str:
+    return (cell.source.strip().splitlines() or ["(empty)"])[0]
+
+
+def prose(cell: Cell) -> str:
+    """The text of a Markdown cell without what stands in fences."""
+    return FENCE.sub("", cell.source)
+
+
+@rule
+def code_is_plain_python(lesson: Lesson) -> Iterator[str]:
+    for cell in lesson.code_cells:
+        for line in cell.source.splitlines():
+            for pattern, what in FORBIDDEN.items():
+                if re.search(pattern, line):
+                    yield f"{what}: {line.strip()}"
+
+
+@rule
+def cells_are_short_and_few(lesson: Lesson) -> Iterator[str]:
+    if len(lesson.code_cells) > CODE_CELLS:
+        yield f"{len(lesson.code_cells)} code cells, more than {CODE_CELLS}"
+    for cell in lesson.code_cells:
+        lines = code_lines(solved(cell.source))
+        if lines > LINES_OF_CODE:
+            yield f"{lines} lines, more than {LINES_OF_CODE}: {first_line(cell)}"
+        if not cell.source.strip():
+            yield "an empty code cell"
+
+
+def code_lines(code: str) -> int:
+    """Lines without imports, which the formatter may spread over many."""
+    try:
+        body = ast.parse(code).body
+    except SyntaxError:
+        body = []
+    imports = [part for part in body if isinstance(part, ast.Import | ast.ImportFrom)]
+    spread = sum(part.end_lineno - part.lineno + 1 for part in imports)
+    return len(code.splitlines()) - spread
+
+
+@rule
+def tags_are_known_and_few_outputs_are_ignored(lesson: Lesson) -> Iterator[str]:
+    for cell in lesson.cells:
+        for tag in set(cell.tags) - TAGS:
+            yield f"unknown tag {tag}: {first_line(cell)}"
+    ignored = [c for c in lesson.code_cells if "nbval-ignore-output" in c.tags]
+    if len(ignored) * 5 > len(lesson.code_cells):
+        yield f"{len(ignored)} of {len(lesson.code_cells)} cells ignore their output"
+
+
+@rule
+def exercises_are_complete(lesson: Lesson) -> Iterator[str]:
+    texts = {kind: [] for kind in ("exercise", "why")}
+    hints: dict[str, int] = {}
+    for cell in lesson.cells:
+        for kind, name in cell.marks:
+            texts[kind].append(name)
+            if kind == "exercise":
+                hints[name] = len(cell.hints)
+    code = lesson.exercises
+    checks = re.findall(
+        r"^(?!\s*#).*\bcheck\(\s*[\"']([^\"']+)",
+        "\n".join(cell.source for cell in lesson.code_cells),
+        re.MULTILINE,
+    )
+    for name in sorted({*texts["exercise"], *texts["why"], *code, *checks}):
+        if number_of(name) != lesson.number:
+            yield f"exercise {name} does not begin with {lesson.number}-"
+        for what, found in [("text", texts["exercise"]), ("why", texts["why"])]:
+            if found.count(name) != 1:
+                yield f"exercise {name} has {found.count(name)} cells with its {what}"
+        for what, found in [("code cell", code), ("check", checks)]:
+            if name not in found:
+                yield f"exercise {name} has no {what}"
+        if hints.get(name, 3) != 3:
+            yield f"exercise {name} has {hints[name]} hints, not 3"
+    if not code:
+        yield "no exercise at all"
+
+
+@rule
+def headings_are_in_order(lesson: Lesson) -> Iterator[str]:
+    first = shown(lesson)[0] if shown(lesson) else None
+    number = lesson.number.lstrip("0")
+    begins = f"# {number}. " if number else "# "
+    if first is None or not first.source.startswith(begins):
+        yield f"the first cell does not begin with {begins!r}"
+    level = 0
+    for cell in shown(lesson):
+        if cell.kind != "markdown":
+            continue
+        for marks, title in HEADING.findall(prose(cell)):
+            if len(marks) > level + 1 or (len(marks) == 1 and level > 0):
+                yield f"heading of level {len(marks)} after level {level}: {title}"
+            level = len(marks)
+
+
+@rule
+def parts_are_there(lesson: Lesson) -> Iterator[str]:
+    text = "\n".join(c.source for c in shown(lesson) if c.kind == "markdown")
+    if "What we saw" not in [title for _, title in HEADING.findall(text)]:
+        yield "no heading 'What we saw'"
+    if not any("instructor" in cell.tags for cell in lesson.cells):
+        yield "no cell tagged instructor"
+
+
+@rule
+def details_fold(lesson: Lesson) -> Iterator[str]:
+    for cell in lesson.cells:
+        if cell.kind == "markdown":
+            whole = len(DETAILS.findall(cell.source))
+            parts = [cell.source.count(part) for part in ("<details", "</details>")]
+            if parts != [whole, whole]:
+                yield f"details that do not fold: {first_line(cell)}"
+
+
+@rule
+def pictures_are_described(lesson: Lesson) -> Iterator[str]:
+    for cell in lesson.cells:
+        if cell.kind != "markdown":
+            continue
+        for diagram in MERMAID.findall(cell.source):
+            if "accTitle" not in diagram or "accDescr" not in diagram:
+                yield f"a diagram without accTitle and accDescr: {diagram.strip()[:40]}"
+        for mark, text, target in LINK.findall(prose(cell)):
+            if mark and len(text) < 10:
+                yield f"an image without a description: {target}"
+        if "<img" in cell.source and 'alt="' not in cell.source:
+            yield f"an image without a description: {first_line(cell)}"
+    for before, cell, after in neighbours(shown(lesson)):
+        if cell.kind == "code" and DRAWS.search(solved(cell.source)):
+            defines = re.match(r"(?:@\w+\n)?(def|class) ", cell.source)
+            if not defines and not (has_sentence(before) or has_sentence(after)):
+                yield f"a figure without a sentence beside it: {first_line(cell)}"
+
+
+def neighbours(cells: list) -> Iterator[tuple]:
+    yield from zip([None, *cells], cells, [*cells[1:], None], strict=False)
+
+
+def has_sentence(cell: Cell | None) -> bool:
+    if cell is None or cell.kind != "markdown":
+        return False
+    text = "\n".join(line for line in prose(cell).splitlines() if line[:1] != "#")
+    return bool(re.search(r"\w[\w)`*$]*[.:?!]", text))
+
+
+@rule
+def links_lead_somewhere(lesson: Lesson) -> Iterator[str]:
+    for cell in lesson.cells:
+        if cell.kind == "markdown":
+            for _, _, target in LINK.findall(prose(cell)):
+                path = (ROOT / "lessons" / target.split("#")[0]).resolve()
+                outside = re.match(r"https?://|mailto:|#", target)
+                its_own = path.stem == lesson.name
+                if not outside and not its_own and not path.exists():
+                    yield f"a link to nothing: {target}"
+
+
+def unexplained_images(path: Path) -> Iterator[str]:
+    """Stored pictures of a notebook that have no sentence beside their cell."""
+    cells = nbformat.read(path, 4).cells
+    texts = [Cell(cell.cell_type, cell.source) for cell in cells]
+    for stored, (before, cell, after) in zip(cells, neighbours(texts), strict=True):
+        outputs = stored.get("outputs", [])
+        kinds = [kind for output in outputs for kind in output.get("data", {})]
+        explained = has_sentence(before) or has_sentence(after)
+        if any(kind.startswith("image/") for kind in kinds) and not explained:
+            yield f"a picture without a sentence beside it: {first_line(cell)}"
+        if "image/svg+xml" in kinds:
+            yield f"a picture that is not PNG: {first_line(cell)}"
