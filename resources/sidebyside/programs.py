@@ -19,6 +19,7 @@ from collections.abc import Callable
 SECONDS = 1  # that `main` has to tidy up
 LOOK = 0.1  # seconds between two looks whether there still is a reader
 POSIX = os.name == "posix"
+TIDY = "resource_tracker", "sidebyside.process_sessions"
 
 
 def run_program(main: Callable[[], int | None]) -> None:
@@ -132,7 +133,7 @@ def _not_without_a_reader(usual: Callable) -> Callable:
 def _end_children() -> None:
     """Kill all that this process has started, and what these have started.
 
-    A resource tracker is spared: it ends by itself, and removes what others have left.
+    Those are spared that end by themselves, after they have tidied up for others.
     """
     import psutil
 
@@ -142,7 +143,7 @@ def _end_children() -> None:
             with contextlib.suppress(psutil.Error):
                 if child.status() == psutil.STATUS_ZOMBIE:
                     continue
-                if not any("resource_tracker" in part for part in child.cmdline()):
+                if not any(name in part for part in child.cmdline() for name in TIDY):
                     running.append(child)
                     child.kill()
         if not running:

@@ -18,6 +18,8 @@ def hold(path: Path) -> str:
         import fcntl
     except ImportError:
         return ""
+    if path in HELD:
+        return ""
     lock = path.with_name(path.name + ".lock")
     while True:
         try:

@@ -306,19 +306,22 @@ folder.cleanup()
 np.array_equal(resumed, serial)
 
 # %% [markdown]
-# **A run that was killed and resumed gives the same bits as a loop that was not.** Four
+# **A run that was killed and resumed gives the same bits as a loop that was not.** Five
 # decisions in the program make that so:
 #
 # * The seed belongs to the task, so it does not matter when a task is done.
 # * Parts are joined in the order of their numbers, not in that of their arrival.
 # * A file is written under another name and then renamed. Renaming happens as a whole
-#   or not at all: there is never half a file under the right name.
+#   or not at all: there is never half a file under the right name. Before it is
+#   renamed, `os.fsync` waits until its bytes are on the disk, in case the power fails.
 # * The settings are saved beside the parts. A resumed run with another `--seed` is
 #   refused, before it mixes two data sets.
+# * Each part begins with a checksum. A part that was spoiled since is done again.
 #
 # Try Ctrl-C yourself, in a terminal, when the first line appears: `python
-# demos/practice/generate_ode_data.py --tasks 3000 --workers 2 --out data.npz`. Workers
-# ignore the signal: each finishes its task, and the parent says how many are saved.
+# demos/practice/generate_ode_data.py --tasks 3000 --workers 2 --out data.npz`. The
+# parent ends its workers, who may be in the middle of a task, and says how many tasks are
+# saved. The others are done when you run it again.
 
 # %% [markdown] tags=["instructor"]
 # ## Matrices in blocks: 10 minutes
