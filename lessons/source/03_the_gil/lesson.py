@@ -254,9 +254,13 @@ experiments = {
 }
 for name, timeline in experiments.items():
     account(f"{name:<20}", timeline)
-draw_timelines(experiments)
+draw_timelines(experiments, cpu=True)
 
 # %% [markdown]
+# A bar is solid as high as the share of its time that the thread was on a core. Where
+# it is light, the thread had none: it waited for its turn, or slept, or another program
+# had the core.
+#
 # The same two computations three times. Two threads take as long as one by one. Two
 # processes take about half as long, if the machine has two free cores; with only one,
 # they take turns as well. Threads that wait, wait together, and use no core for it.

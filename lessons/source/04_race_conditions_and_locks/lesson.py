@@ -382,6 +382,7 @@ def hold_it_to_add() -> None:
         lock.release()
 
 
+# %%
 with Timeline() as all_the_time:
     in_two_threads(hold_it_all_the_time)
 with Timeline() as to_add:
