@@ -256,15 +256,15 @@ def _expect_an_end_though_others_take_the_last(histogram: Callable) -> None:
         expect(ended or not asked, got="nothing: it had not ended", think=think)
 
 
-def _names(function: Callable) -> set[str]:
-    """The names that a function uses, and the functions in it and around it."""
-    codes, names, seen = [function.__code__], set(), set()
-    while codes:
-        code = codes.pop()
-        if code not in seen:
-            seen.add(code)
+def _names(answer: Callable) -> set[str]:
+    """The names used by a function or object, and by the functions it calls."""
+    found, names, parts = set(), set(), [answer, *vars(type(answer)).values()]
+    while parts:
+        part = parts.pop()
+        code = getattr(part, "__code__", part)
+        if hasattr(code, "co_names") and code not in found:
+            found.add(code)
             names |= {*code.co_names, *code.co_varnames}
-            others = [function.__globals__.get(name) for name in code.co_names]
-            codes += [part for part in code.co_consts if hasattr(part, "co_names")]
-            codes += [part.__code__ for part in others if hasattr(part, "__code__")]
+            known = getattr(part, "__globals__", {})
+            parts += [*code.co_consts, *(known.get(name) for name in code.co_names)]
     return names
