@@ -15,7 +15,7 @@ from sidebyside.exercises import exercise, trying
 from .slow_device import Device, Energy, OwnEnergy
 from .watched_bank import Account, pair_of_accounts
 
-PATIENCE = 3  # seconds after which something that should take milliseconds has hung
+PATIENCE = 4  # seconds after which something that should take milliseconds has hung
 
 
 @exercise("04-order")
@@ -139,8 +139,10 @@ def _ends(work: Callable, *args) -> bool:
 def _expect_no_wait_for_others(transfer: Callable) -> None:
     one, two = pair_of_accounts(12, 24, 10, 10)
     others, ended = pair_of_accounts(36, 48, 10, 10), []
-    one.when_changed = lambda: ended.append(_ends(transfer, *others, 1))
-    with trying("transfer(3 to 4) in the middle of transfer(1 to 2)") as expect:
+    one.meanwhile = two.meanwhile = lambda: ended.append(_ends(transfer, *others, 1))
+    with trying(
+        "a transfer from 36 to 48 in the middle of one from 12 to 24"
+    ) as expect:
         transfer(one, two, 1)
         think = "which lock do these two transfers have in common?"
         expect(all(ended), got="it waits too", think=think)
