@@ -139,7 +139,9 @@ def _ends(work: Callable, *args) -> bool:
 def _expect_no_wait_for_others(transfer: Callable) -> None:
     one, two = pair_of_accounts(12, 24, 10, 10)
     others, ended = pair_of_accounts(36, 48, 10, 10), []
-    one.meanwhile = two.meanwhile = lambda: ended.append(_ends(transfer, *others, 1))
+    one.meanwhile = two.meanwhile = lambda: ended.append(
+        all(ended) and _ends(transfer, *others, 1)
+    )
     with trying(
         "a transfer from 36 to 48 in the middle of one from 12 to 24"
     ) as expect:

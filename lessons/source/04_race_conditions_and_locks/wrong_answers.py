@@ -513,7 +513,7 @@ WRONG = {
             "one_gate_before_the_locks",
             one_gate_before_the_locks,
             "these two transfers have in common",
-            note="No deadlock, and whoever waits for a lock in the gate stops the bank.",
+            note="No deadlock, and whoever waits in the gate stops the bank.",
         ),
     ],
     "04-histogram": [
