@@ -337,14 +337,15 @@ print(f"pid {signature.value} has left {list(shared)}")
 # ## What starting costs
 #
 # A thread naps for 0.1 s, then a spawned process does. The timeline shows when they are
-# started and when they nap.
+# started and when they nap. Waiting is pale: it is not work.
 
 # %%
 with Timeline() as starts:
     for name, kind in {"thread": Thread, "process": spawn.Process}.items():
-        with span(f"{name}, start to end"):
+        with span(f"start a {name}"):
             worker = kind(target=nap_in_child, args=(0.1,))
             worker.start()
+        with span(f"wait for the {name}"):
             worker.join()
 starts.plot()
 

@@ -357,22 +357,29 @@ print(f"taking and releasing a lock: {nanoseconds:.0f} ns")
 #
 # Dearer than the lock is waiting for it. Two threads read three numbers each and add
 # them up. Reading takes 60 ms and adding 20 ms (both sleep, so that the picture is the
-# same on any machine). Once the lock is held for both, once for the adding only.
+# same on any machine). Once the lock is held for both, once for the adding only. (To
+# draw the waiting by itself we take and release the lock by hand, without `with`.)
 
 
 # %%
 def hold_it_all_the_time() -> None:
     for _ in range(3):
-        with lock, span("holds the lock"):
+        with span("wait"):
+            lock.acquire()
+        with span("holds the lock"):
             sleep(0.08)
+        lock.release()
 
 
 def hold_it_to_add() -> None:
     for _ in range(3):
         with span("reads"):
             sleep(0.06)
-        with lock, span("holds the lock"):
+        with span("wait"):
+            lock.acquire()
+        with span("holds the lock"):
             sleep(0.02)
+        lock.release()
 
 
 with Timeline() as all_the_time:
@@ -382,9 +389,9 @@ with Timeline() as to_add:
 draw_timelines({"lock held all the time": all_the_time, "lock held to add": to_add})
 
 # %% [markdown]
-# Grey before a bar is a thread that waits for the lock. At the top the two threads
-# take as long as one would. Below they read at the same time, and wait only to add. So
-# hold a lock as briefly as you can, but all the way from load to store.
+# Pale is a thread that waits for the lock. At the top the two threads take as long as
+# one would. Below they read at the same time, and wait only to add. So hold a lock as
+# briefly as you can, but all the way from load to store.
 #
 # A lock is not fair. A thread that gives it back and asks again at once may well get
 # it, while another has been waiting all the time.
