@@ -175,13 +175,12 @@ def examine(found: Exercise, answers: tuple, seconds: float | None = None) -> Fi
 
 
 def _examine_in_child(found: Exercise, answers: tuple, seconds: float) -> Finding:
-    import cloudpickle
-
+    from sidebyside.by_value import packed
     from sidebyside.failures import RankFailed, RanksHung
     from sidebyside.ranks import call_in_processes
 
     try:
-        sent = cloudpickle.dumps((found.check, answers))
+        sent = packed((found.check, answers))
     except Exception as error:
         return findings.cannot_be_sent(error, found.when_unsent)
     with keep_watch(seconds + GRACE) as session:
