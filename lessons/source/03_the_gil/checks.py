@@ -64,8 +64,9 @@ class _Call(NamedTuple):
 class _Work:
     """Work that notes in which thread it ran, from when to when.
 
-    It waits `free` s, and then `held` s with a lock, as if it were the GIL. It computes
-    a little, the same in each call: who compares CPU time finds 1.
+    It waits `free` s, every other time half as long, and then `held` s with a lock, as
+    if it were the GIL. It computes a little, the same in each call: who compares CPU
+    time finds 1.
     """
 
     def __init__(self, free: float, held: float):
@@ -75,10 +76,11 @@ class _Work:
     def __call__(self) -> None:
         start = perf_counter()
         self.begun += 1
+        free = self.free if self.begun % 2 else self.free / 2
         cpu = thread_time()
         while thread_time() < cpu + 0.002:
             pass
-        sleep(self.free)
+        sleep(free)
         if self.held:
             with self.lock:
                 sleep(self.held)
@@ -121,7 +123,7 @@ def _ways(calls: list[_Call], before: float, after: float) -> list[_Way]:
 
 
 KINDS_OF_WORK = {
-    "work that waits": (1, 0),
+    "work that waits, now longer, now shorter": (1, 0),
     "work that waits and holds a lock, so that threads take turns": (0, 1),
     "work that holds a lock half of its time": (0.5, 0.5),
 }
@@ -338,7 +340,11 @@ class _Web:
             seen = count()
 
 
-@exercise("03-fetch", seconds=15)
+@exercise(
+    "03-fetch",
+    seconds=15,
+    when_hung="what would have to happen for this line to end? A page may be None, too",
+)
 def check_fetch(process_all):
     rounds = ["b", "c", "a"], [f"page {3 * n % 40}" for n in range(40)], ["a"], []
     for names in rounds:  # more than the threads that a pool has if nobody says
@@ -352,6 +358,11 @@ def check_fetch(process_all):
                 raise
             _expect_results(expect, web, results)
             _expect_overlap(expect, web)
+    with trying(
+        "process_all([1, 2], fetch, compute), where both return None"
+    ) as expect:
+        got = process_all([1, 2], lambda name: None, lambda page: None)
+        expect(got == [None, None], got=got, think="a page that is None: what is it?")
 
 
 def _expect_each_page_once(expect: Expect, web: _Web) -> None:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import pairwise
 from statistics import median
 from threading import Lock, Thread
-from time import perf_counter, process_time, time
+from time import perf_counter, process_time, sleep, time
 
 import numpy as np
 
@@ -183,6 +183,15 @@ def stops_when_the_first_thread_ends(work):
     return serial / (end - start)
 
 
+def joins_the_last_thread_only(work):
+    serial, threads = one_by_one(work), [Thread(target=work) for _ in range(2)]
+    start = perf_counter()
+    for thread in threads:
+        thread.start()
+    thread.join()
+    return serial / (perf_counter() - start)
+
+
 def three_threads(work):
     serial, threads = one_by_one(work), [Thread(target=work) for _ in range(3)]
     start = perf_counter()
@@ -335,6 +344,20 @@ def returns_what_map_returns(names, fetch, compute):
     return pool.map(lambda name: compute(fetch(name)), names)
 
 
+def takes_none_for_not_yet(names, fetch, compute):
+    pages, results = dict.fromkeys(names), {}
+    for name in names:
+        Thread(
+            target=lambda name=name: pages.update({name: fetch(name)}), daemon=True
+        ).start()
+    while len(results) < len(names):
+        sleep(0.001)
+        for name in set(names) - set(results):
+            if pages[name] is not None:
+                results[name] = compute(pages[name])
+    return [results[name] for name in names]
+
+
 def threads_with_a_place_each(names, fetch, compute):
     results = [None] * len(names)
 
@@ -483,6 +506,12 @@ WRONG = {
             note="Right for work that waits, where both end together.",
         ),
         Wrong(
+            "joins_the_last_thread_only",
+            joins_the_last_thread_only,
+            advice="has every thread ended",
+            note="The second to start need not be the second to end.",
+        ),
+        Wrong(
             "three_threads",
             three_threads,
             advice="the number of threads",
@@ -599,6 +628,13 @@ WRONG = {
             state="HUNG",
             advice="would have to happen",
             note="Holds the lock and waits for threads that want it.",
+        ),
+        Wrong(
+            "takes_none_for_not_yet",
+            takes_none_for_not_yet,
+            state="HUNG",
+            advice="may be None",
+            note="None is a value like others: ask the thread whether it is done.",
         ),
         Wrong(
             "as_many_threads_as_the_library_likes",
