@@ -1,12 +1,14 @@
 """The checks of the exercises of lesson 02."""
 
+import os
 import re
+import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain, product
 from multiprocessing.process import BaseProcess
-from threading import get_ident
+from threading import Timer, get_ident
 from typing import NamedTuple
 from unittest.mock import patch
 
@@ -110,7 +112,7 @@ def _check_way(name: str, way: Callable) -> None:
     sizes = " and ".join(str(len(part)) for part in PARTS)
     parts = [list(part) for part in PARTS]
     with trying(f"{name}(parts), parts with {sizes} numbers", parts) as expect:
-        with _watched() as (children, steps):
+        with _watched(first_is_last=name == "through_a_queue") as (children, steps):
             got = way(parts)
         _expect_pairs(expect, got, len(parts))
         pids = [pid for pid, _ in got]
@@ -205,14 +207,36 @@ def _has_ended(child: _Child) -> bool:
     return popen is None or popen.returncode is not None
 
 
+class _Stopped:
+    """A child that has to stop for a while, two seconds at most."""
+
+    def __init__(self):
+        self.pids = []
+
+    def stop(self, pid: int) -> None:
+        if hasattr(signal, "SIGSTOP"):  # elsewhere the order of arrival is chance
+            os.kill(pid, signal.SIGSTOP)
+            self.pids.append(pid)
+            timer = Timer(2, self.go_on)
+            timer.daemon = True
+            timer.start()
+
+    def go_on(self) -> None:
+        while self.pids:
+            with suppress(ProcessLookupError):
+                os.kill(self.pids.pop(), signal.SIGCONT)
+
+
 @contextmanager
-def _watched() -> Iterator[tuple[dict[int, _Child], dict]]:
+def _watched(first_is_last: bool) -> Iterator[tuple[dict[int, _Child], dict]]:
     """What the answer does with processes: the children that it starts, by pid.
 
     And the steps of each of its threads: the pid of a process that was started, or
-    None for a wait, be it for a message or for an end.
+    None for a wait, be it for a message or for an end. With `first_is_last` the first
+    child has to stop until a message of another has arrived.
     """
     children, steps, ended = {}, defaultdict(list), set()
+    stopped = _Stopped()
 
     def known_ends() -> set[int]:
         return {
@@ -225,6 +249,8 @@ def _watched() -> Iterator[tuple[dict[int, _Child], dict]]:
         name = getattr(process._target, "__name__", "something else")
         way_back = process._args[0] if process._args else None
         begin(process)
+        if first_is_last and not children:
+            stopped.stop(process.pid)
         children[process.pid] = _Child(process, name, way_back)
         steps[get_ident()].append(process.pid)
         ended.update(known_ends())  # start() looks after others, too
@@ -232,11 +258,17 @@ def _watched() -> Iterator[tuple[dict[int, _Child], dict]]:
     def noted(wait):
         def noted_wait(*args, **options):
             steps[get_ident()].append(None)
-            return wait(*args, **options)
+            if wait is join or len(children) < len(PARTS):
+                stopped.go_on()  # nobody else can bring a message
+            try:
+                return wait(*args, **options)
+            finally:
+                stopped.go_on()
 
         return noted_wait
 
-    begin, receiver = BaseProcess.start, type(spawn.Pipe()[0])
+    begin, join = BaseProcess.start, BaseProcess.join
+    receiver = type(spawn.Pipe()[0])
     waits = (BaseProcess, "join"), (receiver, "recv"), (receiver, "recv_bytes")
     with ExitStack() as stack:
         stack.enter_context(patch.object(BaseProcess, "start", start))
@@ -244,6 +276,7 @@ def _watched() -> Iterator[tuple[dict[int, _Child], dict]]:
             wait = noted(getattr(kind, name))
             stack.enter_context(patch.object(kind, name, wait))
         yield children, steps
+        stopped.go_on()
 
 
 @exercise("02-choose", seconds=90)

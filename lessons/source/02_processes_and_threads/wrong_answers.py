@@ -106,8 +106,14 @@ def forgets_the_process_id(parts):
 
 
 def takes_the_order_of_arrival(parts):
-    """As if the last part had arrived first, as it may; always, so as to be tested."""
-    return through_a_queue(parts)[::-1]
+    queue, children = spawn.Queue(), []
+    for number, part in enumerate(parts):
+        children.append(spawn.Process(target=put_squares, args=(queue, number, part)))
+        children[-1].start()
+    messages = [queue.get() for _ in parts]
+    for child in children:
+        child.join()
+    return [(pid, squares) for _, pid, squares in messages]
 
 
 def leaves_the_part_number_in(parts):
@@ -426,8 +432,7 @@ WRONG = {
             "takes_the_order_of_arrival",
             (PIPES, takes_the_order_of_arrival, SHARED),
             advice="who was first to arrive",
-            note="It often passes by chance when the parts are alike, so the check has "
-            "a long and a short one.",
+            note="It often passes by chance, so the check makes the first child wait.",
         ),
         Wrong(
             "leaves_the_part_number_in",
