@@ -24,13 +24,14 @@ _label = ""
 
 class Span(NamedTuple):
     """Work named `name` in `lane`, from `start` to `end` (seconds since the timeline
-    began), during which its thread held a core for `cpu` seconds."""
+    began), during which its thread held a core for `cpu` seconds. For how long is
+    unknown, None, where one thread began the work and another ended it."""
 
     name: str
     lane: str
     start: float
     end: float
-    cpu: float
+    cpu: float | None
 
     @property
     def duration(self) -> float:
@@ -66,7 +67,7 @@ class span:
         if sink is None:
             return
         where = _whereabouts()
-        cpu = thread_time_ns() - self._cpu if where == self._where else 0
+        cpu = thread_time_ns() - self._cpu if where == self._where else None
         record = json.dumps((*self._where, self.name, self._began, ended, cpu))
         with contextlib.suppress(OSError):  # the timeline's process is gone
             os.write(sink, record.encode() + b"\n")
@@ -156,8 +157,9 @@ class Timeline:
         order = {lane: place for place, lane in enumerate(lanes.values())}
         spans = []
         for pid, thread, _, _, name, began, ended, cpu in records:
-            times = (began - self._began, ended - self._began, cpu)
-            spans.append(Span(name, lanes[pid, thread], *(t / 1e9 for t in times)))
+            start, end = (began - self._began) / 1e9, (ended - self._began) / 1e9
+            held = None if cpu is None else cpu / 1e9
+            spans.append(Span(name, lanes[pid, thread], start, end, held))
         return sorted(spans, key=lambda s: (order[s.lane], s.start, -s.end))
 
     @property
@@ -193,7 +195,7 @@ class Timeline:
                 tid=lanes[s.lane],
                 ts=s.start * 1e6,
                 dur=s.duration * 1e6,
-                args={"cpu_ms": s.cpu * 1e3},
+                args={} if s.cpu is None else {"cpu_ms": s.cpu * 1e3},
             )
             for s in spans
         ]

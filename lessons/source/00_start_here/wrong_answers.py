@@ -49,6 +49,10 @@ def counts_whole_minutes(minutes):
     return sum(int(time) for time in minutes) - int(max(minutes, default=0))
 
 
+def remembers_by_the_sum(minutes, known={}):  # noqa: B006 - the mistake: it stays
+    return known.setdefault(sum(minutes), sum(minutes) - max(minutes, default=0))
+
+
 def all_but_the_last_after_sorting(minutes):
     return sum(map(Fraction, sorted(minutes)[:-1]))
 
@@ -119,6 +123,12 @@ WRONG = {
             counts_whole_minutes,
             advice="not whole numbers",
             note="The stub says float.",
+        ),
+        Wrong(
+            "remembers_by_the_sum",
+            remembers_by_the_sum,
+            advice="kept from those before",
+            note="A default value is made once, and stays from call to call.",
         ),
         Wrong(
             "hands_over_the_result",

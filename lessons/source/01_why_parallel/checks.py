@@ -4,8 +4,8 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from statistics import mean, median
 
-from demos.performance.claims import CLAIMS, Run
-from demos.performance.laws import amdahl
+from demos.performance.parts.speed_claims import CLAIMS, ClaimedRun
+from demos.performance.speedup_laws import amdahl
 from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
 
@@ -120,7 +120,9 @@ def check_metrics(metrics):
                 )
 
 
-def _ratio(many: Run, one: Run, work: Callable[[Run], float]) -> float:
+def _ratio(
+    many: ClaimedRun, one: ClaimedRun, work: Callable[[ClaimedRun], float]
+) -> float:
     return work(many) / many.seconds / (work(one) / one.seconds)
 
 
@@ -139,18 +141,18 @@ SLIPS_OF_FAIR = {
 }
 
 
-def _images(run: Run) -> int:
+def _images(run: ClaimedRun) -> int:
     return run.workers * run.batch_per_worker * run.steps
 
 
-def _cases_of_fair() -> Iterator[tuple[Run, Run]]:
-    yield Run(2, 32, 100, 10), Run(2, 32, 100, 10)
-    yield Run(1, 64, 100, 10), Run(1, 64, 100, 5)
+def _cases_of_fair() -> Iterator[tuple[ClaimedRun, ClaimedRun]]:
+    yield ClaimedRun(2, 32, 100, 10), ClaimedRun(2, 32, 100, 10)
+    yield ClaimedRun(1, 64, 100, 10), ClaimedRun(1, 64, 100, 5)
     yield from CLAIMS.values()
     dice = random.Random(1)
     for _ in range(50):
         one, many = (
-            Run(
+            ClaimedRun(
                 workers=dice.randint(1, 8),
                 batch_per_worker=dice.choice([1, 8, 16, 64]),
                 steps=dice.randint(1, 500),

@@ -6,7 +6,7 @@ from statistics import mean, median
 
 import numpy as np
 
-from demos.performance.laws import amdahl
+from demos.performance.speedup_laws import amdahl
 from lessons.source.sample_answers import Right, Wrong
 
 # 01-metrics

@@ -12,8 +12,8 @@ from threading import Timer, get_ident
 from typing import NamedTuple
 from unittest.mock import patch
 
-from demos.processes.children import spawn
-from demos.processes.five_jobs import JOBS, KINDS, in_a_trial
+from demos.processes.parts.five_jobs import JOBS, KINDS, job_in_a_trial
+from demos.processes.parts.squares_in_children import spawn
 from demos.processes.small_firm import open_the_firm
 from sidebyside.exercises import exercise, trying
 from sidebyside.judge import Expect
@@ -309,9 +309,9 @@ def _expect_a_proof(expect: Expect, try_job: Callable, kind: str, name: str) -> 
     """What the proof says: what it must, if not at once on a busy machine."""
     due = "kept" if kind == FITS[name] else "broken"
     proof = _with_a_look_at_seconds(try_job)
-    outcome = in_a_trial(proof, kind, name, seconds=6)
+    outcome = job_in_a_trial(proof, kind, name, seconds=6)
     if outcome == "broken" and due == "kept":  # has a process begun too late?
-        outcome = in_a_trial(proof, kind, name, seconds=6)
+        outcome = job_in_a_trial(proof, kind, name, seconds=6)
     if outcome == "your turn":
         raise NotImplementedError(outcome)
     expect(

@@ -95,7 +95,8 @@ with Timeline() as first_timeline:
     fetcher = Thread(target=fetch, args=(0.6,))
     fetcher.start()
     compute()
-    fetcher.join()
+    with span("wait"):
+        fetcher.join()
     compute()
 print(first_timeline.text())
 first_timeline.plot()
@@ -107,8 +108,8 @@ first_timeline.plot()
 # * Each worker has a lane. Here there are two workers: `main`, the thread in which
 #   every Python program begins, and `thread 1`.
 # * A coloured bar is a span: work with a name, from its start to its end.
-# * Grey is idle time: the worker has nothing to do, or waits for another. The share of
-#   it stands at the right.
+# * A pale bar is a worker that waits for another, and grey is one with nothing to do.
+#   Neither is work: the share of both stands at the right, as idle time.
 #
 # Read it aloud once: *main computes; it waits for thread 1; the fetch ends; main
 # computes again, and thread 1 is done.* If you can say that sentence, you can read
@@ -116,7 +117,7 @@ first_timeline.plot()
 #
 # `.text()` gives the same in letters, for a terminal or a screen reader: it stands
 # above the figure. A capital letter begins a span, small letters go on with it, and a
-# dot is idle.
+# dot is grey.
 #
 # ## Wall time and CPU time
 #
@@ -542,8 +543,8 @@ pooled.plot("six fetches, three threads")
 #
 # *Run together* always means: as far as there are free cores.
 #
-# * A timeline has time to the right and a lane per worker; grey is idle. An open span
-#   is not a busy core: CPU time tells.
+# * A timeline has time to the right and a lane per worker; grey is idle, pale is
+#   waiting. An open span is not a busy core: CPU time tells.
 # * Under the GIL threads take turns of one switch interval, 5 ms unless changed, and a
 #   thread beside a computation is late by that much.
 # * The GIL keeps the interpreter's own data whole, not yours.

@@ -7,7 +7,7 @@ from numbers import Real
 from threading import Lock
 from time import sleep
 
-from demos.practice.slow_survey import period, survey
+from demos.practice.pendulum_survey import period, survey
 from sidebyside.exercises import NotYet, TooSlow, exercise, expect
 
 

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import numpy as np
 
-from demos.practice.slow_survey import period, survey
+from demos.practice.pendulum_survey import period, survey
 from lessons.source.sample_answers import Wrong
 
 # 07-identical

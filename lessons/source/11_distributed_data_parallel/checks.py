@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from sidebyside import RankFailed, device, load_digits, run_ranks
 from sidebyside.exercises import exercise, expect
+from sidebyside.failures import says_your_turn
 
 PATIENCE = 20  # seconds; a right answer needs less than one
 
@@ -23,9 +24,9 @@ def _in_ranks(tried: str, think: str, fn: Callable, *args, world_size: int) -> l
     try:
         return run_ranks(fn, *args, world_size=world_size, timeout=PATIENCE)
     except RankFailed as failed:
-        if "NotImplementedError: your turn" in str(failed):
+        if says_your_turn(failed.outcome):
             raise
-        got = f"{failed}\n{failed.details}"
+        got = failed
     expect(False, tried, got, think)
 
 

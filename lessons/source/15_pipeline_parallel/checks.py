@@ -4,9 +4,14 @@ import random
 import re
 from itertools import combinations, pairwise
 
-from demos.pipeline.drawing import text
-from demos.pipeline.rules import length, peak_activations, timetable, verdict
-from demos.pipeline.schedules import gpipe
+from demos.pipeline.parts.schedule_drawing import text
+from demos.pipeline.parts.schedule_rules import (
+    peak_activations,
+    timetable,
+    timetable_length,
+    verdict,
+)
+from demos.pipeline.parts.schedules import gpipe
 from sidebyside.exercises import exercise, expect
 
 
@@ -59,9 +64,9 @@ def check_beat_gpipe(beats_gpipe):
     )
     slots = timetable(schedule)
     expect(
-        length(slots) <= 10,
+        timetable_length(slots) <= 10,
         tried,
-        f"{length(slots)} slots, and GPipe needs 10:\n{text(slots)}",
+        f"{timetable_length(slots)} slots, and GPipe needs 10:\n{text(slots)}",
         "take the gaps between two instructions from the left: which instruction of "
         "the other rank ends the gap? Could that come earlier, or something else be "
         "done in the gap, without keeping a third micro-batch?",
@@ -88,8 +93,10 @@ def check_one_f_one_b(one_forward_one_backward):
                 "after it?",
             )
         for backward in 1, 2:
-            takes = length(timetable(schedule, 1, backward))
-            gpipe_takes = length(timetable(gpipe(stages, microbatches), 1, backward))
+            takes = timetable_length(timetable(schedule, 1, backward))
+            gpipe_takes = timetable_length(
+                timetable(gpipe(stages, microbatches), 1, backward)
+            )
             expect(
                 takes <= gpipe_takes,
                 tried,

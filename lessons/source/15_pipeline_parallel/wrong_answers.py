@@ -1,6 +1,6 @@
 """Answers to the exercises of lesson 15 that people give, and that are not right."""
 
-from demos.pipeline.schedules import gpipe, naive, one_f_one_b
+from demos.pipeline.parts.schedules import gpipe, naive, one_f_one_b
 from lessons.source.sample_answers import Wrong
 
 # 15-1f1b
