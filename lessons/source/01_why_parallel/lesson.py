@@ -603,7 +603,8 @@ run_demo("performance/queue_simulation.py", "--counters", 4, "--seconds", 0.05)
 # Write `metrics(samples, one, many, workers)`. A job trains on `samples` images. `one`
 # lists its times in seconds with one worker, a time for each round; `many` those with
 # `workers` workers, at least two. One round may have been disturbed, so take the `median`
-# of each list (of an even number of times: halfway between the two in the middle).
+# of each list (of an even number of times: halfway between the two in the middle), and
+# leave the lists as they are.
 # Return four numbers, in this order: the throughput of `workers` workers, the speedup,
 # the efficiency (1 if nobody waits), and the serial share $s$ for which Amdahl's law
 # gives this speedup. $s$ can come out below 0 or above 1. Return it as it is: it tells

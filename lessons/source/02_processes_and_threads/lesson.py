@@ -629,8 +629,9 @@ check("02-firm", belongs_to)
 #
 # Write three functions. Each gets some `parts`, lists of numbers; starts one child per
 # part, with the children at work at the same time; and returns a list with one pair
-# (process id of the child, squares) per part, in the order of the parts. Only the way
-# back differs.
+# (process id of the child, squares) per part, in the order of the parts. When it
+# returns, its children have ended. Only the way back differs: a pipe for each child,
+# one queue for all, an array and a signature for each.
 #
 # The children are those from above: `send_squares(connection, numbers)`,
 # `put_squares(queue, part, numbers)` and `square_in_place(shared, signature)`. Parts

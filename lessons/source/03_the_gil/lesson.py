@@ -572,7 +572,8 @@ pooled.plot("six fetches, three threads")
 #
 # A figure shows what runs at once; a number can be tested. Write `overlap(spans)`: the
 # largest number of spans that are open at the same moment. A span is a pair `(start, end)`. The
-# pairs come in any order. A span that ends at 2 is no longer open at 2.
+# pairs come in any order; leave the list as it is. A span that ends at 2 is no longer
+# open at 2.
 #
 # By hand first: for (0, 2), (1, 3), (2, 4) and (5, 6) the answer is 2.
 # <!-- exercise: 03-overlap -->
@@ -751,7 +752,8 @@ check("03-six", gainers)
 # the next. Write `process_all(names, fetch, compute)`, which returns the same list, in
 # the order of `names`, and in which **nothing waits that could work**: all pages are on
 # their way at the same time, and the first that arrives is computed with while the
-# others are still on their way. Each page is fetched once. `names` may be empty.
+# others are still on their way. Each page is fetched once, and computed with once. There
+# may be many names, or none; the list stays as it is.
 #
 # By hand first: three pages need 0.3, 0.2 and 0.1 s to arrive, and 0.1 s of computing
 # each. One by one this takes 0.9 s. It can be done in 0.4 s, and in no less. Why?
