@@ -17,7 +17,7 @@ import psutil
 import pytest
 import torch
 
-from sidebyside import check, hint, lesson_format, progress, reset, solution
+from sidebyside import check, hint, judge, lesson_format, progress, reset, solution
 from sidebyside.exercises import NotYet, TooSlow, Verdict, exercise, expect, trying
 from sidebyside.judge import _exercises
 from sidebyside.record import ROOT, changed_record, read_record, record_file
@@ -421,6 +421,28 @@ def test_a_check_works_from_any_folder(tmp_path, monkeypatch):
     assert check("98-add", add_cell("return a + b")).state == "PASSED"
 
 
+CACHED = """
+from functools import cache
+
+@cache
+def steps_down(n):
+    return 0 if n == 0 else 1 + steps_down(n - 1)
+
+def add(a, b):
+    return a + steps_down(b)
+
+def rank():
+    import torch.distributed
+    return steps_down(torch.distributed.get_rank())
+"""
+
+
+def test_an_answer_may_use_a_helper_of_the_notebook_that_is_cached():
+    names = cell(CACHED)
+    assert check("98-add", names["add"]).state == "PASSED"
+    assert check("98-ranks", names["rank"]).state == "PASSED"
+
+
 # In ranks -----------------------------------------------------------------------------
 
 
@@ -443,6 +465,39 @@ def test_a_check_in_ranks(body, state, words):
     verdict = check("98-ranks", names["f"])
     assert verdict.state == state
     assert re.search(words, verdict.message), verdict.message
+
+
+HARMFUL = {
+    "exits when it is compared": "def __eq__(self, other): os._exit(3)",
+    "exits when it is shown": "def __repr__(self): os._exit(3)",
+    "exits when it is rebuilt": "def __reduce__(self): return os._exit, (3,)",
+    "stops its reader": "def __reduce__(self): return exit, (3,)",
+}
+
+
+@pytest.mark.parametrize("what", HARMFUL)
+def test_a_result_of_a_rank_that(what):
+    names = cell(
+        f"import os\nclass Odd:\n    {HARMFUL[what]}\ndef f():\n    return Odd()"
+    )
+    verdict = check("98-ranks", names["f"])
+    assert verdict.state == "NOT YET"
+    assert re.search(
+        "the process exited with status 3|cannot be rebuilt", verdict.message
+    )
+
+
+def test_a_result_of_a_rank_that_hangs_when_it_is_compared_hangs_no_kernel(monkeypatch):
+    monkeypatch.setattr(judge, "FOR_RANKS", 0)
+    exercise("98-wait", seconds=4, in_ranks=True)(check_ranks)
+    body = "threading.Event().wait()"
+    names = cell(
+        "import threading\nclass Odd:\n    def __eq__(self, other):\n"
+        f"        {body}\ndef f():\n    return Odd()"
+    )
+    verdict = check("98-wait", names["f"])
+    assert verdict.state == "HUNG"
+    assert f"at line     4, in __eq__: {body}" in verdict.message
 
 
 # Hints, solutions, progress -----------------------------------------------------------
@@ -508,17 +563,54 @@ def test_progress_remembers_what_was_passed_until_reset(lesson, capsys):
     assert capsys.readouterr().out == "There are no exercises here.\n"
 
 
+BROKEN_RECORDS = [
+    "{",
+    "[]",
+    '{"exercises": [1]}',
+    '{"guesses": {"a": 3}}',
+    "\0\xff",
+    '{"exercises": {"98-add": {"tries": "many"}}}',
+    '{"exercises": {"98-add": {"state": null}}}',
+    '{"guesses": {"a": {"value": "3"}}}',
+    "[" * 100_000,
+    "9" * 10_000,
+]
+
+
 def test_a_broken_record_is_kept_and_said_once(capsys):
-    for broken in "{", "[]", '{"exercises": [1]}', '{"guesses": {"a": 3}}', "\0\xff":
+    for number, broken in enumerate(BROKEN_RECORDS, start=1):
         record_file().write_bytes(broken.encode("latin-1"))
         assert read_record() == {"exercises": {}, "guesses": {}}
-        assert "could not be read" in capsys.readouterr().out
+        assert "could not be read" in capsys.readouterr().out, broken[:50]
         read_record()
         assert capsys.readouterr().out == ""
-    folder = record_file().parent
-    kept = sorted(path.read_bytes() for path in folder.glob("*unreadable*"))
-    assert len(kept) == 5
-    assert b"{" in kept
+        kept = list(record_file().parent.glob("*unreadable*"))
+        assert len(kept) == min(number, 9)
+    assert b"{" in [path.read_bytes() for path in kept]
+
+
+def test_a_record_that_is_a_pipe_is_put_aside():
+    os.mkfifo(record_file())
+    assert check("98-add", add_cell("return 3")).state == "PASSED"
+    assert record_file().is_file()
+
+
+def test_a_record_that_is_no_file_is_left_alone(capsys):
+    record_file().mkdir()
+    assert check("98-add", add_cell("return 3")).state == "PASSED"
+    assert "cannot be written" in capsys.readouterr().out
+    assert record_file().is_dir()
+    reset()
+
+
+def test_what_a_killed_kernel_was_writing_is_removed():
+    unfinished = record_file().with_name("progress12345678.new")
+    unfinished.write_text("{")
+    os.utime(unfinished, (0, 0))
+    with changed_record() as record:
+        record["guesses"]["a"] = {"question": "\udcff?"}
+    assert [path.name for path in record_file().parent.iterdir()] == ["progress.json"]
+    assert read_record()["guesses"] == {"a": {"question": "\udcff?"}}
 
 
 def test_where_nothing_can_be_written_the_record_lives_in_memory(monkeypatch, capsys):

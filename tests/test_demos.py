@@ -9,8 +9,10 @@ import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from functools import cache
@@ -20,14 +22,12 @@ import psutil
 import pytest
 
 from sidebyside.arguments import at_least, output_file, positive_float, positive_int
-from sidebyside.demos import DEMOS
+from sidebyside.demos import DEMOS, demo_names
 
-NAMES = sorted(
-    path.relative_to(DEMOS).as_posix()
-    for path in DEMOS.rglob("*.py")
-    if "__main__" in path.read_text(encoding="utf-8")
-)
-BAD = ["0", "-1", "x"]
+NAMES = demo_names()
+BAD = ["0", "-1", "x"]  # refused, unless the option's type allows it on purpose
+ABSURD = ["", "nan", "inf", "-inf", "1e308", "-1e308", str(10**30), str(-(10**30))]
+ABSURD += ["9" * 5000]  # refused in any case
 
 # Run by `answers`: calls main() with each command line and prints what came of it.
 HARNESS = """
@@ -35,6 +35,7 @@ import argparse, contextlib, io, json, os, runpy, sys
 import multiprocessing.process
 
 path, *bad = sys.argv[1:]
+bad, absurd = bad[:bad.index("absurd")], bad[bad.index("absurd") + 1:]
 sys.argv = [path]
 sys.path.insert(0, os.path.dirname(path))
 demo = runpy.run_path(path, run_name="demo")
@@ -63,11 +64,13 @@ def call(*arguments):
     return {"arguments": arguments, "status": status, "started": stopped["now"],
             "out": out.getvalue(), "err": err.getvalue()}
 
-found = []
+found, with_value = [], []
 
 def note_options(self, args=None, namespace=None):
     for action in self._actions:
         kind, number = action.type, isinstance(action.default, (int, float))
+        if action.nargs != 0:
+            with_value.append(action.option_strings[-1:])
         if action.nargs == 0 or not (number or kind in (int, float) or ours(kind)):
             continue
         found.append((action.option_strings[-1:], allowed(kind)))
@@ -95,6 +98,8 @@ argparse.ArgumentParser.parse_args = parse
 calls = {"help": call("--help"), "unknown": call("--no-such-option"), "bad": []}
 for option, good in found:
     calls["bad"] += [call(*option, value) for value in bad if value not in good]
+    calls["bad"] += [call(*option, value) for value in absurd]
+calls["bad"] += [call(*option, "") for option in with_value]
 calls["options"] = [option for option, good in found]
 json.dump(calls, sys.__stdout__)
 """
@@ -104,11 +109,27 @@ json.dump(calls, sys.__stdout__)
 def answers(path: Path, folder: Path) -> dict:
     """What `main` of the demo answers to --help, to nonsense and to bad numbers."""
     done = subprocess.run(
-        [sys.executable, "-c", HARNESS, str(path), *BAD],
+        [sys.executable, "-c", HARNESS, str(path), *BAD, "absurd", *ABSURD],
         cwd=folder, capture_output=True, encoding="utf-8", timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def folder_complaints(demos: Path) -> list[str]:
+    """demos/<group>/<program>.py and demos/<group>/parts/<part>.py; no name twice."""
+    complaints = []
+    paths = sorted(path.relative_to(demos) for path in demos.rglob("*.py"))
+    for path in paths:
+        text = (demos / path).read_text(encoding="utf-8")
+        is_program = 'if __name__ == "__main__":' in text
+        if len(path.parts) == 2 and not is_program:
+            complaints.append(f"{path} is no program: it belongs into a folder parts")
+        elif len(path.parts) > 2 and (path.parts[1:-1] != ("parts",) or is_program):
+            complaints.append(f"{path}: only parts of programs are in a folder parts")
+    names = [path.name for path in paths]
+    complaints += [f"{name} is there twice" for name in names if names.count(name) > 1]
+    return complaints
 
 
 def manual_complaints(path: Path) -> list[str]:
@@ -186,6 +207,46 @@ def run_complaints(path: Path, folder: Path, seconds: float = 120) -> list[str]:
     return found
 
 
+def ending_complaints(path: Path, folder: Path) -> list[str]:
+    """After its first line, Ctrl-C or a closed pipe ends it quietly, with all of it.
+
+    A demo that is through before that has ended well. A child that is killed while
+    Python tries out its folder for temporary files leaves one there: it gets its own.
+    """
+    with tempfile.TemporaryDirectory() as temporary:
+        return _after_signals(path, folder, {"TMPDIR": temporary})
+
+
+def _after_signals(path: Path, folder: Path, environment: dict) -> list[str]:
+    marks = {how: uuid.uuid4().hex for how in ("SIGINT", "SIGPIPE")}
+    programs = {
+        how: subprocess.Popen(
+            [sys.executable, str(path)], cwd=folder, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            env=os.environ | environment | {"SIDEBYSIDE_DEMO": mark, "PYTHONUTF8": "1"},
+        )
+        for how, mark in marks.items()
+    }  # fmt: skip
+    for program in programs.values():
+        program.stdout.readline()
+    os.killpg(programs["SIGINT"].pid, signal.SIGINT)  # as a terminal does
+    programs["SIGPIPE"].stdout.close()
+    complaints = []
+    for how, program in programs.items():
+        try:
+            said = program.communicate(timeout=60)[1].decode()
+        except subprocess.TimeoutExpired:
+            program.kill()
+            said = "it did not end\n" + program.communicate()[1].decode()
+        if said:
+            complaints.append(f"after {how}: {said[-2000:]}")
+        if program.returncode not in (0, -getattr(signal, how)):
+            complaints.append(f"after {how} it ends with status {program.returncode}")
+        if left := _still_running(marks[how]):
+            complaints.append(f"after {how} it leaves processes behind: {left}")
+    return complaints
+
+
 def _still_running(mark: str, seconds: float = 5) -> list[str]:
     """Processes that have inherited the mark, after a moment to end; then killed."""
     deadline = time.monotonic() + seconds
@@ -209,6 +270,10 @@ def _marked(mark: str) -> list[psutil.Process]:
     return found
 
 
+def test_a_file_is_a_program_or_its_folder_says_that_it_is_a_part_of_one():
+    assert not folder_complaints(DEMOS)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_docstring_is_the_manual(name):
     assert not manual_complaints(DEMOS / name)
@@ -222,6 +287,12 @@ def test_help_and_bad_input_are_answered(name, tmp_path_factory):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_demo_runs_from_another_folder(name, tmp_path):
     assert not run_complaints(DEMOS / name, tmp_path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("name", NAMES)
+def test_an_interrupt_and_a_closed_pipe_end_a_demo_quietly(name, tmp_path):
+    assert not ending_complaints(DEMOS / name, tmp_path)
 
 
 # Planted demos: each fault is found --------------------------------------------------
@@ -238,9 +309,10 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import tempfile
 import time
 
-from sidebyside import at_least, positive_float, positive_int
+from sidebyside import at_least, positive_float, positive_int, run_program
 
 
 def main() -> None:
@@ -256,8 +328,11 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)
 '''
+ENDLESS = """while True:
+        print(args.steps, flush=True)
+        time.sleep(0.01)"""
 
 
 def planted(folder: Path, old: str = "", new: str = "") -> Path:
@@ -278,6 +353,24 @@ def test_a_good_demo_gets_no_complaint(tmp_path):
         ["--seconds"],
         ["--seed"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "fault"),
+    [
+        ("group/laws.py", "x = 1", "no program"),
+        ("group/parts/laws.py", GOOD, "only parts of programs"),
+        ("group/rest/laws.py", "x = 1", "only parts of programs"),
+        ("group/parts/demo.py", "x = 1", "demo.py is there twice"),
+        ("group/parts/laws.py", "x = 1", None),
+    ],
+)
+def test_a_file_in_the_wrong_place_gets_a_complaint(name, text, fault, tmp_path):
+    demos = planted(tmp_path).parents[1]
+    (demos / name).parent.mkdir(parents=True)
+    (demos / name).write_text(text)
+    complaints = folder_complaints(demos)
+    assert (fault in "\n".join(complaints)) if fault else not complaints
 
 
 @pytest.mark.parametrize(
@@ -302,6 +395,14 @@ def test_a_poor_manual_gets_a_complaint(old, new, fault, tmp_path):
         ("type=positive_int", "type=int", "is not told what is allowed"),
         ("type=positive_float, ", "", "--seconds -1 is not refused"),
         ("at_least(0)", "at_least(-9)", None),
+        ("type=at_least(0)", "type=int", f"--seed {10**30} is not refused"),
+        ("type=positive_float", "type=float", "--seconds 1e308 is not refused"),
+        ("type=positive_float", "type=float", "--seconds nan is not refused"),
+        (
+            "positive_int, default=3",
+            "positive_int, default=3)\n    parser.add_argument('--name'",
+            "--name  is not refused",
+        ),
         (
             "    args =",
             "    multiprocessing.Process(target=print).start()\n    args =",
@@ -337,6 +438,22 @@ def test_a_poor_run_gets_a_complaint(new, fault, tmp_path):
     assert fault in "\n".join(run_complaints(path, tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("run_program(main)", "main()", "after SIGINT: Traceback"),
+        ("run_program(main)", "main()", "after SIGPIPE: Traceback"),
+        ("run_program(main)", "run_program(main)", None),
+    ],
+)
+def test_a_poor_ending_gets_a_complaint(old, new, fault, tmp_path):
+    path = planted(tmp_path, old, new)
+    text = path.read_text().replace("print(args.steps)", ENDLESS)
+    path.write_text(text)
+    complaints = "\n".join(ending_complaints(path, tmp_path))
+    assert (fault in complaints) if fault else not complaints
+
+
 # The argument types -----------------------------------------------------------------
 
 
@@ -346,16 +463,16 @@ def test_a_poor_run_gets_a_complaint(new, fault, tmp_path):
         (
             positive_int,
             ["1", "1_000", " 7 "],
-            ["0", "-1", "x", "", "1.5"],
-            "at least 1",
+            ["0", "-1", "x", "", "1.5", "1000000001"],
+            "from 1 to 1,000,000,000",
         ),
-        (at_least(2), ["2", "9"], ["1", "-2", "two"], "a whole number of at least 2"),
+        (at_least(2), ["2", "9"], ["1", "-2", "two"], "a whole number from 2 to"),
         (at_least(1, 8), ["1", "8"], ["0", "9", "9" * 5000], "from 1 to 8"),
         (
             positive_float,
             ["0.5", "2", "1e-3"],
-            ["0", "-1", "x", "nan", "inf", ""],
-            "a number above 0",
+            ["0", "-1", "x", "nan", "inf", "", "1e308", "1e-308"],
+            "a number from 1e-06 to 1,000,000",
         ),
     ],
 )
@@ -370,6 +487,14 @@ def test_numbers_are_taken_or_refused_with_what_is_allowed(type_, good, bad, all
 
 def test_an_output_file_needs_a_folder(tmp_path):
     assert output_file(str(tmp_path / "a.png")) == tmp_path / "a.png"
-    for text in "", str(tmp_path), str(tmp_path / "missing" / "a.png"):
+    os.mkfifo(tmp_path / "pipe")
+    for text in (
+        "",
+        tmp_path,
+        tmp_path / "missing" / "a.png",
+        tmp_path / "pipe",
+        "a" * 300,
+    ):
+        text = str(text)
         with pytest.raises(argparse.ArgumentTypeError, match="must be"):
             output_file(text)

@@ -18,11 +18,7 @@ DOCUMENTS = sorted(
     for pattern in ("*.md", ".github/*.md", "resources/**/*.md")
     for path in ROOT.glob(pattern)
 )
-DEMOS = sorted(
-    path
-    for path in ROOT.glob("demos/*/*.py")
-    if "__main__" in path.read_text(encoding="utf-8")
-)
+DEMOS = sorted(ROOT.glob("demos/*/*.py"))
 
 
 def short(path: Path) -> str:

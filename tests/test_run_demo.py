@@ -25,7 +25,7 @@ def folder(tmp_path, monkeypatch) -> Path:
 def plant(folder: Path, code: str) -> str:
     """A demo with this code; its name."""
     (folder / "planted").mkdir(exist_ok=True)
-    (folder / "planted" / "demo.py").write_text(f"{code}\n# __main__\n")
+    (folder / "planted" / "demo.py").write_text(f"{code}\n")
     return "planted/demo.py"
 
 

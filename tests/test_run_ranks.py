@@ -114,16 +114,6 @@ def test_a_rank_that_dies_is_named_though_the_others_lose_their_connections(end,
     assert error.value.rank == 1
 
 
-def test_running_out_of_memory_is_reported_by_the_rank_that_did():
-    def step():
-        if dist.get_rank() == 1:
-            return bytearray(10**15)
-        dist.barrier()
-
-    with pytest.raises(RankFailed, match="rank 1 raised MemoryError"):
-        run_ranks(step)
-
-
 def test_a_hang_names_who_waits_the_line_and_who_has_finished():
     def only_rank_0_calls():
         if dist.get_rank() == 0:
@@ -156,33 +146,6 @@ def test_large_results_arrive_whole():
     for rank, tensor in enumerate(results):  # 200 MB each
         assert tensor.shape == (50_000_000,)
         assert tensor[0] == tensor[-1] == rank
-
-
-def test_a_result_that_cannot_be_pickled_is_named():
-    def lock_of_rank_1():
-        return threading.Lock() if dist.get_rank() == 1 else None
-
-    with pytest.raises(RankFailed, match=r"rank 1 .*type _thread\.lock"):
-        run_ranks(lock_of_rank_1)
-
-
-def test_an_argument_that_cannot_be_pickled_is_refused_before_anything_starts():
-    with pytest.raises(ValueError, match="cannot be sent to other processes"):
-        run_ranks(print, threading.Lock())
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"world_size": 0}, "world_size must be a whole number of at least 1, not 0"),
-        ({"world_size": "2"}, "world_size must be a whole number"),
-        ({"timeout": 0}, "timeout must be above 0"),
-        ({"start_method": "fork"}, "start_method must be"),
-    ],
-)
-def test_an_impossible_argument_is_refused_with_what_is_allowed(options, said):
-    with pytest.raises(ValueError, match=said):
-        run_ranks(ten_to_the_rank, **options)
 
 
 def test_what_ranks_print_appears_by_rank_whatever_the_order(capfd):
@@ -233,10 +196,7 @@ SLEEPER = """
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["^C", "kill"])
-def test_when_the_caller_is_interrupted_or_killed_no_rank_survives(
-    how, tmp_path, tmp_path_factory
-):
+def test_when_the_caller_is_interrupted_no_rank_survives(tmp_path, tmp_path_factory):
     script, pids = (tmp_path / name for name in ("script.py", "pids"))
     scratch = tmp_path_factory.mktemp("short")
     script.write_text(textwrap.dedent(SLEEPER))
@@ -248,10 +208,9 @@ def test_when_the_caller_is_interrupted_or_killed_no_rank_survives(
         env=os.environ | {"TMPDIR": str(scratch)},
     )
     _wait_until(lambda: len(list(pids.iterdir())) == 3)
-    caller.send_signal(how)
+    caller.send_signal(signal.SIGINT)
     output, _ = caller.communicate(timeout=20)
-    if how == signal.SIGINT:
-        assert output == "interrupted\n"
+    assert output == "interrupted\n"
     _wait_until(lambda: not any(psutil.pid_exists(int(p.name)) for p in pids.iterdir()))
     _wait_until(lambda: not list(scratch.iterdir()))
 

@@ -136,6 +136,17 @@ def test_work_may_begin_in_one_thread_and_end_in_another():
     assert recorded.lane == "main"
 
 
+def test_cpu_time_of_work_that_changes_threads_is_unknown_and_not_zero(tmp_path):
+    with Timeline() as timeline:
+        transfer = span("all_reduce").start()
+        thread = threading.Thread(target=transfer.stop)
+        thread.start()
+        thread.join()
+    assert timeline.spans[0].cpu is None
+    trace = json.loads(Path(timeline.save(tmp_path / "trace.json")).read_text())
+    assert trace["traceEvents"][-1]["args"] == {}
+
+
 def test_many_threads_at_once_lose_no_span():
     def many():
         for number in range(500):

@@ -20,7 +20,14 @@ from torch import nn
 from torch.autograd import Variable
 from torch.nn import functional as F
 
-from sidebyside import device, load_digits, positive_int, run_ranks
+from sidebyside import (
+    at_least,
+    device,
+    load_digits,
+    positive_int,
+    run_program,
+    run_ranks,
+)
 
 
 def start_all_reduce(flat: torch.Tensor) -> dist.Work:
@@ -130,7 +137,7 @@ class DistributedDataParallel(nn.Module):
         self.backward_runs, self.started = False, 0
 
 
-def make_model() -> nn.Module:
+def make_digits_model() -> nn.Module:
     """The same small network at every call: 64 pixels in, scores of ten digits out."""
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)).to(device())
@@ -157,8 +164,8 @@ def train_alone_and_together(steps: int, bucket_bytes: int) -> list[tuple]:
     """
     rank, world_size = dist.get_rank(), dist.get_world_size()
     images, labels = (tensor.to(device()) for tensor in load_digits("train"))
-    alone = make_model()
-    together = DistributedDataParallel(make_model(), bucket_bytes)
+    alone = make_digits_model()
+    together = DistributedDataParallel(make_digits_model(), bucket_bytes)
     optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (alone, together)]
     rows = []
     for step in range(steps):
@@ -184,8 +191,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--ranks", type=positive_int, default=2, help="default: 2")
-    parser.add_argument("--steps", type=positive_int, default=23, help="default: 23")
+    parser.add_argument("--ranks", type=at_least(1, 64), default=2, help="default: 2")
+    parser.add_argument(
+        "--steps", type=at_least(1, 1_000_000), default=23, help="default: 23"
+    )
     parser.add_argument(
         "--bucket-bytes", type=positive_int, default=2048, help="default: 2048"
     )
@@ -203,4 +212,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

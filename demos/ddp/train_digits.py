@@ -10,7 +10,7 @@ Try:      --epochs 500 --checkpoint digits.pt, interrupt it, and run it again: i
 
 import argparse
 import os
-import sys
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,10 +22,19 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
 
-from demos.ddp.ddp_from_scratch import DistributedDataParallel, make_model
-from sidebyside import device, load_digits, positive_float, positive_int, run_ranks
+from demos.ddp.ddp_from_scratch import DistributedDataParallel, make_digits_model
+from sidebyside import (
+    at_least,
+    device,
+    load_digits,
+    positive_float,
+    positive_int,
+    run_program,
+    run_ranks,
+)
 from sidebyside.arguments import output_file
 from sidebyside.scratch import scratch_file
+from sidebyside.single_use import hold
 
 WRAPPERS = {
     "single": lambda model: model,
@@ -35,9 +44,9 @@ WRAPPERS = {
 SETTINGS = ("batch", "lr")  # a run that is continued must not change these
 
 
-def train(args: argparse.Namespace, report: str) -> dict:
+def train_replica(args: argparse.Namespace, report: str) -> dict:
     """Runs in each rank; rank 0 writes checkpoints and a line for each epoch."""
-    model = make_model()
+    model = make_digits_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9)
     done = 0
     if args.checkpoint and args.checkpoint.exists():
@@ -50,7 +59,7 @@ def train(args: argparse.Namespace, report: str) -> dict:
     for epoch in range(done, args.epochs):
         began = perf_counter()
         loss = train_epoch(replica, optimizer, images, labels, epoch, args.batch)
-        result = {"epoch": epoch + 1, "loss": loss, "accuracy": accuracy(model)}
+        result = {"epoch": epoch + 1, "loss": loss, "accuracy": digits_accuracy(model)}
         if dist.get_rank() == 0:
             if args.checkpoint:
                 state = {
@@ -58,7 +67,9 @@ def train(args: argparse.Namespace, report: str) -> dict:
                     "optimizer": optimizer.state_dict(),
                 }
                 settings = {name: getattr(args, name) for name in SETTINGS}
-                save(state | settings | {"epoch": epoch + 1}, args.checkpoint)
+                save_checkpoint(
+                    state | settings | {"epoch": epoch + 1}, args.checkpoint
+                )
             seconds = perf_counter() - began
             with open(report, "a", encoding="utf-8") as file:
                 file.write(
@@ -85,16 +96,22 @@ def train_epoch(replica, optimizer, images, labels, epoch: int, size: int) -> fl
 
 
 @torch.no_grad()
-def accuracy(model: nn.Module) -> float:
+def digits_accuracy(model: nn.Module) -> float:
     """The share of the held-out images that is recognised."""
     images, labels = (tensor.to(device()) for tensor in load_digits("test"))
     return (model(images).argmax(1) == labels).float().mean().item()
 
 
-def save(state: dict, path: Path) -> None:
-    """Write a checkpoint in one step: nobody ever finds half of one."""
+def save_checkpoint(state: dict, path: Path) -> None:
+    """Write a checkpoint in one step: nobody ever finds half of one.
+
+    Its bytes are on the disk before it gets its name: not even if the power fails.
+    """
     unfinished = path.with_name(path.name + ".unfinished")
-    torch.save(state, unfinished)
+    with open(unfinished, "wb") as file:
+        torch.save(state, file)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(unfinished, path)
 
 
@@ -127,7 +144,7 @@ def parse_arguments() -> argparse.Namespace:
     )
     add = parser.add_argument
     add("--mode", choices=WRAPPERS, default="ours", help="default: ours")
-    add("--ranks", type=positive_int, help="default: 2, and 1 for --mode single")
+    add("--ranks", type=at_least(1, 64), help="default: 2, and 1 for --mode single")
     add("--epochs", type=positive_int, default=20, help="default: 20")
     add("--batch", type=positive_int, default=64, help="of all ranks; default: 64")
     add("--lr", type=positive_float, default=0.1, help="default: 0.1")
@@ -146,13 +163,23 @@ def parse_arguments() -> argparse.Namespace:
 
 def why_not_continue(args: argparse.Namespace) -> str:
     """What keeps this run from going on where the checkpoint stopped, or nothing."""
-    if not (args.checkpoint and args.checkpoint.exists()):
+    if not args.checkpoint:
+        return ""
+    first = os.environ.get("RANK", "0") == "0"  # under torchrun every rank is here
+    if first and (problem := hold(args.checkpoint)):
+        return problem
+    if not args.checkpoint.exists():
         return ""
     try:
-        saved = torch.load(args.checkpoint, map_location="cpu")
+        if spoiled := zipfile.ZipFile(args.checkpoint).testzip():  # its checksums
+            raise ValueError(spoiled)
+        saved = torch.load(args.checkpoint, map_location="cpu", weights_only=True)
         earlier = {name: saved[name] for name in (*SETTINGS, "epoch")}
+        model = make_digits_model()
+        model.load_state_dict(saved["model"])
+        torch.optim.SGD(model.parameters()).load_state_dict(saved["optimizer"])
     except Exception:
-        return f"{args.checkpoint} is not a checkpoint of this program"
+        return f"{args.checkpoint} is not a checkpoint of this program, or is spoiled"
     for name in SETTINGS:
         if earlier[name] != getattr(args, name):
             return f"{args.checkpoint} was trained with --{name} {earlier[name]}"
@@ -166,15 +193,16 @@ def main() -> None:
     try:
         with live_report() as report:
             results = run_ranks(
-                train, args, report, world_size=args.ranks, timeout=3600
+                train_replica, args, report, world_size=args.ranks, timeout=3600
             )
     except KeyboardInterrupt:
         kept = args.checkpoint and args.checkpoint.exists()
-        sys.exit(
+        print(
             "interrupted; the same command goes on from the last whole epoch"
             if kept
             else "interrupted; with --checkpoint FILE it could go on later"
         )
+        return
     if os.environ.get("RANK", "0") == "0":  # under torchrun every rank is here
         last = results[0]
         print(
@@ -184,4 +212,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -21,7 +21,7 @@ from time import perf_counter, process_time
 
 import torch
 
-from sidebyside import at_least, machine
+from sidebyside import at_least, machine, run_program
 
 ROUNDS = 3
 
@@ -50,12 +50,12 @@ def kernels(size: int) -> dict[str, Callable[[], object]]:
     }
 
 
-def one_by_one(work: Callable[[], object], times: int) -> None:
+def kernel_one_by_one(work: Callable[[], object], times: int) -> None:
     for _ in range(times):
         work()
 
 
-def in_threads(work: Callable[[], object], times: int) -> None:
+def kernel_in_threads(work: Callable[[], object], times: int) -> None:
     crew = [Thread(target=work) for _ in range(times)]
     for thread in crew:
         thread.start()
@@ -63,7 +63,7 @@ def in_threads(work: Callable[[], object], times: int) -> None:
         thread.join()
 
 
-def measure(way, work: Callable[[], object], times: int) -> tuple[float, float]:
+def time_kernel(way, work: Callable[[], object], times: int) -> tuple[float, float]:
     """Seconds it took, and seconds of CPU time that all threads together used."""
     start, cpu = perf_counter(), process_time()
     way(work, times)
@@ -87,7 +87,10 @@ def main() -> None:
     for name, work in kernels(args.size).items():
         work()  # the first call is slower: memory is fetched, code is loaded
         rounds = [
-            [measure(way, work, args.threads) for way in (one_by_one, in_threads)]
+            [
+                time_kernel(way, work, args.threads)
+                for way in (kernel_one_by_one, kernel_in_threads)
+            ]
             for _ in range(ROUNDS)
         ]
         serial = median(serial for (serial, _), _ in rounds)
@@ -101,4 +104,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -11,7 +11,7 @@ import argparse
 from threading import Thread
 from time import process_time, sleep
 
-from sidebyside import Timeline, at_least, positive_float, span
+from sidebyside import Timeline, at_least, positive_float, run_program, span
 
 MOST_LANES = 16  # that are drawn
 
@@ -22,12 +22,12 @@ def doze(seconds: float) -> None:
         sleep(seconds)
 
 
-def one_by_one(threads: int, seconds: float) -> None:
+def doze_one_by_one(threads: int, seconds: float) -> None:
     for _ in range(threads):
         doze(seconds)
 
 
-def all_at_once(threads: int, seconds: float) -> None:
+def doze_all_at_once(threads: int, seconds: float) -> None:
     crew = [Thread(target=doze, args=(seconds,)) for _ in range(threads)]
     for thread in crew:
         thread.start()
@@ -48,12 +48,12 @@ def main() -> None:
     # Sleeping one by one is so slow that a few of them tell the story.
     few = min(args.threads, 4)
     print(f"{few} sleeps of {args.seconds:g} s, one by one:", flush=True)
-    report(one_by_one, few, args.seconds)
+    print_dozing(doze_one_by_one, few, args.seconds)
     print(f"{args.threads} sleeps of {args.seconds:g} s, a thread each:", flush=True)
-    report(all_at_once, args.threads, args.seconds)
+    print_dozing(doze_all_at_once, args.threads, args.seconds)
 
 
-def report(way, threads: int, seconds: float) -> None:
+def print_dozing(way, threads: int, seconds: float) -> None:
     """Run it, draw it, and print the time it took and the CPU time it used."""
     cpu = process_time()
     with Timeline() as timeline:
@@ -66,4 +66,4 @@ def report(way, threads: int, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -16,7 +16,7 @@ from statistics import median
 from threading import Thread
 from time import perf_counter
 
-from sidebyside import at_least, positive_int
+from sidebyside import at_least, positive_int, run_program
 
 # "spawn" is the one start method that Linux, macOS and Windows have in common.
 Process = multiprocessing.get_context("spawn").Process
@@ -77,4 +77,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -23,36 +23,41 @@ from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from demos.overheads.pieces import BUILT_IN, cpu_share, do_all, share_out
-from sidebyside import at_least, machine, output_file
+from demos.overheads.parts.pieces_of_work import (
+    BUILT_IN_PIECES,
+    cpu_share_of_piece,
+    do_pieces,
+    share_out_pieces,
+)
+from sidebyside import at_least, machine, output_file, run_program
 
 if TYPE_CHECKING:
-    from demos.overheads.cost_model import Costs  # each worker would import NumPy
+    from demos.overheads.parts.cost_model import Costs  # each worker would import NumPy
 
 Times = dict[int, list[float]]
 
 
-def measure(function, pieces: int, crews: Iterable[int], rounds: int = 3) -> Times:
+def time_crews(function, pieces: int, crews: Iterable[int], rounds: int = 3) -> Times:
     """Seconds for each number of workers, once per round, in turn."""
     times: Times = {workers: [] for workers in crews}
-    share_out(function, 1, 1)  # the first process of all is slower to start
+    share_out_pieces(function, 1, 1)  # the first process of all is slower to start
     for _ in range(rounds):
         for workers in times:
-            times[workers].append(share_out(function, pieces, workers))
+            times[workers].append(share_out_pieces(function, pieces, workers))
     return times
 
 
-def alone(function, pieces: int, rounds: int = 3) -> float:
+def time_without_workers(function, pieces: int, rounds: int = 3) -> float:
     """Seconds for all pieces without any worker, here: b."""
     seconds = []
     for _ in range(rounds):
         start = perf_counter()
-        do_all(function, range(pieces))
+        do_pieces(function, range(pieces))
         seconds.append(perf_counter() - start)
     return median(seconds)
 
 
-def plot(times: Times, costs: "Costs", at_once: float, most: int):
+def plot_crews(times: Times, costs: "Costs", at_once: float, most: int):
     """Seconds against workers: measured, ideal, ceiling, and predicted beyond."""
     from sidebyside import COLOURS, figure  # each worker would import it, too: slow
 
@@ -85,11 +90,11 @@ def _last_height(line: tuple) -> float:
     return line[1][0][-1]
 
 
-def named(text: str) -> Callable[[int], object]:
+def named_function(text: str) -> Callable[[int], object]:
     """An argparse type: a function of one whole number that workers can find."""
-    if text in BUILT_IN:
-        return BUILT_IN[text]
-    choices = f"{', '.join(BUILT_IN)} or module:name"
+    if text in BUILT_IN_PIECES:
+        return BUILT_IN_PIECES[text]
+    choices = f"{', '.join(BUILT_IN_PIECES)} or module:name"
     module, colon, name = text.partition(":")
     if not (module and colon and name):
         raise argparse.ArgumentTypeError(f"must be {choices}, not {text!r}")
@@ -108,7 +113,7 @@ def named(text: str) -> Callable[[int], object]:
     return function
 
 
-def report(times: Times, costs: "Costs", at_once: float, most: int) -> None:
+def print_worker_costs(times: Times, costs: "Costs", at_once: float, most: int) -> None:
     first = median(next(iter(times.values())))
     print(f"{'workers':>7} {'median':>10} {'speedup':>9} {'fitted':>10}")
     for workers, seconds in times.items():
@@ -129,7 +134,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--function", type=named, default="busy", help="busy, nap, draw or module:name"
+        "--function",
+        type=named_function,
+        default="busy",
+        help="busy, nap, draw or module:name",
     )
     parser.add_argument("--pieces", type=at_least(1, 1_000_000), default=48)
     parser.add_argument(
@@ -141,24 +149,28 @@ def main() -> None:
     if args.plot and args.plot.suffix not in (".png", ".svg", ".pdf"):
         parser.error(f"argument --plot: must end in .png, not {args.plot.name!r}")
 
-    from demos.overheads.cost_model import fit
+    from demos.overheads.parts.cost_model import fit_costs
 
     here = machine()
     most = args.most or max(4, here.usable_cores + 2)
-    share = cpu_share(args.function)
+    share = cpu_share_of_piece(args.function)
     capacity = here.capacity(here.usable_cores)
     at_once = max(1.0, capacity / max(share, 0.001))
     print(f"{args.pieces} pieces, up to {most} workers, rounds: {args.rounds}")
     print(f"a piece uses a core for {share:.0%} of its time; ", end="")
     print(f"usable cores: {here.usable_cores}, capacity: {capacity:.2f}")
     sys.stdout.flush()
-    times = measure(args.function, args.pieces, range(1, most + 1), args.rounds)
-    costs = fit(times, at_once, alone(args.function, args.pieces, args.rounds))
-    report(times, costs, at_once, most)
+    times = time_crews(args.function, args.pieces, range(1, most + 1), args.rounds)
+    costs = fit_costs(
+        times, at_once, time_without_workers(args.function, args.pieces, args.rounds)
+    )
+    print_worker_costs(times, costs, at_once, most)
     if args.plot:
-        plot(times, costs, at_once, max(most, 8)).savefig(Path(args.plot), dpi=110)
+        plot_crews(times, costs, at_once, max(most, 8)).savefig(
+            Path(args.plot), dpi=110
+        )
         print(f"plot written to {args.plot}")
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -14,10 +14,10 @@ from queue import SimpleQueue
 from threading import Event, Thread
 from time import sleep
 
-from sidebyside import Timeline, at_least, positive_float, span
+from sidebyside import Timeline, at_least, positive_float, run_program, span
 
 
-def serve(
+def serve_customers(
     customers: int = 8, counters: int = 1, seconds: float = 0.1, opening: float = 0
 ) -> Timeline:
     """One queue before all counters: who is free serves the next, for `seconds`.
@@ -53,7 +53,7 @@ def serve(
     return timeline
 
 
-def took(timeline: Timeline) -> float:
+def queue_took(timeline: Timeline) -> float:
     """Seconds from the first start to the last end."""
     spans = timeline.spans
     return max(s.end for s in spans) - min(s.start for s in spans)
@@ -75,8 +75,8 @@ def main() -> None:
         if times:
             print()
         print(f"counters: {counters}", flush=True)
-        timeline = serve(args.customers, counters, args.seconds, args.opening)
-        times.append(took(timeline))
+        timeline = serve_customers(args.customers, counters, args.seconds, args.opening)
+        times.append(queue_took(timeline))
         speedup = times[0] / times[-1]
         print(timeline.text())
         if idle := counters - len(timeline.lanes):
@@ -88,4 +88,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -10,14 +10,16 @@ Try:      --serial 50. What do 8 workers gain, and what would 1000?
 """
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from statistics import median
 from time import perf_counter, sleep
+from typing import NamedTuple
 
+import numpy as np
 import torch.distributed as dist
 
-from demos.performance.laws import amdahl, fit
-from sidebyside import at_least, machine, run_ranks
+from demos.performance.speedup_laws import amdahl
+from sidebyside import at_least, machine, run_program, run_ranks
 
 STEPS = 30_000_000  # for 1 of work; about a second on one core of today
 
@@ -29,7 +31,9 @@ def compute(work: float) -> None:
         total += step
 
 
-def run_program(work, serial, parallel, counts, rounds, grow) -> dict[int, list[float]]:
+def run_serial_and_parallel(
+    work, serial, parallel, counts, rounds, grow
+) -> dict[int, list[float]]:
     """Every worker calls this. The times of each round, by the number of workers."""
     seconds = {workers: [] for workers in counts}
     me = dist.get_rank()  # the workers are numbered from 0
@@ -49,7 +53,7 @@ def run_program(work, serial, parallel, counts, rounds, grow) -> dict[int, list[
     return seconds
 
 
-def measure(
+def time_serial_and_parallel(
     work: Callable[[float], None],
     serial: float,
     parallel: float,
@@ -63,7 +67,57 @@ def measure(
     it is to `grow`, each of them does all of `parallel`.
     """
     program = work, serial, parallel, list(counts), rounds, grow
-    return run_ranks(run_program, *program, world_size=max(counts))[0]
+    return run_ranks(run_serial_and_parallel, *program, world_size=max(counts))[0]
+
+
+class SerialShareFit(NamedTuple):
+    """T(k) = serial + parallel / k; 95 of 100 redone fits lie from `low` to `high`."""
+
+    serial: float
+    parallel: float
+    low: float
+    high: float
+
+    @property
+    def share(self) -> float:
+        return self.serial / (self.serial + self.parallel)
+
+    def seconds(self, workers: float) -> float:
+        return self.serial + self.parallel / workers
+
+    def __str__(self) -> str:
+        low, high = 100 * self.low, 100 * self.high
+        share = f"serial share {100 * self.share:.1f} %"
+        return f"{share}, 95 of 100 fits: {low:.1f} to {high:.1f} %"
+
+
+def fit_serial_share(
+    seconds: Mapping[float, list[float]], redone: int = 1000
+) -> SerialShareFit:
+    """The serial share that explains `seconds`: the times of all rounds, by workers.
+
+    A straight line through the medians, over 1 / workers, by least squares. The
+    interval is a bootstrap: draw as many rounds as there were, with repetition, and
+    fit them again, `redone` times. With one number of workers every share fits.
+    """
+    if len(seconds) < 2:
+        raise ValueError(
+            "one number of workers: every serial share explains the same one time"
+        )
+    dice, rounds = np.random.default_rng(1), len(next(iter(seconds.values())))
+    line = _line(seconds, range(rounds))
+    shares = []
+    for _ in range(redone):
+        serial, parallel = _line(seconds, dice.integers(rounds, size=rounds))
+        shares.append(serial / (serial + parallel))
+    low, high = np.quantile(shares, [0.025, 0.975])
+    return SerialShareFit(*line, float(low), float(high))
+
+
+def _line(seconds: Mapping[float, list[float]], rounds) -> tuple[float, float]:
+    medians = [median(t[r] for r in rounds) for t in seconds.values()]
+    parallel, serial = np.polyfit([1 / workers for workers in seconds], medians, 1)
+    return float(serial), float(parallel)
 
 
 def worker_counts(most: int) -> list[int]:
@@ -91,7 +145,7 @@ def main() -> None:
     print(about, flush=True)
     work, counts = compute if args.compute else sleep, worker_counts(most)
     program = work, 0.25 * share, 0.25 * (1 - share), counts
-    seconds = measure(*program, args.rounds, args.grow)
+    seconds = time_serial_and_parallel(*program, args.rounds, args.grow)
 
     law = "Gustafson" if args.grow else "Amdahl"
     print(f"{'workers':>7} {'time':>10} {'speedup':>9} {law:>9}")
@@ -103,10 +157,10 @@ def main() -> None:
     if args.grow:
         print("(speedup: the grown work, had one worker done it, over the time)")
     elif len(counts) > 1:
-        print(fit(seconds))
+        print(fit_serial_share(seconds))
     else:
         print("one number of workers: every serial share explains the same one time")
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

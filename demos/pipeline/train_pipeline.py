@@ -19,16 +19,26 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from demos.pipeline.executor import Pipeline, split
-from demos.pipeline.rules import size
-from demos.pipeline.schedule_arguments import add_schedule_arguments, chosen_schedule
-from demos.pipeline.schedules import Schedule
-from sidebyside import device, load_digits, positive_float, positive_int, run_ranks
+from demos.pipeline.parts.pipeline_executor import Pipeline, split_into_stages
+from demos.pipeline.parts.schedule_arguments import (
+    add_schedule_arguments,
+    chosen_schedule,
+)
+from demos.pipeline.parts.schedule_rules import schedule_size
+from demos.pipeline.parts.schedules import Schedule
+from sidebyside import (
+    device,
+    load_digits,
+    positive_float,
+    positive_int,
+    run_program,
+    run_ranks,
+)
 
 WIDTH, LAYERS = 256, 8
 
 
-def make_model() -> nn.Sequential:
+def make_eight_layers() -> nn.Sequential:
     """Eight layers, the same in every process."""
     torch.manual_seed(0)
     sizes = [64] + [WIDTH] * (LAYERS - 1) + [10]
@@ -40,7 +50,7 @@ def make_model() -> nn.Sequential:
     )
 
 
-def train(step, parameters, args) -> list[float]:
+def train_by_steps(step, parameters, args) -> list[float]:
     """The mean loss of each epoch. `step` adds to the gradients of one batch."""
     images, labels = load_digits("train")
     optimizer = torch.optim.SGD(parameters, lr=args.lr)
@@ -63,11 +73,11 @@ def train(step, parameters, args) -> list[float]:
 
 def train_stages(schedule: Schedule, args) -> dict:
     """Runs in each rank: its losses, seconds, micro-batches kept, and its weights."""
-    stages = split(make_model(), schedule)
+    stages = split_into_stages(make_eight_layers(), schedule)
     pipeline = Pipeline(schedule, stages, F.cross_entropy)
     parameters = [p for module in stages.values() for p in module.parameters()]
     start = perf_counter()
-    losses = train(pipeline.step, parameters, args)
+    losses = train_by_steps(pipeline.step, parameters, args)
     return {
         "losses": losses,
         "seconds": perf_counter() - start,
@@ -78,7 +88,7 @@ def train_stages(schedule: Schedule, args) -> dict:
 
 def train_alone(args) -> tuple[nn.Sequential, list[float], float]:
     """The same in one process, the network in one piece."""
-    model = make_model().to(device())
+    model = make_eight_layers().to(device())
 
     def step(images, labels) -> float:
         loss = F.cross_entropy(model(images.to(device())), labels.to(device()))
@@ -86,7 +96,7 @@ def train_alone(args) -> tuple[nn.Sequential, list[float], float]:
         return loss.item()
 
     start = perf_counter()
-    losses = train(step, model.parameters(), args)
+    losses = train_by_steps(step, model.parameters(), args)
     return model.cpu(), losses, perf_counter() - start
 
 
@@ -101,7 +111,7 @@ def main() -> None:
     add("--lr", type=positive_float, default=0.05, help="default: 0.05")
     args = parser.parse_args()
     schedule = chosen_schedule(parser, args)
-    stages, microbatches = size(schedule)
+    stages, microbatches = schedule_size(schedule)
     images = len(load_digits("train")[0])
     if args.batch % microbatches or args.batch > images:
         parser.error(
@@ -144,4 +154,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -23,7 +23,7 @@ from multiprocessing import TimeoutError, get_context
 from pathlib import Path
 from time import sleep
 
-from sidebyside import positive_float
+from sidebyside import positive_float, run_program
 
 TASKS, BAD, WORKERS = 48, 37, 2
 POOLS = ("Pool", "executor", "joblib")
@@ -31,7 +31,7 @@ ACCIDENTS = ("exception", "kill", "Ctrl-C")
 LONGEST = 60  # seconds for one experiment, then it is ended from outside
 
 
-def task(number: int, accident: str, log: str) -> int:
+def accident_task(number: int, accident: str, log: str) -> int:
     """Wait a moment; number 37 meets with the accident instead."""
     sleep(0.02)
     if number == BAD and accident == "exception":
@@ -92,7 +92,7 @@ def experiment(pool: str, accident: str, patience: float, log: str) -> dict:
     try:
         with OPEN[pool](patience) as results:
             try:
-                work = partial(task, accident=accident, log=log)
+                work = partial(accident_task, accident=accident, log=log)
                 for result in results(work, range(TASKS)):
                     hand.append(result)
             except TimeoutError:
@@ -112,16 +112,24 @@ def experiment(pool: str, accident: str, patience: float, log: str) -> dict:
     }  # fmt: skip
 
 
-def start(pool: str, accident: str, patience: float, log: Path) -> subprocess.Popen:
+def report_experiment(pool: str, accident: str, patience: str, log: str) -> None:
+    """The whole of the program that `start_experiment` starts."""
+    print(json.dumps(experiment(pool, accident, float(patience), log)))
+
+
+def start_experiment(
+    pool: str, accident: str, patience: float, log: Path
+) -> subprocess.Popen:
     """The experiment as a program of its own, in a group of its own."""
-    command = [sys.executable, __file__, "--pool", pool, "--accident", accident]
-    command += ["--patience", str(patience), "--report", str(log)]
+    code = "import sys; from demos.practice import accidents as here; "
+    code += "here.report_experiment(*sys.argv[1:])"
+    command = [sys.executable, "-c", code, pool, accident, str(patience), str(log)]
     return subprocess.Popen(
         command, stdout=-1, stderr=subprocess.DEVNULL, start_new_session=True
     )
 
 
-def end(program: subprocess.Popen) -> None:
+def end_experiment(program: subprocess.Popen) -> None:
     """Helpers of an ended program get a moment to tidy up; then all of it ends."""
     with contextlib.suppress(OSError, AttributeError):  # none is left, or Windows
         for _ in range(60 if program.poll() is not None else 0):
@@ -132,7 +140,7 @@ def end(program: subprocess.Popen) -> None:
     program.communicate()
 
 
-def outcome(program: subprocess.Popen, patience: float) -> dict:
+def experiment_outcome(program: subprocess.Popen, patience: float) -> dict:
     try:
         said, _ = program.communicate(timeout=LONGEST + patience)
         return json.loads(said)
@@ -148,11 +156,13 @@ def side_by_side(pools: list[str], accident: str, patience: float):
     with tempfile.TemporaryDirectory() as folder:
         try:
             for pool in pools:
-                programs.append(start(pool, accident, patience, Path(folder, pool)))
-            yield [outcome(program, patience) for program in programs]
+                programs.append(
+                    start_experiment(pool, accident, patience, Path(folder, pool))
+                )
+            yield [experiment_outcome(program, patience) for program in programs]
         finally:
             for program in programs:
-                end(program)
+                end_experiment(program)
 
 
 def main() -> None:
@@ -162,12 +172,7 @@ def main() -> None:
     parser.add_argument("--pool", choices=POOLS, help="only this one")
     parser.add_argument("--accident", choices=ACCIDENTS, help="only this one")
     parser.add_argument("--patience", type=positive_float, default=2.0, help="seconds")
-    parser.add_argument("--report", help=argparse.SUPPRESS)  # be the experiment
     args = parser.parse_args()
-    if args.report:
-        found = experiment(args.pool, args.accident, args.patience, args.report)
-        print(json.dumps(found))
-        return
 
     print(f"{TASKS} tasks, {WORKERS} workers, an accident in task {BAD}")
     print(f"{'accident':<10} {'pool':<9} {'the caller gets':<23}", end="")
@@ -186,4 +191,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

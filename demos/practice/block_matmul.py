@@ -22,7 +22,7 @@ from time import perf_counter, process_time
 
 import numpy as np
 
-from sidebyside import at_least, machine
+from sidebyside import at_least, machine, run_program
 
 ROUNDS = 3
 # "spawn" is the one start method that Linux, macOS and Windows have in common.
@@ -57,7 +57,7 @@ def as_matrices(size: int, memory: dict) -> dict[str, np.ndarray]:
     return {name: np.frombuffer(m).reshape(size, size) for name, m in memory.items()}
 
 
-def attach(size: int, memory: dict) -> None:
+def attach_matrices(size: int, memory: dict) -> None:
     """Runs once in each worker, as it starts: shared memory cannot be sent later."""
     shared.update(as_matrices(size, memory))
 
@@ -94,7 +94,7 @@ class BlockProduct:
 
     def __enter__(self) -> "BlockProduct":
         with one_thread_each():
-            self.pool = spawn.Pool(self.workers, attach, self.attached)
+            self.pool = spawn.Pool(self.workers, attach_matrices, self.attached)
             self.pool.map(abs, range(self.workers))  # they have started
         return self
 
@@ -132,7 +132,7 @@ class BlockProduct:
         }
 
 
-def timed(way) -> tuple[float, float]:
+def time_product(way) -> tuple[float, float]:
     """Seconds on the wall, and the share of them that this process used a core."""
     start, cpu = perf_counter(), process_time()
     way()
@@ -163,7 +163,9 @@ def main() -> None:
         f"{args.size} x {args.size}, {len(work.places)} blocks, workers: {args.workers}"
     )
     with work:
-        rounds = [{n: timed(way) for n, way in ways.items()} for _ in range(ROUNDS)]
+        rounds = [
+            {n: time_product(way) for n, way in ways.items()} for _ in range(ROUNDS)
+        ]
         products = {name: np.copy(way()) for name, way in ways.items()}
     print(f"{'way':<14} {'bytes sent':>12} {'time':>10} {'here':>12}  right")
     for name in ways:
@@ -177,4 +179,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -1,10 +1,22 @@
-"""Why is it not faster? Six measurements, in the order in which to look. Lesson 07."""
+"""Why is it not faster? Six measurements, in the order in which to look.
 
+Run:      python demos/practice/diagnosis.py --program search
+Look for: LOOK marks what keeps this program from being faster in a pool. Answer the six
+          questions in their order: the first LOOK is where to begin.
+Try:      --program all. Predict first, from parts/three_programs.py, where each of
+          them will say LOOK.
+"""
+
+import argparse
 import pickle
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from statistics import median
 from time import perf_counter, process_time, sleep
 from typing import NamedTuple
+
+from sidebyside import run_program
 
 
 class Finding(NamedTuple):
@@ -13,7 +25,7 @@ class Finding(NamedTuple):
     suspicious: bool
 
 
-class Timed(NamedTuple):
+class TimedTask(NamedTuple):
     """What one task used, and the bytes of its argument and its result."""
 
     wall: float
@@ -22,7 +34,7 @@ class Timed(NamedTuple):
     bytes: int
 
 
-def timed(work: Callable, task: object) -> Timed:
+def time_task(work: Callable, task: object) -> TimedTask:
     """Do one task here, and send its argument and result nowhere."""
     start, cpu = perf_counter(), process_time()
     result = work(task)
@@ -31,7 +43,7 @@ def timed(work: Callable, task: object) -> Timed:
     packed = [pickle.dumps(task), pickle.dumps(result)]
     for data in packed:
         pickle.loads(data)
-    return Timed(wall, cpu, process_time() - start, sum(map(len, packed)))
+    return TimedTask(wall, cpu, process_time() - start, sum(map(len, packed)))
 
 
 def cpu_of(work: Callable, task: object) -> float:
@@ -41,16 +53,16 @@ def cpu_of(work: Callable, task: object) -> float:
     return process_time() - start
 
 
-def nothing(task: object) -> None:
+def empty_task(task: object) -> None:
     """A task without work: what remains is the price of a message."""
 
 
 def message_time(pool, workers: int) -> float:
     """Seconds that a task without work takes in this pool."""
     count = 50 * workers
-    list(pool.map(nothing, range(workers)))  # the workers have started
+    list(pool.map(empty_task, range(workers)))  # the workers have started
     start = perf_counter()
-    list(pool.map(nothing, range(count)))
+    list(pool.map(empty_task, range(count)))
     return (perf_counter() - start) / count
 
 
@@ -82,7 +94,7 @@ def diagnose(work: Callable, tasks: Sequence, pool, workers: int) -> list[Findin
     """
     come_to_rest()
     work(tasks[0])  # the first call may load what later ones have
-    found = [timed(work, task) for task in tasks]
+    found = [time_task(work, task) for task in tasks]
     wall, cpu = sum(t.wall for t in found), sum(t.cpu for t in found)
     waits = cpu < 0.1 * wall
     costs = [t.wall if waits else t.cpu for t in found]
@@ -123,8 +135,28 @@ def diagnose(work: Callable, tasks: Sequence, pool, workers: int) -> list[Findin
     ]
 
 
-def table(findings: list[Finding]) -> str:
+def findings_table(findings: list[Finding]) -> str:
     lines = []
     for question, measured, suspicious in findings:
         lines.append(f"{'LOOK' if suspicious else 'ok':<5} {question:<35} {measured}")
     return "\n".join(lines)
+
+
+def main() -> None:
+    from demos.practice.parts.three_programs import programs
+
+    known = programs()
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--program", choices=[*known, "all"], default="search")
+    chosen = parser.parse_args().program
+    # "spawn" is the one start method that Linux, macOS and Windows have in common.
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        for name in known if chosen == "all" else [chosen]:
+            print(f"{name}: {len(known[name][1])} tasks, two workers", flush=True)
+            print(findings_table(diagnose(*known[name], pool, workers=2)))
+
+
+if __name__ == "__main__":
+    run_program(main)

@@ -3,8 +3,9 @@
 Run:      python demos/practice/generate_ode_data.py --out oscillators.npz
 Look for: each task's rows are saved as soon as they are there. Press Ctrl-C and run the
           same command again: it goes on where it stopped, and the file becomes the
-          same to the last bit. The file appears when it is complete, never half.
-          Without --out nothing is saved.
+          same to the last bit. The file appears when it is complete, never half. A
+          part that was spoiled on the disk is done again. Without --out nothing is
+          saved.
 Try:      --out oscillators.npz --kill-at 37. The worker that has task 37 is killed, as
           if memory had run out. Then run it again without --kill-at.
           --workers 1, and compare the checksum.
@@ -15,6 +16,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -25,36 +27,47 @@ from pathlib import Path
 
 import numpy as np
 
-from demos.practice.oscillator import COLUMNS, Task, simulate, tasks
-from sidebyside import at_least, machine
+from demos.practice.parts.oscillator import (
+    COLUMNS,
+    OscillatorTask,
+    oscillator_tasks,
+    simulate_oscillator,
+)
+from sidebyside import at_least, machine, run_program
 from sidebyside.arguments import output_file
+from sidebyside.programs import end_with_parent
+from sidebyside.single_use import hold
 
 
-def work(task: Task, kill_at: int | None) -> np.ndarray:
+def simulate_or_die(task: OscillatorTask, kill_at: int | None) -> np.ndarray:
     """Runs in a worker."""
     if task.number == kill_at:
         os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
-    return simulate(task)
-
-
-def leave_interrupts_to_the_parent() -> None:
-    """Ctrl-C goes to the whole group. Who has a task finishes it; the parent ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return simulate_oscillator(task)
 
 
 def write_whole(path: Path, write) -> None:
-    """Write beside the place, then rename: a reader sees all of the file or none."""
+    """Write beside the place, then rename: a reader sees all of the file or none.
+
+    Its bytes are on the disk before its name is: so it is, even if the power fails.
+    """
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with open(beside, "wb") as file:
             write(file)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
 
 
 class Parts:
-    """The finished tasks of a run: a file each, in a folder beside the final file."""
+    """The finished tasks of a run: a file each, in a folder beside the final file.
+
+    A part begins with a checksum of its rows, its number and the settings: a part that
+    is spoiled, or comes from elsewhere, is not believed, and its task is done again.
+    """
 
     def __init__(self, out: Path, settings: dict):
         self.out, self.settings = out, settings
@@ -64,27 +77,49 @@ class Parts:
         """Why this run cannot be written, or resumed, here."""
         if self.out.exists():
             return f"{self.out} exists: choose another name, or remove it"
+        if problem := hold(self.out):
+            return problem
         if not self.folder.exists():
             return None
         try:
+            names = {path.name for path in self.folder.iterdir()}
+            if not names:  # killed before it had done anything
+                return None
             earlier = json.loads((self.folder / "settings.json").read_text())
-        except (OSError, ValueError):
+            known = " ".join(f"--{name} {value}" for name, value in earlier.items())
+        except (OSError, ValueError, AttributeError, RecursionError):
             return f"{self.folder} is not the folder of an earlier run: remove it"
         if earlier != self.settings:
-            known = " ".join(f"--{name} {value}" for name, value in earlier.items())
             return f"{self.folder} is of a run with {known}: resume it or remove it"
+        for name in sorted(names):
+            ours = re.fullmatch(r"\d{6}\.part|settings\.json|\..*\.\d+", name)
+            if not (ours and (self.folder / name).is_file()):
+                return f"{self.folder / name} is not of this program: move it away"
         return None
 
     def open(self) -> dict[int, np.ndarray]:
-        """What an earlier run has left, by task."""
-        if not self.folder.exists():
-            self.folder.mkdir()
+        """What an earlier run has left, by task; what is spoiled is left out."""
+        self.folder.mkdir(exist_ok=True)
+        if not (self.folder / "settings.json").exists():
             settings = json.dumps(self.settings).encode()
             write_whole(self.folder / "settings.json", lambda f: f.write(settings))
-        return {int(p.stem): np.load(p) for p in sorted(self.folder.glob("[0-9]*.npy"))}
+        found = {}
+        for path in sorted(self.folder.glob("*.part")):
+            number, content = int(path.stem), path.read_bytes()
+            data = content[32:]
+            if content[:32] == self.checksum(number, data):
+                found[number] = np.frombuffer(data).reshape(-1, len(COLUMNS))
+        return found
+
+    def checksum(self, number: int, data: bytes) -> bytes:
+        """32 bytes that a changed bit, another task or another seed would change."""
+        return hashlib.sha256(f"{self.settings} {number} ".encode() + data).digest()
 
     def add(self, number: int, rows: np.ndarray) -> None:
-        write_whole(self.folder / f"{number:06}.npy", lambda f: np.save(f, rows))
+        data = rows.tobytes()
+        content = self.checksum(number, data) + data
+        path = self.folder / f"{number:06}.part"
+        write_whole(path, lambda file: file.write(content))
 
     def close(self, rows: np.ndarray) -> None:
         """All are there: write the final file, remove the parts."""
@@ -92,23 +127,20 @@ class Parts:
         shutil.rmtree(self.folder)
 
 
-def generate(missing: list[Task], workers: int, kill_at: int | None, keep) -> None:
+def generate(
+    missing: list[OscillatorTask], workers: int, kill_at: int | None, keep
+) -> None:
     """Map: call `keep(number, rows)` for each missing task, as soon as it is done."""
     # "spawn" is the one start method that Linux, macOS and Windows have in common.
     with ProcessPoolExecutor(
-        min(workers, len(missing)), get_context("spawn"), leave_interrupts_to_the_parent
+        min(workers, len(missing)), get_context("spawn"), end_with_parent
     ) as pool:
-        # Workers start at the first tasks; ignored signals stay ignored in a child.
-        usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        futures = {pool.submit(work, task, kill_at): task.number for task in missing}
-        signal.signal(signal.SIGINT, usual)
+        futures = {
+            pool.submit(simulate_or_die, task, kill_at): task.number for task in missing
+        }
         try:
             for future in as_completed(futures):
                 keep(futures[future], future.result())
-        except KeyboardInterrupt:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one could hang it
-            print("\nstopping: each worker finishes its task", flush=True)
-            raise
         finally:  # waits: the end of `with` would take the cancelling back
             pool.shutdown(cancel_futures=True)
 
@@ -122,7 +154,7 @@ def main() -> None:
     parser.add_argument("--seed", type=at_least(0), default=7)
     parser.add_argument("--workers", type=at_least(1, 64), default=cores)
     parser.add_argument("--out", type=output_file, help="a file to write, .npz")
-    parser.add_argument("--kill-at", type=at_least(0), help="task that kills")
+    parser.add_argument("--kill-at", type=at_least(0, 100_000), help="task that kills")
     args = parser.parse_args()
     if args.out and args.out.suffix != ".npz":
         parser.error(f"argument --out: must end in .npz, not {args.out.name}")
@@ -131,12 +163,16 @@ def main() -> None:
         parts = Parts(args.out, {"tasks": args.tasks, "seed": args.seed})
         if conflict := parts.conflict():
             parser.error(f"argument --out: {conflict}")
-    sys.exit(run(args, parts))
+    sys.exit(make_data(args, parts))
 
 
-def run(args: argparse.Namespace, parts: Parts | None) -> int:
+def make_data(args: argparse.Namespace, parts: Parts | None) -> int:
     """Map, show progress, reduce; the exit status."""
-    done = parts.open() if parts else {}
+    try:
+        done = parts.open() if parts else {}
+    except OSError as error:
+        print(f"{error.filename} cannot be used: {error.strerror}", file=sys.stderr)
+        return 2
     if done:
         print(f"{len(done)} of {args.tasks} tasks are there from an earlier run")
 
@@ -148,7 +184,7 @@ def run(args: argparse.Namespace, parts: Parts | None) -> int:
             print(f"{len(done)} of {args.tasks} tasks are done", flush=True)
 
     try:
-        work = tasks(args.seed, args.tasks)
+        work = oscillator_tasks(args.seed, args.tasks)
         if missing := [task for task in work if task.number not in done]:
             generate(missing, args.workers, args.kill_at, keep)
     except (KeyboardInterrupt, BrokenProcessPool) as end:
@@ -170,4 +206,4 @@ def run(args: argparse.Namespace, parts: Parts | None) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -15,6 +15,8 @@ import os
 import sys
 import time
 
+from sidebyside import run_program
+
 spawn = multiprocessing.get_context("spawn")
 
 
@@ -73,4 +75,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

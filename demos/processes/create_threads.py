@@ -15,10 +15,14 @@ import threading
 import time
 from threading import Event, Thread, get_native_id
 
+from sidebyside import run_program
+
 SHOWN = 8  # threads that are listed
 
 
-def work(number: int, ids: dict[int, tuple[int, int]], go_home: Event) -> None:
+def note_ids_and_wait(
+    number: int, ids: dict[int, tuple[int, int]], go_home: Event
+) -> None:
     """Note down who we are, wait for the sign, and let number 1 fail."""
     ids[number] = os.getpid(), get_native_id()
     go_home.wait()
@@ -36,7 +40,7 @@ def main() -> None:
     )
     parser.add_argument("--threads", type=at_least(1, at_most=10_000), default=4)
     parser.add_argument(
-        "--hold", type=at_least(0), default=0, metavar="SECONDS",
+        "--hold", type=at_least(0, 86_400), default=0, metavar="SECONDS",
         help="keep the threads alive so long (default: 0)",
     )  # fmt: skip
     args = parser.parse_args()
@@ -49,7 +53,9 @@ def main() -> None:
     threads = []
     try:
         for number in range(1, args.threads + 1):
-            threads.append(Thread(target=work, args=(number, ids, go_home)))
+            threads.append(
+                Thread(target=note_ids_and_wait, args=(number, ids, go_home))
+            )
             threads[-1].start()
     except RuntimeError as error:  # the system allows no more
         threads.pop()
@@ -78,4 +84,4 @@ def note_exception(args) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

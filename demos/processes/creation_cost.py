@@ -23,6 +23,8 @@ import sys
 import threading
 from time import perf_counter, sleep
 
+from sidebyside import run_program
+
 # More is imported in the functions below: some workers read this file again, and what
 # it imports here counts as part of their creation.
 
@@ -30,7 +32,7 @@ number = 1
 TOGETHER = {"thread": 200}  # waiting workers whose memory is measured; 4 processes
 
 
-def nothing(*given) -> None:
+def do_nothing(*given) -> None:
     """All that a worker does."""
 
 
@@ -49,11 +51,11 @@ def file_identity(handle: int) -> tuple:
     return found.st_dev, found.st_ino
 
 
-def create(kind, most: int, seconds: float) -> list[float]:
+def create_workers(kind, most: int, seconds: float) -> list[float]:
     """Seconds from the beginning to the end of worker 1, of worker 2, ..."""
     ended, began = [], perf_counter()
     while len(ended) < most and (not ended or ended[-1] < seconds):
-        worker = kind(target=nothing)
+        worker = kind(target=do_nothing)
         worker.start()
         worker.join()
         ended.append(perf_counter() - began)
@@ -62,7 +64,7 @@ def create(kind, most: int, seconds: float) -> list[float]:
 
 def can_be_sent(kind, thing: object) -> str:
     try:
-        worker = kind(target=nothing, args=(thing,))
+        worker = kind(target=do_nothing, args=(thing,))
         worker.start()
     except Exception:  # TypeError, AttributeError or PicklingError, by version
         return "no"
@@ -76,7 +78,7 @@ def inspect_waiting(name: str, kind, file, hold: int) -> dict:
 
     import psutil
 
-    before = memory(psutil.Process())
+    before = own_megabytes(psutil.Process())
     pipes = [multiprocessing.Pipe() for _ in range(TOGETHER.get(name, 4))]
     known = file.fileno(), file_identity(file.fileno())
     crew = [kind(target=look_around, args=(theirs, *known)) for _, theirs in pipes]
@@ -84,9 +86,9 @@ def inspect_waiting(name: str, kind, file, hold: int) -> dict:
         worker.start()
     reports = [ours.recv() for ours, _ in pipes]
     if name == "thread":
-        megabytes = (memory(psutil.Process()) - before) / len(crew)
+        megabytes = (own_megabytes(psutil.Process()) - before) / len(crew)
     else:
-        megabytes = median(memory(psutil.Process(w.pid)) for w in crew)
+        megabytes = median(own_megabytes(psutil.Process(w.pid)) for w in crew)
     if hold:
         print(f"{len(crew)} workers wait for {hold} s: {name}", flush=True)
         sleep(hold)
@@ -98,15 +100,15 @@ def inspect_waiting(name: str, kind, file, hold: int) -> dict:
     return {"MB": megabytes, "number": reports[0][0], "file": reports[0][1]}
 
 
-def memory(process) -> float:
+def own_megabytes(process) -> float:
     """MB that belong to this process alone."""
     return process.memory_full_info().uss / 1e6
 
 
-def measure(name: str, kind, file, args) -> dict:
+def measure_creation(name: str, kind, file, args) -> dict:
     from statistics import median
 
-    ended = create(kind, args.most, args.seconds)
+    ended = create_workers(kind, args.most, args.seconds)
     each = [b - a for a, b in zip([0, *ended], ended, strict=False)]
     found = {"ended": ended, "first": each[0], "later": median(each[1:] or each)}
     found |= inspect_waiting(name, kind, file, args.hold)
@@ -140,21 +142,32 @@ def main() -> None:
     import tempfile
     from multiprocessing import resource_tracker
 
+    import psutil
+
     from sidebyside.arguments import at_least, output_file, positive_float
 
+    free = psutil.virtual_memory().available // 2_000_000  # workers by fork need some
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--most", type=at_least(2), default=4000, help="workers of a kind (4000)"
+        "--most",
+        type=at_least(2, 1_000_000),
+        default=4000,
+        help="workers of a kind (4000)",
     )
     parser.add_argument(
         "--seconds", type=positive_float, default=1.0, help="at most for a kind (1.0)"
     )
     parser.add_argument(
-        "--megabytes", type=at_least(0), default=0, help="the parent has in memory (0)"
+        "--megabytes",
+        type=at_least(0, free),
+        default=0,
+        help="the parent has in memory (0)",
     )
-    parser.add_argument("--hold", type=at_least(0), default=0, metavar="SECONDS")
+    parser.add_argument(
+        "--hold", type=at_least(0, 86_400), default=0, metavar="SECONDS"
+    )
     parser.add_argument("--save", type=output_file, metavar="FILE")
     args = parser.parse_args()
 
@@ -174,7 +187,7 @@ def main() -> None:
     with tempfile.TemporaryFile() as file:
         for name, kind in kinds.items():
             print(f"measuring: {name}", flush=True)
-            found[name] = measure(name, kind, file, args)
+            found[name] = measure_creation(name, kind, file, args)
     print()
     print_table(found)
     if args.save:
@@ -183,4 +196,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

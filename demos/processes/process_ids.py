@@ -18,6 +18,8 @@ import signal
 import time
 from multiprocessing.connection import Connection
 
+from sidebyside import run_program
+
 spawn = multiprocessing.get_context("spawn")
 
 
@@ -113,7 +115,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--hold", type=at_least(0), default=0, metavar="SECONDS",
+        "--hold", type=at_least(0, 86_400), default=0, metavar="SECONDS",
         help="keep the family alive so long (default: 0)",
     )  # fmt: skip
     args = parser.parse_args()
@@ -141,4 +143,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

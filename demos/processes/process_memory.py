@@ -15,18 +15,20 @@ import os
 import time
 from multiprocessing.connection import Connection
 
+from sidebyside import run_program
+
 box = [1]
 
 
-def report() -> str:
+def box_in_process() -> str:
     return f"pid {os.getpid()} has {box[0]:4} in the box at address {id(box):#x}"
 
 
-def add_100(connection: Connection, seconds: int) -> None:
+def child_adds_100(connection: Connection, seconds: int) -> None:
     """What the child does: change its own `box`, and report before and after."""
-    before = report()
+    before = box_in_process()
     box[0] += 100
-    connection.send((before, report()))
+    connection.send((before, box_in_process()))
     time.sleep(seconds)
 
 
@@ -43,24 +45,24 @@ def main() -> None:
         help=f"how the child comes into being (default: {default})",
     )  # fmt: skip
     parser.add_argument(
-        "--hold", type=at_least(0), default=0, metavar="SECONDS",
+        "--hold", type=at_least(0, 86_400), default=0, metavar="SECONDS",
         help="keep both processes alive so long (default: 0)",
     )  # fmt: skip
     args = parser.parse_args()
     context = multiprocessing.get_context(args.start_method)
 
     box[0] = 2
-    print(f"parent             {report()}", flush=True)
+    print(f"parent             {box_in_process()}", flush=True)
     ours, theirs = context.Pipe()
-    child = context.Process(target=add_100, args=(theirs, args.hold))
+    child = context.Process(target=child_adds_100, args=(theirs, args.hold))
     child.start()
     before, after = ours.recv()
     print(f"child at first     {before}")
     print(f"child adds 100     {after}")
-    print(f"parent after that  {report()}", flush=True)
+    print(f"parent after that  {box_in_process()}", flush=True)
     child.join()
     print(f"\n{box[0]} in the parent: it sees nothing of the change")
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -15,6 +15,8 @@ import os
 from threading import Thread
 from time import sleep
 
+from sidebyside import run_program
+
 spawn = multiprocessing.get_context("spawn")
 SECONDS = "SMALL_FIRM_SECONDS"  # the variable of the environment that --seconds sets
 
@@ -84,4 +86,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

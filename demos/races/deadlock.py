@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from threading import Lock, Thread
 from time import perf_counter, sleep
 
+from sidebyside import run_program
+
 
 @dataclass
 class Account:
@@ -54,7 +56,7 @@ def transfer_often(
         done.append(1)
 
 
-def line_of(thread: Thread) -> str:
+def line_of_thread(thread: Thread) -> str:
     """The line of this file on which the thread is right now."""
     frame = sys._current_frames()[thread.ident]
     while frame.f_code.co_filename != __file__:
@@ -76,7 +78,7 @@ def all_end(threads: list[Thread], done: list, patience: float) -> bool:
 
 
 def main() -> int:
-    from sidebyside import positive_float, positive_int
+    from sidebyside import at_least, positive_float
 
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -85,7 +87,7 @@ def main() -> int:
         "--in-order", action="store_true", help="take the locks in one order"
     )
     parser.add_argument(
-        "--transfers", type=positive_int, default=500, help="of each thread"
+        "--transfers", type=at_least(1, 1_000_000), default=500, help="of each thread"
     )
     parser.add_argument(
         "--patience", type=positive_float, default=1.0,
@@ -108,10 +110,10 @@ def main() -> int:
     print(f"\nnothing has moved for {args.patience:g} s; this is where they wait:")
     for thread, (has, wants) in zip(threads, ((1, 2), (2, 1)), strict=True):
         print(f"  {has} to {wants}: has the lock of {has}, wants the lock of {wants}")
-        print(f"          {line_of(thread)}")
+        print(f"          {line_of_thread(thread)}")
     print("\nThis would never end. The watchdog ends it.")
     return 1 if args.in_order else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program(main)

@@ -15,6 +15,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from sidebyside import run_program
+
 Program = tuple[str, ...]
 
 UPDATE: Program = ("load", "add", "store")
@@ -47,7 +49,7 @@ class State(NamedTuple):
 START = State()
 
 
-def do(step: str, copy: int, x: int, held: frozenset) -> tuple | None:
+def do_step(step: str, copy: int, x: int, held: frozenset) -> tuple | None:
     """The thread's copy, x and the locks held, after a step; None if it must wait."""
     verb, _, lock = step.partition(" ")
     if verb == "take" and lock in held:
@@ -71,7 +73,7 @@ def after_step(state: State, thread: int, program: Program) -> State | None:
     done, copies = list(state.done), list(state.copies)
     if done[thread] == len(program):
         return None
-    result = do(program[done[thread]], copies[thread], state.x, state.held)
+    result = do_step(program[done[thread]], copies[thread], state.x, state.held)
     if result is None:
         return None
     copies[thread], x, held = result
@@ -146,4 +148,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

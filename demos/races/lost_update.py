@@ -16,6 +16,8 @@ from collections.abc import Callable
 from threading import Barrier, Lock, Thread
 from types import SimpleNamespace
 
+from sidebyside import run_program
+
 # "spawn" is the one start method that Linux, macOS and Windows have in common.
 CONTEXT = multiprocessing.get_context("spawn")
 
@@ -81,7 +83,7 @@ def main() -> None:
     parser.add_argument(
         "--updates", type=positive_int, default=400_000, help="of each worker"
     )
-    parser.add_argument("--rounds", type=positive_int, default=4)
+    parser.add_argument("--rounds", type=at_least(1, 1000), default=4)
     args = parser.parse_args()
 
     right = args.workers * args.updates
@@ -97,4 +99,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -19,7 +19,7 @@ from platform import python_version
 
 import numpy as np  # NumPy 2 makes np.random when it is first named: not yet
 
-from sidebyside import at_least
+from sidebyside import at_least, run_program
 
 UNTOUCHED = "np.random, first used by the worker"
 USED = (
@@ -37,7 +37,7 @@ def methods() -> list[str]:
     return [method for method in ("fork", "forkserver", "spawn") if method in there]
 
 
-def draw(row: str, sent) -> float:
+def draw_number(row: str, sent) -> float:
     """One random number from this process's generator for that row of the table."""
     match row.split(",")[0]:
         case "random":
@@ -52,9 +52,9 @@ def draw(row: str, sent) -> float:
     return np.random.random()
 
 
-def work(rows: tuple[str, ...], sent, answer: Connection) -> None:
+def send_numbers(rows: tuple[str, ...], sent, answer: Connection) -> None:
     """In a worker: one number for each row."""
-    answer.send([draw(row, sent) for row in rows])
+    answer.send([draw_number(row, sent) for row in rows])
 
 
 def drawn_by(workers: int, method: str, rows: tuple[str, ...], sent) -> list[tuple]:
@@ -63,7 +63,9 @@ def drawn_by(workers: int, method: str, rows: tuple[str, ...], sent) -> list[tup
     numbers, crew = [], []
     for _ in range(workers):
         pipe, answer = context.Pipe(duplex=False)
-        crew.append((context.Process(target=work, args=(rows, sent, answer)), pipe))
+        crew.append(
+            (context.Process(target=send_numbers, args=(rows, sent, answer)), pipe)
+        )
         crew[-1][0].start()
         answer.close()  # now a worker that dies ends the waiting in recv
     for process, pipe in crew:
@@ -115,9 +117,9 @@ def main() -> None:
     show_rows((UNTOUCHED,), None, args.workers, args.numbers)
     sent = np.random.default_rng(5)  # only now does the parent touch np.random,
     for row in USED:  # and every other generator
-        draw(row, sent)
+        draw_number(row, sent)
     show_rows(USED, sent, args.workers, args.numbers)
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

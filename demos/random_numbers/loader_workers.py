@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
-from sidebyside import at_least
+from sidebyside import at_least, run_program
 
 # These workers only draw numbers, so more of them than cores do no harm.
 warnings.filterwarnings("ignore", message="This DataLoader will create")
@@ -65,7 +65,7 @@ def new_stream(worker_id: int) -> None:
     worker.dataset.rng = np.random.default_rng(worker.seed)
 
 
-def load(dataset: Dataset, workers: int, method: str, init=None) -> DataLoader:
+def make_loader(dataset: Dataset, workers: int, method: str, init=None) -> DataLoader:
     """A DataLoader with that many workers, whose seeds follow from seed 0."""
     return DataLoader(
         dataset,
@@ -101,10 +101,12 @@ def main() -> None:
     if "forkserver" in methods:
         multiprocessing.set_forkserver_preload(["torch"])
     for title, init in {"as it is": None, "worker_init_fn": new_stream}.items():
-        loader = load(Noise(2 * args.workers), args.workers, args.start_method, init)
+        loader = make_loader(
+            Noise(2 * args.workers), args.workers, args.start_method, init
+        )
         for epoch in range(2):
             show_items(f"{title}, epoch {epoch}", list(loader))
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

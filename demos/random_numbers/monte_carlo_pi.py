@@ -16,12 +16,12 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from sidebyside import at_least, machine, positive_int
+from sidebyside import at_least, machine, run_program
 
 Stream = np.random.Generator
 
 
-def hits(stream: Stream, points: int, repeats: int) -> np.ndarray:
+def circle_hits(stream: Stream, points: int, repeats: int) -> np.ndarray:
     """How many of `points` random points in the unit square fall in the quarter circle.
 
     Repeated with new points, to see how far an estimate is off as a rule.
@@ -44,7 +44,7 @@ def spawned(seed: int, workers: int) -> list[Stream]:
     return [np.random.default_rng(child) for child in children]
 
 
-def errors(hits_of_each: list[np.ndarray], points: int) -> list[float]:
+def pi_errors(hits_of_each: list[np.ndarray], points: int) -> list[float]:
     """The error of one worker, of two together, of three ..., as a rule.
 
     The mean over the repeats is taken of the squared error; the result is its root.
@@ -60,8 +60,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--workers", type=at_least(1, 64), default=8)
-    parser.add_argument("--points", type=positive_int, default=1000, help="per worker")
-    parser.add_argument("--repeats", type=positive_int, default=1000)
+    parser.add_argument(
+        "--points", type=at_least(1, 1_000_000), default=1000, help="per worker"
+    )
+    parser.add_argument("--repeats", type=at_least(1, 1_000_000), default=1000)
     parser.add_argument("--seed", type=at_least(0), default=0)
     args = parser.parse_args()
 
@@ -76,10 +78,10 @@ def main() -> None:
                 flush=True,
             )
             of_each = list(
-                pool.map(hits, streams(args.seed, args.workers), points, repeats)
+                pool.map(circle_hits, streams(args.seed, args.workers), points, repeats)
             )
             print(" ", *(f"{4 * some[0] / args.points:.4f}" for some in of_each[:8]))
-            found[streams.__name__] = errors(of_each, args.points)
+            found[streams.__name__] = pi_errors(of_each, args.points)
 
     print(f"\nerror of the estimate, root mean square of {args.repeats} repeats")
     print(f"{'workers':>9} {'copied':>9} {'spawned':>9} {'theory':>9}")
@@ -92,4 +94,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -24,12 +24,14 @@ _HOME = {
     "progress": "exercises",
     "reset": "exercises",
     "run_demo": "demos",
+    "run_program": "programs",
     "DemoFailed": "demos",
     "show": "showing",
     "load_digits": "datasets",
     "positive_int": "arguments",
     "positive_float": "arguments",
     "at_least": "arguments",
+    "between": "arguments",
     "output_file": "arguments",
 }
 

@@ -3,7 +3,7 @@
     parser.add_argument("--ranks", type=positive_int, default=2)
 
 A wrong value ends the program with status 2 and a line such as
-"argument --ranks: must be a whole number of at least 1, not 0".
+"argument --ranks: must be a whole number from 1 to 64, not 0".
 """
 
 import math
@@ -12,48 +12,59 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def at_least(smallest: int, at_most: int | None = None) -> Callable[[str], int]:
+def at_least(smallest: int, at_most: int = 1_000_000_000) -> Callable[[str], int]:
     """An argparse type: whole numbers from `smallest` up, and not above `at_most`."""
-    if at_most is None:
-        allowed = f"a whole number of at least {smallest}"
-    else:
-        allowed = f"a whole number from {smallest} to {at_most}"
+    allowed = f"a whole number from {smallest} to {at_most:,}"
 
     def whole_number(text: str) -> int:
         try:
             value = int(text)
         except ValueError:
             raise ArgumentTypeError(f"must be {allowed}, not {_shown(text)}") from None
-        if value < smallest or (at_most is not None and value > at_most):
+        if not smallest <= value <= at_most:
             raise ArgumentTypeError(f"must be {allowed}, not {_shown(text)}")
         return value
 
     return whole_number
 
 
-positive_int = at_least(1)
+def between(smallest: float, largest: float) -> Callable[[str], float]:
+    """An argparse type: numbers from `smallest` to `largest`, such as seconds."""
+    allowed = f"a number from {smallest:,} to {largest:,}"
+
+    def number(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not smallest <= value <= largest:  # nan is not, either
+            raise ArgumentTypeError(f"must be {allowed}, not {_shown(text)}")
+        return value
+
+    return number
 
 
-def positive_float(text: str) -> float:
-    """An argparse type: finite numbers above 0, such as a time or a learning rate."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and value > 0):
-        raise ArgumentTypeError(f"must be a number above 0, not {_shown(text)}")
-    return value
+# Without a limit of its own a number has these: nothing overflows, sleeps for years or
+# takes all memory at once. What costs more for each one needs a smaller limit.
+positive_int = at_least(1, 1_000_000_000)
+positive_float = between(0.000001, 1_000_000)
 
 
 def output_file(text: str) -> Path:
     """An argparse type: the name of a file to write, in a folder that exists."""
     path = Path(text)
-    if not text or path.is_dir():
-        raise ArgumentTypeError(f"must be the name of a file, not {_shown(text)}")
-    if not path.parent.is_dir():
+    try:
+        other = path.exists() and not path.is_file()  # a folder, a device, a pipe
+        if not text or other:
+            raise ArgumentTypeError(f"must be the name of a file, not {_shown(text)}")
+        if not path.parent.is_dir():
+            raise ArgumentTypeError(
+                f"must be a file in a folder that exists, not {_shown(text)}"
+            )
+    except OSError as error:  # such as a name that is too long
         raise ArgumentTypeError(
-            f"must be a file in a folder that exists, not {_shown(text)}"
-        )
+            f"must be the name of a file, not {_shown(text)}: {error.strerror}"
+        ) from None
     return path
 
 

@@ -3,14 +3,25 @@
 import contextlib
 import os
 import pickle
+import sys
 import threading
 import time
 from collections.abc import Callable
 from multiprocessing.connection import wait
 
-from sidebyside import failures
-from sidebyside.failures import RankFailed
-from sidebyside.rank_process import serve
+from sidebyside import process_sessions
+from sidebyside.failures import RankFailed, RanksHung
+from sidebyside.outcomes import Died, Outcome, Raised, Unsent
+from sidebyside.rank_messages import (
+    Done,
+    Exit,
+    Exiting,
+    Stack,
+    StorePort,
+    WhereAreYou,
+    Work,
+)
+from sidebyside.rank_process import Seat, serve
 from sidebyside.scratch import read_all, scratch_file
 
 SHOWN = 20_000  # characters of one rank's output
@@ -38,115 +49,140 @@ def _one_thread_each():
 class Crew:
     """The processes of one call: their pipes, their output and what they reported."""
 
-    def __init__(self, context, work: list[bytes], connect: bool, name: str):
-        self.work, self.connect, self.name = work, connect, name
-        self.size = len(work)
+    def __init__(self, context, work: list[bytes], connect: bool, outcome: Outcome):
+        self.work, self.connect, self.outcome = work, connect, outcome
+        self.name, self.size = outcome.name, outcome.size
         self.context = context
         self.commands, self.reports, self.outputs, self.processes = [], [], [], []
         self.results: dict[int, bytes] = {}
-        self.raised: dict[int, dict] = {}
-        self.died: dict[int, int] = {}
-        self.stacks: dict[int, list] = {}
+        self.last_words: dict[int, str] = {}
+        self.register = ""
 
     def start(self) -> None:
         with _one_thread_each():  # for the forkserver, which starts with the first
+            self.register = process_sessions.open_register()
             for rank in range(self.size):
-                commands, ours = self.context.Pipe(duplex=False)
-                reports, theirs = self.context.Pipe(duplex=False)
-                output, path = scratch_file()
-                process = self.context.Process(
-                    target=serve, name=f"{self.name} {rank}", daemon=False,
-                    args=(rank, self.size, self.connect, commands, theirs, path),
-                )  # fmt: skip
-                self.commands.append(ours)
-                self.reports.append(reports)
-                self.outputs.append(output)
-                self.processes.append(process)
-                process.start()
-                commands.close()
-                theirs.close()
+                try:
+                    self._start_one(rank)
+                except (OSError, EOFError) as error:  # too many files or processes
+                    raise RuntimeError(
+                        f"{self.name} {rank} of {self.size} cannot be started: "
+                        f"{error or 'there is no room for another process'}"
+                    ) from None
         environment = dict(os.environ) | _ONE_THREAD
         for rank, work in enumerate(self.work):
-            self._send(rank, pickle.dumps((environment, work)), raw=True)
+            self._send(rank, Work(environment, work))
 
-    def _send(self, rank: int, message, raw: bool = False) -> None:
-        pipe = self.commands[rank]
+    def _start_one(self, rank: int) -> None:
+        commands, ours = self.context.Pipe(duplex=False)
+        self.commands.append(ours)
+        reports, theirs = self.context.Pipe(duplex=False)
+        self.reports.append(reports)
+        output, path = scratch_file()
+        self.outputs.append(output)
+        seat = Seat(
+            rank, self.size, self.connect, commands, theirs, path, self.register
+        )
+        process = self.context.Process(
+            target=serve, args=(seat,), name=f"{self.name} {rank}", daemon=False
+        )
+        self.processes.append(process)
+        process.start()
+        commands.close()
+        theirs.close()
+
+    def _send(self, rank: int, message) -> None:
         with contextlib.suppress(OSError):  # it has died: collect() will see that
-            pipe.send_bytes(message) if raw else pipe.send(message)
+            self.commands[rank].send(message)
 
-    def collect(self, deadline: float, timeout: float) -> list:
+    def collect(self, deadline: float) -> list:
+        """The results; or an error that says what came of each rank."""
         while len(self.results) < self.size:
-            self._listen(deadline - time.monotonic())
-            if self.raised or self.died:
+            heard = self._listen(deadline - time.monotonic())
+            if self.outcome.has_failed:
                 self._listen_until(time.monotonic() + 0.2, lambda: False)
-                raise failures.failed(self._ask_where())
-            if time.monotonic() >= deadline:
-                raise failures.hung(self._ask_where(), timeout)
-        results = []
-        for rank in range(self.size):
-            try:
-                results.append(pickle.loads(self.results[rank]))
-            except Exception as error:
-                raise RankFailed(
-                    f"{self.name} {rank}'s result cannot be rebuilt here: {error}", rank
-                ) from None
-        return results
+                self._ask_where()
+                raise RankFailed(self.outcome)
+            if not heard and time.monotonic() >= deadline:
+                self._ask_where()
+                raise RanksHung(self.outcome)
+        return [self._rebuild(rank) for rank in range(self.size)]
 
-    def _listen(self, patience: float) -> None:
-        """Take in what the ranks report, for at most `patience` seconds."""
-        running = [r for r in range(self.size) if r not in self.died]
+    def _rebuild(self, rank: int) -> object:
+        try:
+            return pickle.loads(self.results[rank])
+        except (Exception, SystemExit) as error:
+            why = f"{type(error).__name__}: {error}"
+        self.outcome.finished.discard(rank)
+        self.outcome.unsent[rank] = Unsent("", why)
+        raise RankFailed(self.outcome)
+
+    def _listen(self, patience: float) -> bool:
+        """Take in what the ranks report; False if `patience` seconds were silent."""
+        running = [r for r in range(self.size) if r not in self.outcome.died]
         sources = {self.reports[r]: r for r in running}
         sources |= {self.processes[r].sentinel: r for r in running}
-        for source in wait(list(sources), max(patience, 0)):
+        ready = wait(list(sources), max(patience, 0))
+        for source in ready:
             rank = sources[source]
-            if rank in self.died:
+            if rank in self.outcome.died:
                 continue
             try:
                 if self.reports[rank].poll():
-                    self._take_in(rank, *self.reports[rank].recv())
+                    self._take_in(rank, self.reports[rank].recv())
                     continue
             except (EOFError, OSError):
                 pass  # it died: perhaps in the middle of a report
-            self.processes[rank].join(timeout=1)
-            if self.processes[rank].exitcode is None:  # it closed its pipe and lives
-                self.processes[rank].kill()
-                self.processes[rank].join()
-            self.died[rank] = self.processes[rank].exitcode
+            self._note_death(rank)
+        return bool(ready)
 
-    def _take_in(self, rank: int, kind: str, content) -> None:
-        if kind == "done":
-            self.results[rank] = self.reports[rank].recv_bytes()
-        elif kind == "raised":
-            self.raised[rank] = content
-        elif kind == "stack":
-            self.stacks[rank] = content
-        elif kind == "store":
-            for other in range(1, self.size):
-                self._send(other, ("store", content))
+    def _note_death(self, rank: int) -> None:
+        process = self.processes[rank]
+        process.join(timeout=1)
+        if process.exitcode is None:  # it closed its pipe and lives
+            process.kill()
+            process.join()
+        said = self.last_words.get(rank, "")
+        self.outcome.died[rank] = Died(process.exitcode, said)
+
+    def _take_in(self, rank: int, message) -> None:
+        match message:
+            case Done():
+                self.results[rank] = self.reports[rank].recv_bytes()
+                self.outcome.finished.add(rank)
+            case Raised():
+                self.outcome.raised[rank] = message
+            case Unsent():
+                self.outcome.unsent[rank] = message
+            case Exiting():
+                self.last_words[rank] = message.said
+            case Stack():
+                self.outcome.stacks[rank] = message.frames
+            case StorePort():
+                for other in range(1, self.size):
+                    self._send(other, message)
 
     def _listen_until(self, deadline: float, enough: Callable[[], bool]) -> None:
         while not enough() and (left := deadline - time.monotonic()) > 0:
             self._listen(left)
 
-    def _ask_where(self) -> "Crew":
+    def _ask_where(self) -> None:
         """Ask each rank that still works for the line it is on."""
-        silent = set(self.results) | set(self.raised)
-        asked = [r for r in range(self.size) if r not in silent | set(self.died)]
-        for rank in asked:
-            self._send(rank, ("stack",))
+        for rank in self.outcome.unfinished:
+            self._send(rank, WhereAreYou())
         self._listen_until(
             time.monotonic() + 1.0,
-            lambda: all(r in self.stacks or r in self.died for r in asked),
+            lambda: set(self.outcome.unfinished) <= set(self.outcome.stacks),
         )
-        return self
 
     def stop(self) -> None:
         """End every process, whatever it does; ask nicely only if all are done."""
         clean = len(self.results) == self.size
         started = [process for process in self.processes if process.pid is not None]
+        leaders = {process.pid for process in started}
         for rank, process in enumerate(started):
             if clean:
-                self._send(rank, ("exit",))
+                self._send(rank, Exit())
             else:
                 process.kill()
         for process in started:
@@ -155,6 +191,7 @@ class Crew:
                 process.kill()
                 process.join()
             process.close()
+        process_sessions.end_sessions(self.register, leaders)
         for pipe in self.commands + self.reports:
             pipe.close()
 
@@ -165,4 +202,15 @@ class Crew:
             if len(text) > SHOWN:
                 text = f"{text[:SHOWN]}\n… and {len(text) - SHOWN:,} more characters"
             for line in text.splitlines():
-                print(f"{self.name} {rank} | {line}" if self.name else line)
+                _print(f"{self.name} {rank} | {line}" if self.name else line)
+
+
+def _print(line: str) -> None:
+    """What cannot be printed here is no reason to lose the results."""
+    if getattr(sys.stdout, "closed", False):
+        return
+    try:
+        print(line)
+    except UnicodeEncodeError:
+        encoding = sys.stdout.encoding
+        print(line.encode(encoding, "backslashreplace").decode(encoding))

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 
-from sidebyside.sessions import end_session
+from sidebyside.process_sessions import end_session
 
 
 def stop(demo: subprocess.Popen) -> None:

@@ -70,13 +70,14 @@ def _end(keeper: subprocess.Popen) -> None:
     keeper.stdout.close()
 
 
+def demo_names() -> list[str]:
+    """Every demo, such as "gil/threads.py"; parts of demos are a folder deeper."""
+    return sorted(file.relative_to(DEMOS).as_posix() for file in DEMOS.glob("*/*.py"))
+
+
 def _script(path: str) -> Path:
     """The demo's file; an unknown name is answered with the names there are."""
-    names = sorted(
-        file.relative_to(DEMOS).as_posix()
-        for file in DEMOS.rglob("*.py")
-        if "__main__" in file.read_text(encoding="utf-8")
-    )
+    names = demo_names()
     if path in names:
         return DEMOS / path
     near = difflib.get_close_matches(str(path), names, n=1)

@@ -1,10 +1,14 @@
-"""Say which rank failed, where, and what the others were doing."""
+"""Put the outcome of a call into words: which rank failed, where, and what the others
+were doing."""
 
 import linecache
 import os
 import signal
 import sysconfig
+from itertools import groupby
 from pathlib import Path
+
+from sidebyside.outcomes import Died, Frame, Outcome, Raised, Unsent
 
 ROOT = Path(__file__).parents[2]
 _PATHS = [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")]
@@ -12,19 +16,36 @@ _NOT_THE_LEARNERS = (*_PATHS, str(Path(__file__).parent), "<frozen")
 _ROOMS = str(ROOT / "lessons" / "source")
 
 _LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
-
-Frame = tuple[str, int, str]
+_CAUSE = "The above exception was the direct cause of the following exception:"
+_CONTEXT = "During handling of the above exception, another exception occurred:"
+_AT_MOST = 30  # frames of one exception
 
 
 class RankError(RuntimeError):
-    """Some ranks did not return a result. Notebooks show its text, not our frames."""
+    """Some ranks did not return a result; `.outcome` says what came of each.
 
-    def __init__(self, message: str, rank: int | None = None, details: str = ""):
-        super().__init__(message)
-        self.rank = rank
-        self.details = details
-        if details:
-            self.add_note(details)
+    Notebooks show its text, not our frames.
+    """
+
+    def __init__(self, outcome: Outcome):
+        super().__init__(outcome)
+        self.outcome = outcome
+        self.add_note(self.details)
+
+    @property
+    def rank(self) -> int:
+        """The rank to blame."""
+        return blamed(self.outcome)
+
+    @property
+    def details(self) -> str:
+        return details(self.outcome)
+
+    def __str__(self) -> str:
+        return headline(self.outcome)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
 
     def _render_traceback_(self) -> list[str]:
         return [f"{type(self).__name__}: {self}", *self.details.splitlines()]
@@ -35,76 +56,111 @@ class RankFailed(RankError):
 
 
 class RanksHung(RankError):
-    """The ranks were not done in time; `.frames` tells the line of each."""
-
-    frames: dict[int, Frame]
+    """The ranks were not done in time."""
 
 
-def failed(crew) -> RankFailed:
-    """The error for a crew of which a rank has raised or died."""
-    name, rank = crew.name, _first_to_blame(crew)
-    others = _whereabouts(crew, exclude=rank)
-    if rank in crew.died:
-        return RankFailed(
-            f"{name} {rank} {_how_it_died(crew.died[rank])}", rank, others
-        )
-    report = crew.raised[rank]
-    if report["type"] == "Unpicklable":
-        return RankFailed(f"{name} {rank} failed: {report['message']}", rank, others)
-    lines = [line for frame in _interesting(report["frames"]) for line in _show(frame)]
-    details = "\n".join([*lines, report["summary"], *others.splitlines()])
-    first = report["summary"].splitlines()[0]
-    return RankFailed(f"{name} {rank} raised {first}", rank, details)
-
-
-def hung(crew, timeout: float) -> RanksHung:
-    """The error for a crew that was not done after `timeout` seconds."""
-    name = crew.name
-    waiting = [r for r in range(crew.size) if r not in crew.results]
-    done = sorted(crew.results)
-    frames = {r: _user_frame(crew.stacks[r]) for r in waiting if crew.stacks.get(r)}
-    message = f"not done after {timeout:g} s: {_ranks(name, waiting)} still "
-    message += "works" if len(waiting) == 1 else "work"
-    if done:
-        message += f", {_ranks(name, done)} finished"
-    advice = ""
-    if done and len(waiting) < crew.size:
-        advice = (
-            "\nA collective ends only when every rank has called it: look for the line "
-            "that the finished rank never reached."
-        )
-    error = RanksHung(message, waiting[0], _whereabouts(crew) + advice)
-    error.frames = frames
+def interrupted() -> KeyboardInterrupt:
+    """Python's own, so that a program still ends as interrupted programs do."""
+    error = KeyboardInterrupt("interrupted while ranks were running; they have ended")
+    error._render_traceback_ = lambda: [f"KeyboardInterrupt: {error}"]
     return error
 
 
-def _first_to_blame(crew) -> int:
+def told(outcome: Outcome) -> str:
+    """All there is to say."""
+    return f"{headline(outcome)}\n{details(outcome)}"
+
+
+def headline(outcome: Outcome) -> str:
+    """One line: which rank failed and how, or which ranks have not ended."""
+    if not outcome.has_failed:
+        return f"not done after {outcome.timeout:g} s: {who_still_works(outcome)}"
+    rank = blamed(outcome)
+    return f"{outcome.name} {rank} {_how_it_failed(outcome, rank)}"
+
+
+def details(outcome: Outcome) -> str:
+    """Where the failed rank was, in the learner's code, and where the others were."""
+    if not outcome.has_failed:
+        some_finished = outcome.finished and outcome.unfinished
+        advice = [
+            "A collective ends only when every rank has called it: look for the line "
+            "that the finished rank never reached."
+        ] * bool(some_finished)
+        return "\n".join(_whereabouts(outcome) + advice)
+    rank = blamed(outcome)
+    raised = outcome.raised.get(rank)
+    lines = _traceback(raised) if raised and rank not in outcome.died else []
+    return "\n".join(lines + _whereabouts(outcome, exclude=rank))
+
+
+def blamed(outcome: Outcome) -> int:
     """Whoever died, else whoever raised something else than a lost connection."""
-    if crew.died:
-        return min(crew.died)
-    own = [rank for rank, report in crew.raised.items() if not _lost_partner(report)]
-    return min(own or crew.raised)
+    if not outcome.has_failed:
+        return outcome.unfinished[0]
+    if outcome.died:
+        return min(outcome.died)
+    own = [rank for rank, error in outcome.raised.items() if not _lost_partner(error)]
+    return min([*own, *outcome.unsent] or outcome.raised)
 
 
-def _lost_partner(report: dict) -> bool:
-    return any(lost in report["message"] for lost in _LOST)
+def who_still_works(outcome: Outcome) -> str:
+    working = outcome.unfinished
+    text = f"{_ranks(outcome.name, working)} still work" + "s" * (len(working) == 1)
+    if outcome.finished:
+        text += f", {_ranks(outcome.name, sorted(outcome.finished))} finished"
+    return text
 
 
-def _how_it_raised(report: dict) -> str:
-    if _lost_partner(report):
-        return "lost its connection to the rank that failed"
-    return f"raised {report['summary'].splitlines()[0]}"
+def where_it_works(outcome: Outcome, rank: int) -> Frame | None:
+    """The line of the learner's code that this rank is on."""
+    stack = outcome.stacks.get(rank)
+    frame = _user_frame(stack) if stack else None
+    return frame if frame and not is_library(frame.file) else None
 
 
-def _how_it_died(code: int) -> str:
-    if code >= 0:
-        return f"exited with status {code} before it returned a result"
+def says_your_turn(outcome: Outcome) -> bool:
+    """Is the code that failed still the stub of an exercise?"""
+    error = outcome.raised.get(blamed(outcome))
+    return error is not None and error[:2] == ("NotImplementedError", "your turn")
+
+
+def how_it_died(end: Died) -> str:
+    if end.status >= 0:
+        said = f": {end.said}" if end.said else " before it returned a result"
+        return f"exited with status {end.status}{said}"
     try:
-        name = signal.Signals(-code).name
+        name = signal.Signals(-end.status).name
     except ValueError:
-        name = f"signal {-code}"
+        name = f"signal {-end.status}"
     memory = "; often this means that memory ran out" if name == "SIGKILL" else ""
     return f"was killed by {name}{memory}"
+
+
+def _how_it_failed(outcome: Outcome, rank: int) -> str:
+    if rank in outcome.died:
+        return how_it_died(outcome.died[rank])
+    if rank in outcome.unsent:
+        return _how_it_was_lost(outcome.unsent[rank])
+    return f"raised {_first_line(outcome.raised[rank].summary)}"
+
+
+def _how_it_was_lost(result: Unsent) -> str:
+    if not result.type:
+        return f"returned a result that cannot be rebuilt here: {result.why}"
+    return (
+        f"failed: its result, of type {result.type}, cannot be sent to another "
+        f"process: {result.why}"
+    )
+
+
+def _lost_partner(error: Raised) -> bool:
+    return any(lost in error.message for lost in _LOST)
+
+
+def _first_line(text: str, longest: int = 300) -> str:
+    line = text.partition("\n")[0]
+    return line if len(line) <= longest else f"{line[:longest]} …"
 
 
 def _ranks(name: str, ranks: list[int]) -> str:
@@ -113,43 +169,69 @@ def _ranks(name: str, ranks: list[int]) -> str:
     return f"{name}s {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
 
 
-def _whereabouts(crew, exclude: int | None = None) -> str:
+def _whereabouts(outcome: Outcome, exclude: int | None = None) -> list[str]:
     """A paragraph on each rank but `exclude`: finished, or the line it is on."""
     lines = []
-    for rank in range(crew.size):
-        who = f"{crew.name} {rank}"
-        if rank == exclude:
-            continue
-        if rank in crew.results:
-            lines.append(f"{who} has finished")
-        elif rank in crew.raised:
-            lines.append(f"{who} {_how_it_raised(crew.raised[rank])}")
-        elif rank in crew.died:
-            lines.append(f"{who} {_how_it_died(crew.died[rank])}")
-        elif stack := crew.stacks.get(rank):
-            frame = _user_frame(stack)
-            called = [name for *_, name in stack[stack.index(frame) + 1 :]]
-            public = [name for name in called if name != "wrapper"]  # torch's logger
-            inside = f" in {public[0]}," if public else ""
-            lines.append(f"{who} waits{inside} at")
-            lines += _show(frame)
-        elif rank in crew.stacks:
-            lines.append(f"{who} had not begun yet")
-        else:
-            lines.append(f"{who} does not answer: it is inside compiled code")
-    return "\n".join(lines)
+    for rank in range(outcome.size):
+        if rank != exclude:
+            first, *others = _whereabouts_of(outcome, rank)
+            lines += [f"{outcome.name} {rank} {first}", *others]
+    return lines
+
+
+def _whereabouts_of(outcome: Outcome, rank: int) -> list[str]:
+    if rank in outcome.finished:
+        return ["has finished"]
+    if rank in outcome.raised and _lost_partner(outcome.raised[rank]):
+        return ["lost its connection to the rank that failed"]
+    if rank not in outcome.unfinished:
+        return [_how_it_failed(outcome, rank)]
+    if stack := outcome.stacks.get(rank):
+        frame = _user_frame(stack)
+        called = [name for *_, name in stack[stack.index(frame) + 1 :]]
+        public = [name for name in called if name != "wrapper"]  # torch's logger
+        inside = f" in {public[0]}," if public else ""
+        return [f"waits{inside} at", *_show(frame)]
+    if rank in outcome.stacks:
+        return ["had not begun yet"]
+    return ["does not answer: it is inside compiled code"]
+
+
+def _traceback(error: Raised) -> list[str]:
+    """As Python shows it, shorter, with the exceptions that led to it."""
+    above = []
+    if error.before:
+        sentence = _CAUSE if error.is_cause else _CONTEXT
+        above = [*_traceback(error.before), sentence]
+    return [*above, *_folded(_interesting(error.frames)), *error.summary.splitlines()]
+
+
+def _folded(frames: list[Frame]) -> list[str]:
+    """A line that calls itself again and again is shown three times, as in Python."""
+    paragraphs = []
+    for frame, repeats in groupby(frames):
+        times = len(list(repeats))
+        paragraphs += [_show(frame)] * min(times, 3)
+        if times > 3:
+            paragraphs.append([f"  [Previous line repeated {times - 3} more times]"])
+    left_out = len(paragraphs) - _AT_MOST
+    if left_out > 0:
+        half = _AT_MOST // 2
+        note = [f"  [{left_out} more calls, one inside the other]"]
+        paragraphs = [*paragraphs[:half], note, *paragraphs[-half:]]
+    return [line for paragraph in paragraphs for line in paragraph]
 
 
 def _interesting(frames: list[Frame]) -> list[Frame]:
     """The learner's frames, and the library function they called last."""
-    own = [place for place, frame in enumerate(frames) if not is_library(frame[0])]
+    own = [place for place, frame in enumerate(frames) if not is_library(frame.file)]
     if not own:
         return frames[-3:]
     return [frames[p] for p in own] + frames[own[-1] + 1 : own[-1] + 2]
 
 
 def _user_frame(frames: list[Frame]) -> Frame:
-    own = [frame for frame in frames if not is_library(frame[0])]
+    own = [frame for frame in frames if not is_library(frame.file)]
     return (own or frames)[-1]
 
 
@@ -161,10 +243,9 @@ def is_library(filename: str) -> bool:
 
 
 def _show(frame: Frame) -> list[str]:
-    file, line, function = frame
-    code = linecache.getline(file, line).strip()
+    code = linecache.getline(frame.file, frame.line).strip()
     return [
-        f"  {_place(file)}, line {line}, in {function}",
+        f"  {_place(frame.file)}, line {frame.line}, in {frame.function}",
         *([f"    {code}"] * bool(code)),
     ]
 
@@ -176,7 +257,8 @@ def _place(filename: str) -> str:
         return f"cell In[{cells[filename]}]"
     except (NameError, AttributeError, KeyError):
         pass
-    for folder in (*_PATHS, str(ROOT), os.getcwd()):
+    here = os.getcwd() if os.path.isdir(".") else os.sep
+    for folder in (*_PATHS, str(ROOT), here):
         if filename.startswith(folder + os.sep):
             return filename[len(folder) + 1 :]
     return filename

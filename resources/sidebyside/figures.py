@@ -1,7 +1,10 @@
 """Figures with one look: safe colours, and a stamp that names the numbers' source."""
 
 import io
+from collections import Counter
+from collections.abc import Iterable
 
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure as MatplotlibFigure
 from PIL import Image  # matplotlib brings it
 
@@ -9,7 +12,60 @@ COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000"]
 """Line colours that keep a contrast of 3:1 on white (Okabe and Ito's palette)."""
 
 GREY = "#767676"
+IDLE = "#EEEEEE"
+PALE = "#FFF9DB"  # of a bar that waits; it has a dark edge and dark letters
+FIXED = {"forward": COLOURS[0], "backward": COLOURS[1]}  # in all lessons
 STAMPS = ("measured here", "simulated", "published", "computed")
+
+_remembered: dict[str, str] = {}
+
+
+def colours_of(
+    kinds: Iterable[str], remembered: dict[str, str] = _remembered
+) -> dict[str, str]:
+    """A colour for each kind of work in a figure, the same in all figures.
+
+    A kind keeps the colour that it got in the first figure that shows it, for as long
+    as this process runs: so a cell that runs again, or out of turn, agrees with the
+    figures around it. A new kind gets the colour that the fewest have, and one that
+    its own figure does not have yet, if there is one left.
+    """
+    kinds = list(dict.fromkeys(kinds))
+    known = remembered | FIXED
+    chosen = {kind: known[kind] for kind in kinds if kind in known}
+    for kind in (kind for kind in kinds if kind not in known):
+        free = [c for c in COLOURS if c not in chosen.values()] or COLOURS
+        users = Counter(remembered.values())
+        chosen[kind] = remembered[kind] = min(free, key=lambda c: users[c])
+    return chosen
+
+
+def light(colour: str) -> str:
+    """The light shade of `colour`, for black letters."""
+    red, green, blue = (round(255 * (0.4 * part + 0.6)) for part in to_rgb(colour))
+    return f"#{red:02X}{green:02X}{blue:02X}"
+
+
+def luminance(colour: str) -> float:
+    """How bright `colour` is, from 0 to 1, as the web's guidelines (WCAG) count it."""
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in to_rgb(colour)
+    ]
+    return sum(
+        w * part for w, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True)
+    )
+
+
+def contrast(one: str, other: str) -> float:
+    """From 1, no difference, to 21, black on white."""
+    dark, bright = sorted((luminance(one), luminance(other)))
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def ink(colour: str) -> str:
+    """Black or white: the letters that stand out more on `colour`."""
+    return max("white", "black", key=lambda letters: contrast(letters, colour))
 
 
 class Figure(MatplotlibFigure):
@@ -23,8 +79,9 @@ class Figure(MatplotlibFigure):
     def _repr_png_(self) -> bytes:
         large, small = io.BytesIO(), io.BytesIO()
         self.savefig(large, format="png", dpi=110)
-        # 64 colours are enough for lines and letters: a quarter of the bytes
-        Image.open(large).convert("RGB").quantize(64).save(small, "PNG", optimize=True)
+        # 128 colours are enough for lines and letters, and keep that of a small spot,
+        # such as one in a legend: a third of the bytes
+        Image.open(large).convert("RGB").quantize(128).save(small, "PNG", optimize=True)
         return small.getvalue()
 
 

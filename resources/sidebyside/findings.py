@@ -7,8 +7,9 @@ import reprlib
 import traceback
 from dataclasses import dataclass, field
 
-from sidebyside.failures import is_library
+from sidebyside.failures import RankError, is_library, told
 from sidebyside.lesson_format import YOUR_TURN
+from sidebyside.outcomes import Outcome
 
 NOT_STARTED, NOT_YET, PASSED = "NOT STARTED", "NOT YET", "PASSED"
 TOO_SLOW, HUNG = "TOO SLOW", "HUNG"
@@ -19,7 +20,7 @@ class Finding:
     """A state and its explanation. Plain data, so that it can leave any process."""
 
     state: str
-    lines: list[tuple[str, str]] = field(default_factory=list)
+    lines: list[tuple[str, str | Outcome]] = field(default_factory=list)
     place: tuple[str, int, str] | None = None  # file, line, function
     think: str = ""
 
@@ -33,9 +34,16 @@ class Finding:
             lines.append(("at line", f"{where}: {code}" if code else where))
         if self.think:
             lines.append(("think about", self.think))
-        rows = [f"  {label:<11} {text.rstrip()}" for label, text in lines]
+        rows = [f"  {label:<11} {_in_words(told_of)}" for label, told_of in lines]
         indented = [row.replace("\n", "\n" + " " * 14) for row in rows]
         return "\n".join([f"{id}: {self.state}", *indented])
+
+
+def _in_words(told_of: str | Outcome) -> str:
+    """What ranks did is put into words here: only the notebook knows its cells."""
+    if isinstance(told_of, Outcome):
+        told_of = told(told_of).removeprefix("not done after ")
+    return told_of.rstrip()
 
 
 def not_started() -> Finding:
@@ -74,8 +82,10 @@ def cannot_be_sent(error: BaseException, think: str = "") -> Finding:
     )
 
 
-def came_back(got: object, answers: tuple) -> str:
+def came_back(got: object, answers: tuple) -> str | Outcome:
     """What an answer gave back. Nothing is often a forgotten `return`."""
+    if isinstance(got, RankError):
+        return got.outcome
     if got is None and any(map(callable, answers)):
         return "None: to print is not to return, and without return nothing comes back"
     return shown(got)

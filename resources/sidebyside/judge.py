@@ -14,18 +14,19 @@ import builtins
 import contextlib
 import copy
 import importlib
+import io
 import os
 import pickle
 from collections.abc import Callable, Iterator
 from multiprocessing import parent_process
 from typing import NamedTuple
 
-from sidebyside import findings
+from sidebyside import failures, findings
 from sidebyside.findings import HUNG, NOT_YET, PASSED, TOO_SLOW, Finding
 from sidebyside.lesson_format import number_of, rooms
-from sidebyside.sessions import keep_watch, lead_session
+from sidebyside.outcomes import Outcome
 
-GRACE = 30  # seconds after which a process that nobody else could end is killed
+FOR_RANKS = 50  # seconds more for a check that calls run_ranks, which has own limits
 _OMITTED = object()
 
 
@@ -50,10 +51,10 @@ def exercise(
 ) -> Callable[[Callable], Callable]:
     """Make a function the check of exercise `id`; its parameters are the answers.
 
-    It runs in a process of its own, which is killed after `seconds`. With `in_ranks`
-    it runs in the notebook's process, and must call the learner's code only inside
-    `run_ranks(..., timeout=...)`. `when_hung` and `when_unsent` are what to think of
-    when the answer hangs, or uses something that cannot be sent to the process.
+    It runs in a process of its own, which is killed after `seconds` with all that it
+    has started. `in_ranks` says that it calls `run_ranks(..., timeout=...)`, which
+    takes longer. `when_hung` and `when_unsent` are what to think of when the answer
+    hangs, or uses something that cannot be sent to the process.
     """
 
     def register(check: Callable) -> Callable:
@@ -166,53 +167,64 @@ def _same(before: object, after: object) -> bool:
 
 
 def examine(found: Exercise, answers: tuple, seconds: float | None = None) -> Finding:
-    """Run the check of an exercise, wherever it has to run. Ends in any case."""
+    """Run the check of an exercise in a process of its own. Ends in any case.
+
+    `seconds` may make it end earlier, unless it runs ranks, which have own limits.
+    """
     if (finding := findings.unfinished(answers)) is not None:
         return finding
-    if found.in_ranks:
-        return _try_out(found.check, answers, Exception)
-    return _examine_in_child(found, answers, seconds or found.seconds)
-
-
-def _examine_in_child(found: Exercise, answers: tuple, seconds: float) -> Finding:
-    import cloudpickle
-
+    from sidebyside.by_value import packed
     from sidebyside.failures import RankFailed, RanksHung
     from sidebyside.ranks import call_in_processes
 
     try:
-        sent = cloudpickle.dumps((found.check, answers))
+        sent = packed((found.check, answers))
     except Exception as error:
         return findings.cannot_be_sent(error, found.when_unsent)
-    with keep_watch(seconds + GRACE) as session:
-        try:
-            work = [(sent, session)]
-            return call_in_processes(_try_out_sent, work, seconds, name="")[0]
-        except RanksHung as hung:
-            return Finding(
-                HUNG,
-                [("after", f"{seconds:g} s it had not ended")],
-                place=hung.frames.get(0),
-                think=found.when_hung
-                or "what would have to happen for this line to end",
-            )
-        except RankFailed as failed:
-            how = str(failed).strip().removeprefix("0 ").splitlines()[0]
-            return Finding(
-                NOT_YET,
-                [("came back", f"nothing: the process {how}")],
-                think="which line of your code ends the whole process",
-            )
+    seconds = found.seconds + FOR_RANKS if found.in_ranks else seconds or found.seconds
+    try:
+        [found_there] = call_in_processes(_try_out_sent, [(sent,)], seconds, name="")
+        return _OnlyFindings(io.BytesIO(found_there)).load()
+    except RanksHung as hung:
+        return _hung(hung.outcome, found.when_hung)
+    except RankFailed as failed:
+        return _ended(failed.outcome)
 
 
-def _try_out_sent(sent: bytes, session: str) -> Finding:
-    """In the child, which leads a session: all that it starts ends with it."""
-    lead_session(session)
+def _hung(outcome: Outcome, think: str) -> Finding:
+    return Finding(
+        HUNG,
+        [("after", f"{outcome.timeout:g} s it had not ended")],
+        place=failures.where_it_works(outcome, 0),
+        think=think or "what would have to happen for this line to end",
+    )
+
+
+def _ended(outcome: Outcome) -> Finding:
+    if outcome.died:
+        came_back = f"nothing: the process {failures.how_it_died(outcome.died[0])}"
+    else:
+        came_back = "nothing that could be sent here"
+    think = "which line of your code ends the whole process"
+    return Finding(NOT_YET, [("came back", came_back)], think=think)
+
+
+class _OnlyFindings(pickle.Unpickler):
+    """Nothing of the learner's is run while a finding is read here."""
+
+    def find_class(self, module: str, name: str):
+        if module in ("sidebyside.findings", "sidebyside.outcomes"):
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"a finding does not contain {module}.{name}")
+
+
+def _try_out_sent(sent: bytes) -> bytes:
+    """In the process of the check, which takes with it all that it has started."""
     try:
         check, answers = pickle.loads(sent)
     except BaseException as error:
-        return findings.cannot_be_sent(error)
-    finding = _try_out(check, answers, BaseException)
+        return pickle.dumps(findings.cannot_be_sent(error))
+    finding = pickle.dumps(_try_out(check, answers))
     try:
         os.fstat(parent_process().sentinel)
     except OSError:
@@ -220,11 +232,8 @@ def _try_out_sent(sent: bytes, session: str) -> Finding:
     return finding
 
 
-def _try_out(check: Callable, answers: tuple, whatever: type[BaseException]) -> Finding:
-    """Run the check on the answers, here, and put into words what happened.
-
-    `whatever` they raise is a finding: in the notebook's process an interrupt is not.
-    """
+def _try_out(check: Callable, answers: tuple) -> Finding:
+    """Run the check on the answers, here, and put into words what happened."""
     from sidebyside.failures import RankFailed, RanksHung
 
     try:
@@ -235,15 +244,14 @@ def _try_out(check: Callable, answers: tuple, whatever: type[BaseException]) -> 
             lines.append(("came back", findings.came_back(verdict.got, answers)))
         return Finding(verdict.state, lines, think=verdict.think)
     except RanksHung as hung:
-        text = f"{str(hung).partition(';')[0]}\n{hung.details}"
-        return Finding(HUNG, [("after", text.removeprefix("not done after "))])
+        return Finding(HUNG, [("after", hung.outcome)])
     except RankFailed as failed:
-        if "NotImplementedError: your turn" in str(failed):
+        if failures.says_your_turn(failed.outcome):
             return findings.not_started()
         lines = [("tried", tried)] if (tried := getattr(failed, "tried", "")) else []
-        lines.append(("came back", f"{failed}\n{failed.details}"))
+        lines.append(("came back", failed.outcome))
         return Finding(NOT_YET, lines, think=getattr(failed, "think", ""))
-    except whatever as error:
+    except BaseException as error:
         return findings.raised(error, check.__code__, answers)
     return Finding(PASSED)
 

@@ -1,10 +1,8 @@
-"""What happens inside a process that `run_ranks` starts. The parent's side is ranks.py.
+"""What happens inside a process that `run_ranks` starts. The parent's side is crew.py,
+and what they say to each other rank_messages.py.
 
-The parent sends, through `commands`: the pickled work, then perhaps ("store", port),
-("stack",) any number of times, and ("exit",). The process answers through `results`:
-("store", port), ("stack", frames), ("done", pickled result), ("unpicklable", text) or
-("raised", ...). It stays until it is told to exit, so that the end of one rank does
-not break the connections of another.
+A rank stays until it is told to exit, so that the end of one rank does not break the
+connections of another.
 """
 
 import contextlib
@@ -12,90 +10,122 @@ import ctypes
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
+import socket
 import sys
 import threading
 import traceback
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from queue import SimpleQueue
 
+from sidebyside.outcomes import Frame, Raised, Unsent
+from sidebyside.process_sessions import lead_session
+from sidebyside.rank_messages import (
+    Done,
+    Exit,
+    Exiting,
+    Stack,
+    StorePort,
+    WhereAreYou,
+    Work,
+)
 from sidebyside.scratch import open_to_append
 from sidebyside.timeline import label_process
 
+LONGEST_MESSAGE = 2_000  # characters of an exception's text
+DEEPEST_CAUSE = 5  # exceptions that are shown above one
 
-def serve(
-    rank: int,
-    world_size: int,
-    connect: bool,
-    commands: Connection,
-    results: Connection,
-    output: str,
-) -> None:
-    """Run one piece of work as rank `rank` of `world_size`, then wait for the end."""
+
+@dataclass(frozen=True)
+class Seat:
+    """A rank's place among the others, and its ways to the outside."""
+
+    rank: int
+    world_size: int
+    connected: bool  # by torch.distributed
+    commands: Connection
+    reports: Connection
+    output: str  # the file that gets what it prints
+    register: str  # the file in which its session is entered
+
+
+def serve(seat: Seat) -> None:
+    """Run one piece of work as rank `seat.rank`, then wait for the end."""
     _die_with_parent()
+    lead_session(seat.register, multiprocessing.parent_process().pid)
+    shared_folder = _folder()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what stops
-    _redirect_prints(output)
-    reports = _Reports(results)
+    reports = _Reports(seat.reports)
     inbox: SimpleQueue = SimpleQueue()
     try:
-        environment, sent = pickle.loads(commands.recv_bytes())
+        work: Work = seat.commands.recv()
+        _redirect_prints(seat.output)
     except (EOFError, OSError):  # interrupted before the work was sent
         os._exit(1)
     try:
         worker = threading.get_ident()
         threading.Thread(
-            target=_obey, args=(commands, reports, inbox, worker), daemon=True
+            target=_obey, args=(seat.commands, reports, inbox, worker), daemon=True
         ).start()
         os.environ.clear()
-        os.environ.update(environment)
-        if connect:
-            label_process(f"rank {rank}")
-            _connect(rank, world_size, reports, inbox)
-        fn, args = pickle.loads(sent)
-        result = fn(*args)
-        reports.send("done", _pickle(result))
+        os.environ.update(work.environment)
+        if seat.connected:
+            label_process(f"rank {seat.rank}")
+            _connect(seat, reports, inbox)
+        fn, args = pickle.loads(work.pickled)
+        _report_result(fn(*args), reports)
     except SystemExit as stop:
-        _flush()
-        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-        os._exit(code)
+        _exit(stop.code, reports)
     except BaseException as error:
-        reports.send("raised", describe(error))
+        reports.send(describe(error))
     _flush()
-    while inbox.get() != "exit":
+    while inbox.get() != Exit():
         pass
     _flush()
+    _remove_folder(shared_folder)
     os._exit(0)  # no clean-up can hang: all that was asked for has been sent
 
 
-class Unpicklable(Exception):
-    """A rank's result cannot be sent to another process."""
-
-
-def _pickle(result: object) -> bytes:
+def _report_result(result: object, reports: "_Reports") -> None:
     import cloudpickle
 
     try:
-        return cloudpickle.dumps(result)
+        pickled = cloudpickle.dumps(result)
     except Exception as error:
         kind = f"{type(result).__module__}.{type(result).__qualname__}"
-        raise Unpicklable(
-            f"its result, of type {kind.removeprefix('builtins.')}, cannot be sent to "
-            f"another process ({error}): return numbers, tensors, lists or dicts"
-        ) from None
+        reports.send(Unsent(kind.removeprefix("builtins."), _text_of(error)))
+    else:
+        reports.send(Done(), followed_by=pickled)
+
+
+def _exit(code: object, reports: "_Reports") -> None:
+    """End as Python does after sys.exit(code): a text is said, and means status 1."""
+    status = code if isinstance(code, int) else int(code is not None)
+    if status is not code and code is not None:
+        said = _text_of(code)
+        with contextlib.suppress(Exception):
+            print(said, file=sys.stderr)
+        reports.send(Exiting(said))
+    _flush()
+    os._exit(status & 0xFF)
 
 
 class _Reports:
     """Two threads report through one pipe."""
 
-    def __init__(self, results: Connection):
-        self.results = results
+    def __init__(self, pipe: Connection):
+        self.pipe = pipe
         self.lock = threading.Lock()
 
-    def send(self, kind: str, content: object) -> None:
+    def send(self, message: object, followed_by: bytes | None = None) -> None:
         with self.lock, contextlib.suppress(OSError):  # the parent may have gone
-            self.results.send((kind, content) if kind != "done" else (kind, None))
-            if kind == "done":
-                self.results.send_bytes(content)
+            self.pipe.send(message)
+            if followed_by is not None:
+                self.pipe.send_bytes(followed_by)
 
 
 def _obey(commands: Connection, reports: _Reports, inbox: SimpleQueue, worker: int):
@@ -105,13 +135,13 @@ def _obey(commands: Connection, reports: _Reports, inbox: SimpleQueue, worker: i
         while True:
             if commands not in wait([commands, parent]):
                 break
-            kind, *content = commands.recv()
-            if kind == "stack":
+            message = commands.recv()
+            if isinstance(message, WhereAreYou):
                 frame = sys._current_frames().get(worker)
                 stack = reversed(list(traceback.walk_stack(frame)))
-                reports.send("stack", frames(stack))
+                reports.send(Stack(frames(stack)))
             else:
-                inbox.put(content[0] if content else kind)
+                inbox.put(message)
     os._exit(1)
 
 
@@ -125,12 +155,14 @@ def _redirect_prints(path: str) -> None:
     """Send what this process and its children print to the file at `path`."""
     target = open_to_append(path)
     for stream in sys.stdout, sys.stderr:
-        stream.flush()
+        with contextlib.suppress(Exception):  # there may be none
+            stream.flush()
     os.dup2(target, 1)
     os.dup2(target, 2)
     os.close(target)
-    sys.stdout = open(1, "w", buffering=1, encoding="utf-8", closefd=False)  # noqa: SIM115
-    sys.stderr = open(2, "w", buffering=1, encoding="utf-8", closefd=False)  # noqa: SIM115
+    lines = partial(open, mode="w", buffering=1, encoding="utf-8", closefd=False)
+    sys.stdout = lines(1, errors="surrogateescape")
+    sys.stderr = lines(2, errors="backslashreplace")
 
 
 def _flush() -> None:
@@ -139,23 +171,62 @@ def _flush() -> None:
             stream.flush()
 
 
-def _connect(rank: int, world_size: int, reports: _Reports, inbox: SimpleQueue) -> None:
+def _folder() -> str | None:
+    """Where multiprocessing has its sockets, if it has any."""
+    return multiprocessing.current_process()._config.get("tempdir")
+
+
+def _remove_folder(shared: str | None) -> None:
+    """Remove it, unless other processes share it."""
+    if _folder() not in (None, shared):
+        shutil.rmtree(_folder(), ignore_errors=True)
+
+
+def _connect(seat: Seat, reports: _Reports, inbox: SimpleQueue) -> None:
     """Initialise torch.distributed; rank 0 offers the meeting point on a free port."""
     import torch
     import torch.distributed as dist
 
-    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-    os.environ["WORLD_SIZE"] = str(world_size)
+    os.environ |= {"RANK": str(seat.rank), "LOCAL_RANK": str(seat.rank)}
+    os.environ["WORLD_SIZE"] = str(seat.world_size)
     torch.set_num_threads(1)
-    if rank == 0:
-        store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-        reports.send("store", store.port)
+    if seat.rank == 0:
+        store = _store_on_loopback()
+        reports.send(StorePort(store.port))
     else:
-        store = dist.TCPStore("127.0.0.1", inbox.get(), is_master=False)
-    join_group(rank, world_size, store=store)
+        port = inbox.get().port
+        store = dist.TCPStore("127.0.0.1", port, is_master=False)
+    join_group(seat.rank, seat.world_size, store=store)
 
 
-def join_group(rank: int, world_size: int, **meeting) -> None:
+def _store_on_loopback():
+    """A store that only this machine can reach: left to itself, it would listen on
+    all of the machine's networks."""
+    import torch.distributed as dist
+
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect(("127.0.0.1", 1))  # sends nothing, but looks for the way
+        listener = socket.create_server(("127.0.0.1", 0))
+    except OSError as error:
+        raise ConnectionError(
+            "ranks meet at 127.0.0.1, this machine's own address, and it cannot be "
+            f"used: {error}. On Linux `ip link set lo up` sets it up."
+        ) from None
+    port = listener.getsockname()[1]
+    if os.name == "nt":  # its libraries do not share file descriptors
+        listener.close()
+        return dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    return dist.TCPStore(
+        "127.0.0.1",
+        port,
+        is_master=True,
+        wait_for_workers=False,
+        master_listen_fd=listener.detach(),
+    )
+
+
+def join_group(rank: int, world_size: int, timeout: float = 0, **meeting) -> None:
     """NCCL with a GPU for each rank where there are enough, else gloo on the CPU."""
     import torch
     import torch.distributed as dist
@@ -168,22 +239,43 @@ def join_group(rank: int, world_size: int, **meeting) -> None:
         backend = "gloo"
         if here == world_size and sys.platform == "linux":
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    if timeout:
+        meeting["timeout"] = timedelta(seconds=timeout)
     dist.init_process_group(backend, rank=rank, world_size=world_size, **meeting)
 
 
-def frames(walk) -> list[tuple[str, int, str]]:
-    """File, line and function of each frame of the work, outermost first; the frames
-    that only start the work are left out."""
-    found = [(f.f_code.co_filename, line, f.f_code.co_name) for f, line in walk]
-    ours = [place for place, (name, *_) in enumerate(found) if name == __file__]
+def frames(walk) -> list[Frame]:
+    """The frames of the work, outermost first; those that start it are left out."""
+    found = [Frame(f.f_code.co_filename, line, f.f_code.co_name) for f, line in walk]
+    ours = [place for place, frame in enumerate(found) if frame.file == __file__]
     return found[max(ours) + 1 :] if ours else found
 
 
-def describe(error: BaseException) -> dict:
+def describe(error: BaseException, depth: int = 0) -> Raised:
     """What the parent needs to show `error` as Python would, without our frames."""
-    return {
-        "type": type(error).__name__,
-        "message": str(error),
-        "frames": frames(traceback.walk_tb(error.__traceback__)),
-        "summary": "".join(traceback.format_exception_only(error)).strip(),
-    }
+    before = error.__cause__
+    if before is None and not error.__suppress_context__:
+        before = error.__context__
+    summary = "".join(traceback.format_exception_only(error)).strip()
+    return Raised(
+        type(error).__name__,
+        _text_of(error),
+        _limited(summary),
+        frames(traceback.walk_tb(error.__traceback__)),
+        describe(before, depth + 1) if before and depth < DEEPEST_CAUSE else None,
+        is_cause=error.__cause__ is not None,
+    )
+
+
+def _text_of(value: object) -> str:
+    try:
+        return _limited(str.__str__(str(value)))  # a str, and no class of the learner's
+    except BaseException as error:
+        return f"<its text cannot be shown: {type(error).__name__}>"
+
+
+def _limited(text: str) -> str:
+    if len(text) <= LONGEST_MESSAGE:
+        return text
+    more = len(text) - LONGEST_MESSAGE
+    return f"{text[:LONGEST_MESSAGE]} … and {more:,} more characters"

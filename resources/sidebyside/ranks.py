@@ -8,17 +8,13 @@ import time
 from collections.abc import Callable, Sequence
 from tempfile import gettempdir
 
-from sidebyside import background
 from sidebyside.crew import Crew
+from sidebyside.failures import interrupted
+from sidebyside.outcomes import Outcome
 
+LARGEST_WORLD = 128  # each rank takes 20 MB and five open files here
+LONGEST = 1_000_000  # seconds: eleven days
 LONGEST_FOLDER = 103 - len("/pymp-12345678/listener-12345678")  # a socket's name
-PRELOADED = ["sidebyside.forkserver_exit", "sidebyside.rank_process"]
-PRELOADED += ["cloudpickle", "torch", "torch.distributed"]
-PRELOADED += ["torch._dynamo"]  # the first optimizer of a process imports it: 1 s
-
-if "forkserver" in multiprocessing.get_all_start_methods():
-    background.separate()
-    multiprocessing.set_forkserver_preload(PRELOADED)
 
 
 def run_ranks(
@@ -43,12 +39,14 @@ def run_ranks(
     the ranks: `fn` runs here, in as many ranks as torchrun started, and every rank gets
     all results.
     """
-    if not isinstance(world_size, int) or world_size < 1:
+    if not (_is_whole(world_size) and 1 <= world_size <= LARGEST_WORLD):
         raise ValueError(
-            f"world_size must be a whole number of at least 1, not {world_size!r}"
+            f"world_size must be a whole number from 1 to {LARGEST_WORLD}, "
+            f"not {_shown(world_size)}"
         )
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        return _run_under_torchrun(fn, args)
+        _check_seconds(timeout)
+        return _run_under_torchrun(fn, args, timeout)
     return call_in_processes(
         fn, [args] * world_size, timeout, connect=True, start_method=start_method
     )
@@ -68,33 +66,81 @@ def call_in_processes(
     """
     if not callable(fn):
         raise ValueError(f"fn must be a function, not {type(fn).__name__}")
-    if not (isinstance(timeout, (int, float)) and timeout > 0):
-        raise ValueError(f"timeout must be above 0 (seconds), not {timeout!r}")
+    _check_seconds(timeout)
     methods = _start_methods()
     if start_method not in (None, *methods):
         allowed = " or ".join(f'"{method}"' for method in methods)
         raise ValueError(f"start_method must be {allowed}, not {start_method!r}")
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
+    _check_that_processes_can_start()
+    if len(set(map(id, args_of_each))) == 1:  # the same for all: pickle it once
+        work = [_pickle_work(fn, args_of_each[0])] * len(args_of_each)
+    else:
+        work = [_pickle_work(fn, args) for args in args_of_each]
+    outcome = Outcome(name, len(work), timeout)
+    crew = Crew(_context(start_method or methods[0]), work, connect, outcome)
+    try:
+        crew.start()
+        return crew.collect(time.monotonic() + timeout)
+    except KeyboardInterrupt:
+        raise interrupted() from None
+    finally:
+        crew.stop()
+        crew.show_output()
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
+def _shown(value: object) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # so large that Python does not print it
+        return "a number with thousands of digits"
+    return text if len(text) <= 40 else f"{text[:40]} …"
+
+
+def _check_seconds(timeout: object) -> None:
+    is_number = _is_whole(timeout) or isinstance(timeout, float)
+    if not (is_number and 0 < timeout <= LONGEST):
+        raise ValueError(
+            f"timeout must be above 0 and at most {LONGEST:,} (seconds), "
+            f"not {_shown(timeout)}"
+        )
+
+
+def _check_that_processes_can_start() -> None:
+    """Else multiprocessing would fail, with an error that nobody understands."""
+    process = multiprocessing.current_process()
+    if getattr(process, "_inheriting", False):
         raise RuntimeError(
             'a script that starts ranks must do so below `if __name__ == "__main__":`'
+        )
+    if process.daemon:
+        raise RuntimeError(
+            "a worker of a multiprocessing.Pool, or another daemonic process, cannot "
+            "start ranks: use concurrent.futures.ProcessPoolExecutor"
         )
     script = getattr(sys.modules["__main__"], "__file__", None)
     if script and not os.path.exists(script):  # python < script.py
         raise RuntimeError(
             "a script that starts ranks must be a file, not standard input"
         )
-    if len(set(map(id, args_of_each))) == 1:  # the same for all: pickle it once
-        work = [_pickle_work(fn, args_of_each[0])] * len(args_of_each)
-    else:
-        work = [_pickle_work(fn, args) for args in args_of_each]
-    context = multiprocessing.get_context(start_method or methods[0])
-    crew = Crew(context, work, connect, name)
     try:
-        crew.start()
-        return crew.collect(time.monotonic() + timeout, timeout)
-    finally:
-        crew.stop()
-        crew.show_output()
+        os.getcwd()
+    except OSError:
+        raise RuntimeError(
+            "the folder this program works in has been deleted, and ranks would start "
+            "in it: change to another with os.chdir()"
+        ) from None
+
+
+def _context(start_method: str):
+    if start_method != "forkserver":
+        return multiprocessing.get_context(start_method)
+    from sidebyside.forkserver_apart import ForkServerContext
+
+    return ForkServerContext()
 
 
 def _start_methods() -> list[str]:
@@ -106,10 +152,10 @@ def _start_methods() -> list[str]:
 
 
 def _pickle_work(fn: Callable, args: tuple) -> bytes:
-    import cloudpickle
+    from sidebyside.by_value import packed
 
     try:
-        return cloudpickle.dumps((fn, args))
+        return packed((fn, args))
     except Exception as error:
         raise ValueError(
             f"{getattr(fn, '__name__', fn)} cannot be sent to other processes, with "
@@ -117,7 +163,7 @@ def _pickle_work(fn: Callable, args: tuple) -> bytes:
         ) from None
 
 
-def _run_under_torchrun(fn: Callable, args: tuple) -> list:
+def _run_under_torchrun(fn: Callable, args: tuple, timeout: float) -> list:
     import torch
     import torch.distributed as dist
 
@@ -125,7 +171,16 @@ def _run_under_torchrun(fn: Callable, args: tuple) -> list:
 
     if not dist.is_initialized():
         torch.set_num_threads(1)
-        join_group(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+        try:
+            rank, world_size = (int(os.environ[n]) for n in ("RANK", "WORLD_SIZE"))
+            join_group(rank, world_size, timeout)
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}".partition("\n")[0]
+            raise RuntimeError(
+                "TORCHELASTIC_RUN_ID is set, so torchrun should have started this "
+                f"program as one of several ranks, but they do not meet ({why:.200}). "
+                "If it was not torchrun, remove that variable from the environment."
+            ) from None
         # gloo's thread frees the last message a moment later, for which it needs a
         # living interpreter; destroy_process_group() does not wait for that
         atexit.register(time.sleep, 0.2)

@@ -8,8 +8,10 @@ aside; where nothing can be written the record lives in memory. Both are said on
 
 import contextlib
 import copy
+import glob
 import json
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -62,10 +64,12 @@ def _load(path: Path) -> dict:
     """The record in the file; a new one where there is none or it is broken."""
     empty = {"exercises": {}, "guesses": {}}
     try:
+        if stat.S_ISFIFO(path.stat().st_mode):  # reading it would wait for a writer
+            raise ValueError
         record = json.loads(path.read_text(encoding="utf-8"))
     except OSError:
         return empty
-    except ValueError:  # not JSON, or not even text
+    except (ValueError, RecursionError):  # not JSON, not even text, or endless
         record = None
     if isinstance(record, dict):
         record = {part: record.get(part, {}) for part in empty}
@@ -75,8 +79,19 @@ def _load(path: Path) -> dict:
     return empty
 
 
+_KINDS = {"state": str, "tries": int, "hints": int, "question": str, "unit": str}
+_KINDS["value"] = int | float | None
+
+
 def _is_table(table: object) -> bool:
-    return isinstance(table, dict) and all(isinstance(v, dict) for v in table.values())
+    """Entries by id, and in each what this course has written, or nothing."""
+    return isinstance(table, dict) and all(map(_is_entry, table.values()))
+
+
+def _is_entry(entry: object) -> bool:
+    return isinstance(entry, dict) and all(
+        isinstance(entry[key], kind) for key, kind in _KINDS.items() if key in entry
+    )
 
 
 def _put_aside(path: Path) -> None:
@@ -94,16 +109,27 @@ def _put_aside(path: Path) -> None:
 
 def _replace(path: Path, record: dict) -> None:
     """Write a new file beside the old one and rename it: never half a file."""
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path} is no file")  # such as /dev/null
     path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_unfinished(path)
     handle, new = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".new")
     try:
-        with open(handle, "w", encoding="utf-8") as file:
+        with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
             json.dump(record, file, indent=1, ensure_ascii=False, sort_keys=True)
         os.replace(new, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(new)
         raise
+
+
+def _remove_unfinished(path: Path) -> None:
+    """Those of a process that was killed while it wrote; not of one that writes."""
+    for left in path.parent.glob(f"{glob.escape(path.stem)}*.new"):
+        with contextlib.suppress(OSError):
+            if left.stat().st_mtime < time.time() - 60:
+                left.unlink()
 
 
 @contextlib.contextmanager

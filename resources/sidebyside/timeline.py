@@ -24,13 +24,14 @@ _label = ""
 
 class Span(NamedTuple):
     """Work named `name` in `lane`, from `start` to `end` (seconds since the timeline
-    began), during which its thread held a core for `cpu` seconds."""
+    began), during which its thread held a core for `cpu` seconds. For how long is
+    unknown, None, where one thread began the work and another ended it."""
 
     name: str
     lane: str
     start: float
     end: float
-    cpu: float
+    cpu: float | None
 
     @property
     def duration(self) -> float:
@@ -66,7 +67,7 @@ class span:
         if sink is None:
             return
         where = _whereabouts()
-        cpu = thread_time_ns() - self._cpu if where == self._where else 0
+        cpu = thread_time_ns() - self._cpu if where == self._where else None
         record = json.dumps((*self._where, self.name, self._began, ended, cpu))
         with contextlib.suppress(OSError):  # the timeline's process is gone
             os.write(sink, record.encode() + b"\n")
@@ -156,8 +157,9 @@ class Timeline:
         order = {lane: place for place, lane in enumerate(lanes.values())}
         spans = []
         for pid, thread, _, _, name, began, ended, cpu in records:
-            times = (began - self._began, ended - self._began, cpu)
-            spans.append(Span(name, lanes[pid, thread], *(t / 1e9 for t in times)))
+            start, end = (began - self._began) / 1e9, (ended - self._began) / 1e9
+            held = None if cpu is None else cpu / 1e9
+            spans.append(Span(name, lanes[pid, thread], start, end, held))
         return sorted(spans, key=lambda s: (order[s.lane], s.start, -s.end))
 
     @property
@@ -165,18 +167,21 @@ class Timeline:
         """The lanes in the order in which they are drawn."""
         return list(dict.fromkeys(span.lane for span in self.spans))
 
-    def plot(self, title: str = "", stamp: str = "measured here", **size):
-        """The timeline as a figure: time to the right, one lane per worker."""
+    def plot(self, title: str = "", stamp: str = "measured here", **options):
+        """The timeline as a figure: time to the right, one lane per worker.
+
+        `options` are those of `draw_timelines`: width, height, cpu.
+        """
         from sidebyside.timeline_picture import draw_timelines
 
-        return draw_timelines({title: self}, stamp=stamp, **size)
+        return draw_timelines({title: self}, stamp=stamp, **options)
 
-    def text(self, width: int = 60) -> str:
+    def text(self, width: int = 60, cpu: bool = False) -> str:
         """The timeline in letters, `width` characters long: for terminals, tests and
         people who listen to their screen."""
         from sidebyside.timeline_picture import write_timeline
 
-        return write_timeline(self, width)
+        return write_timeline(self, width, cpu)
 
     def save(self, path: str | os.PathLike) -> str:
         """Write Chrome's trace format, which https://ui.perfetto.dev opens."""
@@ -193,7 +198,7 @@ class Timeline:
                 tid=lanes[s.lane],
                 ts=s.start * 1e6,
                 dur=s.duration * 1e6,
-                args={"cpu_ms": s.cpu * 1e3},
+                args={} if s.cpu is None else {"cpu_ms": s.cpu * 1e3},
             )
             for s in spans
         ]

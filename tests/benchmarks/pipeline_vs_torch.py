@@ -10,7 +10,10 @@ Try:      --width 64. Now Python's share of the time is larger than the arithmet
 import argparse
 from statistics import median, quantiles
 
-from demos.pipeline.beside_torch import SCHEDULES, both_in_turn
+from demos.pipeline.pipeline_beside_torch import (
+    SCHEDULES_OF_BOTH,
+    both_pipelines_in_turn,
+)
 from sidebyside import at_least, machine, positive_int, run_ranks
 
 
@@ -32,9 +35,14 @@ def main() -> None:
     print(machine(), "\n")
     print(f"2 ranks, 8 layers of width {args.width}, batch {args.batch},", end=" ")
     print(f"{args.microbatches} micro-batches, {args.rounds} rounds")
-    for make in SCHEDULES:
+    for make in SCHEDULES_OF_BOTH:
         every = run_ranks(
-            both_in_turn, make, args.microbatches, args.batch, args.width, args.rounds
+            both_pipelines_in_turn,
+            make,
+            args.microbatches,
+            args.batch,
+            args.width,
+            args.rounds,
         )
         found = every[-1]
         gap = max(

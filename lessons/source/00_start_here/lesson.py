@@ -159,7 +159,8 @@ run_demo("gil/sleeping_threads.py", "--threads", 3, "--seconds", 0.2)
 #
 # Write `saved(minutes)`. Each number in the list `minutes` is the time one dish needs.
 # How many minutes are saved if each dish has its own cook, instead of one cook who
-# makes one dish after another? If there is nothing to make, nothing is saved.
+# makes one dish after another? If there is nothing to make, nothing is saved. The list
+# stays as it is.
 #
 # By hand first: for `[3, 2, 4]` one cook needs 9 minutes, three cooks need 4, and 5 are
 # saved.

@@ -30,11 +30,16 @@ import torch
 from torch import nn
 from torch.utils.benchmark import Timer
 
-from demos.performance import laws
-from demos.performance.claims import CLAIMS, Run, claimed
-from demos.performance.laws import amdahl, fit, gustafson
-from demos.performance.queue_simulation import serve, took
-from demos.performance.serial_share import compute, measure, run_program
+from demos.performance import speedup_laws
+from demos.performance.parts.speed_claims import CLAIMS, ClaimedRun, claimed_speedup
+from demos.performance.queue_simulation import queue_took, serve_customers
+from demos.performance.serial_share import (
+    compute,
+    fit_serial_share,
+    run_serial_and_parallel,
+    time_serial_and_parallel,
+)
+from demos.performance.speedup_laws import amdahl, gustafson
 from sidebyside import (
     COLOURS,
     check,
@@ -154,7 +159,10 @@ reveal("01-batch", rate[256] / rate[1], "×")
 # is the same on any machine.
 
 # %%
-queues = {"one counter": serve(counters=1), "two counters": serve(counters=2)}
+queues = {
+    "one counter": serve_customers(counters=1),
+    "two counters": serve_customers(counters=2),
+}
 draw_timelines(queues)
 
 # %% [markdown]
@@ -168,7 +176,10 @@ draw_timelines(queues)
 guess("01-three", None, "How many times as fast are three counters as one?", "×")
 
 # %%
-times = {counters: took(serve(counters=counters)) for counters in (1, 2, 3, 4, 8, 9)}
+times = {
+    counters: queue_took(serve_customers(counters=counters))
+    for counters in (1, 2, 3, 4, 8, 9)
+}
 for counters, seconds in times.items():
     gain = times[1] / seconds
     print(f"counters: {counters}, took {seconds:.3f} s, {gain:.2f} × as fast", end=", ")
@@ -208,10 +219,10 @@ guess("01-shop", None, "How many times as fast are eight counters as one, now?",
 
 # %%
 days = {
-    "one counter": serve(counters=1, opening=0.2),
-    "eight counters": serve(counters=8, opening=0.2),
+    "one counter": serve_customers(counters=1, opening=0.2),
+    "eight counters": serve_customers(counters=8, opening=0.2),
 }
-alone, together = (took(day) for day in days.values())
+alone, together = (queue_took(day) for day in days.values())
 reveal("01-shop", alone / together, "×")
 draw_timelines(days)
 
@@ -252,8 +263,8 @@ fig
 # %% [markdown] tags=["instructor"]
 # ## A program with a known serial share: 16 minutes
 #
-# Read `run_program` aloud: alone, together, done. The three barriers are the three
-# sentences. Nobody needs to know more about `dist` today.
+# Read `run_serial_and_parallel` aloud: alone, together, done. The three barriers are
+# the three sentences. Nobody needs to know more about `dist` today.
 #
 # Have them predict T(8) from T(1) to T(4) with pencil and paper before the cell does.
 #
@@ -270,21 +281,23 @@ fig
 # we know the serial part, because we put it in:
 
 # %%
-show(run_program)
+show(run_serial_and_parallel)
 
 # %% [markdown]
 # Every worker runs this. `dist` is torch's package for workers that know of each other,
 # and a *barrier* is a place where all wait until the last one has come. So: one alone,
 # then all together, then done.
 #
-# `measure` starts the workers with `run_ranks` and hands over the times of five rounds.
-# We give it a total of 0.25 s of work, 20 % of it serial. As `work` we take `sleep`: so
+# `time_serial_and_parallel` starts the workers with `run_ranks` and hands over the times
+# of five rounds. We give it a total of 0.25 s of work, 20 % of it serial. As `work` we take `sleep`: so
 # eight workers are no burden even for one core, and we see the program and not the
 # machine. Of the five times we take the median, the one in the middle: a disturbed round
 # does not move it.
 
 # %%
-slept = measure(sleep, serial=0.05, parallel=0.2, counts=[1, 2, 3, 4, 8])
+slept = time_serial_and_parallel(
+    sleep, serial=0.05, parallel=0.2, counts=[1, 2, 3, 4, 8]
+)
 for workers, seconds in slept.items():
     speedup = median(slept[1]) / median(seconds)
     print(f"workers: {workers}, took {median(seconds):.3f} s", end=", ")
@@ -307,7 +320,7 @@ for workers, seconds in slept.items():
 
 # %%
 seen = {workers: slept[workers] for workers in (1, 2, 3, 4)}
-fitted = fit(seen)
+fitted = fit_serial_share(seen)
 print(fitted)
 print(f"predicted for 8 workers: {fitted.seconds(8):.4f} s", end=", ")
 print(f"measured {median(slept[8]):.4f} s")
@@ -341,16 +354,18 @@ fig
 
 # %% tags=["nbval-ignore-output"]
 cores = min(machine().usable_cores, 8)
-computed = measure(compute, serial=0.05, parallel=0.2, counts=range(1, cores + 1))
+computed = time_serial_and_parallel(
+    compute, serial=0.05, parallel=0.2, counts=range(1, cores + 1)
+)
 for workers, seconds in computed.items():
     print(f"workers: {workers}, took {median(seconds):.3f} s")
 if cores > 1:
-    print("workers as counted:       ", fit(computed))
+    print("workers as counted:       ", fit_serial_share(computed))
     capacity = {k: machine().capacity(k) for k in computed if k > 1}
     print("capacity:", ", ".join(f"{c:.2f} × for {k}" for k, c in capacity.items()))
     if min(capacity.values()) > 1.2:
         corrected = {capacity.get(k, 1.0): seconds for k, seconds in computed.items()}
-        print("workers by their capacity:", fit(corrected))
+        print("workers by their capacity:", fit_serial_share(corrected))
     else:
         print("Several workers get little more done than one: no fit by capacity.")
 else:
@@ -395,7 +410,7 @@ else:
 guess("01-weak", None, "Eight workers, eight times the parallel part: T(8)/T(1)?", "×")
 
 # %%
-grown = measure(sleep, 0.05, 0.2, counts=[1, 2, 4, 8], grow=True)
+grown = time_serial_and_parallel(sleep, 0.05, 0.2, counts=[1, 2, 4, 8], grow=True)
 scaled = {}
 for workers, seconds in grown.items():
     work = 0.05 + 0.2 * workers  # as planned: what one worker would need for all of it
@@ -443,11 +458,11 @@ fig
 # $s = s' / (s' + (1-s')\,k)$.
 
 # %%
-k, low, high = laws.PROCESSORS, *laws.SERIAL_SHARES
+k, low, high = speedup_laws.PROCESSORS, *speedup_laws.SERIAL_SHARES
 for share in low, high:
     print(f"s' = {share:.3f}: scaled speedup {gustafson(share, k):.0f},", end=" ")
     print(f"fixed work with this share {amdahl(share, k):.0f}")
-for program, speedup in laws.SCALED_SPEEDUPS.items():
+for program, speedup in speedup_laws.SCALED_SPEEDUPS.items():
     share = (k - speedup) / (k - 1)
     one = share / (share + (1 - share) * k)  # the same part, of one worker's time
     assert abs(amdahl(one, k) - speedup) < 1e-6
@@ -488,7 +503,9 @@ def train_for(steps: int) -> None:
         training_step(model, optimizer, torch.arange(64))
 
 
-trained = measure(train_for, serial=0, parallel=300, counts=[1, 2], grow=True)
+trained = time_serial_and_parallel(
+    train_for, serial=0, parallel=300, counts=[1, 2], grow=True
+)
 one_rate, both = (k * 300 * 64 / median(seconds) for k, seconds in trained.items())
 print(f"one {one_rate:.0f} samples/s, two together {both:.0f} samples/s")
 print(f"gain {both / one_rate:.2f} ×, capacity {machine().capacity(2):.2f} ×")
@@ -510,7 +527,7 @@ print(f"gain {both / one_rate:.2f} ×, capacity {machine().capacity(2):.2f} ×")
 # which each part takes half as long, and on two workers as they are.
 
 # %%
-up = median(measure(sleep, 0.025, 0.1, counts=[1])[1])
+up = median(time_serial_and_parallel(sleep, 0.025, 0.1, counts=[1])[1])
 print(f"one worker, twice as fast: speedup {median(slept[1]) / up:.2f} ×")
 print(f"two workers:               speedup {median(slept[1]) / median(slept[2]):.2f} ×")
 
@@ -541,7 +558,8 @@ print(f"so {64 / timed.median:.0f} samples/s; one worker had {one_rate:.0f} samp
 # they differ by much, the machine had other things to do: measure again when it is quiet.
 #
 # The measuring program is a demo, too. In a terminal it is
-# `python demos/performance/serial_share.py --serial 50`, and the queue is
+# `python demos/performance/serial_share.py --serial 50`, the two laws are
+# `python demos/performance/speedup_laws.py --serial 1`, and the queue is
 # `python demos/performance/queue_simulation.py --counters 3`.
 
 # %% tags=["nbval-ignore-output"]
@@ -585,7 +603,8 @@ run_demo("performance/queue_simulation.py", "--counters", 4, "--seconds", 0.05)
 # Write `metrics(samples, one, many, workers)`. A job trains on `samples` images. `one`
 # lists its times in seconds with one worker, a time for each round; `many` those with
 # `workers` workers, at least two. One round may have been disturbed, so take the `median`
-# of each list (of an even number of times: halfway between the two in the middle).
+# of each list (of an even number of times: halfway between the two in the middle), and
+# leave the lists as they are.
 # Return four numbers, in this order: the throughput of `workers` workers, the speedup,
 # the efficiency (1 if nobody waits), and the serial share $s$ for which Amdahl's law
 # gives this speedup. $s$ can come out below 0 or above 1. Return it as it is: it tells
@@ -646,7 +665,9 @@ check("01-metrics", metrics)
 
 # %%
 for name, (one, many) in CLAIMS.items():
-    print(f"{name}: claimed speedup {claimed(one, many):.2f}\n  {one}\n  {many}")
+    print(
+        f"{name}: claimed speedup {claimed_speedup(one, many):.2f}\n  {one}\n  {many}"
+    )
 
 # %% [markdown]
 # At least one claim is too high, and one is too low. Write `fair_speedup(one, many)` for
@@ -679,11 +700,11 @@ for name, (one, many) in CLAIMS.items():
 
 
 # %% exercise="01-fair"
-def fair_speedup(one: Run, many: Run) -> float:
+def fair_speedup(one: ClaimedRun, many: ClaimedRun) -> float:
     """How many times as fast `many` would do the same work as `one`."""
 
     ### BEGIN SOLUTION
-    def throughput(run: Run) -> float:
+    def throughput(run: ClaimedRun) -> float:
         return run.workers * run.batch_per_worker * run.steps / run.seconds
 
     return throughput(many) / throughput(one)

@@ -4,17 +4,26 @@ import random
 
 import pytest
 
-from demos.performance import laws
-from demos.performance.claims import CLAIMS, claimed
-from demos.performance.laws import amdahl, fit, gustafson
-from demos.performance.queue_simulation import serve
-from demos.performance.serial_share import measure, worker_counts
+from demos.performance.parts.speed_claims import CLAIMS, claimed_speedup
+from demos.performance.queue_simulation import serve_customers
+from demos.performance.serial_share import (
+    fit_serial_share,
+    time_serial_and_parallel,
+    worker_counts,
+)
+from demos.performance.speedup_laws import (
+    PROCESSORS,
+    SCALED_SPEEDUPS,
+    SERIAL_SHARES,
+    amdahl,
+    gustafson,
+)
 from sidebyside import Timeline, span
 
 
 @pytest.mark.parametrize("counters", [1, 2, 3, 9])
 def test_every_customer_is_served_once_and_no_faster_at_more_counters(counters):
-    timeline = serve(customers=8, counters=counters, seconds=0.02)
+    timeline = serve_customers(customers=8, counters=counters, seconds=0.02)
     spans = timeline.spans
     assert sorted(s.name for s in spans) == [f"customer {c}" for c in range(1, 9)]
     assert all(s.duration >= 0.02 for s in spans)
@@ -27,7 +36,7 @@ def test_every_customer_is_served_once_and_no_faster_at_more_counters(counters):
 
 def test_nobody_is_served_before_the_shop_is_open():
     opening, *customers = sorted(
-        serve(customers=4, counters=3, seconds=0.01, opening=0.05).spans,
+        serve_customers(customers=4, counters=3, seconds=0.01, opening=0.05).spans,
         key=lambda s: s.start,
     )
     assert opening.name == "open the shop"
@@ -52,13 +61,16 @@ def test_both_laws_agree_about_one_program(share, workers):
 
 
 def test_gustafsons_own_numbers():
-    low, high = laws.SERIAL_SHARES
-    first, second, third = laws.SCALED_SPEEDUPS.values()
-    assert round(gustafson(low, laws.PROCESSORS)) == second == 1020
-    assert round(gustafson(high, laws.PROCESSORS)) == third == 1016
-    assert round(gustafson(0.003, laws.PROCESSORS)) == first == 1021, "outside 0.4-0.8"
+    low, high = SERIAL_SHARES
+    first, second, third = SCALED_SPEEDUPS.values()
+    assert round(gustafson(low, PROCESSORS)) == second == 1020
+    assert round(gustafson(high, PROCESSORS)) == third == 1016
+    assert round(gustafson(0.003, PROCESSORS)) == first == 1021, "outside 0.4-0.8"
     shares = (low, high)
-    assert [round(amdahl(share, laws.PROCESSORS)) for share in shares] == [201, 111]
+    assert [round(amdahl(share, PROCESSORS)) for share in shares] == [
+        201,
+        111,
+    ]
 
 
 def noisy(share: float, counts, noise: float, rounds: int = 9) -> dict:
@@ -74,7 +86,7 @@ def noisy(share: float, counts, noise: float, rounds: int = 9) -> dict:
 
 @pytest.mark.parametrize("share", [0, 0.05, 0.2, 1])
 def test_the_fit_finds_the_serial_share_and_predicts_a_run_it_has_not_seen(share):
-    found = fit(noisy(share, [1, 2, 3, 4], noise=0))
+    found = fit_serial_share(noisy(share, [1, 2, 3, 4], noise=0))
     assert found.share == pytest.approx(share, abs=1e-9)
     assert found.low == pytest.approx(share, abs=1e-9)
     assert found.high == pytest.approx(share, abs=1e-9)
@@ -82,21 +94,23 @@ def test_the_fit_finds_the_serial_share_and_predicts_a_run_it_has_not_seen(share
 
 
 def test_noise_makes_the_interval_wide():
-    small, large = (fit(noisy(0.2, [1, 2, 4], noise)) for noise in (0.02, 0.2))
+    small, large = (
+        fit_serial_share(noisy(0.2, [1, 2, 4], noise)) for noise in (0.02, 0.2)
+    )
     assert 0 < small.high - small.low < large.high - large.low
     assert large.low < 0.2 < large.high
 
 
 def test_one_number_of_workers_tells_nothing():
     with pytest.raises(ValueError, match="one number of workers"):
-        fit(noisy(0.2, [1], noise=0.1))
+        fit_serial_share(noisy(0.2, [1], noise=0.1))
 
 
 def test_a_shared_core_looks_like_serial_work():
     """Two workers on 1.5 cores: fitted as 2 workers, or as what they are."""
     seconds = noisy(0.2, [1, 1.5], noise=0)
-    assert fit({1: seconds[1], 2: seconds[1.5]}).share > 0.4
-    assert fit(seconds).share == pytest.approx(0.2)
+    assert fit_serial_share({1: seconds[1], 2: seconds[1.5]}).share > 0.4
+    assert fit_serial_share(seconds).share == pytest.approx(0.2)
 
 
 def note(work: float) -> None:
@@ -109,7 +123,9 @@ def note(work: float) -> None:
 )
 def test_the_program_does_the_work_it_says(grow, shares):
     with Timeline() as timeline:
-        seconds = measure(note, 3, 12, counts=[1, 2], rounds=2, grow=grow)
+        seconds = time_serial_and_parallel(
+            note, 3, 12, counts=[1, 2], rounds=2, grow=grow
+        )
     assert {workers: len(times) for workers, times in seconds.items()} == {1: 2, 2: 2}
     work = [s for s in timeline.spans if s.name != "0"]  # without the warm-up
     in_time = sorted(work, key=lambda s: s.start)
@@ -130,7 +146,10 @@ def test_the_claims_are_wrong_as_the_text_says():
         return run.workers * run.batch_per_worker * run.steps / run.seconds
 
     found = {
-        name: (round(claimed(*runs), 2), round(throughput(many) / throughput(one), 2))
+        name: (
+            round(claimed_speedup(*runs), 2),
+            round(throughput(many) / throughput(one), 2),
+        )
         for name, runs in CLAIMS.items()
         for one, many in [runs]
     }

@@ -37,15 +37,15 @@ import cloudpickle
 import psutil
 
 from demos.processes import process_memory, small_firm
-from demos.processes.children import (
-    nap,
+from demos.processes.parts.five_jobs import job_in_a_trial
+from demos.processes.parts.notebook_functions import call_by_value, overheard
+from demos.processes.parts.squares_in_children import (
+    nap_in_child,
     put_squares,
     send_squares,
     spawn,
     square_in_place,
 )
-from demos.processes.five_jobs import in_a_trial
-from demos.processes.notebook_functions import call_by_value, overheard
 from demos.processes.process_ids import family, role
 from sidebyside import (
     COLOURS,
@@ -197,7 +197,7 @@ run_demo("processes/create_threads.py", "--threads", 4)
 # tube between two processes; pipes come below.)
 
 # %%
-show(process_memory.add_100)
+show(process_memory.child_adds_100)
 guess(
     "02-box", None,
     "The box holds 2. A child process adds 100. What does the parent's box hold then?",
@@ -206,7 +206,7 @@ guess(
 # %%
 process_memory.box[0] = 2
 ours, theirs = spawn.Pipe()
-child = spawn.Process(target=process_memory.add_100, args=(theirs, 0))
+child = spawn.Process(target=process_memory.child_adds_100, args=(theirs, 0))
 child.start()
 print(*ours.recv(), sep="\n")  # what the child has reported
 child.join()
@@ -337,14 +337,15 @@ print(f"pid {signature.value} has left {list(shared)}")
 # ## What starting costs
 #
 # A thread naps for 0.1 s, then a spawned process does. The timeline shows when they are
-# started and when they nap.
+# started and when they nap. Waiting is pale: it is not work.
 
 # %%
 with Timeline() as starts:
     for name, kind in {"thread": Thread, "process": spawn.Process}.items():
-        with span(f"{name}, start to end"):
-            worker = kind(target=nap, args=(0.1,))
+        with span(f"start a {name}"):
+            worker = kind(target=nap_in_child, args=(0.1,))
             worker.start()
+        with span(f"wait for the {name}"):
             worker.join()
 starts.plot()
 
@@ -464,11 +465,13 @@ with overheard() as lines:
     child = spawn.Process(target=square, args=(7,))
     child.start()
     child.join(20)
-print(f"exit code {child.exitcode}: {lines[-1]}")
+error, _, _ = lines[-1].partition(":")
+print(f"exit code {child.exitcode}: {error}")
 
 # %% [markdown]
-# **1. A process dies, and nobody tells you.** No exception here, only an exit code that
-# one has to look at.
+# **1. A process dies, and nobody tells you.** The child has looked for `square` in its own
+# `__main__`, and an `AttributeError` says there that it has none. No exception here, only
+# an exit code that one has to look at.
 #
 # The next one is a *pool*: workers that wait for tasks. `apply_async` hands over a task and
 # does not wait. We wait for the answer, but not longer than 3 seconds.
@@ -626,8 +629,9 @@ check("02-firm", belongs_to)
 #
 # Write three functions. Each gets some `parts`, lists of numbers; starts one child per
 # part, with the children at work at the same time; and returns a list with one pair
-# (process id of the child, squares) per part, in the order of the parts. Only the way
-# back differs.
+# (process id of the child, squares) per part, in the order of the parts. When it
+# returns, its children have ended. Only the way back differs: a pipe for each child,
+# one queue for all, an array and a signature for each.
 #
 # The children are those from above: `send_squares(connection, numbers)`,
 # `put_squares(queue, part, numbers)` and `square_in_place(shared, signature)`. Parts
@@ -711,8 +715,8 @@ check("02-three-ways", through_pipes, through_a_queue, through_shared_memory)
 # %% [markdown]
 # ## Exercise 3: thread or process?
 #
-# Five jobs wait in `demos/processes/five_jobs.py`. Each has a `work` with `args`, the
-# `seconds` that it may take, and a `promise()`, which must be true in *your* program
+# Five jobs wait in `demos/processes/parts/five_jobs.py`. Each has a `work` with `args`,
+# the `seconds` that it may take, and a `promise()`, which must be true in *your* program
 # when the job is done.
 #
 # | job | its work | its promise |
@@ -737,7 +741,7 @@ check("02-three-ways", through_pipes, through_a_queue, through_shared_memory)
 # If `start()` raises an exception, let it pass: that is a proof, too.
 #
 # A job can end your notebook. So the cell below yours tries it out in a program of its
-# own, with both kinds. `in_a_trial` says `kept` for `True` and `broken` for `False`;
+# own, with both kinds. `job_in_a_trial` says `kept` for `True` and `broken` for `False`;
 # or `the whole program ended`, `it did not end`, or what was `raised`. (At first it is
 # `your turn`.) By hand first: what should it say of `"thread"` and `"old library"`?
 # <!-- exercise: 02-choose -->
@@ -794,7 +798,7 @@ def try_job(kind, job) -> bool:
 # %%
 job = "count"  # then try the others
 for kind in "thread", "process":
-    print(f"{job} in a {kind}: {in_a_trial(try_job, kind, job)}")
+    print(f"{job} in a {kind}: {job_in_a_trial(try_job, kind, job)}")
 
 # %%
 check("02-choose", choice, try_job)

@@ -14,9 +14,9 @@ import psutil
 import pytest
 
 from demos.processes import create_process, creation_cost, process_memory
-from demos.processes.children import send_squares, spawn
-from demos.processes.five_jobs import JOBS, KINDS, in_a_trial
-from demos.processes.notebook_functions import overheard
+from demos.processes.parts.five_jobs import JOBS, KINDS, job_in_a_trial
+from demos.processes.parts.notebook_functions import overheard
+from demos.processes.parts.squares_in_children import send_squares, spawn
 from demos.processes.process_ids import family, start_child
 from demos.processes.small_firm import open_the_firm
 
@@ -144,8 +144,8 @@ def test_the_table_of_start_methods_tells_what_each_copies(tmp_path):
 
 
 def test_creation_stops_at_the_number_or_at_the_time():
-    assert len(creation_cost.create(Thread, most=5, seconds=60)) == 5
-    assert len(creation_cost.create(Thread, most=5, seconds=1e-9)) == 1
+    assert len(creation_cost.create_workers(Thread, most=5, seconds=60)) == 5
+    assert len(creation_cost.create_workers(Thread, most=5, seconds=1e-9)) == 1
 
 
 # As in a notebook, __main__ is no file here.
@@ -178,8 +178,8 @@ def test_a_notebook_function_is_found_by_forked_children_only(method):
 
 
 def test_a_function_is_sent_as_its_name():
-    sent = pickle.dumps(process_memory.add_100, protocol=0)
-    assert sent == b"cdemos.processes.process_memory\nadd_100\np0\n."
+    sent = pickle.dumps(process_memory.child_adds_100, protocol=0)
+    assert sent == b"cdemos.processes.process_memory\nchild_adds_100\np0\n."
 
 
 def test_what_children_say_is_overheard_and_the_stream_is_restored(capfd):
@@ -196,7 +196,7 @@ def test_the_small_firm_is_as_the_solution_says():
 
 @pytest.mark.parametrize("job", JOBS)
 def test_a_job_is_done_well_by_one_kind_of_worker_only(job):
-    kept = [kind for kind in KINDS if in_a_trial(try_job, kind, job) == "kept"]
+    kept = [kind for kind in KINDS if job_in_a_trial(try_job, kind, job) == "kept"]
     assert kept == [FITS[job]]
 
 
@@ -206,7 +206,7 @@ def test_a_trial_leaves_nothing_running():
         return True
 
     before = {process.pid for process in psutil.Process().children(recursive=True)}
-    outcome = in_a_trial(leaves_a_search, "process", "search")
+    outcome = job_in_a_trial(leaves_a_search, "process", "search")
     left = {p for p in psutil.Process().children(recursive=True) if p.pid not in before}
     left = {p for p in left if "resource_tracker" not in " ".join(p.cmdline())}
     _, alive = psutil.wait_procs(left, timeout=10)

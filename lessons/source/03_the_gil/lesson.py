@@ -95,7 +95,8 @@ with Timeline() as first_timeline:
     fetcher = Thread(target=fetch, args=(0.6,))
     fetcher.start()
     compute()
-    fetcher.join()
+    with span("wait"):
+        fetcher.join()
     compute()
 print(first_timeline.text())
 first_timeline.plot()
@@ -107,8 +108,8 @@ first_timeline.plot()
 # * Each worker has a lane. Here there are two workers: `main`, the thread in which
 #   every Python program begins, and `thread 1`.
 # * A coloured bar is a span: work with a name, from its start to its end.
-# * Grey is idle time: the worker has nothing to do, or waits for another. The share of
-#   it stands at the right.
+# * A pale bar is a worker that waits for another, and grey is one with nothing to do.
+#   Neither is work: the share of both stands at the right, as idle time.
 #
 # Read it aloud once: *main computes; it waits for thread 1; the fetch ends; main
 # computes again, and thread 1 is done.* If you can say that sentence, you can read
@@ -116,7 +117,7 @@ first_timeline.plot()
 #
 # `.text()` gives the same in letters, for a terminal or a screen reader: it stands
 # above the figure. A capital letter begins a span, small letters go on with it, and a
-# dot is idle.
+# dot is grey.
 #
 # ## Wall time and CPU time
 #
@@ -253,9 +254,13 @@ experiments = {
 }
 for name, timeline in experiments.items():
     account(f"{name:<20}", timeline)
-draw_timelines(experiments)
+draw_timelines(experiments, cpu=True)
 
 # %% [markdown]
+# A bar is solid as high as the share of its time that the thread was on a core. Where
+# it is light, the thread had none: it waited for its turn, or slept, or another program
+# had the core.
+#
 # The same two computations three times. Two threads take as long as one by one. Two
 # processes take about half as long, if the machine has two free cores; with only one,
 # they take turns as well. Threads that wait, wait together, and use no core for it.
@@ -542,8 +547,8 @@ pooled.plot("six fetches, three threads")
 #
 # *Run together* always means: as far as there are free cores.
 #
-# * A timeline has time to the right and a lane per worker; grey is idle. An open span
-#   is not a busy core: CPU time tells.
+# * A timeline has time to the right and a lane per worker; grey is idle, pale is
+#   waiting. An open span is not a busy core: CPU time tells.
 # * Under the GIL threads take turns of one switch interval, 5 ms unless changed, and a
 #   thread beside a computation is late by that much.
 # * The GIL keeps the interpreter's own data whole, not yours.
@@ -567,7 +572,8 @@ pooled.plot("six fetches, three threads")
 #
 # A figure shows what runs at once; a number can be tested. Write `overlap(spans)`: the
 # largest number of spans that are open at the same moment. A span is a pair `(start, end)`. The
-# pairs come in any order. A span that ends at 2 is no longer open at 2.
+# pairs come in any order; leave the list as it is. A span that ends at 2 is no longer
+# open at 2.
 #
 # By hand first: for (0, 2), (1, 3), (2, 4) and (5, 6) the answer is 2.
 # <!-- exercise: 03-overlap -->
@@ -746,7 +752,8 @@ check("03-six", gainers)
 # the next. Write `process_all(names, fetch, compute)`, which returns the same list, in
 # the order of `names`, and in which **nothing waits that could work**: all pages are on
 # their way at the same time, and the first that arrives is computed with while the
-# others are still on their way. Each page is fetched once. `names` may be empty.
+# others are still on their way. Each page is fetched once, and computed with once. There
+# may be many names, or none; the list stays as it is.
 #
 # By hand first: three pages need 0.3, 0.2 and 0.1 s to arrive, and 0.1 s of computing
 # each. One by one this takes 0.9 s. It can be done in 0.4 s, and in no less. Why?

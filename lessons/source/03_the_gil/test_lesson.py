@@ -54,15 +54,15 @@ def test_nobody_runs_python_code_during_a_sort():
 
 def test_an_open_span_is_not_a_busy_core():
     with Timeline() as timeline:
-        sleeping_threads.all_at_once(2, 0.05)
+        sleeping_threads.doze_all_at_once(2, 0.05)
     assert all(s.cpu < s.duration for s in timeline.spans)
 
 
 def test_each_sleeping_thread_has_a_lane_of_its_own():
     with Timeline() as at_once, span("all"):
-        sleeping_threads.all_at_once(3, 0.05)
+        sleeping_threads.doze_all_at_once(3, 0.05)
     with Timeline() as in_turn:
-        sleeping_threads.one_by_one(3, 0.05)
+        sleeping_threads.doze_one_by_one(3, 0.05)
     assert at_once.lanes == ["main", "thread 1", "thread 2", "thread 3"]
     assert in_turn.lanes == ["main"]
     ends = [s.end for s in in_turn.spans]

@@ -115,12 +115,12 @@ reveal("04-plain", sum(lost))
 
 # %% [markdown]
 # Nothing is lost. Tutorials and books show this very loop as the example of lost
-# updates, and it was one. We ran it 20 times on each of six versions:
+# updates, and it was one. We ran it 20 times on each of seven versions:
 #
 # | Python | `x = x + 1` | `x = x + int(1)` |
 # |---|---|---|
 # | 3.8, 3.9 | 10 to 42 % lost, in all runs | 25 to 50 % lost, in all runs |
-# | 3.10 to 3.13 | nothing lost, in any run | up to 50 % lost, in all but one run |
+# | 3.10 to 3.14 | nothing lost, in any run | up to 50 % lost, in all but one run |
 #
 # So is the loop safe today? Look at the last column. `int(1)` is 1: the two loops
 # compute the same.
@@ -226,7 +226,7 @@ dis.dis(update_with_call)
 # are for later.
 
 # %%
-show(interleavings.do)
+show(interleavings.do_step)
 print("UPDATE =", UPDATE)
 print("AAABBB: x =", play("AAABBB", UPDATE, UPDATE))
 print("ABABAB: x =", play("ABABAB", UPDATE, UPDATE))
@@ -357,24 +357,32 @@ print(f"taking and releasing a lock: {nanoseconds:.0f} ns")
 #
 # Dearer than the lock is waiting for it. Two threads read three numbers each and add
 # them up. Reading takes 60 ms and adding 20 ms (both sleep, so that the picture is the
-# same on any machine). Once the lock is held for both, once for the adding only.
+# same on any machine). Once the lock is held for both, once for the adding only. (To
+# draw the waiting by itself we take and release the lock by hand, without `with`.)
 
 
 # %%
 def hold_it_all_the_time() -> None:
     for _ in range(3):
-        with lock, span("holds the lock"):
+        with span("wait"):
+            lock.acquire()
+        with span("holds the lock"):
             sleep(0.08)
+        lock.release()
 
 
 def hold_it_to_add() -> None:
     for _ in range(3):
         with span("reads"):
             sleep(0.06)
-        with lock, span("holds the lock"):
+        with span("wait"):
+            lock.acquire()
+        with span("holds the lock"):
             sleep(0.02)
+        lock.release()
 
 
+# %%
 with Timeline() as all_the_time:
     in_two_threads(hold_it_all_the_time)
 with Timeline() as to_add:
@@ -382,9 +390,9 @@ with Timeline() as to_add:
 draw_timelines({"lock held all the time": all_the_time, "lock held to add": to_add})
 
 # %% [markdown]
-# Grey before a bar is a thread that waits for the lock. At the top the two threads
-# take as long as one would. Below they read at the same time, and wait only to add. So
-# hold a lock as briefly as you can, but all the way from load to store.
+# Pale is a thread that waits for the lock. At the top the two threads take as long as
+# one would. Below they read at the same time, and wait only to add. So hold a lock as
+# briefly as you can, but all the way from load to store.
 #
 # A lock is not fair. A thread that gives it back and asks again at once may well get
 # it, while another has been waiting all the time.
@@ -574,7 +582,7 @@ sum(part_sums).item()
 # ## What we saw
 #
 # * An update is load, add, store. In 18 of the 20 orders of two updates one is lost.
-# * `x = x + 1` happens to lose nothing on Python 3.10 to 3.13; `x = x + int(1)` loses
+# * `x = x + 1` happens to lose nothing on Python 3.10 to 3.14; `x = x + int(1)` loses
 #   many. Code that is right by luck is not right.
 # * A lock strikes out the wrong orders, if it covers the whole update, is the same for
 #   all, and is used by all.
@@ -655,7 +663,7 @@ check("04-order", worst_order)
 #
 # Write `transfer(source, target, amount)`. An account has a `.number`, different for
 # each account, a `.balance` and a `.lock`. The amount moves from one balance to the
-# other. Three promises:
+# other, however long somebody else has the locks. Three promises:
 #
 # * **It always ends**, whoever else transfers whatever at the same time.
 # * Whoever holds the locks of both accounts never sees the money on its way. So both
@@ -725,8 +733,9 @@ check("04-transfer", transfer)
 #
 # Write `histogram(events, bins, energy, workers)`: a list of length `bins`, in which
 # entry b is the sum of the energies of all events of bin b. Let `workers` threads read
-# at the same time. Use no lock, and let no two threads write to the same number: if a
-# sum that they share comes out right, it is luck. `energy` is called once per event.
+# at the same time: no more, and no fewer where there are events enough. Use no lock,
+# and let no two threads write to the same number: if a sum that they share comes out
+# right, it is luck. `energy` is called once per event.
 # There may be fewer events than workers, even none.
 #
 # By hand first: in `counts[b] += energy(event)`, what is loaded when? Is `energy`

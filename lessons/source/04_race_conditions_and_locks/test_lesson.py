@@ -4,12 +4,10 @@ import dis
 import re
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from math import comb
 from threading import Lock, Thread
 
-import numpy as np
 import pytest
 
 from demos.races import deadlock, interleavings, lost_update
@@ -23,7 +21,6 @@ from demos.races.interleavings import (
     every_order,
     play,
 )
-from sidebyside import check
 from sidebyside.demos import DEMOS
 
 HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -241,34 +238,3 @@ def test_transfer_in_order_moves_the_money():
     one, two = deadlock.Account(1, 10), deadlock.Account(2, 0)
     deadlock.transfer_in_order(two, one, 4)
     assert (one.balance, two.balance) == (14, -4)
-
-
-# Other right answers to 04-histogram
-
-
-def a_row_of_one_array_each(events, bins, energy, workers):
-    counts = np.zeros((workers, bins), dtype=int)
-
-    def share(worker):
-        for place, event in events[worker::workers]:
-            counts[worker, place] += energy(event)
-
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(share, range(workers)))
-    return counts.sum(axis=0).tolist()
-
-
-def reads_in_threads_and_adds_in_numpy(events, bins, energy, workers):
-    counts = np.zeros(bins, dtype=int)
-    with ThreadPoolExecutor(workers) as pool:
-        energies = list(pool.map(lambda pair: energy(pair[1]), events))
-    for (place, _), read in zip(events, energies, strict=True):
-        np.add.at(counts, place, read)  # cannot add what refuses NumPy
-    return counts.tolist()
-
-
-@pytest.mark.parametrize(
-    "answer", [a_row_of_one_array_each, reads_in_threads_and_adds_in_numpy]
-)
-def test_arrays_that_only_one_thread_writes_to_are_right(answer):
-    assert check("04-histogram", answer).state == "PASSED"

@@ -1,12 +1,14 @@
 """Answers to the exercises of lesson 04 that people give, and that are not right."""
 
 from concurrent.futures import ThreadPoolExecutor
-from queue import Queue
+from contextlib import ExitStack
+from queue import Empty, Queue
 from threading import Lock, Thread
 
 import numpy as np
+import torch
 
-from lessons.source.sample_answers import Wrong
+from lessons.source.sample_answers import Right, Wrong
 
 # 04-order
 
@@ -30,6 +32,29 @@ def keeps_one_old_copy_only(updates):
 
 def one_letter_per_update(updates):
     return "A" + "B" * (updates - 1) + "A" * (updates - 1) + "B"
+
+
+def sits_on_one_copy_and_a_half(updates):
+    rest = "BBB" * (updates - 1)
+    return "A" + rest + "AA" + "AAA" * (updates - 1) + "BBB"
+
+
+def gives_a_list_of_letters(updates):
+    return list("ABABAB") if updates == 1 else list(mirrored(updates))
+
+
+def mirrored(updates):
+    if updates == 1:
+        return "BABBAA"
+    return "B" + "AAA" * (updates - 1) + "BBA" + "BBB" * (updates - 1) + "AA"
+
+
+def joins_the_steps(updates):
+    if updates == 1:
+        return "AABBAB"
+    steps = ["A", "B" * 3 * (updates - 2), "BBB", "AA", "B"]
+    steps += ["AAA" for _ in range(updates - 1)] + ["BB"]
+    return "".join(steps)
 
 
 # 04-transfer
@@ -93,6 +118,68 @@ def sorts_by_balance(source, target, amount):
         return
     first, second = sorted([source, target], key=lambda account: account.balance)
     with first.lock, second.lock:
+        source.balance -= amount
+        target.balance += amount
+
+
+def sorts_by_the_last_digit(source, target, amount):
+    if source is target:
+        return
+    first, second = sorted([source, target], key=lambda account: account.number % 10)
+    with first.lock, second.lock:
+        source.balance -= amount
+        target.balance += amount
+
+
+def reads_before_it_locks(source, target, amount):
+    if source is target:
+        return
+    less, more = source.balance - amount, target.balance + amount
+    first, second = sorted([source, target], key=lambda account: account.number)
+    with first.lock, second.lock:
+        source.balance, target.balance = less, more
+
+
+def one_gate_before_the_locks(source, target, amount):
+    gate = vars(one_gate_before_the_locks).setdefault("gate", Lock())
+    if source is target:
+        return
+    with gate:
+        locks = sorted([source, target], key=lambda account: account.number)
+        locks[0].lock.acquire()
+        locks[1].lock.acquire()
+    source.balance -= amount
+    target.balance += amount
+    source.lock.release()
+    target.lock.release()
+
+
+def gives_up(source, target, amount):
+    if source is target or not source.lock.acquire(timeout=0.1):
+        return
+    if target.lock.acquire(timeout=0.1):
+        source.balance -= amount
+        target.balance += amount
+        target.lock.release()
+    source.lock.release()
+
+
+def steps_back_and_tries_again(source, target, amount):
+    moved = source is target
+    while not moved:
+        with source.lock:
+            if target.lock.acquire(blocking=False):
+                source.balance -= amount
+                target.balance += amount
+                target.lock.release()
+                moved = True
+
+
+def sorts_by_address(source, target, amount):
+    locks = {id(account): account.lock for account in (source, target)}
+    with ExitStack() as stack:
+        for _, lock in sorted(locks.items()):
+            stack.enter_context(lock)
         source.balance -= amount
         target.balance += amount
 
@@ -223,6 +310,95 @@ def counts_the_events(events, bins, energy, workers):
     return [sum(place == wanted for place, _ in events) for wanted in range(bins)]
 
 
+def one_tensor_for_all(events, bins, energy, workers):
+    counts = torch.zeros(bins, dtype=torch.long)
+    return all_add_to(counts, events, energy, workers).tolist()
+
+
+def one_worker_too_many(events, bins, energy, workers):
+    return histogram_of_shares(events, bins, energy, workers + 1)
+
+
+def histogram_of_shares(events, bins, energy, workers):
+    def share(worker):
+        counts = [0] * bins
+        for place, event in events[worker::workers]:
+            counts[place] += energy(event)
+        return counts
+
+    with ThreadPoolExecutor(workers) as pool:
+        histograms = list(pool.map(share, range(workers)))
+    return [sum(column) for column in zip(*histograms, strict=True)]
+
+
+def rounds_the_shares_up(events, bins, energy, workers):
+    size = max(1, -(-len(events) // workers))
+    shares = [events[start : start + size] for start in range(0, len(events), size)]
+
+    def one(share):
+        return histogram_of_shares(share, bins, energy, 1)
+
+    with ThreadPoolExecutor(workers) as pool:
+        return [sum(column) for column in zip([0] * bins, *pool.map(one, shares))]  # noqa: B905
+
+
+def takes_the_events_away(events, bins, energy, workers):
+    def share(worker):
+        counts = [0] * bins
+        while True:
+            try:
+                place, event = events.pop()
+            except IndexError:
+                return counts
+            counts[place] += energy(event)
+
+    with ThreadPoolExecutor(workers) as pool:
+        histograms = list(pool.map(share, range(workers)))
+    return [sum(column) for column in zip(*histograms, strict=True)]
+
+
+def a_row_of_one_array_each(events, bins, energy, workers):
+    counts = np.zeros((workers, bins), dtype=int)
+
+    def share(worker):
+        for place, event in events[worker::workers]:
+            counts[worker, place] += energy(event)
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(share, range(workers)))
+    return counts.sum(axis=0).tolist()
+
+
+def reads_in_threads_and_adds_in_numpy(events, bins, energy, workers):
+    counts = np.zeros(bins, dtype=int)
+    with ThreadPoolExecutor(workers) as pool:
+        energies = list(pool.map(lambda pair: energy(pair[1]), events))
+    for (place, _), read in zip(events, energies, strict=True):
+        np.add.at(counts, place, read)  # cannot add what refuses NumPy
+    return counts.tolist()
+
+
+def takes_from_a_queue(events, bins, energy, workers):
+    todo, own = Queue(), [[0] * bins for _ in range(workers)]
+    for pair in events:
+        todo.put(pair)
+
+    def work(counts):
+        while True:
+            try:
+                place, event = todo.get_nowait()
+            except Empty:
+                return
+            counts[place] += energy(event)
+
+    crew = [Thread(target=work, args=(counts,)) for counts in own]
+    for thread in crew:
+        thread.start()
+    for thread in crew:
+        thread.join()
+    return [sum(column) for column in zip(*own, strict=True)]
+
+
 WRONG = {
     "04-order": [
         Wrong(
@@ -253,23 +429,34 @@ WRONG = {
         Wrong(
             "one_letter_per_update",
             one_letter_per_update,
-            "load, add and store, per update",
+            "the length of an update",
             note="Orders updates, not steps: then nothing can come between.",
+        ),
+        Wrong(
+            "sits_on_one_copy_and_a_half",
+            sits_on_one_copy_and_a_half,
+            "2 can be reached",
+            note="B loads only when A is done, so nothing of A is lost.",
+        ),
+        Wrong(
+            "gives_a_list_of_letters",
+            gives_a_list_of_letters,
+            "one text",
+            note="''.join is missing.",
         ),
     ],
     "04-transfer": [
         Wrong(
             "source_first",
             source_first,
-            "with source.lock, target.lock.*who holds the lock",
-            state="HUNG",
-            note="The program of the lesson. The check shows the line it hangs on.",
+            "run at the same time",
+            note="The program of the lesson. The check sees who waits for what with "
+            "what in hand, and need not hang itself.",
         ),
         Wrong(
             "sorts_by_balance",
             sorts_by_balance,
-            "with first.lock, second.lock",
-            state="HUNG",
+            "run at the same time",
             note="An order that changes is no order. Ask for something that both "
             "threads see alike at any time.",
         ),
@@ -303,6 +490,30 @@ WRONG = {
             forgets_transfers_to_itself,
             "even by the thread that has it",
             note="Waits for itself. An RLock would allow it; here it is not needed.",
+        ),
+        Wrong(
+            "sorts_by_the_last_digit",
+            sorts_by_the_last_digit,
+            "account.* 3 and 13|accounts 13 and 3",
+            note="Equal keys: sorted() keeps the order of who pays.",
+        ),
+        Wrong(
+            "reads_before_it_locks",
+            reads_before_it_locks,
+            "may it still change",
+            note="The old copy of exercise 1, with locks around the store only.",
+        ),
+        Wrong(
+            "gives_up",
+            gives_up,
+            "what does yours do then",
+            note="It always ends, and sometimes without the money.",
+        ),
+        Wrong(
+            "one_gate_before_the_locks",
+            one_gate_before_the_locks,
+            "these two transfers have in common",
+            note="No deadlock, and whoever waits in the gate stops the bank.",
         ),
     ],
     "04-histogram": [
@@ -348,13 +559,13 @@ WRONG = {
         Wrong(
             "lock_around_the_reading",
             lock_around_the_reading,
-            "at most 1 read at once",
+            "1 read at once, not 4",
             note="Right sums, and no faster than one thread.",
         ),
         Wrong(
             "no_thread_at_all",
             no_thread_at_all,
-            "wait for the device at the same time",
+            "wait for it at the same time",
             note="Ask what the worker does while it waits.",
         ),
         Wrong(
@@ -375,5 +586,45 @@ WRONG = {
             "right is",
             note="Counts the events instead of adding their energies.",
         ),
+        Wrong(
+            "one_tensor_for_all",
+            one_tensor_for_all,
+            "loaded by one before the other has stored",
+            note="A tensor is shared as a list is, and adds without the GIL.",
+        ),
+        Wrong(
+            "one_worker_too_many",
+            one_worker_too_many,
+            "2 read at once, not 1",
+            note="The main thread counted in, or a pool with a default of its own.",
+        ),
+        Wrong(
+            "rounds_the_shares_up",
+            rounds_the_shares_up,
+            "35 read at once, not 40",
+            note="Shares of two for 70 events: five workers get none.",
+        ),
+        Wrong(
+            "takes_the_events_away",
+            takes_the_events_away,
+            "who else uses what",
+            note="Right sums, and the caller's list is empty.",
+        ),
+    ],
+}
+
+RIGHT = {
+    "04-order": [
+        Right("mirrored", mirrored),
+        Right("joins_the_steps", joins_the_steps),
+    ],
+    "04-transfer": [
+        Right("steps_back_and_tries_again", steps_back_and_tries_again),
+        Right("sorts_by_address", sorts_by_address),
+    ],
+    "04-histogram": [
+        Right("a_row_of_one_array_each", a_row_of_one_array_each),
+        Right("reads_in_threads_and_adds_in_numpy", reads_in_threads_and_adds_in_numpy),
+        Right("takes_from_a_queue", takes_from_a_queue),
     ],
 }

@@ -1,301 +1,362 @@
 """Checks of the exercises of lesson 05, Random numbers in parallel."""
 
+import copy
+import itertools
+import operator
+import pickle
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from unittest.mock import patch
 
 import numpy as np
 import torch
 
-from sidebyside import run_ranks
-from sidebyside.exercises import exercise, expect
+from sidebyside.by_value import packed
+from sidebyside.exercises import exercise, trying
+from sidebyside.judge import Expect
+from sidebyside.ranks import call_in_processes
+
+SHARED = [
+    ([[0.1, 0.2], [0.1, 0.2]], {(0, 1)}, "two workers with equal numbers"),
+    ([[0.4, 0.2], [0.3, 0.1]], set(), "two workers that have nothing in common"),
+    ([], set(), "no worker: which pairs are there?"),
+    ([[0.1], [0.5], [0.1]], {(0, 2)}, "workers that are no neighbours"),
+    (
+        [[0.1, 0.2, 0.3], [0.7, 0.8], [0.2, 0.3, 0.9]],
+        {(0, 2)},
+        "a worker that began later in the same stream: its first number is another",
+    ),
+    (
+        [[0.1, 0.2, 0.3], [0.4, 0.2, 0.5]],
+        {(0, 1)},
+        "a common number that stands first in neither list",
+    ),
+    ([[], []], set(), "two workers without a number, who share none"),
+    ([[0.2, 0.2], [0.5]], set(), "a number that one worker has twice"),
+    ([[0.3, 0.0], [0.0]], {(0, 1)}, "0.0, which is a number like the others"),
+    ([[0.5], [0.5 + 2**-53]], set(), "two numbers that differ in the last digit"),
+    ([[0.6]] * 3, {(0, 1), (0, 2), (1, 2)}, "three workers with one stream"),
+    (
+        [[0.1, 0.2], [0.2, 0.3], [0.3, 0.4]],
+        {(0, 1), (1, 2)},
+        "workers 0 and 2: a number in common, or only the same neighbour?",
+    ),
+]
 
 
 @exercise("05-shared")
 def check_shared(shared):
-    def try_out(outputs: list[list[float]], pairs: set, think: str) -> None:
-        given = [list(numbers) for numbers in outputs]
-        got = shared(given)
-        tried = f"shared({outputs})" if len(str(outputs)) < 90 else "shared(...)"
-        expect(got is not None, tried, got, "what your function returns")
-        after = f"the pairs {got}; the lists are now {given}"
-        expect(given == outputs, tried, after, "the caller still needs the lists")
-        found = [tuple(pair) for pair in got]
-        expect(
-            all(i < j for i, j in found),
-            tried,
-            got,
-            "in a pair (i, j), i is less than j: each pair of workers once",
-        )
-        expect(len(found) == len(set(found)), tried, got, "a pair that is there twice")
-        expect(set(found) == pairs, tried, got, think)
-
-    try_out([[0.1, 0.2], [0.1, 0.2]], {(0, 1)}, "two workers with equal numbers")
-    try_out([[0.1, 0.2], [0.3, 0.4]], set(), "two workers that have nothing in common")
-    try_out([], set(), "no worker: which pairs are there?")
-    try_out([[0.1], [0.5], [0.1]], {(0, 2)}, "workers that are no neighbours")
-    try_out(
-        [[0.1, 0.2, 0.3], [0.7, 0.8], [0.2, 0.3, 0.9]],
-        {(0, 2)},
-        "a worker that began later in the same stream: its first number is another",
-    )
-    try_out(
-        [[0.1, 0.2, 0.3], [0.4, 0.2, 0.5]],
-        {(0, 1)},
-        "a common number that stands first in neither list",
-    )
-    try_out([[], []], set(), "two workers without a number share none")
-    try_out([[0.2, 0.2], [0.5]], set(), "a number that one worker has twice")
-    try_out(
-        [[0.1, 0.2], [0.2, 0.3], [0.3, 0.4]],
-        {(0, 1), (1, 2)},
-        "workers 0 and 2 have no number in common, only the same neighbour",
-    )
-
+    for outputs, pairs, think in SHARED:
+        _expect_pairs(shared, outputs, pairs, think)
     dice = random.Random(5)
-    for _ in range(50):
-        stream = [dice.random() for _ in range(40)]
-        outputs = []
-        for _ in range(dice.randint(2, 8)):
-            start, length = dice.randrange(40), dice.randrange(8)
-            outputs.append(stream[start : start + length])
+    for workers in [2, 3, 5, 12] * 15:
+        stream = [round(0.001 * n, 3) for n in dice.sample(range(1000), 5 * workers)]
+        starts = [dice.randrange(len(stream)) for _ in range(workers)]
+        outputs = [stream[start : start + dice.randrange(5)] for start in starts]
         sets = [set(numbers) for numbers in outputs]
-        pairs = {
-            (i, j)
-            for i in range(len(sets))
-            for j in range(i + 1, len(sets))
-            if sets[i] & sets[j]
-        }
-        try_out(outputs, pairs, "which two lists have a number in common?")
+        every = itertools.combinations(range(workers), 2)
+        pairs = {(i, j) for i, j in every if sets[i] & sets[j]}
+        _expect_pairs(shared, outputs, pairs, "which lists have a number in common?")
 
 
-def _numbers(values: object) -> list[float]:
-    """The numbers of a list, a tuple, an array or a tensor."""
-    expect(values is not None, got=values, think="what your function returns")
-    return [float(value) for value in values]
+def _expect_pairs(shared: Callable, outputs: list, pairs: set, think: str) -> None:
+    given = copy.deepcopy(outputs)
+    with trying(f"shared({outputs})", given) as expect:
+        got = shared(given)
+        expect(got is not None, got=got, think="what your function returns")
+        found = [tuple(pair) for pair in got]
+        once = "in a pair (i, j), i is less than j: each pair of workers once"
+        expect(all(i < j for i, j in found), got=got, think=once)
+        twice = "a pair that is there twice"
+        expect(len(found) == len(set(found)), got=got, think=twice)
+        expect(set(found) == pairs, got=got, think=think)
 
 
-def _in_a_new_process(answer: Callable, *args) -> object:
-    """What the answer gives to someone with whom it shares neither memory nor hash."""
-    return run_ranks(answer, *args, world_size=1, start_method="spawn")[0]
+class _Disturbed:
+    """The answer, before each call of which the world changes.
+
+    The clock and the states of the global generators are others every time, so that
+    what depends on them differs. `moved` are the generators that have been drawn from.
+    """
+
+    def __init__(self, answer: Callable):
+        self.answer, self.calls, self.moved = answer, 0, ()
+
+    def __call__(self, *args):
+        self.calls += 1
+        for seed in random.seed, np.random.seed, torch.manual_seed:
+            seed(1000 + self.calls)
+        before = _global_states()
+        with patch("time.time", lambda: 1e6 * self.calls):
+            got = self.answer(*args)
+        after = _global_states()
+        self.moved = self.moved or [n for n in after if after[n] != before[n]]
+        return got
+
+
+def _global_states() -> dict:
+    states = random.getstate(), np.random.get_state(), torch.get_rng_state().numpy()
+    names = "random", "np.random", "torch"
+    return dict(zip(names, map(pickle.dumps, states), strict=True))
+
+
+def _as_it_is_now(answer: Callable) -> Callable:
+    """The answer with what it remembers now, for a process where nothing is shared.
+
+    Neither memory nor the hash of a text nor the order of calls is the same there.
+    """
+    sent = packed(answer)
+
+    def call_in_turn(calls: tuple) -> list:  # sent by value: it imports nothing here
+        answer = pickle.loads(sent)
+        return [answer(*args) for args in calls]
+
+    return lambda *calls: call_in_processes(
+        call_in_turn, [(calls,)], start_method="spawn", name="the new process"
+    )[0]
 
 
 _ELSEWHERE = "another process gets other numbers. On what else do they depend?"
 
 
-# What people multiply one number by before they add another
-_FACTORS = [*range(1, 130), 200, 256, 300, 500, 512, 997, 999, 1000, 1001, 1009, 1013]
-_FACTORS += [1024, 10**4, 2**16, 10**5]
+def _numbers(expect: Expect, values: Iterable) -> list[float]:
+    """The numbers of a list, a tuple, an array or a tensor."""
+    expect(values is not None, got=values, think="what your function returns")
+    values = list(values)
+    numbers = all(hasattr(value, "__float__") for value in values)
+    expect(numbers, got=values, think="what is in the list: is each entry a number?")
+    return [float(value) for value in values]
 
 
-def _twins(draw: Callable, size: int) -> list[tuple]:
-    """Two places, such as (seed, epoch, item), that draw the same; [] if none is found.
-
-    (0, 0, k) and (0, 1, 0) find k * epoch + item; (1, 1, 11) and (1, 11, 1) find digits
-    that are put side by side.
-    """
-    units = [(0,) * (size - 1 - i) + (1,) + (0,) * i for i in range(size)]
-    few = [(0,) * size, *units, *(tuple(1 + 10 * n for n in unit) for unit in units)]
+def _clash(lists: dict) -> tuple | None:
+    """Two of these lists that have a number in common, and this number."""
     owner = {}
-    for place in few:
-        other = owner.setdefault(draw(*place), place)
-        if other != place:
-            return [other, place]
-    for place in [tuple(k * n for n in unit) for k in _FACTORS for unit in units]:
-        other = owner.get(draw(*place), place)
-        if other != place:
-            return [other, place]
-    return []
+    for name, numbers in lists.items():
+        for number in numbers:
+            if (other := owner.setdefault(number, name)) != name:
+                return other, name, number
+    return None
 
 
-def _disturb(step: int) -> None:
-    """Put the global generators into a state that differs from call to call."""
-    random.seed(1000 + step)
-    np.random.seed(1000 + step)
-    torch.manual_seed(1000 + step)
+def _tells(first: list, second: list, limit: float) -> bool:
+    """Whether who knows the one list knows much of the other: moved, or stretched."""
+    first, second = np.array(first), np.array(second)
+    steps = set(np.round((second - first) % 1, 6) % 1)
+    related = abs(np.corrcoef(first, second)[0, 1]) > limit
+    return related or len(steps) < len(first) / 2
 
 
-def _global_state() -> tuple:
-    name, keys, position, *_ = np.random.get_state()
-    return random.getstate(), (name, keys.tobytes(), position), torch.get_rng_state()
+class _Telling(int):
+    """A whole number that notes what is computed from it."""
+
+    results = set()  # noqa: RUF012
 
 
-def _moved(before: tuple, after: tuple) -> list[str]:
-    """The names of the global generators that are not as they were."""
-    names = ["random", "np.random"]
-    moved = [name for name, b, a in zip(names, before, after, strict=False) if b != a]
-    return moved if torch.equal(before[2], after[2]) else [*moved, "torch"]
+def _noted(name: str) -> Callable:
+    def compute(self, other):
+        result = getattr(int, name)(self, other)
+        if result is NotImplemented:
+            return result
+        _Telling.results.add(result)
+        return _Telling(result)
+
+    return compute
 
 
-@exercise("05-items", seconds=30)
+for _name in "add", "radd", "mul", "rmul", "lshift", "or", "ror", "xor", "rxor":
+    setattr(_Telling, f"__{_name}__", _noted(f"__{_name}__"))
+
+
+def _places(call: Callable, *below: int) -> list[tuple]:
+    """Places, such as (seed, epoch, item), of which two are easily mixed up.
+
+    Small ones, for sums and for digits put side by side; then (0, 0, k) and (0, 1, 0),
+    which k * epoch + item takes for one. Of k we try what people like, and what a one
+    becomes in the answer's own arithmetic. All stay `below` what is allowed.
+    """
+    small = list(itertools.product((0, 1, 2, 11), repeat=len(below)))
+    units = [place for place in small if sum(place) == 1]
+    _Telling.results.clear()
+    for unit in units:
+        call(*map(_Telling, unit))
+    own = sorted(k for k in _Telling.results if k > 1)[:100]
+    popular = [2**n for n in range(2, 32)] + [10**n for n in range(1, 10)]
+    large = (tuple(k * n for n in u) for k in sorted(own + popular) for u in units)
+    return small + [p for p in large if all(map(operator.lt, p, below))]
+
+
+@exercise(
+    "05-items",
+    seconds=30,
+    when_hung="how long does it take to get at item 1,000,000,000 alone?",
+)
 def check_items(noise_of):
-    calls = 0
+    in_a_new_process = _as_it_is_now(noise_of)
+    noise_of = _Disturbed(noise_of)
+    for seed, epoch in (1, 1), (0, 0), (3, 2), (2026, 7):
+        whole = _expect_one_for_each(noise_of, seed, epoch)
+        _expect_the_same_in_each_share(noise_of, seed, epoch, whole)
+    _expect_random(noise_of)
+    _expect_no_two_alike(noise_of)
+    with trying("noise_of(2026, 7, [7, 3]), here and in a new process") as expect:
+        _, there = in_a_new_process((5, 2, [4]), (seed, epoch, [7, 3]))
+        both = [[whole[7], whole[3]], _numbers(expect, there)]
+        expect(both[0] == both[1], got=both, think=_ELSEWHERE)
 
-    def noise(seed: int, epoch: int, items: list[int]) -> list[float]:
-        nonlocal calls
-        calls += 1
-        _disturb(calls)  # no number may depend on the global generators
-        return _numbers(noise_of(seed, epoch, list(items)))
 
-    all_items = list(range(12))
-    whole = noise(1, 1, all_items)
-    tried = "noise_of(1, 1, [0, 1, 2, ..., 11])"
-    expect(len(whole) == 12, tried, whole, "one number for each item")
-    expect(noise(1, 1, []) == [], "noise_of(1, 1, [])", think="no item, no number")
-    expect(all(0 <= number < 1 for number in whole), tried, whole, "numbers in [0, 1)")
-    expect(len(set(whole)) == 12, tried, whole, "each item has a number of its own")
-    again = noise(1, 1, all_items)
-    expect(
-        again == whole,
-        f"{tried}, twice",
-        [whole[0], again[0]],
-        "what is the same in the second call, and what is not? A number may depend on "
-        "nothing but seed, epoch and item",
-    )
-    for workers in 2, 3, 5:
-        for share in [all_items[worker::workers] for worker in range(workers)]:
-            got = noise(1, 1, share)
-            expect(
-                got == [whole[item] for item in share],
-                f"noise_of(1, 1, {share}), a share of the items 0 to 11",
-                got,
-                "the item's number is another in this share than in the whole. On "
-                "what does it depend, beside the item?",
-            )
-    got = noise(1, 1, [5, 2, 5, 0])
-    expect(
-        got == [whole[item] for item in (5, 2, 5, 0)],
-        "noise_of(1, 1, [5, 2, 5, 0])",
-        got,
-        "one number for each entry of items, in their order",
-    )
+def _expect_one_for_each(noise_of: Callable, seed: int, epoch: int) -> list[float]:
+    """The numbers of the items 0 to 11."""
+    items = list(range(12))
+    with trying(f"noise_of({seed}, {epoch}, [])") as expect:
+        got = _numbers(expect, noise_of(seed, epoch, []))
+        expect(got == [], got=got, think="no item: how many numbers?")
+    with trying(f"noise_of({seed}, {epoch}, {items})", items) as expect:
+        whole = _numbers(expect, noise_of(seed, epoch, items))
+        expect(len(whole) == 12, got=whole, think="one number for each item")
+        inside = all(0 <= number < 1 for number in whole)
+        expect(inside, got=whole, think="numbers in [0, 1)")
+        own = "each item has a number of its own: from what does yours follow?"
+        expect(len(set(whole)) == 12, got=whole, think=own)
+    with trying(f"noise_of({seed}, {epoch}, {items}), twice") as expect:
+        again = _numbers(expect, noise_of(seed, epoch, items))
+        think = "what is the same in the second call, and what is not? A number may "
+        think += "depend on nothing but seed, epoch and item"
+        expect(again == whole, got=[whole[0], again[0]], think=think)
+    return whole
 
-    twins = _twins(lambda seed, epoch, item: noise(seed, epoch, [item])[0], 3)
-    expect(
-        not twins,
-        f"(seed, epoch, item) = {' and '.join(map(str, twins))}",
-        "the same number for both",
-        "other seed, other epoch or other item: other number. Which of the three is "
-        "lost, or where are they mixed into one?",
-    )
 
-    many = np.array(noise(3, 1, range(1000)))
-    expect(
-        abs(many.mean() - 0.5) < 0.05 and abs(many.std() - 0.2887) < 0.03,
-        "the mean and the spread of 1000 items",
-        [round(float(many.mean()), 3), round(float(many.std()), 3)],
-        "uniform numbers in [0, 1) have the mean 0.5 and the standard deviation 0.289",
-    )
-    correlation = float(np.corrcoef(many[:-1], many[1:])[0, 1])
-    expect(
-        abs(correlation) < 0.15,
-        "the correlation of neighbouring items",
-        round(correlation, 3),
-        "the number of an item should say nothing about the next one",
-    )
-    got = _in_a_new_process(lambda: _numbers(noise_of(1, 1, all_items)))
-    tried = f"{tried}, here and in a new process"
-    expect(got == whole, tried, [whole[0], got[0]], _ELSEWHERE)
+def _expect_the_same_in_each_share(
+    noise_of: Callable, seed: int, epoch: int, whole: list[float]
+) -> None:
+    each = "one number for each entry of items, in their order"
+    of_all = "the item's number is another in this share than in the whole. On what "
+    of_all += "does it depend, beside the item?"
+    twelve = list(range(12))
+    shares = [twelve[n::w] for w in (2, 3, 5, 8) for n in range(w)]
+    shares += [twelve[5:10], twelve[10:]]
+    cases = [(share, of_all) for share in shares]
+    for items, think in [*cases, ([11, 2, 0, 7], each), ([5, 2, 5, 0], each)]:
+        with trying(f"noise_of({seed}, {epoch}, {items})", items) as expect:
+            got = _numbers(expect, noise_of(seed, epoch, items))
+            right = [whole[item] for item in items]
+            tell = f"{got}; among the items 0 to 11 they had {right}"
+            expect(got == right, got=tell, think=think)
+
+
+def _expect_random(noise_of: Callable) -> None:
+    here = np.array(noise_of(3, 1, list(range(1000))))
+    with trying("the mean and the spread of noise_of(3, 1, range(1000))") as expect:
+        spread = [round(float(here.mean()), 3), round(float(here.std()), 3)]
+        usual = abs(here.mean() - 0.5) < 0.05 and abs(here.std() - 0.2887) < 0.03
+        think = "uniform numbers in [0, 1): their mean is 0.5, their spread 0.289"
+        expect(usual, got=spread, think=think)
+    epoch, seed = (noise_of(*place, list(range(999))) for place in ((3, 2), (4, 1)))
+    others = {"next item": here[1:], "next epoch": epoch, "next seed": seed}
+    for name, numbers in others.items():
+        with trying(f"the numbers of 999 items, beside those of the {name}") as expect:
+            if not np.array_equal(here[:999], numbers):  # that is found below
+                got = [[float(n) for n in many[:4]] for many in (here, numbers)]
+                think = "who knows a number should know nothing of the other one"
+                expect(not _tells(here[:999], numbers, 0.15), got=got, think=think)
+
+
+def _expect_no_two_alike(noise_of: Callable) -> None:
+    def draw(seed: int, epoch: int, item: int) -> list[float]:
+        with trying(f"noise_of({seed}, {epoch}, [{item}])") as expect:
+            return _numbers(expect, noise_of(seed, epoch, [item]))
+
+    below = 2**32, 2**32, 2**32
+    if clash := _clash({place: draw(*place) for place in _places(draw, *below)}):
+        with trying(f"(seed, epoch, item) = {clash[0]} and {clash[1]}") as expect:
+            think = "other seed, other epoch or other item: other number. Which of the "
+            think += "three is lost, or where are they mixed into one?"
+            expect(False, got="the same number for both", think=think)
 
 
 @exercise("05-replicas", seconds=30)
 def check_replicas(prepare):
-    seeds, ranks = range(4), range(4)
-    calls = 0
-    touched: list[str] = []
+    in_a_new_process = _as_it_is_now(prepare)
+    prepare = _Disturbed(prepare)
 
-    def call(rank: int, seed: int) -> tuple[tuple, tuple]:
-        nonlocal calls, touched
-        calls += 1
-        _disturb(calls)  # replicas must not be equal by luck
-        before = _global_state()
-        both = prepare(rank, seed)
-        two = [] if both is None else list(both)
-        touched = touched or _moved(before, _global_state())
-        tried, think = f"prepare({rank}, {seed})", "two lists, weights and noise"
-        expect(len(two) == 2, tried, both, think)
-        return tuple(_numbers(two[0])), tuple(_numbers(two[1]))
+    def draw(rank: int, seed: int) -> tuple:
+        with trying(f"prepare({rank}, {seed})") as expect:
+            return _weights_and_noise(expect, prepare(rank, seed))
 
-    results = {(rank, seed): call(rank, seed) for seed in seeds for rank in ranks}
-    first = results[0, 0]
-    expect(
-        all(len(part) == 4 for part in first),
-        "prepare(0, 0)",
-        first,
-        "two lists of four numbers each",
-    )
-    again = call(0, 0)
-    expect(
-        again == first,
-        "prepare(0, 0), twice",
-        [[part[0] for part in parts] for parts in (first, again)],
-        "two calls with the same rank and seed return the same. Which generator did "
-        "you not seed?",
-    )
-    for (rank, seed), (weights, _) in results.items():
-        expect(
-            weights == results[0, seed][0],
-            f"the weights of rank 0 and of rank {rank}, seed {seed}",
-            [results[0, seed][0][0], weights[0]],
-            "replicas begin with equal weights. What may they depend on?",
-        )
-    expect(
-        len({results[0, seed][0] for seed in seeds}) == len(seeds),
-        "the weights for seed 0, 1, 2, 3",
-        [results[0, seed][0][0] for seed in seeds],
-        "another seed gives other weights",
-    )
+    found = {
+        (rank, seed): draw(rank, seed) for seed in (0, 1, 2, 7) for rank in range(8)
+    }
+    _expect_the_same_again(found, draw)
+    _expect_streams_of_their_own(found)
+    large = {place: draw(*place) for place in _places(draw, 10_000, 2**32)}
+    _expect_streams_of_their_own(found | large)
+    with trying("the global generators, before prepare and after it") as expect:
+        moved = f"the global generator of {' and '.join(prepare.moved)} has changed"
+        think = "who else draws from it? Dropout does, after you. A generator of your "
+        think += "own harms nobody"
+        expect(not prepare.moved, got=moved, think=think)
+    with trying("prepare(5, 2), here and in a new process") as expect:
+        there = _weights_and_noise(expect, in_a_new_process((3, 9), (5, 2))[1])
+        expect(there == found[5, 2], got=[found[5, 2], there], think=_ELSEWHERE)
 
-    twins = _twins(lambda rank, seed: call(rank, seed)[1], 2)
-    if twins:
-        differ = [n for n, x, y in zip(["rank", "seed"], *twins, strict=True) if x != y]
-        expect(
-            False,
-            f"the noise of (rank, seed) = {twins[0]} and {twins[1]}",
-            "the same for both",
-            f"does the noise depend on the {differ[0]} at all?"
-            if len(differ) == 1
-            else "rank and seed become one number or text: which others become the "
-            "same one?",
-        )
-    owner = {}
-    for place, (_, noise) in results.items():
-        expect(len(set(noise)) == 4, f"prepare{place}", noise, "no number twice")
-        for number in noise:
-            other = owner.setdefault(number, place)
-            expect(
-                other == place,
-                f"the noise of (rank, seed) = {other} and {place}",
-                f"both contain {number:.6f}",
-                "one of the two begins later in the same stream",
-            )
-    for (_, seed), (weights, _) in results.items():
-        for number in owner.keys() & set(weights):
-            whose = f"the noise of (rank, seed) = {owner[number]}"
-            expect(
-                False,
-                f"the weights of seed {seed} and {whose}",
-                f"{number:.6f} is in both",
-                "somebody's noise is the weights. Two uses of a seed need two streams",
-            )
-    for name, other in ("weights", first[0]), ("noise of rank 1", results[1, 0][1]):
-        apart = [a - b for a, b in zip(first[1], other, strict=True)]
-        expect(
-            len({round(step, 5) for step in apart}) > 1,
-            f"the noise of rank 0 less the {name}, seed 0",
-            apart,
-            "who knows the one list knows the other. Each needs a stream of its own",
-        )
-    got = _in_a_new_process(lambda: [_numbers(part) for part in prepare(1, 1)])
-    expect(
-        tuple(map(tuple, got)) == results[1, 1],
-        "prepare(1, 1), here and in a new process",
-        [[part[0] for part in parts] for parts in (results[1, 1], got)],
-        _ELSEWHERE,
-    )
-    expect(
-        not touched,
-        "prepare(0, 0)",
-        f"the global generator of {' and '.join(touched)} has changed",
-        "who else draws from it? Dropout does, after you. A generator of your own "
-        "harms nobody",
-    )
+
+def _weights_and_noise(expect: Expect, both: object) -> tuple[tuple, tuple]:
+    two = [] if both is None else list(both)
+    expect(len(two) == 2, got=both, think="the form: two lists, weights and noise")
+    weights, noise = (tuple(_numbers(expect, part)) for part in two)
+    four = len(weights) == len(noise) == 4
+    expect(four, got=both, think="the size: two lists of four numbers each")
+    own = len(set(weights)) == len(set(noise)) == 4
+    expect(own, got=both, think="a number that is there twice: four draws, or one?")
+    return weights, noise
+
+
+def _expect_the_same_again(found: dict, draw: Callable) -> None:
+    for place in (0, 0), (3, 7):
+        with trying(f"prepare{place}, twice") as expect:
+            both = [found[place], draw(*place)]
+            think = "two calls with the same rank and seed return the same. Which "
+            think += "generator did you not seed?"
+            expect(both[0] == both[1], got=both, think=think)
+    for (rank, seed), (weights, _) in found.items():
+        with trying(f"the weights of rank 0 and of rank {rank}, seed {seed}") as expect:
+            both = [found[0, seed][0], weights]
+            think = "replicas begin with equal weights. What may they depend on?"
+            expect(both[0] == both[1], got=both, think=think)
+
+
+def _expect_streams_of_their_own(found: dict) -> None:
+    """For the weights of each seed, and for the noise of each rank and seed."""
+    lists = {f"the weights of seed {seed}": w for (_, seed), (w, _) in found.items()}
+    lists |= {f"the noise of rank {r}, seed {s}": n for (r, s), (_, n) in found.items()}
+    if clash := _clash(lists):
+        first, second, number = clash
+        with trying(f"{first}; {second}") as expect:
+            think = _why_alike(first, second, lists[first] == lists[second])
+            expect(False, got=f"both contain {number:.6f}", think=think)
+    names = list(lists)
+    noise = [name for name in names if "noise" in name]
+    for first, second in [
+        (names[0], names[1]),
+        (names[0], noise[0]),
+        *itertools.pairwise(noise),
+    ]:
+        with trying(f"{first}; {second}") as expect:
+            both = lists[first], lists[second]
+            think = "who knows the one list knows the other: does each have a stream "
+            think += "of its own?"
+            expect(not _tells(*both, 1 - 1e-9), got=both, think=think)
+
+
+def _why_alike(first: str, second: str, wholly: bool) -> str:
+    if "noise" not in second:
+        return "another seed gives other weights: what becomes of the seed in yours?"
+    if "noise" not in first:
+        return "somebody's noise is the weights. How many streams do two uses need?"
+    if not wholly:
+        return "one of the two begins later in the same stream: what tells them apart?"
+    (*_, rank, _, seed), (*_, other_rank, _, other_seed) = first.split(), second.split()
+    if seed == other_seed:
+        return "what becomes of the rank in the noise?"
+    if rank == other_rank:
+        return "what becomes of the seed in the noise?"
+    return "rank and seed become one number or text: which others become the same one?"

@@ -35,11 +35,11 @@ import torch
 from demos.random_numbers.loader_workers import (
     Noise,
     NoiseByItem,
-    load,
+    make_loader,
     new_stream,
     stream,
 )
-from demos.random_numbers.monte_carlo_pi import copied, errors, hits, spawned
+from demos.random_numbers.monte_carlo_pi import circle_hits, copied, pi_errors, spawned
 from sidebyside import (
     COLOURS,
     check,
@@ -94,7 +94,7 @@ reveal("05-equal", table.getvalue().count("EQUAL"))
 # %% [markdown]
 # One rule explains the table: **workers draw equal numbers when they hold copies of the
 # same state.** So ask of each entry: was there a state to copy, and did the worker keep
-# the copy? On Linux, with Python 3.11, NumPy 2.4 and torch 2.13, we read:
+# the copy? On Linux, with Python 3.11 to 3.14, NumPy 2.4 and torch 2.13, we read:
 #
 # | generator | why |
 # |---|---|
@@ -108,7 +108,8 @@ reveal("05-equal", table.getvalue().count("EQUAL"))
 # In books and posts you find other tables. They were right, with other versions. **The
 # first entry of the fork column flips when anything in the parent has touched
 # `np.random`**: a library will do, or a type annotation that names it. When we wrote
-# the demo, an annotation did.
+# the demo, an annotation did. (Python 3.14 does not look at annotations before someone
+# asks for them, so there it would not have.)
 
 # %% [markdown]
 # ### A server with a past
@@ -161,13 +162,13 @@ len(set(six_draws))
 # π/4. So four times that share is an estimate of π:
 
 # %%
-show(hits)
+show(circle_hits)
 show(copied)
 show(spawned)
 
 # %% [markdown]
-# All workers call `hits`. With `copied` each gets a copy of one generator, as in the
-# table's fourth row. With `spawned` each gets its own. (This `spawn` is NumPy's word,
+# All workers call `circle_hits`. With `copied` each gets a copy of one generator, as in
+# the table's fourth row. With `spawned` each gets its own. (This `spawn` is NumPy's word,
 # and starts no process: what it makes, its *children*, are seeds.) Each worker repeats
 # its experiment 1000 times. The *root mean square* of the 1000 errors, the root of the
 # mean of their squares, says how far off an estimate is as a rule.
@@ -184,7 +185,7 @@ run_demo("random_numbers/monte_carlo_pi.py", "--workers", 8)
 # independent estimates is the error of one divided by $\sqrt k$. Here that is
 # $\sqrt{\pi\,(4-\pi)\,/\,(n\,k)}$ for $n$ points per worker, the column `theory`.
 #
-# Now 64 workers; two processes do their work. `errors` gives the error of one worker,
+# Now 64 workers; two processes do their work. `pi_errors` gives the error of one worker,
 # of two together, and so on.
 
 # %%
@@ -197,7 +198,7 @@ spawn = multiprocessing.get_context("spawn")
 with ProcessPoolExecutor(2, mp_context=spawn) as pool:
     for streams in copied, spawned:
         inputs = streams(0, WORKERS), [POINTS] * WORKERS, [REPEATS] * WORKERS
-        error[streams] = errors(list(pool.map(hits, *inputs)), POINTS)
+        error[streams] = pi_errors(list(pool.map(circle_hits, *inputs)), POINTS)
 reveal("05-pi", error[spawned][0] / error[spawned][-1])
 
 
@@ -341,13 +342,13 @@ run_demo("random_numbers/loader_workers.py")
 # count, without it and with it:
 
 # %%
-show(load)
+show(make_loader)
 show(new_stream)
 methods = multiprocessing.get_all_start_methods()
 method = "forkserver" if "forkserver" in methods else "spawn"
 different = {}
 for init in None, new_stream:
-    loader = load(Noise(4), workers=2, method=method, init=init)
+    loader = make_loader(Noise(4), workers=2, method=method, init=init)
     numbers = [rng for epoch in range(2) for *_, rng in loader]
     different[init] = len(set(numbers))
 reveal("05-loader", different[None])
@@ -376,7 +377,7 @@ print("with new_stream:", different[new_stream])
 
 # %%
 for workers in 1, 2, 3:
-    loader = load(Noise(4), workers, method, new_stream)
+    loader = make_loader(Noise(4), workers, method, new_stream)
     print("workers:", workers, "|", *(f"{rng:.4f}" for *_, rng in loader))
 
 # %% [markdown]
@@ -391,7 +392,7 @@ for workers in 1, 2, 3:
 show(NoiseByItem)
 for workers in 0, 2, 3:
     dataset = NoiseByItem(4)
-    loader = load(dataset, workers, method)
+    loader = make_loader(dataset, workers, method)
     for epoch in 0, 1:
         dataset.epoch = epoch
         numbers = [f"{number:.4f}" for number in loader]
@@ -472,7 +473,7 @@ reveal("05-sums", len(set(sums.values())))
 # Floating-point addition rounds, so its result depends on the order. **The same numbers
 # in another order have another sum**, here by about 10⁻¹¹. What helps:
 #
-# * Count in integers, as `hits` does: their sum is exact in every order.
+# * Count in integers, as `circle_hits` does: their sum is exact in every order.
 # * Cut the work into the same pieces for any number of workers, and add the pieces in
 #   their own order, not in the order in which they arrive.
 # * `math.fsum` rounds only once, at the end.
@@ -574,7 +575,8 @@ check("05-shared", shared)
 # A worker prepares its share of the items of an epoch and needs a random number in
 # [0, 1) for each. Write `noise_of(seed, epoch, items)`, which returns them as a list,
 # in the order of `items`. The number of an item depends on seed, epoch and item, never
-# on the share it comes in. Other seed, other epoch or other item: other number.
+# on the share it comes in. Other seed, other epoch or other item: other number. Each of
+# the three may be any whole number from 0 to 2³² − 1.
 #
 # By hand first: one worker gets the items [0, 1, 2, 3]. Of two workers, one gets [0, 2]
 # and one [1, 3]. Which of their numbers must be equal?
@@ -633,6 +635,8 @@ check("05-items", noise_of)
 #   or of another.
 # * Two calls with the same rank and seed return the same.
 # * The global generators of `random`, NumPy and torch are afterwards as they were.
+#
+# There are 10,000 ranks at most; a seed is any whole number from 0 to 2³² − 1.
 #
 # By hand first: write down what four ranks get if both lists come from `seed + rank`.
 # <!-- exercise: 05-replicas -->

@@ -1,11 +1,15 @@
 """Answers to the exercises of lesson 05 that people give, and that are not right."""
 
+import hashlib
+import itertools
+import math
 import random
+import time
 
 import numpy as np
 import torch
 
-from lessons.source.sample_answers import Wrong
+from lessons.source.sample_answers import Right, Wrong
 
 # 05-shared
 
@@ -63,6 +67,44 @@ def empties_the_list(outputs):
         pairs += [(i, i + 1 + k) for k, other in enumerate(outputs) if first & {*other}]
         i += 1
     return pairs
+
+
+def takes_nearly_equal_for_equal(outputs):
+    def alike(one, other):
+        return any(math.isclose(x, y) for x in one for y in other)
+
+    pairs = itertools.combinations(range(len(outputs)), 2)
+    return [(i, j) for i, j in pairs if alike(outputs[i], outputs[j])]
+
+
+def asks_any_of_the_numbers(outputs):
+    pairs = itertools.combinations(range(len(outputs)), 2)
+    return [(i, j) for i, j in pairs if any(set(outputs[i]) & set(outputs[j]))]
+
+
+def keeps_the_first_owner(outputs):
+    owner, pairs = {}, set()
+    for worker, numbers in enumerate(outputs):
+        for number in numbers:
+            first = owner.setdefault(number, worker)
+            if first != worker:
+                pairs.add((first, worker))
+    return sorted(pairs)
+
+
+def all_owners_of_a_number(outputs):
+    owners, pairs = {}, set()
+    for worker, numbers in enumerate(outputs):
+        for number in numbers:
+            owners.setdefault(number, {})[worker] = True
+    for workers in owners.values():
+        pairs |= set(itertools.combinations(workers, 2))
+    return pairs
+
+
+def in_numpy(outputs):
+    pairs = np.argwhere(np.triu(np.ones((len(outputs), len(outputs))), 1))
+    return [[i, j] for i, j in pairs if np.isin(outputs[i], outputs[j]).any()]
 
 
 # 05-items
@@ -126,7 +168,51 @@ def forgets_to_return(seed, epoch, items):
 
 
 def no_random_numbers(seed, epoch, items):
-    return [((seed * 10009 + epoch) * 10007 + item) / 1e9 for item in items]
+    return [(seed * 0.732 + epoch * 0.414 + item * 0.618034) % 1 for item in items]
+
+
+def remembers_its_numbers():
+    memory, dice = {}, random.Random()
+
+    def noise_of(seed, epoch, items):
+        return [memory.setdefault((seed, epoch, i), dice.random()) for i in items]
+
+    return noise_of
+
+
+def leaves_room_for_10_million_items(seed, epoch, items):
+    keys = [(seed * 10**7 + epoch) * 10**7 + item for item in items]
+    return [random.Random(key).random() for key in keys]
+
+
+def multiplies_by_a_prime(seed, epoch, items):
+    keys = [seed * 15_485_863 ^ epoch * 1_000_003 ^ item for item in items]
+    return [np.random.default_rng(key).random() for key in keys]
+
+
+def seeds_with_the_clock(seed, epoch, items):
+    today = int(time.time()) // 3600
+    return [random.Random(f"{today}/{seed}/{epoch}/{i}").random() for i in items]
+
+
+def moves_on_with_the_epoch(seed, epoch, items):
+    numbers = [np.random.default_rng([seed, item]).random() for item in items]
+    return [(number + epoch * 0.2113) % 1 for number in numbers]
+
+
+def seeds_with_a_text(seed, epoch, items):
+    return [random.Random(f"{seed}/{epoch}/{item}").random() for item in items]
+
+
+def digests_a_text(seed, epoch, items):
+    texts = [f"{seed} {epoch} {item}".encode() for item in items]
+    digests = [hashlib.sha256(text).digest() for text in texts]
+    return [int.from_bytes(digest[:6], "big") / 2**48 for digest in digests]
+
+
+def gives_each_32_bits(seed, epoch, items):
+    keys = [seed << 64 | epoch << 32 | item for item in items]
+    return tuple(np.random.default_rng(key).random() for key in keys)
 
 
 # 05-replicas
@@ -148,7 +234,7 @@ def noise_from_seed_plus_rank(rank, seed):
 
 
 def leaves_room_for_100_ranks(rank, seed):
-    weights = np.random.default_rng([seed, 0]).random(4)
+    weights = np.random.default_rng([seed, 2**31]).random(4)
     return weights.tolist(), np.random.default_rng(100 * seed + rank).random(4).tolist()
 
 
@@ -195,7 +281,7 @@ def noise_is_not_seeded(rank, seed):
 def seeds_the_global_generators(rank, seed):
     torch.manual_seed(seed)
     weights = torch.rand(4)
-    torch.manual_seed(1_000_003 * (seed + 1) + rank)
+    torch.manual_seed(int(np.random.SeedSequence([seed, 7, rank]).generate_state(1)[0]))
     return weights, torch.rand(4)
 
 
@@ -207,6 +293,39 @@ def ignores_the_seed(rank, seed):
 def draws_from_random(rank, seed):
     dice = random.Random(seed)
     return [dice.random() for _ in range(4)], [random.random() for _ in range(4)]
+
+
+def remembers_its_lists():
+    memory, dice = {}, random.Random()
+
+    def four(*key):
+        return memory.setdefault(key, [dice.random() for _ in range(4)])
+
+    return lambda rank, seed: (four(seed), four(seed, rank))
+
+
+def stretches_the_weights(rank, seed):
+    weights = np.random.default_rng([seed, 5]).random(4)
+    return weights, weights * (rank + 2)
+
+
+def repeats_one_number(rank, seed):
+    weights = [np.random.default_rng([seed, 0, 5]).random() for _ in range(4)]
+    return weights, np.random.default_rng([seed, 1, rank]).random(4)
+
+
+def children_of_one_seed(rank, seed):
+    weights, noise = np.random.SeedSequence(seed).spawn(2)
+    own = noise.spawn(rank + 1)[rank]
+    return [np.random.default_rng(one).normal(size=4) for one in (weights, own)]
+
+
+def restores_what_it_seeds(rank, seed):
+    with torch.random.fork_rng():
+        torch.manual_seed(hash((seed, -1)))
+        weights = torch.randn(4)
+        torch.manual_seed(hash((seed, rank)))
+        return weights, torch.randn(4)
 
 
 WRONG = {
@@ -258,8 +377,26 @@ WRONG = {
         Wrong(
             "empties_the_list",
             empties_the_list,
-            "the caller still needs the lists",
+            "who else uses what",
             note="Right pairs, and the caller's list is gone.",
+        ),
+        Wrong(
+            "takes_nearly_equal_for_equal",
+            takes_nearly_equal_for_equal,
+            "differ in the last digit",
+            note="A copied state gives copies to the last bit.",
+        ),
+        Wrong(
+            "asks_any_of_the_numbers",
+            asks_any_of_the_numbers,
+            "a number like the others",
+            note="any() asks for a number other than 0; a set of one 0.0 has none.",
+        ),
+        Wrong(
+            "keeps_the_first_owner",
+            keeps_the_first_owner,
+            "three workers with one stream",
+            note="Finds (0, 1) and (0, 2), and forgets (1, 2).",
         ),
     ],
     "05-items": [
@@ -291,8 +428,8 @@ WRONG = {
         Wrong(
             "puts_digits_side_by_side",
             puts_digits_side_by_side,
-            r"\(1, 1, 11\) and \(1, 11, 1\)",
-            note="1, 11, 1 and 1, 1, 11 are both 1111. A separator would do.",
+            r"\(0, 1, 11\) and \(0, 11, 1\)",
+            note="0, 11, 1 and 0, 1, 11 are both 0111. A separator would do.",
         ),
         Wrong(
             "hashes_a_text",
@@ -345,8 +482,38 @@ WRONG = {
         Wrong(
             "no_random_numbers",
             no_random_numbers,
-            "uniform numbers",
+            "who knows a number",
             note="Different numbers are not yet random numbers.",
+        ),
+        Wrong(
+            "remembers_its_numbers",
+            remembers_its_numbers(),
+            "another process gets other numbers",
+            note="A dictionary of what was drawn: the next process has another one.",
+        ),
+        Wrong(
+            "leaves_room_for_10_million_items",
+            leaves_room_for_10_million_items,
+            "and \\(0, 0, 10000000\\)",
+            note="More room is still room for so many.",
+        ),
+        Wrong(
+            "multiplies_by_a_prime",
+            multiplies_by_a_prime,
+            "and \\(0, 0, 1000003\\)",
+            note="A prime is as good as a thousand: item 1,000,003 of epoch 0.",
+        ),
+        Wrong(
+            "seeds_with_the_clock",
+            seeds_with_the_clock,
+            "nothing but seed, epoch and item",
+            note="Right for an hour.",
+        ),
+        Wrong(
+            "moves_on_with_the_epoch",
+            moves_on_with_the_epoch,
+            "who knows a number",
+            note="All numbers differ, and all epochs are one.",
         ),
     ],
     "05-replicas": [
@@ -359,7 +526,7 @@ WRONG = {
         Wrong(
             "same_for_all_ranks",
             same_for_all_ranks,
-            "depend on the rank at all",
+            "what becomes of the rank",
             note="The opposite: one seed for everything. All ranks augment alike.",
         ),
         Wrong(
@@ -371,13 +538,13 @@ WRONG = {
         Wrong(
             "leaves_room_for_100_ranks",
             leaves_room_for_100_ranks,
-            r"\(0, 1\) and \(100, 0\)",
+            "noise of rank 0, seed 1; the noise of rank 100, seed 0",
             note="It holds for every machine that the author has seen.",
         ),
         Wrong(
             "noise_without_the_seed",
             noise_without_the_seed,
-            "depend on the seed at all",
+            "what becomes of the seed",
             note="Every run has the same noise, so ten runs tell less than they seem.",
         ),
         Wrong(
@@ -395,7 +562,7 @@ WRONG = {
         Wrong(
             "noise_is_the_weights_of_another_seed",
             noise_is_the_weights_of_another_seed,
-            r"weights of seed 1 and the noise of \(rank, seed\) = \(0, 0\)",
+            "weights of seed 1; the noise of rank 0, seed 0",
             note="Two families that are not kept apart by a name of their own.",
         ),
         Wrong(
@@ -443,5 +610,39 @@ WRONG = {
             note="A generator of one's own for the weights, the global one for the "
             "noise.",
         ),
+        Wrong(
+            "remembers_its_lists",
+            remembers_its_lists(),
+            "another process gets other numbers",
+            note="Equal on all ranks as long as all ranks are one process.",
+        ),
+        Wrong(
+            "stretches_the_weights",
+            stretches_the_weights,
+            "who knows the one list knows the other",
+            note="Other numbers, no other draw.",
+        ),
+        Wrong(
+            "repeats_one_number",
+            repeats_one_number,
+            "four draws, or one",
+            note="A new generator for each of the four.",
+        ),
+    ],
+}
+
+RIGHT = {
+    "05-shared": [
+        Right("all_owners_of_a_number", all_owners_of_a_number),
+        Right("in_numpy", in_numpy),
+    ],
+    "05-items": [
+        Right("seeds_with_a_text", seeds_with_a_text),
+        Right("digests_a_text", digests_a_text),
+        Right("gives_each_32_bits", gives_each_32_bits),
+    ],
+    "05-replicas": [
+        Right("children_of_one_seed", children_of_one_seed),
+        Right("restores_what_it_seeds", restores_what_it_seeds),
     ],
 }

@@ -2,8 +2,13 @@
 
 import operator
 import random
+from collections.abc import Callable
+from itertools import product
 
-from sidebyside.exercises import exercise, expect
+import numpy as np
+
+from sidebyside.exercises import exercise, trying
+from sidebyside.judge import Expect
 
 CAUSES = {
     "A": ("a lock", "is there a moment at which both workers are busy?"),
@@ -11,7 +16,7 @@ CAUSES = {
         "small pieces",
         "how long does main take to hand out a piece, and how often does it?",
     ),
-    "C": ("uneven shares", "count the pieces of each worker"),
+    "C": ("uneven shares", "how many pieces does each worker have?"),
     "D": ("a serial part", "what has to end before the first worker begins?"),
 }
 CHOICES = [cause for cause, _ in CAUSES.values()] + ["slow start", "too many threads"]
@@ -19,86 +24,152 @@ CHOICES = [cause for cause, _ in CAUSES.values()] + ["slow start", "too many thr
 
 @exercise("06-timelines")
 def check_timelines(causes):
-    expect(
-        isinstance(causes, dict) and set(causes) == set(CAUSES),
-        tried="causes",
-        got=causes,
-        think='one cause for each of A, B, C and D: {"A": "slow start", "B": ...}',
-    )
-    unknown = [cause for cause in causes.values() if cause not in CHOICES]
-    expect(
-        not unknown,
-        tried="the causes",
-        got=unknown,
-        think=f"choose among {', '.join(map(repr, sorted(CHOICES)))}",
-    )
-    wrong = [name for name, (cause, _) in CAUSES.items() if causes[name] != cause]
-    expect(
-        not wrong,
-        tried="your four causes",
-        got=f"{len(CAUSES) - len(wrong)} right, of {len(CAUSES)}",
-        think=f"look at {wrong[0]} again: {CAUSES[wrong[0]][1]}" if wrong else "",
-    )
+    with trying("your four causes") as expect:
+        form = 'the form: one cause for each of A, B, C and D: {"A": "slow start", ...}'
+        expect(isinstance(causes, dict), got=causes, think=form)
+        expect(set(causes) == set(CAUSES), got=causes, think=form)
+        unknown = [cause for cause in causes.values() if cause not in CHOICES]
+        words = f"the words to choose from: {', '.join(map(repr, sorted(CHOICES)))}"
+        expect(not unknown, got=unknown, think=words)
+        wrong = [name for name, (cause, _) in CAUSES.items() if causes[name] != cause]
+        got = f"{len(CAUSES) - len(wrong)} right, of {len(CAUSES)}"
+        think = f"{wrong[0]}: {CAUSES[wrong[0]][1]}" if wrong else ""
+        expect(not wrong, got=got, think=think)
+
+
+def _whole(expect: Expect, got: object, most: int, what: str) -> int:
+    """A whole number of any kind, from 1 to `most`."""
+    whole = hasattr(got, "__index__") and not isinstance(got, bool)
+    expect(whole, got=got, think=f"the form: one whole number, {what}")
+    number = operator.index(got)
+    expect(1 <= number <= most, got=got, think=f"{what}: from 1 to {most}")
+    return number
+
+
+RAW = [(1, 48), (1, 46), (2, 33), (4, 16), (4, 16), (8, 22)]  # of means or medians: 6
+LAWS = [  # a, b, c; the numbers that are measured; most; what to think about
+    (
+        (1, 16.5, 1),
+        [1, 2, 4, 8],
+        8,
+        "the better one, which stands among the timings: whose is it? And do a, b and "
+        "c stand in the order of your columns?",
+    ),
+    ((1, 37, 1), [1, 2, 4, 8], 16, "the best number: must it have been measured?"),
+    (
+        (1, 6.2, 1),
+        [1, 2, 4, 8],
+        16,
+        "the curve, which is steeper at the left. Do not round the square root: which "
+        "of its two neighbours is better?",
+    ),
+    ((0.5, 90, 0.2), [1, 2, 4, 8], 12, "`most` itself: does your range reach it?"),
+    ((2, 0.4, 1), [1, 2, 3], 16, "one worker only: may that be best?"),
+    ((50, 25, 1), [8, 1, 4, 2], 20, "what has a to do with the best number?"),
+    ((0, 90_000, 1), [1, 4, 64, 16], 1000, "every number up to `most`: is it tried?"),
+    ((3, 8, 0.5), [1, 2, 4], 1, "a `most` of 1: what is left to choose from?"),
+    ((9, 20, -0.01), [2, 4, 8], 40, "a negative c, which noise can give: then what?"),
+    ((9, -4, 0.5), [1, 2, 4, 8], 16, "a negative b, which noise can give: then what?"),
+    ((-1, 30, 1), [1, 2, 4, 8], 16, "a negative a, which noise can give: then what?"),
+]
+
+
+@exercise("06-best")
+def check_best(best_workers):
+    for constants, crews, most, think in LAWS:
+        timings = [(k, _seconds(*constants, k)) for k in crews]
+        law = "with a = {:g}, b = {:g}, c = {:g}".format(*constants)
+        tried = f"best_workers(timings, {most}), timings of {crews} workers {law}"
+        _expect_the_best(best_workers, timings, most, tried, think)
+    each = "each of these timings is one row of the fit, so a number that was measured "
+    each += "more often counts more. And are the rows T itself, or a multiple of it?"
+    tried = f"best_workers({RAW}, 16)"
+    _expect_the_best(best_workers, RAW, 16, tried, each)
+    dice = random.Random(6)
+    for _ in range(150):
+        law = dice.uniform(0, 5), dice.uniform(1, 200), dice.uniform(0.05, 2)
+        crews = [1, 3, 20, *dice.choices(range(1, 20), k=dice.randint(6, 12))]
+        crews = dice.sample(crews, len(crews))
+        rounded = [round(_seconds(*law, k) * dice.uniform(0.9, 1.1), 2) for k in crews]
+        timings = list(zip(map(np.int64, crews), map(np.float64, rounded), strict=True))
+        plain = list(zip(crews, rounded, strict=True))
+        tried = f"best_workers({plain}, 24)"
+        _expect_the_best(best_workers, dice.choice([timings, plain]), 24, tried, each)
+
+
+def _expect_the_best(
+    best_workers: Callable, timings: list, most: int, tried: str, think: str
+) -> None:
+    rows = np.array([[1, 1 / k, k] for k, _ in timings])
+    law = np.linalg.lstsq(rows, np.array([time for _, time in timings]))[0]
+    seconds = {k: _seconds(*law, k) for k in range(1, most + 1)}
+    right = min(seconds, key=seconds.get)
+    given = list(timings)
+    with trying(tried, given) as expect:
+        got = _whole(expect, best_workers(given, most), most, "a number of workers")
+        as_good = seconds[got] <= seconds[right] + 1e-6 * abs(seconds[right])
+        fit = f"{got}; by the fit T({got}) = {seconds[got]:.5g}, "
+        fit += f"T({right}) = {seconds[right]:.5g}"
+        expect(as_good, got=fit, think=think)
 
 
 def _seconds(a: float, b: float, c: float, workers: int) -> float:
     return a + b / workers + c * workers
 
 
-def _is_whole(value: object) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool)
+JOBS = [  # tasks, workers, overhead; what to think about
+    ([1, 1, 1, 1, 4], 2, 1, "the example: what do its timelines look like?"),
+    ([5, 1, 1, 1, 1, 1], 2, 0, "no overhead: which chunks balance best?"),
+    ([1, 1, 1, 1, 1, 1], 2, 5, "much overhead: how many chunks are best?"),
+    ([2, 3, 4], 1, 1, "one worker, who has nobody to share with"),
+    ([7], 3, 1, "one task: which sizes are there?"),
+    ([2, 2], 8, 0.5, "more workers than tasks: who has nothing to do?"),
+    ([1] * 8 + [8], 2, 1, "every size up to the number of tasks: is it tried?"),
+    (
+        [1, 6, 1, 6, 1, 1],
+        2,
+        0.5,
+        "who is free first? It need not be whose turn it is. And the times may fall, "
+        "rise and fall again: do you try every size?",
+    ),
+    ([9, 1, 1, 1, 1, 1, 1, 9], 3, 0.5, "the order of the tasks: who may change it?"),
+    ([0, 0, 3, 0, 0, 0.5], 2, 0.25, "tasks that take no time: what do they cost?"),
+    (
+        [1] * 29 + [15],
+        2,
+        0.75,
+        "the last chunk: who waits for it, and how large is it?",
+    ),
+]
 
 
-@exercise("06-best")
-def check_best(best_workers):
-    def try_out(costs, crews, most: int, think: str) -> None:
-        got = best_workers([(k, _seconds(*costs, k)) for k in crews], most)
-        a, b, c = costs
-        tried = f"best_workers(timings, {most}), timings of {list(crews)} workers "
-        tried += f"with a = {a:g}, b = {b:g}, c = {c:g}"
-        expect(_is_whole(got), tried, got, "return one whole number")
-        got = operator.index(got)
-        expect(1 <= got <= most, tried, got, f"at least 1 and at most {most} workers")
-        known = sorted((_seconds(*costs, k), k) for k in range(1, most + 1))
-        right = known[0][1]
-        explained = f"T({got}) = {_seconds(*costs, got):.4g}, and T({right}) = "
-        explained += f"{known[0][0]:.4g}. {think}"
-        expect(got == right, tried, got, explained)
-
-    try_out(
-        (1, 16.5, 1), [1, 2, 4, 8], 8,
-        "you find the better one among the timings themselves: do a, b, c stand in "
-        "the order of your columns?",
-    )  # fmt: skip
-    try_out((1, 37, 1), [1, 2, 4, 8], 16, "the best number need not have been measured")
-    try_out(
-        (1, 6.2, 1), [1, 2, 4, 8], 16,
-        "the curve is steeper at the left, so do not round the square root: compare "
-        "both neighbours",
-    )  # fmt: skip
-    try_out(
-        (0.5, 90, 0.2), [1, 2, 4, 8], 12,
-        "`most` itself is allowed: does your range reach it?",
-    )  # fmt: skip
-    try_out((2, 0.4, 1), [1, 2, 3], 16, "it may be best to have one worker only")
-    try_out((50, 25, 1), [8, 1, 4, 2], 20, "what has a to do with the best number?")
-    raw = [(1, 48), (1, 46), (2, 33), (4, 16), (4, 16), (8, 22)]
-    got = best_workers(list(raw), 16)
-    expect(
-        _is_whole(got) and got == 5,  # their means or medians give 6
-        f"best_workers({raw}, 16)",
-        got,
-        "each of these timings is one row of the fit, so a number that was measured "
-        "more often counts more; and the rows are T, not a multiple of it",
-    )
+@exercise("06-chunk", seconds=20)
+def check_chunk(chunk_size):
+    for job in JOBS:
+        _expect_the_best_size(chunk_size, *job)
     dice = random.Random(6)
-    for _ in range(100):
-        b_over_c = dice.randint(1, 12)
-        between = b_over_c * (b_over_c + 1) - b_over_c * dice.uniform(0.2, 0.8)
-        c = dice.uniform(0.01, 2)
-        crews = dice.sample(range(1, 20), dice.randint(4, 7))
-        costs = (dice.uniform(0, 5), between * c, c)
-        try_out(costs, crews, 24, "compute T for every number that is allowed")
+    think = "a free worker takes the next chunk, and each chunk costs its overhead: "
+    think += "what does the timeline of both sizes look like?"
+    for workers, overhead in product((1, 2, 3, 5, 8), (0, 0.1, 0.5, 1, 3, 20)):
+        for length in 2, 5, 9, 14, 30:
+            tasks = dice.choices([0.1, 1, 1, 2, 3, 9], k=length)
+            _expect_the_best_size(chunk_size, tasks, workers, overhead, think)
+
+
+def _expect_the_best_size(
+    chunk_size: Callable, tasks: list, workers: int, overhead: float, think: str
+) -> None:
+    done = {s: _done(tasks, workers, overhead, s) for s in range(1, len(tasks) + 1)}
+    best = min(done, key=done.get)
+    given = list(tasks)
+    with trying(f"chunk_size({tasks}, {workers}, {overhead})", given) as expect:
+        got = chunk_size(given, workers, overhead)
+        size = _whole(expect, got, len(tasks), "the size of a chunk")
+        told = (
+            f"{got}; chunks of {size} are done after {done[size]:g}, chunks of {best} "
+        )
+        told += f"after {done[best]:g}"
+        expect(done[size] <= done[best] + 1e-9, got=told, think=think)
 
 
 def _done(tasks: list, workers: int, overhead: float, size: int) -> float:
@@ -108,46 +179,3 @@ def _done(tasks: list, workers: int, overhead: float, size: int) -> float:
         free.sort()
         free[0] += overhead + sum(tasks[start : start + size])
     return max(free)
-
-
-@exercise("06-chunk", seconds=20)
-def check_chunk(chunk_size):
-    def try_out(tasks: list, workers: int, overhead: float, think: str) -> None:
-        got = chunk_size(list(tasks), workers, overhead)
-        tried = f"chunk_size({tasks}, {workers}, {overhead})"
-        expect(_is_whole(got), tried, got, "return one whole number: a size")
-        got = operator.index(got)
-        expect(
-            1 <= got <= len(tasks), tried, got, "a size from 1 to the number of tasks"
-        )
-        done = {s: _done(tasks, workers, overhead, s) for s in range(1, len(tasks) + 1)}
-        best = min(done, key=done.get)
-        expect(
-            done[got] <= done[best] + 1e-9,
-            tried,
-            got,
-            f"chunks of {got} are done after {done[got]:g}, chunks of {best} after "
-            f"{done[best]:g}. {think}",
-        )
-
-    try_out([1, 1, 1, 1, 4], 2, 1, "the example: draw its timelines")
-    try_out([5, 1, 1, 1, 1, 1], 2, 0, "without overhead, small chunks balance best")
-    try_out([1, 1, 1, 1, 1, 1], 2, 5, "with much overhead, few chunks are best")
-    try_out([2, 3, 4], 1, 1, "one worker has nobody to share with")
-    try_out([7], 3, 1, "one task: there is one size only")
-    try_out([1] * 8 + [8], 2, 1, "try every size up to the number of tasks")
-    try_out(
-        [1, 6, 1, 6, 1, 1], 2, 0.5,
-        "who is free first? It need not be whose turn it is. And the times may fall, "
-        "rise and fall again: try every size",
-    )  # fmt: skip
-    dice = random.Random(6)
-    for _ in range(150):
-        tasks = [dice.choice([1, 1, 1, 2, 3, 9]) for _ in range(dice.randint(2, 14))]
-        try_out(
-            tasks,
-            dice.randint(1, 4),
-            dice.choice([0, 0.5, 1, 3]),
-            "a free worker takes the next chunk, and each chunk costs its overhead: "
-            "draw the timeline of both sizes",
-        )

@@ -34,10 +34,27 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from demos.overheads.cost_model import Costs, fit
-from demos.overheads.how_many_workers import alone, measure, plot, report
-from demos.overheads.pieces import CONTEXT, busy, do_all, draw, nap, nap_for, share_out
-from demos.overheads.schedules import four_timelines, heavy_tail, timeline_of_chunks
+from demos.overheads.how_many_workers import (
+    plot_crews,
+    print_worker_costs,
+    time_crews,
+    time_without_workers,
+)
+from demos.overheads.parts.cost_model import Costs, fit_costs
+from demos.overheads.parts.pieces_of_work import (
+    CONTEXT,
+    busy_piece,
+    do_pieces,
+    draw_piece,
+    nap_for,
+    nap_piece,
+    share_out_pieces,
+)
+from demos.overheads.parts.timelines_of_naps import (
+    four_timelines,
+    heavy_tailed_naps,
+    timeline_of_chunks,
+)
 from sidebyside import (
     COLOURS,
     Timeline,
@@ -76,17 +93,17 @@ from sidebyside import (
 # start method: forkserver, or spawn where there is none.)
 
 # %%
-show(draw)
-show(share_out)
+show(draw_piece)
+show(share_out_pieces)
 guess("06-two", None, "How many times as long do two new processes take?", "×")
 
 # %%
 with ProcessPoolExecutor(2, CONTEXT) as pool:
     drawn = compare(
         workers=2,
-        here=lambda: [draw(0), draw(1)],
-        two_new_processes=lambda: share_out(draw, pieces=2, workers=2),
-        two_waiting_processes=lambda: list(pool.map(draw, [0, 1])),
+        here=lambda: [draw_piece(0), draw_piece(1)],
+        two_new_processes=lambda: share_out_pieces(draw_piece, pieces=2, workers=2),
+        two_waiting_processes=lambda: list(pool.map(draw_piece, [0, 1])),
     )
 print(drawn)
 reveal("06-two", drawn.median["two_new_processes"] / drawn.median["here"], "×")
@@ -104,13 +121,13 @@ reveal("06-two", drawn.median["two_new_processes"] / drawn.median["here"], "×")
 #
 # ## How large must a piece be?
 #
-# Two workers wait. We give each one piece of `busy`, a Python loop, in eight sizes: from
-# 10 to 1,000,000 steps. The other way is to do both pieces here. `partial(busy,
-# steps=10)` is `busy` with `steps` filled in; unlike a lambda it can be sent.
+# Two workers wait. We give each one `busy_piece`, a Python loop, in eight sizes: from 10
+# to 1,000,000 steps. The other way is to do both pieces here. `partial(busy_piece,
+# steps=10)` is `busy_piece` with `steps` filled in; unlike a lambda it can be sent.
 
 # %%
-show(busy)
-show(do_all)
+show(busy_piece)
+show(do_pieces)
 guess("06-break-even", None, "From how long a piece on are two workers faster?", "µs")
 
 # %% tags=["nbval-ignore-output"]
@@ -118,10 +135,10 @@ length, gain = [], []
 with ProcessPoolExecutor(2, CONTEXT) as pool:
     list(pool.map(nap_for, [0.1, 0.1]))  # both are up
     for steps in 10, 100, 1000, 10_000, 30_000, 100_000, 300_000, 1_000_000:
-        work, here, there = partial(busy, steps=steps), [], []
+        work, here, there = partial(busy_piece, steps=steps), [], []
         for _ in range(5):
             start = perf_counter()
-            do_all(work, [0, 1])
+            do_pieces(work, [0, 1])
             middle = perf_counter()
             list(pool.map(work, [0, 1]))
             here.append(middle - start)
@@ -191,7 +208,7 @@ fig
 
 # %%
 with Timeline() as starting:
-    share_out(nap, pieces=12, workers=4)
+    share_out_pieces(nap_piece, pieces=12, workers=4)
 started = starting.plot(width=6)
 started.alt = "four workers start one after the other and nap three times each"
 started
@@ -204,7 +221,7 @@ started
 guess("06-naps", None, "48 naps of 10 ms: how many workers are best?")
 
 # %%
-naps = measure(nap, pieces=48, crews=[1, 2, 4, 8], rounds=3)
+naps = time_crews(nap_piece, pieces=48, crews=[1, 2, 4, 8], rounds=3)
 for workers, seconds in naps.items():
     print("workers:", workers, "|", *(f"{1000 * time:.0f} ms " for time in seconds))
 
@@ -226,14 +243,14 @@ print(f"a = {1000 * a:.1f} ms, b = {1000 * b:.1f} ms, c = {1000 * c:.1f} ms")
 #
 # With *a*, *b* and *c* we can compute T for crews that we have not measured, and look
 # for the best. We also predict the time of 16 workers, then measure it. (On a noisy
-# machine a constant may come out below 0, which no cost is. `fit` is the same method
-# with that condition.)
+# machine a constant may come out below 0, which no cost is. `fit_costs` is the same
+# method with that condition.)
 
 # %% tags=["nbval-ignore-output"]
 show(Costs.seconds)
-costs = fit(naps)
+costs = fit_costs(naps)
 best = min(range(1, 49), key=costs.seconds)
-sixteen = median(measure(nap, 48, [16])[16])
+sixteen = median(time_crews(nap_piece, 48, [16])[16])
 print(f"16 workers: predicted {costs.seconds(16):.2f} s, measured {sixteen:.2f} s")
 reveal("06-naps", best, computed=True)
 
@@ -256,23 +273,24 @@ reveal("06-naps", best, computed=True)
 # %% [markdown]
 # ## Work that needs a core
 #
-# Now 48 pieces of `busy`. This work keeps a core, so at most as many workers as there
+# Now 48 pieces of `busy_piece`. This work keeps a core, so at most as many workers as there
 # are usable cores can work at the same time.
 #
 # We predict first. *a* and *c* have nothing to do with the kind of work, so we keep
 # them. *b* is the time of all pieces without any worker:
 
 # %%
-show(alone)
-predicted = costs._replace(b=alone(busy, pieces=48))  # a copy with another b
+show(time_without_workers)
+b = time_without_workers(busy_piece, pieces=48)
+predicted = costs._replace(b=b)  # a copy with another b
 print(f"b = {1000 * predicted.b:.0f} ms")
 
 # %%
 cores = machine().usable_cores
 capacity = machine().capacity(cores)
 few = {1, 2, 3, 4, cores // 2, cores, cores + 2} - {0}
-work = measure(busy, pieces=48, crews=sorted(few), rounds=3)
-knee = plot(work, predicted, capacity, most=max(8, cores + 2))
+work = time_crews(busy_piece, pieces=48, crews=sorted(few), rounds=3)
+knee = plot_crews(work, predicted, capacity, most=max(8, cores + 2))
 knee
 
 # %% [markdown]
@@ -292,8 +310,9 @@ knee
 
 # %% tags=["nbval-ignore-output"]
 print(f"capacity {capacity:.2f} ×")
-draws = measure(draw, pieces=48, crews=[1, 2, 3, 4], rounds=3)
-report(draws, fit(draws, capacity, alone(draw, pieces=48)), capacity, most=4)
+draws = time_crews(draw_piece, pieces=48, crews=[1, 2, 3, 4], rounds=3)
+b = time_without_workers(draw_piece, pieces=48)
+print_worker_costs(draws, fit_costs(draws, capacity, b), capacity, most=4)
 
 # %% [markdown]
 # One worker is best: each costs its start, and there is next to no work to share out.
@@ -341,7 +360,7 @@ machine()
 # tail**, as in files of all sizes, or in sentences.
 
 # %%
-lengths = heavy_tail(48, total=1.2)
+lengths = heavy_tailed_naps(48, total=1.2)
 print(f"median {1000 * median(lengths):.0f} ms, longest {1000 * max(lengths):.0f} ms")
 guess("06-tail", None, "Four workers, chunks of 12: done after how many s?", "s")
 
@@ -365,7 +384,7 @@ chunked
 # And they cost messages. Here are 2000 tiny naps, handed to four waiting processes.
 
 # %%
-tiny = heavy_tail(2000, total=0.2)
+tiny = heavy_tailed_naps(2000, total=0.2)
 took = {chunk: [] for chunk in (1, 4, 16, 64, 125, 500, 1000)}
 with ProcessPoolExecutor(4, CONTEXT) as pool:
     list(pool.map(nap_for, [0.1] * 4))  # all are up
@@ -575,8 +594,8 @@ check("06-timelines", causes)
 # Write `best_workers(timings, most)`. `timings` is a list of pairs `(workers,
 # seconds)`, raw, in any order; a number of workers may occur several times. Fit T(k) =
 # a + b/k + c·k to all of them by least squares. (Not to the medians: a number measured
-# more often counts more.) Return the whole number from 1 to `most` with the smallest T,
-# whether it was measured or not.
+# more often counts more. And noise can make a constant negative: leave it so.) Return
+# the whole number from 1 to `most` with the smallest T, whether it was measured or not.
 #
 # By hand first: a = 1, b = 12 and c = 1 give T(2) = 9, T(3) = 8, T(4) = 8. And with b =
 # 6.2, where √(b/c) is 2.49: is it 2 or 3?

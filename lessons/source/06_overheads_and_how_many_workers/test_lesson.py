@@ -12,9 +12,18 @@ import pytest
 import torch
 
 from demos.overheads import how_many_workers
-from demos.overheads.cost_model import Costs, fit
-from demos.overheads.pieces import CONTEXT, cpu_share, nap, share_out
-from demos.overheads.schedules import four_timelines, heavy_tail, timeline_of_chunks
+from demos.overheads.parts.cost_model import Costs, fit_costs
+from demos.overheads.parts.pieces_of_work import (
+    CONTEXT,
+    cpu_share_of_piece,
+    nap_piece,
+    share_out_pieces,
+)
+from demos.overheads.parts.timelines_of_naps import (
+    four_timelines,
+    heavy_tailed_naps,
+    timeline_of_chunks,
+)
 from sidebyside import Timeline
 
 
@@ -28,21 +37,21 @@ def test_the_fit_finds_the_costs_that_made_the_times(at_once):
     for _ in range(50):
         costs = random_costs(dice)
         times = {k: [costs.seconds(k, at_once)] * 3 for k in (1, 2, 3, 4, 8)}
-        assert fit(times, at_once) == pytest.approx(costs, abs=1e-8)
+        assert fit_costs(times, at_once) == pytest.approx(costs, abs=1e-8)
 
 
 def test_with_one_core_a_and_c_are_found_if_b_is_known():
     costs = Costs(0.3, 0.4, 0.02)
     times = {k: [costs.seconds(k, at_once=1)] for k in (1, 2, 3, 4)}
-    assert fit(times, 1, b=0.4) == pytest.approx(costs, abs=1e-8)
-    assert fit(times, 1) != pytest.approx(costs, abs=1e-2), "b goes into a"
+    assert fit_costs(times, 1, b=0.4) == pytest.approx(costs, abs=1e-8)
+    assert fit_costs(times, 1) != pytest.approx(costs, abs=1e-2), "b goes into a"
 
 
 def test_no_fitted_cost_is_below_zero():
     dice = random.Random(2)
     for _ in range(50):
         times = {k: [dice.uniform(0.5, 1)] for k in (1, 2, 4, 8)}
-        assert min(fit(times)) >= 0
+        assert min(fit_costs(times)) >= 0
 
 
 def test_the_best_number_is_beside_the_square_root_and_a_has_no_say():
@@ -66,17 +75,17 @@ def test_more_workers_than_can_work_at_once_only_cost():
 def test_a_nap_needs_next_to_no_core():
     with Timeline() as timeline:
         for piece in range(5):
-            nap(piece)
+            nap_piece(piece)
     assert sum(s.cpu for s in timeline.spans) < 0.5 * sum(
         s.duration for s in timeline.spans
     )
-    assert 0 <= cpu_share(nap) <= 1
+    assert 0 <= cpu_share_of_piece(nap_piece) <= 1
 
 
 def test_every_piece_is_done_once_whatever_the_number_of_workers():
     for workers in 1, 3:
         with Timeline() as timeline:
-            share_out(nap, pieces=7, workers=workers)
+            share_out_pieces(nap_piece, pieces=7, workers=workers)
         assert len(timeline.spans) == 7
         assert len(timeline.lanes) == workers
 
@@ -91,7 +100,7 @@ def done(lengths: list[float], chunk: int, workers: int = 4) -> float:
 
 
 def test_small_chunks_balance_the_job_of_the_lesson():
-    lengths = heavy_tail(48, total=1.2)
+    lengths = heavy_tailed_naps(48, total=1.2)
     assert sum(lengths) == pytest.approx(1.2)
     assert done(lengths, 1) < 0.34 < 0.5 < done(lengths, 12)
 

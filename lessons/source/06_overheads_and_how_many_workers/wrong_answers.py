@@ -1,11 +1,15 @@
 """Answers to the exercises of lesson 06 that people give, and that are not right."""
 
+import heapq
 import math
+from collections import OrderedDict
+from fractions import Fraction
+from functools import reduce
 from statistics import mean, median
 
 import numpy as np
 
-from lessons.source.sample_answers import Wrong
+from lessons.source.sample_answers import Right, Wrong
 
 KEY = {
     "A": "a lock",
@@ -93,6 +97,38 @@ def returns_the_time(timings, most):
     return float(min(a + b / k + c * k for k in range(1, most + 1)))
 
 
+def compares_the_neighbours_of_the_root(timings, most):
+    a, b, c = constants(timings)
+    root = math.sqrt(abs(b / c))
+    near = {max(1, min(most, math.floor(root))), max(1, min(most, math.ceil(root)))}
+    return min(near, key=lambda k: a + b / k + c * k)
+
+
+def tries_as_many_as_64(timings, most):
+    return best(timings, min(most, 64))
+
+
+def sorts_the_timings(timings, most):
+    timings.sort()
+    return best(timings, most)
+
+
+def solves_the_normal_equations(timings, most):
+    k, seconds = np.array(timings, dtype=float).T
+    rows = np.stack([k**0, 1 / k, k], axis=1)
+    law = np.linalg.solve(rows.T @ rows, rows.T @ seconds)
+    crews = np.arange(1, most + 1)
+    return np.argmin(law @ [crews**0, 1 / crews, crews]) + 1
+
+
+def walks_from_one_to_the_next(timings, most):
+    """From k to k + 1 is worth it if c is less than b / (k (k + 1))."""
+    _, b, c = constants(timings)
+    gains = [b / k / (k + 1) - c for k in range(1, most)]
+    sums = reduce(lambda done, gain: [*done, done[-1] + gain], gains, [0.0])
+    return 1 + sums.index(max(sums))
+
+
 # 06-chunk
 
 
@@ -157,30 +193,73 @@ def divides_all_by_the_workers(tasks, workers, overhead):
     return min(range(1, len(tasks) + 1), key=time)
 
 
+def hands_out_the_longest_first(tasks, workers, overhead):
+    tasks = sorted(tasks, reverse=True)
+    return min(
+        range(1, len(tasks) + 1), key=lambda s: done(tasks, workers, overhead, s)
+    )
+
+
+def tries_equal_chunks_only(tasks, workers, overhead):
+    sizes = [s for s in range(1, len(tasks) + 1) if len(tasks) % s == 0]
+    return min(sizes, key=lambda s: done(tasks, workers, overhead, s))
+
+
+def halves_and_halves(tasks, workers, overhead):
+    sizes = [len(tasks)]
+    while sizes[-1] > 1:
+        sizes.append(sizes[-1] // 2)
+    return min(sizes, key=lambda s: done(tasks, workers, overhead, s))
+
+
+def takes_the_tasks_away(tasks, workers, overhead):
+    copy = list(tasks)
+    tasks.clear()
+    sizes = range(1, len(copy) + 1)
+    return min(sizes, key=lambda s: done(copy, workers, overhead, s))
+
+
+def with_a_heap(tasks, workers, overhead):
+    def last(size):
+        free = [0] * workers
+        for start in range(0, len(tasks), size):
+            chunk = overhead + sum(tasks[start : start + size])
+            heapq.heapreplace(free, free[0] + chunk)
+        return max(free)
+
+    return 1 + np.argmin([last(size + 1) for size in range(len(tasks))])
+
+
+def in_exact_fractions(tasks, workers, overhead):
+    exact = [Fraction(task) for task in tasks]
+    sizes = range(len(tasks), 0, -1)
+    return min(sizes, key=lambda s: done(exact, workers, Fraction(overhead), s))
+
+
 WRONG = {
     "06-timelines": [
         Wrong(
             "takes_turns_for_slow_start",
             KEY | {"A": "slow start"},
-            advice="A again.*both workers are busy",
+            advice="A: .*both workers are busy",
             note="Worker 2 does begin later. But it waits again, and again.",
         ),
         Wrong(
             "takes_a_lock_for_small_pieces",
             KEY | {"B": "a lock"},
-            advice="B again.*hand out",
+            advice="B: .*hand out",
             note="Sees that lanes alternate. The two workers do not: main does.",
         ),
         Wrong(
             "takes_uneven_for_too_many_threads",
             KEY | {"C": "too many threads"},
-            advice="C again.*count",
+            advice="C: how many pieces",
             note="One worker idle looks like one worker too many.",
         ),
         Wrong(
             "takes_serial_for_slow_start",
             KEY | {"D": "slow start"},
-            advice="D again.*has to end",
+            advice="D: .*has to end",
             note="Ask what main does meanwhile: its lane says so.",
         ),
         Wrong(
@@ -192,13 +271,13 @@ WRONG = {
         Wrong(
             "own_words",
             KEY | {"D": "Amdahl"},
-            advice="choose among",
+            advice="words to choose from",
             note="Right, and not one of the words to choose from.",
         ),
         Wrong(
             "a_list_of_words",
             KEY | {"A": ["a lock"]},
-            advice="choose among",
+            advice="words to choose from",
             note="One word for each crew, without brackets.",
         ),
     ],
@@ -206,19 +285,19 @@ WRONG = {
         Wrong(
             "fastest_measured",
             fastest_measured,
-            advice="need not have been measured",
+            advice="must it have been measured",
             note="The most common one: chooses among what was tried.",
         ),
         Wrong(
             "rounds_the_square_root",
             rounds_the_square_root,
-            advice="do not round",
+            advice="Do not round",
             note="√6.2 = 2.49, and 3 workers are better than 2.",
         ),
         Wrong(
             "forgets_the_limit",
             forgets_the_limit,
-            advice="at most 12",
+            advice="from 1 to 12",
             note="The formula does not know how many workers are allowed.",
         ),
         Wrong(
@@ -260,7 +339,7 @@ WRONG = {
         Wrong(
             "fits_a_parabola",
             fits_a_parabola,
-            advice="not a multiple",
+            advice="or a multiple of it",
             note="k·T is a parabola, but then the errors of large k count more.",
         ),
         Wrong(
@@ -268,6 +347,24 @@ WRONG = {
             stops_before_most,
             advice="does your range reach it",
             note="range(1, most) ends before most.",
+        ),
+        Wrong(
+            "compares_the_neighbours_of_the_root",
+            compares_the_neighbours_of_the_root,
+            advice="which noise can give",
+            note="Right for positive constants. With others the curve has no valley.",
+        ),
+        Wrong(
+            "tries_as_many_as_64",
+            tries_as_many_as_64,
+            advice="every number up to .most.",
+            note="A range with an end of one's own.",
+        ),
+        Wrong(
+            "sorts_the_timings",
+            sorts_the_timings,
+            advice="who else uses what",
+            note="sort() changes the caller's list; sorted() does not.",
         ),
         Wrong(
             "returns_the_square_root",
@@ -320,6 +417,30 @@ WRONG = {
             note="A chunk for each worker need not be the largest that pays.",
         ),
         Wrong(
+            "hands_out_the_longest_first",
+            hands_out_the_longest_first,
+            advice="the order of the tasks|the example",
+            note="A good idea, and another contract: the tasks keep their order.",
+        ),
+        Wrong(
+            "tries_equal_chunks_only",
+            tries_equal_chunks_only,
+            advice="every size|the example",
+            note="The last chunk may be smaller.",
+        ),
+        Wrong(
+            "halves_and_halves",
+            halves_and_halves,
+            advice="every size|the example|timeline",
+            note="Searches by halves what is no ordered list.",
+        ),
+        Wrong(
+            "takes_the_tasks_away",
+            takes_the_tasks_away,
+            advice="who else uses what",
+            note="Right, and the caller's list is empty.",
+        ),
+        Wrong(
             "stops_at_the_first_valley",
             stops_at_the_first_valley,
             advice="fall, rise and fall|every size",
@@ -337,5 +458,20 @@ WRONG = {
             advice="whole number",
             note="The time, not the size.",
         ),
+    ],
+}
+
+RIGHT = {
+    "06-timelines": [
+        Right("in_another_order", dict(reversed(KEY.items()))),
+        Right("an_ordered_dictionary", OrderedDict(KEY)),
+    ],
+    "06-best": [
+        Right("solves_the_normal_equations", solves_the_normal_equations),
+        Right("walks_from_one_to_the_next", walks_from_one_to_the_next),
+    ],
+    "06-chunk": [
+        Right("with_a_heap", with_a_heap),
+        Right("in_exact_fractions", in_exact_fractions),
     ],
 }

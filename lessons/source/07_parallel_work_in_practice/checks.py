@@ -9,7 +9,7 @@ from time import sleep
 
 import numpy as np
 
-from demos.practice.slow_survey import period, survey
+from demos.practice.pendulum_survey import period, survey
 from sidebyside.exercises import NotYet, exercise, trying
 
 WAITS_TOO_EARLY = "how many tasks are in the pool while you wait for the first of them"

@@ -35,15 +35,19 @@ import numpy as np
 from joblib import Parallel, delayed
 from joblib.externals.loky import get_reusable_executor
 
-from demos.practice import three_programs
 from demos.practice.block_matmul import (
     BlockProduct,
     multiply_sent,
     multiply_shared,
 )
-from demos.practice.diagnosis import diagnose, table
-from demos.practice.oscillator import simulate, solve, tasks
-from demos.practice.slow_survey import period, survey
+from demos.practice.diagnosis import diagnose, findings_table
+from demos.practice.parts import three_programs
+from demos.practice.parts.oscillator import (
+    oscillator_tasks,
+    simulate_oscillator,
+    solve_oscillator,
+)
+from demos.practice.pendulum_survey import period, survey
 from sidebyside import (
     COLOURS,
     Timeline,
@@ -87,7 +91,7 @@ guess("07-steps", None, "How many times as many steps for mu = 30?")
 
 # %%
 fig, ax = figure(alt="two oscillators, with a dot at each step of the solver")
-paths = {mu: solve(mu, 1.0) for mu in (1, 30)}
+paths = {mu: solve_oscillator(mu, 1.0) for mu in (1, 30)}
 for (mu, path), colour in zip(paths.items(), COLOURS, strict=False):
     ax.plot(path.t, path.y[0] - mu / 6, ".-", color=colour, markersize=3, linewidth=0.7)
     ax.text(20.3, path.y[0][-1] - mu / 6, f"mu = {mu}", color=colour, va="center")
@@ -106,17 +110,17 @@ fig
 # A task draws its own mu and start, solves, and returns 50 rows:
 
 # %%
-show(simulate)
-show(tasks)
+show(simulate_oscillator)
+show(oscillator_tasks)
 
 # %% [markdown]
 # The random numbers belong to the task, as in lesson 5: `SeedSequence.spawn` gives each
 # task a seed, whoever computes it. We do 48 tasks, one by one.
 
 # %%
-work = tasks(seed=7, count=48)
+work = oscillator_tasks(seed=7, count=48)
 wall, cpu = perf_counter(), process_time()
-parts = [simulate(task) for task in work]
+parts = [simulate_oscillator(task) for task in work]
 wall, cpu = perf_counter() - wall, process_time() - cpu
 serial = np.concatenate(parts)
 print(f"took {wall:.3f} s, used {cpu:.3f} s of CPU time")
@@ -136,7 +140,7 @@ serial.shape
 spawn = get_context("spawn")
 with Timeline() as pooled, spawn.Pool(2) as pool:
     parts = []
-    for part in pool.imap(simulate, work):
+    for part in pool.imap(simulate_oscillator, work):
         parts.append(part)
         if len(parts) % 12 == 0:
             print(f"{len(parts)} of {len(work)} tasks are done")
@@ -155,8 +159,8 @@ pooled.plot("48 tasks, two processes", height=1.6)
 # (lesson 6). Grey at the left is a worker that is still starting. That may take longer
 # than all 48 tasks; in a night of tasks it does not matter.
 #
-# Why do we import `simulate` from a file? Spawned workers find a function by its name,
-# and cannot import a notebook (lesson 2).
+# Why do we import `simulate_oscillator` from a file? Spawned workers find a function by
+# its name, and cannot import a notebook (lesson 2).
 
 # %% [markdown] tags=["instructor"]
 # ## Three pools: 8 minutes
@@ -192,10 +196,12 @@ with spawn.Pool(2) as pool, ProcessPoolExecutor(2, mp_context=spawn) as executor
     pools = compare(
         workers=2,
         rounds=3,
-        one_by_one=lambda: [simulate(task) for task in some],
-        Pool=lambda: pool.map(simulate, some, chunksize=1),
-        executor=lambda: list(executor.map(simulate, some)),
-        joblib=lambda: Parallel(n_jobs=2)(delayed(simulate)(task) for task in some),
+        one_by_one=lambda: [simulate_oscillator(task) for task in some],
+        Pool=lambda: pool.map(simulate_oscillator, some, chunksize=1),
+        executor=lambda: list(executor.map(simulate_oscillator, some)),
+        joblib=lambda: Parallel(n_jobs=2)(
+            delayed(simulate_oscillator)(task) for task in some
+        ),
     )
 print(pools)
 reveal("07-pools", max(pools.speedup[kind] for kind in list(pools.speedup)[1:]), "×")
@@ -205,8 +211,8 @@ assert all(np.array_equal(parts, serial[: 16 * 50].reshape(16, 50, 5))
 # %% [markdown]
 # Read the speedups beside the capacity, and beside the spread. (A capacity far above
 # 100 %: the machine was busier while it was measured. Run the cell again.) **All three
-# return the same bits.** None is faster by nature: the work is done by `simulate`, and
-# a message takes a fraction of a millisecond.
+# return the same bits.** None is faster by nature: the work is done by `simulate_oscillator`,
+# and a message takes a fraction of a millisecond.
 #
 # joblib can do one thing more. It packs functions with cloudpickle, so what you define
 # in a cell works. Its workers stay for the next call, and idle until then. The second
@@ -300,19 +306,22 @@ folder.cleanup()
 np.array_equal(resumed, serial)
 
 # %% [markdown]
-# **A run that was killed and resumed gives the same bits as a loop that was not.** Four
+# **A run that was killed and resumed gives the same bits as a loop that was not.** Five
 # decisions in the program make that so:
 #
 # * The seed belongs to the task, so it does not matter when a task is done.
 # * Parts are joined in the order of their numbers, not in that of their arrival.
 # * A file is written under another name and then renamed. Renaming happens as a whole
-#   or not at all: there is never half a file under the right name.
+#   or not at all: there is never half a file under the right name. Before it is
+#   renamed, `os.fsync` waits until its bytes are on the disk, in case the power fails.
 # * The settings are saved beside the parts. A resumed run with another `--seed` is
 #   refused, before it mixes two data sets.
+# * Each part begins with a checksum. A part that was spoiled since is done again.
 #
 # Try Ctrl-C yourself, in a terminal, when the first line appears: `python
-# demos/practice/generate_ode_data.py --tasks 3000 --workers 2 --out data.npz`. Workers
-# ignore the signal: each finishes its task, and the parent says how many are saved.
+# demos/practice/generate_ode_data.py --tasks 3000 --workers 2 --out data.npz`. The
+# parent ends its workers, who may be in the middle of a task, and says how many tasks are
+# saved. The others are done when you run it again.
 
 # %% [markdown] tags=["instructor"]
 # ## Matrices in blocks: 10 minutes
@@ -347,7 +356,7 @@ guess("07-bytes", None, "How many bytes go through the pipes with shared memory?
 product = BlockProduct(size=1000, cuts=2, workers=2)
 moved = product.bytes_moved()
 reveal("07-bytes", moved["blocks shared"])
-print(f"and if blocks are sent: {moved['blocks sent']:,} bytes")
+print(f"and if blocks are sent: {moved['blocks sent'] / 1e6:.1f} million bytes")
 
 # %% [markdown]
 # A matrix has 8,000,000 bytes. Each number of $A$ and $B$ is sent twice, since two
@@ -443,13 +452,14 @@ print(f"the library used {cpu / wall:.0%} of a core: above 100 %, it has used se
 
 # %% tags=["nbval-ignore-output"]
 programs = {
-    "simulate": (simulate, work[:12]),
-    "ask": (three_programs.ask, [0.02] * 10),
-    "fill": (three_programs.fill, [4_000_000] * 6),
+    "simulate": (simulate_oscillator, work[:12]),
+    "ask": (three_programs.ask_computer, [0.02] * 10),
+    "fill": (three_programs.fill_memory, [4_000_000] * 6),
 }
 with ProcessPoolExecutor(2, mp_context=spawn) as pool:
     for name, (function, its_tasks) in programs.items():
-        print(f"{name}\n{table(diagnose(function, its_tasks, pool, workers=2))}\n")
+        findings = diagnose(function, its_tasks, pool, workers=2)
+        print(f"{name}\n{findings_table(findings)}\n")
 
 # %% [markdown]
 # On a quiet machine `simulate` passes: long tasks that compute, little sent. `ask` uses
@@ -577,7 +587,7 @@ check("07-identical", survey_in)
 # %%
 show(three_programs.count_words)
 show(three_programs.brighten)
-show(three_programs.search)
+show(three_programs.search_squares)
 show(three_programs.programs)
 
 # %% [markdown]
@@ -601,8 +611,8 @@ show(three_programs.programs)
 # <details><summary>Hint 2: an idea</summary>
 #
 # Open a pool as in the cell above, `with ProcessPoolExecutor(2, mp_context=spawn) as
-# pool:`, and print `table(diagnose(function, its_tasks, pool, workers=2))` for each. A
-# cell is quickly written with a loop over `three_programs.programs().items()`.
+# pool:`, and print `findings_table(diagnose(function, its_tasks, pool, workers=2))` for
+# each. A cell is quickly written with a loop over `three_programs.programs().items()`.
 #
 # </details>
 #
@@ -620,7 +630,8 @@ bottlenecks = ...  # a dictionary: program -> number of the question
 bottlenecks = {"words": 1, "images": 4, "search": 5}
 with ProcessPoolExecutor(2, mp_context=spawn) as pool:  # the proof
     for name, (function, its_tasks) in three_programs.programs().items():
-        print(f"{name}\n{table(diagnose(function, its_tasks, pool, workers=2))}\n")
+        findings = diagnose(function, its_tasks, pool, workers=2)
+        print(f"{name}\n{findings_table(findings)}\n")
 ### END SOLUTION
 
 # %%
@@ -705,8 +716,9 @@ check("07-finish", run_all)
 # Once it passes, try it with threads, for a lambda cannot be sent to processes:
 # `run_all(lambda n: 6 // n, [1, 0, 2], ThreadPoolExecutor(2), {2: 3})`. And time your
 # `survey_in` with 100 pendulums in `ProcessPoolExecutor(2, mp_context=spawn)`, beside
-# `survey`. The demos run in a terminal too: `python demos/practice/accidents.py --help`,
-# and `python demos/practice/block_matmul.py --help`.
+# `survey`, the program `python demos/practice/pendulum_survey.py`. The demos run in a
+# terminal too: `python demos/practice/accidents.py --help`, and likewise
+# `python demos/practice/block_matmul.py` and `python demos/practice/diagnosis.py`.
 #
 # ## Next
 #

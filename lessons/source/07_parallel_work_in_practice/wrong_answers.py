@@ -5,7 +5,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, as_completed
 
 import numpy as np
 
-from demos.practice.slow_survey import period, survey
+from demos.practice.pendulum_survey import period, survey
 from lessons.source.sample_answers import Right, Wrong
 
 # 07-identical

@@ -274,8 +274,8 @@ after.plot(stamp="simulated")
 # %% [markdown]
 # A step on each rank, and its wire below it. The cable is simulated; forward, backward
 # and update are real. **On each rank no message sets out before its own backward has
-# ended.** A bar of all-reduce includes waiting for the other rank. While a rank
-# computes, its wire is idle; while the wire is busy, its rank waits.
+# ended.** Pale is waiting: a wire waits until the other rank has its message ready, and
+# a rank waits for its wire. While a rank computes, its wire is idle.
 #
 # ## Hooks: a gradient is ready before backward ends
 #
@@ -396,12 +396,11 @@ reveal("11-overlap", seconds_after / seconds_during)
 draw_timelines({"after backward": after, "during backward": during}, stamp="simulated")
 
 # %% [markdown]
-# In the lower picture the bar of `backward` includes the waiting: it ends when the last
-# bucket has arrived. How long backward computes you see in the upper picture. Compare
-# when the first message sets out (lengths vary on a busy computer). What travels while
-# backward computes costs no time: that is **overlap**. Whatever is still travelling
-# when backward has computed its last gradient stays visible, the last bucket at least:
-# it holds the first layers' gradients, which come last.
+# In the lower picture `backward` computes, and then waits until the last bucket has
+# arrived. Compare when the first message sets out (lengths vary on a busy computer).
+# What travels while backward computes costs no time: that is **overlap**. Whatever is
+# still travelling when backward has computed its last gradient stays visible, the last
+# bucket at least: it holds the first layers' gradients, which come last.
 #
 # However early the messages leave, a step takes at least as long as the cable needs for
 # all of them. Try `--link 30` with the demo `demos/ddp/overlap.py`.
@@ -623,11 +622,11 @@ draw_timelines({"ours": of_ours, "torch's": of_torch})
 # bucket. `tests/benchmarks/ddp_step_time.py` takes more rounds and several sizes.
 #
 # In each lane the bar of backward is above, the messages that it has started below it.
-# **In both, the first message sets out before backward returns.** The bar of backward
-# includes the waiting for the last message; to see how long backward computes alone,
-# compare with the upper picture of the slow link. On two cores, sending and computing
-# share the cores: overlap hides waiting, not work. (With GPUs these bars show when work
-# was handed to the device. Lesson 13 draws the device.)
+# **In both, the first message sets out before backward returns.** Where ours waits for
+# the last messages is pale; torch waits in C++, out of our sight, and its bar of
+# backward includes it. On two cores, sending and computing share the cores: overlap
+# hides waiting, not work. (With GPUs these bars show when work was handed to the
+# device. Lesson 13 draws the device.)
 #
 # ## Does it recognise digits?
 #

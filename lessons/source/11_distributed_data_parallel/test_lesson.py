@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -22,14 +21,14 @@ from demos.ddp.ddp_from_scratch import (
     DistributedDataParallel,
     fill_buckets,
     flat_parameters,
-    make_model,
+    make_digits_model,
     replicas_equal,
     start_all_reduce,
     train_alone_and_together,
 )
 from sidebyside import RankFailed, Timeline, device, load_digits, run_ranks
+from sidebyside.record import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 TORCHS = nn.parallel.DistributedDataParallel
 
 
@@ -128,10 +127,10 @@ def test_ours_is_torchs_after_every_step(between, micro_batches):
 def test_under_adam_a_sum_in_place_of_a_mean_hides():
     """Against the way that the weights have gone: all of it, or less than 1 %."""
     images, labels = load_digits("train")
-    start = flat_parameters(make_model().cpu())
+    start = flat_parameters(make_digits_model().cpu())
 
     def trained(optimizer: type, lr: float, factor: float) -> torch.Tensor:
-        model = make_model().cpu()
+        model = make_digits_model().cpu()
         steps = optimizer(model.parameters(), lr=lr)
         for x, y in zip(images.split(64)[:22], labels.split(64)[:22], strict=True):
             steps.zero_grad()
@@ -170,7 +169,7 @@ def test_a_network_with_batch_norm_does_not_train_as_in_one_process():
 
 def gradient_with_an_empty_share() -> bool:
     """Rank 1 has no image at all; the weighted loss does not mind."""
-    alone, replica = make_model(), DistributedDataParallel(make_model())
+    alone, replica = make_digits_model(), DistributedDataParallel(make_digits_model())
     images, labels = (tensor[:3].to(device()) for tensor in load_digits("train"))
     F.cross_entropy(alone(images), labels).backward()
     mine = slice(0, 3 if dist.get_rank() == 0 else 0)
@@ -217,7 +216,7 @@ def messages_of_a_step() -> dict:
         sent.append(message.nbytes)
         return start_all_reduce(message)
 
-    replica = DistributedDataParallel(make_model(), 2048, all_reduce=count)
+    replica = DistributedDataParallel(make_digits_model(), 2048, all_reduce=count)
     images, labels = (tensor[:8].to(device()) for tensor in load_digits("train"))
     found = {}
     for name in "plain", "again":
@@ -297,13 +296,13 @@ def refused(demo, monkeypatch, capsys, *args: object) -> str:
 @pytest.mark.parametrize(
     ("demo", "args", "allowed"),
     [
-        (ddp_from_scratch, ["--ranks", "0"], "whole number of at least 1, not 0"),
-        (ddp_from_scratch, ["--bucket-bytes", "x"], "whole number of at least 1"),
-        (overlap, ["--link", "-3"], "a number above 0"),
+        (ddp_from_scratch, ["--ranks", "0"], "whole number from 1 to 64, not 0"),
+        (ddp_from_scratch, ["--bucket-bytes", "x"], "whole number from 1 to"),
+        (overlap, ["--link", "-3"], "a number from 0.1 to"),
         (train_digits, ["--mode", "threads"], "single.*ddp.*ours"),
         (train_digits, ["--mode", "single", "--ranks", 2], "must be 1 with"),
-        (train_digits, ["--epochs", "-1"], "whole number of at least 1"),
-        (train_digits, ["--lr", "nan"], "a number above 0"),
+        (train_digits, ["--epochs", "-1"], "whole number from 1 to"),
+        (train_digits, ["--lr", "nan"], "a number from"),
         (train_digits, ["--checkpoint", "no/such/folder/x.pt"], "folder that exists"),
     ],
 )
@@ -359,12 +358,12 @@ def test_an_interrupted_training_can_be_continued(tmp_path):
     try:
         assert training.stdout.readline().startswith("epoch    1")  # at once, not later
         os.kill(training.pid, signal.SIGINT)
-        said = training.communicate(timeout=60)[1]
+        said = training.communicate(timeout=60)[0]
     finally:
         if training.poll() is None:
             os.killpg(training.pid, signal.SIGKILL)
             training.communicate()
-    assert training.returncode == 1
+    assert training.returncode == -signal.SIGINT
     assert said.splitlines()[-1].startswith("interrupted; the same command goes on")
     assert torch.load(checkpoint)["epoch"] >= 1
 
@@ -381,7 +380,7 @@ def test_torchrun_starts_the_same_training(monkeypatch, tmp_path):
     assert done.returncode == 0, done.stderr
     monkeypatch.setattr(sys, "argv", ["demo", "--epochs", "2"])
     args = train_digits.parse_arguments()
-    here = run_ranks(train_digits.train, args, os.devnull)[0]
+    here = run_ranks(train_digits.train_replica, args, os.devnull)[0]
     assert len(done.stdout.splitlines()) == 3, "one line per epoch, one at the end"
     assert done.stdout.splitlines()[-1] == (
         f"ours, ranks: 2, epochs: 2, loss {here['loss']:.6f}, "

@@ -6,9 +6,15 @@ from collections.abc import Sized
 from fractions import Fraction
 from itertools import combinations, pairwise, takewhile
 
-from demos.pipeline.drawing import text
-from demos.pipeline.rules import length, peak_activations, size, timetable, verdict
-from demos.pipeline.schedules import gpipe, read
+from demos.pipeline.parts.schedule_drawing import text
+from demos.pipeline.parts.schedule_rules import (
+    peak_activations,
+    schedule_size,
+    timetable,
+    timetable_length,
+    verdict,
+)
+from demos.pipeline.parts.schedules import gpipe, read_instruction
 from sidebyside.exercises import exercise, trying
 
 
@@ -46,7 +52,7 @@ def _expect_legal(expect, schedule, microbatches: int) -> None:
     rows = "".join(f"\nrank {r} | {' '.join(map(str, schedule[r]))}" for r in ranks)
     got = f"a schedule that cannot run: {said}{rows}"
     expect(said == "legal", got=got, think=think)
-    stages, most = size(schedule)
+    stages, most = schedule_size(schedule)
     got = f"{most} micro-batches on each rank{rows}"
     expect(most == microbatches, got=got, think=think)
     got = f"{stages} stages on {len(schedule)} ranks{rows}"
@@ -66,8 +72,8 @@ def check_beat_gpipe(beats_gpipe):
         )
         slots = timetable(schedule)
         expect(
-            length(slots) <= 10,
-            got=f"{length(slots)} slots, and GPipe needs 10:\n{text(slots)}",
+            timetable_length(slots) <= 10,
+            got=f"{timetable_length(slots)} slots, and GPipe needs 10:\n{text(slots)}",
             think="the gaps between two instructions, from the left: which instruction "
             "of the other rank ends the gap? Could that come earlier, or something "
             "else be done in the gap, without keeping a third micro-batch?",
@@ -90,7 +96,8 @@ def check_one_f_one_b(one_forward_one_backward):
 
 
 def _forwards_at_first(order: list[str], rank: int) -> int:
-    return len(list(takewhile(lambda work: read(work, rank).kind == "F", order)))
+    kinds = [read_instruction(work, rank).kind for work in order]
+    return len(list(takewhile(lambda kind: kind == "F", kinds)))
 
 
 def _expect_little_kept(expect, schedule) -> None:
@@ -123,11 +130,11 @@ def _expect_as_long_as_gpipe(expect, schedule, microbatches: int) -> None:
             break
     for backward, when in (1, ""), (2, ", when a backward takes two slots"):
         slots = timetable(schedule, 1, backward)
-        gpipe_takes = length(timetable(gpipe(stages, microbatches), 1, backward))
+        of_gpipe = timetable(gpipe(stages, microbatches), 1, backward)
+        takes, gpipe_takes = timetable_length(slots), timetable_length(of_gpipe)
         expect(
-            length(slots) <= gpipe_takes,
-            got=f"{length(slots)} slots where GPipe takes {gpipe_takes}{when}:"
-            f"\n{text(slots)}",
+            takes <= gpipe_takes,
+            got=f"{takes} slots where GPipe takes {gpipe_takes}{when}:\n{text(slots)}",
             think=think,
         )
 

@@ -27,22 +27,22 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from demos.pipeline.beside_torch import both_in_turn
-from demos.pipeline.drawing import draw
-from demos.pipeline.executor import Pipeline, split
-from demos.pipeline.memory import KeptBytes
-from demos.pipeline.rehearsal import rehearse
-from demos.pipeline.rules import (
+from demos.pipeline.parts.kept_bytes import KeptBytes
+from demos.pipeline.parts.pipeline_executor import Pipeline, split_into_stages
+from demos.pipeline.parts.rehearsal import rehearse
+from demos.pipeline.parts.schedule_drawing import draw
+from demos.pipeline.parts.schedule_rules import (
     Slot,
     bubble,
-    length,
     needs,
     peak_activations,
     timetable,
+    timetable_length,
     verdict,
 )  # fmt: skip
-from demos.pipeline.schedules import gpipe, interleaved, naive, one_f_one_b
-from demos.pipeline.workbench import workbench
+from demos.pipeline.parts.schedules import gpipe, interleaved, naive, one_f_one_b
+from demos.pipeline.parts.workbench import workbench
+from demos.pipeline.pipeline_beside_torch import both_pipelines_in_turn
 from sidebyside import (
     check,
     figure,
@@ -99,7 +99,7 @@ pipelined = [
     for i in range(3)
     for s in range(3)
 ]
-reveal("15-three-by-three", length(pipelined), computed=True)
+reveal("15-three-by-three", timetable_length(pipelined), computed=True)
 draw({"one by one": one_by_one, "pipelined": pipelined})
 
 # %% [markdown]
@@ -316,7 +316,7 @@ def make_model() -> nn.Sequential:
 def one_step(schedule) -> tuple[float | None, list[torch.Tensor], int]:
     """Runs in each rank: the loss (last rank only), gradients, most bytes kept."""
     batch, targets = torch.randn(2, 64, 64, generator=torch.Generator().manual_seed(1))
-    stages = split(make_model(), schedule)
+    stages = split_into_stages(make_model(), schedule)
     pipeline = Pipeline(schedule, stages, nn.functional.mse_loss)
     with KeptBytes(*stages.values()) as kept:
         loss = pipeline.step(batch, targets)
@@ -587,7 +587,7 @@ guess("15-slow-stage", None, "How many slots with one stage twice as slow?", "sl
 
 # %%
 slow = timetable(one_f_one_b(4, 8), forward=[1, 1, 2, 1], backward=[1, 1, 2, 1])
-reveal("15-slow-stage", length(slow), computed=True)
+reveal("15-slow-stage", timetable_length(slow), computed=True)
 done = rehearse(one_f_one_b(4, 8), [1, 1, 2, 1], [1, 1, 2, 1], seconds=0.05)
 draw({"planned": slow, "measured": done}, stamp="measured here")
 
@@ -724,12 +724,12 @@ draw({"one thick stage on each rank": fat, "two thin stages on each rank": thin}
 #     schedule.step()
 # ```
 #
-# `both_in_turn` trains the same two stages with torch's executor and with ours, in
+# `both_pipelines_in_turn` trains the same two stages with torch's executor and with ours, in
 # alternating rounds. It is in
-# [demos/pipeline/beside_torch.py](../demos/pipeline/beside_torch.py).
+# [demos/pipeline/pipeline_beside_torch.py](../demos/pipeline/pipeline_beside_torch.py).
 
 # %%
-found = run_ranks(both_in_turn, one_f_one_b, 8, world_size=2)[-1]
+found = run_ranks(both_pipelines_in_turn, one_f_one_b, 8, world_size=2)[-1]
 gaps = [abs(a - b) for a, b in zip(found["ours"], found["torch"], strict=True)]
 print(f"{len(gaps)} steps, losses within 1e-6: {max(gaps) <= 1e-6}")
 ratio = median(found["ours seconds"]) / median(found["torch seconds"])
@@ -793,10 +793,10 @@ for m, throughputs in published.items():
 # * A legal plan can still hang, if the doing waits where the plan does not.
 
 # %% [markdown]
-# To cut a network where you like, give `split` the numbers of layers, inside a rank:
-# `split(model, schedule, [4, 1])`.
+# To cut a network where you like, give `split_into_stages` the numbers of layers, inside
+# a rank: `split_into_stages(model, schedule, [4, 1])`.
 #
-# In a terminal, `python demos/pipeline/pipeline_schedules.py --help` draws and runs any
+# In a terminal, `python demos/pipeline/plan_pipeline.py --help` draws and runs any
 # schedule, and `python demos/pipeline/train_pipeline.py --help` trains a network on
 # handwritten digits with it.
 #

@@ -5,9 +5,9 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from demos.pipeline.executor import Pipeline, split
-from demos.pipeline.memory import KeptBytes
-from demos.pipeline.schedules import gpipe
+from demos.pipeline.parts.kept_bytes import KeptBytes
+from demos.pipeline.parts.pipeline_executor import Pipeline, split_into_stages
+from demos.pipeline.parts.schedules import gpipe
 
 
 def make_model() -> nn.Sequential:
@@ -31,7 +31,7 @@ def train_all(schedules: list) -> list[tuple]:
     """Runs in each rank: three steps of SGD with every schedule, in one launch."""
     found = []
     for schedule in schedules:
-        stages = split(make_model(), schedule)
+        stages = split_into_stages(make_model(), schedule)
         pipeline = Pipeline(schedule, stages, nn.functional.mse_loss)
         parameters = [p for module in stages.values() for p in module.parameters()]
         optimizer = torch.optim.SGD(parameters, lr=0.1)
@@ -65,4 +65,7 @@ def train_whole() -> list[tuple[float, list[torch.Tensor]]]:
 
 def layers_of_each(layers: list[int]) -> list[int]:
     """Runs in each of two ranks: how many layers its stage has."""
-    return [len(stage) for stage in split(make_model(), gpipe(2, 2), layers).values()]
+    return [
+        len(stage)
+        for stage in split_into_stages(make_model(), gpipe(2, 2), layers).values()
+    ]

@@ -12,29 +12,32 @@ from pathlib import Path
 import pytest
 import torch
 
-from demos.pipeline.beside_torch import SCHEDULES, both_in_turn
-from demos.pipeline.drawing import draw, text
-from demos.pipeline.rehearsal import rehearse
-from demos.pipeline.rules import (
+from demos.pipeline.parts.rehearsal import rehearse
+from demos.pipeline.parts.schedule_drawing import draw, text
+from demos.pipeline.parts.schedule_rules import (
     IllegalSchedule,
     Slot,
     bubble,
-    length,
     needs,
     peak_activations,
     timetable,
+    timetable_length,
     verdict,
 )
-from demos.pipeline.schedules import (
-    from_text,
+from demos.pipeline.parts.schedules import (
     gpipe,
     interleaved,
     naive,
     one_f_one_b,
-    read,
-    write,
+    read_instruction,
+    read_schedule,
+    write_schedule,
 )
-from demos.pipeline.workbench import workbench
+from demos.pipeline.parts.workbench import workbench
+from demos.pipeline.pipeline_beside_torch import (
+    SCHEDULES_OF_BOTH,
+    both_pipelines_in_turn,
+)
 from sidebyside import RankFailed, run_ranks
 from sidebyside.lesson_format import read_lesson, solved
 
@@ -64,7 +67,7 @@ def test_an_interleaved_timetable_keeps_every_rule(ranks, chunks, microbatches):
 
 
 def _expect_the_rules(slots: list[Slot], stages: int) -> None:
-    at = {read(slot.instruction, slot.rank): slot for slot in slots}
+    at = {read_instruction(slot.instruction, slot.rank): slot for slot in slots}
     for work, slot in at.items():
         for before in needs(work, stages):
             assert at[before].end <= slot.start
@@ -74,7 +77,7 @@ def _expect_the_rules(slots: list[Slot], stages: int) -> None:
 
 
 def test_what_an_instruction_needs():
-    from demos.pipeline.schedules import Work
+    from demos.pipeline.parts.schedules import Work
 
     assert needs(Work("F", 0, 3), 3) == []
     assert needs(Work("F", 2, 3), 3) == [Work("F", 1, 3)]
@@ -88,7 +91,9 @@ def test_what_an_instruction_needs():
 def test_the_bubble_has_the_textbook_size(make, backward, stages, microbatches):
     slots = timetable(make(stages, microbatches), 1, backward)
     assert bubble(slots) == pytest.approx((stages - 1) / (microbatches + stages - 1))
-    assert length(slots) == pytest.approx((1 + backward) * (microbatches + stages - 1))
+    assert timetable_length(slots) == pytest.approx(
+        (1 + backward) * (microbatches + stages - 1)
+    )
 
 
 @pytest.mark.parametrize(("ranks", "chunks", "m"), [(2, 2, 4), (4, 2, 8), (3, 4, 6)])
@@ -118,21 +123,23 @@ def test_three_samples_on_three_stages_take_nine_slots_or_five():
         starts = [(step * i + s, i, s) for i in range(3) for s in range(3)]
         return [Slot(start, start + 1, s, f"F{i}") for start, i, s in starts]
 
-    assert length(forward_only(3)) == 9
-    assert length(forward_only(1)) == 5
+    assert timetable_length(forward_only(3)) == 9
+    assert timetable_length(forward_only(1)) == 5
 
 
 @pytest.mark.parametrize("make", [gpipe, one_f_one_b])
 def test_a_pipeline_is_as_slow_as_its_slowest_stage(make):
     """However fast the others are, one more micro-batch costs what it takes there."""
     times = [1, 1, 3, 1]
-    few, more = (length(timetable(make(4, m), times, times)) for m in (20, 30))
+    few, more = (
+        timetable_length(timetable(make(4, m), times, times)) for m in (20, 30)
+    )
     assert more - few == 10 * (3 + 3)
 
 
 def test_unequal_stages_wait_as_the_lesson_says():
     slots = timetable(one_f_one_b(4, 8), [1, 1, 2, 1], [1, 1, 2, 1])
-    assert length(slots) == 36
+    assert timetable_length(slots) == 36
 
 
 ILLEGAL = [
@@ -194,7 +201,7 @@ def test_the_verdict_is_the_truth_about_random_orders():
 
 
 def _random_schedule(dice, stages: int, microbatches: int) -> list[list[str]]:
-    from demos.pipeline.schedules import Work
+    from demos.pipeline.parts.schedules import Work
 
     todo = {
         Work(kind, stage, m)
@@ -217,10 +224,10 @@ def _has_no_cycle(schedule, stages: int) -> bool:
     before = {}
     for rank, order in enumerate(schedule):
         for place, instruction in enumerate(order):
-            work = read(instruction, rank)
+            work = read_instruction(instruction, rank)
             before[work] = set(needs(work, stages))
             if place:
-                before[work].add(read(order[place - 1], rank))
+                before[work].add(read_instruction(order[place - 1], rank))
     while free := [work for work, others in before.items() if not others]:
         for work in free:
             del before[work]
@@ -231,7 +238,10 @@ def _has_no_cycle(schedule, stages: int) -> bool:
 
 def test_a_schedule_survives_being_written():
     for schedule in gpipe(3, 12), interleaved(2, 4):
-        assert from_text("# mine\n\n" + write(schedule) + "  # end\n") == schedule
+        assert (
+            read_schedule("# mine\n\n" + write_schedule(schedule) + "  # end\n")
+            == schedule
+        )
 
 
 def test_thin_stages_keep_more_as_the_lesson_says():
@@ -255,7 +265,7 @@ def test_the_drawing_in_letters():
 
 def test_drawings_in_letters_side_by_side_have_one_time_axis():
     thick, thin = timetable(gpipe(2, 2), 2, 2), timetable(interleaved(2, 2))
-    assert (length(thick), length(thin)) == (12, 10)
+    assert (timetable_length(thick), timetable_length(thin)) == (12, 10)
     assert draw({"thick": thick, "thin": thin}).alt.splitlines()[2:7] == [
         "rank 0 | F0  F0  F1  F1  .   .   .   .   B0  B0  B1  B1",
         "rank 1 | .   .   F0  F0  F1  F1  B0  B0  B1  B1  .   .",
@@ -340,9 +350,9 @@ def test_a_schedule_needs_its_number_of_ranks():
         run_ranks(train_all, [gpipe(3, 2)], world_size=2)
 
 
-@pytest.mark.parametrize("make", SCHEDULES)
+@pytest.mark.parametrize("make", SCHEDULES_OF_BOTH)
 def test_ours_and_torchs_pipeline_learn_the_same(make):
-    found = run_ranks(both_in_turn, make, 4, 32, 16, 3, world_size=2)[-1]
+    found = run_ranks(both_pipelines_in_turn, make, 4, 32, 16, 3, world_size=2)[-1]
     assert len(found["ours"]) == len(found["torch"]) == 4
     for ours, theirs in zip(found["ours"], found["torch"], strict=True):
         assert ours == pytest.approx(theirs, abs=1e-6)
@@ -354,7 +364,7 @@ def test_sleeping_ranks_do_what_the_plan_says_in_its_order():
     done = rehearse(schedule, [1, 2, 1], 1, seconds=0.005)
     for rank, order in enumerate(schedule):
         assert [slot.instruction for slot in done if slot.rank == rank] == order
-    at = {read(slot.instruction, slot.rank): slot for slot in done}
+    at = {read_instruction(slot.instruction, slot.rank): slot for slot in done}
     for work, slot in at.items():
         for before in needs(work, 3):
             assert at[before].end <= slot.start

@@ -6,7 +6,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from demos.pipeline.schedules import gpipe, naive, one_f_one_b
+from demos.pipeline.parts.schedules import gpipe, naive, one_f_one_b
 from lessons.source.sample_answers import Right, Wrong
 
 # 15-1f1b

@@ -1,9 +1,15 @@
 """Try a schedule out: prove it legal, draw it, run it on real ranks, measure it."""
 
-from demos.pipeline.drawing import draw
-from demos.pipeline.rehearsal import rehearse
-from demos.pipeline.rules import bubble, length, peak_activations, timetable, verdict
-from demos.pipeline.schedules import Schedule
+from demos.pipeline.parts.rehearsal import rehearse
+from demos.pipeline.parts.schedule_drawing import draw
+from demos.pipeline.parts.schedule_rules import (
+    bubble,
+    peak_activations,
+    timetable,
+    timetable_length,
+    verdict,
+)
+from demos.pipeline.parts.schedules import Schedule
 
 
 def workbench(schedule: Schedule, forward=1, backward=1, seconds=0.05):
@@ -15,8 +21,9 @@ def workbench(schedule: Schedule, forward=1, backward=1, seconds=0.05):
     done = rehearse(schedule, forward, backward, seconds)
     print("legal")
     print(f"micro-batches kept, by rank: {peak_activations(schedule)}")
-    print(f"planned:  {length(plan):g} slots, bubble {100 * bubble(plan):.1f} %")
     print(
-        f"measured: {length(done) * seconds:.2f} s, bubble {100 * bubble(done):.1f} %"
+        f"planned:  {timetable_length(plan):g} slots, bubble {100 * bubble(plan):.1f} %"
     )
+    took, idle = timetable_length(done) * seconds, 100 * bubble(done)
+    print(f"measured: {took:.2f} s, bubble {idle:.1f} %")
     return draw({"planned": plan, "measured": done}, stamp="measured here")

@@ -15,12 +15,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from demos.pipeline.rules import size, timetable
-from demos.pipeline.schedules import Schedule, Work, read
+from demos.pipeline.parts.schedule_rules import schedule_size, timetable
+from demos.pipeline.parts.schedules import Schedule, Work, read_instruction
 from sidebyside import device, span
 
 
-def split(
+def split_into_stages(
     model: nn.Sequential, schedule: Schedule, layers: list[int] | None = None
 ) -> dict[int, nn.Module]:
     """This rank's stages of `model`, by stage number.
@@ -28,7 +28,7 @@ def split(
     `layers` says how many of the model's layers each stage gets; without it, all get
     the same number, or one more.
     """
-    stages, _ = size(schedule)
+    stages, _ = schedule_size(schedule)
     edges = [len(model) * stage // stages for stage in range(stages + 1)]
     if layers is not None:
         edges = [0, *accumulate(layers)]
@@ -59,8 +59,8 @@ class Pipeline:
                 f"the schedule is for {self.ranks} ranks and there are "
                 f"{dist.get_world_size()}"
             )
-        self.last = size(schedule)[0] - 1
-        self.microbatches = size(schedule)[1]
+        self.last = schedule_size(schedule)[0] - 1
+        self.microbatches = schedule_size(schedule)[1]
         self.modules = {s: module.to(device()) for s, module in stages.items()}
         self.loss = loss
         self.slots = self._my_part(schedule)
@@ -71,7 +71,7 @@ class Pipeline:
         """For each slot of time, what this rank does or gets, and what needs it."""
         slots: dict[float, list] = {}
         for start, _, rank, instruction in timetable(schedule):
-            work = read(instruction, rank)
+            work = read_instruction(instruction, rank)
             goal = _receiver(work, self.last)
             if self.rank in (rank, goal and goal.stage % self.ranks):
                 slots.setdefault(start, []).append((instruction, work, goal))

@@ -1,17 +1,20 @@
 """The arguments by which both demos are told which schedule to use."""
 
 import argparse
+import os
 
-from demos.pipeline.rules import verdict
-from demos.pipeline.schedules import BY_NAME, Schedule, from_text
+from demos.pipeline.parts.schedule_rules import verdict
+from demos.pipeline.parts.schedules import SCHEDULES_BY_NAME, Schedule, read_schedule
 from sidebyside import at_least
 
 
 def schedule_file(name: str) -> Schedule:
     """An argparse type: a file that holds a legal schedule, one line per rank."""
     try:
+        if not os.path.isfile(name):  # a pipe or a device would be read for ever
+            raise OSError
         with open(name, encoding="utf-8") as file:
-            schedule = from_text(file.read())
+            schedule = read_schedule(file.read())
     except (OSError, UnicodeDecodeError):
         raise argparse.ArgumentTypeError(
             f"must be a text file with one line of instructions per rank, not {name}"
@@ -28,7 +31,7 @@ def add_schedule_arguments(
 ) -> None:
     """--schedule, --stages, --microbatches (with these defaults) and --file."""
     add = parser.add_argument
-    add("--schedule", choices=BY_NAME, default="1f1b", help="default: 1f1b")
+    add("--schedule", choices=SCHEDULES_BY_NAME, default="1f1b", help="default: 1f1b")
     add("--stages", type=at_least(1, 64), default=stages, help=f"default: {stages}")
     add(
         "--microbatches", type=at_least(1, 512), default=microbatches,
@@ -44,6 +47,6 @@ def chosen_schedule(
     if args.file:
         return args.file
     try:
-        return BY_NAME[args.schedule](args.stages, args.microbatches)
+        return SCHEDULES_BY_NAME[args.schedule](args.stages, args.microbatches)
     except ValueError as problem:
         parser.error(f"argument --microbatches: {problem}")

@@ -16,40 +16,40 @@ SECONDS, SAMPLES = 20.0, 50  # how long the oscillator is followed; rows per tas
 COLUMNS = ("task", "mu", "time", "x", "velocity")
 
 
-class Task(NamedTuple):
+class OscillatorTask(NamedTuple):
     number: int
     seed: np.random.SeedSequence
 
 
-def tasks(seed: int, count: int) -> list[Task]:
+def oscillator_tasks(seed: int, count: int) -> list[OscillatorTask]:
     """`count` tasks, each with a seed of its own: it belongs to the task."""
     children = np.random.SeedSequence(seed).spawn(count)
-    return [Task(number, child) for number, child in enumerate(children)]
+    return [OscillatorTask(number, child) for number, child in enumerate(children)]
 
 
-def change(time: float, state: np.ndarray, mu: float) -> tuple[float, float]:
+def oscillator_change(time: float, state: np.ndarray, mu: float) -> tuple[float, float]:
     """How fast place and velocity change."""
     x, velocity = state
     return velocity, mu * (1 - x * x) * velocity - x
 
 
-def solve(mu: float, x: float, times: np.ndarray | None = None):
+def solve_oscillator(mu: float, x: float, times: np.ndarray | None = None):
     """The path from rest at x, by Runge-Kutta with steps of varying length.
 
     At the given times, or at those that the solver chose itself.
     """
     return solve_ivp(
-        change, (0, SECONDS), (x, 0.0), method="RK45", t_eval=times, args=(mu,),
-        rtol=1e-4, atol=1e-6,
+        oscillator_change, (0, SECONDS), (x, 0.0), method="RK45", t_eval=times,
+        args=(mu,), rtol=1e-4, atol=1e-6,
     )  # fmt: skip
 
 
-def simulate(task: Task) -> np.ndarray:
+def simulate_oscillator(task: OscillatorTask) -> np.ndarray:
     """A random oscillator: 50 rows of task, mu, time, x, velocity (2000 bytes)."""
     with span(f"task {task.number}"):
         dice = np.random.default_rng(task.seed)
         mu = 50 ** dice.uniform(0, 1)  # from 1 to 50, small ones as often as large ones
         times = np.linspace(0, SECONDS, SAMPLES)
-        path = solve(mu, dice.uniform(0.5, 2), times)
+        path = solve_oscillator(mu, dice.uniform(0.5, 2), times)
         known = np.full(SAMPLES, task.number), np.full(SAMPLES, mu)
         return np.column_stack([*known, path.t, *path.y])

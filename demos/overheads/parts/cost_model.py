@@ -24,7 +24,7 @@ class Costs(NamedTuple):
         return min(range(1, most + 1), key=lambda k: self.seconds(k, at_once))
 
 
-def fit(
+def fit_costs(
     times: dict[int, Iterable[float]],
     at_once: float = float("inf"),
     b: float | None = None,

@@ -4,7 +4,8 @@ A schedule holds one list of instructions for each rank. "F2" is the forward pas
 micro-batch 2 through the rank's stage, "B2" its backward pass. Where a rank holds
 several stages, the stage stands in front: "4F2" is stage 4. Stage s lives on rank
 s % ranks. A schedule says nothing about time and moves no tensor: it is the plan.
-`rules.py` judges it, `drawing.py` draws it, `executor.py` carries it out.
+`schedule_rules.py` judges it, `schedule_drawing.py` draws it, and
+`pipeline_executor.py` carries it out.
 """
 
 import re
@@ -21,7 +22,7 @@ class Work(NamedTuple):
     microbatch: int
 
 
-def read(instruction: str, rank: int) -> Work:
+def read_instruction(instruction: str, rank: int) -> Work:
     """What `instruction` means on `rank`: "B3" on rank 1 is Work("B", 1, 3)."""
     parts = re.fullmatch(r"(\d*)([FB])(\d+)", str(instruction))
     if not parts:
@@ -90,7 +91,7 @@ def interleaved(ranks: int, microbatches: int, chunks: int = 2) -> Schedule:
     return schedule
 
 
-BY_NAME = {
+SCHEDULES_BY_NAME = {
     "naive": naive,
     "gpipe": gpipe,
     "1f1b": one_f_one_b,
@@ -98,12 +99,12 @@ BY_NAME = {
 }
 
 
-def write(schedule: Schedule) -> str:
-    """One line of instructions per rank: the form `from_text` reads."""
+def write_schedule(schedule: Schedule) -> str:
+    """One line of instructions per rank: the form `read_schedule` reads."""
     return "\n".join(" ".join(order) for order in schedule)
 
 
-def from_text(text: str) -> Schedule:
+def read_schedule(text: str) -> Schedule:
     """Read one line of instructions per rank; skip empty lines and # comments."""
     lines = (line.split("#")[0].split() for line in text.splitlines())
     return [order for order in lines if order]

@@ -11,9 +11,9 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from demos.pipeline.executor import Pipeline
-from demos.pipeline.rules import Slot, size
-from demos.pipeline.schedules import Schedule
+from demos.pipeline.parts.pipeline_executor import Pipeline
+from demos.pipeline.parts.schedule_rules import Slot, schedule_size
+from demos.pipeline.parts.schedules import Schedule
 from sidebyside import Timeline, run_ranks
 
 
@@ -36,7 +36,7 @@ class SleepingStage(nn.Module):
 
 def _sleep_through(schedule: Schedule, forward: list, backward: list) -> None:
     """Runs in each rank: once awake, to make the connections, and once asleep."""
-    stages, microbatches = size(schedule)
+    stages, microbatches = schedule_size(schedule)
     mine = range(dist.get_rank(), stages, len(schedule))
     modules = {stage: SleepingStage() for stage in mine}
     pipeline = Pipeline(schedule, modules, nn.functional.mse_loss)
@@ -54,7 +54,7 @@ def rehearse(schedule: Schedule, forward=1, backward=1, seconds=0.05) -> list[Sl
     `forward` and `backward` are as in `timetable`, in units of `seconds`; so are the
     times that come back.
     """
-    stages, _ = size(schedule)
+    stages, _ = schedule_size(schedule)
     times = [
         [
             seconds * t

@@ -16,13 +16,13 @@ def brighten(image: np.ndarray) -> np.ndarray:
     return np.sqrt(image + 1)
 
 
-def ask(seconds: float) -> str:
+def ask_computer(seconds: float) -> str:
     """Ask another computer, which takes its time."""
     sleep(seconds)
     return "yes"
 
 
-def search(limit: int) -> int:
+def search_squares(limit: int) -> int:
     """How many numbers below the limit have a square that ends in 6?"""
     return sum(number * number % 10 == 6 for number in range(limit))
 
@@ -32,11 +32,11 @@ def programs() -> dict[str, tuple]:
     return {
         "words": (count_words, [f"the line number {n}" for n in range(400)]),
         "images": (brighten, images),
-        "search": (search, [20_000] * 15 + [1_500_000] + [20_000] * 15),
+        "search": (search_squares, [20_000] * 15 + [1_500_000] + [20_000] * 15),
     }
 
 
-def fill(length: int) -> float:
+def fill_memory(length: int) -> float:
     """Read and write much memory, and compute next to nothing."""
     numbers = np.zeros(length)
     for _ in range(3):

@@ -6,7 +6,7 @@ on a schedule, its timetable, its bubble and the activations it keeps.
 
 from typing import NamedTuple
 
-from demos.pipeline.schedules import Schedule, Work, read
+from demos.pipeline.parts.schedules import Schedule, Work, read_instruction
 
 
 class IllegalSchedule(ValueError):
@@ -33,13 +33,15 @@ def needs(work: Work, stages: int) -> list[Work]:
     return [own_forward, Work("B", stage + 1, microbatch)]  # gradients flow up
 
 
-def size(schedule: Schedule) -> tuple[int, int]:
+def schedule_size(schedule: Schedule) -> tuple[int, int]:
     """Number of stages and of micro-batches."""
     for rank, order in enumerate(schedule):
         if not isinstance(order, list | tuple):
             what = "a string" if isinstance(order, str) else repr(order)
             raise IllegalSchedule(f"rank {rank}: each rank needs a list, not {what}")
-    works = [read(i, rank) for rank, order in enumerate(schedule) for i in order]
+    works = [
+        read_instruction(i, rank) for rank, order in enumerate(schedule) for i in order
+    ]
     if not works:
         raise IllegalSchedule("the schedule is empty: no rank has an instruction")
     stages = 1 + max(max(work.stage for work in works), len(schedule) - 1)
@@ -61,7 +63,7 @@ def timetable(schedule: Schedule, forward=1, backward=1) -> list[Slot]:
     `forward` and `backward` are the time that a stage needs for one micro-batch: one
     number, or one for each stage. Raises IllegalSchedule.
     """
-    stages, _ = size(schedule)
+    stages, _ = schedule_size(schedule)
     takes = {"F": _per_stage(forward, stages), "B": _per_stage(backward, stages)}
     _check_complete(schedule)
     finished: dict[Work, float] = {}
@@ -73,7 +75,7 @@ def timetable(schedule: Schedule, forward=1, backward=1) -> list[Slot]:
         moving = False
         for rank, order in enumerate(schedule):
             while position[rank] < len(order):
-                work = read(order[position[rank]], rank)
+                work = read_instruction(order[position[rank]], rank)
                 before = needs(work, stages)
                 if not all(other in finished for other in before):
                     break
@@ -88,7 +90,7 @@ def timetable(schedule: Schedule, forward=1, backward=1) -> list[Slot]:
     return sorted(slots)
 
 
-def length(slots: list[Slot]) -> float:
+def timetable_length(slots: list[Slot]) -> float:
     """Time from the first start to the last end."""
     return max(slot.end for slot in slots) - min(slot.start for slot in slots)
 
@@ -97,7 +99,7 @@ def bubble(slots: list[Slot]) -> float:
     """The share of the ranks' time that is spent waiting."""
     ranks = 1 + max(slot.rank for slot in slots)
     busy = sum(slot.end - slot.start for slot in slots)
-    return 1 - busy / (ranks * length(slots))
+    return 1 - busy / (ranks * timetable_length(slots))
 
 
 def peak_activations(schedule: Schedule) -> list[int]:
@@ -109,7 +111,7 @@ def peak_activations(schedule: Schedule) -> list[int]:
     for rank, order in enumerate(schedule):
         kept = peak = 0
         for instruction in order:
-            kept += 1 if read(instruction, rank).kind == "F" else -1
+            kept += 1 if read_instruction(instruction, rank).kind == "F" else -1
             peak = max(peak, kept)
         peaks.append(peak)
     return peaks
@@ -124,11 +126,11 @@ def _per_stage(time, stages: int) -> list[float]:
 
 def _check_complete(schedule: Schedule) -> None:
     """Every stage does each F and B once, on its own rank, F before B."""
-    stages, microbatches = size(schedule)
+    stages, microbatches = schedule_size(schedule)
     for rank, order in enumerate(schedule):
         done: set[Work] = set()
         for instruction in order:
-            work = read(instruction, rank)
+            work = read_instruction(instruction, rank)
             home = work.stage % len(schedule)
             if home != rank:
                 raise IllegalSchedule(
@@ -154,14 +156,14 @@ def _check_complete(schedule: Schedule) -> None:
 
 def _who_waits_for_whom(schedule: Schedule, position, finished) -> str:
     """Name, for each rank that is stuck, what it waits for."""
-    stages, _ = size(schedule)
+    stages, _ = schedule_size(schedule)
     waits = []
     for rank, order in enumerate(schedule):
         if position[rank] < len(order):
             instruction = order[position[rank]]
             missing = next(
                 other
-                for other in needs(read(instruction, rank), stages)
+                for other in needs(read_instruction(instruction, rank), stages)
                 if other not in finished
             )
             waits.append(
@@ -173,6 +175,6 @@ def _who_waits_for_whom(schedule: Schedule, position, finished) -> str:
 
 def _name(work: Work, schedule: Schedule) -> str:
     """`work` as its schedule writes it."""
-    stages, _ = size(schedule)
+    stages, _ = schedule_size(schedule)
     stage = work.stage if stages > len(schedule) else ""
     return f"{stage}{work.kind}{work.microbatch}"

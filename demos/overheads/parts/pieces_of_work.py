@@ -17,12 +17,12 @@ CONTEXT = multiprocessing.get_context(
 )
 
 
-def draw(piece: int) -> float:
+def draw_piece(piece: int) -> float:
     """A random number: next to no work."""
     return random.Random(piece).random()
 
 
-def busy(piece: int, steps: int = 150_000) -> int:
+def busy_piece(piece: int, steps: int = 150_000) -> int:
     """Keep a core busy for some milliseconds, in pure Python."""
     with span("busy"):
         total = 0
@@ -31,7 +31,7 @@ def busy(piece: int, steps: int = 150_000) -> int:
     return total
 
 
-def nap(piece: int) -> None:
+def nap_piece(piece: int) -> None:
     """Wait for 10 ms. It needs no core, so its schedules are those of any machine."""
     with span("nap"):
         sleep(0.01)
@@ -43,19 +43,23 @@ def nap_for(seconds: float) -> None:
         sleep(seconds)
 
 
-BUILT_IN = {"busy": busy, "nap": nap, "draw": draw}
+BUILT_IN_PIECES = {"busy": busy_piece, "nap": nap_piece, "draw": draw_piece}
 
 
-def do_all(function: Callable[[int], object], pieces: Sequence[int]) -> None:
+def do_pieces(function: Callable[[int], object], pieces: Sequence[int]) -> None:
     for piece in pieces:
         function(piece)
 
 
-def share_out(function: Callable[[int], object], pieces: int, workers: int) -> float:
+def share_out_pieces(
+    function: Callable[[int], object], pieces: int, workers: int
+) -> float:
     """Seconds for `workers` new processes to do all pieces, a share each."""
     begin = perf_counter()
     crew = [
-        CONTEXT.Process(target=do_all, args=(function, range(worker, pieces, workers)))
+        CONTEXT.Process(
+            target=do_pieces, args=(function, range(worker, pieces, workers))
+        )
         for worker in range(workers)
     ]
     for process in crew:
@@ -67,7 +71,7 @@ def share_out(function: Callable[[int], object], pieces: int, workers: int) -> f
     return perf_counter() - begin
 
 
-def cpu_share(function: Callable[[int], object], pieces: int = 8) -> float:
+def cpu_share_of_piece(function: Callable[[int], object], pieces: int = 8) -> float:
     """CPU time over wall time of a piece, done here: about 1 if it is CPU-bound.
 
     Other programs can only make it smaller, so the largest of some pieces counts.

@@ -9,11 +9,11 @@ from multiprocessing.pool import ThreadPool
 from threading import Lock, Thread
 from time import sleep
 
-from demos.overheads.pieces import nap_for
+from demos.overheads.parts.pieces_of_work import nap_for
 from sidebyside import Timeline, span
 
 
-def heavy_tail(pieces: int, total: float, seed: int = 7) -> list[float]:
+def heavy_tailed_naps(pieces: int, total: float, seed: int = 7) -> list[float]:
     """Lengths in seconds that add up to `total`: most are short, and a few are long."""
     dice = random.Random(seed)
     lengths = [dice.paretovariate(1.3) for _ in range(pieces)]
@@ -32,13 +32,13 @@ def timeline_of_chunks(lengths: list[float], chunk: int, workers: int = 4) -> Ti
 NAPS, NAP = 8, 0.03
 
 
-def work(naps: int = 1) -> None:
+def nap_as_work(naps: int = 1) -> None:
     for _ in range(naps):
         with span("work"):
             sleep(NAP)
 
 
-def run(*jobs: Callable[[], None]) -> None:
+def run_crew(*jobs: Callable[[], None]) -> None:
     """A worker for each job, all at the same time."""
     crew = [Thread(target=job, name=f"worker {n}") for n, job in enumerate(jobs, 1)]
     for worker in crew:
@@ -53,27 +53,27 @@ def crew_a() -> None:
     def job() -> None:
         for _ in range(NAPS // 2):
             with lock:
-                work()
+                nap_as_work()
             sleep(0.001)  # let the other have its turn
 
-    run(job, job)
+    run_crew(job, job)
 
 
 def crew_b() -> None:
     for _ in range(NAPS // 2):
         with span("hand out"):
             sleep(0.8 * NAP)
-        run(work, work)
+        run_crew(nap_as_work, nap_as_work)
 
 
 def crew_c() -> None:
-    run(lambda: work(NAPS - 1), work)
+    run_crew(lambda: nap_as_work(NAPS - 1), nap_as_work)
 
 
 def crew_d() -> None:
     with span("main alone"):
         sleep(4 * NAP)
-    run(lambda: work(NAPS // 2), lambda: work(NAPS // 2))
+    run_crew(lambda: nap_as_work(NAPS // 2), lambda: nap_as_work(NAPS // 2))
 
 
 def four_timelines() -> dict[str, Timeline]:

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Run(NamedTuple):
+class ClaimedRun(NamedTuple):
     """A training run: in each step, each worker trains on a batch of its own."""
 
     workers: int
@@ -12,13 +12,13 @@ class Run(NamedTuple):
     seconds: float
 
 
-def claimed(one: Run, many: Run) -> float:
+def claimed_speedup(one: ClaimedRun, many: ClaimedRun) -> float:
     """What the authors of the claims computed."""
     return one.seconds / many.seconds
 
 
 CLAIMS = {
-    "a short evening": (Run(1, 64, 2000, 100), Run(4, 64, 250, 15)),
-    "not worth it": (Run(1, 64, 1000, 50), Run(4, 64, 1000, 60)),
-    "small batches": (Run(1, 64, 2000, 100), Run(4, 16, 2000, 40)),
+    "a short evening": (ClaimedRun(1, 64, 2000, 100), ClaimedRun(4, 64, 250, 15)),
+    "not worth it": (ClaimedRun(1, 64, 1000, 50), ClaimedRun(4, 64, 1000, 60)),
+    "small batches": (ClaimedRun(1, 64, 2000, 100), ClaimedRun(4, 16, 2000, 40)),
 }

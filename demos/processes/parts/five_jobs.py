@@ -30,7 +30,7 @@ class Job:
     seconds: float = 2
 
 
-def count() -> None:
+def count_heads() -> None:
     """Note a result in a dictionary of the program."""
     counts["heads"] += 10
 
@@ -40,19 +40,19 @@ def call_old_library() -> None:
     os._exit(1)
 
 
-def search() -> None:
+def search_for_ever() -> None:
     """Search for something that may not exist: this can take for ever."""
     parent = multiprocessing.parent_process()
     while parent is None or parent.is_alive():  # leaves nothing behind on your machine
         sleep(0.05)
 
 
-def unpack() -> None:
+def unpack_archive() -> None:
     """Unpack an archive; to do so it changes the current folder, and never back."""
     os.chdir(os.path.dirname(__file__))
 
 
-def store(connection: sqlite3.Connection) -> None:
+def store_visit(connection: sqlite3.Connection) -> None:
     """Store a visit through the connection to the database that is already open."""
     connection.execute("insert into visits values ('Ada')")
 
@@ -62,21 +62,22 @@ def is_stored() -> bool:
 
 
 JOBS = {
-    "count": Job(count, promise=lambda: counts["heads"] == 10),
+    "count": Job(count_heads, promise=lambda: counts["heads"] == 10),
     "old library": Job(call_old_library, promise=lambda: True),
-    "search": Job(search, promise=lambda: True, seconds=0.5),
-    "unpack": Job(unpack, promise=lambda: os.getcwd() == FOLDER),
-    "store": Job(store, promise=is_stored, args=(database,)),
+    "search": Job(search_for_ever, promise=lambda: True, seconds=0.5),
+    "unpack": Job(unpack_archive, promise=lambda: os.getcwd() == FOLDER),
+    "store": Job(store_visit, promise=is_stored, args=(database,)),
 }
 KINDS = {"thread": Thread, "process": Process}
 
 
-def in_a_trial(try_job: Callable, kind: str, name: str, seconds: float = 10) -> str:
+def job_in_a_trial(try_job: Callable, kind: str, name: str, seconds: float = 10) -> str:
     """What comes of `try_job(kind, job)`: "kept", "broken" or what went wrong.
 
     It runs in a process of its own, so that no job can end or change your program.
     """
     from sidebyside import RankFailed, RanksHung
+    from sidebyside.failures import says_your_turn
     from sidebyside.ranks import call_in_processes
 
     try:
@@ -86,7 +87,7 @@ def in_a_trial(try_job: Callable, kind: str, name: str, seconds: float = 10) -> 
     except RanksHung:
         return "it did not end"
     except RankFailed as failed:
-        if "NotImplementedError: your turn" in str(failed):
+        if says_your_turn(failed.outcome):
             return "your turn"
         return "the whole program ended"
     return outcome

@@ -9,7 +9,7 @@ from sidebyside import span
 spawn = multiprocessing.get_context("spawn")
 
 
-def nap(seconds: float) -> None:
+def nap_in_child(seconds: float) -> None:
     """Do nothing for a while, visible on a timeline."""
     with span("nap"):
         sleep(seconds)

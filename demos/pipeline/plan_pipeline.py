@@ -1,6 +1,6 @@
 """Draw a pipeline schedule and say what it costs in time and in memory.
 
-Run:      python demos/pipeline/pipeline_schedules.py --schedule 1f1b
+Run:      python demos/pipeline/plan_pipeline.py --schedule 1f1b
 Look for: GPipe and 1F1B wait for equally long, but 1F1B keeps the activations of at
           most as many micro-batches as there are stages. naive lets one rank work at
           a time.
@@ -15,14 +15,23 @@ Try:      --schedule gpipe --microbatches 16, then interleaved: smaller bubbles.
 import argparse
 from pathlib import Path
 
-from demos.pipeline.drawing import draw, text
-from demos.pipeline.rules import bubble, length, peak_activations, size, timetable
-from demos.pipeline.schedule_arguments import add_schedule_arguments, chosen_schedule
-from sidebyside import positive_float
+from demos.pipeline.parts.schedule_arguments import (
+    add_schedule_arguments,
+    chosen_schedule,
+)
+from demos.pipeline.parts.schedule_drawing import draw, text
+from demos.pipeline.parts.schedule_rules import (
+    bubble,
+    peak_activations,
+    schedule_size,
+    timetable,
+    timetable_length,
+)
+from sidebyside import between, positive_float, run_program
 from sidebyside.arguments import output_file
 
 
-def picture(name: str) -> Path:
+def picture_file(name: str) -> Path:
     """An argparse type: a file to write that matplotlib can draw."""
     path = output_file(name)
     if path.suffix not in (".png", ".pdf", ".svg"):
@@ -38,14 +47,16 @@ def main() -> None:
     )
     add_schedule_arguments(parser, stages=4, microbatches=8)
     add = parser.add_argument
-    add("--times", type=positive_float, nargs="+", help="slots of a forward, by stage")
-    add("--backward", type=positive_float, default=1, help="in forwards (default: 1)")
+    add(
+        "--times", type=between(0.1, 10), nargs="+", help="slots of a forward, by stage"
+    )
+    add("--backward", type=between(0.1, 10), default=1, help="in forwards (default: 1)")
     add("--run", action="store_true", help="run it on real ranks, too")
     add("--seconds", type=positive_float, default=0.05, help="a slot of --run")
-    add("--output", type=picture, help="a picture, such as plan.png")
+    add("--output", type=picture_file, help="a picture, such as plan.png")
     args = parser.parse_args()
     schedule = chosen_schedule(parser, args)
-    stages, microbatches = size(schedule)
+    stages, microbatches = schedule_size(schedule)
     forward = args.times or [1] * stages
     if len(forward) != stages:
         parser.error(f"argument --times: must be {stages} numbers, one for each stage")
@@ -56,14 +67,16 @@ def main() -> None:
     name = "your own" if args.file else args.schedule
     print(f"{name}: {len(schedule)} ranks, {microbatches} micro-batches")
     print(text(slots))
-    print(f"time from first to last: {length(slots):g} slots")
+    print(f"time from first to last: {timetable_length(slots):g} slots")
     print(f"micro-batches kept, by rank: {peak_activations(schedule)}")
     if args.run:
-        from demos.pipeline.rehearsal import rehearse  # the plan alone needs no torch
+        from demos.pipeline.parts.rehearsal import (
+            rehearse,  # the plan alone needs no torch
+        )
 
         done = rehearse(schedule, forward, backward, args.seconds)
         panels["measured"] = done
-        seconds = length(done) * args.seconds
+        seconds = timetable_length(done) * args.seconds
         share = 100 * bubble(done)
         print(f"measured on real ranks: {seconds:.2f} s, bubble {share:.1f} %")
     if args.output:
@@ -74,4 +87,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

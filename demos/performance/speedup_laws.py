@@ -1,0 +1,60 @@
+"""Two laws of speedup, and a measurement on 1024 processors to hold them against.
+
+Run:      python demos/performance/speedup_laws.py --serial 20
+Look for: with a fixed amount of work (Amdahl) the speedup never exceeds the work over
+          its serial part. With work that grows with the workers (Gustafson) there is no
+          such limit. Nothing runs in parallel here: both are formulas. Below stand
+          three speedups that were measured on 1024 processors, with growing work.
+Try:      --serial 1. How much do 1024 workers gain now, by either law?
+"""
+
+import argparse
+
+from sidebyside import run_program
+
+
+def amdahl(share: float, workers: float) -> float:
+    """Speedup of a fixed amount of work, of which one worker spends `share` serially.
+
+    G. M. Amdahl, Validity of the single processor approach, AFIPS 1967.
+    """
+    return 1 / (share + (1 - share) / workers)
+
+
+def gustafson(share: float, workers: float) -> float:
+    """Scaled speedup: the work grows with the workers and so fills the same time.
+
+    `share` is the serial part of the time that the *workers* need, not of the time
+    that one would need. J. L. Gustafson, Reevaluating Amdahl's law, CACM 31(5), 1988.
+    """
+    return share + (1 - share) * workers
+
+
+PROCESSORS = 1024  # of an nCUBE hypercube; all figures below from Gustafson 1988
+SERIAL_SHARES = 0.004, 0.008  # "0.4-0.8 percent"
+SCALED_SPEEDUPS = {"beam stress": 1021, "surface waves": 1020, "unstable flow": 1016}
+
+
+def main() -> None:
+    from sidebyside import at_least
+
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--serial", type=at_least(0, 100), default=20, help="per cent, default: 20"
+    )
+    share = parser.parse_args().serial / 100
+
+    print(f"{share:.0%} is serial\n{'workers':>7} {'Amdahl':>10} {'Gustafson':>10}")
+    for workers in 1, 2, 4, 8, 16, 64, 256, PROCESSORS:
+        fixed, grown = amdahl(share, workers), gustafson(share, workers)
+        print(f"{workers:>7} {fixed:8.2f} × {grown:8.2f} ×")
+    low, high = SERIAL_SHARES
+    print(f"\npublished: {PROCESSORS} processors, {low:.1%} to {high:.1%} serial")
+    for program, speedup in SCALED_SPEEDUPS.items():
+        print(f"  {program:<14} {speedup:>5} ×")
+
+
+if __name__ == "__main__":
+    run_program(main)

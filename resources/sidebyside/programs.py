@@ -1,0 +1,173 @@
+"""Run a demo's `main` so that it ends as a program in a terminal should.
+
+Ctrl-C, or a reader that has seen enough (`python demo.py | head -1`), ends the program
+at once and without a word, together with all processes that it has started. The shell
+sees a program that a signal ended. A `main` that has something to say after Ctrl-C
+catches KeyboardInterrupt; its children have ended by then.
+"""
+
+import atexit
+import contextlib
+import os
+import select
+import signal
+import stat
+import sys
+import threading
+from collections.abc import Callable
+
+SECONDS = 1  # that `main` has to tidy up
+LOOK = 0.1  # seconds between two looks whether there still is a reader
+POSIX = os.name == "posix"
+TIDY = "resource_tracker", "sidebyside.process_sessions"
+
+
+def run_program(main: Callable[[], int | None]) -> None:
+    """Call `main`, and exit with the status that it returns."""
+    ending = _Ending()
+    signal.signal(signal.SIGINT, lambda *_: ending.begin(signal.SIGINT))
+    if POSIX:
+        _keep_interrupts_from_children()
+        signal.signal(signal.SIGALRM, lambda *_: ending.look())
+        if stat.S_ISFIFO(os.fstat(1).st_mode):
+            sys.stdout.reconfigure(line_buffering=True)  # each line as it is printed
+            _look_again_in(LOOK)
+            threading.excepthook = _not_without_a_reader(threading.excepthook)
+    status = 0
+    try:
+        status = main()
+        sys.stdout.flush()
+    except SystemExit as stop:
+        status = stop.code
+    except (KeyboardInterrupt, BrokenPipeError) as error:
+        if isinstance(error, BrokenPipeError) and not _nobody_reads():
+            raise
+        ending.why = ending.why or signal.SIGPIPE
+    ending.main_has_ended = True
+    if ending.why:
+        ending.complete()
+    atexit.register(_look_again_in, 0)
+    sys.exit(status)  # waits for threads, and may still be interrupted
+
+
+def end_with_parent() -> None:
+    """Initializer of a pool's workers: they end with the parent, even a killed one.
+
+    A worker would else wait for its next task for ever.
+    """
+    from multiprocessing import parent_process
+
+    def wait() -> None:
+        parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+class _Ending:
+    """How the program ends: the signal that is the reason, and what is done then."""
+
+    why = None
+    main_has_ended = False
+    tidying = False
+
+    def begin(self, why: int) -> None:
+        """End the children; KeyboardInterrupt gives `main` a moment to tidy up."""
+        if self.why:  # a second time: no moment is given
+            self.complete()
+        _look_again_in(0)  # never
+        self.why = why
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # for nobody reads a traceback now
+        _end_children()
+        if self.main_has_ended:
+            self.complete()
+        _look_again_in(SECONDS)
+        raise KeyboardInterrupt
+
+    def look(self) -> None:
+        """Now and then: has the reader gone, or is the moment over?"""
+        if self.why:
+            self.complete()
+        elif _nobody_reads():
+            self.begin(signal.SIGPIPE)
+
+    def complete(self) -> None:
+        """Remove temporary files; then die of the signal, so that the shell knows."""
+        try:
+            if not self.tidying:
+                self.tidying = True
+                atexit._run_exitfuncs()  # unlike sys.exit it waits for no thread
+            _end_children()
+        finally:
+            if not POSIX:
+                os._exit(130)
+            signal.signal(self.why, signal.SIG_DFL)
+            os.kill(os.getpid(), self.why)
+
+
+def _look_again_in(seconds: float) -> None:
+    """And again and again; with 0, never."""
+    if POSIX:
+        signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
+
+
+def _nobody_reads() -> bool:
+    """Whether standard output is a pipe whose other end is closed."""
+    if not POSIX:
+        return False
+    poll = select.poll()
+    poll.register(1, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def _not_without_a_reader(usual: Callable) -> Callable:
+    """A thread's complaint about the closed pipe is not shown: all ends in a moment."""
+
+    def excepthook(args) -> None:
+        if not (issubclass(args.exc_type, BrokenPipeError) and _nobody_reads()):
+            usual(args)
+
+    return excepthook
+
+
+def _end_children() -> None:
+    """Kill all that this process has started, and what these have started.
+
+    Those are spared that end by themselves, after they have tidied up for others.
+    """
+    import psutil
+
+    for _ in range(20):  # those being started right now are found in the next round
+        running = []
+        for child in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                if child.status() == psutil.STATUS_ZOMBIE:
+                    continue
+                if not any(name in part for part in child.cmdline() for name in TIDY):
+                    running.append(child)
+                    child.kill()
+        if not running:
+            return
+        select.select([], [], [], 0.01)
+
+
+def _keep_interrupts_from_children() -> None:
+    """Ctrl-C goes to children as well, who would each print a traceback.
+
+    A process that is started while a signal is blocked is deaf to it.
+    """
+    from multiprocessing import resource_tracker
+    from multiprocessing.process import BaseProcess
+
+    usual = BaseProcess.start
+
+    def start(process: BaseProcess) -> None:
+        if process._start_method != "fork":
+            resource_tracker.ensure_running()  # it unblocks the signals that it ignores
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            usual(process)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    BaseProcess.start = start

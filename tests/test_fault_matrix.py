@@ -1,0 +1,501 @@
+"""Whatever goes wrong in a rank, or around it: what comes out is said, the next call
+works, and nothing lives or lies around."""
+
+import contextlib
+import io
+import multiprocessing
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing.connection import wait
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import cloudpickle
+import psutil
+import pytest
+
+from sidebyside import RankFailed, RanksHung, crew, run_ranks
+from sidebyside.ranks import call_in_processes
+from tests.plugins.leaks import MARKER
+
+# As if they were defined in a notebook: the ranks need not import this file.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+METHODS = [
+    method
+    for method in ("forkserver", "spawn")
+    if method in multiprocessing.get_all_start_methods()
+]
+needs_forkserver = pytest.mark.skipif("forkserver" not in METHODS, reason="Windows")
+
+
+def living() -> set[int]:
+    """Every process that a rank may have started, or is. Our own servants live on."""
+    servants = {child.pid for child in psutil.Process().children()}
+    found = set()
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            marker = process.environ().get(MARKER, "")
+            dead = process.status() == psutil.STATUS_ZOMBIE
+            if marker.startswith(os.environ[MARKER]) and not dead:
+                found.add(process.pid)
+    return found - servants - {os.getpid()}
+
+
+def lying_around() -> set[str]:
+    """Temporary files; a forkserver's folder lives as long as this process."""
+    names = os.listdir(tempfile.gettempdir())
+    return {name for name in names if not name.startswith("pymp-")}
+
+
+def wait_until(condition: Callable[[], bool], patience: float = 30) -> None:
+    end = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+@pytest.fixture(autouse=True)
+def afterwards_the_next_call_works_and_nothing_stays():
+    files = lying_around()
+    yield
+    assert call_in_processes(max, [(1, 2), (3, 4)]) == [2, 4]
+    wait_until(lambda: not living())
+    assert lying_around() == files
+
+
+@pytest.fixture
+def patch():
+    """Like monkeypatch, and undone before the next call is tried."""
+    with pytest.MonkeyPatch.context() as changed:
+        yield changed
+
+
+# In a rank ----------------------------------------------------------------------------
+
+
+class Fault(NamedTuple):
+    """What rank 1 does, and what is to be said of it; "" if nothing is wrong."""
+
+    act: Callable
+    said: str
+    details: str = ""
+    error: type[Exception] = RankFailed
+    timeout: float = 60
+
+
+def raises_from():
+    try:
+        {}["missing"]
+    except KeyError as error:
+        raise ValueError("no such part") from error
+
+
+def raises_meanwhile():
+    try:
+        {}["missing"]
+    except KeyError:
+        [][0]
+
+
+class Odd(Exception):
+    """An exception that can neither be said nor pickled."""
+
+    def __str__(self):
+        raise SystemExit(3)
+
+    def __reduce__(self):
+        raise ValueError("never")
+
+
+def raises_what_cannot_be_said():
+    raise Odd()
+
+
+def recurses(depth: int = 0):
+    return recurses(depth + 1)
+
+
+class Returned:
+    """What happens when it is pickled, and when it is rebuilt."""
+
+    def __init__(self, pickling: Callable = lambda: None, rebuilding: str = "1"):
+        self.pickling, self.rebuilding = pickling, rebuilding
+
+    def __reduce__(self):
+        self.pickling()
+        return eval, (self.rebuilding,)
+
+
+def fails_to_be_pickled():
+    return Returned(pickling=lambda: 1 / 0)
+
+
+def says_much():
+    raise ValueError("x" * 20_000_000)
+
+
+def explodes():
+    """Holds the GIL, so that no thread of this process can do anything."""
+    re.match(r"(a+)+$", "a" * 50 + "b")
+
+
+def leaves_children():
+    """A program, a process with a child of its own, a thread; and never a sign."""
+    subprocess.Popen(["sleep", "600"])
+    if os.fork() == 0:
+        os.fork()
+        signal.pause()
+    threading.Thread(target=time.sleep, args=[600]).start()
+
+
+def leaves_children_and_waits():
+    leaves_children()
+    threading.Event().wait()
+
+
+def prints_odd_bytes():
+    os.write(1, b"\xff\xfe\n")
+    print("\udcff", "\N{SNOWMAN}")
+
+
+def closes_its_output():
+    sys.stdout.close()
+    os.close(2)
+
+
+FAULTS = {
+    "raises": Fault(lambda: 1 / 0, "raised ZeroDivisionError: division by zero"),
+    "raises from a cause": Fault(
+        raises_from,
+        "raised ValueError: no such part",
+        r"(?s)KeyError: 'missing'\n.*direct cause.*in raises_from.*ValueError: no such",
+    ),
+    "raises while it handles": Fault(
+        raises_meanwhile,
+        "raised IndexError",
+        r"(?s)KeyError: 'missing'\n.*During handling.*in raises_mean.*IndexError",
+    ),
+    "raises what cannot be said": Fault(
+        raises_what_cannot_be_said, "raised .*Odd", "in raises_what_cannot_be_said"
+    ),
+    "raises KeyboardInterrupt": Fault(
+        lambda: signal.raise_signal(signal.SIGINT) or exec("raise KeyboardInterrupt"),
+        "raised KeyboardInterrupt",
+    ),
+    "says much": Fault(says_much, "x{100} …", "and 19,998,0.. more characters"),
+    "recurses": Fault(
+        recurses, "raised RecursionError", r"Previous line repeated \d{3} more times"
+    ),
+    "exits": Fault(lambda: os._exit(7), "exited with status 7 before it returned"),
+    "exits with words": Fault(
+        lambda: sys.exit("enough"), "exited with status 1: enough"
+    ),
+    "exits with an absurd status": Fault(
+        lambda: sys.exit(10**30), "exited with status 0"
+    ),
+    "is killed": Fault(
+        lambda: os.kill(os.getpid(), 9), "killed by SIGKILL; often .* memory ran out"
+    ),
+    "aborts": Fault(lambda: os.abort(), "was killed by SIGABRT"),
+    "crashes": Fault(
+        lambda: exec("import ctypes; ctypes.string_at(0)"), "was killed by SIGSEGV"
+    ),
+    "runs out of memory": Fault(lambda: bytearray(10**17), "raised MemoryError"),
+    "closes all its files": Fault(lambda: os.closerange(0, 99), "exited with|killed"),
+    "returns a lock": Fault(
+        lambda: threading.Lock(), r"its result, of type _thread\.lock, cannot be sent"
+    ),
+    "fails to be pickled": Fault(
+        fails_to_be_pickled, "its result, of type .*Returned, cannot .* division by"
+    ),
+    "fails to be rebuilt": Fault(
+        lambda: Returned(rebuilding="1 / 0"), "cannot be rebuilt here: ZeroDivision"
+    ),
+    "exits when it is rebuilt": Fault(
+        lambda: Returned(rebuilding="exit(3)"), "cannot be rebuilt here: SystemExit"
+    ),
+    "returns 100 MB": Fault(lambda: bytes(10**8), ""),
+    "hangs": Fault(
+        leaves_children_and_waits,
+        "not done after 2 s: rank 1 still works, rank 0 finished",
+        r"rank 1 waits in wait, at\n.*in leaves_children_and_waits",
+        RanksHung,
+        timeout=2,
+    ),
+    "holds the GIL": Fault(
+        explodes,
+        "not done after 2 s: rank 1 still works",
+        "rank 1 does not answer: it is inside compiled code",
+        RanksHung,
+        timeout=2,
+    ),
+    "leaves children and a thread": Fault(leaves_children, ""),
+    "prints odd bytes": Fault(prints_odd_bytes, ""),
+    "closes its output": Fault(closes_its_output, ""),
+}
+# What depends on how a process was started. The rest is the same code in both.
+WITH_SPAWN = [
+    "raises", "exits with words", "is killed", "hangs", "leaves children and a thread",
+]  # fmt: skip
+CASES = [(name, METHODS[0]) for name in FAULTS]
+CASES += [(name, "spawn") for name in WITH_SPAWN if METHODS[0] != "spawn"]
+
+
+def in_rank_1(act: Callable, rank: int):
+    return act() if rank == 1 else None
+
+
+@pytest.mark.parametrize(("name", "method"), CASES)
+def test_a_rank_that(name, method):
+    fault = FAULTS[name]
+    arguments = [(fault.act, 0), (fault.act, 1)]
+
+    def call() -> list:
+        return call_in_processes(
+            in_rank_1, arguments, fault.timeout, start_method=method
+        )
+
+    if not fault.said:
+        assert call()[0] is None
+        return
+    with pytest.raises(fault.error, match=fault.said) as raised:
+        call()
+    assert raised.value.rank == 1
+    assert re.search(fault.details, raised.value.details)
+    assert len(raised.value.details) < 10_000
+
+
+# Around the ranks ---------------------------------------------------------------------
+
+WRONG = [
+    ({"world_size": 0}, "world_size must be a whole number from 1 to 128, not 0"),
+    ({"world_size": True}, "world_size must be .*, not True"),
+    ({"world_size": 2.0}, "world_size must be .*, not 2.0"),
+    ({"world_size": "2"}, "world_size must be .*, not '2'"),
+    ({"world_size": 129}, "world_size must be .*, not 129"),
+    ({"world_size": 10**30}, "world_size must be .*, not 10000"),
+    ({"world_size": 10**9999}, "world_size must be .*, not a number with thousands"),
+    ({"timeout": 0}, "timeout must be above 0 and at most 1,000,000 .*, not 0"),
+    ({"timeout": float("nan")}, "timeout must be .*, not nan"),
+    ({"timeout": float("inf")}, "timeout must be .*, not inf"),
+    ({"timeout": 1e308}, "timeout must be .*, not 1e"),
+    ({"timeout": True}, "timeout must be .*, not True"),
+    ({"timeout": "60"}, "timeout must be .*, not '60'"),
+    ({"start_method": "fork"}, 'start_method must be .*"spawn", not .fork'),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), WRONG)
+def test_an_impossible_argument_is_refused_with_what_is_allowed(options, said):
+    with pytest.raises(ValueError, match=said):
+        run_ranks(os.getpid, **options)
+
+
+def test_what_cannot_be_sent_is_refused_before_anything_starts():
+    with pytest.raises(ValueError, match="cannot be sent to other processes"):
+        run_ranks(print, threading.Lock())
+
+
+def test_a_caller_that_was_stopped_past_the_deadline_gets_its_results(patch):
+    late = []
+
+    def stopped_in(sources, patience):
+        if not late:
+            wait_until(lambda: len(wait(sources, 30)) == 2)  # both have reported
+            late.append(1000)
+        return wait(sources, patience)
+
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + sum(late))
+    patch.setattr(crew, "wait", stopped_in)
+    patch.setattr(crew, "time", clock)
+    assert call_in_processes(max, [(1, 2), (3, 4)], timeout=60) == [2, 4]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-16"])
+def test_what_cannot_be_printed_here_does_not_cost_the_results(encoding, patch):
+    written = io.BytesIO()
+    patch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding))
+    assert call_in_processes(print, [("\N{SNOWMAN}",)]) == [None]
+    sys.stdout.flush()
+    assert written.getvalue().decode(encoding).startswith("rank 0 | ")
+
+
+def test_a_closed_output_does_not_cost_the_results(patch):
+    patch.setattr(sys, "stdout", io.StringIO())
+    sys.stdout.close()
+    assert call_in_processes(print, [("lost",)]) == [None]
+
+
+ALMOST_TORCHRUN = [
+    {},
+    {"RANK": "1", "WORLD_SIZE": "2"},
+    {"RANK": "x", "WORLD_SIZE": "2"},
+    {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"},
+]
+
+
+@pytest.mark.parametrize("variables", ALMOST_TORCHRUN)
+def test_a_variable_of_torchrun_without_torchrun_is_named(variables, patch):
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        patch.delenv(name, raising=False)
+    for name, value in (variables | {"TORCHELASTIC_RUN_ID": "x"}).items():
+        patch.setenv(name, value)
+    with pytest.raises(RuntimeError, match=r"TORCHELASTIC_RUN_ID is set.* remove that"):
+        run_ranks(os.getpid, timeout=1)
+
+
+def test_a_deleted_folder_is_named(tmp_path, patch):
+    patch.chdir(tmp_path)
+    shutil.rmtree(tmp_path)
+    with pytest.raises(RuntimeError, match=r"the folder .* has been deleted"):
+        run_ranks(os.getpid)
+
+
+def test_a_worker_of_a_pool_is_told_what_else_to_use(patch):
+    process = multiprocessing.current_process()
+    patch.setitem(process._config, "daemon", True)
+    with pytest.raises(RuntimeError, match=r"use .*ProcessPoolExecutor"):
+        run_ranks(os.getpid)
+
+
+# Forkservers --------------------------------------------------------------------------
+
+
+def forkserver_in_a_rank() -> int:
+    """What learners may do in a rank, and what nested calls do."""
+    worker = multiprocessing.get_context("forkserver").Process(target=os.getpid)
+    worker.start()
+    worker.join()
+    return worker.exitcode, len(call_in_processes(max, [(1, 2), (3, 4)]))
+
+
+@needs_forkserver
+@pytest.mark.parametrize("method", METHODS)
+def test_a_forkserver_inside_a_rank_is_no_harm(method):
+    work = [(), ()]
+    found = call_in_processes(forkserver_in_a_rank, work, start_method=method)
+    assert found == [(0, 2), (0, 2)]
+
+
+@needs_forkserver
+def test_the_notebooks_own_multiprocessing_is_left_as_it_is():
+    from multiprocessing import forkserver, util
+
+    assert util.spawnv_passfds.__module__ == "multiprocessing.util"
+    assert forkserver._forkserver._preload_modules[0] == "__main__"
+    assert forkserver._forkserver._forkserver_pid is None
+
+
+@needs_forkserver
+@pytest.mark.parametrize("harm", ["killed", "robbed of its socket"])
+def test_a_forkserver_that_was(harm):
+    from sidebyside.forkserver_apart import server
+
+    server.ensure_running()
+    if harm == "killed":
+        os.kill(server._forkserver_pid, signal.SIGKILL)
+    else:
+        os.unlink(server._forkserver_address)
+    assert call_in_processes(max, [(1, 2), (3, 4)]) == [2, 4]
+
+
+@needs_forkserver
+def test_a_forked_child_can_start_ranks_too():
+    def call_in_child() -> None:
+        os._exit(call_in_processes(max, [(1, 2), (3, 4)]) != [2, 4])
+
+    child = multiprocessing.get_context("fork").Process(target=call_in_child)
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+
+
+# The machine --------------------------------------------------------------------------
+
+
+def addresses_listened_at() -> set[str]:
+    listening = psutil.Process().net_connections("inet")
+    return {place.laddr.ip for place in listening if place.status == psutil.CONN_LISTEN}
+
+
+def test_ranks_can_be_reached_from_this_machine_only():
+    assert set().union(*run_ranks(addresses_listened_at)) <= {"127.0.0.1"}
+
+
+def run_script(tmp_path, text: str, *before: str) -> subprocess.CompletedProcess:
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(text))
+    command = [*before, sys.executable, str(script)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+NO_NETWORK = ("unshare", "--map-root-user", "--net")
+
+
+def test_a_machine_without_its_own_address_says_so_at_once(tmp_path):
+    if not shutil.which("unshare") or subprocess.run([*NO_NETWORK, "true"]).returncode:
+        pytest.skip("needs a Linux on which network namespaces can be made")
+    script = """
+        from sidebyside import run_ranks
+        if __name__ == "__main__":
+            run_ranks(abs, -1)
+    """
+    done = run_script(tmp_path, script, *NO_NETWORK)
+    assert "RankFailed: rank 0 raised ConnectionError: ranks meet at" in done.stderr
+
+
+KILLED = """
+    import os, re, signal, sys
+    from pathlib import Path
+    from sidebyside.ranks import call_in_processes
+
+    def work(rank, folder):
+        Path(folder, str(os.getpid())).touch()
+        if rank == 0:
+            re.match("(a+)+$", "a" * 60 + "b")  # holds the GIL
+        if os.fork() == 0:
+            Path(folder, str(os.getpid())).touch()
+        signal.pause()
+
+    if __name__ == "__main__":
+        folder = sys.argv[1]
+        call_in_processes(work, [(rank, folder) for rank in range(2)], 500)
+"""
+
+
+def test_a_killed_script_leaves_neither_processes_nor_files(tmp_path, tmp_path_factory):
+    script, pids = (tmp_path / name for name in ("script.py", "pids"))
+    scratch = tmp_path_factory.mktemp("short")
+    script.write_text(textwrap.dedent(KILLED))
+    pids.mkdir()
+    environment = os.environ | {"TMPDIR": str(scratch)}
+    environment.pop("TORCHINDUCTOR_CACHE_DIR", None)
+    caller = subprocess.Popen([sys.executable, script, pids], env=environment)
+    wait_until(lambda: len(os.listdir(pids)) == 3, patience=60)
+    caller.kill()
+    caller.wait()
+    wait_until(lambda: not any(psutil.pid_exists(int(p)) for p in os.listdir(pids)))
+    wait_until(lambda: not os.listdir(scratch))
+
+
+def test_an_interrupt_is_one_sentence_and_still_an_interrupt(patch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    patch.setattr(crew, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        call_in_processes(leaves_children_and_waits, [(), ()])
+    assert raised.value._render_traceback_() == [
+        "KeyboardInterrupt: interrupted while ranks were running; they have ended"
+    ]
+    assert raised.value.__suppress_context__

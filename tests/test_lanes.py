@@ -1,0 +1,251 @@
+"""Lanes say who works and who waits, in one colour for each kind of work."""
+
+import subprocess
+import sys
+from io import BytesIO
+from types import SimpleNamespace
+
+import pytest
+from matplotlib.colors import to_hex, to_rgb
+from PIL import Image
+
+from sidebyside import draw_timelines
+from sidebyside.figures import COLOURS, PALE, colours_of, contrast, figure, ink, light
+from sidebyside.lanes import WAIT, Bar, idle_share
+from sidebyside.lanes_picture import draw_lanes
+from sidebyside.timeline import Span
+from sidebyside.timeline_picture import write_timeline
+
+
+def timeline(*spans: tuple) -> SimpleNamespace:
+    """What a Timeline would hold: each span is (name, lane, start, end, cpu)."""
+    made = [Span(*span) for span in spans]
+    return SimpleNamespace(spans=made, lanes=list(dict.fromkeys(s.lane for s in made)))
+
+
+def bars(fig) -> list[tuple[str, float, float]]:
+    """Colour, start and end of each bar that is drawn, without the idle ones."""
+    found = [
+        (to_hex(p.get_facecolor()).upper(), p.get_x(), p.get_x() + p.get_width())
+        for p in fig.axes[0].patches
+    ]
+    return [bar for bar in found if bar[0] != "#EEEEEE"]
+
+
+def written(fig) -> list[str]:
+    return [text.get_text() for text in fig.axes[0].texts]
+
+
+# Colours
+
+
+def test_a_kind_of_work_has_one_colour_in_all_figures():
+    both = timeline(("compute", "main", 0, 1, 1), ("fetch", "thread", 0, 1, 0))
+    other_order = timeline(("fetch 7", "a", 0, 1, 0), ("compute", "b", 2, 3, 1))
+    alone = timeline(("fetch", "main", 0, 1, 0))
+    compute, fetch = (colour for colour, *_ in bars(draw_timelines({"": both})))
+    assert compute != fetch
+    assert [c for c, *_ in bars(draw_timelines({"": other_order}))] == [fetch, compute]
+    assert [c for c, *_ in bars(draw_timelines({"": alone}))] == [fetch]
+
+
+def test_the_cell_that_runs_again_or_out_of_turn_keeps_its_colours():
+    remembered = {}
+    first = colours_of(["b", "c"], remembered)
+    second = colours_of(["a", "b"], remembered)
+    assert colours_of(["c", "b", "a"], remembered) == first | second
+    assert len({*first.values(), *second.values()}) == 3
+
+
+def test_a_figure_has_different_colours_as_long_as_there_are_any():
+    assert len({*colours_of("abcde", {}).values()}) == len(COLOURS)
+    remembered = {}
+    for kind in "abcde":
+        colours_of(kind, remembered)
+    assert len({*colours_of("afghi", remembered).values()}) == len(COLOURS)
+    assert set(colours_of("abcdefghijkl", {}).values()) == set(COLOURS)
+
+
+def test_forward_and_backward_have_the_same_colours_in_every_lesson():
+    remembered = {}
+    colours_of(["update", "all-reduce"], remembered)
+    chosen = colours_of(["backward", "update", "forward"], remembered)
+    assert (chosen["forward"], chosen["backward"]) == (COLOURS[0], COLOURS[1])
+    assert remembered["update"] == COLOURS[0], "it came first, and stays"
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+def test_colours_stand_out_from_the_page_and_letters_from_colours(colour):
+    assert contrast(colour, "white") >= 3
+    for face in colour, light(colour), PALE:
+        assert contrast(ink(face), face) >= 4.5
+
+
+def test_colour_never_stands_alone():
+    fig = draw_timelines({"": timeline(("a", "main", 0, 1, 1), ("b", "main", 1, 2, 1))})
+    (legend,) = fig.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["a", "b"]
+    assert {"a", "b"} <= set(written(fig))
+
+
+@pytest.mark.parametrize("colour", [COLOURS[1], COLOURS[2]])
+def test_a_small_spot_keeps_its_colour_in_the_picture(colour):
+    fig, ax = figure()
+    ax.barh(range(4), 1, color=[COLOURS[0], COLOURS[4], "white", "#EEEEEE"])
+    ax.plot(0.5, 0.5, "s", color=colour, markersize=6)
+    picture = Image.open(BytesIO(fig._repr_png_())).convert("RGB")
+    wanted = tuple(round(255 * part) for part in to_rgb(colour))
+    assert wanted in {pixel for _, pixel in picture.getcolors(picture.size[0] ** 2)}
+
+
+# Waiting
+
+
+def test_waiting_is_not_work():
+    work, wait = Bar(0, 4, "work"), Bar(1, 3, WAIT)
+    assert idle_share([work], 8) == 0.5
+    assert idle_share([wait], 8) == 1
+    assert idle_share([work, wait], 8) == 0.75, "waiting inside work"
+    assert idle_share([Bar(0, 4, "work"), Bar(4, 8, WAIT)], 8) == 0.5
+    assert idle_share([], 0) == 0
+
+
+@pytest.mark.parametrize("name", ["wait", "wait for rank 1", "wait 3"])
+def test_a_wait_is_pale_and_says_its_name(name):
+    fig = draw_timelines({"": timeline((name, "main", 0, 1, 0))})
+    assert bars(fig) == [(PALE, 0, 1)]
+    assert {name, "idle 100 %"} <= set(written(fig))
+
+
+def test_what_only_begins_like_a_wait_is_work():
+    for name in "waiter", "await":
+        fig = draw_timelines({"": timeline((name, "main", 0, 1, 1))})
+        assert "idle 0 %" in written(fig)
+
+
+def test_no_bar_of_work_contains_waiting():
+    waits = timeline(
+        ("epoch", "main", 0, 9, 5),
+        ("step", "main", 1, 8, 4),
+        ("wait", "main", 2, 4, 0),
+        ("wait for it", "main", 3, 4, 0),
+        ("wait", "main", 5, 8, 0),
+    )
+    drawn = bars(draw_timelines({"": waits}))
+    epoch, step = (
+        drawn[0][0],
+        next(c for c, *_ in drawn if c not in (drawn[0][0], PALE)),
+    )
+    assert sorted(b[1:] for b in drawn if b[0] == epoch) == [(0, 2), (4, 5), (8, 9)]
+    assert sorted(b[1:] for b in drawn if b[0] == step) == [(1, 2), (4, 5)]
+
+
+def test_a_message_travels_on_while_its_thread_waits():
+    step = timeline(
+        ("backward", "main", 0, 4, 2),
+        ("all-reduce", "main", 1, 4, None),  # it ended in another thread
+        ("wait", "main", 2, 3, 0),
+    )
+    drawn = [bar[1:] for bar in bars(draw_timelines({"": step}))]
+    assert sorted(drawn) == [(0, 2), (1, 4), (2, 3), (3, 4)]
+
+
+def test_the_text_says_who_waits():
+    lanes, key = write_timeline(
+        timeline(("work", "main", 0, 2, 2), ("wait for x", "main", 1, 2, 0)), 8
+    ).splitlines()
+    assert lanes == "main |OoooWwww| idle 50 %"
+    assert key.endswith("O = work, W = wait (counts as idle)")
+
+
+# CPU time inside the bars
+
+HALF = ("compute", "main", 0, 2, 1)
+
+
+def heights(fig) -> list[float]:
+    """How high each bar of work is, as a share of its lane's."""
+    lane, *others = fig.axes[0].patches
+    faces = {light(colour) for colour in COLOURS}
+    solid = [p for p in others if to_hex(p.get_facecolor()).upper() not in faces]
+    return [round(p.get_height() / lane.get_height(), 3) for p in solid]
+
+
+def test_a_bar_is_filled_as_high_as_its_share_of_cpu_time():
+    full, none = ("compute", "main", 2, 3, 1.1), ("compute", "main", 3, 4, -0.1)
+    fig = draw_timelines({"": timeline(HALF, full, none)}, cpu=True)
+    assert heights(fig) == [0.5, 1, 0]
+    bottoms = {round(p.get_y(), 3) for p in fig.axes[0].patches}
+    assert len(bottoms) == 1, "from below"
+    assert "idle 0 %, CPU 50 %" in written(fig)
+
+
+def test_without_being_asked_bars_are_full():
+    fig = draw_timelines({"": timeline(HALF)})
+    assert heights(fig) == [1]
+    assert "idle 0 %" in written(fig)
+
+
+def test_cpu_time_counts_once_where_spans_are_nested():
+    inner = ("step", "main", 0, 1, 0.9)
+    fig = draw_timelines({"": timeline(HALF, inner)}, cpu=True)
+    assert "idle 0 %, CPU 50 %" in written(fig)
+
+
+def test_waiting_is_never_filled_and_does_not_thin_the_work_around_it():
+    wait = ("wait", "main", 1, 2, 0.0)
+    fig = draw_timelines({"": timeline(HALF, wait)}, cpu=True)
+    assert heights(fig) == [1, 1]
+    assert "idle 50 %, CPU 50 %" in written(fig)
+
+
+def test_unknown_cpu_time_is_striped_and_neither_full_nor_empty():
+    message = ("all-reduce", "wire", 0, 2, None)
+    fig = draw_timelines({"": timeline(HALF, message)}, cpu=True)
+    assert [p.get_hatch() for p in fig.axes[0].patches if p.get_hatch()] == ["////"]
+    assert {"idle 0 %, CPU 50 %", "idle 0 %"} <= set(written(fig))
+    assert "striped: unknown" in [t.get_text() for t in fig.legends[0].get_texts()]
+    alone = draw_timelines({"": timeline(message)}, cpu=True)
+    assert not any(p.get_hatch() for p in alone.axes[0].patches), "nothing to compare"
+
+
+def test_the_text_says_cpu_time_if_asked():
+    lanes = timeline(HALF)
+    assert write_timeline(lanes, 4, cpu=True).startswith(
+        "main |Cccc| idle 0 %, CPU 50 %\n"
+    )
+    assert "CPU" not in write_timeline(lanes, 4)
+
+
+# Drawings
+
+
+def test_a_short_bar_has_its_number_if_the_name_is_too_long():
+    first, last = ("customer 1", "main", 0, 9, 9), ("customer 2", "main", 9, 10, 1)
+    fig = draw_timelines({"": timeline(first, last)})
+    assert written(fig)[:2] == ["customer 1", "2"]
+
+
+def test_work_of_no_length_is_drawn():
+    fig = draw_timelines({"": timeline(("a", "main", 0, 0, 0), ("b", "main", 0, 1, 1))})
+    assert [bar[1:] for bar in bars(fig)] == [(0, 1), (0, 0)]
+    edges = [to_hex(bar.get_edgecolor()).upper() for bar in fig.axes[0].patches[1:]]
+    assert edges == ["#FFFFFF", bars(fig)[1][0]], "an edge would hide it"
+    assert draw_timelines({"": timeline(("a", "main", 1, 1, 0))})._repr_png_()
+
+
+def test_each_panel_begins_at_its_first_bar_and_has_its_title():
+    late = {"main": [Bar(5, 6, "a", ("a long name", "a"))]}
+    fig = draw_lanes({"one": late, "two": {"main": [Bar(0, 9, "a")]}}, "s")
+    assert [bar[1:] for bar in bars(fig)] == [(0, 1), (0, 9)]
+    assert {"one", "two", "a"} <= set(written(fig)), "the label that fits"
+    assert "a long name" not in written(fig)
+
+
+def test_letters_need_no_picture_and_none_of_its_slow_imports():
+    code = (
+        "import sys; from sidebyside import Timeline, span\n"
+        "with Timeline() as timeline, span('work'): pass\n"
+        "timeline.text(); assert 'matplotlib' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

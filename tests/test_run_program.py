@@ -1,0 +1,230 @@
+"""Ctrl-C and a closed pipe end a program quietly, with all that it has started.
+
+Each program here says that it is ready, and then would go on for ever. It gets a folder
+of its own for temporary files, which must be empty afterwards.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+
+HEAD = """
+import multiprocessing, os, sys, tempfile, threading, time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from sidebyside import run_program
+from sidebyside.programs import end_with_parent
+
+def work(seconds):
+    time.sleep(seconds)
+
+def ready():
+    print("ready")
+"""
+FOOT = """
+if __name__ == "__main__":
+    run_program(main)
+"""
+PROGRAMS = {
+    "it waits": """
+def main():
+    ready()
+    time.sleep(600)
+""",
+    "it has temporary files": """
+def main():
+    with tempfile.TemporaryDirectory():
+        ready()
+        time.sleep(600)
+""",
+    "its thread waits": """
+def main():
+    threading.Thread(target=work, args=(600,)).start()
+    ready()
+""",
+    "it waits for its thread": """
+def main():
+    thread = threading.Thread(target=work, args=(600,))
+    thread.start()
+    ready()
+    thread.join()
+""",
+    "its thread prints": """
+def tell():
+    while True:
+        print("still here")
+        time.sleep(0.01)
+
+def main():
+    ready()
+    thread = threading.Thread(target=tell)
+    thread.start()
+    thread.join()
+""",
+    "its process waits": """
+def main():
+    child = get_context("spawn").Process(target=work, args=(600,))
+    child.start()
+    ready()
+    child.join()
+""",
+    "its forked process waits": """
+def main():
+    child = get_context("forkserver").Process(target=work, args=(600,))
+    child.start()
+    ready()
+    child.join()
+""",
+    "its pool works": """
+def main():
+    with get_context("spawn").Pool(2) as pool:
+        pool.map(work, [0, 0])
+        ready()
+        pool.map(work, [600] * 9)
+""",
+    "its executor works": """
+def main():
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        list(pool.map(work, [0, 0]))
+        ready()
+        list(pool.map(work, [600] * 9))
+""",
+    "its ranks work": """
+def main():
+    from sidebyside import run_ranks
+
+    ready()
+    run_ranks(work, 600, timeout=600)
+""",
+}
+
+
+@contextlib.contextmanager
+def running(folder: Path, program: str):
+    """The planted program, which has said that it is ready; and its mark."""
+    path, mark = folder / "planted.py", uuid.uuid4().hex
+    path.write_text(HEAD + program + FOOT, encoding="utf-8")
+    (folder / "temporary").mkdir()
+    environment = {"MARK_OF_A_PROGRAM": mark, "TMPDIR": str(folder / "temporary")}
+    started = subprocess.Popen(
+        [sys.executable, str(path)], stdin=subprocess.DEVNULL, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        env=os.environ | environment,
+    )  # fmt: skip
+    try:
+        assert started.stdout.readline() == "ready\n", started.stderr.read()
+        yield started, mark
+    finally:
+        for process in marked(mark):
+            process.kill()
+        started.communicate()
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("MARK_OF_A_PROGRAM") == mark:
+                found += [process] if process.status() != "zombie" else []
+    return found
+
+
+def nothing_is_left(mark: str, folder: Path, seconds: float = 10) -> bool:
+    deadline = time.monotonic() + seconds
+    while marked(mark) or list((folder / "temporary").iterdir()):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_ctrl_c_ends_it(program, tmp_path):
+    with running(tmp_path, program) as (started, mark):
+        os.killpg(started.pid, signal.SIGINT)  # as a terminal does: to the group
+        said, complaints = started.communicate(timeout=30)
+        assert (started.returncode, complaints) == (-signal.SIGINT, "")
+        assert set(said.splitlines()) <= {"still here"}
+        assert nothing_is_left(mark, tmp_path)
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_it_ends_when_nobody_reads_any_more(program, tmp_path):
+    with running(tmp_path, program) as (started, mark):
+        started.stdout.close()
+        complaints = started.stderr.read()
+        assert started.wait(timeout=30) == -signal.SIGPIPE
+        assert complaints == ""
+        assert nothing_is_left(mark, tmp_path)
+
+
+def test_a_main_may_have_a_last_word(tmp_path):
+    program = """
+def main():
+    ready()
+    try:
+        time.sleep(600)
+    except KeyboardInterrupt:
+        print("saved")
+"""
+    with running(tmp_path, program) as (started, _):
+        os.killpg(started.pid, signal.SIGINT)
+        said, complaints = started.communicate(timeout=30)
+    assert (started.returncode, said, complaints) == (-signal.SIGINT, "saved\n", "")
+
+
+def test_a_main_that_does_not_end_is_ended(tmp_path):
+    program = """
+def main():
+    ready()
+    try:
+        time.sleep(600)
+    finally:
+        time.sleep(600)
+"""
+    with running(tmp_path, program) as (started, _):
+        os.killpg(started.pid, signal.SIGINT)
+        assert started.communicate(timeout=30)[1] == ""
+    assert started.returncode == -signal.SIGINT
+
+
+def test_a_killed_program_leaves_no_worker_that_watches_its_parent(tmp_path):
+    program = """
+def main():
+    with get_context("spawn").Pool(2, end_with_parent) as pool:
+        pool.map(work, [0, 0])
+        ready()
+        time.sleep(600)
+"""
+    with running(tmp_path, program) as (started, mark):
+        started.kill()
+        started.communicate(timeout=30)
+        assert nothing_is_left(mark, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "complaint"),
+    [
+        ("return 3", 3, ""),
+        ("sys.exit('sorry')", 1, "sorry"),
+        ("1 / 0", 1, "ZeroDivisionError"),
+        ("ours, theirs = os.pipe(); os.close(ours); os.write(theirs, b'x')",
+         1, "BrokenPipeError"),
+    ],
+)  # fmt: skip
+def test_other_ends_are_as_usual(body, status, complaint, tmp_path):
+    with running(tmp_path, f"def main():\n    ready()\n    {body}\n") as (started, _):
+        complaints = started.communicate(timeout=30)[1]
+    assert started.returncode == status
+    assert complaint in complaints and bool(complaint) == bool(complaints)

@@ -1,0 +1,203 @@
+"""What the demos save is whole, is theirs, and is written by one run at a time.
+
+`generate_ode_data` makes again whatever is not as it was written; `train_digits` says
+on one line why it cannot go on. Nothing is mixed and nothing of others is removed.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import torch
+
+from demos.practice.generate_ode_data import Parts
+from sidebyside.demos import DEMOS
+from sidebyside.single_use import hold
+
+SETTINGS = {"tasks": 4, "seed": 7}
+ROWS = np.arange(20.0).reshape(4, 5)
+
+
+def run(name: str, *arguments: object, folder: Path) -> subprocess.CompletedProcess:
+    command = [sys.executable, str(DEMOS / name), *map(str, arguments)]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=200, check=False
+    )
+
+
+def generate(folder: Path, *arguments: object) -> subprocess.CompletedProcess:
+    few = "--tasks", 4, "--workers", 1, "--out", "data.npz"
+    return run("practice/generate_ode_data.py", *few, *arguments, folder=folder)
+
+
+def train(folder: Path, *arguments: object) -> subprocess.CompletedProcess:
+    alone = "--mode", "single", "--checkpoint"
+    return run("ddp/train_digits.py", *alone, *arguments, folder=folder)
+
+
+def is_refused(done: subprocess.CompletedProcess, why: str) -> bool:
+    """Status 2, nothing on standard output, and one line that says why."""
+    *usage, message = done.stderr.strip().splitlines()
+    assert why in message, done.stderr
+    assert not any("Traceback" in line for line in usage)
+    return (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.fixture
+def parts(tmp_path) -> Parts:
+    """Three finished parts."""
+    parts = Parts(tmp_path / "data.npz", SETTINGS)
+    parts.open()
+    for number in range(3):
+        parts.add(number, ROWS + number)
+    return parts
+
+
+def test_a_part_is_read_as_it_was_written(parts):
+    found = parts.open()
+    assert list(found) == [0, 1, 2]
+    assert all(np.array_equal(found[n], ROWS + n) for n in found)
+
+
+def test_no_part_with_a_flipped_bit_is_believed(parts):
+    path = parts.folder / "000001.part"
+    whole = path.read_bytes()
+    for bit in random.Random(0).sample(range(8 * len(whole)), 200):
+        spoiled = bytearray(whole)
+        spoiled[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(spoiled)
+        assert list(parts.open()) == [0, 2], f"bit {bit}"
+
+
+def test_no_part_that_is_cut_off_or_longer_or_of_another_task_is_believed(parts):
+    path = parts.folder / "000001.part"
+    whole = path.read_bytes()
+    other = (parts.folder / "000002.part").read_bytes()
+    for content in b"", whole[:31], whole[:-1], whole[:-40], whole + b"x", other:
+        path.write_bytes(content)
+        assert list(parts.open()) == [0, 2]
+    path.write_bytes(whole)
+    assert list(Parts(parts.out, SETTINGS | {"seed": 8}).open()) == []
+
+
+def test_a_spoiled_part_is_made_again(tmp_path):
+    assert generate(tmp_path, "--kill-at", 3).returncode == 1
+    saved = sorted(tmp_path.glob("data.npz.parts/*.part"))
+    assert saved, "some part was saved"
+    saved[0].write_bytes(saved[0].read_bytes()[:-1] + b"x")
+    done = generate(tmp_path)
+    assert done.returncode == 0, done.stderr
+    again = run(
+        "practice/generate_ode_data.py", "--tasks", 4, "--workers", 1, folder=tmp_path
+    )
+    assert done.stdout.split("checksum ")[1][:16] in again.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["data.npz"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("settings.json", "[1]", "not the folder of an earlier run"),
+        ("settings.json", "[" * 100_000, "not the folder of an earlier run"),
+        ("settings.json", '{"tasks": 4, "seed": 8}', "is of a run with --tasks 4"),
+        ("thesis.txt", "mine", "thesis.txt is not of this program"),
+        ("000009.part", None, "000009.part is not of this program"),
+    ],
+)
+def test_a_folder_of_somebody_else_is_refused_and_stays(
+    name, content, why, parts, tmp_path
+):
+    strange = parts.folder / name
+    strange.mkdir() if content is None else strange.write_text(content)
+    assert is_refused(generate(tmp_path), why)
+    assert strange.exists()
+    assert all((parts.folder / f"00000{number}.part").exists() for number in range(3))
+
+
+def test_an_empty_folder_of_a_run_that_was_killed_at_once_is_used(tmp_path):
+    (tmp_path / "data.npz.parts").mkdir()
+    assert generate(tmp_path).returncode == 0
+
+
+def test_a_killed_run_leaves_no_worker_and_its_parts(tmp_path):
+    command = [sys.executable, str(DEMOS / "practice/generate_ode_data.py")]
+    program = subprocess.Popen(
+        [*command, "--tasks", "3000", "--workers", "2", "--out", "data.npz"],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    deadline = time.monotonic() + 100
+    while not list(tmp_path.glob("data.npz.parts/0*.part")):
+        assert program.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    started = psutil.Process(program.pid).children(recursive=True)
+    program.kill()
+    program.communicate()
+    while any(process.is_running() and process.status() != "zombie"
+              for process in started if psutil.pid_exists(process.pid)):  # fmt: skip
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert Parts(tmp_path / "data.npz", {"tasks": 3000, "seed": 7}).open()
+
+
+HOLDER = """
+import sys, pathlib
+from sidebyside.single_use import hold
+print(hold(pathlib.Path(sys.argv[1])), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_one_program_at_a_time_holds_a_file(tmp_path):
+    path = tmp_path / "digits.pt"
+    command = [sys.executable, "-c", HOLDER, str(path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as first:
+        assert first.stdout.readline() == "\n"
+        assert "in use by another run" in hold(path)
+        assert is_refused(train(tmp_path, path), "in use by another run")
+        first.communicate("")
+    assert list(tmp_path.iterdir()) == []
+    with subprocess.Popen(command, **pipes) as second:
+        assert second.stdout.readline() == "\n"
+        second.send_signal(signal.SIGKILL)
+    assert hold(path) == "", "a killed program holds nothing"
+
+
+def test_two_runs_do_not_write_the_same_data(tmp_path):
+    command = [sys.executable, "-c", HOLDER, "data.npz"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        other.stdout.readline()
+        assert is_refused(generate(tmp_path), "in use by another run")
+        other.communicate(b"")
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder without files")
+def test_a_place_that_cannot_be_written_is_refused(tmp_path):
+    assert is_refused(train(tmp_path, "/proc/digits.pt"), "cannot be written")
+    done = generate(tmp_path, "--out", "/proc/data.npz")
+    assert is_refused(done, "cannot be written")
+
+
+def test_what_is_no_checkpoint_of_this_program_is_refused_and_stays(tmp_path):
+    path = tmp_path / "digits.pt"
+    foreign = [{"a": 1}, [1], {"batch": 64, "lr": 0.1, "epoch": 1, "model": {}}]
+    for content in foreign:
+        torch.save(content, path)
+        before = path.read_bytes()
+        assert is_refused(train(tmp_path, path), "is not a checkpoint of this program")
+        assert path.read_bytes() == before
+    os.remove(path)
+    assert train(tmp_path, path, "--epochs", 1).returncode == 0
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 2] ^= 1
+    path.write_bytes(whole)
+    assert is_refused(train(tmp_path, path), "or is spoiled")
