@@ -64,7 +64,7 @@ def shares(bars: list[Bar], length: float) -> str:
     """What stands at the end of a lane: "idle 20 %", and CPU time if it is known."""
     cpu = cpu_share(bars, length)
     idle = f"idle {100 * idle_share(bars, length):.0f} %"
-    return idle if cpu is None else f"{idle}, CPU {100 * cpu:.0f} %"
+    return idle if cpu is None else f"{idle}, core {100 * cpu:.0f} %"
 
 
 def write_lane(

@@ -165,11 +165,10 @@ def _key(bars: list[Bar], colours: dict[str, str], filled: bool) -> list[Patch]:
     if any(bar.kind == WAIT for bar in bars):
         key.append(Patch(facecolor=figures.PALE, edgecolor=GREY, label=WAIT))
     if filled:
-        solid = next(iter(colours.values()))
-        key.append(Patch(color=solid, label="solid: on a core"))
-        key.append(Patch(color=figures.light(solid), label="light: not on a core"))
+        key.append(Patch(color=GREY, label="solid: on a core"))
+        key.append(Patch(color=figures.light(GREY), label="light: not on a core"))
     if filled and any(map(_unknown, bars)):
-        striped = {"facecolor": solid, "edgecolor": "white", "hatch": "////"}
+        striped = {"facecolor": GREY, "edgecolor": "white", "hatch": "////"}
         key.append(Patch(**striped, label="striped: unknown"))
     return key
 

@@ -21,45 +21,6 @@
 # *Before this:* lesson 3. *Time:* 60 minutes, and the exercises. *Needs:* one CPU
 # core, no GPU. What is shown here goes wrong on one core as surely as on many.
 
-# %%
-import dis
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from queue import Queue
-from threading import Lock, Thread
-from time import sleep
-
-import torch
-
-from demos.races import deadlock, interleavings, lost_update
-from demos.races.interleavings import (
-    LATE_LOCK,
-    LEFT_FIRST,
-    LOCKED,
-    RIGHT_FIRST,
-    UPDATE,
-    endings,
-    play,
-)
-from sidebyside import (
-    COLOURS,
-    Timeline,
-    check,
-    compare,
-    draw_timelines,
-    figure,
-    guess,
-    hint,
-    progress,
-    reset,
-    reveal,
-    run_demo,
-    run_ranks,
-    show,
-    solution,
-    span,
-)
-
 # %% [markdown] tags=["instructor"]
 # ## Two threads, one number: 10 minutes
 #
@@ -81,10 +42,14 @@ from sidebyside import (
 # update**.
 
 # %%
+from sidebyside import check, guess, hint, progress, reset, solution
+
 guess("04-plain", None, "How many of 10 million updates x = x + 1 get lost?")
 
-
 # %%
+from threading import Thread
+
+
 def in_two_threads(work) -> None:
     """Call `work` in two threads at the same time, and wait for both."""
     threads = [Thread(target=work) for _ in range(2)]
@@ -103,6 +68,11 @@ def updates_lost(add) -> int:
 
 
 # %% tags=["nbval-ignore-output"]
+import sys
+
+from sidebyside import reveal
+
+
 def add_one() -> None:
     global x
     for _ in range(1_000_000):
@@ -161,8 +131,10 @@ assert sum(lost) > 0
 # Python translates each line into instructions, and `dis` shows them. Above the rule
 # are those of `x = x + 1`, below it those of `x = x + int(1)`.
 
-
 # %% tags=["nbval-ignore-output"]
+import dis
+
+
 def plain_update() -> None:
     global x
     x = x + 1
@@ -226,6 +198,10 @@ dis.dis(update_with_call)
 # are for later.
 
 # %%
+from demos.races import interleavings
+from demos.races.interleavings import UPDATE, play
+from sidebyside import show
+
 show(interleavings.do_step)
 print("UPDATE =", UPDATE)
 print("AAABBB: x =", play("AAABBB", UPDATE, UPDATE))
@@ -236,6 +212,8 @@ guess("04-orders", None, "There are 20 orders. In how many of them is an update 
 guess("04-smallest", None, "If both add 1 three times: how small can x be in the end?")
 
 # %%
+from demos.races.interleavings import endings
+
 found = endings(UPDATE, UPDATE)
 for x_at_end, orders in found.items():
     print(f"x = {x_at_end}: {orders} orders")
@@ -249,8 +227,10 @@ reveal("04-orders", found[1])
 #
 # Now let each thread add 1 three times. There are 48,620 orders. How does `x` end?
 
-
 # %%
+from sidebyside import COLOURS, figure
+
+
 def draw_endings(found: dict[int, int]):
     """A bar for each x that can be the result: how many orders lead to it?"""
     alt = f"number of orders by the x they end with: {found}"
@@ -298,6 +278,8 @@ draw_endings(found)
 # error.
 
 # %%
+from threading import Lock
+
 lock = Lock()
 
 
@@ -316,6 +298,8 @@ print("lost:", [updates_lost(add_with_lock) for _ in range(3)])
 # release it. A misplaced lock is played as well:
 
 # %%
+from demos.races.interleavings import LATE_LOCK, LOCKED
+
 with_own_lock = [(f"take {own}", *UPDATE, f"release {own}") for own in ("A's", "B's")]
 attempts = {
     "no lock": (UPDATE, UPDATE),
@@ -344,6 +328,8 @@ for name, programs in attempts.items():
 guess("04-lock", None, "How many times as long does an update with a lock take?", "×")
 
 # %%
+from sidebyside import compare
+
 cost = compare(
     without_lock=lambda: add_int_one(200_000), with_lock=lambda: add_with_lock(200_000)
 )
@@ -360,33 +346,30 @@ print(f"taking and releasing a lock: {nanoseconds:.0f} ns")
 # same on any machine). Once the lock is held for both, once for the adding only. (To
 # draw the waiting by itself we take and release the lock by hand, without `with`.)
 
-
 # %%
-def hold_it_all_the_time() -> None:
-    for _ in range(3):
-        with span("wait"):
-            lock.acquire()
-        with span("holds the lock"):
-            sleep(0.08)
-        lock.release()
+from time import sleep
+
+from sidebyside import Timeline, draw_timelines, span
 
 
-def hold_it_to_add() -> None:
-    for _ in range(3):
-        with span("reads"):
-            sleep(0.06)
-        with span("wait"):
-            lock.acquire()
-        with span("holds the lock"):
-            sleep(0.02)
-        lock.release()
+def hold_lock(seconds: float) -> None:
+    with span("wait"):
+        lock.acquire()
+    with span("holds the lock"):
+        sleep(seconds)
+    lock.release()
 
 
-# %%
+def read_and_hold_it_to_add() -> None:
+    with span("reads"):
+        sleep(0.06)
+    hold_lock(0.02)
+
+
 with Timeline() as all_the_time:
-    in_two_threads(hold_it_all_the_time)
+    in_two_threads(lambda: [hold_lock(0.08) for _ in range(3)])
 with Timeline() as to_add:
-    in_two_threads(hold_it_to_add)
+    in_two_threads(lambda: [read_and_hold_it_to_add() for _ in range(3)])
 draw_timelines({"lock held all the time": all_the_time, "lock held to add": to_add})
 
 # %% [markdown]
@@ -416,6 +399,8 @@ draw_timelines({"lock held all the time": all_the_time, "lock held to add": to_a
 # A bank: each account has a lock. A transfer needs two accounts, so it takes two locks.
 
 # %%
+from demos.races import deadlock
+
 show(deadlock.transfer)
 
 # %% [markdown]
@@ -423,8 +408,10 @@ show(deadlock.transfer)
 # of its own and gives it four seconds. 500 transfers each way should take about one.
 # The red text is meant: read it.
 
-
 # %% tags=["raises-exception"]
+from sidebyside import run_ranks
+
+
 def pay(source, target) -> None:
     for _ in range(500):
         deadlock.transfer(source, target, amount=1)
@@ -446,6 +433,8 @@ run_ranks(pay_each_other, world_size=1, timeout=4)
 # that notices when nothing moves, and looks at both:
 
 # %%
+from sidebyside import run_demo
+
 run_demo("races/deadlock.py")
 
 # %% [markdown]
@@ -454,6 +443,8 @@ run_demo("races/deadlock.py")
 # first; B takes the right one first, or the left one, too.
 
 # %%
+from demos.races.interleavings import LEFT_FIRST, RIGHT_FIRST
+
 attempts = {
     "A left first, B right first": (LEFT_FIRST, RIGHT_FIRST),
     "both left first": (LEFT_FIRST, LEFT_FIRST),
@@ -492,8 +483,10 @@ for name, programs in attempts.items():
 #
 # Three ways to count to 100,000 in two threads:
 
-
 # %%
+from queue import Queue
+
+
 def queue_for_each() -> int:
     numbers = Queue()
     in_two_threads(lambda: [numbers.put(int(1)) for _ in range(50_000)])
@@ -529,6 +522,8 @@ assert ways.results["queue_for_each"] == ways.results["own_sums"] == 100_000
 # what was called `spawn` in lesson 2.)
 
 # %%
+from demos.races import lost_update
+
 show(lost_update.count_in_processes)
 show(lost_update.add_one)
 for add in lost_update.add_one, lost_update.add_with_lock:
@@ -544,6 +539,10 @@ for add in lost_update.add_one, lost_update.add_with_lock:
 # Two threads fill one tensor, without a lock, and nothing goes wrong:
 
 # %%
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+
 values = torch.arange(1_000_000)
 squares = torch.zeros_like(values)
 
