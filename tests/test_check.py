@@ -421,6 +421,28 @@ def test_a_check_works_from_any_folder(tmp_path, monkeypatch):
     assert check("98-add", add_cell("return a + b")).state == "PASSED"
 
 
+CACHED = """
+from functools import cache
+
+@cache
+def steps_down(n):
+    return 0 if n == 0 else 1 + steps_down(n - 1)
+
+def add(a, b):
+    return a + steps_down(b)
+
+def rank():
+    import torch.distributed
+    return steps_down(torch.distributed.get_rank())
+"""
+
+
+def test_an_answer_may_use_a_helper_of_the_notebook_that_is_cached():
+    names = cell(CACHED)
+    assert check("98-add", names["add"]).state == "PASSED"
+    assert check("98-ranks", names["rank"]).state == "PASSED"
+
+
 # In ranks -----------------------------------------------------------------------------
 
 

@@ -158,6 +158,65 @@ def test_the_text_says_who_waits():
     assert key.endswith("O = work, W = wait (counts as idle)")
 
 
+# CPU time inside the bars
+
+HALF = ("compute", "main", 0, 2, 1)
+
+
+def heights(fig) -> list[float]:
+    """How high each bar of work is, as a share of its lane's."""
+    lane, *others = fig.axes[0].patches
+    faces = {light(colour) for colour in COLOURS}
+    solid = [p for p in others if to_hex(p.get_facecolor()).upper() not in faces]
+    return [round(p.get_height() / lane.get_height(), 3) for p in solid]
+
+
+def test_a_bar_is_filled_as_high_as_its_share_of_cpu_time():
+    full, none = ("compute", "main", 2, 3, 1.1), ("compute", "main", 3, 4, -0.1)
+    fig = draw_timelines({"": timeline(HALF, full, none)}, cpu=True)
+    assert heights(fig) == [0.5, 1, 0]
+    bottoms = {round(p.get_y(), 3) for p in fig.axes[0].patches}
+    assert len(bottoms) == 1, "from below"
+    assert "idle 0 %, CPU 50 %" in written(fig)
+
+
+def test_without_being_asked_bars_are_full():
+    fig = draw_timelines({"": timeline(HALF)})
+    assert heights(fig) == [1]
+    assert "idle 0 %" in written(fig)
+
+
+def test_cpu_time_counts_once_where_spans_are_nested():
+    inner = ("step", "main", 0, 1, 0.9)
+    fig = draw_timelines({"": timeline(HALF, inner)}, cpu=True)
+    assert "idle 0 %, CPU 50 %" in written(fig)
+
+
+def test_waiting_is_never_filled_and_does_not_thin_the_work_around_it():
+    wait = ("wait", "main", 1, 2, 0.0)
+    fig = draw_timelines({"": timeline(HALF, wait)}, cpu=True)
+    assert heights(fig) == [1, 1]
+    assert "idle 50 %, CPU 50 %" in written(fig)
+
+
+def test_unknown_cpu_time_is_striped_and_neither_full_nor_empty():
+    message = ("all-reduce", "wire", 0, 2, None)
+    fig = draw_timelines({"": timeline(HALF, message)}, cpu=True)
+    assert [p.get_hatch() for p in fig.axes[0].patches if p.get_hatch()] == ["////"]
+    assert {"idle 0 %, CPU 50 %", "idle 0 %"} <= set(written(fig))
+    assert "striped: unknown" in [t.get_text() for t in fig.legends[0].get_texts()]
+    alone = draw_timelines({"": timeline(message)}, cpu=True)
+    assert not any(p.get_hatch() for p in alone.axes[0].patches), "nothing to compare"
+
+
+def test_the_text_says_cpu_time_if_asked():
+    lanes = timeline(HALF)
+    assert write_timeline(lanes, 4, cpu=True).startswith(
+        "main |Cccc| idle 0 %, CPU 50 %\n"
+    )
+    assert "CPU" not in write_timeline(lanes, 4)
+
+
 # Drawings
 
 

@@ -173,13 +173,12 @@ def examine(found: Exercise, answers: tuple, seconds: float | None = None) -> Fi
     """
     if (finding := findings.unfinished(answers)) is not None:
         return finding
-    import cloudpickle
-
+    from sidebyside.by_value import packed
     from sidebyside.failures import RankFailed, RanksHung
     from sidebyside.ranks import call_in_processes
 
     try:
-        sent = cloudpickle.dumps((found.check, answers))
+        sent = packed((found.check, answers))
     except Exception as error:
         return findings.cannot_be_sent(error, found.when_unsent)
     seconds = found.seconds + FOR_RANKS if found.in_ranks else seconds or found.seconds

@@ -20,6 +20,7 @@ class Bar(NamedTuple):
     kind: str
     labels: tuple[str, ...] = ()
     light: bool = False  # in the light shade of its colour
+    cpu: float | None = None  # the share of its time on a core: so high it is filled
 
 
 Lanes = Mapping[str, list[Bar]]
@@ -45,6 +46,25 @@ def _covered(bars: list[Bar]) -> float:
         total += max(0.0, bar.end - max(bar.start, reached))
         reached = max(reached, bar.end)
     return total
+
+
+def cpu_share(bars: list[Bar], length: float) -> float | None:
+    """The share of `length` on a core; None if no bar says how much it had."""
+    known = [bar for bar in bars if bar.cpu is not None]
+    outermost, reached = [], float("-inf")
+    for bar in sorted(known, key=lambda bar: (bar.start, -bar.end)):
+        if bar.end > reached:  # not inside one that counts already
+            outermost.append(bar)
+            reached = bar.end
+    on_core = sum(bar.cpu * (bar.end - bar.start) for bar in outermost)
+    return on_core / length if known and length > 0 else None
+
+
+def shares(bars: list[Bar], length: float) -> str:
+    """What stands at the end of a lane: "idle 20 %", and CPU time if it is known."""
+    cpu = cpu_share(bars, length)
+    idle = f"idle {100 * idle_share(bars, length):.0f} %"
+    return idle if cpu is None else f"{idle}, CPU {100 * cpu:.0f} %"
 
 
 def write_lane(

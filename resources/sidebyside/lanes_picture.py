@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
+from matplotlib.patheffects import withStroke
 
 from sidebyside import figures
 from sidebyside.figures import GREY, Figure
-from sidebyside.lanes import WAIT, Bar, Lanes, extent, idle_share
+from sidebyside.lanes import WAIT, Bar, Lanes, extent, shares
 
 TITLE, GAP, SPACE = 0.7, 0.35, 0.18  # heights, in lanes; SPACE is between lanes
 
@@ -20,6 +21,7 @@ class _Page(NamedTuple):
     colours: dict[str, str]
     length: float  # of the time axis
     letter: float  # the width of one, in units of time
+    filled: bool  # as high as the share of CPU time
 
 
 def draw_lanes(
@@ -32,17 +34,20 @@ def draw_lanes(
     """Panels of lanes, by title, one below the other on one time axis.
 
     Each panel begins at its first bar. Bars are named, and their kinds' colours stand
-    above; the share of idle time, waiting included, stands at the right.
+    above; the share of idle time, waiting included, stands at the right. A bar that
+    knows its CPU time is filled from below, as high as its share of it.
     """
     panels = {title: _from_zero(lanes) for title, lanes in panels.items()}
     length = max(extent(lanes)[1] for lanes in panels.values()) or 1.0
     bars = [b for lanes in panels.values() for lane in lanes.values() for b in lane]
     colours = figures.colours_of(bar.kind for bar in bars if bar.kind != WAIT)
-    shown = _key(bars, colours)
+    filled = any(bar.cpu is not None for bar in bars)
+    shown = _key(bars, colours, filled)
     tall = sum(_panel_height(*panel) for panel in panels.items()) - GAP
     room = 0.3 * tall + (0.9 if len(shown) > 1 else 0.65)
     fig, ax = figures.figure(width=width, height=height or max(room, 1.3), stamp=stamp)
-    page = _Page(ax, colours, length, letter=0.0115 * length * 8 / width)
+    letter = 0.0115 * length * 8 / width
+    page = _Page(ax, colours, length, letter, filled)
     ticks, top = [], 0.0
     for title, lanes in panels.items():
         ticks += _draw_panel(page, title, lanes, top)
@@ -91,13 +96,13 @@ def _draw_panel(page: _Page, title: str, lanes: Lanes, top: float) -> list:
 def _draw_lane(page: _Page, top: float, bars: list[Bar], length: float) -> None:
     thick, rows = _lane_height(bars) - SPACE, _rows(bars)
     middle = top - SPACE / 2 - thick / 2
-    page.ax.barh(middle, length, thick, color=figures.IDLE, zorder=1)
+    page.ax.barh(middle, length, thick, color=figures.IDLE, zorder=0)
     for bar, row in _placed(bars):
         y = top - SPACE / 2 - thick * (row + 0.5) / rows
         _draw_bar(page, bar, y, thick / rows)
         _label(page, bar, y, fontsize=7.5 if rows == 1 else 6)
     page.ax.text(
-        page.length * 1.01, middle, f"idle {100 * idle_share(bars, length):.0f} %",
+        page.length * 1.01, middle, shares(bars, length),
         fontsize=7, color=GREY, va="center",
     )  # fmt: skip
 
@@ -119,10 +124,21 @@ def _placed(bars: list[Bar]) -> list[tuple[Bar, int]]:
 
 def _draw_bar(page: _Page, bar: Bar, y: float, thick: float) -> None:
     long, face = bar.end - bar.start, _face(page, bar)
-    thin = long < 0.003 * page.length  # a white edge would hide it
+    thin = long < 0.003 * page.length  # its edges would hide it
     edge = GREY if bar.kind == WAIT else face if thin else "white"
     look = {"edgecolor": edge, "linewidth": 0.6}
+    look["hatch"] = "////" if page.filled and _unknown(bar) else None
+    if bar.cpu is not None:
+        page.ax.barh(
+            y, long, thick, bar.start, color=figures.light(face), zorder=1, **look
+        )
+        y, thick = y - thick * (1 - bar.cpu) / 2, thick * bar.cpu
     page.ax.barh(y, long, thick, bar.start, color=face, zorder=2, **look)
+
+
+def _unknown(bar: Bar) -> bool:
+    """Whether this is work of which nobody could measure the CPU time."""
+    return bar.cpu is None and bar.kind != WAIT
 
 
 def _face(page: _Page, bar: Bar) -> str:
@@ -136,16 +152,25 @@ def _label(page: _Page, bar: Bar, y: float, fontsize: float) -> None:
     room = bar.end - bar.start
     fits = (label for label in bar.labels if len(label) * page.letter < room)
     label = next(fits, "")
-    page.ax.text(
+    text = page.ax.text(
         (bar.start + bar.end) / 2, y, label, color=figures.ink(_face(page, bar)),
         fontsize=fontsize, ha="center", va="center", zorder=3,
     )  # fmt: skip
+    if page.filled and bar.kind != WAIT:  # letters on both shades
+        text.set(color="black", path_effects=[withStroke(linewidth=2, foreground="w")])
 
 
-def _key(bars: list[Bar], colours: dict[str, str]) -> list[Patch]:
+def _key(bars: list[Bar], colours: dict[str, str], filled: bool) -> list[Patch]:
     key = [Patch(color=colour, label=kind) for kind, colour in colours.items()]
     if any(bar.kind == WAIT for bar in bars):
         key.append(Patch(facecolor=figures.PALE, edgecolor=GREY, label=WAIT))
+    if filled:
+        solid = next(iter(colours.values()))
+        key.append(Patch(color=solid, label="solid: on a core"))
+        key.append(Patch(color=figures.light(solid), label="light: not on a core"))
+    if filled and any(map(_unknown, bars)):
+        striped = {"facecolor": solid, "edgecolor": "white", "hatch": "////"}
+        key.append(Patch(**striped, label="striped: unknown"))
     return key
 
 

@@ -152,10 +152,10 @@ def _start_methods() -> list[str]:
 
 
 def _pickle_work(fn: Callable, args: tuple) -> bytes:
-    import cloudpickle
+    from sidebyside.by_value import packed
 
     try:
-        return cloudpickle.dumps((fn, args))
+        return packed((fn, args))
     except Exception as error:
         raise ValueError(
             f"{getattr(fn, '__name__', fn)} cannot be sent to other processes, with "

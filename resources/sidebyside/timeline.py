@@ -167,18 +167,21 @@ class Timeline:
         """The lanes in the order in which they are drawn."""
         return list(dict.fromkeys(span.lane for span in self.spans))
 
-    def plot(self, title: str = "", stamp: str = "measured here", **size):
-        """The timeline as a figure: time to the right, one lane per worker."""
+    def plot(self, title: str = "", stamp: str = "measured here", **options):
+        """The timeline as a figure: time to the right, one lane per worker.
+
+        `options` are those of `draw_timelines`: width, height, cpu.
+        """
         from sidebyside.timeline_picture import draw_timelines
 
-        return draw_timelines({title: self}, stamp=stamp, **size)
+        return draw_timelines({title: self}, stamp=stamp, **options)
 
-    def text(self, width: int = 60) -> str:
+    def text(self, width: int = 60, cpu: bool = False) -> str:
         """The timeline in letters, `width` characters long: for terminals, tests and
         people who listen to their screen."""
         from sidebyside.timeline_picture import write_timeline
 
-        return write_timeline(self, width)
+        return write_timeline(self, width, cpu)
 
     def save(self, path: str | os.PathLike) -> str:
         """Write Chrome's trace format, which https://ui.perfetto.dev opens."""

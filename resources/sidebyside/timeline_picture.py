@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from itertools import accumulate
 
-from sidebyside.lanes import WAIT, Bar, Lanes, extent, idle_share, write_lane
+from sidebyside.lanes import WAIT, Bar, Lanes, extent, shares, write_lane
 
 
 def draw_timelines(
@@ -12,16 +12,20 @@ def draw_timelines(
     stamp: str = "measured here",
     width: float = 8,
     height: float | None = None,
+    cpu: bool = False,
 ):
     """Timelines one below the other on one time axis; each begins at its first span.
 
     Coloured bars are work, named by their span. A span called "wait", or "wait for"
     something, is pale; grey is idle. The share of idle time, at the right, is that of
-    both, since waiting is not work.
+    both, since waiting is not work. With `cpu` a bar is filled from below, as high as
+    the share of its time that its thread was on a core.
     """
     from sidebyside.lanes_picture import draw_lanes  # slow, and letters need none
 
-    panels = {title: _lanes(t, _working) for title, t in timelines.items() if t.spans}
+    panels = {
+        title: _lanes(t, _working, cpu) for title, t in timelines.items() if t.spans
+    }
     if not panels:
         raise ValueError("there is nothing to draw: no span was recorded")
     factor, unit = _scale(
@@ -34,14 +38,15 @@ def draw_timelines(
     return fig
 
 
-def write_timeline(timeline, width: int = 60) -> str:
+def write_timeline(timeline, width: int = 60, cpu: bool = False) -> str:
     """One line of `width` letters per lane; a capital is where a span begins.
 
-    `.` is idle. Waiting has a letter, like all spans, and counts as idle.
+    `.` is idle. Waiting has a letter, like all spans, and counts as idle. With `cpu`
+    the share of time on a core stands at the right, too.
     """
     if not timeline.spans:
         return "(no span was recorded)"
-    lanes = _lanes(timeline, _whole)
+    lanes = _lanes(timeline, _whole, cpu)
     letters = _letters(lanes)
     start, end = extent(lanes)
     wide = max(map(len, lanes))
@@ -51,8 +56,7 @@ def write_timeline(timeline, width: int = 60) -> str:
             bars, start, (end - start) / width or 1.0, width,
             lambda bar: (letters[bar.kind].upper(), letters[bar.kind]),
         )  # fmt: skip
-        idle = 100 * idle_share(bars, end - start)
-        lines.append(f"{name:<{wide}} |{text}| idle {idle:.0f} %")
+        lines.append(f"{name:<{wide}} |{text}| {shares(bars, end - start)}")
     factor, unit = _scale(end - start)
     key = ", ".join(f"{letter.upper()} = {kind}" for kind, letter in letters.items())
     key += " (counts as idle)" if WAIT in letters else ""
@@ -70,17 +74,27 @@ def _kind(name: str) -> str:
     return re.sub(r"[\s_#-]*\d+\s*$", "", name).strip() or name
 
 
-def _lanes(timeline, parts) -> Lanes:
+def _lanes(timeline, parts, cpu: bool) -> Lanes:
     """The spans as bars; `parts` says of which pieces of a span to make one."""
     lanes: Lanes = {name: [] for name in timeline.lanes}
     spans = timeline.spans
     waits = [span for span in spans if _kind(span.name) == WAIT]
     for span in spans:
-        for start, end in parts(span, waits):
+        pieces = parts(span, waits)
+        share = _cpu_share(span, pieces) if cpu else None
+        for start, end in pieces:
             kind, number = _kind(span.name), re.findall(r"\d+$", span.name)
             labels = span.name, *(number or [kind])  # the number fits oftener
-            lanes[span.lane].append(Bar(start, end, kind, labels))
+            lanes[span.lane].append(Bar(start, end, kind, labels, cpu=share))
     return lanes
+
+
+def _cpu_share(span, pieces: list[tuple[float, float]]) -> float | None:
+    """The share of the pieces' time on a core; None if unknown. A wait has none."""
+    worked = sum(end - start for start, end in pieces)
+    if span.cpu is None or worked <= 0 or _kind(span.name) == WAIT:
+        return None
+    return min(1.0, max(0.0, span.cpu / worked))  # two clocks may differ a little
 
 
 def _whole(span, waits: list) -> list[tuple[float, float]]:

@@ -77,6 +77,7 @@ def job_in_a_trial(try_job: Callable, kind: str, name: str, seconds: float = 10)
     It runs in a process of its own, so that no job can end or change your program.
     """
     from sidebyside import RankFailed, RanksHung
+    from sidebyside.failures import says_your_turn
     from sidebyside.ranks import call_in_processes
 
     try:
@@ -86,7 +87,7 @@ def job_in_a_trial(try_job: Callable, kind: str, name: str, seconds: float = 10)
     except RanksHung:
         return "it did not end"
     except RankFailed as failed:
-        if "NotImplementedError: your turn" in str(failed):
+        if says_your_turn(failed.outcome):
             return "your turn"
         return "the whole program ended"
     return outcome

@@ -1,31 +1,43 @@
 """Check of the exercise of lesson 00, Start here."""
 
 import random
+from collections.abc import Iterator
 
-from sidebyside.exercises import exercise, expect
+from sidebyside.any_number import as_number
+from sidebyside.exercises import exercise, trying
+
+BREAKFASTS = [
+    ([3, 2, 4], "the minutes between: one cook needs 9, and how many do three need?"),
+    ([7], "one dish, one cook either way: is anything saved?"),
+    ([5, 1], "two cooks: when is the slower of the two dishes ready?"),
+    ([1, 5], "the slowest dish: where in the list may it stand?"),
+    (
+        [2, 6, 6, 1],
+        "two dishes that take as long: is only one left out?",
+    ),
+    (
+        [0.5, 2.25, 0],
+        "times that are not whole numbers: what is their sum?",
+    ),
+    ([2, 2, 2], "these dishes: is anything kept from those before?"),
+    ([], "nothing to make: how much is saved then?"),
+]
+
+
+def _breakfasts() -> Iterator[tuple[list[float], str]]:
+    yield from BREAKFASTS
+    dice = random.Random(0)
+    for length in [1, 2, 3, 5, 8, 40] * 15:
+        minutes = [dice.randint(1, 2000) for _ in range(length)]
+        yield minutes, "what one cook needs, and which dish is ready last?"
 
 
 @exercise("00-saved")
 def check_saved(saved):
-    def try_out(minutes: list[float], think: str) -> None:
-        got = saved(list(minutes))
-        right = sum(minutes) - max(minutes, default=0)
-        expect(
-            isinstance(got, int | float) and abs(got - right) < 1e-9,
-            tried=f"saved({minutes})",
-            got=got,
-            think=think,
-        )
-
-    try_out(
-        [3, 2, 4],
-        "one cook needs 9 minutes, three cooks need 4: how many minutes lie between?",
-    )
-    try_out([7], "one dish, one cook either way: is anything saved?")
-    try_out([5, 1], "with two cooks, when is the slower of the two dishes ready?")
-    try_out([1, 5], "the slowest dish may stand anywhere in the list")
-    try_out([], "nothing to make: nothing is saved, and nothing should go wrong")
-    dice = random.Random(0)
-    for _ in range(100):
-        minutes = [dice.randint(1, 20) for _ in range(dice.randint(1, 6))]
-        try_out(minutes, "what does one cook need, and which dish is ready last?")
+    for minutes, think in _breakfasts():
+        with trying(f"saved({minutes})", minutes, think=think) as expect:
+            right = sum(minutes) - max(minutes, default=0)
+            number = as_number(got := saved(minutes))
+            expect(
+                number is not None and abs(number - right) < 1e-6, got=got, think=think
+            )

@@ -1,6 +1,10 @@
-"""Answers to the exercise of lesson 00 that people give, and that are not right."""
+"""Answers to the exercise of lesson 00 that people give: wrong, and unusual."""
 
-from lessons.source.sample_answers import Wrong
+from fractions import Fraction
+
+import numpy as np
+
+from lessons.source.sample_answers import Right, Wrong
 
 
 def returns_the_time_of_three_cooks(minutes):
@@ -31,36 +35,63 @@ def prints_instead_of_returning(minutes):
     print(sum(minutes) - max(minutes, default=0))
 
 
+def takes_the_slowest_out_of_the_list(minutes):
+    if minutes:
+        minutes.remove(max(minutes))
+    return sum(minutes)
+
+
+def leaves_out_all_of_the_slowest(minutes):
+    return sum(time for time in minutes if time != max(minutes))
+
+
+def counts_whole_minutes(minutes):
+    return sum(int(time) for time in minutes) - int(max(minutes, default=0))
+
+
+def remembers_by_the_sum(minutes, known={}):  # noqa: B006 - the mistake: it stays
+    return known.setdefault(sum(minutes), sum(minutes) - max(minutes, default=0))
+
+
+def all_but_the_last_after_sorting(minutes):
+    return sum(map(Fraction, sorted(minutes)[:-1]))
+
+
+def with_numpy(minutes):
+    times = np.array([0, *minutes], dtype=np.float32)
+    return times.sum() - times.max()
+
+
 WRONG = {
     "00-saved": [
         Wrong(
             "returns_the_time_of_three_cooks",
             returns_the_time_of_three_cooks,
-            advice="how many minutes lie between",
+            advice="how many do three need",
             note="Has answered how long it takes, not how much is saved.",
         ),
         Wrong(
             "returns_the_time_of_one_cook",
             returns_the_time_of_one_cook,
-            advice="how many minutes lie between",
+            advice="how many do three need",
             note="The other half of the difference.",
         ),
         Wrong(
             "fails_for_no_dish",
             fails_for_no_dish,
-            advice="ValueError",
+            advice=r"saved\(\[\]\).*ValueError.*how much is saved",
             note="max() of an empty list is an error. Most people meet it here first.",
         ),
         Wrong(
             "takes_the_last_for_the_slowest",
             takes_the_last_for_the_slowest,
-            advice="slower of the two|anywhere in the list",
+            advice="slower of the two|may it stand",
             note="True in the example, where the slowest dish is the last.",
         ),
         Wrong(
             "divides_the_work_evenly",
             divides_the_work_evenly,
-            advice="how many minutes lie between",
+            advice="how many do three need",
             note="As if a dish could be divided among cooks.",
         ),
         Wrong(
@@ -76,10 +107,41 @@ WRONG = {
             note="The line with return is missing: None comes back.",
         ),
         Wrong(
+            "takes_the_slowest_out_of_the_list",
+            takes_the_slowest_out_of_the_list,
+            advice="has become .*who else uses",
+            note="The number is right, and the list is another one afterwards.",
+        ),
+        Wrong(
+            "leaves_out_all_of_the_slowest",
+            leaves_out_all_of_the_slowest,
+            advice="two dishes that take as long",
+            note="Two dishes may take as long as each other.",
+        ),
+        Wrong(
+            "counts_whole_minutes",
+            counts_whole_minutes,
+            advice="not whole numbers",
+            note="The stub says float.",
+        ),
+        Wrong(
+            "remembers_by_the_sum",
+            remembers_by_the_sum,
+            advice="kept from those before",
+            note="A default value is made once, and stays from call to call.",
+        ),
+        Wrong(
             "hands_over_the_result",
             5,
             advice="hand over the function itself",
             note='check("00-saved", saved([3, 2, 4])): the result, not the function.',
         ),
+    ],
+}
+
+RIGHT = {
+    "00-saved": [
+        Right("all_but_the_last_after_sorting", all_but_the_last_after_sorting),
+        Right("with_numpy", with_numpy),
     ],
 }

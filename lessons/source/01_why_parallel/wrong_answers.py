@@ -1,9 +1,13 @@
-"""Answers to the exercises of lesson 01 that people give, and that are not right."""
+"""Answers to the exercises of lesson 01 that people give: wrong, and unusual."""
 
+from fractions import Fraction
+from math import ceil, floor, sqrt
 from statistics import mean, median
 
+import numpy as np
+
 from demos.performance.speedup_laws import amdahl
-from lessons.source.sample_answers import Wrong
+from lessons.source.sample_answers import Right, Wrong
 
 # 01-metrics
 
@@ -69,6 +73,26 @@ def three_numbers(samples, one, many, workers):
     return _all_four(samples, median(one), median(many), workers)[:3]
 
 
+def sorts_the_lists_of_its_caller(samples, one, many, workers):
+    one.sort()
+    many.sort()
+    return _all_four(samples, median(one), median(many), workers)
+
+
+def takes_the_best_round(samples, one, many, workers):
+    return _all_four(samples, min(one), min(many), workers)
+
+
+def with_numpy(samples, one, many, workers):
+    return np.array(_all_four(samples, np.median(one), np.median(many), workers))
+
+
+def with_fractions(samples, one, many, workers):
+    one, many = ([Fraction(str(time)) for time in times] for times in (one, many))
+    four = _all_four(samples, median(one), median(many), Fraction(workers))
+    return (number for number in four)
+
+
 # 01-fair
 
 
@@ -101,6 +125,27 @@ def the_other_way_round(one, many):
 
 def rounds_the_speedup(one, many):
     return round(1 / the_other_way_round(one, many), 2)
+
+
+def one_step_is_one_step(one, many):
+    return (many.workers * many.batch_per_worker / many.seconds) / (
+        one.workers * one.batch_per_worker / one.seconds
+    )
+
+
+def speedup_of_each_worker(one, many):
+    return one.workers / many.workers / the_other_way_round(one, many)
+
+
+def scales_the_time(one, many):
+    w, b, steps, seconds = one
+    work_of_many = Fraction(many[0] * many[1] * many[2], w * b * steps)
+    return Fraction(seconds) * work_of_many / Fraction(many.seconds)
+
+
+def seconds_for_a_million_images(one, many):
+    seconds = [np.float32(1e6 * r.seconds) / (r[0] * r[1] * r[2]) for r in (one, many)]
+    return seconds[0] / seconds[1]
 
 
 # 01-worth
@@ -139,18 +184,45 @@ def returns_the_cost(hours, share, price, waiting, most):
     )
 
 
+def stops_at_64(hours, share, price, waiting, most):
+    return _tried(hours, share, price, waiting, min(64, most))
+
+
+def _tried(hours, share, price, waiting, most):
+    costs = [
+        (hours / amdahl(share, k) * (k * price + waiting), k)
+        for k in range(1, most + 1)
+    ]
+    return min(costs)[1]
+
+
+def from_the_last_to_the_first(hours, share, price, waiting, most):
+    workers = np.arange(most, 0, -1)
+    time = hours * (share + (1 - share) / workers)
+    return workers[np.argmin(np.round(time * (workers * price + waiting), 9))]
+
+
+def from_a_formula(hours, share, price, waiting, most):
+    """The cost falls up to a root, and rises after it."""
+    if share * price == 0:
+        return most
+    best = sqrt((1 - share) * waiting / (share * price))
+    near = [min(most, max(1, k)) for k in (floor(best), ceil(best))]
+    return min(near, key=lambda k: (share + (1 - share) / k) * (k * price + waiting))
+
+
 WRONG = {
     "01-metrics": [
         Wrong(
             "takes_means",
             takes_means,
-            advice="median round|median of each list",
+            advice="is it the mean",
             note="One disturbed round moves the mean, and not the median.",
         ),
         Wrong(
             "takes_the_middle_of_the_list",
             takes_the_middle_of_the_list,
-            advice="whatever its order",
+            advice="in which order do they stand",
             note="The median is the middle after sorting.",
         ),
         Wrong(
@@ -180,14 +252,14 @@ WRONG = {
         Wrong(
             "share_is_what_is_lost",
             share_is_what_is_lost,
-            advice="Amdahl's law",
+            advice="the share that was lost",
             note="The most common one: takes the idle share for the serial share. With "
             "many workers a small serial share makes a large idle one.",
         ),
         Wrong(
             "share_from_the_limit",
             share_from_the_limit,
-            advice="Amdahl's law",
+            advice="is it that of these",
             note="1/s is the limit for many workers, not the speedup of these.",
         ),
         Wrong(
@@ -208,24 +280,36 @@ WRONG = {
             advice="four numbers",
             note="Stops before the equation. Point at hint 2.",
         ),
+        Wrong(
+            "sorts_the_lists_of_its_caller",
+            sorts_the_lists_of_its_caller,
+            advice="has become .*who else uses",
+            note="sort() changes the list of whoever called; median() needs no order.",
+        ),
+        Wrong(
+            "takes_the_best_round",
+            takes_the_best_round,
+            advice="why not the best round|median round",
+            note="A best round is luck as well.",
+        ),
     ],
     "01-fair": [
         Wrong(
             "divides_the_seconds",
             divides_the_seconds,
-            advice="Is that the same work",
+            advice="the work of each run: is it the same",
             note="The mistake of the reports, repeated.",
         ),
         Wrong(
             "compares_steps",
             compares_steps,
-            advice="each worker trains on a batch|how many images",
+            advice="the images of each run",
             note="A step of four workers is more work than a step of one.",
         ),
         Wrong(
             "forgets_the_workers",
             forgets_the_workers,
-            advice="each worker trains on a batch|how many images",
+            advice="the images of each run",
             note="Counts the images of one worker only.",
         ),
         Wrong(
@@ -246,12 +330,24 @@ WRONG = {
             advice="nearly right: is something rounded",
             note="Right but for the rounding.",
         ),
+        Wrong(
+            "one_step_is_one_step",
+            one_step_is_one_step,
+            advice="how many are there in each run",
+            note="Counts the images of a step, and forgets how many steps there were.",
+        ),
+        Wrong(
+            "speedup_of_each_worker",
+            speedup_of_each_worker,
+            advice="images of each run|one worker's share",
+            note="That is the efficiency, if one worker is compared with many.",
+        ),
     ],
     "01-worth": [
         Wrong(
             "as_many_as_possible",
             as_many_as_possible,
-            advice="waiting costs nothing",
+            advice="the fastest: is it the cheapest",
             note="The fastest, whatever it costs.",
         ),
         Wrong(
@@ -263,19 +359,19 @@ WRONG = {
         Wrong(
             "pays_only_for_work",
             pays_only_for_work,
-            advice="paid in the serial part|all hours of all",
+            advice="cost in total|who is paid while one works",
             note="Workers that wait are paid too; this is the point of the exercise.",
         ),
         Wrong(
             "half_must_be_used",
             half_must_be_used,
-            advice="waiting costs nothing",
+            advice="waiting, which costs nothing",
             note="A rule of thumb, at least half of the efficiency, and not the cost.",
         ),
         Wrong(
             "forgets_the_last",
             forgets_the_last,
-            advice="ends at n - 1",
+            advice="is it among the numbers",
             note="range(1, most) ends before most.",
         ),
         Wrong(
@@ -284,5 +380,26 @@ WRONG = {
             advice="whole number of workers",
             note="The lowest cost, and not the number of workers that has it.",
         ),
+        Wrong(
+            "stops_at_64",
+            stops_at_64,
+            advice="are all up to",
+            note="Enough for the example: `most` says how far to go.",
+        ),
+    ],
+}
+
+RIGHT = {
+    "01-metrics": [
+        Right("with_numpy", with_numpy),
+        Right("with_fractions", with_fractions),
+    ],
+    "01-fair": [
+        Right("scales_the_time", scales_the_time),
+        Right("seconds_for_a_million_images", seconds_for_a_million_images),
+    ],
+    "01-worth": [
+        Right("from_the_last_to_the_first", from_the_last_to_the_first),
+        Right("from_a_formula", from_a_formula),
     ],
 }

@@ -1,6 +1,10 @@
-"""Answers to the exercises of lesson 02 that people give, and that are not right."""
+"""Answers to the exercises of lesson 02 that people give: wrong, and unusual."""
 
 import os
+from multiprocessing import connection
+from queue import Queue
+from threading import Thread
+from time import monotonic
 
 from demos.processes.parts.squares_in_children import (
     put_squares,
@@ -8,7 +12,7 @@ from demos.processes.parts.squares_in_children import (
     spawn,
     square_in_place,
 )
-from lessons.source.sample_answers import Wrong
+from lessons.source.sample_answers import Right, Wrong
 
 # 02-firm
 
@@ -102,8 +106,14 @@ def forgets_the_process_id(parts):
 
 
 def takes_the_order_of_arrival(parts):
-    """As if the last part had arrived first, as it may; always, so as to be tested."""
-    return through_a_queue(parts)[::-1]
+    queue, children = spawn.Queue(), []
+    for number, part in enumerate(parts):
+        children.append(spawn.Process(target=put_squares, args=(queue, number, part)))
+        children[-1].start()
+    messages = [queue.get() for _ in parts]
+    for child in children:
+        child.join()
+    return [(pid, squares) for _, pid, squares in messages]
 
 
 def leaves_the_part_number_in(parts):
@@ -140,6 +150,83 @@ def expects_the_list_to_change(parts):
     return found
 
 
+def leaves_its_children(parts):
+    queue = spawn.Queue()
+    for number, part in enumerate(parts):
+        spawn.Process(target=put_squares, args=(queue, number, part)).start()
+    messages = sorted(queue.get() for _ in parts)
+    return [(pid, squares) for _, pid, squares in messages]
+
+
+def has_a_queue_for_each(parts):
+    queues, children = [spawn.Queue() for _ in parts], []
+    for number, part in enumerate(parts):
+        arguments = queues[number], number, part
+        children.append(spawn.Process(target=put_squares, args=arguments))
+        children[-1].start()
+    found = [queue.get()[1:] for queue in queues]
+    for child in children:
+        child.join()
+    return found
+
+
+def asks_until_the_first_has_ended(parts):
+    blocks = [(spawn.RawArray("q", part), spawn.RawValue("i")) for part in parts]
+    for block in blocks:
+        child = spawn.Process(target=square_in_place, args=block)
+        child.start()
+        while child.is_alive():
+            pass
+    return [(signature.value, list(shared)) for shared, signature in blocks]
+
+
+def fails_without_parts(parts):
+    return _shared_memory(parts) if parts[0] else []
+
+
+def pipes_in_the_order_of_arrival(parts):
+    place_of, found, children = {}, {}, []
+    for place, part in enumerate(parts):
+        ours, theirs = spawn.Pipe(duplex=False)
+        place_of[ours] = place
+        children.append(spawn.Process(target=send_squares, args=(theirs, part)))
+        children[-1].start()
+        theirs.close()
+    while len(found) < len(parts):
+        for ours in connection.wait([c for c, p in place_of.items() if p not in found]):
+            found[place_of[ours]] = ours.recv()
+    for child in children:
+        child.join()
+        child.close()
+    return [found[place] for place in range(len(parts))]
+
+
+def a_simple_queue_and_a_thread(parts):
+    queue, found = spawn.SimpleQueue(), Queue()
+    reader = Thread(target=lambda: [found.put(queue.get()) for _ in parts])
+    children = [
+        spawn.Process(target=put_squares, args=(queue, number, part), daemon=True)
+        for number, part in enumerate(parts)
+    ]
+    for child in reversed(children):
+        child.start()
+    reader.start()
+    for worker in *children, reader:
+        worker.join()
+    results = {part: [pid, squares] for part, pid, squares in found.queue}
+    return [results[number] for number in range(len(parts))]
+
+
+def shared_memory_with_a_lock(parts):
+    blocks = [(spawn.Array("q", part), spawn.Value("q")) for part in parts]
+    children = [spawn.Process(target=square_in_place, args=block) for block in blocks]
+    for child in children:
+        child.start()
+    while any(child.is_alive() for child in children):
+        children[0].join(0.01)
+    return [(signature.value, shared[:]) for shared, signature in blocks]
+
+
 # 02-choose
 
 
@@ -160,6 +247,32 @@ CHOICE = {
     "unpack": "process",
     "store": "thread",
 }
+
+
+def kills_what_can_be_killed(kind, job):
+    worker = kind(target=job.work, args=job.args, name="trial", daemon=True)
+    worker.start()
+    deadline = monotonic() + job.seconds
+    while worker.is_alive() and monotonic() < deadline:
+        worker.join(0.01)
+    try:
+        worker.kill()
+        worker.join()
+    except AttributeError:
+        pass
+    return False if worker.is_alive() else bool(job.promise())
+
+
+def looks_at_the_kind(kind, job):
+    worker = kind(None, job.work, None, job.args)
+    worker.start()
+    worker.join(timeout=job.seconds)
+    still_at_work = worker.is_alive()
+    if still_at_work and kind is not Thread:
+        worker.terminate()
+        worker.join()
+        still_at_work = worker.exitcode is None
+    return job.promise() and not still_at_work
 
 
 def waits_without_a_limit(kind, job):
@@ -240,21 +353,39 @@ WRONG = {
         Wrong(
             "all_are_children_of_the_boss",
             dict.fromkeys(FIRM, "boss"),
-            advice="which process runs the line that starts",
+            advice="the line that starts apprentice: which process runs it",
             note="People take the boss for the owner of all processes. Who runs the "
             "line with start()?",
         ),
         Wrong(
             "the_first_process_is_the_parent",
             FIRM | {"foreman": "secretary"},
-            advice="which process runs the line that starts foreman",
+            advice="the line that starts foreman",
             note="People read the order of the lines as a chain of command.",
         ),
         Wrong(
             "names_functions",
             FIRM | {"apprentice": "work_together"},
-            advice="only those of the firm are allowed",
+            advice="only the boss and the five",
             note="The function in which start() stands is not a process.",
+        ),
+        Wrong(
+            "leaves_out_the_thread",
+            {name: where for name, where in FIRM.items() if name != "helper"},
+            advice="missing names: helper",
+            note="A thread is in a process, too.",
+        ),
+        Wrong(
+            "has_the_boss_as_well",
+            FIRM | {"boss": "boss"},
+            advice="unknown names: boss",
+            note="The boss's parent is no part of the firm: it is your notebook.",
+        ),
+        Wrong(
+            "the_thread_is_in_its_child",
+            FIRM | {"helper": "courier"},
+            advice="the helper: in which process",
+            note="Turned round: the helper starts the courier.",
         ),
     ],
     "02-three-ways": [
@@ -301,8 +432,7 @@ WRONG = {
             "takes_the_order_of_arrival",
             (PIPES, takes_the_order_of_arrival, SHARED),
             advice="who was first to arrive",
-            note="It often passes by chance when the parts are alike, so the check has "
-            "a long and a short one.",
+            note="It often passes by chance, so the check makes the first child wait.",
         ),
         Wrong(
             "leaves_the_part_number_in",
@@ -336,6 +466,30 @@ WRONG = {
             (PIPES, QUEUE, has_one_signature_for_all),
             advice="has one of them been written by all",
             note="One place for all: the last child to write is the one to be read.",
+        ),
+        Wrong(
+            "leaves_its_children",
+            (PIPES, leaves_its_children, SHARED),
+            advice="children for whose end nobody has waited",
+            note="Has all results, and forgets who brought them.",
+        ),
+        Wrong(
+            "has_a_queue_for_each",
+            (PIPES, has_a_queue_for_each, SHARED),
+            advice="one queue for all",
+            note="Then it is a pipe with another name, and the part number is no use.",
+        ),
+        Wrong(
+            "asks_until_the_first_has_ended",
+            (PIPES, QUEUE, asks_until_the_first_has_ended),
+            advice="is the first one still at work then",
+            note="To ask again and again is to wait.",
+        ),
+        Wrong(
+            "fails_without_parts",
+            (PIPES, QUEUE, fails_without_parts),
+            advice=r"through_shared_memory\(\[\]\)",
+            note="No parts need no children.",
         ),
     ],
     "02-choose": [
@@ -415,5 +569,23 @@ WRONG = {
             advice="a worker of the wrong kind passes it",
             note="A proof that cannot fail proves nothing.",
         ),
+    ],
+}
+
+RIGHT = {
+    "02-firm": [
+        Right("in_another_order", dict(reversed(FIRM.items()))),
+        Right("by_words", dict(**FIRM)),
+    ],
+    "02-three-ways": [
+        Right(
+            "in_the_order_of_arrival",
+            (pipes_in_the_order_of_arrival, QUEUE, shared_memory_with_a_lock),
+        ),
+        Right("a_thread_reads", (PIPES, a_simple_queue_and_a_thread, SHARED)),
+    ],
+    "02-choose": [
+        Right("kills_what_can_be_killed", (CHOICE, kills_what_can_be_killed)),
+        Right("looks_at_the_kind", (CHOICE, looks_at_the_kind)),
     ],
 }

@@ -1,159 +1,242 @@
 """Checks of the exercises of lesson 03, The GIL."""
 
+import os
 import random
-from threading import Lock, get_ident
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
+from threading import Event, Lock, Thread, get_ident
 from time import perf_counter, sleep, thread_time
 from typing import NamedTuple
 
-from sidebyside.exercises import NotYet, TooSlow, exercise, expect
+from sidebyside.any_number import as_number
+from sidebyside.exercises import exercise, trying
+from sidebyside.judge import Expect
+from sidebyside.scratch import open_to_append, read_all, scratch_file
+
+SPANS = [
+    ([(0, 1), (2, 3)], "two spans that never meet: one is open at a time"),
+    ([(0, 1), (1, 2)], "a span that ends at 1: is it still open at 1?"),
+    ([], "no span at all: how many are open then?"),
+    (
+        [(0, 9), (1, 2), (3, 4)],
+        "spans that overlap one span: must they overlap each other?",
+    ),
+    ([(0, 2), (1, 3), (2, 4), (5, 6)], "the example: what do you see if you draw it?"),
+    ([(4, 5), (0, 3), (1, 2)], "the order of the spans: which orders are allowed?"),
+    ([(0, 5)] * 9, "equal spans: does each of them count?"),
+    (
+        [(7000.001, 7000.003), (7000.002, 7000.004)],
+        "times that are not whole numbers: at which moments can the number change?",
+    ),
+    ([(-3, -1), (-2, 0), (-4, -1.5)], "times below 0: where does your count begin?"),
+]
+
+
+def _many_spans() -> Iterator[tuple[list, str]]:
+    dice = random.Random(3)
+    for unit in [1] * 100 + [0.001] * 20:
+        starts = [dice.randint(0, 12) for _ in range(dice.randint(1, 9))]
+        spans = [(unit * s, unit * (s + dice.randint(1, 6))) for s in starts]
+        yield spans, "your drawing of them: at which moment are most of them open?"
 
 
 def _most_open(spans: list[tuple[float, float]]) -> int:
     """Slow and plain: at each start, count the spans that are open."""
-    return max(
-        (sum(s <= start < e for s, e in spans) for start, _ in spans),
-        default=0,
-    )
+    open_at = [sum(s <= start < e for s, e in spans) for start, _ in spans]
+    return max(open_at, default=0)
 
 
 @exercise("03-overlap")
 def check_overlap(overlap):
-    def try_out(spans: list[tuple[float, float]], think: str) -> None:
-        got = overlap(list(spans))
-        expect(got == _most_open(spans), f"overlap({spans})", got, think)
-
-    try_out([(0, 1), (2, 3)], "two spans that never meet: one is open at a time")
-    try_out([(0, 1), (1, 2)], "a span that ends at 1 is no longer open at 1")
-    try_out([], "no span at all: how many are open then?")
-    try_out(
-        [(0, 9), (1, 2), (3, 4)],
-        "spans that overlap one span need not overlap each other",
-    )
-    try_out([(0, 2), (1, 3), (2, 4), (5, 6)], "the example: draw the four spans")
-    try_out([(4, 5), (0, 3), (1, 2)], "spans may come in any order")
-    try_out([(0, 5), (0, 5), (0, 5)], "equal spans count one by one")
-    try_out(
-        [(0.2, 0.4), (0.3, 0.5)],
-        "times need not be whole numbers: at which moments can the number change?",
-    )
-
-    dice = random.Random(3)
-    for _ in range(200):
-        starts = [dice.randint(0, 12) for _ in range(dice.randint(1, 7))]
-        spans = [(start, start + dice.randint(1, 6)) for start in starts]
-        try_out(spans, "draw them: at which moment are most of them open?")
+    for spans, think in [*SPANS, *_many_spans()]:
+        with trying(f"overlap({spans})", spans) as expect:
+            got = overlap(spans)
+            expect(as_number(got) == _most_open(spans), got=got, think=think)
 
 
-class _Recorder:
-    """Work that takes 0.1 s and remembers in which thread it ran, from when to when.
+class _Call(NamedTuple):
+    start: float
+    end: float
+    thread: int
 
-    A little of it is CPU time, the same in each call: who compares CPU time finds 1.
+
+class _Work:
+    """Work that notes in which thread it ran, from when to when.
+
+    It waits `free` s, every other time half as long, and then `held` s with a lock, as
+    if it were the GIL. It computes a little, the same in each call: who compares CPU
+    time finds 1.
     """
 
-    def __init__(self, one_at_a_time: bool):
-        self.calls: list[tuple[int, float, float]] = []
-        self.lock = Lock() if one_at_a_time else None
+    def __init__(self, free: float, held: float):
+        self.free, self.held, self.lock = free, held, Lock()
+        self.begun, self.calls = 0, []
 
-    def work(self) -> None:
+    def __call__(self) -> None:
         start = perf_counter()
-        if self.lock:
-            with self.lock:  # as if it were the GIL
-                sleep(0.095)
-        else:
-            sleep(0.095)
+        self.begun += 1
+        free = self.free if self.begun % 2 else self.free / 2
         cpu = thread_time()
-        while thread_time() < cpu + 0.005:
+        while thread_time() < cpu + 0.002:
             pass
-        self.calls.append((get_ident(), start, perf_counter()))
+        sleep(free)
+        if self.held:
+            with self.lock:
+                sleep(self.held)
+        self.calls.append(_Call(start, perf_counter(), get_ident()))
 
-    def alone(self) -> int:
-        """How many calls ran while no other did."""
-        return sum(
-            all(
-                end <= s or e <= start
-                for _, s, e in self.calls
-                if (s, e) != (start, end)
-            )
-            for _, start, end in self.calls
-        )
+    def all_calls(self) -> list[_Call]:
+        """Those too that nobody has waited for."""
+        sleep(0.02)
+        while self.begun > len(self.calls):
+            sleep(0.01)
+        return self.calls
 
 
-@exercise("03-gain", seconds=20)
-def check_gain(gain):
-    for one_at_a_time, low, high in [(False, 1.5, 2.6), (True, 0.6, 1.4)]:
-        for _ in range(3):  # a busy machine may disturb one try, hardly three
-            recorder = _Recorder(one_at_a_time)
-            got = gain(recorder.work)
-            if _is_number(got) and low < got < high:
-                break
+class _Way(NamedTuple):
+    """Calls that ran at once, or one; when, and between which moments if any clock."""
+
+    calls: list[_Call]
+    start: float
+    end: float
+    earliest: float = 0  # no clock for these calls was started before,
+    latest: float = 0  # or stopped after
+
+
+def _ways(calls: list[_Call], before: float, after: float) -> list[_Way]:
+    """Calls that overlap belong together; a clock is read between two ways."""
+    ways = []
+    for call in sorted(calls):
+        if ways and call.start < ways[-1].end:
+            last = ways.pop()
+            both, end = [*last.calls, call], max(last.end, call.end)
+            ways.append(_Way(both, last.start, end))
         else:
-            _explain_gain(recorder, got, one_at_a_time)
+            ways.append(_Way([call], call.start, call.end))
+    ends = [before, *(way.end for way in ways)]
+    starts = [*(way.start for way in ways[1:]), after]
+    return [
+        way._replace(earliest=earliest, latest=latest)
+        for way, earliest, latest in zip(ways, ends, starts, strict=False)
+    ]
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+KINDS_OF_WORK = {
+    "work that waits, now longer, now shorter": (1, 0),
+    "work that waits and holds a lock, so that threads take turns": (0, 1),
+    "work that holds a lock half of its time": (0.5, 0.5),
+}
 
 
-def _explain_gain(recorder: _Recorder, got: object, one_at_a_time: bool) -> None:
-    """Say what is wrong with a gain of about 2 (or about 1) that was not found."""
-    tried = "gain(work) with work that sleeps for 0.1 s"
-    if one_at_a_time:
-        tried += " while it holds a lock, so that threads gain nothing"
-    expect(_is_number(got), tried, got, "gain should return one number: a ratio")
-    sleep(0.25)  # threads that nobody waited for end now
-    alone, together = recorder.alone(), len(recorder.calls) - recorder.alone()
-    expect(len(recorder.calls) > 0, tried, got, "work was never called")
+@exercise("03-gain", seconds=30)
+def check_gain(gain):
+    for kind, (free, held) in KINDS_OF_WORK.items():
+        with trying(f"gain(work) with {kind}") as expect:
+            for seconds in 0.06, 0.3:  # longer, should threads miss each other
+                work, before = _Work(free * seconds, held * seconds), perf_counter()
+                got, after = gain(work), perf_counter()
+                ways = _ways(work.all_calls(), before, after)
+                if any(len(way.calls) > 1 for way in ways):
+                    break
+            expect(as_number(got) is not None, got=got, think="one number: a ratio")
+            _expect_both_ways(expect, got, ways, after)
+            _expect_the_measured_gain(expect, float(got), ways)
+
+
+def _expect_both_ways(
+    expect: Expect, got: object, ways: list[_Way], after: float
+) -> None:
+    """Two calls one by one, and two at the same time, all ended."""
+    unfinished = sum(call.end > after for way in ways for call in way.calls)
     expect(
-        together >= 2,
-        tried,
-        got,
-        f"work was called {len(recorder.calls)} times, and never twice at the "
-        f"same time. When does each thread start, and where do you wait for it? "
-        f"Or did you write `work()` as the target?",
+        not unfinished,
+        got=f"{got}, while {unfinished} calls of work had not ended",
+        think="the clock: has every thread ended when you stop it?",
+    )
+    expect(ways, got=f"{got}, and work was never called", think="who calls work?")
+    alone = sum(len(way.calls) == 1 for way in ways)
+    at_once = max(len(way.calls) for way in ways)
+    here = all(c.thread == get_ident() for way in ways for c in way.calls)
+    expect(
+        at_once > 1,
+        got=f"{got}; work was called {alone} times, and never twice at the same time",
+        think="the thread that did it all. Did you write `work()` as the target?"
+        if here
+        else "the moment when each thread starts: has the one before ended by then?",
     )
     expect(
-        alone >= 2,
-        tried,
-        got,
-        f"one by one, work was done {alone} times, and in threads {together} times: "
-        f"compare the same amount of work",
+        at_once == 2,
+        got=f"{got}; {at_once} calls of work ran at the same time",
+        think="the number of threads: had the first two ended before the next call?",
     )
+    together = len(ways) - alone
     expect(
-        got < 10,
-        tried,
-        got,
-        "the clock of the threads stopped before the threads had ended: starting "
-        "them is quick, their work is not",
+        alone >= 2 * together,
+        got=f"{got}; one by one, work was done {alone} times, in threads "
+        f"{2 * together} times",
+        think="the same amount of work: is it done both ways?",
     )
+
+
+def _expect_the_measured_gain(expect: Expect, got: float, ways: list[_Way]) -> None:
+    """The number lies where clocks can have seen it, however busy the machine was."""
+    pairs = [
+        (b.end - a.start, b.latest - a.earliest)
+        for a, b in pairwise(ways)
+        if len(a.calls) == len(b.calls) == 1
+    ]
     expect(
-        one_at_a_time or not 0.35 < got < 0.7,
-        tried,
-        got,
-        "above 1 means that threads are faster: which time belongs above the line?",
+        pairs,
+        got=f"{got}; there were never two calls one after the other",
+        think="the same amount of work: is it done twice in a row?",
     )
+    threads = [(w.end - w.start, w.latest - w.earliest) for w in ways if w.calls[1:]]
+    serial, parallel = _range(pairs), _range(threads)
     expect(
-        one_at_a_time,
-        tried,
-        got,
-        "this should be about 2: which of the two clocks runs while work sleeps?",
+        _between(serial.low / parallel.high, got, serial.high / parallel.low),
+        got=f"{got:.4g}; one by one it took {serial.low:.2f} s, in threads "
+        f"{parallel.low:.2f} s",
+        think=_what_number_is_it(got, serial, parallel),
     )
-    expect(
-        False,
-        tried,
-        got,
-        "this should be about 1: do you compare wall time, and all of it?",
-    )
+
+
+class _Range(NamedTuple):
+    low: float
+    high: float
+
+
+def _range(durations: list[tuple[float, float]]) -> _Range:
+    """What a clock can have said of these, at least and at most."""
+    return _Range(min(low for low, _ in durations), max(high for _, high in durations))
+
+
+def _between(low: float, got: float, high: float) -> bool:
+    return 0.98 * low <= got <= 1.02 * high
+
+
+def _what_number_is_it(got: float, serial: _Range, parallel: _Range) -> str:
+    if _between(parallel.low / serial.high, got, parallel.high / serial.low):
+        return "the ratio: above 1 means that threads are faster. What belongs above?"
+    if _between(serial.low - parallel.high, got, serial.high - parallel.low):
+        return "what is asked for: is a difference of seconds how many times as fast?"
+    if any(_between(way.low, got, way.high) for way in (serial, parallel)):
+        return "what is asked for: seconds, or how many times as fast?"
+    if got == round(got, 1):
+        return "the number as it comes out: is something rounded, or not measured?"
+    if got > 5 * serial.low / parallel.low:
+        return "the clock of the threads: what does it count, and until when?"
+    if abs(got - 1) < 0.3:
+        return "the two clocks: which of them runs while work waits?"
+    return "your clock: what is done between the moments at which you read it?"
 
 
 SIX = {
-    "wait": (True, "sleep has no use for the GIL, nor for a core, while it waits"),
-    "loop": (False, "every step of it is Python code, and that needs the GIL"),
-    "sort": (False, "it is C code, but what does it compare? Those are Python objects"),
-    "checksum": (
-        True,
-        "it reads plain bytes in C and touches no Python object meanwhile",
-    ),
-    "large product": (True, "millions of plain numbers are multiplied for each call"),
+    "wait": (True, "does sleep need the GIL, or a core, while it waits?"),
+    "loop": (False, "every step of it is Python code: what does that need?"),
+    "sort": (False, "it is C code, but what does it compare?"),
+    "checksum": (True, "it reads plain bytes in C: does it touch a Python object?"),
+    "large product": (True, "millions of plain numbers for each call: who is in C?"),
     "small products": (
         False,
         "a product of 4 x 4 numbers is over in no time. What takes the rest of it, and "
@@ -164,133 +247,177 @@ SIX = {
 
 @exercise("03-six")
 def check_six(gainers):
-    expect(
-        isinstance(gainers, set | frozenset | list | tuple)
-        and all(isinstance(name, str) for name in gainers),
-        tried="gainers",
-        got=gainers,
-        think='a set of names is written {"loop", "sort"}',
-    )
-    unknown = sorted(set(gainers) - set(SIX))
-    expect(
-        not unknown,
-        tried=f"the names {', '.join(unknown)}",
-        got="none of the six",
-        think=f"the six are {', '.join(SIX)}",
-    )
-    wrong = [name for name, (gains, _) in SIX.items() if (name in gainers) != gains]
-    expect(
-        not wrong,
-        tried=f"your {len(SIX)} predictions",
-        got=f"{len(SIX) - len(wrong)} of them are right",
-        think=f'look at "{wrong[0]}" again: {SIX[wrong[0]][1]}' if wrong else "",
-    )
+    with trying("gainers") as expect:
+        names = list(gainers) if isinstance(gainers, Iterable) else [gainers]
+        expect(
+            not isinstance(gainers, str | Mapping)
+            and all(isinstance(name, str) for name in names),
+            got=gainers,
+            think='the form: a set of names is written {"loop", "sort"}',
+        )
+        unknown = ", ".join(sorted(set(names) - set(SIX)))
+        expect(
+            not unknown,
+            got=f"a set with {unknown}, none of the six",
+            think=f"the names: {', '.join(SIX)}",
+        )
+        wrong = [name for name, (gains, _) in SIX.items() if (name in names) != gains]
+        expect(
+            not wrong,
+            got=f"{len(SIX) - len(wrong)} of {len(SIX)} predictions are right",
+            think=f'"{wrong[0]}" again: {SIX[wrong[0]][1]}' if wrong else "",
+        )
 
 
 class Page(NamedTuple):
-    """What the check's `fetch` returns; it knows when it was on its way."""
+    """What the check's `fetch` returns; `notes` is a file for `compute`."""
 
     name: str
-    asked: float
-    arrived: float
+    notes: str
 
 
 class Result(NamedTuple):
     """What the check's `compute` returns."""
 
     page: Page
-    began: float
-
-
-def _fetch(name: str) -> Page:
-    """The first page is the slowest: the last one asked for arrives first."""
-    asked = perf_counter()
-    sleep({"a": 0.6, "b": 0.5, "c": 0.4, "d": 0.3, "e": 0.2}[name])
-    return Page(name, asked, perf_counter())
 
 
 def _compute(page: Page) -> Result:
-    began = perf_counter()
-    sum(step * step for step in range(200_000))
-    return Result(page, began)
+    """It leaves a note, which a file brings here even from another process."""
+    notes = open_to_append(page.notes)
+    os.write(notes, f"{page.name}\n".encode())
+    os.close(notes)
+    return Result(page)
 
 
-@exercise("03-fetch", seconds=10)
+class _Web:
+    """Pages that arrive when the check says so, and notes of who asked for which.
+
+    No page arrives before all have been asked for. Then one does, and the others as
+    soon as somebody computes with it. If nothing happens for some turns of 10 ms, they
+    arrive all the same: a busy machine makes turns longer, not fewer.
+    """
+
+    def __init__(self, names: list[str]):
+        self.names, self.asked, self.at_once = list(names), [], 0
+        self.early = names[len(names) // 2] if names else ""
+        self.overlapped = False
+        self.one, self.all, self.left = Event(), Event(), Event()
+        self.file, self.notes = scratch_file()
+
+    def __enter__(self) -> "_Web":
+        Thread(target=self._let_pages_arrive, daemon=True).start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.left.set()
+
+    def fetch(self, name: str) -> Page:
+        self.asked.append(name)
+        (self.one if name == self.early else self.all).wait()
+        return Page(name, self.notes)
+
+    @property
+    def computed(self) -> list[str]:
+        return read_all(self.file).decode().split("\n")[:-1]
+
+    def _let_pages_arrive(self) -> None:
+        while not self.asked and not self.left.wait(0.001):
+            pass
+        self._wait(lambda: len(self.asked), len(self.names), turns=40)
+        self.at_once = len(self.asked)
+        self.one.set()
+        if self.at_once == len(self.names):
+            self._wait(lambda: len(self.computed), 1, turns=100)
+            self.overlapped = bool(self.computed)
+        self.all.set()
+
+    def _wait(self, count: Callable[[], int], enough: int, turns: int) -> None:
+        """Until `count()` is enough, or has not grown for so many turns."""
+        seen = quiet = 0
+        while seen < enough and quiet < turns and not self.left.wait(0.01):
+            quiet = quiet + 1 if count() == seen else 0
+            seen = count()
+
+
+@exercise(
+    "03-fetch",
+    seconds=15,
+    when_hung="what would have to happen for this line to end? A page may be None, too",
+)
 def check_fetch(process_all):
-    names = list("abcde")
-    tried = f"process_all({names}, fetch, compute)"
-    fetched = []
+    rounds = ["b", "c", "a"], [f"page {3 * n % 40}" for n in range(40)], ["a"], []
+    for names in rounds:  # more than the threads that a pool has if nobody says
+        shown = names if len(names) < 9 else f"{len(names)} names"
+        tried = f"process_all({shown}, fetch, compute)"
+        with trying(tried, names) as expect, _Web(names) as web:
+            try:
+                results = process_all(names, web.fetch, _compute)
+            except Exception:
+                _expect_each_page_once(expect, web)
+                raise
+            _expect_results(expect, web, results)
+            _expect_overlap(expect, web)
+    with trying(
+        "process_all([1, 2], fetch, compute), where both return None"
+    ) as expect:
+        got = process_all([1, 2], lambda name: None, lambda page: None)
+        expect(got == [None, None], got=got, think="a page that is None: what is it?")
 
-    def fetch(name: str) -> Page:
-        fetched.append(name)
-        return _fetch(name)
 
-    who = "each name is processed once: which name did each thread use?"
-    try:
-        results = process_all(list(names), fetch, _compute)
-    except Exception:
-        if len(set(fetched)) < len(fetched):
-            raise NotYet(tried, f"calls of fetch for {fetched}", who) from None
-        raise
-    shown = _names_of(results)
+def _expect_each_page_once(expect: Expect, web: _Web) -> None:
+    twice = [name for name, times in Counter(web.asked).items() if times > 1]
     expect(
-        shown is not None and len(shown) == len(names),
-        tried,
-        _plain(results, shown),
-        "a list with one result of compute for each name: is every thread done?",
-    )
-    expect(
-        sorted(shown) == names,
-        tried,
-        f"results for {shown}",
-        who,
-    )
-    expect(
-        shown == names,
-        tried,
-        f"results for {shown}",
-        "results in the order of the names, not in the order in which pages arrive",
-    )
-    expect(
-        len(fetched) <= len(names),
-        tried,
-        f"{len(fetched)} calls of fetch",
-        "each page is fetched once",
-    )
-    pages = [result.page for result in results]
-    at_once = _most_open([(page.asked, page.arrived) for page in pages])
-    if at_once < len(names):
-        raise TooSlow(
-            tried,
-            f"at most {at_once} of {len(names)} pages on their way at once",
-            "waiting costs no core: who keeps the next page from being asked for?",
-        )
-    last = max(page.arrived for page in pages)
-    if min(result.began for result in results) >= last:
-        raise TooSlow(
-            tried,
-            "the first computation began after the last page had arrived",
-            "what could be done while the slowest page is still on its way?",
-        )
-    got = process_all([], fetch, _compute)
-    expect(
-        _is_empty(got),
-        "process_all([], fetch, compute)",
-        got,
-        "no names, no results: an empty list",
+        not twice,
+        got=f"{len(web.asked)} calls of fetch, {web.asked.count(twice[0])} of them "
+        f"for {twice[0]!r}"
+        if twice
+        else "",
+        think="the name that each call of fetch gets: is it a new one every time?",
     )
 
 
-def _names_of(results: object) -> list[str] | None:
-    """The names in the order of the results, or None if these are not results."""
-    if isinstance(results, list | tuple) and all(type(r) is Result for r in results):
-        return [result.page.name for result in results]
-    return None
+def _expect_results(expect: Expect, web: _Web, results: object) -> None:
+    """A list with what compute returned for each name, in order; nothing done twice."""
+    _expect_each_page_once(expect, web)
+    if not web.names:
+        think = "no names, no results: what is [f(name) for name in []]?"
+        expect(isinstance(results, list) and not results, got=results, think=think)
+    expect(isinstance(results, list), got=results, think="what is asked for: a list")
+    expect(
+        all(type(result) is Result for result in results),
+        got=results,
+        think="the entries of the list: is each one a result of compute?",
+    )
+    found = [result.page.name for result in results]
+    got = f"results for {found}" if len(found) < 9 else f"{len(found)} results"
+    expect(
+        len(found) == len(web.names),
+        got=got,
+        think="the moment at which you return: is every thread done?",
+    )
+    expect(
+        found == web.names,
+        got=got + f", the first for {found[:1]}, not in the order of the names",
+        think="the order: that of the names, or that in which pages arrive?",
+    )
+    expect(
+        len(web.computed) == len(web.names),
+        got=f"{len(web.computed)} calls of compute",
+        think="the calls of compute: one for each page?",
+    )
 
 
-def _plain(results: object, shown: list[str] | None) -> object:
-    return results if shown is None else f"results for {shown}"
-
-
-def _is_empty(got: object) -> bool:
-    return isinstance(got, list | tuple) and len(got) == 0
+def _expect_overlap(expect: Expect, web: _Web) -> None:
+    """All pages on their way at once, and work for whoever has one."""
+    expect.quick(
+        web.at_once == len(web.names),
+        got=f"at most {web.at_once} of {len(web.names)} pages on their way at once",
+        think="waiting, which costs no core: who keeps the next page from being asked "
+        "for?",
+    )
+    expect.quick(
+        web.overlapped or len(web.names) < 2,
+        got="one page had arrived, and nobody computed with it before the others came",
+        think="a page that arrives in the midst of the others: who waits for what?",
+    )

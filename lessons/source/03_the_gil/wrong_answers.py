@@ -1,11 +1,17 @@
-"""Answers to the exercises of lesson 03 that people give, and that are not right."""
+"""Answers to the exercises of lesson 03 that people give: wrong, and unusual."""
 
+import heapq
+import timeit
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from fractions import Fraction
 from itertools import pairwise
+from statistics import median
 from threading import Lock, Thread
-from time import perf_counter, process_time
+from time import perf_counter, process_time, sleep, time
 
-from lessons.source.sample_answers import Wrong
+import numpy as np
+
+from lessons.source.sample_answers import Right, Wrong
 
 # 03-overlap
 
@@ -41,6 +47,43 @@ def returns_how_many(spans):
 
 def looks_at_whole_numbers_only(spans):
     return max(sum(s <= moment < e for s, e in spans) for moment in range(100))
+
+
+def looks_at_every_tenth(spans):
+    moments = [tenth / 10 for tenth in range(-200, 200)]
+    return max(sum(s <= moment < e for s, e in spans) for moment in moments)
+
+
+def starts_at_0(spans):
+    events = sorted([(start, 1) for start, _ in spans] + [(e, -1) for _, e in spans])
+    most = now_open = 0
+    for time_of_event, change in events:
+        if time_of_event >= 0:
+            now_open += change
+            most = max(most, now_open)
+    return most
+
+
+def sorts_the_list_of_its_caller(spans):
+    spans.sort()
+    return max((sum(s <= start < e for s, e in spans) for start, _ in spans), default=0)
+
+
+def keeps_the_ends_in_a_heap(spans):
+    ends, most = [], 0
+    for start, end in sorted(spans):
+        while ends and ends[0] <= start:
+            heapq.heappop(ends)
+        heapq.heappush(ends, end)
+        most = max(most, len(ends))
+    return most
+
+
+def counts_with_numpy(spans):
+    if not spans:
+        return np.int64(0)
+    start, end = np.array(spans, dtype=float).T
+    return ((start[:, None] <= start) & (start < end[:, None])).sum(axis=0).max()
 
 
 # 03-gain
@@ -121,6 +164,71 @@ def returns_nothing(work):
     in_two_threads(work)
 
 
+def returns_the_seconds_saved(work):
+    return one_by_one(work) - in_two_threads(work)
+
+
+def rounds_to_a_whole_number(work):
+    return round(one_by_one(work) / in_two_threads(work))
+
+
+def stops_when_the_first_thread_ends(work):
+    serial, (first, second) = one_by_one(work), [Thread(target=work) for _ in range(2)]
+    start = perf_counter()
+    first.start()
+    second.start()
+    first.join()
+    end = perf_counter()
+    second.join()
+    return serial / (end - start)
+
+
+def joins_the_last_thread_only(work):
+    serial, threads = one_by_one(work), [Thread(target=work) for _ in range(2)]
+    start = perf_counter()
+    for thread in threads:
+        thread.start()
+    thread.join()
+    return serial / (perf_counter() - start)
+
+
+def three_threads(work):
+    serial, threads = one_by_one(work), [Thread(target=work) for _ in range(3)]
+    start = perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return serial / (perf_counter() - start)
+
+
+def the_threads_are_timed_first(work):
+    """Only the wall clock of the day, and a fraction."""
+    start = time()
+    with ThreadPoolExecutor(2) as pool:
+        for future in [pool.submit(work), pool.submit(work)]:
+            future.result()
+    middle = time()
+    work()
+    work()
+    return Fraction(time() - middle) / Fraction(middle - start)
+
+
+def the_main_thread_helps(work):
+    serial, helper, start = one_by_one(work), Thread(target=work), perf_counter()
+    helper.start()
+    work()
+    helper.join()
+    return np.float32(serial / (perf_counter() - start))
+
+
+def the_median_of_three(work):
+    work()  # warm
+    return median(
+        timeit.timeit(work, number=2) / in_two_threads(work) for _ in range(3)
+    )
+
+
 # 03-fetch
 
 
@@ -175,7 +283,7 @@ def waits_for_its_own_lock(names, fetch, compute):
         with lock:
             results.append(compute(fetch(name)))
 
-    with lock, ThreadPoolExecutor(max_workers=5) as pool:
+    with lock, ThreadPoolExecutor(max_workers=len(names)) as pool:
         list(pool.map(process, names))
     return results
 
@@ -201,24 +309,96 @@ def returns_the_pages(names, fetch, compute):
         return list(pool.map(fetch, names))
 
 
+def as_many_threads_as_the_library_likes(names, fetch, compute):
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(lambda name: compute(fetch(name)), names))
+
+
+def computes_in_the_order_of_the_names(names, fetch, compute):
+    with ThreadPoolExecutor(max(1, len(names))) as pool:
+        pages = [pool.submit(fetch, name) for name in names]
+        return [compute(page.result()) for page in pages]
+
+
+def takes_the_names_out_of_the_list(names, fetch, compute):
+    with ThreadPoolExecutor(max(1, len(names))) as pool:
+        futures = []
+        while names:
+            name = names.pop(0)
+            futures.append(pool.submit(lambda name=name: compute(fetch(name))))
+        return [future.result() for future in futures]
+
+
+def computes_twice(names, fetch, compute):
+    def process(name):
+        page = fetch(name)
+        compute(page)
+        return compute(page)
+
+    with ThreadPoolExecutor(max(1, len(names))) as pool:
+        return list(pool.map(process, names))
+
+
+def returns_what_map_returns(names, fetch, compute):
+    pool = ThreadPoolExecutor(max(1, len(names)))
+    return pool.map(lambda name: compute(fetch(name)), names)
+
+
+def takes_none_for_not_yet(names, fetch, compute):
+    pages, results = dict.fromkeys(names), {}
+    for name in names:
+        Thread(
+            target=lambda name=name: pages.update({name: fetch(name)}), daemon=True
+        ).start()
+    while len(results) < len(names):
+        sleep(0.001)
+        for name in set(names) - set(results):
+            if pages[name] is not None:
+                results[name] = compute(pages[name])
+    return [results[name] for name in names]
+
+
+def threads_with_a_place_each(names, fetch, compute):
+    results = [None] * len(names)
+
+    def process(place, name):
+        results[place] = compute(fetch(name))
+
+    threads = [Thread(target=process, args=pair) for pair in enumerate(names)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def computes_in_the_main_thread(names, fetch, compute):
+    found = {}
+    with ThreadPoolExecutor(len(names) + 1) as pool:
+        place_of = {pool.submit(fetch, name): n for n, name in enumerate(names)}
+        for page in as_completed(place_of):
+            found[place_of[page]] = compute(page.result())
+    return [found[place] for place in range(len(names))]
+
+
 WRONG = {
     "03-overlap": [
         Wrong(
             "counts_touching_spans",
             counts_touching_spans,
-            advice="no longer open at 1",
+            advice="still open at 1",
             note="Sorts starts before ends of the same time.",
         ),
         Wrong(
             "counts_all_that_meet_one_span",
             counts_all_that_meet_one_span,
-            advice="need not overlap each other",
+            advice="must they overlap each other",
             note="They may meet it at different times.",
         ),
         Wrong(
             "counts_overlapping_neighbours",
             counts_overlapping_neighbours,
-            advice="no span at all|need not",
+            advice="no span at all|must they",
             note="Compares neighbours only, and adds up overlaps of different moments.",
         ),
         Wrong(
@@ -236,27 +416,45 @@ WRONG = {
         Wrong(
             "looks_at_whole_numbers_only",
             looks_at_whole_numbers_only,
-            advice="need not be whole numbers",
+            advice="not whole numbers",
             note="Samples at 0, 1, 2 …: true for all examples with whole numbers.",
+        ),
+        Wrong(
+            "looks_at_every_tenth",
+            looks_at_every_tenth,
+            advice="at which moments can the number change",
+            note="A finer grid is a grid.",
+        ),
+        Wrong(
+            "starts_at_0",
+            starts_at_0,
+            advice="where does your count begin",
+            note="A clock may have begun anywhere.",
+        ),
+        Wrong(
+            "sorts_the_list_of_its_caller",
+            sorts_the_list_of_its_caller,
+            advice="has become .*who else uses",
+            note="sort() changes the list of whoever called; sorted() makes a new one.",
         ),
     ],
     "03-gain": [
         Wrong(
             "stops_before_the_threads_end",
             stops_before_the_threads_end,
-            advice="before the threads had ended",
+            advice="has every thread ended",
             note="The most common one: a gain of thousands.",
         ),
         Wrong(
             "forgets_to_join",
             forgets_to_join,
-            advice="before the threads|same amount|about 2",
+            advice="has every thread ended|had the first two ended",
             note="Starts threads and does not wait: they run on into the next timing.",
         ),
         Wrong(
             "joins_at_once",
             joins_at_once,
-            advice="never twice at the same time",
+            advice="never twice at the same time.*has the one before ended",
             note="start() and join() in the same loop: threads one by one.",
         ),
         Wrong(
@@ -274,13 +472,13 @@ WRONG = {
         Wrong(
             "turns_the_ratio_round",
             turns_the_ratio_round,
-            advice="above the line",
+            advice="What belongs above",
             note="Below 1 although threads are faster: seconds, not speed.",
         ),
         Wrong(
             "compares_cpu_time",
             compares_cpu_time,
-            advice="which of the two clocks",
+            advice="the two clocks",
             note="CPU time does not shrink when work is spread over threads.",
         ),
         Wrong(
@@ -288,6 +486,36 @@ WRONG = {
             returns_nothing,
             advice="one number",
             note="Measures, and forgets the return.",
+        ),
+        Wrong(
+            "returns_the_seconds_saved",
+            returns_the_seconds_saved,
+            advice="a difference of seconds",
+            note="How much less is not how many times as fast.",
+        ),
+        Wrong(
+            "rounds_to_a_whole_number",
+            rounds_to_a_whole_number,
+            advice="is something rounded",
+            note="As if a gain were 1 or 2. Most are in between.",
+        ),
+        Wrong(
+            "stops_when_the_first_thread_ends",
+            stops_when_the_first_thread_ends,
+            advice="your clock|what does it count",
+            note="Right for work that waits, where both end together.",
+        ),
+        Wrong(
+            "joins_the_last_thread_only",
+            joins_the_last_thread_only,
+            advice="has every thread ended",
+            note="The second to start need not be the second to end.",
+        ),
+        Wrong(
+            "three_threads",
+            three_threads,
+            advice="the number of threads",
+            note="More threads, and more work than one by one.",
         ),
     ],
     "03-six": [
@@ -324,7 +552,7 @@ WRONG = {
         Wrong(
             "a_name_that_is_not_there",
             {"wait", "checksum", "product"},
-            advice="the six are",
+            advice="the names: wait, loop",
             note="A slip of the pen.",
         ),
         Wrong(
@@ -339,46 +567,46 @@ WRONG = {
             "one_page_after_another",
             one_page_after_another,
             state="TOO SLOW",
-            advice="at most 1 of 5",
+            advice="at most 1 of 3",
             note="The program of the exercise's first line.",
         ),
         Wrong(
             "starts_and_joins_in_one_loop",
             starts_and_joins_in_one_loop,
             state="TOO SLOW",
-            advice="at most 1 of 5",
+            advice="at most 1 of 3",
             note="Threads, but one after the other.",
         ),
         Wrong(
             "computes_when_all_have_arrived",
             computes_when_all_have_arrived,
             state="TOO SLOW",
-            advice="still on its way",
+            advice="in the midst of the others",
             note="Fetches overlap, but no computation overlaps a fetch: draw it.",
         ),
         Wrong(
             "two_threads_only",
             two_threads_only,
             state="TOO SLOW",
-            advice="at most 2 of 5",
+            advice="at most 2 of 3",
             note="As many threads as cores: right for computing, wrong for waiting.",
         ),
         Wrong(
             "in_order_of_arrival",
             in_order_of_arrival,
-            advice="order of the names",
+            advice="the order: that of the names",
             note="as_completed gives pages as they arrive.",
         ),
         Wrong(
             "forgets_to_wait",
             forgets_to_wait,
-            advice="every thread done",
+            advice="is every thread done",
             note="Returns the list while its threads still work.",
         ),
         Wrong(
             "sees_the_last_name_only",
             sees_the_last_name_only,
-            advice="which name did each thread use",
+            advice="is it a new one every time",
             note="A function looks its variables up when it runs: then the loop is "
             "over. Pass the name with args=, or as a default value.",
         ),
@@ -401,5 +629,64 @@ WRONG = {
             advice="would have to happen",
             note="Holds the lock and waits for threads that want it.",
         ),
+        Wrong(
+            "takes_none_for_not_yet",
+            takes_none_for_not_yet,
+            state="HUNG",
+            advice="may be None",
+            note="None is a value like others: ask the thread whether it is done.",
+        ),
+        Wrong(
+            "as_many_threads_as_the_library_likes",
+            as_many_threads_as_the_library_likes,
+            state="TOO SLOW",
+            advice="of 40 pages",
+            note="A few more than there are cores, and 32 at most.",
+        ),
+        Wrong(
+            "computes_in_the_order_of_the_names",
+            computes_in_the_order_of_the_names,
+            state="TOO SLOW",
+            advice="who waits for what",
+            note="Waits for the first name while another page has arrived.",
+        ),
+        Wrong(
+            "takes_the_names_out_of_the_list",
+            takes_the_names_out_of_the_list,
+            advice="has become",
+            note="The list belongs to the caller.",
+        ),
+        Wrong(
+            "computes_twice",
+            computes_twice,
+            advice="6 calls of compute",
+            note="Often for a message on the way.",
+        ),
+        Wrong(
+            "returns_what_map_returns",
+            returns_what_map_returns,
+            advice="a list",
+            note="map returns at once, with something that gives results one by one.",
+        ),
+    ],
+}
+
+RIGHT = {
+    "03-overlap": [
+        Right("keeps_the_ends_in_a_heap", keeps_the_ends_in_a_heap),
+        Right("counts_with_numpy", counts_with_numpy),
+    ],
+    "03-gain": [
+        Right("the_threads_are_timed_first", the_threads_are_timed_first),
+        Right("the_main_thread_helps", the_main_thread_helps),
+        Right("the_median_of_three", the_median_of_three),
+    ],
+    "03-six": [
+        Right("a_list", ["large product", "wait", "checksum"]),
+        Right("keys", {"checksum": 2, "wait": 2, "large product": 2}.keys()),
+    ],
+    "03-fetch": [
+        Right("threads_with_a_place_each", threads_with_a_place_each),
+        Right("computes_in_the_main_thread", computes_in_the_main_thread),
     ],
 }

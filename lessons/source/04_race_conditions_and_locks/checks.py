@@ -15,7 +15,7 @@ from sidebyside.exercises import exercise, trying
 from .slow_device import Device, Energy, OwnEnergy
 from .watched_bank import Account, pair_of_accounts
 
-PATIENCE = 3  # seconds after which something that should take milliseconds has hung
+PATIENCE = 4  # seconds after which something that should take milliseconds has hung
 
 
 @exercise("04-order")
@@ -139,8 +139,12 @@ def _ends(work: Callable, *args) -> bool:
 def _expect_no_wait_for_others(transfer: Callable) -> None:
     one, two = pair_of_accounts(12, 24, 10, 10)
     others, ended = pair_of_accounts(36, 48, 10, 10), []
-    one.when_changed = lambda: ended.append(_ends(transfer, *others, 1))
-    with trying("transfer(3 to 4) in the middle of transfer(1 to 2)") as expect:
+    one.meanwhile = two.meanwhile = lambda: ended.append(
+        all(ended) and _ends(transfer, *others, 1)
+    )
+    with trying(
+        "a transfer from 36 to 48 in the middle of one from 12 to 24"
+    ) as expect:
         transfer(one, two, 1)
         think = "which lock do these two transfers have in common?"
         expect(all(ended), got="it waits too", think=think)
@@ -256,15 +260,15 @@ def _expect_an_end_though_others_take_the_last(histogram: Callable) -> None:
         expect(ended or not asked, got="nothing: it had not ended", think=think)
 
 
-def _names(function: Callable) -> set[str]:
-    """The names that a function uses, and the functions in it and around it."""
-    codes, names, seen = [function.__code__], set(), set()
-    while codes:
-        code = codes.pop()
-        if code not in seen:
-            seen.add(code)
+def _names(answer: Callable) -> set[str]:
+    """The names used by a function or object, and by the functions it calls."""
+    found, names, parts = set(), set(), [answer, *vars(type(answer)).values()]
+    while parts:
+        part = parts.pop()
+        code = getattr(part, "__code__", part)
+        if hasattr(code, "co_names") and code not in found:
+            found.add(code)
             names |= {*code.co_names, *code.co_varnames}
-            others = [function.__globals__.get(name) for name in code.co_names]
-            codes += [part for part in code.co_consts if hasattr(part, "co_names")]
-            codes += [part.__code__ for part in others if hasattr(part, "__code__")]
+            known = getattr(part, "__globals__", {})
+            parts += [*code.co_consts, *(known.get(name) for name in code.co_names)]
     return names

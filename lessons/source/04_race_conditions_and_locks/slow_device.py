@@ -48,7 +48,7 @@ class Device:
         self.energies, self.expected, self.kind = energies, expected, kind
         self.calls: list[int] = []
         self.now = self.most = 0
-        self.changed, self.patience, self.moment = Condition(), 2.0, 0.05
+        self.changed, self.patience, self.moment = Condition(), 3.0, 0.05
 
     def energy(self, event: int) -> int:
         with self.changed:

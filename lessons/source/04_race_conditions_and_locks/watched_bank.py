@@ -30,6 +30,7 @@ class WatchedLock:
             )
         elif partner is not None and partner.held():
             account.waits.add((partner.number, account.number))
+        account.meanwhile()
         if not self._lock.acquire(blocking, timeout):
             return False
         self.owner = get_ident()
@@ -70,7 +71,7 @@ class Account:
             0,
             set(),
         )
-        self.when_changed = lambda: None
+        self.meanwhile = lambda: None  # called whenever it is asked for or changed
 
     def held(self) -> bool:
         return self.lock.owner == get_ident()
@@ -83,7 +84,7 @@ class Account:
     def balance(self, balance: int) -> None:
         alone = self.held() and (self.partner is None or self.partner.held())
         self.careless += not alone
-        self.when_changed()
+        self.meanwhile()
         sleep(0)
         self.money = balance
 

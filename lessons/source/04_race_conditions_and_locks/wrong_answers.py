@@ -140,6 +140,20 @@ def reads_before_it_locks(source, target, amount):
         source.balance, target.balance = less, more
 
 
+def one_gate_before_the_locks(source, target, amount):
+    gate = vars(one_gate_before_the_locks).setdefault("gate", Lock())
+    if source is target:
+        return
+    with gate:
+        locks = sorted([source, target], key=lambda account: account.number)
+        locks[0].lock.acquire()
+        locks[1].lock.acquire()
+    source.balance -= amount
+    target.balance += amount
+    source.lock.release()
+    target.lock.release()
+
+
 def gives_up(source, target, amount):
     if source is target or not source.lock.acquire(timeout=0.1):
         return
@@ -494,6 +508,12 @@ WRONG = {
             gives_up,
             "what does yours do then",
             note="It always ends, and sometimes without the money.",
+        ),
+        Wrong(
+            "one_gate_before_the_locks",
+            one_gate_before_the_locks,
+            "these two transfers have in common",
+            note="No deadlock, and whoever waits in the gate stops the bank.",
         ),
     ],
     "04-histogram": [

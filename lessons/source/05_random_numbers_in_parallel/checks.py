@@ -11,6 +11,7 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
+from sidebyside.by_value import packed
 from sidebyside.exercises import exercise, trying
 from sidebyside.judge import Expect
 from sidebyside.ranks import call_in_processes
@@ -104,9 +105,7 @@ def _as_it_is_now(answer: Callable) -> Callable:
 
     Neither memory nor the hash of a text nor the order of calls is the same there.
     """
-    import cloudpickle
-
-    sent = cloudpickle.dumps(answer)
+    sent = packed(answer)
 
     def call_in_turn(calls: tuple) -> list:  # sent by value: it imports nothing here
         answer = pickle.loads(sent)

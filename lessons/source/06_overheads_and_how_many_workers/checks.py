@@ -52,8 +52,8 @@ LAWS = [  # a, b, c; the numbers that are measured; most; what to think about
         (1, 16.5, 1),
         [1, 2, 4, 8],
         8,
-        "the timings themselves, where you find the better one: do a, b and c stand in "
-        "the order of your columns?",
+        "the better one, which stands among the timings: whose is it? And do a, b and "
+        "c stand in the order of your columns?",
     ),
     ((1, 37, 1), [1, 2, 4, 8], 16, "the best number: must it have been measured?"),
     (
