@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-SECONDS = 1  # that `main` has to tidy up
+SECONDS = 5  # that `main` has to tidy up; nearly always it takes a moment
 LOOK = 0.1  # seconds between two looks whether there still is a reader
 POSIX = os.name == "posix"
 TIDY = "resource_tracker", "sidebyside.process_sessions"
@@ -44,6 +44,8 @@ def run_program(main: Callable[[], int | None]) -> None:
             raise
         ending.why = ending.why or signal.SIGPIPE
     ending.main_has_ended = True
+    if not ending.why and _nobody_reads():
+        ending.why = signal.SIGPIPE  # a thread may have met it, or nobody
     if ending.why:
         ending.complete()
     atexit.register(_look_again_in, 0)
