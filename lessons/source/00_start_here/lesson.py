@@ -38,30 +38,13 @@
 # *Shift+Enter*: it runs, and the next cell is selected. The first one takes the
 # course's instruments out of their box.
 
-# %%
-from threading import Thread
-from time import sleep
-
-from sidebyside import (
-    Timeline,
-    check,
-    draw_timelines,
-    guess,
-    hint,
-    machine,
-    progress,
-    reset,
-    reveal,
-    run_demo,
-    solution,
-    span,
-)
-
 # %% [markdown]
 # Nothing seems to happen, but a number in brackets has appeared beside the cell: it has
 # run. Now see what your machine has.
 
 # %% tags=["nbval-ignore-output"]
+from sidebyside import check, hint, machine, progress, reset, solution
+
 machine()
 
 # %% [markdown]
@@ -81,6 +64,8 @@ machine()
 # one never waits.)
 
 # %%
+from sidebyside import guess
+
 guess("00-capacity", None, "How much more work do two busy processes do than one?", "×")
 
 # %% [markdown]
@@ -88,6 +73,8 @@ guess("00-capacity", None, "How much more work do two busy processes do than one
 # seconds.
 
 # %%
+from sidebyside import reveal
+
 capacity = machine().capacity(workers=2)
 reveal("00-capacity", capacity, "×")
 
@@ -107,6 +94,10 @@ reveal("00-capacity", capacity, "×")
 # dish begins and ends, and a `Timeline` collects the notes.
 
 # %%
+from time import sleep
+
+from sidebyside import Timeline, span
+
 breakfast = {"tea": 0.3, "toast": 0.2, "egg": 0.4}
 
 
@@ -126,6 +117,10 @@ one_cook.plot()
 # you need not understand the code yet: lesson 2 explains it.
 
 # %%
+from threading import Thread
+
+from sidebyside import draw_timelines
+
 with Timeline() as three_cooks:
     names = ["Ada", "Ben", "Cem"]
     dishes = zip(names, breakfast.items(), strict=True)
@@ -152,6 +147,8 @@ draw_timelines({"one cook": one_cook, "three cooks": three_cooks})
 # is explained in lesson 3.)
 
 # %% tags=["nbval-ignore-output"]
+from sidebyside import run_demo
+
 run_demo("gil/sleeping_threads.py", "--threads", 3, "--seconds", 0.2)
 
 # %% [markdown]

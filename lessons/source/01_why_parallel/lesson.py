@@ -22,41 +22,6 @@
 # *Before this:* lesson 0. *Time:* 60 minutes, and the exercises. *Needs:* any machine.
 # On one core everything runs, and the text says what you will not see.
 
-# %%
-from statistics import median
-from time import perf_counter, sleep
-
-import torch
-from torch import nn
-from torch.utils.benchmark import Timer
-
-from demos.performance import speedup_laws
-from demos.performance.parts.speed_claims import CLAIMS, ClaimedRun, claimed_speedup
-from demos.performance.queue_simulation import queue_took, serve_customers
-from demos.performance.serial_share import (
-    compute,
-    fit_serial_share,
-    run_serial_and_parallel,
-    time_serial_and_parallel,
-)
-from demos.performance.speedup_laws import amdahl, gustafson
-from sidebyside import (
-    COLOURS,
-    check,
-    draw_timelines,
-    figure,
-    guess,
-    hint,
-    load_digits,
-    machine,
-    progress,
-    reset,
-    reveal,
-    run_demo,
-    show,
-    solution,
-)
-
 # %% [markdown] tags=["instructor"]
 # ## Two meanings of performance: 8 minutes
 #
@@ -76,6 +41,11 @@ from sidebyside import (
 # learns to read them. One training step takes the images in `rows`, a *batch*.
 
 # %%
+import torch
+from torch import nn
+
+from sidebyside import check, hint, load_digits, progress, reset, solution
+
 torch.set_num_threads(1)  # one core
 images, labels = load_digits("train")
 test_images, test_labels = load_digits("test")
@@ -100,10 +70,16 @@ def training_step(model, optimizer, rows) -> None:
 # clock, in seconds: the difference of two readings is the time between them.
 
 # %%
+from sidebyside import guess
+
 guess("01-batch", None, "How many times as many per second with 256 as with 1?", "×")
 
-
 # %%
+from time import perf_counter
+
+from sidebyside import reveal
+
+
 def train(batch_size: int, epochs: int = 2) -> tuple[float, float]:
     """Per cent of the test images read correctly, and seconds of training."""
     model = network()
@@ -117,6 +93,7 @@ def train(batch_size: int, epochs: int = 2) -> tuple[float, float]:
     return 100 * right.float().mean().item(), seconds
 
 
+# %%
 rate, correct = {}, {}
 for batch_size in 1, 16, 256:
     correct[batch_size], seconds = train(batch_size)
@@ -159,6 +136,9 @@ reveal("01-batch", rate[256] / rate[1], "×")
 # is the same on any machine.
 
 # %%
+from demos.performance.queue_simulation import serve_customers
+from sidebyside import draw_timelines
+
 queues = {
     "one counter": serve_customers(counters=1),
     "two counters": serve_customers(counters=2),
@@ -176,6 +156,8 @@ draw_timelines(queues)
 guess("01-three", None, "How many times as fast are three counters as one?", "×")
 
 # %%
+from demos.performance.queue_simulation import queue_took
+
 times = {
     counters: queue_took(serve_customers(counters=counters))
     for counters in (1, 2, 3, 4, 8, 9)
@@ -243,6 +225,9 @@ draw_timelines(days)
 # is **Amdahl's law**, of 1967. For the shop, $s = 0.2$, and the limit is 5.
 
 # %%
+from demos.performance.speedup_laws import amdahl
+from sidebyside import COLOURS, figure
+
 fig, ax = figure(stamp="computed", alt="Amdahl's law for four serial shares")
 many = [2 ** (power / 4) for power in range(41)]
 for share, colour in zip([0, 0.01, 0.05, 0.2], COLOURS, strict=False):
@@ -281,6 +266,9 @@ fig
 # we know the serial part, because we put it in:
 
 # %%
+from demos.performance.serial_share import run_serial_and_parallel
+from sidebyside import show
+
 show(run_serial_and_parallel)
 
 # %% [markdown]
@@ -295,6 +283,11 @@ show(run_serial_and_parallel)
 # does not move it.
 
 # %%
+from statistics import median
+from time import sleep
+
+from demos.performance.serial_share import time_serial_and_parallel
+
 slept = time_serial_and_parallel(
     sleep, serial=0.05, parallel=0.2, counts=[1, 2, 3, 4, 8]
 )
@@ -319,6 +312,8 @@ for workers, seconds in slept.items():
 # of 100 of the results lie is our interval. The method is called *bootstrap*.
 
 # %%
+from demos.performance.serial_share import fit_serial_share
+
 seen = {workers: slept[workers] for workers in (1, 2, 3, 4)}
 fitted = fit_serial_share(seen)
 print(fitted)
@@ -353,6 +348,9 @@ fig
 # can feed.
 
 # %% tags=["nbval-ignore-output"]
+from demos.performance.serial_share import compute
+from sidebyside import machine
+
 cores = min(machine().usable_cores, 8)
 computed = time_serial_and_parallel(
     compute, serial=0.05, parallel=0.2, counts=range(1, cores + 1)
@@ -432,6 +430,8 @@ reveal("01-weak", median(grown[8]) / median(grown[1]), "×")
 # This is **Gustafson's law**, of 1988. It has no limit.
 
 # %%
+from demos.performance.speedup_laws import gustafson
+
 fig, ax = figure(alt="measured speedups of fixed and of growing work, and the laws")
 ks = [1 + step / 10 for step in range(71)]
 rows = [("growing work", gustafson, scaled, 4.4), ("fixed work", amdahl, slept, 1.8)]
@@ -458,6 +458,8 @@ fig
 # $s = s' / (s' + (1-s')\,k)$.
 
 # %%
+from demos.performance import speedup_laws
+
 k, low, high = speedup_laws.PROCESSORS, *speedup_laws.SERIAL_SHARES
 for share in low, high:
     print(f"s' = {share:.3f}: scaled speedup {gustafson(share, k):.0f},", end=" ")
@@ -545,6 +547,8 @@ print(f"two workers:               speedup {median(slept[1]) / median(slept[2]):
 # for a GPU to be done.
 
 # %%
+from torch.utils.benchmark import Timer
+
 model = network()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 names = {"step": training_step, "args": (model, optimizer, torch.arange(64))}
@@ -563,6 +567,8 @@ print(f"so {64 / timed.median:.0f} samples/s; one worker had {one_rate:.0f} samp
 # `python demos/performance/queue_simulation.py --counters 3`.
 
 # %% tags=["nbval-ignore-output"]
+from sidebyside import run_demo
+
 run_demo("performance/queue_simulation.py", "--counters", 4, "--seconds", 0.05)
 
 # %% [markdown]
@@ -664,6 +670,8 @@ check("01-metrics", metrics)
 # of its own. The authors divided the seconds:
 
 # %%
+from demos.performance.parts.speed_claims import CLAIMS, claimed_speedup
+
 for name, (one, many) in CLAIMS.items():
     print(
         f"{name}: claimed speedup {claimed_speedup(one, many):.2f}\n  {one}\n  {many}"
@@ -698,8 +706,10 @@ for name, (one, many) in CLAIMS.items():
 #
 # </details>
 
-
 # %% exercise="01-fair"
+from demos.performance.parts.speed_claims import ClaimedRun
+
+
 def fair_speedup(one: ClaimedRun, many: ClaimedRun) -> float:
     """How many times as fast `many` would do the same work as `one`."""
 

@@ -22,47 +22,6 @@
 # *Before this:* lesson 1. *Time:* 50 minutes, and the exercises. *Needs:* two CPU
 # cores, no GPU. One core is enough, too: nothing here has to be fast.
 
-# %%
-import json
-import math
-import os
-import pickle
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from threading import Thread
-from time import sleep
-
-import cloudpickle
-import psutil
-
-from demos.processes import process_memory, small_firm
-from demos.processes.parts.five_jobs import job_in_a_trial
-from demos.processes.parts.notebook_functions import call_by_value, overheard
-from demos.processes.parts.squares_in_children import (
-    nap_in_child,
-    put_squares,
-    send_squares,
-    spawn,
-    square_in_place,
-)
-from demos.processes.process_ids import family, role
-from sidebyside import (
-    COLOURS,
-    Timeline,
-    check,
-    figure,
-    guess,
-    hint,
-    progress,
-    reset,
-    reveal,
-    run_demo,
-    show,
-    solution,
-    span,
-)
-
 # %% [markdown] tags=["instructor"]
 # ## Processes, parents, groups: 10 minutes
 #
@@ -80,6 +39,10 @@ from sidebyside import (
 # process started it: the **parent**.
 
 # %%
+import os
+
+from sidebyside import check, hint, progress, reset, solution
+
 print(f"this notebook is pid {os.getpid()}, and its parent is pid {os.getppid()}")
 
 # %% [markdown]
@@ -91,25 +54,23 @@ print(f"this notebook is pid {os.getpid()}, and its parent is pid {os.getppid()}
 # `psutil`, a library that lists processes.
 
 # %%
+from time import sleep
+
+import psutil
+
+from demos.processes.parts.squares_in_children import spawn
+from demos.processes.process_ids import draw_family, family
+
 children = [spawn.Process(target=sleep, args=(60,)) for _ in range(2)]
 for child in children:
     child.start()
 
-rows = family(psutil.Process(), up=2)
-fig, ax = figure(height=0.5 * len(rows), alt="the process tree around this notebook")
-for row, (depth, process) in enumerate(rows):
-    box = {"boxstyle": "round", "facecolor": "white"}
-    ax.text(depth, -row, f"{role(process)}, pid {process.pid}", va="center", bbox=box)
-    if depth:
-        parent = max(r for r in range(row) if rows[r][0] == depth - 1)
-        ax.plot([depth - 0.8, depth - 0.8, depth], [-parent, -row, -row], color="grey")
-ax.set(xlim=(-0.2, 5), ylim=(0.5 - len(rows), 0.5))
-ax.axis("off")
+tree = draw_family(family(psutil.Process(), up=2))
 
 for child in children:
     child.terminate()
     child.join()
-fig
+tree
 
 # %% [markdown]
 # The figure shows a line from each process down to its children. Above the notebook
@@ -127,6 +88,8 @@ fig
 # Before you run it: who is alive afterwards?
 
 # %% tags=["nbval-ignore-output"]
+from sidebyside import run_demo
+
 run_demo("processes/process_ids.py")
 
 # %% [markdown]
@@ -197,6 +160,9 @@ run_demo("processes/create_threads.py", "--threads", 4)
 # tube between two processes; pipes come below.)
 
 # %%
+from demos.processes import process_memory
+from sidebyside import guess, show
+
 show(process_memory.child_adds_100)
 guess(
     "02-box", None,
@@ -204,6 +170,8 @@ guess(
 )  # fmt: skip
 
 # %%
+from sidebyside import reveal
+
 process_memory.box[0] = 2
 ours, theirs = spawn.Pipe()
 child = spawn.Process(target=process_memory.child_adds_100, args=(theirs, 0))
@@ -270,6 +238,8 @@ run_demo("processes/thread_memory.py")
 # other. What is sent is packed into bytes (*pickled*), so the receiver gets a copy.
 
 # %%
+from demos.processes.parts.squares_in_children import send_squares
+
 show(send_squares)
 ours, theirs = spawn.Pipe()
 child = spawn.Process(target=send_squares, args=(theirs, [1, 2, 3]))
@@ -283,8 +253,10 @@ print(f"pid {pid} sent {squares}")
 # out in the order in which they arrive, so each message has to say whose it is. Three
 # children use one queue here, all at the same time.
 
-
 # %%
+from demos.processes.parts.squares_in_children import put_squares
+
+
 def start_all(target, arguments) -> list:
     """Start one child for each tuple of arguments."""
     children = [spawn.Process(target=target, args=args) for args in arguments]
@@ -311,6 +283,8 @@ join_all(children)
 # 64-bit integers, `RawValue("i")` a single integer.
 
 # %%
+from demos.processes.parts.squares_in_children import square_in_place
+
 show(square_in_place)
 shared, signature = spawn.RawArray("q", [1, 2, 3]), spawn.RawValue("i")
 child = spawn.Process(target=square_in_place, args=(shared, signature))
@@ -340,6 +314,11 @@ print(f"pid {signature.value} has left {list(shared)}")
 # started and when they nap. Waiting is pale: it is not work.
 
 # %%
+from threading import Thread
+
+from demos.processes.parts.squares_in_children import nap_in_child
+from sidebyside import Timeline, span
+
 with Timeline() as starts:
     for name, kind in {"thread": Thread, "process": spawn.Process}.items():
         with span(f"start a {name}"):
@@ -375,6 +354,10 @@ starts.plot()
 # place of `None`, then run it.
 
 # %% tags=["nbval-ignore-output"]
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 guess(
     "02-cost", None,
     "How many threads can start and end in the time that one spawned process takes?",
@@ -386,6 +369,8 @@ with TemporaryDirectory() as folder:
     costs = json.loads(file.read_text())
 
 # %%
+from sidebyside import COLOURS, figure
+
 reveal("02-cost", costs["spawn"]["later"] / costs["thread"]["later"])
 fig, ax = figure(height=3.2, alt="time to create threads and processes, by number")
 label_height = 0
@@ -444,8 +429,10 @@ fig
 # Until now, everything that a child was to do stood in a file. Here is a function that
 # does not. How does it travel to a spawned child? We look at the bytes that are sent.
 
-
 # %%
+import pickle
+
+
 def square(n: int) -> int:
     return n * n
 
@@ -461,6 +448,8 @@ pickle.dumps(square, protocol=0)
 # children say, which would appear in red below the cell.
 
 # %%
+from demos.processes.parts.notebook_functions import overheard
+
 with overheard() as lines:
     child = spawn.Process(target=square, args=(7,))
     child.start()
@@ -491,6 +480,8 @@ print(f"answered: {task.ready()}")
 # exception, will be.
 
 # %%
+from concurrent.futures import ProcessPoolExecutor
+
 with overheard(), ProcessPoolExecutor(1, mp_context=spawn) as pool:
     future = pool.submit(square, 7)
     print(repr(future.exception(timeout=20)))
@@ -507,6 +498,10 @@ with overheard(), ProcessPoolExecutor(1, mp_context=spawn) as pool:
 # *is* in a file unpacks and calls it.
 
 # %%
+import cloudpickle
+
+from demos.processes.parts.notebook_functions import call_by_value
+
 show(call_by_value)
 with spawn.Pool(1) as pool:
     answer = pool.apply(call_by_value, (cloudpickle.dumps(square), 7))
@@ -524,6 +519,9 @@ answer
 # its value. Threads or processes: one word changes.
 
 # %%
+import math
+from concurrent.futures import ThreadPoolExecutor
+
 for pool in ThreadPoolExecutor(2), ProcessPoolExecutor(2, mp_context=spawn):
     with pool:
         roots = list(pool.map(math.sqrt, [1, 4, 9]))
@@ -566,6 +564,8 @@ for pool in ThreadPoolExecutor(2), ProcessPoolExecutor(2, mp_context=spawn):
 # process ids into a register. The boss calls `boss(register)`.
 
 # %%
+from demos.processes import small_firm
+
 for part in "boss", "foreman", "helper", "work_together":
     show(getattr(small_firm, part))
 
@@ -796,6 +796,8 @@ def try_job(kind, job) -> bool:
 
 
 # %%
+from demos.processes.parts.five_jobs import job_in_a_trial
+
 job = "count"  # then try the others
 for kind in "thread", "process":
     print(f"{job} in a {kind}: {job_in_a_trial(try_job, kind, job)}")

@@ -20,39 +20,6 @@
 # *Before this:* lesson 2. *Time:* 40 minutes, and the exercises. *Needs:* two CPU
 # cores, no GPU. With one core everything runs, and the text says what you will not see.
 
-# %%
-import os
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from hashlib import sha256
-from pathlib import Path
-from shutil import which
-from statistics import median
-from threading import Thread
-from time import perf_counter, process_time, sleep
-
-import torch
-
-from demos.gil import threads_vs_processes
-from sidebyside import (
-    COLOURS,
-    Timeline,
-    check,
-    compare,
-    draw_timelines,
-    figure,
-    guess,
-    hint,
-    progress,
-    reset,
-    reveal,
-    run_demo,
-    run_ranks,
-    solution,
-    span,
-)
-
 # %% [markdown] tags=["instructor"]
 # ## Two kinds of work, and how to read a timeline: 10 minutes
 #
@@ -68,8 +35,12 @@ from sidebyside import (
 # `compute` keeps a core busy in pure Python. `fetch` waits, as a program does that has
 # asked for a web page. `span` notes when each begins and ends.
 
-
 # %%
+from time import sleep
+
+from sidebyside import check, hint, progress, reset, solution, span
+
+
 def compute(steps: int = 4_000_000) -> int:
     """Keep one core busy in pure Python."""
     with span("compute"):
@@ -91,6 +62,10 @@ def fetch(seconds: float = 0.3) -> None:
 # the page, and computes again.
 
 # %% tags=["nbval-ignore-output"]
+from threading import Thread
+
+from sidebyside import Timeline
+
 with Timeline() as first_timeline:
     fetcher = Thread(target=fetch, args=(0.6,))
     fetcher.start()
@@ -124,8 +99,9 @@ first_timeline.plot()
 # There are two clocks. `perf_counter` runs like the one on the wall. `process_time`
 # runs only while this program has a core, and counts all its threads.
 
-
 # %%
+from time import perf_counter, process_time
+
 for work in compute, fetch:
     wall, cpu = perf_counter(), process_time()
     work()
@@ -162,6 +138,8 @@ with Timeline() as one_by_one:
 one_by_one.plot("one by one")
 
 # %%
+from sidebyside import guess
+
 guess("03-two-threads", None, "How many times as fast are two threads?", "×")
 
 
@@ -178,7 +156,6 @@ def in_two_threads(work) -> None:
 with Timeline() as two_threads:
     in_two_threads(compute)
 two_threads.plot("two threads")
-
 
 # %% [markdown]
 # Two lanes, both full of work. It looks like a success, until you read the time axis.
@@ -213,6 +190,8 @@ for s in two_threads.spans:
 # program. `compare` runs both several times, in turn, and compares the medians.
 
 # %%
+from sidebyside import compare, reveal
+
 computed = compare(
     workers=2,
     one_by_one=lambda: (compute(), compute()),
@@ -236,6 +215,8 @@ reveal("03-two-threads", computed.speedup["two_threads"], "×")
 # Then two processes compute, and two threads do not compute, but wait.
 
 # %%
+from sidebyside import run_ranks
+
 print(run_ranks(compute, 10, world_size=2))
 with Timeline() as two_processes:
     run_ranks(compute, world_size=2)
@@ -246,6 +227,8 @@ with Timeline() as two_sleepers:
 # ## All four on one time axis
 
 # %% figure="the_gil_in_four_timelines"
+from sidebyside import draw_timelines
+
 experiments = {
     "one by one": one_by_one,
     "two threads": two_threads,
@@ -290,18 +273,18 @@ draw_timelines(experiments, cpu=True)
 # frees it at zero. A second name makes the count one larger:
 
 # %%
+import sys
+
 numbers = []
 before = sys.getrefcount(numbers)
 another_name = numbers
 sys.getrefcount(numbers) - before
-
 
 # %% [markdown]
 # If two threads changed such a count in the same instant, one change could be lost, and
 # an object could be freed while it is in use. The GIL makes sure that this never
 # happens. Lists and dictionaries are kept whole in the same way: of 200,000 numbers,
 # appended by two threads to one list, none is lost.
-
 
 # %%
 appended = []
@@ -314,7 +297,6 @@ def append_many() -> None:
 
 in_two_threads(append_many)
 len(appended)
-
 
 # %% [markdown]
 # The GIL protects the interpreter. It does not protect your program: a sum that two
@@ -351,6 +333,11 @@ def turns(seconds: float = 0.1) -> list[tuple[int, float, float]]:
 
 
 # %%
+from statistics import median
+
+from sidebyside import COLOURS, figure
+
+
 def draw_turns(found: list[tuple[int, float, float]]):
     fig, ax = figure(height=1.5, alt="when each of two threads ran Python code")
     for who, start, end in found:
@@ -439,6 +426,8 @@ guess(
 )
 
 # %%
+import torch
+
 torch.set_num_threads(1)  # or a single product would already use every core
 matrix = torch.rand(800, 800)
 
@@ -466,6 +455,8 @@ reveal("03-products", multiplied.speedup["two_threads"], "×")
 # author must have written it so. The demo tries four pieces of work:
 
 # %%
+from sidebyside import run_demo
+
 run_demo("gil/gil_releasing_kernel.py")
 
 # %% [markdown]
@@ -499,6 +490,13 @@ run_demo("gil/gil_releasing_kernel.py")
 # installed beside it, the next cell runs the same demo on both.
 
 # %% tags=["nbval-ignore-output"]
+import os
+import subprocess
+from pathlib import Path
+from shutil import which
+
+from demos.gil import threads_vs_processes
+
 run_demo("gil/threads_vs_processes.py")
 
 free_threaded = which("python3.14t") or which("python3.13t")
@@ -526,6 +524,8 @@ else:
 # threads and gives each the next piece of work. `map` returns the results in order.
 
 # %%
+from concurrent.futures import ThreadPoolExecutor
+
 with Timeline() as pooled, ThreadPoolExecutor(max_workers=3) as pool:
     list(pool.map(fetch, [0.3, 0.1, 0.2, 0.2, 0.1, 0.1]))
 pooled.plot("six fetches, three threads")
@@ -715,6 +715,8 @@ check("03-gain", gain)
 # </details>
 
 # %% exercise="03-six"
+from hashlib import sha256
+
 data, shuffled = bytes(60_000_000), torch.randperm(200_000).tolist()
 large, small = torch.rand(800, 800), torch.rand(4, 4)
 six = {

@@ -362,31 +362,24 @@ print(f"taking and releasing a lock: {nanoseconds:.0f} ns")
 
 
 # %%
-def hold_it_all_the_time() -> None:
-    for _ in range(3):
-        with span("wait"):
-            lock.acquire()
-        with span("holds the lock"):
-            sleep(0.08)
-        lock.release()
+def hold_lock(seconds: float) -> None:
+    with span("wait"):
+        lock.acquire()
+    with span("holds the lock"):
+        sleep(seconds)
+    lock.release()
 
 
-def hold_it_to_add() -> None:
-    for _ in range(3):
-        with span("reads"):
-            sleep(0.06)
-        with span("wait"):
-            lock.acquire()
-        with span("holds the lock"):
-            sleep(0.02)
-        lock.release()
+def read_and_hold_it_to_add() -> None:
+    with span("reads"):
+        sleep(0.06)
+    hold_lock(0.02)
 
 
-# %%
 with Timeline() as all_the_time:
-    in_two_threads(hold_it_all_the_time)
+    in_two_threads(lambda: [hold_lock(0.08) for _ in range(3)])
 with Timeline() as to_add:
-    in_two_threads(hold_it_to_add)
+    in_two_threads(lambda: [read_and_hold_it_to_add() for _ in range(3)])
 draw_timelines({"lock held all the time": all_the_time, "lock held to add": to_add})
 
 # %% [markdown]

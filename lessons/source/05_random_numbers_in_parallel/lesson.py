@@ -21,40 +21,6 @@
 # *Before this:* lesson 4. *Time:* 50 minutes, the exercises 25 more. *Needs:* two CPU
 # cores, no GPU. Nothing here is about speed, so one core shows the same.
 
-# %%
-import math
-import multiprocessing
-import os
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import redirect_stdout
-from io import StringIO
-
-import numpy as np
-import torch
-
-from demos.random_numbers.loader_workers import (
-    Noise,
-    NoiseByItem,
-    make_loader,
-    new_stream,
-    stream,
-)
-from demos.random_numbers.monte_carlo_pi import circle_hits, copied, pi_errors, spawned
-from sidebyside import (
-    COLOURS,
-    check,
-    figure,
-    guess,
-    hint,
-    progress,
-    reset,
-    reveal,
-    run_demo,
-    run_ranks,
-    show,
-    solution,
-)
-
 # %% [markdown] tags=["instructor"]
 # ## What workers draw: 12 minutes
 #
@@ -83,9 +49,16 @@ from sidebyside import (
 # table of 6 × 3 entries (on Windows 6 × 1).
 
 # %%
+from sidebyside import check, guess, hint, progress, reset, solution
+
 guess("05-equal", None, "In how many of the 18 entries are both numbers EQUAL?")
 
 # %% tags=["nbval-ignore-output"]
+from contextlib import redirect_stdout
+from io import StringIO
+
+from sidebyside import reveal, run_demo
+
 with redirect_stdout(StringIO()) as table:
     run_demo("random_numbers/forked_random_numbers.py")
 print(table.getvalue())
@@ -128,8 +101,12 @@ run_demo(forked, "--preload", "torch", "numpy.random")
 # The same is true in this notebook. `run_ranks` uses a forkserver that has imported
 # torch, where the system has one. We ask three ranks for a number, twice.
 
-
 # %%
+import torch
+
+from sidebyside import run_ranks
+
+
 def draw() -> float:
     return torch.rand(()).item()
 
@@ -162,6 +139,9 @@ len(set(six_draws))
 # π/4. So four times that share is an estimate of π:
 
 # %%
+from demos.random_numbers.monte_carlo_pi import circle_hits, copied, spawned
+from sidebyside import show
+
 show(circle_hits)
 show(copied)
 show(spawned)
@@ -192,6 +172,11 @@ run_demo("random_numbers/monte_carlo_pi.py", "--workers", 8)
 guess("05-pi", None, "How many times smaller is the error of 64 spawned than of 1?")
 
 # %%
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+
+from demos.random_numbers.monte_carlo_pi import pi_errors
+
 POINTS, REPEATS, WORKERS = 1000, 300, 64
 error = {}
 spawn = multiprocessing.get_context("spawn")
@@ -201,13 +186,21 @@ with ProcessPoolExecutor(2, mp_context=spawn) as pool:
         error[streams] = pi_errors(list(pool.map(circle_hits, *inputs)), POINTS)
 reveal("05-pi", error[spawned][0] / error[spawned][-1])
 
+# %%
+import math
+
+import numpy as np
+
+k = np.arange(1, WORKERS + 1)
+theory = np.sqrt(math.pi * (4 - math.pi) / (POINTS * k))
 
 # %%
+from sidebyside import COLOURS, figure
+
+
 def plot_errors():
     alt = "the error of copied streams stays, that of spawned ones falls as 1/√k"
     fig, ax = figure(alt=alt)
-    k = np.arange(1, WORKERS + 1)
-    theory = np.sqrt(math.pi * (4 - math.pi) / (POINTS * k))
     ax.loglog(k, theory, color="black", linestyle=":")
     ax.text(9, theory[8] * 1.25, "theory, 1/√k")
     styles = {copied: (COLOURS[1], "--"), spawned: (COLOURS[0], "-")}
@@ -256,6 +249,8 @@ np.random.SeedSequence(2026).spawn(2)
 # need not spawn to reach a child, seed and key are enough:
 
 # %%
+from demos.random_numbers.loader_workers import stream
+
 show(stream)
 second_child = np.random.SeedSequence(2026).spawn(2)[1]
 np.random.default_rng(second_child).random(), stream(2026, 1).random()
@@ -321,6 +316,8 @@ torch.equal(one, other)
 # dataset. The demo loads two epochs of four items.
 
 # %%
+from demos.random_numbers.loader_workers import Noise
+
 show(Noise)
 guess("05-loader", None, "Of eight numbers from dataset.rng, how many are different?")
 
@@ -342,6 +339,8 @@ run_demo("random_numbers/loader_workers.py")
 # count, without it and with it:
 
 # %%
+from demos.random_numbers.loader_workers import make_loader, new_stream
+
 show(make_loader)
 show(new_stream)
 methods = multiprocessing.get_all_start_methods()
@@ -389,6 +388,8 @@ for workers in 1, 2, 3:
 # three for each item. (You write its core in exercise 2.) Two epochs of four items:
 
 # %%
+from demos.random_numbers.loader_workers import NoiseByItem
+
 show(NoiseByItem)
 for workers in 0, 2, 3:
     dataset = NoiseByItem(4)
@@ -415,8 +416,10 @@ for workers in 0, 2, 3:
 #
 # Here both come from one stream. First all ranks have the same, then each its own.
 
-
 # %%
+import os
+
+
 def start_of_training(own: bool) -> list[list[int]]:
     key = [int(os.environ["RANK"])] if own else []
     return stream(2026, *key).integers(100, size=(2, 4)).tolist()

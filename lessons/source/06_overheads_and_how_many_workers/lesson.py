@@ -21,58 +21,6 @@
 # *Before this:* lesson 5. *Time:* 45 minutes, and the exercises. *Needs:* two CPU
 # cores, no GPU. With one core everything runs, and the text says what you will not see.
 
-# %%
-import os
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from multiprocessing import get_context
-from statistics import median
-from time import perf_counter
-
-import joblib
-import numpy as np
-import torch
-import torch.distributed as dist
-
-from demos.overheads.how_many_workers import (
-    plot_crews,
-    print_worker_costs,
-    time_crews,
-    time_without_workers,
-)
-from demos.overheads.parts.cost_model import Costs, fit_costs
-from demos.overheads.parts.pieces_of_work import (
-    CONTEXT,
-    busy_piece,
-    do_pieces,
-    draw_piece,
-    nap_for,
-    nap_piece,
-    share_out_pieces,
-)
-from demos.overheads.parts.timelines_of_naps import (
-    four_timelines,
-    heavy_tailed_naps,
-    timeline_of_chunks,
-)
-from sidebyside import (
-    COLOURS,
-    Timeline,
-    check,
-    compare,
-    draw_timelines,
-    figure,
-    guess,
-    hint,
-    machine,
-    progress,
-    reset,
-    reveal,
-    run_ranks,
-    show,
-    solution,
-)
-
 # %% [markdown] tags=["instructor"]
 # ## Two random numbers, and how large a piece must be: 10 minutes
 #
@@ -93,11 +41,19 @@ from sidebyside import (
 # start method: forkserver, or spawn where there is none.)
 
 # %%
+from demos.overheads.parts.pieces_of_work import draw_piece, share_out_pieces
+from sidebyside import check, guess, hint, progress, reset, show, solution
+
 show(draw_piece)
 show(share_out_pieces)
 guess("06-two", None, "How many times as long do two new processes take?", "×")
 
 # %%
+from concurrent.futures import ProcessPoolExecutor
+
+from demos.overheads.parts.pieces_of_work import CONTEXT
+from sidebyside import compare, reveal
+
 with ProcessPoolExecutor(2, CONTEXT) as pool:
     drawn = compare(
         workers=2,
@@ -126,25 +82,41 @@ reveal("06-two", drawn.median["two_new_processes"] / drawn.median["here"], "×")
 # steps=10)` is `busy_piece` with `steps` filled in; unlike a lambda it can be sent.
 
 # %%
+from demos.overheads.parts.pieces_of_work import busy_piece, do_pieces
+
 show(busy_piece)
 show(do_pieces)
 guess("06-break-even", None, "From how long a piece on are two workers faster?", "µs")
 
 # %% tags=["nbval-ignore-output"]
+from functools import partial
+from statistics import median
+from time import perf_counter
+
+from demos.overheads.parts.pieces_of_work import nap_for
+
+
+def here_and_there(work, pool) -> tuple[float, float]:
+    """Seconds for two pieces of work in this process, and in the two of the pool."""
+    here, there = [], []
+    for _ in range(5):
+        start = perf_counter()
+        do_pieces(work, [0, 1])
+        middle = perf_counter()
+        list(pool.map(work, [0, 1]))
+        here.append(middle - start)
+        there.append(perf_counter() - middle)
+    return median(here), median(there)
+
+
+# %%
 length, gain = [], []
 with ProcessPoolExecutor(2, CONTEXT) as pool:
     list(pool.map(nap_for, [0.1, 0.1]))  # both are up
     for steps in 10, 100, 1000, 10_000, 30_000, 100_000, 300_000, 1_000_000:
-        work, here, there = partial(busy_piece, steps=steps), [], []
-        for _ in range(5):
-            start = perf_counter()
-            do_pieces(work, [0, 1])
-            middle = perf_counter()
-            list(pool.map(work, [0, 1]))
-            here.append(middle - start)
-            there.append(perf_counter() - middle)
-        length.append(median(here) / 2)
-        gain.append(median(here) / median(there))
+        here, there = here_and_there(partial(busy_piece, steps=steps), pool)
+        length.append(here / 2)
+        gain.append(here / there)
         print(f"{1e6 * length[-1]:9.1f} µs per piece: speedup {gain[-1]:.3f} ×")
 won = [seconds for seconds, times in zip(length, gain, strict=True) if times > 1]
 if won:
@@ -153,6 +125,8 @@ else:
     print("Nowhere: there was no second core to be had.")
 
 # %%
+from sidebyside import COLOURS, figure
+
 fig, ax = figure(
     width=6,
     height=2.4,
@@ -207,6 +181,9 @@ fig
 # any machine**, and we can measure more workers than there are cores. Look at the start:
 
 # %%
+from demos.overheads.parts.pieces_of_work import nap_piece
+from sidebyside import Timeline
+
 with Timeline() as starting:
     share_out_pieces(nap_piece, pieces=12, workers=4)
 started = starting.plot(width=6)
@@ -221,6 +198,8 @@ started
 guess("06-naps", None, "48 naps of 10 ms: how many workers are best?")
 
 # %%
+from demos.overheads.how_many_workers import time_crews
+
 naps = time_crews(nap_piece, pieces=48, crews=[1, 2, 4, 8], rounds=3)
 for workers, seconds in naps.items():
     print("workers:", workers, "|", *(f"{1000 * time:.0f} ms " for time in seconds))
@@ -232,6 +211,8 @@ for workers, seconds in naps.items():
 # those that come nearest. `numpy.linalg.lstsq` needs a row for each equation:
 
 # %%
+import numpy as np
+
 rows = [[1, 1 / workers, workers] for workers in naps]
 seconds = [median(naps[workers]) for workers in naps]
 a, b, c = np.linalg.lstsq(np.array(rows), seconds)[0]
@@ -247,6 +228,8 @@ print(f"a = {1000 * a:.1f} ms, b = {1000 * b:.1f} ms, c = {1000 * c:.1f} ms")
 # method with that condition.)
 
 # %% tags=["nbval-ignore-output"]
+from demos.overheads.parts.cost_model import Costs, fit_costs
+
 show(Costs.seconds)
 costs = fit_costs(naps)
 best = min(range(1, 49), key=costs.seconds)
@@ -280,12 +263,17 @@ reveal("06-naps", best, computed=True)
 # them. *b* is the time of all pieces without any worker:
 
 # %%
+from demos.overheads.how_many_workers import time_without_workers
+
 show(time_without_workers)
 b = time_without_workers(busy_piece, pieces=48)
 predicted = costs._replace(b=b)  # a copy with another b
 print(f"b = {1000 * predicted.b:.0f} ms")
 
 # %%
+from demos.overheads.how_many_workers import plot_crews
+from sidebyside import machine
+
 cores = machine().usable_cores
 capacity = machine().capacity(cores)
 few = {1, 2, 3, 4, cores // 2, cores, cores + 2} - {0}
@@ -309,6 +297,8 @@ knee
 # for the random numbers of the beginning:
 
 # %% tags=["nbval-ignore-output"]
+from demos.overheads.how_many_workers import print_worker_costs
+
 print(f"capacity {capacity:.2f} ×")
 draws = time_crews(draw_piece, pieces=48, crews=[1, 2, 3, 4], rounds=3)
 b = time_without_workers(draw_piece, pieces=48)
@@ -323,6 +313,10 @@ print_worker_costs(draws, fit_costs(draws, capacity, b), capacity, most=4)
 # parallel work; lesson 7 uses it.)
 
 # %% tags=["nbval-ignore-output"]
+import os
+
+import joblib
+
 print("os.cpu_count():", os.cpu_count())
 print("joblib.cpu_count():", joblib.cpu_count())
 print("joblib, physical only:", joblib.cpu_count(only_physical_cores=True))
@@ -360,11 +354,16 @@ machine()
 # tail**, as in files of all sizes, or in sentences.
 
 # %%
+from demos.overheads.parts.timelines_of_naps import heavy_tailed_naps
+
 lengths = heavy_tailed_naps(48, total=1.2)
 print(f"median {1000 * median(lengths):.0f} ms, longest {1000 * max(lengths):.0f} ms")
 guess("06-tail", None, "Four workers, chunks of 12: done after how many s?", "s")
 
 # %%
+from demos.overheads.parts.timelines_of_naps import timeline_of_chunks
+from sidebyside import draw_timelines
+
 timelines = {f"chunks of {n}": timeline_of_chunks(lengths, n) for n in (12, 1)}
 lasted = {}
 for name, timeline in timelines.items():
@@ -434,8 +433,11 @@ fig
 # We do about 200 products in all, and give them to 1 or *many* processes with 1 or
 # *many* threads each. *Many* is your number of cores: at least 2, at most 16.
 
-
 # %%
+import torch
+import torch.distributed as dist
+
+
 def multiply(times: int, threads: int) -> float:
     """Seconds until all ranks have done `times` products each."""
     torch.set_num_threads(threads)
@@ -452,6 +454,8 @@ def multiply(times: int, threads: int) -> float:
 guess("06-blas", None, "Many × many threads: how many times as long as many × 1?", "×")
 
 # %%
+from sidebyside import run_ranks
+
 many = min(max(2, cores), 16)
 layouts = {
     "one process, one thread": (1, 1),
@@ -484,6 +488,8 @@ reveal("06-blas", crowded / cured, "×")
 # down, one thread. With one core both lines say 1.)
 
 # %% tags=["nbval-ignore-output"]
+from multiprocessing import get_context
+
 cure = {"initializer": torch.set_num_threads, "initargs": (1,)}
 for name, how in {"as it is": {}, "cured": cure}.items():
     with ProcessPoolExecutor(1, get_context("spawn"), **how) as pool:
@@ -560,6 +566,8 @@ for name, how in {"as it is": {}, "cured": cure}.items():
 # </details>
 
 # %%
+from demos.overheads.parts.timelines_of_naps import four_timelines
+
 crews = draw_timelines(four_timelines())
 crews.alt = "timelines of four crews, A to D"
 crews
