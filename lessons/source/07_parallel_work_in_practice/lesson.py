@@ -22,48 +22,6 @@
 # *Before this:* lesson 6. *Time:* 48 minutes, and the exercises. *Needs:* two CPU cores,
 # no GPU. With one core everything runs; only the speedups stay near 1.
 
-# %%
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import redirect_stdout, suppress
-from io import StringIO
-from multiprocessing import get_context
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from time import perf_counter, process_time
-
-import numpy as np
-from joblib import Parallel, delayed
-from joblib.externals.loky import get_reusable_executor
-
-from demos.practice.block_matmul import (
-    BlockProduct,
-    multiply_sent,
-    multiply_shared,
-)
-from demos.practice.diagnosis import diagnose, findings_table
-from demos.practice.parts import three_programs
-from demos.practice.parts.oscillator import (
-    oscillator_tasks,
-    simulate_oscillator,
-    solve_oscillator,
-)
-from demos.practice.pendulum_survey import period, survey
-from sidebyside import (
-    COLOURS,
-    Timeline,
-    check,
-    compare,
-    figure,
-    guess,
-    hint,
-    progress,
-    reset,
-    reveal,
-    run_demo,
-    show,
-    solution,
-)
-
 # %% [markdown] tags=["instructor"]
 # ## One task, then all: 12 minutes
 #
@@ -87,9 +45,14 @@ from sidebyside import (
 # How many times as many steps does it need for mu = 30 as for mu = 1?
 
 # %%
+from sidebyside import check, guess, hint, progress, reset, solution
+
 guess("07-steps", None, "How many times as many steps for mu = 30?")
 
 # %%
+from demos.practice.parts.oscillator import solve_oscillator
+from sidebyside import COLOURS, figure, reveal
+
 fig, ax = figure(alt="two oscillators, with a dot at each step of the solver")
 paths = {mu: solve_oscillator(mu, 1.0) for mu in (1, 30)}
 for (mu, path), colour in zip(paths.items(), COLOURS, strict=False):
@@ -110,6 +73,9 @@ fig
 # A task draws its own mu and start, solves, and returns 50 rows:
 
 # %%
+from demos.practice.parts.oscillator import oscillator_tasks, simulate_oscillator
+from sidebyside import show
+
 show(simulate_oscillator)
 show(oscillator_tasks)
 
@@ -118,6 +84,10 @@ show(oscillator_tasks)
 # task a seed, whoever computes it. We do 48 tasks, one by one.
 
 # %%
+from time import perf_counter, process_time
+
+import numpy as np
+
 work = oscillator_tasks(seed=7, count=48)
 wall, cpu = perf_counter(), process_time()
 parts = [simulate_oscillator(task) for task in work]
@@ -137,6 +107,10 @@ serial.shape
 # come, so that we can show progress.
 
 # %%
+from multiprocessing import get_context
+
+from sidebyside import Timeline
+
 spawn = get_context("spawn")
 with Timeline() as pooled, spawn.Pool(2) as pool:
     parts = []
@@ -191,6 +165,12 @@ pooled.plot("48 tasks, two processes", height=1.6)
 guess("07-pools", None, "How many times as fast as one by one is the fastest?", "×")
 
 # %%
+from concurrent.futures import ProcessPoolExecutor
+
+from joblib import Parallel, delayed
+
+from sidebyside import compare
+
 some = work[:16]
 with spawn.Pool(2) as pool, ProcessPoolExecutor(2, mp_context=spawn) as executor:
     pools = compare(
@@ -218,8 +198,10 @@ assert all(np.array_equal(parts, serial[: 16 * 50].reshape(16, 50, 5))
 # in a cell works. Its workers stay for the next call, and idle until then. The second
 # line ends them.
 
-
 # %%
+from joblib.externals.loky import get_reusable_executor
+
+
 def cube(n: int) -> int:
     return n**3
 
@@ -260,6 +242,11 @@ guess(
 )
 
 # %% tags=["nbval-ignore-output"]
+from contextlib import redirect_stdout
+from io import StringIO
+
+from sidebyside import run_demo
+
 with redirect_stdout(StringIO()) as said:
     run_demo("practice/accidents.py", "--patience", 1)
 print(said.getvalue())
@@ -291,6 +278,10 @@ reveal("07-lost", sum(row[1] == "47" for row in rows if len(row) > 1))
 # meets with the accident. Then we give the same command again, without it.
 
 # %% tags=["nbval-ignore-output"]
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 folder = TemporaryDirectory()
 out = Path(folder.name, "oscillators.npz")
 command = "practice/generate_ode_data.py", "--workers", 2, "--out", out
@@ -341,6 +332,8 @@ np.array_equal(resumed, serial)
 # each block is a task. Two ways to give a worker its numbers:
 
 # %%
+from demos.practice.block_matmul import multiply_sent, multiply_shared
+
 show(multiply_sent)
 show(multiply_shared)
 
@@ -353,6 +346,8 @@ show(multiply_shared)
 guess("07-bytes", None, "How many bytes go through the pipes with shared memory?")
 
 # %%
+from demos.practice.block_matmul import BlockProduct
+
 product = BlockProduct(size=1000, cuts=2, workers=2)
 moved = product.bytes_moved()
 reveal("07-bytes", moved["blocks shared"])
@@ -451,6 +446,9 @@ print(f"the library used {cpu / wall:.0%} of a core: above 100 %, it has used se
 # program that asks another computer ten times, and one that fills memory.
 
 # %% tags=["nbval-ignore-output"]
+from demos.practice.diagnosis import diagnose, findings_table
+from demos.practice.parts import three_programs
+
 programs = {
     "simulate": (simulate_oscillator, work[:12]),
     "ask": (three_programs.ask_computer, [0.02] * 10),
@@ -466,6 +464,8 @@ with ProcessPoolExecutor(2, mp_context=spawn) as pool:
 # next to no CPU time. So its cure is threads, ten of them for ten questions:
 
 # %%
+from concurrent.futures import ThreadPoolExecutor
+
 function, questions = programs["ask"]
 with ThreadPoolExecutor(10) as pool:
     asked = compare(
@@ -515,6 +515,8 @@ asked
 # Here is a slow program. It measures pendulums.
 
 # %%
+from demos.practice.pendulum_survey import period, survey
+
 show(period)
 show(survey)
 

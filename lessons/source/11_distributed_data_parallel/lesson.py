@@ -30,43 +30,7 @@
 # shows. In the file are 382 more, which we keep for the test.
 
 # %%
-import copy
-from contextlib import contextmanager, nullcontext
-from functools import partial
-from statistics import median
-from time import perf_counter
-
-import torch
-import torch.distributed as dist
-from torch import nn
-from torch.nn import functional as F
-from torch.utils.data import DistributedSampler
-
-from demos.ddp import overlap
-from demos.ddp.ddp_from_scratch import (
-    Bucket,
-    DistributedDataParallel,
-    flat_parameters,
-    start_all_reduce,
-)
-from sidebyside import (
-    COLOURS,
-    Timeline,
-    check,
-    device,
-    draw_timelines,
-    figure,
-    guess,
-    hint,
-    load_digits,
-    progress,
-    reset,
-    reveal,
-    run_demo,
-    run_ranks,
-    show,
-    solution,
-)
+from sidebyside import check, figure, hint, load_digits, progress, reset, solution
 
 images, labels = load_digits("train")
 fig, axes = figure(1, 10, height=1.2, stamp="published", alt="ten handwritten digits")
@@ -91,8 +55,14 @@ fig
 # The yardstick is training as you know it: one process, batches of 64, plain SGD. We
 # keep a copy of all parameters after each step.
 
-
 # %%
+import torch
+from torch import nn
+
+from demos.ddp.ddp_from_scratch import flat_parameters
+from sidebyside import device
+
+
 def make_model(seed: int = 0) -> nn.Module:
     torch.manual_seed(seed)
     return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)).to(device())
@@ -103,7 +73,7 @@ def train(model: nn.Module, batches: list, average=lambda model: None) -> torch.
     sgd, history = torch.optim.SGD(model.parameters(), lr=0.1), [flat_parameters(model)]
     for x, y in batches:
         sgd.zero_grad()
-        F.cross_entropy(model(x.to(device())), y.to(device())).backward()
+        nn.functional.cross_entropy(model(x.to(device())), y.to(device())).backward()
         average(model)
         sgd.step()
         history.append(flat_parameters(model))
@@ -127,8 +97,12 @@ alone.shape
 #
 # Each rank draws its own start, so at first there is a distance between the two models.
 
-
 # %%
+import torch.distributed as dist
+
+from sidebyside import guess
+
+
 def mean_after_backward(model: nn.Module) -> None:
     for parameter in model.parameters():
         dist.all_reduce(parameter.grad)
@@ -148,6 +122,8 @@ def train_replica(start, average, batches=batches) -> torch.Tensor:
 guess("11-distance", None, "How much of the distance is left after 22 steps?", "%")
 
 # %%
+from sidebyside import reveal, run_ranks
+
 apart = run_ranks(train_replica, own_start, mean_after_backward)
 distance = (apart[0] - apart[1]).norm(dim=1)
 reveal("11-distance", float(100 * distance[-1] / distance[0]))
@@ -216,6 +192,8 @@ bool((second_64 - alone_64).abs().max() <= 1e-13)
 # How far replica 1 is from the single process, after each step:
 
 # %%
+from sidebyside import COLOURS
+
 fig, ax = figure(alt="distance to one process at each step, for four ways to train")
 for place, (name, difference) in enumerate(differences.items()):
     largest, colour = difference.abs().amax(dim=1)[1:], COLOURS[place]
@@ -261,6 +239,9 @@ fig
 # `backward` and the update. It sends each gradient and waits for it, as above.
 
 # %%
+from demos.ddp import overlap
+from sidebyside import Timeline, show
+
 show(overlap.SlowLink)
 show(overlap.take_steps)
 show(overlap.average_after_backward)
@@ -284,6 +265,10 @@ after.plot(stamp="simulated")
 # *Before you run it:* in which order?
 
 # %%
+from functools import partial
+
+from torch.nn import functional as F
+
 model, ready = make_model(), []
 for name, parameter in model.named_parameters():
     note = partial(lambda name, _: ready.append(name), name)
@@ -303,8 +288,13 @@ ready
 # cost of its own, however small it is. To see it we send the same 100 KB as 50 messages
 # and as 1. How many times as long do the 50 take?
 
-
 # %%
+from statistics import median
+from time import perf_counter
+
+from demos.ddp.ddp_from_scratch import start_all_reduce
+
+
 def seconds_for(messages: int, repeats: int = 20) -> float:
     """Median seconds to all-reduce 100 KB in so many messages."""
     pieces = torch.ones(25_000, device=device()).chunk(messages)
@@ -344,6 +334,8 @@ reveal("11-messages", run_ranks(ratio_of_times)[0])
 # bucket, and the wrapper around your model.
 
 # %%
+from demos.ddp.ddp_from_scratch import Bucket, DistributedDataParallel
+
 show(start_all_reduce)
 show(Bucket)
 show(DistributedDataParallel)
@@ -388,6 +380,8 @@ hold_to(alone, first, second)
 # Back to the slow link, with buckets that leave during backward.
 
 # %%
+from sidebyside import draw_timelines
+
 with Timeline() as during:
     seconds_during = run_ranks(
         overlap.through_slow_link, overlap.average_during_backward, megabytes_per_second
@@ -425,8 +419,10 @@ draw_timelines({"after backward": after, "during backward": during}, stamp="simu
 # wasteful. Inside `no_sync()` the hooks stay quiet; the last micro-batch then sends all
 # that has accumulated.
 
-
 # %%
+from contextlib import nullcontext
+
+
 def accumulate(quietly: bool) -> tuple[int, torch.Tensor]:
     """One step of four micro-batches: messages sent, and parameters afterwards."""
     sent = []
@@ -465,6 +461,8 @@ loud, quiet, bool((one - other).abs().max() <= 1e-6)
 # epochs, without and with `set_epoch`.
 
 # %%
+from torch.utils.data import DistributedSampler
+
 dealt = [list(DistributedSampler(images, num_replicas=2, rank=rank)) for rank in (0, 1)]
 print(f"dealt: {sum(map(len, dealt))}, different: {len(set(dealt[0] + dealt[1]))}")
 sampler = DistributedSampler(images, num_replicas=2, rank=0)
@@ -635,6 +633,8 @@ draw_timelines({"ours": of_ours, "torch's": of_torch})
 # losses first, then at the seconds.
 
 # %%
+from sidebyside import run_demo
+
 for mode in "single", "ours", "ddp":
     run_demo("ddp/train_digits.py", "--mode", mode, "--epochs", 4)
 
@@ -778,8 +778,10 @@ check("11-shard", shard)
 # them, then, inside `torch.no_grad()`, subtract `lr` times the sum from each.
 # </details>
 
-
 # %% exercise="11-replicas"
+import copy
+
+
 def replica_step(model: nn.Module, shards: list, lr: float) -> list[nn.Module]:
     """One replica for each shard, after the step that one process would take."""
     ### BEGIN SOLUTION
@@ -915,8 +917,10 @@ check("11-buckets", average_gradients)
 # on.
 # </details>
 
-
 # %% exercise="11-no-sync"
+from contextlib import contextmanager
+
+
 def average_with_hooks(module: nn.Module):
     """Average gradients during backward; return `no_sync`, which keeps it quiet."""
     ### BEGIN SOLUTION

@@ -20,42 +20,6 @@
 #
 # *Before this:* lesson 14. *Time:* 75 minutes. *Needs:* two CPU cores, no GPU.
 
-# %%
-from statistics import median
-
-import torch
-import torch.distributed as dist
-from torch import nn
-
-from demos.pipeline.parts.kept_bytes import KeptBytes
-from demos.pipeline.parts.pipeline_executor import Pipeline, split_into_stages
-from demos.pipeline.parts.rehearsal import rehearse
-from demos.pipeline.parts.schedule_drawing import draw
-from demos.pipeline.parts.schedule_rules import (
-    Slot,
-    bubble,
-    needs,
-    peak_activations,
-    timetable,
-    timetable_length,
-    verdict,
-)  # fmt: skip
-from demos.pipeline.parts.schedules import gpipe, interleaved, naive, one_f_one_b
-from demos.pipeline.parts.workbench import workbench
-from demos.pipeline.pipeline_beside_torch import both_pipelines_in_turn
-from sidebyside import (
-    check,
-    figure,
-    guess,
-    hint,
-    progress,
-    reset,
-    reveal,
-    run_ranks,
-    show,
-    solution,
-)
-
 # %% [markdown] tags=["instructor"]
 # ## Three samples, three stages: 8 minutes
 #
@@ -84,6 +48,10 @@ from sidebyside import (
 # again.
 
 # %%
+from demos.pipeline.parts.schedule_drawing import draw
+from demos.pipeline.parts.schedule_rules import Slot
+from sidebyside import check, guess, hint, progress, reset, solution
+
 one_by_one = [
     Slot(3 * i + s, 3 * i + s + 1, rank=s, instruction=f"F{i}")
     for i in range(3)
@@ -94,6 +62,9 @@ guess("15-three-by-three", None, question, "slots")
 draw(one_by_one)
 
 # %%
+from demos.pipeline.parts.schedule_rules import timetable_length
+from sidebyside import reveal
+
 pipelined = [
     Slot(i + s, i + s + 1, rank=s, instruction=f"F{i}")
     for i in range(3)
@@ -136,6 +107,8 @@ draw({"one by one": one_by_one, "pipelined": pipelined})
 # forward and then all back:
 
 # %%
+from demos.pipeline.parts.schedules import gpipe
+
 gpipe(3, 2)
 
 # %% [markdown]
@@ -145,6 +118,9 @@ gpipe(3, 2)
 # schedule you have read, which is called **GPipe**.
 
 # %%
+from demos.pipeline.parts.schedule_rules import timetable
+from demos.pipeline.parts.schedules import naive
+
 draw({"naive": timetable(naive(4, 4)), "GPipe": timetable(gpipe(4, 4))})
 
 # %% [markdown]
@@ -157,6 +133,9 @@ draw({"naive": timetable(naive(4, 4)), "GPipe": timetable(gpipe(4, 4))})
 # order, one at a time. Beyond that, three things can hold an instruction back:
 
 # %%
+from demos.pipeline.parts.schedule_rules import needs
+from sidebyside import show
+
 show(needs)
 
 # %% [markdown]
@@ -165,6 +144,8 @@ show(needs)
 # one? What goes wrong in the others?
 
 # %%
+from demos.pipeline.parts.schedule_rules import verdict
+
 candidates = {
     "A": [["F0", "F1", "B0", "B1"], ["F0", "B1", "F1", "B0"]],
     "B": [["F0", "B0", "F1", "B1"], ["F0", "F1", "B0", "B1"]],
@@ -208,6 +189,8 @@ for name, schedule in candidates.items():
 guess("15-bubble", None, "How large is the bubble for 4 stages, 8 micro-batches?", "%")
 
 # %%
+from demos.pipeline.parts.schedule_rules import bubble
+
 reveal("15-bubble", 100 * bubble(timetable(gpipe(4, 8))), computed=True)
 draw(timetable(gpipe(4, 8)))
 
@@ -240,6 +223,8 @@ print(f"{sum(agree)} of {len(agree)} pictures agree")
 # needs no core, so four ranks can show a true picture on two cores.
 
 # %% figure="a_pipeline_planned_and_measured"
+from demos.pipeline.parts.rehearsal import rehearse
+
 plan = timetable(gpipe(4, 4))
 done = rehearse(gpipe(4, 4), seconds=0.05)
 draw({"planned": plan, "measured": done}, stamp="measured here")
@@ -250,6 +235,8 @@ draw({"planned": plan, "measured": done}, stamp="measured here")
 # micro-batches, in the same way:
 
 # %%
+from sidebyside import figure
+
 sizes = [1, 2, 4, 8]
 measured = {m: bubble(rehearse(gpipe(4, m), seconds=0.05)) for m in sizes}
 for m in sizes:
@@ -291,6 +278,8 @@ fig
 # passes messages:
 
 # %%
+from demos.pipeline.parts.pipeline_executor import Pipeline
+
 show(Pipeline.step)
 show(Pipeline._exchange)
 
@@ -305,8 +294,14 @@ show(Pipeline._exchange)
 # into four stages. Each rank takes one step with its stage and returns its gradients. It
 # also counts the bytes that autograd keeps for the way back; we need them later.
 
-
 # %%
+import torch
+from torch import nn
+
+from demos.pipeline.parts.kept_bytes import KeptBytes
+from demos.pipeline.parts.pipeline_executor import split_into_stages
+
+
 def make_model() -> nn.Sequential:
     torch.manual_seed(0)  # the same weights in every process
     layers = [nn.Sequential(nn.Linear(64, 64), nn.Tanh()) for _ in range(8)]
@@ -325,6 +320,9 @@ def one_step(schedule) -> tuple[float | None, list[torch.Tensor], int]:
 
 
 # %%
+from sidebyside import run_ranks
+
+
 def compare_with_whole(make, m: int) -> list[int]:
     """One step on four real ranks beside the model in one piece; bytes kept by each."""
     ranks = run_ranks(one_step, make(4, m), world_size=4)
@@ -352,8 +350,10 @@ for m in 4, 8, 16:
 # B0, F1. **Before you run it:** follow both with a finger. Where do they stand when
 # nothing moves any more?
 
-
 # %% tags=["raises-exception"]
+import torch.distributed as dist
+
+
 def with_blocking_sends() -> None:
     """The messages only; the work between them is a comment."""
     message = torch.zeros(1)
@@ -409,6 +409,8 @@ run_ranks(with_blocking_sends, world_size=2, timeout=2)
 # real ranks that sleep. Change the lists and run the cell again, as often as you like.
 
 # %%
+from demos.pipeline.parts.workbench import workbench
+
 mine = [
     ["F0", "F1", "F2", "F3", "B0", "B1", "B2", "B3"],
     ["F0", "F1", "F2", "F3", "B0", "B1", "B2", "B3"],
@@ -479,6 +481,8 @@ check("15-beat-gpipe", beats_gpipe)
 # end it does the backwards that are left.
 
 # %%
+from demos.pipeline.parts.schedules import one_f_one_b
+
 draw({"GPipe": timetable(gpipe(4, 8)), "1F1B": timetable(one_f_one_b(4, 8))})
 
 # %% [markdown]
@@ -487,6 +491,8 @@ draw({"GPipe": timetable(gpipe(4, 8)), "1F1B": timetable(one_f_one_b(4, 8))})
 # kept, in micro-batches from the plan and in bytes by each of four real ranks:
 
 # %%
+from demos.pipeline.parts.schedule_rules import peak_activations
+
 for make in gpipe, one_f_one_b:
     in_bytes = compare_with_whole(make, 8)
     print(f"{'':<11} micro-batches {peak_activations(make(4, 8))}")
@@ -682,6 +688,8 @@ check("15-balance", balance)
 # This is **interleaved 1F1B**.
 
 # %%
+from demos.pipeline.parts.schedules import interleaved
+
 fat = timetable(one_f_one_b(4, 4), forward=2, backward=2)
 thin = timetable(interleaved(4, 4), forward=1, backward=1)
 for name, schedule in ("thick", one_f_one_b(4, 8)), ("thin", interleaved(4, 8)):
@@ -729,6 +737,10 @@ draw({"one thick stage on each rank": fat, "two thin stages on each rank": thin}
 # [demos/pipeline/pipeline_beside_torch.py](../demos/pipeline/pipeline_beside_torch.py).
 
 # %%
+from statistics import median
+
+from demos.pipeline.pipeline_beside_torch import both_pipelines_in_turn
+
 found = run_ranks(both_pipelines_in_turn, one_f_one_b, 8, world_size=2)[-1]
 gaps = [abs(a - b) for a, b in zip(found["ours"], found["torch"], strict=True)]
 print(f"{len(gaps)} steps, losses within 1e-6: {max(gaps) <= 1e-6}")
