@@ -18,8 +18,8 @@ import pytest
 import torch
 
 from sidebyside import check, hint, judge, lesson_format, progress, reset, solution
-from sidebyside.exercises import NotYet, TooSlow, Verdict, exercise, expect, trying
-from sidebyside.judge import _exercises
+from sidebyside.exercises import NotYet, TooSlow, Verdict, exercise, trying
+from sidebyside.judge import Expect, _exercises
 from sidebyside.record import ROOT, changed_record, read_record, record_file
 from tests.test_exercises import LESSON
 
@@ -50,7 +50,7 @@ def check_hang(function):
 
 @exercise("98-two", seconds=20)
 def check_two(first, second):
-    expect(first != second, think="two different answers")
+    Expect("both")(first != second, think="two different answers")
 
 
 @exercise("98-slow", seconds=20)
@@ -68,7 +68,7 @@ def check_ranks(function):
     from sidebyside import run_ranks
 
     got = run_ranks(function, timeout=5)
-    expect(got == [0, 1], "run_ranks(function)", got, "which rank you are")
+    Expect("run_ranks(function)")(got == [0, 1], got=got, think="which rank you are")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -510,7 +510,9 @@ def lesson(tmp_path, monkeypatch) -> Path:
     room.mkdir(parents=True)
     (room / "lesson.py").write_text(LESSON)
     monkeypatch.setattr(lesson_format, "ROOT", tmp_path)
-    exercise("99-largest", seconds=20)(lambda f: expect(f([1, 2]) == 2))
+    exercise("99-largest", seconds=20)(
+        lambda f: Expect("f([1, 2])")(f([1, 2]) == 2, think="2")
+    )
     yield room
     del _exercises["99-largest"]
 
@@ -655,8 +657,8 @@ def test_the_usual_record_is_in_the_ignored_folder(monkeypatch):
 
 NOTEBOOK = """
 from sidebyside import check, show
-from sidebyside.exercises import exercise, expect
-exercise("98-cell", seconds=20)(lambda f: expect(f(1) == 2, "f(1)", f(1), "adding"))
+from sidebyside.exercises import exercise
+exercise("98-cell", seconds=20)(lambda f: f(1))
 None
 
 def f(x):

@@ -13,7 +13,7 @@ import cloudpickle
 import pytest
 
 from lessons.source.sample_answers import Right, Wrong
-from sidebyside.judge import Exercise, expect
+from sidebyside.judge import Exercise, Expect
 from sidebyside.lesson_format import lessons, parse_lesson, rooms
 from tests.exercise_rules import (
     Case,
@@ -137,7 +137,7 @@ def _check(largest):
     for numbers in [3, 1, 2], [-2, -1], [5]:
         got = largest(list(numbers))
         think = "where your search starts, and which numbers it looks at"
-        expect(got == max(numbers), f"largest({numbers})", got, think)
+        Expect(f"largest({numbers})")(got == max(numbers), got=got, think=think)
 
 
 def _hang(numbers):
@@ -174,16 +174,17 @@ def _accepts_everything(largest):
 
 def _accepts_nothing(largest):
     largest([1])
-    expect(False, "largest([1])", 1, "where your search starts")
+    Expect("largest([1])")(False, got=1, think="where your search starts")
 
 
 def _accepts_one_way_only(largest):
     _check(largest)
-    expect(largest is not max, think="where your search starts")
+    Expect("largest")(largest is not max, think="where your search starts")
 
 
 def _never_calls_the_answer(largest):
-    expect(largest.__name__ == "largest", think="where your search starts")
+    is_named = largest.__name__ == "largest"
+    Expect("largest")(is_named, think="where your search starts")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Code, lessons and every other file keep the rules of the house."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from tests import lesson_rules as rules
 from tests import tiny_course as tiny
 
 ROOT = build.ROOT
+CHECKS = sorted(ROOT.glob("lessons/source/*/checks.py"))
 SOLUTIONS = sorted(ROOT.glob("solutions/*.ipynb"))
 # Where something is installed on one machine: nobody else has these folders.
 MACHINE = re.compile(r"(?<![\w.}])/(?:work|root|home|Users)/[\w.]")
@@ -72,6 +74,21 @@ def test_only_small_files_are_kept():
     large = [path for path in files() if path.stat().st_size > build.NOTEBOOK_LIMIT]
     assert large == []
     assert sum(path.stat().st_size for path in files()) < build.TOTAL_LIMIT
+
+
+@pytest.mark.parametrize("path", CHECKS, ids=lambda path: path.parent.name)
+def test_no_check_is_a_wall(path):
+    functions = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    functions = [part for part in functions if isinstance(part, ast.FunctionDef)]
+    walls = {f.name: own_lines(f) for f in functions if own_lines(f) > 40}
+    assert not walls
+
+
+def own_lines(function: ast.FunctionDef) -> int:
+    """Its lines without those of the functions inside it."""
+    inner = (part for part in function.body if isinstance(part, ast.FunctionDef))
+    lines = function.end_lineno - function.lineno + 1
+    return lines - sum(part.end_lineno - part.lineno + 1 for part in inner)
 
 
 # The rules themselves

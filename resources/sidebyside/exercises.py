@@ -10,7 +10,6 @@ from sidebyside.judge import (
     TooSlow,
     examine,
     exercise,
-    expect,
     find_exercise,
     trying,
 )
@@ -25,7 +24,7 @@ from sidebyside.record import changed_record, read_record
 from sidebyside.showing import show_code, show_markdown
 
 __all__ = [
-    "NotYet", "TooSlow", "Verdict", "check", "exercise", "expect", "hint", "progress",
+    "NotYet", "TooSlow", "Verdict", "check", "exercise", "hint", "progress",
     "reset", "solution", "trying",
 ]  # fmt: skip
 

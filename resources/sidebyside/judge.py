@@ -89,18 +89,6 @@ class TooSlow(NotYet):
     state = TOO_SLOW
 
 
-def expect(
-    condition: bool, tried: str = "", got: object = _OMITTED, think: str = ""
-) -> None:
-    """Go on if the condition holds; else the answer is NOT YET right.
-
-    `tried` is the call as the learner would write it, `got` what came back (or a
-    sentence about it), `think` a question or a fact that leads on, never the code.
-    """
-    if not condition:
-        raise NotYet(tried, got, think)
-
-
 class Expect:
     """What `trying` hands to a check: `expect(condition, got=..., think=...)`.
 
