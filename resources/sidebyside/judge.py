@@ -3,7 +3,7 @@
 A lesson's checks are functions that try out the learner's answers:
 
     @exercise("03-overlap", seconds=10)
-    def check_overlap(overlap):
+    def check_03_overlap(overlap):
         spans = [(0, 2), (1, 3)]
         with trying(f"overlap({spans})", spans) as expect:
             got = overlap(spans)

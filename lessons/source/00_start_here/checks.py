@@ -24,7 +24,7 @@ BREAKFASTS = [
 ]
 
 
-def _breakfasts() -> Iterator[tuple[list[float], str]]:
+def _breakfasts_of_saved() -> Iterator[tuple[list[float], str]]:
     yield from BREAKFASTS
     dice = random.Random(0)
     for length in [1, 2, 3, 5, 8, 40] * 15:
@@ -33,8 +33,8 @@ def _breakfasts() -> Iterator[tuple[list[float], str]]:
 
 
 @exercise("00-saved")
-def check_saved(saved):
-    for minutes, think in _breakfasts():
+def check_00_saved(saved):
+    for minutes, think in _breakfasts_of_saved():
         with trying(f"saved({minutes})", minutes, think=think) as expect:
             right = sum(minutes) - max(minutes, default=0)
             number = as_number(got := saved(minutes))

@@ -10,19 +10,21 @@ from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
 
 
-def _close(got: object, wanted: float) -> bool:
+def _speed_is_close(got: object, wanted: float) -> bool:
     number = as_number(got)
     return number is not None and abs(number - wanted) <= 1e-5 * max(1.0, abs(wanted))
 
 
-def _advice(got: object, right: float, slips: dict[str, float], think: str) -> str:
+def _advice_on_speed(
+    got: object, right: float, slips: dict[str, float], think: str
+) -> str:
     """What this number is, if we know it: rounded, or what comes of a known slip."""
     number = as_number(got)
     if number is None:
         return "what comes back: is it a number?"
     if number % 1 and any(number == round(right, digits) for digits in range(6)):
         return "a number that is nearly right: is something rounded?"
-    known = [slip for slip, value in slips.items() if _close(number, value)]
+    known = [slip for slip, value in slips.items() if _speed_is_close(number, value)]
     return known[0] if len(known) == 1 else think
 
 
@@ -38,7 +40,7 @@ METRICS = {
 }
 
 
-def _metrics(samples: int, serial: float, parallel: float, workers: int) -> dict:
+def _right_metrics(samples: int, serial: float, parallel: float, workers: int) -> dict:
     speedup = serial / parallel
     share = (1 / speedup - 1 / workers) / (1 - 1 / workers)
     values = samples / parallel, speedup, speedup / workers, share
@@ -47,7 +49,7 @@ def _metrics(samples: int, serial: float, parallel: float, workers: int) -> dict
 
 def _slips_of_metrics(samples, one, many, workers) -> dict[str, dict[str, float]]:
     """Advice and value of each common slip, for each of the four."""
-    right = _metrics(samples, median(one), median(many), workers)
+    right = _right_metrics(samples, median(one), median(many), workers)
     slips = {name: {} for name in METRICS}
     middles = {
         "the middle of the times: is it the mean, or the median?": mean,
@@ -60,7 +62,7 @@ def _slips_of_metrics(samples, one, many, workers) -> dict[str, dict[str, float]
         "the median: why not the best round?": min,
     }
     for think, middle in middles.items():
-        for name, value in _metrics(
+        for name, value in _right_metrics(
             samples, middle(one), middle(many), workers
         ).items():
             slips[name][think] = value
@@ -102,7 +104,7 @@ def _cases_of_metrics() -> Iterator[tuple]:
 
 
 @exercise("01-metrics")
-def check_metrics(metrics):
+def check_01_metrics(metrics):
     for samples, one, many, workers in _cases_of_metrics():
         tried = f"metrics({samples}, {one}, {many}, {workers})"
         with trying(tried, one, many) as expect:
@@ -110,17 +112,17 @@ def check_metrics(metrics):
             values = tuple(got) if isinstance(got, Iterable) else ()  # an array, too
             think = f"the answer: are these four numbers, {', '.join(METRICS)}?"
             expect(len(values) == 4, got=got, think=think)
-            right = _metrics(samples, median(one), median(many), workers)
+            right = _right_metrics(samples, median(one), median(many), workers)
             slips = _slips_of_metrics(samples, one, many, workers)
             for value, (name, wanted) in zip(values, right.items(), strict=True):
                 expect(
-                    _close(value, wanted),
+                    _speed_is_close(value, wanted),
                     got=f"{value!r} as the {name}",
-                    think=_advice(value, wanted, slips[name], METRICS[name]),
+                    think=_advice_on_speed(value, wanted, slips[name], METRICS[name]),
                 )
 
 
-def _ratio(
+def _fair_ratio(
     many: ClaimedRun, one: ClaimedRun, work: Callable[[ClaimedRun], float]
 ) -> float:
     return work(many) / many.seconds / (work(one) / one.seconds)
@@ -141,7 +143,7 @@ SLIPS_OF_FAIR = {
 }
 
 
-def _images(run: ClaimedRun) -> int:
+def _images_of_claimed_run(run: ClaimedRun) -> int:
     return run.workers * run.batch_per_worker * run.steps
 
 
@@ -164,18 +166,24 @@ def _cases_of_fair() -> Iterator[tuple[ClaimedRun, ClaimedRun]]:
 
 
 @exercise("01-fair")
-def check_fair(fair_speedup):
+def check_01_fair(fair_speedup):
     for one, many in _cases_of_fair():
         with trying(f"fair_speedup({one}, {many})") as expect:
             got = fair_speedup(one, many)
-            right = _ratio(many, one, _images)
-            slips = {think: _ratio(many, one, w) for think, w in SLIPS_OF_FAIR.items()}
+            right = _fair_ratio(many, one, _images_of_claimed_run)
+            slips = {
+                think: _fair_ratio(many, one, w) for think, w in SLIPS_OF_FAIR.items()
+            }
             slips["the ratio: which run belongs above the line?"] = 1 / right
             slips["one worker's share: is it asked for?"] = (
                 right / many.workers * one.workers
             )
             think = "the images of each run: how many are they, in how many seconds?"
-            expect(_close(got, right), got=got, think=_advice(got, right, slips, think))
+            expect(
+                _speed_is_close(got, right),
+                got=got,
+                think=_advice_on_speed(got, right, slips, think),
+            )
 
 
 JOBS = [  # hours, share, price, waiting, most
@@ -193,7 +201,7 @@ JOBS = [  # hours, share, price, waiting, most
 ]
 
 
-def _jobs() -> Iterator[tuple[tuple, str]]:
+def _jobs_worth_paying() -> Iterator[tuple[tuple, str]]:
     yield from JOBS
     dice = random.Random(1)
     for _ in range(200):
@@ -203,17 +211,17 @@ def _jobs() -> Iterator[tuple[tuple, str]]:
         yield job, "the cost of each number of workers: is yours the lowest?"
 
 
-def _cost(hours, share, price, waiting, workers) -> float:
+def _cost_to_pay(hours, share, price, waiting, workers) -> float:
     return hours / amdahl(share, workers) * (workers * price + waiting)
 
 
-def _cheapest(job: tuple, cost: Callable = _cost) -> int:
+def _cheapest_to_pay(job: tuple, cost: Callable = _cost_to_pay) -> int:
     *terms, most = job
     return min(range(1, most + 1), key=lambda workers: cost(*terms, workers))
 
 
 SLIPS_OF_WORTH = {
-    "your waiting: is it paid as well?": lambda hours, share, price, _, k: _cost(
+    "your waiting: is it paid as well?": lambda hours, share, price, _, k: _cost_to_pay(
         hours, share, price, 0, k
     ),
     "the serial part: who is paid while one works?": lambda hours, share, price, w, k: (
@@ -224,8 +232,8 @@ SLIPS_OF_WORTH = {
 
 
 @exercise("01-worth")
-def check_worth(worth_paying):
-    for job, think in _jobs():
+def check_01_worth(worth_paying):
+    for job, think in _jobs_worth_paying():
         *terms, most = job
         with trying(f"worth_paying{job}") as expect:
             got = worth_paying(*job)
@@ -234,13 +242,16 @@ def check_worth(worth_paying):
                 got=got,
                 think=f"the answer: is it a whole number of workers, from 1 to {most}?",
             )
-            mine, lowest = _cost(*terms, got), _cost(*terms, _cheapest(job))
+            mine, lowest = (
+                _cost_to_pay(*terms, got),
+                _cost_to_pay(*terms, _cheapest_to_pay(job)),
+            )
             if got == most - 1:
                 think = "`most`: is it among the numbers that you try?"
             slips = [
                 slip
                 for slip, cost in SLIPS_OF_WORTH.items()
-                if got == _cheapest(job, cost)
+                if got == _cheapest_to_pay(job, cost)
             ]
             think = slips[0] if len(slips) == 1 else think
             expect(

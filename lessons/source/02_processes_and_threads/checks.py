@@ -31,7 +31,7 @@ NAMES = "secretary", "foreman", "apprentice", "courier", "helper"
 
 
 @exercise("02-firm", seconds=30)
-def check_firm(belongs_to):
+def check_02_firm(belongs_to):
     with trying("belongs_to") as expect:
         _expect_names_of_the_firm(expect, belongs_to)
     with trying("belongs_to, and reading what they all have signed") as expect:
@@ -81,12 +81,12 @@ WAYS = {
 
 
 @exercise("02-three-ways", seconds=20)
-def check_three_ways(through_pipes, through_a_queue, through_shared_memory):
+def check_02_three_ways(through_pipes, through_a_queue, through_shared_memory):
     ways = through_pipes, through_a_queue, through_shared_memory
     not_started = []
     for name, way in zip(WAYS, ways, strict=True):
         try:
-            _check_way(name, way)
+            _try_one_of_three_ways(name, way)
         except NotImplementedError:
             not_started.append(name)
     if len(not_started) == len(WAYS):
@@ -100,7 +100,7 @@ def check_three_ways(through_pipes, through_a_queue, through_shared_memory):
         )
 
 
-class _Child(NamedTuple):
+class _ChildProcess(NamedTuple):
     """A process that the answer has started."""
 
     process: BaseProcess
@@ -108,27 +108,30 @@ class _Child(NamedTuple):
     way_back: object  # its first argument: a connection, a queue, an array
 
 
-def _check_way(name: str, way: Callable) -> None:
+def _try_one_of_three_ways(name: str, way: Callable) -> None:
     sizes = " and ".join(str(len(part)) for part in PARTS)
     parts = [list(part) for part in PARTS]
     with trying(f"{name}(parts), parts with {sizes} numbers", parts) as expect:
-        with _watched(first_is_last=name == "through_a_queue") as (children, steps):
+        with _watched_children(first_is_last=name == "through_a_queue") as (
+            children,
+            steps,
+        ):
             got = way(parts)
-        _expect_pairs(expect, got, len(parts))
+        _expect_each_pid_with_squares(expect, got, len(parts))
         pids = [pid for pid, _ in got]
         signed = set(pids) <= set(children)
         found = [list(squares) for _, squares in got]
-        think = _where_squares_go_wrong(found, signed)
+        think = _where_squares_of_children_go_wrong(found, signed)
         expect(found == SQUARES, got=got, think=think)
-        _expect_one_child_each(expect, pids, children)
-        _expect_the_way_back(expect, name, list(children.values()))
-        _expect_work_at_the_same_time(expect, steps, pids)
+        _expect_one_child_process_each(expect, pids, children)
+        _expect_way_back_from_children(expect, name, list(children.values()))
+        _expect_children_at_the_same_time(expect, steps, pids)
     with trying(f"{name}([])") as expect:
         got = way([])
         expect(got == [], got=got, think="no parts: how many entries has the list?")
 
 
-def _expect_pairs(expect: Expect, got: object, length: int) -> None:
+def _expect_each_pid_with_squares(expect: Expect, got: object, length: int) -> None:
     expect(
         isinstance(got, list) and len(got) == length,
         got=got,
@@ -142,7 +145,7 @@ def _expect_pairs(expect: Expect, got: object, length: int) -> None:
         )
 
 
-def _expect_one_child_each(expect: Expect, pids: list, children: dict) -> None:
+def _expect_one_child_process_each(expect: Expect, pids: list, children: dict) -> None:
     signed = set(pids) <= set(children)
     seen = f"you started {len(children)} children, the results are signed by {pids}"
     expect(
@@ -152,7 +155,7 @@ def _expect_one_child_each(expect: Expect, pids: list, children: dict) -> None:
         if signed and len(children) == len(pids)
         else "who did the work: each part has a child process of its own",
     )
-    left = sum(not _has_ended(child) for child in children.values())
+    left = sum(not _child_has_ended(child) for child in children.values())
     expect(
         not left,
         got=f"{left} children for whose end nobody has waited",
@@ -160,7 +163,9 @@ def _expect_one_child_each(expect: Expect, pids: list, children: dict) -> None:
     )
 
 
-def _expect_the_way_back(expect: Expect, name: str, children: list[_Child]) -> None:
+def _expect_way_back_from_children(
+    expect: Expect, name: str, children: list[_ChildProcess]
+) -> None:
     targets = {child.target for child in children}
     expect(
         not targets & {child for child in WAYS.values() if child != WAYS[name]},
@@ -176,7 +181,7 @@ def _expect_the_way_back(expect: Expect, name: str, children: list[_Child]) -> N
     )
 
 
-def _expect_work_at_the_same_time(expect: Expect, steps: dict, pids: list) -> None:
+def _expect_children_at_the_same_time(expect: Expect, steps: dict, pids: list) -> None:
     for of_thread in steps.values():
         marks = [
             "start" if pid else "wait" for pid in of_thread if pid in (None, *pids)
@@ -189,7 +194,7 @@ def _expect_work_at_the_same_time(expect: Expect, steps: dict, pids: list) -> No
         )
 
 
-def _where_squares_go_wrong(found: list[list[int]], signed: bool) -> str:
+def _where_squares_of_children_go_wrong(found: list[list[int]], signed: bool) -> str:
     if sorted(found) == sorted(SQUARES):
         return "the order: who is first in your list, and who was first to arrive?"
     if signed and found == PARTS:
@@ -201,13 +206,13 @@ def _where_squares_go_wrong(found: list[list[int]], signed: bool) -> str:
     return "the moment at which you read: had the child written everything by then?"
 
 
-def _has_ended(child: _Child) -> bool:
+def _child_has_ended(child: _ChildProcess) -> bool:
     """Ended, and the parent has asked: after join(), is_alive(), close() ..."""
     popen = child.process._popen
     return popen is None or popen.returncode is not None
 
 
-class _Stopped:
+class _StoppedChildren:
     """A child that has to stop for a while, two seconds at most."""
 
     def __init__(self):
@@ -228,7 +233,9 @@ class _Stopped:
 
 
 @contextmanager
-def _watched(first_is_last: bool) -> Iterator[tuple[dict[int, _Child], dict]]:
+def _watched_children(
+    first_is_last: bool,
+) -> Iterator[tuple[dict[int, _ChildProcess], dict]]:
     """What the answer does with processes: the children that it starts, by pid.
 
     And the steps of each of its threads: the pid of a process that was started, or
@@ -236,7 +243,7 @@ def _watched(first_is_last: bool) -> Iterator[tuple[dict[int, _Child], dict]]:
     child has to stop until a message of another has arrived.
     """
     children, steps, ended = {}, defaultdict(list), set()
-    stopped = _Stopped()
+    stopped = _StoppedChildren()
 
     def known_ends() -> set[int]:
         return {
@@ -251,7 +258,7 @@ def _watched(first_is_last: bool) -> Iterator[tuple[dict[int, _Child], dict]]:
         begin(process)
         if first_is_last and not children:
             stopped.stop(process.pid)
-        children[process.pid] = _Child(process, name, way_back)
+        children[process.pid] = _ChildProcess(process, name, way_back)
         steps[get_ident()].append(process.pid)
         ended.update(known_ends())  # start() looks after others, too
 
@@ -280,7 +287,7 @@ def _watched(first_is_last: bool) -> Iterator[tuple[dict[int, _Child], dict]]:
 
 
 @exercise("02-choose", seconds=90)
-def check_choose(choice, try_job):
+def check_02_choose(choice, try_job):
     with trying("your choice") as expect:
         expect(
             isinstance(choice, dict) and set(choice) == set(JOBS),
@@ -295,7 +302,7 @@ def check_choose(choice, try_job):
     said = {}
     for name, kind in product(FITS, KINDS):
         with trying(f"in_a_trial(try_job, {kind!r}, {name!r})") as expect:
-            said[name, kind] = _expect_a_proof(expect, try_job, kind, name)
+            said[name, kind] = _expect_proof_of_choice(expect, try_job, kind, name)
     for name, kind in choice.items():
         with trying(f"your own proof of {kind!r} and {name!r}") as expect:
             expect(
@@ -305,10 +312,12 @@ def check_choose(choice, try_job):
             )
 
 
-def _expect_a_proof(expect: Expect, try_job: Callable, kind: str, name: str) -> str:
+def _expect_proof_of_choice(
+    expect: Expect, try_job: Callable, kind: str, name: str
+) -> str:
     """What the proof says: what it must, if not at once on a busy machine."""
     due = "kept" if kind == FITS[name] else "broken"
-    proof = _with_a_look_at_seconds(try_job)
+    proof = _try_job_with_a_look_at_seconds(try_job)
     outcome = job_in_a_trial(proof, kind, name, seconds=6)
     if outcome == "broken" and due == "kept":  # has a process begun too late?
         outcome = job_in_a_trial(proof, kind, name, seconds=6)
@@ -317,12 +326,12 @@ def _expect_a_proof(expect: Expect, try_job: Callable, kind: str, name: str) -> 
     expect(
         outcome.startswith((due, _ALSO.get((name, kind), due))),
         got=outcome.strip("'"),
-        think=_advice(outcome),
+        think=_advice_on_choice(outcome),
     )
     return outcome
 
 
-def _with_a_look_at_seconds(try_job: Callable) -> Callable:
+def _try_job_with_a_look_at_seconds(try_job: Callable) -> Callable:
     """The same proof; one that says False without having read `job.seconds` tells."""
 
     class Watched:
@@ -358,6 +367,6 @@ _ADVICE = {
 }
 
 
-def _advice(outcome: str) -> str:
+def _advice_on_choice(outcome: str) -> str:
     key = "raised" if outcome.startswith("raised ") else outcome
     return _ADVICE.get(key, "what your proof returns: True or False, for all kinds")

@@ -33,7 +33,7 @@ SPANS = [
 ]
 
 
-def _many_spans() -> Iterator[tuple[list, str]]:
+def _spans_to_overlap() -> Iterator[tuple[list, str]]:
     dice = random.Random(3)
     for unit in [1] * 100 + [0.001] * 20:
         starts = [dice.randint(0, 12) for _ in range(dice.randint(1, 9))]
@@ -41,27 +41,27 @@ def _many_spans() -> Iterator[tuple[list, str]]:
         yield spans, "your drawing of them: at which moment are most of them open?"
 
 
-def _most_open(spans: list[tuple[float, float]]) -> int:
+def _most_that_overlap(spans: list[tuple[float, float]]) -> int:
     """Slow and plain: at each start, count the spans that are open."""
     open_at = [sum(s <= start < e for s, e in spans) for start, _ in spans]
     return max(open_at, default=0)
 
 
 @exercise("03-overlap")
-def check_overlap(overlap):
-    for spans, think in [*SPANS, *_many_spans()]:
+def check_03_overlap(overlap):
+    for spans, think in [*SPANS, *_spans_to_overlap()]:
         with trying(f"overlap({spans})", spans) as expect:
             got = overlap(spans)
-            expect(as_number(got) == _most_open(spans), got=got, think=think)
+            expect(as_number(got) == _most_that_overlap(spans), got=got, think=think)
 
 
-class _Call(NamedTuple):
+class _GainCall(NamedTuple):
     start: float
     end: float
     thread: int
 
 
-class _Work:
+class _GainWork:
     """Work that notes in which thread it ran, from when to when.
 
     It waits `free` s, every other time half as long, and then `held` s with a lock, as
@@ -84,9 +84,9 @@ class _Work:
         if self.held:
             with self.lock:
                 sleep(self.held)
-        self.calls.append(_Call(start, perf_counter(), get_ident()))
+        self.calls.append(_GainCall(start, perf_counter(), get_ident()))
 
-    def all_calls(self) -> list[_Call]:
+    def all_calls(self) -> list[_GainCall]:
         """Those too that nobody has waited for."""
         sleep(0.02)
         while self.begun > len(self.calls):
@@ -94,26 +94,28 @@ class _Work:
         return self.calls
 
 
-class _Way(NamedTuple):
+class _GainWay(NamedTuple):
     """Calls that ran at once, or one; when, and between which moments if any clock."""
 
-    calls: list[_Call]
+    calls: list[_GainCall]
     start: float
     end: float
     earliest: float = 0  # no clock for these calls was started before,
     latest: float = 0  # or stopped after
 
 
-def _ways(calls: list[_Call], before: float, after: float) -> list[_Way]:
+def _ways_of_gain(
+    calls: list[_GainCall], before: float, after: float
+) -> list[_GainWay]:
     """Calls that overlap belong together; a clock is read between two ways."""
     ways = []
     for call in sorted(calls):
         if ways and call.start < ways[-1].end:
             last = ways.pop()
             both, end = [*last.calls, call], max(last.end, call.end)
-            ways.append(_Way(both, last.start, end))
+            ways.append(_GainWay(both, last.start, end))
         else:
-            ways.append(_Way([call], call.start, call.end))
+            ways.append(_GainWay([call], call.start, call.end))
     ends = [before, *(way.end for way in ways)]
     starts = [*(way.start for way in ways[1:]), after]
     return [
@@ -130,22 +132,22 @@ KINDS_OF_WORK = {
 
 
 @exercise("03-gain", seconds=30)
-def check_gain(gain):
+def check_03_gain(gain):
     for kind, (free, held) in KINDS_OF_WORK.items():
         with trying(f"gain(work) with {kind}") as expect:
             for seconds in 0.06, 0.3:  # longer, should threads miss each other
-                work, before = _Work(free * seconds, held * seconds), perf_counter()
+                work, before = _GainWork(free * seconds, held * seconds), perf_counter()
                 got, after = gain(work), perf_counter()
-                ways = _ways(work.all_calls(), before, after)
+                ways = _ways_of_gain(work.all_calls(), before, after)
                 if any(len(way.calls) > 1 for way in ways):
                     break
             expect(as_number(got) is not None, got=got, think="one number: a ratio")
-            _expect_both_ways(expect, got, ways, after)
+            _expect_gain_tried_both_ways(expect, got, ways, after)
             _expect_the_measured_gain(expect, float(got), ways)
 
 
-def _expect_both_ways(
-    expect: Expect, got: object, ways: list[_Way], after: float
+def _expect_gain_tried_both_ways(
+    expect: Expect, got: object, ways: list[_GainWay], after: float
 ) -> None:
     """Two calls one by one, and two at the same time, all ended."""
     unfinished = sum(call.end > after for way in ways for call in way.calls)
@@ -179,7 +181,7 @@ def _expect_both_ways(
     )
 
 
-def _expect_the_measured_gain(expect: Expect, got: float, ways: list[_Way]) -> None:
+def _expect_the_measured_gain(expect: Expect, got: float, ways: list[_GainWay]) -> None:
     """The number lies where clocks can have seen it, however busy the machine was."""
     pairs = [
         (b.end - a.start, b.latest - a.earliest)
@@ -192,35 +194,39 @@ def _expect_the_measured_gain(expect: Expect, got: float, ways: list[_Way]) -> N
         think="the same amount of work: is it done twice in a row?",
     )
     threads = [(w.end - w.start, w.latest - w.earliest) for w in ways if w.calls[1:]]
-    serial, parallel = _range(pairs), _range(threads)
+    serial, parallel = _gain_range(pairs), _gain_range(threads)
     expect(
-        _between(serial.low / parallel.high, got, serial.high / parallel.low),
+        _gain_is_between(serial.low / parallel.high, got, serial.high / parallel.low),
         got=f"{got:.4g}; one by one it took {serial.low:.2f} s, in threads "
         f"{parallel.low:.2f} s",
-        think=_what_number_is_it(got, serial, parallel),
+        think=_what_number_is_it_if_no_gain(got, serial, parallel),
     )
 
 
-class _Range(NamedTuple):
+class _GainRange(NamedTuple):
     low: float
     high: float
 
 
-def _range(durations: list[tuple[float, float]]) -> _Range:
+def _gain_range(durations: list[tuple[float, float]]) -> _GainRange:
     """What a clock can have said of these, at least and at most."""
-    return _Range(min(low for low, _ in durations), max(high for _, high in durations))
+    return _GainRange(
+        min(low for low, _ in durations), max(high for _, high in durations)
+    )
 
 
-def _between(low: float, got: float, high: float) -> bool:
+def _gain_is_between(low: float, got: float, high: float) -> bool:
     return 0.98 * low <= got <= 1.02 * high
 
 
-def _what_number_is_it(got: float, serial: _Range, parallel: _Range) -> str:
-    if _between(parallel.low / serial.high, got, parallel.high / serial.low):
+def _what_number_is_it_if_no_gain(
+    got: float, serial: _GainRange, parallel: _GainRange
+) -> str:
+    if _gain_is_between(parallel.low / serial.high, got, parallel.high / serial.low):
         return "the ratio: above 1 means that threads are faster. What belongs above?"
-    if _between(serial.low - parallel.high, got, serial.high - parallel.low):
+    if _gain_is_between(serial.low - parallel.high, got, serial.high - parallel.low):
         return "what is asked for: is a difference of seconds how many times as fast?"
-    if any(_between(way.low, got, way.high) for way in (serial, parallel)):
+    if any(_gain_is_between(way.low, got, way.high) for way in (serial, parallel)):
         return "what is asked for: seconds, or how many times as fast?"
     if got == round(got, 1):
         return "the number as it comes out: is something rounded, or not measured?"
@@ -246,7 +252,7 @@ SIX = {
 
 
 @exercise("03-six")
-def check_six(gainers):
+def check_03_six(gainers):
     with trying("gainers") as expect:
         names = list(gainers) if isinstance(gainers, Iterable) else [gainers]
         expect(
@@ -269,28 +275,28 @@ def check_six(gainers):
         )
 
 
-class Page(NamedTuple):
+class FetchedPage(NamedTuple):
     """What the check's `fetch` returns; `notes` is a file for `compute`."""
 
     name: str
     notes: str
 
 
-class Result(NamedTuple):
+class FetchedResult(NamedTuple):
     """What the check's `compute` returns."""
 
-    page: Page
+    page: FetchedPage
 
 
-def _compute(page: Page) -> Result:
+def _compute_with_fetched(page: FetchedPage) -> FetchedResult:
     """It leaves a note, which a file brings here even from another process."""
     notes = open_to_append(page.notes)
     os.write(notes, f"{page.name}\n".encode())
     os.close(notes)
-    return Result(page)
+    return FetchedResult(page)
 
 
-class _Web:
+class _WebToFetchFrom:
     """Pages that arrive when the check says so, and notes of who asked for which.
 
     No page arrives before all have been asked for. Then one does, and the others as
@@ -305,17 +311,17 @@ class _Web:
         self.one, self.all, self.left = Event(), Event(), Event()
         self.file, self.notes = scratch_file()
 
-    def __enter__(self) -> "_Web":
+    def __enter__(self) -> "_WebToFetchFrom":
         Thread(target=self._let_pages_arrive, daemon=True).start()
         return self
 
     def __exit__(self, *_) -> None:
         self.left.set()
 
-    def fetch(self, name: str) -> Page:
+    def fetch(self, name: str) -> FetchedPage:
         self.asked.append(name)
         (self.one if name == self.early else self.all).wait()
-        return Page(name, self.notes)
+        return FetchedPage(name, self.notes)
 
     @property
     def computed(self) -> list[str]:
@@ -345,19 +351,19 @@ class _Web:
     seconds=15,
     when_hung="what would have to happen for this line to end? A page may be None, too",
 )
-def check_fetch(process_all):
+def check_03_fetch(process_all):
     rounds = ["b", "c", "a"], [f"page {3 * n % 40}" for n in range(40)], ["a"], []
     for names in rounds:  # more than the threads that a pool has if nobody says
         shown = names if len(names) < 9 else f"{len(names)} names"
         tried = f"process_all({shown}, fetch, compute)"
-        with trying(tried, names) as expect, _Web(names) as web:
+        with trying(tried, names) as expect, _WebToFetchFrom(names) as web:
             try:
-                results = process_all(names, web.fetch, _compute)
+                results = process_all(names, web.fetch, _compute_with_fetched)
             except Exception:
-                _expect_each_page_once(expect, web)
+                _expect_each_page_fetched_once(expect, web)
                 raise
-            _expect_results(expect, web, results)
-            _expect_overlap(expect, web)
+            _expect_results_of_fetched(expect, web, results)
+            _expect_fetching_to_overlap(expect, web)
     with trying(
         "process_all([1, 2], fetch, compute), where both return None"
     ) as expect:
@@ -365,7 +371,7 @@ def check_fetch(process_all):
         expect(got == [None, None], got=got, think="a page that is None: what is it?")
 
 
-def _expect_each_page_once(expect: Expect, web: _Web) -> None:
+def _expect_each_page_fetched_once(expect: Expect, web: _WebToFetchFrom) -> None:
     twice = [name for name, times in Counter(web.asked).items() if times > 1]
     expect(
         not twice,
@@ -377,15 +383,17 @@ def _expect_each_page_once(expect: Expect, web: _Web) -> None:
     )
 
 
-def _expect_results(expect: Expect, web: _Web, results: object) -> None:
+def _expect_results_of_fetched(
+    expect: Expect, web: _WebToFetchFrom, results: object
+) -> None:
     """A list with what compute returned for each name, in order; nothing done twice."""
-    _expect_each_page_once(expect, web)
+    _expect_each_page_fetched_once(expect, web)
     if not web.names:
         think = "no names, no results: what is [f(name) for name in []]?"
         expect(isinstance(results, list) and not results, got=results, think=think)
     expect(isinstance(results, list), got=results, think="what is asked for: a list")
     expect(
-        all(type(result) is Result for result in results),
+        all(type(result) is FetchedResult for result in results),
         got=results,
         think="the entries of the list: is each one a result of compute?",
     )
@@ -408,7 +416,7 @@ def _expect_results(expect: Expect, web: _Web, results: object) -> None:
     )
 
 
-def _expect_overlap(expect: Expect, web: _Web) -> None:
+def _expect_fetching_to_overlap(expect: Expect, web: _WebToFetchFrom) -> None:
     """All pages on their way at once, and work for whoever has one."""
     expect.quick(
         web.at_once == len(web.names),

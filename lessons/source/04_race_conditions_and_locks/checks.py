@@ -12,14 +12,14 @@ from unittest.mock import patch
 from demos.races.interleavings import UPDATE, play
 from sidebyside.exercises import exercise, trying
 
-from .slow_device import Device, Energy, OwnEnergy
-from .watched_bank import Account, pair_of_accounts
+from .slow_device import SlowDevice, SlowEnergy, SlowEnergyInArrays
+from .watched_bank import WatchedAccount, pair_of_watched_accounts
 
 PATIENCE = 4  # seconds after which something that should take milliseconds has hung
 
 
 @exercise("04-order")
-def check_order(worst_order):
+def check_04_order(worst_order):
     for updates in 3, 2, 1, 4, 7, 30:
         with trying(f"worst_order({updates})") as expect:
             got = worst_order(updates)
@@ -35,11 +35,14 @@ def check_order(worst_order):
                 "steps for each thread",
             )
             x = play(got, UPDATE * updates, UPDATE * updates)
-            seen, think = f"{got!r}, and x ends as {x}", _how_to_lose(updates, x)
+            seen, think = (
+                f"{got!r}, and x ends as {x}",
+                _how_to_lose_in_order(updates, x),
+            )
             expect(x == min(updates, 2), got=seen, think=think)
 
 
-def _how_to_lose(updates: int, x: int) -> str:
+def _how_to_lose_in_order(updates: int, x: int) -> str:
     if updates == 1:
         return "one update each: both can load the same 0"
     if x == 2 * updates:
@@ -55,18 +58,18 @@ def _how_to_lose(updates: int, x: int) -> str:
     when_unsent="what of the notebook your function uses. If it is one lock for all: "
     "which lock may two transfers between four different accounts have in common?",
 )
-def check_transfer(transfer):
-    _expect_a_move(transfer, 1, 2)
-    _expect_no_move_to_itself(transfer)
+def check_04_transfer(transfer):
+    _expect_transfer(transfer, 1, 2)
+    _expect_no_transfer_to_itself(transfer)
     for one, other in (1, 2), (3, 4), (9, 10), (0, 5), (13, 3), (700, 1000), (8, 16):
-        _expect_one_order(transfer, one, other)
-    _expect_no_wait_for_others(transfer)
-    _expect_all_to_end(transfer)
+        _expect_one_order_of_locks(transfer, one, other)
+    _expect_no_wait_for_other_locks(transfer)
+    _expect_all_transfers_to_end(transfer)
 
 
-def _expect_a_move(transfer: Callable, one: int, other: int) -> None:
+def _expect_transfer(transfer: Callable, one: int, other: int) -> None:
     for amount, deposit in (30, 0), (7, 1000):
-        source, target = pair_of_accounts(one, other, 100, 50, deposit=deposit)
+        source, target = pair_of_watched_accounts(one, other, 100, 50, deposit=deposit)
         tried = f"transfer(source, target, {amount}) with the balances 100 and 50"
         with trying(tried) as expect:
             transfer(source, target, amount)
@@ -91,9 +94,9 @@ def _expect_a_move(transfer: Callable, one: int, other: int) -> None:
             expect(after == right, got=f"{after}, not {right}", think=think)
 
 
-def _expect_no_move_to_itself(transfer: Callable) -> None:
+def _expect_no_transfer_to_itself(transfer: Callable) -> None:
     with trying("transfer(ann, ann, 10), from an account to itself") as expect:
-        ann = Account(6, 100)
+        ann = WatchedAccount(6, 100)
         transfer(ann, ann, 10)
         got, think = f"the balance {ann.balance}, not 100", "a transfer to the same "
         think += "account: it changes nothing"
@@ -102,9 +105,9 @@ def _expect_no_move_to_itself(transfer: Callable) -> None:
         expect(not ann.lock.locked(), got="a lock that is still taken", think=whose)
 
 
-def _expect_one_order(transfer: Callable, one: int, other: int) -> None:
+def _expect_one_order_of_locks(transfer: Callable, one: int, other: int) -> None:
     """Of two accounts, one lock is always the first, whoever pays and has more."""
-    pair = pair_of_accounts(one, other, 50, 50)
+    pair = pair_of_watched_accounts(one, other, 50, 50)
     with trying(f"transfers between accounts {one} and {other}, there and back") as see:
         for money, swapped in product([(50, 50), (90, 20), (20, 90)], (False, True)):
             pair[0].money, pair[1].money = money
@@ -118,7 +121,7 @@ def _expect_one_order(transfer: Callable, one: int, other: int) -> None:
         see(len(waits) < 2, got="; ".join(sorted(both)), think=think)
 
 
-def _ends(work: Callable, *args) -> bool:
+def _ends_without_deadlock(work: Callable, *args) -> bool:
     """Whether work(*args) ends. What it raises, is raised here."""
     errors = []
 
@@ -136,11 +139,11 @@ def _ends(work: Callable, *args) -> bool:
     return not thread.is_alive()
 
 
-def _expect_no_wait_for_others(transfer: Callable) -> None:
-    one, two = pair_of_accounts(12, 24, 10, 10)
-    others, ended = pair_of_accounts(36, 48, 10, 10), []
+def _expect_no_wait_for_other_locks(transfer: Callable) -> None:
+    one, two = pair_of_watched_accounts(12, 24, 10, 10)
+    others, ended = pair_of_watched_accounts(36, 48, 10, 10), []
     one.meanwhile = two.meanwhile = lambda: ended.append(
-        all(ended) and _ends(transfer, *others, 1)
+        all(ended) and _ends_without_deadlock(transfer, *others, 1)
     )
     with trying(
         "a transfer from 36 to 48 in the middle of one from 12 to 24"
@@ -150,9 +153,9 @@ def _expect_no_wait_for_others(transfer: Callable) -> None:
         expect(all(ended), got="it waits too", think=think)
 
 
-def _expect_all_to_end(transfer: Callable) -> None:
+def _expect_all_transfers_to_end(transfer: Callable) -> None:
     """Three threads pay each other. This one begins: a report names its line."""
-    accounts = [Account(number, 500, delays=4) for number in (30, 4, 200)]
+    accounts = [WatchedAccount(number, 500, delays=4) for number in (30, 4, 200)]
     right = dict.fromkeys(accounts, 500)
     dice, lists = random.Random(4), []
     for _ in range(3):
@@ -199,14 +202,16 @@ CASES = [  # events, bins, workers
     when_unsent="what of the notebook your function uses. If it is a lock: what do you "
     "protect with it? Give each worker a list of its own instead",
 )
-def check_histogram(histogram):
-    _expect_an_end_though_others_take_the_last(histogram)
+def check_04_histogram(histogram):
+    _expect_histogram_to_end_at_empty_queue(histogram)
     for events, bins, workers in CASES:
-        _expect_sums(histogram, events, bins, workers)
+        _expect_histogram_sums(histogram, events, bins, workers)
     with suppress(TypeError):  # not every right answer can add such numbers
-        _expect_sums(histogram, *CASES[1], kind=OwnEnergy)
+        _expect_histogram_sums(histogram, *CASES[1], kind=SlowEnergyInArrays)
     with trying("reading your code") as expect:
-        locks = sorted(_names(histogram) & {"Lock", "RLock", "Semaphore", "Condition"})
+        locks = sorted(
+            _names_in_histogram(histogram) & {"Lock", "RLock", "Semaphore", "Condition"}
+        )
         got = f"the right sums, and a lock: {', '.join(locks)}"
         think = (
             "what do you protect with it? Give each worker a list of its own instead"
@@ -214,13 +219,13 @@ def check_histogram(histogram):
         expect(not locks, got=got, think=think)
 
 
-def _expect_sums(
-    histogram: Callable, events: list, bins: int, workers: int, kind: type = Energy
+def _expect_histogram_sums(
+    histogram: Callable, events: list, bins: int, workers: int, kind: type = SlowEnergy
 ) -> None:
     energies = [7 + event * event % 11 for event in range(len(events))]
     right = [sum(energies[e] for place, e in events if place == b) for b in range(bins)]
     exact = len(events) >= workers
-    device, given = Device(energies, workers if exact else 0, kind), list(events)
+    device, given = SlowDevice(energies, workers if exact else 0, kind), list(events)
     short = str(events) if len(events) < 4 else f"{len(events)} events"
     with trying(
         f"histogram({short}, {bins}, energy, workers={workers})", given
@@ -241,7 +246,7 @@ def _expect_sums(
         expect(not exact or device.most == workers, got=together, think=think)
 
 
-def _expect_an_end_though_others_take_the_last(histogram: Callable) -> None:
+def _expect_histogram_to_end_at_empty_queue(histogram: Callable) -> None:
     """Between `empty` and `get` another thread may take what was there."""
     asked, empty = [], Queue.empty
 
@@ -251,16 +256,16 @@ def _expect_an_end_though_others_take_the_last(histogram: Callable) -> None:
         sleep(0.01)
         return answer
 
-    events, energy = [(0, event) for event in range(9)], Device([1] * 9, 0).energy
+    events, energy = [(0, event) for event in range(9)], SlowDevice([1] * 9, 0).energy
     tried = "histogram(9 events, 1, energy, workers=4) and a queue that is slow"
     with trying(tried) as expect, patch.object(Queue, "empty", slow_empty):
-        ended = _ends(histogram, events, 1, energy, 4)
+        ended = _ends_without_deadlock(histogram, events, 1, energy, 4)
         think = "what happens when two workers see that one item is left, and both get "
         think += "it?"
         expect(ended or not asked, got="nothing: it had not ended", think=think)
 
 
-def _names(answer: Callable) -> set[str]:
+def _names_in_histogram(answer: Callable) -> set[str]:
     """The names used by a function or object, and by the functions it calls."""
     found, names, parts = set(), set(), [answer, *vars(type(answer)).values()]
     while parts:

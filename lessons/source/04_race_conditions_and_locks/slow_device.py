@@ -4,7 +4,7 @@ from threading import Condition
 from time import sleep
 
 
-class Energy(int):
+class SlowEnergy(int):
     """A number that takes its time to be added.
 
     `counts[b] += energy` loads, adds and stores. Here the adding lasts so long that two
@@ -18,7 +18,7 @@ class Energy(int):
     __radd__ = __add__
 
 
-class OwnEnergy(Energy):
+class SlowEnergyInArrays(SlowEnergy):
     """The same for counts in an array or a tensor: it does the adding itself."""
 
     __array_ufunc__ = None
@@ -37,14 +37,14 @@ class OwnEnergy(Energy):
         return args[0].copy_(loaded + args[1])
 
 
-class Device:
+class SlowDevice:
     """Reads the energy of an event, slowly, and knows who reads at the same time.
 
     It waits, though not for ever, until as many read as are expected, and for a moment
     whether one more comes: a busy machine may be late in starting a thread.
     """
 
-    def __init__(self, energies: list[int], expected: int, kind: type = Energy):
+    def __init__(self, energies: list[int], expected: int, kind: type = SlowEnergy):
         self.energies, self.expected, self.kind = energies, expected, kind
         self.calls: list[int] = []
         self.now = self.most = 0

@@ -12,7 +12,7 @@ class WatchedLock:
     Whoever will not wait for it is refused twice, as if somebody else had it.
     """
 
-    def __init__(self, account: "Account"):
+    def __init__(self, account: "WatchedAccount"):
         self.account, self.owner, self.refusals = account, None, 0
         self._lock = Lock()
 
@@ -55,7 +55,7 @@ class WatchedLock:
         self.release()
 
 
-class Account:
+class WatchedAccount:
     """An account that notes whether its balance is changed by one who has the locks.
 
     The first `delays` times, its lock takes a moment, so that two threads meet. And
@@ -92,9 +92,11 @@ class Account:
         return f"account {self.number}"
 
 
-def pair_of_accounts(
+def pair_of_watched_accounts(
     one: int, other: int, *money: int, deposit: int = 0
-) -> list[Account]:
-    pair = [Account(n, m, deposit) for n, m in zip((one, other), money, strict=True)]
+) -> list[WatchedAccount]:
+    pair = [
+        WatchedAccount(n, m, deposit) for n, m in zip((one, other), money, strict=True)
+    ]
     pair[0].partner, pair[1].partner = pair[::-1]
     return pair

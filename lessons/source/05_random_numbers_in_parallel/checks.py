@@ -45,9 +45,9 @@ SHARED = [
 
 
 @exercise("05-shared")
-def check_shared(shared):
+def check_05_shared(shared):
     for outputs, pairs, think in SHARED:
-        _expect_pairs(shared, outputs, pairs, think)
+        _expect_pairs_that_shared(shared, outputs, pairs, think)
     dice = random.Random(5)
     for workers in [2, 3, 5, 12] * 15:
         stream = [round(0.001 * n, 3) for n in dice.sample(range(1000), 5 * workers)]
@@ -56,10 +56,14 @@ def check_shared(shared):
         sets = [set(numbers) for numbers in outputs]
         every = itertools.combinations(range(workers), 2)
         pairs = {(i, j) for i, j in every if sets[i] & sets[j]}
-        _expect_pairs(shared, outputs, pairs, "which lists have a number in common?")
+        _expect_pairs_that_shared(
+            shared, outputs, pairs, "which lists have a number in common?"
+        )
 
 
-def _expect_pairs(shared: Callable, outputs: list, pairs: set, think: str) -> None:
+def _expect_pairs_that_shared(
+    shared: Callable, outputs: list, pairs: set, think: str
+) -> None:
     given = copy.deepcopy(outputs)
     with trying(f"shared({outputs})", given) as expect:
         got = shared(given)
@@ -72,7 +76,7 @@ def _expect_pairs(shared: Callable, outputs: list, pairs: set, think: str) -> No
         expect(set(found) == pairs, got=got, think=think)
 
 
-class _Disturbed:
+class _DisturbedGenerators:
     """The answer, before each call of which the world changes.
 
     The clock and the states of the global generators are others every time, so that
@@ -86,21 +90,21 @@ class _Disturbed:
         self.calls += 1
         for seed in random.seed, np.random.seed, torch.manual_seed:
             seed(1000 + self.calls)
-        before = _global_states()
+        before = _states_of_global_generators()
         with patch("time.time", lambda: 1e6 * self.calls):
             got = self.answer(*args)
-        after = _global_states()
+        after = _states_of_global_generators()
         self.moved = self.moved or [n for n in after if after[n] != before[n]]
         return got
 
 
-def _global_states() -> dict:
+def _states_of_global_generators() -> dict:
     states = random.getstate(), np.random.get_state(), torch.get_rng_state().numpy()
     names = "random", "np.random", "torch"
     return dict(zip(names, map(pickle.dumps, states), strict=True))
 
 
-def _as_it_is_now(answer: Callable) -> Callable:
+def _draws_in_new_process(answer: Callable) -> Callable:
     """The answer with what it remembers now, for a process where nothing is shared.
 
     Neither memory nor the hash of a text nor the order of calls is the same there.
@@ -119,7 +123,7 @@ def _as_it_is_now(answer: Callable) -> Callable:
 _ELSEWHERE = "another process gets other numbers. On what else do they depend?"
 
 
-def _numbers(expect: Expect, values: Iterable) -> list[float]:
+def _random_numbers(expect: Expect, values: Iterable) -> list[float]:
     """The numbers of a list, a tuple, an array or a tensor."""
     expect(values is not None, got=values, think="what your function returns")
     values = list(values)
@@ -128,7 +132,7 @@ def _numbers(expect: Expect, values: Iterable) -> list[float]:
     return [float(value) for value in values]
 
 
-def _clash(lists: dict) -> tuple | None:
+def _clash_of_streams(lists: dict) -> tuple | None:
     """Two of these lists that have a number in common, and this number."""
     owner = {}
     for name, numbers in lists.items():
@@ -138,7 +142,7 @@ def _clash(lists: dict) -> tuple | None:
     return None
 
 
-def _tells(first: list, second: list, limit: float) -> bool:
+def _stream_tells_of_other(first: list, second: list, limit: float) -> bool:
     """Whether who knows the one list knows much of the other: moved, or stretched."""
     first, second = np.array(first), np.array(second)
     steps = set(np.round((second - first) % 1, 6) % 1)
@@ -146,28 +150,28 @@ def _tells(first: list, second: list, limit: float) -> bool:
     return related or len(steps) < len(first) / 2
 
 
-class _Telling(int):
+class _TellingSeed(int):
     """A whole number that notes what is computed from it."""
 
     results = set()  # noqa: RUF012
 
 
-def _noted(name: str) -> Callable:
+def _noted_seed(name: str) -> Callable:
     def compute(self, other):
         result = getattr(int, name)(self, other)
         if result is NotImplemented:
             return result
-        _Telling.results.add(result)
-        return _Telling(result)
+        _TellingSeed.results.add(result)
+        return _TellingSeed(result)
 
     return compute
 
 
 for _name in "add", "radd", "mul", "rmul", "lshift", "or", "ror", "xor", "rxor":
-    setattr(_Telling, f"__{_name}__", _noted(f"__{_name}__"))
+    setattr(_TellingSeed, f"__{_name}__", _noted_seed(f"__{_name}__"))
 
 
-def _places(call: Callable, *below: int) -> list[tuple]:
+def _seeds_easily_mixed_up(call: Callable, *below: int) -> list[tuple]:
     """Places, such as (seed, epoch, item), of which two are easily mixed up.
 
     Small ones, for sums and for digits put side by side; then (0, 0, k) and (0, 1, 0),
@@ -176,10 +180,10 @@ def _places(call: Callable, *below: int) -> list[tuple]:
     """
     small = list(itertools.product((0, 1, 2, 11), repeat=len(below)))
     units = [place for place in small if sum(place) == 1]
-    _Telling.results.clear()
+    _TellingSeed.results.clear()
     for unit in units:
-        call(*map(_Telling, unit))
-    own = sorted(k for k in _Telling.results if k > 1)[:100]
+        call(*map(_TellingSeed, unit))
+    own = sorted(k for k in _TellingSeed.results if k > 1)[:100]
     popular = [2**n for n in range(2, 32)] + [10**n for n in range(1, 10)]
     large = (tuple(k * n for n in u) for k in sorted(own + popular) for u in units)
     return small + [p for p in large if all(map(operator.lt, p, below))]
@@ -190,42 +194,44 @@ def _places(call: Callable, *below: int) -> list[tuple]:
     seconds=30,
     when_hung="how long does it take to get at item 1,000,000,000 alone?",
 )
-def check_items(noise_of):
-    in_a_new_process = _as_it_is_now(noise_of)
-    noise_of = _Disturbed(noise_of)
+def check_05_items(noise_of):
+    in_a_new_process = _draws_in_new_process(noise_of)
+    noise_of = _DisturbedGenerators(noise_of)
     for seed, epoch in (1, 1), (0, 0), (3, 2), (2026, 7):
-        whole = _expect_one_for_each(noise_of, seed, epoch)
-        _expect_the_same_in_each_share(noise_of, seed, epoch, whole)
-    _expect_random(noise_of)
-    _expect_no_two_alike(noise_of)
+        whole = _expect_noise_for_each_item(noise_of, seed, epoch)
+        _expect_same_noise_in_each_share(noise_of, seed, epoch, whole)
+    _expect_random_noise(noise_of)
+    _expect_no_two_items_alike(noise_of)
     with trying("noise_of(2026, 7, [7, 3]), here and in a new process") as expect:
         _, there = in_a_new_process((5, 2, [4]), (seed, epoch, [7, 3]))
-        both = [[whole[7], whole[3]], _numbers(expect, there)]
+        both = [[whole[7], whole[3]], _random_numbers(expect, there)]
         expect(both[0] == both[1], got=both, think=_ELSEWHERE)
 
 
-def _expect_one_for_each(noise_of: Callable, seed: int, epoch: int) -> list[float]:
+def _expect_noise_for_each_item(
+    noise_of: Callable, seed: int, epoch: int
+) -> list[float]:
     """The numbers of the items 0 to 11."""
     items = list(range(12))
     with trying(f"noise_of({seed}, {epoch}, [])") as expect:
-        got = _numbers(expect, noise_of(seed, epoch, []))
+        got = _random_numbers(expect, noise_of(seed, epoch, []))
         expect(got == [], got=got, think="no item: how many numbers?")
     with trying(f"noise_of({seed}, {epoch}, {items})", items) as expect:
-        whole = _numbers(expect, noise_of(seed, epoch, items))
+        whole = _random_numbers(expect, noise_of(seed, epoch, items))
         expect(len(whole) == 12, got=whole, think="one number for each item")
         inside = all(0 <= number < 1 for number in whole)
         expect(inside, got=whole, think="numbers in [0, 1)")
         own = "each item has a number of its own: from what does yours follow?"
         expect(len(set(whole)) == 12, got=whole, think=own)
     with trying(f"noise_of({seed}, {epoch}, {items}), twice") as expect:
-        again = _numbers(expect, noise_of(seed, epoch, items))
+        again = _random_numbers(expect, noise_of(seed, epoch, items))
         think = "what is the same in the second call, and what is not? A number may "
         think += "depend on nothing but seed, epoch and item"
         expect(again == whole, got=[whole[0], again[0]], think=think)
     return whole
 
 
-def _expect_the_same_in_each_share(
+def _expect_same_noise_in_each_share(
     noise_of: Callable, seed: int, epoch: int, whole: list[float]
 ) -> None:
     each = "one number for each entry of items, in their order"
@@ -237,13 +243,13 @@ def _expect_the_same_in_each_share(
     cases = [(share, of_all) for share in shares]
     for items, think in [*cases, ([11, 2, 0, 7], each), ([5, 2, 5, 0], each)]:
         with trying(f"noise_of({seed}, {epoch}, {items})", items) as expect:
-            got = _numbers(expect, noise_of(seed, epoch, items))
+            got = _random_numbers(expect, noise_of(seed, epoch, items))
             right = [whole[item] for item in items]
             tell = f"{got}; among the items 0 to 11 they had {right}"
             expect(got == right, got=tell, think=think)
 
 
-def _expect_random(noise_of: Callable) -> None:
+def _expect_random_noise(noise_of: Callable) -> None:
     here = np.array(noise_of(3, 1, list(range(1000))))
     with trying("the mean and the spread of noise_of(3, 1, range(1000))") as expect:
         spread = [round(float(here.mean()), 3), round(float(here.std()), 3)]
@@ -257,16 +263,22 @@ def _expect_random(noise_of: Callable) -> None:
             if not np.array_equal(here[:999], numbers):  # that is found below
                 got = [[float(n) for n in many[:4]] for many in (here, numbers)]
                 think = "who knows a number should know nothing of the other one"
-                expect(not _tells(here[:999], numbers, 0.15), got=got, think=think)
+                expect(
+                    not _stream_tells_of_other(here[:999], numbers, 0.15),
+                    got=got,
+                    think=think,
+                )
 
 
-def _expect_no_two_alike(noise_of: Callable) -> None:
+def _expect_no_two_items_alike(noise_of: Callable) -> None:
     def draw(seed: int, epoch: int, item: int) -> list[float]:
         with trying(f"noise_of({seed}, {epoch}, [{item}])") as expect:
-            return _numbers(expect, noise_of(seed, epoch, [item]))
+            return _random_numbers(expect, noise_of(seed, epoch, [item]))
 
     below = 2**32, 2**32, 2**32
-    if clash := _clash({place: draw(*place) for place in _places(draw, *below)}):
+    if clash := _clash_of_streams(
+        {place: draw(*place) for place in _seeds_easily_mixed_up(draw, *below)}
+    ):
         with trying(f"(seed, epoch, item) = {clash[0]} and {clash[1]}") as expect:
             think = "other seed, other epoch or other item: other number. Which of the "
             think += "three is lost, or where are they mixed into one?"
@@ -274,9 +286,9 @@ def _expect_no_two_alike(noise_of: Callable) -> None:
 
 
 @exercise("05-replicas", seconds=30)
-def check_replicas(prepare):
-    in_a_new_process = _as_it_is_now(prepare)
-    prepare = _Disturbed(prepare)
+def check_05_replicas(prepare):
+    in_a_new_process = _draws_in_new_process(prepare)
+    prepare = _DisturbedGenerators(prepare)
 
     def draw(rank: int, seed: int) -> tuple:
         with trying(f"prepare({rank}, {seed})") as expect:
@@ -285,9 +297,11 @@ def check_replicas(prepare):
     found = {
         (rank, seed): draw(rank, seed) for seed in (0, 1, 2, 7) for rank in range(8)
     }
-    _expect_the_same_again(found, draw)
+    _expect_same_streams_again(found, draw)
     _expect_streams_of_their_own(found)
-    large = {place: draw(*place) for place in _places(draw, 10_000, 2**32)}
+    large = {
+        place: draw(*place) for place in _seeds_easily_mixed_up(draw, 10_000, 2**32)
+    }
     _expect_streams_of_their_own(found | large)
     with trying("the global generators, before prepare and after it") as expect:
         moved = f"the global generator of {' and '.join(prepare.moved)} has changed"
@@ -302,7 +316,7 @@ def check_replicas(prepare):
 def _weights_and_noise(expect: Expect, both: object) -> tuple[tuple, tuple]:
     two = [] if both is None else list(both)
     expect(len(two) == 2, got=both, think="the form: two lists, weights and noise")
-    weights, noise = (tuple(_numbers(expect, part)) for part in two)
+    weights, noise = (tuple(_random_numbers(expect, part)) for part in two)
     four = len(weights) == len(noise) == 4
     expect(four, got=both, think="the size: two lists of four numbers each")
     own = len(set(weights)) == len(set(noise)) == 4
@@ -310,7 +324,7 @@ def _weights_and_noise(expect: Expect, both: object) -> tuple[tuple, tuple]:
     return weights, noise
 
 
-def _expect_the_same_again(found: dict, draw: Callable) -> None:
+def _expect_same_streams_again(found: dict, draw: Callable) -> None:
     for place in (0, 0), (3, 7):
         with trying(f"prepare{place}, twice") as expect:
             both = [found[place], draw(*place)]
@@ -328,10 +342,10 @@ def _expect_streams_of_their_own(found: dict) -> None:
     """For the weights of each seed, and for the noise of each rank and seed."""
     lists = {f"the weights of seed {seed}": w for (_, seed), (w, _) in found.items()}
     lists |= {f"the noise of rank {r}, seed {s}": n for (r, s), (_, n) in found.items()}
-    if clash := _clash(lists):
+    if clash := _clash_of_streams(lists):
         first, second, number = clash
         with trying(f"{first}; {second}") as expect:
-            think = _why_alike(first, second, lists[first] == lists[second])
+            think = _why_streams_are_alike(first, second, lists[first] == lists[second])
             expect(False, got=f"both contain {number:.6f}", think=think)
     names = list(lists)
     noise = [name for name in names if "noise" in name]
@@ -344,10 +358,10 @@ def _expect_streams_of_their_own(found: dict) -> None:
             both = lists[first], lists[second]
             think = "who knows the one list knows the other: does each have a stream "
             think += "of its own?"
-            expect(not _tells(*both, 1 - 1e-9), got=both, think=think)
+            expect(not _stream_tells_of_other(*both, 1 - 1e-9), got=both, think=think)
 
 
-def _why_alike(first: str, second: str, wholly: bool) -> str:
+def _why_streams_are_alike(first: str, second: str, wholly: bool) -> str:
     if "noise" not in second:
         return "another seed gives other weights: what becomes of the seed in yours?"
     if "noise" not in first:

@@ -23,7 +23,7 @@ CHOICES = [cause for cause, _ in CAUSES.values()] + ["slow start", "too many thr
 
 
 @exercise("06-timelines")
-def check_timelines(causes):
+def check_06_timelines(causes):
     with trying("your four causes") as expect:
         form = 'the form: one cause for each of A, B, C and D: {"A": "slow start", ...}'
         expect(isinstance(causes, dict), got=causes, think=form)
@@ -37,7 +37,7 @@ def check_timelines(causes):
         expect(not wrong, got=got, think=think)
 
 
-def _whole(expect: Expect, got: object, most: int, what: str) -> int:
+def _whole_number_of_workers(expect: Expect, got: object, most: int, what: str) -> int:
     """A whole number of any kind, from 1 to `most`."""
     whole = hasattr(got, "__index__") and not isinstance(got, bool)
     expect(whole, got=got, think=f"the form: one whole number, {what}")
@@ -75,45 +75,52 @@ LAWS = [  # a, b, c; the numbers that are measured; most; what to think about
 
 
 @exercise("06-best")
-def check_best(best_workers):
+def check_06_best(best_workers):
     for constants, crews, most, think in LAWS:
-        timings = [(k, _seconds(*constants, k)) for k in crews]
+        timings = [(k, _seconds_of_workers(*constants, k)) for k in crews]
         law = "with a = {:g}, b = {:g}, c = {:g}".format(*constants)
         tried = f"best_workers(timings, {most}), timings of {crews} workers {law}"
-        _expect_the_best(best_workers, timings, most, tried, think)
+        _expect_best_workers(best_workers, timings, most, tried, think)
     each = "each of these timings is one row of the fit, so a number that was measured "
     each += "more often counts more. And are the rows T itself, or a multiple of it?"
     tried = f"best_workers({RAW}, 16)"
-    _expect_the_best(best_workers, RAW, 16, tried, each)
+    _expect_best_workers(best_workers, RAW, 16, tried, each)
     dice = random.Random(6)
     for _ in range(150):
         law = dice.uniform(0, 5), dice.uniform(1, 200), dice.uniform(0.05, 2)
         crews = [1, 3, 20, *dice.choices(range(1, 20), k=dice.randint(6, 12))]
         crews = dice.sample(crews, len(crews))
-        rounded = [round(_seconds(*law, k) * dice.uniform(0.9, 1.1), 2) for k in crews]
+        rounded = [
+            round(_seconds_of_workers(*law, k) * dice.uniform(0.9, 1.1), 2)
+            for k in crews
+        ]
         timings = list(zip(map(np.int64, crews), map(np.float64, rounded), strict=True))
         plain = list(zip(crews, rounded, strict=True))
         tried = f"best_workers({plain}, 24)"
-        _expect_the_best(best_workers, dice.choice([timings, plain]), 24, tried, each)
+        _expect_best_workers(
+            best_workers, dice.choice([timings, plain]), 24, tried, each
+        )
 
 
-def _expect_the_best(
+def _expect_best_workers(
     best_workers: Callable, timings: list, most: int, tried: str, think: str
 ) -> None:
     rows = np.array([[1, 1 / k, k] for k, _ in timings])
     law = np.linalg.lstsq(rows, np.array([time for _, time in timings]))[0]
-    seconds = {k: _seconds(*law, k) for k in range(1, most + 1)}
+    seconds = {k: _seconds_of_workers(*law, k) for k in range(1, most + 1)}
     right = min(seconds, key=seconds.get)
     given = list(timings)
     with trying(tried, given) as expect:
-        got = _whole(expect, best_workers(given, most), most, "a number of workers")
+        got = _whole_number_of_workers(
+            expect, best_workers(given, most), most, "a number of workers"
+        )
         as_good = seconds[got] <= seconds[right] + 1e-6 * abs(seconds[right])
         fit = f"{got}; by the fit T({got}) = {seconds[got]:.5g}, "
         fit += f"T({right}) = {seconds[right]:.5g}"
         expect(as_good, got=fit, think=think)
 
 
-def _seconds(a: float, b: float, c: float, workers: int) -> float:
+def _seconds_of_workers(a: float, b: float, c: float, workers: int) -> float:
     return a + b / workers + c * workers
 
 
@@ -144,27 +151,30 @@ JOBS = [  # tasks, workers, overhead; what to think about
 
 
 @exercise("06-chunk", seconds=20)
-def check_chunk(chunk_size):
+def check_06_chunk(chunk_size):
     for job in JOBS:
-        _expect_the_best_size(chunk_size, *job)
+        _expect_best_chunk_size(chunk_size, *job)
     dice = random.Random(6)
     think = "a free worker takes the next chunk, and each chunk costs its overhead: "
     think += "what does the timeline of both sizes look like?"
     for workers, overhead in product((1, 2, 3, 5, 8), (0, 0.1, 0.5, 1, 3, 20)):
         for length in 2, 5, 9, 14, 30:
             tasks = dice.choices([0.1, 1, 1, 2, 3, 9], k=length)
-            _expect_the_best_size(chunk_size, tasks, workers, overhead, think)
+            _expect_best_chunk_size(chunk_size, tasks, workers, overhead, think)
 
 
-def _expect_the_best_size(
+def _expect_best_chunk_size(
     chunk_size: Callable, tasks: list, workers: int, overhead: float, think: str
 ) -> None:
-    done = {s: _done(tasks, workers, overhead, s) for s in range(1, len(tasks) + 1)}
+    done = {
+        s: _when_chunks_are_done(tasks, workers, overhead, s)
+        for s in range(1, len(tasks) + 1)
+    }
     best = min(done, key=done.get)
     given = list(tasks)
     with trying(f"chunk_size({tasks}, {workers}, {overhead})", given) as expect:
         got = chunk_size(given, workers, overhead)
-        size = _whole(expect, got, len(tasks), "the size of a chunk")
+        size = _whole_number_of_workers(expect, got, len(tasks), "the size of a chunk")
         told = (
             f"{got}; chunks of {size} are done after {done[size]:g}, chunks of {best} "
         )
@@ -172,7 +182,9 @@ def _expect_the_best_size(
         expect(done[size] <= done[best] + 1e-9, got=told, think=think)
 
 
-def _done(tasks: list, workers: int, overhead: float, size: int) -> float:
+def _when_chunks_are_done(
+    tasks: list, workers: int, overhead: float, size: int
+) -> float:
     """When the last of `workers` is done, if a free one takes the next chunk."""
     free = [0] * workers
     for start in range(0, len(tasks), size):

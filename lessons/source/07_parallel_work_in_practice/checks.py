@@ -43,7 +43,7 @@ class PackingPool(ThreadPoolExecutor):
         return super().map(fn, *map(list, iterables), timeout=timeout)
 
     def submit(self, fn, /, *args, **kwargs):
-        packed = _packed((fn, args, kwargs))
+        packed = _packed_for_pool((fn, args, kwargs))
         name = getattr(fn, "__name__", type(fn).__name__)
         with self.lock:
             self.called[name] = self.called.get(name, 0) + 1
@@ -82,7 +82,7 @@ class PackingPool(ThreadPoolExecutor):
         return asked
 
 
-def _packed(call: tuple) -> bytes:
+def _packed_for_pool(call: tuple) -> bytes:
     try:
         return pickle.dumps(call)
     except Exception as error:
@@ -101,7 +101,7 @@ ORDER_MATTERS = (5, 29, 3)
 
 
 @exercise("07-identical", seconds=20, when_hung=WAITS_TOO_EARLY)
-def check_identical(survey_in):
+def check_07_identical(survey_in):
     for seed, count in [
         (1, 1),
         (2, 12),
@@ -113,7 +113,7 @@ def check_identical(survey_in):
                 got = survey_in(pool, seed, count)
             expect(isinstance(got, Real), got=got, think="what is returned: one number")
             _expect_identical(expect, got, seed, count)
-            _expect_periods_in(expect, pool, count)
+            _expect_periods_in_pool(expect, pool, count)
     with trying("survey_in(pool, 4, 6), with periods from the pool doubled") as expect:
         with PackingPool(doubled=True) as pool:
             got = survey_in(pool, 4, 6)
@@ -143,7 +143,7 @@ def _expect_identical(expect, got: float, seed: int, count: int) -> None:
     expect(False, got=got, think=think)
 
 
-def _expect_periods_in(expect, pool: PackingPool, count: int) -> None:
+def _expect_periods_in_pool(expect, pool: PackingPool, count: int) -> None:
     expect.quick(
         pool.tasks >= count,
         got=f"{pool.tasks} tasks went to the pool, for {count} pendulums",
@@ -179,7 +179,7 @@ CAUSES = {
 
 
 @exercise("07-bottlenecks")
-def check_bottlenecks(bottlenecks):
+def check_07_bottlenecks(bottlenecks):
     with trying("bottlenecks") as expect:
         form = 'the form: {"words": 2, "images": 2, "search": 2} is such a dictionary'
         expect(isinstance(bottlenecks, dict), got=bottlenecks, think=form)
@@ -208,7 +208,7 @@ def check_bottlenecks(bottlenecks):
 RESULTS = 0, None, "", 3, 4.5  # a result may be nothing much
 
 
-class Work:
+class WorkToFinish:
     """The check's work: takes a moment, fails where it is told to, notes its calls."""
 
     def start(self, bad: dict) -> None:
@@ -225,11 +225,11 @@ class Work:
         return "work"  # packed by its name, as functions are
 
 
-work = Work()
+work = WorkToFinish()
 
 
 @exercise("07-finish", seconds=15, when_hung=WAITS_TOO_EARLY)
-def check_finish(run_all):
+def check_07_finish(run_all):
     error, stop = ValueError("bad data"), StopIteration()
     for tasks, done, bad in [
         ([1, 2, 3, 4, 5, 6, 7, 8], {}, {}),
@@ -275,7 +275,7 @@ def _try_finish(run_all, tasks: list, done: dict, bad: dict) -> None:
             think="what comes back: two dictionaries, results and failed",
         )
         _expect_finished(expect, *got, tasks, done, bad)
-        _expect_in_pool(expect, sent, pool.together)
+        _expect_to_finish_in_pool(expect, sent, pool.together)
 
 
 def _expect_finished(expect, results: dict, failed: dict, tasks, done, bad) -> None:
@@ -304,7 +304,7 @@ def _expect_finished(expect, results: dict, failed: dict, tasks, done, bad) -> N
     )
 
 
-def _expect_in_pool(expect, sent: int, together: int | None) -> None:
+def _expect_to_finish_in_pool(expect, sent: int, together: int | None) -> None:
     computed = len(work.calls)
     expect.quick(
         sent >= computed,

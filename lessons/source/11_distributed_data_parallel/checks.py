@@ -19,9 +19,9 @@ from sidebyside.exercises import exercise, trying
 from .rank_programs import (
     SHAPES,
     Buckets,
-    digits,
-    flat,
-    small_model,
+    digits_for_ddp,
+    flat_ddp_model,
+    small_ddp_model,
     try_buckets,
     try_no_sync,
 )
@@ -36,16 +36,16 @@ EPOCHS = 0, 1, 2, 7
 
 
 @exercise("11-shard", seconds=30)
-def check_shard(shard):
+def check_11_shard(shard):
     sent = cloudpickle.dumps(shard)  # before the first call: it remembers none
     for samples, world_size in DECKS:
         for epoch in EPOCHS:
-            _expect_dealt(shard, samples, world_size, epoch)
-    _expect_shuffled(shard)
-    _expect_same_elsewhere(shard, sent)
+            _expect_shards_dealt(shard, samples, world_size, epoch)
+    _expect_shards_shuffled(shard)
+    _expect_same_shard_elsewhere(shard, sent)
 
 
-def _hand(shard: Callable, samples: int, rank: int, world_size: int, epoch: int):
+def _own_shard(shard: Callable, samples: int, rank: int, world_size: int, epoch: int):
     """What a rank gets, in plain whole numbers."""
     with trying(f"shard({samples}, {rank}, {world_size}, {epoch})") as expect:
         got = shard(samples, rank, world_size, epoch)
@@ -57,18 +57,21 @@ def _hand(shard: Callable, samples: int, rank: int, world_size: int, epoch: int)
             expect(False, got=got, think="what can be an index: whole numbers only")
 
 
-def _deal(shard: Callable, samples: int, world_size: int, epoch: int) -> list[list]:
+def _all_shards(
+    shard: Callable, samples: int, world_size: int, epoch: int
+) -> list[list]:
     return [
-        _hand(shard, samples, rank, world_size, epoch) for rank in range(world_size)
+        _own_shard(shard, samples, rank, world_size, epoch)
+        for rank in range(world_size)
     ]
 
 
-def _expect_dealt(shard, samples: int, world_size: int, epoch: int) -> None:
+def _expect_shards_dealt(shard, samples: int, world_size: int, epoch: int) -> None:
     call = f"shard({samples}, rank, {world_size}, {epoch}) for each rank"
-    hands = _deal(shard, samples, world_size, epoch)
+    hands = _all_shards(shard, samples, world_size, epoch)
     with trying(call + ", twice") as expect:
         expect(
-            _deal(shard, samples, world_size, epoch) == hands,
+            _all_shards(shard, samples, world_size, epoch) == hands,
             got="two different answers",
             think="where the randomness comes from. Ranks cannot talk here: equal "
             "arguments have to give equal decks",
@@ -103,8 +106,8 @@ def _expect_dealt(shard, samples: int, world_size: int, epoch: int) -> None:
         )
 
 
-def _expect_shuffled(shard) -> None:
-    hands = {epoch: _hand(shard, 1415, 0, 2, epoch) for epoch in EPOCHS}
+def _expect_shards_shuffled(shard) -> None:
+    hands = {epoch: _own_shard(shard, 1415, 0, 2, epoch) for epoch in EPOCHS}
     for epoch, hand in hands.items():
         with trying(f"shard(1415, 0, 2, {epoch})") as expect:
             steps = {after - before for before, after in pairwise(hand)}
@@ -130,15 +133,15 @@ def _expect_shuffled(shard) -> None:
             )
 
 
-def _expect_same_elsewhere(shard, sent: bytes) -> None:
+def _expect_same_shard_elsewhere(shard, sent: bytes) -> None:
     """A fresh interpreter has its own seed for hash(), and ours has another clock."""
     calls = [(1415, 1, 2, 7), (13, 0, 2, 2), (29, 5, 8, 1), (6, 0, 1, 0)]
     args = sent, calls
-    there = run_ranks(_hands_elsewhere, *args, world_size=1, start_method="spawn")[0]
+    there = run_ranks(_shards_elsewhere, *args, world_size=1, start_method="spawn")[0]
     for call, hand in zip(calls, there, strict=True):
         with trying(f"shard{call} in two processes") as expect:
             expect(
-                hand == _hand(shard, *call),
+                hand == _own_shard(shard, *call),
                 got="two different answers",
                 think="what differs from process to process: the time, the seed of "
                 "hash(), whatever was drawn or kept before. Ranks cannot talk here: "
@@ -146,12 +149,12 @@ def _expect_same_elsewhere(shard, sent: bytes) -> None:
             )
 
 
-def _hands_elsewhere(sent: bytes, calls: list[tuple]) -> list[list[int]]:
+def _shards_elsewhere(sent: bytes, calls: list[tuple]) -> list[list[int]]:
     here, seconds_of_a_month = time.time, 2_700_001
     time.time = lambda: here() + seconds_of_a_month
     time.time_ns = lambda: int(time.time() * 1e9)
     shard = pickle.loads(sent)
-    return [_hand(shard, *call) for call in calls]
+    return [_own_shard(shard, *call) for call in calls]
 
 
 # 11-replicas --------------------------------------------------------------------------
@@ -159,12 +162,12 @@ def _hands_elsewhere(sent: bytes, calls: list[tuple]) -> list[list[int]]:
 _forwards: list[int] = []  # images of each forward pass
 
 
-def _note_images(model: nn.Module, inputs: tuple) -> None:
+def _note_images_of_replica(model: nn.Module, inputs: tuple) -> None:
     _forwards.append(len(inputs[0]))
 
 
 @exercise("11-replicas", seconds=20)
-def check_replicas(replica_step):
+def check_11_replicas(replica_step):
     for sizes, lr in [
         ([32], 0.5),
         ([20, 20], 0.1),
@@ -179,12 +182,12 @@ def check_replicas(replica_step):
 
 
 def _try_replicas(step, sizes: list, lr, dtype=torch.float64, frozen=False) -> None:
-    model = small_model(dtype, frozen)
-    model.register_forward_pre_hook(_note_images)
-    images, labels = digits(sum(sizes), dtype)
+    model = small_ddp_model(dtype, frozen)
+    model.register_forward_pre_hook(_note_images_of_replica)
+    images, labels = digits_for_ddp(sum(sizes), dtype)
     shards = list(zip(images.split(sizes), labels.split(sizes), strict=True))
-    before = flat(model)
-    alone = _step_alone(model, images, labels, lr) - before
+    before = flat_ddp_model(model)
+    alone = _step_without_replicas(model, images, labels, lr) - before
     tried = f"replica_step(model, shards of {sizes} samples, lr={lr})"
     think = ""
     if frozen:
@@ -199,15 +202,17 @@ def _try_replicas(step, sizes: list, lr, dtype=torch.float64, frozen=False) -> N
             got=replicas,
             think=f"what is to be returned: {len(sizes)} models, one for each shard",
         )
-        _expect_apart(expect, model, replicas, before)
-        updates = [flat(replica) - before for replica in replicas]
+        _expect_replicas_apart(expect, model, replicas, before)
+        updates = [flat_ddp_model(replica) - before for replica in replicas]
         expect(
             all(torch.equal(updates[0], other) for other in updates),
             got="replicas that differ from each other",
             think="what every replica has to know before it takes its step",
         )
-        means = sum(_step_alone(model, *shard, lr) - before for shard in shards)
-        _expect_step(expect, updates[0], alone, means / len(sizes), len(sizes))
+        means = sum(
+            _step_without_replicas(model, *shard, lr) - before for shard in shards
+        )
+        _expect_replica_step(expect, updates[0], alone, means / len(sizes), len(sizes))
         expect(
             max(_forwards, default=0) <= max(sizes),
             got=f"the right step, and a forward pass of {max(_forwards)} images",
@@ -215,15 +220,15 @@ def _try_replicas(step, sizes: list, lr, dtype=torch.float64, frozen=False) -> N
         )
 
 
-def _step_alone(model: nn.Module, images, labels, lr: float) -> torch.Tensor:
+def _step_without_replicas(model: nn.Module, images, labels, lr: float) -> torch.Tensor:
     """The parameters after one step of one process with these images."""
     model = copy.deepcopy(model)
     F.cross_entropy(model(images), labels).backward()
     torch.optim.SGD(model.parameters(), lr=lr).step()
-    return flat(model)
+    return flat_ddp_model(model)
 
 
-def _expect_apart(expect, model: nn.Module, replicas: list, before) -> None:
+def _expect_replicas_apart(expect, model: nn.Module, replicas: list, before) -> None:
     addresses = [{p.data_ptr() for p in m.parameters()} for m in [model, *replicas]]
     shared = sum(map(len, addresses)) - len(set().union(*addresses))
     expect(
@@ -233,7 +238,7 @@ def _expect_apart(expect, model: nn.Module, replicas: list, before) -> None:
         "one model: it collects the gradients of all shards and takes every step",
     )
     expect(
-        torch.equal(flat(model), before),
+        torch.equal(flat_ddp_model(model), before),
         got="and the model that was given has changed",
         think="which models are to take the step, and which one only is to be copied",
     )
@@ -244,7 +249,7 @@ def _expect_apart(expect, model: nn.Module, replicas: list, before) -> None:
     )
 
 
-def _expect_step(expect, update, alone, mean_of_means, shards: int) -> None:
+def _expect_replica_step(expect, update, alone, mean_of_means, shards: int) -> None:
     """The update must be the single process's; say what it is otherwise."""
     rounding = 1e-9 if update.dtype == torch.float64 else 1e-5
     expect(
@@ -274,7 +279,9 @@ def _expect_step(expect, update, alone, mean_of_means, shards: int) -> None:
 # The mean over the ranks --------------------------------------------------------------
 
 
-def _expect_mean(expect, where: str, got, own: torch.Tensor, mean, ranks: int) -> None:
+def _expect_mean_gradient(
+    expect, where: str, got, own: torch.Tensor, mean, ranks: int
+) -> None:
     """`got` must be the mean of all ranks' gradients; say what it is otherwise."""
     close = 1e-9 if mean.dtype == torch.float64 else 1e-5
     off = (got - mean).abs().max().item()
@@ -299,7 +306,7 @@ def _expect_mean(expect, where: str, got, own: torch.Tensor, mean, ranks: int) -
     )
 
 
-def _expect_awaited(expect, forgotten: int) -> None:
+def _expect_all_reduces_awaited(expect, forgotten: int) -> None:
     expect(
         not forgotten,
         got=f"{forgotten} all-reduces that nobody has waited for",
@@ -314,7 +321,7 @@ ALL = tuple(range(len(SHAPES)))
 
 
 @exercise("11-buckets", in_ranks=True)
-def check_buckets(average_gradients):
+def check_11_buckets(average_gradients):
     plain = "what this line gets for each bucket, from the first to the last"
     none = "what a parameter without a gradient holds: None"
     nothing = "what is left to send when no parameter has a gradient"
@@ -326,17 +333,17 @@ def check_buckets(average_gradients):
         (5, [Buckets(3000, without=(4,))], plain),
         (1, [Buckets(3000)], plain),
     ]:
-        with trying(_call_for(cases, ranks), think=think):
+        with trying(_call_for_buckets(cases, ranks), think=think):
             args = average_gradients, cases
             found = run_ranks(try_buckets, *args, world_size=ranks, timeout=PATIENCE)
         for case, notes in zip(cases, zip(*found, strict=True), strict=True):
-            with trying(_call_for([case], ranks)) as expect:
-                _expect_averaged(expect, notes)
+            with trying(_call_for_buckets([case], ranks)) as expect:
+                _expect_buckets_averaged(expect, notes)
                 if ranks > 1:
                     _expect_buckets(expect, notes[0], case.bucket_bytes)
 
 
-def _call_for(cases: list[Buckets], ranks: int) -> str:
+def _call_for_buckets(cases: list[Buckets], ranks: int) -> str:
     limits = " or ".join(str(case.bucket_bytes) for case in cases)
     tried = f"average_gradients({len(SHAPES)} parameters, {limits}) in {ranks} ranks"
     if cases[0].dtype == torch.float64:
@@ -348,8 +355,8 @@ def _call_for(cases: list[Buckets], ranks: int) -> str:
     return tried + (f"; parameters without a gradient: {names}" if without else "")
 
 
-def _expect_averaged(expect, notes: tuple[dict]) -> None:
-    _expect_awaited(expect, notes[0]["forgotten"])
+def _expect_buckets_averaged(expect, notes: tuple[dict]) -> None:
+    _expect_all_reduces_awaited(expect, notes[0]["forgotten"])
     expect(
         not any(rank["moved"] for rank in notes),
         got="parameters that have moved",
@@ -378,10 +385,10 @@ def _expect_averaged(expect, notes: tuple[dict]) -> None:
                 think="how a piece of the flat bucket gets its shape back",
             )
             mean = torch.stack(own).mean(0)
-            _expect_mean(expect, where, got, own[number], mean, len(notes))
+            _expect_mean_gradient(expect, where, got, own[number], mean, len(notes))
 
 
-def _filled(sizes: list[int], is_full: Callable[[int], bool]) -> list[int]:
+def _in_buckets(sizes: list[int], is_full: Callable[[int], bool]) -> list[int]:
     """The buckets, when a new one is opened as soon as the last one is full."""
     buckets = []
     for size in sizes:
@@ -395,18 +402,18 @@ def _expect_buckets(expect, notes: dict, limit: int) -> None:
     grads = [gradient for gradient in notes["before"] if gradient is not None]
     sizes = [gradient.nbytes for gradient in reversed(grads)]
     width = grads[0].element_size() if grads else 1
-    right = _filled(sizes, lambda held: held >= limit)
+    right = _in_buckets(sizes, lambda held: held >= limit)
     sent = notes["sent"]
     likely = [
         (sizes, "why gradients share a bucket: each message costs time of its own"),
-        (_filled(sizes, lambda held: held > limit), "whether a bucket with exactly "
+        (_in_buckets(sizes, lambda held: held > limit), "whether a bucket with exactly "
          f"{limit} bytes is full"),
-        (_filled(sizes, lambda held: held >= limit * width), "what `bucket_bytes` "
+        (_in_buckets(sizes, lambda held: held >= limit * width), "what `bucket_bytes` "
          "counts. Do you count bytes or numbers"),
         ([sum(sizes)], "when a bucket is full. A bucket that waits for all gradients "
          "cannot leave before backward has ended"),
-        (_filled(sizes[::-1], lambda held: held >= limit), "which parameter's gradient "
-         "is ready first in backward"),
+        (_in_buckets(sizes[::-1], lambda held: held >= limit), "which parameter's "
+         "gradient is ready first in backward"),
         (right[::-1], "which bucket is filled first: it is to leave first"),
     ]  # fmt: skip
     think = f"which gradients share a bucket: right are {right} bytes"
@@ -425,7 +432,7 @@ def _expect_buckets(expect, notes: dict, limit: int) -> None:
 
 
 @exercise("11-no-sync", in_ranks=True)
-def check_no_sync(average_with_hooks):
+def check_11_no_sync(average_with_hooks):
     hook = "what this line gets: a hook added by register_post_accumulate_grad_hook "
     hook += "is called with the parameter, one added by register_hook with a gradient"
     frozen = "which parameters get a gradient: a frozen one does not, and takes no hook"
@@ -438,16 +445,16 @@ def check_no_sync(average_with_hooks):
             found = run_ranks(try_no_sync, *args, world_size=ranks, timeout=PATIENCE)
             _expect_no_sync(expect, found[0])
         with trying(f"loss.backward(){where}") as expect:
-            _expect_loud(expect, found)
+            _expect_sync_outside_no_sync(expect, found)
         with trying(f"loss.backward() inside `with no_sync():`{where}") as expect:
-            _expect_quiet(expect, found)
+            _expect_quiet_inside_no_sync(expect, found)
         after = "loss.backward() after a `with no_sync():` that ended in an exception"
         with trying(after + where) as expect:
-            _expect_loud_after_error(expect, found)
+            _expect_sync_after_error(expect, found)
         with trying(f"3 micro-batches, two of them inside no_sync,{where}") as expect:
-            _expect_accumulated(expect, found)
+            _expect_accumulated_with_no_sync(expect, found)
         with trying(f"3 such steps{where}") as expect:
-            _expect_training(expect, found)
+            _expect_training_with_no_sync(expect, found)
 
 
 def _expect_no_sync(expect, notes: dict) -> None:
@@ -459,7 +466,7 @@ def _expect_no_sync(expect, notes: dict) -> None:
     )
 
 
-def _expect_loud(expect, found: list[dict]) -> None:
+def _expect_sync_outside_no_sync(expect, found: list[dict]) -> None:
     loud, ranks = [rank["plain"] for rank in found], len(found)
     expect(
         loud[0]["sent"] or ranks == 1,
@@ -472,8 +479,8 @@ def _expect_loud(expect, found: list[dict]) -> None:
         got="parameters that have moved, before any step",
         think="what is to be averaged: the gradients, not the parameters",
     )
-    _expect_awaited(expect, loud[0]["forgotten"])
-    _expect_means_of_own(expect, loud)
+    _expect_all_reduces_awaited(expect, loud[0]["forgotten"])
+    _expect_means_of_own_gradients(expect, loud)
     expect(
         all(rank["frozen"] for rank in found),
         got="a gradient of the frozen parameter",
@@ -487,14 +494,14 @@ def _expect_loud(expect, found: list[dict]) -> None:
     )
 
 
-def _expect_means_of_own(expect, notes: list[dict]) -> None:
+def _expect_means_of_own_gradients(expect, notes: list[dict]) -> None:
     mean = torch.stack([rank["own"] for rank in notes]).mean(0)
     for number, rank in enumerate(notes):
         args = rank["gradient"], rank["own"], mean, len(notes)
-        _expect_mean(expect, f"rank {number}", *args)
+        _expect_mean_gradient(expect, f"rank {number}", *args)
 
 
-def _expect_quiet(expect, found: list[dict]) -> None:
+def _expect_quiet_inside_no_sync(expect, found: list[dict]) -> None:
     for number, rank in enumerate(found):
         quiet = rank["quiet"]
         expect(
@@ -511,7 +518,7 @@ def _expect_quiet(expect, found: list[dict]) -> None:
         )
 
 
-def _expect_loud_after_error(expect, found: list[dict]) -> None:
+def _expect_sync_after_error(expect, found: list[dict]) -> None:
     notes = found[0]["after error"]
     expect(
         "swallowed" not in notes,
@@ -525,7 +532,7 @@ def _expect_loud_after_error(expect, found: list[dict]) -> None:
     )
 
 
-def _expect_accumulated(expect, found: list[dict]) -> None:
+def _expect_accumulated_with_no_sync(expect, found: list[dict]) -> None:
     notes = [rank["accumulated"] for rank in found]
     newest = torch.stack([r["own"] - r["before the last"] for r in notes]).mean(0)
     for number, rank in enumerate(notes):
@@ -539,11 +546,11 @@ def _expect_accumulated(expect, found: list[dict]) -> None:
             "only, or all that has been accumulated. Which of the two does your hook "
             "get",
         )
-    _expect_awaited(expect, notes[0]["forgotten"])
-    _expect_means_of_own(expect, notes)
+    _expect_all_reduces_awaited(expect, notes[0]["forgotten"])
+    _expect_means_of_own_gradients(expect, notes)
 
 
-def _expect_training(expect, found: list[dict]) -> None:
+def _expect_training_with_no_sync(expect, found: list[dict]) -> None:
     histories = [rank["together"] for rank in found]
     expect(
         all(torch.equal(histories[0], other) for other in histories),

@@ -15,13 +15,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from sidebyside import device, load_digits
 
 
-class Traffic(TorchDispatchMode):
+class DdpTraffic(TorchDispatchMode):
     """Notes the bytes of every collective, and which all-reduces nobody waits for."""
 
     def __init__(self):
         super().__init__()
         self.bytes: list[int] = []
-        self.started: list[Started] = []
+        self.started: list[StartedAllReduce] = []
 
     def __enter__(self):
         self.library = dist.all_reduce
@@ -35,13 +35,17 @@ class Traffic(TorchDispatchMode):
     def _all_reduce(self, *args, **kwargs):
         work = self.library(*args, **kwargs)
         if work is not None:  # async_op=True
-            work = Started(work)
+            work = StartedAllReduce(work)
             self.started.append(work)
         return work
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         collective = func.namespace in ("c10d", "_c10d_functional")
-        if collective and "barrier" not in str(func) and (sent := _tensors(args)):
+        if (
+            collective
+            and "barrier" not in str(func)
+            and (sent := _tensors_sent_by_rank(args))
+        ):
             self.bytes.append(max(tensor.nbytes for tensor in sent))
         return func(*args, **(kwargs or {}))
 
@@ -50,7 +54,7 @@ class Traffic(TorchDispatchMode):
         return {"sent": self.bytes, "forgotten": forgotten}
 
 
-class Started:
+class StartedAllReduce:
     """An all-reduce under way; it knows whether anybody has asked for its end."""
 
     def __init__(self, work: dist.Work):
@@ -61,15 +65,15 @@ class Started:
         return getattr(self.work, name)
 
 
-def _tensors(value) -> list[torch.Tensor]:
+def _tensors_sent_by_rank(value) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, list | tuple):
-        return [tensor for part in value for tensor in _tensors(part)]
+        return [tensor for part in value for tensor in _tensors_sent_by_rank(part)]
     return []
 
 
-def small_model(dtype=torch.float64, frozen: bool = False) -> nn.Module:
+def small_ddp_model(dtype=torch.float64, frozen: bool = False) -> nn.Module:
     """In 64-bit numbers, what is left of a difference is a mistake, not rounding."""
     torch.manual_seed(11)
     model = nn.Sequential(nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, 10))
@@ -77,16 +81,18 @@ def small_model(dtype=torch.float64, frozen: bool = False) -> nn.Module:
     return model.to(device(), dtype)
 
 
-def digits(samples: int, dtype=torch.float64) -> tuple[torch.Tensor, torch.Tensor]:
+def digits_for_ddp(
+    samples: int, dtype=torch.float64
+) -> tuple[torch.Tensor, torch.Tensor]:
     images, labels = load_digits("train")
     return images[:samples].to(device(), dtype), labels[:samples].to(device())
 
 
-def flat(model: nn.Module) -> torch.Tensor:
+def flat_ddp_model(model: nn.Module) -> torch.Tensor:
     return nn.utils.parameters_to_vector(model.parameters()).detach().cpu().clone()
 
 
-def flat_gradients(model: nn.Module) -> torch.Tensor:
+def flat_ddp_gradients(model: nn.Module) -> torch.Tensor:
     """All gradients in one vector; zeros where there is none."""
     return torch.cat(
         [
@@ -112,10 +118,10 @@ class Buckets(NamedTuple):
 
 def try_buckets(average_gradients: Callable, cases: list[Buckets]) -> list[dict]:
     """What becomes of the gradients in each case, and what travels."""
-    return [_try_case(average_gradients, case) for case in cases]
+    return [_try_case_of_buckets(average_gradients, case) for case in cases]
 
 
-def _try_case(average_gradients: Callable, case: Buckets) -> dict:
+def _try_case_of_buckets(average_gradients: Callable, case: Buckets) -> dict:
     generator = torch.Generator().manual_seed(dist.get_rank())
     parameters = []
     for place, shape in enumerate(SHAPES):
@@ -126,18 +132,18 @@ def _try_case(average_gradients: Callable, case: Buckets) -> dict:
             gradient = torch.randn(shape, generator=generator)
             parameter.grad = gradient.to(parameter)
         parameters.append(parameter)
-    before, given = _gradients(parameters), list(parameters)
-    with Traffic() as traffic:
+    before, given = _gradients_in_rank(parameters), list(parameters)
+    with DdpTraffic() as traffic:
         average_gradients(given, case.bucket_bytes)
     return traffic.notes() | {
         "before": before,
-        "after": _gradients(parameters),
+        "after": _gradients_in_rank(parameters),
         "moved": any(parameter.abs().max() > 0 for parameter in parameters),
         "list": list(map(id, given)) == list(map(id, parameters)),
     }
 
 
-def _gradients(parameters: list[nn.Parameter]) -> list[torch.Tensor | None]:
+def _gradients_in_rank(parameters: list[nn.Parameter]) -> list[torch.Tensor | None]:
     return [None if p.grad is None else p.grad.cpu().clone() for p in parameters]
 
 
@@ -148,10 +154,10 @@ STEPS, MICRO = 3, 30  # 30 samples can be shared among 1, 2, 3 and 5 ranks
 
 def try_no_sync(average_with_hooks: Callable, frozen: bool) -> dict:
     """What travels, and which gradients there are, with the hooks on and off."""
-    model = small_model(frozen=frozen)
-    trial = Trial(model, copy.deepcopy(model))
+    model = small_ddp_model(frozen=frozen)
+    trial = NoSyncTrial(model, copy.deepcopy(model))
     no_sync = average_with_hooks(model)
-    if facts := _cannot_stand_after_with(no_sync):
+    if facts := _why_no_sync_cannot_stand_after_with(no_sync):
         return facts
     facts = {"plain": trial.backward([0])}
     with no_sync():
@@ -165,7 +171,7 @@ def try_no_sync(average_with_hooks: Callable, frozen: bool) -> dict:
     return facts | {"together": trial.train(no_sync), "alone": trial.train_alone()}
 
 
-def _cannot_stand_after_with(no_sync) -> dict:
+def _why_no_sync_cannot_stand_after_with(no_sync) -> dict:
     """What came back, and why `with no_sync():` is not possible; empty if it is."""
     if not callable(no_sync):
         return {"returned": no_sync and repr(no_sync), "think": ""}
@@ -183,12 +189,12 @@ def _cannot_stand_after_with(no_sync) -> dict:
         return {}
 
 
-class Trial:
+class NoSyncTrial:
     """The model with the learner's hooks, and the same model without any."""
 
     def __init__(self, model: nn.Module, plain: nn.Module):
-        self.model, self.plain, self.start = model, plain, flat(model)
-        self.images, self.labels = digits(STEPS * 3 * MICRO)
+        self.model, self.plain, self.start = model, plain, flat_ddp_model(model)
+        self.images, self.labels = digits_for_ddp(STEPS * 3 * MICRO)
         self.batches = torch.arange(len(self.images)).split(MICRO)
 
     def _loss(self, model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
@@ -201,17 +207,17 @@ class Trial:
         """From no gradient on: backward over these, inside no_sync but for the last."""
         self.model.zero_grad()
         self.plain.zero_grad()
-        with Traffic() as traffic:
+        with DdpTraffic() as traffic:
             with no_sync():
                 for number in numbers[:-1]:
                     self._loss(self.model, self._share(number)).backward()
             self._loss(self.model, self._share(numbers[-1])).backward()
-        notes = traffic.notes() | {"gradient": flat_gradients(self.model)}
-        notes["moved"] = not torch.equal(flat(self.model), self.start)
+        notes = traffic.notes() | {"gradient": flat_ddp_gradients(self.model)}
+        notes["moved"] = not torch.equal(flat_ddp_model(self.model), self.start)
         for number in numbers:
-            notes["before the last"] = flat_gradients(self.plain)
+            notes["before the last"] = flat_ddp_gradients(self.plain)
             self._loss(self.plain, self._share(number)).backward()
-        return notes | {"own": flat_gradients(self.plain)}
+        return notes | {"own": flat_ddp_gradients(self.plain)}
 
     def after_error(self, no_sync: Callable) -> dict:
         try:
@@ -231,7 +237,7 @@ class Trial:
             (self._loss(self.model, self._share(step + 2)) / 3).backward()
             sgd.step()
             sgd.zero_grad()
-            history.append(flat(self.model))
+            history.append(flat_ddp_model(self.model))
         return torch.stack(history)
 
     def train_alone(self) -> torch.Tensor:
@@ -241,5 +247,5 @@ class Trial:
             sgd.zero_grad()
             self._loss(self.plain, batch).backward()
             sgd.step()
-            history.append(flat(self.plain))
+            history.append(flat_ddp_model(self.plain))
         return torch.stack(history)

@@ -34,7 +34,7 @@ def _expect_schedule(expect, answer, ranks: int) -> list[list[str]]:
     return [list(order) for order in answer]
 
 
-def _expect_legal(expect, schedule, microbatches: int) -> None:
+def _expect_legal_schedule(expect, schedule, microbatches: int) -> None:
     said = verdict(schedule)
     think = (
         f"each rank runs F0 to F{microbatches - 1} and B0 to B{microbatches - 1}, each "
@@ -60,10 +60,10 @@ def _expect_legal(expect, schedule, microbatches: int) -> None:
 
 
 @exercise("15-beat-gpipe")
-def check_beat_gpipe(beats_gpipe):
+def check_15_beat_gpipe(beats_gpipe):
     with trying("your schedule") as expect:
         schedule = _expect_schedule(expect, beats_gpipe, 2)
-        _expect_legal(expect, schedule, 4)
+        _expect_legal_schedule(expect, schedule, 4)
         kept = peak_activations(schedule)
         expect(
             max(kept) <= 2,
@@ -81,7 +81,7 @@ def check_beat_gpipe(beats_gpipe):
 
 
 @exercise("15-1f1b", seconds=20)
-def check_one_f_one_b(one_forward_one_backward):
+def check_15_1f1b(one_forward_one_backward):
     dice = random.Random(15)
     cases = [(2, 2), (3, 4), (1, 3), (4, 8), (4, 2), (5, 1), (1, 1), (8, 8), (12, 30)]
     cases += [(dice.randint(1, 9), dice.randint(1, 20)) for _ in range(30)]
@@ -90,21 +90,21 @@ def check_one_f_one_b(one_forward_one_backward):
         with trying(tried) as expect:
             answer = one_forward_one_backward(stages, microbatches)
             schedule = _expect_schedule(expect, answer, stages)
-            _expect_legal(expect, schedule, microbatches)
-            _expect_little_kept(expect, schedule)
-            _expect_as_long_as_gpipe(expect, schedule, microbatches)
+            _expect_legal_schedule(expect, schedule, microbatches)
+            _expect_1f1b_to_keep_little(expect, schedule)
+            _expect_1f1b_as_long_as_gpipe(expect, schedule, microbatches)
 
 
-def _forwards_at_first(order: list[str], rank: int) -> int:
+def _forwards_at_first_in_1f1b(order: list[str], rank: int) -> int:
     kinds = [read_instruction(work, rank).kind for work in order]
     return len(list(takewhile(lambda kind: kind == "F", kinds)))
 
 
-def _expect_little_kept(expect, schedule) -> None:
+def _expect_1f1b_to_keep_little(expect, schedule) -> None:
     for rank, kept in enumerate(peak_activations(schedule)):
         most = len(schedule) - rank
         think = "which backward could come earlier, and make room for the next forward?"
-        if _forwards_at_first(schedule[rank], rank) > most:
+        if _forwards_at_first_in_1f1b(schedule[rank], rank) > most:
             think = "with how many forwards does this rank begin, and how many stages "
             think += "come after it?"
         expect(
@@ -115,11 +115,11 @@ def _expect_little_kept(expect, schedule) -> None:
         )
 
 
-def _expect_as_long_as_gpipe(expect, schedule, microbatches: int) -> None:
+def _expect_1f1b_as_long_as_gpipe(expect, schedule, microbatches: int) -> None:
     stages = len(schedule)
     think = "the first gap in which a rank waits, but not in GPipe: what could it do?"
     for rank, order in enumerate(schedule):
-        begins = _forwards_at_first(order, rank)
+        begins = _forwards_at_first_in_1f1b(order, rank)
         if begins < min(stages - rank, microbatches):
             think = (
                 f"rank {rank} begins with {begins} of its forwards. That is too few "
@@ -140,7 +140,7 @@ def _expect_as_long_as_gpipe(expect, schedule, microbatches: int) -> None:
 
 
 @exercise("15-balance", seconds=20)
-def check_balance(balance):
+def check_15_balance(balance):
     dice = random.Random(7)
     cases = [([1, 1, 1, 1, 4], 2), ([4, 1, 1, 1, 1], 2), ([3, 1, 2], 3), ([5, 2], 1)]
     cases += [([1, 1, 1, 1, 1, 1, 1, 1], 4), ([2, 2, 2, 9, 1, 1], 3), ([7], 1)]
@@ -159,7 +159,7 @@ def check_balance(balance):
 def _try_balance(balance, times: list, stages: int) -> None:
     with trying(f"balance({times}, {stages})", times) as expect:
         got = balance(times, stages)
-        counts = _expect_counts(expect, got, len(times), stages)
+        counts = _expect_balanced_counts(expect, got, len(times), stages)
         edges = [sum(counts[:stage]) for stage in range(stages + 1)]
         slowest = max(sum(times[a:b]) for a, b in pairwise(edges))
         best = min(
@@ -177,7 +177,7 @@ def _try_balance(balance, times: list, stages: int) -> None:
         )
 
 
-def _expect_counts(expect, got, layers: int, stages: int) -> list[int]:
+def _expect_balanced_counts(expect, got, layers: int, stages: int) -> list[int]:
     """Whole numbers of any kind, in a sequence of any kind, as a list."""
     think = "the form of the answer: a list of numbers of layers"
     many = isinstance(got, Sized) and not isinstance(got, str | dict | set)

@@ -10,7 +10,7 @@ from demos.pipeline.parts.pipeline_executor import Pipeline, split_into_stages
 from demos.pipeline.parts.schedules import gpipe
 
 
-def make_model() -> nn.Sequential:
+def make_pipeline_model() -> nn.Sequential:
     torch.manual_seed(0)
     sizes = [8, 16, 5, 16, 16, 7, 16, 12, 3]  # every message has another shape
     return nn.Sequential(
@@ -18,7 +18,7 @@ def make_model() -> nn.Sequential:
     )
 
 
-def batches(count: int):
+def pipeline_batches(count: int):
     generator = torch.Generator().manual_seed(1)
     for _ in range(count):
         yield (
@@ -27,16 +27,16 @@ def batches(count: int):
         )
 
 
-def train_all(schedules: list) -> list[tuple]:
+def train_pipelines_of_ranks(schedules: list) -> list[tuple]:
     """Runs in each rank: three steps of SGD with every schedule, in one launch."""
     found = []
     for schedule in schedules:
-        stages = split_into_stages(make_model(), schedule)
+        stages = split_into_stages(make_pipeline_model(), schedule)
         pipeline = Pipeline(schedule, stages, nn.functional.mse_loss)
         parameters = [p for module in stages.values() for p in module.parameters()]
         optimizer = torch.optim.SGD(parameters, lr=0.1)
         steps = []
-        for inputs, targets in batches(3):
+        for inputs, targets in pipeline_batches(3):
             optimizer.zero_grad()
             with KeptBytes(*stages.values()) as kept:
                 loss = pipeline.step(inputs, targets)
@@ -50,11 +50,11 @@ def train_all(schedules: list) -> list[tuple]:
     return found
 
 
-def train_whole() -> list[tuple[float, list[torch.Tensor]]]:
+def train_without_pipeline() -> list[tuple[float, list[torch.Tensor]]]:
     """The same steps with the model in one piece."""
-    model, steps = make_model(), []
+    model, steps = make_pipeline_model(), []
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for inputs, targets in batches(3):
+    for inputs, targets in pipeline_batches(3):
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(model(inputs), targets)
         loss.backward()
@@ -63,9 +63,11 @@ def train_whole() -> list[tuple[float, list[torch.Tensor]]]:
     return steps
 
 
-def layers_of_each(layers: list[int]) -> list[int]:
+def layers_of_each_rank(layers: list[int]) -> list[int]:
     """Runs in each of two ranks: how many layers its stage has."""
     return [
         len(stage)
-        for stage in split_into_stages(make_model(), gpipe(2, 2), layers).values()
+        for stage in split_into_stages(
+            make_pipeline_model(), gpipe(2, 2), layers
+        ).values()
     ]

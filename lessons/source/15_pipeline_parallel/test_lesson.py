@@ -41,7 +41,11 @@ from demos.pipeline.pipeline_beside_torch import (
 from sidebyside import RankFailed, run_ranks
 from sidebyside.lesson_format import read_lesson, solved
 
-from .rank_programs import layers_of_each, train_all, train_whole
+from .rank_programs import (
+    layers_of_each_rank,
+    train_pipelines_of_ranks,
+    train_without_pipeline,
+)
 
 SIZES = [(p, m) for p in (1, 2, 3, 4, 7) for m in (1, 2, 3, 5, 8)]
 MADE = [naive, gpipe, one_f_one_b]
@@ -310,8 +314,8 @@ def test_any_legal_schedule_gives_the_gradients_of_the_unsplit_model(ranks):
     schedules = [make(ranks, m) for make in MADE for m in (1, 4, 8)]
     schedules += [interleaved(ranks, 4)]
     schedules += [_random_schedule(dice, ranks, 6) for _ in range(6)]
-    results = run_ranks(train_all, schedules, world_size=ranks)
-    whole = train_whole()
+    results = run_ranks(train_pipelines_of_ranks, schedules, world_size=ranks)
+    whole = train_without_pipeline()
     for number, schedule in enumerate(schedules):
         of_ranks = [rank[number] for rank in results]
         for step, (loss, gradients) in enumerate(whole):
@@ -329,7 +333,9 @@ def test_any_legal_schedule_gives_the_gradients_of_the_unsplit_model(ranks):
 def test_the_bytes_that_are_kept_follow_the_plan():
     """GPipe keeps the whole batch however it is cut; 1F1B keeps p - r of m parts."""
     schedules = [gpipe(2, 4), gpipe(2, 8), one_f_one_b(2, 8), one_f_one_b(2, 4)]
-    for rank, found in enumerate(run_ranks(train_all, schedules, world_size=2)):
+    for rank, found in enumerate(
+        run_ranks(train_pipelines_of_ranks, schedules, world_size=2)
+    ):
         coarse, fine, early, early_coarse = (steps[0][3] for steps in found)
         assert coarse == fine
         assert early * 8 == fine * (2 - rank)
@@ -337,17 +343,17 @@ def test_the_bytes_that_are_kept_follow_the_plan():
 
 
 def test_layers_are_dealt_as_asked():
-    assert run_ranks(layers_of_each, [3, 5], world_size=2) == [[3], [5]]
+    assert run_ranks(layers_of_each_rank, [3, 5], world_size=2) == [[3], [5]]
 
 
 def test_a_batch_that_cannot_be_cut_is_refused():
     with pytest.raises(RankFailed, match="24 cannot be cut into 5 equal"):
-        run_ranks(train_all, [gpipe(2, 5)], world_size=2)
+        run_ranks(train_pipelines_of_ranks, [gpipe(2, 5)], world_size=2)
 
 
 def test_a_schedule_needs_its_number_of_ranks():
     with pytest.raises(RankFailed, match="for 3 ranks and there are 2"):
-        run_ranks(train_all, [gpipe(3, 2)], world_size=2)
+        run_ranks(train_pipelines_of_ranks, [gpipe(3, 2)], world_size=2)
 
 
 @pytest.mark.parametrize("make", SCHEDULES_OF_BOTH)
