@@ -17,7 +17,7 @@ import psutil
 import pytest
 import torch
 
-from demos.practice.generate_ode_data import Parts
+from demos.practice.generate_ode_data import DataParts
 from sidebyside.demos import DEMOS
 from sidebyside.single_use import hold
 
@@ -51,9 +51,9 @@ def is_refused(done: subprocess.CompletedProcess, why: str) -> bool:
 
 
 @pytest.fixture
-def parts(tmp_path) -> Parts:
+def parts(tmp_path) -> DataParts:
     """Three finished parts."""
-    parts = Parts(tmp_path / "data.npz", SETTINGS)
+    parts = DataParts(tmp_path / "data.npz", SETTINGS)
     parts.open()
     for number in range(3):
         parts.add(number, ROWS + number)
@@ -84,7 +84,7 @@ def test_no_part_that_is_cut_off_or_longer_or_of_another_task_is_believed(parts)
         path.write_bytes(content)
         assert list(parts.open()) == [0, 2]
     path.write_bytes(whole)
-    assert list(Parts(parts.out, SETTINGS | {"seed": 8}).open()) == []
+    assert list(DataParts(parts.out, SETTINGS | {"seed": 8}).open()) == []
 
 
 def test_a_spoiled_part_is_made_again(tmp_path):
@@ -143,7 +143,7 @@ def test_a_killed_run_leaves_no_worker_and_its_parts(tmp_path):
               for process in started if psutil.pid_exists(process.pid)):  # fmt: skip
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    assert Parts(tmp_path / "data.npz", {"tasks": 3000, "seed": 7}).open()
+    assert DataParts(tmp_path / "data.npz", {"tasks": 3000, "seed": 7}).open()
 
 
 HOLDER = """

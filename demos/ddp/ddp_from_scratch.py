@@ -137,7 +137,7 @@ class DistributedDataParallel(nn.Module):
         self.backward_runs, self.started = False, 0
 
 
-def make_digits_model() -> nn.Module:
+def make_ddp_model() -> nn.Module:
     """The same small network at every call: 64 pixels in, scores of ten digits out."""
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)).to(device())
@@ -148,7 +148,7 @@ def flat_parameters(module: nn.Module) -> torch.Tensor:
     return nn.utils.parameters_to_vector(module.parameters()).detach()
 
 
-def replicas_equal(module: nn.Module) -> bool:
+def ddp_replicas_equal(module: nn.Module) -> bool:
     """Whether all ranks hold the same parameters, bit for bit."""
     mine = flat_parameters(module)
     gathered = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
@@ -156,7 +156,7 @@ def replicas_equal(module: nn.Module) -> bool:
     return all(torch.equal(mine, other) for other in gathered)
 
 
-def train_alone_and_together(steps: int, bucket_bytes: int) -> list[tuple]:
+def train_alone_and_with_ddp(steps: int, bucket_bytes: int) -> list[tuple]:
     """Runs in each rank: every step once with the whole batch, once with our share.
 
     For each step: samples, loss alone, loss together, largest difference between the
@@ -164,8 +164,8 @@ def train_alone_and_together(steps: int, bucket_bytes: int) -> list[tuple]:
     """
     rank, world_size = dist.get_rank(), dist.get_world_size()
     images, labels = (tensor.to(device()) for tensor in load_digits("train"))
-    alone = make_digits_model()
-    together = DistributedDataParallel(make_digits_model(), bucket_bytes)
+    alone = make_ddp_model()
+    together = DistributedDataParallel(make_ddp_model(), bucket_bytes)
     optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (alone, together)]
     rows = []
     for step in range(steps):
@@ -183,7 +183,9 @@ def train_alone_and_together(steps: int, bucket_bytes: int) -> list[tuple]:
         dist.all_reduce(loss_together.detach_())
         difference = (flat_parameters(alone) - flat_parameters(together)).abs().max()
         losses = loss_alone.item(), loss_together.item()
-        rows.append((len(batch), *losses, difference.item(), replicas_equal(together)))
+        rows.append(
+            (len(batch), *losses, difference.item(), ddp_replicas_equal(together))
+        )
     return rows
 
 
@@ -200,7 +202,7 @@ def main() -> None:
     )
     args = parser.parse_args()
     rows = run_ranks(
-        train_alone_and_together, args.steps, args.bucket_bytes, world_size=args.ranks
+        train_alone_and_with_ddp, args.steps, args.bucket_bytes, world_size=args.ranks
     )[0]
     if os.environ.get("RANK", "0") == "0":  # under torchrun every rank is here
         print("step  samples  loss alone  together  difference  replicas")

@@ -62,7 +62,7 @@ class SlowLink:
             travelling.result()
 
 
-class Link:
+class LinkInside:
     """All-reduce inside this computer, drawn from its start to its arrival."""
 
     mark = nullcontext
@@ -165,7 +165,7 @@ def through_slow_link(average: Callable, megabytes_per_second: float) -> float:
 
 
 def inside_this_computer(average: Callable) -> float:
-    return average(Link())
+    return average(LinkInside())
 
 
 def main() -> None:

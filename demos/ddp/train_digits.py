@@ -22,7 +22,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
 
-from demos.ddp.ddp_from_scratch import DistributedDataParallel, make_digits_model
+from demos.ddp.ddp_from_scratch import DistributedDataParallel, make_ddp_model
 from sidebyside import (
     at_least,
     device,
@@ -46,7 +46,7 @@ SETTINGS = ("batch", "lr")  # a run that is continued must not change these
 
 def train_replica(args: argparse.Namespace, report: str) -> dict:
     """Runs in each rank; rank 0 writes checkpoints and a line for each epoch."""
-    model = make_digits_model()
+    model = make_ddp_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9)
     done = 0
     if args.checkpoint and args.checkpoint.exists():
@@ -58,7 +58,7 @@ def train_replica(args: argparse.Namespace, report: str) -> dict:
     images, labels = (tensor.to(device()) for tensor in load_digits("train"))
     for epoch in range(done, args.epochs):
         began = perf_counter()
-        loss = train_epoch(replica, optimizer, images, labels, epoch, args.batch)
+        loss = train_digits_epoch(replica, optimizer, images, labels, epoch, args.batch)
         result = {"epoch": epoch + 1, "loss": loss, "accuracy": digits_accuracy(model)}
         if dist.get_rank() == 0:
             if args.checkpoint:
@@ -67,7 +67,7 @@ def train_replica(args: argparse.Namespace, report: str) -> dict:
                     "optimizer": optimizer.state_dict(),
                 }
                 settings = {name: getattr(args, name) for name in SETTINGS}
-                save_checkpoint(
+                save_digits_checkpoint(
                     state | settings | {"epoch": epoch + 1}, args.checkpoint
                 )
             seconds = perf_counter() - began
@@ -79,7 +79,9 @@ def train_replica(args: argparse.Namespace, report: str) -> dict:
     return result
 
 
-def train_epoch(replica, optimizer, images, labels, epoch: int, size: int) -> float:
+def train_digits_epoch(
+    replica, optimizer, images, labels, epoch: int, size: int
+) -> float:
     """One pass over the images in this epoch's order; the mean loss per image."""
     rank, world_size = dist.get_rank(), dist.get_world_size()
     deck = torch.randperm(len(images), generator=torch.Generator().manual_seed(epoch))
@@ -102,7 +104,7 @@ def digits_accuracy(model: nn.Module) -> float:
     return (model(images).argmax(1) == labels).float().mean().item()
 
 
-def save_checkpoint(state: dict, path: Path) -> None:
+def save_digits_checkpoint(state: dict, path: Path) -> None:
     """Write a checkpoint in one step: nobody ever finds half of one.
 
     Its bytes are on the disk before it gets its name: not even if the power fails.
@@ -116,7 +118,7 @@ def save_checkpoint(state: dict, path: Path) -> None:
 
 
 @contextmanager
-def live_report() -> Iterator[str]:
+def report_digits_training() -> Iterator[str]:
     """A file whose lines appear here at once; what ranks print appears at the end."""
     file, path = scratch_file()
     finished = Event()
@@ -137,7 +139,7 @@ def live_report() -> Iterator[str]:
         file.close()
 
 
-def parse_arguments() -> argparse.Namespace:
+def parse_digits_arguments() -> argparse.Namespace:
     """The arguments, once everything that can be wrong with them is ruled out."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -156,12 +158,12 @@ def parse_arguments() -> argparse.Namespace:
     args.ranks = started or args.ranks or (1 if args.mode == "single" else 2)
     if args.mode == "single" and args.ranks != 1:
         parser.error("argument --ranks: must be 1 with --mode single")
-    if problem := why_not_continue(args):
+    if problem := why_not_train_digits_on(args):
         parser.error(f"argument --checkpoint: {problem}")
     return args
 
 
-def why_not_continue(args: argparse.Namespace) -> str:
+def why_not_train_digits_on(args: argparse.Namespace) -> str:
     """What keeps this run from going on where the checkpoint stopped, or nothing."""
     if not args.checkpoint:
         return ""
@@ -175,7 +177,7 @@ def why_not_continue(args: argparse.Namespace) -> str:
             raise ValueError(spoiled)
         saved = torch.load(args.checkpoint, map_location="cpu", weights_only=True)
         earlier = {name: saved[name] for name in (*SETTINGS, "epoch")}
-        model = make_digits_model()
+        model = make_ddp_model()
         model.load_state_dict(saved["model"])
         torch.optim.SGD(model.parameters()).load_state_dict(saved["optimizer"])
     except Exception:
@@ -189,9 +191,9 @@ def why_not_continue(args: argparse.Namespace) -> str:
 
 
 def main() -> None:
-    args = parse_arguments()
+    args = parse_digits_arguments()
     try:
-        with live_report() as report:
+        with report_digits_training() as report:
             results = run_ranks(
                 train_replica, args, report, world_size=args.ranks, timeout=3600
             )

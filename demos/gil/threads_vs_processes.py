@@ -31,7 +31,7 @@ def busy(steps: int) -> None:
         total += step * step
 
 
-def time_one_by_one(workers: int, steps: int) -> float:
+def time_without_threads(workers: int, steps: int) -> float:
     """Seconds to do the work of all, one after the other, in this thread."""
     start = perf_counter()
     for _ in range(workers):
@@ -39,7 +39,7 @@ def time_one_by_one(workers: int, steps: int) -> float:
     return perf_counter() - start
 
 
-def time_together(kind: type, workers: int, steps: int) -> float:
+def time_threads_or_processes(kind: type, workers: int, steps: int) -> float:
     """Seconds for `workers` of this kind to be busy at the same time."""
     crew = [kind(target=busy, args=(steps,)) for _ in range(workers)]
     start = perf_counter()
@@ -66,9 +66,13 @@ def main() -> None:
 
     rounds: dict[str, list[float]] = {"one by one": [], "threads": [], "processes": []}
     for _ in range(ROUNDS):  # in turn: what disturbs the machine disturbs all three
-        rounds["one by one"].append(time_one_by_one(args.workers, args.steps))
-        rounds["threads"].append(time_together(Thread, args.workers, args.steps))
-        rounds["processes"].append(time_together(Process, args.workers, args.steps))
+        rounds["one by one"].append(time_without_threads(args.workers, args.steps))
+        rounds["threads"].append(
+            time_threads_or_processes(Thread, args.workers, args.steps)
+        )
+        rounds["processes"].append(
+            time_threads_or_processes(Process, args.workers, args.steps)
+        )
 
     first = median(rounds["one by one"])
     for way, seconds in rounds.items():

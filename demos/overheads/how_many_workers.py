@@ -73,7 +73,9 @@ def plot_crews(times: Times, costs: "Costs", at_once: float, most: int):
         ceiling = [one / min(k, at_once) for k in ks]
         lines["the most this machine can do"] = ceiling, COLOURS[2], "-"
     lowest = -math.inf  # labels keep a distance, where lines end close together
-    for name, (seconds, colour, style) in sorted(lines.items(), key=_last_height):
+    for name, (seconds, colour, style) in sorted(
+        lines.items(), key=_height_at_most_workers
+    ):
         ax.plot(ks, seconds, color=colour, linestyle=style)
         lowest = max(seconds[-1], lowest + 0.08 * max(measured))
         ax.text(most + 0.1, lowest, f" {name}", color=colour, fontsize=8, va="center")
@@ -86,11 +88,11 @@ def plot_crews(times: Times, costs: "Costs", at_once: float, most: int):
     return fig
 
 
-def _last_height(line: tuple) -> float:
+def _height_at_most_workers(line: tuple) -> float:
     return line[1][0][-1]
 
 
-def named_function(text: str) -> Callable[[int], object]:
+def function_for_workers(text: str) -> Callable[[int], object]:
     """An argparse type: a function of one whole number that workers can find."""
     if text in BUILT_IN_PIECES:
         return BUILT_IN_PIECES[text]
@@ -135,7 +137,7 @@ def main() -> None:
     )
     parser.add_argument(
         "--function",
-        type=named_function,
+        type=function_for_workers,
         default="busy",
         help="busy, nap, draw or module:name",
     )

@@ -105,22 +105,26 @@ def fit_serial_share(
             "one number of workers: every serial share explains the same one time"
         )
     dice, rounds = np.random.default_rng(1), len(next(iter(seconds.values())))
-    line = _line(seconds, range(rounds))
+    line = _line_of_serial_share(seconds, range(rounds))
     shares = []
     for _ in range(redone):
-        serial, parallel = _line(seconds, dice.integers(rounds, size=rounds))
+        serial, parallel = _line_of_serial_share(
+            seconds, dice.integers(rounds, size=rounds)
+        )
         shares.append(serial / (serial + parallel))
     low, high = np.quantile(shares, [0.025, 0.975])
     return SerialShareFit(*line, float(low), float(high))
 
 
-def _line(seconds: Mapping[float, list[float]], rounds) -> tuple[float, float]:
+def _line_of_serial_share(
+    seconds: Mapping[float, list[float]], rounds
+) -> tuple[float, float]:
     medians = [median(t[r] for r in rounds) for t in seconds.values()]
     parallel, serial = np.polyfit([1 / workers for workers in seconds], medians, 1)
     return float(serial), float(parallel)
 
 
-def worker_counts(most: int) -> list[int]:
+def worker_counts_for_share(most: int) -> list[int]:
     """1, 2, 3, 4, then doubling, and `most` itself."""
     return sorted({k for k in (1, 2, 3, 4, 8, 16, 32) if k < most} | {most})
 
@@ -143,7 +147,7 @@ def main() -> None:
     kind = "computing" if args.compute else "sleeping"
     about = f"{args.serial} parts of 100 are serial, {kind}, {args.rounds} rounds"
     print(about, flush=True)
-    work, counts = compute if args.compute else sleep, worker_counts(most)
+    work, counts = compute if args.compute else sleep, worker_counts_for_share(most)
     program = work, 0.25 * share, 0.25 * (1 - share), counts
     seconds = time_serial_and_parallel(*program, args.rounds, args.grow)
 

@@ -16,14 +16,14 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from demos.pipeline.parts.pipeline_executor import Pipeline, split_into_stages
+from demos.pipeline.parts.pipeline_stages import Pipeline, split_into_stages
 from demos.pipeline.parts.schedules import gpipe, one_f_one_b
 from sidebyside import at_least, device, run_program, run_ranks
 
 SCHEDULES_OF_BOTH = [gpipe, one_f_one_b]
 
 
-def make_tanh_layers(width: int, layers: int = 8) -> nn.Sequential:
+def make_layers_beside_torch(width: int, layers: int = 8) -> nn.Sequential:
     """Layers of one size, the same in every process."""
     torch.manual_seed(0)
     return nn.Sequential(
@@ -55,7 +55,7 @@ def both_pipelines_in_turn(
     rank, ranks = dist.get_rank(), dist.get_world_size()
     schedule, loss = make(ranks, microbatches), nn.functional.mse_loss
     stages = [
-        split_into_stages(make_tanh_layers(width), schedule)[rank].to(device())
+        split_into_stages(make_layers_beside_torch(width), schedule)[rank].to(device())
         for _ in range(2)
     ]
     ours = Pipeline(schedule, {rank: stages[0]}, loss)

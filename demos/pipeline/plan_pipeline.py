@@ -17,9 +17,9 @@ from pathlib import Path
 
 from demos.pipeline.parts.schedule_arguments import (
     add_schedule_arguments,
-    chosen_schedule,
+    schedule_from_arguments,
 )
-from demos.pipeline.parts.schedule_drawing import draw, text
+from demos.pipeline.parts.schedule_drawing import draw_schedule, schedule_text
 from demos.pipeline.parts.schedule_rules import (
     bubble,
     peak_activations,
@@ -31,7 +31,7 @@ from sidebyside import between, positive_float, run_program
 from sidebyside.arguments import output_file
 
 
-def picture_file(name: str) -> Path:
+def picture_file_of_plan(name: str) -> Path:
     """An argparse type: a file to write that matplotlib can draw."""
     path = output_file(name)
     if path.suffix not in (".png", ".pdf", ".svg"):
@@ -53,9 +53,9 @@ def main() -> None:
     add("--backward", type=between(0.1, 10), default=1, help="in forwards (default: 1)")
     add("--run", action="store_true", help="run it on real ranks, too")
     add("--seconds", type=positive_float, default=0.05, help="a slot of --run")
-    add("--output", type=picture_file, help="a picture, such as plan.png")
+    add("--output", type=picture_file_of_plan, help="a picture, such as plan.png")
     args = parser.parse_args()
-    schedule = chosen_schedule(parser, args)
+    schedule = schedule_from_arguments(parser, args)
     stages, microbatches = schedule_size(schedule)
     forward = args.times or [1] * stages
     if len(forward) != stages:
@@ -66,7 +66,7 @@ def main() -> None:
     panels = {"planned": slots}
     name = "your own" if args.file else args.schedule
     print(f"{name}: {len(schedule)} ranks, {microbatches} micro-batches")
-    print(text(slots))
+    print(schedule_text(slots))
     print(f"time from first to last: {timetable_length(slots):g} slots")
     print(f"micro-batches kept, by rank: {peak_activations(schedule)}")
     if args.run:
@@ -80,9 +80,9 @@ def main() -> None:
         share = 100 * bubble(done)
         print(f"measured on real ranks: {seconds:.2f} s, bubble {share:.1f} %")
     if args.output:
-        draw(panels, stamp="measured here" if args.run else "computed").savefig(
-            args.output, dpi=150
-        )
+        draw_schedule(
+            panels, stamp="measured here" if args.run else "computed"
+        ).savefig(args.output, dpi=150)
         print(f"drawn: {args.output}")
 
 

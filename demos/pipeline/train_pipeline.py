@@ -19,10 +19,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from demos.pipeline.parts.pipeline_executor import Pipeline, split_into_stages
+from demos.pipeline.parts.pipeline_stages import Pipeline, split_into_stages
 from demos.pipeline.parts.schedule_arguments import (
     add_schedule_arguments,
-    chosen_schedule,
+    schedule_from_arguments,
 )
 from demos.pipeline.parts.schedule_rules import schedule_size
 from demos.pipeline.parts.schedules import Schedule
@@ -38,7 +38,7 @@ from sidebyside import (
 WIDTH, LAYERS = 256, 8
 
 
-def make_eight_layers() -> nn.Sequential:
+def make_layers_for_pipeline() -> nn.Sequential:
     """Eight layers, the same in every process."""
     torch.manual_seed(0)
     sizes = [64] + [WIDTH] * (LAYERS - 1) + [10]
@@ -50,7 +50,7 @@ def make_eight_layers() -> nn.Sequential:
     )
 
 
-def train_by_steps(step, parameters, args) -> list[float]:
+def train_pipeline_by_steps(step, parameters, args) -> list[float]:
     """The mean loss of each epoch. `step` adds to the gradients of one batch."""
     images, labels = load_digits("train")
     optimizer = torch.optim.SGD(parameters, lr=args.lr)
@@ -71,13 +71,13 @@ def train_by_steps(step, parameters, args) -> list[float]:
     return losses
 
 
-def train_stages(schedule: Schedule, args) -> dict:
+def train_pipeline_stages(schedule: Schedule, args) -> dict:
     """Runs in each rank: its losses, seconds, micro-batches kept, and its weights."""
-    stages = split_into_stages(make_eight_layers(), schedule)
+    stages = split_into_stages(make_layers_for_pipeline(), schedule)
     pipeline = Pipeline(schedule, stages, F.cross_entropy)
     parameters = [p for module in stages.values() for p in module.parameters()]
     start = perf_counter()
-    losses = train_by_steps(pipeline.step, parameters, args)
+    losses = train_pipeline_by_steps(pipeline.step, parameters, args)
     return {
         "losses": losses,
         "seconds": perf_counter() - start,
@@ -86,9 +86,9 @@ def train_stages(schedule: Schedule, args) -> dict:
     }
 
 
-def train_alone(args) -> tuple[nn.Sequential, list[float], float]:
+def train_without_pipeline(args) -> tuple[nn.Sequential, list[float], float]:
     """The same in one process, the network in one piece."""
-    model = make_eight_layers().to(device())
+    model = make_layers_for_pipeline().to(device())
 
     def step(images, labels) -> float:
         loss = F.cross_entropy(model(images.to(device())), labels.to(device()))
@@ -96,7 +96,7 @@ def train_alone(args) -> tuple[nn.Sequential, list[float], float]:
         return loss.item()
 
     start = perf_counter()
-    losses = train_by_steps(step, model.parameters(), args)
+    losses = train_pipeline_by_steps(step, model.parameters(), args)
     return model.cpu(), losses, perf_counter() - start
 
 
@@ -110,7 +110,7 @@ def main() -> None:
     add("--batch", type=positive_int, default=128, help="images; default: 128")
     add("--lr", type=positive_float, default=0.05, help="default: 0.05")
     args = parser.parse_args()
-    schedule = chosen_schedule(parser, args)
+    schedule = schedule_from_arguments(parser, args)
     stages, microbatches = schedule_size(schedule)
     images = len(load_digits("train")[0])
     if args.batch % microbatches or args.batch > images:
@@ -129,12 +129,12 @@ def main() -> None:
     first = os.environ.get("RANK", "0") == "0"
     if first:
         print(f"{len(schedule)} ranks train {microbatches} micro-batches at a time ...")
-    ranks = run_ranks(train_stages, schedule, args, world_size=len(schedule))
+    ranks = run_ranks(train_pipeline_stages, schedule, args, world_size=len(schedule))
     if not first:
         return
     print("... and one process trains the same network alone:", flush=True)
     torch.set_num_threads(1)  # as in a rank
-    alone, losses, seconds = train_alone(args)
+    alone, losses, seconds = train_without_pipeline(args)
     last = ranks[(stages - 1) % len(schedule)]
     for epoch, (ours, theirs) in enumerate(zip(last["losses"], losses, strict=True)):
         print(f"epoch {epoch + 1:2}  loss {ours:.6f}  alone {theirs:.6f}")

@@ -51,7 +51,7 @@ def accident_task(number: int, accident: str, log: str) -> int:
 
 
 @contextlib.contextmanager
-def open_pool(patience: float):
+def open_pool_for_accident(patience: float):
     def results(work, numbers):
         found = pool.imap(work, numbers)
         for _ in numbers:
@@ -63,13 +63,13 @@ def open_pool(patience: float):
 
 
 @contextlib.contextmanager
-def open_executor(patience: float):
+def open_executor_for_accident(patience: float):
     with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
         yield pool.map
 
 
 @contextlib.contextmanager
-def open_joblib(patience: float):
+def open_joblib_for_accident(patience: float):
     from joblib import Parallel, delayed
     from joblib.externals.loky import get_reusable_executor
 
@@ -83,10 +83,16 @@ def open_joblib(patience: float):
         get_reusable_executor().shutdown(wait=True)
 
 
-OPEN = dict(zip(POOLS, (open_pool, open_executor, open_joblib), strict=True))
+OPEN = {
+    "Pool": open_pool_for_accident,
+    "executor": open_executor_for_accident,
+    "joblib": open_joblib_for_accident,
+}
 
 
-def experiment(pool: str, accident: str, patience: float, log: str) -> dict:
+def experiment_with_accident(
+    pool: str, accident: str, patience: float, log: str
+) -> dict:
     """Collect the results of all tasks, as far as they come; then give a next job."""
     hand, learns, afterwards = [], "nothing: all is well", "-"
     try:
@@ -112,24 +118,24 @@ def experiment(pool: str, accident: str, patience: float, log: str) -> dict:
     }  # fmt: skip
 
 
-def report_experiment(pool: str, accident: str, patience: str, log: str) -> None:
-    """The whole of the program that `start_experiment` starts."""
-    print(json.dumps(experiment(pool, accident, float(patience), log)))
+def report_accident(pool: str, accident: str, patience: str, log: str) -> None:
+    """The whole of the program that `start_accident` starts."""
+    print(json.dumps(experiment_with_accident(pool, accident, float(patience), log)))
 
 
-def start_experiment(
+def start_accident(
     pool: str, accident: str, patience: float, log: Path
 ) -> subprocess.Popen:
     """The experiment as a program of its own, in a group of its own."""
     code = "import sys; from demos.practice import accidents as here; "
-    code += "here.report_experiment(*sys.argv[1:])"
+    code += "here.report_accident(*sys.argv[1:])"
     command = [sys.executable, "-c", code, pool, accident, str(patience), str(log)]
     return subprocess.Popen(
         command, stdout=-1, stderr=subprocess.DEVNULL, start_new_session=True
     )
 
 
-def end_experiment(program: subprocess.Popen) -> None:
+def end_accident(program: subprocess.Popen) -> None:
     """Helpers of an ended program get a moment to tidy up; then all of it ends."""
     with contextlib.suppress(OSError, AttributeError):  # none is left, or Windows
         for _ in range(60 if program.poll() is not None else 0):
@@ -140,7 +146,7 @@ def end_experiment(program: subprocess.Popen) -> None:
     program.communicate()
 
 
-def experiment_outcome(program: subprocess.Popen, patience: float) -> dict:
+def outcome_of_accident(program: subprocess.Popen, patience: float) -> dict:
     try:
         said, _ = program.communicate(timeout=LONGEST + patience)
         return json.loads(said)
@@ -150,19 +156,19 @@ def experiment_outcome(program: subprocess.Popen, patience: float) -> dict:
 
 
 @contextlib.contextmanager
-def side_by_side(pools: list[str], accident: str, patience: float):
+def accidents_side_by_side(pools: list[str], accident: str, patience: float):
     """One accident for each pool, all at the same time: their tasks only sleep."""
     programs = []
     with tempfile.TemporaryDirectory() as folder:
         try:
             for pool in pools:
                 programs.append(
-                    start_experiment(pool, accident, patience, Path(folder, pool))
+                    start_accident(pool, accident, patience, Path(folder, pool))
                 )
-            yield [experiment_outcome(program, patience) for program in programs]
+            yield [outcome_of_accident(program, patience) for program in programs]
         finally:
             for program in programs:
-                end_experiment(program)
+                end_accident(program)
 
 
 def main() -> None:
@@ -183,7 +189,9 @@ def main() -> None:
             if accident == "Ctrl-C" and not hasattr(os, "killpg"):
                 print("Ctrl-C: this system has no groups of processes")
                 continue
-            results = stack.enter_context(side_by_side(pools, accident, args.patience))
+            results = stack.enter_context(
+                accidents_side_by_side(pools, accident, args.patience)
+            )
             for pool, found in zip(pools, results, strict=True):
                 print(f"{accident:<10} {pool:<9} {found['learns']:<23}", end="")
                 print(f"{found['computed']:>9} {found['hand']:>8}  {found['next']}")

@@ -52,18 +52,18 @@ def multiply_shared(rows: slice, columns: slice) -> None:
     product[:] = shared["A"][rows] @ shared["B"][:, columns]
 
 
-def as_matrices(size: int, memory: dict) -> dict[str, np.ndarray]:
+def as_matrices_of_blocks(size: int, memory: dict) -> dict[str, np.ndarray]:
     """See each piece of memory as a square matrix, without a copy."""
     return {name: np.frombuffer(m).reshape(size, size) for name, m in memory.items()}
 
 
-def attach_matrices(size: int, memory: dict) -> None:
+def attach_block_matrices(size: int, memory: dict) -> None:
     """Runs once in each worker, as it starts: shared memory cannot be sent later."""
-    shared.update(as_matrices(size, memory))
+    shared.update(as_matrices_of_blocks(size, memory))
 
 
 @contextmanager
-def one_thread_each() -> Iterator[None]:
+def one_thread_for_each_block() -> Iterator[None]:
     """Workers started inside let the library compute with one thread."""
     names = "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"
     before = {name: os.environ.get(name) for name in names}
@@ -88,13 +88,13 @@ class BlockProduct:
         self.places = blocks(size, cuts)
         memory = {name: spawn.RawArray("d", size * size) for name in "ABC"}
         self.workers, self.attached = workers, (size, memory)
-        self.A, self.B, self.C = as_matrices(size, memory).values()
+        self.A, self.B, self.C = as_matrices_of_blocks(size, memory).values()
         for matrix in self.A, self.B:
             matrix[:] = dice.standard_normal((size, size))
 
     def __enter__(self) -> "BlockProduct":
-        with one_thread_each():
-            self.pool = spawn.Pool(self.workers, attach_matrices, self.attached)
+        with one_thread_for_each_block():
+            self.pool = spawn.Pool(self.workers, attach_block_matrices, self.attached)
             self.pool.map(abs, range(self.workers))  # they have started
         return self
 
@@ -132,7 +132,7 @@ class BlockProduct:
         }
 
 
-def time_product(way) -> tuple[float, float]:
+def time_block_product(way) -> tuple[float, float]:
     """Seconds on the wall, and the share of them that this process used a core."""
     start, cpu = perf_counter(), process_time()
     way()
@@ -164,7 +164,8 @@ def main() -> None:
     )
     with work:
         rounds = [
-            {n: time_product(way) for n, way in ways.items()} for _ in range(ROUNDS)
+            {n: time_block_product(way) for n, way in ways.items()}
+            for _ in range(ROUNDS)
         ]
         products = {name: np.copy(way()) for name, way in ways.items()}
     print(f"{'way':<14} {'bytes sent':>12} {'time':>10} {'here':>12}  right")

@@ -3,8 +3,8 @@
 Run:      python demos/practice/diagnosis.py --program search
 Look for: LOOK marks what keeps this program from being faster in a pool. Answer the six
           questions in their order: the first LOOK is where to begin.
-Try:      --program all. Predict first, from parts/three_programs.py, where each of
-          them will say LOOK.
+Try:      --program all. Predict first, from parts/programs_to_diagnose.py, where each
+          of them will say LOOK.
 """
 
 import argparse
@@ -19,13 +19,13 @@ from typing import NamedTuple
 from sidebyside import run_program
 
 
-class Finding(NamedTuple):
+class DiagnosisFinding(NamedTuple):
     question: str
     measured: str
     suspicious: bool
 
 
-class TimedTask(NamedTuple):
+class DiagnosedTask(NamedTuple):
     """What one task used, and the bytes of its argument and its result."""
 
     wall: float
@@ -34,7 +34,7 @@ class TimedTask(NamedTuple):
     bytes: int
 
 
-def time_task(work: Callable, task: object) -> TimedTask:
+def time_task_for_diagnosis(work: Callable, task: object) -> DiagnosedTask:
     """Do one task here, and send its argument and result nowhere."""
     start, cpu = perf_counter(), process_time()
     result = work(task)
@@ -43,41 +43,44 @@ def time_task(work: Callable, task: object) -> TimedTask:
     packed = [pickle.dumps(task), pickle.dumps(result)]
     for data in packed:
         pickle.loads(data)
-    return TimedTask(wall, cpu, process_time() - start, sum(map(len, packed)))
+    return DiagnosedTask(wall, cpu, process_time() - start, sum(map(len, packed)))
 
 
-def cpu_of(work: Callable, task: object) -> float:
+def cpu_for_diagnosis(work: Callable, task: object) -> float:
     """Runs in a worker."""
     start = process_time()
     work(task)
     return process_time() - start
 
 
-def empty_task(task: object) -> None:
+def empty_task_for_diagnosis(task: object) -> None:
     """A task without work: what remains is the price of a message."""
 
 
-def message_time(pool, workers: int) -> float:
+def message_time_for_diagnosis(pool, workers: int) -> float:
     """Seconds that a task without work takes in this pool."""
     count = 50 * workers
-    list(pool.map(empty_task, range(workers)))  # the workers have started
+    list(pool.map(empty_task_for_diagnosis, range(workers)))  # the workers have started
     start = perf_counter()
-    list(pool.map(empty_task, range(count)))
+    list(pool.map(empty_task_for_diagnosis, range(count)))
     return (perf_counter() - start) / count
 
 
-def slowdown(pool, work: Callable, task: object, workers: int) -> float:
+def slowdown_for_diagnosis(pool, work: Callable, task: object, workers: int) -> float:
     """How many times as much CPU time a task takes beside others as alone.
 
     A core that waits for memory counts as busy, so crowded memory shows here.
     """
-    list(pool.map(cpu_of, [work] * workers, [task] * workers))  # first calls are dearer
-    alone = [pool.submit(cpu_of, work, task).result() for _ in range(3)]
-    crowd = list(pool.map(cpu_of, [work] * 3 * workers, [task] * 3 * workers))
+    # First calls are dearer.
+    list(pool.map(cpu_for_diagnosis, [work] * workers, [task] * workers))
+    alone = [pool.submit(cpu_for_diagnosis, work, task).result() for _ in range(3)]
+    crowd = list(
+        pool.map(cpu_for_diagnosis, [work] * 3 * workers, [task] * 3 * workers)
+    )
     return median(crowd) / median(alone)
 
 
-def come_to_rest() -> None:
+def come_to_rest_before_diagnosis() -> None:
     """Wait until nothing computes here: a library's threads spin on for a moment."""
     for _ in range(20):
         cpu = process_time()
@@ -86,48 +89,54 @@ def come_to_rest() -> None:
             break
 
 
-def diagnose(work: Callable, tasks: Sequence, pool, workers: int) -> list[Finding]:
+def diagnose(
+    work: Callable, tasks: Sequence, pool, workers: int
+) -> list[DiagnosisFinding]:
     """Do the tasks here, one by one, then a few of them in the pool.
 
     `pool` is a ProcessPoolExecutor with `workers` workers. Costs are CPU times, which
     other programs disturb little; only work that waits is judged by the wall.
     """
-    come_to_rest()
+    come_to_rest_before_diagnosis()
     work(tasks[0])  # the first call may load what later ones have
-    found = [time_task(work, task) for task in tasks]
+    found = [time_task_for_diagnosis(work, task) for task in tasks]
     wall, cpu = sum(t.wall for t in found), sum(t.cpu for t in found)
     waits = cpu < 0.1 * wall
     costs = [t.wall if waits else t.cpu for t in found]
-    each, message = sum(costs) / len(costs), message_time(pool, workers)
+    each, message = sum(costs) / len(costs), message_time_for_diagnosis(pool, workers)
     packing = sum(t.pack for t in found) / sum(costs)
     size = sum(t.bytes for t in found) / len(found) / 1e6
     longest = max(costs) / sum(costs)
     crowded = 1.0
     if not waits and each > 2 * message:
-        crowded = slowdown(pool, work, tasks[costs.index(max(costs))], workers)
+        crowded = slowdown_for_diagnosis(
+            pool, work, tasks[costs.index(max(costs))], workers
+        )
     return [
-        Finding(
+        DiagnosisFinding(
             "Is a task longer than a message?",
             f"task {1000 * each:.3f} ms, message {1000 * message:.3f} ms",
             each < 2 * message,
         ),
-        Finding("Does it compute?", f"CPU {cpu / wall:.0%} of the time", waits),
-        Finding(
+        DiagnosisFinding(
+            "Does it compute?", f"CPU {cpu / wall:.0%} of the time", waits
+        ),
+        DiagnosisFinding(
             "Does it use one core?",
             f"CPU {cpu / wall:.0%} of the time",
             cpu > 1.3 * wall,
         ),
-        Finding(
+        DiagnosisFinding(
             "Is little sent?",
             f"{size:.3f} MB a task; packing costs {packing:.0%} of it",
             packing > 0.3,
         ),
-        Finding(
+        DiagnosisFinding(
             "Is no task much longer than others?",
             f"the longest is {longest:.0%} of all",
             longest > 1.3 / workers,
         ),
-        Finding(
+        DiagnosisFinding(
             "Do workers leave each other alone?",
             f"beside others {crowded:.2f} × the CPU time",
             crowded > 1.5,
@@ -135,7 +144,7 @@ def diagnose(work: Callable, tasks: Sequence, pool, workers: int) -> list[Findin
     ]
 
 
-def findings_table(findings: list[Finding]) -> str:
+def findings_table(findings: list[DiagnosisFinding]) -> str:
     lines = []
     for question, measured, suspicious in findings:
         lines.append(f"{'LOOK' if suspicious else 'ok':<5} {question:<35} {measured}")
@@ -143,7 +152,7 @@ def findings_table(findings: list[Finding]) -> str:
 
 
 def main() -> None:
-    from demos.practice.parts.three_programs import programs
+    from demos.practice.parts.programs_to_diagnose import programs
 
     known = programs()
     parser = argparse.ArgumentParser(

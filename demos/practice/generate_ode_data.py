@@ -39,14 +39,14 @@ from sidebyside.programs import end_with_parent
 from sidebyside.single_use import hold
 
 
-def simulate_or_die(task: OscillatorTask, kill_at: int | None) -> np.ndarray:
+def generate_or_die(task: OscillatorTask, kill_at: int | None) -> np.ndarray:
     """Runs in a worker."""
     if task.number == kill_at:
         os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
     return simulate_oscillator(task)
 
 
-def write_whole(path: Path, write) -> None:
+def write_whole_data(path: Path, write) -> None:
     """Write beside the place, then rename: a reader sees all of the file or none.
 
     Its bytes are on the disk before its name is: so it is, even if the power fails.
@@ -62,7 +62,7 @@ def write_whole(path: Path, write) -> None:
         beside.unlink(missing_ok=True)
 
 
-class Parts:
+class DataParts:
     """The finished tasks of a run: a file each, in a folder beside the final file.
 
     A part begins with a checksum of its rows, its number and the settings: a part that
@@ -102,7 +102,7 @@ class Parts:
         self.folder.mkdir(exist_ok=True)
         if not (self.folder / "settings.json").exists():
             settings = json.dumps(self.settings).encode()
-            write_whole(self.folder / "settings.json", lambda f: f.write(settings))
+            write_whole_data(self.folder / "settings.json", lambda f: f.write(settings))
         found = {}
         for path in sorted(self.folder.glob("*.part")):
             number, content = int(path.stem), path.read_bytes()
@@ -119,15 +119,15 @@ class Parts:
         data = rows.tobytes()
         content = self.checksum(number, data) + data
         path = self.folder / f"{number:06}.part"
-        write_whole(path, lambda file: file.write(content))
+        write_whole_data(path, lambda file: file.write(content))
 
     def close(self, rows: np.ndarray) -> None:
         """All are there: write the final file, remove the parts."""
-        write_whole(self.out, lambda f: np.savez(f, rows=rows, columns=COLUMNS))
+        write_whole_data(self.out, lambda f: np.savez(f, rows=rows, columns=COLUMNS))
         shutil.rmtree(self.folder)
 
 
-def generate(
+def generate_missing_data(
     missing: list[OscillatorTask], workers: int, kill_at: int | None, keep
 ) -> None:
     """Map: call `keep(number, rows)` for each missing task, as soon as it is done."""
@@ -136,7 +136,7 @@ def generate(
         min(workers, len(missing)), get_context("spawn"), end_with_parent
     ) as pool:
         futures = {
-            pool.submit(simulate_or_die, task, kill_at): task.number for task in missing
+            pool.submit(generate_or_die, task, kill_at): task.number for task in missing
         }
         try:
             for future in as_completed(futures):
@@ -160,13 +160,13 @@ def main() -> None:
         parser.error(f"argument --out: must end in .npz, not {args.out.name}")
     parts = None
     if args.out:
-        parts = Parts(args.out, {"tasks": args.tasks, "seed": args.seed})
+        parts = DataParts(args.out, {"tasks": args.tasks, "seed": args.seed})
         if conflict := parts.conflict():
             parser.error(f"argument --out: {conflict}")
     sys.exit(make_data(args, parts))
 
 
-def make_data(args: argparse.Namespace, parts: Parts | None) -> int:
+def make_data(args: argparse.Namespace, parts: DataParts | None) -> int:
     """Map, show progress, reduce; the exit status."""
     try:
         done = parts.open() if parts else {}
@@ -186,7 +186,7 @@ def make_data(args: argparse.Namespace, parts: Parts | None) -> int:
     try:
         work = oscillator_tasks(args.seed, args.tasks)
         if missing := [task for task in work if task.number not in done]:
-            generate(missing, args.workers, args.kill_at, keep)
+            generate_missing_data(missing, args.workers, args.kill_at, keep)
     except (KeyboardInterrupt, BrokenProcessPool) as end:
         killed = isinstance(end, BrokenProcessPool)
         saved = "are saved: run it again to go on" if parts else "were done, not saved"

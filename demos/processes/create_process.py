@@ -20,29 +20,34 @@ from sidebyside import run_program
 spawn = multiprocessing.get_context("spawn")
 
 
-def work_well(seconds: float) -> str:
+def process_that_works_well(seconds: float) -> str:
     time.sleep(seconds)
     return "a result that nobody receives"
 
 
-def raise_an_exception(seconds: float) -> None:
+def process_that_raises(seconds: float) -> None:
     sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (its traceback is long)
     time.sleep(seconds)
     raise ValueError("an exception that nobody catches")
 
 
-def exit_with_3(seconds: float) -> None:
+def process_that_exits_with_3(seconds: float) -> None:
     time.sleep(seconds)
     sys.exit(3)
 
 
-def work_for_ever(seconds: float) -> None:
+def process_that_never_ends(seconds: float) -> None:
     parent = multiprocessing.parent_process()
     while parent.is_alive():
         time.sleep(0.1)
 
 
-CHILDREN = [work_well, raise_an_exception, exit_with_3, work_for_ever]
+CHILDREN = [
+    process_that_works_well,
+    process_that_raises,
+    process_that_exits_with_3,
+    process_that_never_ends,
+]
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from sidebyside import run_program
 SHOWN = 8  # threads that are listed
 
 
-def note_ids_and_wait(
+def thread_notes_ids_and_waits(
     number: int, ids: dict[int, tuple[int, int]], go_home: Event
 ) -> None:
     """Note down who we are, wait for the sign, and let number 1 fail."""
@@ -44,7 +44,7 @@ def main() -> None:
         help="keep the threads alive so long (default: 0)",
     )  # fmt: skip
     args = parser.parse_args()
-    threading.excepthook = note_exception
+    threading.excepthook = note_exception_of_thread
 
     this = psutil.Process()
     print(f"pid {os.getpid()} has {this.num_threads()} thread", flush=True)
@@ -54,7 +54,7 @@ def main() -> None:
     try:
         for number in range(1, args.threads + 1):
             threads.append(
-                Thread(target=note_ids_and_wait, args=(number, ids, go_home))
+                Thread(target=thread_notes_ids_and_waits, args=(number, ids, go_home))
             )
             threads[-1].start()
     except RuntimeError as error:  # the system allows no more
@@ -79,7 +79,7 @@ def main() -> None:
     print(f"all have ended; pid {os.getpid()} goes on with {left} thread")
 
 
-def note_exception(args) -> None:
+def note_exception_of_thread(args) -> None:
     print(f"thread 1 ended with {args.exc_type.__name__}: {args.exc_value}")
 
 

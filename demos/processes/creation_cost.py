@@ -32,39 +32,39 @@ number = 1
 TOGETHER = {"thread": 200}  # waiting workers whose memory is measured; 4 processes
 
 
-def do_nothing(*given) -> None:
+def do_nothing_once_created(*given) -> None:
     """All that a worker does."""
 
 
-def look_around(connection, handle: int, identity: tuple) -> None:
+def look_around_once_created(connection, handle: int, identity: tuple) -> None:
     """Report the value of `number` and whether the parent's file is open; then wait."""
     try:
-        is_open = identity == file_identity(handle)
+        is_open = identity == identity_of_file(handle)
     except OSError:
         is_open = False
     connection.send((number, "open" if is_open else "not open"))
     connection.recv()
 
 
-def file_identity(handle: int) -> tuple:
+def identity_of_file(handle: int) -> tuple:
     found = os.fstat(handle)
     return found.st_dev, found.st_ino
 
 
-def create_workers(kind, most: int, seconds: float) -> list[float]:
+def create_one_by_one(kind, most: int, seconds: float) -> list[float]:
     """Seconds from the beginning to the end of worker 1, of worker 2, ..."""
     ended, began = [], perf_counter()
     while len(ended) < most and (not ended or ended[-1] < seconds):
-        worker = kind(target=do_nothing)
+        worker = kind(target=do_nothing_once_created)
         worker.start()
         worker.join()
         ended.append(perf_counter() - began)
     return ended
 
 
-def can_be_sent(kind, thing: object) -> str:
+def can_be_given_at_creation(kind, thing: object) -> str:
     try:
-        worker = kind(target=do_nothing, args=(thing,))
+        worker = kind(target=do_nothing_once_created, args=(thing,))
         worker.start()
     except Exception:  # TypeError, AttributeError or PicklingError, by version
         return "no"
@@ -72,23 +72,26 @@ def can_be_sent(kind, thing: object) -> str:
     return "yes"
 
 
-def inspect_waiting(name: str, kind, file, hold: int) -> dict:
+def inspect_created(name: str, kind, file, hold: int) -> dict:
     """Start some workers that wait, and find out what they have and what they know."""
     from statistics import median
 
     import psutil
 
-    before = own_megabytes(psutil.Process())
+    before = created_megabytes(psutil.Process())
     pipes = [multiprocessing.Pipe() for _ in range(TOGETHER.get(name, 4))]
-    known = file.fileno(), file_identity(file.fileno())
-    crew = [kind(target=look_around, args=(theirs, *known)) for _, theirs in pipes]
+    known = file.fileno(), identity_of_file(file.fileno())
+    crew = [
+        kind(target=look_around_once_created, args=(theirs, *known))
+        for _, theirs in pipes
+    ]
     for worker in crew:
         worker.start()
     reports = [ours.recv() for ours, _ in pipes]
     if name == "thread":
-        megabytes = (own_megabytes(psutil.Process()) - before) / len(crew)
+        megabytes = (created_megabytes(psutil.Process()) - before) / len(crew)
     else:
-        megabytes = median(own_megabytes(psutil.Process(w.pid)) for w in crew)
+        megabytes = median(created_megabytes(psutil.Process(w.pid)) for w in crew)
     if hold:
         print(f"{len(crew)} workers wait for {hold} s: {name}", flush=True)
         sleep(hold)
@@ -100,7 +103,7 @@ def inspect_waiting(name: str, kind, file, hold: int) -> dict:
     return {"MB": megabytes, "number": reports[0][0], "file": reports[0][1]}
 
 
-def own_megabytes(process) -> float:
+def created_megabytes(process) -> float:
     """MB that belong to this process alone."""
     return process.memory_full_info().uss / 1e6
 
@@ -108,15 +111,17 @@ def own_megabytes(process) -> float:
 def measure_creation(name: str, kind, file, args) -> dict:
     from statistics import median
 
-    ended = create_workers(kind, args.most, args.seconds)
+    ended = create_one_by_one(kind, args.most, args.seconds)
     each = [b - a for a, b in zip([0, *ended], ended, strict=False)]
     found = {"ended": ended, "first": each[0], "later": median(each[1:] or each)}
-    found |= inspect_waiting(name, kind, file, args.hold)
+    found |= inspect_created(name, kind, file, args.hold)
     things = {"a list": [1, 2], "a lambda": lambda: 0, "an open file": file}
-    return found | {label: can_be_sent(kind, thing) for label, thing in things.items()}
+    return found | {
+        label: can_be_given_at_creation(kind, thing) for label, thing in things.items()
+    }
 
 
-def print_table(found: dict[str, dict]) -> None:
+def print_creation_costs(found: dict[str, dict]) -> None:
     def row(label: str, text) -> None:
         print(f"{label:<27}" + "".join(f"{text(f):>13}" for f in found.values()))
 
@@ -189,7 +194,7 @@ def main() -> None:
             print(f"measuring: {name}", flush=True)
             found[name] = measure_creation(name, kind, file, args)
     print()
-    print_table(found)
+    print_creation_costs(found)
     if args.save:
         args.save.write_text(json.dumps(found))
         print(f"written: {args.save.name}")

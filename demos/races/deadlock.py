@@ -48,7 +48,7 @@ def transfer_in_order(source: Account, target: Account, amount: int) -> None:
             target.balance += amount
 
 
-def transfer_often(
+def transfer_until_deadlock(
     way, source: Account, target: Account, times: int, done: list
 ) -> None:
     for _ in range(times):
@@ -56,7 +56,7 @@ def transfer_often(
         done.append(1)
 
 
-def line_of_thread(thread: Thread) -> str:
+def line_of_deadlock(thread: Thread) -> str:
     """The line of this file on which the thread is right now."""
     frame = sys._current_frames()[thread.ident]
     while frame.f_code.co_filename != __file__:
@@ -65,7 +65,9 @@ def line_of_thread(thread: Thread) -> str:
     return f"line {frame.f_lineno}, in {frame.f_code.co_name}: {code}"
 
 
-def all_end(threads: list[Thread], done: list, patience: float) -> bool:
+def all_end_without_deadlock(
+    threads: list[Thread], done: list, patience: float
+) -> bool:
     """True once all threads have ended, False when nothing gets done any more."""
     seen, since = 0, perf_counter()
     while any(thread.is_alive() for thread in threads):
@@ -99,18 +101,20 @@ def main() -> int:
     one, two, done = Account(1), Account(2), []
     work = [(way, *pair, args.transfers, done) for pair in ((one, two), (two, one))]
     # As daemons, for a daemon does not keep the program from ending.
-    threads = [Thread(target=transfer_often, args=each, daemon=True) for each in work]
+    threads = [
+        Thread(target=transfer_until_deadlock, args=each, daemon=True) for each in work
+    ]
     print(f"{args.transfers} transfers from 1 to 2, as many from 2 to 1", flush=True)
     for thread in threads:
         thread.start()
-    if all_end(threads, done, args.patience):
+    if all_end_without_deadlock(threads, done, args.patience):
         money = one.balance + two.balance
         print(f"all {len(done)} are done, and no money is missing: {money}")
         return 0 if args.in_order else 1
     print(f"\nnothing has moved for {args.patience:g} s; this is where they wait:")
     for thread, (has, wants) in zip(threads, ((1, 2), (2, 1)), strict=True):
         print(f"  {has} to {wants}: has the lock of {has}, wants the lock of {wants}")
-        print(f"          {line_of_thread(thread)}")
+        print(f"          {line_of_deadlock(thread)}")
     print("\nThis would never end. The watchdog ends it.")
     return 1 if args.in_order else 0
 

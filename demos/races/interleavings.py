@@ -37,7 +37,7 @@ PROGRAMS = {
 }
 
 
-class State(NamedTuple):
+class StateBetweenSteps(NamedTuple):
     """Where two threads, A and B, stand in their programs, and what they share."""
 
     done: tuple[int, int] = (0, 0)  # steps taken so far
@@ -46,7 +46,7 @@ class State(NamedTuple):
     held: frozenset[str] = frozenset()  # the locks that somebody has
 
 
-START = State()
+START = StateBetweenSteps()
 
 
 def do_step(step: str, copy: int, x: int, held: frozenset) -> tuple | None:
@@ -68,7 +68,9 @@ def do_step(step: str, copy: int, x: int, held: frozenset) -> tuple | None:
     return copy, x, held
 
 
-def after_step(state: State, thread: int, program: Program) -> State | None:
+def state_after_step(
+    state: StateBetweenSteps, thread: int, program: Program
+) -> StateBetweenSteps | None:
     """The state after the thread's next step; None if it is done or must wait."""
     done, copies = list(state.done), list(state.copies)
     if done[thread] == len(program):
@@ -78,7 +80,7 @@ def after_step(state: State, thread: int, program: Program) -> State | None:
         return None
     copies[thread], x, held = result
     done[thread] += 1
-    return State(tuple(done), tuple(copies), x, held)
+    return StateBetweenSteps(tuple(done), tuple(copies), x, held)
 
 
 def play(order: str, a: Program, b: Program) -> int:
@@ -90,7 +92,7 @@ def play(order: str, a: Program, b: Program) -> int:
     state = START
     for place, letter in enumerate(order):
         thread = "AB".index(letter)
-        moved = after_step(state, thread, (a, b)[thread])
+        moved = state_after_step(state, thread, (a, b)[thread])
         if moved is None:
             steps = (a, b)[thread][state.done[thread] :]
             why = f"it waits to {steps[0]}" if steps else "it has done all its steps"
@@ -104,22 +106,22 @@ def play(order: str, a: Program, b: Program) -> int:
     return state.x
 
 
-def every_order(
-    a: Program, b: Program, order: str = "", state: State = START
+def every_interleaving(
+    a: Program, b: Program, order: str = "", state: StateBetweenSteps = START
 ) -> Iterator[tuple[str, int | str]]:
     """Each order that is possible, with what x is at its end, or "stuck"."""
-    after_a, after_b = after_step(state, 0, a), after_step(state, 1, b)
+    after_a, after_b = state_after_step(state, 0, a), state_after_step(state, 1, b)
     if after_a is not None:
-        yield from every_order(a, b, order + "A", after_a)
+        yield from every_interleaving(a, b, order + "A", after_a)
     if after_b is not None:
-        yield from every_order(a, b, order + "B", after_b)
+        yield from every_interleaving(a, b, order + "B", after_b)
     if after_a is None and after_b is None:
         yield order, state.x if state.done == (len(a), len(b)) else "stuck"
 
 
 def endings(a: Program, b: Program) -> dict[int | str, int]:
     """How many of the possible orders end with which x, or "stuck"."""
-    found = Counter(ending for _, ending in every_order(a, b))
+    found = Counter(ending for _, ending in every_interleaving(a, b))
     return {ending: found[ending] for ending in sorted(found, key=str)}
 
 

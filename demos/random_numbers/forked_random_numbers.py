@@ -37,7 +37,7 @@ def methods() -> list[str]:
     return [method for method in ("fork", "forkserver", "spawn") if method in there]
 
 
-def draw_number(row: str, sent) -> float:
+def draw_after_fork(row: str, sent) -> float:
     """One random number from this process's generator for that row of the table."""
     match row.split(",")[0]:
         case "random":
@@ -52,19 +52,26 @@ def draw_number(row: str, sent) -> float:
     return np.random.random()
 
 
-def send_numbers(rows: tuple[str, ...], sent, answer: Connection) -> None:
+def send_numbers_of_child(rows: tuple[str, ...], sent, answer: Connection) -> None:
     """In a worker: one number for each row."""
-    answer.send([draw_number(row, sent) for row in rows])
+    answer.send([draw_after_fork(row, sent) for row in rows])
 
 
-def drawn_by(workers: int, method: str, rows: tuple[str, ...], sent) -> list[tuple]:
+def drawn_by_forked(
+    workers: int, method: str, rows: tuple[str, ...], sent
+) -> list[tuple]:
     """For each row, the first number of each of several new processes."""
     context = multiprocessing.get_context(method)
     numbers, crew = [], []
     for _ in range(workers):
         pipe, answer = context.Pipe(duplex=False)
         crew.append(
-            (context.Process(target=send_numbers, args=(rows, sent, answer)), pipe)
+            (
+                context.Process(
+                    target=send_numbers_of_child, args=(rows, sent, answer)
+                ),
+                pipe,
+            )
         )
         crew[-1][0].start()
         answer.close()  # now a worker that dies ends the waiting in recv
@@ -74,9 +81,11 @@ def drawn_by(workers: int, method: str, rows: tuple[str, ...], sent) -> list[tup
     return list(zip(*numbers, strict=True))
 
 
-def show_rows(rows: tuple[str, ...], sent, workers: int, numbers: bool) -> None:
+def show_numbers_of_forked(
+    rows: tuple[str, ...], sent, workers: int, numbers: bool
+) -> None:
     """One line per row of the table, with a word per start method."""
-    drawn = [drawn_by(workers, method, rows, sent) for method in methods()]
+    drawn = [drawn_by_forked(workers, method, rows, sent) for method in methods()]
     for row, *found in zip(rows, *drawn, strict=True):
         words = ("EQUAL" if len(set(some)) == 1 else "different" for some in found)
         print(f"{row:<36}", *(f"{word:<11}" for word in words), flush=True)
@@ -85,7 +94,7 @@ def show_rows(rows: tuple[str, ...], sent, workers: int, numbers: bool) -> None:
                 print(" " * 36, *(f"{number:<11.6f}" for number in line))
 
 
-def module_name(text: str) -> str:
+def module_before_fork(text: str) -> str:
     """An argparse type: a module that can be imported."""
     try:
         if find_spec(text) is not None:
@@ -101,7 +110,7 @@ def main() -> None:
     )
     parser.add_argument("--workers", type=at_least(2, 16), default=2)
     parser.add_argument(
-        "--preload", type=module_name, nargs="+", default=[], metavar="MODULE",
+        "--preload", type=module_before_fork, nargs="+", default=[], metavar="MODULE",
         help="what the forkserver imports before it forks; default: nothing",
     )  # fmt: skip
     parser.add_argument("--numbers", action="store_true", help="show them, too")
@@ -114,11 +123,11 @@ def main() -> None:
     print(f"The forkserver has imported: {', '.join(args.preload) or 'nothing'}.\n")
     title = f"{args.workers} workers started by"
     print(f"{title:<36}", *(f"{method:<11}" for method in methods()))
-    show_rows((UNTOUCHED,), None, args.workers, args.numbers)
+    show_numbers_of_forked((UNTOUCHED,), None, args.workers, args.numbers)
     sent = np.random.default_rng(5)  # only now does the parent touch np.random,
     for row in USED:  # and every other generator
-        draw_number(row, sent)
-    show_rows(USED, sent, args.workers, args.numbers)
+        draw_after_fork(row, sent)
+    show_numbers_of_forked(USED, sent, args.workers, args.numbers)
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def make_loader(dataset: Dataset, workers: int, method: str, init=None) -> DataL
     )
 
 
-def show_items(title: str, items: list[list[float]]) -> None:
+def show_items_of_loader(title: str, items: list[list[float]]) -> None:
     print(title)
     print(f"{'item':>7} {'worker':>7} ", *(f"{name:>11}" for name in COLUMNS))
     for number, (worker, *numbers) in enumerate(items):
@@ -105,7 +105,7 @@ def main() -> None:
             Noise(2 * args.workers), args.workers, args.start_method, init
         )
         for epoch in range(2):
-            show_items(f"{title}, epoch {epoch}", list(loader))
+            show_items_of_loader(f"{title}, epoch {epoch}", list(loader))
 
 
 if __name__ == "__main__":

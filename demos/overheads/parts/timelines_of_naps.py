@@ -32,13 +32,13 @@ def timeline_of_chunks(lengths: list[float], chunk: int, workers: int = 4) -> Ti
 NAPS, NAP = 8, 0.03
 
 
-def nap_as_work(naps: int = 1) -> None:
+def nap_in_timeline(naps: int = 1) -> None:
     for _ in range(naps):
         with span("work"):
             sleep(NAP)
 
 
-def run_crew(*jobs: Callable[[], None]) -> None:
+def run_naps_of_crew(*jobs: Callable[[], None]) -> None:
     """A worker for each job, all at the same time."""
     crew = [Thread(target=job, name=f"worker {n}") for n, job in enumerate(jobs, 1)]
     for worker in crew:
@@ -47,39 +47,45 @@ def run_crew(*jobs: Callable[[], None]) -> None:
         worker.join()
 
 
-def crew_a() -> None:
+def naps_of_crew_a() -> None:
     lock = Lock()
 
     def job() -> None:
         for _ in range(NAPS // 2):
             with lock:
-                nap_as_work()
+                nap_in_timeline()
             sleep(0.001)  # let the other have its turn
 
-    run_crew(job, job)
+    run_naps_of_crew(job, job)
 
 
-def crew_b() -> None:
+def naps_of_crew_b() -> None:
     for _ in range(NAPS // 2):
         with span("hand out"):
             sleep(0.8 * NAP)
-        run_crew(nap_as_work, nap_as_work)
+        run_naps_of_crew(nap_in_timeline, nap_in_timeline)
 
 
-def crew_c() -> None:
-    run_crew(lambda: nap_as_work(NAPS - 1), nap_as_work)
+def naps_of_crew_c() -> None:
+    run_naps_of_crew(lambda: nap_in_timeline(NAPS - 1), nap_in_timeline)
 
 
-def crew_d() -> None:
+def naps_of_crew_d() -> None:
     with span("main alone"):
         sleep(4 * NAP)
-    run_crew(lambda: nap_as_work(NAPS // 2), lambda: nap_as_work(NAPS // 2))
+    run_naps_of_crew(
+        lambda: nap_in_timeline(NAPS // 2), lambda: nap_in_timeline(NAPS // 2)
+    )
 
 
 def four_timelines() -> dict[str, Timeline]:
     """Timelines A, B, C and D; each crew has something to mend."""
     timelines = {}
-    for name, crew in zip("ABCD", (crew_a, crew_b, crew_c, crew_d), strict=True):
+    for name, crew in zip(
+        "ABCD",
+        (naps_of_crew_a, naps_of_crew_b, naps_of_crew_c, naps_of_crew_d),
+        strict=True,
+    ):
         with Timeline() as timelines[name]:
             crew()
     return timelines

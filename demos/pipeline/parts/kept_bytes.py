@@ -24,8 +24,8 @@ class KeptBytes(torch.autograd.graph.saved_tensors_hooks):
         super().__enter__()
         return self
 
-    def _save(self, tensor: Tensor) -> "_Saved":
-        return _Saved(tensor, self)
+    def _save(self, tensor: Tensor) -> "_KeptTensor":
+        return _KeptTensor(tensor, self)
 
     def add(self, tensor: Tensor) -> None:
         place = tensor.data_ptr()
@@ -43,7 +43,7 @@ class KeptBytes(torch.autograd.graph.saved_tensors_hooks):
                 self.now -= tensor.nbytes
 
 
-class _Saved:
+class _KeptTensor:
     """A saved tensor; it says goodbye when autograd lets go of it."""
 
     def __init__(self, tensor: Tensor, meter: KeptBytes):

@@ -11,13 +11,13 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from demos.pipeline.parts.pipeline_executor import Pipeline
+from demos.pipeline.parts.pipeline_stages import Pipeline
 from demos.pipeline.parts.schedule_rules import Slot, schedule_size
 from demos.pipeline.parts.schedules import Schedule
 from sidebyside import Timeline, run_ranks
 
 
-class SleepingStage(nn.Module):
+class RehearsedStage(nn.Module):
     """A stage that takes a known time for one micro-batch, on any machine."""
 
     def __init__(self, forward_seconds: float = 0, backward_seconds: float = 0):
@@ -34,11 +34,11 @@ class SleepingStage(nn.Module):
         return output
 
 
-def _sleep_through(schedule: Schedule, forward: list, backward: list) -> None:
+def _sleep_in_rehearsal(schedule: Schedule, forward: list, backward: list) -> None:
     """Runs in each rank: once awake, to make the connections, and once asleep."""
     stages, microbatches = schedule_size(schedule)
     mine = range(dist.get_rank(), stages, len(schedule))
-    modules = {stage: SleepingStage() for stage in mine}
+    modules = {stage: RehearsedStage() for stage in mine}
     pipeline = Pipeline(schedule, modules, nn.functional.mse_loss)
     batch = torch.ones(microbatches, 1)
     pipeline.step(batch, batch)
@@ -63,7 +63,7 @@ def rehearse(schedule: Schedule, forward=1, backward=1, seconds=0.05) -> list[Sl
         for time in (forward, backward)
     ]
     with Timeline() as timeline:
-        run_ranks(_sleep_through, schedule, *times, world_size=len(schedule))
+        run_ranks(_sleep_in_rehearsal, schedule, *times, world_size=len(schedule))
     last = {(s.lane, s.name): s for s in timeline.spans}  # the second step's spans
     began = min(span.start for span in last.values())
     return sorted(

@@ -8,7 +8,7 @@ from demos.pipeline.parts.schedules import SCHEDULES_BY_NAME, Schedule, read_sch
 from sidebyside import at_least
 
 
-def schedule_file(name: str) -> Schedule:
+def schedule_file_argument(name: str) -> Schedule:
     """An argparse type: a file that holds a legal schedule, one line per rank."""
     try:
         if not os.path.isfile(name):  # a pipe or a device would be read for ever
@@ -37,10 +37,14 @@ def add_schedule_arguments(
         "--microbatches", type=at_least(1, 512), default=microbatches,
         help=f"default: {microbatches}",
     )  # fmt: skip
-    add("--file", type=schedule_file, help="a schedule of your own, one line per rank")
+    add(
+        "--file",
+        type=schedule_file_argument,
+        help="a schedule of your own, one line per rank",
+    )
 
 
-def chosen_schedule(
+def schedule_from_arguments(
     parser: argparse.ArgumentParser, args: argparse.Namespace
 ) -> Schedule:
     """The schedule that `args` ask for; ends the program if there is none."""

@@ -11,7 +11,7 @@ from sidebyside.lanes_picture import draw_lanes
 KINDS = {"F": "forward", "B": "backward"}
 
 
-def draw(
+def draw_schedule(
     slots: list[Slot] | Mapping[str, list[Slot]],
     unit: str = "slots",
     stamp: str = "computed",
@@ -22,24 +22,26 @@ def draw(
     rank that waits, and the share of idle time stands at the right.
     """
     panels = slots if isinstance(slots, Mapping) else {"": slots}
-    fig = draw_lanes({title: _lanes(p) for title, p in panels.items()}, unit, stamp)
+    fig = draw_lanes(
+        {title: _lanes_of_drawing(p) for title, p in panels.items()}, unit, stamp
+    )
     fig.alt = f"schedule, {stamp}"
     if stamp == "computed":  # the alt text of what is measured must not differ
-        column = min(map(_shortest, panels.values()))  # one time axis for all
-        wide = max(map(_widest, panels.values()))
+        column = min(map(_shortest_drawn, panels.values()))  # one time axis for all
+        wide = max(map(_widest_drawn, panels.values()))
         for title, panel in panels.items():
-            fig.alt += f"\n{title}\n{text(panel, column, wide)}"
+            fig.alt += f"\n{title}\n{schedule_text(panel, column, wide)}"
     return fig
 
 
-def text(slots: list[Slot], column: float = 0, wide: int = 0) -> str:
+def schedule_text(slots: list[Slot], column: float = 0, wide: int = 0) -> str:
     """The same in letters, one line per rank; dots are a rank that waits.
 
     A column of `wide` letters stands for `column` of time: without them, for the
     shortest piece of work. A longer piece is repeated in each of its columns.
     """
-    column, wide = column or _shortest(slots), wide or _widest(slots)
-    lanes, columns = _lanes(slots), round(length(slots) / column)
+    column, wide = column or _shortest_drawn(slots), wide or _widest_drawn(slots)
+    lanes, columns = _lanes_of_drawing(slots), round(length(slots) / column)
 
     def marks(bar: Bar) -> tuple[str, str]:
         return (bar.labels[0].ljust(wide),) * 2
@@ -52,7 +54,7 @@ def text(slots: list[Slot], column: float = 0, wide: int = 0) -> str:
     return "\n".join([*lines, f"bubble {100 * bubble(slots):.1f} %"])
 
 
-def _lanes(slots: list[Slot]) -> Lanes:
+def _lanes_of_drawing(slots: list[Slot]) -> Lanes:
     """A lane of bars for each rank; every second stage of a rank is lighter."""
     ranks = range(1 + max(slot.rank for slot in slots))
     lanes: Lanes = {f"rank {rank}": [] for rank in ranks}
@@ -64,9 +66,9 @@ def _lanes(slots: list[Slot]) -> Lanes:
     return lanes
 
 
-def _shortest(slots: list[Slot]) -> float:
+def _shortest_drawn(slots: list[Slot]) -> float:
     return min(slot.end - slot.start for slot in slots)
 
 
-def _widest(slots: list[Slot]) -> int:
+def _widest_drawn(slots: list[Slot]) -> int:
     return 1 + max(len(slot.instruction) for slot in slots)

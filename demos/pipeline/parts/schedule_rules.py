@@ -6,7 +6,7 @@ on a schedule, its timetable, its bubble and the activations it keeps.
 
 from typing import NamedTuple
 
-from demos.pipeline.parts.schedules import Schedule, Work, read_instruction
+from demos.pipeline.parts.schedules import Schedule, ScheduledWork, read_instruction
 
 
 class IllegalSchedule(ValueError):
@@ -22,15 +22,15 @@ class Slot(NamedTuple):
     instruction: str
 
 
-def needs(work: Work, stages: int) -> list[Work]:
+def needs(work: ScheduledWork, stages: int) -> list[ScheduledWork]:
     """What must be finished before `work` can start."""
     kind, stage, microbatch = work
     if kind == "F":  # forward flows down
-        return [Work("F", stage - 1, microbatch)] if stage > 0 else []
-    own_forward = Work("F", stage, microbatch)  # it kept what the backward needs
+        return [ScheduledWork("F", stage - 1, microbatch)] if stage > 0 else []
+    own_forward = ScheduledWork("F", stage, microbatch)  # it kept what this needs
     if stage == stages - 1:
         return [own_forward]
-    return [own_forward, Work("B", stage + 1, microbatch)]  # gradients flow up
+    return [own_forward, ScheduledWork("B", stage + 1, microbatch)]  # gradients flow up
 
 
 def schedule_size(schedule: Schedule) -> tuple[int, int]:
@@ -64,9 +64,12 @@ def timetable(schedule: Schedule, forward=1, backward=1) -> list[Slot]:
     number, or one for each stage. Raises IllegalSchedule.
     """
     stages, _ = schedule_size(schedule)
-    takes = {"F": _per_stage(forward, stages), "B": _per_stage(backward, stages)}
-    _check_complete(schedule)
-    finished: dict[Work, float] = {}
+    takes = {
+        "F": _times_by_rule(forward, stages),
+        "B": _times_by_rule(backward, stages),
+    }
+    _check_rule_of_completeness(schedule)
+    finished: dict[ScheduledWork, float] = {}
     free = [0] * len(schedule)  # when each rank is free again
     position = [0] * len(schedule)
     slots: list[Slot] = []
@@ -117,18 +120,18 @@ def peak_activations(schedule: Schedule) -> list[int]:
     return peaks
 
 
-def _per_stage(time, stages: int) -> list[float]:
+def _times_by_rule(time, stages: int) -> list[float]:
     times = [time] * stages if isinstance(time, int | float) else list(time)
     if len(times) != stages:
         raise ValueError(f"{len(times)} times were given for {stages} stages")
     return times
 
 
-def _check_complete(schedule: Schedule) -> None:
+def _check_rule_of_completeness(schedule: Schedule) -> None:
     """Every stage does each F and B once, on its own rank, F before B."""
     stages, microbatches = schedule_size(schedule)
     for rank, order in enumerate(schedule):
-        done: set[Work] = set()
+        done: set[ScheduledWork] = set()
         for instruction in order:
             work = read_instruction(instruction, rank)
             home = work.stage % len(schedule)
@@ -149,8 +152,8 @@ def _check_complete(schedule: Schedule) -> None:
         for stage in range(rank, stages, len(schedule)):
             for m in range(microbatches):
                 for kind in "FB":
-                    if Work(kind, stage, m) not in done:
-                        missing = _name(Work(kind, stage, m), schedule)
+                    if ScheduledWork(kind, stage, m) not in done:
+                        missing = _as_written(ScheduledWork(kind, stage, m), schedule)
                         raise IllegalSchedule(f"rank {rank} never runs {missing}")
 
 
@@ -168,12 +171,13 @@ def _who_waits_for_whom(schedule: Schedule, position, finished) -> str:
             )
             waits.append(
                 f"rank {rank} cannot start {instruction} before rank "
-                f"{missing.stage % len(schedule)} has done {_name(missing, schedule)}"
+                f"{missing.stage % len(schedule)} has done "
+                + _as_written(missing, schedule)
             )
     return "everyone waits: " + "; ".join(waits)
 
 
-def _name(work: Work, schedule: Schedule) -> str:
+def _as_written(work: ScheduledWork, schedule: Schedule) -> str:
     """`work` as its schedule writes it."""
     stages, _ = schedule_size(schedule)
     stage = work.stage if stages > len(schedule) else ""

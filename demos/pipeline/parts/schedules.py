@@ -5,7 +5,7 @@ micro-batch 2 through the rank's stage, "B2" its backward pass. Where a rank hol
 several stages, the stage stands in front: "4F2" is stage 4. Stage s lives on rank
 s % ranks. A schedule says nothing about time and moves no tensor: it is the plan.
 `schedule_rules.py` judges it, `schedule_drawing.py` draws it, and
-`pipeline_executor.py` carries it out.
+`pipeline_stages.py` carries it out.
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import NamedTuple
 Schedule = list[list[str]]
 
 
-class Work(NamedTuple):
+class ScheduledWork(NamedTuple):
     """One instruction, read: `kind` is "F" or "B"."""
 
     kind: str
@@ -22,8 +22,8 @@ class Work(NamedTuple):
     microbatch: int
 
 
-def read_instruction(instruction: str, rank: int) -> Work:
-    """What `instruction` means on `rank`: "B3" on rank 1 is Work("B", 1, 3)."""
+def read_instruction(instruction: str, rank: int) -> ScheduledWork:
+    """What it means on `rank`: "B3" on rank 1 is ScheduledWork("B", 1, 3)."""
     parts = re.fullmatch(r"(\d*)([FB])(\d+)", str(instruction))
     if not parts:
         raise ValueError(
@@ -31,7 +31,7 @@ def read_instruction(instruction: str, rank: int) -> Work:
             "number of a micro-batch, such as F0 or B12"
         )
     stage, kind, microbatch = parts.groups()
-    return Work(kind, int(stage or rank), int(microbatch))
+    return ScheduledWork(kind, int(stage or rank), int(microbatch))
 
 
 def naive(stages: int, microbatches: int) -> Schedule:

@@ -1,7 +1,7 @@
 """Try a schedule out: prove it legal, draw it, run it on real ranks, measure it."""
 
 from demos.pipeline.parts.rehearsal import rehearse
-from demos.pipeline.parts.schedule_drawing import draw
+from demos.pipeline.parts.schedule_drawing import draw_schedule
 from demos.pipeline.parts.schedule_rules import (
     bubble,
     peak_activations,
@@ -26,4 +26,4 @@ def workbench(schedule: Schedule, forward=1, backward=1, seconds=0.05):
     )
     took, idle = timetable_length(done) * seconds, 100 * bubble(done)
     print(f"measured: {took:.2f} s, bubble {idle:.1f} %")
-    return draw({"planned": plan, "measured": done}, stamp="measured here")
+    return draw_schedule({"planned": plan, "measured": done}, stamp="measured here")

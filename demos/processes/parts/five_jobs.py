@@ -30,43 +30,43 @@ class Job:
     seconds: float = 2
 
 
-def count_heads() -> None:
+def count_heads_job() -> None:
     """Note a result in a dictionary of the program."""
     counts["heads"] += 10
 
 
-def call_old_library() -> None:
+def call_old_library_job() -> None:
     """Call a library that ends the whole program when it meets a bad file."""
     os._exit(1)
 
 
-def search_for_ever() -> None:
+def search_for_ever_job() -> None:
     """Search for something that may not exist: this can take for ever."""
     parent = multiprocessing.parent_process()
     while parent is None or parent.is_alive():  # leaves nothing behind on your machine
         sleep(0.05)
 
 
-def unpack_archive() -> None:
+def unpack_archive_job() -> None:
     """Unpack an archive; to do so it changes the current folder, and never back."""
     os.chdir(os.path.dirname(__file__))
 
 
-def store_visit(connection: sqlite3.Connection) -> None:
+def store_visit_job(connection: sqlite3.Connection) -> None:
     """Store a visit through the connection to the database that is already open."""
     connection.execute("insert into visits values ('Ada')")
 
 
-def is_stored() -> bool:
+def store_visit_job_is_done() -> bool:
     return database.execute("select count(*) from visits").fetchone() == (1,)
 
 
 JOBS = {
-    "count": Job(count_heads, promise=lambda: counts["heads"] == 10),
-    "old library": Job(call_old_library, promise=lambda: True),
-    "search": Job(search_for_ever, promise=lambda: True, seconds=0.5),
-    "unpack": Job(unpack_archive, promise=lambda: os.getcwd() == FOLDER),
-    "store": Job(store_visit, promise=is_stored, args=(database,)),
+    "count": Job(count_heads_job, promise=lambda: counts["heads"] == 10),
+    "old library": Job(call_old_library_job, promise=lambda: True),
+    "search": Job(search_for_ever_job, promise=lambda: True, seconds=0.5),
+    "unpack": Job(unpack_archive_job, promise=lambda: os.getcwd() == FOLDER),
+    "store": Job(store_visit_job, promise=store_visit_job_is_done, args=(database,)),
 }
 KINDS = {"thread": Thread, "process": Process}
 
@@ -82,7 +82,11 @@ def job_in_a_trial(try_job: Callable, kind: str, name: str, seconds: float = 10)
 
     try:
         [outcome] = call_in_processes(
-            _trial, [(try_job, kind, name)], seconds, start_method="spawn", name=name
+            _job_in_its_process,
+            [(try_job, kind, name)],
+            seconds,
+            start_method="spawn",
+            name=name,
         )
     except RanksHung:
         return "it did not end"
@@ -93,7 +97,7 @@ def job_in_a_trial(try_job: Callable, kind: str, name: str, seconds: float = 10)
     return outcome
 
 
-def _trial(try_job: Callable, kind: str, name: str) -> str:
+def _job_in_its_process(try_job: Callable, kind: str, name: str) -> str:
     try:
         kept = try_job(KINDS[kind], JOBS[name])
     except NotImplementedError:

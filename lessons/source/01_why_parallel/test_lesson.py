@@ -9,7 +9,7 @@ from demos.performance.queue_simulation import serve_customers
 from demos.performance.serial_share import (
     fit_serial_share,
     time_serial_and_parallel,
-    worker_counts,
+    worker_counts_for_share,
 )
 from demos.performance.speedup_laws import (
     PROCESSORS,
@@ -136,9 +136,9 @@ def test_the_program_does_the_work_it_says(grow, shares):
 
 
 def test_worker_counts_end_with_the_most():
-    assert worker_counts(1) == [1]
-    assert worker_counts(3) == [1, 2, 3]
-    assert worker_counts(12) == [1, 2, 3, 4, 8, 12]
+    assert worker_counts_for_share(1) == [1]
+    assert worker_counts_for_share(3) == [1, 2, 3]
+    assert worker_counts_for_share(12) == [1, 2, 3, 4, 8, 12]
 
 
 def test_the_claims_are_wrong_as_the_text_says():

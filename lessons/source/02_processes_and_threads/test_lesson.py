@@ -144,8 +144,8 @@ def test_the_table_of_start_methods_tells_what_each_copies(tmp_path):
 
 
 def test_creation_stops_at_the_number_or_at_the_time():
-    assert len(creation_cost.create_workers(Thread, most=5, seconds=60)) == 5
-    assert len(creation_cost.create_workers(Thread, most=5, seconds=1e-9)) == 1
+    assert len(creation_cost.create_one_by_one(Thread, most=5, seconds=60)) == 5
+    assert len(creation_cost.create_one_by_one(Thread, most=5, seconds=1e-9)) == 1
 
 
 # As in a notebook, __main__ is no file here.

@@ -18,7 +18,7 @@ from demos.races.interleavings import (
     RIGHT_FIRST,
     UPDATE,
     endings,
-    every_order,
+    every_interleaving,
     play,
 )
 from sidebyside.demos import DEMOS
@@ -156,7 +156,7 @@ def test_the_old_count_is_loaded_before_the_call_of_an_update_in_place():
 @pytest.mark.parametrize("updates", [1, 2])
 def test_every_order_is_tried_once(updates):
     program = UPDATE * updates
-    orders = [order for order, _ in every_order(program, program)]
+    orders = [order for order, _ in every_interleaving(program, program)]
     steps = len(program)
     letters = {
         "".join(order)
@@ -165,13 +165,13 @@ def test_every_order_is_tried_once(updates):
     }
     assert len(orders) == comb(2 * steps, steps)
     assert set(orders) == letters
-    for order, ending in every_order(program, program):
+    for order, ending in every_interleaving(program, program):
         assert play(order, program, program) == ending
 
 
 def test_eighteen_of_twenty_orders_lose_an_update():
     assert endings(UPDATE, UPDATE) == {1: 18, 2: 2}
-    right = [order for order, x in every_order(UPDATE, UPDATE) if x == 2]
+    right = [order for order, x in every_interleaving(UPDATE, UPDATE) if x == 2]
     assert right == ["AAABBB", "BBBAAA"]
 
 

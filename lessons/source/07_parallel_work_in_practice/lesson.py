@@ -447,12 +447,12 @@ print(f"the library used {cpu / wall:.0%} of a core: above 100 %, it has used se
 
 # %% tags=["nbval-ignore-output"]
 from demos.practice.diagnosis import diagnose, findings_table
-from demos.practice.parts import three_programs
+from demos.practice.parts import programs_to_diagnose
 
 programs = {
     "simulate": (simulate_oscillator, work[:12]),
-    "ask": (three_programs.ask_computer, [0.02] * 10),
-    "fill": (three_programs.fill_memory, [4_000_000] * 6),
+    "ask": (programs_to_diagnose.ask_computer_program, [0.02] * 10),
+    "fill": (programs_to_diagnose.fill_memory_program, [4_000_000] * 6),
 }
 with ProcessPoolExecutor(2, mp_context=spawn) as pool:
     for name, (function, its_tasks) in programs.items():
@@ -587,18 +587,18 @@ check("07-identical", survey_in)
 # slower.
 
 # %%
-show(three_programs.count_words)
-show(three_programs.brighten)
-show(three_programs.search_squares)
-show(three_programs.programs)
+show(programs_to_diagnose.count_words_program)
+show(programs_to_diagnose.brighten_images_program)
+show(programs_to_diagnose.search_squares_program)
+show(programs_to_diagnose.programs)
 
 # %% [markdown]
 # ### Your diagnosis
 #
-# Predict first, then run `diagnose` on each: `three_programs.programs()["words"]` is a
-# function and its tasks. Assign a dictionary that gives, for `"words"`, `"images"` and
-# `"search"`, the number of the question in the checklist that explains the trouble. If
-# more than one line says LOOK, which comes first, and would curing it be enough?
+# Predict first, then run `diagnose` on each: `programs_to_diagnose.programs()["words"]`
+# is a function and its tasks. Assign a dictionary that gives, for `"words"`, `"images"`
+# and `"search"`, the number of the question in the checklist that explains the trouble.
+# If more than one line says LOOK, which comes first, and would curing it be enough?
 #
 # By hand first: a program whose tasks only wait would have the number 2.
 # <!-- exercise: 07-bottlenecks -->
@@ -614,7 +614,8 @@ show(three_programs.programs)
 #
 # Open a pool as in the cell above, `with ProcessPoolExecutor(2, mp_context=spawn) as
 # pool:`, and print `findings_table(diagnose(function, its_tasks, pool, workers=2))` for
-# each. A cell is quickly written with a loop over `three_programs.programs().items()`.
+# each. A cell is quickly written with a loop over
+# `programs_to_diagnose.programs().items()`.
 #
 # </details>
 #
@@ -631,7 +632,7 @@ bottlenecks = ...  # a dictionary: program -> number of the question
 ### BEGIN SOLUTION
 bottlenecks = {"words": 1, "images": 4, "search": 5}
 with ProcessPoolExecutor(2, mp_context=spawn) as pool:  # the proof
-    for name, (function, its_tasks) in three_programs.programs().items():
+    for name, (function, its_tasks) in programs_to_diagnose.programs().items():
         findings = diagnose(function, its_tasks, pool, workers=2)
         print(f"{name}\n{findings_table(findings)}\n")
 ### END SOLUTION

@@ -16,9 +16,9 @@ import pytest
 
 from demos.practice import accidents, diagnosis
 from demos.practice.block_matmul import BlockProduct, blocks, strips
-from demos.practice.diagnosis import TimedTask, diagnose
-from demos.practice.generate_ode_data import Parts, write_whole
-from demos.practice.parts import three_programs
+from demos.practice.diagnosis import DiagnosedTask, diagnose
+from demos.practice.generate_ode_data import DataParts, write_whole_data
+from demos.practice.parts import programs_to_diagnose
 from demos.practice.parts.oscillator import (
     COLUMNS,
     SAMPLES,
@@ -138,7 +138,7 @@ def test_an_interrupted_run_says_what_is_saved_and_goes_on(tmp_path):
         program.communicate()
     assert (program.returncode, complaints) == (-signal.SIGINT, "")
     assert "interrupted" in said and "are saved" in said
-    saved = Parts(tmp_path / "data.npz", {"tasks": 300, "seed": 7}).open()
+    saved = DataParts(tmp_path / "data.npz", {"tasks": 300, "seed": 7}).open()
     assert f"{len(saved)} of 300" in said
     assert all(rows.shape == (SAMPLES, len(COLUMNS)) for rows in saved.values())
 
@@ -168,7 +168,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        write_whole(path, fail)
+        write_whole_data(path, fail)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -181,7 +181,7 @@ PATIENCE = 2.0
 
 def met(accident: str) -> dict[str, dict]:
     pools = list(accidents.POOLS)
-    with accidents.side_by_side(pools, accident, PATIENCE) as found:
+    with accidents.accidents_side_by_side(pools, accident, PATIENCE) as found:
         return dict(zip(pools, found, strict=True))
 
 
@@ -262,8 +262,8 @@ def test_plain_loops_and_the_library_agree_on_whole_numbers():
 
 
 def test_the_diagnosis_finds_the_trouble_of_each_program():
-    programs = three_programs.programs()
-    programs["ask"] = three_programs.ask_computer, [0.05] * 4
+    programs = programs_to_diagnose.programs()
+    programs["ask"] = programs_to_diagnose.ask_computer_program, [0.05] * 4
     found = {}
     with ProcessPoolExecutor(2, mp_context=spawn) as pool:
         for name, (function, its_tasks) in programs.items():
@@ -286,31 +286,40 @@ def test_the_diagnosis_begins_when_nothing_computes_here(monkeypatch):
 
     monkeypatch.setattr(diagnosis, "process_time", lambda: clock)
     monkeypatch.setattr(diagnosis, "sleep", nap)
-    diagnosis.come_to_rest()
+    diagnosis.come_to_rest_before_diagnosis()
     assert len(naps) == 4
 
 
 def test_the_limits_of_the_diagnosis(monkeypatch):
     """What is suspicious follows from the measurements, here given ones."""
 
-    def suspicious(times: list[TimedTask], message: float = 1e-4, crowded: float = 1.0):
+    def suspicious(
+        times: list[DiagnosedTask], message: float = 1e-4, crowded: float = 1.0
+    ):
         given = iter(times)
-        monkeypatch.setattr(diagnosis, "time_task", lambda work, task: next(given))
-        monkeypatch.setattr(diagnosis, "message_time", lambda pool, workers: message)
-        monkeypatch.setattr(diagnosis, "slowdown", lambda *_: crowded)
+        monkeypatch.setattr(
+            diagnosis, "time_task_for_diagnosis", lambda work, task: next(given)
+        )
+        monkeypatch.setattr(
+            diagnosis, "message_time_for_diagnosis", lambda pool, workers: message
+        )
+        monkeypatch.setattr(diagnosis, "slowdown_for_diagnosis", lambda *_: crowded)
         findings = diagnose(abs, range(len(times)), None, workers=2)
         return [n for n, finding in enumerate(findings, 1) if finding.suspicious]
 
-    healthy = TimedTask(wall=0.01, cpu=0.01, pack=1e-5, bytes=100)
+    healthy = DiagnosedTask(wall=0.01, cpu=0.01, pack=1e-5, bytes=100)
     assert suspicious([healthy] * 8) == []
     assert suspicious([healthy] * 8, message=0.02) == [1]
     assert suspicious([healthy._replace(cpu=1e-5)] * 8) == [2]
     assert suspicious([healthy._replace(cpu=0.02)] * 8) == [3]
     assert suspicious([healthy._replace(pack=0.01)] * 8) == [4]
-    assert suspicious([healthy] * 8 + [TimedTask(0.5, 0.5, 1e-5, 100)]) == [5]
+    assert suspicious([healthy] * 8 + [DiagnosedTask(0.5, 0.5, 1e-5, 100)]) == [5]
     assert suspicious([healthy] * 8, crowded=2.0) == [6]
 
 
 def test_ten_threads_wait_together():
     with ThreadPoolExecutor(10) as pool:
-        assert list(pool.map(three_programs.ask_computer, [0.01] * 10)) == ["yes"] * 10
+        assert (
+            list(pool.map(programs_to_diagnose.ask_computer_program, [0.01] * 10))
+            == ["yes"] * 10
+        )

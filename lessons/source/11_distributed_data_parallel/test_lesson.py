@@ -19,12 +19,12 @@ from torch.nn import functional as F
 from demos.ddp import ddp_from_scratch, overlap, train_digits
 from demos.ddp.ddp_from_scratch import (
     DistributedDataParallel,
+    ddp_replicas_equal,
     fill_buckets,
     flat_parameters,
-    make_digits_model,
-    replicas_equal,
+    make_ddp_model,
     start_all_reduce,
-    train_alone_and_together,
+    train_alone_and_with_ddp,
 )
 from sidebyside import RankFailed, Timeline, device, load_digits, run_ranks
 from sidebyside.record import ROOT
@@ -67,7 +67,7 @@ ONE_EACH, SOME, ONE_FOR_ALL = 1, 2048, 10**9  # bytes of a bucket
 )
 def test_ours_is_the_single_process_after_every_step(world_size, bucket_bytes):
     """The uneven last batch included."""
-    found = run_ranks(train_alone_and_together, 23, bucket_bytes, world_size=world_size)
+    found = run_ranks(train_alone_and_with_ddp, 23, bucket_bytes, world_size=world_size)
     for rows in found:
         assert [row[0] for row in rows] == [64] * 22 + [7]
         for _, loss_alone, loss_together, difference, equal in rows:
@@ -108,7 +108,7 @@ def steps_of_both(between: nn.Module, micro_batches: int) -> list[tuple]:
         ours, torchs = (r.module.state_dict().values() for r in replicas)
         pairs = zip(ours, torchs, strict=True)
         difference = max((a - b).abs().max().item() for a, b in pairs)
-        equal = replicas_equal(replicas[0])
+        equal = ddp_replicas_equal(replicas[0])
         rows.append((abs(losses[0] - losses[1]), difference, equal))
     return rows
 
@@ -127,10 +127,10 @@ def test_ours_is_torchs_after_every_step(between, micro_batches):
 def test_under_adam_a_sum_in_place_of_a_mean_hides():
     """Against the way that the weights have gone: all of it, or less than 1 %."""
     images, labels = load_digits("train")
-    start = flat_parameters(make_digits_model().cpu())
+    start = flat_parameters(make_ddp_model().cpu())
 
     def trained(optimizer: type, lr: float, factor: float) -> torch.Tensor:
-        model = make_digits_model().cpu()
+        model = make_ddp_model().cpu()
         steps = optimizer(model.parameters(), lr=lr)
         for x, y in zip(images.split(64)[:22], labels.split(64)[:22], strict=True):
             steps.zero_grad()
@@ -169,7 +169,7 @@ def test_a_network_with_batch_norm_does_not_train_as_in_one_process():
 
 def gradient_with_an_empty_share() -> bool:
     """Rank 1 has no image at all; the weighted loss does not mind."""
-    alone, replica = make_digits_model(), DistributedDataParallel(make_digits_model())
+    alone, replica = make_ddp_model(), DistributedDataParallel(make_ddp_model())
     images, labels = (tensor[:3].to(device()) for tensor in load_digits("train"))
     F.cross_entropy(alone(images), labels).backward()
     mine = slice(0, 3 if dist.get_rank() == 0 else 0)
@@ -216,7 +216,7 @@ def messages_of_a_step() -> dict:
         sent.append(message.nbytes)
         return start_all_reduce(message)
 
-    replica = DistributedDataParallel(make_digits_model(), 2048, all_reduce=count)
+    replica = DistributedDataParallel(make_ddp_model(), 2048, all_reduce=count)
     images, labels = (tensor[:8].to(device()) for tensor in load_digits("train"))
     found = {}
     for name in "plain", "again":
@@ -379,7 +379,7 @@ def test_torchrun_starts_the_same_training(monkeypatch, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     monkeypatch.setattr(sys, "argv", ["demo", "--epochs", "2"])
-    args = train_digits.parse_arguments()
+    args = train_digits.parse_digits_arguments()
     here = run_ranks(train_digits.train_replica, args, os.devnull)[0]
     assert len(done.stdout.splitlines()) == 3, "one line per epoch, one at the end"
     assert done.stdout.splitlines()[-1] == (

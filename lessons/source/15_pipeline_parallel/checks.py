@@ -6,7 +6,7 @@ from collections.abc import Sized
 from fractions import Fraction
 from itertools import combinations, pairwise, takewhile
 
-from demos.pipeline.parts.schedule_drawing import text
+from demos.pipeline.parts.schedule_drawing import schedule_text
 from demos.pipeline.parts.schedule_rules import (
     peak_activations,
     schedule_size,
@@ -73,7 +73,8 @@ def check_15_beat_gpipe(beats_gpipe):
         slots = timetable(schedule)
         expect(
             timetable_length(slots) <= 10,
-            got=f"{timetable_length(slots)} slots, and GPipe needs 10:\n{text(slots)}",
+            got=f"{timetable_length(slots)} slots, and GPipe needs 10:\n"
+            + schedule_text(slots),
             think="the gaps between two instructions, from the left: which instruction "
             "of the other rank ends the gap? Could that come earlier, or something "
             "else be done in the gap, without keeping a third micro-batch?",
@@ -110,7 +111,7 @@ def _expect_1f1b_to_keep_little(expect, schedule) -> None:
         expect(
             kept <= most,
             got=f"rank {rank} keeps {kept} micro-batches, more than {most}:"
-            f"\n{text(timetable(schedule))}",
+            f"\n{schedule_text(timetable(schedule))}",
             think=think,
         )
 
@@ -134,7 +135,8 @@ def _expect_1f1b_as_long_as_gpipe(expect, schedule, microbatches: int) -> None:
         takes, gpipe_takes = timetable_length(slots), timetable_length(of_gpipe)
         expect(
             takes <= gpipe_takes,
-            got=f"{takes} slots where GPipe takes {gpipe_takes}{when}:\n{text(slots)}",
+            got=f"{takes} slots where GPipe takes {gpipe_takes}{when}:\n"
+            + schedule_text(slots),
             think=think,
         )
 

@@ -48,7 +48,7 @@
 # again.
 
 # %%
-from demos.pipeline.parts.schedule_drawing import draw
+from demos.pipeline.parts.schedule_drawing import draw_schedule
 from demos.pipeline.parts.schedule_rules import Slot
 from sidebyside import check, guess, hint, progress, reset, solution
 
@@ -59,7 +59,7 @@ one_by_one = [
 ]
 question = "How many slots, if each rank takes its next sample as early as it can?"
 guess("15-three-by-three", None, question, "slots")
-draw(one_by_one)
+draw_schedule(one_by_one)
 
 # %%
 from demos.pipeline.parts.schedule_rules import timetable_length
@@ -71,7 +71,7 @@ pipelined = [
     for s in range(3)
 ]
 reveal("15-three-by-three", timetable_length(pipelined), computed=True)
-draw({"one by one": one_by_one, "pipelined": pipelined})
+draw_schedule({"one by one": one_by_one, "pipelined": pipelined})
 
 # %% [markdown]
 # **Three samples on three stages take 9 slots one by one and 5 pipelined.** No sample
@@ -121,7 +121,7 @@ gpipe(3, 2)
 from demos.pipeline.parts.schedule_rules import timetable
 from demos.pipeline.parts.schedules import naive
 
-draw({"naive": timetable(naive(4, 4)), "GPipe": timetable(gpipe(4, 4))})
+draw_schedule({"naive": timetable(naive(4, 4)), "GPipe": timetable(gpipe(4, 4))})
 
 # %% [markdown]
 # Same work, 32 slots or 14. Follow micro-batch 2 with your finger: down the blue
@@ -192,7 +192,7 @@ guess("15-bubble", None, "How large is the bubble for 4 stages, 8 micro-batches?
 from demos.pipeline.parts.schedule_rules import bubble
 
 reveal("15-bubble", 100 * bubble(timetable(gpipe(4, 8))), computed=True)
-draw(timetable(gpipe(4, 8)))
+draw_schedule(timetable(gpipe(4, 8)))
 
 # %% [markdown]
 # A rank works for $2m$ slots: one forward and one backward for each micro-batch. The
@@ -227,7 +227,7 @@ from demos.pipeline.parts.rehearsal import rehearse
 
 plan = timetable(gpipe(4, 4))
 done = rehearse(gpipe(4, 4), seconds=0.05)
-draw({"planned": plan, "measured": done}, stamp="measured here")
+draw_schedule({"planned": plan, "measured": done}, stamp="measured here")
 
 # %% [markdown]
 # The two pictures should be hard to tell apart. Measured work is a little late, by the
@@ -278,7 +278,7 @@ fig
 # passes messages:
 
 # %%
-from demos.pipeline.parts.pipeline_executor import Pipeline
+from demos.pipeline.parts.pipeline_stages import Pipeline
 
 show(Pipeline.step)
 show(Pipeline._exchange)
@@ -299,7 +299,7 @@ import torch
 from torch import nn
 
 from demos.pipeline.parts.kept_bytes import KeptBytes
-from demos.pipeline.parts.pipeline_executor import split_into_stages
+from demos.pipeline.parts.pipeline_stages import split_into_stages
 
 
 def make_model() -> nn.Sequential:
@@ -483,7 +483,7 @@ check("15-beat-gpipe", beats_gpipe)
 # %%
 from demos.pipeline.parts.schedules import one_f_one_b
 
-draw({"GPipe": timetable(gpipe(4, 8)), "1F1B": timetable(one_f_one_b(4, 8))})
+draw_schedule({"GPipe": timetable(gpipe(4, 8)), "1F1B": timetable(one_f_one_b(4, 8))})
 
 # %% [markdown]
 # Both end after 22 slots, and in both each rank waits for six. **1F1B has GPipe's
@@ -595,7 +595,7 @@ guess("15-slow-stage", None, "How many slots with one stage twice as slow?", "sl
 slow = timetable(one_f_one_b(4, 8), forward=[1, 1, 2, 1], backward=[1, 1, 2, 1])
 reveal("15-slow-stage", timetable_length(slow), computed=True)
 done = rehearse(one_f_one_b(4, 8), [1, 1, 2, 1], [1, 1, 2, 1], seconds=0.05)
-draw({"planned": slow, "measured": done}, stamp="measured here")
+draw_schedule({"planned": slow, "measured": done}, stamp="measured here")
 
 # %% [markdown]
 # Stage 2 alone works for 32 slots, and nobody can make the picture shorter than that.
@@ -694,7 +694,9 @@ fat = timetable(one_f_one_b(4, 4), forward=2, backward=2)
 thin = timetable(interleaved(4, 4), forward=1, backward=1)
 for name, schedule in ("thick", one_f_one_b(4, 8)), ("thin", interleaved(4, 8)):
     print(f"{name:<5} pieces kept with 8 micro-batches: {peak_activations(schedule)}")
-draw({"one thick stage on each rank": fat, "two thin stages on each rank": thin})
+draw_schedule(
+    {"one thick stage on each rank": fat, "two thin stages on each rank": thin}
+)
 
 # %% [markdown]
 # The fill at the beginning and the drain at the end go by in thin steps, so they take

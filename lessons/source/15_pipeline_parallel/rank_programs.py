@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from demos.pipeline.parts.kept_bytes import KeptBytes
-from demos.pipeline.parts.pipeline_executor import Pipeline, split_into_stages
+from demos.pipeline.parts.pipeline_stages import Pipeline, split_into_stages
 from demos.pipeline.parts.schedules import gpipe
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from demos.pipeline.parts.rehearsal import rehearse
-from demos.pipeline.parts.schedule_drawing import draw, text
+from demos.pipeline.parts.schedule_drawing import draw_schedule, schedule_text
 from demos.pipeline.parts.schedule_rules import (
     IllegalSchedule,
     Slot,
@@ -81,12 +81,15 @@ def _expect_the_rules(slots: list[Slot], stages: int) -> None:
 
 
 def test_what_an_instruction_needs():
-    from demos.pipeline.parts.schedules import Work
+    from demos.pipeline.parts.schedules import ScheduledWork
 
-    assert needs(Work("F", 0, 3), 3) == []
-    assert needs(Work("F", 2, 3), 3) == [Work("F", 1, 3)]
-    assert needs(Work("B", 2, 3), 3) == [Work("F", 2, 3)]
-    assert needs(Work("B", 1, 3), 3) == [Work("F", 1, 3), Work("B", 2, 3)]
+    assert needs(ScheduledWork("F", 0, 3), 3) == []
+    assert needs(ScheduledWork("F", 2, 3), 3) == [ScheduledWork("F", 1, 3)]
+    assert needs(ScheduledWork("B", 2, 3), 3) == [ScheduledWork("F", 2, 3)]
+    assert needs(ScheduledWork("B", 1, 3), 3) == [
+        ScheduledWork("F", 1, 3),
+        ScheduledWork("B", 2, 3),
+    ]
 
 
 @pytest.mark.parametrize("make", [gpipe, one_f_one_b])
@@ -205,10 +208,10 @@ def test_the_verdict_is_the_truth_about_random_orders():
 
 
 def _random_schedule(dice, stages: int, microbatches: int) -> list[list[str]]:
-    from demos.pipeline.parts.schedules import Work
+    from demos.pipeline.parts.schedules import ScheduledWork
 
     todo = {
-        Work(kind, stage, m)
+        ScheduledWork(kind, stage, m)
         for kind in "FB"
         for stage in range(stages)
         for m in range(microbatches)
@@ -260,7 +263,7 @@ def test_interleaving_refuses_what_does_not_divide():
 
 
 def test_the_drawing_in_letters():
-    assert text(timetable(gpipe(2, 2), 1, [1, 2])).splitlines() == [
+    assert schedule_text(timetable(gpipe(2, 2), 1, [1, 2])).splitlines() == [
         "rank 0 | F0 F1 .  .  .  B0 .  B1",
         "rank 1 | .  F0 F1 B0 B0 B1 B1 .",
         "bubble 37.5 %",
@@ -270,7 +273,7 @@ def test_the_drawing_in_letters():
 def test_drawings_in_letters_side_by_side_have_one_time_axis():
     thick, thin = timetable(gpipe(2, 2), 2, 2), timetable(interleaved(2, 2))
     assert (timetable_length(thick), timetable_length(thin)) == (12, 10)
-    assert draw({"thick": thick, "thin": thin}).alt.splitlines()[2:7] == [
+    assert draw_schedule({"thick": thick, "thin": thin}).alt.splitlines()[2:7] == [
         "rank 0 | F0  F0  F1  F1  .   .   .   .   B0  B0  B1  B1",
         "rank 1 | .   .   F0  F0  F1  F1  B0  B0  B1  B1  .   .",
         "bubble 33.3 %",
@@ -280,10 +283,10 @@ def test_drawings_in_letters_side_by_side_have_one_time_axis():
 
 
 def test_the_drawing_says_what_it_shows():
-    planned = draw({"GPipe": timetable(gpipe(2, 2))})
+    planned = draw_schedule({"GPipe": timetable(gpipe(2, 2))})
     assert "rank 0 | F0 F1 .  .  B0 B1" in planned.alt
     assert planned._repr_png_().startswith(b"\x89PNG")
-    measured = draw(timetable(gpipe(2, 2)), stamp="measured here")
+    measured = draw_schedule(timetable(gpipe(2, 2)), stamp="measured here")
     assert measured.alt == "schedule, measured here"
 
 

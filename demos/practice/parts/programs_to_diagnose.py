@@ -8,21 +8,21 @@ from time import sleep
 import numpy as np
 
 
-def count_words(line: str) -> int:
+def count_words_program(line: str) -> int:
     return len(line.split())
 
 
-def brighten(image: np.ndarray) -> np.ndarray:
+def brighten_images_program(image: np.ndarray) -> np.ndarray:
     return np.sqrt(image + 1)
 
 
-def ask_computer(seconds: float) -> str:
+def ask_computer_program(seconds: float) -> str:
     """Ask another computer, which takes its time."""
     sleep(seconds)
     return "yes"
 
 
-def search_squares(limit: int) -> int:
+def search_squares_program(limit: int) -> int:
     """How many numbers below the limit have a square that ends in 6?"""
     return sum(number * number % 10 == 6 for number in range(limit))
 
@@ -30,13 +30,13 @@ def search_squares(limit: int) -> int:
 def programs() -> dict[str, tuple]:
     images = [np.full((1000, 1500), n) for n in range(6)]
     return {
-        "words": (count_words, [f"the line number {n}" for n in range(400)]),
-        "images": (brighten, images),
-        "search": (search_squares, [20_000] * 15 + [1_500_000] + [20_000] * 15),
+        "words": (count_words_program, [f"the line number {n}" for n in range(400)]),
+        "images": (brighten_images_program, images),
+        "search": (search_squares_program, [20_000] * 15 + [1_500_000] + [20_000] * 15),
     }
 
 
-def fill_memory(length: int) -> float:
+def fill_memory_program(length: int) -> float:
     """Read and write much memory, and compute next to nothing."""
     numbers = np.zeros(length)
     for _ in range(3):

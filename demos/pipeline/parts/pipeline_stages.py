@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from demos.pipeline.parts.schedule_rules import schedule_size, timetable
-from demos.pipeline.parts.schedules import Schedule, Work, read_instruction
+from demos.pipeline.parts.schedules import Schedule, ScheduledWork, read_instruction
 from sidebyside import device, span
 
 
@@ -67,12 +67,14 @@ class Pipeline:
         self.shapes: dict[int, Tensor] = {}  # shaped like what enters a stage
         self.kept = 0
 
-    def _my_part(self, schedule: Schedule) -> list[list[tuple[str, Work, Work | None]]]:
+    def _my_part(
+        self, schedule: Schedule
+    ) -> list[list[tuple[str, ScheduledWork, ScheduledWork | None]]]:
         """For each slot of time, what this rank does or gets, and what needs it."""
         slots: dict[float, list] = {}
         for start, _, rank, instruction in timetable(schedule):
             work = read_instruction(instruction, rank)
-            goal = _receiver(work, self.last)
+            goal = _stage_that_receives(work, self.last)
             if self.rank in (rank, goal and goal.stage % self.ranks):
                 slots.setdefault(start, []).append((instruction, work, goal))
         return [slots[start] for start in sorted(slots)]
@@ -104,19 +106,19 @@ class Pipeline:
             self._learn_shapes(self.inputs[0])
         self.total = torch.zeros((), device=device())
         self.waiting: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
-        self.arriving: dict[Work, tuple[Tensor, dist.Work | None]] = {}
-        self.leaving: dict[Work, tuple[Tensor, dist.Work]] = {}
+        self.arriving: dict[ScheduledWork, tuple[Tensor, dist.Work | None]] = {}
+        self.leaving: dict[ScheduledWork, tuple[Tensor, dist.Work]] = {}
         self.kept = 0
 
     def _end(self) -> float | None:
         for work in list(self.leaving):
-            _finish(self.leaving, work)
+            _finish_between_stages(self.leaving, work)
         return self.total.item() if self.last in self.modules else None
 
-    def _compute(self, instruction: str, work: Work) -> Tensor | None:
+    def _compute(self, instruction: str, work: ScheduledWork) -> Tensor | None:
         """Run one instruction: the activations or the gradient to pass on."""
         _, stage, microbatch = work
-        arrived = _finish(self.arriving, work)  # outside the span: waiting is not work
+        arrived = _finish_between_stages(self.arriving, work)  # waiting is no work
         with span(instruction):
             if work.kind == "F":
                 output = self._forward(stage, microbatch, arrived)
@@ -138,12 +140,13 @@ class Pipeline:
         return output.detach()
 
     def _backward(self, stage: int, microbatch: int, gradient: Tensor | None):
-        _finish(self.leaving, Work("F", stage, microbatch))  # or there were no gradient
+        forward = ScheduledWork("F", stage, microbatch)
+        _finish_between_stages(self.leaving, forward)  # or there were no gradient
         entered, output = self.waiting.pop((stage, microbatch))
         torch.autograd.backward(output, gradient)  # adds to the parameters' grad
         return entered.grad
 
-    def _exchange(self, slot: list, made: dict[Work, Tensor]) -> None:
+    def _exchange(self, slot: list, made: dict[ScheduledWork, Tensor]) -> None:
         """Send what this rank made in a slot and get what it will need, in one batch.
 
         Nobody waits here. On NCCL the batch is what makes it safe: there a lone send
@@ -189,7 +192,7 @@ class Pipeline:
             self.shapes[stage + 1] = torch.empty(shape, dtype=dtype, device=device())
 
 
-def _receiver(work: Work, last: int) -> Work | None:
+def _stage_that_receives(work: ScheduledWork, last: int) -> ScheduledWork | None:
     """The work that needs the result of `work`, if that is passed on at all."""
     step = 1 if work.kind == "F" else -1
     if not 0 <= work.stage + step <= last:
@@ -197,7 +200,9 @@ def _receiver(work: Work, last: int) -> Work | None:
     return work._replace(stage=work.stage + step)
 
 
-def _finish(under_way: dict[Work, tuple[Tensor, dist.Work | None]], work: Work):
+def _finish_between_stages(
+    under_way: dict[ScheduledWork, tuple[Tensor, dist.Work | None]], work: ScheduledWork
+):
     """Wait for the message that belongs to `work`, and let go of it."""
     message, handle = under_way.pop(work, (None, None))
     if handle is not None:
