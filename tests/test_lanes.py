@@ -10,8 +10,16 @@ from matplotlib.colors import to_hex, to_rgb
 from PIL import Image
 
 from sidebyside import draw_timelines
-from sidebyside.figures import COLOURS, PALE, colours_of, contrast, figure, ink, light
-from sidebyside.lanes import WAIT, Bar, idle_share
+from sidebyside.figures import (
+    COLOURS,
+    PALE,
+    colours_of,
+    contrast_of_colours,
+    figure,
+    ink_colour,
+    light_colour,
+)
+from sidebyside.lanes import WAIT, Bar, idle_share_of_lane
 from sidebyside.lanes_picture import draw_lanes
 from sidebyside.timeline import Span
 from sidebyside.timeline_picture import write_timeline
@@ -76,9 +84,9 @@ def test_forward_and_backward_have_the_same_colours_in_every_lesson():
 
 @pytest.mark.parametrize("colour", COLOURS)
 def test_colours_stand_out_from_the_page_and_letters_from_colours(colour):
-    assert contrast(colour, "white") >= 3
-    for face in colour, light(colour), PALE:
-        assert contrast(ink(face), face) >= 4.5
+    assert contrast_of_colours(colour, "white") >= 3
+    for face in colour, light_colour(colour), PALE:
+        assert contrast_of_colours(ink_colour(face), face) >= 4.5
 
 
 def test_colour_never_stands_alone():
@@ -103,11 +111,11 @@ def test_a_small_spot_keeps_its_colour_in_the_picture(colour):
 
 def test_waiting_is_not_work():
     work, wait = Bar(0, 4, "work"), Bar(1, 3, WAIT)
-    assert idle_share([work], 8) == 0.5
-    assert idle_share([wait], 8) == 1
-    assert idle_share([work, wait], 8) == 0.75, "waiting inside work"
-    assert idle_share([Bar(0, 4, "work"), Bar(4, 8, WAIT)], 8) == 0.5
-    assert idle_share([], 0) == 0
+    assert idle_share_of_lane([work], 8) == 0.5
+    assert idle_share_of_lane([wait], 8) == 1
+    assert idle_share_of_lane([work, wait], 8) == 0.75, "waiting inside work"
+    assert idle_share_of_lane([Bar(0, 4, "work"), Bar(4, 8, WAIT)], 8) == 0.5
+    assert idle_share_of_lane([], 0) == 0
 
 
 @pytest.mark.parametrize("name", ["wait", "wait for rank 1", "wait 3"])
@@ -166,7 +174,7 @@ HALF = ("compute", "main", 0, 2, 1)
 def heights(fig) -> list[float]:
     """How high each bar of work is, as a share of its lane's."""
     lane, *others = fig.axes[0].patches
-    faces = {light(colour) for colour in COLOURS}
+    faces = {light_colour(colour) for colour in COLOURS}
     solid = [p for p in others if to_hex(p.get_facecolor()).upper() not in faces]
     return [round(p.get_height() / lane.get_height(), 3) for p in solid]
 

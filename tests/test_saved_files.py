@@ -19,7 +19,7 @@ import torch
 
 from demos.practice.generate_ode_data import DataParts
 from sidebyside.demos import DEMOS
-from sidebyside.single_use import hold
+from sidebyside.single_use import hold_for_single_use
 
 SETTINGS = {"tasks": 4, "seed": 7}
 ROWS = np.arange(20.0).reshape(4, 5)
@@ -160,14 +160,14 @@ def test_one_program_at_a_time_holds_a_file(tmp_path):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, **pipes) as first:
         assert first.stdout.readline() == "\n"
-        assert "in use by another run" in hold(path)
+        assert "in use by another run" in hold_for_single_use(path)
         assert is_refused(train(tmp_path, path), "in use by another run")
         first.communicate("")
     assert list(tmp_path.iterdir()) == []
     with subprocess.Popen(command, **pipes) as second:
         assert second.stdout.readline() == "\n"
         second.send_signal(signal.SIGKILL)
-    assert hold(path) == "", "a killed program holds nothing"
+    assert hold_for_single_use(path) == "", "a killed program holds nothing"
 
 
 def test_two_runs_do_not_write_the_same_data(tmp_path):

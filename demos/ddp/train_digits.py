@@ -34,7 +34,7 @@ from sidebyside import (
 )
 from sidebyside.arguments import output_file
 from sidebyside.scratch import scratch_file
-from sidebyside.single_use import hold
+from sidebyside.single_use import hold_for_single_use
 
 WRAPPERS = {
     "single": lambda model: model,
@@ -168,7 +168,7 @@ def why_not_train_digits_on(args: argparse.Namespace) -> str:
     if not args.checkpoint:
         return ""
     first = os.environ.get("RANK", "0") == "0"  # under torchrun every rank is here
-    if first and (problem := hold(args.checkpoint)):
+    if first and (problem := hold_for_single_use(args.checkpoint)):
         return problem
     if not args.checkpoint.exists():
         return ""

@@ -36,7 +36,7 @@ from demos.practice.parts.oscillator import (
 from sidebyside import at_least, machine, run_program
 from sidebyside.arguments import output_file
 from sidebyside.programs import end_with_parent
-from sidebyside.single_use import hold
+from sidebyside.single_use import hold_for_single_use
 
 
 def generate_or_die(task: OscillatorTask, kill_at: int | None) -> np.ndarray:
@@ -77,7 +77,7 @@ class DataParts:
         """Why this run cannot be written, or resumed, here."""
         if self.out.exists():
             return f"{self.out} exists: choose another name, or remove it"
-        if problem := hold(self.out):
+        if problem := hold_for_single_use(self.out):
             return problem
         if not self.folder.exists():
             return None

@@ -20,9 +20,11 @@ def at_least(smallest: int, at_most: int = 1_000_000_000) -> Callable[[str], int
         try:
             value = int(text)
         except ValueError:
-            raise ArgumentTypeError(f"must be {allowed}, not {_shown(text)}") from None
+            raise ArgumentTypeError(
+                f"must be {allowed}, not {_shown_argument(text)}"
+            ) from None
         if not smallest <= value <= at_most:
-            raise ArgumentTypeError(f"must be {allowed}, not {_shown(text)}")
+            raise ArgumentTypeError(f"must be {allowed}, not {_shown_argument(text)}")
         return value
 
     return whole_number
@@ -38,7 +40,7 @@ def between(smallest: float, largest: float) -> Callable[[str], float]:
         except ValueError:
             value = math.nan
         if not smallest <= value <= largest:  # nan is not, either
-            raise ArgumentTypeError(f"must be {allowed}, not {_shown(text)}")
+            raise ArgumentTypeError(f"must be {allowed}, not {_shown_argument(text)}")
         return value
 
     return number
@@ -56,19 +58,21 @@ def output_file(text: str) -> Path:
     try:
         other = path.exists() and not path.is_file()  # a folder, a device, a pipe
         if not text or other:
-            raise ArgumentTypeError(f"must be the name of a file, not {_shown(text)}")
+            raise ArgumentTypeError(
+                f"must be the name of a file, not {_shown_argument(text)}"
+            )
         if not path.parent.is_dir():
             raise ArgumentTypeError(
-                f"must be a file in a folder that exists, not {_shown(text)}"
+                f"must be a file in a folder that exists, not {_shown_argument(text)}"
             )
     except OSError as error:  # such as a name that is too long
         raise ArgumentTypeError(
-            f"must be the name of a file, not {_shown(text)}: {error.strerror}"
+            f"must be the name of a file, not {_shown_argument(text)}: {error.strerror}"
         ) from None
     return path
 
 
-def _shown(text: str) -> str:
+def _shown_argument(text: str) -> str:
     """The wrong value on one short line; numbers stand without quotes."""
     plain = text.replace("-", "").replace(".", "").isalnum() and len(text) < 40
     return text if plain else repr(text if len(text) < 40 else text[:37] + "...")

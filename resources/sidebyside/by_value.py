@@ -16,16 +16,16 @@ _CACHED = type(functools.cache(len))
 def packed(value: object) -> bytes:
     """Like cloudpickle.dumps; a notebook's cached function arrives with no cache."""
     file = io.BytesIO()
-    _Pickler(file).dump(value)
+    _PicklerByValue(file).dump(value)
     return file.getvalue()
 
 
-class _Pickler(cloudpickle.CloudPickler):
+class _PicklerByValue(cloudpickle.CloudPickler):
     def reducer_override(self, value):
         if type(value) is _CACHED and value.__module__ == "__main__":
-            return _cached, (value.__wrapped__, value.cache_parameters())
+            return _cached_by_value, (value.__wrapped__, value.cache_parameters())
         return super().reducer_override(value)
 
 
-def _cached(function: Callable, parameters: dict) -> Callable:
+def _cached_by_value(function: Callable, parameters: dict) -> Callable:
     return functools.lru_cache(**parameters)(function)

@@ -32,9 +32,9 @@ class Comparison:
         head = f"{'alternative':<{wide}}  {'median':>10}  {'fastest to slowest':>24}"
         lines = [head + f"  {'speedup':>9}"]
         for name, times in self.seconds.items():
-            spread = f"{_seconds(min(times))} to {_seconds(max(times))}"
+            spread = f"{_compared(min(times))} to {_compared(max(times))}"
             lines.append(
-                f"{name:<{wide}}  {_seconds(self.median[name]):>10}  {spread:>24}"
+                f"{name:<{wide}}  {_compared(self.median[name]):>10}  {spread:>24}"
                 f"  {self.speedup[name]:>7.2f} ×"
             )
         lines.append(f"({rounds} rounds in turn)")
@@ -46,7 +46,7 @@ class Comparison:
         return "\n".join(lines)
 
 
-def _seconds(seconds: float) -> str:
+def _compared(seconds: float) -> str:
     for factor, unit in (1, "s"), (1e3, "ms"):
         if seconds * factor >= 1:
             return f"{seconds * factor:.3g} {unit}"

@@ -11,18 +11,18 @@ from multiprocessing.connection import wait
 
 from sidebyside import process_sessions
 from sidebyside.failures import RankFailed, RanksHung
-from sidebyside.outcomes import Died, Outcome, Raised, Unsent
+from sidebyside.outcomes import DiedOutcome, Outcome, RaisedOutcome, UnsentOutcome
 from sidebyside.rank_messages import (
-    Done,
-    Exit,
-    Exiting,
-    Stack,
-    StorePort,
-    WhereAreYou,
-    Work,
+    DoneMessage,
+    ExitingMessage,
+    ExitMessage,
+    StackMessage,
+    StorePortMessage,
+    WhereAreYouMessage,
+    WorkMessage,
 )
-from sidebyside.rank_process import Seat, serve
-from sidebyside.scratch import read_all, scratch_file
+from sidebyside.rank_process import RankSeat, serve_rank
+from sidebyside.scratch import read_all_scratch, scratch_file
 
 SHOWN = 20_000  # characters of one rank's output
 
@@ -32,7 +32,7 @@ _starting = threading.Lock()
 
 
 @contextlib.contextmanager
-def _one_thread_each():
+def _one_thread_each_in_crew():
     """Processes that start in here compute with one thread each."""
     with _starting:  # the environment belongs to all threads of this process
         saved = {name: os.environ.get(name) for name in _LIMITS}
@@ -59,8 +59,10 @@ class Crew:
         self.register = ""
 
     def start(self) -> None:
-        with _one_thread_each():  # for the forkserver, which starts with the first
-            self.register = process_sessions.open_register()
+        with (
+            _one_thread_each_in_crew()
+        ):  # for the forkserver, which starts with the first
+            self.register = process_sessions.open_session_register()
             for rank in range(self.size):
                 try:
                     self._start_one(rank)
@@ -71,7 +73,7 @@ class Crew:
                     ) from None
         environment = dict(os.environ) | _ONE_THREAD
         for rank, work in enumerate(self.work):
-            self._send(rank, Work(environment, work))
+            self._send(rank, WorkMessage(environment, work))
 
     def _start_one(self, rank: int) -> None:
         commands, ours = self.context.Pipe(duplex=False)
@@ -80,11 +82,11 @@ class Crew:
         self.reports.append(reports)
         output, path = scratch_file()
         self.outputs.append(output)
-        seat = Seat(
+        seat = RankSeat(
             rank, self.size, self.connect, commands, theirs, path, self.register
         )
         process = self.context.Process(
-            target=serve, args=(seat,), name=f"{self.name} {rank}", daemon=False
+            target=serve_rank, args=(seat,), name=f"{self.name} {rank}", daemon=False
         )
         self.processes.append(process)
         process.start()
@@ -114,7 +116,7 @@ class Crew:
         except (Exception, SystemExit) as error:
             why = f"{type(error).__name__}: {error}"
         self.outcome.finished.discard(rank)
-        self.outcome.unsent[rank] = Unsent("", why)
+        self.outcome.unsent[rank] = UnsentOutcome("", why)
         raise RankFailed(self.outcome)
 
     def _listen(self, patience: float) -> bool:
@@ -143,22 +145,22 @@ class Crew:
             process.kill()
             process.join()
         said = self.last_words.get(rank, "")
-        self.outcome.died[rank] = Died(process.exitcode, said)
+        self.outcome.died[rank] = DiedOutcome(process.exitcode, said)
 
     def _take_in(self, rank: int, message) -> None:
         match message:
-            case Done():
+            case DoneMessage():
                 self.results[rank] = self.reports[rank].recv_bytes()
                 self.outcome.finished.add(rank)
-            case Raised():
+            case RaisedOutcome():
                 self.outcome.raised[rank] = message
-            case Unsent():
+            case UnsentOutcome():
                 self.outcome.unsent[rank] = message
-            case Exiting():
+            case ExitingMessage():
                 self.last_words[rank] = message.said
-            case Stack():
+            case StackMessage():
                 self.outcome.stacks[rank] = message.frames
-            case StorePort():
+            case StorePortMessage():
                 for other in range(1, self.size):
                     self._send(other, message)
 
@@ -169,7 +171,7 @@ class Crew:
     def _ask_where(self) -> None:
         """Ask each rank that still works for the line it is on."""
         for rank in self.outcome.unfinished:
-            self._send(rank, WhereAreYou())
+            self._send(rank, WhereAreYouMessage())
         self._listen_until(
             time.monotonic() + 1.0,
             lambda: set(self.outcome.unfinished) <= set(self.outcome.stacks),
@@ -182,7 +184,7 @@ class Crew:
         leaders = {process.pid for process in started}
         for rank, process in enumerate(started):
             if clean:
-                self._send(rank, Exit())
+                self._send(rank, ExitMessage())
             else:
                 process.kill()
         for process in started:
@@ -197,15 +199,15 @@ class Crew:
 
     def show_output(self) -> None:
         for rank, output in enumerate(self.outputs):
-            text = read_all(output).decode(errors="replace")
+            text = read_all_scratch(output).decode(errors="replace")
             output.close()
             if len(text) > SHOWN:
                 text = f"{text[:SHOWN]}\n… and {len(text) - SHOWN:,} more characters"
             for line in text.splitlines():
-                _print(f"{self.name} {rank} | {line}" if self.name else line)
+                _print_for_crew(f"{self.name} {rank} | {line}" if self.name else line)
 
 
-def _print(line: str) -> None:
+def _print_for_crew(line: str) -> None:
     """What cannot be printed here is no reason to lose the results."""
     if getattr(sys.stdout, "closed", False):
         return

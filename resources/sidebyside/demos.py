@@ -29,14 +29,14 @@ def run_demo(path: str, *args: object) -> None:
     the current folder. Interrupting the cell stops it together with everything it
     has started; so does the end of the kernel. Raises DemoFailed if it fails.
     """
-    script = _script(path)
+    script = _script_of_demo(path)
     program = Path(__file__).with_name("demo_keeper.py")
     keeper = subprocess.Popen(
         [sys.executable, "-P", program, script, *map(str, args)],
         stdin=subprocess.PIPE,  # closes when this process ends, in whatever way
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=_environment(),
+        env=_environment_of_demo(),
         encoding="utf-8",
         errors="replace",
         start_new_session=True,  # an interrupt of the kernel reaches it through us
@@ -48,15 +48,16 @@ def run_demo(path: str, *args: object) -> None:
             last_lines.append(line)
         status = keeper.wait()
     finally:
-        _end(keeper)
+        _end_demo(keeper)
     if status:
         said = "".join(last_lines).rstrip() or "(nothing)"
         raise DemoFailed(
-            f"demos/{path} {_ended(status)}; the last it said was\n{said}", status
+            f"demos/{path} {_how_demo_ended(status)}; the last it said was\n{said}",
+            status,
         )
 
 
-def _end(keeper: subprocess.Popen) -> None:
+def _end_demo(keeper: subprocess.Popen) -> None:
     """Interrupt the demo, give it a moment to end by itself, then have it killed."""
     if keeper.poll() is None:
         with contextlib.suppress(OSError):
@@ -75,7 +76,7 @@ def demo_names() -> list[str]:
     return sorted(file.relative_to(DEMOS).as_posix() for file in DEMOS.glob("*/*.py"))
 
 
-def _script(path: str) -> Path:
+def _script_of_demo(path: str) -> Path:
     """The demo's file; an unknown name is answered with the names there are."""
     names = demo_names()
     if path in names:
@@ -88,7 +89,7 @@ def _script(path: str) -> Path:
     )
 
 
-def _environment() -> dict[str, str]:
+def _environment_of_demo() -> dict[str, str]:
     """This process's environment, with what a terminal would have instead."""
     environment = dict(os.environ, PYTHONUTF8="1", PYTHONUNBUFFERED="1")
     if environment.get("MPLBACKEND", "").startswith("module://"):
@@ -96,7 +97,7 @@ def _environment() -> dict[str, str]:
     return environment
 
 
-def _ended(status: int) -> str:
+def _how_demo_ended(status: int) -> str:
     if status > 0:
         return f"ended with exit status {status}"
     try:

@@ -47,9 +47,9 @@ def check(id: str, *answers: object) -> Verdict:
     Never raises and always ends: the answers are run in a process that can be killed.
     """
     try:
-        verdict = _verdict(id, answers)
+        verdict = _verdict_on_exercise(id, answers)
         if verdict.state != NOT_STARTED:
-            _remember(verdict)
+            _remember_exercise(verdict)
     except KeyboardInterrupt:
         lines = [("came back", "nothing: you interrupted the check")]
         message = Finding(NOT_YET, lines, think="nothing yet: this is not recorded")
@@ -62,22 +62,24 @@ def check(id: str, *answers: object) -> Verdict:
     return verdict
 
 
-def _verdict(id: str, answers: tuple) -> Verdict:
+def _verdict_on_exercise(id: str, answers: tuple) -> Verdict:
     if not isinstance(id, str):
         message = 'check(id, answer): the id comes first, as in check("03-name", name)'
         return Verdict(str(id), NOT_STARTED, message)
     found = find_exercise(id)
     if found is None:
-        return Verdict(id, NOT_STARTED, _unknown(id))
+        return Verdict(id, NOT_STARTED, _unknown_exercise(id))
     try:
         inspect.signature(found.check).bind(*answers)
     except TypeError:
-        return Verdict(id, NOT_STARTED, _how_to_call(id, found.check, len(answers)))
+        return Verdict(
+            id, NOT_STARTED, _how_to_call_check(id, found.check, len(answers))
+        )
     finding = examine(found, answers)
     return Verdict(id, finding.state, finding.text(id))
 
 
-def _remember(verdict: Verdict) -> None:
+def _remember_exercise(verdict: Verdict) -> None:
     """Once passed stays passed, until `reset`."""
     with changed_record() as record:
         entry = record["exercises"].setdefault(verdict.id, {})
@@ -86,14 +88,14 @@ def _remember(verdict: Verdict) -> None:
             entry["state"] = verdict.state
 
 
-def _how_to_call(id: str, function, given: int) -> str:
+def _how_to_call_check(id: str, function, given: int) -> str:
     names = list(inspect.signature(function).parameters)
     call = ", ".join([f'"{id}"', *names])
     count = f"{len(names)} answer" + "s" * (len(names) != 1)
     return f"{id} takes {count}, not {given}: check({call})"
 
 
-def _unknown(id: str) -> str:
+def _unknown_exercise(id: str) -> str:
     """There is no such exercise; say which ids are near."""
     ids = [known for lesson in lessons() for known in lesson.exercises]
     near = difflib.get_close_matches(id, ids, n=3)
@@ -109,7 +111,7 @@ def hint(id: str) -> None:
     lesson = lesson_of(id)
     hints = lesson.hints(id) if lesson else []
     if not hints:
-        print(_unknown(id) if lesson is None else f"{id} has no hints.")
+        print(_unknown_exercise(id) if lesson is None else f"{id} has no hints.")
         return
     with changed_record() as record:
         entry = record["exercises"].setdefault(id, {})
@@ -127,7 +129,7 @@ def solution(id: str) -> None:
     """Show the code of the solution, and why it works."""
     lesson = lesson_of(id)
     if lesson is None:
-        print(_unknown(id))
+        print(_unknown_exercise(id))
         return
     if not read_record()["exercises"].get(id, {}).get("tries"):
         print(f'You have not tried {id} yet; hint("{id}") may be enough.')
@@ -144,23 +146,25 @@ def progress(lesson: str | int | None = None) -> None:
     if not ids:
         print("There are no exercises here.")
         return
-    states = {id: _state(id) for id in ids}
+    states = {id: _state_of_exercise(id) for id in ids}
     first = max(len(found.title) for found in chosen)
     second = max(map(len, ids))
     for found in chosen:
-        _print_lesson(found, states, first, second)
+        _print_exercises_of_lesson(found, states, first, second)
     passed = sum(state == PASSED for state in states.values())
     print(f"\n{passed} of {len(ids)} exercises passed")
 
 
-def _print_lesson(lesson: Lesson, states: dict, first: int, second: int) -> None:
+def _print_exercises_of_lesson(
+    lesson: Lesson, states: dict, first: int, second: int
+) -> None:
     title = lesson.title
     for id in lesson.exercises:
         print(f"{title:<{first}}  {id:<{second}}  {states[id]}")
         title = ""
 
 
-def _state(id: str) -> str:
+def _state_of_exercise(id: str) -> str:
     return read_record()["exercises"].get(id, {}).get("state", NOT_STARTED)
 
 
@@ -174,4 +178,4 @@ def reset(id: str | None = None) -> None:
     if id is None:
         print("All exercises and guesses are as on the first day.")
     else:
-        print(f"{id} is as on the first day." if known else _unknown(id))
+        print(f"{id} is as on the first day." if known else _unknown_exercise(id))

@@ -8,7 +8,13 @@ import sysconfig
 from itertools import groupby
 from pathlib import Path
 
-from sidebyside.outcomes import Died, Frame, Outcome, Raised, Unsent
+from sidebyside.outcomes import (
+    DiedOutcome,
+    Outcome,
+    OutcomeFrame,
+    RaisedOutcome,
+    UnsentOutcome,
+)
 
 ROOT = Path(__file__).parents[2]
 _PATHS = [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")]
@@ -35,14 +41,14 @@ class RankError(RuntimeError):
     @property
     def rank(self) -> int:
         """The rank to blame."""
-        return blamed(self.outcome)
+        return rank_to_blame(self.outcome)
 
     @property
     def details(self) -> str:
         return details(self.outcome)
 
     def __str__(self) -> str:
-        return headline(self.outcome)
+        return failure_headline(self.outcome)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
@@ -59,23 +65,23 @@ class RanksHung(RankError):
     """The ranks were not done in time."""
 
 
-def interrupted() -> KeyboardInterrupt:
+def interrupted_ranks() -> KeyboardInterrupt:
     """Python's own, so that a program still ends as interrupted programs do."""
     error = KeyboardInterrupt("interrupted while ranks were running; they have ended")
     error._render_traceback_ = lambda: [f"KeyboardInterrupt: {error}"]
     return error
 
 
-def told(outcome: Outcome) -> str:
+def failure_told(outcome: Outcome) -> str:
     """All there is to say."""
-    return f"{headline(outcome)}\n{details(outcome)}"
+    return f"{failure_headline(outcome)}\n{details(outcome)}"
 
 
-def headline(outcome: Outcome) -> str:
+def failure_headline(outcome: Outcome) -> str:
     """One line: which rank failed and how, or which ranks have not ended."""
     if not outcome.has_failed:
         return f"not done after {outcome.timeout:g} s: {who_still_works(outcome)}"
-    rank = blamed(outcome)
+    rank = rank_to_blame(outcome)
     return f"{outcome.name} {rank} {_how_it_failed(outcome, rank)}"
 
 
@@ -87,14 +93,14 @@ def details(outcome: Outcome) -> str:
             "A collective ends only when every rank has called it: look for the line "
             "that the finished rank never reached."
         ] * bool(some_finished)
-        return "\n".join(_whereabouts(outcome) + advice)
-    rank = blamed(outcome)
+        return "\n".join(_where_ranks_failed(outcome) + advice)
+    rank = rank_to_blame(outcome)
     raised = outcome.raised.get(rank)
-    lines = _traceback(raised) if raised and rank not in outcome.died else []
-    return "\n".join(lines + _whereabouts(outcome, exclude=rank))
+    lines = _traceback_of_failure(raised) if raised and rank not in outcome.died else []
+    return "\n".join(lines + _where_ranks_failed(outcome, exclude=rank))
 
 
-def blamed(outcome: Outcome) -> int:
+def rank_to_blame(outcome: Outcome) -> int:
     """Whoever died, else whoever raised something else than a lost connection."""
     if not outcome.has_failed:
         return outcome.unfinished[0]
@@ -106,13 +112,15 @@ def blamed(outcome: Outcome) -> int:
 
 def who_still_works(outcome: Outcome) -> str:
     working = outcome.unfinished
-    text = f"{_ranks(outcome.name, working)} still work" + "s" * (len(working) == 1)
+    text = f"{_ranks_in_words(outcome.name, working)} still work" + "s" * (
+        len(working) == 1
+    )
     if outcome.finished:
-        text += f", {_ranks(outcome.name, sorted(outcome.finished))} finished"
+        text += f", {_ranks_in_words(outcome.name, sorted(outcome.finished))} finished"
     return text
 
 
-def where_it_works(outcome: Outcome, rank: int) -> Frame | None:
+def where_it_works(outcome: Outcome, rank: int) -> OutcomeFrame | None:
     """The line of the learner's code that this rank is on."""
     stack = outcome.stacks.get(rank)
     frame = _user_frame(stack) if stack else None
@@ -121,11 +129,11 @@ def where_it_works(outcome: Outcome, rank: int) -> Frame | None:
 
 def says_your_turn(outcome: Outcome) -> bool:
     """Is the code that failed still the stub of an exercise?"""
-    error = outcome.raised.get(blamed(outcome))
+    error = outcome.raised.get(rank_to_blame(outcome))
     return error is not None and error[:2] == ("NotImplementedError", "your turn")
 
 
-def how_it_died(end: Died) -> str:
+def how_it_died(end: DiedOutcome) -> str:
     if end.status >= 0:
         said = f": {end.said}" if end.said else " before it returned a result"
         return f"exited with status {end.status}{said}"
@@ -142,10 +150,10 @@ def _how_it_failed(outcome: Outcome, rank: int) -> str:
         return how_it_died(outcome.died[rank])
     if rank in outcome.unsent:
         return _how_it_was_lost(outcome.unsent[rank])
-    return f"raised {_first_line(outcome.raised[rank].summary)}"
+    return f"raised {_first_line_of_failure(outcome.raised[rank].summary)}"
 
 
-def _how_it_was_lost(result: Unsent) -> str:
+def _how_it_was_lost(result: UnsentOutcome) -> str:
     if not result.type:
         return f"returned a result that cannot be rebuilt here: {result.why}"
     return (
@@ -154,32 +162,32 @@ def _how_it_was_lost(result: Unsent) -> str:
     )
 
 
-def _lost_partner(error: Raised) -> bool:
+def _lost_partner(error: RaisedOutcome) -> bool:
     return any(lost in error.message for lost in _LOST)
 
 
-def _first_line(text: str, longest: int = 300) -> str:
+def _first_line_of_failure(text: str, longest: int = 300) -> str:
     line = text.partition("\n")[0]
     return line if len(line) <= longest else f"{line[:longest]} …"
 
 
-def _ranks(name: str, ranks: list[int]) -> str:
+def _ranks_in_words(name: str, ranks: list[int]) -> str:
     if len(ranks) == 1:
         return f"{name} {ranks[0]}"
     return f"{name}s {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
 
 
-def _whereabouts(outcome: Outcome, exclude: int | None = None) -> list[str]:
+def _where_ranks_failed(outcome: Outcome, exclude: int | None = None) -> list[str]:
     """A paragraph on each rank but `exclude`: finished, or the line it is on."""
     lines = []
     for rank in range(outcome.size):
         if rank != exclude:
-            first, *others = _whereabouts_of(outcome, rank)
+            first, *others = _where_rank_failed(outcome, rank)
             lines += [f"{outcome.name} {rank} {first}", *others]
     return lines
 
 
-def _whereabouts_of(outcome: Outcome, rank: int) -> list[str]:
+def _where_rank_failed(outcome: Outcome, rank: int) -> list[str]:
     if rank in outcome.finished:
         return ["has finished"]
     if rank in outcome.raised and _lost_partner(outcome.raised[rank]):
@@ -191,27 +199,31 @@ def _whereabouts_of(outcome: Outcome, rank: int) -> list[str]:
         called = [name for *_, name in stack[stack.index(frame) + 1 :]]
         public = [name for name in called if name != "wrapper"]  # torch's logger
         inside = f" in {public[0]}," if public else ""
-        return [f"waits{inside} at", *_show(frame)]
+        return [f"waits{inside} at", *_frame_in_words(frame)]
     if rank in outcome.stacks:
         return ["had not begun yet"]
     return ["does not answer: it is inside compiled code"]
 
 
-def _traceback(error: Raised) -> list[str]:
+def _traceback_of_failure(error: RaisedOutcome) -> list[str]:
     """As Python shows it, shorter, with the exceptions that led to it."""
     above = []
     if error.before:
         sentence = _CAUSE if error.is_cause else _CONTEXT
-        above = [*_traceback(error.before), sentence]
-    return [*above, *_folded(_interesting(error.frames)), *error.summary.splitlines()]
+        above = [*_traceback_of_failure(error.before), sentence]
+    return [
+        *above,
+        *_folded_traceback(_interesting_frames(error.frames)),
+        *error.summary.splitlines(),
+    ]
 
 
-def _folded(frames: list[Frame]) -> list[str]:
+def _folded_traceback(frames: list[OutcomeFrame]) -> list[str]:
     """A line that calls itself again and again is shown three times, as in Python."""
     paragraphs = []
     for frame, repeats in groupby(frames):
         times = len(list(repeats))
-        paragraphs += [_show(frame)] * min(times, 3)
+        paragraphs += [_frame_in_words(frame)] * min(times, 3)
         if times > 3:
             paragraphs.append([f"  [Previous line repeated {times - 3} more times]"])
     left_out = len(paragraphs) - _AT_MOST
@@ -222,7 +234,7 @@ def _folded(frames: list[Frame]) -> list[str]:
     return [line for paragraph in paragraphs for line in paragraph]
 
 
-def _interesting(frames: list[Frame]) -> list[Frame]:
+def _interesting_frames(frames: list[OutcomeFrame]) -> list[OutcomeFrame]:
     """The learner's frames, and the library function they called last."""
     own = [place for place, frame in enumerate(frames) if not is_library(frame.file)]
     if not own:
@@ -230,7 +242,7 @@ def _interesting(frames: list[Frame]) -> list[Frame]:
     return [frames[p] for p in own] + frames[own[-1] + 1 : own[-1] + 2]
 
 
-def _user_frame(frames: list[Frame]) -> Frame:
+def _user_frame(frames: list[OutcomeFrame]) -> OutcomeFrame:
     own = [frame for frame in frames if not is_library(frame.file)]
     return (own or frames)[-1]
 
@@ -242,15 +254,15 @@ def is_library(filename: str) -> bool:
     return filename.startswith(_NOT_THE_LEARNERS)
 
 
-def _show(frame: Frame) -> list[str]:
+def _frame_in_words(frame: OutcomeFrame) -> list[str]:
     code = linecache.getline(frame.file, frame.line).strip()
     return [
-        f"  {_place(frame.file)}, line {frame.line}, in {frame.function}",
+        f"  {_place_of_failure(frame.file)}, line {frame.line}, in {frame.function}",
         *([f"    {code}"] * bool(code)),
     ]
 
 
-def _place(filename: str) -> str:
+def _place_of_failure(filename: str) -> str:
     """The file as a learner knows it: "cell In[7]", or a path that is not too long."""
     try:
         cells = get_ipython().compile._filename_map  # only notebooks have it

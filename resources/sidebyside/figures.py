@@ -40,13 +40,13 @@ def colours_of(
     return chosen
 
 
-def light(colour: str) -> str:
+def light_colour(colour: str) -> str:
     """The light shade of `colour`, for black letters."""
     red, green, blue = (round(255 * (0.4 * part + 0.6)) for part in to_rgb(colour))
     return f"#{red:02X}{green:02X}{blue:02X}"
 
 
-def luminance(colour: str) -> float:
+def luminance_of_colour(colour: str) -> float:
     """How bright `colour` is, from 0 to 1, as the web's guidelines (WCAG) count it."""
     linear = [
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
@@ -57,15 +57,17 @@ def luminance(colour: str) -> float:
     )
 
 
-def contrast(one: str, other: str) -> float:
+def contrast_of_colours(one: str, other: str) -> float:
     """From 1, no difference, to 21, black on white."""
-    dark, bright = sorted((luminance(one), luminance(other)))
+    dark, bright = sorted((luminance_of_colour(one), luminance_of_colour(other)))
     return (bright + 0.05) / (dark + 0.05)
 
 
-def ink(colour: str) -> str:
+def ink_colour(colour: str) -> str:
     """Black or white: the letters that stand out more on `colour`."""
-    return max("white", "black", key=lambda letters: contrast(letters, colour))
+    return max(
+        "white", "black", key=lambda letters: contrast_of_colours(letters, colour)
+    )
 
 
 class Figure(MatplotlibFigure):

@@ -7,7 +7,7 @@ import reprlib
 import traceback
 from dataclasses import dataclass, field
 
-from sidebyside.failures import RankError, is_library, told
+from sidebyside.failures import RankError, failure_told, is_library
 from sidebyside.lesson_format import YOUR_TURN
 from sidebyside.outcomes import Outcome
 
@@ -34,23 +34,25 @@ class Finding:
             lines.append(("at line", f"{where}: {code}" if code else where))
         if self.think:
             lines.append(("think about", self.think))
-        rows = [f"  {label:<11} {_in_words(told_of)}" for label, told_of in lines]
+        rows = [
+            f"  {label:<11} {_finding_in_words(told_of)}" for label, told_of in lines
+        ]
         indented = [row.replace("\n", "\n" + " " * 14) for row in rows]
         return "\n".join([f"{id}: {self.state}", *indented])
 
 
-def _in_words(told_of: str | Outcome) -> str:
+def _finding_in_words(told_of: str | Outcome) -> str:
     """What ranks did is put into words here: only the notebook knows its cells."""
     if isinstance(told_of, Outcome):
-        told_of = told(told_of).removeprefix("not done after ")
+        told_of = failure_told(told_of).removeprefix("not done after ")
     return told_of.rstrip()
 
 
-def not_started() -> Finding:
+def finding_not_started() -> Finding:
     return Finding(NOT_STARTED, think=f"the line that still says {YOUR_TURN}")
 
 
-def unfinished(answers: tuple) -> Finding | None:
+def finding_unfinished(answers: tuple) -> Finding | None:
     """NOT STARTED when all that is to be filled in is still `...`."""
     parts = []
     for answer in answers:
@@ -72,7 +74,7 @@ def unfinished(answers: tuple) -> Finding | None:
     )
 
 
-def cannot_be_sent(error: BaseException, think: str = "") -> Finding:
+def finding_cannot_be_sent(error: BaseException, think: str = "") -> Finding:
     return Finding(
         NOT_YET,
         [("came back", summary(error))],
@@ -91,7 +93,7 @@ def came_back(got: object, answers: tuple) -> str | Outcome:
     return shown(got)
 
 
-def raised(error: BaseException, check_code, answers: tuple = ()) -> Finding:
+def finding_raised(error: BaseException, check_code, answers: tuple = ()) -> Finding:
     """The learner's code raised something, or returned what the check cannot use."""
     own = _learners_frames(error, check_code)
     tried, think = getattr(error, "tried", ""), getattr(error, "think", "")
@@ -100,7 +102,7 @@ def raised(error: BaseException, check_code, answers: tuple = ()) -> Finding:
         last = traceback.extract_tb(error.__traceback__)[-1]
         by_learner = own and not is_library(last.filename)
         if by_learner or summary(error).endswith("your turn"):
-            return not_started()
+            return finding_not_started()
     if not own and (kind := _called_a_result(error, answers)):
         return Finding(
             NOT_YET,
@@ -120,7 +122,7 @@ def raised(error: BaseException, check_code, answers: tuple = ()) -> Finding:
             think="what your code should return, and whether it does in every case",
         )
     lines.append(("came back", summary(error)))
-    if not tried and (arguments := _arguments(own[0][0])):
+    if not tried and (arguments := _arguments_in_finding(own[0][0])):
         lines.append(("with", arguments))
     frame, line = own[-1]
     place = (frame.f_code.co_filename, line, frame.f_code.co_name)
@@ -145,7 +147,7 @@ def _learners_frames(error: BaseException, check_code) -> list[tuple]:
     ]
 
 
-def _arguments(frame) -> str:
+def _arguments_in_finding(frame) -> str:
     """`spans = [], n = 3`: what the learner's function was called with."""
     names = inspect.getargs(frame.f_code).args
     values = {n: frame.f_locals[n] for n in names[:4] if n in frame.f_locals}
@@ -163,9 +165,9 @@ def shown(value: object) -> str:
     A text with spaces, such as "3 of 4 are right", is shown without quotes.
     """
     if type(value) is str and " " in value.strip():
-        return _clean(value, 600)
+        return _clean_finding(value, 600)
     try:
-        return _clean(_short.repr(value), 600)
+        return _clean_finding(_short.repr(value), 600)
     except BaseException as error:
         kind = type(value).__name__
         return f"a {kind} that cannot be shown ({type(error).__name__})"
@@ -177,9 +179,9 @@ def summary(error: BaseException) -> str:
         lines = str(error).strip().splitlines() or [""]
     except BaseException:
         lines = [""]
-    return _clean(f"{type(error).__name__}: {lines[0]}".removesuffix(": "), 300)
+    return _clean_finding(f"{type(error).__name__}: {lines[0]}".removesuffix(": "), 300)
 
 
-def _clean(text: str, longest: int) -> str:
+def _clean_finding(text: str, longest: int) -> str:
     text = re.sub(r" at 0x[0-9a-fA-F]+", "", text)
     return text if len(text) <= longest else text[:longest] + " …"

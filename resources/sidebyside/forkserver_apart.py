@@ -44,7 +44,7 @@ class ForkServer(forkserver.ForkServer):
         if self._forkserver_pid is not None and not self._runs():
             self.forget(self._forkserver_address)
         if self._forkserver_pid is None:
-            with apart(), _own_folder():
+            with apart(), _folder_of_own_forkserver():
                 super().ensure_running()
 
     def _runs(self) -> bool:
@@ -162,7 +162,7 @@ def apart() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _own_folder() -> Iterator[None]:
+def _folder_of_own_forkserver() -> Iterator[None]:
     """A forkserver that starts in here has its socket in a folder of its own."""
     config = current_process()._config
     usual = config.get("tempdir")

@@ -18,7 +18,7 @@ PRELOADED += ["torch", "torch.distributed"]
 PRELOADED += ["torch._dynamo"]  # the first optimizer of a process imports it: 1 s
 
 
-def _import_all() -> None:
+def _import_at_forkserver_start() -> None:
     """torch._dynamo makes a folder for compiled code as soon as it is imported."""
     variable = "TORCHINDUCTOR_CACHE_DIR"
     chosen = os.environ.get(variable)
@@ -32,7 +32,7 @@ def _import_all() -> None:
         os.environ[variable] = chosen
 
 
-def _remove_folder(server: int, parent: int) -> None:
+def _remove_folder_of_forkserver(server: int, parent: int) -> None:
     if os.getpid() != server:  # one of the children that it forked
         return
     end = time.monotonic() + 1
@@ -44,5 +44,5 @@ def _remove_folder(server: int, parent: int) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-atexit.register(_remove_folder, os.getpid(), os.getppid())
-_import_all()
+atexit.register(_remove_folder_of_forkserver, os.getpid(), os.getppid())
+_import_at_forkserver_start()

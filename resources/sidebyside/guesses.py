@@ -11,7 +11,7 @@ def guess(
 ) -> None:
     """Write down a guess; None means no guess, and everything works without one."""
     if value is not None:
-        value = _number(f'guess("{id}", value)', value)
+        value = _number_to_guess(f'guess("{id}", value)', value)
     with changed_record() as record:
         record["guesses"][id] = {"value": value, "question": question, "unit": unit}
     if question:
@@ -19,7 +19,7 @@ def guess(
     if value is None:
         print("no guess yet: write a number in place of None")
     else:
-        print(f"your guess: {_with_unit(value, unit)}")
+        print(f"your guess: {_guess_with_unit(value, unit)}")
 
 
 def reveal(id: str, measured: float, unit: str = "", *, computed: bool = False) -> None:
@@ -27,22 +27,21 @@ def reveal(id: str, measured: float, unit: str = "", *, computed: bool = False) 
 
     With `computed` the number follows from a formula or a plan: "the answer is 5".
     """
-    measured = _number(f'reveal("{id}", measured)', measured)
+    measured = _number_to_guess(f'reveal("{id}", measured)', measured)
     earlier = read_record()["guesses"].get(id, {})
     guessed, unit = earlier.get("value"), unit or earlier.get("unit", "")
-    result = (
-        f"{'the answer is' if computed else 'measured'} {_with_unit(measured, unit)}"
-    )
+    result = "the answer is " if computed else "measured "
+    result += _guess_with_unit(measured, unit)
     if not isinstance(guessed, int | float):
         print(f"no guess, {result}")
         return
     print(
-        f"you guessed {_with_unit(guessed, unit)}, {result}: "
-        f"{_distance(guessed, measured, unit)}"
+        f"you guessed {_guess_with_unit(guessed, unit)}, {result}: "
+        f"{_distance_from_guess(guessed, measured, unit)}"
     )
 
 
-def _distance(guessed: float, measured: float, unit: str) -> str:
+def _distance_from_guess(guessed: float, measured: float, unit: str) -> str:
     """How far apart they are, in words that fit the size of the difference."""
     if guessed == measured:
         return "exactly right"
@@ -50,10 +49,10 @@ def _distance(guessed: float, measured: float, unit: str) -> str:
         return "within 10 %"
     if guessed * measured > 0:
         return f"off by a factor {max(guessed / measured, measured / guessed):.2g}"
-    return f"off by {_with_unit(abs(guessed - measured), unit)}"
+    return f"off by {_guess_with_unit(abs(guessed - measured), unit)}"
 
 
-def _number(what: str, value: object) -> float:
+def _number_to_guess(what: str, value: object) -> float:
     """A finite Python number from a Python, NumPy or torch number."""
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return int(value)
@@ -67,7 +66,7 @@ def _number(what: str, value: object) -> float:
     raise ValueError(f"{what} must be a number, not {value!r}")
 
 
-def _with_unit(value: float, unit: str) -> str:
+def _guess_with_unit(value: float, unit: str) -> str:
     """Three digits are enough for a measurement; whole numbers are shown whole."""
     whole = isinstance(value, int) or (abs(value) >= 1000 and abs(value) < 1e15)
     text = f"{value:.0f}" if whole else f"{value:.3g}"

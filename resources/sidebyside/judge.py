@@ -132,22 +132,22 @@ def trying(tried: str, *leaves: object, think: str = "") -> Iterator[Expect]:
         raise
     for before, after in zip(kept, leaves, strict=True):
         expect(
-            _same(before, after),
+            _same_after_trying(before, after),
             got=f"{findings.shown(before)} has become {findings.shown(after)}",
             think="who else uses what your function was given",
         )
 
 
-def _same(before: object, after: object) -> bool:
+def _same_after_trying(before: object, after: object) -> bool:
     """Equal, for arrays and tensors and what holds them too."""
     if type(before) is not type(after):
         return False
     if isinstance(before, dict):
         return list(before) == list(after) and all(
-            _same(value, after[key]) for key, value in before.items()
+            _same_after_trying(value, after[key]) for key, value in before.items()
         )
     if isinstance(before, list | tuple):
-        return len(before) == len(after) and all(map(_same, before, after))
+        return len(before) == len(after) and all(map(_same_after_trying, before, after))
     if hasattr(before, "shape") and before.shape == after.shape:
         equal = (before == after) | ((before != before) & (after != after))  # NaN
         return bool(equal.all())
@@ -159,7 +159,7 @@ def examine(found: Exercise, answers: tuple, seconds: float | None = None) -> Fi
 
     `seconds` may make it end earlier, unless it runs ranks, which have own limits.
     """
-    if (finding := findings.unfinished(answers)) is not None:
+    if (finding := findings.finding_unfinished(answers)) is not None:
         return finding
     from sidebyside.by_value import packed
     from sidebyside.failures import RankFailed, RanksHung
@@ -168,18 +168,18 @@ def examine(found: Exercise, answers: tuple, seconds: float | None = None) -> Fi
     try:
         sent = packed((found.check, answers))
     except Exception as error:
-        return findings.cannot_be_sent(error, found.when_unsent)
+        return findings.finding_cannot_be_sent(error, found.when_unsent)
     seconds = found.seconds + FOR_RANKS if found.in_ranks else seconds or found.seconds
     try:
         [found_there] = call_in_processes(_try_out_sent, [(sent,)], seconds, name="")
         return _OnlyFindings(io.BytesIO(found_there)).load()
     except RanksHung as hung:
-        return _hung(hung.outcome, found.when_hung)
+        return _finding_of_hung_check(hung.outcome, found.when_hung)
     except RankFailed as failed:
-        return _ended(failed.outcome)
+        return _finding_of_ended_check(failed.outcome)
 
 
-def _hung(outcome: Outcome, think: str) -> Finding:
+def _finding_of_hung_check(outcome: Outcome, think: str) -> Finding:
     return Finding(
         HUNG,
         [("after", f"{outcome.timeout:g} s it had not ended")],
@@ -188,7 +188,7 @@ def _hung(outcome: Outcome, think: str) -> Finding:
     )
 
 
-def _ended(outcome: Outcome) -> Finding:
+def _finding_of_ended_check(outcome: Outcome) -> Finding:
     if outcome.died:
         came_back = f"nothing: the process {failures.how_it_died(outcome.died[0])}"
     else:
@@ -211,7 +211,7 @@ def _try_out_sent(sent: bytes) -> bytes:
     try:
         check, answers = pickle.loads(sent)
     except BaseException as error:
-        return pickle.dumps(findings.cannot_be_sent(error))
+        return pickle.dumps(findings.finding_cannot_be_sent(error))
     finding = pickle.dumps(_try_out(check, answers))
     try:
         os.fstat(parent_process().sentinel)
@@ -225,7 +225,7 @@ def _try_out(check: Callable, answers: tuple) -> Finding:
     from sidebyside.failures import RankFailed, RanksHung
 
     try:
-        _call(check, answers)
+        _call_check(check, answers)
     except NotYet as verdict:
         lines = [("tried", verdict.tried)] if verdict.tried else []
         if verdict.got is not _OMITTED:
@@ -235,16 +235,16 @@ def _try_out(check: Callable, answers: tuple) -> Finding:
         return Finding(HUNG, [("after", hung.outcome)])
     except RankFailed as failed:
         if failures.says_your_turn(failed.outcome):
-            return findings.not_started()
+            return findings.finding_not_started()
         lines = [("tried", tried)] if (tried := getattr(failed, "tried", "")) else []
         lines.append(("came back", failed.outcome))
         return Finding(NOT_YET, lines, think=getattr(failed, "think", ""))
     except BaseException as error:
-        return findings.raised(error, check.__code__, answers)
+        return findings.finding_raised(error, check.__code__, answers)
     return Finding(PASSED)
 
 
-def _call(check: Callable, answers: tuple) -> None:
+def _call_check(check: Callable, answers: tuple) -> None:
     """Answers may redefine `len` or `print`; afterwards we need the real ones."""
     untouched = dict(vars(builtins))
     try:

@@ -26,20 +26,20 @@ class Bar(NamedTuple):
 Lanes = Mapping[str, list[Bar]]
 
 
-def extent(lanes: Lanes) -> tuple[float, float]:
+def extent_of_lanes(lanes: Lanes) -> tuple[float, float]:
     """The first start and the last end."""
     bars = [bar for lane in lanes.values() for bar in lane]
     return min(bar.start for bar in bars), max(bar.end for bar in bars)
 
 
-def idle_share(bars: list[Bar], length: float) -> float:
+def idle_share_of_lane(bars: list[Bar], length: float) -> float:
     """The share of `length` in which a lane does nothing, or waits."""
     waits = [bar for bar in bars if bar.kind == WAIT]
-    working = _covered(bars) - _covered(waits)
+    working = _covered_in_lane(bars) - _covered_in_lane(waits)
     return max(0.0, 1 - working / length) if length > 0 else 0.0
 
 
-def _covered(bars: list[Bar]) -> float:
+def _covered_in_lane(bars: list[Bar]) -> float:
     """The time in which at least one of `bars` is open."""
     total, reached = 0.0, float("-inf")
     for bar in sorted(bars):
@@ -48,7 +48,7 @@ def _covered(bars: list[Bar]) -> float:
     return total
 
 
-def cpu_share(bars: list[Bar], length: float) -> float | None:
+def cpu_share_of_lane(bars: list[Bar], length: float) -> float | None:
     """The share of `length` on a core; None if no bar says how much it had."""
     known = [bar for bar in bars if bar.cpu is not None]
     outermost, reached = [], float("-inf")
@@ -60,10 +60,10 @@ def cpu_share(bars: list[Bar], length: float) -> float | None:
     return on_core / length if known and length > 0 else None
 
 
-def shares(bars: list[Bar], length: float) -> str:
+def shares_of_lane(bars: list[Bar], length: float) -> str:
     """What stands at the end of a lane: "idle 20 %", and CPU time if it is known."""
-    cpu = cpu_share(bars, length)
-    idle = f"idle {100 * idle_share(bars, length):.0f} %"
+    cpu = cpu_share_of_lane(bars, length)
+    idle = f"idle {100 * idle_share_of_lane(bars, length):.0f} %"
     return idle if cpu is None else f"{idle}, core {100 * cpu:.0f} %"
 
 

@@ -124,7 +124,7 @@ def full_number(text: str) -> str:
 def lessons() -> list[Lesson]:
     """Every lesson of the course, in order."""
     texts = [room / "lesson.py" for room in rooms()]
-    return [_read(text, text.stat().st_mtime_ns) for text in texts]
+    return [_read_lesson_once(text, text.stat().st_mtime_ns) for text in texts]
 
 
 def lesson_of(id: str) -> Lesson | None:
@@ -138,7 +138,7 @@ def read_lesson(room: Path) -> Lesson:
 
 
 @lru_cache(maxsize=64)
-def _read(text: Path, changed: int) -> Lesson:
+def _read_lesson_once(text: Path, changed: int) -> Lesson:
     return read_lesson(text.parent)
 
 
@@ -147,10 +147,10 @@ def parse_lesson(name: str, text: str) -> Lesson:
     top, *rest = CELL.split(text)
     head = dict(re.findall(r"^# (\w+):\s*(.+?)\s*$", top, re.MULTILINE))
     pairs = zip(rest[::2], rest[1::2], strict=True)
-    return Lesson(name, head, [_cell(options, body) for options, body in pairs])
+    return Lesson(name, head, [_parse_cell(options, body) for options, body in pairs])
 
 
-def _cell(options: str, body: str) -> Cell:
+def _parse_cell(options: str, body: str) -> Cell:
     settings = {key: ast.literal_eval(value) for key, value in OPTION.findall(options)}
     tags = tuple(settings.get("tags", ()))
     names = settings.get("exercise", ""), settings.get("figure", "")

@@ -52,7 +52,7 @@ class Machine:
 
         if workers < 1:
             raise ValueError(f"workers must be at least 1, not {workers}")
-        counts = run_ranks(_count_in_turn, rounds, seconds, world_size=workers)
+        counts = run_ranks(_count_steps_in_turn, rounds, seconds, world_size=workers)
         ratios = [
             sum(together) / alone
             for alone, *together in zip(
@@ -64,7 +64,7 @@ class Machine:
         return min(statistics.median(ratios), float(workers))
 
 
-def _count(seconds: float) -> float:
+def _count_steps_of_machine(seconds: float) -> float:
     """Steps per second of a pure Python loop, over about `seconds`."""
     began, steps = time.perf_counter(), 0
     while time.perf_counter() - began < seconds:
@@ -73,16 +73,16 @@ def _count(seconds: float) -> float:
     return steps / (time.perf_counter() - began)
 
 
-def _count_in_turn(rounds: int, seconds: float) -> list[tuple[float, float]]:
+def _count_steps_in_turn(rounds: int, seconds: float) -> list[tuple[float, float]]:
     """Runs in each rank: the speed of rank 0 alone, and of this rank among all."""
     import torch.distributed as dist
 
     speeds = []
     for _ in range(rounds):
         dist.barrier()
-        alone = _count(seconds) if dist.get_rank() == 0 else 0.0
+        alone = _count_steps_of_machine(seconds) if dist.get_rank() == 0 else 0.0
         dist.barrier()
-        speeds.append((alone, _count(seconds)))
+        speeds.append((alone, _count_steps_of_machine(seconds)))
     return speeds
 
 
@@ -104,7 +104,7 @@ def machine() -> Machine:
         logical_cores=logical,
         physical_cores=psutil.cpu_count(logical=False) or logical,
         memory_gb=psutil.virtual_memory().total / 1e9,
-        gpus=_gpus(),
+        gpus=_gpus_of_machine(),
         python=platform.python_version(),
         torch=importlib.metadata.version("torch"),
         numpy=importlib.metadata.version("numpy"),
@@ -112,7 +112,7 @@ def machine() -> Machine:
     )
 
 
-def _gpus() -> tuple[str, ...]:
+def _gpus_of_machine() -> tuple[str, ...]:
     import torch
 
     return tuple(

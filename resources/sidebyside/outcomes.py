@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
-class Frame(NamedTuple):
+class OutcomeFrame(NamedTuple):
     """Where a piece of code is, or was called."""
 
     file: str
@@ -16,25 +16,25 @@ class Frame(NamedTuple):
     function: str
 
 
-class Raised(NamedTuple):
+class RaisedOutcome(NamedTuple):
     """An exception: what it is, where it came from, and what led to it."""
 
     type: str
     message: str
     summary: str  # as Python's last lines would say it
-    frames: list[Frame] = []  # noqa: RUF012, outermost first, without ours
-    before: "Raised | None" = None  # what Python would show above it
+    frames: list[OutcomeFrame] = []  # noqa: RUF012, outermost first, without ours
+    before: "RaisedOutcome | None" = None  # what Python would show above it
     is_cause: bool = False  # `raise ... from before`
 
 
-class Unsent(NamedTuple):
+class UnsentOutcome(NamedTuple):
     """A result that could not be sent, or not be rebuilt where it arrived."""
 
     type: str  # of the result; "" where only its bytes have arrived
     why: str
 
 
-class Died(NamedTuple):
+class DiedOutcome(NamedTuple):
     """An exit status, or minus a signal; and what `sys.exit` was told."""
 
     status: int
@@ -49,10 +49,10 @@ class Outcome:
     size: int
     timeout: float
     finished: set[int] = field(default_factory=set)
-    raised: dict[int, Raised] = field(default_factory=dict)
-    unsent: dict[int, Unsent] = field(default_factory=dict)
-    died: dict[int, Died] = field(default_factory=dict)
-    stacks: dict[int, list[Frame]] = field(default_factory=dict)
+    raised: dict[int, RaisedOutcome] = field(default_factory=dict)
+    unsent: dict[int, UnsentOutcome] = field(default_factory=dict)
+    died: dict[int, DiedOutcome] = field(default_factory=dict)
+    stacks: dict[int, list[OutcomeFrame]] = field(default_factory=dict)
 
     @property
     def has_failed(self) -> bool:

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable
 from multiprocessing.util import Finalize
 
-from sidebyside.scratch import open_to_append, scratch_file
+from sidebyside.scratch import open_scratch_to_append, scratch_file
 
 CAN_LEAD = hasattr(os, "setsid")  # not on Windows
 
@@ -25,7 +25,7 @@ _inherited = ""  # the register in which this process itself was entered
 _keeper = None
 
 
-class Keeper:
+class SessionKeeper:
     """Reads the register and, when this process has ended, ends what it finds there."""
 
     def __init__(self):
@@ -50,13 +50,13 @@ class Keeper:
         return self.owner == os.getpid() and self.process.poll() is None
 
 
-def open_register() -> str:
+def open_session_register() -> str:
     """The file in which the ranks of this process are to be entered."""
     global _keeper
     if not CAN_LEAD or _inherited:
         return _inherited
     if _keeper is None or not _keeper.serves():
-        _keeper = Keeper()
+        _keeper = SessionKeeper()
     return _keeper.register
 
 
@@ -66,31 +66,37 @@ def lead_session(register: str, owner: int) -> None:
     if register:
         os.setsid()
         _inherited = register
-        _enter(register, f"{owner} {os.getpid()}")
+        _enter_session(register, f"{owner} {os.getpid()}")
 
 
 def end_sessions(register: str, leaders: set[int]) -> None:
     """Kill every process of these sessions, and of those begun by their processes."""
     if register and leaders:
-        _kill_members(lambda: _with_descendants(leaders, _entered(_read(register))))
-        ended = _with_descendants(leaders, _entered(_read(register)))
-        _enter(register, "\n".join(map(str, ended)))
+        _kill_session_members(
+            lambda: _with_sessions_of_descendants(
+                leaders, _sessions_entered(_read_sessions(register))
+            )
+        )
+        ended = _with_sessions_of_descendants(
+            leaders, _sessions_entered(_read_sessions(register))
+        )
+        _enter_session(register, "\n".join(map(str, ended)))
 
 
-def _enter(register: str, line: str) -> None:
+def _enter_session(register: str, line: str) -> None:
     with contextlib.suppress(OSError):  # the process that keeps it is gone
-        handle = open_to_append(register)
+        handle = open_scratch_to_append(register)
         os.write(handle, f"{line}\n".encode())
         os.close(handle)
 
 
-def _read(register: str) -> bytes:
+def _read_sessions(register: str) -> bytes:
     with contextlib.suppress(OSError), open(register, "rb") as file:
         return file.read()
     return b""
 
 
-def _entered(register: bytes) -> dict[int, int]:
+def _sessions_entered(register: bytes) -> dict[int, int]:
     """Who has started it, for each leader of a session that has not been ended."""
     owners = {}
     for line in register.decode().splitlines():
@@ -102,7 +108,9 @@ def _entered(register: bytes) -> dict[int, int]:
     return owners
 
 
-def _with_descendants(leaders: set[int], owners: dict[int, int]) -> set[int]:
+def _with_sessions_of_descendants(
+    leaders: set[int], owners: dict[int, int]
+) -> set[int]:
     while more := {rank for rank in owners if owners[rank] in leaders} - leaders:
         leaders = leaders | more
     return leaders
@@ -110,10 +118,10 @@ def _with_descendants(leaders: set[int], owners: dict[int, int]) -> set[int]:
 
 def end_session(leader: int) -> None:
     """Kill every process of the session that `leader` leads or has led."""
-    _kill_members(lambda: {leader})
+    _kill_session_members(lambda: {leader})
 
 
-def _kill_members(find_leaders: Callable[[], set[int]]) -> None:
+def _kill_session_members(find_leaders: Callable[[], set[int]]) -> None:
     """A resource tracker is spared: it ends by itself once the others have ended, and
     then removes the shared memory that they have left.
     """
@@ -147,14 +155,14 @@ def _is_tracker(pid: int) -> bool:
     return False
 
 
-def _keep(register: int, owner: int) -> None:
+def _keep_sessions(register: int, owner: int) -> None:
     """Wait until the process that started this one has ended, then end its ranks."""
     while os.getppid() == owner:
         if select.select([sys.stdin], [], [], 0.5)[0]:
             break
     size = os.fstat(register).st_size
-    _kill_members(lambda: set(_entered(os.pread(register, size, 0))))
+    _kill_session_members(lambda: set(_sessions_entered(os.pread(register, size, 0))))
 
 
 if __name__ == "__main__":
-    _keep(*map(int, sys.argv[1:]))
+    _keep_sessions(*map(int, sys.argv[1:]))

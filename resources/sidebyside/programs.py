@@ -24,15 +24,17 @@ TIDY = "resource_tracker", "sidebyside.process_sessions"
 
 def run_program(main: Callable[[], int | None]) -> None:
     """Call `main`, and exit with the status that it returns."""
-    ending = _Ending()
+    ending = _EndOfProgram()
     signal.signal(signal.SIGINT, lambda *_: ending.begin(signal.SIGINT))
     if POSIX:
-        _keep_interrupts_from_children()
+        _keep_interrupts_to_program()
         signal.signal(signal.SIGALRM, lambda *_: ending.look())
         if stat.S_ISFIFO(os.fstat(1).st_mode):
             sys.stdout.reconfigure(line_buffering=True)  # each line as it is printed
-            _look_again_in(LOOK)
-            threading.excepthook = _not_without_a_reader(threading.excepthook)
+            _look_for_reader_of_program_in(LOOK)
+            threading.excepthook = _silent_when_nobody_reads_program(
+                threading.excepthook
+            )
     status = 0
     try:
         status = main()
@@ -40,15 +42,15 @@ def run_program(main: Callable[[], int | None]) -> None:
     except SystemExit as stop:
         status = stop.code
     except (KeyboardInterrupt, BrokenPipeError) as error:
-        if isinstance(error, BrokenPipeError) and not _nobody_reads():
+        if isinstance(error, BrokenPipeError) and not _nobody_reads_program():
             raise
         ending.why = ending.why or signal.SIGPIPE
     ending.main_has_ended = True
-    if not ending.why and _nobody_reads():
+    if not ending.why and _nobody_reads_program():
         ending.why = signal.SIGPIPE  # a thread may have met it, or nobody
     if ending.why:
         ending.complete()
-    atexit.register(_look_again_in, 0)
+    atexit.register(_look_for_reader_of_program_in, 0)
     sys.exit(status)  # waits for threads, and may still be interrupted
 
 
@@ -66,7 +68,7 @@ def end_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-class _Ending:
+class _EndOfProgram:
     """How the program ends: the signal that is the reason, and what is done then."""
 
     why = None
@@ -77,20 +79,20 @@ class _Ending:
         """End the children; KeyboardInterrupt gives `main` a moment to tidy up."""
         if self.why:  # a second time: no moment is given
             self.complete()
-        _look_again_in(0)  # never
+        _look_for_reader_of_program_in(0)  # never
         self.why = why
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # for nobody reads a traceback now
-        _end_children()
+        _end_children_of_program()
         if self.main_has_ended:
             self.complete()
-        _look_again_in(SECONDS)
+        _look_for_reader_of_program_in(SECONDS)
         raise KeyboardInterrupt
 
     def look(self) -> None:
         """Now and then: has the reader gone, or is the moment over?"""
         if self.why:
             self.complete()
-        elif _nobody_reads():
+        elif _nobody_reads_program():
             self.begin(signal.SIGPIPE)
 
     def complete(self) -> None:
@@ -99,7 +101,7 @@ class _Ending:
             if not self.tidying:
                 self.tidying = True
                 atexit._run_exitfuncs()  # unlike sys.exit it waits for no thread
-            _end_children()
+            _end_children_of_program()
         finally:
             if not POSIX:
                 os._exit(130)
@@ -107,13 +109,13 @@ class _Ending:
             os.kill(os.getpid(), self.why)
 
 
-def _look_again_in(seconds: float) -> None:
+def _look_for_reader_of_program_in(seconds: float) -> None:
     """And again and again; with 0, never."""
     if POSIX:
         signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
 
 
-def _nobody_reads() -> bool:
+def _nobody_reads_program() -> bool:
     """Whether standard output is a pipe whose other end is closed."""
     if not POSIX:
         return False
@@ -122,17 +124,17 @@ def _nobody_reads() -> bool:
     return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
-def _not_without_a_reader(usual: Callable) -> Callable:
+def _silent_when_nobody_reads_program(usual: Callable) -> Callable:
     """A thread's complaint about the closed pipe is not shown: all ends in a moment."""
 
     def excepthook(args) -> None:
-        if not (issubclass(args.exc_type, BrokenPipeError) and _nobody_reads()):
+        if not (issubclass(args.exc_type, BrokenPipeError) and _nobody_reads_program()):
             usual(args)
 
     return excepthook
 
 
-def _end_children() -> None:
+def _end_children_of_program() -> None:
     """Kill all that this process has started, and what these have started.
 
     Those are spared that end by themselves, after they have tidied up for others.
@@ -153,7 +155,7 @@ def _end_children() -> None:
         select.select([], [], [], 0.01)
 
 
-def _keep_interrupts_from_children() -> None:
+def _keep_interrupts_to_program() -> None:
     """Ctrl-C goes to children as well, who would each print a traceback.
 
     A process that is started while a signal is blocked is deaf to it.

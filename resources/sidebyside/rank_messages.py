@@ -1,18 +1,18 @@
 """What a rank and the process that started it say to each other.
 
-The parent sends Work, then perhaps a StorePort, WhereAreYou any number of times, and
-Exit. The rank sends StorePort if it is rank 0, a Stack whenever it is asked, and in
-the end Done, followed by the bytes of the result, or one of Raised, Unsent (both are
-part of the outcome) and Exiting.
+The parent sends WorkMessage, then perhaps a StorePortMessage, WhereAreYouMessage any
+number of times, and ExitMessage. The rank sends StorePortMessage if it is rank 0, a
+StackMessage whenever it is asked, and in the end DoneMessage, followed by the bytes of
+the result, or one of RaisedOutcome, UnsentOutcome and ExitingMessage.
 """
 
 from dataclasses import dataclass
 
-from sidebyside.outcomes import Frame
+from sidebyside.outcomes import OutcomeFrame
 
 
 @dataclass(frozen=True)
-class Work:
+class WorkMessage:
     """`pickled` is a function with its arguments."""
 
     environment: dict[str, str]
@@ -20,36 +20,36 @@ class Work:
 
 
 @dataclass(frozen=True)
-class StorePort:
+class StorePortMessage:
     """Where rank 0 awaits the others."""
 
     port: int
 
 
 @dataclass(frozen=True)
-class WhereAreYou:
+class WhereAreYouMessage:
     """Tell the line you are on."""
 
 
 @dataclass(frozen=True)
-class Stack:
+class StackMessage:
     """The answer, outermost frame first."""
 
-    frames: list[Frame]
+    frames: list[OutcomeFrame]
 
 
 @dataclass(frozen=True)
-class Done:
+class DoneMessage:
     """The pickled result follows."""
 
 
 @dataclass(frozen=True)
-class Exiting:
+class ExitingMessage:
     """The last words of a rank that calls `sys.exit("last words")`."""
 
     said: str
 
 
 @dataclass(frozen=True)
-class Exit:
+class ExitMessage:
     """All have what they need of you."""

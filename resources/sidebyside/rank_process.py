@@ -22,18 +22,18 @@ from functools import partial
 from multiprocessing.connection import Connection, wait
 from queue import SimpleQueue
 
-from sidebyside.outcomes import Frame, Raised, Unsent
+from sidebyside.outcomes import OutcomeFrame, RaisedOutcome, UnsentOutcome
 from sidebyside.process_sessions import lead_session
 from sidebyside.rank_messages import (
-    Done,
-    Exit,
-    Exiting,
-    Stack,
-    StorePort,
-    WhereAreYou,
-    Work,
+    DoneMessage,
+    ExitingMessage,
+    ExitMessage,
+    StackMessage,
+    StorePortMessage,
+    WhereAreYouMessage,
+    WorkMessage,
 )
-from sidebyside.scratch import open_to_append
+from sidebyside.scratch import open_scratch_to_append
 from sidebyside.timeline import label_process
 
 LONGEST_MESSAGE = 2_000  # characters of an exception's text
@@ -41,7 +41,7 @@ DEEPEST_CAUSE = 5  # exceptions that are shown above one
 
 
 @dataclass(frozen=True)
-class Seat:
+class RankSeat:
     """A rank's place among the others, and its ways to the outside."""
 
     rank: int
@@ -53,68 +53,72 @@ class Seat:
     register: str  # the file in which its session is entered
 
 
-def serve(seat: Seat) -> None:
+def serve_rank(seat: RankSeat) -> None:
     """Run one piece of work as rank `seat.rank`, then wait for the end."""
-    _die_with_parent()
+    _rank_dies_with_parent()
     lead_session(seat.register, multiprocessing.parent_process().pid)
-    shared_folder = _folder()
+    shared_folder = _folder_of_rank()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what stops
-    reports = _Reports(seat.reports)
+    reports = _RankReports(seat.reports)
     inbox: SimpleQueue = SimpleQueue()
     try:
-        work: Work = seat.commands.recv()
-        _redirect_prints(seat.output)
+        work: WorkMessage = seat.commands.recv()
+        _redirect_prints_of_rank(seat.output)
     except (EOFError, OSError):  # interrupted before the work was sent
         os._exit(1)
     try:
         worker = threading.get_ident()
         threading.Thread(
-            target=_obey, args=(seat.commands, reports, inbox, worker), daemon=True
+            target=_obey_parent_of_rank,
+            args=(seat.commands, reports, inbox, worker),
+            daemon=True,
         ).start()
         os.environ.clear()
         os.environ.update(work.environment)
         if seat.connected:
             label_process(f"rank {seat.rank}")
-            _connect(seat, reports, inbox)
+            _connect_rank(seat, reports, inbox)
         fn, args = pickle.loads(work.pickled)
-        _report_result(fn(*args), reports)
+        _report_result_of_rank(fn(*args), reports)
     except SystemExit as stop:
-        _exit(stop.code, reports)
+        _exit_rank(stop.code, reports)
     except BaseException as error:
-        reports.send(describe(error))
-    _flush()
-    while inbox.get() != Exit():
+        reports.send(describe_error_of_rank(error))
+    _flush_prints_of_rank()
+    while inbox.get() != ExitMessage():
         pass
-    _flush()
-    _remove_folder(shared_folder)
+    _flush_prints_of_rank()
+    _remove_folder_of_rank(shared_folder)
     os._exit(0)  # no clean-up can hang: all that was asked for has been sent
 
 
-def _report_result(result: object, reports: "_Reports") -> None:
+def _report_result_of_rank(result: object, reports: "_RankReports") -> None:
     import cloudpickle
 
     try:
         pickled = cloudpickle.dumps(result)
     except Exception as error:
         kind = f"{type(result).__module__}.{type(result).__qualname__}"
-        reports.send(Unsent(kind.removeprefix("builtins."), _text_of(error)))
+        reports.send(
+            UnsentOutcome(kind.removeprefix("builtins."), _text_of_error(error))
+        )
     else:
-        reports.send(Done(), followed_by=pickled)
+        reports.send(DoneMessage(), followed_by=pickled)
 
 
-def _exit(code: object, reports: "_Reports") -> None:
+def _exit_rank(code: object, reports: "_RankReports") -> None:
     """End as Python does after sys.exit(code): a text is said, and means status 1."""
     status = code if isinstance(code, int) else int(code is not None)
     if status is not code and code is not None:
-        said = _text_of(code)
+        said = _text_of_error(code)
         with contextlib.suppress(Exception):
             print(said, file=sys.stderr)
-        reports.send(Exiting(said))
-    _flush()
+        reports.send(ExitingMessage(said))
+    _flush_prints_of_rank()
     os._exit(status & 0xFF)
 
 
-class _Reports:
+class _RankReports:
     """Two threads report through one pipe."""
 
     def __init__(self, pipe: Connection):
@@ -128,7 +132,9 @@ class _Reports:
                 self.pipe.send_bytes(followed_by)
 
 
-def _obey(commands: Connection, reports: _Reports, inbox: SimpleQueue, worker: int):
+def _obey_parent_of_rank(
+    commands: Connection, reports: _RankReports, inbox: SimpleQueue, worker: int
+):
     """In a thread: do what the parent says, and end when there is no parent."""
     with contextlib.suppress(EOFError, OSError):
         parent = multiprocessing.parent_process().sentinel
@@ -136,24 +142,24 @@ def _obey(commands: Connection, reports: _Reports, inbox: SimpleQueue, worker: i
             if commands not in wait([commands, parent]):
                 break
             message = commands.recv()
-            if isinstance(message, WhereAreYou):
+            if isinstance(message, WhereAreYouMessage):
                 frame = sys._current_frames().get(worker)
                 stack = reversed(list(traceback.walk_stack(frame)))
-                reports.send(Stack(frames(stack)))
+                reports.send(StackMessage(frames_of_rank(stack)))
             else:
                 inbox.put(message)
     os._exit(1)
 
 
-def _die_with_parent() -> None:
+def _rank_dies_with_parent() -> None:
     """On Linux, ask to be killed when the forkserver, or the parent, is."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
 
 
-def _redirect_prints(path: str) -> None:
+def _redirect_prints_of_rank(path: str) -> None:
     """Send what this process and its children print to the file at `path`."""
-    target = open_to_append(path)
+    target = open_scratch_to_append(path)
     for stream in sys.stdout, sys.stderr:
         with contextlib.suppress(Exception):  # there may be none
             stream.flush()
@@ -165,24 +171,24 @@ def _redirect_prints(path: str) -> None:
     sys.stderr = lines(2, errors="backslashreplace")
 
 
-def _flush() -> None:
+def _flush_prints_of_rank() -> None:
     for stream in sys.stdout, sys.stderr:
         with contextlib.suppress(Exception):
             stream.flush()
 
 
-def _folder() -> str | None:
+def _folder_of_rank() -> str | None:
     """Where multiprocessing has its sockets, if it has any."""
     return multiprocessing.current_process()._config.get("tempdir")
 
 
-def _remove_folder(shared: str | None) -> None:
+def _remove_folder_of_rank(shared: str | None) -> None:
     """Remove it, unless other processes share it."""
-    if _folder() not in (None, shared):
-        shutil.rmtree(_folder(), ignore_errors=True)
+    if _folder_of_rank() not in (None, shared):
+        shutil.rmtree(_folder_of_rank(), ignore_errors=True)
 
 
-def _connect(seat: Seat, reports: _Reports, inbox: SimpleQueue) -> None:
+def _connect_rank(seat: RankSeat, reports: _RankReports, inbox: SimpleQueue) -> None:
     """Initialise torch.distributed; rank 0 offers the meeting point on a free port."""
     import torch
     import torch.distributed as dist
@@ -191,15 +197,15 @@ def _connect(seat: Seat, reports: _Reports, inbox: SimpleQueue) -> None:
     os.environ["WORLD_SIZE"] = str(seat.world_size)
     torch.set_num_threads(1)
     if seat.rank == 0:
-        store = _store_on_loopback()
-        reports.send(StorePort(store.port))
+        store = _rank_store_on_loopback()
+        reports.send(StorePortMessage(store.port))
     else:
         port = inbox.get().port
         store = dist.TCPStore("127.0.0.1", port, is_master=False)
-    join_group(seat.rank, seat.world_size, store=store)
+    rank_joins_group(seat.rank, seat.world_size, store=store)
 
 
-def _store_on_loopback():
+def _rank_store_on_loopback():
     """A store that only this machine can reach: left to itself, it would listen on
     all of the machine's networks."""
     import torch.distributed as dist
@@ -226,7 +232,7 @@ def _store_on_loopback():
     )
 
 
-def join_group(rank: int, world_size: int, timeout: float = 0, **meeting) -> None:
+def rank_joins_group(rank: int, world_size: int, timeout: float = 0, **meeting) -> None:
     """NCCL with a GPU for each rank where there are enough, else gloo on the CPU."""
     import torch
     import torch.distributed as dist
@@ -244,37 +250,43 @@ def join_group(rank: int, world_size: int, timeout: float = 0, **meeting) -> Non
     dist.init_process_group(backend, rank=rank, world_size=world_size, **meeting)
 
 
-def frames(walk) -> list[Frame]:
+def frames_of_rank(walk) -> list[OutcomeFrame]:
     """The frames of the work, outermost first; those that start it are left out."""
-    found = [Frame(f.f_code.co_filename, line, f.f_code.co_name) for f, line in walk]
+    found = [
+        OutcomeFrame(f.f_code.co_filename, line, f.f_code.co_name) for f, line in walk
+    ]
     ours = [place for place, frame in enumerate(found) if frame.file == __file__]
     return found[max(ours) + 1 :] if ours else found
 
 
-def describe(error: BaseException, depth: int = 0) -> Raised:
+def describe_error_of_rank(error: BaseException, depth: int = 0) -> RaisedOutcome:
     """What the parent needs to show `error` as Python would, without our frames."""
     before = error.__cause__
     if before is None and not error.__suppress_context__:
         before = error.__context__
     summary = "".join(traceback.format_exception_only(error)).strip()
-    return Raised(
+    return RaisedOutcome(
         type(error).__name__,
-        _text_of(error),
-        _limited(summary),
-        frames(traceback.walk_tb(error.__traceback__)),
-        describe(before, depth + 1) if before and depth < DEEPEST_CAUSE else None,
+        _text_of_error(error),
+        _limited_message(summary),
+        frames_of_rank(traceback.walk_tb(error.__traceback__)),
+        describe_error_of_rank(before, depth + 1)
+        if before and depth < DEEPEST_CAUSE
+        else None,
         is_cause=error.__cause__ is not None,
     )
 
 
-def _text_of(value: object) -> str:
+def _text_of_error(value: object) -> str:
     try:
-        return _limited(str.__str__(str(value)))  # a str, and no class of the learner's
+        return _limited_message(
+            str.__str__(str(value))
+        )  # a str, and no class of the learner's
     except BaseException as error:
         return f"<its text cannot be shown: {type(error).__name__}>"
 
 
-def _limited(text: str) -> str:
+def _limited_message(text: str) -> str:
     if len(text) <= LONGEST_MESSAGE:
         return text
     more = len(text) - LONGEST_MESSAGE

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from tempfile import gettempdir
 
 from sidebyside.crew import Crew
-from sidebyside.failures import interrupted
+from sidebyside.failures import interrupted_ranks
 from sidebyside.outcomes import Outcome
 
 LARGEST_WORLD = 128  # each rank takes 20 MB and five open files here
@@ -39,14 +39,14 @@ def run_ranks(
     the ranks: `fn` runs here, in as many ranks as torchrun started, and every rank gets
     all results.
     """
-    if not (_is_whole(world_size) and 1 <= world_size <= LARGEST_WORLD):
+    if not (_is_whole_number(world_size) and 1 <= world_size <= LARGEST_WORLD):
         raise ValueError(
             f"world_size must be a whole number from 1 to {LARGEST_WORLD}, "
-            f"not {_shown(world_size)}"
+            f"not {_shown_to_caller_of_ranks(world_size)}"
         )
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        _check_seconds(timeout)
-        return _run_under_torchrun(fn, args, timeout)
+        _check_timeout_of_ranks(timeout)
+        return _run_ranks_under_torchrun(fn, args, timeout)
     return call_in_processes(
         fn, [args] * world_size, timeout, connect=True, start_method=start_method
     )
@@ -66,33 +66,33 @@ def call_in_processes(
     """
     if not callable(fn):
         raise ValueError(f"fn must be a function, not {type(fn).__name__}")
-    _check_seconds(timeout)
-    methods = _start_methods()
+    _check_timeout_of_ranks(timeout)
+    methods = _start_methods_of_ranks()
     if start_method not in (None, *methods):
         allowed = " or ".join(f'"{method}"' for method in methods)
         raise ValueError(f"start_method must be {allowed}, not {start_method!r}")
-    _check_that_processes_can_start()
+    _check_that_ranks_can_start()
     if len(set(map(id, args_of_each))) == 1:  # the same for all: pickle it once
-        work = [_pickle_work(fn, args_of_each[0])] * len(args_of_each)
+        work = [_pickle_work_for_ranks(fn, args_of_each[0])] * len(args_of_each)
     else:
-        work = [_pickle_work(fn, args) for args in args_of_each]
+        work = [_pickle_work_for_ranks(fn, args) for args in args_of_each]
     outcome = Outcome(name, len(work), timeout)
-    crew = Crew(_context(start_method or methods[0]), work, connect, outcome)
+    crew = Crew(_context_of_ranks(start_method or methods[0]), work, connect, outcome)
     try:
         crew.start()
         return crew.collect(time.monotonic() + timeout)
     except KeyboardInterrupt:
-        raise interrupted() from None
+        raise interrupted_ranks() from None
     finally:
         crew.stop()
         crew.show_output()
 
 
-def _is_whole(number: object) -> bool:
+def _is_whole_number(number: object) -> bool:
     return isinstance(number, int) and not isinstance(number, bool)
 
 
-def _shown(value: object) -> str:
+def _shown_to_caller_of_ranks(value: object) -> str:
     try:
         text = repr(value)
     except ValueError:  # so large that Python does not print it
@@ -100,16 +100,16 @@ def _shown(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:40]} …"
 
 
-def _check_seconds(timeout: object) -> None:
-    is_number = _is_whole(timeout) or isinstance(timeout, float)
+def _check_timeout_of_ranks(timeout: object) -> None:
+    is_number = _is_whole_number(timeout) or isinstance(timeout, float)
     if not (is_number and 0 < timeout <= LONGEST):
         raise ValueError(
             f"timeout must be above 0 and at most {LONGEST:,} (seconds), "
-            f"not {_shown(timeout)}"
+            f"not {_shown_to_caller_of_ranks(timeout)}"
         )
 
 
-def _check_that_processes_can_start() -> None:
+def _check_that_ranks_can_start() -> None:
     """Else multiprocessing would fail, with an error that nobody understands."""
     process = multiprocessing.current_process()
     if getattr(process, "_inheriting", False):
@@ -135,7 +135,7 @@ def _check_that_processes_can_start() -> None:
         ) from None
 
 
-def _context(start_method: str):
+def _context_of_ranks(start_method: str):
     if start_method != "forkserver":
         return multiprocessing.get_context(start_method)
     from sidebyside.forkserver_apart import ForkServerContext
@@ -143,7 +143,7 @@ def _context(start_method: str):
     return ForkServerContext()
 
 
-def _start_methods() -> list[str]:
+def _start_methods_of_ranks() -> list[str]:
     """Without forkserver where there is none, or where its socket cannot be named."""
     known = multiprocessing.get_all_start_methods()
     if "forkserver" in known and len(gettempdir()) > LONGEST_FOLDER:
@@ -151,7 +151,7 @@ def _start_methods() -> list[str]:
     return [method for method in ("forkserver", "spawn") if method in known]
 
 
-def _pickle_work(fn: Callable, args: tuple) -> bytes:
+def _pickle_work_for_ranks(fn: Callable, args: tuple) -> bytes:
     from sidebyside.by_value import packed
 
     try:
@@ -163,17 +163,17 @@ def _pickle_work(fn: Callable, args: tuple) -> bytes:
         ) from None
 
 
-def _run_under_torchrun(fn: Callable, args: tuple, timeout: float) -> list:
+def _run_ranks_under_torchrun(fn: Callable, args: tuple, timeout: float) -> list:
     import torch
     import torch.distributed as dist
 
-    from sidebyside.rank_process import join_group
+    from sidebyside.rank_process import rank_joins_group
 
     if not dist.is_initialized():
         torch.set_num_threads(1)
         try:
             rank, world_size = (int(os.environ[n]) for n in ("RANK", "WORLD_SIZE"))
-            join_group(rank, world_size, timeout)
+            rank_joins_group(rank, world_size, timeout)
         except Exception as error:
             why = f"{type(error).__name__}: {error}".partition("\n")[0]
             raise RuntimeError(

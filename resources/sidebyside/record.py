@@ -36,7 +36,7 @@ def read_record() -> dict:
     with _lock:
         if path in _in_memory:
             return copy.deepcopy(_in_memory[path])
-        return _load(path)
+        return _load_record(path)
 
 
 @contextlib.contextmanager
@@ -47,20 +47,20 @@ def changed_record() -> Iterator[dict]:
         if path in _in_memory:
             yield _in_memory[path]
             return
-        with _locked_folder(path.parent):
-            record = _load(path)
+        with _locked_folder_of_record(path.parent):
+            record = _load_record(path)
             yield record
             try:
-                _replace(path, record)
+                _replace_record(path, record)
             except OSError:
                 _in_memory[path] = record
                 print(
-                    f"Your progress cannot be written to {_shown(path)}; "
+                    f"Your progress cannot be written to {_record_shown(path)}; "
                     f"it is kept until this kernel ends."
                 )
 
 
-def _load(path: Path) -> dict:
+def _load_record(path: Path) -> dict:
     """The record in the file; a new one where there is none or it is broken."""
     empty = {"exercises": {}, "guesses": {}}
     try:
@@ -73,9 +73,9 @@ def _load(path: Path) -> dict:
         record = None
     if isinstance(record, dict):
         record = {part: record.get(part, {}) for part in empty}
-        if all(_is_table(table) for table in record.values()):
+        if all(_is_table_of_record(table) for table in record.values()):
             return record
-    _put_aside(path)
+    _put_broken_record_aside(path)
     return empty
 
 
@@ -83,18 +83,18 @@ _KINDS = {"state": str, "tries": int, "hints": int, "question": str, "unit": str
 _KINDS["value"] = int | float | None
 
 
-def _is_table(table: object) -> bool:
+def _is_table_of_record(table: object) -> bool:
     """Entries by id, and in each what this course has written, or nothing."""
-    return isinstance(table, dict) and all(map(_is_entry, table.values()))
+    return isinstance(table, dict) and all(map(_is_entry_of_record, table.values()))
 
 
-def _is_entry(entry: object) -> bool:
+def _is_entry_of_record(entry: object) -> bool:
     return isinstance(entry, dict) and all(
         isinstance(entry[key], kind) for key, kind in _KINDS.items() if key in entry
     )
 
 
-def _put_aside(path: Path) -> None:
+def _put_broken_record_aside(path: Path) -> None:
     """Rename a broken file, so that nothing is lost, and say so."""
     names = [path.with_name(path.stem + "-unreadable.json")]
     names += [path.with_name(f"{path.stem}-unreadable-{n}.json") for n in range(2, 10)]
@@ -102,17 +102,17 @@ def _put_aside(path: Path) -> None:
     with contextlib.suppress(OSError):
         os.replace(path, copy_name)
         print(
-            f"{_shown(path)} could not be read. It is now {copy_name.name}, "
+            f"{_record_shown(path)} could not be read. It is now {copy_name.name}, "
             f"and your progress starts anew."
         )
 
 
-def _replace(path: Path, record: dict) -> None:
+def _replace_record(path: Path, record: dict) -> None:
     """Write a new file beside the old one and rename it: never half a file."""
     if path.exists() and not path.is_file():
         raise OSError(f"{path} is no file")  # such as /dev/null
     path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_unfinished(path)
+    _remove_unfinished_record(path)
     handle, new = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".new")
     try:
         with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
@@ -124,7 +124,7 @@ def _replace(path: Path, record: dict) -> None:
         raise
 
 
-def _remove_unfinished(path: Path) -> None:
+def _remove_unfinished_record(path: Path) -> None:
     """Those of a process that was killed while it wrote; not of one that writes."""
     for left in path.parent.glob(f"{glob.escape(path.stem)}*.new"):
         with contextlib.suppress(OSError):
@@ -133,7 +133,7 @@ def _remove_unfinished(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _locked_folder(folder: Path) -> Iterator[None]:
+def _locked_folder_of_record(folder: Path) -> Iterator[None]:
     """One process at a time. The folder itself is locked: no lock file stays behind.
 
     Where folders cannot be locked (Windows, some network disks) the last one wins.
@@ -158,7 +158,7 @@ def _locked_folder(folder: Path) -> Iterator[None]:
             os.close(handle)
 
 
-def _shown(path: Path) -> str:
+def _record_shown(path: Path) -> str:
     """A path inside the project is shown from the project's root."""
     try:
         return path.relative_to(ROOT).as_posix()

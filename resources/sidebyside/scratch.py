@@ -17,21 +17,21 @@ def scratch_file() -> tuple[BinaryIO, str]:
         file = tempfile.TemporaryFile()  # noqa: SIM115
         return file, f"/proc/{os.getpid()}/fd/{file.fileno()}"
     file = tempfile.NamedTemporaryFile(delete=False)  # noqa: SIM115
-    weakref.finalize(file, _remove, file.file, file.name)
+    weakref.finalize(file, _remove_scratch_file, file.file, file.name)
     return file, file.name
 
 
-def _remove(file: BinaryIO, path: str) -> None:
+def _remove_scratch_file(file: BinaryIO, path: str) -> None:
     file.close()  # Windows removes only closed files
     os.unlink(path)
 
 
-def open_to_append(path: str) -> int:
+def open_scratch_to_append(path: str) -> int:
     """A file descriptor whose every write lands whole at the end of `path`."""
     return os.open(path, os.O_WRONLY | os.O_APPEND)
 
 
-def read_all(file: BinaryIO) -> bytes:
+def read_all_scratch(file: BinaryIO) -> bytes:
     """All that has been written to `file` so far, by whichever process."""
     file.seek(0)
     return file.read()

@@ -7,7 +7,7 @@ from pathlib import Path
 HELD: dict[Path, int] = {}  # open until the program ends, however it ends
 
 
-def hold(path: Path) -> str:
+def hold_for_single_use(path: Path) -> str:
     """Keep other programs from `path` until this one ends: "", or why it cannot be.
 
     What is locked is the file `path.lock`. The system takes the lock away from a

@@ -10,7 +10,7 @@ from functools import partial
 from time import perf_counter_ns, thread_time_ns
 from typing import NamedTuple
 
-from sidebyside.scratch import open_to_append, read_all, scratch_file
+from sidebyside.scratch import open_scratch_to_append, read_all_scratch, scratch_file
 
 # A child process inherits this entry of its parent's configuration under every
 # start method, and so learns where the spans go.
@@ -54,9 +54,9 @@ class span:
         self._sink = None
 
     def start(self) -> "span":
-        self._sink = _find_sink()
+        self._sink = _find_timeline_sink()
         if self._sink is not None:
-            self._where = _whereabouts()
+            self._where = _lane_of_this_thread()
             self._cpu = thread_time_ns()
             self._began = perf_counter_ns()
         return self
@@ -66,7 +66,7 @@ class span:
         sink, self._sink = self._sink, None
         if sink is None:
             return
-        where = _whereabouts()
+        where = _lane_of_this_thread()
         cpu = thread_time_ns() - self._cpu if where == self._where else None
         record = json.dumps((*self._where, self.name, self._began, ended, cpu))
         with contextlib.suppress(OSError):  # the timeline's process is gone
@@ -79,19 +79,19 @@ class span:
         self.stop()
 
 
-def _find_sink() -> int | None:
+def _find_timeline_sink() -> int | None:
     path = multiprocessing.process.current_process()._config.get(_KEY)
     if path is None:
         return None
     if path not in _sinks:
         try:
-            _sinks[path] = open_to_append(path)
+            _sinks[path] = open_scratch_to_append(path)
         except OSError:  # the timeline's process is gone
             return None
     return _sinks[path]
 
 
-def _whereabouts() -> tuple[int, int, str, str]:
+def _lane_of_this_thread() -> tuple[int, int, str, str]:
     """This thread: process id, number within the process, its name, process label."""
     pid = os.getpid()
     try:
@@ -146,14 +146,14 @@ class Timeline:
         self._file = None
 
     def _read(self) -> list[list]:
-        finished = read_all(self._file).split(b"\n")[:-1]
+        finished = read_all_scratch(self._file).split(b"\n")[:-1]
         return [json.loads(line) for line in finished]
 
     @property
     def spans(self) -> list[Span]:
         """All finished spans, by lane and then by start."""
         records = self._records if self._file is None else self._read()
-        lanes = _name_lanes(records)
+        lanes = _name_lanes_of_timeline(records)
         order = {lane: place for place, lane in enumerate(lanes.values())}
         spans = []
         for pid, thread, _, _, name, began, ended, cpu in records:
@@ -210,7 +210,7 @@ class Timeline:
         return f"<Timeline: {len(self.spans)} spans in lanes {', '.join(self.lanes)}>"
 
 
-def _name_lanes(records: list[list]) -> dict[tuple[int, int], str]:
+def _name_lanes_of_timeline(records: list[list]) -> dict[tuple[int, int], str]:
     """A lane's name for each (process, thread): "main", "thread 1", "rank 0" ..."""
     first = sorted(records, key=lambda record: record[5])  # by start
     threads = {(r[0], r[1]): (r[2], r[3]) for r in first}
@@ -230,10 +230,12 @@ def _name_lanes(records: list[list]) -> dict[tuple[int, int], str]:
             counts[pid] = counts.get(pid, 0) + 1
             name = f"thread {counts[pid]}"
         lanes[pid, thread] = f"{label_of[pid]} {name}".strip()
-    return dict(sorted(lanes.items(), key=lambda item: _lane_order(item[1])))
+    return dict(
+        sorted(lanes.items(), key=lambda item: _lane_order_in_timeline(item[1]))
+    )
 
 
-def _lane_order(lane: str) -> list:
+def _lane_order_in_timeline(lane: str) -> list:
     """Sort "main" first and "rank 2" before "rank 10"."""
     places = []
     for word in lane.split():

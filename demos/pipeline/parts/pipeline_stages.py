@@ -118,7 +118,7 @@ class Pipeline:
     def _compute(self, instruction: str, work: ScheduledWork) -> Tensor | None:
         """Run one instruction: the activations or the gradient to pass on."""
         _, stage, microbatch = work
-        arrived = _finish_between_stages(self.arriving, work)  # waiting is no work
+        arrived = _finish_between_stages(self.arriving, work)  # waiting is not work
         with span(instruction):
             if work.kind == "F":
                 output = self._forward(stage, microbatch, arrived)

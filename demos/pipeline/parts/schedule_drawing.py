@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from demos.pipeline.parts.schedule_rules import Slot, bubble
 from demos.pipeline.parts.schedule_rules import timetable_length as length
 from demos.pipeline.parts.schedules import read_instruction as read
-from sidebyside.lanes import Bar, Lanes, extent, write_lane
+from sidebyside.lanes import Bar, Lanes, extent_of_lanes, write_lane
 from sidebyside.lanes_picture import draw_lanes
 
 KINDS = {"F": "forward", "B": "backward"}
@@ -46,7 +46,7 @@ def schedule_text(slots: list[Slot], column: float = 0, wide: int = 0) -> str:
     def marks(bar: Bar) -> tuple[str, str]:
         return (bar.labels[0].ljust(wide),) * 2
 
-    start, _ = extent(lanes)
+    start, _ = extent_of_lanes(lanes)
     lines = []
     for name, bars in lanes.items():
         cells = write_lane(bars, start, column, columns, marks, ".".ljust(wide))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
 from sidebyside.judge import Expect
-from sidebyside.scratch import open_to_append, read_all, scratch_file
+from sidebyside.scratch import open_scratch_to_append, read_all_scratch, scratch_file
 
 SPANS = [
     ([(0, 1), (2, 3)], "two spans that never meet: one is open at a time"),
@@ -290,7 +290,7 @@ class FetchedResult(NamedTuple):
 
 def _compute_with_fetched(page: FetchedPage) -> FetchedResult:
     """It leaves a note, which a file brings here even from another process."""
-    notes = open_to_append(page.notes)
+    notes = open_scratch_to_append(page.notes)
     os.write(notes, f"{page.name}\n".encode())
     os.close(notes)
     return FetchedResult(page)
@@ -325,7 +325,7 @@ class _WebToFetchFrom:
 
     @property
     def computed(self) -> list[str]:
-        return read_all(self.file).decode().split("\n")[:-1]
+        return read_all_scratch(self.file).decode().split("\n")[:-1]
 
     def _let_pages_arrive(self) -> None:
         while not self.asked and not self.left.wait(0.001):
