@@ -6,9 +6,11 @@ of its own for temporary files, which must be empty afterwards.
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from pathlib import Path
@@ -115,8 +117,9 @@ def running(folder: Path, program: str):
     """The planted program, which has said that it is ready; and its mark."""
     path, mark = folder / "planted.py", uuid.uuid4().hex
     path.write_text(HEAD + program + FOOT, encoding="utf-8")
-    (folder / "temporary").mkdir()
-    environment = {"MARK_OF_A_PROGRAM": mark, "TMPDIR": str(folder / "temporary")}
+    temporary = temporary_folder(mark)
+    temporary.mkdir()
+    environment = {"MARK_OF_A_PROGRAM": mark, "TMPDIR": str(temporary)}
     started = subprocess.Popen(
         [sys.executable, str(path)], stdin=subprocess.DEVNULL, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
@@ -129,6 +132,12 @@ def running(folder: Path, program: str):
         for process in marked(mark):
             process.kill()
         started.communicate()
+        shutil.rmtree(temporary)
+
+
+def temporary_folder(mark: str) -> Path:
+    """A short name: the forkserver's socket is made in it."""
+    return Path(tempfile.gettempdir(), mark[:8])
 
 
 def marked(mark: str) -> list[psutil.Process]:
@@ -140,9 +149,9 @@ def marked(mark: str) -> list[psutil.Process]:
     return found
 
 
-def nothing_is_left(mark: str, folder: Path, seconds: float = 10) -> bool:
+def nothing_is_left(mark: str, seconds: float = 10) -> bool:
     deadline = time.monotonic() + seconds
-    while marked(mark) or list((folder / "temporary").iterdir()):
+    while marked(mark) or list(temporary_folder(mark).iterdir()):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.05)
@@ -156,7 +165,7 @@ def test_ctrl_c_ends_it(program, tmp_path):
         said, complaints = started.communicate(timeout=30)
         assert (started.returncode, complaints) == (-signal.SIGINT, "")
         assert set(said.splitlines()) <= {"still here"}
-        assert nothing_is_left(mark, tmp_path)
+        assert nothing_is_left(mark)
 
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
@@ -166,14 +175,14 @@ def test_it_ends_when_nobody_reads_any_more(program, tmp_path):
         complaints = started.stderr.read()
         assert started.wait(timeout=30) == -signal.SIGPIPE
         assert complaints == ""
-        assert nothing_is_left(mark, tmp_path)
+        assert nothing_is_left(mark)
 
 
 def test_a_main_may_have_a_last_word(tmp_path):
     program = """
 def main():
-    ready()
     try:
+        ready()
         time.sleep(600)
     except KeyboardInterrupt:
         print("saved")
@@ -210,7 +219,7 @@ def main():
     with running(tmp_path, program) as (started, mark):
         started.kill()
         started.communicate(timeout=30)
-        assert nothing_is_left(mark, tmp_path)
+        assert nothing_is_left(mark)
 
 
 @pytest.mark.parametrize(

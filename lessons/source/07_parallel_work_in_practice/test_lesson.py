@@ -154,6 +154,7 @@ def test_an_interrupted_run_says_what_is_saved_and_goes_on(tmp_path):
 )
 def test_bad_input_is_answered_by_one_line(arguments, complaint, tmp_path):
     (tmp_path / "strange.npz.parts").mkdir()
+    (tmp_path / "strange.npz.parts/diary.txt").write_text("Dear diary")
     ended = run(*arguments, folder=tmp_path)
     assert ended.returncode == 2 and not ended.stdout
     assert complaint in ended.stderr and "Traceback" not in ended.stderr

@@ -652,6 +652,10 @@ for mode in "single", "ours", "ddp":
 # torchrun --nproc-per-node 2 demos/ddp/train_digits.py --mode ddp
 # ```
 #
+# The processes meet at a port. With `run_ranks` only programs on this machine can reach
+# it; `torchrun` opens it on all network interfaces, for ranks on other machines, so use
+# it in a network that you trust.
+#
 # ### The same idea elsewhere
 #
 # | library | what you write | what averages the gradients |
