@@ -149,7 +149,7 @@ def marked(mark: str) -> list[psutil.Process]:
     return found
 
 
-def nothing_is_left(mark: str, seconds: float = 10) -> bool:
+def nothing_is_left(mark: str, seconds: float = 60) -> bool:
     deadline = time.monotonic() + seconds
     while marked(mark) or list(temporary_folder(mark).iterdir()):
         if time.monotonic() > deadline:

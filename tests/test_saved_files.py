@@ -148,8 +148,8 @@ def test_a_killed_run_leaves_no_worker_and_its_parts(tmp_path):
 
 HOLDER = """
 import sys, pathlib
-from sidebyside.single_use import hold
-print(hold(pathlib.Path(sys.argv[1])), flush=True)
+from sidebyside.single_use import hold_for_single_use
+print(hold_for_single_use(pathlib.Path(sys.argv[1])), flush=True)
 sys.stdin.read()
 """
 

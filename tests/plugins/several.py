@@ -4,9 +4,13 @@ Half of the time a test waits, so one more than the machine has cores, but no mo
 four: each may start processes of its own.
 """
 
+import re
+
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from sidebyside import machine
+from sidebyside.lesson_format import NUMBER
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -14,10 +18,14 @@ def pytest_xdist_auto_num_workers(config) -> int:
     return min(machine().usable_cores + 1, 4)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items) -> None:
-    """A file is run as a whole by one worker, but for the exercises of all lessons."""
-    for item in items:
-        case = item.callspec.params.get("case") if hasattr(item, "callspec") else None
-        part = f" {case.lesson.name}" if case else ""
-        item.add_marker(pytest.mark.xdist_group(item.location[0] + part))
+class ByFile(LoadScopeScheduling):
+    """A file is run as a whole by one worker, and so are the exercises of a lesson."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file, _, test = nodeid.partition("::")
+        lesson = re.search(rf"\[({NUMBER})-", test)
+        return f"{file} {lesson[1]}" if lesson else file
+
+
+def pytest_xdist_make_scheduler(config, log) -> ByFile:
+    return ByFile(config, log)
