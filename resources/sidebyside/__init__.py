@@ -2,6 +2,8 @@
 
 import importlib
 
+from sidebyside.showing import in_notebook
+
 # Each name is imported when it is first used, so that a notebook which needs only
 # threads does not wait for torch or matplotlib.
 _HOME = {
@@ -48,3 +50,9 @@ def __getattr__(name: str):
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+if in_notebook():
+    from sidebyside.forkserver_apart import keep_servers_apart
+
+    keep_servers_apart()

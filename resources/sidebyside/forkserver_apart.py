@@ -141,19 +141,31 @@ class ForkServerContext(context.ForkServerContext):
     Process = Process
 
 
+_usual_spawn = util.spawnv_passfds
+
+
+def _spawn_in_own_session(path, args, passfds):
+    args = list(args)
+    if "--multiprocessing-fork" not in args and "-c" in args:  # no rank
+        program = args.index("-c") + 1
+        args[program] = f"import os; os.setsid(); {args[program]}"
+    return _usual_spawn(path, args, passfds)
+
+
+def keep_servers_apart() -> None:
+    """In a notebook's kernel, the learner's own forkserver leads a session too.
+
+    Else a kernel that is shut down would leave its folder behind. Nothing else of the
+    kernel's multiprocessing changes, and in a script nothing at all.
+    """
+    util.spawnv_passfds = _spawn_in_own_session
+
+
 @contextlib.contextmanager
 def apart() -> Iterator[None]:
     """What multiprocessing starts in here for itself leads a session of its own."""
     usual = util.spawnv_passfds
-
-    def spawn_in_own_session(path, args, passfds):
-        args = list(args)
-        if "--multiprocessing-fork" not in args and "-c" in args:  # no rank
-            program = args.index("-c") + 1
-            args[program] = f"import os; os.setsid(); {args[program]}"
-        return usual(path, args, passfds)
-
-    util.spawnv_passfds = spawn_in_own_session
+    util.spawnv_passfds = _spawn_in_own_session
     try:
         resource_tracker.ensure_running()
         yield
