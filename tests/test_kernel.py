@@ -115,8 +115,17 @@ def test_a_killed_kernel_leaves_no_process_and_no_file(notebook):
     wait_until(lambda: not list(notebook.scratch.iterdir()))
 
 
+OWN_POOL = """
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+pool = ProcessPoolExecutor(2, get_context("forkserver"))
+list(pool.map(abs, [-1, -2]))
+"""
+
+
 def test_a_kernel_that_is_shut_down_leaves_no_process_and_no_file(notebook):
     assert notebook.run("run_ranks(total)") == "[11, 11]"
+    assert notebook.run(OWN_POOL) == "[1, 2]"
     family = notebook.descendants()
     notebook.manager.shutdown_kernel()
     wait_until(lambda: not any(member.is_running() for member in family))

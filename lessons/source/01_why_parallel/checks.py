@@ -92,6 +92,7 @@ def _slips_of_metrics(samples, one, many, workers) -> dict[str, dict[str, float]
 def _cases_of_metrics() -> Iterator[tuple]:
     yield 1200, [8, 8, 8], [2, 2, 2], 4  # nobody waits
     yield 1200, [8, 30, 8], [3, 3, 2], 4  # the example
+    yield 1200, [9], [3], 2  # as many samples, in another time
     yield 500, [5], [5], 2  # all serial
     yield 1200, [10, 6], [2, 4], 2  # two rounds, and faster than the law allows
     yield 64, [3, 1, 2], [8, 4, 6, 5], 3  # slower than one

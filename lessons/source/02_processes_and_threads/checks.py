@@ -71,7 +71,7 @@ def _expect_names_of_the_firm(expect: Expect, belongs_to: object) -> None:
 
 # The long part is not done first, and does not fit into a pipe; 60,000 squared needs
 # 64 bits.
-PARTS = [[1, -2], list(range(60_000, 0, -1)), []]
+PARTS = [[1, -2], list(range(60_000, 0, -1)), [], [1, -2]]
 SQUARES = [[n * n for n in part] for part in PARTS]
 WAYS = {
     "through_pipes": "send_squares",

@@ -133,6 +133,12 @@ def _expect_shards_shuffled(shard) -> None:
                 think="what is shuffled first and dealt afterwards. Rank 0 should not "
                 "see the same half of the data for ever",
             )
+            alike = set(pairwise(hands[one])) & set(pairwise(hands[other]))
+            expect(
+                len(alike) < 50,
+                got=f"{len(alike)} samples that are followed by the same one in both",
+                think="the deck: is it shuffled anew, or does it begin elsewhere?",
+            )
 
 
 def _expect_same_shard_elsewhere(shard, sent: bytes) -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import random
 import time
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 
@@ -19,6 +20,13 @@ from lessons.source.sample_answers import Right, Wrong
 
 def _deck(samples, seed):
     return torch.randperm(samples, generator=torch.Generator().manual_seed(seed))
+
+
+def shard_that_begins_elsewhere(samples, rank, world_size, epoch):
+    deck = list(range(samples))
+    random.Random(2026).shuffle(deck)
+    first = epoch % samples if samples else 0
+    return (deck[first:] + deck[:first])[rank::world_size]
 
 
 def shard_all(samples, rank, world_size, epoch):
@@ -699,6 +707,11 @@ def hooks_nothing(module):
 
 WRONG = {
     "11-shard": [
+        Wrong(
+            "a_deck_that_begins_elsewhere",
+            shard_that_begins_elsewhere,
+            "does it begin elsewhere",
+        ),
         Wrong(
             "everyone_gets_all",
             shard_all,

@@ -148,6 +148,7 @@ def check_15_balance(balance):
     cases += [([1, 1, 1, 1, 1, 1, 1, 1], 4), ([2, 2, 2, 9, 1, 1], 3), ([7], 1)]
     cases += [([0.5, 0.25, 0.25, 0.75], 2), ([0.1, 0.2, 0.3, 0.4, 0.25, 0.35], 3)]
     cases += [([6, 3, 5, 5, 8, 3], 4), ([9, 5, 4, 9, 2, 9], 5)]  # most equal: not best
+    cases += [([3e-6, 1e-6, 2e-6, 2.5e-6, 1e-6], 3)]  # microseconds
     cases += [([1e-3, 2e-3, 2.5e-3, 1e-3], 2), ([1000, 1, 1, 1, 999, 3], 3)]
     cases += [([Fraction(1, 3), Fraction(1, 2), Fraction(1, 4), Fraction(1, 5)], 2)]
     for number in range(80):
