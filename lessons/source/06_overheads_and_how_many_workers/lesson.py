@@ -88,7 +88,7 @@ show(busy_piece)
 show(do_pieces)
 guess("06-break-even", None, "From how long a piece on are two workers faster?", "µs")
 
-# %% tags=["nbval-ignore-output"]
+# %%
 from functools import partial
 from statistics import median
 from time import perf_counter
@@ -109,7 +109,7 @@ def here_and_there(work, pool) -> tuple[float, float]:
     return median(here), median(there)
 
 
-# %%
+# %% tags=["nbval-ignore-output"]
 length, gain = [], []
 with ProcessPoolExecutor(2, CONTEXT) as pool:
     list(pool.map(nap_for, [0.1, 0.1]))  # both are up
