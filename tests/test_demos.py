@@ -247,6 +247,23 @@ def _after_signals(path: Path, folder: Path, environment: dict) -> list[str]:
     return complaints
 
 
+def import_complaints(path: Path, folder: Path) -> list[str]:
+    """Ctrl-C ends it quietly while it still imports: here its first import hangs."""
+    for name in ("argparse", "multiprocessing"):
+        text = "import time\nprint(flush=True)\ntime.sleep(600)"
+        (folder / f"{name}.py").write_text(text)
+    program = subprocess.Popen(
+        [sys.executable, str(path)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(folder)},
+    )  # fmt: skip
+    program.stdout.readline()
+    program.send_signal(signal.SIGINT)
+    said = program.communicate(timeout=60)[1].decode()
+    if said or program.returncode != -signal.SIGINT:
+        return [f"while it imports, Ctrl-C ends it with {program.returncode}: {said}"]
+    return []
+
+
 def _still_running(mark: str, seconds: float = 5) -> list[str]:
     """Processes that have inherited the mark, after a moment to end; then killed."""
     deadline = time.monotonic() + seconds
@@ -293,6 +310,12 @@ def test_a_demo_runs_from_another_folder(name, tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 def test_an_interrupt_and_a_closed_pipe_end_a_demo_quietly(name, tmp_path):
     assert not ending_complaints(DEMOS / name, tmp_path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("name", NAMES)
+def test_an_interrupt_ends_a_demo_quietly_while_it_imports(name, tmp_path):
+    assert not import_complaints(DEMOS / name, tmp_path)
 
 
 # Planted demos: each fault is found --------------------------------------------------

@@ -7,6 +7,8 @@ Try:      --program all. Predict first, from parts/programs_to_diagnose.py, wher
           of them will say LOOK.
 """
 
+from sidebyside.programs import run_program
+
 import argparse
 import pickle
 from collections.abc import Callable, Sequence
@@ -15,8 +17,6 @@ from multiprocessing import get_context
 from statistics import median
 from time import perf_counter, process_time, sleep
 from typing import NamedTuple
-
-from sidebyside import run_program
 
 
 class DiagnosisFinding(NamedTuple):

@@ -9,6 +9,8 @@ Try:      --points 10_000. Copied streams gain by more points, never by more wor
           --seed 1. Other numbers, the same story.
 """
 
+from sidebyside.programs import run_program
+
 import argparse
 import math
 from concurrent.futures import ProcessPoolExecutor
@@ -16,7 +18,7 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from sidebyside import at_least, machine, run_program
+from sidebyside import at_least, machine
 
 Stream = np.random.Generator
 
