@@ -9,7 +9,7 @@ Look for: with shared memory next to nothing is sent, and the blocks are done so
 Try:      --cuts 8. 64 small blocks: more is sent, for the same product.
 """
 
-from sidebyside.programs import run_program
+from sidebyside.programs import end_with_parent, run_program
 
 import argparse
 import math
@@ -61,6 +61,7 @@ def as_matrices_of_blocks(size: int, memory: dict) -> dict[str, np.ndarray]:
 
 def attach_block_matrices(size: int, memory: dict) -> None:
     """Runs once in each worker, as it starts: shared memory cannot be sent later."""
+    end_with_parent()
     shared.update(as_matrices_of_blocks(size, memory))
 
 

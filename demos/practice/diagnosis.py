@@ -7,7 +7,7 @@ Try:      --program all. Predict first, from parts/programs_to_diagnose.py, wher
           of them will say LOOK.
 """
 
-from sidebyside.programs import run_program
+from sidebyside.programs import end_with_parent, run_program
 
 import argparse
 import pickle
@@ -161,7 +161,7 @@ def main() -> None:
     parser.add_argument("--program", choices=[*known, "all"], default="search")
     chosen = parser.parse_args().program
     # "spawn" is the one start method that Linux, macOS and Windows have in common.
-    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(2, get_context("spawn"), end_with_parent) as pool:
         for name in known if chosen == "all" else [chosen]:
             print(f"{name}: {len(known[name][1])} tasks, two workers", flush=True)
             print(findings_table(diagnose(*known[name], pool, workers=2)))
