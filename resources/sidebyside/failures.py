@@ -4,9 +4,11 @@ were doing."""
 import linecache
 import os
 import signal
+import sys
 import sysconfig
 from itertools import groupby
 from pathlib import Path
+from types import TracebackType
 
 from sidebyside.outcomes import (
     DiedOutcome,
@@ -69,6 +71,16 @@ def interrupted_ranks() -> KeyboardInterrupt:
     """Python's own, so that a program still ends as interrupted programs do."""
     error = KeyboardInterrupt("interrupted while ranks were running; they have ended")
     error._render_traceback_ = lambda: [f"KeyboardInterrupt: {error}"]
+    usual = sys.excepthook
+
+    def excepthook(kind: type, raised: BaseException, trace: TracebackType) -> None:
+        """A script that ends with this error shows its sentence, as a notebook does."""
+        if raised is error:
+            print(f"KeyboardInterrupt: {error}", file=sys.stderr)
+        else:
+            usual(kind, raised, trace)
+
+    sys.excepthook = excepthook
     return error
 
 
