@@ -16,7 +16,7 @@ from demos.processes.parts.five_jobs import JOBS, KINDS, job_in_a_trial
 from demos.processes.parts.squares_in_children import spawn
 from demos.processes.small_firm import open_the_firm
 from sidebyside.exercises import exercise, trying
-from sidebyside.judge import Expect
+from sidebyside.expectations import Expect
 
 FITS = {
     "count": "thread",

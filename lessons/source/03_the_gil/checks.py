@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
-from sidebyside.judge import Expect
+from sidebyside.expectations import Expect
 from sidebyside.scratch import open_scratch_to_append, read_all_scratch, scratch_file
 
 SPANS = [

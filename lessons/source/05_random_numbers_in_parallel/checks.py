@@ -13,7 +13,7 @@ import torch
 
 from sidebyside.by_value import packed
 from sidebyside.exercises import exercise, trying
-from sidebyside.judge import Expect
+from sidebyside.expectations import Expect
 from sidebyside.ranks import call_in_processes
 
 SHARED = [
