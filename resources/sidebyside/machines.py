@@ -20,11 +20,18 @@ class Machine:
     logical_cores: int
     physical_cores: int
     memory_gb: float
-    gpus: tuple[str, ...]
     python: str
     torch: str
     numpy: str
     limit: str
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """Their names. Asking imports torch, which takes seconds."""
+        import torch
+
+        count = torch.cuda.device_count()
+        return tuple(torch.cuda.get_device_name(place) for place in range(count))
 
     def __repr__(self) -> str:
         rows = {
@@ -104,19 +111,10 @@ def machine() -> Machine:
         logical_cores=logical,
         physical_cores=psutil.cpu_count(logical=False) or logical,
         memory_gb=psutil.virtual_memory().total / 1e9,
-        gpus=_gpus_of_machine(),
         python=platform.python_version(),
         torch=importlib.metadata.version("torch"),
         numpy=importlib.metadata.version("numpy"),
         limit=limit,
-    )
-
-
-def _gpus_of_machine() -> tuple[str, ...]:
-    import torch
-
-    return tuple(
-        torch.cuda.get_device_name(place) for place in range(torch.cuda.device_count())
     )
 
 
