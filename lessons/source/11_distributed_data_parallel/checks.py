@@ -211,11 +211,7 @@ def _try_replicas(step, sizes: list, lr, dtype=torch.float64, frozen=False) -> N
             think=f"what is to be returned: {len(sizes)} models, one for each shard",
         )
         _expect_replicas_apart(expect, model, replicas, before)
-        expect(
-            not _frozen_gradients(model, replicas),
-            got="a frozen parameter with a gradient",
-            think="what the `.grad` of a frozen parameter holds: None",
-        )
+        _expect_no_frozen_gradient(expect, model, replicas)
         updates = [flat_ddp_model(replica) - before for replica in replicas]
         expect(
             all(torch.equal(updates[0], other) for other in updates),
@@ -233,10 +229,14 @@ def _try_replicas(step, sizes: list, lr, dtype=torch.float64, frozen=False) -> N
         )
 
 
-def _frozen_gradients(model: nn.Module, replicas: list) -> list[torch.Tensor]:
+def _expect_no_frozen_gradient(expect, model: nn.Module, replicas: list) -> None:
     pairs = (zip(model.parameters(), r.parameters(), strict=True) for r in replicas)
     own = [own for pair in pairs for given, own in pair if not given.requires_grad]
-    return [parameter.grad for parameter in own if parameter.grad is not None]
+    expect(
+        all(parameter.grad is None for parameter in own),
+        got="a frozen parameter with a gradient",
+        think="what the `.grad` of a frozen parameter holds: None",
+    )
 
 
 def _step_without_replicas(model: nn.Module, images, labels, lr: float) -> torch.Tensor:
