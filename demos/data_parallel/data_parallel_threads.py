@@ -29,12 +29,12 @@ def replica_places(replicas: int) -> list[torch.device]:
 
 
 def replicate(model: nn.Module, places: list) -> list[nn.Module]:
-    """The model itself, which is on the first place, and a copy on each of the others."""
+    """The model, which is on the first place, and a copy on each of the others."""
     return [model, *(copy.deepcopy(model).to(place) for place in places[1:])]
 
 
 def in_threads(function: Callable, *lists: list) -> list:
-    """function(a, b, ...) for the first of each list, the second, ...: a thread each."""
+    """Call the function for the first of each list, the second ...: a thread each."""
     results = [None] * len(lists[0])
 
     def call(place: int, items: tuple) -> None:
@@ -72,7 +72,11 @@ class ThreadedReplicas:
     """
 
     def __init__(
-        self, model: nn.Module, places: list, lr: float = 0.1, run: Callable = in_threads
+        self,
+        model: nn.Module,
+        places: list,
+        lr: float = 0.1,
+        run: Callable = in_threads,
     ):
         self.replicas, self.places, self.run = replicate(model, places), places, run
         self.sgd = torch.optim.SGD(model.parameters(), lr=lr)
@@ -117,7 +121,7 @@ class ThreadedReplicas:
         return whole.requires_grad_()
 
     def reduce(self) -> None:
-        """Add all gradients to those of the first replica. The loss is already a mean."""
+        """Add all gradients to the first replica's. The loss is a mean already."""
         first, *others = self.replicas
         for other in others:
             for mine, its in zip(first.parameters(), other.parameters(), strict=True):

@@ -20,32 +20,15 @@ def file_name(text: str) -> str:
     return text
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--save", type=file_name, help="a file for the trained model")
-    save = parser.parse_args().save
-
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
-    if "RANK" in os.environ:  # torchrun has set what the ranks need to meet
-        on_gpus = torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
-        dist.init_process_group("nccl" if on_gpus else "gloo")
-    else:  # started alone: a group of one
-        on_gpus, store = torch.cuda.is_available(), dist.HashStore()
-        dist.init_process_group("gloo", store=store, rank=0, world_size=1)
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    device = "cuda:" + os.environ.get("LOCAL_RANK", "0") if on_gpus else "cpu"
-    torch.set_num_threads(1)
-
+def train(rank: int, ranks: int, device: str, steps: int = 40) -> tuple:
+    """The trained model, and the loss over the last batch; the same in all ranks."""
     torch.manual_seed(0)  # the same data and the same start in every rank
     images, rule = torch.randn(4096, 64), torch.randn(64, 10)
     labels = (images @ rule).argmax(1)
     model = Sequential(Linear(64, 32), ReLU(), Linear(32, 10)).to(device)
     sgd = torch.optim.SGD(model.parameters(), lr=0.5)
-
-    for step, batch in enumerate(torch.randperm(4096).split(100)):
-        mine = batch.tensor_split(ranks)[rank]
+    for batch in torch.randperm(4096).split(100)[:steps]:
+        mine = batch.tensor_split(ranks)[rank]  # perhaps one more than others have
         x, y = images[mine].to(device), labels[mine].to(device)
         loss = functional.cross_entropy(model(x), y, reduction="sum") / len(batch)
         sgd.zero_grad()
@@ -53,11 +36,31 @@ def main() -> None:
         for parameter in model.parameters():
             dist.all_reduce(parameter.grad)
         sgd.step()
-
     total = loss.detach()
     dist.all_reduce(total)
-    if rank == 0:
-        print(f"step {step + 1}, loss {total.item():.4f}")
+    return model, total.item()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--save", type=file_name, help="a file for the trained model")
+    save = parser.parse_args().save
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
+    torch.set_num_threads(1)
+
+    if "RANK" not in os.environ:  # not started by torchrun: a group of one
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    elif torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
+        dist.init_process_group("nccl")
+    else:
+        dist.init_process_group("gloo")
+    on_gpu = dist.get_backend() == "nccl"
+    device = f"cuda:{os.environ['LOCAL_RANK']}" if on_gpu else "cpu"
+    model, loss = train(dist.get_rank(), dist.get_world_size(), device)
+    if dist.get_rank() == 0:
+        print(f"loss of the last batch {loss:.4f}")
         if save:
             torch.save(model.state_dict(), save)
     dist.destroy_process_group()

@@ -46,9 +46,10 @@ def exhibit_a(batches: list, replicas: int = 2) -> Iterator:
     models = [model.to(device()) for _ in range(replicas)]
     yield models
     for x, y in batches:
-        for replica, images, labels in zip(models, x.chunk(replicas), y.chunk(replicas)):
+        parts = zip(models, x.chunk(replicas), y.chunk(replicas), strict=True)
+        for replica, images, labels in parts:
             cross_entropy(replica(images), labels).backward()
-        for first, *others in zip(*(replica.parameters() for replica in models)):
+        for first, *others in zip(*(m.parameters() for m in models), strict=True):
             gradient = sum(p.grad for p in (first, *others)) / replicas
             first.data -= LR * gradient
             for parameter in others:

@@ -44,7 +44,7 @@ def program_of(code: str, name: str):
 
 
 def museum_batches(name: str, ranks: int, steps: int = 4) -> list[tuple]:
-    """What the program trains on: its batches can be shared equally, but for D and F."""
+    """What the program trains on: equal shares for all ranks, but for D and F."""
     if name == "F":
         return [_digits(load_digits("test"))]
     size = 32 * ranks - 23 if name == "D" else 12 * ranks
@@ -124,7 +124,8 @@ def readings(name: str, found: SimpleNamespace, ranks: int) -> Iterator[str]:
     """What the meter reads, line by line."""
     if name == "F":
         said = ", ".join(f"{number:.3f}" for number in found.said)
-        yield f"the ranks say {said}; one process with all images: {accuracy_alone():.3f}"
+        yield f"the ranks say {said}"
+        yield f"one process with all images says {accuracy_alone():.3f}"
         return
     first, last = found.models[0], found.models[-1]
     alone = train_alone(name, ranks, first[0])
