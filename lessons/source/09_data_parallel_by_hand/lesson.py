@@ -84,8 +84,10 @@ alone.shape
 # flowchart LR
 #   accTitle: The seven parts of a data-parallel step
 #   accDescr: Device 0 sends weights and images to both replicas and collects outputs.
-#   W["weights<br>(device 0)"] -- "1 replicate" --> A["replica 0"] & B["replica 1"]
-#   X["batch<br>(device 0)"] -- "2 scatter" --> A & B
+#   W["weights<br>(device 0)"] -- "1 replicate" --> A["replica 0"]
+#   W --> B["replica 1"]
+#   X["batch<br>(device 0)"] --> A
+#   X -- "2 scatter" --> B
 #   A & B -- "3 forward, 4 gather" --> O["outputs<br>(device 0)"]
 #   O -- "5" --> L["loss<br>(device 0)"]
 #   L -- "6 backward, reduce" --> G["gradients<br>(device 0)"]
@@ -107,27 +109,21 @@ alone.shape
 #
 # ## Step 1: replicate
 #
-# A copy on each device is a *replica*. To bring a model to a device, torch has `.to`.
-# So here are two replicas, one for each place:
-
-# %%
-model = make_digit_model().to(places[0])
-replicas = [model.to(place) for place in places]
-len(replicas)
-
-# %% [markdown]
-# Two replicas, it says. Each will get half of the batch and add its gradient to its own
-# `.grad`. Then the gradients of replica 1 are added to those of replica 0, and replica
-# 0 takes the step. **On the CPU `.to(device)` returns the same tensor**, though,
-# because the tensor is there already: both "replicas" are one model with one `.grad`.
-# (With two GPUs it would not even complain: `.to` moves the model away from the first.)
+# A copy on each device is a *replica*. To bring a model to a device, torch has `.to`,
+# so the next cell makes a replica for each place. Each gets half of the batch and adds
+# its gradient to its own `.grad`. Then replica 1's gradients are added to replica 0's,
+# which takes the step.
 #
-# How many times as long as it should be is the step? Think through which gradients are
-# in that `.grad` before the addition, and which after it.
+# But **on the CPU `.to(device)` returns the same tensor**, because the tensor is there
+# already: both "replicas" are one model with one `.grad`. How many times as long as it
+# should be is the step? Think of what that `.grad` holds before the addition, and after
+# it.
 
 # %%
 from sidebyside import guess
 
+model = make_digit_model().to(places[0])
+replicas = [model.to(place) for place in places]
 guess("09-shared", None, "How many times as long is the step of one shared model?", "×")
 
 # %%
@@ -142,9 +138,8 @@ reveal("09-shared", float(step.norm() / (alone[1] - alone[0]).norm()), computed=
 
 # %% [markdown]
 # Both halves are in the shared `.grad` already; adding it to itself doubles the sum.
-# **Two replicas that share storage take a step twice as long.** No error is raised.
-# `data_ptr()` is the *address* of a tensor's numbers, so we can count how many first
-# weights there are:
+# **Two replicas that share storage take a step twice as long**, without any error.
+# `data_ptr()` is the address of a tensor's numbers, so we can count the models:
 
 # %%
 from demos.data_parallel.data_parallel_threads import replicate
@@ -280,18 +275,12 @@ print(
 # ## What goes through device 0
 #
 # The class also counts every byte to or from device 0, as if each replica had a device
-# of its own. Weights go out in every step, gradients come in, and so on. For two
-# replicas, per step:
+# of its own. Weights go out in every step, and gradients come in. The next cell shows
+# the bytes per step for two replicas. Suppose there are eight. How many times as many
+# bytes of weights and gradients go through device 0 then?
 
 # %%
-{what: count // len(batches) for what, count in together.traffic.items()}
-
-# %% [markdown]
-# The 4,810 parameters have 19,240 bytes. They go out to replica 1, and as many bytes of
-# gradients come back. Suppose there are eight replicas instead of two. How many times
-# as many bytes of weights and gradients go through device 0?
-
-# %%
+print({what: count // len(batches) for what, count in together.traffic.items()})
 guess("09-device-0", None, "8 replicas, not 2: how many times as many bytes?", "×")
 
 
@@ -481,27 +470,20 @@ print("bytes in a message:", message)
 # ## When threads lose
 #
 # The threads of one process share the GIL (lesson 3). A large matrix product releases
-# it; the Python code between two products needs it. We take two networks with different
-# habits and count what one forward asks for:
+# it; the Python code between two products needs it. Here are two networks: how many
+# calls does a replica's forward make, and how much work is each?
+#
+# Two replicas of the deep one take a step, first one by one and then in two threads.
+# How many times as long does it take with the threads?
 
 # %%
 from demos.data_parallel.parts.wide_and_deep import IMAGES, make_deep, make_wide
 
 for make in make_wide, make_deep:
-    layers = list(make())
-    work = sum(
-        IMAGES[make] // 2 * p.numel() for p in make().parameters() if p.dim() == 2
-    )
-    print(
-        f"{make.__name__}: {len(layers)} calls, {work // len(layers):,} products each"
-    )
-
-# %% [markdown]
-# The wide network asks for few and large pieces of work, the deep one for many tiny
-# ones. Two replicas of the deep one take a step, first one by one and then in two
-# threads. How many times as long does it take with the threads?
-
-# %%
+    layers, matrices = list(make()), [p for p in make().parameters() if p.dim() == 2]
+    work = sum(IMAGES[make] // 2 * matrix.numel() for matrix in matrices)
+    each = work // len(layers) // 1000
+    print(f"{make.__name__}: {len(layers)} calls of {each:,} thousand multiplications")
 guess("09-threads", None, "Deep: time in two threads, divided by one by one?", "×")
 
 # %%
@@ -513,23 +495,22 @@ reveal("09-threads", deep["threads"].seconds / deep["one by one"].seconds)
 draw_timelines(deep, cpu=True)
 
 # %% [markdown]
-# Above is the deep network, the fastest of eight steps each way. A bar is solid as high
-# as its thread was on a core; where it is light, the thread waited, for the GIL or for
-# a free core. On a quiet machine with two cores, two threads take *longer* than one by
-# one: they hand over the GIL hundreds of times. Two processes have a GIL each.
+# This is the deep network, the fastest of 24 steps each way. A bar is solid as high as
+# its thread was on a core; where it is light, it waited, for the GIL, for a message or
+# for a core. Two threads take *longer* than one by one: they hand over the GIL hundreds
+# of times. Two processes have a GIL each.
 #
 # Below is the wide network. Its threads spend their time in products that have released
-# the GIL, so threads and processes are about as fast, if two cores are free.
+# the GIL: with two free cores, threads and processes tie.
 
 # %%
 wide = step_three_ways(make_wide)
 draw_timelines(wide, cpu=True)
 
 # %% [markdown]
-# So threads can tie and can lose. They do not win: the weights go out in every step,
-# device 0 does what the others wait for, and Python is shared. This is why PyTorch's
-# documentation recommends processes (`DistributedDataParallel`, lesson 11) even on one
-# machine.
+# So threads can tie and can lose: the weights go out in every step, everybody waits
+# for device 0, and Python is shared. This is why PyTorch's documentation recommends
+# processes (`DistributedDataParallel`, lesson 11) even on one machine.
 #
 # ## What does not match
 #
