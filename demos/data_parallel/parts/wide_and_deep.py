@@ -46,10 +46,9 @@ class OneStep(NamedTuple):
     spans: list
     lanes: list
 
-    @property
-    def cpu(self) -> float:
-        """Seconds in which a core worked on it."""
-        return sum(span.cpu for span in self.spans)
+    def cpu(self, name: str) -> float:
+        """Seconds in which a core worked on the spans of this name, of all lanes."""
+        return sum(span.cpu for span in self.spans if span.name == name)
 
     @property
     def seconds(self) -> float:
@@ -61,7 +60,7 @@ def fastest_step(timeline: Timeline, steps: int = STEPS) -> OneStep:
     """Of equal steps the one that other programs have disturbed least."""
     alike = defaultdict(list)
     for span in timeline.spans:
-        name = "by device 0" if span.name in ALONE else span.name
+        name = "device zero" if span.name in ALONE else span.name
         alike[span.lane, span.name].append(span._replace(name=name))
     found = []
     for step in range(steps):

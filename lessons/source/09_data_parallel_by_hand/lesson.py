@@ -104,8 +104,8 @@ alone.shape
 # | 6 | *backward* on all devices at once, then *reduce*: add up the gradients | to device 0 |
 # | 7 | *update* | device 0 |
 #
-# This is the design of `torch.nn.DataParallel`. On our CPU the devices are pretended,
-# and the threads are real.
+# This is the design of `torch.nn.DataParallel`. On a CPU the devices are pretended; the
+# threads are real.
 #
 # ## Step 1: replicate
 #
@@ -474,7 +474,8 @@ print("bytes in a message:", message)
 # calls does a replica's forward make, and how much work is each?
 #
 # Two replicas of the deep one take a step, first one by one and then in two threads.
-# How many times as long does it take with the threads?
+# The calls are the same. How many times as much CPU time do the two forwards take in
+# threads?
 
 # %%
 from demos.data_parallel.parts.wide_and_deep import IMAGES, make_deep, make_wide
@@ -484,24 +485,28 @@ for make in make_wide, make_deep:
     work = sum(IMAGES[make] // 2 * matrix.numel() for matrix in matrices)
     each = work // len(layers) // 1000
     print(f"{make.__name__}: {len(layers)} calls of {each:,} thousand multiplications")
-guess("09-threads", None, "Deep: time in two threads, divided by one by one?", "×")
+question = "Deep: CPU time of forward in two threads, divided by one by one?"
+guess("09-threads", None, question, "×")
 
 # %%
 from demos.data_parallel.parts.wide_and_deep import step_three_ways
 from sidebyside import draw_timelines
 
 deep = step_three_ways(make_deep)
-reveal("09-threads", deep["threads"].seconds / deep["one by one"].seconds)
+two, one = (deep[way].cpu("forward") for way in ("threads", "one by one"))
+reveal("09-threads", two / one)
 draw_timelines(deep, cpu=True)
 
 # %% [markdown]
 # This is the deep network, the fastest of 24 steps each way. A bar is solid as high as
 # its thread was on a core; where it is light, it waited, for the GIL, for a message or
-# for a core. Two threads take *longer* than one by one: they hand over the GIL hundreds
-# of times. Two processes have a GIL each.
+# for a core. In two threads each forward takes several times as long: at every one of
+# its 201 calls the threads hand over the GIL, which costs CPU time, too. Backward is
+# C++ and needs no GIL. Two processes have a GIL each.
 #
 # Below is the wide network. Its threads spend their time in products that have released
-# the GIL: with two free cores, threads and processes tie.
+# the GIL: with two free cores, threads and processes tie. (On a busy machine all bars
+# are long and light.)
 
 # %%
 wide = step_three_ways(make_wide)
@@ -720,7 +725,7 @@ run_demo("data_parallel/own_data_parallel.py")
 # | bytes sent per step | device 0: (N − 1) P of weights, and images; each other: P of gradients, and outputs | each rank: 2 (N − 1)/N · P |
 # | memory | device 0: P parameters, P gradients, all of the optimiser, the whole batch; others: 2 P and their part | each rank: P parameters, P gradients, its own optimiser, its part of the batch |
 # | activations | each: of its part | each: of its part |
-# | idle share | all but device 0, during replicate, loss, reduce and update | the time of the all-reduce |
+# | idle share | all but device 0, in "device zero" and update | the time of the all-reduce |
 # | if one dies | a thread's error ends the process | the others get an error or wait; the training stops |
 #
 # ## What we saw
