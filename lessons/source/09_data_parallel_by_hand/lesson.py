@@ -109,37 +109,34 @@ alone.shape
 #
 # ## Step 1: replicate
 #
-# A copy on each device is a *replica*. To bring a model to a device, torch has `.to`,
-# so the next cell makes a replica for each place. Each gets half of the batch and adds
-# its gradient to its own `.grad`. Then replica 1's gradients are added to replica 0's,
-# which takes the step.
+# A copy on each device is a *replica*. To bring a model to a device, torch has `.to`.
+# So here are two replicas, both on the CPU. Each gets half of the batch and adds its
+# gradient to its own `.grad`. Then replica 1's gradients are added to replica 0's, and
+# replica 0 takes the step.
 #
-# But **on the CPU `.to(device)` returns the same tensor**, because the tensor is there
-# already: both "replicas" are one model with one `.grad`. How many times as long as it
-# should be is the step? Think of what that `.grad` holds before the addition, and after
-# it.
+# How many times as long as one model's step is it? Before you say 1, look at the line
+# that makes the replicas.
 
 # %%
 from sidebyside import guess
 
-model = make_digit_model().to(places[0])
-replicas = [model.to(place) for place in places]
-guess("09-shared", None, "How many times as long is the step of one shared model?", "×")
+model = make_digit_model()
+replicas = [model.to("cpu") for _ in range(2)]
+guess("09-shared", None, "How many times as long is the step of these two?", "×")
 
 # %%
 from demos.data_parallel.data_parallel_threads import ThreadedReplicas
 from sidebyside import reveal
 
-pretended = ThreadedReplicas(make_digit_model(), [torch.device("cpu")] * 2)
-pretended.replicas[1] = pretended.replicas[0].to("cpu")  # the "copy" made with .to
+pretended = ThreadedReplicas(model, [torch.device("cpu")] * 2)
+pretended.replicas = replicas
 pretended.step(*batches[0])
-step = parameters_of(pretended.replicas[0]) - alone[0]
+step = parameters_of(model) - alone[0]
 reveal("09-shared", float(step.norm() / (alone[1] - alone[0]).norm()), computed=True)
 
 # %% [markdown]
-# Both halves are in the shared `.grad` already; adding it to itself doubles the sum.
-# **Two replicas that share storage take a step twice as long**, without any error.
-# `data_ptr()` is the address of a tensor's numbers, so we can count the models:
+# Twice as long, without any error. Where is the mistake? `data_ptr()` is the address of
+# a tensor's numbers. It lets us count how many models there are:
 
 # %%
 from demos.data_parallel.data_parallel_threads import replicate
@@ -150,11 +147,13 @@ def storages(replicas: list) -> int:
 
 
 real = replicate(make_digit_model().to(places[0]), places)
-print("with .to:", storages(pretended.replicas), " with replicate:", storages(real))
+print("with .to:", storages(replicas), " with replicate:", storages(real))
 
 # %% [markdown]
-# `replicate` uses `copy.deepcopy` for all replicas but the first, which is the model
-# itself.
+# **On the CPU `.to(device)` returns the same tensor**, because it is there already. So
+# both halves of the batch went into one `.grad`, and the reduce added that to itself.
+# **Two replicas that share storage take a step twice as long.** `replicate` uses
+# `copy.deepcopy` for all replicas but the first, which is the model itself.
 #
 # ## Steps 2 and 4: scatter and gather
 #
@@ -628,9 +627,9 @@ show_exhibits("FG")
 #
 # * New text takes the place of the line with this number, at its indentation. It may be
 #   several lines with `\n` between them, or `""`, which leaves the line out.
-# * Change three lines of an exhibit at most. The names at the top of the museum's file
+# * Change three lines of an exhibit at most, and not its first. The names at the top of the museum's file
 #   (`torch`, `dist`, `nn`, `make_model`, `my_share`, `LR`, ...) and `copy` are there.
-#   A new text may not change what the program yields, nor skip what it trains on.
+#   Every `yield` of a model stays, and so do the batches that it trains on.
 # * A repaired program takes the step of one process, to 64 bits, for any number of
 #   ranks, from 1 up. In A each of the `replicas` has weights of its own. G clips the
 #   gradients of the batch to `LONGEST`. What F yields on rank 0 is the accuracy on all
@@ -725,7 +724,7 @@ run_demo("data_parallel/own_data_parallel.py")
 # | bytes sent per step | device 0: (N − 1) P of weights, and images; each other: P of gradients, and outputs | each rank: 2 (N − 1)/N · P |
 # | memory | device 0: P parameters, P gradients, all of the optimiser, the whole batch; others: 2 P and their part | each rank: P parameters, P gradients, its own optimiser, its part of the batch |
 # | activations | each: of its part | each: of its part |
-# | idle share | all but device 0, in "device zero" and update | the time of the all-reduce |
+# | idle share | all but device 0, while it copies weights, adds up and updates | the time of the all-reduce |
 # | if one dies | a thread's error ends the process | the others get an error or wait; the training stops |
 #
 # ## What we saw

@@ -283,6 +283,7 @@ ANOTHER_WAY = {
     "F": {5: "mine = slice(0, len(y))"},
     "G": {8: "", 12: CLIP + "\nsgd.step()"},
 }  # fmt: skip
+INDENTED = "dist.all_reduce(parameter.grad)\n" + 12 * " " + MEAN.splitlines()[1]
 THIRD_WAY = _with(
     B={3: "sgd = torch.optim.SGD(model.parameters(), lr=LR / dist.get_world_size())"},
     F={6: "right = (model(x[mine]).argmax(1) == y[mine]).sum()\n"
@@ -454,5 +455,6 @@ RIGHT = {
     "09-museum": [
         Right("another_way", ANOTHER_WAY),
         Right("a_third_way", THIRD_WAY),
+        Right("indented_as_in_the_program", _with(B={9: INDENTED})),
     ],
 }
