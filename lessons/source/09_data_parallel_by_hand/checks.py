@@ -199,9 +199,9 @@ def _try_reduce(
     tried += ", where one parameter is frozen" if frozen else ""
     if unused_in:
         tried += f", where replicas {unused_in} have not used one of the parameters"
-    given = list(replicas)
-    with trying(tried, sizes) as expect:
-        returned = reduce_gradients(given, sizes)
+    given, given_sizes = list(replicas), list(sizes)
+    with trying(tried, given_sizes) as expect:
+        returned = reduce_gradients(given, given_sizes)
         expect(
             returned is None,
             got=returned,
