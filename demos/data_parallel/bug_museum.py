@@ -1,0 +1,28 @@
+"""Seven data-parallel programs, each with one mistake, and what a meter reads of them.
+
+Run:      python demos/data_parallel/bug_museum.py --exhibit B
+Look for: none of them stops with an error. Whether the replicas agree, how long the
+          first step is beside one process's, and where they end: from these readings,
+          and the program, find the line.
+Try:      --ranks 3. Readings that grow with the number of ranks say a lot.
+"""
+
+import argparse
+
+from demos.data_parallel.parts.exhibits import EXHIBITS
+from demos.data_parallel.parts.museum_meter import show_exhibits
+from sidebyside import at_least, run_program
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--exhibit", choices=EXHIBITS, help="default: all")
+    parser.add_argument("--ranks", type=at_least(2, 16), default=2)
+    args = parser.parse_args()
+    show_exhibits(args.exhibit or "".join(EXHIBITS), args.ranks)
+
+
+if __name__ == "__main__":
+    run_program(main)

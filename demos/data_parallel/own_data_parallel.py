@@ -1,0 +1,70 @@
+"""Data parallel training in one small file, with nothing but torch: a start of yours.
+
+Run:      torchrun --nproc-per-node 2 demos/data_parallel/own_data_parallel.py
+Look for: one rank or several print the same loss. Only rank 0 writes the file.
+Try:      --save model.pt, and load it in a notebook with torch.load("model.pt").
+"""
+
+import argparse
+import os
+import signal
+
+import torch
+import torch.distributed as dist
+from torch.nn import Linear, ReLU, Sequential, functional
+
+
+def file_name(text: str) -> str:
+    if not os.path.basename(text) or not os.path.isdir(os.path.dirname(text) or "."):
+        raise argparse.ArgumentTypeError("must be a file in a folder that exists")
+    return text
+
+
+def train(rank: int, ranks: int, device: str, steps: int = 40) -> tuple:
+    """The trained model, and the loss over the last batch; the same in all ranks."""
+    torch.manual_seed(0)  # the same data and the same start in every rank
+    images, rule = torch.randn(4096, 64), torch.randn(64, 10)
+    labels = (images @ rule).argmax(1)
+    model = Sequential(Linear(64, 32), ReLU(), Linear(32, 10)).to(device)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.5)
+    for batch in torch.randperm(4096).split(100)[:steps]:
+        mine = batch.tensor_split(ranks)[rank]  # perhaps one more than others have
+        x, y = images[mine].to(device), labels[mine].to(device)
+        loss = functional.cross_entropy(model(x), y, reduction="sum") / len(batch)
+        sgd.zero_grad()
+        loss.backward()
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.grad)
+        sgd.step()
+    total = loss.detach()
+    dist.all_reduce(total)
+    return model, total.item()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--save", type=file_name, help="a file for the trained model")
+    save = parser.parse_args().save
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
+    torch.set_num_threads(1)
+
+    if "RANK" not in os.environ:  # not started by torchrun: a group of one
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    elif torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
+        dist.init_process_group("nccl")
+    else:
+        dist.init_process_group("gloo")
+    on_gpu = dist.get_backend() == "nccl"
+    device = f"cuda:{os.environ['LOCAL_RANK']}" if on_gpu else "cpu"
+    model, loss = train(dist.get_rank(), dist.get_world_size(), device)
+    if dist.get_rank() == 0:
+        print(f"loss of the last batch {loss:.4f}")
+        if save:
+            torch.save(model.state_dict(), save)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Two networks, one wide and one deep, and one step of each drawn in three ways."""
+
+from collections import defaultdict
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from demos.data_parallel.data_parallel_processes import step_in_rank
+from demos.data_parallel.data_parallel_threads import (
+    ThreadedReplicas,
+    in_threads,
+    one_by_one,
+    replica_places,
+)
+from sidebyside import Timeline, device, run_ranks
+
+STEPS = 24
+ALONE = {"replicate", "loss", "reduce"}  # what device 0 does while others wait
+
+
+def make_wide() -> nn.Module:
+    """One wide hidden layer: a step is a few large products."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(64, 2048), nn.ReLU(), nn.Linear(2048, 10))
+
+
+def make_deep() -> nn.Module:
+    """A hundred narrow layers: a step is hundreds of small calls from Python."""
+    torch.manual_seed(0)
+    layers = [part for _ in range(99) for part in (nn.Tanh(), nn.Linear(16, 16))]
+    return nn.Sequential(nn.Linear(64, 16), *layers, nn.Tanh(), nn.Linear(16, 10))
+
+
+IMAGES = {make_wide: 1024, make_deep: 32}  # in a batch
+
+
+def made_up_batch(images: int) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(images, 64, generator=generator), torch.arange(images) % 10
+
+
+class OneStep(NamedTuple):
+    """The part of a timeline that is one step; it can be drawn like a timeline."""
+
+    spans: list
+    lanes: list
+
+    def cpu(self, name: str) -> float:
+        """Seconds in which a core worked on the spans of this name, of all lanes."""
+        return sum(span.cpu for span in self.spans if span.name == name)
+
+    @property
+    def seconds(self) -> float:
+        starts, ends = [s.start for s in self.spans], [s.end for s in self.spans]
+        return max(ends) - min(starts)
+
+
+def fastest_step(timeline: Timeline, steps: int = STEPS) -> OneStep:
+    """Of equal steps the one that other programs have disturbed least."""
+    alike = defaultdict(list)
+    for span in timeline.spans:
+        name = "device zero" if span.name in ALONE else span.name
+        alike[span.lane, span.name].append(span._replace(name=name))
+    found = []
+    for step in range(steps):
+        spans = []
+        for group in alike.values():
+            each = len(group) // steps
+            spans += group[step * each : (step + 1) * each]
+        found.append(OneStep(spans, timeline.lanes))
+    return min(found, key=lambda step: step.seconds)
+
+
+def draw_step_of_replicas(make, run) -> OneStep:
+    """Two replicas in this process; `run` is in_threads or one_by_one."""
+    places = replica_places(2)
+    together = ThreadedReplicas(make().to(places[0]), places, run=run)
+    x, y = made_up_batch(IMAGES[make])
+    with Timeline() as timeline:
+        for _ in range(STEPS):
+            together.step(x, y)
+    return fastest_step(timeline)
+
+
+def steps_in_rank(make) -> None:
+    """Runs in each rank."""
+    model = make().to(device())
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    x, y = (tensor.to(device()) for tensor in made_up_batch(IMAGES[make]))
+    for _ in range(STEPS):
+        step_in_rank(model, sgd, x, y)
+
+
+def step_three_ways(make) -> dict[str, OneStep]:
+    """One step of two replicas: one by one, in two threads, in two processes."""
+    with Timeline() as timeline:
+        run_ranks(steps_in_rank, make)
+    return {
+        "one by one": draw_step_of_replicas(make, one_by_one),
+        "threads": draw_step_of_replicas(make, in_threads),
+        "processes": fastest_step(timeline),
+    }

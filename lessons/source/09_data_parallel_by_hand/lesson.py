@@ -1,0 +1,747 @@
+# ---
+# title: 09 Data parallel by hand
+# question: How do several copies of a model share one batch and stay one model?
+# needs: two CPU cores, no GPU
+# minutes: 90
+# ---
+
+# %% [markdown]
+# # 9. Data parallel by hand: several copies, one training
+#
+# Lesson 8 ended with a promise: the gradient of a batch is the mean of the gradients of
+# its equal parts. So several workers can compute one gradient, each from its own part.
+#
+# Here we build that, first with threads in one process and then with processes. After
+# every step we compare with one model that has the whole batch. Then you visit a museum
+# of seven programs that train in parallel, finish without an error, and are wrong.
+#
+# *You will be able to* name the seven parts of a data-parallel step, count what goes
+# through each device, and find the mistake in a training that does not complain.
+#
+# *Before this:* lesson 8. *Time:* 45 minutes, and 45 for three exercises. *Needs:* two
+# CPU cores, no GPU. With two GPUs the same cells use them.
+
+# %% [markdown] tags=["instructor"]
+# ## Seven steps and a copy that is none: 20 minutes
+#
+# Draw two boxes, device 0 and device 1, and let the class place the seven steps. Most
+# people forget two: that the weights have to go out again before the next step, and
+# that the gradients have to come back.
+#
+# The step that is twice as long: ask for a show of hands (1, 2 or 4) before the cell.
+# Expected: 1, "because `.to` copies". It copies only when the device is another one.
+#
+# When late: skip the cell with the storages, keep the step's length.
+
+# %% [markdown]
+# ## The yardstick
+#
+# First the training as you know it: one model, batches of 64 handwritten digits, plain
+# SGD. We keep all parameters after each step, a row each. Everything else in this
+# lesson is held to these rows.
+
+# %%
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from demos.data_parallel.data_parallel_threads import make_digit_model, replica_places
+from sidebyside import check, hint, load_digits, progress, reset, solution
+
+torch.set_num_threads(1)  # one model computes on one core
+images, labels = load_digits("train")
+batches = list(zip(images.split(64), labels.split(64), strict=True))[:22]
+places = replica_places(2)  # two GPUs, or the CPU twice
+
+
+def parameters_of(model: nn.Module) -> torch.Tensor:
+    return nn.utils.parameters_to_vector(model.parameters()).detach().cpu().clone()
+
+
+# %%
+def train_alone(model: nn.Module) -> torch.Tensor:
+    """All parameters before the first step and after each step, one row each."""
+    sgd, history = torch.optim.SGD(model.parameters(), lr=0.1), [parameters_of(model)]
+    for x, y in batches:
+        sgd.zero_grad()
+        F.cross_entropy(model(x.to(places[0])), y.to(places[0])).backward()
+        sgd.step()
+        history.append(parameters_of(model))
+    return torch.stack(history)
+
+
+alone = train_alone(make_digit_model().to(places[0]))
+alone.shape
+
+# %% [markdown]
+# ## Seven steps
+#
+# Now two devices. Training in which each has a copy of the model and a part of every
+# batch is called **data parallel**. One process drives both devices, with a thread for
+# each. A step has seven parts:
+#
+# ```mermaid
+# flowchart LR
+#   accTitle: The seven parts of a data-parallel step
+#   accDescr: Device 0 sends weights and images to both replicas and collects outputs.
+#   W["weights<br>(device 0)"] -- "1 replicate" --> A["replica 0"]
+#   W --> B["replica 1"]
+#   X["batch<br>(device 0)"] --> A
+#   X -- "2 scatter" --> B
+#   A & B -- "3 forward, 4 gather" --> O["outputs<br>(device 0)"]
+#   O -- "5" --> L["loss<br>(device 0)"]
+#   L -- "6 backward, reduce" --> G["gradients<br>(device 0)"]
+#   G -- "7 update" --> W
+# ```
+#
+# | | step | where |
+# |---|---|---|
+# | 1 | *replicate*: copy the weights to each device | from device 0 |
+# | 2 | *scatter*: cut the batch, and send each device its part | from device 0 |
+# | 3 | *forward*, on all devices at once | each device |
+# | 4 | *gather*: collect the outputs | to device 0 |
+# | 5 | *loss* of the whole batch | device 0 |
+# | 6 | *backward* on all devices at once, then *reduce*: add up the gradients | to device 0 |
+# | 7 | *update* | device 0 |
+#
+# This is the design of `torch.nn.DataParallel`. On a CPU the devices are pretended; the
+# threads are real.
+#
+# ## Step 1: replicate
+#
+# A copy on each device is a *replica*. To bring a model to a device, torch has `.to`.
+# So here are two replicas, both on the CPU. Each gets half of the batch and adds its
+# gradient to its own `.grad`. Then replica 1's gradients are added to replica 0's, and
+# replica 0 takes the step.
+#
+# How many times as long as one model's step is it? Before you say 1, look at the line
+# that makes the replicas.
+
+# %%
+from sidebyside import guess
+
+model = make_digit_model()
+replicas = [model.to("cpu") for _ in range(2)]
+guess("09-shared", None, "How many times as long is the step of these two?", "×")
+
+# %%
+from demos.data_parallel.data_parallel_threads import ThreadedReplicas
+from sidebyside import reveal
+
+pretended = ThreadedReplicas(model, [torch.device("cpu")] * 2)
+pretended.replicas = replicas
+pretended.step(*batches[0])
+step = parameters_of(model) - alone[0]
+reveal("09-shared", float(step.norm() / (alone[1] - alone[0]).norm()), computed=True)
+
+# %% [markdown]
+# Twice as long, without any error. Where is the mistake? `data_ptr()` is the address of
+# a tensor's numbers. It lets us count how many models there are:
+
+# %%
+from demos.data_parallel.data_parallel_threads import replicate
+
+
+def storages(replicas: list) -> int:
+    return len({next(replica.parameters()).data_ptr() for replica in replicas})
+
+
+real = replicate(make_digit_model().to(places[0]), places)
+print("with .to:", storages(replicas), " with replicate:", storages(real))
+
+# %% [markdown]
+# **On the CPU `.to(device)` returns the same tensor**, because it is there already. So
+# both halves of the batch went into one `.grad`, and the reduce added that to itself.
+# **Two replicas that share storage take a step twice as long.** `replicate` uses
+# `copy.deepcopy` for all replicas but the first, which is the model itself.
+#
+# ## Steps 2 and 4: scatter and gather
+#
+# To **scatter** is to deal the parts of one tensor to several workers. To **gather** is
+# the way back: one tensor from what they all return. Batches are not always divisible,
+# and the last batch of an epoch may have fewer images than there are devices. You write
+# both.
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 1 in class, bytes and memory: 20 minutes
+#
+# Exercise 1 takes 10. Its trap is `torch.chunk`: five images in four chunks are three
+# pieces, not four. Ask for (5, 4) at the board before anybody runs the check.
+#
+# Then the seven steps run, and the bytes. Let people say what grows with the number of
+# replicas before the table is shown. "Device 0" is the word to take home.
+#
+# When late: show the table of bytes, leave exercise 2 for home.
+
+# %% [markdown]
+# ## Exercise 1: scatter and gather (10 minutes)
+#
+# Write two functions.
+#
+# `scatter(batch, parts)`: `batch` is a tuple of one or more tensors with equally many
+# rows, such as (images, labels). Return a list of exactly `parts` tuples, each with a
+# part of every tensor.
+#
+# * Rows stay in order. Sizes differ by one at most, and larger parts come first. With
+#   fewer rows than parts the last parts are empty, with 0 rows.
+# * Nothing is copied: the parts are views of the batch.
+#
+# `gather(outputs)`: from a list of tensors, one for each part and perhaps with 0 rows,
+# return one tensor with all rows in order. Gradients must find their way back: after a
+# backward from the result, each output that requires a gradient has its own.
+#
+# *By hand first:* how many rows has each part if 5 rows are dealt to 4 parts?
+#
+# <!-- exercise: 09-scatter -->
+# <details><summary>Hint 1: a question</summary>
+#
+# Torch has three functions that cut a tensor: `split`, `chunk` and `tensor_split`. How
+# many pieces does each return when 5 rows are to become 4 pieces?
+# </details>
+# <details><summary>Hint 2: an idea</summary>
+#
+# Cut each tensor of the batch into a list of pieces, then take the first piece of every
+# tensor, the second of every tensor, and so on. `zip` does that.
+# </details>
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `zip(*(tensor.tensor_split(parts) for tensor in batch))` gives the tuples. Torch's
+# concatenation keeps the gradients' way back, as long as nothing is detached.
+# </details>
+
+
+# %% exercise="09-scatter"
+def scatter(batch: tuple, parts: int) -> list[tuple]:
+    """The batch in so many parts, in order, whose sizes differ by one at most."""
+    ### BEGIN SOLUTION
+    pieces = [tensor.tensor_split(parts) for tensor in batch]
+    return list(zip(*pieces, strict=True))
+    ### END SOLUTION
+
+
+def gather(outputs: list[torch.Tensor]) -> torch.Tensor:
+    """All rows of all outputs, in order."""
+    ### BEGIN SOLUTION
+    return torch.cat(outputs)
+    ### END SOLUTION
+
+
+# %%
+check("09-scatter", scatter, gather)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 09-scatter -->
+# Why it works: `tensor_split` always returns as many pieces as you ask for, the larger
+# ones first, and they are views. By hand: 2, 1, 1, 1. `chunk` would round the size up
+# to 2 and return three pieces: one device would get no call at all. `torch.cat`
+# remembers where each row came from, so autograd can bring each row's gradient back.
+
+# %% [markdown]
+# ## All seven
+#
+# The class below holds the replicas; `send_weights` overwrites the weights of all
+# replicas but the first. `self.run` calls a function once for each replica, each in a
+# thread of its own, and `span` notes times for a timeline.
+
+# %%
+from sidebyside import show
+
+show(ThreadedReplicas.step)
+show(ThreadedReplicas.reduce)
+
+# %% [markdown]
+# Look at two lines. `slopes` are the gradients of the loss with respect to the outputs:
+# `loss.backward()` stops there, and each replica's thread goes on from its own part.
+# And `reduce` adds without dividing: the loss is a mean over *all* outputs already.
+#
+# Does it train as one model does, after every single step?
+
+# %%
+together = ThreadedReplicas(make_digit_model().to(places[0]), places)
+history = [parameters_of(together.replicas[0])]
+for x, y in batches:
+    together.step(x, y)
+    history.append(parameters_of(together.replicas[0]))
+print(
+    "within 1e-6 after every step:",
+    bool((torch.stack(history) - alone).abs().max() <= 1e-6),
+)
+
+# %% [markdown]
+# **Two replicas in threads train as one model does, to within 10⁻⁶ after every step.**
+# We compare with plain SGD on purpose; lesson 11 shows why Adam would hide a mistake.
+#
+# ## What goes through device 0
+#
+# The class also counts every byte to or from device 0, as if each replica had a device
+# of its own. Weights go out in every step, and gradients come in. The next cell shows
+# the bytes per step for two replicas. Suppose there are eight. How many times as many
+# bytes of weights and gradients go through device 0 then?
+
+# %%
+print({what: count // len(batches) for what, count in together.traffic.items()})
+guess("09-device-0", None, "8 replicas, not 2: how many times as many bytes?", "×")
+
+
+# %%
+def bytes_through_device_0(replicas: int) -> int:
+    many = ThreadedReplicas(make_digit_model(), [torch.device("cpu")] * replicas)
+    many.step(*batches[0])
+    return many.traffic["weights"] + many.traffic["gradients"]
+
+
+passing = {n: bytes_through_device_0(n) for n in (2, 4, 8)}
+reveal("09-device-0", passing[8] / passing[2], computed=True)
+
+# %% [markdown]
+# **Device 0 sends weights to N − 1 others and receives N − 1 gradients**: 7 times as
+# many bytes for 8 replicas. All others wait for it.
+#
+# There is another way. In an **all-reduce** every worker gives its gradients and every
+# worker gets the sum. No device is special. Lesson 10 builds one in which each worker
+# sends 2(N − 1)/N times its gradients, and receives as much; until then we use torch's
+# and take this for granted.
+
+# %%
+weights = sum(p.nbytes for p in together.replicas[0].parameters())
+print("replicas  through device 0  through each worker of an all-reduce")
+for n, count in passing.items():
+    print(f"{n:8}  {count:16,}  {2 * 2 * (n - 1) * weights // n:36,}")
+
+# %% [markdown]
+# For two replicas it is the same. For eight, device 0 has four times the traffic of any
+# worker in an all-reduce. Beyond that, a worker of the all-reduce never sends more than
+# twice its gradients, however many there are.
+#
+# Memory is lopsided, too. Here is what each device holds at the end of a backward, in
+# bytes, without what autograd keeps for it:
+
+# %%
+x, y = batches[0]
+pixels, scores = x[0].nbytes, 4 * 10  # bytes for each image
+for name, rows in ("device 0", len(x)), ("device 1", len(x) // 2):
+    held = {"weights": weights, "gradients": weights, "images": rows * pixels}
+    print(name, held | {"outputs": rows * scores, "slopes": rows * scores})
+
+# %% [markdown]
+# **Device 0 holds the whole batch and all outputs; each other device only its own
+# part.** The optimiser's numbers (momentum, if there is any) are on device 0 alone. So
+# device 0 is full first, and the memory of the others cannot be used.
+#
+# ## The reduce, when parts are unequal
+#
+# In our class the loss saw all outputs, so unequal parts did no harm. In the design
+# that follows, each replica has a loss of its own, the mean over its own images. Then
+# somebody has to weigh.
+
+# %% [markdown]
+# ## Exercise 2: the reduce (15 minutes)
+#
+# Write `reduce_gradients(replicas, sizes)`. Each replica has run `backward` from the
+# **mean** loss of its own images; `sizes` says how many those were. Afterwards:
+#
+# * the gradients of `replicas[0]` are those of the mean loss over **all** images;
+# * the other replicas have no gradients: each `.grad` is None.
+#
+# Not every case is a pleasant one:
+#
+# * A size may be 0. That replica counts for nothing, whatever its gradients hold: None,
+#   or NaN, the mean of nothing. It may be replica 0. At least one size is above 0.
+# * Where a replica's `.grad` is None, its loss did not depend on that parameter: it
+#   counts as zeros, and its images still count as images. If it is None in all replicas
+#   that have images, it is None in the end.
+# * Weights do not change, and neither does `sizes`. Nothing is returned.
+#
+# *By hand first:* one weight; replica 0 had 3 images and has the gradient 2; replica 1
+# had 1 image and has the gradient 10. What is the gradient of the batch?
+#
+# <!-- exercise: 09-reduce -->
+# <details><summary>Hint 1: a question</summary>
+#
+# A mean over 3 images is a sum divided by 3. By what would you multiply it to get the
+# sum back, and by what do you divide in the end?
+# </details>
+# <details><summary>Hint 2: an idea</summary>
+#
+# Go through the parameters, each in all replicas at once: `zip(*(replica.parameters()
+# for replica in replicas))`. For each, add up size / all · gradient, but only over the
+# replicas that have images and a gradient. 0 · NaN is NaN: leave out, do not multiply.
+# </details>
+# <details><summary>Hint 3: almost the code</summary>
+#
+# For each group of parameters: `terms = [p.grad * (size / total) for p, size in
+# zip(group, sizes) if size and p.grad is not None]`. Then set all `.grad` of the group
+# to None, and, if there are terms, the first one's to `sum(terms)`.
+# </details>
+
+
+# %% exercise="09-reduce"
+def reduce_gradients(replicas: list[nn.Module], sizes: list[int]) -> None:
+    """Give replica 0 the gradient of the batch, and take all others' away."""
+    ### BEGIN SOLUTION
+    total = sum(sizes)
+    for group in zip(*(replica.parameters() for replica in replicas), strict=True):
+        terms = [
+            parameter.grad * (size / total)
+            for parameter, size in zip(group, sizes, strict=True)
+            if size and parameter.grad is not None
+        ]
+        for parameter in group:
+            parameter.grad = None
+        if terms:
+            group[0].grad = sum(terms)
+    ### END SOLUTION
+
+
+# %%
+check("09-reduce", reduce_gradients)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 09-reduce -->
+# Why it works: size · mean is the sum over a replica's images. Adding these sums and
+# dividing by the number of all images gives the mean over all. By hand: (3 · 2 + 1 ·
+# 10) / 4 = 4; the mean of the two means would be 6. The factor is size / total and not
+# 1 / replicas, so a replica without images has factor 0, and is left out before its NaN
+# can spread.
+
+# %% [markdown] tags=["instructor"]
+# ## Processes instead of threads: 20 minutes
+#
+# Put the list of seven steps next to the code of `step_in_rank` and cross out what is
+# gone: replicate, gather, and device 0. Ask why nobody has to send weights. (All start
+# equal, get equal gradients and do the same arithmetic.)
+#
+# The timelines: bars are filled as high as the thread was on a core. In a room of busy
+# laptops the wide network's threads may look as bad as the deep one's. Then argue with
+# the count of calls.
+#
+# When late: skip dropout and batch norm, say them in one sentence.
+
+# %% [markdown]
+# ## The same with processes
+#
+# Now each replica lives in a process of its own, a rank, with the whole training loop.
+# It cuts out its part of the batch, and the only thing that travels is gradients. All
+# of them are one message: they are laid end to end, summed over the ranks by torch's
+# `dist.all_reduce`, and laid back.
+
+# %%
+from demos.data_parallel.data_parallel_processes import (
+    step_in_rank,
+    sum_gradients_over_ranks,
+)
+
+show(step_in_rank)
+show(sum_gradients_over_ranks)
+
+# %% [markdown]
+# What is missing? There is no replicate: nobody sends weights. There is no gather and
+# no device 0. Each rank divides its sum of losses by the size of the *whole* batch,
+# which is the weighing of exercise 2, and updates its own replica.
+#
+# So what keeps the replicas equal? They start equal, from the same seed. They get the
+# same sum, bit for bit. And the same arithmetic on equal numbers gives equal numbers.
+
+# %%
+from sidebyside import device, run_ranks
+
+
+def train_replica(batches: list) -> tuple[torch.Tensor, int]:
+    """Runs in each rank: all parameters after each step, and the bytes of a message."""
+    model = make_digit_model().to(device())
+    sgd, history = torch.optim.SGD(model.parameters(), lr=0.1), [parameters_of(model)]
+    for x, y in batches:
+        size = step_in_rank(model, sgd, x.to(device()), y.to(device()))
+        history.append(parameters_of(model))
+    return torch.stack(history), size
+
+
+(first, message), (second, _) = run_ranks(train_replica, batches)
+print("replicas equal, bit for bit:", torch.equal(first, second))
+print("within 1e-6 of one process:", bool((first - alone).abs().max() <= 1e-6))
+print("bytes in a message:", message)
+
+# %% [markdown]
+# **Two replicas in processes are equal bit for bit after every step, and within 10⁻⁶ of
+# one process.** Since nobody repairs them, they must never differ once. In the museum
+# you will see what happens if they do.
+#
+# ## When threads lose
+#
+# The threads of one process share the GIL (lesson 3). A large matrix product releases
+# it; the Python code between two products needs it. Here are two networks: how many
+# calls does a replica's forward make, and how much work is each?
+#
+# Two replicas of the deep one take a step, first one by one and then in two threads.
+# The calls are the same. How many times as much CPU time do the two forwards take in
+# threads?
+
+# %%
+from demos.data_parallel.parts.wide_and_deep import IMAGES, make_deep, make_wide
+
+for make in make_wide, make_deep:
+    layers, matrices = list(make()), [p for p in make().parameters() if p.dim() == 2]
+    work = sum(IMAGES[make] // 2 * matrix.numel() for matrix in matrices)
+    each = work // len(layers) // 1000
+    print(f"{make.__name__}: {len(layers)} calls of {each:,} thousand multiplications")
+question = "Deep: CPU time of forward in two threads, divided by one by one?"
+guess("09-threads", None, question, "×")
+
+# %%
+from demos.data_parallel.parts.wide_and_deep import step_three_ways
+from sidebyside import draw_timelines
+
+deep = step_three_ways(make_deep)
+two, one = (deep[way].cpu("forward") for way in ("threads", "one by one"))
+reveal("09-threads", two / one)
+draw_timelines(deep, cpu=True)
+
+# %% [markdown]
+# This is the deep network, the fastest of 24 steps each way. A bar is solid as high as
+# its thread was on a core; where it is light, it waited, for the GIL, for a message or
+# for a core. In two threads each forward takes several times as long: at every one of
+# its 201 calls the threads hand over the GIL, which costs CPU time, too. Backward is
+# C++ and needs no GIL. Two processes have a GIL each.
+#
+# Below is the wide network. Its threads spend their time in products that have released
+# the GIL: with two free cores, threads and processes tie. (On a busy machine all bars
+# are long and light.)
+
+# %%
+wide = step_three_ways(make_wide)
+draw_timelines(wide, cpu=True)
+
+# %% [markdown]
+# So threads can tie and can lose: the weights go out in every step, everybody waits
+# for device 0, and Python is shared. This is why PyTorch's documentation recommends
+# processes (`DistributedDataParallel`, lesson 11) even on one machine.
+#
+# ## What does not match
+#
+# Equal to one process, after every step: is that so for every network? We put a layer
+# between the two linear ones and take one step, with two replicas and alone.
+
+# %%
+import copy
+
+from demos.data_parallel.data_parallel_threads import largest_difference
+
+for layer in nn.Tanh(), nn.Dropout(0.5), nn.BatchNorm1d(64):
+    one = make_digit_model().insert(1, layer).to(places[0])
+    two = ThreadedReplicas(copy.deepcopy(one), places)
+    x, y = (tensor.to(places[0]) for tensor in batches[0])
+    F.cross_entropy(one(x), y).backward()
+    torch.optim.SGD(one.parameters(), lr=0.1).step()
+    two.step(x, y)
+    equal = largest_difference(one, two.replicas[0]) <= 1e-6
+    print(f"{type(layer).__name__:12} equal within 1e-6: {equal}")
+
+# %% [markdown]
+# **With dropout or batch norm two replicas do not take the step of one model.** Dropout
+# draws which numbers to leave out, and each replica draws for itself (it should:
+# lesson 5). Batch norm takes its means from the images it sees, and each replica sees
+# half of them. Such trainings are fine, but they cannot be compared step by step.
+# Compare without these layers first.
+#
+# ## The library's call
+#
+# In torch the seven steps are one call, `nn.parallel.data_parallel(model, x)`, or the
+# wrapper `nn.DataParallel(model)`. Both need GPUs. The parts that copy and run replicas
+# refuse the CPU, and without a GPU the wrapper calls your model and says nothing:
+
+# %% tags=["nbval-ignore-output"]
+model, x = make_digit_model(), images[:64]
+try:
+    nn.parallel.replicate(model, ["cpu", "cpu"])
+except Exception as error:
+    print("replicate on the CPU:", type(error).__name__)
+if torch.cuda.device_count() >= 2:
+    output = nn.parallel.data_parallel(model.cuda(), x.cuda(), [0, 1])
+    print("on two GPUs, as one:", torch.allclose(output, model(x.cuda()), atol=1e-5))
+else:
+    print("data_parallel: not measured here, fewer than two GPUs")
+
+# %% [markdown]
+# What we have measured with threads and with processes is our own code. Other
+# frameworks have both designs, too:
+#
+# | design | PyTorch | TensorFlow | JAX |
+# |---|---|---|---|
+# | one process drives all devices | `nn.DataParallel` | `tf.distribute.MirroredStrategy` | one program, arrays sharded over devices |
+# | one process for each device or machine | `DistributedDataParallel` | `MultiWorkerMirroredStrategy` | `jax.distributed.initialize`, then the same |
+
+# %% [markdown] tags=["instructor"]
+# ## The bug museum: 30 minutes
+#
+# Two people per screen. They read the meter first and say which of four families it is:
+# replicas apart from the start, apart later, together with a wrong step, or a wrong
+# report. Only then do they read the program.
+#
+# Expected: for E many move only the update and leave its old line, and step twice. For
+# F the mean of the ranks' shares is wrong as soon as shares are unequal. For D people
+# divide by the number of ranks and not by the number of images.
+#
+# When late: A, B, C in class, D to G at home. The check takes some and says which.
+
+# %% [markdown]
+# ## The bug museum, first room
+#
+# Seven small programs, A to G. Each trains with data parallel and finishes without an
+# error, and in each there is one planted mistake. All but A run in every rank.
+#
+# In each, `yield` shows the model to a meter, at the start and after each step. F is a
+# test instead and yields what it would print. The meter ran each with two ranks; its
+# readings stand below the program. It compares with one process that has the same
+# batches. Start with the readings: *are the replicas equal? From when on? How long is
+# the first step?*
+
+# %%
+from demos.data_parallel.parts.museum_meter import show_exhibits
+
+show_exhibits("AB")
+
+# %% [markdown]
+# Two programs with the same readings but for one line. (In museum programs `LR` is the
+# learning rate, `LONGEST` the length to which gradients are clipped, and `my_share` a
+# slice: every second image for each of two ranks.)
+
+# %%
+show_exhibits("CDE")
+
+# %% [markdown]
+# In C the replicas are apart from the start, in E they move apart, in D they agree.
+# D cuts its batch of 41 images after the first 32.
+
+# %%
+show_exhibits("FG")
+
+# %% [markdown]
+# ## Exercise 3: repair the exhibits (20 minutes)
+#
+# For each exhibit name the line, or lines, and write what should stand there. Set
+# `repairs` to a dictionary with a dictionary for each letter:
+#
+# ```python
+# repairs = {"A": {3: "the new line 3"}, "B": {...}, ...}
+# ```
+#
+# * New text takes the place of the line with this number, at its indentation. It may be
+#   several lines with `\n` between them, or `""`, which leaves the line out.
+# * Change three lines of an exhibit at most, and not its first. The names at the top of the museum's file
+#   (`torch`, `dist`, `nn`, `make_model`, `my_share`, `LR`, ...) and `copy` are there.
+#   Every `yield` of a model stays, and so do the batches that it trains on.
+# * A repaired program takes the step of one process, to 64 bits, for any number of
+#   ranks, from 1 up. In A each of the `replicas` has weights of its own. G clips the
+#   gradients of the batch to `LONGEST`. What F yields on rank 0 is the accuracy on all
+#   images of the test.
+# * You may leave letters out for now: the check tries those that are there.
+#
+# *By hand first:* which two exhibits have a step that gets longer with every rank?
+#
+# <!-- exercise: 09-museum -->
+# <details><summary>Hint 1: a question</summary>
+#
+# For each exhibit: which of the seven steps is missing, in the wrong place, or done
+# with the wrong numbers? For A count the models in memory, for C look at the start, for
+# E and G at the order of the lines.
+# </details>
+# <details><summary>Hint 2: an idea</summary>
+#
+# A: `.to` copies nothing. B: a sum is not a mean. C: who has which seed? D: exercise 2.
+# E: what does the update use? F: whose images does rank 0 count? G: of which gradient
+# is the length the same on all ranks?
+# </details>
+# <details><summary>Hint 3: almost the code</summary>
+#
+# A 3: `make_model()` for each. B 9: also `/= dist.get_world_size()`. C 3: one seed for
+# all. D 8: multiply the loss by `len(y[mine]) * ranks / len(y)`. E: take line 8 out and
+# put it in front of `sgd.zero_grad()`. F 6, 7: all-reduce `right`, divide by `len(y)`.
+# G: move line 8 in front of `sgd.step()`.
+# </details>
+
+# %% exercise="09-museum"
+repairs = ...  # {"A": {line: "new text"}, "B": ...}
+### BEGIN SOLUTION
+repairs = {
+    "A": {3: "models = [make_model() for _ in range(replicas)]"},
+    "B": {
+        9: "dist.all_reduce(parameter.grad)\nparameter.grad /= dist.get_world_size()"
+    },
+    "C": {3: "model = make_model(seed=0)"},
+    "D": {
+        8: "loss = cross_entropy(model(x[mine]), y[mine]) * len(y[mine]) / len(y)",
+        12: "",
+    },
+    "E": {8: "", 12: "sgd.step()\nsgd.zero_grad()"},
+    "F": {7: "dist.all_reduce(right)\nyield right.item() / len(y)"},
+    "G": {
+        8: "",
+        12: "nn.utils.clip_grad_norm_(model.parameters(), LONGEST)\nsgd.step()",
+    },
+}
+### END SOLUTION
+
+# %%
+check("09-museum", repairs)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 09-museum -->
+# Why it works. A: two models, two `.grad`. B: all-reduce sums, one process takes a
+# mean. C: equal steps from different places stay apart; one seed for all makes one
+# place. D: sums divided by all images can be added up. E: the update used the rank's
+# own gradient, so every replica went its own way. F: right answers of all ranks,
+# divided by all images. G: ranks clip to the same length what points elsewhere; the
+# length that counts is that of the batch's gradient. By hand: A and B.
+
+# %% [markdown]
+# ## A script of your own
+#
+# This is a whole data-parallel training without any of this course's instruments, to be
+# started by `torchrun`, torch's launcher. It begins with `init_process_group`, where
+# the ranks meet, and ends with `destroy_process_group`; rank 0 saves the model.
+#
+# ```
+# torchrun --nproc-per-node 2 demos/data_parallel/own_data_parallel.py --save model.pt
+# ```
+
+# %%
+from demos.data_parallel.own_data_parallel import train
+from sidebyside import run_demo
+
+show(train)
+run_demo("data_parallel/own_data_parallel.py")
+
+# %% [markdown]
+# Started like that it is a group of one rank; its loss is the one that two ranks print.
+# `data_parallel/data_parallel_threads.py`, `data_parallel/data_parallel_processes.py`
+# and `data_parallel/bug_museum.py` show the rest of this lesson in a terminal.
+#
+# ## The scorecard
+#
+# | N replicas, P bytes of parameters | threads, device 0 | processes, all-reduce |
+# |---|---|---|
+# | equal to one process | after each step, to 10⁻⁶ | after each step, to 10⁻⁶; replicas bit for bit |
+# | bytes sent per step | device 0: (N − 1) P of weights, and images; each other: P of gradients, and outputs | each rank: 2 (N − 1)/N · P |
+# | memory | device 0: P parameters, P gradients, all of the optimiser, the whole batch; others: 2 P and their part | each rank: P parameters, P gradients, its own optimiser, its part of the batch |
+# | activations | each: of its part | each: of its part |
+# | idle share | all but device 0, while it copies weights, adds up and updates | the time of the all-reduce |
+# | if one dies | a thread's error ends the process | the others get an error or wait; the training stops |
+#
+# ## What we saw
+#
+# * A data-parallel step has seven parts; without dropout and batch norm it is the step
+#   of one model, whether the replicas are in threads or in processes.
+# * `.to(device)` copies nothing when the tensor is there already. Two replicas that
+#   share storage take a step twice as long.
+# * In one process all weights and gradients go through device 0: 7 times as many bytes
+#   for 8 replicas as for 2. In an all-reduce no worker is special.
+# * Threads tie where large products release the GIL and lose where Python is busy.
+# * Processes send no weights. Equal starts, equal gradients and equal arithmetic keep
+#   their replicas equal, and nothing else does.
+# * Seven mistakes raise no error. Whether the replicas agree, and how long the first
+#   step is, tell most of them apart.
+#
+# ## Next
+#
+# Everything now hangs on one call, `dist.all_reduce`. How can everybody get the sum
+# without a device through which all of it goes? Lesson 10 opens the box.

@@ -1,0 +1,290 @@
+"""Lesson 09: replicas in threads and in processes train as one model does.
+
+Every planted mistake is tested to misbehave, and every repair to be right. Every
+sentence in bold of the lesson is a cell whose output is compared, or a test here.
+"""
+
+import copy
+import subprocess
+import sys
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional as F
+
+from demos.data_parallel.data_parallel_processes import (
+    replicas_agree,
+    step_in_rank,
+    train_beside_one_process,
+)
+from demos.data_parallel.data_parallel_threads import (
+    ThreadedReplicas,
+    in_threads,
+    largest_difference,
+    make_digit_model,
+    one_by_one,
+    replica_places,
+    replicate,
+)
+from demos.data_parallel.parts import museum_meter, wide_and_deep
+from demos.data_parallel.parts.exhibits import EXHIBITS
+from sidebyside import Timeline, device, load_digits, run_ranks
+from sidebyside.record import ROOT
+
+from .wrong_answers import REPAIRED
+
+CPU = torch.device("cpu")
+
+
+# Threads ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("run", [in_threads, one_by_one])
+@pytest.mark.parametrize(("replicas", "batch"), [(1, 64), (2, 64), (3, 65), (8, 60)])
+def test_replicas_in_threads_train_as_one_model_after_every_step(replicas, batch, run):
+    images, labels = load_digits("train")
+    alone = make_digit_model().double()
+    together = ThreadedReplicas(copy.deepcopy(alone), [CPU] * replicas, run=run)
+    sgd = torch.optim.SGD(alone.parameters(), lr=0.1)
+    for step in range(5):
+        x = images[step * batch : (step + 1) * batch].double()
+        y = labels[step * batch : (step + 1) * batch]
+        sgd.zero_grad()
+        loss = F.cross_entropy(alone(x), y)
+        loss.backward()
+        sgd.step()
+        assert together.step(x, y) == pytest.approx(loss.item(), abs=1e-12)
+        assert largest_difference(alone, together.replicas[0]) < 1e-13
+
+
+def test_a_frozen_parameter_stays_as_it_is():
+    model = make_digit_model()
+    model[0].bias.requires_grad_(False)
+    together = ThreadedReplicas(model, [CPU] * 2)
+    before = model[0].bias.clone()
+    together.step(*[tensor[:8] for tensor in load_digits("train")])
+    assert torch.equal(model[0].bias, before) and model[0].bias.grad is None
+
+
+def test_an_error_in_a_thread_is_raised():
+    with pytest.raises(ZeroDivisionError):
+        in_threads(lambda number: 1 // number, [1, 0])
+
+
+def step_of_two(replicas: list[nn.Module]) -> torch.Tensor:
+    together = ThreadedReplicas(replicas[0], [CPU] * 2)
+    together.replicas = replicas
+    before = nn.utils.parameters_to_vector(replicas[0].parameters()).detach().clone()
+    together.step(*[tensor[:64] for tensor in load_digits("train")])
+    return nn.utils.parameters_to_vector(replicas[0].parameters()).detach() - before
+
+
+def test_to_copies_nothing_and_shared_storage_makes_a_step_twice_as_long():
+    tensor, model = torch.ones(1), make_digit_model()
+    assert tensor.to(CPU) is tensor and model.to(CPU) is model
+    shared = step_of_two([model, model.to(CPU)])
+    right = step_of_two(replicate(make_digit_model(), [CPU] * 2))
+    torch.testing.assert_close(shared, 2 * right)
+
+
+def test_replicas_are_on_different_storage():
+    one, two, three = replicate(make_digit_model(), [CPU] * 3)
+    addresses = {p.data_ptr() for m in (one, two, three) for p in m.parameters()}
+    assert len(addresses) == 3 * 4
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 4, 8])
+def test_device_0_sends_all_other_replicas_their_weights(replicas):
+    together = ThreadedReplicas(make_digit_model(), [CPU] * replicas)
+    together.step(*[tensor[:64] for tensor in load_digits("train")])
+    assert together.traffic["weights"] == (replicas - 1) * 19_240
+    assert together.traffic["gradients"] == (replicas - 1) * 19_240
+    assert together.traffic["images"] == 64 * 256 - 64 * 256 // replicas
+    assert together.traffic["outputs"] == together.traffic["slopes"]
+
+
+@pytest.mark.parametrize("layer", [nn.Dropout(0.5), nn.BatchNorm1d(64)])
+def test_dropout_and_batch_norm_do_not_match(layer):
+    alone = make_digit_model().insert(1, layer)
+    together = ThreadedReplicas(copy.deepcopy(alone), [CPU] * 2)
+    x, y = (tensor[:64] for tensor in load_digits("train"))
+    F.cross_entropy(alone(x), y).backward()
+    torch.optim.SGD(alone.parameters(), lr=0.1).step()
+    together.step(x, y)
+    assert largest_difference(alone, together.replicas[0]) > 1e-5
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="it uses the GPU then")
+def test_without_a_gpu_torchs_data_parallel_calls_the_model_itself():
+    model, calls = make_digit_model(), []
+    model.register_forward_pre_hook(lambda *_: calls.append(1))
+    nn.DataParallel(model)(torch.ones(8, 64))
+    assert calls == [1]
+    with pytest.raises(ValueError):
+        nn.parallel.replicate(model, ["cpu", "cpu"])
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_torchs_data_parallel_is_one_model_on_two_gpus():
+    model, x = make_digit_model().cuda(), torch.randn(65, 64).cuda()
+    output = nn.parallel.data_parallel(model, x, [0, 1])
+    torch.testing.assert_close(output, model(x))
+
+
+def test_places_are_gpus_only_if_there_is_one_for_each():
+    assert len(replica_places(3)) == 3
+    assert len({place.type for place in replica_places(2)}) == 1
+
+
+# Processes ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("ranks", "batch"), [(1, 64), (2, 64), (2, 65), (3, 64)])
+def test_ranks_train_as_one_process_after_every_step(ranks, batch):
+    arguments = train_beside_one_process, 5, batch
+    for rows in run_ranks(*arguments, world_size=ranks):
+        for distance, equal, sent in rows:
+            assert distance <= 1e-6
+            assert equal, "bit for bit"
+            assert sent == 19_240
+
+
+def agreement_of_a_rank() -> list[bool]:
+    model = make_digit_model().to(device())
+    found = [replicas_agree(model)]
+    with torch.no_grad():
+        model[0].bias[3] += 1e-3 * dist.get_rank()
+    return [*found, replicas_agree(model)]
+
+
+def test_replicas_that_differ_are_found():
+    assert run_ranks(agreement_of_a_rank) == [[True, False]] * 2
+
+
+def step_with_more_ranks_than_images() -> float:
+    alone, replica = (make_digit_model().to(device()) for _ in range(2))
+    x, y = (tensor[:2].to(device()) for tensor in load_digits("train"))
+    F.cross_entropy(alone(x), y).backward()
+    torch.optim.SGD(alone.parameters(), lr=0.1).step()
+    step_in_rank(replica, torch.optim.SGD(replica.parameters(), lr=0.1), x, y)
+    return largest_difference(alone, replica)
+
+
+def test_a_rank_may_have_no_image_at_all():
+    assert max(run_ranks(step_with_more_ranks_than_images, world_size=3)) <= 1e-6
+
+
+# The picture --------------------------------------------------------------------------
+
+
+def test_the_fastest_step_is_one_whole_step():
+    together = ThreadedReplicas(make_digit_model(), [CPU] * 2)
+    batch = [tensor[:8] for tensor in load_digits("train")]
+    with Timeline() as timeline:
+        for _ in range(4):
+            together.step(*batch)
+    step = wide_and_deep.fastest_step(timeline, 4)
+    names = sorted((span.lane, span.name) for span in step.spans)
+    alone = [("main", "device zero")] * 3 + [("main", "update")]
+    in_lanes = [
+        (f"replica {number}", name)
+        for number in (0, 1)
+        for name in ("backward", "forward")
+    ]
+    assert names == alone + in_lanes
+    assert step.cpu("forward") >= 0
+    updates = [s for s in timeline.spans if s.name == "update"]
+    assert step.seconds <= updates[-1].end
+
+
+def test_both_networks_make_the_calls_that_the_lesson_counts():
+    assert len(wide_and_deep.make_wide()) == 3
+    assert len(wide_and_deep.make_deep()) == 201
+
+
+# The museum ---------------------------------------------------------------------------
+
+
+def codes_of(changes: dict) -> dict[str, str]:
+    return {
+        name: museum_meter.repaired(name, changes.get(name, {})) for name in EXHIBITS
+    }
+
+
+def apart(found) -> float:
+    return max((m - found.models[0]).abs().max().item() for m in found.models)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_every_exhibit_misbehaves_as_its_meter_says(ranks):
+    found = museum_meter.look_at(codes_of({}), ranks)
+    assert abs(found["F"].said[0] - museum_meter.accuracy_alone()) > 0.002
+    assert found["A"].storages == 1
+    lengths = {}
+    for name in "ABCDEG":
+        first = found[name].models[0]
+        alone = museum_meter.train_alone(name, ranks, first[0])
+        assert (first - alone)[-1].norm() > 0.1 * (alone[-1] - alone[0]).norm()
+        lengths[name] = (
+            (first[1] - first[0]).norm() / (alone[1] - alone[0]).norm()
+        ).item()
+    assert {name for name in "ABCDEG" if apart(found[name]) > 0.01} == {"C", "E"}
+    assert lengths["A"] == pytest.approx(ranks) == lengths["B"]
+    starts = [model[0] for model in found["C"].models]
+    assert not torch.equal(starts[0], starts[1])
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_every_repair_is_right(ranks):
+    found = museum_meter.look_at(codes_of(REPAIRED), ranks)
+    assert found["F"].said[0] == pytest.approx(museum_meter.accuracy_alone(), abs=1e-12)
+    assert found["A"].storages == ranks
+    for name in "ABCDEG":
+        first = found[name].models[0]
+        alone = museum_meter.train_alone(name, ranks, first[0])
+        assert (first - alone).abs().max() < 1e-12
+        assert apart(found[name]) == 0
+
+
+def test_a_repair_takes_the_place_of_its_line():
+    code = museum_meter.repaired("B", {9: "one\ntwo", 11: ""})
+    lines = code.splitlines()
+    assert lines[8:11] == ["            one", "            two", "        sgd.step()"]
+    assert "zero_grad" not in code
+    indented = museum_meter.repaired("B", {9: "one\n            two"})
+    assert indented.splitlines()[8:10] == lines[8:10]
+    with pytest.raises(ValueError, match="lines 1 to 12"):
+        museum_meter.repaired("B", {13: "pass"})
+
+
+# A script of your own -----------------------------------------------------------------
+
+
+def own_script(*args: object, launcher: tuple = (), **options) -> str:
+    script = ROOT / "demos/data_parallel/own_data_parallel.py"
+    command = [sys.executable, *launcher, str(script), *map(str, args)]
+    done = subprocess.run(command, capture_output=True, text=True, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_torchrun_trains_the_same_with_two_ranks_and_rank_0_saves(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "torchrun"))  # it leaves a folder there
+    (tmp_path / "torchrun").mkdir()
+    torchrun = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"
+    saved = [tmp_path / "one.pt", tmp_path / "two.pt"]
+    alone = own_script("--save", saved[0])
+    together = own_script("--save", saved[1], launcher=torchrun)
+    assert alone == together and together.count("\n") == 1
+    one, two = (torch.load(path, map_location="cpu") for path in saved)
+    for name in one:
+        torch.testing.assert_close(one[name], two[name], atol=1e-5, rtol=0)
+
+
+def test_the_script_of_your_own_uses_no_instrument():
+    code = (ROOT / "demos/data_parallel/own_data_parallel.py").read_text()
+    assert "sidebyside" not in code and "demos." not in code
