@@ -53,13 +53,15 @@ class MessageMeter:
     After it, and after the trip from a rank to the parent: `messages_sent`,
     `bytes_sent`, `sent_to[peer]` (bytes for each rank), the same for `received`, and
     `steps`, how many times the rank went on only when an earlier message was through:
-    messages that are under way together are one step.
+    messages that are under way together are one step. `not_awaited` counts those that
+    were begun and never waited for.
     """
 
     def __init__(self):
         self.events: list[Message | Wait] = []
         self.collectives: list[str] = []
         self._wrapped: list[tuple[type, str, object]] = []
+        self.not_awaited = 0  # messages that were begun, and never waited for
         self._waiting: dict[int, tuple] = {}  # id of the Work: Work, place, group
 
     def __enter__(self) -> "MessageMeter":
@@ -74,12 +76,14 @@ class MessageMeter:
             if hasattr(ProcessGroup, method):
                 self._wrap(ProcessGroup, method, self._collective(COLLECTIVES[method]))
         self._wrap(Work, "wait", self._wait)
+        self._wrap(Work, "is_completed", self._ask)
         return self
 
     def __exit__(self, *exception) -> None:
         for owner, name, original in reversed(self._wrapped):
             setattr(owner, name, original)
         self._wrapped.clear()
+        self.not_awaited = len(self._waiting)
         self._waiting.clear()
 
     def _wrap(self, owner: type, name: str, wrapper: Callable) -> None:
@@ -128,6 +132,12 @@ class MessageMeter:
         elif self._waiting and _one_work_for_a_batch():
             self.events.append(Wait(tuple(p for _, p, _ in self._waiting.values())))
             self._waiting.clear()
+        return done
+
+    def _ask(self, is_completed, work):
+        done = is_completed()
+        if done and id(work) in self._waiting:
+            self._wait(work.wait, work)
         return done
 
     def _messages(self, way: str) -> list[Message]:
@@ -198,7 +208,9 @@ class _Replay:
 
     def run(self) -> int:
         at = [0] * len(self.events)
-        while any(self._advance(rank, at) for rank in range(len(at))):
+        while any(
+            [self._advance(rank, at) for rank in range(len(at))]
+        ):  # each its turn
             pass
         left = sum(map(len, self.posted.values()))
         if left or any(map(lambda p, e: p < len(e), at, self.events)):
