@@ -76,7 +76,6 @@ class MessageMeter:
             if hasattr(ProcessGroup, method):
                 self._wrap(ProcessGroup, method, self._collective(COLLECTIVES[method]))
         self._wrap(Work, "wait", self._wait)
-        self._wrap(Work, "is_completed", self._ask)
         return self
 
     def __exit__(self, *exception) -> None:
@@ -132,12 +131,6 @@ class MessageMeter:
         elif self._waiting and _one_work_for_a_batch():
             self.events.append(Wait(tuple(p for _, p, _ in self._waiting.values())))
             self._waiting.clear()
-        return done
-
-    def _ask(self, is_completed, work):
-        done = is_completed()
-        if done and id(work) in self._waiting:
-            self._wait(work.wait, work)
         return done
 
     def _messages(self, way: str) -> list[Message]:
