@@ -112,15 +112,16 @@ def test_all_ranks_send_and_receive_side_by_side():
 
 
 def awaited_or_not() -> list[int]:
-    counts, tensor = [], torch.ones(1)
+    counts, tensor, kept = [], torch.ones(1), []
     for is_awaited in (True, False):
         with MessageMeter() as meter:
             if dist.get_rank() == 0:
-                work = dist.isend(tensor, 1)
+                kept.append(dist.isend(tensor, 1))
                 if is_awaited:
-                    work.wait()
+                    kept[0].wait()
             else:
                 dist.recv(tensor, 0)
+        dist.barrier()  # gloo drops a message whose Work is gone
         counts.append(meter.not_awaited)
     return counts
 

@@ -201,10 +201,9 @@ class _Replay:
 
     def run(self) -> int:
         at = [0] * len(self.events)
-        while any(
-            [self._advance(rank, at) for rank in range(len(at))]
-        ):  # each its turn
-            pass
+        moved = [True]
+        while any(moved):  # one event of each rank in turn
+            moved = [self._advance(rank, at) for rank in range(len(at))]
         left = sum(map(len, self.posted.values()))
         if left or any(map(lambda p, e: p < len(e), at, self.events)):
             raise ValueError("some messages were sent or received at one end only")
