@@ -45,7 +45,8 @@ def try_reduce_scatter(answer: Callable, cases: list[PiecesCase]) -> list[Pieces
         rank, ranks = dist.get_rank(), range(dist.get_world_size())
         columns = [piece_of_case(case, sender, rank) for sender in ranks]
         tensor = torch.full_like(columns[0], 77)  # nobody asks for these
-        notes.append(_try_with_pieces(case, answer, tensor, [tensor], [sum(columns)]))
+        room = [tensor.detach()]  # the same memory, whatever happens to `tensor`
+        notes.append(_try_with_pieces(case, answer, tensor, room, [sum(columns)]))
     return notes
 
 
@@ -56,7 +57,7 @@ def try_all_to_all(answer: Callable, cases: list[PiecesCase]) -> list[PiecesNote
         rank, ranks = dist.get_rank(), range(dist.get_world_size())
         wanted = [piece_of_case(case, sender, rank) for sender in ranks]
         received = [torch.full_like(piece, 77) for piece in wanted]
-        rooms = list(received)  # the tensors that are to be filled
+        rooms = [room.detach() for room in received]  # the memory that is to be filled
         notes.append(_try_with_pieces(case, answer, received, rooms, wanted))
     return notes
 
