@@ -291,8 +291,7 @@ draw_collectives(run_collectives(["all_gather", "reduce_scatter"], dist))
 # ranks have at `pieces[r]`; what it held before does not count. `pieces` stays as it is.
 #
 # The pieces for rank $r$ have the shape and the type of rank $r$'s `tensor`; those for
-# another rank may have other shapes, also without elements. It works for any number of
-# ranks, 1 too.
+# another rank may have other shapes. It works for any number of ranks, 1 too.
 #
 # The meter is the judge. Each rank sends one message to each other rank, the piece that
 # is meant for it, straight there, and no byte more. Call no collective of torch. Wait
