@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from demos.collectives.parts.collective_writing import collective_text, written_piece
 from demos.collectives.parts.who_holds_what import CollectiveRun, Held
 from sidebyside import COLOURS, figure
 from sidebyside.figures import GREY, IDLE, ink_colour, light_colour
-
-UNDEFINED = "?"
 
 
 def draw_collectives(runs: Mapping[str, CollectiveRun]):
@@ -33,28 +32,6 @@ def draw_collectives(runs: Mapping[str, CollectiveRun]):
         ax.set_axis_off()
     fig.alt = "\n\n".join(collective_text(name, run) for name, run in runs.items())
     return fig
-
-
-def collective_text(name: str, run: CollectiveRun) -> str:
-    """The same in letters: a line for each rank, a dot for nothing."""
-    ranks = range(len(run.before))
-    tables = [
-        [[_written(row, column) for column in ranks] for row in rows]
-        for rows in (run.before, run.after)
-    ]
-    wide = max(len(word) for table in tables for row in table for word in row)
-    lines = [name.replace("_", "-")]
-    lines.append(f"        {'before':<{len(ranks) * (wide + 1) + 1}} after")
-    for rank, (before, after) in enumerate(zip(*tables, strict=True)):
-        cells = [" ".join(word.rjust(wide) for word in row) for row in (before, after)]
-        lines.append(f"rank {rank} | {cells[0]} | {cells[1]}".rstrip())
-    return "\n".join(lines)
-
-
-def _written(row: Held, column: int) -> str:
-    if column not in row:
-        return "."
-    return UNDEFINED if row[column] is None else str(row[column])
 
 
 def _draw_collective(ax: Axes, name: str, run: CollectiveRun) -> None:
@@ -91,7 +68,7 @@ def _draw_piece(ax: Axes, x: float, y: float, row: Held, column: int) -> None:
     face = "white" if number is None else colour_of_number(number)
     ax.add_patch(Rectangle((x, y), 0.92, 0.88, facecolor=face, edgecolor=GREY, lw=0.5))
     ax.text(
-        x + 0.46, y + 0.46, _written(row, column), color=ink_colour(face),
+        x + 0.46, y + 0.46, written_piece(row, column), color=ink_colour(face),
         fontsize=7 if number is None or number < 10**5 else 5, ha="center", va="center",
     )  # fmt: skip
 

@@ -189,10 +189,8 @@ def test_a_tournament_takes_fewer_steps_than_rank_after_rank():
 
 
 def test_the_drawing_is_described_in_letters():
-    from demos.collectives.parts.collective_drawing import (  # no rank needs it
-        collective_text,
-        draw_collectives,
-    )
+    from demos.collectives.parts.collective_drawing import draw_collectives
+    from demos.collectives.parts.collective_writing import collective_text
 
     runs = run_collectives(["reduce"], dist, 2)
     text = collective_text("reduce", runs["reduce"])
