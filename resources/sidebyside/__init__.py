@@ -11,6 +11,8 @@ _HOME = {
     "RankFailed": "failures",
     "RanksHung": "failures",
     "device": "devices",
+    "MessageMeter": "message_meter",
+    "consecutive_steps": "message_meter",
     "Timeline": "timeline",
     "span": "timeline",
     "draw_timelines": "timeline_picture",
