@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 from demos.collectives.parts.all_reduce_costs import predicted_seconds
-from demos.collectives.parts.all_reduces import ALL_REDUCES
+from demos.collectives.parts.all_reduces import ALL_REDUCES, ring_all_reduce
 from demos.collectives.parts.paced_link import paced_link
 from sidebyside import at_least, between, device, run_program, run_ranks
 from sidebyside.message_meter import MessageMeter, consecutive_steps
@@ -74,6 +74,22 @@ def time_over_paced_link(
             dist.all_reduce(took, op=dist.ReduceOp.MAX)
             seconds[way, size].append(took.item())
     return {case: median(times) for case, times in seconds.items()}
+
+
+def time_beside_library(elements: int, rounds: int) -> tuple[float, float]:
+    """Runs in each rank: median seconds of our ring and of the library, in turn."""
+    seconds = {ring_all_reduce: [], dist.all_reduce: []}
+    for turn in range(-2, rounds):  # the first two are not counted
+        for all_reduce, times in seconds.items():
+            tensor = torch.ones(elements, device=device())
+            dist.barrier()
+            began = perf_counter()
+            all_reduce(tensor)
+            tensor[:1].sum().item()  # on a GPU: wait until it is there
+            if turn >= 0:
+                times.append(perf_counter() - began)
+    ours, library = map(median, seconds.values())
+    return ours, library
 
 
 def found_crossover(sizes: list[int], one: list[float], other: list[float]) -> float:

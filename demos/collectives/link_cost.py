@@ -104,8 +104,8 @@ def describe_link(fitted: dict) -> str:
 def gpu_link() -> tuple[list[float], list[float], list[float]]:
     """Bytes in a row on each GPU's link, seconds published, seconds fitted.
 
-    A ring passes 2 (N - 1) messages and 2 (N - 1) / N of the tensor, which is the factor
-    by which nccl-tests turns time into bus bandwidth.
+    The bytes are 2 (N - 1) / N of the tensor, as in a ring. By this factor nccl-tests
+    turns the tensor's bytes per second into its bus bandwidth.
     """
     factor = 2 * (H100_RANKS - 1) / H100_RANKS
     carried = [factor * size for size in H100_MICROSECONDS]

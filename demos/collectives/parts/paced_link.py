@@ -69,6 +69,8 @@ def paced_link(alpha: float, beta: float) -> Iterator[PacedLink]:
     """
     link = PacedLink(alpha, beta)
     paced = {"isend": link.isend, "irecv": link.irecv}  # torch compares them by `is`
-    with mock.patch.multiple(distributed_c10d, **paced):
-        with mock.patch.multiple(dist, **paced):
-            yield link
+    patched = (
+        mock.patch.multiple(where, **paced) for where in (distributed_c10d, dist)
+    )
+    with next(patched), next(patched):
+        yield link
