@@ -452,25 +452,11 @@ print(describe_link(link))
 guess("10b-unseen", None, "How long does a message of 1 MB take?", "ms")
 
 # %%
-from sidebyside import figure
+from demos.collectives.parts.cost_pictures import draw_link
 
-line = [link["alpha"] + link["beta"] * size for size in LINK_SIZES]
 reveal("10b-unseen", 1e3 * unseen)
-predicted = link["alpha"] + link["beta"] * 2**20
-print(f"the line says {1e3 * predicted:.3g} ms")
-fig, ax = figure(height=2.6, alt="time of a message against its size, with the line")
-ax.loglog(LINK_SIZES, [1e3 * seconds for seconds in line], color="black")
-ax.loglog(timed, [1e3 * median(seconds) for seconds in timed.values()], "o")
-ax.loglog(2**20, 1e3 * unseen, "s", color="#D55E00", ms=9)
-ax.annotate(
-    "not seen by the fit",
-    (2**20, 1e3 * unseen),
-    (12, -12),
-    **{"textcoords": "offset points", "color": "#D55E00"},
-)
-ax.set_xlabel("bytes")
-ax.set_ylabel("time of a message (ms)")
-fig
+print(f"the line says {1e3 * (link['alpha'] + link['beta'] * 2**20):.3g} ms")
+draw_link(timed, link, (2**20, unseen))
 
 # %% [markdown]
 # **Two numbers predict a size that the fit has not seen.** At the left the line is flat:
@@ -532,22 +518,14 @@ guess("10b-crossover", None, "From which size on is the ring faster?", "KB")
 
 # %%
 from demos.collectives.all_reduce_four_ways import found_crossover, time_over_paced_link
-from demos.collectives.parts.all_reduce_costs import predicted_seconds
+from demos.collectives.parts.cost_pictures import draw_crossover
 
-alpha, beta, ways = 0.02, 40e-9, ["tree", "ring"]
+ways, pace = ["tree", "ring"], (0.02, 40e-9)
 sizes = [100_000, 200_000, 400_000, 800_000, 1_600_000]
-times = run_ranks(time_over_paced_link, ways, sizes, alpha, beta, world_size=4)[0]
-tree, ring_times = ([1e3 * times[way, size] for size in sizes] for way in ways)
-reveal("10b-crossover", found_crossover(sizes, tree, ring_times) / 1e3)
-fig, ax = figure(height=2.6, stamp="simulated", alt="tree and ring against the size")
-for way, colour in zip(ways, ["#0072B2", "#D55E00"], strict=True):
-    line = [1e3 * predicted_seconds(way, 4, size, alpha, beta) for size in sizes]
-    ax.semilogx(sizes, line, color=colour)
-    ax.semilogx(sizes, [1e3 * times[way, size] for size in sizes], "o", color=colour)
-    ax.text(sizes[-1] * 1.08, line[-1], way, color=colour, va="center")
-ax.set_xlabel("bytes (lines: predicted, points: measured)")
-ax.set_ylabel("time (ms)")
-fig
+times = run_ranks(time_over_paced_link, ways, sizes, *pace, world_size=4)[0]
+tree, around = ([times[way, size] for size in sizes] for way in ways)
+reveal("10b-crossover", found_crossover(sizes, tree, around) / 1e3)
+draw_crossover(times, *pace)
 
 # %% [markdown]
 # $2\alpha = 2.5\beta S$, so $S = 0.8\,\alpha/\beta$ = 400 KB. **Below the crossover the
@@ -642,16 +620,12 @@ check("10b-choose", fastest)
 
 # %%
 from demos.collectives.link_cost import gpu_link
+from demos.collectives.parts.cost_pictures import draw_residuals
 
 carried, seconds, fitted = gpu_link()
 ratios = [time / line for time, line in zip(seconds, fitted, strict=True)]
 print(f"largest ratio {max(ratios):.2f}, smallest {min(ratios):.2f}")
-fig, ax = figure(height=2.4, stamp="published", alt="published over fitted time")
-ax.axhline(1, color="black", lw=1)
-ax.semilogx(carried, ratios, "o-", color="#0072B2")
-ax.set_xlabel("bytes that each link carries in a ring")
-ax.set_ylabel("published / fitted")
-fig
+draw_residuals(carried, seconds, fitted)
 
 # %% [markdown]
 # At both ends the line is off by a fifth or less, but for the first point. Between

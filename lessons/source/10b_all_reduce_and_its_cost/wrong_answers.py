@@ -1,6 +1,7 @@
 """Wrong answers to the exercises of lesson 10b, some of them published as right."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -41,7 +42,7 @@ def _ring_of(chunks, first_gathered: int = 1) -> None:
 
 
 def ring_of_whole_tensors(tensor):
-    rank, ranks, right, left = _around()
+    _, ranks, right, left = _around()
     travelling = tensor.clone()
     for _ in range(ranks - 1):
         received = torch.empty_like(travelling)
@@ -158,7 +159,7 @@ def ring_that_skips_empty_chunks(tensor):
     rank, ranks, right, left = _around()
     flat = tensor.view(-1)
     ends = [i * len(flat) // ranks for i in range(ranks + 1)]
-    chunks = [flat[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+    chunks = [flat[a:b] for a, b in pairwise(ends)]
     for step in range(2 * (ranks - 1)):
         outgoing, arriving = (chunks[(rank - step - i) % ranks] for i in (0, 1))
         works, received = [], torch.empty_like(arriving)
