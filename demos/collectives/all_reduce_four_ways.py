@@ -17,7 +17,10 @@ from time import perf_counter
 import torch
 import torch.distributed as dist
 
-from demos.collectives.parts.all_reduce_costs import predicted_seconds
+from demos.collectives.parts.all_reduce_costs import (
+    predicted_crossover,
+    predicted_seconds,
+)
 from demos.collectives.parts.all_reduces import ALL_REDUCES, ring_all_reduce
 from demos.collectives.parts.paced_link import paced_link
 from sidebyside import at_least, between, device, run_program, run_ranks
@@ -132,6 +135,9 @@ def main() -> None:
     for way in ways:
         expected = predicted_seconds(way, args.ranks, size, *pace)
         print(f"{way:<16} {1e3 * expected:>7.0f} ms {1e3 * timed[way, size]:>18.0f} ms")
+    if args.ranks > 3 and args.alpha:
+        crossover = predicted_crossover(args.ranks, args.alpha, beta)
+        print(f"\nfrom {crossover:,.0f} bytes on, a ring is faster than a tree")
 
 
 if __name__ == "__main__":

@@ -31,11 +31,12 @@ def draw_crossover(times: dict[tuple[str, int], float], alpha: float, beta: floa
         dict.fromkeys(way for way, _ in times), COLOURS, strict=False
     ):
         line = [1e3 * predicted_seconds(way, 4, size, alpha, beta) for size in sizes]
-        ax.plot(sizes, line, color=colour)
+        kilobytes = [size / 1000 for size in sizes]
+        ax.plot(kilobytes, line, color=colour)
         measured = [1e3 * times[way, size] for size in sizes]
-        ax.plot(sizes, measured, "o", color=colour)
-        ax.text(1.03 * sizes[-1], line[-1], way, color=colour, va="center")
-    ax.set_xlabel("bytes (lines: predicted, points: measured)")
+        ax.plot(kilobytes, measured, "o", color=colour)
+        ax.text(1.03 * kilobytes[-1], line[-1], way, color=colour, va="center")
+    ax.set_xlabel("size in KB (lines: predicted, points: measured)")
     ax.set_ylabel("time of an all-reduce (ms)")
     return fig
 

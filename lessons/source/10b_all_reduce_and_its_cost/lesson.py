@@ -328,10 +328,10 @@ for step in (0, 21):
 print("largest difference below 1e-5:", bool(apart.max() < 1e-5))
 
 # %% [markdown]
-# Both runs are right. After one step a part of the parameters differs, in the last bit;
-# after 22 steps nearly all do. **$N = 2$ and $N = 4$ train apart**, slowly, because
-# each rounds differently and every step builds on the one before. So compare runs with
-# a tolerance, and compare *replicas* bit for bit.
+# Both runs are right. After one step a few parameters differ, in the last bit; after 22
+# steps many more do. **$N = 2$ and $N = 4$ train apart**, slowly: each run rounds in its
+# own way, and every step builds on the one before. So compare runs with a tolerance,
+# and compare *replicas* bit for bit.
 
 # %% [markdown] tags=["instructor"]
 # ## What a message costs: 12 minutes
