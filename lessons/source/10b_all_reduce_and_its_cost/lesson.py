@@ -22,7 +22,7 @@
 # CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]
-# ## At the root, and round a ring: 15 minutes
+# ## At the root, and round a ring: 10 minutes
 #
 # Four people in a row, each with four cards that show a number. First everyone brings
 # all cards to person 0, who adds, alone, while three people watch. Then the ring: each
@@ -197,7 +197,7 @@ check("10b-ring", ring)
 # Nobody waits for a neighbour's receive, because each sends and receives at once.
 
 # %% [markdown] tags=["instructor"]
-# ## Tree, halving, and the bill: 10 minutes
+# ## Tree, halving, and the bill: 8 minutes
 #
 # Write the ranks in binary. Parents in the tree: strike the last 1. Partners in halving
 # and doubling: flip one bit. Then both programs read themselves.
@@ -252,7 +252,7 @@ reveal("10b-tree", steps, computed=True)
 # across the same cables, that costs more than a table can say.)
 
 # %% [markdown] tags=["instructor"]
-# ## The last bits: 8 minutes
+# ## The last bits: 7 minutes
 #
 # Ask first: are the four sums equal? Nearly everyone says yes. Then: are the four ranks
 # equal to each other? Now people hesitate, and this one is a yes.
@@ -334,7 +334,7 @@ print("largest difference below 1e-5:", bool(apart.max() < 1e-5))
 # and compare *replicas* bit for bit.
 
 # %% [markdown] tags=["instructor"]
-# ## What a message costs: 12 minutes
+# ## What a message costs: 8 minutes
 #
 # Draw the line: time up, bytes to the right, and ask what the intercept is. Then ask
 # how it looks with logarithmic axes: flat, a bend, a slope.
@@ -492,7 +492,7 @@ for n in (2, 4, 8):
 # paced link: sleeping ranks need no core.
 
 # %% [markdown] tags=["instructor"]
-# ## Tree against ring: 10 minutes
+# ## Tree against ring: 7 minutes
 #
 # Set the two times equal on the board, for four ranks. The class solves for S. Then ask
 # for two and three ranks: there is no solution, and why is worth a minute.
