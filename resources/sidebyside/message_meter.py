@@ -53,13 +53,15 @@ class MessageMeter:
     After it, and after the trip from a rank to the parent: `messages_sent`,
     `bytes_sent`, `sent_to[peer]` (bytes for each rank), the same for `received`, and
     `steps`, how many times the rank went on only when an earlier message was through:
-    messages that are under way together are one step.
+    messages that are under way together are one step. `not_awaited` counts those that
+    were begun and never waited for.
     """
 
     def __init__(self):
         self.events: list[Message | Wait] = []
         self.collectives: list[str] = []
         self._wrapped: list[tuple[type, str, object]] = []
+        self.not_awaited = 0  # messages that were begun, and never waited for
         self._waiting: dict[int, tuple] = {}  # id of the Work: Work, place, group
 
     def __enter__(self) -> "MessageMeter":
@@ -80,6 +82,7 @@ class MessageMeter:
         for owner, name, original in reversed(self._wrapped):
             setattr(owner, name, original)
         self._wrapped.clear()
+        self.not_awaited = len(self._waiting)
         self._waiting.clear()
 
     def _wrap(self, owner: type, name: str, wrapper: Callable) -> None:
@@ -198,8 +201,9 @@ class _Replay:
 
     def run(self) -> int:
         at = [0] * len(self.events)
-        while any(self._advance(rank, at) for rank in range(len(at))):
-            pass
+        moved = [True]
+        while any(moved):  # one event of each rank in turn
+            moved = [self._advance(rank, at) for rank in range(len(at))]
         left = sum(map(len, self.posted.values()))
         if left or any(map(lambda p, e: p < len(e), at, self.events)):
             raise ValueError("some messages were sent or received at one end only")

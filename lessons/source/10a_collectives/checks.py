@@ -1,0 +1,298 @@
+"""The checks of lesson 10a: reduce-scatter, all-to-all, a visit to the experts."""
+
+import os
+from collections import Counter
+
+import torch
+
+from sidebyside import MessageMeter, run_ranks
+from sidebyside.exercises import exercise, trying
+
+from .rank_programs import (
+    WIDTH,
+    PiecesCase,
+    PiecesNotes,
+    TokensCase,
+    TokensNotes,
+    are_messages_under_way_together,
+    try_all_to_all,
+    try_experts,
+    try_reduce_scatter,
+)
+
+# Seconds; a right answer needs less than one. Tests of what hangs wait for less.
+PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
+RANKS = 2, 3, 1, 5, 8
+
+COLUMNS = [
+    PiecesCase(lambda s, r: (4,), torch.int64, "pieces of 4 whole numbers"),
+    PiecesCase(lambda s, r: (2, 3), torch.float64, "pieces of 2 x 3 64-bit numbers"),
+    PiecesCase(lambda s, r: (2 * r + 1,), torch.float32, "2 r + 1 numbers for rank r"),
+    PiecesCase(lambda s, r: (r % 2 * 5,), torch.float32, "nothing for even ranks"),
+]
+PAIRS = [
+    *COLUMNS[:2],
+    PiecesCase(lambda s, r: (s + 1, r + 2), torch.float32, "s + 1 by r + 2 numbers"),
+    PiecesCase(lambda s, r: (s * r % 3,), torch.int16, "no element for some"),
+    PiecesCase(lambda s, r: (), torch.float64, "pieces of one number, without shape"),
+    PiecesCase(lambda s, r: (40_000,), torch.float32, "pieces of 40,000 numbers"),
+]
+
+
+# 10a-reduce-scatter -------------------------------------------------------------------
+
+
+@exercise("10a-reduce-scatter", in_ranks=True)
+def check_10a_reduce_scatter(reduce_scatter):
+    for ranks in RANKS:
+        tried = f"reduce_scatter(tensor, pieces) in {ranks} ranks"
+        think = "what this line gets, in which rank: the shapes of pieces may differ"
+        with trying(tried, think=think):
+            found = run_ranks(
+                try_reduce_scatter,
+                reduce_scatter,
+                COLUMNS,
+                world_size=ranks,
+                timeout=PATIENCE,
+            )
+        for case, notes in zip(COLUMNS, zip(*found, strict=True), strict=True):
+            with trying(f"{tried}, {case.about}") as expect:
+                _expect_no_collective(expect, [note.meter for note in notes])
+                _expect_columns_added(expect, notes)
+                _expect_pieces_kept(expect, notes)
+                _expect_each_piece_sent_once(expect, notes)
+                _expect_all_awaited(expect, notes)
+
+
+def _expect_columns_added(expect, notes: tuple[PiecesNotes]) -> None:
+    for rank, note in enumerate(notes):
+        got, wanted = note.got[0], note.wanted[0]
+        if torch.equal(got, wanted):
+            continue
+        think = "what is added up: each rank's pieces[r], once, on rank r"
+        if torch.equal(got, wanted + 77):
+            think = "what `tensor` held before, which is not to be counted"
+        elif torch.equal(got, torch.full_like(got, 77)):
+            think = "which tensor the caller looks at: is it filled in place?"
+        elif torch.allclose(
+            got.double() * len(notes), wanted.double(), atol=len(notes)
+        ):
+            think = "the sum is asked for. Who divides, and by what?"
+        expect(
+            False,
+            got=f"rank {rank} has {_first(got)}, and {_first(wanted)} is the sum",
+            think=think,
+        )
+
+
+# 10a-all-to-all -----------------------------------------------------------------------
+
+
+@exercise("10a-all-to-all", in_ranks=True)
+def check_10a_all_to_all(all_to_all):
+    for ranks in RANKS:
+        tried = f"all_to_all(received, pieces) in {ranks} ranks"
+        think = "what this line gets, in which rank: the shapes of pieces may differ"
+        with trying(tried, think=think):
+            found = run_ranks(
+                try_all_to_all, all_to_all, PAIRS, world_size=ranks, timeout=PATIENCE
+            )
+        for case, notes in zip(PAIRS, zip(*found, strict=True), strict=True):
+            with trying(f"{tried}, {case.about}") as expect:
+                _expect_no_collective(expect, [note.meter for note in notes])
+                together = any(
+                    are_messages_under_way_together(note.meter)
+                    or note.meter.not_awaited
+                    for note in notes
+                )
+                expect(
+                    not together,
+                    got="messages that were under way together",
+                    think="which calls are allowed here: send and recv, which wait",
+                )
+                _expect_pieces_arrived(expect, notes)
+                _expect_pieces_kept(expect, notes)
+                _expect_each_piece_sent_once(expect, notes)
+
+
+def _expect_pieces_arrived(expect, notes: tuple[PiecesNotes]) -> None:
+    for rank, note in enumerate(notes):
+        for sender, (got, wanted) in enumerate(zip(note.got, note.wanted, strict=True)):
+            if torch.equal(got, wanted):
+                continue
+            think = "which piece goes to which rank, and in which place it arrives"
+            if torch.equal(got, torch.full_like(got, 77)):
+                think = "the tensors in `received`, which are to be filled in place"
+                if sender == rank:
+                    think = "the own piece, and " + think
+            expect(
+                False,
+                got=f"rank {rank} has {_first(got)} from rank {sender}, who has "
+                f"{_first(wanted)} for it",
+                think=think,
+            )
+
+
+# Both ---------------------------------------------------------------------------------
+
+
+def _first(tensor: torch.Tensor) -> str:
+    numbers = tensor.flatten().tolist()
+    return f"{numbers[:4]}"[:-1] + (", ...]" if len(numbers) > 4 else "]")
+
+
+def _expect_no_collective(expect, meters: list[MessageMeter]) -> None:
+    called = sorted({name for meter in meters for name in meter.collectives})
+    expect(
+        not called,
+        got=f"a call of torch's {', '.join(called)}",
+        think="what you may use: single messages. This is about what is inside",
+    )
+
+
+def _expect_pieces_kept(expect, notes: tuple[PiecesNotes]) -> None:
+    expect(
+        all(note.are_pieces_kept for note in notes),
+        got="and `pieces` has changed",
+        think="who else uses what your function was given",
+    )
+
+
+def _expect_each_piece_sent_once(expect, notes: tuple[PiecesNotes]) -> None:
+    """One message to each other rank; nothing at all may be sent as nothing."""
+    for rank, note in enumerate(notes):
+        for way, sizes in ("send", note.sizes), ("receive", note.comes):
+            messages = [m for m in note.meter.events if getattr(m, "way", "") == way]
+            verb = "sent" if way == "send" else "received"
+            count = Counter(message.peer for message in messages)
+            size = Counter()
+            for message in messages:
+                size[message.peer] += message.size
+            for peer in range(len(sizes)):
+                should = int(peer != rank)
+                skipped = not sizes[peer] and not count[peer]
+                expect(
+                    count[peer] == should or skipped,
+                    got=f"rank {rank} {verb} {count[peer]} messages, {size[peer]} "
+                    f"bytes ({'to' if way == 'send' else 'from'} rank {peer})",
+                    think="who needs which piece: one message to each other rank, none "
+                    "to yourself, and nothing by way of a third",
+                )
+                expect(
+                    size[peer] == should * sizes[peer],
+                    got=f"rank {rank} {verb} {size[peer]} bytes where the piece has "
+                    f"{sizes[peer]}",
+                    think="which part of your pieces the other rank needs",
+                )
+
+
+def _expect_all_awaited(expect, notes: tuple[PiecesNotes]) -> None:
+    left = sum(note.meter.not_awaited for note in notes)
+    expect(
+        not left,
+        got=f"{left} messages that nobody has waited for",
+        think="what isend and irecv give back, and when a tensor may be used again",
+    )
+
+
+# 10a-experts --------------------------------------------------------------------------
+
+TOKENS = [
+    TokensCase(
+        lambda r, n: 2 * n, lambda i, r, n: i % n, torch.float32, "two for each"
+    ),
+    TokensCase(
+        lambda r, n: 3 + 2 * r,
+        lambda i, r, n: (5 * i + 3 * r + i * i // 3) % n,
+        torch.float64,
+        "3 + 2 r tokens on rank r, in 64-bit numbers",
+    ),
+    TokensCase(
+        lambda r, n: 30, lambda i, r, n: n - 1, torch.float32, "all to the last"
+    ),
+    TokensCase(
+        lambda r, n: r % 2 * 7, lambda i, r, n: 0, torch.float32, "all to rank 0"
+    ),
+    TokensCase(lambda r, n: 4 - r % 3, lambda i, r, n: r, torch.float32, "all at home"),
+    TokensCase(lambda r, n: 0, lambda i, r, n: 0, torch.float32, "no tokens at all"),
+]
+
+
+@exercise("10a-experts", in_ranks=True)
+def check_10a_experts(visit_experts):
+    for ranks in RANKS:
+        tried = f"visit_experts(tokens, chosen, expert) in {ranks} ranks"
+        think = "how many rows each rank sends to each, and how many it gets: in which "
+        think += "list are they, on the way out and on the way back"
+        with trying(tried, think=think):
+            found = run_ranks(
+                try_experts, visit_experts, TOKENS, world_size=ranks, timeout=PATIENCE
+            )
+        for case, notes in zip(TOKENS, zip(*found, strict=True), strict=True):
+            with trying(f"{tried}, {case.about}") as expect:
+                for rank, note in enumerate(notes):
+                    _expect_experts_called(expect, rank, note)
+                    _expect_answers_of_experts(expect, rank, note)
+                    _expect_little_traffic_of_tokens(expect, rank, note)
+
+
+def _expect_experts_called(expect, rank: int, note: TokensNotes) -> None:
+    calls = len(note.seen)
+    expect(
+        calls == 1,
+        got=f"the expert of rank {rank} was called {calls} times",
+        think="how often `expert` is called: exactly once on each rank, with all rows "
+        "that want it, also if there are none",
+    )
+    seen, wanted = sorted(note.seen[0]), note.wanted_seen
+    expect(
+        seen == wanted,
+        got=f"the expert of rank {rank} saw {len(seen)} rows, and {len(wanted)} want it"
+        + (", but others" if len(seen) == len(wanted) else ""),
+        think="which rows go to which rank: `chosen` says it for each row",
+    )
+
+
+def _expect_answers_of_experts(expect, rank: int, note: TokensNotes) -> None:
+    got, wanted = note.got, note.wanted
+    expect(
+        isinstance(got, torch.Tensor),
+        got=got,
+        think="what is to be returned: a tensor with one answer for each token",
+    )
+    expect(
+        got.shape == (len(wanted), WIDTH) and got.dtype == wanted.dtype,
+        got=f"on rank {rank} a tensor of shape {tuple(got.shape)}, {got.dtype}",
+        think=f"one row for each token: {len(wanted)} by {WIDTH}, of the tokens' type",
+    )
+    expect(
+        note.are_inputs_kept,
+        got=f"on rank {rank} `tokens` or `chosen` has changed",
+        think="who else uses what your function was given",
+    )
+    if torch.equal(got, wanted):
+        return
+    think = "which expert answers which token"
+    if sorted(got.tolist()) == sorted(wanted.tolist()):
+        think = "the order of the answers: the right ones, in the order of the tokens"
+    expect(
+        False,
+        got=f"rank {rank}: the answers begin {got[:3, 0].tolist()}, and should begin "
+        f"{wanted[:3, 0].tolist()}",
+        think=think,
+    )
+
+
+def _expect_little_traffic_of_tokens(expect, rank: int, note: TokensNotes) -> None:
+    others = sorted(set(note.collectives) - {"all_to_all"})
+    expect(
+        not others,
+        got=f"a call of {', '.join(others)} on rank {rank}",
+        think="which collective sends each rank its own rows only: all-to-all",
+    )
+    expect(
+        note.bytes_handled <= note.bytes_needed,
+        got=f"rank {rank} sent and received {note.bytes_handled} bytes of tokens, and "
+        f"{note.bytes_needed} are enough",
+        think="rows that nobody wants: are pieces filled up to one size?",
+    )

@@ -1,0 +1,721 @@
+# ---
+# title: 10a Collectives: the eight operations
+# question: Eight operations carry nearly all traffic of parallel training. Who gets what, and who sends it?
+# needs: two CPU cores, no GPU
+# minutes: 90
+# ---
+
+# %% [markdown]
+# # 10a. Collectives: the eight operations
+#
+# In lesson 9 the ranks added up their gradients with one line, `dist.all_reduce`. We
+# trusted it. What did each rank send, and to whom? Could another operation have done
+# the job with less?
+#
+# There are eight such operations, and nearly all traffic of parallel training is made
+# of them. We draw all eight, write them from single messages, and count every byte.
+#
+# *You will be able to* choose the operation that gives each rank what it needs, write
+# it yourself without a deadlock, and check what a library really sends.
+#
+# *Before this:* lesson 9. *Time:* 45 minutes to read, 45 for the exercises. *Needs:*
+# two CPU cores, no GPU. With four GPUs the same cells use them.
+
+# %% [markdown] tags=["instructor"]
+# ## A message, and a meter: 5 minutes
+#
+# Four people stand in front, each with a note on which 1, 10, 100 or 1000 is written.
+# They keep the notes for the whole lesson: every operation can be acted out.
+#
+# Ask what `recv` needs to know before the message arrives: from whom, and how much. The
+# tensor that it is given is the room for it.
+
+# %% [markdown]
+# ## A message, and a meter
+#
+# Two calls carry everything. One rank calls `dist.send(tensor, to)`, another one
+# `dist.recv(room, of)`: it needs a tensor of the right size, which is filled. Such a
+# message is called **point-to-point**.
+#
+# Rank $r$ holds $10^r$. Below, rank 1 sends its number to rank 0. A `MessageMeter`
+# counts the messages and bytes that its rank sends and receives.
+
+# %%
+import torch
+import torch.distributed as dist
+
+from sidebyside import MessageMeter, device, run_ranks
+
+
+def pass_on() -> tuple[int, MessageMeter]:
+    tensor = torch.tensor([10 ** dist.get_rank()], device=device())
+    with MessageMeter() as meter:
+        if dist.get_rank() == 1:
+            dist.send(tensor, 0)
+        else:
+            dist.recv(tensor, 1)
+    return tensor.item(), meter
+
+
+run_ranks(pass_on, world_size=2)
+
+# %% [markdown]
+# Both hold 10 now: a message is a copy. The number has 64 bits, so the message has 8
+# bytes. A *step* of the meter is a message, or several that were under way together.
+
+# %% [markdown] tags=["instructor"]
+# ## From one to all, from all to one: 8 minutes
+#
+# Act out broadcast and scatter with the four notes, then both ways back. Ask for the
+# bytes before the table: everyone sees that scatter sends less, few say how much.
+#
+# Expected: "after reduce everyone has the sum". Only the root has. The cell with what
+# gloo leaves behind is worth the minute: 1110 tells who had been counted by then.
+#
+# When late: skip what reduce leaves behind.
+
+# %% [markdown]
+# ## From one to all
+#
+# An operation that all ranks call together is a **collective**. The simplest is
+# *broadcast*: one rank, the *root*, gives its tensor to all. In *scatter* the root has
+# one piece for each rank. Here is how we write them:
+
+# %%
+from demos.collectives.parts import eight_collectives
+from sidebyside import show
+
+show(eight_collectives.broadcast)
+show(eight_collectives.scatter)
+
+# %% [markdown]
+# `other_ranks()` lists all ranks but this one. Names and arguments are those of torch,
+# so `dist.broadcast` can take the place of ours. We run torch's, on data that labels
+# itself: piece $c$ of rank $r$ is $(c+1) \cdot 10^r$. So 300 is piece 2 of rank 2.
+
+# %%
+from demos.collectives.parts.collective_drawing import draw_collectives
+from demos.collectives.parts.who_holds_what import run_collectives
+
+draw_collectives(run_collectives(["broadcast", "scatter"], dist))
+
+# %% [markdown]
+# A row is a rank, a column a piece, a colour the rank that a number comes from. In
+# broadcast everyone gets the same, in scatter each gets its own.
+#
+# ## From all to one
+#
+# Both have a way back. *Gather* collects the pieces at the root. *Reduce* also adds
+# them up on arrival, so that the root needs room for one piece instead of $N$.
+
+# %%
+show(eight_collectives.gather)
+show(eight_collectives.reduce)
+draw_collectives(run_collectives(["gather", "reduce"], dist))
+
+# %% [markdown]
+# Each digit of 1111 says that one rank has been counted, once. The question marks are
+# serious: after a reduce only the root's tensor is defined. What do the others hold?
+
+
+# %%
+def tensor_after_reduce() -> int:
+    tensor = torch.tensor([10 ** dist.get_rank()], device=device())
+    dist.reduce(tensor, dst=0)
+    return tensor.item()
+
+
+run_ranks(tensor_after_reduce, world_size=4)
+
+# %% [markdown]
+# Gloo, torch's library for CPUs, leaves partial sums behind. They betray how it works:
+# rank 3 gave its number to rank 2, which added its own and passed 1100 on. Another
+# library leaves something else. **After a reduce, use the root's tensor only.**
+
+# %% [markdown] tags=["instructor"]
+# ## Everyone gets the sum: 5 minutes
+#
+# Let the class say it: reduce, then broadcast. Count at the board what passes rank 0's
+# door, in and out, for 4 ranks; then guess for 8.
+
+# %% [markdown]
+# ## Everyone gets the sum
+#
+# Training needs the sum of all gradients on *every* rank: **all-reduce**. With what we
+# have, two lines do it:
+
+# %%
+show(eight_collectives.all_reduce)
+
+# %% [markdown]
+# Eight ranks call it, each with a tensor of one million bytes. How many million bytes
+# does rank 0 send and receive, together?
+
+# %%
+from sidebyside import check, guess, hint, progress, reset, reveal, solution
+
+guess("10a-root", None, "How many million bytes pass rank 0, in and out?", "million")
+
+# %%
+from sidebyside import consecutive_steps
+
+for ranks in 2, 4, 8:
+    runs = run_collectives(["all_reduce"], eight_collectives, ranks, 125_000 // ranks)
+    meters = runs["all_reduce"].meters
+    sent = [meter.bytes_sent for meter in meters]
+    print(f"{ranks} ranks: rank 0 sent {sent[0]}, rank 1 {sent[1]}", end="; ")
+    print(f"{consecutive_steps(meters)} steps one after another")
+reveal("10a-root", (meters[0].bytes_sent + meters[0].bytes_received) / 1e6)
+
+# %% [markdown]
+# **By way of the root, rank 0 sends $N - 1$ tensors and receives as many; each other
+# rank sends one.** The steps are those of all ranks together, if a rank can send one
+# message and receive one at a time: $2(N - 1)$. With 400 ranks, 399 wait for one.
+
+# %% [markdown] tags=["instructor"]
+# ## Everyone at once: 20 minutes
+#
+# Two people, each with a note for the other, each told: "hand over your note, and do
+# not take anything before it has been taken." They stand there. Then let the class find
+# the cures: one takes first, or a table to lay the notes on.
+#
+# Exercise 1 takes 10 of these minutes. Common: adding into `pieces`, forgetting the own
+# piece, sending all pieces to everyone and picking out one.
+#
+# When late: skip the timeline.
+
+# %% [markdown]
+# ## Everyone at once
+#
+# No rank should do all the talking, so let all send at the same time. Two ranks swap
+# their numbers. **Before you run it:** where is each of them after two seconds?
+
+
+# %% tags=["raises-exception"]
+def swap_by_sending_first() -> int:
+    other = 1 - dist.get_rank()
+    mine = torch.tensor([10 ** dist.get_rank()], device=device())
+    arrived = torch.empty_like(mine)
+    dist.send(mine, other)
+    dist.recv(arrived, other)
+    return arrived.item()
+
+
+run_ranks(swap_by_sending_first, world_size=2, timeout=2)
+
+# %% [markdown]
+# A blocking `send` returns when the other rank has received. Both ranks send first, and
+# neither comes to its `recv`. **Two ranks that both send first wait for ever**: a
+# deadlock (lesson 4).
+#
+# There are two cures. Let one of the two receive first. Or do not wait: `isend` starts
+# the message and returns at once, with a request. Its `wait()` returns when the message
+# is through.
+
+
+# %%
+def swap() -> int:
+    other = 1 - dist.get_rank()
+    mine = torch.tensor([10 ** dist.get_rank()], device=device())
+    arrived = torch.empty_like(mine)
+    sending, receiving = dist.isend(mine, other), dist.irecv(arrived, other)
+    receiving.wait()  # before this, `arrived` must not be read
+    sending.wait()  # before this, `mine` must not be changed
+    return arrived.item()
+
+
+run_ranks(swap, world_size=2)
+
+# %% [markdown]
+# `isend` and `irecv` are **asynchronous**: the call returns before the work is done.
+# Between the call and `wait()` a rank can compute. Here rank 1 is late: it computes
+# (sleeps, to be exact) for 0.2 seconds before it receives.
+
+# %%
+from time import sleep
+
+from sidebyside import Timeline, draw_timelines, span
+
+
+def hand_over(send) -> None:
+    tensor = torch.ones(1, device=device())
+    if dist.get_rank() == 0:
+        with span("wait"):
+            request = send(tensor, 1)  # dist.send returns None, dist.isend a request
+        with span("compute"):
+            sleep(0.2)
+        with span("wait"):
+            request is None or request.wait()
+    else:
+        with span("compute"):
+            sleep(0.2)
+        with span("wait"):
+            dist.recv(tensor, 0)
+
+
+# %%
+with Timeline() as blocking:
+    run_ranks(hand_over, dist.send)
+with Timeline() as asynchronous:
+    run_ranks(hand_over, dist.isend)
+draw_timelines({"send": blocking, "isend": asynchronous}, stamp="simulated")
+
+# %% [markdown]
+# With `send`, rank 0 waits for the late one and computes afterwards. With `isend` both
+# compute at the same time.
+#
+# GPUs need one more thing: their library must be told of all messages together.
+# `batch_isend_irecv` does that. We put it into a function, which the next collective
+# uses:
+
+# %%
+from demos.collectives.parts.eight_collectives import exchange
+
+show(exchange)
+show(eight_collectives.all_gather)
+draw_collectives(run_collectives(["all_gather", "reduce_scatter"], dist))
+
+# %% [markdown]
+# In **all-gather** everyone gets everyone's piece. Look at **reduce-scatter** beside
+# it: the columns are added up, and rank $r$ gets the sum of column $r$ only. It stands
+# for adding, all-gather for collecting, and no rank is the root of everything.
+
+# %% [markdown]
+# ## Exercise 1: reduce-scatter, judged by the meter
+#
+# Write `reduce_scatter(tensor, pieces)`, with torch's arguments. `pieces` is a list
+# with one piece for each rank. Afterwards `tensor` on rank $r$ is the sum of what all
+# ranks have at `pieces[r]`, and nothing else of it counts: what `tensor` held before
+# does not matter. `pieces` stays as it is.
+#
+# The pieces for rank $r$ have the shape and the type of rank $r$'s `tensor`; those for
+# another rank may have other shapes, also no elements at all. It works for any number
+# of ranks, 1 too.
+#
+# The meter is the judge. Each rank sends one message to each other rank, the piece that
+# is meant for it, and no byte more. Call no collective of torch. Wait for all that you
+# have started. Floating-point sums may be taken in any order.
+#
+# By hand first: three ranks, rank $r$ has the pieces $1 \cdot 10^r$, $2 \cdot 10^r$,
+# $3 \cdot 10^r$. What does rank 1 get, from whom does it receive what, and what does it
+# send?
+# <!-- exercise: 10a-reduce-scatter -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Forget the others for a moment. What must reach rank 2, if rank 2 is to know the sum
+# of column 2? Who has it?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Every rank sends `pieces[r]` to each other rank r. For what arrives it needs one empty
+# tensor for each sender, all of the shape of `tensor`. Its own piece does not travel.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `arrived = {r: torch.empty_like(tensor) for r in others}`, then
+# `exchange({r: pieces[r] for r in others}, arrived)`. Then put your own piece into
+# `tensor`, with `copy_`, and add all that has arrived.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# Minutes: 10. Whoever is done early: how much room does it need besides the arguments?
+# Could it be one piece, whatever N is? (Receive and add one after the other.)
+
+
+# %% exercise="10a-reduce-scatter"
+def reduce_scatter(tensor: torch.Tensor, pieces: list[torch.Tensor]) -> None:
+    """Set `tensor` on rank r to the sum of all ranks' `pieces[r]`."""
+    ### BEGIN SOLUTION
+    rank = dist.get_rank()
+    others = [r for r in range(dist.get_world_size()) if r != rank]
+    arrived = {r: torch.empty_like(tensor) for r in others}
+    exchange({r: pieces[r] for r in others}, arrived)
+    tensor.copy_(pieces[rank])
+    for piece in arrived.values():
+        tensor += piece
+    ### END SOLUTION
+
+
+# %%
+check("10a-reduce-scatter", reduce_scatter)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 10a-reduce-scatter -->
+# Why it works: each rank is the root of one column. All N reduces happen at the same
+# time, and each rank sends N − 1 of its N pieces: (N − 1)/N of a tensor, however many
+# ranks there are. The own piece comes first, by `copy_`, so nothing remains of what
+# `tensor` held. All messages start before anyone waits, so nobody waits for ever. The
+# price is room for N − 1 pieces.
+
+# %% [markdown] tags=["instructor"]
+# ## All-to-all: 18 minutes
+#
+# Ask what the picture is called in mathematics (the transpose). Then the puzzle: four
+# people, six handshakes, each handshake needs both; a rule that every one of them can
+# follow alone, without talking. Let two pairs act out a rule that stands still.
+#
+# Exercise 2 takes 15 of these minutes. Common: everybody sends first; "even ranks send
+# first", which fails as soon as two even ranks meet.
+
+# %% [markdown]
+# ## All-to-all
+#
+# Every rank has a piece for every rank, and nothing is added: **all-to-all**. What was
+# a row before is a column afterwards.
+
+# %%
+draw_collectives(run_collectives(["all_to_all"], dist))
+
+# %% [markdown]
+# With `exchange` it is one line. Without it, it is a puzzle, and people who wrote for
+# the first parallel computers had to solve it. Solve it once: then you see a deadlock
+# in a program before it hangs.
+
+# %% [markdown]
+# ## Exercise 2: all-to-all without a deadlock
+#
+# Write `all_to_all(received, pieces)`: `pieces[r]` goes to rank $r$, which finds it in
+# its `received`, in the place of the sender. Use `dist.send` and `dist.recv` only,
+# which wait: no `isend`, `irecv` or batch, and no collective.
+#
+# Pieces are contiguous tensors of any type. They may have different shapes for each pair of ranks, also no
+# elements; `received` holds tensors of the shapes that will arrive. `pieces` stays as
+# it is. The piece for the own rank is copied and does not travel. Each rank sends one
+# message to each other rank. It works for any number of ranks, odd and even, 1 too.
+#
+# By hand first: three ranks. Write down for each rank its sends and receives in order,
+# so that all get through.
+# <!-- exercise: 10a-all-to-all -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Two ranks want to swap. Which of them sends first? Find a rule that both can apply to
+# their two numbers, so that they never disagree.
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# In each pair the lower rank sends first. Now all pairs need an order in which no
+# circle of ranks can wait for each other. What if everyone goes through its partners in
+# the same way, from rank 0 up?
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# For each `other` from 0 to N − 1: if `rank < other`, send and then receive; if
+# `rank > other`, receive and then send; if they are equal, copy.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# Minutes: 15. For those who are done early: in whose order do several pairs swap at the
+# same time? `consecutive_steps(meters)` counts it: 8 for four ranks by the rule of hint
+# 3, 6 at best (three rounds of two swaps).
+
+
+# %% exercise="10a-all-to-all"
+def all_to_all(received: list[torch.Tensor], pieces: list[torch.Tensor]) -> None:
+    """Send `pieces[r]` to each rank r; what rank r has sent arrives in `received[r]`."""
+    ### BEGIN SOLUTION
+    rank = dist.get_rank()
+    for other in range(dist.get_world_size()):
+        if rank < other:
+            dist.send(pieces[other], other)
+            dist.recv(received[other], other)
+        elif rank > other:
+            dist.recv(received[other], other)
+            dist.send(pieces[other], other)
+        else:
+            received[rank].copy_(pieces[rank])
+    ### END SOLUTION
+
+
+# %%
+check("10a-all-to-all", all_to_all)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 10a-all-to-all -->
+# Why it works: list all pairs, (0, 1), (0, 2), (0, 3), (1, 2) and so on. Each rank
+# comes to its own pairs in the order of this list. Take the first pair in the list that
+# is not done. Both of its ranks have done all their earlier pairs, so both have come to
+# it, one sends and one receives, and it gets done. So there is never a standstill.
+#
+# It works from any side: "even ranks send first" fails because two even ranks meet. For
+# speed, let several pairs swap at the same time: in round k, rank r swaps with
+# (k − r) mod N. That is how a tournament is planned.
+
+# %% [markdown] tags=["instructor"]
+# ## All eight, and the libraries: 6 minutes
+#
+# The picture is the page to print. Ask for the two that give all-reduce when done one
+# after the other (reduce-scatter, all-gather), before lesson 10b says it.
+#
+# When late: skip the table of names.
+
+# %% [markdown]
+# ## All eight, ours and torch's
+#
+# Here are the eight together, run by torch. Ours end with the same everywhere, and the
+# meter says what each rank sent, in pieces. (Broadcast, gather and reduce have one
+# piece on each rank, the others four.)
+
+# %%
+from demos.collectives.parts.who_holds_what import EIGHT
+
+torchs, ours = run_collectives(EIGHT, dist), run_collectives(EIGHT, eight_collectives)
+for name in EIGHT:
+    pieces = [meter.bytes_sent // 8 for meter in ours[name].meters]
+    print(f"{name:<15} equal: {ours[name].after == torchs[name].after}", end="  ")
+    print(f"pieces sent: {pieces}")
+draw_collectives(torchs)
+
+# %% [markdown]
+# **Ours and torch's leave the same on every rank, all eight.** No rank sends more than
+# three pieces, except in our all-reduce: there rank 0 sends twelve.
+#
+# ## What does a library send?
+#
+# Our meter sees our messages, not those inside a library. The system does: ranks on one
+# machine talk through its loopback interface, whose bytes are counted. Four ranks do a
+# reduce-scatter of 16 MB. Ours sends three pieces of 4 MB. How much does each rank send
+# with gloo's?
+
+# %%
+guess("10a-gloo", None, "How much does each rank send inside gloo?", "MB")
+
+# %%
+from demos.collectives.parts.loopback_meter import megabytes_per_rank
+
+
+def megabytes_of_reduce_scatter(library) -> float:
+    pieces = list(torch.ones(4_000_000, device=device()).chunk(dist.get_world_size()))
+    room = torch.empty_like(pieces[0])
+    return megabytes_per_rank(lambda: library.reduce_scatter(room, pieces))
+
+
+sent = [
+    run_ranks(megabytes_of_reduce_scatter, library, world_size=4)[0]
+    for library in (eight_collectives, dist)
+]
+reveal("10a-gloo", sent[1])
+print(
+    f"ours {sent[0]:.1f} MB, gloo {sent[1]:.1f} MB, or {sent[1] / 16:.2f} × the tensor"
+)
+
+# %% [markdown]
+# Twice what is needed: 1.5 tensors from each rank. **Gloo's reduce-scatter is a whole
+# all-reduce**, of which each rank keeps a quarter. (Its all-gather sends 0.75, as ours
+# does.) On GPUs, NCCL's sends what it should. Results do not tell; bytes do.
+#
+# ## The same interface everywhere
+#
+# | here and in torch | MPI, since 1994 | NCCL, for NVIDIA's GPUs | JAX |
+# |---|---|---|---|
+# | `broadcast` | `MPI_Bcast` | `ncclBroadcast` | – |
+# | `scatter`, `gather` | `MPI_Scatter`, `MPI_Gather` | `ncclScatter`, `ncclGather` | – |
+# | `reduce` | `MPI_Reduce` | `ncclReduce` | – |
+# | `all_reduce` | `MPI_Allreduce` | `ncclAllReduce` | `psum` |
+# | `all_gather` | `MPI_Allgather` | `ncclAllGather` | `all_gather` |
+# | `reduce_scatter` | `MPI_Reduce_scatter_block` | `ncclReduceScatter` | `psum_scatter` |
+# | `all_to_all` | `MPI_Alltoall` | `ncclAlltoAll` | `all_to_all` |
+# | `isend`, `irecv` | `MPI_Isend`, `MPI_Irecv` | `ncclSend`, `ncclRecv` in a group | `ppermute` |
+#
+# Gloo has the same names in C++ (`gloo::allreduce`). Torch hands a call to NCCL, gloo or MPI, whichever
+# `init_process_group` named.
+#
+# Lists of pieces are easy to read. Programs in earnest pass one large tensor, and torch
+# cuts it: `all_gather_single(output, input)`, `reduce_scatter_single`,
+# `all_to_all_single`. Older programs call the first two `all_gather_into_tensor` and
+# `reduce_scatter_tensor`. **Torch 2.13 still has the old names, and warns.**
+
+# %% [markdown] tags=["instructor"]
+# ## Some of the ranks: 4 minutes
+#
+# Two by two on the floor: rows add first, then columns. Ask how many groups rank 0
+# makes (four) and in how many it is (two).
+
+# %% [markdown]
+# ## Some of the ranks
+#
+# A collective need not include everyone. `dist.new_group` makes a **process group** of
+# some ranks. All ranks must call it, in the same order, also those that are not in the
+# group.
+#
+# Four ranks stand in a square, 0 and 1 above 2 and 3. First the rows add up, then the
+# columns. Which number has rank 0 after both?
+
+# %%
+guess("10a-groups", None, "What does rank 0 hold after rows, then columns?")
+
+
+# %%
+def sums_in_rows_and_columns() -> list[int]:
+    rank, sums = dist.get_rank(), []
+    rows = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+    columns = [dist.new_group([0, 2]), dist.new_group([1, 3])]
+    tensor = torch.tensor([10**rank], device=device())
+    for group in rows[rank // 2], columns[rank % 2]:
+        request = dist.all_reduce(tensor, group=group, async_op=True)
+        request.wait()  # any collective can be asynchronous: time to compute before
+        sums.append(tensor.item())
+    return sums
+
+
+held = run_ranks(sums_in_rows_and_columns, world_size=4)
+reveal("10a-groups", held[0][1], computed=True)
+held
+
+# %% [markdown]
+# First the sums of a row, 11 or 1100; then 1111 everywhere. **Rows, then columns, give
+# the sum of all.** If a row is one machine with fast wires, only the columns cross the
+# slow network: so all-reduce is done on many machines.
+
+# %% [markdown] tags=["instructor"]
+# ## A mixture of experts: 24 minutes
+#
+# Draw three desks (experts) and a pile of letters at each; every letter names the desk
+# that has to answer it. The answers go back to where the letter came from, and into the
+# order of the pile. What must a desk know before the letters arrive? How many.
+#
+# Exercise 3 takes 20 of these minutes. Common: the answers come back in the order of
+# the experts; the counts of the way out are used for the way back.
+
+# %% [markdown]
+# ## There and back: a mixture of experts
+#
+# Some large language models have many *experts*, small networks on different ranks.
+# Each token (a row of numbers, for a piece of a word) visits one of them, and which one
+# depends on the token. So each rank has rows for each rank, in numbers that nobody
+# knows beforehand. That is an all-to-all of uneven pieces, out and back again.
+#
+# `all_to_all_single` can do that. It takes the rows for rank 0 first, then those for
+# rank 1, and so on; two lists say how many rows are for each rank, and from each.
+
+
+# %%
+def send_uneven_rows() -> list[int]:
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    to_each = [1] * ranks if rank else [3, 2]  # rank 0: three rows to 0, two to 1
+    from_each = [3, 1] if rank == 0 else [2, 1]
+    rows = torch.full((sum(to_each), 1), 10**rank, device=device())
+    room = rows.new_empty((sum(from_each), 1))
+    dist.all_to_all_single(room, rows, from_each, to_each)
+    return room.flatten().tolist()
+
+
+run_ranks(send_uneven_rows, world_size=2)
+
+# %% [markdown]
+# Here we knew `from_each`, because we had written both programs. A real rank knows how
+# many rows it sends, and must be told how many will arrive.
+
+# %% [markdown]
+# ## Exercise 3: visit the experts
+#
+# Write `visit_experts(tokens, chosen, expert)`. On each rank, `tokens` has $n$ rows, as
+# many as it likes, perhaps none; all ranks' rows have the same width and type. Token
+# $i$ wants the expert of rank `chosen[i]`. (`chosen` is a tensor of $n$ whole numbers,
+# `torch.int64`.) `expert` is this rank's own expert: a function that gets rows and
+# returns as many, of the same width and type, in the same order.
+#
+# Return a new tensor: row $i$ is the answer to token $i$. `tokens` and `chosen` stay
+# as they are. Call `expert` exactly once on each rank, with all rows that want it, in
+# any order; if there are none, with no rows. A row goes to the rank that it chose and
+# to no other. The only collectives that you may call are all-to-alls; messages are
+# allowed too.
+#
+# By hand first: rank 0 has the tokens a, b, c with `chosen` 1, 0, 1; rank 1 has d, with
+# 0. Which rows does each expert see? What travels back?
+# <!-- exercise: 10a-experts -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# `all_to_all_single` wants the rows for rank 0 first. Which order of your tokens is
+# that? And how will you find the old order again?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Three all-to-alls: first the numbers of rows, one number for each rank; then the rows;
+# then the answers. On the way back, what was sent is received, so the two lists change
+# places.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `order = torch.argsort(chosen)` and `tokens[order]` bring the rows together;
+# `torch.bincount(chosen, minlength=ranks)` counts them. If `back` holds the answers in
+# that order, `answers[order] = back` puts them into the old one.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# Minutes: 20, or homework. Let people print `order` for the case by hand.
+
+
+# %% exercise="10a-experts"
+def visit_experts(tokens: torch.Tensor, chosen: torch.Tensor, expert) -> torch.Tensor:
+    """Row i of the result is what the expert of rank `chosen[i]` says to token i."""
+    ### BEGIN SOLUTION
+    order = torch.argsort(chosen)
+    to_each = torch.bincount(chosen, minlength=dist.get_world_size())
+    from_each = torch.empty_like(to_each)
+    dist.all_to_all_single(from_each, to_each)
+    out, back = to_each.tolist(), from_each.tolist()
+    visitors = tokens.new_empty(sum(back), *tokens.shape[1:])
+    dist.all_to_all_single(visitors, tokens[order], back, out)
+    returned = torch.empty_like(tokens)
+    dist.all_to_all_single(returned, expert(visitors), out, back)
+    answers = torch.empty_like(tokens)
+    answers[order] = returned
+    return answers
+    ### END SOLUTION
+
+
+# %%
+check("10a-experts", visit_experts)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 10a-experts -->
+# Why it works: the first all-to-all sends one number to each rank, and so everyone
+# learns how much room to make. After the second, each expert has its rows, in the order
+# of the ranks they come from. The third is the second one turned round, with the two
+# lists exchanged, and brings each answer to the place that its token had in
+# `tokens[order]`. Writing to `answers[order]` undoes the sorting.
+#
+# If all tokens choose one expert, one rank has all the work. So mixtures of experts add
+# a term to the loss that spreads the tokens.
+
+# %% [markdown]
+# ## What we saw
+#
+# * A blocking `send` waits for its `recv`. Two ranks that both send first wait for
+#   ever. Order cures that, and so does starting everything before waiting.
+# * Eight operations: from one (broadcast, scatter), to one (gather, reduce), and
+#   between all (all-gather, reduce-scatter, all-reduce, all-to-all).
+# * Ours and torch's leave the same on every rank.
+# * All-reduce by way of rank 0 sends $(N-1)S$ bytes from one rank and $S$ from each
+#   other, in $2(N-1)$ steps.
+# * Reduce-scatter and all-gather send $(N-1)/N$ of a tensor from each rank. Gloo's
+#   reduce-scatter sends twice that, which only a meter shows.
+# * Process groups limit a collective to some ranks; all-to-all with uneven pieces takes
+#   tokens to their experts and back.
+#
+# In a terminal, `python demos/collectives/collectives.py --help` draws any of the
+# eight, of any size, for one to eight ranks.
+#
+# ## Next
+#
+# All-reduce by way of the root makes one rank do nearly all the talking. Look at the
+# picture of all eight again: reduce-scatter, and then all-gather, end where all-reduce
+# ends. Lesson 10b follows that path: four ways to all-reduce, and what each costs.

@@ -1,0 +1,183 @@
+"""What the checks of lesson 10a run in each rank, and what they note there."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from sidebyside import MessageMeter, device
+from sidebyside.message_meter import Message
+
+
+class PiecesCase(NamedTuple):
+    """Shapes of the pieces: `shape(sender, receiver)` says which."""
+
+    shape: Callable[[int, int], tuple]
+    dtype: torch.dtype
+    about: str
+
+
+def piece_of_case(case: PiecesCase, sender: int, receiver: int) -> torch.Tensor:
+    """What `sender` has for `receiver`: whole numbers, so that every sum is exact."""
+    generator = torch.Generator().manual_seed(1 + 100 * sender + receiver)
+    shape = case.shape(sender, receiver)
+    numbers = torch.randint(-99, 100, shape, generator=generator)
+    return numbers.to(device(), case.dtype)
+
+
+class PiecesNotes(NamedTuple):
+    got: list[torch.Tensor]
+    wanted: list[torch.Tensor]
+    are_pieces_kept: bool
+    meter: MessageMeter
+    sizes: list[int]  # bytes of the piece for each rank
+    comes: list[int]  # bytes of the piece from each rank
+
+
+def try_reduce_scatter(answer: Callable, cases: list[PiecesCase]) -> list[PiecesNotes]:
+    """Runs in each rank: one call for each case."""
+    notes = []
+    for case in cases:
+        rank, ranks = dist.get_rank(), range(dist.get_world_size())
+        columns = [piece_of_case(case, sender, rank) for sender in ranks]
+        tensor = torch.full_like(columns[0], 77)  # nobody asks for these
+        notes.append(_try_with_pieces(case, answer, tensor, [tensor], [sum(columns)]))
+    return notes
+
+
+def try_all_to_all(answer: Callable, cases: list[PiecesCase]) -> list[PiecesNotes]:
+    """Runs in each rank: one call for each case."""
+    notes = []
+    for case in cases:
+        rank, ranks = dist.get_rank(), range(dist.get_world_size())
+        wanted = [piece_of_case(case, sender, rank) for sender in ranks]
+        received = [torch.full_like(piece, 77) for piece in wanted]
+        rooms = list(received)  # the tensors that are to be filled
+        notes.append(_try_with_pieces(case, answer, received, rooms, wanted))
+    return notes
+
+
+def _try_with_pieces(case, answer, first_argument, rooms, wanted) -> PiecesNotes:
+    rank, ranks = dist.get_rank(), range(dist.get_world_size())
+    pieces = [piece_of_case(case, rank, receiver) for receiver in ranks]
+    given = list(pieces)
+    dist.barrier()
+    with MessageMeter() as meter:
+        answer(first_argument, pieces)
+    dist.barrier()
+    are_kept = len(pieces) == len(given) and all(
+        now is then and torch.equal(now, piece_of_case(case, rank, receiver))
+        for receiver, (now, then) in enumerate(zip(pieces, given, strict=False))
+    )
+    sizes = [piece.nbytes for piece in given]
+    comes = [piece_of_case(case, sender, rank).nbytes for sender in ranks]
+    return PiecesNotes(
+        [r.clone() for r in rooms], wanted, are_kept, meter, sizes, comes
+    )
+
+
+def are_messages_under_way_together(meter: MessageMeter) -> bool:
+    """Has a message begun before the one before it was through?"""
+    return any(
+        isinstance(one, Message) and isinstance(next_one, Message)
+        for one, next_one in pairwise(meter.events)
+    )
+
+
+class TokensCase(NamedTuple):
+    """How many tokens a rank has, and whom token i of it wants."""
+
+    count: Callable[[int, int], int]  # of (rank, ranks)
+    wants: Callable[[int, int, int], int]  # of (i, rank, ranks)
+    dtype: torch.dtype
+    about: str
+
+
+WIDTH = 3
+
+
+def tokens_of_case(
+    case: TokensCase, rank: int, ranks: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Each row is like no other: its first number is 100 * rank + i."""
+    count = case.count(rank, ranks)
+    rows = torch.arange(count).unsqueeze(1) + torch.tensor([100 * rank, 0.25, 0.5])
+    chosen = [case.wants(i, rank, ranks) for i in range(count)]
+    return rows.to(device(), case.dtype), torch.tensor(
+        chosen, dtype=torch.int64, device=device()
+    )
+
+
+def answer_of_expert(rank: int, rows: torch.Tensor) -> torch.Tensor:
+    return rows * (rank + 2) + rank
+
+
+class TokensNotes(NamedTuple):
+    got: object
+    wanted: torch.Tensor
+    are_inputs_kept: bool
+    seen: list[list[float]]  # the first number of each row, for each call of the expert
+    wanted_seen: list[float]
+    collectives: list[str]
+    bytes_handled: int  # of tokens, in and out
+    bytes_needed: int
+
+
+class TokenTraffic(TorchDispatchMode):
+    """Adds up the bytes of all floating-point tensors that torch sends and receives."""
+
+    bytes = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func.namespace == "c10d":
+            self.bytes += sum(t.nbytes for t in _floating_tensors(args))
+        return func(*args, **(kwargs or {}))
+
+
+def _floating_tensors(value) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value] if value.is_floating_point() else []
+    if isinstance(value, list | tuple):
+        return [tensor for part in value for tensor in _floating_tensors(part)]
+    return []
+
+
+def try_experts(answer: Callable, cases: list[TokensCase]) -> list[TokensNotes]:
+    """Runs in each rank: one call for each case."""
+    return [_try_tokens(answer, case) for case in cases]
+
+
+def _try_tokens(answer: Callable, case: TokensCase) -> TokensNotes:
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    tokens, chosen = tokens_of_case(case, rank, ranks)
+    seen: list[list[float]] = []
+
+    def expert(rows: torch.Tensor) -> torch.Tensor:
+        seen.append(rows[:, 0].tolist())
+        return answer_of_expert(rank, rows)
+
+    dist.barrier()
+    with MessageMeter() as meter, TokenTraffic() as traffic:
+        got = answer(tokens, chosen, expert)
+    dist.barrier()
+    before, wishes = tokens_of_case(case, rank, ranks)
+    is_kept = torch.equal(tokens, before) and torch.equal(chosen, wishes)
+    is_kept = is_kept and not (got is tokens and len(tokens))
+    wanted = [
+        answer_of_expert(int(r), row) for row, r in zip(before, wishes, strict=True)
+    ]
+    everyone = [tokens_of_case(case, other, ranks) for other in range(ranks)]
+    visitors = torch.cat([rows[wants == rank] for rows, wants in everyone])
+    return TokensNotes(
+        got.clone() if isinstance(got, torch.Tensor) else got,
+        torch.stack(wanted) if wanted else before,
+        is_kept,
+        seen,
+        sorted(visitors[:, 0].tolist()),
+        meter.collectives,
+        traffic.bytes,
+        2 * (before.nbytes + visitors.nbytes),
+    )

@@ -1,0 +1,631 @@
+"""Wrong answers to the exercises of lesson 10a, and unusual right ones."""
+
+from itertools import combinations
+from math import gcd
+
+import torch
+import torch.distributed as dist
+
+from demos.collectives.parts import eight_collectives
+from demos.collectives.parts.eight_collectives import exchange, other_ranks
+from lessons.source.sample_answers import Right, Wrong
+
+# 10a-reduce-scatter -------------------------------------------------------------------
+
+
+def _rank() -> int:
+    return dist.get_rank()
+
+
+def _rooms(tensor, others):
+    return {r: torch.empty_like(tensor) for r in others}
+
+
+def columns_that_all_send_first(tensor, pieces):
+    for other in other_ranks():
+        dist.send(pieces[other], other)
+    tensor.copy_(pieces[_rank()])
+    for other in other_ranks():
+        room = torch.empty_like(tensor)
+        dist.recv(room, other)
+        tensor += room
+
+
+def columns_on_top_of_the_old(tensor, pieces):
+    arrived = _rooms(tensor, other_ranks())
+    exchange({r: pieces[r] for r in other_ranks()}, arrived)
+    for piece in [pieces[_rank()], *arrived.values()]:
+        tensor += piece
+
+
+def columns_without_the_own(tensor, pieces):
+    arrived = _rooms(tensor, other_ranks())
+    exchange({r: pieces[r] for r in other_ranks()}, arrived)
+    tensor.zero_()
+    for piece in arrived.values():
+        tensor += piece
+
+
+def columns_added_into_pieces(tensor, pieces):
+    arrived = _rooms(tensor, other_ranks())
+    exchange({r: pieces[r] for r in other_ranks()}, arrived)
+    for piece in arrived.values():
+        pieces[_rank()] += piece
+    tensor.copy_(pieces[_rank()])
+
+
+def columns_returned(tensor, pieces):
+    arrived = _rooms(tensor, other_ranks())
+    exchange({r: pieces[r] for r in other_ranks()}, arrived)
+    return sum(arrived.values(), pieces[_rank()])
+
+
+def columns_by_all_reduce(tensor, pieces):
+    everything = torch.cat([piece.flatten() for piece in pieces])
+    dist.all_reduce(everything)
+    sizes = [piece.numel() for piece in pieces]
+    tensor.copy_(everything.split(sizes)[_rank()].view_as(tensor))
+
+
+def columns_by_library(tensor, pieces):
+    dist.reduce_scatter(tensor, pieces)
+
+
+def columns_of_everything_to_everyone(tensor, pieces):
+    mine = torch.cat([piece.flatten() for piece in pieces])
+    arrived = _rooms(mine, other_ranks())
+    exchange(dict.fromkeys(other_ranks(), mine), arrived)
+    sizes = [piece.numel() for piece in pieces]
+    tensor.copy_(pieces[_rank()])
+    for everything in arrived.values():
+        tensor += everything.split(sizes)[_rank()].view_as(tensor)
+
+
+def columns_by_the_root(tensor, pieces):
+    sums = [piece.clone() for piece in pieces]
+    for total in sums:
+        eight_collectives.reduce(total, 0)
+    eight_collectives.scatter(tensor, sums, 0)
+
+
+def columns_of_the_sender(tensor, pieces):
+    arrived = _rooms(tensor, other_ranks())
+    exchange(dict.fromkeys(other_ranks(), pieces[_rank()]), arrived)
+    tensor.copy_(pieces[_rank()])
+    for piece in arrived.values():
+        tensor += piece
+
+
+def columns_in_one_room(tensor, pieces):
+    others = other_ranks()
+    room = torch.empty_like(tensor)
+    exchange({r: pieces[r] for r in others}, dict.fromkeys(others, room))
+    tensor.copy_(pieces[_rank()])
+    for _ in others:
+        tensor += room
+
+
+def columns_averaged(tensor, pieces):
+    arrived = _rooms(tensor, other_ranks())
+    exchange({r: pieces[r] for r in other_ranks()}, arrived)
+    total = sum(arrived.values(), pieces[_rank()])
+    tensor.copy_(total / dist.get_world_size())
+
+
+_under_way = []
+
+
+def columns_not_awaited(tensor, pieces):
+    for other in other_ranks():
+        _under_way.append(dist.isend(pieces[other], other))
+    tensor.copy_(pieces[_rank()])
+    for other in other_ranks():
+        room = torch.empty_like(tensor)
+        dist.recv(room, other)
+        tensor += room
+
+
+def columns_in_room_of_32_bits(tensor, pieces):
+    arrived = {r: torch.empty(tensor.shape) for r in other_ranks()}
+    exchange({r: pieces[r].float() for r in other_ranks()}, arrived)
+    tensor.copy_(sum(arrived.values(), pieces[_rank()]))
+
+
+def columns_one_after_the_other(tensor, pieces):
+    """Right, with room for one piece only."""
+    sending = [dist.isend(pieces[other], other) for other in other_ranks()]
+    tensor.copy_(pieces[_rank()])
+    room = torch.empty_like(tensor)
+    for other in other_ranks()[::-1]:
+        dist.recv(room, other)
+        tensor.add_(room)
+    for request in sending:
+        request.wait()
+
+
+def columns_pair_by_pair(tensor, pieces):
+    """Right, with sends and receives that wait."""
+    received = [torch.empty_like(tensor) for _ in pieces]
+    pieces_in_tournament(received, pieces)
+    tensor.copy_(torch.stack(received).sum(0))
+
+
+# 10a-all-to-all -----------------------------------------------------------------------
+
+
+def _keep_own(received, pieces):
+    received[_rank()].copy_(pieces[_rank()])
+
+
+def pieces_sent_first(received, pieces):
+    _keep_own(received, pieces)
+    for other in other_ranks():
+        dist.send(pieces[other], other)
+        dist.recv(received[other], other)
+
+
+def pieces_received_first(received, pieces):
+    _keep_own(received, pieces)
+    for other in sorted(other_ranks()):
+        dist.recv(received[other], other)
+    for other in sorted(other_ranks()):
+        dist.send(pieces[other], other)
+
+
+def pieces_by_odd_and_even(received, pieces):
+    _keep_own(received, pieces)
+    for other in sorted(other_ranks()):
+        if _rank() % 2 == 0:
+            dist.send(pieces[other], other)
+            dist.recv(received[other], other)
+        else:
+            dist.recv(received[other], other)
+            dist.send(pieces[other], other)
+
+
+def pieces_beginning_next_door(received, pieces):
+    _keep_own(received, pieces)
+    for other in other_ranks():
+        if _rank() < other:
+            dist.send(pieces[other], other)
+            dist.recv(received[other], other)
+        else:
+            dist.recv(received[other], other)
+            dist.send(pieces[other], other)
+
+
+def _swap(received, pieces, other, place=None):
+    place = other if place is None else place
+    if _rank() < other:
+        dist.send(pieces[place], other)
+        dist.recv(received[other], other)
+    else:
+        dist.recv(received[other], other)
+        dist.send(pieces[place], other)
+
+
+def pieces_under_way_together(received, pieces):
+    eight_collectives.all_to_all(received, pieces)
+
+
+def pieces_by_library(received, pieces):
+    dist.all_to_all(received, pieces)
+
+
+def pieces_without_the_own(received, pieces):
+    for other in sorted(other_ranks()):
+        _swap(received, pieces, other)
+
+
+def pieces_of_the_wrong_place(received, pieces):
+    _keep_own(received, pieces)
+    for other in sorted(other_ranks()):
+        _swap(received, pieces, other, place=_rank())
+
+
+def pieces_in_new_tensors(received, pieces):
+    for other in range(len(pieces)):
+        received[other] = torch.empty_like(received[other])
+        if other == _rank():
+            received[other] = pieces[other]
+        else:
+            _swap(received, pieces, other)
+
+
+def pieces_of_powers_of_two(received, pieces):
+    _keep_own(received, pieces)
+    for step in range(1, len(pieces)):
+        _swap(received, pieces, _rank() ^ step)
+
+
+def pieces_with_themselves(received, pieces):
+    for other in range(len(pieces)):
+        _swap(received, pieces, other)
+
+
+def pieces_by_way_of_rank_0(received, pieces):
+    rank, ranks = _rank(), range(len(pieces))
+    _keep_own(received, pieces)
+    if rank:
+        for other in other_ranks():
+            dist.send(pieces[other].contiguous(), 0)
+        for other in other_ranks():
+            dist.recv(received[other], 0)
+        return
+    held = {}
+    for sender in ranks[1:]:
+        for receiver in [(sender + k) % len(ranks) for k in ranks[1:]]:
+            held[sender, receiver] = torch.empty_like(pieces[0])
+            dist.recv(held[sender, receiver], sender)
+    for receiver in ranks[1:]:
+        received[receiver].copy_(held[receiver, 0])
+        for sender in [(receiver + k) % len(ranks) for k in ranks[1:]]:
+            dist.send(held.get((sender, receiver), pieces[receiver]), receiver)
+
+
+def pieces_in_tournament(received, pieces):
+    """Right: N rounds, and in each of them all pairs swap at the same time."""
+    for turn in range(len(pieces)):
+        other = (turn - _rank()) % len(pieces)
+        if other == _rank():
+            _keep_own(received, pieces)
+        else:
+            _swap(received, pieces, other)
+
+
+def pieces_in_list_of_pairs(received, pieces):
+    """Right: everyone walks through the same list of all pairs."""
+    _keep_own(received, pieces)
+    for low, high in combinations(range(len(pieces)), 2):
+        if _rank() in (low, high):
+            _swap(received, pieces, low + high - _rank())
+
+
+def pieces_in_circles(received, pieces):
+    """Right: in step k to the k-th neighbour; one in each circle receives first."""
+    ranks = len(pieces)
+    _keep_own(received, pieces)
+    for step in range(1, ranks):
+        to, of = (_rank() + step) % ranks, (_rank() - step) % ranks
+        if _rank() < gcd(step, ranks):
+            dist.recv(received[of], of)
+            dist.send(pieces[to], to)
+        else:
+            dist.send(pieces[to], to)
+            dist.recv(received[of], of)
+
+
+# 10a-experts --------------------------------------------------------------------------
+
+
+def _go_out(tokens, chosen):
+    order = torch.argsort(chosen)
+    to_each = torch.bincount(chosen, minlength=dist.get_world_size())
+    from_each = torch.empty_like(to_each)
+    dist.all_to_all_single(from_each, to_each)
+    out, back = to_each.tolist(), from_each.tolist()
+    visitors = tokens.new_empty(sum(back), *tokens.shape[1:])
+    dist.all_to_all_single(visitors, tokens[order], back, out)
+    return order, out, back, visitors
+
+
+def _come_back(tokens, answers, out, back):
+    returned = torch.empty_like(tokens)
+    dist.all_to_all_single(returned, answers, out, back)
+    return returned
+
+
+def experts_in_sorted_order(tokens, chosen, expert):
+    _, out, back, visitors = _go_out(tokens, chosen)
+    return _come_back(tokens, expert(visitors), out, back)
+
+
+def experts_sorted_twice(tokens, chosen, expert):
+    order, out, back, visitors = _go_out(tokens, chosen)
+    return _come_back(tokens, expert(visitors), out, back)[order]
+
+
+def experts_with_the_lists_of_the_way_out(tokens, chosen, expert):
+    order, out, back, visitors = _go_out(tokens, chosen)
+    answers = torch.empty_like(tokens)
+    answers[order] = _come_back(tokens, expert(visitors), back, out)
+    return answers
+
+
+def experts_at_home(tokens, chosen, expert):
+    return expert(tokens)
+
+
+def experts_for_all_tokens_of_all(tokens, chosen, expert):
+    rank, ranks = _rank(), dist.get_world_size()
+    everyone = [None] * ranks
+    dist.all_gather_object(everyone, (tokens, chosen))
+    wants = torch.cat([wishes for _, wishes in everyone])
+    rows = torch.cat([rows for rows, _ in everyone])
+    said = expert(rows[wants == rank])
+    everything = torch.zeros_like(rows)
+    everything[wants == rank] = said
+    dist.all_reduce(everything)
+    start = sum(len(rows) for rows, _ in everyone[:rank])
+    return everything[start : start + len(tokens)]
+
+
+def experts_called_for_each_rank(tokens, chosen, expert):
+    order, out, back, visitors = _go_out(tokens, chosen)
+    said = torch.cat([expert(rows) for rows in visitors.split(back)])
+    answers = torch.empty_like(tokens)
+    answers[order] = _come_back(tokens, said, out, back)
+    return answers
+
+
+def experts_not_called_for_nobody(tokens, chosen, expert):
+    order, out, back, visitors = _go_out(tokens, chosen)
+    said = expert(visitors) if len(visitors) else visitors
+    answers = torch.empty_like(tokens)
+    answers[order] = _come_back(tokens, said, out, back)
+    return answers
+
+
+def experts_that_expect_what_they_send(tokens, chosen, expert):
+    order = torch.argsort(chosen)
+    counts = torch.bincount(chosen, minlength=dist.get_world_size()).tolist()
+    visitors = torch.empty_like(tokens)
+    dist.all_to_all_single(visitors, tokens[order], counts, counts)
+    answers = torch.empty_like(tokens)
+    answers[order] = _come_back(tokens, expert(visitors), counts, counts)
+    return answers
+
+
+def experts_in_place(tokens, chosen, expert):
+    order, out, back, visitors = _go_out(tokens, chosen)
+    tokens[order] = _come_back(tokens, expert(visitors), out, back)
+    return tokens
+
+
+def experts_counted_too_short(tokens, chosen, expert):
+    order = torch.argsort(chosen)
+    to_each = torch.bincount(chosen)
+    from_each = torch.empty_like(to_each)
+    dist.all_to_all_single(from_each, to_each)
+    return tokens[order]
+
+
+def experts_filled_up(tokens, chosen, expert):
+    ranks = dist.get_world_size()
+    counts = torch.bincount(chosen, minlength=ranks)
+    theirs = torch.empty_like(counts)
+    dist.all_to_all_single(theirs, counts)
+    most = torch.tensor(len(tokens))
+    sizes = [torch.empty_like(most) for _ in range(ranks)]
+    eight_collectives.all_gather(sizes, most)
+    most = max(int(size) for size in sizes)
+    outgoing = tokens.new_zeros(ranks * most, tokens.shape[1])
+    for r in range(ranks):
+        outgoing[r * most : r * most + counts[r]] = tokens[chosen == r]
+    room = torch.empty_like(outgoing)
+    dist.all_to_all_single(room, outgoing)
+    mine = [room[r * most : r * most + theirs[r]] for r in range(ranks)]
+    said = expert(torch.cat(mine)).split(theirs.tolist())
+    for r in range(ranks):
+        room[r * most : r * most + theirs[r]] = said[r]
+    dist.all_to_all_single(outgoing, room)
+    answers = torch.empty_like(tokens)
+    for r in range(ranks):
+        answers[chosen == r] = outgoing[r * most : r * most + counts[r]]
+    return answers
+
+
+def experts_only_for_guests(tokens, chosen, expert):
+    order, out, back, visitors = _go_out(tokens, chosen)
+    answers = torch.empty_like(tokens)
+    answers[order] = _come_back(tokens, expert(visitors), out, back)
+    at_home = chosen == _rank()
+    answers[at_home] = tokens[at_home]
+    return answers
+
+
+def experts_by_messages(tokens, chosen, expert):
+    """Right: single messages, and what stays at home does not travel."""
+    rank, ranks = _rank(), range(dist.get_world_size())
+    groups = [tokens[chosen == r] for r in ranks]
+    counts = [torch.tensor(len(group)) for group in groups]
+    coming = [torch.empty_like(count) for count in counts]
+    eight_collectives.all_to_all(coming, counts)
+    visitors = [tokens.new_empty(int(n), tokens.shape[1]) for n in coming]
+    eight_collectives.all_to_all(visitors, groups)
+    said = expert(torch.cat(visitors)).split([len(rows) for rows in visitors])
+    returned = [torch.empty_like(group) for group in groups]
+    eight_collectives.all_to_all(returned, [rows.contiguous() for rows in said])
+    answers = torch.empty_like(tokens)
+    for r in ranks:
+        answers[chosen == r] = returned[r]
+    assert len(returned[rank]) == len(groups[rank])
+    return answers
+
+
+def experts_with_the_inverse_order(tokens, chosen, expert):
+    """Right: the inverse of the order is its argsort."""
+    order, out, back, visitors = _go_out(tokens, chosen)
+    returned = _come_back(tokens, expert(visitors), out, back)
+    return returned[torch.argsort(order)]
+
+
+WRONG = {
+    "10a-reduce-scatter": [
+        Wrong(
+            "all_send_first",
+            columns_that_all_send_first,
+            "waits in send",
+            state="HUNG",
+            note="A send that waits, on every rank: nobody comes to the receive.",
+        ),
+        Wrong(
+            "adds_to_the_old",
+            columns_on_top_of_the_old,
+            "what `tensor` held before",
+            note="`tensor` is room for the result; nobody says that it holds zeros.",
+        ),
+        Wrong(
+            "forgets_its_own", columns_without_the_own, "each rank's pieces.r., once"
+        ),
+        Wrong("adds_into_pieces", columns_added_into_pieces, "`pieces` has changed"),
+        Wrong("returns_the_sum", columns_returned, "is it filled in place"),
+        Wrong("all_reduce", columns_by_all_reduce, "torch's all_reduce"),
+        Wrong("torchs_own", columns_by_library, "torch's reduce_scatter"),
+        Wrong(
+            "everything_to_everyone",
+            columns_of_everything_to_everyone,
+            "which part of your pieces the other rank needs",
+            note="Right, and N times the bytes: an all-gather.",
+        ),
+        Wrong(
+            "by_way_of_the_root",
+            columns_by_the_root,
+            "nothing by way of a third",
+            note="A reduce of everything and a scatter: rank 0 does all the talking.",
+        ),
+        Wrong(
+            "sends_its_own_column",
+            columns_of_the_sender,
+            "each rank's pieces.r., once",
+            note="pieces[rank] is the one piece that nobody else wants.",
+        ),
+        Wrong(
+            "one_room_for_all",
+            columns_in_one_room,
+            "each rank's pieces.r., once",
+            note="All messages arrive in the same tensor; the last one stays.",
+        ),
+        Wrong("mean", columns_averaged, "who divides|Who divides"),
+        Wrong("nobody_waits", columns_not_awaited, "nobody has waited for"),
+        Wrong(
+            "always_32_bits",
+            columns_in_room_of_32_bits,
+            "which part of your pieces|bytes where the piece has",
+            note="torch.empty(shape) makes 32-bit numbers, whatever the pieces are.",
+        ),
+    ],
+    "10a-all-to-all": [
+        Wrong("send_first", pieces_sent_first, "waits in send", state="HUNG"),
+        Wrong("receive_first", pieces_received_first, "waits in recv", state="HUNG"),
+        Wrong(
+            "odd_and_even",
+            pieces_by_odd_and_even,
+            "waits in send",
+            state="HUNG",
+            note="Works for two ranks; then two even ranks meet.",
+        ),
+        Wrong(
+            "begins_next_door",
+            pieces_beginning_next_door,
+            "waits in",
+            state="HUNG",
+            note="The lower rank sends first, and still 0 waits for 1, who waits for "
+            "2, who waits for 0.",
+        ),
+        Wrong(
+            "under_way_together",
+            pieces_under_way_together,
+            "which calls are allowed",
+            note="`exchange` is the cure for programs in earnest; this is the puzzle.",
+        ),
+        Wrong("torchs_own", pieces_by_library, "torch's all_to_all"),
+        Wrong("forgets_its_own", pieces_without_the_own, "the own piece"),
+        Wrong(
+            "sends_the_wrong_piece",
+            pieces_of_the_wrong_place,
+            "which piece goes to which rank",
+        ),
+        Wrong(
+            "new_tensors",
+            pieces_in_new_tensors,
+            "filled in place",
+            note="The list has new tensors; the caller's are as they were.",
+        ),
+        Wrong(
+            "powers_of_two",
+            pieces_of_powers_of_two,
+            "in 3 ranks",
+            note="rank ^ step is a partner that does not exist, for 3 or 5 ranks.",
+        ),
+        Wrong("swaps_with_itself", pieces_with_themselves, "in 2 ranks"),
+        Wrong(
+            "by_way_of_rank_0",
+            pieces_by_way_of_rank_0,
+            "nothing by way of a third",
+        ),
+    ],
+    "10a-experts": [
+        Wrong(
+            "in_sorted_order",
+            experts_in_sorted_order,
+            "the order of the answers",
+            note="The answers are right and stand in the order of the experts.",
+        ),
+        Wrong(
+            "sorted_twice",
+            experts_sorted_twice,
+            "the order of the answers",
+            note="returned[order] sorts again; answers[order] = returned undoes it.",
+        ),
+        Wrong(
+            "the_lists_of_the_way_out",
+            experts_with_the_lists_of_the_way_out,
+            "on the way out and on the way back",
+        ),
+        Wrong("stays_at_home", experts_at_home, "which rows go to which rank"),
+        Wrong(
+            "everyone_gets_all",
+            experts_for_all_tokens_of_all,
+            "which collective sends each rank its own rows",
+        ),
+        Wrong(
+            "an_expert_called_often",
+            experts_called_for_each_rank,
+            "exactly once on each rank",
+        ),
+        Wrong(
+            "an_expert_not_called",
+            experts_not_called_for_nobody,
+            "also if there are none",
+        ),
+        Wrong(
+            "expects_what_it_sends",
+            experts_that_expect_what_they_send,
+            "on the way out and on the way back|which rows go",
+            note="Right for the first case only, where all send each other two rows.",
+        ),
+        Wrong("in_place", experts_in_place, "who else uses"),
+        Wrong(
+            "counts_too_short",
+            experts_counted_too_short,
+            "was called 0 times|on the way out",
+        ),
+        Wrong(
+            "filled_up_to_one_size",
+            experts_filled_up,
+            "are pieces filled up to one size",
+            note="Common where a fixed capacity is wanted; not asked for here.",
+        ),
+        Wrong(
+            "only_guests_are_served", experts_only_for_guests, "which expert answers"
+        ),
+    ],
+}
+
+RIGHT = {
+    "10a-reduce-scatter": [
+        Right("one_after_the_other", columns_one_after_the_other),
+        Right("pair_by_pair", columns_pair_by_pair),
+        Right("by_all_to_all", eight_collectives.reduce_scatter),
+    ],
+    "10a-all-to-all": [
+        Right("tournament", pieces_in_tournament),
+        Right("list_of_all_pairs", pieces_in_list_of_pairs),
+        Right("circles", pieces_in_circles),
+    ],
+    "10a-experts": [
+        Right("single_messages", experts_by_messages),
+        Right("inverse_order", experts_with_the_inverse_order),
+    ],
+}
