@@ -23,8 +23,15 @@ from demos.collectives.parts.all_reduce_costs import (
 )
 from demos.collectives.parts.all_reduces import ALL_REDUCES, ring_all_reduce
 from demos.collectives.parts.paced_link import paced_link
-from sidebyside import at_least, between, device, run_program, run_ranks
-from sidebyside.message_meter import MessageMeter, consecutive_steps
+from sidebyside import (
+    MessageMeter,
+    at_least,
+    between,
+    consecutive_steps,
+    device,
+    run_program,
+    run_ranks,
+)
 
 
 def meter_all_reduce(all_reduce, elements: int) -> tuple[MessageMeter, torch.Tensor]:

@@ -17,17 +17,8 @@ Operations in MPICH, 2005.
 import torch
 import torch.distributed as dist
 
+from demos.collectives.parts.eight_collectives import exchange
 from sidebyside import span
-
-
-def exchange(outgoing: torch.Tensor, to: int, incoming: torch.Tensor, source: int):
-    """Send one tensor while another arrives. Nobody waits for anybody's receive."""
-    pair = [
-        dist.P2POp(dist.isend, outgoing, to),
-        dist.P2POp(dist.irecv, incoming, source),
-    ]
-    for work in dist.batch_isend_irecv(pair):
-        work.wait()
 
 
 def all_reduce_at_root(tensor: torch.Tensor) -> None:
@@ -61,13 +52,13 @@ def ring_all_reduce(tensor: torch.Tensor) -> None:
         outgoing, incoming = (rank - step) % ranks, (rank - step - 1) % ranks
         with span(f"reduce {outgoing}"):
             received = buffer[: len(chunks[incoming])]
-            exchange(chunks[outgoing], right, received, left)
+            exchange({right: chunks[outgoing]}, {left: received})
             chunks[incoming].add_(received)
 
     for step in range(ranks - 1):
         outgoing, incoming = (rank - step + 1) % ranks, (rank - step) % ranks
         with span(f"gather {outgoing}"):
-            exchange(chunks[outgoing], right, chunks[incoming], left)
+            exchange({right: chunks[outgoing]}, {left: chunks[incoming]})
 
 
 def tree_all_reduce(tensor: torch.Tensor) -> None:
@@ -122,11 +113,11 @@ def halve_then_double(piece: torch.Tensor, distance: int) -> None:
         return  # the piece is summed over all ranks
     rank, (low, high) = dist.get_rank(), piece.tensor_split(2)
     keep, give = (high, low) if rank & distance else (low, high)
-    received = torch.empty_like(keep)
-    exchange(give, rank ^ distance, received, rank ^ distance)
+    received, partner = torch.empty_like(keep), rank ^ distance
+    exchange({partner: give}, {partner: received})
     keep += received
     halve_then_double(keep, distance // 2)
-    exchange(keep, rank ^ distance, give, rank ^ distance)
+    exchange({partner: keep}, {partner: give})
 
 
 ALL_REDUCES = {

@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from sidebyside import run_ranks
+from sidebyside import consecutive_steps, run_ranks
 from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
-from sidebyside.message_meter import consecutive_steps
 
 from .ring_programs import RingCase, RingNotes, try_ring
 

@@ -9,8 +9,8 @@
 # # 10b. All-reduce and its cost
 #
 # In data-parallel training all ranks need the sum of all gradients, after every step.
-# *All-reduce* gives it to them. Lesson 10a called it. Here we write it in four ways and
-# let the meter of 10a judge them.
+# *All-reduce* gives it to them. In 10a all of it went by way of one rank. Here are
+# three better ways, judged by the meter of 10a.
 #
 # Then we measure what one message costs on this machine. Two numbers are enough to say
 # beforehand how long an all-reduce will take, and which of the four to choose.
@@ -28,38 +28,27 @@
 # all cards to person 0, who adds, alone, while three people watch. Then the ring: each
 # hands one card to the right at every clap. Six claps, and nobody ever stood still.
 #
-# The common wrong guess for rank 0 is 7,000: what it receives, without what it sends.
+# Ask what a rank of the ring needs room for besides its cards: one chunk.
 #
-# When late: skip the guess, keep the timeline.
+# When late: go straight to the timeline.
 
 # %% [markdown]
-# ## The obvious way
+# ## At the root
 #
-# Everyone sends to rank 0, which adds up and sends the total to everyone:
-
-# %%
-from demos.collectives.parts.all_reduces import all_reduce_at_root
-from sidebyside import check, guess, hint, progress, reset, show, solution
-
-show(all_reduce_at_root)
-question = "8 ranks, 1,000 numbers each: how many numbers go into or out of rank 0?"
-guess("10b-root", None, question, "numbers")
-
-# %% [markdown]
-# `meter_all_reduce` runs it in each rank under a `MessageMeter` and returns the meter
-# and the sum. Rank $r$ holds $10^r$ everywhere, so each digit says who was counted. A
-# number has four bytes here.
+# In 10a everyone sent to rank 0, which added up and sent the total to everyone. Below,
+# eight ranks do that. Rank $r$ holds $10^r$ in all of its 1,000 numbers, of four bytes
+# each, so each digit of the sum says who was counted. `meter_all_reduce` returns the
+# meter and the sum of each rank.
 
 # %%
 from demos.collectives.all_reduce_four_ways import meter_all_reduce
-from sidebyside import reveal, run_ranks
+from demos.collectives.parts.all_reduces import all_reduce_at_root
+from sidebyside import run_ranks
 
 ranks = run_ranks(meter_all_reduce, all_reduce_at_root, 1000, world_size=8)
 print([int(total[0]) for _, total in ranks])
 for rank in (0, 1, 7):
     print(f"rank {rank}: {ranks[rank][0]}")
-meter = ranks[0][0]
-reveal("10b-root", (meter.bytes_sent + meter.bytes_received) // 4, computed=True)
 
 # %% [markdown]
 # The sum is right. But **rank 0 sends $(N-1)S$ and receives as much**, where $N$ is the
@@ -86,13 +75,13 @@ import torch.distributed as dist
 
 from demos.collectives.parts.all_reduces import ring_all_reduce
 from demos.collectives.parts.paced_link import paced_link
-from sidebyside import Timeline
+from sidebyside import Timeline, device
 
 
 def ring_over_paced_link() -> None:
     dist.barrier()  # all start together
     with paced_link(alpha=0.03, beta=0):
-        ring_all_reduce(torch.ones(8))
+        ring_all_reduce(torch.ones(8, device=device()))
 
 
 with Timeline() as timeline:
@@ -142,9 +131,10 @@ timeline.plot(stamp="simulated", height=2.6)
 # <details><summary>Hint 3: almost the code</summary>
 #
 # `chunks = tensor.view(-1).tensor_split(ranks)` are views: `chunks[i].add_(...)` and
-# `chunks[i].copy_(...)` change `tensor`. First half: `exchange(chunks[(rank - step) %
-# ranks], right, received, left)`, then add. Second half: send `chunks[(rank + 1 - step)
-# % ranks]`, and let chunk `(rank - step) % ranks` be replaced.
+# `chunks[i].copy_(...)` change `tensor`. First half: send `chunks[(rank - step) % ranks]`
+# to the right, receive into an empty tensor, and add that to chunk `(rank - step - 1) %
+# ranks`. Second half: send `chunks[(rank + 1 - step) % ranks]`, and let chunk `(rank -
+# step) % ranks` be replaced.
 #
 # </details>
 
@@ -158,17 +148,18 @@ timeline.plot(stamp="simulated", height=2.6)
 # do that), `send` before `recv` on all ranks (hangs), and `chunk` for `tensor_split`.
 
 # %% [markdown]
-# For sending and receiving at the same time use this function, or write your own:
+# `exchange` is the function of 10a that sends and receives at the same time.
 
 # %% exercise="10b-ring"
-from demos.collectives.parts.all_reduces import exchange
+from demos.collectives.parts.eight_collectives import exchange
+from sidebyside import check, hint, progress, reset, solution
 
 
 def ring(tensor: torch.Tensor) -> None:
     """Sum `tensor` over all ranks, in place, by messages to the right neighbour.
 
-    `exchange(outgoing, to, incoming, source)` sends `outgoing` to the rank `to`, while
-    `incoming` is filled by the rank `source`.
+    `exchange({to: outgoing}, {of: incoming})` sends `outgoing` to rank `to`, while
+    `incoming` is filled by rank `of`.
     """
     ### BEGIN SOLUTION
     rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -177,11 +168,11 @@ def ring(tensor: torch.Tensor) -> None:
     for step in range(ranks - 1):
         arriving = chunks[(rank - step - 1) % ranks]
         received = torch.empty_like(arriving)
-        exchange(chunks[(rank - step) % ranks], right, received, left)
+        exchange({right: chunks[(rank - step) % ranks]}, {left: received})
         arriving.add_(received)
     for step in range(ranks - 1):
         arriving = chunks[(rank - step) % ranks]
-        exchange(chunks[(rank + 1 - step) % ranks], right, arriving, left)
+        exchange({right: chunks[(rank + 1 - step) % ranks]}, {left: arriving})
     ### END SOLUTION
 
 
@@ -214,6 +205,7 @@ check("10b-ring", ring)
 
 # %%
 from demos.collectives.parts.all_reduces import tree_all_reduce
+from sidebyside import guess, show
 
 show(tree_all_reduce)
 guess("10b-tree", None, "How many steps does the tree take for 8 ranks?", "steps")
@@ -234,7 +226,7 @@ show(halve_then_double)
 
 # %%
 from demos.collectives.all_reduce_four_ways import meter_every_way, print_meters
-from sidebyside.message_meter import consecutive_steps
+from sidebyside import consecutive_steps, reveal
 
 ranks = run_ranks(meter_every_way, 1000, world_size=8)
 print_meters(ranks)
@@ -272,11 +264,11 @@ from demos.collectives.parts.all_reduces import ALL_REDUCES
 
 def sums_of_every_way() -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(dist.get_rank())
-    numbers = torch.rand(100_000, generator=generator)
+    numbers = torch.rand(100_000, generator=generator).to(device())
     sums = {way: numbers.clone() for way in ALL_REDUCES}
     for way, total in sums.items():
         ALL_REDUCES[way](total)
-    return sums
+    return {way: total.cpu() for way, total in sums.items()}
 
 
 print((0.1 + 0.2) + 0.3 == 0.1 + (0.2 + 0.3))
@@ -298,7 +290,7 @@ for way, total in of_ranks[0].items():
 from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from sidebyside import device, load_digits
+from sidebyside import load_digits
 
 
 def train_round_ring() -> torch.Tensor:

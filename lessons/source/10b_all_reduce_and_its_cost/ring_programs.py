@@ -6,8 +6,7 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 
-from sidebyside import device
-from sidebyside.message_meter import MessageMeter
+from sidebyside import MessageMeter, device
 
 
 class RingCase(NamedTuple):

@@ -23,11 +23,11 @@ from demos.collectives.parts.all_reduce_costs import (
     predicted_crossover,
     predicted_seconds,
 )
-from demos.collectives.parts.all_reduces import ALL_REDUCES, exchange, ring_all_reduce
+from demos.collectives.parts.all_reduces import ALL_REDUCES, ring_all_reduce
+from demos.collectives.parts.eight_collectives import exchange
 from demos.collectives.parts.paced_link import PacedLink, paced_link
 from demos.collectives.parts.published_all_reduces import H100_MICROSECONDS
-from sidebyside import Timeline, run_ranks
-from sidebyside.message_meter import consecutive_steps
+from sidebyside import Timeline, consecutive_steps, run_ranks
 
 RANKS = [1, 2, 3, 4, 8]
 LENGTHS = [0, 1, 7, 64, 1000]
@@ -245,7 +245,8 @@ def test_a_ring_of_whole_tensors_gives_the_sum_and_sends_too_much():
         travelling = tensor.clone()
         for _ in range(ranks - 1):
             received = torch.empty_like(tensor)
-            exchange(travelling, (rank + 1) % ranks, received, (rank - 1) % ranks)
+            right, left = (rank + 1) % ranks, (rank - 1) % ranks
+            exchange({right: travelling}, {left: received})
             tensor += received
             travelling = received
 

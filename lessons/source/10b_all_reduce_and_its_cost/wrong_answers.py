@@ -7,11 +7,8 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from demos.collectives.parts.all_reduces import (
-    all_reduce_at_root,
-    exchange,
-    tree_all_reduce,
-)
+from demos.collectives.parts.all_reduces import all_reduce_at_root, tree_all_reduce
+from demos.collectives.parts.eight_collectives import exchange
 from lessons.source.sample_answers import Right, Wrong
 
 # 10b-ring -----------------------------------------------------------------------------
@@ -26,7 +23,7 @@ def _turn(chunks, outgoing: int, incoming: int) -> torch.Tensor:
     """Send one chunk to the right while another arrives."""
     _, _, right, left = _around()
     received = torch.empty_like(chunks[incoming])
-    exchange(chunks[outgoing], right, received, left)
+    exchange({right: chunks[outgoing]}, {left: received})
     return received
 
 
@@ -46,7 +43,7 @@ def ring_of_whole_tensors(tensor):
     travelling = tensor.clone()
     for _ in range(ranks - 1):
         received = torch.empty_like(travelling)
-        exchange(travelling, right, received, left)
+        exchange({right: travelling}, {left: received})
         tensor.add_(received)
         travelling = received
 
@@ -136,7 +133,7 @@ def ring_to_the_left(tensor):
     for step in range(2 * (ranks - 1)):
         into = (rank + step + 1) % ranks
         received = torch.empty_like(chunks[into])
-        exchange(chunks[(rank + step) % ranks], left, received, right)
+        exchange({left: chunks[(rank + step) % ranks]}, {right: received})
         if step < ranks - 1:
             chunks[into].add_(received)
         else:
