@@ -105,7 +105,7 @@ def time_beside_library(elements: int, rounds: int) -> tuple[float, float]:
 def found_crossover(sizes: list[int], one: list[float], other: list[float]) -> float:
     """The size at which `other` becomes the faster: a straight line between two sizes.
 
-    Not a number if it never does, or always is.
+    The first size if it always is, the last if it never becomes so.
     """
     ahead = [a - b for a, b in zip(one, other, strict=True)]
     for place in range(len(sizes) - 1):
@@ -113,7 +113,7 @@ def found_crossover(sizes: list[int], one: list[float], other: list[float]) -> f
         if before < 0 <= after:
             share = before / (before - after)
             return sizes[place] + share * (sizes[place + 1] - sizes[place])
-    return float("nan")
+    return float(sizes[0] if ahead[0] >= 0 else sizes[-1])
 
 
 def main() -> None:

@@ -65,7 +65,7 @@ def paced_link(alpha: float, beta: float) -> Iterator[PacedLink]:
     `alpha` is in seconds, `beta` in seconds per byte. `send`, `recv`, `isend`, `irecv`
     and `batch_isend_irecv` of `torch.distributed` are paced, in whatever code is called
     inside; collectives such as `dist.all_reduce` are not, for they send inside the
-    library.
+    library. On GPUs (NCCL) only the sender sleeps: messages that come in do not queue.
     """
     link = PacedLink(alpha, beta)
     paced = {"isend": link.isend, "irecv": link.irecv}  # torch compares them by `is`

@@ -97,6 +97,11 @@ def _expect_ring_messages(expect, of_ranks: Sequence[RingNotes]) -> None:
             got=f"rank {rank} sent to {', '.join(map(str, sorted(others)))}",
             think=f"who is the right neighbour of rank {rank}: only rank {right}",
         )
+        expect(
+            not meter.not_awaited,
+            got=f"{meter.not_awaited} messages of rank {rank} that nobody waited for",
+            think="what isend and irecv give back, and when a tensor may be used again",
+        )
         sent, short = meter.bytes_sent // size, numbers // ranks
         if numbers % ranks == 0:
             most = least = 2 * (ranks - 1) * short

@@ -99,12 +99,13 @@ timeline.plot(stamp="simulated", height=2.6)
 # %% [markdown]
 # ## Exercise 1: the ring
 #
-# Write `ring(tensor)`. It runs in each rank and replaces `tensor` by the sum over all
-# ranks, in place, and returns nothing. `tensor` is contiguous, and has any shape, any
-# type and any length, also one that $N$ does not divide, or less than $N$.
+# Write `ring(tensor)`. It runs in each rank, replaces `tensor` by the sum over all ranks,
+# in place, the same bits on every rank, and returns nothing. `tensor` is contiguous, and
+# has any shape, any type and any length, also 0, or one that $N$ does not divide. One
+# rank alone sends nothing.
 #
 # The meter judges: messages go to the right neighbour only (from the last rank to rank
-# 0), as point-to-point messages. There are at most $2(N-1)$ steps, so a rank sends and
+# 0), as point-to-point messages, and each is waited for. There are at most $2(N-1)$ steps, so a rank sends and
 # receives at the same time. If $N$ divides $S$, each rank sends exactly $2(N-1)/N \cdot
 # S$ numbers, otherwise at most $2(S - \lfloor S/N \rfloor)$.
 #
@@ -668,7 +669,7 @@ print(f"ours takes {ours / library:.2f} × the library's time")
 # | bytes each rank sends per step | $2(N-1)/N \cdot S$ |
 # | memory of each rank | its tensor, and a buffer of $S/N$ |
 # | idle share | none in the ring; ranks wait for the slowest |
-# | if one rank dies | all others wait for it, for ever or until a timeout |
+# | if one rank dies | nobody gets the sum: its neighbours get an error, or all wait |
 
 # %% [markdown]
 # In a terminal, `python demos/collectives/all_reduce_four_ways.py --help` prints the

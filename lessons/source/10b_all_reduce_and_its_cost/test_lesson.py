@@ -214,7 +214,9 @@ def test_tree_and_ring_cross_at_the_predicted_size():
         for way in ("tree", "ring")
     )
     assert found_crossover(sizes, tree, ring) == pytest.approx(400_000)
-    assert np.isnan(found_crossover(sizes, ring, ring))
+    slower = [2 * seconds for seconds in tree]
+    assert found_crossover(sizes, tree, slower) == 900_000, "never faster"
+    assert found_crossover(sizes, slower, tree) == 100_000, "always faster"
 
 
 def test_the_published_table_has_the_bus_bandwidths_that_were_printed_with_it():

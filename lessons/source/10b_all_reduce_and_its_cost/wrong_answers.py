@@ -152,6 +152,17 @@ def ring_in_one_loop(tensor):
         arriving.copy_(received if step >= ranks - 1 else arriving + received)
 
 
+def ring_that_does_not_wait(tensor):
+    rank, ranks, right, left = _around()
+    chunks = tensor.view(-1).tensor_split(ranks)
+    for step in range(2 * ranks - 2):
+        arriving = chunks[(rank - step - 1) % ranks]
+        received = torch.empty_like(arriving)
+        dist.isend(chunks[(rank - step) % ranks], right)
+        dist.recv(received, left)
+        arriving.copy_(received if step >= ranks - 1 else arriving + received)
+
+
 def ring_that_skips_empty_chunks(tensor):
     rank, ranks, right, left = _around()
     flat = tensor.view(-1)
@@ -357,6 +368,7 @@ WRONG = {
         Wrong("tree", tree_all_reduce, "right neighbour|sent"),
         Wrong("in_turns", ring_one_after_the_other, "while it sends"),
         Wrong("padded", ring_padded, "at most.*never one"),
+        Wrong("does_not_wait", ring_that_does_not_wait, "isend and irecv give back"),
         Wrong("to_the_left", ring_to_the_left, "right neighbour"),
     ],
     "10b-fit": [
