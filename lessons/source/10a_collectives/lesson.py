@@ -1,5 +1,5 @@
 # ---
-# title: 10a Collectives: the eight operations
+# title: 10a Collectives
 # question: Eight operations carry nearly all traffic of parallel training. Who gets what, and who sends it?
 # needs: two CPU cores, no GPU
 # minutes: 90
@@ -227,6 +227,9 @@ def swap() -> int:
 run_ranks(swap, world_size=2)
 
 # %% [markdown]
+# Keep the request until you have waited. **With gloo a message whose request is thrown
+# away may never arrive**: a line that only says `dist.isend(mine, other)` is a mistake.
+#
 # `isend` and `irecv` are **asynchronous**: the call returns before the work is done.
 # Between the call and `wait()` a rank can compute. Here rank 1 is late: it computes
 # (sleeps, to be exact) for 0.2 seconds before it receives.
@@ -285,16 +288,15 @@ draw_collectives(run_collectives(["all_gather", "reduce_scatter"], dist))
 #
 # Write `reduce_scatter(tensor, pieces)`, with torch's arguments. `pieces` is a list
 # with one piece for each rank. Afterwards `tensor` on rank $r$ is the sum of what all
-# ranks have at `pieces[r]`, and nothing else of it counts: what `tensor` held before
-# does not matter. `pieces` stays as it is.
+# ranks have at `pieces[r]`; what it held before does not count. `pieces` stays as it is.
 #
 # The pieces for rank $r$ have the shape and the type of rank $r$'s `tensor`; those for
-# another rank may have other shapes, also no elements at all. It works for any number
-# of ranks, 1 too.
+# another rank may have other shapes, also without elements. It works for any number of
+# ranks, 1 too.
 #
 # The meter is the judge. Each rank sends one message to each other rank, the piece that
-# is meant for it, and no byte more. Call no collective of torch. Wait for all that you
-# have started. Floating-point sums may be taken in any order.
+# is meant for it, straight there, and no byte more. Call no collective of torch. Wait
+# for all messages that you have started. The sum may be taken in any order.
 #
 # By hand first: three ranks, rank $r$ has the pieces $1 \cdot 10^r$, $2 \cdot 10^r$,
 # $3 \cdot 10^r$. What does rank 1 get, from whom does it receive what, and what does it
@@ -384,10 +386,11 @@ draw_collectives(run_collectives(["all_to_all"], dist))
 # its `received`, in the place of the sender. Use `dist.send` and `dist.recv` only,
 # which wait: no `isend`, `irecv` or batch, and no collective.
 #
-# Pieces are contiguous tensors of any type. They may have different shapes for each pair of ranks, also no
-# elements; `received` holds tensors of the shapes that will arrive. `pieces` stays as
-# it is. The piece for the own rank is copied and does not travel. Each rank sends one
-# message to each other rank. It works for any number of ranks, odd and even, 1 too.
+# Pieces are contiguous tensors of any type. Each pair of ranks may have other shapes,
+# also without elements; `received` holds tensors of the shapes that will arrive, to be
+# filled in place. `pieces` stays as it is. The piece for the own rank is copied and
+# does not travel. Each rank sends one message to each other rank, straight there. It
+# works for any number of ranks, odd and even, 1 too.
 #
 # By hand first: three ranks. Write down for each rank its sends and receives in order,
 # so that all get through.
@@ -513,7 +516,7 @@ print(
 # %% [markdown]
 # Twice what is needed: 1.5 tensors from each rank. **Gloo's reduce-scatter is a whole
 # all-reduce**, of which each rank keeps a quarter. (Its all-gather sends 0.75, as ours
-# does.) On GPUs, NCCL's sends what it should. Results do not tell; bytes do.
+# does.) The results are equal. Only the bytes tell.
 #
 # ## The same interface everywhere
 #
@@ -524,12 +527,13 @@ print(
 # | `reduce` | `MPI_Reduce` | `ncclReduce` | – |
 # | `all_reduce` | `MPI_Allreduce` | `ncclAllReduce` | `psum` |
 # | `all_gather` | `MPI_Allgather` | `ncclAllGather` | `all_gather` |
-# | `reduce_scatter` | `MPI_Reduce_scatter_block` | `ncclReduceScatter` | `psum_scatter` |
+# | `reduce_scatter` | `MPI_Reduce_scatter` | `ncclReduceScatter` | `psum_scatter` |
 # | `all_to_all` | `MPI_Alltoall` | `ncclAlltoAll` | `all_to_all` |
 # | `isend`, `irecv` | `MPI_Isend`, `MPI_Irecv` | `ncclSend`, `ncclRecv` in a group | `ppermute` |
 #
-# Gloo has the same names in C++ (`gloo::allreduce`). Torch hands a call to NCCL, gloo or MPI, whichever
-# `init_process_group` named.
+# Gloo has them in C++ (`gloo::allreduce`). Torch hands a call to NCCL, gloo or MPI,
+# whichever `init_process_group` named. (NCCL has its own scatter, gather and all-to-all
+# since version 2.28; torch made them of sends and receives before.)
 #
 # Lists of pieces are easy to read. Programs in earnest pass one large tensor, and torch
 # cuts it: `all_gather_single(output, input)`, `reduce_scatter_single`,
@@ -591,10 +595,11 @@ held
 # %% [markdown]
 # ## There and back: a mixture of experts
 #
-# Some large language models have many *experts*, small networks on different ranks.
-# Each token (a row of numbers, for a piece of a word) visits one of them, and which one
-# depends on the token. So each rank has rows for each rank, in numbers that nobody
-# knows beforehand. That is an all-to-all of uneven pieces, out and back again.
+# A **mixture of experts** is a part of many large language models: small networks, the
+# *experts*, on different ranks. Each *token* (a row of numbers, for a piece of a word)
+# visits one of them, and which one depends on the token. So each rank has rows for each
+# rank, in numbers that nobody knows beforehand. That is an all-to-all of uneven pieces,
+# out and back again.
 #
 # `all_to_all_single` can do that. It takes the rows for rank 0 first, then those for
 # rank 1, and so on; two lists say how many rows are for each rank, and from each.

@@ -1,7 +1,8 @@
-"""What the checks of lesson 10a run in each rank, and what they note there."""
+"""What the checks and tests of lesson 10a run in each rank, and what they note."""
 
 from collections.abc import Callable
 from itertools import pairwise
+from time import sleep
 from typing import NamedTuple
 
 import torch
@@ -181,3 +182,18 @@ def _try_tokens(answer: Callable, case: TokensCase) -> TokensNotes:
         traffic.bytes,
         2 * (before.nbytes + visitors.nbytes),
     )
+
+
+def both_send_first() -> None:
+    tensor, other = torch.ones(1), 1 - dist.get_rank()
+    dist.send(tensor, other)
+    dist.recv(tensor, other)
+
+
+def request_thrown_away() -> None:
+    if dist.get_rank() == 0:
+        dist.isend(torch.ones(1), 1)
+        sleep(0.3)
+    else:
+        sleep(0.1)
+        dist.recv(torch.empty(1), 0)

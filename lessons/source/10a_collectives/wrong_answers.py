@@ -548,7 +548,7 @@ WRONG = {
             "in 3 ranks",
             note="rank ^ step is a partner that does not exist, for 3 or 5 ranks.",
         ),
-        Wrong("swaps_with_itself", pieces_with_themselves, "in 2 ranks"),
+        Wrong("swaps_with_itself", pieces_with_themselves, "same as|in 3 ranks"),
         Wrong(
             "by_way_of_rank_0",
             pieces_by_way_of_rank_0,

@@ -152,13 +152,16 @@ def ring_in_one_loop(tensor):
         arriving.copy_(received if step >= ranks - 1 else arriving + received)
 
 
+_started = []  # a request that is forgotten altogether may not even be sent
+
+
 def ring_that_does_not_wait(tensor):
     rank, ranks, right, left = _around()
     chunks = tensor.view(-1).tensor_split(ranks)
     for step in range(2 * ranks - 2):
         arriving = chunks[(rank - step - 1) % ranks]
         received = torch.empty_like(arriving)
-        dist.isend(chunks[(rank - step) % ranks], right)
+        _started.append(dist.isend(chunks[(rank - step) % ranks], right))
         dist.recv(received, left)
         arriving.copy_(received if step >= ranks - 1 else arriving + received)
 
