@@ -204,7 +204,7 @@ def swap_by_sending_first() -> int:
 run_ranks(swap_by_sending_first, world_size=2, timeout=2)
 
 # %% [markdown]
-# A blocking `send` returns when the other rank has received. Both ranks send first, and
+# With gloo a blocking `send` returns when the other rank has received. Both ranks send first, and
 # neither comes to its `recv`. **Two ranks that both send first wait for ever**: a
 # deadlock (lesson 4).
 #
@@ -280,8 +280,8 @@ draw_collectives(run_collectives(["all_gather", "reduce_scatter"], dist))
 
 # %% [markdown]
 # In **all-gather** everyone gets everyone's piece. Look at **reduce-scatter** beside
-# it: the columns are added up, and rank $r$ gets the sum of column $r$ only. It stands
-# for adding, all-gather for collecting, and no rank is the root of everything.
+# it: the columns are added up, and rank $r$ gets the sum of column $r$ only. In both
+# of them all ranks do the same; there is no root.
 
 # %% [markdown]
 # ## Exercise 1: reduce-scatter, judged by the meter
@@ -291,8 +291,7 @@ draw_collectives(run_collectives(["all_gather", "reduce_scatter"], dist))
 # ranks have at `pieces[r]`; what it held before does not count. `pieces` stays as it is.
 #
 # The pieces for rank $r$ have the shape and the type of rank $r$'s `tensor`; those for
-# another rank may have other shapes, also without elements. It works for any number of
-# ranks, 1 too.
+# another rank may have other shapes. It works for any number of ranks, 1 too.
 #
 # The meter is the judge. Each rank sends one message to each other rank, the piece that
 # is meant for it, straight there, and no byte more. Call no collective of torch. Wait
@@ -375,9 +374,8 @@ check("10a-reduce-scatter", reduce_scatter)
 draw_collectives(run_collectives(["all_to_all"], dist))
 
 # %% [markdown]
-# With `exchange` it is one line. Without it, it is a puzzle, and people who wrote for
-# the first parallel computers had to solve it. Solve it once: then you see a deadlock
-# in a program before it hangs.
+# With `exchange` it is one line. With sends that wait it is a puzzle. Solve it once, and
+# you will see a deadlock in a program before it hangs.
 
 # %% [markdown]
 # ## Exercise 2: all-to-all without a deadlock
@@ -420,8 +418,8 @@ draw_collectives(run_collectives(["all_to_all"], dist))
 
 # %% [markdown] tags=["instructor"]
 # Minutes: 15. For those who are done early: in whose order do several pairs swap at the
-# same time? `consecutive_steps(meters)` counts it: 8 for four ranks by the rule of hint
-# 3, 6 at best (three rounds of two swaps).
+# same time? `consecutive_steps(meters)` counts it for four ranks: 10 by the rule of
+# hint 3, 8 by the tournament in the answer, 6 at best (three rounds of two swaps).
 
 
 # %% exercise="10a-all-to-all"
@@ -482,7 +480,19 @@ draw_collectives(torchs)
 
 # %% [markdown]
 # **Ours and torch's leave the same on every rank, all eight.** No rank sends more than
-# three pieces, except in our all-reduce: there rank 0 sends twelve.
+# three pieces, except in our all-reduce: there rank 0 sends twelve. This is how they are
+# called, on every rank:
+#
+# ```python
+# dist.broadcast(tensor, src=0)
+# dist.scatter(tensor, pieces if rank == 0 else None, src=0)
+# dist.gather(tensor, pieces if rank == 0 else None, dst=0)
+# dist.reduce(tensor, dst=0)
+# dist.all_gather(pieces, tensor)
+# dist.reduce_scatter(tensor, pieces)
+# dist.all_reduce(tensor)
+# dist.all_to_all(received, pieces)
+# ```
 #
 # ## What does a library send?
 #
@@ -516,7 +526,8 @@ print(
 # %% [markdown]
 # Twice what is needed: 1.5 tensors from each rank. **Gloo's reduce-scatter is a whole
 # all-reduce**, of which each rank keeps a quarter. (Its all-gather sends 0.75, as ours
-# does.) The results are equal. Only the bytes tell.
+# does.) The results are equal. Only the bytes tell. (Those between GPUs take other ways
+# and are not counted here.)
 #
 # ## The same interface everywhere
 #
@@ -568,7 +579,7 @@ def sums_in_rows_and_columns() -> list[int]:
     tensor = torch.tensor([10**rank], device=device())
     for group in rows[rank // 2], columns[rank % 2]:
         request = dist.all_reduce(tensor, group=group, async_op=True)
-        request.wait()  # any collective can be asynchronous: time to compute before
+        request.wait()  # any collective can be asynchronous: compute, then wait
         sums.append(tensor.item())
     return sums
 
@@ -607,8 +618,8 @@ held
 
 # %%
 def send_uneven_rows() -> list[int]:
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    to_each = [1] * ranks if rank else [3, 2]  # rank 0: three rows to 0, two to 1
+    rank = dist.get_rank()
+    to_each = [3, 2] if rank == 0 else [1, 1]  # rank 0: three rows to 0, two to 1
     from_each = [3, 1] if rank == 0 else [2, 1]
     rows = torch.full((sum(to_each), 1), 10**rank, device=device())
     room = rows.new_empty((sum(from_each), 1))
@@ -711,8 +722,8 @@ check("10a-experts", visit_experts)
 # * Ours and torch's leave the same on every rank.
 # * All-reduce by way of rank 0 sends $(N-1)S$ bytes from one rank and $S$ from each
 #   other, in $2(N-1)$ steps.
-# * Reduce-scatter and all-gather send $(N-1)/N$ of a tensor from each rank. Gloo's
-#   reduce-scatter sends twice that, which only a meter shows.
+# * Reduce-scatter, all-gather and all-to-all send $(N-1)/N$ of a tensor from each rank.
+#   Gloo's reduce-scatter sends twice that, which only a meter shows.
 # * Process groups limit a collective to some ranks; all-to-all with uneven pieces takes
 #   tokens to their experts and back.
 #

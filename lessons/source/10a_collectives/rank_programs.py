@@ -1,5 +1,7 @@
 """What the checks and tests of lesson 10a run in each rank, and what they note."""
 
+import inspect
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 from time import sleep
@@ -34,6 +36,7 @@ class PiecesNotes(NamedTuple):
     wanted: list[torch.Tensor]
     are_pieces_kept: bool
     meter: MessageMeter
+    started: list[str]  # the calls of the answer that do not wait
     sizes: list[int]  # bytes of the piece for each rank
     comes: list[int]  # bytes of the piece from each rank
 
@@ -45,7 +48,8 @@ def try_reduce_scatter(answer: Callable, cases: list[PiecesCase]) -> list[Pieces
         rank, ranks = dist.get_rank(), range(dist.get_world_size())
         columns = [piece_of_case(case, sender, rank) for sender in ranks]
         tensor = torch.full_like(columns[0], 77)  # nobody asks for these
-        notes.append(_try_with_pieces(case, answer, tensor, [tensor], [sum(columns)]))
+        room = [tensor.detach()]  # the same memory, whatever happens to `tensor`
+        notes.append(_try_with_pieces(case, answer, tensor, room, [sum(columns)]))
     return notes
 
 
@@ -56,7 +60,7 @@ def try_all_to_all(answer: Callable, cases: list[PiecesCase]) -> list[PiecesNote
         rank, ranks = dist.get_rank(), range(dist.get_world_size())
         wanted = [piece_of_case(case, sender, rank) for sender in ranks]
         received = [torch.full_like(piece, 77) for piece in wanted]
-        rooms = list(received)  # the tensors that are to be filled
+        rooms = [room.detach() for room in received]  # the memory that is to be filled
         notes.append(_try_with_pieces(case, answer, received, rooms, wanted))
     return notes
 
@@ -66,7 +70,7 @@ def _try_with_pieces(case, answer, first_argument, rooms, wanted) -> PiecesNotes
     pieces = [piece_of_case(case, rank, receiver) for receiver in ranks]
     given = list(pieces)
     dist.barrier()
-    with MessageMeter() as meter:
+    with MessageMeter() as meter, AsynchronousCalls() as calls:
         answer(first_argument, pieces)
     dist.barrier()
     are_kept = len(pieces) == len(given) and all(
@@ -75,9 +79,32 @@ def _try_with_pieces(case, answer, first_argument, rooms, wanted) -> PiecesNotes
     )
     sizes = [piece.nbytes for piece in given]
     comes = [piece_of_case(case, sender, rank).nbytes for sender in ranks]
-    return PiecesNotes(
-        [r.clone() for r in rooms], wanted, are_kept, meter, sizes, comes
-    )
+    got = [room.clone() for room in rooms]
+    return PiecesNotes(got, wanted, are_kept, meter, calls.names, sizes, comes)
+
+
+class AsynchronousCalls:
+    """Notes the calls of isend, irecv and batch_isend_irecv, but not torch's own."""
+
+    FUNCTIONS = dist.isend, dist.irecv, dist.batch_isend_irecv
+
+    def __init__(self):
+        self.names: list[str] = []
+        self.code = {inspect.unwrap(f).__code__: f.__name__ for f in self.FUNCTIONS}
+
+    def __enter__(self) -> "AsynchronousCalls":
+        sys.setprofile(self._note)
+        return self
+
+    def __exit__(self, *error) -> None:
+        sys.setprofile(None)
+
+    def _note(self, frame, event: str, _) -> None:
+        if event != "call" or frame.f_code not in self.code:
+            return
+        caller = frame.f_back.f_code.co_filename
+        if not caller.endswith("distributed_c10d.py"):
+            self.names.append(self.code[frame.f_code])
 
 
 def are_messages_under_way_together(meter: MessageMeter) -> bool:

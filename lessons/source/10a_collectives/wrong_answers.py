@@ -208,6 +208,37 @@ def pieces_under_way_together(received, pieces):
     eight_collectives.all_to_all(received, pieces)
 
 
+def pieces_started_and_awaited(received, pieces):
+    rank = _rank()
+    _keep_own(received, pieces)
+    for other in sorted(other_ranks()):
+        steps = [(dist.isend, pieces), (dist.irecv, received)]
+        for start, tensors in steps if rank < other else steps[::-1]:
+            start(tensors[other], other).wait()
+
+
+def columns_from_anyone(tensor, pieces):
+    """Right: in the order in which they arrive."""
+    sending = [dist.isend(pieces[other], other) for other in other_ranks()]
+    tensor.copy_(pieces[_rank()])
+    room = torch.empty_like(tensor)
+    for _ in sending:
+        dist.recv(room)
+        tensor += room
+    for request in sending:
+        request.wait()
+
+
+def columns_without_requests(tensor, pieces):
+    for other in other_ranks():
+        dist.isend(pieces[other], other)
+    tensor.copy_(pieces[_rank()])
+    room = torch.empty_like(tensor)
+    for other in other_ranks():
+        dist.recv(room, other)
+        tensor += room
+
+
 def pieces_by_library(received, pieces):
     dist.all_to_all(received, pieces)
 
@@ -499,6 +530,13 @@ WRONG = {
         Wrong("mean", columns_averaged, "who divides|Who divides"),
         Wrong("nobody_waits", columns_not_awaited, "nobody has waited for"),
         Wrong(
+            "throws_requests_away",
+            columns_without_requests,
+            "waits in recv",
+            state="HUNG",
+            note="With gloo, a message whose request nobody keeps may not arrive.",
+        ),
+        Wrong(
             "always_32_bits",
             columns_in_room_of_32_bits,
             "which part of your pieces|bytes where the piece has",
@@ -529,6 +567,7 @@ WRONG = {
             "which calls are allowed",
             note="`exchange` is the cure for programs in earnest; this is the puzzle.",
         ),
+        Wrong("started_and_awaited", pieces_started_and_awaited, "which calls are"),
         Wrong("torchs_own", pieces_by_library, "torch's all_to_all"),
         Wrong("forgets_its_own", pieces_without_the_own, "the own piece"),
         Wrong(
@@ -616,6 +655,7 @@ WRONG = {
 RIGHT = {
     "10a-reduce-scatter": [
         Right("one_after_the_other", columns_one_after_the_other),
+        Right("from_anyone", columns_from_anyone),
         Right("pair_by_pair", columns_pair_by_pair),
         Right("by_all_to_all", eight_collectives.reduce_scatter),
     ],
