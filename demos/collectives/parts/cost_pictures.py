@@ -1,16 +1,14 @@
 """Pictures of what messages cost: measured points, and the lines that predict them."""
 
-from statistics import median
-
 from demos.collectives.parts.all_reduce_costs import predicted_seconds
 from sidebyside import COLOURS, figure
 
 
-def draw_link(timed: dict[int, list[float]], link: dict, unseen: tuple[int, float]):
-    """Time of a message against its size, the fitted line, and the size left out."""
+def draw_link(timed: dict[int, float], link: dict, unseen: tuple[int, float]):
+    """Seconds of a message of each size, the fitted line, and the size left out."""
     sizes = sorted([*timed, unseen[0]])
     line = [1e3 * (link["alpha"] + link["beta"] * size) for size in sizes]
-    points = [1e3 * median(seconds) for seconds in timed.values()]
+    points = [1e3 * seconds for seconds in timed.values()]
     fig, ax = figure(height=2.8, alt="time of a message against its size, and the line")
     ax.loglog(sizes, line, color="black")
     ax.loglog(list(timed), points, "o", color=COLOURS[0])
