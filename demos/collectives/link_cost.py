@@ -72,7 +72,7 @@ def typical_seconds(rounds: list[float], axis: int | None = None):
 
 
 def fit_with_intervals(seconds: dict[int, list[float]], draws: int = 200) -> dict:
-    """The fit to the lower quartiles, and the interval in which nine of ten redraws lie.
+    """The fit to the lower quartiles, and the interval that holds nine redraws of ten.
 
     A redraw takes as many rounds as there are, with repetition (the bootstrap of Efron,
     1979). It tells how far noise moves the constants, not whether the line is right.
