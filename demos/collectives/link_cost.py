@@ -1,0 +1,163 @@
+"""Measure what a message costs, fit alpha + beta * bytes, and predict an unseen size.
+
+Run:      python demos/collectives/link_cost.py
+Look for: below some tens of KB all messages take about as long: that time is alpha.
+          Above, ten times the bytes take ten times as long: that is beta. Two numbers,
+          fitted to the other sizes, predict the one that was left out.
+Try:      --gpus. The same two numbers for a published table of 16 GPUs. And
+          --unseen 64: small messages are the ones that the line predicts worst.
+"""
+
+import argparse
+from time import perf_counter
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from demos.collectives.parts.published_all_reduces import (
+    H100_MICROSECONDS,
+    H100_RANKS,
+    H100_SOURCE,
+)
+from sidebyside import at_least, device, run_program, run_ranks
+
+LINK_SIZES = [4**k for k in range(3, 12)]  # 64 bytes to 4 MB
+
+
+def time_messages(
+    sizes: list[int], rounds: int = 12, there_and_back: int = 4
+) -> dict[int, list[float]]:
+    """Runs in two ranks: seconds for one message of each size, one for each round.
+
+    A message goes there and back a few times, and half of that is one way. All sizes
+    take turns in each round, so that a busy moment of the computer hits all of them.
+    """
+    other, seconds = 1 - dist.get_rank(), {size: [] for size in sizes}
+    for turn in range(-1, rounds):  # the first is not counted
+        for size in sizes:
+            message = torch.zeros(size, dtype=torch.uint8, device=device())
+            dist.barrier()
+            began = perf_counter()
+            for _ in range(there_and_back):
+                if dist.get_rank() == 0:
+                    dist.send(message, other)
+                    dist.recv(message, other)
+                else:
+                    dist.recv(message, other)
+                    dist.send(message, other)
+            message[:1].sum().item()  # on a GPU: wait until it is there
+            if turn >= 0:
+                one_way = (perf_counter() - began) / (2 * there_and_back)
+                seconds[size].append(one_way)
+    return seconds
+
+
+def fit_link_cost(sizes: list[float], seconds: list[float]) -> tuple[float, float]:
+    """alpha and beta (seconds, seconds per byte) of the line alpha + beta * size.
+
+    Least squares of the *relative* errors: a microsecond too much for a small message
+    counts as much as a millisecond for a large one. Otherwise the largest messages
+    alone would decide, and alpha would be their noise.
+    """
+    size, time = np.array(sizes, float), np.array(seconds, float)
+    line = np.column_stack([1 / time, size / time])
+    alpha, beta = np.linalg.lstsq(line, np.ones_like(time), rcond=None)[0]
+    return float(alpha), float(beta)
+
+
+def typical_seconds(rounds: list[float], axis: int | None = None):
+    """The lower quartile: whatever else a machine does can only add to a time."""
+    return np.quantile(rounds, 0.25, axis=axis)
+
+
+def fit_with_intervals(seconds: dict[int, list[float]], draws: int = 200) -> dict:
+    """The fit to the lower quartiles, and the interval that holds nine redraws of ten.
+
+    A redraw takes as many rounds as there are, with repetition (the bootstrap of Efron,
+    1979). It tells how far noise moves the constants, not whether the line is right.
+    """
+    sizes, table = list(seconds), np.array(list(seconds.values()))
+    random = np.random.default_rng(0)
+    redrawn = []
+    for _ in range(draws):
+        rounds = random.integers(table.shape[1], size=table.shape[1])
+        redrawn.append(fit_link_cost(sizes, typical_seconds(table[:, rounds], axis=1)))
+    alpha, beta = fit_link_cost(sizes, typical_seconds(table, axis=1))
+    low, high = np.quantile(redrawn, [0.05, 0.95], axis=0)
+    return {
+        "alpha": alpha,
+        "beta": beta,
+        "alpha interval": (low[0], high[0]),
+        "beta interval": (low[1], high[1]),
+    }
+
+
+def describe_link(fitted: dict) -> str:
+    """alpha in microseconds and 1 / beta in MB/s, with their intervals."""
+    low, high = (1e6 * alpha for alpha in fitted["alpha interval"])
+    slow, fast = (1e-6 / beta for beta in reversed(fitted["beta interval"]))
+    return (
+        f"alpha: {1e6 * fitted['alpha']:.0f} µs for a message, "
+        f"nine redraws of ten from {low:.0f} to {high:.0f} µs\n"
+        f"beta:  {1e-6 / fitted['beta']:.0f} MB/s, "
+        f"nine redraws of ten from {slow:.0f} MB/s to {fast:.0f} MB/s"
+    )
+
+
+def gpu_link() -> tuple[list[float], list[float], list[float]]:
+    """Bytes in a row on each GPU's link, seconds published, seconds fitted.
+
+    The bytes are 2 (N - 1) / N of the tensor, as in a ring. By this factor nccl-tests
+    turns the tensor's bytes per second into its bus bandwidth.
+    """
+    factor = 2 * (H100_RANKS - 1) / H100_RANKS
+    carried = [factor * size for size in H100_MICROSECONDS]
+    seconds = [1e-6 * time for time in H100_MICROSECONDS.values()]
+    alpha, beta = fit_link_cost(carried, seconds)
+    return carried, seconds, [alpha + beta * size for size in carried]
+
+
+def print_gpu_link() -> None:
+    carried, seconds, fitted = gpu_link()
+    print(f"{H100_RANKS} GPUs, {H100_SOURCE}")
+    print("        bytes    published       fitted  published / fitted")
+    for size, time, line in zip(H100_MICROSECONDS, seconds, fitted, strict=True):
+        print(
+            f"{size:13,} {1e6 * time:9.1f} µs {1e6 * line:9.1f} µs {time / line:8.2f}"
+        )
+    alpha, beta = fit_link_cost(carried, seconds)
+    print(f"alpha {1e6 * alpha:.1f} µs for all messages, {1e-9 / beta:.0f} GB/s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=at_least(3, 200), default=12)
+    parser.add_argument(
+        "--unseen", type=at_least(1, 64_000_000), default=1_000_000, help="bytes"
+    )
+    parser.add_argument("--gpus", action="store_true", help="a published table instead")
+    args = parser.parse_args()
+    if args.gpus:
+        return print_gpu_link()
+
+    sizes = [size for size in LINK_SIZES if size != args.unseen]
+    timed = run_ranks(time_messages, [*sizes, args.unseen], args.rounds)[0]
+    unseen = typical_seconds(timed.pop(args.unseen))
+    fitted = fit_with_intervals(timed)
+    print("        bytes     measured       fitted")
+    for size, seconds in timed.items():
+        line = fitted["alpha"] + fitted["beta"] * size
+        print(
+            f"{size:13,} {1e6 * typical_seconds(seconds):9.0f} µs {1e6 * line:9.0f} µs"
+        )
+    print(describe_link(fitted))
+    line = fitted["alpha"] + fitted["beta"] * args.unseen
+    print(f"{args.unseen:,} bytes, not seen: predicted {1e6 * line:.0f} µs", end=", ")
+    print(f"measured {1e6 * unseen:.0f} µs")
+
+
+if __name__ == "__main__":
+    run_program(main)

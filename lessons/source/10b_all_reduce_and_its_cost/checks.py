@@ -1,0 +1,243 @@
+"""The checks of lesson 10b: the ring, judged by the meter; the fit; the choice."""
+
+import itertools
+import math
+import os
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+
+from sidebyside import consecutive_steps, run_ranks
+from sidebyside.any_number import as_number
+from sidebyside.exercises import exercise, trying
+
+from .ring_programs import RingCase, RingNotes, try_ring
+
+# Seconds; a right answer needs less than one. Tests of what hangs wait for less.
+PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
+
+
+# 10b-ring -----------------------------------------------------------------------------
+
+SHAPES = [(4, 6), (120,), (121,), (7,), (1,), (0,), ()]
+RANKS = 2, 3, 1, 5, 8
+
+
+@exercise(
+    "10b-ring",
+    in_ranks=True,
+    when_hung="who receives while everybody sends",
+)
+def check_10b_ring(ring):
+    cases = [RingCase(shape, torch.float64) for shape in SHAPES]
+    cases += [RingCase((24,), torch.int64), RingCase((3, 5), torch.float32)]
+    for ranks in RANKS:
+        think = "what this line gets when the tensor is shorter than the ring, or when "
+        think += "the number of ranks does not divide its length"
+        with trying(f"ring(tensor) in {ranks} ranks", think=think):
+            notes = run_ranks(try_ring, ring, cases, world_size=ranks, timeout=PATIENCE)
+        for case, of_ranks in zip(cases, zip(*notes, strict=True), strict=True):
+            _expect_ring(case, of_ranks)
+
+
+def _expect_ring(case: RingCase, of_ranks: Sequence[RingNotes]) -> None:
+    ranks = len(of_ranks)
+    call = f"ring(tensor of shape {case.shape}, {case.dtype}) in {ranks} ranks"
+    with trying(call.replace("torch.", "")) as expect:
+        total = torch.stack([notes.before for notes in of_ranks]).sum(0)
+        for rank, notes in enumerate(of_ranks):
+            _expect_ring_sum(expect, rank, notes, total, ranks)
+        expect(
+            all(torch.equal(notes.after, of_ranks[0].after) for notes in of_ranks),
+            got="sums that differ between ranks in their last bits",
+            think="how often each chunk is added up: once, and then it is copied",
+        )
+        _expect_ring_messages(expect, of_ranks)
+        expect(
+            consecutive_steps([notes.meter for notes in of_ranks]) <= 2 * (ranks - 1),
+            got="the sum, in more than 2 (N - 1) steps",
+            think="what a rank could do while it sends",
+        )
+
+
+def _expect_ring_sum(expect, rank: int, notes: RingNotes, total, ranks: int) -> None:
+    expect(
+        notes.returned is None,
+        got=f"rank {rank} returned {notes.returned}",
+        think="where the sum is to be: in `tensor` itself. Nothing is returned",
+    )
+    close = 1e-4 if total.dtype == torch.float32 else 1e-10
+    if torch.allclose(notes.after, total, rtol=close, atol=close):
+        return
+    think = "which chunk has been added to, and which is finished. Follow one chunk "
+    think += "round the ring on paper"
+    if torch.equal(notes.after, notes.before):
+        think = "whether `tensor` itself changes, or a copy or a new name of it"
+    elif torch.allclose(notes.after.double() * ranks, total.double()):
+        think = "what is asked for: the sum, or the mean"
+    right = (notes.after - total).abs().flatten() < close
+    share = f"{int(right.sum())} of {right.numel()} numbers are sums over all ranks"
+    expect(False, got=f"on rank {rank} {share}", think=think)
+
+
+def _expect_ring_messages(expect, of_ranks: Sequence[RingNotes]) -> None:
+    ranks, numbers = len(of_ranks), of_ranks[0].before.numel()
+    size = of_ranks[0].before.element_size()
+    for rank, notes in enumerate(of_ranks):
+        meter, right = notes.meter, (rank + 1) % ranks
+        expect(
+            not meter.collectives,
+            got=f"the sum, by {', '.join(meter.collectives)} of the library",
+            think="what you are to write: the messages that such a call sends",
+        )
+        others = {to for to, sent in meter.sent_to.items() if sent} - {right}
+        expect(
+            not others,
+            got=f"rank {rank} sent to {', '.join(map(str, sorted(others)))}",
+            think=f"who is the right neighbour of rank {rank}: only rank {right}",
+        )
+        expect(
+            not meter.not_awaited,
+            got=f"{meter.not_awaited} messages of rank {rank} that nobody waited for",
+            think="what isend and irecv give back, and when a tensor may be used again",
+        )
+        sent, short = meter.bytes_sent // size, numbers // ranks
+        if numbers % ranks == 0:
+            most = least = 2 * (ranks - 1) * short
+        else:
+            most, least = 2 * (numbers - short), 0
+        expect(
+            least <= sent <= most,
+            got=f"the sum, but rank {rank} sent {sent} numbers instead of {most}"
+            + (" at most" if least < most else ""),
+            think="what travels in each step: one chunk of the tensor, and never one "
+            "that the neighbour does not need",
+        )
+
+
+# 10b-fit ------------------------------------------------------------------------------
+
+LINKS = [(30e-6, 1e-9), (5e-3, 4e-8), (1e-6, 1e-11), (0.2, 1e-10), (0.0, 2e-9)]
+FIT_SIZES = [8, 64, 1000, 4096, 30_000, 2**18, 5_000_000, 2**26]
+
+
+@exercise("10b-fit")
+def check_10b_fit(fit):
+    _expect_fit(fit, [1000, 101_000], [30e-6, 130e-6])
+    for alpha, beta in LINKS:
+        _expect_fit(fit, FIT_SIZES, [alpha + beta * size for size in FIT_SIZES])
+    random = np.random.default_rng(10)
+    for (alpha, beta), count in itertools.product(LINKS, (3, 9, 40)):
+        sizes = [int(size) for size in 2 ** random.uniform(2, 26, count)]
+        noise = random.lognormal(0, 0.2, count)
+        pairs = zip(sizes, noise, strict=True)
+        seconds = [float((alpha + beta * size) * by) for size, by in pairs]
+        _expect_fit(fit, sizes, seconds, noisy=True)
+
+
+def _expect_fit(fit: Callable, sizes: list, seconds: list, noisy=False) -> None:
+    kind = "with noise" if noisy else "on a straight line"
+    call = f"fit(sizes, seconds) of {len(sizes)} messages {kind}"
+    if len(sizes) == 2:
+        call = f"fit({sizes}, {seconds})"
+    with trying(call, sizes, seconds) as expect:
+        got = fit(sizes, seconds)
+        pair = isinstance(got, tuple | list | np.ndarray | torch.Tensor)
+        pair = pair and len(got) == 2 and None not in map(as_number, got)
+        expect(pair, got=got, think="what is to be returned: two numbers")
+        line = tuple(map(float, got))
+        best = _weighted_line(sizes, seconds, 1 / np.array(seconds))
+        loss, least = (_relative_loss(ab, sizes, seconds) for ab in (line, best))
+        expect(
+            loss <= 1.001 * least + 1e-8 * len(sizes),  # 0.01 % off for each message
+            got=f"alpha = {line[0]:.4g}, beta = {line[1]:.4g}: squared relative errors "
+            f"add up to {loss:.4g}; with alpha = {best[0]:.4g}, beta = {best[1]:.4g} "
+            f"they are {least:.4g}",
+            think=_think_of_fit(line, best, sizes, seconds),
+        )
+
+
+def _think_of_fit(line: tuple, best: tuple, sizes: list, seconds: list) -> str:
+    """The mistake that leads to just this line, if it is a known one."""
+    time = np.array(seconds)
+    if np.allclose(line[::-1], best, rtol=1e-3, atol=0):
+        return "the order: first alpha, then beta"
+    if np.allclose(line, _weighted_line(sizes, seconds, np.ones_like(time)), 1e-3, 0):
+        return (
+            "whose errors count: a microsecond is much for a short message and nothing "
+            "for a long one. Did you take errors in seconds"
+        )
+    for power in (-0.5, -2):
+        if np.allclose(line, _weighted_line(sizes, seconds, time**power), 1e-3, 0):
+            return "what your weights multiply: the errors, or their squares"
+    return "which errors are to be small: the relative ones, as the text says"
+
+
+def _weighted_line(sizes: list, seconds: list, weights) -> tuple[float, float]:
+    """alpha and beta that minimise the sum of (weight * error) ** 2."""
+    size, time = np.array(sizes, float), np.array(seconds, float)
+    rows = np.column_stack([np.ones_like(size), size]) * np.asarray(weights)[:, None]
+    return tuple(np.linalg.lstsq(rows, time * weights, rcond=None)[0])
+
+
+def _relative_loss(line, sizes: list, seconds: list) -> float:
+    alpha, beta = map(float, line)
+    pairs = zip(sizes, seconds, strict=True)
+    return sum(((alpha + beta * size - time) / time) ** 2 for size, time in pairs)
+
+
+# 10b-choose ---------------------------------------------------------------------------
+
+FIVE = [(1e6, 2), (30_000, 4), (100_000, 4), (100_000, 64), (1e6, 64)]
+MANY_RANKS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 64, 100, 128, 1000, 1024, 1025]
+MANY_LINKS = [(50e-6, 1e-9), (0.02, 4e-8), (2e-6, 5e-12), (0, 1e-9), (1e-5, 0), (3, 1)]
+NAMES = ("root", "tree", "ring")
+
+
+@exercise("10b-choose")
+def check_10b_choose(fastest):
+    for size, ranks in FIVE:
+        _expect_fastest(fastest, size, ranks, 50e-6, 1e-9)
+    sizes = [0, 1, 1000, 10_000, 123_456, 10**6, 10**7, 10**9]
+    for ranks, (alpha, beta) in itertools.product(MANY_RANKS, MANY_LINKS):
+        for size in sizes:
+            _expect_fastest(fastest, size, ranks, alpha, beta)
+        _expect_fastest_near_crossover(fastest, ranks, alpha, beta)
+
+
+def _seconds_of_ways(size: float, ranks: int, alpha, beta) -> dict[str, float]:
+    levels = (ranks - 1).bit_length()
+    return {
+        "root": 2 * (ranks - 1) * (alpha + beta * size),
+        "tree": 2 * levels * (alpha + beta * size),
+        "ring": 2 * (ranks - 1) * (alpha + beta * size / ranks),
+    }
+
+
+def _expect_fastest(fastest: Callable, size, ranks: int, alpha, beta) -> None:
+    with trying(f"fastest({size:g}, {ranks}, {alpha:g}, {beta:g})") as expect:
+        got = fastest(size, ranks, alpha, beta)
+        name = isinstance(got, str) and got in NAMES
+        expect(name, got=got, think='which answers there are: "root", "tree", "ring"')
+        times = _seconds_of_ways(size, ranks, alpha, beta)
+        least = min(times.values())
+        best = [way for way in NAMES if math.isclose(times[way], least, rel_tol=1e-9)]
+        described = {way: f"{seconds:.4g} s" for way, seconds in times.items()}
+        think = "how many messages follow one another, and how long each is: they take "
+        think += ", ".join(f"{way} {seconds}" for way, seconds in described.items())
+        if ranks & (ranks - 1) and got == "tree":
+            think = "how the logarithm is rounded: 5 ranks need as many levels as 8. "
+            think += "Or " + think
+        expect(got in best, got=got, think=think)
+
+
+def _expect_fastest_near_crossover(fastest, ranks: int, alpha, beta) -> None:
+    """A little below and above the size at which tree and ring take equally long."""
+    levels = (ranks - 1).bit_length()
+    more_messages = 2 * (ranks - 1) - 2 * levels
+    if more_messages <= 0 or not beta or not alpha:
+        return
+    crossing = alpha * more_messages / beta / (2 * levels - 2 * (ranks - 1) / ranks)
+    for size in (0.98 * crossing, 1.02 * crossing):
+        _expect_fastest(fastest, size, ranks, alpha, beta)

@@ -1,0 +1,675 @@
+# ---
+# title: 10b All-reduce and its cost
+# question: What does it cost to give everyone the sum, and which way is the cheapest?
+# needs: two CPU cores, no GPU
+# minutes: 90
+# ---
+
+# %% [markdown]
+# # 10b. All-reduce and its cost
+#
+# In data-parallel training all ranks need the sum of all gradients, after every step.
+# *All-reduce* gives it to them. In 10a all of it went by way of one rank. Here are
+# three better ways, judged by the meter of 10a.
+#
+# Then we measure what one message costs on this machine. Two numbers are enough to say
+# beforehand how long an all-reduce will take, and which of the four to choose.
+#
+# *You will be able to* write an all-reduce round a ring, predict its time, and say why
+# training on two ranks and on four gives slightly different weights.
+#
+# *Before this:* lesson 10a. *Time:* 45 minutes, and 45 for the exercises. *Needs:* two
+# CPU cores, no GPU.
+
+# %% [markdown] tags=["instructor"]
+# ## At the root, and round a ring: 10 minutes
+#
+# Four people in a row, each with four cards that show a number. First everyone brings
+# all cards to person 0, who adds, alone, while three people watch. Then the ring: each
+# hands one card to the right at every clap. Six claps, and nobody ever stood still.
+#
+# Ask what a rank of the ring needs room for besides its cards: one chunk.
+#
+# When late: go straight to the timeline.
+
+# %% [markdown]
+# ## At the root
+#
+# In 10a everyone sent to rank 0, which added up and sent the total to everyone. Below,
+# eight ranks do that. Rank $r$ holds $10^r$ in all of its 1,000 numbers, of four bytes
+# each, so each digit of the sum says who was counted. `meter_all_reduce` returns the
+# meter and the sum of each rank.
+
+# %%
+from demos.collectives.all_reduce_four_ways import meter_all_reduce
+from demos.collectives.parts.all_reduces import all_reduce_at_root
+from sidebyside import run_ranks
+
+ranks = run_ranks(meter_all_reduce, all_reduce_at_root, 1000, world_size=8)
+print([int(total[0]) for _, total in ranks])
+for rank in (0, 1, 7):
+    print(f"rank {rank}: {ranks[rank][0]}")
+
+# %% [markdown]
+# The sum is right. But **rank 0 sends $(N-1)S$ and receives as much**, where $N$ is the
+# number of ranks and $S$ the size of the tensor; every other rank sends $S$. While rank
+# 0 works, seven ranks wait.
+#
+# ## Round a ring
+#
+# The **ring** shares the work. Each rank cuts its tensor into $N$ chunks and only ever
+# talks to its neighbours: it sends to the right and receives from the left.
+#
+# At every step each rank passes one chunk on and adds the one that arrives to its own.
+# After $N-1$ steps every rank has one finished chunk. In $N-1$ more steps the finished
+# chunks go round once.
+#
+# To see the steps, we slow the messages down. `paced_link(alpha, beta)` makes every
+# message take `alpha` seconds and `beta` more for each byte, by sleeping. A rank sends
+# one message at a time and receives one at a time. We call it the **paced link**.
+# In each bar stands the chunk that the rank sends.
+
+# %%
+import torch
+import torch.distributed as dist
+
+from demos.collectives.parts.all_reduces import ring_all_reduce
+from demos.collectives.parts.paced_link import paced_link
+from sidebyside import Timeline, device
+
+
+def ring_over_paced_link() -> None:
+    dist.barrier()  # all start together
+    with paced_link(alpha=0.03, beta=0):
+        ring_all_reduce(torch.ones(8, device=device()))
+
+
+with Timeline() as timeline:
+    run_ranks(ring_over_paced_link, world_size=4)
+timeline.plot(stamp="simulated", height=2.6)
+
+# %% [markdown]
+# Two halves. In the first, three steps called `reduce`, chunks collect sums: follow
+# chunk 0, which starts on rank 0, moves one rank to the right at each step, and is
+# complete when it reaches rank 3. In the second, `gather`, rank 3 passes it on.
+#
+# You know both from 10a: **a ring all-reduce is a reduce-scatter and then an
+# all-gather.** At every moment all links are in use.
+
+# %% [markdown]
+# ## Exercise 1: the ring
+#
+# Write `ring(tensor)`. It runs in each rank, replaces `tensor` by the sum over all ranks,
+# in place, the same bits on every rank, and returns nothing. `tensor` is contiguous, and
+# has any shape, any type and any length, also 0, or one that $N$ does not divide. One
+# rank alone sends nothing.
+#
+# The meter judges: messages go to the right neighbour only (from the last rank to rank
+# 0), as point-to-point messages, and each is waited for. There are at most $2(N-1)$ steps, so a rank sends and
+# receives at the same time. If $N$ divides $S$, each rank sends exactly $2(N-1)/N \cdot
+# S$ numbers, otherwise at most $2(S - \lfloor S/N \rfloor)$.
+#
+# By hand first: three ranks hold `[1, 1, 1]`, `[10, 10, 10]` and `[100, 100, 100]`. In
+# the first step rank $r$ sends its chunk $r$. What does each rank hold after it? Which
+# chunk does rank 0 send in the second step?
+# <!-- exercise: 10b-ring -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# A rank should send in each step the chunk to which it has added in the step before.
+# Which chunk does rank r receive in step 0, and which in step 1?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# In step s of the first half, rank r sends chunk r − s and receives chunk r − s − 1,
+# both modulo N. After the last of these steps it holds chunk r + 1, finished. With this
+# one the second half begins. There, what arrives replaces what was there.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `chunks = tensor.view(-1).tensor_split(ranks)` are views: `chunks[i].add_(...)` and
+# `chunks[i].copy_(...)` change `tensor`. First half: send `chunks[(rank - step) % ranks]`
+# to the right, receive into an empty tensor, and add that to chunk `(rank - step - 1) %
+# ranks`. Second half: send `chunks[(rank + 1 - step) % ranks]`, and let chunk `(rank -
+# step) % ranks` be replaced.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 1, the ring: 20 minutes
+#
+# Let people fill in a table on paper first: rows are steps, columns ranks, entries the
+# chunk that is sent. Those who skip it are off by one in the second half.
+#
+# Expected: whole tensors that travel (right sum, too many bytes: many published rings
+# do that), `send` before `recv` on all ranks (hangs), and `chunk` for `tensor_split`.
+
+# %% [markdown]
+# `exchange` is the function of 10a that sends and receives at the same time.
+
+# %% exercise="10b-ring"
+from demos.collectives.parts.eight_collectives import exchange
+from sidebyside import check, hint, progress, reset, solution
+
+
+def ring(tensor: torch.Tensor) -> None:
+    """Sum `tensor` over all ranks, in place, by messages to the right neighbour.
+
+    `exchange({to: outgoing}, {of: incoming})` sends `outgoing` to rank `to`, while
+    `incoming` is filled by rank `of`.
+    """
+    ### BEGIN SOLUTION
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    right, left = (rank + 1) % ranks, (rank - 1) % ranks
+    chunks = tensor.view(-1).tensor_split(ranks)
+    for step in range(ranks - 1):
+        arriving = chunks[(rank - step - 1) % ranks]
+        received = torch.empty_like(arriving)
+        exchange({right: chunks[(rank - step) % ranks]}, {left: received})
+        arriving.add_(received)
+    for step in range(ranks - 1):
+        arriving = chunks[(rank - step) % ranks]
+        exchange({right: chunks[(rank + 1 - step) % ranks]}, {left: arriving})
+    ### END SOLUTION
+
+
+# %%
+check("10b-ring", ring)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 10b-ring -->
+# Why it works: each chunk makes one round. Chunk c sets out on rank c and collects one
+# summand on each rank that it comes to, so after N − 1 steps it is complete, on rank
+# c − 1. In the second half it makes another N − 1 steps, and each rank on its way keeps
+# a copy. Every rank sends every chunk but one in each half: 2(N − 1) chunks of S/N.
+# Nobody waits for a neighbour's receive, because each sends and receives at once.
+
+# %% [markdown] tags=["instructor"]
+# ## Tree, halving, and the bill: 8 minutes
+#
+# Write the ranks in binary. Parents in the tree: strike the last 1. Partners in halving
+# and doubling: flip one bit. Then both programs read themselves.
+#
+# When late: skip halving and doubling; the table shows what it costs.
+
+# %% [markdown]
+# ## Down a tree
+#
+# A ring of 1,000 ranks takes 1,998 steps, however short the tensor is. In a **binomial
+# tree** sums go down to rank 0, and the total comes back up. A rank's *parent* has its
+# number without the last 1 in binary: 6 (110) sends to 4 (100), which sends to 0. In
+# the same step, other pairs talk too.
+
+# %%
+from demos.collectives.parts.all_reduces import tree_all_reduce
+from sidebyside import guess, show
+
+show(tree_all_reduce)
+guess("10b-tree", None, "How many steps does the tree take for 8 ranks?", "steps")
+
+# %% [markdown]
+# The fourth way, **recursive halving and doubling**, swaps halves with a far partner,
+# then quarters with a nearer one, until each rank holds one finished piece. On the way
+# back the pieces double. `rank ^ distance` is the rank whose number differs in one bit.
+
+# %%
+from demos.collectives.parts.all_reduces import halve_then_double
+
+show(halve_then_double)
+
+# %% [markdown]
+# All four under the meter, for eight ranks with 1,000 numbers each (4,000 bytes). A step
+# is as in 10a: all messages that can travel at the same time.
+
+# %%
+from demos.collectives.all_reduce_four_ways import meter_every_way, print_meters
+from sidebyside import consecutive_steps, reveal
+
+ranks = run_ranks(meter_every_way, 1000, world_size=8)
+print_meters(ranks)
+steps = consecutive_steps([meters["tree"] for meters in ranks])
+reveal("10b-tree", steps, computed=True)
+
+# %% [markdown]
+# With eight ranks **the tree takes 6 steps and the ring 14**: $2\lceil \log_2 N \rceil$
+# against $2(N-1)$. But each message of the tree is a whole tensor, and each of the ring
+# an eighth of one. **A rank of the ring sends less than two tensors, however many ranks
+# there are.**
+#
+# Halving and doubling has the few steps of one and the few bytes of the other, if $N$ is
+# a power of two. (Its partners are far apart. In a real network, where all pairs talk
+# across the same cables, that costs more than a table can say.)
+
+# %% [markdown] tags=["instructor"]
+# ## The last bits: 7 minutes
+#
+# Ask first: are the four sums equal? Nearly everyone says yes. Then: are the four ranks
+# equal to each other? Now people hesitate, and this one is a yes.
+#
+# When late: show the counts, and tell the end of the second experiment.
+
+# %% [markdown]
+# ## The same sum?
+#
+# Addition of real numbers may be done in any order. Is that true in the computer? Four
+# ranks draw 100,000 numbers each, and we count the sums that differ from the ones that
+# were made at the root.
+
+# %%
+from demos.collectives.parts.all_reduces import ALL_REDUCES
+
+
+def sums_of_every_way() -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(dist.get_rank())
+    numbers = torch.rand(100_000, generator=generator).to(device())
+    sums = {way: numbers.clone() for way in ALL_REDUCES}
+    for way, total in sums.items():
+        ALL_REDUCES[way](total)
+    return {way: total.cpu() for way, total in sums.items()}
+
+
+print((0.1 + 0.2) + 0.3 == 0.1 + (0.2 + 0.3))
+of_ranks = run_ranks(sums_of_every_way, world_size=4)
+for way, total in of_ranks[0].items():
+    same = all(torch.equal(total, sums[way]) for sums in of_ranks)
+    differ = int((total != of_ranks[0]["root"]).sum())
+    print(f"{way:<16} equal on all ranks: {same}, differ from the root's: {differ:,}")
+
+# %% [markdown]
+# Each addition rounds, and each way adds in an order of its own. So **the four sums
+# differ in their last bits, and each is equal on all ranks, bit for bit**. The second
+# is what training needs: replicas that get the same sum stay equal (lesson 9).
+#
+# It also follows that the same training on two ranks and on four does not give the same
+# weights. We train on the digits, with the same batches:
+
+# %%
+from torch import nn
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from sidebyside import load_digits
+
+
+def train_round_ring() -> torch.Tensor:
+    """Runs in each rank: the parameters after each of 22 steps."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 10)).to(device())
+    images, labels = (data.to(device()) for data in load_digits("train"))
+    parameters, history = list(model.parameters()), []
+    for batch in torch.arange(22 * 64).split(64):
+        mine = batch[dist.get_rank() :: dist.get_world_size()]
+        loss = nn.functional.cross_entropy(model(images[mine]), labels[mine])
+        gradients = torch.autograd.grad(loss / dist.get_world_size(), parameters)
+        flat = parameters_to_vector(gradients)
+        ring_all_reduce(flat)
+        history.append(parameters_to_vector(parameters).detach() - 0.5 * flat)
+        vector_to_parameters(history[-1], parameters)
+    return torch.stack(history).cpu()
+
+
+# %%
+two, four = (run_ranks(train_round_ring, world_size=n) for n in (2, 4))
+print("replicas equal:", all(torch.equal(x[0], y) for x in (two, four) for y in x))
+apart = (two[0] - four[0]).abs()
+for step in (0, 21):
+    share = 100 * (apart[step] > 0).float().mean()
+    print(f"step {step + 1}: {share:.0f} % of the parameters differ")
+print("largest difference below 1e-5:", bool(apart.max() < 1e-5))
+
+# %% [markdown]
+# Both runs are right. After one step a few parameters differ, in the last bit; after 22
+# steps many more do. **$N = 2$ and $N = 4$ train apart**, slowly: each run rounds in its
+# own way, and every step builds on the one before. So compare runs with a tolerance,
+# and compare *replicas* bit for bit.
+
+# %% [markdown] tags=["instructor"]
+# ## What a message costs: 8 minutes
+#
+# Draw the line: time up, bytes to the right, and ask what the intercept is. Then ask
+# how it looks with logarithmic axes: flat, a bend, a slope.
+#
+# On a busy machine the small messages are noisy. The intervals say so; read them out.
+#
+# When late: skip the table with more ranks than cores.
+
+# %% [markdown]
+# ## What a message costs
+#
+# Steps and bytes are two currencies. What is the exchange rate? The usual model for the
+# time of a message is a straight line:
+#
+# $$T = \alpha + \beta \cdot \text{bytes}.$$
+#
+# $\alpha$ is the **latency**, in seconds for each message. $1/\beta$ is the
+# **bandwidth**, in bytes per second. For an all-reduce, add up the messages that must
+# follow one another: $T = \alpha \cdot \text{messages} + \beta \cdot \text{bytes}$.
+
+# %% [markdown]
+# ## Exercise 2: fit the link
+#
+# Messages of `sizes` bytes took `seconds`. Write `fit(sizes, seconds)`; it returns the
+# two numbers `alpha` and `beta`. Sizes run from a few bytes to many megabytes, so take
+# the line whose *relative* errors are smallest: with $e_i = (\alpha + \beta\,
+# \text{size}_i - \text{seconds}_i) / \text{seconds}_i$, the sum of all $e_i^2$ is to be
+# as small as possible. `sizes` and `seconds` are lists of equal length, and there are at
+# least two different sizes.
+#
+# By hand first: 1,000 bytes take 30 µs and 101,000 bytes take 130 µs. What are alpha and
+# beta?
+# <!-- exercise: 10b-fit -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Ordinary least squares (lesson 6) takes the errors in seconds. The largest message is
+# a million times as large as the smallest. Which messages will decide about alpha?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Divide the equation alpha + beta · size = seconds by seconds, for each message. It says
+# then: alpha · (1 / seconds) + beta · (size / seconds) = 1. Ordinary least squares of
+# this one is what you want.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# Make an array with two columns, `1 / seconds` and `size / seconds`, and call
+# `numpy.linalg.lstsq(columns, ones, rcond=None)[0]`.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 2, the fit: 15 minutes
+#
+# Expected: `numpy.polyfit` without weights, which gives a latency that may be negative.
+# Then the weights of `polyfit` squared by mistake (they multiply the errors, not their
+# squares). And the fit of logarithms, which is another line.
+
+
+# %% exercise="10b-fit"
+def fit(sizes: list[float], seconds: list[float]) -> tuple[float, float]:
+    """alpha and beta of the line with the smallest sum of squared relative errors."""
+    ### BEGIN SOLUTION
+    import numpy as np
+
+    size, time = np.array(sizes, float), np.array(seconds, float)
+    columns = np.column_stack([1 / time, size / time])
+    alpha, beta = np.linalg.lstsq(columns, np.ones(len(time)), rcond=None)[0]
+    return alpha, beta
+    ### END SOLUTION
+
+
+# %%
+check("10b-fit", fit)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 10b-fit -->
+# Why it works: the error of an equation that was divided by `seconds` is the relative
+# error. Each message now counts for its own percentage. In seconds, the noise of the
+# largest message alone is larger than the whole time of the smallest, and alpha, which
+# only small messages know, would be whatever that noise leaves over.
+
+# %% [markdown]
+# ## This machine's link
+#
+# Two ranks send messages of nine sizes there and back, twelve rounds; half of a round
+# trip is one message. A busy machine only ever adds time, so we take the lower quartile
+# of the rounds. We fit eight sizes and keep 1 MB (1,048,576 bytes) for later. For the
+# intervals, rounds are redrawn at random 200 times; nine fits of ten lie inside.
+
+# %%
+from demos.collectives import link_cost
+
+timed = run_ranks(link_cost.time_messages, link_cost.LINK_SIZES)[0]
+unseen = link_cost.typical_seconds(timed.pop(2**20))
+link = link_cost.fit_with_intervals(timed)
+print(link_cost.describe_link(link))
+
+# %% [markdown]
+# Look at the two numbers and predict: how long does a message of 1,048,576 bytes take?
+
+# %%
+guess("10b-unseen", None, "How long does a message of 1 MB take?", "ms")
+
+# %%
+from demos.collectives.parts.cost_pictures import draw_link
+
+reveal("10b-unseen", 1e3 * unseen)
+print(f"the line says {1e3 * (link['alpha'] + link['beta'] * 2**20):.3g} ms")
+typical = {size: link_cost.typical_seconds(timed[size]) for size in timed}
+draw_link(typical, link, (2**20, unseen))
+
+# %% [markdown]
+# **Two numbers predict a size that the fit has not seen.** At the left the line is flat:
+# there only the number of messages counts. At the right only the bytes count.
+#
+# The prediction is as good as the machine is quiet. What spoils it for certain is more
+# ranks than cores: they take turns. Here is the time of torch's own all-reduce of
+# 16 KB, for 2, 4 and 8 ranks.
+
+# %%
+from statistics import median
+from time import perf_counter
+
+
+def seconds_of_small_all_reduce() -> float:
+    tensor, seconds = torch.ones(4096, device=device()), []
+    for _ in range(30):
+        dist.barrier()
+        began = perf_counter()
+        dist.all_reduce(tensor)
+        tensor[0].item()
+        seconds.append(perf_counter() - began)
+    return median(seconds)
+
+
+for n in (2, 4, 8):
+    seconds = run_ranks(seconds_of_small_all_reduce, world_size=n)[0]
+    print(f"{n} ranks: {1e3 * seconds:.2f} ms")
+
+# %% [markdown]
+# On two cores the last two numbers time the system that deals out the cores, not the
+# messages. So we measure with as many ranks as there are cores, and for more we use the
+# paced link: sleeping ranks need no core.
+
+# %% [markdown] tags=["instructor"]
+# ## Tree against ring: 7 minutes
+#
+# Set the two times equal on the board, for four ranks. The class solves for S. Then ask
+# for two and three ranks: there is no solution, and why is worth a minute.
+#
+# When late: show the figure.
+
+# %% [markdown]
+# ## Tree against ring
+#
+# Four ranks, a tensor of $S$ bytes:
+#
+# | | messages | bytes | time |
+# |---|---|---|---|
+# | tree | 4 | $4S$ | $4\alpha + 4\beta S$ |
+# | ring | 6 | $6 \cdot S/4$ | $6\alpha + 1.5\beta S$ |
+#
+# For a short tensor the tree is faster, for a long one the ring. The paced link has
+# $\alpha$ = 20 ms and 25 MB/s, so $\beta$ = 40 ns. At which size do they take equally
+# long?
+
+# %%
+guess("10b-crossover", None, "From which size on is the ring faster?", "KB")
+
+# %%
+from demos.collectives.all_reduce_four_ways import found_crossover, time_over_paced_link
+from demos.collectives.parts.cost_pictures import draw_crossover
+
+ways, pace = ["tree", "ring"], (0.02, 40e-9)
+sizes = [100_000, 200_000, 400_000, 800_000, 1_600_000]
+times = run_ranks(time_over_paced_link, ways, sizes, *pace, world_size=4)[0]
+tree, around = ([times[way, size] for size in sizes] for way in ways)
+reveal("10b-crossover", found_crossover(sizes, tree, around) / 1e3)
+draw_crossover(times, *pace)
+
+# %% [markdown]
+# $2\alpha = 2.5\beta S$, so $S = 0.8\,\alpha/\beta$ = 400 KB. **Below the crossover the
+# tree is faster, above it the ring.** The measured points lie a little above the lines,
+# for waking up takes time too, and a ring wakes up more often.
+
+# %% [markdown]
+# ## Exercise 3: choose
+#
+# Write `fastest(size, ranks, alpha, beta)`. It returns `"root"`, `"tree"` or `"ring"`,
+# whichever takes the least time to all-reduce `size` bytes over `ranks` ranks (one or
+# more, any number). Where several take equally long, any of them will do. `alpha` and
+# `beta` are as above and not negative. The messages in a row are $2(N-1)$,
+# $2\lceil \log_2 N \rceil$ and $2(N-1)$, and the size of each is $S$, $S$ and $S/N$.
+#
+# By hand first, for $\alpha$ = 50 µs and $\beta$ = 1 ns, so $\alpha/\beta$ is 50 KB:
+# 1 MB on 2 ranks; 30 KB on 4; 100 KB on 4; 100 KB on 64; 1 MB on 64. Which way for each
+# of the five?
+# <!-- exercise: 10b-choose -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# What are the three times for two ranks? Which of them can never be larger than the
+# others?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Compute all three times. Python finds the key with the smallest value in a dictionary
+# by `min(times, key=times.get)`.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `levels = (ranks - 1).bit_length()` is the logarithm, rounded up. A tree takes
+# `2 * levels * (alpha + beta * size)`.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 3, choose: 10 minutes
+#
+# Solution of the five: ring, tree, ring, tree, ring. Have pairs argue about the fourth:
+# the same 100 KB as before, and now the tree. Steps grow with N on a ring.
+#
+# Expected: the logarithm rounded down, S for S/N, and "root" for few ranks.
+
+
+# %% exercise="10b-choose"
+def fastest(size: float, ranks: int, alpha: float, beta: float) -> str:
+    """The way with the smallest time: "root", "tree" or "ring"."""
+    ### BEGIN SOLUTION
+    levels = (ranks - 1).bit_length()
+    times = {
+        "root": 2 * (ranks - 1) * (alpha + beta * size),
+        "tree": 2 * levels * (alpha + beta * size),
+        "ring": 2 * (ranks - 1) * (alpha + beta * size / ranks),
+    }
+    return min(times, key=times.get)
+    ### END SOLUTION
+
+
+# %%
+check("10b-choose", fastest)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 10b-choose -->
+# Why it works: it computes what each way costs and takes the cheapest. With two or three
+# ranks, tree and ring take equally many steps, and the ring's are shorter: no tree. With
+# many ranks the ring's 2(N − 1) steps weigh more, and the size from which on it wins
+# grows about as N / log N. The root never wins: it takes at least as many steps as the
+# tree, with messages as long. NCCL makes this choice at each call, with its own tables.
+
+# %% [markdown] tags=["instructor"]
+# ## Sixteen GPUs, and the library: 5 minutes
+#
+# The residuals are the point: a model that is right at both ends and wrong by a factor
+# of two or more between them. Ask what the library might be doing there.
+#
+# When late: leave it to the reader.
+
+# %% [markdown]
+# ## Sixteen GPUs
+#
+# Does the same line hold for a real cluster? NVIDIA's program `nccl-tests` times
+# all-reduces. It also prints the *bus bandwidth*: bytes per second times $2(N-1)/N$,
+# what each link would carry in a ring. The documentation of dstack publishes a table for
+# two machines with eight H100 each. We fit $\alpha$ and $\beta$ to all its 31 sizes and
+# draw what is left over: published time divided by fitted time.
+
+# %%
+from demos.collectives.parts.cost_pictures import draw_residuals
+
+carried, seconds, fitted = link_cost.gpu_link()
+ratios = [time / line for time, line in zip(seconds, fitted, strict=True)]
+print(f"largest ratio {max(ratios):.2f}, smallest {min(ratios):.2f}")
+draw_residuals(carried, seconds, fitted)
+
+# %% [markdown]
+# At both ends the line is off by a fifth or less, but for the first point. Between
+# 200 KB and 50 MB the GPUs take up to 2.5 times as long. Residuals with a shape say that
+# the model is wrong, not the measurement: **NCCL is not one straight line**. It changes
+# between ring and tree, and how it packs messages, as the size grows. So fit the range
+# in which you will predict.
+#
+# ## The library's call
+#
+# `dist.all_reduce(tensor)` does all this. With gloo on the CPU it goes round a ring too.
+# Ours is a page of Python; here are 16 MB on two ranks, in turn:
+
+# %%
+from demos.collectives.all_reduce_four_ways import time_beside_library
+
+ours, library = run_ranks(time_beside_library, 4_000_000, 7)[0]
+print(f"ours takes {ours / library:.2f} × the library's time")
+
+# %% [markdown]
+# About as long: nearly all the time is spent in moving and adding bytes, which torch
+# does in both. (`tests/benchmarks/ring_beside_gloo.py` takes more rounds.)
+#
+# | library | all-reduce | who chooses the way |
+# |---|---|---|
+# | NCCL (GPUs) | `ncclAllReduce` | itself, ring or tree among others; `NCCL_ALGO` overrides |
+# | gloo (CPUs) | `gloo::allreduce` | a ring by default |
+# | MPI | `MPI_Allreduce` | the implementation, by size and number of ranks |
+# | torch | `dist.all_reduce` | the library that runs the group |
+#
+# ## What we saw
+#
+# * At the root, one rank sends $(N-1)S$; round a ring, every rank sends $2(N-1)/N \cdot
+#   S$.
+# * A ring is a reduce-scatter and an all-gather, $2(N-1)$ steps. A tree takes
+#   $2\lceil\log_2 N\rceil$ steps of whole tensors.
+# * Each way rounds differently; each gives all ranks the same bits.
+# * $T = \alpha \cdot \text{messages} + \beta \cdot \text{bytes}$: two measured numbers
+#   predict sizes that were not measured, and the crossover of tree and ring.
+# * More ranks than cores time the scheduler. GPUs' residuals have a shape: the library
+#   changes its way.
+#
+# **The scorecard** of an all-reduce round a ring:
+#
+# | | |
+# |---|---|
+# | equal to one process | up to rounding; replicas equal bit for bit |
+# | bytes each rank sends per step | $2(N-1)/N \cdot S$ |
+# | memory of each rank | its tensor, and a buffer of $S/N$ |
+# | idle share | none in the ring; ranks wait for the slowest |
+# | if one rank dies | nobody gets the sum: its neighbours get an error, or all wait |
+
+# %% [markdown]
+# In a terminal, `python demos/collectives/all_reduce_four_ways.py --help` prints the
+# bill for any number of ranks and any size, and `python demos/collectives/link_cost.py
+# --help` measures the link.
+#
+# ## Next
+#
+# Now we can sum gradients and say what it costs. Lesson 11 puts it into training: when
+# should each gradient travel, and in which company?

@@ -1,0 +1,257 @@
+"""All four ways give the library's sum; what they send, and what it costs, is known."""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+
+from demos.collectives import link_cost
+from demos.collectives.all_reduce_four_ways import (
+    found_crossover,
+    meter_all_reduce,
+    meter_every_way,
+)
+from demos.collectives.parts import paced_link as pacing
+from demos.collectives.parts.all_reduce_costs import (
+    WAYS,
+    messages_and_bytes,
+    predicted_crossover,
+    predicted_seconds,
+)
+from demos.collectives.parts.all_reduces import ALL_REDUCES, ring_all_reduce
+from demos.collectives.parts.eight_collectives import exchange
+from demos.collectives.parts.paced_link import PacedLink, paced_link
+from demos.collectives.parts.published_all_reduces import H100_MICROSECONDS
+from sidebyside import Timeline, consecutive_steps, run_ranks
+
+RANKS = [1, 2, 3, 4, 8]
+LENGTHS = [0, 1, 7, 64, 1000]
+
+
+def sums_of_all_ways() -> dict[tuple, tuple[torch.Tensor, torch.Tensor]]:
+    """Runs in each rank: (ours, the library's) for each way, length and type."""
+    torch.manual_seed(dist.get_rank())
+    pairs = {}
+    for way, length in ((way, length) for way in ALL_REDUCES for length in LENGTHS):
+        for dtype in (torch.float32, torch.float64):
+            ours = torch.randn(length, dtype=dtype)
+            library = ours.clone()
+            ALL_REDUCES[way](ours)
+            dist.all_reduce(library)
+            pairs[way, length, dtype] = ours, library
+    return pairs
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+def test_every_way_gives_the_librarys_sum_and_the_same_bits_to_all(ranks):
+    of_ranks = run_ranks(sums_of_all_ways, world_size=ranks)
+    for case, (ours, library) in of_ranks[0].items():
+        torch.testing.assert_close(ours, library, msg=str(case))
+        assert all(torch.equal(ours, pairs[case][0]) for pairs in of_ranks), case
+
+
+def meters_of_lengths() -> list[dict]:
+    return [meter_every_way(length) for length in LENGTHS]
+
+
+@pytest.mark.parametrize("ranks", [*RANKS, 5])
+def test_the_meter_finds_the_promised_messages_bytes_and_steps(ranks):
+    of_ranks = run_ranks(meters_of_lengths, world_size=ranks)
+    for place, length in enumerate(LENGTHS):
+        meters = {way: [rank[place][way] for rank in of_ranks] for way in WAYS}
+        for way in WAYS:
+            expected = messages_and_bytes(way, ranks, 4 * length)[0]
+            assert consecutive_steps(meters[way]) == expected, (way, length)
+        root = meters["root"][0]
+        assert root.bytes_sent == root.bytes_received == 4 * (ranks - 1) * length
+        for meter in meters["ring"]:
+            assert meter.messages_sent == 2 * (ranks - 1)
+            if length % ranks == 0:
+                assert meter.bytes_sent == 4 * 2 * (ranks - 1) * length // ranks
+            assert meter.bytes_sent <= 4 * 2 * (length - length // ranks)
+
+
+def test_each_digit_of_the_labelled_sum_is_a_one():
+    for way, all_reduce in ALL_REDUCES.items():
+        for _, total in run_ranks(meter_all_reduce, all_reduce, 5, world_size=3):
+            assert total.tolist() == [111.0] * 5, way
+
+
+def test_the_timeline_of_a_ring_names_each_chunk_in_both_halves():
+    with Timeline() as timeline:
+        run_ranks(lambda: ring_all_reduce(torch.ones(3)), world_size=3)
+    of_rank_0 = [span.name for span in timeline.spans if span.lane == "rank 0"]
+    assert of_rank_0 == ["reduce 0", "reduce 2", "gather 1", "gather 0"]
+
+
+# Rounding -----------------------------------------------------------------------------
+
+
+def test_the_ways_add_in_different_orders():
+    def sums() -> dict[str, torch.Tensor]:
+        seed = torch.Generator().manual_seed(dist.get_rank())
+        numbers = torch.rand(1000, generator=seed)
+        totals = {way: numbers.clone() for way in ALL_REDUCES}
+        for way, total in totals.items():
+            ALL_REDUCES[way](total)
+        return totals
+
+    found = run_ranks(sums, world_size=4)[0]
+    for way in ("tree", "ring", "halving-doubling"):
+        assert not torch.equal(found[way], found["root"])
+        torch.testing.assert_close(found[way], found["root"])
+
+
+# The paced link -----------------------------------------------------------------------
+
+
+def slept(all_reduce: Callable, length: int) -> float:
+    """Runs in each rank: seconds that the link has asked for, without any sleep."""
+    seconds = []
+    pacing.sleep = seconds.append
+    pacing.perf_counter = count(1e6, 1e6).__next__  # nothing ever queues
+    with paced_link(alpha=1.0, beta=0.25):
+        all_reduce(torch.ones(length))
+    return sum(seconds)
+
+
+@pytest.mark.parametrize("way", ["ring", "halving-doubling"])
+def test_a_rank_sleeps_alpha_for_each_message_and_beta_for_each_byte(way):
+    for seconds in run_ranks(slept, ALL_REDUCES[way], 8, world_size=4):
+        assert seconds == predicted_seconds(way, 4, 32, 1.0, 0.25)
+
+
+def test_messages_that_come_in_at_once_queue(monkeypatch):
+    clock = SimpleNamespace(now=10.0)
+    monkeypatch.setattr(pacing, "perf_counter", lambda: clock.now)
+    monkeypatch.setattr(
+        pacing, "sleep", lambda seconds: setattr(clock, "now", clock.now + seconds)
+    )
+    link = PacedLink(alpha=1.0, beta=0.5)
+    arrived = SimpleNamespace(wait=lambda: True)
+    for expected in (10.0, 13.0, 16.0):
+        pacing.Arriving(link, torch.ones(1), arrived).wait()
+        assert clock.now == expected
+
+
+def leave_the_link() -> tuple[bool, int, float]:
+    before = dist.isend, dist.irecv
+    with pytest.raises(KeyError), paced_link(0.001, 0):
+        raise KeyError
+    restored = (dist.isend, dist.irecv) == before
+    other, got = 1 - dist.get_rank(), torch.zeros(1)
+    with paced_link(0.001, 0):
+        if dist.get_rank() == 0:
+            dist.send(torch.ones(1), other)
+            source = 1
+        else:
+            source = dist.recv(got)  # from any rank
+        dist.all_reduce(got)
+    return restored, source, got.item()
+
+
+def test_the_link_is_restored_and_any_source_can_be_received_from():
+    assert run_ranks(leave_the_link) == [(True, 1, 1.0), (True, 0, 1.0)]
+
+
+# What it costs ------------------------------------------------------------------------
+
+SIZES = [4**k for k in range(3, 12)]
+
+
+def test_the_fit_recovers_a_line_and_predicts_a_size_it_has_not_seen():
+    random, alpha, beta = np.random.default_rng(0), 50e-6, 0.5e-9
+    timed = {
+        size: list((alpha + beta * size) * random.lognormal(0, 0.1, 12))
+        for size in SIZES
+        if size != 2**20
+    }
+    link = link_cost.fit_with_intervals(timed)
+    assert link["alpha"] == pytest.approx(alpha, rel=0.1)
+    assert link["alpha interval"][0] <= link["alpha"] <= link["alpha interval"][1]
+    assert link["beta interval"][0] <= link["beta"] <= link["beta interval"][1]
+    predicted = link["alpha"] + link["beta"] * 2**20
+    assert predicted == pytest.approx(alpha + beta * 2**20, rel=0.1)
+
+
+def test_errors_in_seconds_would_lose_the_latency():
+    random, alpha, beta = np.random.default_rng(1), 50e-6, 0.5e-9
+    worse = 0
+    for _ in range(50):
+        noisy = [(alpha + beta * s) * random.lognormal(0, 0.2) for s in SIZES]
+        ours = link_cost.fit_link_cost(SIZES, noisy)[0]
+        plain = np.polyfit(SIZES, noisy, 1)[1]
+        worse += abs(plain - alpha) > abs(ours - alpha)
+    assert worse > 40
+
+
+def test_messages_of_all_sizes_are_timed_in_every_round():
+    for timed in run_ranks(link_cost.time_messages, [64, 1000], 2, 1):
+        assert {size: len(seconds) for size, seconds in timed.items()} == {
+            64: 2,
+            1000: 2,
+        }
+
+
+def test_tree_and_ring_cross_at_the_predicted_size():
+    alpha, beta = 0.02, 40e-9
+    assert predicted_crossover(4, alpha, beta) == pytest.approx(400_000)
+    for ranks in (4, 5, 8, 100):
+        size = predicted_crossover(ranks, alpha, beta)
+        times = [predicted_seconds(w, ranks, size, alpha, beta) for w in WAYS[1:3]]
+        assert times[0] == pytest.approx(times[1])
+    for ranks in (2, 3):  # as many steps: a ring is never slower
+        with pytest.raises(ValueError):
+            predicted_crossover(ranks, alpha, beta)
+    sizes = [100_000, 300_000, 500_000, 900_000]
+    tree, ring = (
+        [predicted_seconds(way, 4, size, alpha, beta) for size in sizes]
+        for way in ("tree", "ring")
+    )
+    assert found_crossover(sizes, tree, ring) == pytest.approx(400_000)
+    slower = [2 * seconds for seconds in tree]
+    assert found_crossover(sizes, tree, slower) == 900_000, "never faster"
+    assert found_crossover(sizes, slower, tree) == 100_000, "always faster"
+
+
+def test_the_published_table_has_the_bus_bandwidths_that_were_printed_with_it():
+    printed = {8_589_934_592: 467.54, 16_777_216: 149.56, 1_048_576: 22.58}
+    carried, seconds, _ = link_cost.gpu_link()
+    table = dict(
+        zip(H100_MICROSECONDS, zip(carried, seconds, strict=True), strict=True)
+    )
+    for size, bandwidth in printed.items():
+        bytes_on_link, time = table[size]
+        assert bytes_on_link / time / 1e9 == pytest.approx(bandwidth, rel=1e-3)
+
+
+def test_the_published_residuals_have_a_shape():
+    carried, seconds, fitted = link_cost.gpu_link()
+    ratios = np.array(seconds) / np.array(fitted)
+    middle = (np.array(carried) > 4e5) & (np.array(carried) < 5e7)
+    assert ratios[middle].min() > 1.5, "slower than the line, one and all"
+    ends = np.concatenate([ratios[1:10], ratios[-6:]])
+    assert ends.min() > 0.8 and ends.max() < 1.01, "off by a fifth or less"
+
+
+def test_a_ring_of_whole_tensors_gives_the_sum_and_sends_too_much():
+    """The mistake of published rings: the meter sees what the sum does not show."""
+
+    def whole(tensor: torch.Tensor) -> None:
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        travelling = tensor.clone()
+        for _ in range(ranks - 1):
+            received = torch.empty_like(tensor)
+            right, left = (rank + 1) % ranks, (rank - 1) % ranks
+            exchange({right: travelling}, {left: received})
+            tensor += received
+            travelling = received
+
+    for meter, total in run_ranks(partial(meter_all_reduce, whole, 8), world_size=4):
+        assert total.tolist() == [1111.0] * 8
+        assert meter.bytes_sent == 4 * 3 * 8 > 4 * 2 * 3 / 4 * 8

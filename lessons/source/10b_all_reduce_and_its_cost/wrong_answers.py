@@ -1,0 +1,424 @@
+"""Wrong answers to the exercises of lesson 10b, some of them published as right."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from demos.collectives.parts.all_reduces import all_reduce_at_root, tree_all_reduce
+from demos.collectives.parts.eight_collectives import exchange
+from lessons.source.sample_answers import Right, Wrong
+
+# 10b-ring -----------------------------------------------------------------------------
+
+
+def _around() -> tuple[int, int, int, int]:
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    return rank, ranks, (rank + 1) % ranks, (rank - 1) % ranks
+
+
+def _turn(chunks, outgoing: int, incoming: int) -> torch.Tensor:
+    """Send one chunk to the right while another arrives."""
+    _, _, right, left = _around()
+    received = torch.empty_like(chunks[incoming])
+    exchange({right: chunks[outgoing]}, {left: received})
+    return received
+
+
+def _ring_of(chunks, first_gathered: int = 1) -> None:
+    rank, ranks, _, _ = _around()
+    for step in range(ranks - 1):
+        into = (rank - step - 1) % ranks
+        chunks[into].add_(_turn(chunks, (rank - step) % ranks, into))
+    for step in range(ranks - 1):
+        out = (rank + first_gathered - step) % ranks
+        into = (out - 1) % ranks
+        chunks[into].copy_(_turn(chunks, out, into))
+
+
+def ring_of_whole_tensors(tensor):
+    _, ranks, right, left = _around()
+    travelling = tensor.clone()
+    for _ in range(ranks - 1):
+        received = torch.empty_like(travelling)
+        exchange({right: travelling}, {left: received})
+        tensor.add_(received)
+        travelling = received
+
+
+def ring_that_only_sends_first(tensor):
+    rank, ranks, right, left = _around()
+    chunks = tensor.view(-1).tensor_split(ranks)
+    for step in range(ranks - 1):
+        into = (rank - step - 1) % ranks
+        received = torch.empty_like(chunks[into])
+        dist.send(chunks[(rank - step) % ranks], right)
+        dist.recv(received, left)
+        chunks[into].add_(received)
+
+
+def ring_of_torch_chunks(tensor):
+    _ring_of(tensor.view(-1).chunk(dist.get_world_size()))
+
+
+def ring_without_the_rest(tensor):
+    ranks = dist.get_world_size()
+    size = tensor.numel() // ranks
+    flat = tensor.view(-1)
+    _ring_of([flat[i * size : (i + 1) * size] for i in range(ranks)])
+
+
+def ring_first_half_only(tensor):
+    rank, ranks, _, _ = _around()
+    chunks = tensor.view(-1).tensor_split(ranks)
+    for step in range(ranks - 1):
+        into = (rank - step - 1) % ranks
+        chunks[into].add_(_turn(chunks, (rank - step) % ranks, into))
+
+
+def ring_off_by_one(tensor):
+    _ring_of(tensor.view(-1).tensor_split(dist.get_world_size()), first_gathered=0)
+
+
+def ring_on_a_copy(tensor):
+    _ring_of(tensor.clone().view(-1).tensor_split(dist.get_world_size()))
+
+
+def ring_returns_the_sum(tensor):
+    _ring_of(tensor.view(-1).tensor_split(dist.get_world_size()))
+    return tensor
+
+
+def ring_of_the_library(tensor):
+    dist.all_reduce(tensor)
+
+
+def ring_mean(tensor):
+    _ring_of(tensor.view(-1).tensor_split(dist.get_world_size()))
+    tensor.copy_(tensor / dist.get_world_size())
+
+
+def ring_one_after_the_other(tensor):
+    """Even ranks send first: no deadlock, and twice the steps."""
+    rank, ranks, right, left = _around()
+    chunks = tensor.view(-1).tensor_split(ranks)
+    for step in range(2 * (ranks - 1)):
+        into = (rank - step - 1) % ranks
+        received = torch.empty_like(chunks[into])
+        if rank % 2 == 0:
+            dist.send(chunks[(rank - step) % ranks], right)
+            dist.recv(received, left)
+        else:
+            dist.recv(received, left)
+            dist.send(chunks[(rank - step) % ranks], right)
+        if step < ranks - 1:
+            chunks[into].add_(received)
+        else:
+            chunks[into].copy_(received)
+
+
+def ring_padded(tensor):
+    """Fill up to a multiple of N: right, but short tensors travel N times as long."""
+    ranks = dist.get_world_size()
+    flat = torch.cat([tensor.view(-1), tensor.new_zeros(-tensor.numel() % ranks)])
+    _ring_of(flat.tensor_split(ranks))
+    tensor.copy_(flat[: tensor.numel()].view_as(tensor))
+
+
+def ring_to_the_left(tensor):
+    rank, ranks, right, left = _around()
+    chunks = tensor.view(-1).tensor_split(ranks)
+    for step in range(2 * (ranks - 1)):
+        into = (rank + step + 1) % ranks
+        received = torch.empty_like(chunks[into])
+        exchange({left: chunks[(rank + step) % ranks]}, {right: received})
+        if step < ranks - 1:
+            chunks[into].add_(received)
+        else:
+            chunks[into].copy_(received)
+
+
+def ring_in_one_loop(tensor):
+    rank, ranks, right, left = _around()
+    chunks = tensor.view(-1).tensor_split(ranks)
+    for step in range(2 * ranks - 2):
+        arriving = chunks[(rank - step - 1) % ranks]
+        received = torch.empty_like(arriving)
+        request = dist.isend(chunks[(rank - step) % ranks], right)
+        dist.recv(received, left)
+        request.wait()
+        arriving.copy_(received if step >= ranks - 1 else arriving + received)
+
+
+_started = []  # a request that is forgotten altogether may not even be sent
+
+
+def ring_that_does_not_wait(tensor):
+    rank, ranks, right, left = _around()
+    chunks = tensor.view(-1).tensor_split(ranks)
+    for step in range(2 * ranks - 2):
+        arriving = chunks[(rank - step - 1) % ranks]
+        received = torch.empty_like(arriving)
+        _started.append(dist.isend(chunks[(rank - step) % ranks], right))
+        dist.recv(received, left)
+        arriving.copy_(received if step >= ranks - 1 else arriving + received)
+
+
+def ring_that_skips_empty_chunks(tensor):
+    rank, ranks, right, left = _around()
+    flat = tensor.view(-1)
+    ends = [i * len(flat) // ranks for i in range(ranks + 1)]
+    chunks = [flat[a:b] for a, b in pairwise(ends)]
+    for step in range(2 * (ranks - 1)):
+        outgoing, arriving = (chunks[(rank - step - i) % ranks] for i in (0, 1))
+        works, received = [], torch.empty_like(arriving)
+        if len(received):
+            works.append(dist.irecv(received, left))
+        if len(outgoing):
+            works.append(dist.isend(outgoing.clone(), right))
+        for work in works:
+            work.wait()
+        arriving.copy_(arriving + received if step < ranks - 1 else received)
+
+
+# 10b-fit ------------------------------------------------------------------------------
+
+
+def fit_in_seconds(sizes, seconds):
+    beta, alpha = np.polyfit(sizes, seconds, 1)
+    return alpha, beta
+
+
+def fit_swapped(sizes, seconds):
+    return tuple(reversed(fit_as_weighted_polynomial(sizes, seconds)))
+
+
+def fit_weights_of_squares(sizes, seconds):
+    beta, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.sqrt(seconds))
+    return alpha, beta
+
+
+def fit_weights_squared(sizes, seconds):
+    beta, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds) ** 2)
+    return alpha, beta
+
+
+def fit_first_and_last(sizes, seconds):
+    (a, s), (b, t) = min(zip(sizes, seconds)), max(zip(sizes, seconds))  # noqa: B905
+    beta = (t - s) / (b - a)
+    return s - beta * a, beta
+
+
+def fit_smallest_time(sizes, seconds):
+    alpha = min(seconds)
+    rest = [(t - alpha) / s for s, t in zip(sizes, seconds, strict=True)]
+    return alpha, sum(rest) / len(rest)
+
+
+def fit_of_logarithms(sizes, seconds):
+    slope, intercept = np.polyfit(np.log(sizes), np.log(seconds), 1)
+    return math.exp(intercept), slope
+
+
+def fit_relative_to_size(sizes, seconds):
+    beta, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(sizes))
+    return alpha, beta
+
+
+def fit_bandwidth(sizes, seconds):
+    alpha, beta = fit_as_weighted_polynomial(sizes, seconds)
+    return alpha, 1 / beta
+
+
+def fit_as_weighted_polynomial(sizes, seconds):
+    return np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))[::-1]
+
+
+def fit_by_hand(sizes, seconds):
+    """The two normal equations, in exact fractions."""
+    from fractions import Fraction
+
+    rows = [(Fraction(s), 1 / Fraction(t)) for s, t in zip(sizes, seconds, strict=True)]
+    a = sum(w * w for _, w in rows)
+    b = sum(s * w * w for s, w in rows)
+    c = sum(s * s * w * w for s, w in rows)
+    d = sum(w for _, w in rows)
+    e = sum(s * w for s, w in rows)
+    return (d * c - b * e) / (a * c - b * b), (a * e - b * d) / (a * c - b * b)
+
+
+def fit_with_torch(sizes, seconds):
+    size, time = torch.tensor([sizes, seconds], dtype=torch.float64)
+    rows = torch.stack([1 / time, size / time], dim=1)
+    return torch.linalg.lstsq(rows, torch.ones(len(sizes), 1).double()).solution[:, 0]
+
+
+# 10b-choose ---------------------------------------------------------------------------
+
+
+def _choose(root, tree, ring) -> str:
+    times = {"root": root, "tree": tree, "ring": ring}
+    return min(times, key=times.get)
+
+
+def choose_levels_rounded_down(size, ranks, alpha, beta):
+    levels, message = int(math.log2(ranks)), alpha + beta * size
+    ring = 2 * (ranks - 1) * (alpha + beta * size / ranks)
+    return _choose(2 * (ranks - 1) * message, 2 * levels * message, ring)
+
+
+def choose_levels_not_rounded(size, ranks, alpha, beta):
+    levels, message = math.log2(ranks), alpha + beta * size
+    ring = 2 * (ranks - 1) * (alpha + beta * size / ranks)
+    return _choose(2 * (ranks - 1) * message, 2 * levels * message, ring)
+
+
+def choose_whole_tensors_in_the_ring(size, ranks, alpha, beta):
+    message = alpha + beta * size
+    return _choose(
+        2 * (ranks - 1) * message,
+        2 * math.ceil(math.log2(ranks)) * message,
+        2 * (ranks - 1) * message,
+    )
+
+
+def choose_one_latency(size, ranks, alpha, beta):
+    levels = math.ceil(math.log2(ranks))
+    return _choose(
+        alpha + 2 * (ranks - 1) * beta * size,
+        alpha + 2 * levels * beta * size,
+        alpha + 2 * (ranks - 1) / ranks * beta * size,
+    )
+
+
+def choose_crossover_of_four(size, ranks, alpha, beta):
+    return "tree" if size * beta < 0.8 * alpha else "ring"
+
+
+def choose_ring_always(size, ranks, alpha, beta):
+    return "ring"
+
+
+def choose_root_for_few(size, ranks, alpha, beta):
+    if ranks <= 4:
+        return "root"
+    return choose_by_crossover(size, ranks, alpha, beta)
+
+
+def choose_by_bytes_only(size, ranks, alpha, beta):
+    return "tree" if size < 400_000 else "ring"
+
+
+def choose_slowest(size, ranks, alpha, beta):
+    times = {
+        "tree": 2 * (ranks - 1).bit_length() * (alpha + beta * size),
+        "ring": 2 * (ranks - 1) * (alpha + beta * size / ranks),
+    }
+    return max(times, key=times.get)
+
+
+def choose_by_crossover(size, ranks, alpha, beta):
+    """Solved for the size, without computing any time."""
+    levels, steps = (ranks - 1).bit_length(), ranks - 1
+    if steps <= levels:
+        return "ring"
+    gained = beta * size * (levels - steps / ranks)
+    return "tree" if gained < alpha * (steps - levels) else "ring"
+
+
+def choose_step_by_step(size, ranks, alpha, beta):
+    """Counts levels by doubling, and adds message after message."""
+    levels = 0
+    while 2**levels < ranks:
+        levels += 1
+    ring = sum(alpha + beta * (size / ranks) for _ in range(2 * (ranks - 1)))
+    tree = sum(alpha + beta * size for _ in range(2 * levels))
+    root = sum(alpha + beta * size for _ in range(2 * (ranks - 1)))
+    return sorted([(ring, "ring"), (tree, "tree"), (root, "root")])[0][1]
+
+
+WRONG = {
+    "10b-ring": [
+        Wrong(
+            "whole_tensors",
+            ring_of_whole_tensors,
+            "one chunk of the tensor|added up",
+            note="Published as a ring all-reduce more than once: the sum is right.",
+        ),
+        Wrong(
+            "sends_before_it_receives",
+            ring_that_only_sends_first,
+            "send",
+            state="HUNG",
+            note="All ranks send, and nobody receives.",
+        ),
+        Wrong("chunk_for_tensor_split", ring_of_torch_chunks, "shorter than the ring"),
+        Wrong("loses_the_rest", ring_without_the_rest, "Follow one chunk|itself"),
+        Wrong("first_half_only", ring_first_half_only, "which is finished"),
+        Wrong(
+            "off_by_one",
+            ring_off_by_one,
+            "which is finished",
+            note="The second half begins with chunk r instead of r + 1.",
+        ),
+        Wrong("on_a_copy", ring_on_a_copy, "`tensor` itself"),
+        Wrong("returns_the_sum", ring_returns_the_sum, "Nothing is returned"),
+        Wrong("the_library", ring_of_the_library, "all_reduce of the library"),
+        Wrong("mean", ring_mean, "the sum, or the mean|returned"),
+        Wrong("root", all_reduce_at_root, "right neighbour|is asked"),
+        Wrong("tree", tree_all_reduce, "right neighbour|sent"),
+        Wrong("in_turns", ring_one_after_the_other, "while it sends"),
+        Wrong("padded", ring_padded, "at most.*never one"),
+        Wrong("does_not_wait", ring_that_does_not_wait, "isend and irecv give back"),
+        Wrong("to_the_left", ring_to_the_left, "right neighbour"),
+    ],
+    "10b-fit": [
+        Wrong(
+            "errors_in_seconds",
+            fit_in_seconds,
+            "Did you take errors in seconds",
+            note="The default of every library. Let them print alpha: it may be < 0.",
+        ),
+        Wrong("swapped", fit_swapped, "first alpha"),
+        Wrong("weights_of_squares", fit_weights_of_squares, "what your weights mult"),
+        Wrong("weights_squared", fit_weights_squared, "what your weights multiply"),
+        Wrong("first_and_last", fit_first_and_last, "which errors are to be small"),
+        Wrong("smallest_time", fit_smallest_time, "which errors are to be small"),
+        Wrong("logarithms", fit_of_logarithms, "which errors are to be small"),
+        Wrong("relative_to_size", fit_relative_to_size, "which errors are to be"),
+        Wrong("bandwidth", fit_bandwidth, "which errors are to be small"),
+    ],
+    "10b-choose": [
+        Wrong(
+            "rounded_down",
+            choose_levels_rounded_down,
+            "how the logarithm is rounded",
+            note="Five ranks need three levels.",
+        ),
+        Wrong("not_rounded", choose_levels_not_rounded, "logarithm is rounded"),
+        Wrong("whole_tensors", choose_whole_tensors_in_the_ring, "how long each is"),
+        Wrong("one_latency", choose_one_latency, "how many messages follow"),
+        Wrong("crossover_of_four", choose_crossover_of_four, "how many messages"),
+        Wrong("ring_always", choose_ring_always, "how many messages follow"),
+        Wrong("root_for_few", choose_root_for_few, "how many messages follow"),
+        Wrong("bytes_only", choose_by_bytes_only, "how many messages follow"),
+        Wrong("slowest", choose_slowest, "how many messages follow"),
+    ],
+}
+RIGHT = {
+    "10b-ring": [
+        Right("in_one_loop", ring_in_one_loop),
+        Right("skips_empty_chunks", ring_that_skips_empty_chunks),
+    ],
+    "10b-fit": [
+        Right("weighted_polynomial", fit_as_weighted_polynomial),
+        Right("normal_equations_in_fractions", fit_by_hand),
+        Right("torch", fit_with_torch),
+    ],
+    "10b-choose": [
+        Right("by_crossover", choose_by_crossover),
+        Right("step_by_step", choose_step_by_step),
+    ],
+}
