@@ -23,7 +23,7 @@
 # one CPU core, no GPU. With a GPU the same cells use it.
 
 # %% [markdown] tags=["instructor"]
-# ## The loop, and how many images it takes: 12 minutes
+# ## The loop, and how many images it takes: 8 minutes
 #
 # Draw the chain of steps on the board: w0, g0, w1, g1, w2. Ask where a second person
 # could help. Most say "take every second step". Let them find out what g1 needs. What
@@ -95,24 +95,24 @@ from sidebyside import COLOURS, figure
 
 fig, axes = figure(1, 2, sharey=True, alt="loss against updates and against seconds")
 for (batch, points), colour in zip(runs.items(), COLOURS, strict=False):
-    updates, seconds, losses = zip(*points, strict=True)
-    axes[0].semilogx([1 + u for u in updates], losses, color=colour, marker=".")
-    axes[1].semilogx(seconds[1:], losses[1:], color=colour, marker=".", label=batch)
-axes[0].set(xlabel="updates (+ 1)", ylabel="loss")
-axes[1].set(xlabel="seconds")
-axes[1].legend(title="batch", frameon=False)
+    for ax, measured in zip(axes, list(zip(*points, strict=True))[:2], strict=True):
+        losses = [loss for _, _, loss in points]
+        ax.semilogx(measured, losses, color=colour, marker=".")
+        ax.text(measured[0], losses[0] + 0.1, f"batch {batch}", color=colour)
+axes[0].set(xlabel="updates", ylabel="loss", ylim=(0, 3.2))
+axes[1].set(xlabel="seconds", xmargin=0.2)
 fig
 
 # %% [markdown]
-# Against *updates*, larger batches are no worse: each of their steps is at least as
-# good. But they make few of them: the full batch makes two. Against *seconds*, the small
-# batches win here, on one core, because they move on before they have seen everything.
+# Against *updates*, batches of 16 are ahead of single images: their steps are better.
+# Against *seconds* they are ahead by much more: one update with 16 images takes hardly
+# longer than one with a single image. The full batch makes the best steps, and only two
+# of them.
 #
-# A large batch can do one thing that a small one cannot: it can be shared out. First,
-# what does it cost?
+# A large batch can do one more thing: it can be shared out. First, what does it cost?
 
 # %% [markdown] tags=["instructor"]
-# ## What a batch costs: 6 minutes
+# ## What a batch costs: 4 minutes
 #
 # Ask for the two parts of the bill before the guess: what is kept for every image, and
 # what is kept once. The guess is then a subtraction and a multiplication.
@@ -154,13 +154,14 @@ fig
 # %% [markdown]
 # **Memory is a straight line: 368 bytes for each image and 644 once.** Throughput rises
 # with the batch, since every update has a cost of its own, however few images it takes.
-# Once the images are most of the work, the curve bends and becomes flat.
+# Where the images become most of the work, the curve bends towards a flat line. A small
+# network comes there late, a large one with a few images.
 #
-# So memory limits a batch from above, and on one device a larger batch soon brings no
-# more speed. More devices would. Can they share a batch?
+# So memory limits a batch from above, and from some size on a larger batch brings one
+# device no more speed. More devices would. Can they share a batch?
 
 # %% [markdown] tags=["instructor"]
-# ## Shards: 8 minutes
+# ## Shards: 6 minutes
 #
 # Four numbers on the board, 1 2 3 10. The mean of all; the mean of the two halves'
 # means; then cut them 3 and 1. Nobody needs a formula afterwards.
@@ -276,7 +277,7 @@ check("08-shards", batch_gradient)
 # It has to be left out before it is multiplied, for 0 · NaN is NaN.
 
 # %% [markdown] tags=["instructor"]
-# ## Space or time: 6 minutes
+# ## Space or time: 4 minutes
 #
 # Let the class say what the two pictures have in common before you do: the same shards,
 # the same additions. Only the axis differs.
@@ -381,7 +382,7 @@ check("08-accumulate", accumulate)
 # Dividing each pass by its own size and then by two would give 2.5 / 2 + 10 / 2 = 6.25.
 
 # %% [markdown] tags=["instructor"]
-# ## Noise: 10 minutes
+# ## Noise: 8 minutes
 #
 # The guess works best after a reminder of lesson 5: four times as many points, half the
 # error of pi. It is the same law. For the noise scale draw two arrows: the true
@@ -448,8 +449,9 @@ fig
 # A single step is noisy: average $|g|^2$ of shards over *all* steps and shards, and
 # $|g|^2$ of batches over all steps, and divide only at the end.
 #
-# By hand first: one step, one parameter, `each` = 1, two shards with the gradients 3 and
-# 1. What is the mean $|g|^2$ of a shard, and of the batch? Which two equations follow?
+# By hand first: one step, one parameter, `each` = 1, two shards; their gradients are 3
+# and 1. What is the mean $|g|^2$ of a shard, and of the batch? Which two equations
+# follow?
 # <!-- exercise: 08-noise-scale -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -507,7 +509,7 @@ check("08-noise-scale", noise_scale)
 # near 0.
 
 # %% [markdown] tags=["instructor"]
-# ## The test: 8 minutes
+# ## The test: 6 minutes
 #
 # Say what is tuned and why before you run it: with one rate for all sizes, the knee
 # would be that of the rate. Point at the band: it is wide. A factor of a few is what the
@@ -519,7 +521,8 @@ check("08-noise-scale", noise_scale)
 # ## Does it predict anything?
 #
 # First the estimate, from whole trainings with 8 shards of 8 images, until the loss is
-# 0.4. Two learning rates, three starts each:
+# 0.4. Two learning rates, three starts each. (`noise_scale_from_two_sizes` solves the
+# same two equations as you did.)
 
 # %%
 from demos.sgd.gradient_noise import (
@@ -541,7 +544,8 @@ print("rate 1.0:", *(f"{e:.0f}" for e in estimates[3:]))
 # Now the test. How many updates does it take to reach that loss, for batches from 1 to
 # 1,415? **For each size the learning rate is tuned**: seven rates from 1/16 to 4, three
 # starts each; the fastest rate counts. With one rate for all, the knee would show the
-# rate. `Fleet` trains all 21 copies at once.
+# rate. (`fewest_updates` trains the 21 copies at once, as one network whose tensors have
+# one more dimension.)
 
 # %% tags=["nbval-ignore-output"]
 from demos.sgd.gradient_noise import fewest_updates, fit_knee
@@ -564,13 +568,14 @@ fig
 # On the left, four times the batch needs nearly four times fewer updates. On the right,
 # more images save next to nothing. The black line is $S \cdot (1 + B_\text{knee}/B)$,
 # McCandlish's form, fitted. **Knee and noise scale agree within a factor of five.** One
-# was found by training hundreds of networks, the other by looking at the gradients of a
-# few.
+# was found by training more than a hundred networks, the other by looking at the
+# gradients of a few.
 #
 # That answers how many workers are worth having. If one worker computes efficiently with
 # $b$ images, then about $B_\text{noise}/b$ replicas bring fewer updates, and more
-# replicas bring next to none. This problem is easy: with 8 images each, half a dozen.
-# McCandlish et al. measured thousands of images for ImageNet, and millions for a game.
+# replicas bring next to none. This problem is easy: with 8 images each, two to seven.
+# McCandlish et al. measured thousands of images for ImageNet, and millions for the game
+# Dota.
 
 # %% [markdown] tags=["instructor"]
 # ## Large batches: 5 minutes
@@ -618,7 +623,7 @@ for name in large_batch_rates(0.1):
 # pays. The order holds near the edge of stability, and only there.
 
 # %% [markdown] tags=["instructor"]
-# ## Averaging models: 5 minutes
+# ## Averaging models: 4 minutes
 #
 # Ask for the number of messages first. Then: why should the average of two good networks
 # be a good network? Two maps of a city, one turned by 90°, each right; lay one over the
@@ -664,7 +669,8 @@ trained = models[0]
 other = parallel_sgd.in_another_order(trained)
 average = parallel_sgd.mean_of_models([trained, other], digits_network)
 print("same answers:", torch.allclose(trained(images), other(images), atol=1e-4))
-print([round(parallel_sgd.held_out(m)[0], 2) for m in (trained, other, average)])
+losses = [parallel_sgd.held_out(m)[0] for m in (trained, other, average)]
+print("held-out losses: {:.2f}, {:.2f}, average {:.2f}".format(*losses))
 
 # %% [markdown]
 # `other` is the same network, its hidden units numbered in another order. It gives the

@@ -33,6 +33,16 @@ from demos.sgd.parts.digits_network import (
 from demos.sgd.parts.fleets import Fleet, updates_to_reach
 from sidebyside import Timeline
 
+
+@pytest.fixture(autouse=True)
+def one_core():
+    """As in the lesson. On a busy machine several threads wait for one another."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 NEAR = {torch.float32: 1e-6, torch.float64: 1e-13}
 
 
@@ -135,7 +145,7 @@ def test_knee_and_noise_scale_agree_within_a_factor_of_five():
     for rate in 0.5, 1.0:
         squares = squared_norms_in_training(rate, 0.6)
         scale = noise_scale_from_two_sizes(8, squares[0], 64, squares[1])
-        assert knee / 6 < scale < 6 * knee
+        assert knee / 5 < scale < 5 * knee
 
 
 def test_the_best_learning_rate_is_none_at_the_edge_of_those_tried():
