@@ -572,10 +572,10 @@ fig
 # gradients of a few.
 #
 # That answers how many workers are worth having. If one worker computes efficiently with
-# $b$ images, then about $B_\text{noise}/b$ replicas bring fewer updates, and more
-# replicas bring next to none. This problem is easy: with 8 images each, two to seven.
-# McCandlish et al. measured thousands of images for ImageNet, and millions for the game
-# Dota.
+# $b$ images, then about $B_\text{noise}/b$ replicas save updates, and more of them save
+# next to none. Our problem is easy: with 8 images each, two to seven replicas. Harder
+# problems have used batches of tens of thousands of images, and of millions of
+# observations in the game Dota 2 (OpenAI 2018, *How AI training scales*).
 
 # %% [markdown] tags=["instructor"]
 # ## Large batches: 5 minutes
