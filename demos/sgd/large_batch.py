@@ -36,18 +36,19 @@ def large_batch_rates(base: float) -> dict[str, tuple[int, Rate]]:
     }
 
 
-def errors_after_epochs(batch: int, rate: Rate, seeds: int) -> torch.Tensor:
-    """Percent of the held-out images that each of `seeds` networks gets wrong."""
+def errors_after_epochs(batch: int, rates: list[Rate], seeds: int) -> torch.Tensor:
+    """Percent of the held-out images that networks get wrong: rates x seeds."""
     images, labels = digits_here("train")
-    fleet = Fleet([digits_network(seed) for seed in range(seeds)])
+    fleet = Fleet([digits_network(seed) for _ in rates for seed in range(seeds)])
     dice, steps = torch.Generator().manual_seed(2), len(images) // batch
     for epoch in range(EPOCHS):
         decks = [torch.randperm(len(images), generator=dice) for _ in range(seeds)]
         batches = torch.stack(decks)[:, : steps * batch].split(batch, dim=1)
         for step, mine in enumerate(batches):
-            now = torch.full((seeds,), float(rate(epoch + step / steps)))
-            fleet.step(images[mine], labels[mine], now)
-    return 100 * fleet.errors(*digits_here("test"))
+            now = torch.tensor([float(rate(epoch + step / steps)) for rate in rates])
+            mine = mine.repeat(len(rates), 1)  # all rates see the same images
+            fleet.step(images[mine], labels[mine], now.repeat_interleave(seeds))
+    return 100 * fleet.errors(*digits_here("test")).view(len(rates), seeds)
 
 
 def mean_and_interval(values: torch.Tensor) -> tuple[float, float]:
@@ -67,7 +68,9 @@ def main() -> None:
     print(f"wrong of the held-out images after {EPOCHS} epochs, {args.seeds} seeds")
     print(f"{'':<24} {'batch':>6} {'updates':>8} {'wrong in %':>18}")
     for name, (batch, rate) in large_batch_rates(args.base_rate).items():
-        mean, half = mean_and_interval(errors_after_epochs(batch, rate, args.seeds))
+        mean, half = mean_and_interval(
+            errors_after_epochs(batch, [rate], args.seeds)[0]
+        )
         updates = EPOCHS * (len(digits_here("train")[0]) // batch)
         print(f"{name:<24} {batch:>6} {updates:>8} {mean:>11.1f} ± {half:.1f}")
 

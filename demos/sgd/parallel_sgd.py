@@ -108,7 +108,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--workers", type=at_least(2, 64), default=4)
-    parser.add_argument("--steps", type=at_least(1, 2000), default=300)
+    parser.add_argument("--steps", type=at_least(1, 2000), default=200)
     args = parser.parse_args()
     torch.set_num_threads(1)
 

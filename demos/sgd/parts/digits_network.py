@@ -1,5 +1,7 @@
 """The two small models of this group, and their gradients as one flat vector."""
 
+from functools import cache
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -7,6 +9,7 @@ from torch.nn import functional as F
 from sidebyside import device, load_digits
 
 
+@cache  # read once; nobody changes them
 def digits_here(part: str) -> tuple[Tensor, Tensor]:
     """The images and labels of `part`, on the GPU where there is one."""
     images, labels = load_digits(part)

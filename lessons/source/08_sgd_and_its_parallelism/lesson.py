@@ -550,7 +550,7 @@ print("rate 1.0:", *(f"{e:.0f}" for e in estimates[3:]))
 # %% tags=["nbval-ignore-output"]
 from demos.sgd.gradient_noise import fewest_updates, fit_knee
 
-updates = fewest_updates(target=0.4)
+updates = fewest_updates(0.4, sizes=(1, 4, 16, 64, 1415))
 fewest, at = fit_knee(updates)
 print(", ".join(f"B = {batch}: {count:.0f}" for batch, count in updates.items()))
 fig, ax = figure(height=2.8, alt="updates against batch size, knee and estimate")
@@ -605,11 +605,11 @@ from demos.sgd.large_batch import (
 
 print(f"{'wrong of the held-out images':<30} {'base rate 0.10':>15} {'0.15':>15}")
 for name in large_batch_rates(0.1):
+    batch = large_batch_rates(0.1)[name][0]
+    rates = [large_batch_rates(base)[name][1] for base in (0.1, 0.15)]
     print(f"{name:<30}", end="")
-    for base in 0.1, 0.15:
-        batch, rate = large_batch_rates(base)[name]
-        mean, half = mean_and_interval(errors_after_epochs(batch, rate, seeds=12))
-        print(f"{mean:>9.1f} ± {half:.1f} %", end="")
+    for errors in errors_after_epochs(batch, rates, seeds=12):
+        print("{:>9.1f} ± {:.1f} %".format(*mean_and_interval(errors)), end="")
     print()
 
 # %% [markdown]
@@ -636,21 +636,21 @@ for name in large_batch_rates(0.1):
 #
 # Sharing every step costs a message for every step. *ParallelSGD* (Zinkevich et al.
 # 2010) sends one: each worker trains alone on its share of the images, and in the end
-# the *models* are averaged. We try it with four workers and 300 steps on three problems.
+# the *models* are averaged. We try it with four workers and 200 steps on three problems.
 # The first is without a hidden layer: its loss is convex, a bowl with one bottom.
 
 # %%
 from demos.sgd import parallel_sgd
 from demos.sgd.parts.digits_network import digits_softmax
 
-batches = parallel_sgd.worker_batches(workers=4, steps=300)
+batches = parallel_sgd.worker_batches(workers=4, steps=200)
 problems = {
     "convex": (digits_softmax, [digits_softmax() for _ in range(4)]),
     "network, one start": (digits_network, [digits_network() for _ in range(4)]),
     "network, own starts": (digits_network, [digits_network(w) for w in range(4)]),
 }
 print(
-    f"{'held-out loss':<20} {'best alone':>11} {'1 average':>10} {'300 averages':>13}"
+    f"{'held-out loss':<20} {'best alone':>11} {'1 average':>10} {'200 averages':>13}"
 )
 for name, (make, models) in problems.items():
     once = parallel_sgd.average_models_once(models, batches, make)
@@ -660,7 +660,7 @@ for name, (make, models) in problems.items():
     print("{:<20} {:>11.2f} {:>10.2f} {:>13.2f}".format(name, *losses))
 
 # %% [markdown]
-# **On the convex problem one message does as well as 300**: the workers' errors cancel.
+# **On the convex problem one message does as well as 200**: the workers' errors cancel.
 # With networks from one start, one message is worse than the best worker alone. **The
 # average of networks that started differently is worse than any of them.** Why?
 
@@ -677,7 +677,7 @@ print("held-out losses: {:.2f}, {:.2f}, average {:.2f}".format(*losses))
 # same answers, and yet the average of the two is a bad network: it averages units that
 # do different jobs. Two networks that start apart have no order in common.
 #
-# So we share gradients, at every step. Between one message and 300 there is more to
+# So we share gradients, at every step. Between one message and 200 there is more to
 # find: lesson 12.
 #
 # ## In torch and elsewhere

@@ -176,7 +176,7 @@ def test_a_fleet_trains_each_member_as_if_it_were_alone():
 
 def test_near_the_edge_of_stability_warm_up_and_scaling_pay():
     found = {
-        name: errors_after_epochs(batch, rate, seeds=12).mean()
+        name: errors_after_epochs(batch, [rate], seeds=12).mean()
         for name, (batch, rate) in large_batch_rates(0.15).items()
         if name != "small batch"
     }
@@ -185,7 +185,7 @@ def test_near_the_edge_of_stability_warm_up_and_scaling_pay():
 
 
 def test_one_average_is_enough_on_the_convex_problem_and_useless_for_own_starts():
-    batches = parallel_sgd.worker_batches(4, 300)
+    batches = parallel_sgd.worker_batches(4, 200)
     convex = [digits_softmax() for _ in range(4)]
     once = parallel_sgd.average_models_once(convex, batches, digits_softmax)
     each = parallel_sgd.average_gradients_each_step(digits_softmax(), batches)
