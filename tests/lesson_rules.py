@@ -206,3 +206,11 @@ def unexplained_images(path: Path) -> Iterator[str]:
             yield f"a picture without a sentence beside it: {first_line(cell)}"
         if "image/svg+xml" in kinds:
             yield f"a picture that is not PNG: {first_line(cell)}"
+
+
+def nothing_to_ignore(path: Path) -> Iterator[str]:
+    """Cells of a solution whose tag ignores an output that they do not have."""
+    for cell in nbformat.read(path, 4).cells:
+        ignored = "nbval-ignore-output" in cell.metadata.get("tags", [])
+        if ignored and not cell.get("outputs"):
+            yield f"no output to ignore: {first_line(cell)}"

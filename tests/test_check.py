@@ -19,7 +19,8 @@ import torch
 
 from sidebyside import check, hint, judge, lesson_format, progress, reset, solution
 from sidebyside.exercises import NotYet, TooSlow, Verdict, exercise, trying
-from sidebyside.judge import Expect, _exercises
+from sidebyside.expectations import Expect
+from sidebyside.judge import _exercises
 from sidebyside.record import ROOT, changed_record, read_record, record_file
 from tests.test_exercises import LESSON
 

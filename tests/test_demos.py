@@ -25,6 +25,8 @@ from sidebyside.arguments import at_least, output_file, positive_float, positive
 from sidebyside.demos import DEMOS, demo_names
 
 NAMES = demo_names()
+POOL = re.compile(r"\bPool\(|ProcessPoolExecutor\(|DataLoader\(")
+WITH_POOL = [n for n in NAMES if POOL.search((DEMOS / n).read_text(encoding="utf-8"))]
 BAD = ["0", "-1", "x"]  # refused, unless the option's type allows it on purpose
 ABSURD = ["", "nan", "inf", "-inf", "1e308", "-1e308", str(10**30), str(-(10**30))]
 ABSURD += ["9" * 5000]  # refused in any case
@@ -247,6 +249,52 @@ def _after_signals(path: Path, folder: Path, environment: dict) -> list[str]:
     return complaints
 
 
+def murder_complaints(path: Path, folder: Path) -> list[str]:
+    """Killed when two workers of its pool have started, it leaves none of them."""
+    mark = uuid.uuid4().hex
+    with tempfile.TemporaryDirectory() as temporary:
+        environment = {"SIDEBYSIDE_DEMO": mark, "TMPDIR": temporary}
+        program = subprocess.Popen(
+            [sys.executable, str(path)], cwd=folder, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env=os.environ | environment,
+        )  # fmt: skip
+        while program.poll() is None and len(_workers(mark)) < 2:
+            time.sleep(0.01)
+        program.kill()
+        program.wait()
+        left = _still_running(mark, seconds=30)
+    return [f"killed, it leaves processes behind: {left}"] if left else []
+
+
+def _workers(mark: str) -> list[psutil.Process]:
+    """Processes that run tasks; a resource tracker is none."""
+    found = []
+    for process in _marked(mark):
+        with contextlib.suppress(psutil.Error):
+            command = " ".join(process.cmdline())
+            if "spawn_main" in command or "loky.backend.popen" in command:
+                found.append(process)
+    return found
+
+
+def import_complaints(path: Path, folder: Path) -> list[str]:
+    """Ctrl-C ends it quietly while it still imports: here its first import hangs."""
+    for name in ("argparse", "multiprocessing"):
+        text = "import time\nprint(flush=True)\ntime.sleep(600)"
+        (folder / f"{name}.py").write_text(text)
+    program = subprocess.Popen(
+        [sys.executable, str(path)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(folder)},
+    )  # fmt: skip
+    program.stdout.readline()
+    program.send_signal(signal.SIGINT)
+    said = program.communicate(timeout=60)[1].decode()
+    if said or program.returncode != -signal.SIGINT:
+        return [f"while it imports, Ctrl-C ends it with {program.returncode}: {said}"]
+    return []
+
+
 def _still_running(mark: str, seconds: float = 5) -> list[str]:
     """Processes that have inherited the mark, after a moment to end; then killed."""
     deadline = time.monotonic() + seconds
@@ -293,6 +341,18 @@ def test_a_demo_runs_from_another_folder(name, tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 def test_an_interrupt_and_a_closed_pipe_end_a_demo_quietly(name, tmp_path):
     assert not ending_complaints(DEMOS / name, tmp_path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("name", WITH_POOL)
+def test_a_killed_demo_leaves_no_worker_of_its_pool(name, tmp_path):
+    assert not murder_complaints(DEMOS / name, tmp_path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("name", NAMES)
+def test_an_interrupt_ends_a_demo_quietly_while_it_imports(name, tmp_path):
+    assert not import_complaints(DEMOS / name, tmp_path)
 
 
 # Planted demos: each fault is found --------------------------------------------------

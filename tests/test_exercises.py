@@ -13,7 +13,8 @@ import cloudpickle
 import pytest
 
 from lessons.source.sample_answers import Right, Wrong
-from sidebyside.judge import Exercise, Expect
+from sidebyside.expectations import Expect
+from sidebyside.judge import Exercise
 from sidebyside.lesson_format import lessons, parse_lesson, rooms
 from tests.exercise_rules import (
     Case,

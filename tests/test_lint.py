@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from lessons.source import build
@@ -57,6 +58,12 @@ def test_lessons_keep_the_rule(lesson, name):
 @pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
 def test_stored_pictures_are_explained(path):
     found = list(rules.unexplained_images(path))
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
+def test_only_cells_with_an_output_ignore_it(path):
+    found = list(rules.nothing_to_ignore(path))
     assert not found, "\n".join(found)
 
 
@@ -163,6 +170,19 @@ def test_a_rule_bites(source, old, new, message):
         assert found == []
     else:
         assert any(message in line for line in found), found
+
+
+def test_a_tag_on_a_cell_without_output_is_found(tmp_path):
+    ignored = {"metadata": {"tags": ["nbval-ignore-output"]}}
+    printed = [nbformat.v4.new_output("stream", text="3.1 s")]
+    cells = [
+        nbformat.v4.new_code_cell("def f(): ...", **ignored),
+        nbformat.v4.new_code_cell("f()", outputs=printed, **ignored),
+        nbformat.v4.new_code_cell("g = f"),
+    ]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "a.ipynb")
+    found = list(rules.nothing_to_ignore(tmp_path / "a.ipynb"))
+    assert found == ["no output to ignore: def f(): ..."]
 
 
 def test_machine_folders_are_recognised():

@@ -215,6 +215,22 @@ def test_when_the_caller_is_interrupted_no_rank_survives(tmp_path, tmp_path_fact
     _wait_until(lambda: not list(scratch.iterdir()))
 
 
+def test_an_interrupted_script_shows_one_sentence(tmp_path):
+    script, pids = (tmp_path / name for name in ("script.py", "pids"))
+    text = textwrap.dedent(SLEEPER)
+    script.write_text(text.replace("except KeyboardInterrupt", "except ValueError"))
+    pids.mkdir()
+    caller = subprocess.Popen(
+        [sys.executable, script, pids], stderr=subprocess.PIPE, text=True
+    )
+    _wait_until(lambda: len(list(pids.iterdir())) == 3)
+    caller.send_signal(signal.SIGINT)
+    assert caller.communicate(timeout=20)[1] == (
+        "KeyboardInterrupt: interrupted while ranks were running; they have ended\n"
+    )
+    assert caller.returncode == -signal.SIGINT
+
+
 def _wait_until(condition, patience: float = 30) -> None:
     end = time.monotonic() + patience
     while not condition():

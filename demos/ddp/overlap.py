@@ -9,6 +9,8 @@ Look for: through the slow link (simulated: an all-reduce, then a sleep) no mess
 Try:      --link 30. Now the cable decides, and a step takes as long as the cable needs.
 """
 
+from sidebyside.programs import run_program
+
 import argparse
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,15 +25,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from demos.ddp.ddp_from_scratch import DistributedDataParallel, start_all_reduce
-from sidebyside import (
-    Timeline,
-    between,
-    device,
-    load_digits,
-    run_program,
-    run_ranks,
-    span,
-)
+from sidebyside import Timeline, between, device, load_digits, run_ranks, span
 
 BUCKET_MB = 1
 TORCHS = nn.parallel.DistributedDataParallel

@@ -8,6 +8,8 @@ Try:      --epochs 500 --checkpoint digits.pt, interrupt it, and run it again: i
           on where it stopped, also in another mode and with other ranks.
 """
 
+from sidebyside.programs import run_program
+
 import argparse
 import os
 import zipfile
@@ -29,7 +31,6 @@ from sidebyside import (
     load_digits,
     positive_float,
     positive_int,
-    run_program,
     run_ranks,
 )
 from sidebyside.arguments import output_file

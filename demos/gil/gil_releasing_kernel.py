@@ -12,6 +12,8 @@ Try:      --threads 4. The gain ends where the cores end.
           needs the GIL.
 """
 
+from sidebyside.programs import run_program
+
 import argparse
 import hashlib
 from collections.abc import Callable
@@ -21,7 +23,7 @@ from time import perf_counter, process_time
 
 import torch
 
-from sidebyside import at_least, machine, run_program
+from sidebyside import at_least, machine
 
 ROUNDS = 3
 

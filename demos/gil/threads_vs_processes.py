@@ -9,6 +9,8 @@ Try:      --steps 1_000. Now starting the workers costs more than they save.
           now the processes take turns as well.
 """
 
+from sidebyside.programs import run_program
+
 import argparse
 import multiprocessing
 import sys
@@ -16,7 +18,7 @@ from statistics import median
 from threading import Thread
 from time import perf_counter
 
-from sidebyside import at_least, positive_int, run_program
+from sidebyside import at_least, positive_int
 
 # "spawn" is the one start method that Linux, macOS and Windows have in common.
 Process = multiprocessing.get_context("spawn").Process

@@ -11,6 +11,8 @@ Try:      --function nap. Waiting needs no core: more workers than cores are bes
           --plot knee.png. Writes the figure to a file.
 """
 
+from sidebyside.programs import run_program
+
 import argparse
 import importlib
 import math
@@ -29,7 +31,7 @@ from demos.overheads.parts.pieces_of_work import (
     do_pieces,
     share_out_pieces,
 )
-from sidebyside import at_least, machine, output_file, run_program
+from sidebyside import at_least, machine, output_file
 
 if TYPE_CHECKING:
     from demos.overheads.parts.cost_model import Costs  # each worker would import NumPy

@@ -6,6 +6,8 @@ Look for: both train the same two stages, and their losses agree to within round
 Try:      --rounds 30. The ratio moves less.
 """
 
+from sidebyside.programs import run_program
+
 import argparse
 import os
 from statistics import median
@@ -18,7 +20,7 @@ from torch import nn
 
 from demos.pipeline.parts.pipeline_stages import Pipeline, split_into_stages
 from demos.pipeline.parts.schedules import gpipe, one_f_one_b
-from sidebyside import at_least, device, run_program, run_ranks
+from sidebyside import at_least, device, run_ranks
 
 SCHEDULES_OF_BOTH = [gpipe, one_f_one_b]
 

@@ -12,6 +12,8 @@ Try:      --schedule gpipe --microbatches 16, then interleaved: smaller bubbles.
                                           F0 B0 F1 B1
 """
 
+from sidebyside.programs import run_program
+
 import argparse
 from pathlib import Path
 
@@ -27,7 +29,7 @@ from demos.pipeline.parts.schedule_rules import (
     timetable,
     timetable_length,
 )
-from sidebyside import between, positive_float, run_program
+from sidebyside import between, positive_float
 from sidebyside.arguments import output_file
 
 

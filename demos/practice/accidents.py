@@ -9,6 +9,8 @@ Try:      --accident kill --pool Pool --patience 20. Watch the processes meanwhi
           It waits as long as you let it.
 """
 
+from sidebyside.programs import run_program
+
 import argparse
 import contextlib
 import json
@@ -23,7 +25,7 @@ from multiprocessing import TimeoutError, get_context
 from pathlib import Path
 from time import sleep
 
-from sidebyside import positive_float, run_program
+from sidebyside import positive_float
 
 TASKS, BAD, WORKERS = 48, 37, 2
 POOLS = ("Pool", "executor", "joblib")

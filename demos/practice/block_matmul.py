@@ -9,6 +9,8 @@ Look for: with shared memory next to nothing is sent, and the blocks are done so
 Try:      --cuts 8. 64 small blocks: more is sent, for the same product.
 """
 
+from sidebyside.programs import end_with_parent, run_program
+
 import argparse
 import math
 import os
@@ -22,7 +24,7 @@ from time import perf_counter, process_time
 
 import numpy as np
 
-from sidebyside import at_least, machine, run_program
+from sidebyside import at_least, machine
 
 ROUNDS = 3
 # "spawn" is the one start method that Linux, macOS and Windows have in common.
@@ -59,6 +61,7 @@ def as_matrices_of_blocks(size: int, memory: dict) -> dict[str, np.ndarray]:
 
 def attach_block_matrices(size: int, memory: dict) -> None:
     """Runs once in each worker, as it starts: shared memory cannot be sent later."""
+    end_with_parent()
     shared.update(as_matrices_of_blocks(size, memory))
 
 

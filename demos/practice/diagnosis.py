@@ -7,6 +7,8 @@ Try:      --program all. Predict first, from parts/programs_to_diagnose.py, wher
           of them will say LOOK.
 """
 
+from sidebyside.programs import end_with_parent, run_program
+
 import argparse
 import pickle
 from collections.abc import Callable, Sequence
@@ -15,8 +17,6 @@ from multiprocessing import get_context
 from statistics import median
 from time import perf_counter, process_time, sleep
 from typing import NamedTuple
-
-from sidebyside import run_program
 
 
 class DiagnosisFinding(NamedTuple):
@@ -161,7 +161,7 @@ def main() -> None:
     parser.add_argument("--program", choices=[*known, "all"], default="search")
     chosen = parser.parse_args().program
     # "spawn" is the one start method that Linux, macOS and Windows have in common.
-    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(2, get_context("spawn"), end_with_parent) as pool:
         for name in known if chosen == "all" else [chosen]:
             print(f"{name}: {len(known[name][1])} tasks, two workers", flush=True)
             print(findings_table(diagnose(*known[name], pool, workers=2)))

@@ -9,13 +9,13 @@ Try:      --seconds 30, and look at the system monitor: five lines that say pyth
           which one is the parent. End one of the children there: its exit code changes.
 """
 
+from sidebyside.programs import run_program
+
 import argparse
 import multiprocessing
 import os
 import sys
 import time
-
-from sidebyside import run_program
 
 spawn = multiprocessing.get_context("spawn")
 

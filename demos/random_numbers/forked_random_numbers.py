@@ -9,6 +9,8 @@ Try:      --preload torch numpy.random. The server that forks the workers now ow
           --numbers. The first number of each worker, under each word.
 """
 
+from sidebyside.programs import run_program
+
 import argparse
 import multiprocessing
 import random
@@ -19,7 +21,7 @@ from platform import python_version
 
 import numpy as np  # NumPy 2 makes np.random when it is first named: not yet
 
-from sidebyside import at_least, run_program
+from sidebyside import at_least
 
 UNTOUCHED = "np.random, first used by the worker"
 USED = (

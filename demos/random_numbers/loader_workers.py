@@ -8,6 +8,8 @@ Look for: DataLoader gives each worker a seed of its own for random, np.random a
 Try:      --start-method spawn, or fork on Linux. The same numbers, digit for digit.
 """
 
+from sidebyside.programs import run_program
+
 import argparse
 import multiprocessing
 import random
@@ -17,7 +19,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
-from sidebyside import at_least, run_program
+from sidebyside import at_least
 
 # These workers only draw numbers, so more of them than cores do no harm.
 warnings.filterwarnings("ignore", message="This DataLoader will create")

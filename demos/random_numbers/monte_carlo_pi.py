@@ -9,6 +9,8 @@ Try:      --points 10_000. Copied streams gain by more points, never by more wor
           --seed 1. Other numbers, the same story.
 """
 
+from sidebyside.programs import end_with_parent, run_program
+
 import argparse
 import math
 from concurrent.futures import ProcessPoolExecutor
@@ -16,7 +18,7 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from sidebyside import at_least, machine, run_program
+from sidebyside import at_least, machine
 
 Stream = np.random.Generator
 
@@ -71,7 +73,7 @@ def main() -> None:
     processes = min(args.workers, machine().usable_cores)
     found = {}
     # "spawn" is the one start method that Linux, macOS and Windows have in common.
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(processes, get_context("spawn"), end_with_parent) as pool:
         for streams in copied, spawned:
             print(
                 f"{streams.__name__} streams: first estimates of the workers",

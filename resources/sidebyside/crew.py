@@ -3,7 +3,6 @@
 import contextlib
 import os
 import pickle
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -21,10 +20,9 @@ from sidebyside.rank_messages import (
     WhereAreYouMessage,
     WorkMessage,
 )
+from sidebyside.rank_prints import show_prints_of_rank
 from sidebyside.rank_process import RankSeat, serve_rank
-from sidebyside.scratch import read_all_scratch, scratch_file
-
-SHOWN = 20_000  # characters of one rank's output
+from sidebyside.scratch import scratch_file
 
 _LIMITS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _ONE_THREAD = dict.fromkeys(_LIMITS, "1")
@@ -199,20 +197,4 @@ class Crew:
 
     def show_output(self) -> None:
         for rank, output in enumerate(self.outputs):
-            text = read_all_scratch(output).decode(errors="replace")
-            output.close()
-            if len(text) > SHOWN:
-                text = f"{text[:SHOWN]}\n… and {len(text) - SHOWN:,} more characters"
-            for line in text.splitlines():
-                _print_for_crew(f"{self.name} {rank} | {line}" if self.name else line)
-
-
-def _print_for_crew(line: str) -> None:
-    """What cannot be printed here is no reason to lose the results."""
-    if getattr(sys.stdout, "closed", False):
-        return
-    try:
-        print(line)
-    except UnicodeEncodeError:
-        encoding = sys.stdout.encoding
-        print(line.encode(encoding, "backslashreplace").decode(encoding))
+            show_prints_of_rank(output, f"{self.name} {rank} | " if self.name else "")

@@ -4,15 +4,9 @@ import difflib
 import inspect
 from dataclasses import dataclass
 
+from sidebyside.expectations import NotYet, TooSlow, trying
 from sidebyside.findings import NOT_STARTED, NOT_YET, PASSED, Finding
-from sidebyside.judge import (
-    NotYet,
-    TooSlow,
-    examine,
-    exercise,
-    find_exercise,
-    trying,
-)
+from sidebyside.judge import examine, exercise, find_exercise
 from sidebyside.lesson_format import (
     Lesson,
     full_number,

@@ -1,13 +1,16 @@
 """Put the outcome of a call into words: which rank failed, where, and what the others
 were doing."""
 
-import linecache
-import os
 import signal
-import sysconfig
-from itertools import groupby
-from pathlib import Path
+import sys
+from types import TracebackType
 
+from sidebyside.failed_frames import (
+    failed_traceback,
+    frame_in_words,
+    frame_of_learner,
+    is_library,
+)
 from sidebyside.outcomes import (
     DiedOutcome,
     Outcome,
@@ -16,15 +19,7 @@ from sidebyside.outcomes import (
     UnsentOutcome,
 )
 
-ROOT = Path(__file__).parents[2]
-_PATHS = [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")]
-_NOT_THE_LEARNERS = (*_PATHS, str(Path(__file__).parent), "<frozen")
-_ROOMS = str(ROOT / "lessons" / "source")
-
 _LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
-_CAUSE = "The above exception was the direct cause of the following exception:"
-_CONTEXT = "During handling of the above exception, another exception occurred:"
-_AT_MOST = 30  # frames of one exception
 
 
 class RankError(RuntimeError):
@@ -69,6 +64,16 @@ def interrupted_ranks() -> KeyboardInterrupt:
     """Python's own, so that a program still ends as interrupted programs do."""
     error = KeyboardInterrupt("interrupted while ranks were running; they have ended")
     error._render_traceback_ = lambda: [f"KeyboardInterrupt: {error}"]
+    usual = sys.excepthook
+
+    def excepthook(kind: type, raised: BaseException, trace: TracebackType) -> None:
+        """A script that ends with this error shows its sentence, as a notebook does."""
+        if raised is error:
+            print(f"KeyboardInterrupt: {error}", file=sys.stderr)
+        else:
+            usual(kind, raised, trace)
+
+    sys.excepthook = excepthook
     return error
 
 
@@ -96,7 +101,7 @@ def details(outcome: Outcome) -> str:
         return "\n".join(_where_ranks_failed(outcome) + advice)
     rank = rank_to_blame(outcome)
     raised = outcome.raised.get(rank)
-    lines = _traceback_of_failure(raised) if raised and rank not in outcome.died else []
+    lines = failed_traceback(raised) if raised and rank not in outcome.died else []
     return "\n".join(lines + _where_ranks_failed(outcome, exclude=rank))
 
 
@@ -123,7 +128,7 @@ def who_still_works(outcome: Outcome) -> str:
 def where_it_works(outcome: Outcome, rank: int) -> OutcomeFrame | None:
     """The line of the learner's code that this rank is on."""
     stack = outcome.stacks.get(rank)
-    frame = _user_frame(stack) if stack else None
+    frame = frame_of_learner(stack) if stack else None
     return frame if frame and not is_library(frame.file) else None
 
 
@@ -195,82 +200,11 @@ def _where_rank_failed(outcome: Outcome, rank: int) -> list[str]:
     if rank not in outcome.unfinished:
         return [_how_it_failed(outcome, rank)]
     if stack := outcome.stacks.get(rank):
-        frame = _user_frame(stack)
+        frame = frame_of_learner(stack)
         called = [name for *_, name in stack[stack.index(frame) + 1 :]]
         public = [name for name in called if name != "wrapper"]  # torch's logger
         inside = f" in {public[0]}," if public else ""
-        return [f"waits{inside} at", *_frame_in_words(frame)]
+        return [f"waits{inside} at", *frame_in_words(frame)]
     if rank in outcome.stacks:
         return ["had not begun yet"]
     return ["does not answer: it is inside compiled code"]
-
-
-def _traceback_of_failure(error: RaisedOutcome) -> list[str]:
-    """As Python shows it, shorter, with the exceptions that led to it."""
-    above = []
-    if error.before:
-        sentence = _CAUSE if error.is_cause else _CONTEXT
-        above = [*_traceback_of_failure(error.before), sentence]
-    return [
-        *above,
-        *_folded_traceback(_interesting_frames(error.frames)),
-        *error.summary.splitlines(),
-    ]
-
-
-def _folded_traceback(frames: list[OutcomeFrame]) -> list[str]:
-    """A line that calls itself again and again is shown three times, as in Python."""
-    paragraphs = []
-    for frame, repeats in groupby(frames):
-        times = len(list(repeats))
-        paragraphs += [_frame_in_words(frame)] * min(times, 3)
-        if times > 3:
-            paragraphs.append([f"  [Previous line repeated {times - 3} more times]"])
-    left_out = len(paragraphs) - _AT_MOST
-    if left_out > 0:
-        half = _AT_MOST // 2
-        note = [f"  [{left_out} more calls, one inside the other]"]
-        paragraphs = [*paragraphs[:half], note, *paragraphs[-half:]]
-    return [line for paragraph in paragraphs for line in paragraph]
-
-
-def _interesting_frames(frames: list[OutcomeFrame]) -> list[OutcomeFrame]:
-    """The learner's frames, and the library function they called last."""
-    own = [place for place, frame in enumerate(frames) if not is_library(frame.file)]
-    if not own:
-        return frames[-3:]
-    return [frames[p] for p in own] + frames[own[-1] + 1 : own[-1] + 2]
-
-
-def _user_frame(frames: list[OutcomeFrame]) -> OutcomeFrame:
-    own = [frame for frame in frames if not is_library(frame.file)]
-    return (own or frames)[-1]
-
-
-def is_library(filename: str) -> bool:
-    """Is this a file of Python, of a package or of the course, not the learner's?"""
-    if filename.startswith(_ROOMS) and filename.endswith("checks.py"):
-        return True
-    return filename.startswith(_NOT_THE_LEARNERS)
-
-
-def _frame_in_words(frame: OutcomeFrame) -> list[str]:
-    code = linecache.getline(frame.file, frame.line).strip()
-    return [
-        f"  {_place_of_failure(frame.file)}, line {frame.line}, in {frame.function}",
-        *([f"    {code}"] * bool(code)),
-    ]
-
-
-def _place_of_failure(filename: str) -> str:
-    """The file as a learner knows it: "cell In[7]", or a path that is not too long."""
-    try:
-        cells = get_ipython().compile._filename_map  # only notebooks have it
-        return f"cell In[{cells[filename]}]"
-    except (NameError, AttributeError, KeyError):
-        pass
-    here = os.getcwd() if os.path.isdir(".") else os.sep
-    for folder in (*_PATHS, str(ROOT), here):
-        if filename.startswith(folder + os.sep):
-            return filename[len(folder) + 1 :]
-    return filename

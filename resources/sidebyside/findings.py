@@ -7,7 +7,8 @@ import reprlib
 import traceback
 from dataclasses import dataclass, field
 
-from sidebyside.failures import RankError, failure_told, is_library
+from sidebyside.failed_frames import is_library
+from sidebyside.failures import RankError, failure_told
 from sidebyside.lesson_format import YOUR_TURN
 from sidebyside.outcomes import Outcome
 

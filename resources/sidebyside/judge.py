@@ -11,23 +11,21 @@ A lesson's checks are functions that try out the learner's answers:
 """
 
 import builtins
-import contextlib
-import copy
 import importlib
 import io
 import os
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from multiprocessing import parent_process
 from typing import NamedTuple
 
 from sidebyside import failures, findings
-from sidebyside.findings import HUNG, NOT_YET, PASSED, TOO_SLOW, Finding
+from sidebyside.expectations import OMITTED, NotYet
+from sidebyside.findings import HUNG, NOT_YET, PASSED, Finding
 from sidebyside.lesson_format import number_of, rooms
 from sidebyside.outcomes import Outcome
 
 FOR_RANKS = 50  # seconds more for a check that calls run_ranks, which has own limits
-_OMITTED = object()
 
 
 class Exercise(NamedTuple):
@@ -71,87 +69,6 @@ def find_exercise(id: str) -> Exercise | None:
             if number_of(room.name) == number and (room / "checks.py").exists():
                 importlib.import_module(f"lessons.source.{room.name}.checks")
     return _exercises.get(id)
-
-
-class NotYet(Exception):
-    """The answer is not right yet: what was tried, what came back, what to think of."""
-
-    state = NOT_YET
-
-    def __init__(self, tried: str = "", got: object = _OMITTED, think: str = ""):
-        super().__init__(think)
-        self.tried, self.got, self.think = tried, got, think
-
-
-class TooSlow(NotYet):
-    """The answer is right, and takes longer than it needs to."""
-
-    state = TOO_SLOW
-
-
-class Expect:
-    """What `trying` hands to a check: `expect(condition, got=..., think=...)`.
-
-    `got` is what came back, or a sentence about it; `think` a question or a noun that
-    leads on, never the code.
-    """
-
-    def __init__(self, tried: str):
-        self.tried = tried
-
-    def __call__(
-        self, condition: object, *, got: object = _OMITTED, think: str
-    ) -> None:
-        """Go on if the condition holds; else the answer is NOT YET right."""
-        if not condition:
-            raise NotYet(self.tried, got, think)
-
-    def quick(self, condition: object, *, got: object = _OMITTED, think: str) -> None:
-        """Go on if the condition holds; else the answer is right and TOO SLOW."""
-        if not condition:
-            raise TooSlow(self.tried, got, think)
-
-
-@contextlib.contextmanager
-def trying(tried: str, *leaves: object, think: str = "") -> Iterator[Expect]:
-    """`with trying("largest([1, 2])") as expect:` call the answer, then `expect` of it.
-
-    `tried` is the call as the learner would write it: it is shown with whatever is
-    found in this block, an exception too, for which `think` is the advice. The values
-    `leaves` are given to the answer, which must leave them as they are.
-    """
-    kept = copy.deepcopy(leaves)
-    expect = Expect(tried)
-    try:
-        yield expect
-    except NotYet:
-        raise
-    except Exception as error:
-        if not hasattr(error, "tried"):  # by a block inside this one
-            error.tried, error.think = tried, think
-        raise
-    for before, after in zip(kept, leaves, strict=True):
-        expect(
-            _same_after_trying(before, after),
-            got=f"{findings.shown(before)} has become {findings.shown(after)}",
-            think="who else uses what your function was given",
-        )
-
-
-def _same_after_trying(before: object, after: object) -> bool:
-    """Equal, for arrays and tensors and what holds them too."""
-    if type(before) is not type(after):
-        return False
-    if isinstance(before, dict):
-        return list(before) == list(after) and all(
-            _same_after_trying(value, after[key]) for key, value in before.items()
-        )
-    if isinstance(before, list | tuple):
-        return len(before) == len(after) and all(map(_same_after_trying, before, after))
-    if hasattr(before, "shape") and before.shape == after.shape:
-        equal = (before == after) | ((before != before) & (after != after))  # NaN
-        return bool(equal.all())
-    return before is after or before == after
 
 
 def examine(found: Exercise, answers: tuple, seconds: float | None = None) -> Finding:
@@ -228,7 +145,7 @@ def _try_out(check: Callable, answers: tuple) -> Finding:
         _call_check(check, answers)
     except NotYet as verdict:
         lines = [("tried", verdict.tried)] if verdict.tried else []
-        if verdict.got is not _OMITTED:
+        if verdict.got is not OMITTED:
             lines.append(("came back", findings.came_back(verdict.got, answers)))
         return Finding(verdict.state, lines, think=verdict.think)
     except RanksHung as hung:

@@ -5,11 +5,12 @@ import math
 import os
 import platform
 import statistics
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+
+from sidebyside.step_counter import speeds_together, step_counters
 
 
 @dataclass(frozen=True)
@@ -20,11 +21,18 @@ class Machine:
     logical_cores: int
     physical_cores: int
     memory_gb: float
-    gpus: tuple[str, ...]
     python: str
     torch: str
     numpy: str
     limit: str
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """Their names. Asking imports torch, which takes seconds."""
+        import torch
+
+        count = torch.cuda.device_count()
+        return tuple(torch.cuda.get_device_name(place) for place in range(count))
 
     def __repr__(self) -> str:
         rows = {
@@ -48,42 +56,14 @@ class Machine:
         result is the median over the rounds of (work of all) / (work of one): at
         most `workers`, at most the usable cores, and less where cores are shared.
         """
-        from sidebyside.ranks import run_ranks
-
         if workers < 1:
             raise ValueError(f"workers must be at least 1, not {workers}")
-        counts = run_ranks(_count_steps_in_turn, rounds, seconds, world_size=workers)
-        ratios = [
-            sum(together) / alone
-            for alone, *together in zip(
-                [alone for alone, _ in counts[0]],
-                *[[together for _, together in of_rank] for of_rank in counts],
-                strict=True,
-            )
-        ]
+        ratios = []
+        with step_counters(workers) as counters:
+            for _ in range(rounds):
+                [alone] = speeds_together(counters[:1], seconds)
+                ratios.append(sum(speeds_together(counters, seconds)) / alone)
         return min(statistics.median(ratios), float(workers))
-
-
-def _count_steps_of_machine(seconds: float) -> float:
-    """Steps per second of a pure Python loop, over about `seconds`."""
-    began, steps = time.perf_counter(), 0
-    while time.perf_counter() - began < seconds:
-        for _ in range(1000):
-            steps += 1
-    return steps / (time.perf_counter() - began)
-
-
-def _count_steps_in_turn(rounds: int, seconds: float) -> list[tuple[float, float]]:
-    """Runs in each rank: the speed of rank 0 alone, and of this rank among all."""
-    import torch.distributed as dist
-
-    speeds = []
-    for _ in range(rounds):
-        dist.barrier()
-        alone = _count_steps_of_machine(seconds) if dist.get_rank() == 0 else 0.0
-        dist.barrier()
-        speeds.append((alone, _count_steps_of_machine(seconds)))
-    return speeds
 
 
 def machine() -> Machine:
@@ -104,19 +84,10 @@ def machine() -> Machine:
         logical_cores=logical,
         physical_cores=psutil.cpu_count(logical=False) or logical,
         memory_gb=psutil.virtual_memory().total / 1e9,
-        gpus=_gpus_of_machine(),
         python=platform.python_version(),
         torch=importlib.metadata.version("torch"),
         numpy=importlib.metadata.version("numpy"),
         limit=limit,
-    )
-
-
-def _gpus_of_machine() -> tuple[str, ...]:
-    import torch
-
-    return tuple(
-        torch.cuda.get_device_name(place) for place in range(torch.cuda.device_count())
     )
 
 

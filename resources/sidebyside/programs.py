@@ -3,7 +3,8 @@
 Ctrl-C, or a reader that has seen enough (`python demo.py | head -1`), ends the program
 at once and without a word, together with all processes that it has started. The shell
 sees a program that a signal ended. A `main` that has something to say after Ctrl-C
-catches KeyboardInterrupt; its children have ended by then.
+catches KeyboardInterrupt; its children have ended by then. A demo imports this module
+first, so that Ctrl-C is quiet while it imports the others: torch takes seconds.
 """
 
 import atexit
@@ -16,6 +17,7 @@ import sys
 import threading
 from collections.abc import Callable
 
+DEMOS = os.path.realpath(os.path.join(__file__, "..", "..", "..", "demos"))
 SECONDS = 5  # that `main` has to tidy up; nearly always it takes a moment
 LOOK = 0.1  # seconds between two looks whether there still is a reader
 POSIX = os.name == "posix"
@@ -175,3 +177,14 @@ def _keep_interrupts_to_program() -> None:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     BaseProcess.start = start
+
+
+def _end_quietly_while_demo_imports() -> None:
+    """Nothing has been started yet, so the signal itself may end the demo."""
+    program = getattr(sys.modules["__main__"], "__file__", None)
+    is_demo = program and os.path.realpath(program).startswith(DEMOS + os.sep)
+    if is_demo and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+_end_quietly_while_demo_imports()

@@ -1,5 +1,6 @@
 """What happens inside a process that `run_ranks` starts. The parent's side is crew.py,
-and what they say to each other rank_messages.py.
+what they say to each other rank_messages.py. How ranks meet, what they print and what
+they tell of an exception is in rank_meeting.py, rank_prints.py and rank_errors.py.
 
 A rank stays until it is told to exit, so that the end of one rank does not break the
 connections of another.
@@ -12,32 +13,27 @@ import os
 import pickle
 import shutil
 import signal
-import socket
 import sys
 import threading
 import traceback
 from dataclasses import dataclass
-from datetime import timedelta
-from functools import partial
 from multiprocessing.connection import Connection, wait
 from queue import SimpleQueue
 
-from sidebyside.outcomes import OutcomeFrame, RaisedOutcome, UnsentOutcome
+from sidebyside.outcomes import UnsentOutcome
 from sidebyside.process_sessions import lead_session
+from sidebyside.rank_errors import describe_error_of_rank, frames_of_rank, text_of_error
+from sidebyside.rank_meeting import rank_meets_others
 from sidebyside.rank_messages import (
     DoneMessage,
     ExitingMessage,
     ExitMessage,
     StackMessage,
-    StorePortMessage,
     WhereAreYouMessage,
     WorkMessage,
 )
-from sidebyside.scratch import open_scratch_to_append
+from sidebyside.rank_prints import flush_prints_of_rank, redirect_prints_of_rank
 from sidebyside.timeline import label_process
-
-LONGEST_MESSAGE = 2_000  # characters of an exception's text
-DEEPEST_CAUSE = 5  # exceptions that are shown above one
 
 
 @dataclass(frozen=True)
@@ -63,7 +59,7 @@ def serve_rank(seat: RankSeat) -> None:
     inbox: SimpleQueue = SimpleQueue()
     try:
         work: WorkMessage = seat.commands.recv()
-        _redirect_prints_of_rank(seat.output)
+        redirect_prints_of_rank(seat.output)
     except (EOFError, OSError):  # interrupted before the work was sent
         os._exit(1)
     try:
@@ -77,17 +73,17 @@ def serve_rank(seat: RankSeat) -> None:
         os.environ.update(work.environment)
         if seat.connected:
             label_process(f"rank {seat.rank}")
-            _connect_rank(seat, reports, inbox)
+            rank_meets_others(seat.rank, seat.world_size, reports.send, inbox.get)
         fn, args = pickle.loads(work.pickled)
         _report_result_of_rank(fn(*args), reports)
     except SystemExit as stop:
         _exit_rank(stop.code, reports)
     except BaseException as error:
         reports.send(describe_error_of_rank(error))
-    _flush_prints_of_rank()
+    flush_prints_of_rank()
     while inbox.get() != ExitMessage():
         pass
-    _flush_prints_of_rank()
+    flush_prints_of_rank()
     _remove_folder_of_rank(shared_folder)
     os._exit(0)  # no clean-up can hang: all that was asked for has been sent
 
@@ -100,7 +96,7 @@ def _report_result_of_rank(result: object, reports: "_RankReports") -> None:
     except Exception as error:
         kind = f"{type(result).__module__}.{type(result).__qualname__}"
         reports.send(
-            UnsentOutcome(kind.removeprefix("builtins."), _text_of_error(error))
+            UnsentOutcome(kind.removeprefix("builtins."), text_of_error(error))
         )
     else:
         reports.send(DoneMessage(), followed_by=pickled)
@@ -110,11 +106,11 @@ def _exit_rank(code: object, reports: "_RankReports") -> None:
     """End as Python does after sys.exit(code): a text is said, and means status 1."""
     status = code if isinstance(code, int) else int(code is not None)
     if status is not code and code is not None:
-        said = _text_of_error(code)
+        said = text_of_error(code)
         with contextlib.suppress(Exception):
             print(said, file=sys.stderr)
         reports.send(ExitingMessage(said))
-    _flush_prints_of_rank()
+    flush_prints_of_rank()
     os._exit(status & 0xFF)
 
 
@@ -157,26 +153,6 @@ def _rank_dies_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
 
 
-def _redirect_prints_of_rank(path: str) -> None:
-    """Send what this process and its children print to the file at `path`."""
-    target = open_scratch_to_append(path)
-    for stream in sys.stdout, sys.stderr:
-        with contextlib.suppress(Exception):  # there may be none
-            stream.flush()
-    os.dup2(target, 1)
-    os.dup2(target, 2)
-    os.close(target)
-    lines = partial(open, mode="w", buffering=1, encoding="utf-8", closefd=False)
-    sys.stdout = lines(1, errors="surrogateescape")
-    sys.stderr = lines(2, errors="backslashreplace")
-
-
-def _flush_prints_of_rank() -> None:
-    for stream in sys.stdout, sys.stderr:
-        with contextlib.suppress(Exception):
-            stream.flush()
-
-
 def _folder_of_rank() -> str | None:
     """Where multiprocessing has its sockets, if it has any."""
     return multiprocessing.current_process()._config.get("tempdir")
@@ -186,108 +162,3 @@ def _remove_folder_of_rank(shared: str | None) -> None:
     """Remove it, unless other processes share it."""
     if _folder_of_rank() not in (None, shared):
         shutil.rmtree(_folder_of_rank(), ignore_errors=True)
-
-
-def _connect_rank(seat: RankSeat, reports: _RankReports, inbox: SimpleQueue) -> None:
-    """Initialise torch.distributed; rank 0 offers the meeting point on a free port."""
-    import torch
-    import torch.distributed as dist
-
-    os.environ |= {"RANK": str(seat.rank), "LOCAL_RANK": str(seat.rank)}
-    os.environ["WORLD_SIZE"] = str(seat.world_size)
-    torch.set_num_threads(1)
-    if seat.rank == 0:
-        store = _rank_store_on_loopback()
-        reports.send(StorePortMessage(store.port))
-    else:
-        port = inbox.get().port
-        store = dist.TCPStore("127.0.0.1", port, is_master=False)
-    rank_joins_group(seat.rank, seat.world_size, store=store)
-
-
-def _rank_store_on_loopback():
-    """A store that only this machine can reach: left to itself, it would listen on
-    all of the machine's networks."""
-    import torch.distributed as dist
-
-    try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.connect(("127.0.0.1", 1))  # sends nothing, but looks for the way
-        listener = socket.create_server(("127.0.0.1", 0))
-    except OSError as error:
-        raise ConnectionError(
-            "ranks meet at 127.0.0.1, this machine's own address, and it cannot be "
-            f"used: {error}. On Linux `ip link set lo up` sets it up."
-        ) from None
-    port = listener.getsockname()[1]
-    if os.name == "nt":  # its libraries do not share file descriptors
-        listener.close()
-        return dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    return dist.TCPStore(
-        "127.0.0.1",
-        port,
-        is_master=True,
-        wait_for_workers=False,
-        master_listen_fd=listener.detach(),
-    )
-
-
-def rank_joins_group(rank: int, world_size: int, timeout: float = 0, **meeting) -> None:
-    """NCCL with a GPU for each rank where there are enough, else gloo on the CPU."""
-    import torch
-    import torch.distributed as dist
-
-    here = int(os.environ.get("LOCAL_WORLD_SIZE", world_size))
-    if dist.is_nccl_available() and torch.cuda.device_count() >= here:
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-        backend = "nccl"
-    else:
-        backend = "gloo"
-        if here == world_size and sys.platform == "linux":
-            os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    if timeout:
-        meeting["timeout"] = timedelta(seconds=timeout)
-    dist.init_process_group(backend, rank=rank, world_size=world_size, **meeting)
-
-
-def frames_of_rank(walk) -> list[OutcomeFrame]:
-    """The frames of the work, outermost first; those that start it are left out."""
-    found = [
-        OutcomeFrame(f.f_code.co_filename, line, f.f_code.co_name) for f, line in walk
-    ]
-    ours = [place for place, frame in enumerate(found) if frame.file == __file__]
-    return found[max(ours) + 1 :] if ours else found
-
-
-def describe_error_of_rank(error: BaseException, depth: int = 0) -> RaisedOutcome:
-    """What the parent needs to show `error` as Python would, without our frames."""
-    before = error.__cause__
-    if before is None and not error.__suppress_context__:
-        before = error.__context__
-    summary = "".join(traceback.format_exception_only(error)).strip()
-    return RaisedOutcome(
-        type(error).__name__,
-        _text_of_error(error),
-        _limited_message(summary),
-        frames_of_rank(traceback.walk_tb(error.__traceback__)),
-        describe_error_of_rank(before, depth + 1)
-        if before and depth < DEEPEST_CAUSE
-        else None,
-        is_cause=error.__cause__ is not None,
-    )
-
-
-def _text_of_error(value: object) -> str:
-    try:
-        return _limited_message(
-            str.__str__(str(value))
-        )  # a str, and no class of the learner's
-    except BaseException as error:
-        return f"<its text cannot be shown: {type(error).__name__}>"
-
-
-def _limited_message(text: str) -> str:
-    if len(text) <= LONGEST_MESSAGE:
-        return text
-    more = len(text) - LONGEST_MESSAGE
-    return f"{text[:LONGEST_MESSAGE]} … and {more:,} more characters"

@@ -167,7 +167,7 @@ def _run_ranks_under_torchrun(fn: Callable, args: tuple, timeout: float) -> list
     import torch
     import torch.distributed as dist
 
-    from sidebyside.rank_process import rank_joins_group
+    from sidebyside.rank_meeting import rank_joins_group
 
     if not dist.is_initialized():
         torch.set_num_threads(1)

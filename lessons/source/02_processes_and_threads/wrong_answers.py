@@ -41,6 +41,11 @@ def through_pipes(parts):
     return results
 
 
+def four_children_at_most(parts):
+    first, others = through_pipes(parts[:4]), parts[4:]
+    return first + (four_children_at_most(others) if others else [])
+
+
 def through_a_queue(parts):
     queue, children = spawn.Queue(), []
     for number, part in enumerate(parts):
@@ -396,6 +401,12 @@ WRONG = {
             state="HUNG",
             note="The most frequent one, and it works as long as results are small. "
             "Draw the child that waits for a reader and the parent that waits for it.",
+        ),
+        Wrong(
+            "four_children_at_most",
+            (four_children_at_most, QUEUE, SHARED),
+            advice="is the first one still at work then",
+            note="A pool has so many workers at most. Here each part has a child.",
         ),
         Wrong(
             "waits_before_it_starts_the_next",

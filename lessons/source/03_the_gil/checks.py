@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
-from sidebyside.judge import Expect
+from sidebyside.expectations import Expect
 from sidebyside.scratch import open_scratch_to_append, read_all_scratch, scratch_file
 
 SPANS = [
@@ -52,6 +52,8 @@ def check_03_overlap(overlap):
     for spans, think in [*SPANS, *_spans_to_overlap()]:
         with trying(f"overlap({spans})", spans) as expect:
             got = overlap(spans)
+            number = "what is returned: one number, and nothing beside it"
+            expect(as_number(got) is not None, got=got, think=number)
             expect(as_number(got) == _most_that_overlap(spans), got=got, think=think)
 
 
@@ -65,12 +67,13 @@ class _GainWork:
     """Work that notes in which thread it ran, from when to when.
 
     It waits `free` s, every other time half as long, and then `held` s with a lock, as
-    if it were the GIL. It computes a little, the same in each call: who compares CPU
-    time finds 1.
+    if it were the GIL; and `crowded` s more with the lock when another call waits
+    for it. It computes a little, the same in each call: who compares CPU time finds 1.
     """
 
-    def __init__(self, free: float, held: float):
-        self.free, self.held, self.lock = free, held, Lock()
+    def __init__(self, free: float, held: float, crowded: float):
+        self.free, self.held, self.crowded = free, held, crowded
+        self.lock = Lock()
         self.begun, self.calls = 0, []
 
     def __call__(self) -> None:
@@ -84,6 +87,8 @@ class _GainWork:
         if self.held:
             with self.lock:
                 sleep(self.held)
+                if self.begun > len(self.calls) + 1:
+                    sleep(self.crowded)
         self.calls.append(_GainCall(start, perf_counter(), get_ident()))
 
     def all_calls(self) -> list[_GainCall]:
@@ -125,18 +130,20 @@ def _ways_of_gain(
 
 
 KINDS_OF_WORK = {
-    "work that waits, now longer, now shorter": (1, 0),
-    "work that waits and holds a lock, so that threads take turns": (0, 1),
-    "work that holds a lock half of its time": (0.5, 0.5),
+    "work that waits, now longer, now shorter": (1, 0, 0),
+    "work that waits and holds a lock, so that threads take turns": (0, 1, 0),
+    "work that holds a lock half of its time": (0.5, 0.5, 0),
+    "work that takes longer when another thread does it too": (0, 1, 4),
 }
 
 
 @exercise("03-gain", seconds=30)
 def check_03_gain(gain):
-    for kind, (free, held) in KINDS_OF_WORK.items():
+    for kind, times in KINDS_OF_WORK.items():
         with trying(f"gain(work) with {kind}") as expect:
             for seconds in 0.06, 0.3:  # longer, should threads miss each other
-                work, before = _GainWork(free * seconds, held * seconds), perf_counter()
+                work = _GainWork(*(seconds * time for time in times))
+                before = perf_counter()
                 got, after = gain(work), perf_counter()
                 ways = _ways_of_gain(work.all_calls(), before, after)
                 if any(len(way.calls) > 1 for way in ways):
@@ -369,6 +376,11 @@ def check_03_fetch(process_all):
     ) as expect:
         got = process_all([1, 2], lambda name: None, lambda page: None)
         expect(got == [None, None], got=got, think="a page that is None: what is it?")
+    twice = ["b", "a", "b"]
+    with trying(f"process_all({twice}, fetch, compute)", twice) as expect:
+        got = process_all(twice, lambda name: name, lambda page: page.upper())
+        think = "a name that stands in the list twice: how many results has the list?"
+        expect(got == ["B", "A", "B"], got=got, think=think)
 
 
 def _expect_each_page_fetched_once(expect: Expect, web: _WebToFetchFrom) -> None:

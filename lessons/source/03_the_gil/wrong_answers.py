@@ -45,6 +45,11 @@ def returns_how_many(spans):
     return len(spans)
 
 
+def returns_two_numbers(spans):
+    most = max((sum(s <= start < e for s, e in spans) for start, _ in spans), default=0)
+    return most, most
+
+
 def looks_at_whole_numbers_only(spans):
     return max(sum(s <= moment < e for s, e in spans) for moment in range(100))
 
@@ -149,6 +154,10 @@ def stops_before_the_threads_end(work):
 
 def turns_the_ratio_round(work):
     return in_two_threads(work) / one_by_one(work)
+
+
+def never_below_one(work):
+    return max(1, one_by_one(work) / in_two_threads(work))
 
 
 def compares_cpu_time(work):
@@ -344,6 +353,12 @@ def returns_what_map_returns(names, fetch, compute):
     return pool.map(lambda name: compute(fetch(name)), names)
 
 
+def keeps_results_by_name(names, fetch, compute):
+    with ThreadPoolExecutor(len(names) or 1) as pool:
+        found = {n: pool.submit(lambda n=n: compute(fetch(n))) for n in names}
+        return [future.result() for future in found.values()]
+
+
 def takes_none_for_not_yet(names, fetch, compute):
     pages, results = dict.fromkeys(names), {}
     for name in names:
@@ -413,6 +428,7 @@ WRONG = {
             advice="one is open at a time",
             note="Counts the spans, not those that are open together.",
         ),
+        Wrong("returns_two_numbers", returns_two_numbers, advice="one number"),
         Wrong(
             "looks_at_whole_numbers_only",
             looks_at_whole_numbers_only,
@@ -468,6 +484,12 @@ WRONG = {
             compares_one_call_with_two,
             advice="same amount of work",
             note="One call against two: sleeping threads seem no help.",
+        ),
+        Wrong(
+            "never_below_one",
+            never_below_one,
+            advice="takes longer when another thread.*the number as it comes out",
+            note="Threads can be slower than one by one.",
         ),
         Wrong(
             "turns_the_ratio_round",
@@ -563,6 +585,12 @@ WRONG = {
         ),
     ],
     "03-fetch": [
+        Wrong(
+            "keeps_results_by_name",
+            keeps_results_by_name,
+            advice="stands in the list twice",
+            note="A dictionary keeps one entry for equal names; the list has both.",
+        ),
         Wrong(
             "one_page_after_another",
             one_page_after_another,

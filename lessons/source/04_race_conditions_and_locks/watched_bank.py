@@ -3,7 +3,7 @@
 from threading import Lock, get_ident
 from time import sleep
 
-from sidebyside.judge import NotYet
+from sidebyside.expectations import NotYet
 
 
 class WatchedLock:

@@ -13,7 +13,7 @@ import torch
 
 from sidebyside.by_value import packed
 from sidebyside.exercises import exercise, trying
-from sidebyside.judge import Expect
+from sidebyside.expectations import Expect
 from sidebyside.ranks import call_in_processes
 
 SHARED = [
@@ -256,6 +256,13 @@ def _expect_random_noise(noise_of: Callable) -> None:
         usual = abs(here.mean() - 0.5) < 0.05 and abs(here.std() - 0.2887) < 0.03
         think = "uniform numbers in [0, 1): their mean is 0.5, their spread 0.289"
         expect(usual, got=spread, think=think)
+    with trying("noise_of(3, 1, range(1000)), each number in binary") as expect:
+        bits = next(n for n in range(54) if not (here * 2**n % 1).any() or n == 53)
+        expect(
+            bits >= 32,
+            got=f"never more than {bits} bits after the point",
+            think=f"how many numbers there are: {2**bits:,}, for 4,294,967,296 items",
+        )
     epoch, seed = (noise_of(*place, list(range(999))) for place in ((3, 2), (4, 1)))
     others = {"next item": here[1:], "next epoch": epoch, "next seed": seed}
     for name, numbers in others.items():

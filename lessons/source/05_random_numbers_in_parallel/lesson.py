@@ -343,8 +343,10 @@ from demos.random_numbers.loader_workers import make_loader, new_stream
 
 show(make_loader)
 show(new_stream)
-methods = multiprocessing.get_all_start_methods()
-method = "forkserver" if "forkserver" in methods else "spawn"
+method = "spawn"
+if "forkserver" in multiprocessing.get_all_start_methods():
+    method = "forkserver"
+    multiprocessing.set_forkserver_preload(["torch"])  # once, not in each worker
 different = {}
 for init in None, new_stream:
     loader = make_loader(Noise(4), workers=2, method=method, init=init)

@@ -39,6 +39,12 @@ TABLE = {  # the start methods under which two workers draw the same
 }
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _forkserver_imports_torch_once():
+    if METHOD == "forkserver":
+        multiprocessing.set_forkserver_preload(["torch"])
+
+
 def equal_entries(*arguments: str) -> dict[str, set[str]]:
     """The demo's table: for each row the start methods that say EQUAL."""
     command = [sys.executable, str(DEMO), *arguments]

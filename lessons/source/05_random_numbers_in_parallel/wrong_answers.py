@@ -190,6 +190,11 @@ def multiplies_by_a_prime(seed, epoch, items):
     return [np.random.default_rng(key).random() for key in keys]
 
 
+def draws_24_bits(seed, epoch, items):
+    keys = [[seed, epoch, item] for item in items]
+    return [float(np.random.default_rng(key).random(dtype="float32")) for key in keys]
+
+
 def seeds_with_the_clock(seed, epoch, items):
     today = int(time.time()) // 3600
     return [random.Random(f"{today}/{seed}/{epoch}/{i}").random() for i in items]
@@ -472,6 +477,12 @@ WRONG = {
             does_not_seed,
             "nothing but seed, epoch and item",
             note="Independent, and never the same again.",
+        ),
+        Wrong(
+            "draws_24_bits",
+            draws_24_bits,
+            advice="how many numbers there are: 16,777,216",
+            note="float32, as in torch.rand: two of 5,000 items are often alike.",
         ),
         Wrong(
             "same_for_all_items",

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from sidebyside.exercises import exercise, trying
-from sidebyside.judge import Expect
+from sidebyside.expectations import Expect
 
 CAUSES = {
     "A": ("a lock", "is there a moment at which both workers are busy?"),

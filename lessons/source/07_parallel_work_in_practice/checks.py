@@ -31,6 +31,9 @@ class PackingPool(ThreadPoolExecutor):
         self.called: dict[str, int] = {}  # name of the function -> tasks
         self.tasks, self.together = 0, None
         self.chunk = 1  # tasks
+        self.gave_up = (
+            False  # has a task been cancelled whose result was not asked for?
+        )
         self.first_may_end = Event()
         if not overtaken:
             self.first_may_end.set()
@@ -54,6 +57,7 @@ class PackingPool(ThreadPoolExecutor):
             future.add_done_callback(lambda _: self.first_may_end.set())
         for name in "result", "exception", "done":
             setattr(future, name, self._asking(future, name))
+        future.cancel = self._cancelling(future)
         return future
 
     def shutdown(self, *args, **kwargs):
@@ -76,10 +80,21 @@ class PackingPool(ThreadPoolExecutor):
             if self.together is None and current_thread() is self.owner:
                 self.together = self.tasks
             found = ask() if name == "done" else None
+            future.asked = name != "done"
             self.first_may_end.set()
             return found if name == "done" else ask(*args, **kwargs)
 
         return asked
+
+    def _cancelling(self, future: Future):
+        """Whether the task has ended by then is luck, on a busy machine above all."""
+        future.asked, cancel = False, future.cancel
+
+        def cancelled() -> bool:
+            self.gave_up = self.gave_up or not future.asked
+            return cancel()
+
+        return cancelled
 
 
 def _packed_for_pool(call: tuple) -> bytes:
@@ -273,6 +288,11 @@ def _try_finish(run_all, tasks: list, done: dict, bad: dict) -> None:
             pair and all(isinstance(part, dict) for part in got),
             got=got,
             think="what comes back: two dictionaries, results and failed",
+        )
+        expect(
+            not pool.gave_up,
+            got="tasks that you cancelled",
+            think="one task's exception stops no other task",
         )
         _expect_finished(expect, *got, tasks, done, bad)
         _expect_to_finish_in_pool(expect, sent, pool.together)

@@ -1,7 +1,13 @@
 """Answers to the exercises of lesson 07 that people give, and that are not right."""
 
 import math
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, as_completed, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    CancelledError,
+    ThreadPoolExecutor,
+    as_completed,
+    wait,
+)
 
 import numpy as np
 
@@ -308,6 +314,21 @@ def stops_at_the_first(work, tasks, pool, done):
     return results, failed
 
 
+def cancels_the_others(work, tasks, pool, done):
+    results, failed = dict(done), {}
+    futures = submit_all(work, tasks, pool, done)
+    for task, future in futures.items():
+        try:
+            results[task] = future.result()
+        except CancelledError:
+            continue
+        except Exception as error:
+            failed[task] = error
+            for other in futures.values():
+                other.cancel()
+    return results, failed
+
+
 def swallows_failures(work, tasks, pool, done):
     results = dict(done)
     for task, future in submit_all(work, tasks, pool, done).items():
@@ -509,6 +530,7 @@ WRONG = {
             stops_at_the_first,
             advice="did not raise|each task that raised",
         ),
+        Wrong("cancels_the_others", cancels_the_others, advice="stops no other"),
         Wrong("swallows_failures", swallows_failures, advice="each task that raised"),
         Wrong("returns_results_only", returns_results_only, advice="two dictionaries"),
         Wrong(

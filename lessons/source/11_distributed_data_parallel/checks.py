@@ -211,6 +211,7 @@ def _try_replicas(step, sizes: list, lr, dtype=torch.float64, frozen=False) -> N
             think=f"what is to be returned: {len(sizes)} models, one for each shard",
         )
         _expect_replicas_apart(expect, model, replicas, before)
+        _expect_no_frozen_gradient(expect, model, replicas)
         updates = [flat_ddp_model(replica) - before for replica in replicas]
         expect(
             all(torch.equal(updates[0], other) for other in updates),
@@ -226,6 +227,16 @@ def _try_replicas(step, sizes: list, lr, dtype=torch.float64, frozen=False) -> N
             got=f"the right step, and a forward pass of {max(_forwards)} images",
             think="which images each replica computes on: its own shard only",
         )
+
+
+def _expect_no_frozen_gradient(expect, model: nn.Module, replicas: list) -> None:
+    pairs = (zip(model.parameters(), r.parameters(), strict=True) for r in replicas)
+    own = [own for pair in pairs for given, own in pair if not given.requires_grad]
+    expect(
+        all(parameter.grad is None for parameter in own),
+        got="a frozen parameter with a gradient",
+        think="what the `.grad` of a frozen parameter holds: None",
+    )
 
 
 def _step_without_replicas(model: nn.Module, images, labels, lr: float) -> torch.Tensor:
@@ -456,6 +467,9 @@ def check_11_no_sync(average_with_hooks):
             _expect_sync_outside_no_sync(expect, found)
         with trying(f"loss.backward() inside `with no_sync():`{where}") as expect:
             _expect_quiet_inside_no_sync(expect, found)
+        other = f"another model's loss.backward() inside `with no_sync():`{where}"
+        with trying(other) as expect:
+            _expect_own_switch_of_no_sync(expect, found)
         after = "loss.backward() after a `with no_sync():` that ended in an exception"
         with trying(after + where) as expect:
             _expect_sync_after_error(expect, found)
@@ -507,6 +521,14 @@ def _expect_means_of_own_gradients(expect, notes: list[dict]) -> None:
     for number, rank in enumerate(notes):
         args = rank["gradient"], rank["own"], mean, len(notes)
         _expect_mean_gradient(expect, f"rank {number}", *args)
+
+
+def _expect_own_switch_of_no_sync(expect, found: list[dict]) -> None:
+    expect(
+        found[0]["other's"] or len(found) == 1,
+        got="no collective at all",
+        think="where your switch is kept: has each module one of its own?",
+    )
 
 
 def _expect_quiet_inside_no_sync(expect, found: list[dict]) -> None:

@@ -891,7 +891,8 @@ check("11-buckets", average_gradients)
 # `loss.backward()` each gradient is the mean over all ranks. It returns a function
 # `no_sync`, to be used as `with no_sync():`.
 #
-# * A backward inside `no_sync` sends nothing; its gradients only accumulate.
+# * A backward inside `no_sync` sends nothing; its gradients only accumulate. Another
+#   module with hooks is not silenced by it: each has a `no_sync` of its own.
 # * The next backward outside averages everything that has accumulated.
 # * After the `with` block the hooks work again, also if an exception ended it. The
 #   exception goes on its way.

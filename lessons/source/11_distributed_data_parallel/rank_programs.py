@@ -162,6 +162,11 @@ def try_no_sync(average_with_hooks: Callable, frozen: bool) -> dict:
     facts = {"plain": trial.backward([0])}
     with no_sync():
         facts["quiet"] = trial.backward([0])
+    another = small_ddp_model()
+    average_with_hooks(another)
+    other = NoSyncTrial(another, copy.deepcopy(another))
+    with no_sync():
+        facts["other's"] = other.backward([0])["sent"]
     facts["after error"] = trial.after_error(no_sync)
     facts["accumulated"] = trial.backward([0, 1, 2], no_sync)
     frozen = [p for p in model.parameters() if not p.requires_grad]

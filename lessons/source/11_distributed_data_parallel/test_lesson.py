@@ -7,6 +7,7 @@ import copy
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 
@@ -386,3 +387,34 @@ def test_torchrun_starts_the_same_training(monkeypatch, tmp_path):
         f"ours, ranks: 2, epochs: 2, loss {here['loss']:.6f}, "
         f"held-out accuracy {here['accuracy']:.4f}"
     )
+
+
+WHERE_THEY_MEET = """
+import os, psutil
+import torch.distributed as dist
+
+port = int(os.environ["MASTER_PORT"])
+dist.init_process_group("gloo")
+for process in psutil.Process(), psutil.Process().parent():
+    for place in process.net_connections("inet"):
+        if place.status == "LISTEN" and place.laddr.port == port:
+            print(place.laddr.ip)
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_torchrun_opens_its_port_on_all_network_interfaces(alone, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(WHERE_THEY_MEET)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    where = ["--standalone"] if alone else ["--master-port", str(port)]
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", *where, str(script)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
+    assert set(done.stdout.split()) & {"::", "0.0.0.0"}, done.stderr

@@ -206,6 +206,13 @@ def replicas_without_none(model, shards, lr):
     return _step_with(replicas, gradients, lr)
 
 
+def replicas_with_zeros(model, shards, lr):
+    replicas = [copy.deepcopy(model) for _ in shards]
+    for parameter in (p for replica in replicas for p in replica.parameters()):
+        parameter.grad = torch.zeros_like(parameter)
+    return _step_with(replicas, _gradients_of_the_batch(replicas, shards), lr)
+
+
 def replicas_all_on_the_whole_batch(model, shards, lr):
     replicas = [copy.deepcopy(model) for _ in shards]
     batch = tuple(torch.cat(parts) for parts in zip(*shards, strict=True))
@@ -449,8 +456,8 @@ def buckets_as_they_fill(parameters, bucket_bytes):
 # 11-no-sync ---------------------------------------------------------------------------
 
 
-def _hooks(module, average, after_exceptions=True, quiet=True):
-    switch = {"on": True}
+def _hooks(module, average, after_exceptions=True, quiet=True, switch=None):
+    switch = switch or {"on": True}
 
     def hook(parameter):
         if switch["on"]:
@@ -543,6 +550,13 @@ def hooks_on_another_variable(module):
         yield
 
     return no_sync
+
+
+_one_switch = {"on": True}
+
+
+def hooks_with_one_switch_for_all(module):
+    return _hooks(module, _average_gradient, switch=_one_switch)
 
 
 def hooks_called(module):
@@ -791,6 +805,12 @@ WRONG = {
     ],
     "11-replicas": [
         Wrong(
+            "replicas_with_zeros",
+            replicas_with_zeros,
+            advice="of a frozen parameter holds: None",
+            note="A zero is a gradient: an optimizer with momentum moves on.",
+        ),
+        Wrong(
             "replicas_share_their_storage",
             replicas_one_storage,
             "where the numbers of each replica live",
@@ -978,6 +998,12 @@ WRONG = {
         ),
     ],
     "11-no-sync": [
+        Wrong(
+            "hooks_with_one_switch_for_all",
+            hooks_with_one_switch_for_all,
+            advice="another model's.*has each module one of its own",
+            note="A global variable is one switch for all modules.",
+        ),
         Wrong(
             "averages_only_the_newest_gradient",
             hooks_on_the_newest_gradient,

@@ -1,0 +1,53 @@
+"""What a rank tells of an exception, so that its parent can show it."""
+
+import traceback
+from pathlib import Path
+
+from sidebyside.outcomes import OutcomeFrame, RaisedOutcome
+
+LONGEST_MESSAGE = 2_000  # characters of an exception's text
+DEEPEST_CAUSE = 5  # exceptions that are shown above one
+OURS = {str(Path(__file__).with_name(f"rank_{n}.py")) for n in ("process", "meeting")}
+
+
+def describe_error_of_rank(error: BaseException, depth: int = 0) -> RaisedOutcome:
+    """What the parent needs to show `error` as Python would, without our frames."""
+    before = error.__cause__
+    if before is None and not error.__suppress_context__:
+        before = error.__context__
+    summary = "".join(traceback.format_exception_only(error)).strip()
+    return RaisedOutcome(
+        type(error).__name__,
+        text_of_error(error),
+        _limited_message(summary),
+        frames_of_rank(traceback.walk_tb(error.__traceback__)),
+        describe_error_of_rank(before, depth + 1)
+        if before and depth < DEEPEST_CAUSE
+        else None,
+        is_cause=error.__cause__ is not None,
+    )
+
+
+def frames_of_rank(walk) -> list[OutcomeFrame]:
+    """The frames of the work, outermost first; those that start it are left out."""
+    found = [
+        OutcomeFrame(f.f_code.co_filename, line, f.f_code.co_name) for f, line in walk
+    ]
+    ours = [place for place, frame in enumerate(found) if frame.file in OURS]
+    return found[max(ours) + 1 :] if ours else found
+
+
+def text_of_error(value: object) -> str:
+    try:
+        return _limited_message(
+            str.__str__(str(value))
+        )  # a str, and no class of the learner's
+    except BaseException as error:
+        return f"<its text cannot be shown: {type(error).__name__}>"
+
+
+def _limited_message(text: str) -> str:
+    if len(text) <= LONGEST_MESSAGE:
+        return text
+    more = len(text) - LONGEST_MESSAGE
+    return f"{text[:LONGEST_MESSAGE]} … and {more:,} more characters"
