@@ -98,16 +98,17 @@ for (batch, points), colour in zip(runs.items(), COLOURS, strict=False):
     for ax, measured in zip(axes, list(zip(*points, strict=True))[:2], strict=True):
         losses = [loss for _, _, loss in points]
         ax.semilogx(measured, losses, color=colour, marker=".")
-        ax.text(measured[0], losses[0] + 0.1, f"batch {batch}", color=colour)
-axes[0].set(xlabel="updates", ylabel="loss", ylim=(0, 3.2))
-axes[1].set(xlabel="seconds", xmargin=0.2)
+        place = measured[-1], losses[-1] - 0.4
+        ax.text(*place, f"batch {batch}", color=colour, ha="center")
+axes[0].set(xlabel="updates", ylabel="loss", ylim=(-0.3, 3), xmargin=0.15)
+axes[1].set(xlabel="seconds", xmargin=0.15)
 fig
 
 # %% [markdown]
 # Against *updates*, batches of 16 are ahead of single images: their steps are better.
 # Against *seconds* they are ahead by much more: one update with 16 images takes hardly
-# longer than one with a single image. The full batch makes the best steps, and only two
-# of them.
+# longer than one with a single image. The full batch makes only two updates, however
+# good they are.
 #
 # A large batch can do one more thing: it can be shared out. First, what does it cost?
 
