@@ -106,7 +106,7 @@ fig
 
 # %% [markdown]
 # Against *updates*, batches of 16 are ahead of single images: their steps are better.
-# Against *seconds* they are ahead by much more: one update with 16 images takes hardly
+# Against *seconds* they are ahead by nearly as much: one update with 16 images takes hardly
 # longer than one with a single image. The full batch makes only two updates, however
 # good they are.
 #
