@@ -31,6 +31,8 @@ def run_program(main: Callable[[], int | None]) -> None:
     if POSIX:
         _keep_interrupts_to_program()
         signal.signal(signal.SIGALRM, lambda *_: ending.look())
+        # Python forgets our handlers when it ends, also of an error: no alarm by then
+        atexit.register(_look_for_reader_of_program_in, 0)
         if stat.S_ISFIFO(os.fstat(1).st_mode):
             sys.stdout.reconfigure(line_buffering=True)  # each line as it is printed
             _look_for_reader_of_program_in(LOOK)
@@ -52,7 +54,6 @@ def run_program(main: Callable[[], int | None]) -> None:
         ending.why = signal.SIGPIPE  # a thread may have met it, or nobody
     if ending.why:
         ending.complete()
-    atexit.register(_look_for_reader_of_program_in, 0)
     sys.exit(status)  # waits for threads, and may still be interrupted
 
 
