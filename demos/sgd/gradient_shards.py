@@ -8,6 +8,8 @@ Try:      --sizes 16 16 16 16, and then --sizes 61 1 1 1. In an equal cut all ag
           in the other one sample weighs as much as sixty-one.
 """
 
+from sidebyside.programs import run_program
+
 import argparse
 from concurrent.futures import ThreadPoolExecutor
 from time import sleep
@@ -16,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from demos.sgd.parts.digits_network import digits_here, digits_network, flat_gradient
-from sidebyside import Timeline, at_least, run_program, span
+from sidebyside import Timeline, at_least, span
 
 Shard = tuple[Tensor, Tensor]  # images, labels
 

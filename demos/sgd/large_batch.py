@@ -8,6 +8,8 @@ Try:      --base-rate 0.1. A milder rate: is the warm-up worth anything?
           --base-rate 0.3. Too much: nothing helps.
 """
 
+from sidebyside.programs import run_program
+
 import argparse
 from collections.abc import Callable
 
@@ -15,7 +17,7 @@ import torch
 
 from demos.sgd.parts.digits_network import digits_here, digits_network
 from demos.sgd.parts.fleets import Fleet
-from sidebyside import at_least, between, run_program
+from sidebyside import at_least, between
 
 SMALL, TIMES, EPOCHS, WARM_UP = 8, 16, 10, 4  # images, -, epochs, epochs
 

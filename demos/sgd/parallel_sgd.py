@@ -8,6 +8,8 @@ Look for: on the convex problem one message per worker at the end is nearly as g
 Try:      --workers 16. Each share is smaller, and the convex average holds.
 """
 
+from sidebyside.programs import run_program
+
 import argparse
 from collections.abc import Callable
 
@@ -22,7 +24,7 @@ from demos.sgd.parts.digits_network import (
     digits_softmax,
     flat_gradient,
 )
-from sidebyside import at_least, run_program
+from sidebyside import at_least
 
 BATCH, RATE = 4, 0.5  # of each worker
 
