@@ -728,5 +728,4 @@ check("07-finish", run_all)
 # This ends the first part of the course: you can start workers, keep them from disturbing
 # each other, and give them work. In the second part, from lesson 8 on, the work is
 # training. There the tasks do need each other: every step depends on the step before, and
-# the question is which part of it can be done side by side. As long as lesson 8 is not
-# there, go on with lesson 11.
+# the question is which part of it can be done side by side.

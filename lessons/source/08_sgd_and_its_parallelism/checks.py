@@ -1,0 +1,294 @@
+"""The checks of lesson 08: shards of any size, accumulation, the noise scale."""
+
+import copy
+import math
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sidebyside.any_number import as_number
+from sidebyside.exercises import exercise, trying
+
+# 08-shards ----------------------------------------------------------------------------
+
+SHARDS = [[3, 1], [4, 4], [5], [1, 2, 3], [7, 0, 2], [0, 6], [9, 1, 1, 1, 4]]
+SHARDS += [[0, 0, 3, 8, 0, 1, 2, 5], [100, 1], [2, 2, 2, 1], [61, 1, 1, 1]]
+
+
+@exercise("08-shards")
+def check_08_shards(batch_gradient):
+    by_hand = [torch.tensor([2.0])], [torch.tensor([10.0])]
+    call = "batch_gradient([[tensor([2.])], [tensor([10.])]], [3, 1])"
+    _expect_batch_gradient(batch_gradient, call, list(by_hand), [3, 1], [4.0])
+    for place, sizes in enumerate(SHARDS):
+        for number in torch.float32, torch.float64:
+            _try_shards(batch_gradient, sizes, number, seed=place)
+    sizes = list(np.array([3, 0, 1]))  # NumPy's whole numbers
+    _try_shards(batch_gradient, sizes, torch.float64, seed=99)
+
+
+def _try_shards(batch_gradient, sizes: list, number: torch.dtype, seed: int) -> None:
+    """One sample is one random gradient: the batch's is the mean of all of them."""
+    dice = torch.Generator().manual_seed(seed)
+    shapes = [(3, 2), (3,), ()]
+    samples = [
+        torch.randn(sum(sizes), *s, generator=dice, dtype=number) for s in shapes
+    ]
+    wanted = [all_of_them.mean(0) for all_of_them in samples]
+    cuts = [all_of_them.split([int(size) for size in sizes]) for all_of_them in samples]
+    gradients = [[part.mean(0) for part in parts] for parts in zip(*cuts, strict=True)]
+    kind = "in 32 bit" if number == torch.float32 else "in 64 bit"
+    call = f"batch_gradient(gradients, {[int(size) for size in sizes]}), {kind}"
+    _expect_batch_gradient(batch_gradient, call, gradients, sizes, wanted)
+
+
+def _expect_batch_gradient(batch_gradient, call, gradients, sizes, wanted) -> None:
+    kept_sizes, kept = list(sizes), copy.deepcopy(gradients)
+    with trying(
+        call, think="what each shard brings: one tensor per parameter"
+    ) as expect:
+        got = batch_gradient(gradients, sizes)
+        same = sizes == kept_sizes and all(
+            torch.equal(a.nan_to_num(), b.nan_to_num())
+            for ours, theirs in zip(kept, gradients, strict=True)
+            for a, b in zip(ours, theirs, strict=True)
+        )
+        changed = "what you were given has changed"
+        expect(same, got=changed, think="who else uses the shards' gradients")
+        form = f"a list of {len(wanted)} tensors, one for each parameter"
+        expect(isinstance(got, list | tuple), got=got, think=form)
+        expect(len(got) == len(wanted), got=f"{len(got)} parts", think=form)
+        tensors = all(isinstance(part, torch.Tensor) for part in got)
+        expect(tensors, got=got, think=form)
+        if not isinstance(wanted[0], torch.Tensor):
+            wanted = [torch.tensor(wanted)]
+        _expect_same_tensors(expect, list(got), gradients, sizes, wanted)
+
+
+def _expect_same_tensors(expect, got, gradients, sizes, wanted) -> None:
+    shapes = [tuple(part.shape) for part in got]
+    right = [tuple(part.shape) for part in wanted]
+    expect(shapes == right, got=f"shapes {shapes}", think=f"the shapes given: {right}")
+    numbers = {part.dtype for part in got}
+    think = "the kind of number: it is to stay that of the gradients"
+    expect(numbers == {wanted[0].dtype}, got=f"{numbers}", think=think)
+    first = got[0].flatten()[0].item()
+    should = wanted[0].flatten()[0].item()
+    empty = "an empty shard: its gradient is NaN, and what is 0 times NaN?"
+    expect(not any(part.isnan().any() for part in got), got="NaN", think=empty)
+    near = 1e-5 if wanted[0].dtype == torch.float32 else 1e-12
+    think = "for how many images each shard speaks, and by how much to divide"
+    filled = [g[0] for size, g in zip(sizes, gradients, strict=True) if size > 0]
+    if torch.allclose(got[0], sum(filled) / len(filled)):
+        think = "this is the mean of the means: a shard of 1 counts like one of 61"
+    elif torch.allclose(got[0], wanted[0] * sum(sizes), rtol=1e-4):
+        think = "the division: this is the gradient of a sum over all images"
+    close = all(
+        torch.allclose(part, want, rtol=near, atol=near)
+        for part, want in zip(got, wanted, strict=True)
+    )
+    came = f"{first:.6f} in the first place, where {should:.6f} is right"
+    if close is False and abs(first - should) <= near:
+        came = "the first parameter is right, another one is not"
+    expect(close, got=came, think=think)
+
+
+# 08-accumulate ------------------------------------------------------------------------
+
+# images, limit
+PASSES = [(5, 4), (8, 4), (7, 2), (1, 1), (1, 8), (12, 5), (6, 1), (16, 16), (9, 40)]
+PASSES += [(33, 8), (64, 63)]
+
+
+class Watched(nn.Module):
+    """A network that notes each pass forward, and each backward through it."""
+
+    def __init__(self, inner: nn.Module):
+        super().__init__()
+        self.inner, self.notes = inner, []
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        self.notes.append(("forward", images[:, 0].tolist()))
+        output = self.inner(images)
+        if output.requires_grad:
+            output.register_hook(lambda _: self.notes.append(("backward", [])))
+        return output
+
+
+def watched_network(number: torch.dtype, frozen: bool, stale: bool) -> Watched:
+    torch.manual_seed(8)
+    inner = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 4)).to(number)
+    for parameter in inner[0].parameters():
+        parameter.requires_grad_(not frozen)
+    for parameter in inner.parameters():
+        if stale and parameter.requires_grad:
+            parameter.grad = torch.full_like(parameter, 100.0)
+    return Watched(inner)
+
+
+@exercise("08-accumulate")
+def check_08_accumulate(accumulate):
+    for place, (images, limit) in enumerate(PASSES):
+        number = (torch.float32, torch.float64)[place % 2]
+        frozen, stale = place % 3 == 2, place % 3 != 0
+        _try_accumulate(accumulate, images, limit, number, frozen, stale)
+    _try_accumulate(accumulate, 11, 3, torch.float64, frozen=True, stale=True)
+
+
+def _try_accumulate(accumulate, count, limit, number, frozen, stale) -> None:
+    dice = torch.Generator().manual_seed(count)
+    images = torch.randn(count, 6, generator=dice, dtype=number)
+    images[:, 0] = torch.arange(count)  # each image carries its number
+    images[:, 0] /= 10
+    labels = torch.randint(4, (count,), generator=dice)
+    model = watched_network(number, frozen, stale)
+    oracle = watched_network(number, frozen, False)
+    loss = F.cross_entropy(oracle(images), labels)
+    loss.backward()
+    call = f"accumulate(model, images, labels, {limit}) with {count} images"
+    call += ", some parameters frozen" if frozen else ""
+    call += ", after an earlier backward" if stale else ""
+    think = "the last pass: does it have fewer images?"
+    with trying(call, images, labels, think=think) as expect:
+        got = accumulate(model, images, labels, limit)
+        _expect_passes(expect, model.notes, images[:, 0].tolist(), limit)
+        _expect_accumulated(expect, model, oracle, stale, count, limit)
+        value = as_number(got.detach() if isinstance(got, torch.Tensor) else got)
+        expect(value is not None, got=got, think="what is to be returned: a number")
+        near = math.isclose(value, loss.item(), rel_tol=1e-5, abs_tol=1e-7)
+        came = f"a loss of {value:.4f}, and the mean over all is {loss.item():.4f}"
+        think = "the loss that is returned: is it the mean over all images?"
+        expect(near, got=came, think=think)
+
+
+def _expect_passes(expect, notes: list, numbers: list[float], limit: int) -> None:
+    passes = [seen for kind, seen in notes if kind == "forward"]
+    sizes = [len(seen) for seen in passes]
+    think = "at most so many images at a time: what is `limit` for?"
+    came = f"passes of {sizes} images"
+    expect(sizes == [] or max(sizes) <= limit, got=came, think=think)
+    seen = sorted(number for some in passes for number in some)
+    think = "whether every image passes exactly once, also those that are left over"
+    expect(seen == sorted(numbers), got=came, think=think)
+    fewest = -(-len(numbers) // limit)
+    think = "as few passes as possible: how many images fit into one?"
+    expect(len(passes) == fewest, got=came, think=think)
+    order = [kind for kind, _ in notes]
+    think = (
+        "when autograd lets go of what a pass has kept: what comes between two passes?"
+    )
+    alternate = order == ["forward", "backward"] * len(passes)
+    expect(alternate, got=", ".join(order), think=think)
+
+
+def _expect_accumulated(expect, model, oracle, stale, count, limit) -> None:
+    names = dict(oracle.inner.named_parameters())
+    for name, parameter in model.inner.named_parameters():
+        right = names[name]
+        same = torch.equal(parameter.detach(), right.detach())
+        think = "who takes the step: the optimiser, later"
+        expect(same, got=f"{name} has changed", think=think)
+        think = "frozen parameters: `.grad` stays None, and `requires_grad` False"
+        expect(parameter.requires_grad == right.requires_grad, got=name, think=think)
+        if right.grad is None:
+            expect(parameter.grad is None, got=f"{name}.grad", think=think)
+            continue
+        think = "where backward puts the gradient: `.grad` of every trained parameter"
+        expect(parameter.grad is not None, got=f"{name}.grad is None", think=think)
+        think = _advice_on_gradient(parameter.grad, right.grad, stale, count, limit)
+        near = 1e-4 if right.dtype == torch.float32 else 1e-10
+        close = torch.allclose(parameter.grad, right.grad, rtol=near, atol=near / 10)
+        came = f"{name}.grad is off by {(parameter.grad - right.grad).abs().max():.2g}"
+        expect(close, got=came, think=think)
+
+
+def _advice_on_gradient(got, right, stale: bool, count: int, limit: int) -> str:
+    passes = -(-count // limit)
+    if stale and torch.allclose(got - 100, right, rtol=1e-3, atol=1e-4):
+        return "what `.grad` held before you began: backward adds to it"
+    if torch.allclose(got, right * count, rtol=1e-3, atol=1e-5):
+        return "the division: this is the gradient of the sum over all images"
+    if torch.allclose(got, right * passes, rtol=1e-3, atol=1e-5):
+        return "the division: passes add up, and who divides by their number?"
+    return "by which number each pass is divided: the last may be smaller"
+
+
+# 08-noise-scale -----------------------------------------------------------------------
+
+
+def right_noise_scale(steps: list[torch.Tensor], each: int) -> float:
+    shards = torch.stack(steps).double()  # steps x shards x parameters
+    small = shards.square().sum(2).mean().item()
+    large = shards.mean(1).square().sum(1).mean().item()
+    batch = each * shards.shape[1]
+    trace = (small - large) / (1 / each - 1 / batch)
+    return trace / (large - trace / batch)
+
+
+def _noisy_steps(steps, shards, each, parameters, number, noise=1.0):
+    """Steps whose true gradient shrinks, with the noise of `each` images."""
+    dice = torch.Generator().manual_seed(steps * 100 + shards)
+    found = []
+    for step in range(steps):
+        true = torch.ones(parameters) * (1 + steps) / (1 + step)
+        rows = torch.randn(shards, parameters, generator=dice) * noise / each**0.5
+        found.append((true + rows).to(number))
+    return found
+
+
+@exercise("08-noise-scale")
+def check_08_noise_scale(noise_scale):
+    by_hand = [torch.tensor([[3.0], [1.0]])]
+    _try_noise_scale(noise_scale, by_hand, 1, "[tensor([[3.], [1.]])]")
+    cases = [(1, 2, 1, 3), (1, 8, 8, 20), (5, 2, 4, 7), (12, 3, 16, 5), (40, 5, 1, 9)]
+    cases += [(7, 8, 32, 11), (3, 4, 100, 2)]
+    for place, (steps, shards, each, parameters) in enumerate(cases):
+        number = (torch.float32, torch.float64)[place % 2]
+        given = _noisy_steps(steps, shards, each, parameters, number, noise=2.0)
+        _try_noise_scale(noise_scale, given, each, f"{steps} steps of {shards} shards")
+    same = [torch.ones(4, 3)] * 2  # no noise at all
+    _try_noise_scale(noise_scale, same, 8, "2 steps of 4 equal shards")
+
+
+def _try_noise_scale(noise_scale, steps, each: int, shown: str) -> None:
+    right = right_noise_scale(steps, each)
+    think = "what a step is: a tensor, one row for each shard"
+    with trying(f"noise_scale({shown}, {each})", steps, think=think) as expect:
+        got = noise_scale(steps, each)
+        value = as_number(got)
+        expect(value is not None, got=got, think="what is to be returned: a number")
+        expect(math.isfinite(value), got=got, think="what you divide by: can it be 0?")
+        close = math.isclose(value, right, rel_tol=1e-3, abs_tol=1e-4)
+        think = _advice_on_noise_scale(value, steps, each)
+        expect(close, got=f"{value:.4f}, where {right:.4f} is right", think=think)
+
+
+def _advice_on_noise_scale(value: float, steps, each: int) -> str:
+    shards = torch.stack(steps).double()
+    small = shards.square().sum(2).mean().item()
+    large = shards.mean(1).square().sum(1).mean().item()
+    batch = each * shards.shape[1]
+    trace = (small - large) / (1 / each - 1 / batch)
+
+    def near(other: float) -> bool:
+        return math.isclose(value, other, rel_tol=1e-3, abs_tol=1e-6)
+
+    if near(trace / large):
+        return "|G|²: the batch's own noise, tr(Σ) / B, is still in S"
+    if near(trace):
+        return "the second unknown: the noise scale is tr(Σ) divided by |G|²"
+    if near((large - trace / batch) / trace) if trace else False:
+        return "which of the two is above the line: the noise or the gradient?"
+    if near(right_noise_scale(steps, 1)) or near(right_noise_scale(steps, 1) / each):
+        return "each row is a mean over `each` images: where does that number come in?"
+    if len(steps) > 1:
+        of_steps = [right_noise_scale([step], each) for step in steps]
+        if near(sum(of_steps) / len(steps)) or near(of_steps[0]) or near(of_steps[-1]):
+            return (
+                "all steps: average the squares over them, and divide only at the end"
+            )
+        if near(right_noise_scale([torch.cat(steps)], each)):
+            return "the batch: it is one step's shards, not those of all steps"
+    return "the two equations: which squares are averaged, and 1/b - 1/B"

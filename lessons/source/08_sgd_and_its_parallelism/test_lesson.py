@@ -1,0 +1,205 @@
+"""Lesson 08: what it says of shards, memory, noise and averages holds.
+
+Trainings are held to one another by numbers of updates and by losses, never by time.
+"""
+
+from math import inf
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from demos.sgd import parallel_sgd
+from demos.sgd.batch_size import kept_for_backward, loss_along_updates
+from demos.sgd.gradient_noise import (
+    fit_knee,
+    gradient_spread,
+    noise_scale_from_two_sizes,
+    squared_norms_in_training,
+)
+from demos.sgd.gradient_shards import (
+    cut_into_shards,
+    gradients_in_space,
+    gradients_in_time,
+    weighted_by_size,
+)
+from demos.sgd.large_batch import errors_after_epochs, large_batch_rates
+from demos.sgd.parts.digits_network import (
+    digits_here,
+    digits_network,
+    digits_softmax,
+    flat_gradient,
+)
+from demos.sgd.parts.fleets import Fleet, updates_to_reach
+from sidebyside import Timeline
+
+
+@pytest.fixture(autouse=True)
+def one_core():
+    """As in the lesson. On a busy machine several threads wait for one another."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+NEAR = {torch.float32: 1e-6, torch.float64: 1e-13}
+
+
+def parts_and_whole(sizes, number):
+    model, (images, labels) = digits_network().to(number), digits_here("train")
+    shards = cut_into_shards(images.to(number), labels, sizes)
+    whole = [torch.cat(part) for part in zip(*shards, strict=True)]
+    parts = [flat_gradient(model, *shard) for shard in shards]
+    return parts, flat_gradient(model, *whole)
+
+
+@pytest.mark.parametrize("number", NEAR)
+@pytest.mark.parametrize("sizes", [[16] * 4, [32, 32], [8] * 8, [64], [1] * 5])
+def test_the_mean_of_equal_shards_gradients_is_the_batch_gradient(sizes, number):
+    parts, batch = parts_and_whole(sizes, number)
+    assert (torch.stack(parts).mean(0) - batch).abs().max() <= NEAR[number]
+
+
+@pytest.mark.parametrize("number", NEAR)
+@pytest.mark.parametrize("sizes", [[48, 16], [61, 1, 1, 1]])
+def test_for_unequal_shards_only_the_weighted_mean_is_the_batch_gradient(sizes, number):
+    parts, batch = parts_and_whole(sizes, number)
+    assert (weighted_by_size(parts, sizes) - batch).abs().max() <= NEAR[number]
+    assert (torch.stack(parts).mean(0) - batch).abs().max() > 0.01
+
+
+def test_shards_in_space_and_in_time_give_the_same_gradients():
+    shards = cut_into_shards(*digits_here("train"), [4, 4, 4])
+    with Timeline() as timeline:
+        space = gradients_in_space(digits_network(), shards)
+    in_time = gradients_in_time(digits_network(), shards)
+    assert all(torch.equal(a, b) for a, b in zip(space, in_time, strict=True))
+    assert len(timeline.lanes) == 3, "one worker for each shard"
+
+
+def test_memory_is_a_straight_line_with_an_intercept():
+    images, labels = digits_here("train")
+    kept = {
+        batch: kept_for_backward(digits_network(), images[:batch], labels[:batch])
+        for batch in (1, 2, 7, 100, 1000)
+    }
+    assert all(size == 368 * batch + 644 for batch, size in kept.items())
+
+
+def test_smaller_batches_make_more_updates_of_the_same_samples():
+    last = {
+        batch: loss_along_updates(digits_network(), batch, epochs=2, rate=0.2)[-1]
+        for batch in (16, 1415)
+    }
+    assert (last[16][0], last[1415][0]) == (178, 2)
+    assert last[16][2] < 1 < last[1415][2]
+
+
+def test_each_update_needs_the_one_before():
+    """Two steps from the same weights are not two steps in a row."""
+    images, labels = digits_here("train")
+    model = digits_network()
+    first = flat_gradient(model, images, labels)
+    weights = torch.nn.utils.parameters_to_vector(model.parameters()) - 0.5 * first
+    torch.nn.utils.vector_to_parameters(weights.detach(), model.parameters())
+    assert not torch.allclose(flat_gradient(model, images, labels), first, atol=1e-3)
+
+
+def test_the_spread_falls_as_one_over_the_root_of_the_batch():
+    one = gradient_spread(digits_network(), 1)
+    for batch in 4, 16, 64:
+        found = gradient_spread(digits_network(), batch) * batch**0.5
+        assert found == pytest.approx(one, rel=0.15)
+
+
+def test_the_noise_scale_of_noise_that_is_known():
+    """|g|² is |G|² + tr(Σ)/B on average: the two equations give both back."""
+    square, trace = 3.0, 60.0
+    at = {batch: square + trace / batch for batch in (8, 64)}
+    assert noise_scale_from_two_sizes(8, at[8], 64, at[64]) == pytest.approx(20)
+
+
+def test_the_noise_scale_from_shards_agrees_with_all_single_gradients():
+    images, labels = digits_here("train")
+    model = digits_network()
+    each = torch.stack(
+        [flat_gradient(model, images[i : i + 1], labels[i : i + 1]) for i in range(600)]
+    )
+    true = each.var(0).sum() / each.mean(0).square().sum()
+    dice = torch.Generator().manual_seed(0)
+    rows = each[torch.randint(600, (400, 8, 8), generator=dice)].mean(2)
+    small, large = rows.square().sum(2).mean(), rows.mean(1).square().sum(1).mean()
+    found = noise_scale_from_two_sizes(8, small.item(), 64, large.item())
+    assert found == pytest.approx(true.item(), rel=0.2)
+
+
+def test_the_knee_of_a_known_curve_is_found():
+    updates = {batch: 30 * (1 + 20 / batch) for batch in (1, 4, 16, 64, 256, 1415)}
+    assert fit_knee(updates) == pytest.approx((30, 20), rel=0.01)
+
+
+def test_knee_and_noise_scale_agree_within_a_factor_of_five():
+    updates = {b: min(updates_to_reach(0.6, b).values()) for b in (4, 16, 64, 256)}
+    knee = fit_knee(updates)[1]
+    for rate in 0.5, 1.0:
+        squares = squared_norms_in_training(rate, 0.6)
+        scale = noise_scale_from_two_sizes(8, squares[0], 64, squares[1])
+        assert knee / 5 < scale < 5 * knee
+
+
+def test_the_best_learning_rate_is_none_at_the_edge_of_those_tried():
+    for batch in 16, 256:
+        found = updates_to_reach(0.6, batch)
+        best = min(found, key=found.get)
+        assert min(found) < best < max(found)
+        assert found[best] < inf
+
+
+def test_a_fleet_trains_each_member_as_if_it_were_alone():
+    images, labels = digits_here("train")
+    fleet = Fleet([digits_network(seed) for seed in (1, 2)])
+    alone = [digits_network(seed) for seed in (1, 2)]
+    rates = torch.tensor([0.5, 1.0])
+    for step in range(5):
+        mine = torch.tensor([range(step, step + 8), range(50 + step, 58 + step)])
+        fleet.step(images[mine], labels[mine], rates)
+        for model, rate, own in zip(alone, rates, mine, strict=True):
+            sgd = torch.optim.SGD(model.parameters(), lr=rate.item())
+            F.cross_entropy(model(images[own]), labels[own]).backward()
+            sgd.step()
+            sgd.zero_grad()
+        for name, weights in fleet.weights.items():
+            for place, model in enumerate(alone):
+                torch.testing.assert_close(weights[place], model.get_parameter(name))
+
+
+def test_near_the_edge_of_stability_warm_up_and_scaling_pay():
+    found = {
+        name: errors_after_epochs(batch, [rate], seeds=12).mean()
+        for name, (batch, rate) in large_batch_rates(0.15).items()
+        if name != "small batch"
+    }
+    assert found["large, scaled, warm-up"] < found["large, scaled"]
+    assert found["large, scaled, warm-up"] < found["large, unscaled"]
+
+
+def test_one_average_is_enough_on_the_convex_problem_and_useless_for_own_starts():
+    batches = parallel_sgd.worker_batches(4, 200)
+    convex = [digits_softmax() for _ in range(4)]
+    once = parallel_sgd.average_models_once(convex, batches, digits_softmax)
+    each = parallel_sgd.average_gradients_each_step(digits_softmax(), batches)
+    once, each = parallel_sgd.held_out(once)[0], parallel_sgd.held_out(each)[0]
+    assert once == pytest.approx(each, abs=0.03)
+    own = [digits_network(worker) for worker in range(4)]
+    average = parallel_sgd.average_models_once(own, batches)
+    worst = max(parallel_sgd.held_out(model)[0] for model in own)
+    assert parallel_sgd.held_out(average)[0] > worst
+
+
+def test_numbering_the_hidden_units_anew_changes_no_answer():
+    images, _ = digits_here("test")
+    model = digits_network()
+    other = parallel_sgd.in_another_order(model)
+    assert not torch.equal(model[0].weight, other[0].weight)
+    torch.testing.assert_close(model(images), other(images))
