@@ -298,7 +298,7 @@ reveal("09-device-0", passing[8] / passing[2], computed=True)
 # many bytes for 8 replicas. All others wait for it.
 #
 # There is another way. In an **all-reduce** every worker gives its gradients and every
-# worker gets the sum. No device is special. Lesson 10 builds one in which each worker
+# worker gets the sum. No device is special. Lesson 10b builds one in which each worker
 # sends 2(N − 1)/N times its gradients, and receives as much; until then we use torch's
 # and take this for granted.
 
@@ -744,4 +744,4 @@ run_demo("data_parallel/own_data_parallel.py")
 # ## Next
 #
 # Everything now hangs on one call, `dist.all_reduce`. How can everybody get the sum
-# without a device through which all of it goes? Lesson 10 opens the box.
+# without a device through which all of it goes? Lesson 10a opens the box.

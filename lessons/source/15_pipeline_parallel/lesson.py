@@ -98,9 +98,9 @@ draw_schedule({"one by one": one_by_one, "pipelined": pipelined})
 # Training also goes back: the last stage knows the loss, and gradients flow from it to
 # the first. The weights change once, after the whole batch.
 #
-# A batch is many samples, and we may cut it as we like: the gradient of the mean loss
-# is the mean of the parts' gradients, if the parts are equal (lesson 8). Such a part is
-# a **micro-batch**. It is what flows through the pipeline.
+# A batch is many samples, and we may cut it into micro-batches as we like: the gradient
+# of the mean loss is the mean of the parts' gradients, if the parts are equal (lesson
+# 8). Micro-batches are what flows through the pipeline.
 #
 # What each rank does, in which order, we write down as a list of instructions. One list
 # per rank is a **schedule**. Here two micro-batches go through three stages, all
@@ -157,7 +157,8 @@ for name, schedule in candidates.items():
 # %% [markdown]
 # A wants to go back where it has not yet been. In B each list looks reasonable, and
 # together they stand still: each rank waits for something that the other will do later.
-# That is a **deadlock**. C is unusual and fine: the order of the backwards is free.
+# That is a deadlock (lesson 4). C is unusual and fine: the order of the backwards is
+# free.
 #
 # `verdict` starts no process. It follows the lists with one finger per rank, moves any
 # finger that may move, and looks whether all arrive at the end.
@@ -370,7 +371,7 @@ def with_blocking_sends() -> None:
 run_ranks(with_blocking_sends, world_size=2, timeout=2)
 
 # %% [markdown]
-# A blocking `send` returns when the other side receives. Rank 0 offers the result of F1
+# A blocking `send` waits for its `recv` (lesson 10a). Rank 0 offers the result of F1
 # while rank 1 offers the gradient of B0, and each insists on being served first. The
 # plan is legal. The doing adds a rule that the plan does not have.
 #
