@@ -2,32 +2,31 @@
 # title: 11 DistributedDataParallel
 # question: How do several processes train one model, as if they were one?
 # needs: two CPU cores, no GPU
-# minutes: 90
+# minutes: 85
 # ---
 
 # %% [markdown]
 # # 11. DistributedDataParallel: one model, many processes
 #
-# Training takes too long, and the machine has more cores or more GPUs than the program
-# uses. The usual remedy: start the program once for each of them, give each process a
-# share of every batch, and keep all copies of the model equal. In PyTorch that is one
-# line, `DistributedDataParallel`.
+# In lesson 9 two processes trained one model: equal starts, and after each `backward`
+# one all-reduce of all gradients. Lesson 10b says what that costs. Two questions are
+# left: when should each gradient travel, and in which company?
 #
-# We write that line ourselves, on real handwritten digits. After every step we compare
-# with one process that has the whole batch. In the end we compare with torch's own.
+# PyTorch answers with one line, `DistributedDataParallel`, **DDP** for short. We write
+# that line ourselves. After every step we compare with one process that has the whole
+# batch, and in the end with torch's own.
 #
 # *You will be able to* say what travels between the processes, when, and in which
 # portions; prove that your parallel training is the same training; and find the
 # mistakes that make it a different one without any error message.
 #
-# *Before this:* lessons 9 and 10. *Time:* 90 minutes. *Needs:* two CPU cores, no GPU.
-# With two GPUs the same cells use them. With one core everything runs, only slower.
+# *Before this:* lessons 9, 10a and 10b. *Time:* 85 minutes. *Needs:* two CPU cores, no
+# GPU. With two GPUs the same cells use them. With one core everything runs, only slower.
 
 # %% [markdown]
 # ## The data, and one process
 #
-# 1,415 images of 8 × 8 pixels, written by people with a pen, each with the digit it
-# shows. In the file are 382 more, which we keep for the test.
+# Ten of the 1,415 handwritten digits. We keep 382 more for the test.
 
 # %%
 from sidebyside import check, figure, hint, load_digits, progress, reset, solution
@@ -40,20 +39,17 @@ for ax, image in zip(axes, images[:10], strict=True):
 fig
 
 # %% [markdown] tags=["instructor"]
-# ## The yardstick, and two replicas: 20 minutes
+# ## The yardstick, and two replicas: 15 minutes
 #
-# Draw two boxes, each with a model and half of a batch, and one arrow between them. Ask
-# what has to go along the arrow, and when. Most people say "the weights". Keep the
-# answer on the board until the class has seen that gradients are enough.
-#
-# The question whose answer surprises: two replicas that start different and average
-# every gradient. Take guesses by a show of hands before you run it.
+# Draw two boxes, each with a model and half of a batch, and one arrow between them. From
+# lesson 9 the class knows what goes along the arrow, and why gradients are enough. Ask
+# what they take for granted: the equal start.
 #
 # When late: show the figure of differences, skip the code above it.
 
 # %% [markdown]
-# The yardstick is training as you know it: one process, batches of 64, plain SGD. We
-# keep a copy of all parameters after each step.
+# The yardstick is that of lesson 9: one process, batches of 64, plain SGD, and a copy of
+# all parameters after each step.
 
 # %%
 import torch
@@ -90,17 +86,16 @@ alone.shape
 #
 # ## Two replicas
 #
-# Now two ranks. Each one makes a model, a **replica**, and takes every second image of
-# each batch. The mean of the two half-batch gradients is the gradient of the whole
-# batch (lesson 8). So after `backward` we average each gradient over the ranks:
-# *all-reduce* sums, then we divide.
+# Now two ranks, each with a replica and every second image of each batch. After
+# `backward` we all-reduce each gradient and divide it by the number of ranks.
 #
-# Each rank draws its own start, so at first there is a distance between the two models.
+# Each rank draws its own start, as in exhibit C of lesson 9. How much of the distance
+# between the two models is left after 22 steps?
 
 # %%
 import torch.distributed as dist
 
-from sidebyside import guess
+from sidebyside import run_ranks
 
 
 def mean_after_backward(model: nn.Module) -> None:
@@ -119,24 +114,19 @@ def train_replica(start, average, batches=batches) -> torch.Tensor:
     return train(start(), [(x[mine], y[mine]) for x, y in batches], average)
 
 
-guess("11-distance", None, "How much of the distance is left after 22 steps?", "%")
-
-# %%
-from sidebyside import reveal, run_ranks
-
 apart = run_ranks(train_replica, own_start, mean_after_backward)
 distance = (apart[0] - apart[1]).norm(dim=1)
-reveal("11-distance", float(100 * distance[-1] / distance[0]))
+print(f"{distance[-1] / distance[0]:.3f} of the distance is left")
 
 # %% [markdown]
-# All of it. Both replicas take the same step from different places, so they stay as far
-# apart as they were. **Averaging gradients keeps replicas equal; it does not make them
-# equal.** No error is raised, and neither model is the one you think you train.
+# All of it: both take the same steps, from different places. **Averaging gradients keeps
+# replicas equal; it does not make them equal.** No error is raised, and neither model is
+# the one you think you train.
 #
 # ## Broadcast the start
 #
-# So rank 0 sends its parameters to all before the first step. Seeding all ranks alike
-# would often do too. The broadcast does not depend on what any library draws before.
+# In lesson 9 all ranks drew from one seed. A broadcast of rank 0's parameters does not
+# depend on what any library draws before.
 
 
 # %%
@@ -162,9 +152,9 @@ hold_to(alone, first, second)
 # **The two replicas are equal after every step, bit for bit. After every step they are
 # within 10⁻⁶ of the single process.**
 #
-# Is what remains rounding, or a small mistake? There is a way to tell: in 64-bit
-# numbers rounding shrinks half a billion times, and a mistake stays. We draw that, and
-# two mistakes beside it. One is the own start. The other forgets to divide.
+# Is what remains rounding, or a small mistake? In 64-bit numbers rounding shrinks half a
+# billion times, and a mistake stays. We draw that, and two mistakes beside it: the own
+# start, and the sum that nobody divides (exhibit B).
 
 
 # %%
@@ -206,10 +196,10 @@ ax.set(
 fig
 
 # %% [markdown]
-# **In 64 bit the difference is below 10⁻¹³, so it was rounding.** The sums are taken in
-# another order, that is all. The two mistakes lie orders of magnitude above.
+# **In 64 bit the difference is below 10⁻¹³, so it was rounding**: the sums are taken in
+# another order (lesson 10b). The two mistakes lie orders of magnitude above.
 #
-# Forgetting to divide makes each step twice as long, and after 22 steps the mistake is
+# Without the division each step is twice as long, and after 22 steps the mistake is
 # as long as the way that the weights have gone. Adam scales its steps itself. **Under
 # Adam, at its usual rate of 0.001, the same mistake is less than a hundredth of the
 # way**: it hides. (A test of this lesson measures both.) So we compare with plain SGD,
@@ -230,10 +220,9 @@ fig
 # %% [markdown]
 # ## Where is the waiting?
 #
-# Now a wider network, 2.2 million parameters, so that there is something to see. Inside
-# one computer messages are fast. Between computers they travel through a cable. We make
-# one that is slow on purpose: `SlowLink` does the all-reduce, and then sleeps as long
-# as the cable would need. Messages queue in a thread of their own, the wire.
+# Now a wider network, 2.2 million parameters, so that there is something to see, and a
+# slow cable. Like the paced link of lesson 10b, `SlowLink` sleeps as long as the cable
+# would need, after a real all-reduce. Messages queue in a thread of their own, the wire.
 #
 # Each rank takes six steps, the last of which is drawn. `average` is called between
 # `backward` and the update. It sends each gradient and waits for it, as above.
@@ -278,14 +267,14 @@ ready
 
 # %% [markdown]
 # **The last layer's gradients are ready first**, for backward begins at the loss. They
-# can travel while the layers before it still compute. So a hook starts an all-reduce
-# with `async_op=True`, which returns at once, and we wait for all of them at the end.
-# The function `start_all_reduce` does no more than that.
+# can travel while the layers before it still compute. So a hook starts an asynchronous
+# all-reduce (lesson 10a; here it is called `start_all_reduce`), and we wait for all of
+# them at the end.
 #
 # ## Buckets: few large messages
 #
-# Real models have hundreds of parameter tensors, many of them tiny. A message has a
-# cost of its own, however small it is. To see it we send the same 100 KB as 50 messages
+# Real models have hundreds of parameter tensors, many of them tiny, and each message
+# costs its α, however short it is (lesson 10b). We send the same 100 KB as 50 messages
 # and as 1. How many times as long do the 50 take?
 
 # %%
@@ -293,6 +282,7 @@ from statistics import median
 from time import perf_counter
 
 from demos.ddp.ddp_from_scratch import start_all_reduce
+from sidebyside import guess
 
 
 def seconds_for(messages: int, repeats: int = 20) -> float:
@@ -313,6 +303,9 @@ guess("11-messages", None, "How many times as long as 1 message do 50 take?", "�
 
 
 # %%
+from sidebyside import reveal
+
+
 def ratio_of_times() -> float:
     return seconds_for(50) / seconds_for(1)
 
@@ -321,9 +314,9 @@ reveal("11-messages", run_ranks(ratio_of_times)[0])
 
 # %% [markdown]
 # So gradients travel together. A **bucket** is a flat tensor with room for several of
-# them. It leaves when its last gradient is ready. One bucket for all would be a single
-# message, which could leave only after backward. Torch's default is 25 MB, with a first
-# bucket of 1 MB that leaves early; ours is 25 MB too. For the wide network we set 1 MB
+# them. It leaves when its last gradient is ready. One bucket for all, as in lesson 9,
+# could leave only after backward. Torch's default is 25 MB, with a first bucket of 1 MB
+# that leaves early; ours is 25 MB too. For the wide network we set 1 MB
 # (`BUCKET_MB` in `demos/ddp/overlap.py`). Then its eight gradients travel in three
 # messages, as you will see below.
 #
@@ -414,10 +407,9 @@ draw_timelines({"after backward": after, "during backward": during}, stamp="simu
 # %% [markdown]
 # ## Accumulation without traffic
 #
-# A batch that does not fit into memory is computed in *micro-batches*, whose gradients
-# add up before the step (lesson 8). To average after each of them would be right, and
-# wasteful. Inside `no_sync()` the hooks stay quiet; the last micro-batch then sends all
-# that has accumulated.
+# In gradient accumulation (lesson 8) several micro-batches add up before the step. To
+# average after each of them would be right, and wasteful. Inside `no_sync()` the hooks
+# stay quiet; the last micro-batch then sends all that has accumulated.
 
 # %%
 from contextlib import nullcontext
@@ -485,14 +477,13 @@ print(f"without: {without_set_epoch}\nwith:    {with_set_epoch}")
 # ## The last batch is uneven
 #
 # 1,415 is 22 × 64 + 7. Of the last seven images one rank gets four and the other three,
-# and DDP averages two means. Is that the mean?
+# and DDP averages two means. That is another gradient (lesson 8), so the loss has to
+# weigh.
 #
-# We try it with numbers: one weight, whose gradient is the sample itself. Rank 0 has
-# the samples 1, 2 and 3, rank 1 has 10. The mean of all is 4. *Before you run it:* what
-# is the mean of the two means?
-#
-# In the second line of `losses` each rank divides by the size of the *whole* batch. It
-# also multiplies by the number of ranks, because DDP will divide by that.
+# We try it with one weight, whose gradient is the sample itself. Rank 0 has the samples
+# 1, 2 and 3, rank 1 has 10; the mean of all is 4. In the second line of `losses` each
+# rank divides by the size of the *whole* batch. It also multiplies by the number of
+# ranks, because DDP will divide by that.
 
 
 # %%
@@ -514,10 +505,8 @@ def uneven_gradients() -> dict[str, float]:
 run_ranks(uneven_gradients)[0]
 
 # %% [markdown]
-# The mean of means is 6: the lonely sample counts three times. **Weighted by the whole
-# batch, the gradient is that of the single process.** It stays so when a rank gets no
-# image at all: the sum over nothing is 0, whereas the mean over nothing is not a
-# number.
+# **Weighted by the whole batch, the gradient is that of the single process.** It stays so
+# when a rank gets no image at all.
 #
 # What must not be uneven is the number of *steps*. Here rank 1 takes one more, and
 # waits for a partner that has gone home. The red text is meant.
@@ -563,8 +552,8 @@ run_ranks(running_means)
 # 0.1. Torch does the same. What rank 1 has seen never gets into the running mean that
 # rank 0 saves.
 #
-# And each rank normalises with the mean of its own share. So **a network with batch
-# norm does not train as in one process**, whatever you do to its gradients.
+# And each rank normalises with the mean of its own share. So **a network with batch norm
+# does not train as in one process** (lesson 9), whatever you do to its gradients.
 # `nn.SyncBatchNorm` takes the mean over all ranks; it needs GPUs. Layer norm does not
 # mix samples, and has no such problem.
 
@@ -575,7 +564,7 @@ run_ranks(running_means)
 # expect them to be far behind C++. Discuss why they are not: the products and the
 # messages are torch's in both.
 #
-# When late: run only the demo with the three modes.
+# When late: run only the three trainings on the digits.
 
 # %% [markdown]
 # ## Torch's own
@@ -628,25 +617,42 @@ draw_timelines({"ours": of_ours, "torch's": of_torch})
 #
 # ## Does it recognise digits?
 #
-# The demo trains in three ways (`ddp` is torch's), with momentum, all images and an
-# uneven last batch. It tests on the 382 images that no rank has seen. Look at the
-# losses first, then at the seconds.
+# Three trainings with momentum, all images and an uneven last batch: alone, with torch's
+# DDP, with ours. The test is on the 382 images that no rank has seen. One pass over the
+# images, its losses weighted as above, is `train_digits_epoch` of
+# [demos/ddp/train_digits.py](../demos/ddp/train_digits.py).
 
 # %%
-from sidebyside import run_demo
+from demos.ddp.train_digits import WRAPPERS, digits_accuracy, train_digits_epoch
 
-for mode in "single", "ours", "ddp":
-    run_demo("ddp/train_digits.py", "--mode", mode, "--epochs", 4)
+
+def four_epochs(mode: str) -> list[tuple]:
+    """Runs in each rank: loss, accuracy and seconds of each epoch."""
+    model, rows = make_model(), []
+    replica = WRAPPERS[mode](model)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    data = [tensor.to(device()) for tensor in load_digits("train")]
+    for epoch in range(4):
+        began = perf_counter()
+        loss = train_digits_epoch(replica, sgd, *data, epoch, 64)
+        rows.append((loss, perf_counter() - began, digits_accuracy(model)))
+    return rows
+
+
+# %%
+for mode in WRAPPERS:
+    rows = run_ranks(four_epochs, mode, world_size=1 if mode == "single" else 2)[0]
+    for loss, seconds, accuracy in rows:
+        print(f"{mode:6}  loss {loss:.6f}  held-out accuracy {accuracy:.4f}", end="")
+        print(f"  {1e3 * seconds / 23:.1f} ms per step")
 
 # %% [markdown]
 # **All three have the same losses and the same accuracy.** That was the aim: another
-# way to the same model. Whether it is a faster way, the seconds tell. An epoch is 23
-# steps: divide. On a machine with two cores (torch 2.13) we saw about 0.4 ms per step
-# alone and 1.9 ms with two ranks: on a network this small, messages cost more than the
-# second process saves. Data-parallel training pays when a step computes for much longer
-# than it sends.
+# way to the same model. Is it a faster way? On a network this small, messages cost more
+# than the second process saves. Data-parallel training pays when a step computes for
+# much longer than it sends.
 #
-# The same script runs on as many processes, GPUs or machines as you start it with:
+# The demo does the same on as many processes, GPUs or machines as you start it with:
 #
 # ```
 # torchrun --nproc-per-node 2 demos/ddp/train_digits.py --mode ddp
@@ -661,17 +667,26 @@ for mode in "single", "ours", "ddp":
 # | library | what you write | what averages the gradients |
 # |---|---|---|
 # | PyTorch | `DistributedDataParallel(model)` | buckets, during backward |
-# | Horovod | `hvd.DistributedOptimizer(optimizer)` | fused messages, during backward |
+# | Horovod | `hvd.DistributedOptimizer(optimizer)` | several gradients to a message, during backward |
 # | TensorFlow | `tf.distribute.MirroredStrategy()` | all-reduce in the training step |
-# | JAX | `jax.jit` on a batch sharded over a mesh | all-reduce put in by the compiler |
+# | JAX | `jax.jit` on a batch sharded over devices | all-reduce put in by the compiler |
+#
+# ## The scorecard
+#
+# | N ranks, P bytes of parameters | |
+# |---|---|
+# | equal to one process | after each step, to 10⁻⁶; replicas bit for bit |
+# | bytes each rank sends per step | 2 (N − 1)/N · P; with `no_sync` once for all micro-batches |
+# | memory of each rank | P parameters, P gradients, P of buckets, its own optimiser, its part of the batch |
+# | idle share | while the last buckets travel |
+# | if one rank dies | the others get an error or wait; the training stops |
 #
 # ## What we saw
 #
-# * Replicas that start apart and average every gradient stay apart. The broadcast of
-#   the start makes them equal.
-# * With the broadcast and the mean, two processes train as one: equal to each other bit
-#   for bit, equal to the single process but for rounding. 64-bit numbers tell rounding
-#   from mistakes.
+# * Averaging gradients keeps replicas as far apart as they start. The broadcast of the
+#   start makes them equal.
+# * Then two processes train as one: equal to each other bit for bit, equal to the single
+#   process but for rounding. 64-bit numbers tell rounding from mistakes.
 # * Gradients are ready from the last layer to the first. Buckets make few messages of
 #   many gradients, and leave while backward still computes.
 # * `no_sync` saves the messages of all micro-batches but the last. The hook must see
