@@ -391,9 +391,6 @@ draw_timelines({"after backward": after, "during backward": during}, stamp="simu
 #
 # However early the messages leave, a step takes at least as long as the cable needs for
 # all of them. Try `--link 30` with the demo `demos/ddp/overlap.py`.
-#
-# A sleeping cable needs no core. Two ranks on two cores that really send compete with
-# their own backward; we shall see that below.
 
 # %% [markdown] tags=["instructor"]
 # ## What changes your training silently: 25 minutes
@@ -685,8 +682,7 @@ for mode in WRAPPERS:
 #
 # * Averaging gradients keeps replicas as far apart as they start. The broadcast of the
 #   start makes them equal.
-# * Then two processes train as one: equal to each other bit for bit, equal to the single
-#   process but for rounding. 64-bit numbers tell rounding from mistakes.
+# * Then two processes train as one does; 64-bit numbers tell rounding from mistakes.
 # * Gradients are ready from the last layer to the first. Buckets make few messages of
 #   many gradients, and leave while backward still computes.
 # * `no_sync` saves the messages of all micro-batches but the last. The hook must see
