@@ -64,7 +64,7 @@ def check_faulty(function):
     return function.no_such_attribute
 
 
-@exercise("98-ranks", in_ranks=True)
+@exercise("98-ranks", in_ranks=True, when_hung="who comes late")
 def check_ranks(function):
     from sidebyside import run_ranks
 
@@ -457,7 +457,7 @@ def test_an_answer_may_use_a_helper_of_the_notebook_that_is_cached():
         (
             "dist.get_rank() or dist.barrier()",
             "HUNG",
-            r"(?s)rank 0 waits.*dist.barrier",
+            r"(?s)rank 0 waits.*dist.barrier.*think about who comes late",
         ),
     ],
 )

@@ -2,13 +2,15 @@
 
 Run:      python demos/collectives/all_reduce_four_ways.py --ranks 4
 Look for: at the root, rank 0 sends nearly all the
-          bytes. Every rank of a ring sends less than two tensors, in many steps. A tree
+          bytes. Every rank of a ring sends at most two tensors, in many steps. A tree
           takes few steps and sends whole tensors. Then the time of each over a paced
           link (simulated), predicted from steps and bytes, and measured.
 Try:      --elements 1000, then --elements 500000: which way is the fastest changes.
           --ranks 8: the ring takes 14 steps, the tree 6. Here sleeping ranks share the
           cores, and the more of them there are, the later each wakes up.
 """
+
+from sidebyside.programs import run_program
 
 import argparse
 from statistics import median
@@ -29,7 +31,6 @@ from sidebyside import (
     between,
     consecutive_steps,
     device,
-    run_program,
     run_ranks,
 )
 

@@ -8,6 +8,8 @@ Try:      --gpus. The same two numbers for a published table of 16 GPUs. And
           --unseen 64: small messages are the ones that the line predicts worst.
 """
 
+from sidebyside.programs import run_program
+
 import argparse
 from time import perf_counter
 
@@ -20,7 +22,7 @@ from demos.collectives.parts.published_all_reduces import (
     H100_RANKS,
     H100_SOURCE,
 )
-from sidebyside import at_least, device, run_program, run_ranks
+from sidebyside import at_least, device, run_ranks
 
 LINK_SIZES = [4**k for k in range(3, 12)]  # 64 bytes to 4 MB
 
@@ -72,7 +74,7 @@ def typical_seconds(rounds: list[float], axis: int | None = None):
 
 
 def fit_with_intervals(seconds: dict[int, list[float]], draws: int = 200) -> dict:
-    """The fit to the lower quartiles, and the interval that holds nine redraws of ten.
+    """The fit to the lower quartiles, and the interval of nine out of ten redraws.
 
     A redraw takes as many rounds as there are, with repetition (the bootstrap of Efron,
     1979). It tells how far noise moves the constants, not whether the line is right.
@@ -99,9 +101,9 @@ def describe_link(fitted: dict) -> str:
     slow, fast = (1e-6 / beta for beta in reversed(fitted["beta interval"]))
     return (
         f"alpha: {1e6 * fitted['alpha']:.0f} µs for a message, "
-        f"nine redraws of ten from {low:.0f} to {high:.0f} µs\n"
-        f"beta:  {1e-6 / fitted['beta']:.0f} MB/s, "
-        f"nine redraws of ten from {slow:.0f} MB/s to {fast:.0f} MB/s"
+        f"nine out of ten redraws from {low:.0f} to {high:.0f} µs\n"
+        f"1/beta: {1e-6 / fitted['beta']:.0f} MB/s, "
+        f"nine out of ten redraws from {slow:.0f} MB/s to {fast:.0f} MB/s"
     )
 
 

@@ -89,11 +89,14 @@ def examine(found: Exercise, answers: tuple, seconds: float | None = None) -> Fi
     seconds = found.seconds + FOR_RANKS if found.in_ranks else seconds or found.seconds
     try:
         [found_there] = call_in_processes(_try_out_sent, [(sent,)], seconds, name="")
-        return _OnlyFindings(io.BytesIO(found_there)).load()
+        finding = _OnlyFindings(io.BytesIO(found_there)).load()
     except RanksHung as hung:
         return _finding_of_hung_check(hung.outcome, found.when_hung)
     except RankFailed as failed:
         return _finding_of_ended_check(failed.outcome)
+    if finding.state == HUNG:  # its ranks have hung: the check itself has ended
+        finding.think = found.when_hung
+    return finding
 
 
 def _finding_of_hung_check(outcome: Outcome, think: str) -> Finding:

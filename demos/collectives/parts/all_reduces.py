@@ -40,8 +40,8 @@ def ring_all_reduce(tensor: torch.Tensor) -> None:
     """Chunks travel to the right: N - 1 times to be added to, N - 1 times to be kept.
 
     After the first half each rank holds one finished sum (a reduce-scatter), after the
-    second all of them (an all-gather). A rank sends 2 (N - 1) / N of the tensor: less
-    than two tensors, however many ranks there are. Patarasuk and Yuan, 2009.
+    second all of them (an all-gather). A rank sends 2 (N - 1) / N of the tensor: at
+    most two tensors, however many ranks there are. Patarasuk and Yuan, 2009.
     """
     rank, ranks = dist.get_rank(), dist.get_world_size()
     right, left = (rank + 1) % ranks, (rank - 1) % ranks

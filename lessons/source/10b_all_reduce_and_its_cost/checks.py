@@ -77,8 +77,8 @@ def _expect_ring_sum(expect, rank: int, notes: RingNotes, total, ranks: int) -> 
     elif torch.allclose(notes.after.double() * ranks, total.double()):
         think = "what is asked for: the sum, or the mean"
     right = (notes.after - total).abs().flatten() < close
-    share = f"{int(right.sum())} of {right.numel()} numbers are sums over all ranks"
-    expect(False, got=f"on rank {rank} {share}", think=think)
+    share = f"{int(right.sum()) or 'none'} of {right.numel()} numbers"
+    expect(False, got=f"on rank {rank}, the sum in {share}", think=think)
 
 
 def _expect_ring_messages(expect, of_ranks: Sequence[RingNotes]) -> None:
@@ -133,11 +133,16 @@ def check_10b_fit(fit):
         noise = random.lognormal(0, 0.2, count)
         pairs = zip(sizes, noise, strict=True)
         seconds = [float((alpha + beta * size) * by) for size, by in pairs]
-        _expect_fit(fit, sizes, seconds, noisy=True)
+        _expect_fit(fit, sizes, seconds, "with noise")
+    repeated = [65_536, 64, 1_048_576, 64, 65_536, 64, 1_048_576, 65_536]
+    seconds = [180e-6, 52e-6, 1.9e-3, 81e-6, 240e-6, 60e-6, 1.3e-3, 150e-6]
+    think = "the messages of the same size: each of them counts"
+    _expect_fit(fit, repeated, seconds, "of three sizes, with noise", think)
 
 
-def _expect_fit(fit: Callable, sizes: list, seconds: list, noisy=False) -> None:
-    kind = "with noise" if noisy else "on a straight line"
+def _expect_fit(
+    fit: Callable, sizes: list, seconds: list, kind="on a straight line", think=""
+) -> None:
     call = f"fit(sizes, seconds) of {len(sizes)} messages {kind}"
     if len(sizes) == 2:
         call = f"fit({sizes}, {seconds})"
@@ -154,7 +159,7 @@ def _expect_fit(fit: Callable, sizes: list, seconds: list, noisy=False) -> None:
             got=f"alpha = {line[0]:.4g}, beta = {line[1]:.4g}: squared relative errors "
             f"add up to {loss:.4g}; with alpha = {best[0]:.4g}, beta = {best[1]:.4g} "
             f"they are {least:.4g}",
-            think=_think_of_fit(line, best, sizes, seconds),
+            think=think or _think_of_fit(line, best, sizes, seconds),
         )
 
 
@@ -199,7 +204,7 @@ NAMES = ("root", "tree", "ring")
 def check_10b_choose(fastest):
     for size, ranks in FIVE:
         _expect_fastest(fastest, size, ranks, 50e-6, 1e-9)
-    sizes = [0, 1, 1000, 10_000, 123_456, 10**6, 10**7, 10**9]
+    sizes = [10**6, 10**7, 10**9, 123_456, 10_000, 1000, 1, 0]
     for ranks, (alpha, beta) in itertools.product(MANY_RANKS, MANY_LINKS):
         for size in sizes:
             _expect_fastest(fastest, size, ranks, alpha, beta)
@@ -227,8 +232,9 @@ def _expect_fastest(fastest: Callable, size, ranks: int, alpha, beta) -> None:
         think = "how many messages follow one another, and how long each is: they take "
         think += ", ".join(f"{way} {seconds}" for way, seconds in described.items())
         if ranks & (ranks - 1) and got == "tree":
-            think = "how the logarithm is rounded: 5 ranks need as many levels as 8. "
-            think += "Or " + think
+            full = 1 << ranks.bit_length()
+            rounded = f"{ranks} ranks need as many levels as {full}"
+            think = f"how the logarithm is rounded: {rounded}. Or {think}"
         expect(got in best, got=got, think=think)
 
 

@@ -227,6 +227,19 @@ def fit_relative_to_size(sizes, seconds):
     return alpha, beta
 
 
+def fit_one_time_of_each_size(sizes, seconds):
+    times = dict(zip(sizes, seconds, strict=True))
+    return fit_as_weighted_polynomial(list(times), list(times.values()))
+
+
+def fit_mean_of_each_size(sizes, seconds):
+    means = {
+        size: np.mean([t for s, t in zip(sizes, seconds, strict=True) if s == size])
+        for size in sizes
+    }
+    return fit_as_weighted_polynomial(list(means), list(means.values()))
+
+
 def fit_bandwidth(sizes, seconds):
     alpha, beta = fit_as_weighted_polynomial(sizes, seconds)
     return alpha, 1 / beta
@@ -350,7 +363,7 @@ WRONG = {
         Wrong(
             "sends_before_it_receives",
             ring_that_only_sends_first,
-            "send",
+            "send.*think about.*who receives",
             state="HUNG",
             note="All ranks send, and nobody receives.",
         ),
@@ -388,13 +401,15 @@ WRONG = {
         Wrong("smallest_time", fit_smallest_time, "which errors are to be small"),
         Wrong("logarithms", fit_of_logarithms, "which errors are to be small"),
         Wrong("relative_to_size", fit_relative_to_size, "which errors are to be"),
+        Wrong("one_time_of_each_size", fit_one_time_of_each_size, "of the same size"),
+        Wrong("mean_of_each_size", fit_mean_of_each_size, "of the same size"),
         Wrong("bandwidth", fit_bandwidth, "which errors are to be small"),
     ],
     "10b-choose": [
         Wrong(
             "rounded_down",
             choose_levels_rounded_down,
-            "how the logarithm is rounded",
+            "how the logarithm is rounded: 3 ranks need as many levels as 4. Or",
             note="Five ranks need three levels.",
         ),
         Wrong("not_rounded", choose_levels_not_rounded, "logarithm is rounded"),
