@@ -10,6 +10,8 @@ Try:      --operation reduce_scatter --ranks 3, then all_gather, then all_reduce
           --save all_to_all.png writes the picture to a file.
 """
 
+from sidebyside.programs import run_program
+
 import argparse
 
 import torch.distributed as dist
@@ -17,7 +19,7 @@ import torch.distributed as dist
 from demos.collectives.parts import eight_collectives
 from demos.collectives.parts.collective_writing import collective_text
 from demos.collectives.parts.who_holds_what import EIGHT, MOST_RANKS, run_collectives
-from sidebyside import at_least, consecutive_steps, output_file, run_program
+from sidebyside import at_least, consecutive_steps, output_file
 
 
 def main() -> None:

@@ -15,7 +15,8 @@ def draw_collectives(runs: Mapping[str, CollectiveRun]):
     """A figure: for each operation a square before and one after, two in a row.
 
     A row of squares is a rank, a column a piece. The colour is the rank that a number
-    comes from; black is a sum. A question mark is a value that is not defined.
+    comes from; black is a sum. On the right stands what the call has written; a
+    question mark is a value that is not defined.
     """
     rows = -(-len(runs) // 2)
     ranks = max(len(run.before) for run in runs.values())

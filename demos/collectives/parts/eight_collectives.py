@@ -1,8 +1,8 @@
 """The eight collectives, from point-to-point messages only.
 
 Each has the name and the arguments of torch's own, so that whoever calls one can call
-the other: `torch.distributed` and this module are interchangeable. Costs are those of
-N ranks and a tensor of S bytes.
+the other: `torch.distributed` and this module are interchangeable. N is the number of
+ranks.
 """
 
 import torch
@@ -17,7 +17,7 @@ def other_ranks() -> list[int]:
 
 
 def broadcast(tensor: torch.Tensor, src: int = 0) -> None:
-    """Every rank gets the tensor of `src`, which sends (N - 1) S bytes."""
+    """Every rank gets the tensor of `src`, which sends it N - 1 times."""
     if dist.get_rank() == src:
         for other in other_ranks():
             dist.send(tensor, other)
@@ -71,7 +71,7 @@ def exchange(
 ) -> None:
     """Send to and receive from these ranks, all at once; wait for all of it.
 
-    On GPUs as well, where NCCL must be told of all these messages together.
+    On GPUs as well, where NCCL must be told about all these messages at once.
     """
     messages = [dist.P2POp(dist.isend, piece, to) for to, piece in outgoing.items()]
     messages += [dist.P2POp(dist.irecv, room, of) for of, room in incoming.items()]
@@ -80,15 +80,16 @@ def exchange(
 
 
 def all_gather(pieces: list[torch.Tensor], tensor: torch.Tensor) -> None:
-    """Every rank gets every rank's tensor, in the list `pieces`; sends (N - 1) S."""
+    """Every rank gets every rank's tensor, in the list `pieces`; sends its own N - 1
+    times."""
     others = other_ranks()
     pieces[dist.get_rank()].copy_(tensor)
     exchange(dict.fromkeys(others, tensor), {r: pieces[r] for r in others})
 
 
 def all_to_all(received: list[torch.Tensor], pieces: list[torch.Tensor]) -> None:
-    """`pieces[r]` goes to rank r, which finds it in its `received`, in the place of
-    the sender. Each rank sends N - 1 of its pieces."""
+    """`pieces[r]` goes to rank r, which finds it in its `received`, at the sender's
+    index. Each rank sends N - 1 of its pieces."""
     rank, others = dist.get_rank(), other_ranks()
     received[rank].copy_(pieces[rank])
     exchange({r: pieces[r] for r in others}, {r: received[r] for r in others})
@@ -97,7 +98,7 @@ def all_to_all(received: list[torch.Tensor], pieces: list[torch.Tensor]) -> None
 def reduce_scatter(tensor: torch.Tensor, pieces: list[torch.Tensor]) -> None:
     """`tensor` on rank r becomes the sum of all ranks' `pieces[r]`.
 
-    All-to-all, then each rank adds what it got: N - 1 pieces sent, (N - 1) / N S.
+    All-to-all, then each rank adds what it got: N - 1 of N pieces sent.
     """
     received = [torch.empty_like(tensor) for _ in pieces]
     all_to_all(received, pieces)

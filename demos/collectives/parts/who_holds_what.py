@@ -87,7 +87,7 @@ def empty_pieces(size: int) -> list[torch.Tensor]:
     return [torch.empty_like(labelled_piece(0, size)) for _ in labelled_pieces(size)]
 
 
-# Each yields the tensors by column before the call, and after it.
+# Each yields, by column, what goes into the call, and then what the call has written.
 
 
 def _broadcast(library, size):
@@ -102,7 +102,7 @@ def _scatter(library, size):
     tensor, pieces = empty_pieces(size)[0], labelled_pieces(size) if is_root else None
     yield dict(enumerate(pieces or []))
     library.scatter(tensor, pieces, src=0)
-    yield dict(enumerate(pieces)) if is_root else {rank: tensor}
+    yield {rank: tensor}
 
 
 def _gather(library, size):
@@ -110,7 +110,7 @@ def _gather(library, size):
     pieces = empty_pieces(size) if rank == 0 else None
     yield {rank: tensor}
     library.gather(tensor, pieces, dst=0)
-    yield dict(enumerate(pieces)) if rank == 0 else {rank: tensor}
+    yield dict(enumerate(pieces or []))
 
 
 def _reduce(library, size):

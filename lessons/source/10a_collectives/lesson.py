@@ -1,6 +1,6 @@
 # ---
 # title: 10a Collectives
-# question: Eight operations carry nearly all traffic of parallel training. Who gets what, and who sends it?
+# question: Eight operations carry most traffic of parallel training. Who gets what, and who sends it?
 # needs: two CPU cores, no GPU
 # minutes: 90
 # ---
@@ -12,14 +12,15 @@
 # trusted it. What did each rank send, and to whom? Could another operation have done
 # the job with less?
 #
-# There are eight such operations, and nearly all traffic of parallel training is made
-# of them. We draw all eight, write them from single messages, and count every byte.
+# Eight such operations carry most traffic of parallel training. We draw all eight,
+# write them from single messages, and count every byte.
 #
 # *You will be able to* choose the operation that gives each rank what it needs, write
 # it yourself without a deadlock, and check what a library really sends.
 #
 # *Before this:* lesson 9. *Time:* 45 minutes to read, 45 for the exercises. *Needs:*
-# two CPU cores, no GPU. With four GPUs the same cells use them.
+# two CPU cores, no GPU. (Four GPUs would do, but are not tested. There `send` does not
+# hold Python up, and the wire that we measure carries almost nothing.)
 
 # %% [markdown] tags=["instructor"]
 # ## A message, and a meter: 5 minutes
@@ -33,9 +34,9 @@
 # %% [markdown]
 # ## A message, and a meter
 #
-# Two calls carry everything. One rank calls `dist.send(tensor, to)`, another one
-# `dist.recv(room, of)`: it needs a tensor of the right size, which is filled. Such a
-# message is called **point-to-point**.
+# Two calls carry everything. One rank calls `dist.send(tensor, to)`; another calls
+# `dist.recv(room, of)`, which fills a tensor of the right size. Such a message is
+# called **point-to-point**.
 #
 # Rank $r$ holds $10^r$. Below, rank 1 sends its number to rank 0. A `MessageMeter`
 # counts the messages and bytes that its rank sends and receives.
@@ -100,13 +101,15 @@ from demos.collectives.parts.who_holds_what import run_collectives
 draw_collectives(run_collectives(["broadcast", "scatter"], dist))
 
 # %% [markdown]
-# A row is a rank, a column a piece, a colour the rank that a number comes from. In
-# broadcast everyone gets the same, in scatter each gets its own.
+# A row is a rank, a column a piece, a colour the rank that a number comes from, and
+# black a sum. On the right stands only what the call has written. In broadcast everyone
+# gets the same, in scatter each gets its own.
 #
 # ## From all to one
 #
 # Both have a way back. *Gather* collects the pieces at the root. *Reduce* also adds
-# them up on arrival, so that the root needs room for one piece instead of $N$.
+# them up on arrival, so that the root needs one piece of room beside its own. (Here
+# each rank has a single piece. In gather it stands in the column of its rank.)
 
 # %%
 show(eight_collectives.gather)
@@ -128,9 +131,10 @@ def tensor_after_reduce() -> int:
 run_ranks(tensor_after_reduce, world_size=4)
 
 # %% [markdown]
-# Gloo, torch's library for CPUs, leaves partial sums behind. They betray how it works:
-# rank 3 gave its number to rank 2, which added its own and passed 1100 on. Another
-# library leaves something else. **After a reduce, use the root's tensor only.**
+# Gloo, torch's library for CPUs, leaves partial sums behind. They betray how it reduces
+# a single number: rank 3 gave its own to rank 2, which added its own and passed 1100
+# on. Another library leaves something else. **After a reduce, use the root's tensor
+# only.**
 
 # %% [markdown] tags=["instructor"]
 # ## Everyone gets the sum: 5 minutes
@@ -154,7 +158,7 @@ show(eight_collectives.all_reduce)
 # %%
 from sidebyside import check, guess, hint, progress, reset, reveal, solution
 
-guess("10a-root", None, "How many million bytes pass rank 0, in and out?", "million")
+guess("10a-root", None, "How many million bytes pass through rank 0?", "million")
 
 # %%
 from sidebyside import consecutive_steps
@@ -179,8 +183,8 @@ reveal("10a-root", (meters[0].bytes_sent + meters[0].bytes_received) / 1e6)
 # not take anything before it has been taken." They stand there. Then let the class find
 # the cures: one takes first, or a table to lay the notes on.
 #
-# Exercise 1 takes 10 of these minutes. Common: adding into `pieces`, forgetting the own
-# piece, sending all pieces to everyone and picking out one.
+# Exercise 1 takes 10 of these minutes. Common: adding into `pieces`, forgetting one's
+# own piece, sending all pieces to everyone and picking out one.
 #
 # When late: skip the timeline.
 
@@ -204,13 +208,13 @@ def swap_by_sending_first() -> int:
 run_ranks(swap_by_sending_first, world_size=2, timeout=2)
 
 # %% [markdown]
-# With gloo a blocking `send` returns when the other rank has received. Both ranks send first, and
-# neither comes to its `recv`. **Two ranks that both send first wait for ever**: a
-# deadlock (lesson 4).
+# With gloo a blocking `send` returns when the other rank has received. Both ranks send
+# first, and neither comes to its `recv`. **With gloo, two ranks that both send first
+# wait until the time limit**, in torch 30 minutes unless changed: a deadlock (lesson 4).
 #
 # There are two cures. Let one of the two receive first. Or do not wait: `isend` starts
 # the message and returns at once, with a request. Its `wait()` returns when the message
-# is through.
+# is through. Until then, do not change what is sent, nor read what arrives.
 
 
 # %%
@@ -248,7 +252,8 @@ def hand_over(send) -> None:
         with span("compute"):
             sleep(0.2)
         with span("wait"):
-            request is None or request.wait()
+            if request is not None:
+                request.wait()
     else:
         with span("compute"):
             sleep(0.2)
@@ -267,7 +272,7 @@ draw_timelines({"send": blocking, "isend": asynchronous}, stamp="simulated")
 # With `send`, rank 0 waits for the late one and computes afterwards. With `isend` both
 # compute at the same time.
 #
-# GPUs need one more thing: their library must be told of all messages together.
+# GPUs need one more thing: their library must be told about all messages at once.
 # `batch_isend_irecv` does that. We put it into a function, which the next collective
 # uses:
 
@@ -279,9 +284,9 @@ show(eight_collectives.all_gather)
 draw_collectives(run_collectives(["all_gather", "reduce_scatter"], dist))
 
 # %% [markdown]
-# In **all-gather** everyone gets everyone's piece. Look at **reduce-scatter** beside
-# it: the columns are added up, and rank $r$ gets the sum of column $r$ only. In both
-# of them all ranks do the same; there is no root.
+# In **all-gather** everyone gets everyone's piece: each rank sends its own $N - 1$
+# times. Look at **reduce-scatter** beside it: the columns are added up, and rank $r$
+# gets the sum of column $r$ only. Neither has a root.
 
 # %% [markdown]
 # ## Exercise 1: reduce-scatter, judged by the meter
@@ -290,11 +295,12 @@ draw_collectives(run_collectives(["all_gather", "reduce_scatter"], dist))
 # with one piece for each rank. Afterwards `tensor` on rank $r$ is the sum of what all
 # ranks have at `pieces[r]`; what it held before does not count. `pieces` stays as it is.
 #
-# The pieces for rank $r$ have the shape and the type of rank $r$'s `tensor`; those for
-# another rank may have other shapes. It works for any number of ranks, 1 too.
+# The pieces for rank $r$ have the shape of rank $r$'s `tensor`; those for another rank
+# may use different shapes. All are contiguous and of one type, none is empty, and
+# `tensor` is none of the pieces. It works for any number of ranks, 1 too.
 #
 # The meter is the judge. Each rank sends one message to each other rank, the piece that
-# is meant for it, straight there, and no byte more. Call no collective of torch. Wait
+# is meant for it, straight there, and not a byte more. Call no collective of torch. Wait
 # for all messages that you have started. The sum may be taken in any order.
 #
 # By hand first: three ranks, rank $r$ has the pieces $1 \cdot 10^r$, $2 \cdot 10^r$,
@@ -331,7 +337,7 @@ draw_collectives(run_collectives(["all_gather", "reduce_scatter"], dist))
 
 # %% exercise="10a-reduce-scatter"
 def reduce_scatter(tensor: torch.Tensor, pieces: list[torch.Tensor]) -> None:
-    """Set `tensor` on rank r to the sum of all ranks' `pieces[r]`."""
+    """Set `tensor` on rank r, in place, to the sum of all ranks' `pieces[r]`."""
     ### BEGIN SOLUTION
     rank = dist.get_rank()
     others = [r for r in range(dist.get_world_size()) if r != rank]
@@ -349,9 +355,8 @@ check("10a-reduce-scatter", reduce_scatter)
 # %% [markdown] tags=["why"]
 # <!-- why: 10a-reduce-scatter -->
 # Why it works: each rank is the root of one column. All N reduces happen at the same
-# time, and each rank sends N − 1 of its N pieces: (N − 1)/N of a tensor, however many
-# ranks there are. The own piece comes first, by `copy_`, so nothing remains of what
-# `tensor` held. All messages start before anyone waits, so nobody waits for ever. The
+# time, and each rank sends N − 1 of its N pieces, however many ranks there are. Its
+# own piece comes first, by `copy_`, so nothing remains of what `tensor` held. All messages start before anyone waits, so nobody waits for ever. The
 # price is room for N − 1 pieces.
 
 # %% [markdown] tags=["instructor"]
@@ -374,21 +379,21 @@ check("10a-reduce-scatter", reduce_scatter)
 draw_collectives(run_collectives(["all_to_all"], dist))
 
 # %% [markdown]
-# With `exchange` it is one line. With sends that wait it is a puzzle. Solve it once, and
-# you will see a deadlock in a program before it hangs.
+# With `exchange` it is short. With sends that wait it is a puzzle.
 
 # %% [markdown]
 # ## Exercise 2: all-to-all without a deadlock
 #
 # Write `all_to_all(received, pieces)`: `pieces[r]` goes to rank $r$, which finds it in
-# its `received`, in the place of the sender. Use `dist.send` and `dist.recv` only,
-# which wait: no `isend`, `irecv` or batch, and no collective.
+# its `received`, at the sender's index. Use `dist.send` and `dist.recv` only, which
+# wait: no `isend`, `irecv`, batch or thread, and no collective.
 #
-# Pieces are contiguous tensors of any type. Each pair of ranks may have other shapes,
-# also without elements; `received` holds tensors of the shapes that will arrive, to be
-# filled in place. `pieces` stays as it is. The piece for the own rank is copied and
-# does not travel. Each rank sends one message to each other rank, straight there. It
-# works for any number of ranks, odd and even, 1 too.
+# All tensors are contiguous and of one type. Each piece may have a different shape, even
+# an empty one, also between the same two ranks. `received` holds tensors of the shapes
+# that will arrive, to be filled in place. `pieces` stays as it is. A rank's own piece is
+# copied and does not travel. Each rank sends one message to each other rank, straight
+# there. (A piece without elements may be left out.) It works for any number of ranks,
+# odd and even, 1 too.
 #
 # By hand first: three ranks. Write down for each rank its sends and receives in order,
 # so that all get through.
@@ -464,9 +469,9 @@ check("10a-all-to-all", all_to_all)
 # %% [markdown]
 # ## All eight, ours and torch's
 #
-# Here are the eight together, run by torch. Ours end with the same everywhere, and the
-# meter says what each rank sent, in pieces. (Broadcast, gather and reduce have one
-# piece on each rank, the others four.)
+# Here are the eight together, run by torch. Ours give the same result everywhere, and
+# the meter says what each rank sent, in pieces. (In broadcast, reduce, gather and
+# all-gather a rank puts in one piece; in the others four, in scatter the root only.)
 
 # %%
 from demos.collectives.parts.who_holds_what import EIGHT
@@ -479,9 +484,9 @@ for name in EIGHT:
 draw_collectives(torchs)
 
 # %% [markdown]
-# **Ours and torch's leave the same on every rank, all eight.** No rank sends more than
-# three pieces, except in our all-reduce: there rank 0 sends twelve. This is how they are
-# called, on every rank:
+# **Ours and torch's leave the same wherever the result is defined, all eight.** No rank
+# sends more than three pieces, except in our all-reduce: there rank 0 sends twelve, and
+# the others four. This is how they are called, on every rank:
 #
 # ```python
 # dist.broadcast(tensor, src=0)
@@ -498,11 +503,7 @@ draw_collectives(torchs)
 #
 # Our meter sees our messages, not those inside a library. The system does: ranks on one
 # machine talk through its loopback interface, whose bytes are counted. Four ranks do a
-# reduce-scatter of 16 MB. Ours sends three pieces of 4 MB. How much does each rank send
-# with gloo's?
-
-# %%
-guess("10a-gloo", None, "How much does each rank send inside gloo?", "MB")
+# reduce-scatter of 16 MB. Ours sends three pieces of 4 MB. And gloo's?
 
 # %%
 from demos.collectives.parts.loopback_meter import megabytes_per_rank
@@ -518,7 +519,6 @@ sent = [
     run_ranks(megabytes_of_reduce_scatter, library, world_size=4)[0]
     for library in (eight_collectives, dist)
 ]
-reveal("10a-gloo", sent[1])
 print(
     f"ours {sent[0]:.1f} MB, gloo {sent[1]:.1f} MB, or {sent[1] / 16:.2f} × the tensor"
 )
@@ -526,14 +526,14 @@ print(
 # %% [markdown]
 # Twice what is needed: 1.5 tensors from each rank. **Gloo's reduce-scatter is a whole
 # all-reduce**, of which each rank keeps a quarter. (Its all-gather sends 0.75, as ours
-# does.) The results are equal. Only the bytes tell. (Those between GPUs take other ways
-# and are not counted here.)
+# does.) The results are equal. Only the bytes tell. (Those between GPUs take other
+# routes and are not counted here.)
 #
 # ## The same interface everywhere
 #
 # | here and in torch | MPI, since 1994 | NCCL, for NVIDIA's GPUs | JAX |
 # |---|---|---|---|
-# | `broadcast` | `MPI_Bcast` | `ncclBroadcast` | – |
+# | `broadcast` | `MPI_Bcast` | `ncclBroadcast` | `pbroadcast` |
 # | `scatter`, `gather` | `MPI_Scatter`, `MPI_Gather` | `ncclScatter`, `ncclGather` | – |
 # | `reduce` | `MPI_Reduce` | `ncclReduce` | – |
 # | `all_reduce` | `MPI_Allreduce` | `ncclAllReduce` | `psum` |
@@ -542,11 +542,11 @@ print(
 # | `all_to_all` | `MPI_Alltoall` | `ncclAlltoAll` | `all_to_all` |
 # | `isend`, `irecv` | `MPI_Isend`, `MPI_Irecv` | `ncclSend`, `ncclRecv` in a group | `ppermute` |
 #
-# Gloo has them in C++ (`gloo::allreduce`). Torch hands a call to NCCL, gloo or MPI,
+# Torch hands a call to NCCL, gloo or MPI,
 # whichever `init_process_group` named. (NCCL has its own scatter, gather and all-to-all
-# since version 2.28; torch made them of sends and receives before.)
+# since version 2.28.)
 #
-# Lists of pieces are easy to read. Programs in earnest pass one large tensor, and torch
+# Real programs seldom pass lists of pieces: they pass one large tensor, and torch
 # cuts it: `all_gather_single(output, input)`, `reduce_scatter_single`,
 # `all_to_all_single`. Older programs call the first two `all_gather_into_tensor` and
 # `reduce_scatter_tensor`. **Torch 2.13 still has the old names, and warns.**
@@ -561,11 +561,11 @@ print(
 # ## Some of the ranks
 #
 # A collective need not include everyone. `dist.new_group` makes a **process group** of
-# some ranks. All ranks must call it, in the same order, also those that are not in the
-# group.
+# some ranks. All ranks must call it, in the same order, including those that are not in
+# the group. The group's collectives are called by its members only.
 #
 # Four ranks stand in a square, 0 and 1 above 2 and 3. First the rows add up, then the
-# columns. Which number has rank 0 after both?
+# columns. Which number does rank 0 hold after both?
 
 # %%
 guess("10a-groups", None, "What does rank 0 hold after rows, then columns?")
@@ -591,7 +591,9 @@ held
 # %% [markdown]
 # First the sums of a row, 11 or 1100; then 1111 everywhere. **Rows, then columns, give
 # the sum of all.** If a row is one machine with fast wires, only the columns cross the
-# slow network: so all-reduce is done on many machines.
+# slow network. As shown, each rank sends its whole tensor there. Libraries send less:
+# they reduce-scatter in the row, all-reduce each piece in its column, and all-gather in
+# the row.
 
 # %% [markdown] tags=["instructor"]
 # ## A mixture of experts: 24 minutes
@@ -608,12 +610,13 @@ held
 #
 # A **mixture of experts** is a part of many large language models: small networks, the
 # *experts*, on different ranks. Each *token* (a row of numbers, for a piece of a word)
-# visits one of them, and which one depends on the token. So each rank has rows for each
-# rank, in numbers that nobody knows beforehand. That is an all-to-all of uneven pieces,
-# out and back again.
+# visits one of them here, often two or more, and which depends on the token. So each
+# rank has rows for each rank, and nobody knows beforehand how many. That is an
+# all-to-all of uneven pieces, out and back again.
 #
 # `all_to_all_single` can do that. It takes the rows for rank 0 first, then those for
-# rank 1, and so on; two lists say how many rows are for each rank, and from each.
+# rank 1, and so on; two lists say how many rows are for each rank, and from each. (The
+# list version, `dist.all_to_all`, takes pieces of one size only with gloo.)
 
 
 # %%
@@ -637,16 +640,17 @@ run_ranks(send_uneven_rows, world_size=2)
 # ## Exercise 3: visit the experts
 #
 # Write `visit_experts(tokens, chosen, expert)`. On each rank, `tokens` has $n$ rows, as
-# many as it likes, perhaps none; all ranks' rows have the same width and type. Token
-# $i$ wants the expert of rank `chosen[i]`. (`chosen` is a tensor of $n$ whole numbers,
-# `torch.int64`.) `expert` is this rank's own expert: a function that gets rows and
-# returns as many, of the same width and type, in the same order.
+# many as it likes, perhaps none; all ranks' rows have the same width and the same
+# floating-point type, which may be `float64`. Token $i$ wants the expert of rank
+# `chosen[i]`. (`chosen` is a tensor of $n$ whole numbers, `torch.int64`.) `expert` is
+# this rank's own expert: a function that gets rows, leaves them as they are, and returns
+# a new, contiguous tensor of as many, of the same width and type, in the same order.
 #
 # Return a new tensor: row $i$ is the answer to token $i$. `tokens` and `chosen` stay
 # as they are. Call `expert` exactly once on each rank, with all rows that want it, in
 # any order; if there are none, with no rows. A row goes to the rank that it chose and
-# to no other. The only collectives that you may call are all-to-alls; messages are
-# allowed too.
+# to no other (to its own, if it chose that); send no rows that only fill up. The only
+# collectives that you may call are all-to-alls; messages are allowed too.
 #
 # By hand first: rank 0 has the tokens a, b, c with `chosen` 1, 0, 1; rank 1 has d, with
 # 0. Which rows does each expert see? What travels back?
@@ -715,15 +719,16 @@ check("10a-experts", visit_experts)
 # %% [markdown]
 # ## What we saw
 #
-# * A blocking `send` waits for its `recv`. Two ranks that both send first wait for
-#   ever. Order cures that, and so does starting everything before waiting.
+# * With gloo, two ranks that both send first never get on. Starting everything before
+#   waiting cures that. So does order: if all take their pairs from one list, the first
+#   pair that is not done can always go.
 # * Eight operations: from one (broadcast, scatter), to one (gather, reduce), and
 #   between all (all-gather, reduce-scatter, all-reduce, all-to-all).
-# * Ours and torch's leave the same on every rank.
-# * All-reduce by way of rank 0 sends $(N-1)S$ bytes from one rank and $S$ from each
-#   other, in $2(N-1)$ steps.
-# * Reduce-scatter, all-gather and all-to-all send $(N-1)/N$ of a tensor from each rank.
-#   Gloo's reduce-scatter sends twice that, which only a meter shows.
+# * Ours and torch's leave the same wherever the result is defined.
+# * In all-reduce by way of rank 0, that rank sends $N - 1$ tensors, in $2(N-1)$ steps.
+# * In reduce-scatter, all-gather and all-to-all each rank sends $N - 1$ pieces:
+#   $(N-1)/N$ of all $N$ together. Gloo's reduce-scatter sends twice that, which only a
+#   meter shows.
 # * Process groups limit a collective to some ranks; all-to-all with uneven pieces takes
 #   tokens to their experts and back.
 #
@@ -732,6 +737,6 @@ check("10a-experts", visit_experts)
 #
 # ## Next
 #
-# All-reduce by way of the root makes one rank do nearly all the talking. Look at the
-# picture of all eight again: reduce-scatter, and then all-gather, end where all-reduce
-# ends. Lesson 10b follows that path: four ways to all-reduce, and what each costs.
+# Look at the picture of all eight again: reduce-scatter, and then all-gather, end where
+# all-reduce ends. Lesson 10b follows that path: four ways to all-reduce, and what each
+# costs.

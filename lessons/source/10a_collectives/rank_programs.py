@@ -2,6 +2,7 @@
 
 import inspect
 import sys
+import threading
 from collections.abc import Callable
 from itertools import pairwise
 from time import sleep
@@ -84,7 +85,8 @@ def _try_with_pieces(case, answer, first_argument, rooms, wanted) -> PiecesNotes
 
 
 class AsynchronousCalls:
-    """Notes the calls of isend, irecv and batch_isend_irecv, but not torch's own."""
+    """Notes the calls of isend, irecv and batch_isend_irecv, but not torch's own; and
+    that a thread has been started."""
 
     FUNCTIONS = dist.isend, dist.irecv, dist.batch_isend_irecv
 
@@ -94,9 +96,16 @@ class AsynchronousCalls:
 
     def __enter__(self) -> "AsynchronousCalls":
         sys.setprofile(self._note)
+        threading.setprofile(self._note_thread)
         return self
 
     def __exit__(self, *error) -> None:
+        threading.setprofile(None)
+        sys.setprofile(None)
+
+    def _note_thread(self, *_) -> None:
+        """Called in each new thread, at once."""
+        self.names.append("Thread")
         sys.setprofile(None)
 
     def _note(self, frame, event: str, _) -> None:
@@ -132,7 +141,8 @@ def tokens_of_case(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Each row is like no other: its first number is 100 * rank + i."""
     count = case.count(rank, ranks)
-    rows = torch.arange(count).unsqueeze(1) + torch.tensor([100 * rank, 0.25, 0.5])
+    first = torch.tensor([100 * rank, 0.25, 0.1], dtype=torch.float64)
+    rows = torch.arange(count).unsqueeze(1) + first  # 32 bits do not hold 0.1
     chosen = [case.wants(i, rank, ranks) for i in range(count)]
     return rows.to(device(), case.dtype), torch.tensor(
         chosen, dtype=torch.int64, device=device()

@@ -2,6 +2,7 @@
 
 from itertools import combinations
 from math import gcd
+from threading import Thread
 
 import torch
 import torch.distributed as dist
@@ -9,6 +10,7 @@ import torch.distributed as dist
 from demos.collectives.parts import eight_collectives
 from demos.collectives.parts.eight_collectives import exchange, other_ranks
 from lessons.source.sample_answers import Right, Wrong
+from sidebyside import device
 
 # 10a-reduce-scatter -------------------------------------------------------------------
 
@@ -294,6 +296,22 @@ def pieces_by_way_of_rank_0(received, pieces):
             dist.send(held.get((sender, receiver), pieces[receiver]), receiver)
 
 
+def pieces_of_pairs_that_have_some(received, pieces):
+    _keep_own(received, pieces)
+    for other in sorted(other_ranks()):
+        if pieces[other].numel():
+            _swap(received, pieces, other)
+
+
+def pieces_in_threads(received, pieces):
+    _keep_own(received, pieces)
+    for other in sorted(other_ranks()):
+        sender = Thread(target=dist.send, args=(pieces[other], other))
+        sender.start()
+        dist.recv(received[other], other)
+        sender.join()
+
+
 def pieces_in_tournament(received, pieces):
     """Right: N rounds, and in each of them all pairs swap at the same time."""
     for turn in range(len(pieces)):
@@ -446,6 +464,30 @@ def experts_filled_up(tokens, chosen, expert):
     return answers
 
 
+def experts_in_rooms_of_32_bits(tokens, chosen, expert):
+    order, out, back, visitors = _go_out(tokens.float(), chosen)
+    answers = torch.empty(tokens.shape)
+    answers[order] = _come_back(answers, expert(visitors), out, back)
+    return answers.to(tokens.dtype)
+
+
+def experts_in_lists(tokens, chosen, expert):
+    ranks = range(dist.get_world_size())
+    groups = [tokens[chosen == r] for r in ranks]
+    counts = [torch.tensor([len(group)], device=device()) for group in groups]
+    coming = [torch.empty_like(count) for count in counts]
+    dist.all_to_all(coming, counts)
+    visitors = [tokens.new_empty(int(n), tokens.shape[1]) for n in coming]
+    dist.all_to_all(visitors, groups)
+    said = expert(torch.cat(visitors)).split([len(rows) for rows in visitors])
+    returned = [torch.empty_like(group) for group in groups]
+    dist.all_to_all(returned, list(said))
+    answers = torch.empty_like(tokens)
+    for r in ranks:
+        answers[chosen == r] = returned[r]
+    return answers
+
+
 def experts_only_for_guests(tokens, chosen, expert):
     order, out, back, visitors = _go_out(tokens, chosen)
     answers = torch.empty_like(tokens)
@@ -593,6 +635,19 @@ WRONG = {
             pieces_by_way_of_rank_0,
             "nothing by way of a third",
         ),
+        Wrong(
+            "leaves_out_where_it_has_nothing",
+            pieces_of_pairs_that_have_some,
+            "waits in",
+            state="HUNG",
+            note="Its own piece is empty, and the other's is not: that one waits.",
+        ),
+        Wrong(
+            "in_threads",
+            pieces_in_threads,
+            "which calls are allowed",
+            note="A thread for each send is one more way not to wait.",
+        ),
     ],
     "10a-experts": [
         Wrong(
@@ -648,6 +703,18 @@ WRONG = {
         ),
         Wrong(
             "only_guests_are_served", experts_only_for_guests, "which expert answers"
+        ),
+        Wrong(
+            "rooms_of_32_bits",
+            experts_in_rooms_of_32_bits,
+            "digits that 32 bits cannot hold",
+            note="torch.empty(shape) makes 32-bit numbers, whatever the tokens are.",
+        ),
+        Wrong(
+            "lists_of_uneven_pieces",
+            experts_in_lists,
+            "which all-to-all takes pieces of different sizes",
+            note="Right where gloo is not: its all_to_all wants pieces of one size.",
         ),
     ],
 }
