@@ -100,7 +100,7 @@ for (batch, points), colour in zip(runs.items(), COLOURS, strict=False):
     for ax, measured in zip(axes, list(zip(*points, strict=True))[:2], strict=True):
         losses = [loss for _, _, loss in points]
         ax.semilogx(measured, losses, color=colour, marker=".")
-        place = measured[-1], losses[-1] + (0.2 if batch == 1415 else -0.4)
+        place = measured[-1], losses[-1] - (0.8 if batch == 1415 else 0.4)
         ax.text(*place, f"batch {batch}", color=colour, ha="center")
 axes[0].set(xlabel="updates", ylabel="loss", ylim=(-0.3, 3), xmargin=0.15)
 axes[1].set(xlabel="seconds", xmargin=0.15)
@@ -693,8 +693,8 @@ print("held-out losses: {:.2f}, {:.2f}, average {:.2f}".format(*losses))
 
 # %% [markdown]
 # `other` is the same network, its hidden units numbered in another order. It gives the
-# same answers, and yet the average of the two is far worse: it averages units that do
-# different jobs. Two networks that start apart have no order in common.
+# same answers, yet the average of the two is far worse: it mixes units that do different
+# jobs. Networks that start apart have no order in common.
 #
 # So we share gradients, at every step. What lies between one message and 200 is for
 # lesson 12.
@@ -742,5 +742,5 @@ print("held-out losses: {:.2f}, {:.2f}, average {:.2f}".format(*losses))
 #
 # ## Next
 #
-# Four shards, four workers: each needs the model, and after each step all models must
-# be equal again. Lesson 9 builds that by hand, in threads and in processes.
+# Four workers: each needs the model, and after each step all models must be equal again.
+# Lesson 9 builds that by hand, in threads and in processes.
