@@ -70,10 +70,10 @@ def noise_scale_from_two_sizes(
     return trace / (square_large - trace / large)
 
 
-def fewest_updates(target: float, sizes=SIZES, **options) -> dict[int, float]:
-    """For each batch size the updates that its best learning rate needs."""
+def fewest_updates(target: float, sizes=SIZES) -> dict[int, tuple[float, float]]:
+    """For each batch size (updates, rate) of the learning rate that needs fewest."""
     return {
-        batch: min(updates_to_reach(target, batch, **options).values())
+        batch: min((n, rate) for rate, n in updates_to_reach(target, batch).items())
         for batch in sizes
     }
 
@@ -108,10 +108,12 @@ def main() -> None:
         squares = squared_norms_in_training(rate, target)
         scale = noise_scale_from_two_sizes(8, squares[0], 64, squares[1])
         print(f"  learning rate {rate}: {scale:.0f}")
-    print(f"\n{'batch':>6} {f'updates to a loss of {target}':>27}", flush=True)
-    updates = fewest_updates(target, (4, 16, 64, 256, 1415))
-    for batch, count in updates.items():
-        print(f"{batch:>6} {count:>27.0f}")
+    header = f"{'batch':>6} {'best rate':>10} {f'updates to a loss of {target}':>27}"
+    print(f"\n{header}", flush=True)
+    tuned = fewest_updates(target, (4, 16, 64, 256, 1415))
+    for batch, (count, rate) in tuned.items():
+        print(f"{batch:>6} {rate:>10} {count:>27.0f}")
+    updates = {batch: count for batch, (count, _) in tuned.items()}
     print(f"the knee is at a batch of {fit_knee(updates)[1]:.0f}")
 
 

@@ -5,7 +5,7 @@ Look for: with the small batch's rate the large batch makes too few steps to get
           With sixteen times the rate it gets as far, as long as that rate is stable.
           Near the edge a warm-up decides; well below it, it makes no difference.
 Try:      --base-rate 0.1. A milder rate: is the warm-up worth anything?
-          --base-rate 0.3. Too much: nothing helps.
+          --base-rate 0.3. Scaled, that is too much: not even the warm-up helps.
 """
 
 from sidebyside.programs import run_program

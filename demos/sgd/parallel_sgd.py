@@ -2,9 +2,9 @@
 
 Run:      python demos/sgd/parallel_sgd.py --workers 4
 Look for: on the convex problem one message per worker at the end is nearly as good as
-          one at every step. For networks that start differently the average of good
-          models is useless. The last lines show why: numbering the hidden units in
-          another order changes no answer of a network, and ruins its average.
+          one at every step. For networks that start differently the average is worse
+          than the best of them by far. The last lines show why: numbering the hidden
+          units in another order changes no answer of a network, and spoils the average.
 Try:      --workers 16. Each share is smaller, and the convex average holds.
 """
 

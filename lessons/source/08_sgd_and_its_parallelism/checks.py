@@ -2,10 +2,13 @@
 
 import copy
 import math
+import weakref
+from contextlib import ExitStack, suppress
 
 import numpy as np
 import torch
 from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import functional as F
 
 from sidebyside.any_number import as_number
@@ -102,16 +105,36 @@ PASSES = [(5, 4), (8, 4), (7, 2), (1, 1), (1, 8), (12, 5), (6, 1), (16, 16), (9,
 PASSES += [(33, 8), (64, 63)]
 
 
+class Kept:
+    """What autograd keeps, in a shell whose life can be watched."""
+
+    def __init__(self, tensor: torch.Tensor):
+        self.tensor = tensor
+
+
 class Watched(nn.Module):
-    """A network that notes each pass forward, and each backward through it."""
+    """A network that notes each pass forward, and each backward through it.
+
+    `held` says for each pass whether something of an earlier one was still kept.
+    """
 
     def __init__(self, inner: nn.Module):
         super().__init__()
-        self.inner, self.notes = inner, []
+        self.inner, self.notes, self.held = inner, [], []
+        self.kept = weakref.WeakSet()
+
+    def _keep(self, tensor: torch.Tensor) -> Kept:
+        kept = Kept(tensor)
+        self.kept.add(kept)
+        return kept
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         self.notes.append(("forward", images[:, 0].tolist()))
-        output = self.inner(images)
+        self.held.append(len(self.kept) > 0)
+        with ExitStack() as stack:
+            with suppress(RuntimeError):  # torch.func allows no such hooks
+                stack.enter_context(saved_tensors_hooks(self._keep, lambda k: k.tensor))
+            output = self.inner(images)
         if output.requires_grad:
             output.register_hook(lambda _: self.notes.append(("backward", [])))
         return output
@@ -153,7 +176,7 @@ def _try_accumulate(accumulate, count, limit, number, frozen, stale) -> None:
     think = "the last pass: does it have fewer images?"
     with trying(call, images, labels, think=think) as expect:
         got = accumulate(model, images, labels, limit)
-        _expect_passes(expect, model.notes, images[:, 0].tolist(), limit)
+        _expect_passes(expect, model, images[:, 0].tolist(), limit)
         _expect_accumulated(expect, model, oracle, stale, count, limit)
         value = as_number(got.detach() if isinstance(got, torch.Tensor) else got)
         expect(value is not None, got=got, think="what is to be returned: a number")
@@ -163,8 +186,8 @@ def _try_accumulate(accumulate, count, limit, number, frozen, stale) -> None:
         expect(near, got=came, think=think)
 
 
-def _expect_passes(expect, notes: list, numbers: list[float], limit: int) -> None:
-    passes = [seen for kind, seen in notes if kind == "forward"]
+def _expect_passes(expect, model, numbers: list[float], limit: int) -> None:
+    passes = [seen for kind, seen in model.notes if kind == "forward"]
     sizes = [len(seen) for seen in passes]
     think = "at most so many images at a time: what is `limit` for?"
     came = f"passes of {sizes} images"
@@ -175,12 +198,15 @@ def _expect_passes(expect, notes: list, numbers: list[float], limit: int) -> Non
     fewest = -(-len(numbers) // limit)
     think = "as few passes as possible: how many images fit into one?"
     expect(len(passes) == fewest, got=came, think=think)
-    order = [kind for kind, _ in notes]
+    order = [kind for kind, _ in model.notes]
     think = (
         "when autograd lets go of what a pass has kept: what comes between two passes?"
     )
     alternate = order == ["forward", "backward"] * len(passes)
     expect(alternate, got=", ".join(order), think=think)
+    came = "a pass that began while an earlier one was still kept"
+    think = "when autograd lets go of what a pass has kept: who still needs it?"
+    expect(not any(model.held), got=came, think=think)
 
 
 def _expect_accumulated(expect, model, oracle, stale, count, limit) -> None:
@@ -242,14 +268,17 @@ def _noisy_steps(steps, shards, each, parameters, number, noise=1.0):
 def check_08_noise_scale(noise_scale):
     by_hand = [torch.tensor([[3.0], [1.0]])]
     _try_noise_scale(noise_scale, by_hand, 1, "[tensor([[3.], [1.]])]")
-    cases = [(1, 2, 1, 3), (1, 8, 8, 20), (5, 2, 4, 7), (12, 3, 16, 5), (40, 5, 1, 9)]
-    cases += [(7, 8, 32, 11), (3, 4, 100, 2)]
+    # steps, shards, each, parameters
+    cases = [(1, 2, 1, 3), (1, 4, 8, 20), (5, 2, 4, 7), (12, 3, 16, 5), (40, 5, 1, 9)]
+    cases += [(7, 8, 8, 11), (3, 4, 100, 2)]
     for place, (steps, shards, each, parameters) in enumerate(cases):
         number = (torch.float32, torch.float64)[place % 2]
         given = _noisy_steps(steps, shards, each, parameters, number, noise=2.0)
         _try_noise_scale(noise_scale, given, each, f"{steps} steps of {shards} shards")
     same = [torch.ones(4, 3)] * 2  # no noise at all
     _try_noise_scale(noise_scale, same, 8, "2 steps of 4 equal shards")
+    opposite = [torch.tensor([[1.0], [-1.0]])]  # |G|² comes out as -1, the ratio as -2
+    _try_noise_scale(noise_scale, opposite, 1, "[tensor([[1.], [-1.]])]")
 
 
 def _try_noise_scale(noise_scale, steps, each: int, shown: str) -> None:
@@ -265,6 +294,13 @@ def _try_noise_scale(noise_scale, steps, each: int, shown: str) -> None:
         expect(close, got=f"{value:.4f}, where {right:.4f} is right", think=think)
 
 
+def _with_batch(batch: int, small: float, large: float, each: int) -> float:
+    """The noise scale of those who take `batch` for the number of images."""
+    trace = (small - large) / (1 / each - 1 / batch) if batch != each else math.inf
+    square = large - trace / batch
+    return trace / square if square and math.isfinite(trace) else math.inf
+
+
 def _advice_on_noise_scale(value: float, steps, each: int) -> str:
     shards = torch.stack(steps).double()
     small = shards.square().sum(2).mean().item()
@@ -275,6 +311,10 @@ def _advice_on_noise_scale(value: float, steps, each: int) -> str:
     def near(other: float) -> bool:
         return math.isclose(value, other, rel_tol=1e-3, abs_tol=1e-6)
 
+    if right_noise_scale(steps, each) < 0 <= value:
+        return "an estimate below 0: it is to be returned as it is"
+    if near(_with_batch(len(steps[0]), small, large, each)):
+        return "B, the batch: how many images do all shards of a step have together?"
     if near(trace / large):
         return "|G|²: the batch's own noise, tr(Σ) / B, is still in S"
     if near(trace):

@@ -184,13 +184,14 @@ def test_near_the_edge_of_stability_warm_up_and_scaling_pay():
     assert found["large, scaled, warm-up"] < found["large, unscaled"]
 
 
-def test_one_average_is_enough_on_the_convex_problem_and_useless_for_own_starts():
+def test_one_average_beats_each_worker_on_the_convex_problem_and_none_from_own_starts():
     batches = parallel_sgd.worker_batches(4, 200)
     convex = [digits_softmax() for _ in range(4)]
     once = parallel_sgd.average_models_once(convex, batches, digits_softmax)
     each = parallel_sgd.average_gradients_each_step(digits_softmax(), batches)
     once, each = parallel_sgd.held_out(once)[0], parallel_sgd.held_out(each)[0]
     assert once == pytest.approx(each, abs=0.03)
+    assert once < min(parallel_sgd.held_out(model)[0] for model in convex)
     own = [digits_network(worker) for worker in range(4)]
     average = parallel_sgd.average_models_once(own, batches)
     worst = max(parallel_sgd.held_out(model)[0] for model in own)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from torch.func import functional_call, grad_and_value
 from torch.nn import functional as F
 
 from lessons.source.sample_answers import Right, Wrong
@@ -130,6 +131,17 @@ def goes_back_once(model, images, labels, limit):
     return total.item()
 
 
+def goes_back_and_retains(model, images, labels, limit):
+    """All numbers are right; a pass is kept until `loss` gets its next value."""
+    model.zero_grad()
+    total = 0.0
+    for x, y in zip(images.split(limit), labels.split(limit), strict=True):
+        loss = F.cross_entropy(model(x), y, reduction="sum") / len(labels)
+        loss.backward(retain_graph=True)
+        total += loss.item()
+    return total
+
+
 def keeps_the_old_gradient(model, images, labels, limit):
     total = 0.0
     for x, y in zip(images.split(limit), labels.split(limit), strict=True):
@@ -225,6 +237,24 @@ def with_autograd_grad(model, images, labels, limit):
     return np.float64(total / len(labels))
 
 
+def with_torch_func(model, images, labels, limit):
+    """The functional gradient, a dictionary, weighed and added up."""
+    trained = {n: p.detach() for n, p in model.named_parameters() if p.requires_grad}
+
+    def loss_of(weights, x, y):
+        return F.cross_entropy(functional_call(model, weights, (x,)), y)
+
+    sums, total = dict.fromkeys(trained, 0.0), 0.0
+    for x, y in zip(images.split(limit), labels.split(limit), strict=True):
+        gradients, loss = grad_and_value(loss_of)(trained, x, y)
+        for name, gradient in gradients.items():
+            sums[name] = sums[name] + gradient * (len(y) / len(labels))
+        total += loss.item() * len(y) / len(labels)
+    for name, gradient in sums.items():
+        model.get_parameter(name).grad = gradient
+    return total
+
+
 # 08-noise-scale
 
 
@@ -283,6 +313,10 @@ def batch_is_the_number_of_shards(steps, each):
     size = len(steps[0])
     trace = (shard - batch) / (1 / each - 1 / size) if size != each else 0.0
     return trace / (batch - trace / size)
+
+
+def no_estimate_below_zero(steps, each):
+    return max(0.0, in_64_bit(steps, each))
 
 
 def changes_the_steps(steps, each):
@@ -350,6 +384,7 @@ WRONG = {
             "lets go of what a pass has kept",
             note="Right gradients, and the memory of the whole batch.",
         ),
+        Wrong("goes_back_and_retains", goes_back_and_retains, "who still needs it"),
         Wrong("keeps_the_old_gradient", keeps_the_old_gradient, "adds to it"),
         Wrong("clears_in_every_pass", clears_in_every_pass, "smaller|number"),
         Wrong("drops_the_last_images", drops_the_last_images, "left over"),
@@ -384,8 +419,10 @@ WRONG = {
         Wrong(
             "batch_is_the_number_of_shards",
             batch_is_the_number_of_shards,
-            "two equations|each row|divide by",
+            "how many images do all shards",
+            note="B counts images. With 8 shards of 8 this divides by 0.",
         ),
+        Wrong("no_estimate_below_zero", no_estimate_below_zero, "returned as it is"),
         Wrong("changes_the_steps", changes_the_steps, "who else uses|each row"),
     ],
 }
@@ -398,6 +435,7 @@ RIGHT = {
     "08-accumulate": [
         Right("in_a_while_loop", in_a_while_loop),
         Right("with_autograd_grad", with_autograd_grad),
+        Right("with_torch_func", with_torch_func),
     ],
     "08-noise-scale": [
         Right("in_64_bit", in_64_bit),
