@@ -4,8 +4,8 @@ Run:      python demos/data_parallel/data_parallel_threads.py --replicas 2
 Look for: every step ends within rounding of one model with the whole batch. All bytes
           go through device 0: with each replica more, its traffic grows by the same
           amount, and it alone holds the whole batch and all outputs.
-Try:      --replicas 8. Or --shared, which "copies" with .to(device): on one device
-          that copies nothing, and each step of two replicas is twice as long.
+Try:      --replicas 8. Or --shared, which "copies" with model.to(device): that makes
+          no second model, and each step of two replicas is twice as long.
 """
 
 import argparse
