@@ -76,7 +76,7 @@ def fastest_step(timeline: Timeline, steps: int = STEPS) -> OneStep:
 def _place_of_kind(item: tuple) -> int:
     """Where this kind stands in the key to the bars: the same in every picture."""
     (_, name), _ = item
-    return KINDS.index(name)
+    return 0 if name in ALONE else KINDS.index(name)
 
 
 def draw_step_of_replicas(make, run) -> OneStep:

@@ -11,9 +11,8 @@
 # Lesson 8 ended with a promise: the gradient of a batch is the mean of the gradients of
 # its equal parts. So several workers can compute one gradient, each from its own part.
 #
-# Here we build that, first with threads in one process and then with processes. After
-# every step we compare with one model that has the whole batch. Then you visit a museum
-# of seven programs that train in parallel, finish without an error, and are wrong.
+# Here we build that, first with threads in one process and then with processes. Then you
+# visit a museum of programs that train in parallel, raise no error, and are wrong.
 #
 # *You will be able to* name the seven parts of a data-parallel step, count what goes
 # through each device, and find the mistake in a training that does not complain.
@@ -36,9 +35,8 @@
 # %% [markdown]
 # ## The yardstick
 #
-# First the training as you know it: one model, batches of 64 handwritten digits, plain
-# SGD. We keep all parameters after each step, a row each. Everything else in this
-# lesson is compared with these rows.
+# First the training as you know it: one model, batches of 64 digits, plain SGD. We keep
+# all parameters after each step, a row each, and compare everything else with these.
 
 # %%
 import torch
@@ -77,8 +75,7 @@ alone.shape
 # ## Seven steps
 #
 # Now two devices. Training in which each has a copy of the model and a part of every
-# batch is called **data parallel**. One process drives both devices, with a thread for
-# each. A step has seven parts:
+# batch is called **data parallel**. One process drives both, with a thread for each:
 #
 # ```mermaid
 # flowchart LR
@@ -257,11 +254,11 @@ show(ThreadedReplicas.step)
 show(ThreadedReplicas.reduce)
 
 # %% [markdown]
-# Look at two lines. `slopes` are the gradients of the loss with respect to the outputs:
-# `loss.backward()` stops there, and each replica's thread goes on from its own part.
-# And `reduce` adds without dividing: the loss is a mean over *all* outputs already.
+# `slopes` are the gradients of the loss with respect to the outputs: `loss.backward()`
+# stops there, and each replica's thread goes on from its own part. And `reduce` adds
+# without dividing: the loss is a mean over *all* outputs already.
 #
-# Does it train as one model does, after every single step?
+# Does it train as one model does?
 
 # %%
 together = ThreadedReplicas(make_digit_model().to(places[0]), places)
@@ -445,8 +442,8 @@ show(sum_gradients_over_ranks)
 # of losses by the size of the *whole* batch, which weights the gradients as in exercise
 # 2, and updates its own replica.
 #
-# So what keeps the replicas equal? They start equal, from the same seed. They get the
-# same sum, bit for bit. And the same arithmetic on equal numbers gives equal numbers.
+# So what keeps the replicas equal? They start equal, from the same seed, get the same
+# sum, bit for bit, and do the same arithmetic with it.
 
 # %%
 from sidebyside import device, run_ranks
@@ -477,9 +474,8 @@ print("bytes in a message:", message)
 # small ones too, and the Python code between two operations needs it back. Here are two
 # networks: how many calls does a replica's forward make, and how much work is each?
 #
-# Two replicas of the deep one take a step, first one by one and then in two threads.
-# The calls are the same. How many times as much CPU time do the two forwards take in
-# threads?
+# Two replicas of the deep one take a step, one by one and then in two threads. How many
+# times as much CPU time do the two forwards take in threads?
 
 # %%
 from demos.data_parallel.parts.wide_and_deep import IMAGES, make_deep, make_wide
@@ -581,9 +577,8 @@ else:
     print("data_parallel: not measured here, fewer than two GPUs")
 
 # %% [markdown]
-# What we have measured with threads and with processes is our own code. Other
-# frameworks also let one process drive all devices, or one process each. How they add
-# gradients is another matter: `MirroredStrategy` uses an all-reduce.
+# What we have measured is our own code. Other frameworks also have one process for all
+# devices, or one each. (`MirroredStrategy` is one process, and uses an all-reduce.)
 #
 # | design | PyTorch | TensorFlow | JAX |
 # |---|---|---|---|
@@ -723,9 +718,9 @@ check("09-museum", repairs)
 # %% [markdown]
 # ## A script of your own
 #
-# This is a whole data-parallel training without any of this course's instruments, to be
-# started by `torchrun`, torch's launcher. It begins with `init_process_group`, where
-# the ranks meet, and ends with `destroy_process_group`; rank 0 saves the model.
+# This is a whole data-parallel training without this course's instruments, started by
+# `torchrun`, torch's launcher. It begins with `init_process_group`, where the ranks meet,
+# and ends with `destroy_process_group`; rank 0 saves the model.
 #
 # ```
 # torchrun --nproc-per-node 2 demos/data_parallel/own_data_parallel.py --save model.pt
@@ -756,8 +751,8 @@ run_demo("data_parallel/own_data_parallel.py")
 #
 # ## What we saw
 #
-# * A data-parallel step has seven parts; without dropout and batch norm it is the step
-#   of one model, whether the replicas are in threads or in processes.
+# * A data-parallel step has seven parts. Without dropout and batch norm it is the step
+#   of one model, in threads and in processes.
 # * `model.to` makes no second model. Two replicas that share storage take a step twice
 #   as long.
 # * In our class all weights and gradients go through device 0: 7 times as many bytes
@@ -771,5 +766,5 @@ run_demo("data_parallel/own_data_parallel.py")
 #
 # ## Next
 #
-# Everything now hangs on one call, `dist.all_reduce`. How can everybody get the sum
-# without a device through which all of it goes? Lesson 10 opens the box.
+# Everything now hangs on `dist.all_reduce`. How can everybody get the sum without a
+# device through which all of it goes? Lesson 10 opens the box.
