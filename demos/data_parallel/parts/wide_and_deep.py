@@ -17,7 +17,7 @@ from sidebyside import Timeline, device, run_ranks
 
 STEPS = 24
 ALONE = {"replicate", "loss", "reduce"}  # what device 0 does while others wait
-KINDS = "device 0 alone", "forward", "backward", "all-reduce", "update"  # as drawn
+KINDS = "forward", "backward", "device 0 alone", "update", "all-reduce"  # as drawn
 
 
 def make_wide() -> nn.Module:
@@ -61,7 +61,7 @@ def fastest_step(timeline: Timeline, steps: int = STEPS) -> OneStep:
     """Of equal steps the one that other programs have disturbed least."""
     alike = defaultdict(list)
     for span in timeline.spans:
-        name = KINDS[0] if span.name in ALONE else span.name
+        name = "device 0 alone" if span.name in ALONE else span.name
         alike[span.lane, span.name].append(span._replace(name=name))
     found = []
     for step in range(steps):
@@ -76,7 +76,7 @@ def fastest_step(timeline: Timeline, steps: int = STEPS) -> OneStep:
 def _place_of_kind(item: tuple) -> int:
     """Where this kind stands in the key to the bars: the same in every picture."""
     (_, name), _ = item
-    return 0 if name in ALONE else KINDS.index(name)
+    return KINDS.index("device 0 alone" if name in ALONE else name)
 
 
 def draw_step_of_replicas(make, run) -> OneStep:
