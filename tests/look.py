@@ -60,7 +60,7 @@ def slices(page: Page, notebook: Path, to: Path) -> list[Path]:
     for number, top in enumerate(range(0, total, step), start=1):
         scroller.evaluate("(area, top) => area.scrollTo(0, top)", top)
         page.wait_for_timeout(200)
-        paths.append(to / f"{notebook.name[:2]}_{kind}_{number}.png")
+        paths.append(to / f"{notebook.stem.partition('_')[0]}_{kind}_{number}.png")
         scroller.screenshot(path=paths[-1])
     return paths
 
