@@ -8,6 +8,8 @@ Try:      --replicas 8. Or --shared, which "copies" with model.to(device): that 
           no second model, and each step of two replicas is twice as long.
 """
 
+from sidebyside.programs import run_program
+
 import argparse
 import copy
 from collections import Counter
@@ -18,7 +20,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sidebyside import at_least, load_digits, run_program, span
+from sidebyside import at_least, load_digits, span
 
 
 def replica_places(replicas: int) -> list[torch.device]:

@@ -145,16 +145,16 @@ def storages(replicas: list) -> int:
 
 
 real = replicate(make_digit_model().to(places[0]), places)
-print("with .to:", storages(replicas), " with replicate:", storages(real))
+print("with model.to:", storages(replicas), " with replicate:", storages(real))
 tensor = torch.ones(3)
 print("model.to returns the same model:", model.to("cpu") is model)
 print("tensor.to returns the same tensor:", tensor.to("cpu") is tensor)
 
 # %% [markdown]
-# `model.to` moves the model and returns it; it never makes a second. A tensor's `.to`
-# copies to another device, but **on the CPU `.to("cpu")` returns the same tensor**. So
-# both halves of the batch went into one `.grad`, and the reduce added that to itself.
-# **Two replicas that share storage take a step twice as long** (three: four times).
+# `model.to` moves the model and returns it; it never makes a second. So both halves of
+# the batch went into one `.grad`, and the reduce added that to itself. **Two replicas
+# that share storage take a step twice as long** (three: four times). A tensor's `.to`
+# copies to another device, but **on the CPU `.to("cpu")` returns the same tensor**.
 # `replicate` uses `copy.deepcopy` for all replicas but the first.
 #
 # ## Steps 2 and 4: scatter and gather
@@ -657,8 +657,8 @@ show_exhibits("FG")
 #   its own. G clips the gradient of the batch to `LONGEST`. F yields, on rank 0, the
 #   accuracy on all images of the test, however many each rank has.
 #
-# *By hand first:* which two exhibits have a step that gets longer with each
-# further rank or replica?
+# *By hand first:* which two exhibits have a step that gets longer with each further rank
+# or replica?
 #
 # <!-- exercise: 09-museum -->
 # <details><summary>Hint 1: a question</summary>
