@@ -8,6 +8,8 @@ Try:      --batch 65, which two ranks cannot share equally. Each rank weighs its
           with the number of its images, and all stays right.
 """
 
+from sidebyside.programs import run_program
+
 import argparse
 import os
 
@@ -20,7 +22,7 @@ from demos.data_parallel.data_parallel_threads import (
     largest_difference,
     make_digit_model,
 )
-from sidebyside import at_least, device, load_digits, run_program, run_ranks, span
+from sidebyside import at_least, device, load_digits, run_ranks, span
 
 
 def sum_gradients_over_ranks(model: nn.Module) -> int:

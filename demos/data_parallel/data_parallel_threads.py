@@ -4,9 +4,11 @@ Run:      python demos/data_parallel/data_parallel_threads.py --replicas 2
 Look for: every step ends within rounding of one model with the whole batch. All bytes
           go through device 0: with each replica more, its traffic grows by the same
           amount, and it alone holds the whole batch and all outputs.
-Try:      --replicas 8. Or --shared, which "copies" with .to(device): on one device
-          that copies nothing, and each step of two replicas is twice as long.
+Try:      --replicas 8. Or --shared, which "copies" with model.to(device): that makes
+          no second model, and each step of two replicas is twice as long.
 """
+
+from sidebyside.programs import run_program
 
 import argparse
 import copy
@@ -18,7 +20,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sidebyside import at_least, load_digits, run_program, span
+from sidebyside import at_least, load_digits, span
 
 
 def replica_places(replicas: int) -> list[torch.device]:

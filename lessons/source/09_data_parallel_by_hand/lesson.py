@@ -11,9 +11,8 @@
 # Lesson 8 ended with a promise: the gradient of a batch is the mean of the gradients of
 # its equal parts. So several workers can compute one gradient, each from its own part.
 #
-# Here we build that, first with threads in one process and then with processes. After
-# every step we compare with one model that has the whole batch. Then you visit a museum
-# of seven programs that train in parallel, finish without an error, and are wrong.
+# Here we build that, first with threads in one process and then with processes. Then you
+# visit a museum of programs that train in parallel, raise no error, and are wrong.
 #
 # *You will be able to* name the seven parts of a data-parallel step, count what goes
 # through each device, and find the mistake in a training that does not complain.
@@ -29,16 +28,15 @@
 # that the gradients have to come back.
 #
 # The step that is twice as long: ask for a show of hands (1, 2 or 4) before the cell.
-# Expected: 1, "because `.to` copies". It copies only when the device is another one.
+# Expected: 1, "because `.to` copies". A model's `.to` never makes a second model.
 #
 # When late: skip the cell with the storages, keep the step's length.
 
 # %% [markdown]
 # ## The yardstick
 #
-# First the training as you know it: one model, batches of 64 handwritten digits, plain
-# SGD. We keep all parameters after each step, a row each. Everything else in this
-# lesson is held to these rows.
+# First the training as you know it: one model, batches of 64 digits, plain SGD. We keep
+# all parameters after each step, a row each, and compare everything else with these.
 
 # %%
 import torch
@@ -77,8 +75,7 @@ alone.shape
 # ## Seven steps
 #
 # Now two devices. Training in which each has a copy of the model and a part of every
-# batch is called **data parallel**. One process drives both devices, with a thread for
-# each. A step has seven parts:
+# batch is called **data parallel**. One process drives both, with a thread for each:
 #
 # ```mermaid
 # flowchart LR
@@ -104,7 +101,7 @@ alone.shape
 # | 6 | *backward* on all devices at once, then *reduce*: add up the gradients | to device 0 |
 # | 7 | *update* | device 0 |
 #
-# This is the design of `torch.nn.DataParallel`. On a CPU the devices are pretended; the
+# This is the design of `torch.nn.DataParallel`. On a CPU the devices are simulated; the
 # threads are real.
 #
 # ## Step 1: replicate
@@ -112,25 +109,26 @@ alone.shape
 # A copy on each device is a *replica*. To bring a model to a device, torch has `.to`.
 # So here are two replicas, both on the CPU. Each gets half of the batch and adds its
 # gradient to its own `.grad`. Then replica 1's gradients are added to replica 0's, and
-# replica 0 takes the step.
+# replica 0 takes the step. (`ThreadedReplicas` does that; you will see its code below.)
 #
-# How many times as long as one model's step is it? Before you say 1, look at the line
-# that makes the replicas.
+# A step is a vector: the change of all parameters. How long is this vector, compared
+# with one model's? Before you say 1, look at the line that makes the replicas.
 
 # %%
 from sidebyside import guess
 
 model = make_digit_model()
 replicas = [model.to("cpu") for _ in range(2)]
-guess("09-shared", None, "How many times as long is the step of these two?", "×")
+question = "The length of their step, divided by the length of one model's?"
+guess("09-shared", None, question, "×")
 
 # %%
 from demos.data_parallel.data_parallel_threads import ThreadedReplicas
 from sidebyside import reveal
 
-pretended = ThreadedReplicas(model, [torch.device("cpu")] * 2)
-pretended.replicas = replicas
-pretended.step(*batches[0])
+shared = ThreadedReplicas(model, [torch.device("cpu")] * 2)
+shared.replicas = replicas
+shared.step(*batches[0])
 step = parameters_of(model) - alone[0]
 reveal("09-shared", float(step.norm() / (alone[1] - alone[0]).norm()), computed=True)
 
@@ -147,20 +145,23 @@ def storages(replicas: list) -> int:
 
 
 real = replicate(make_digit_model().to(places[0]), places)
-print("with .to:", storages(replicas), " with replicate:", storages(real))
+print("with model.to:", storages(replicas), " with replicate:", storages(real))
+tensor = torch.ones(3)
+print("model.to returns the same model:", model.to("cpu") is model)
+print("tensor.to returns the same tensor:", tensor.to("cpu") is tensor)
 
 # %% [markdown]
-# **On the CPU `.to(device)` returns the same tensor**, because it is there already. So
-# both halves of the batch went into one `.grad`, and the reduce added that to itself.
-# **Two replicas that share storage take a step twice as long.** `replicate` uses
-# `copy.deepcopy` for all replicas but the first, which is the model itself.
+# `model.to` moves the model and returns it; it never makes a second. So both halves of
+# the batch went into one `.grad`, and the reduce added that to itself. **Two replicas
+# that share storage take a step twice as long** (three: four times). A tensor's `.to`
+# copies to another device, but **on the CPU `.to("cpu")` returns the same tensor**.
+# `replicate` uses `copy.deepcopy` for all replicas but the first.
 #
 # ## Steps 2 and 4: scatter and gather
 #
 # To **scatter** is to deal the parts of one tensor to several workers. To **gather** is
-# the way back: one tensor from what they all return. Batches are not always divisible,
-# and the last batch of an epoch may have fewer images than there are devices. You write
-# both.
+# the way back: one tensor from what they all return. A batch cannot always be divided
+# equally, and the last one of an epoch may have fewer images than there are devices.
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 1 in class, bytes and memory: 20 minutes
@@ -179,16 +180,19 @@ print("with .to:", storages(replicas), " with replicate:", storages(real))
 # Write two functions.
 #
 # `scatter(batch, parts)`: `batch` is a tuple of one or more tensors with equally many
-# rows, such as (images, labels). Return a list of exactly `parts` tuples, each with a
-# part of every tensor.
+# rows (perhaps 0), such as (images, labels). Return a list of exactly `parts` tuples,
+# each with a part of every tensor. `parts` is at least 1.
 #
 # * Rows stay in order. Sizes differ by one at most, and larger parts come first. With
 #   fewer rows than parts the last parts are empty, with 0 rows.
-# * Nothing is copied: the parts are views of the batch.
+# * Nothing is copied: the parts are views of the batch, even if the batch's tensors are
+#   views themselves, such as every second row or column. A single part may be the batch.
 #
 # `gather(outputs)`: from a list of tensors, one for each part and perhaps with 0 rows,
-# return one tensor with all rows in order. Gradients must find their way back: after a
-# backward from the result, each output that requires a gradient has its own.
+# return one tensor with all rows in order. The outputs have one or more dimensions, and
+# equal dtypes, which the result keeps. Gradients must find their way back: after a
+# backward from the result, each output that requires a gradient has its own. For an
+# output with 0 rows that is a gradient with 0 rows.
 #
 # *By hand first:* how many rows has each part if 5 rows are dealt to 4 parts?
 #
@@ -239,9 +243,9 @@ check("09-scatter", scatter, gather)
 # %% [markdown]
 # ## All seven
 #
-# The class below holds the replicas; `send_weights` overwrites the weights of all
-# replicas but the first. `self.run` calls a function once for each replica, each in a
-# thread of its own, and `span` notes times for a timeline.
+# In the class below `send_weights` overwrites the weights of all replicas but the first.
+# `self.run` calls a function once for each replica, each in a thread of its own, and
+# `span` notes times for a timeline.
 
 # %%
 from sidebyside import show
@@ -250,11 +254,11 @@ show(ThreadedReplicas.step)
 show(ThreadedReplicas.reduce)
 
 # %% [markdown]
-# Look at two lines. `slopes` are the gradients of the loss with respect to the outputs:
-# `loss.backward()` stops there, and each replica's thread goes on from its own part.
-# And `reduce` adds without dividing: the loss is a mean over *all* outputs already.
+# `slopes` are the gradients of the loss with respect to the outputs: `loss.backward()`
+# stops there, and each replica's thread goes on from its own part. And `reduce` adds
+# without dividing: the loss is a mean over *all* outputs already.
 #
-# Does it train as one model does, after every single step?
+# Does it train as one model does?
 
 # %%
 together = ThreadedReplicas(make_digit_model().to(places[0]), places)
@@ -269,14 +273,13 @@ print(
 
 # %% [markdown]
 # **Two replicas in threads train as one model does, to within 10⁻⁶ after every step.**
-# We compare with plain SGD on purpose; lesson 11 shows why Adam would hide a mistake.
+# (Plain SGD on purpose: lesson 11 shows why Adam would hide a mistake.)
 #
 # ## What goes through device 0
 #
-# The class also counts every byte to or from device 0, as if each replica had a device
-# of its own. Weights go out in every step, and gradients come in. The next cell shows
-# the bytes per step for two replicas. Suppose there are eight. How many times as many
-# bytes of weights and gradients go through device 0 then?
+# The class counts every byte to or from device 0, as if each replica had a device of its
+# own. The next cell shows the bytes per step for two replicas. How many times as many
+# bytes of weights and gradients go through device 0 if there are eight?
 
 # %%
 print({what: count // len(batches) for what, count in together.traffic.items()})
@@ -294,13 +297,12 @@ passing = {n: bytes_through_device_0(n) for n in (2, 4, 8)}
 reveal("09-device-0", passing[8] / passing[2], computed=True)
 
 # %% [markdown]
-# **Device 0 sends weights to N − 1 others and receives N − 1 gradients**: 7 times as
-# many bytes for 8 replicas. All others wait for it.
+# **In our class device 0 sends weights to N − 1 others and receives N − 1 gradients**:
+# 7 times as many bytes for 8 replicas. All others wait for it.
 #
 # There is another way. In an **all-reduce** every worker gives its gradients and every
 # worker gets the sum. No device is special. Lesson 10b builds one in which each worker
-# sends 2(N − 1)/N times its gradients, and receives as much; until then we use torch's
-# and take this for granted.
+# sends 2(N − 1)/N times its gradients, and receives as much. Until then we believe it.
 
 # %%
 weights = sum(p.nbytes for p in together.replicas[0].parameters())
@@ -310,11 +312,11 @@ for n, count in passing.items():
 
 # %% [markdown]
 # For two replicas it is the same. For eight, device 0 has four times the traffic of any
-# worker in an all-reduce. Beyond that, a worker of the all-reduce never sends more than
-# twice its gradients, however many there are.
+# worker in this all-reduce. Moreover, a worker in it never sends more than twice its
+# gradients, however many there are.
 #
-# Memory is lopsided, too. Here is what each device holds at the end of a backward, in
-# bytes, without what autograd keeps for it:
+# Memory is lopsided, too. Here is what each device holds at the end of a backward if
+# the batch starts on device 0: computed, in bytes, without what autograd keeps.
 
 # %%
 x, y = batches[0]
@@ -325,14 +327,14 @@ for name, rows in ("device 0", len(x)), ("device 1", len(x) // 2):
 
 # %% [markdown]
 # **Device 0 holds the whole batch and all outputs; each other device only its own
-# part.** The optimiser's numbers (momentum, if there is any) are on device 0 alone. So
-# device 0 is full first, and the memory of the others cannot be used.
+# part.** Device 0 alone holds the optimiser's numbers, such as momentum. So it is full
+# first.
 #
 # ## The reduce, when parts are unequal
 #
-# In our class the loss saw all outputs, so unequal parts did no harm. In the design
-# that follows, each replica has a loss of its own, the mean over its own images. Then
-# somebody has to weigh.
+# In our class the loss saw all outputs, so unequal parts did no harm. Now each replica
+# has a loss of its own, the mean over its own images. Then the gradients must be
+# weighted, as in lesson 8: a replica with three times as many images counts three times.
 
 # %% [markdown]
 # ## Exercise 2: the reduce (15 minutes)
@@ -343,14 +345,15 @@ for name, rows in ("device 0", len(x)), ("device 1", len(x) // 2):
 # * the gradients of `replicas[0]` are those of the mean loss over **all** images;
 # * the other replicas have no gradients: each `.grad` is None.
 #
-# Not every case is a pleasant one:
+# Some cases are awkward:
 #
 # * A size may be 0. That replica counts for nothing, whatever its gradients hold: None,
 #   or NaN, the mean of nothing. It may be replica 0. At least one size is above 0.
 # * Where a replica's `.grad` is None, its loss did not depend on that parameter: it
 #   counts as zeros, and its images still count as images. If it is None in all replicas
-#   that have images, it is None in the end.
-# * Weights do not change, and neither does `sizes`. Nothing is returned.
+#   that have images (because it is frozen, for example), it is None in the end.
+# * Parameters, buffers, both lists: nothing else changes. The old gradient tensors are
+#   yours to overwrite. Nothing is returned.
 #
 # *By hand first:* one weight; replica 0 had 3 images and has the gradient 2; replica 1
 # had 1 image and has the gradient 10. What is the gradient of the batch?
@@ -411,9 +414,9 @@ check("09-reduce", reduce_gradients)
 # gone: replicate, gather, and device 0. Ask why nobody has to send weights. (All start
 # equal, get equal gradients and do the same arithmetic.)
 #
-# The timelines: bars are filled as high as the thread was on a core. In a room of busy
-# laptops the wide network's threads may look as bad as the deep one's. Then argue with
-# the count of calls.
+# The timelines: the solid part of a bar is the share of time on a core. In a room of
+# busy laptops the wide network's threads may look as bad as the deep one's. Then argue
+# with the count of calls.
 #
 # When late: skip dropout and batch norm, say them in one sentence.
 
@@ -421,9 +424,9 @@ check("09-reduce", reduce_gradients)
 # ## The same with processes
 #
 # Now each replica lives in a process of its own, a rank, with the whole training loop.
-# It cuts out its part of the batch, and the only thing that travels is gradients. All
-# of them are one message: they are laid end to end, summed over the ranks by torch's
-# `dist.all_reduce`, and laid back.
+# It cuts out its part of the batch, and only gradients travel. They are laid end to end
+# in one message, summed over the ranks by `dist.all_reduce` (`dist` is short for
+# `torch.distributed`), and laid back.
 
 # %%
 from demos.data_parallel.data_parallel_processes import (
@@ -435,12 +438,12 @@ show(step_in_rank)
 show(sum_gradients_over_ranks)
 
 # %% [markdown]
-# What is missing? There is no replicate: nobody sends weights. There is no gather and
-# no device 0. Each rank divides its sum of losses by the size of the *whole* batch,
-# which is the weighing of exercise 2, and updates its own replica.
+# Nobody sends weights, and there is no gather and no device 0. Each rank divides its sum
+# of losses by the size of the *whole* batch, which weights the gradients as in exercise
+# 2, and updates its own replica.
 #
-# So what keeps the replicas equal? They start equal, from the same seed. They get the
-# same sum, bit for bit. And the same arithmetic on equal numbers gives equal numbers.
+# So what keeps the replicas equal? They start equal, from the same seed, get the same
+# sum, bit for bit, and do the same arithmetic with it.
 
 # %%
 from sidebyside import device, run_ranks
@@ -463,18 +466,16 @@ print("bytes in a message:", message)
 
 # %% [markdown]
 # **Two replicas in processes are equal bit for bit after every step, and within 10⁻⁶ of
-# one process.** Since nobody repairs them, they must never differ once. In the museum
-# you will see what happens if they do.
+# one process.** Nobody repairs them, so they must never differ.
 #
 # ## When threads lose
 #
-# The threads of one process share the GIL (lesson 3). A large matrix product releases
-# it; the Python code between two products needs it. Here are two networks: how many
-# calls does a replica's forward make, and how much work is each?
+# The threads of one process share the GIL (lesson 3). Torch's operations release it, the
+# small ones too, and the Python code between two operations needs it back. Here are two
+# networks: how many calls does a replica's forward make, and how much work is each?
 #
-# Two replicas of the deep one take a step, first one by one and then in two threads.
-# The calls are the same. How many times as much CPU time do the two forwards take in
-# threads?
+# Two replicas of the deep one take a step, one by one and then in two threads. How many
+# times as much CPU time do the two forwards take in threads?
 
 # %%
 from demos.data_parallel.parts.wide_and_deep import IMAGES, make_deep, make_wide
@@ -497,57 +498,71 @@ reveal("09-threads", two / one)
 draw_timelines(deep, cpu=True)
 
 # %% [markdown]
-# This is the deep network, the fastest of 24 steps each way. A bar is solid as high as
-# its thread was on a core; where it is light, it waited, for the GIL, for a message or
-# for a core. In two threads each forward takes several times as long: at every one of
-# its 201 calls the threads hand over the GIL, which costs CPU time, too. Backward is
-# C++ and needs no GIL. Two processes have a GIL each.
+# This is the deep network, the fastest of 24 steps each way. The solid part of a bar
+# shows the share of time its thread was on a core; in the light part it waited, for the
+# GIL, a message or a core. "Device 0 alone" is replicate, loss and reduce.
+#
+# In two threads each forward takes longer: at many of its 201 calls one thread hands
+# the GIL to the other, which costs CPU time, too. Backward is C++ and needs no GIL. Two
+# processes have a GIL each.
 #
 # Below is the wide network. Its threads spend their time in products that have released
 # the GIL: with two free cores, threads and processes tie. (On a busy machine all bars
-# are long and light.)
+# are long and light, and the order can change.)
 
 # %%
 wide = step_three_ways(make_wide)
 draw_timelines(wide, cpu=True)
 
 # %% [markdown]
-# So threads can tie and can lose: the weights go out in every step, everybody waits
-# for device 0, and Python is shared. This is why PyTorch's documentation recommends
-# processes (`DistributedDataParallel`, lesson 11) even on one machine.
+# So threads can tie and can lose. PyTorch's documentation recommends processes
+# (`DistributedDataParallel`, lesson 11) even on one machine.
 #
 # ## What does not match
 #
 # Equal to one process, after every step: is that so for every network? We put a layer
-# between the two linear ones and take one step, with two replicas and alone.
+# between the two linear ones and take one step, alone and in ranks, from the same seed.
+# One rank is the control.
 
 # %%
 import copy
 
 from demos.data_parallel.data_parallel_threads import largest_difference
 
-for layer in nn.Tanh(), nn.Dropout(0.5), nn.BatchNorm1d(64):
-    one = make_digit_model().insert(1, layer).to(places[0])
-    two = ThreadedReplicas(copy.deepcopy(one), places)
-    x, y = (tensor.to(places[0]) for tensor in batches[0])
-    F.cross_entropy(one(x), y).backward()
-    torch.optim.SGD(one.parameters(), lr=0.1).step()
-    two.step(x, y)
-    equal = largest_difference(one, two.replicas[0]) <= 1e-6
-    print(f"{type(layer).__name__:12} equal within 1e-6: {equal}")
+
+def layers_that_match(batch: tuple) -> dict[str, bool]:
+    """Runs in each rank: with which layers is its step the step of one process?"""
+    x, y = (tensor.to(device()) for tensor in batch)
+    found = {}
+    for layer in nn.Tanh(), nn.Dropout(0.5), nn.BatchNorm1d(64):
+        one = make_digit_model().insert(1, layer).to(device())
+        replica = copy.deepcopy(one)
+        torch.manual_seed(1)
+        F.cross_entropy(one(x), y).backward()
+        torch.optim.SGD(one.parameters(), lr=0.1).step()
+        torch.manual_seed(1)
+        step_in_rank(replica, torch.optim.SGD(replica.parameters(), lr=0.1), x, y)
+        found[type(layer).__name__] = largest_difference(one, replica) <= 1e-6
+    return found
+
+
+# %%
+for ranks in 1, 2:
+    print(ranks, run_ranks(layers_that_match, batches[0], world_size=ranks)[0])
 
 # %% [markdown]
-# **With dropout or batch norm two replicas do not take the step of one model.** Dropout
-# draws which numbers to leave out, and each replica draws for itself (it should:
-# lesson 5). Batch norm takes its means from the images it sees, and each replica sees
-# half of them. Such trainings are fine, but they cannot be compared step by step.
-# Compare without these layers first.
+# **With dropout or batch norm two ranks do not take the step of one process**, and one
+# rank does. Dropout draws a mask of what to leave out: two ranks with equal seeds draw
+# equal masks for their halves, and in threads it depends on who draws first. Batch norm
+# takes its means from the images that it sees, and each replica sees half of them. Such
+# trainings are fine, but compare step by step without these layers.
 #
 # ## The library's call
 #
-# In torch the seven steps are one call, `nn.parallel.data_parallel(model, x)`, or the
-# wrapper `nn.DataParallel(model)`. Both need GPUs. The parts that copy and run replicas
-# refuse the CPU, and without a GPU the wrapper calls your model and says nothing:
+# In torch steps 1 to 4 are one call, `nn.parallel.data_parallel(model, x)`, or the
+# wrapper `nn.DataParallel(model)`; loss, backward (which also reduces) and update remain
+# yours. Both need GPUs. The parts that copy and run replicas refuse the CPU, and without
+# a GPU the wrapper calls your model and says nothing:
 
 # %% tags=["nbval-ignore-output"]
 model, x = make_digit_model(), images[:64]
@@ -562,8 +577,8 @@ else:
     print("data_parallel: not measured here, fewer than two GPUs")
 
 # %% [markdown]
-# What we have measured with threads and with processes is our own code. Other
-# frameworks have both designs, too:
+# What we have measured is our own code. Other frameworks also have one process for all
+# devices, or one each. (`MirroredStrategy` is one process, and uses an all-reduce.)
 #
 # | design | PyTorch | TensorFlow | JAX |
 # |---|---|---|---|
@@ -581,19 +596,20 @@ else:
 # F the mean of the ranks' shares is wrong as soon as shares are unequal. For D people
 # divide by the number of ranks and not by the number of images.
 #
-# When late: A, B, C in class, D to G at home. The check takes some and says which.
+# The check passes with A to D; it tries E, F and G where they are there. When late: A
+# and B in class.
 
 # %% [markdown]
 # ## The bug museum, first room
 #
-# Seven small programs, A to G. Each trains with data parallel and finishes without an
-# error, and in each there is one planted mistake. All but A run in every rank.
+# Seven small programs, A to G, finish without an error, and in each there is one planted
+# mistake. All but A run in every rank. `yield` shows the model to a meter, at the start
+# and after each step. The meter compares two ranks with one process that has the same
+# batches, and its readings stand below the program.
 #
-# In each, `yield` shows the model to a meter, at the start and after each step. F is a
-# test instead and yields what it would print. The meter ran each with two ranks; its
-# readings stand below the program. It compares with one process that has the same
-# batches. Start with the readings: *are the replicas equal? From when on? How long is
-# the first step?*
+# Start with the readings: *are the replicas equal? From when on? How long is the first
+# step, as a vector?* "0.500 of its way off" means: from where one process ends to where
+# the program ends is half as far as one process has come from the start.
 
 # %%
 from demos.data_parallel.parts.museum_meter import show_exhibits
@@ -601,16 +617,19 @@ from demos.data_parallel.parts.museum_meter import show_exhibits
 show_exhibits("AB")
 
 # %% [markdown]
-# Two programs with the same readings but for one line. (In museum programs `LR` is the
-# learning rate, `LONGEST` the length to which gradients are clipped, and `my_share` a
-# slice: every second image for each of two ranks.)
+# Two programs with the same readings but for one line. (In the museum `LR` is the
+# learning rate, and `my_share` a slice: every second image for each of two ranks.)
 
 # %%
 show_exhibits("CDE")
 
 # %% [markdown]
-# In C the replicas are apart from the start, in E they move apart, in D they agree.
-# D cuts its batch of 41 images after the first 32.
+# In C the replicas are apart from the start, in E they move apart, in D they agree. D's
+# batches have 32 images for each rank but the last, which has 9: 41 for two ranks.
+#
+# F is a test and yields the accuracy that it would print. In G, `clip_grad_norm_`
+# *clips*: if the gradient, as one vector, is longer than `LONGEST`, it is shortened to
+# that.
 
 # %%
 show_exhibits("FG")
@@ -618,25 +637,28 @@ show_exhibits("FG")
 # %% [markdown]
 # ## Exercise 3: repair the exhibits (20 minutes)
 #
-# For each exhibit name the line, or lines, and write what should stand there. Set
-# `repairs` to a dictionary with a dictionary for each letter:
+# Name the line, or lines, and write what should stand there, for A to D. E, F and G are
+# for those who have time; the check tries those that are there. Set `repairs` to a
+# dictionary with a dictionary for each letter, with one line at least:
 #
 # ```python
 # repairs = {"A": {3: "the new line 3"}, "B": {...}, ...}
 # ```
 #
-# * New text takes the place of the line with this number, at its indentation. It may be
-#   several lines with `\n` between them, or `""`, which leaves the line out.
-# * Change three lines of an exhibit at most, and not its first. The names at the top of the museum's file
-#   (`torch`, `dist`, `nn`, `make_model`, `my_share`, `LR`, ...) and `copy` are there.
-#   Every `yield` of a model stays, and so do the batches that it trains on.
+# * New text takes the place of the line with this number and gets its indentation. It
+#   may be several lines with `\n` between them, or `""`, which leaves the line out. No
+#   block may become empty: Python wants at least `pass`.
+# * Name three lines of an exhibit at most, and not its first; a text of several lines
+#   counts once. The names at the top of the museum's file (`torch`, `dist`, `nn`,
+#   `make_model`, `my_share`, `LR`, ...) and `copy` are available.
+# * Every `yield` of a model stays, and so do the batches that it trains on.
 # * A repaired program takes the step of one process, to 64 bits, for any number of
-#   ranks, from 1 up. In A each of the `replicas` has weights of its own. G clips the
-#   gradients of the batch to `LONGEST`. What F yields on rank 0 is the accuracy on all
-#   images of the test.
-# * You may leave letters out for now: the check tries those that are there.
+#   ranks, from 1 up; every rank has images. In A each of the `replicas` has weights of
+#   its own. G clips the gradient of the batch to `LONGEST`. F yields, on rank 0, the
+#   accuracy on all images of the test, however many each rank has.
 #
-# *By hand first:* which two exhibits have a step that gets longer with every rank?
+# *By hand first:* which two exhibits have a step that gets longer with each further rank
+# or replica?
 #
 # <!-- exercise: 09-museum -->
 # <details><summary>Hint 1: a question</summary>
@@ -647,7 +669,7 @@ show_exhibits("FG")
 # </details>
 # <details><summary>Hint 2: an idea</summary>
 #
-# A: `.to` copies nothing. B: a sum is not a mean. C: who has which seed? D: exercise 2.
+# A: `model.to` makes no second model. B: a sum is not a mean. C: who has which seed? D: exercise 2.
 # E: what does the update use? F: whose images does rank 0 count? G: of which gradient
 # is the length the same on all ranks?
 # </details>
@@ -696,9 +718,9 @@ check("09-museum", repairs)
 # %% [markdown]
 # ## A script of your own
 #
-# This is a whole data-parallel training without any of this course's instruments, to be
-# started by `torchrun`, torch's launcher. It begins with `init_process_group`, where
-# the ranks meet, and ends with `destroy_process_group`; rank 0 saves the model.
+# This is a whole data-parallel training without this course's instruments, started by
+# `torchrun`, torch's launcher. It begins with `init_process_group`, where the ranks meet,
+# and ends with `destroy_process_group`; rank 0 saves the model.
 #
 # ```
 # torchrun --nproc-per-node 2 demos/data_parallel/own_data_parallel.py --save model.pt
@@ -712,7 +734,7 @@ show(train)
 run_demo("data_parallel/own_data_parallel.py")
 
 # %% [markdown]
-# Started like that it is a group of one rank; its loss is the one that two ranks print.
+# Started like that it is a group of one rank; two ranks print the same loss.
 # `data_parallel/data_parallel_threads.py`, `data_parallel/data_parallel_processes.py`
 # and `data_parallel/bug_museum.py` show the rest of this lesson in a terminal.
 #
@@ -722,26 +744,27 @@ run_demo("data_parallel/own_data_parallel.py")
 # |---|---|---|
 # | equal to one process | after each step, to 10⁻⁶ | after each step, to 10⁻⁶; replicas bit for bit |
 # | bytes sent per step | device 0: (N − 1) P of weights, and images; each other: P of gradients, and outputs | each rank: 2 (N − 1)/N · P |
-# | memory | device 0: P parameters, P gradients, all of the optimiser, the whole batch; others: 2 P and their part | each rank: P parameters, P gradients, its own optimiser, its part of the batch |
+# | memory | device 0: P parameters, P gradients, all of the optimiser, the whole batch; others: 2 P and their part | each rank: P parameters, P gradients, P for the message, its own optimiser; here also the whole batch |
 # | activations | each: of its part | each: of its part |
 # | idle share | all but device 0, while it copies weights, adds up and updates | the time of the all-reduce |
-# | if one dies | a thread's error ends the process | the others get an error or wait; the training stops |
+# | if one dies | a thread's error is raised by the step; if the process dies, all replicas are gone | the others get an error or wait; the training stops |
 #
 # ## What we saw
 #
-# * A data-parallel step has seven parts; without dropout and batch norm it is the step
-#   of one model, whether the replicas are in threads or in processes.
-# * `.to(device)` copies nothing when the tensor is there already. Two replicas that
-#   share storage take a step twice as long.
-# * In one process all weights and gradients go through device 0: 7 times as many bytes
+# * A data-parallel step has seven parts. Without dropout and batch norm it is the step
+#   of one model, in threads and in processes.
+# * `model.to` makes no second model. Two replicas that share storage take a step twice
+#   as long.
+# * In our class all weights and gradients go through device 0: 7 times as many bytes
 #   for 8 replicas as for 2. In an all-reduce no worker is special.
-# * Threads tie where large products release the GIL and lose where Python is busy.
+# * On two free cores threads tie where large products have released the GIL, and lose
+#   where Python is busy.
 # * Processes send no weights. Equal starts, equal gradients and equal arithmetic keep
 #   their replicas equal, and nothing else does.
 # * Seven mistakes raise no error. Whether the replicas agree, and how long the first
-#   step is, tell most of them apart.
+#   step's vector is, tell most of them apart.
 #
 # ## Next
 #
-# Everything now hangs on one call, `dist.all_reduce`. How can everybody get the sum
-# without a device through which all of it goes? Lesson 10a opens the box.
+# Everything now hangs on `dist.all_reduce`. How can everybody get the sum without a
+# device through which all of it goes? Lesson 10a opens the box.

@@ -73,8 +73,8 @@ def test_an_error_in_a_thread_is_raised():
         in_threads(lambda number: 1 // number, [1, 0])
 
 
-def step_of_two(replicas: list[nn.Module]) -> torch.Tensor:
-    together = ThreadedReplicas(replicas[0], [CPU] * 2)
+def step_of(replicas: list[nn.Module]) -> torch.Tensor:
+    together = ThreadedReplicas(replicas[0], [CPU] * len(replicas))
     together.replicas = replicas
     before = nn.utils.parameters_to_vector(replicas[0].parameters()).detach().clone()
     together.step(*[tensor[:64] for tensor in load_digits("train")])
@@ -84,9 +84,13 @@ def step_of_two(replicas: list[nn.Module]) -> torch.Tensor:
 def test_to_copies_nothing_and_shared_storage_makes_a_step_twice_as_long():
     tensor, model = torch.ones(1), make_digit_model()
     assert tensor.to(CPU) is tensor and model.to(CPU) is model
-    shared = step_of_two([model, model.to(CPU)])
-    right = step_of_two(replicate(make_digit_model(), [CPU] * 2))
+    another = make_digit_model()
+    assert another.to("meta") is another
+    shared = step_of([model, model.to(CPU)])
+    right = step_of(replicate(make_digit_model(), [CPU] * 2))
     torch.testing.assert_close(shared, 2 * right)
+    model = make_digit_model()
+    torch.testing.assert_close(step_of([model] * 3), 4 * right)
 
 
 def test_replicas_are_on_different_storage():
@@ -105,15 +109,26 @@ def test_device_0_sends_all_other_replicas_their_weights(replicas):
     assert together.traffic["outputs"] == together.traffic["slopes"]
 
 
-@pytest.mark.parametrize("layer", [nn.Dropout(0.5), nn.BatchNorm1d(64)])
-def test_dropout_and_batch_norm_do_not_match(layer):
+@pytest.mark.parametrize("make", [lambda: nn.Dropout(0.5), lambda: nn.BatchNorm1d(64)])
+def test_with_dropout_or_batch_norm_one_replica_matches_one_model(make):
+    assert distance_with_layer(make(), replicas=1) <= 1e-6
+
+
+def test_batch_norm_of_two_replicas_does_not_match():
+    assert distance_with_layer(nn.BatchNorm1d(64), replicas=2) > 1e-5
+
+
+def distance_with_layer(layer: nn.Module, replicas: int) -> float:
+    """After a step from the same seed."""
     alone = make_digit_model().insert(1, layer)
-    together = ThreadedReplicas(copy.deepcopy(alone), [CPU] * 2)
+    together = ThreadedReplicas(copy.deepcopy(alone), [CPU] * replicas)
     x, y = (tensor[:64] for tensor in load_digits("train"))
+    torch.manual_seed(1)
     F.cross_entropy(alone(x), y).backward()
     torch.optim.SGD(alone.parameters(), lr=0.1).step()
+    torch.manual_seed(1)
     together.step(x, y)
-    assert largest_difference(alone, together.replicas[0]) > 1e-5
+    return largest_difference(alone, together.replicas[0])
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="it uses the GPU then")
@@ -176,6 +191,16 @@ def test_a_rank_may_have_no_image_at_all():
     assert max(run_ranks(step_with_more_ranks_than_images, world_size=3)) <= 1e-6
 
 
+def masks_of_ranks() -> torch.Tensor:
+    torch.manual_seed(1)
+    return F.dropout(torch.ones(8), 0.5)
+
+
+def test_ranks_with_equal_seeds_draw_equal_masks():
+    one, two = run_ranks(masks_of_ranks)
+    assert torch.equal(one, two)
+
+
 # The picture --------------------------------------------------------------------------
 
 
@@ -187,7 +212,7 @@ def test_the_fastest_step_is_one_whole_step():
             together.step(*batch)
     step = wide_and_deep.fastest_step(timeline, 4)
     names = sorted((span.lane, span.name) for span in step.spans)
-    alone = [("main", "device zero")] * 3 + [("main", "update")]
+    alone = [("main", "device 0 alone")] * 3 + [("main", "update")]
     in_lanes = [
         (f"replica {number}", name)
         for number in (0, 1)

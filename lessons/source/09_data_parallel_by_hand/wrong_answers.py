@@ -42,6 +42,10 @@ def scatter_copies(batch, parts):
     return [tuple(piece.clone() for piece in part) for part in _scatter(batch, parts)]
 
 
+def scatter_contiguous(batch, parts):
+    return [tuple(piece.contiguous() for piece in p) for p in _scatter(batch, parts)]
+
+
 def scatter_images_only(batch, parts):
     return list(batch[0].tensor_split(parts))
 
@@ -210,6 +214,13 @@ def reduce_drops_empty_replicas(replicas, sizes):
             replica.zero_grad()
 
 
+def reduce_means_of_buffers(replicas, sizes):
+    reduce_right(replicas, sizes)
+    for replica in replicas:
+        for buffer in replica.buffers():
+            buffer /= len(replicas)
+
+
 def reduce_returns(replicas, sizes):
     reduce_right(replicas, sizes)
     return [parameter.grad for parameter in replicas[0].parameters()]
@@ -312,6 +323,12 @@ WRONG = {
         ),
         Wrong("like_cards", (scatter_like_cards, torch.cat), "not all the rows in"),
         Wrong("copies", (scatter_copies, torch.cat), "who copies the rows"),
+        Wrong(
+            "makes_contiguous",
+            (scatter_contiguous, torch.cat),
+            "who copies the rows",
+            note="It copies where the batch is every second column of another.",
+        ),
         Wrong("images_only", (scatter_images_only, torch.cat), "what is in a part"),
         Wrong("each_tensor", (scatter_each_tensor, torch.cat), "how many parts"),
         Wrong(
@@ -365,6 +382,7 @@ WRONG = {
         ),
         Wrong("stumbles_over_none", reduce_without_none, "NoneType"),
         Wrong("updates_too", reduce_and_update, "comes later: the update"),
+        Wrong("changes_buffers", reduce_means_of_buffers, "parameters or buffers"),
         Wrong("drops_sizes", reduce_drops_empty_replicas, "has become"),
         Wrong("returns_gradients", reduce_returns, "in `.grad` of replica 0"),
     ],
@@ -408,8 +426,15 @@ WRONG = {
                     7: "yield right.item() / ranks",
                 }
             ),
-            "parts are not all of one size",
+            r"0\.853\d{7} on rank 0.*parts are not all of one size",
+            note="So near that four digits are the same.",
         ),
+        Wrong(
+            "number_of_the_line_copied_too",
+            _with(B={9: "9  " + MEAN.splitlines()[0]}),
+            "a new line 9 that is not Python",
+        ),
+        Wrong("an_empty_block", _with(B={9: ""}), "May this block be empty"),
         Wrong("no_clipping", _with(G={8: ""}), "on all ranks alike|that is clipped"),
         Wrong(
             "clips_before_and_after",
@@ -422,9 +447,7 @@ WRONG = {
             "exhibit G",
             note="The sum is longer than the mean, so it is cut sooner.",
         ),
-        Wrong(
-            "some_are_left", {"A": REPAIRED["A"], "B": REPAIRED["B"]}, "C, D, E, F, G"
-        ),
+        Wrong("some_are_left", {"A": REPAIRED["A"], "B": REPAIRED["B"]}, "C, D to go"),
         Wrong("not_a_dictionary", ["A 3", "B 9"], "the form of the answer"),
         Wrong("a_number_only", _with(A=3), "the form of a repair"),
         Wrong(
@@ -454,6 +477,7 @@ RIGHT = {
     ],
     "09-museum": [
         Right("another_way", ANOTHER_WAY),
+        Right("the_four_that_are_asked_for", {name: REPAIRED[name] for name in "DCBA"}),
         Right("a_third_way", THIRD_WAY),
         Right("indented_as_in_the_program", _with(B={9: INDENTED})),
     ],
