@@ -44,6 +44,7 @@ def run_program(main: Callable[[], int | None]) -> None:
     try:
         status = main()
         sys.stdout.flush()
+        _wait_for_feeders_of_program()
     except SystemExit as stop:
         status = stop.code
     except (KeyboardInterrupt, BrokenPipeError) as error:
@@ -56,6 +57,16 @@ def run_program(main: Callable[[], int | None]) -> None:
     if ending.why:
         ending.complete()
     sys.exit(status)  # waits for threads, and may still be interrupted
+
+
+def _wait_for_feeders_of_program() -> None:
+    """A queue that nobody holds any more is tidied up by its feeder, a daemon thread.
+
+    Python's end would stop it half-way: the semaphore removed, and reported as leaked.
+    """
+    for thread in threading.enumerate():
+        if thread.name == "QueueFeederThread":
+            thread.join(1)
 
 
 def end_with_parent() -> None:
