@@ -195,8 +195,9 @@ def main():
     assert (started.returncode, said, complaints) == (-signal.SIGINT, "saved\n", "")
 
 
-def test_the_feeder_of_a_queue_tidies_up_before_the_program_ends(tmp_path):
-    program = """
+@pytest.mark.parametrize("end", ["return", "sys.exit(0)"])
+def test_the_feeder_of_a_queue_tidies_up_before_the_program_ends(end, tmp_path):
+    program = f"""
 def tidy():
     time.sleep(0.2)
     print("tidied")
@@ -204,6 +205,7 @@ def tidy():
 def main():
     threading.Thread(target=tidy, name="QueueFeederThread", daemon=True).start()
     ready()
+    {end}
 """
     with running(tmp_path, program) as (started, _):
         assert started.communicate(timeout=30) == ("tidied\n", "")

@@ -44,7 +44,6 @@ def run_program(main: Callable[[], int | None]) -> None:
     try:
         status = main()
         sys.stdout.flush()
-        _wait_for_feeders_of_program()
     except SystemExit as stop:
         status = stop.code
     except (KeyboardInterrupt, BrokenPipeError) as error:
@@ -56,6 +55,7 @@ def run_program(main: Callable[[], int | None]) -> None:
         ending.why = signal.SIGPIPE  # a thread may have met it, or nobody
     if ending.why:
         ending.complete()
+    _wait_for_feeders_of_program()
     sys.exit(status)  # waits for threads, and may still be interrupted
 
 
