@@ -1,0 +1,159 @@
+"""Compute here, or send the data to a faster device and the result back: what pays?
+
+Run:      python demos/devices/copy_or_compute.py
+Look for: a small product is quicker here, a large one on the device. The data grow as
+          n * n and the arithmetic as n * n * n, so there is a size from which on
+          sending pays. It is predicted from four numbers measured on this machine.
+Try:      --host torch. Now the host multiplies as fast as the device does, and sending
+          never pays. With a GPU, a second table compares pageable and pinned memory.
+"""
+
+from sidebyside.programs import run_program
+
+import argparse
+from time import perf_counter
+
+import torch
+import torch.distributed as dist
+
+from demos.collectives.link_cost import fit_link_cost, time_messages, typical_seconds
+from demos.devices.parts.roofline import least_seconds, multiply_matrix
+from sidebyside import at_least, device, run_ranks
+
+MATRIX_SIZES = [2, 4, 8, 16, 32, 64]
+MESSAGES = [64, 4096, 65_536, 1_048_576]  # bytes
+Rows = list[list[float]]
+
+
+def multiply_in_python(left: Rows, right: Rows) -> Rows:
+    """A matrix product by a host that is slow at it."""
+    columns = list(zip(*right, strict=True))
+    return [
+        [sum(x * y for x, y in zip(row, column, strict=True)) for column in columns]
+        for row in left
+    ]
+
+
+def multiply_away(pair: torch.Tensor) -> torch.Tensor | None:
+    """Runs in two ranks: rank 0 sends `pair` (2, n, n) and gets its product back."""
+    if dist.get_rank() == 0:
+        dist.send(pair, 1)
+        product = torch.empty_like(pair[0])
+        dist.recv(product, 1)
+        return product
+    dist.recv(pair, 0)
+    dist.send(pair[0] @ pair[1], 0)
+    return None
+
+
+def time_here_and_away(
+    sizes: list[int], host: str = "python", rounds: int = 7
+) -> dict[int, tuple[float, float]]:
+    """Runs in two ranks, the host and the device: for each n, seconds of both ways.
+
+    The shortest time of the rounds: a busy machine only ever adds to a time.
+    """
+    times = {}
+    for n in sizes:
+        pair = torch.rand(2, n, n, device=device())
+        here = tuple(pair.tolist()) if host == "python" else tuple(pair)
+        multiply = multiply_in_python if host == "python" else torch.mm
+        seconds = [], []
+        for turn in range(rounds + 1):  # the first is not counted
+            dist.barrier()
+            moments = [perf_counter()]
+            if dist.get_rank() == 0:
+                multiply(*here)
+            moments.append(perf_counter())
+            product = multiply_away(pair)
+            if product is not None:
+                product[0, 0].item()  # on a GPU: wait until it is there
+            moments.append(perf_counter())
+            if turn:
+                seconds[0].append(moments[1] - moments[0])
+                seconds[1].append(moments[2] - moments[1])
+        times[n] = min(seconds[0]), min(seconds[1])
+    return times
+
+
+def measure_constants(host: str = "python") -> dict[str, float]:
+    """Rates in operations per second, alpha in seconds, beta in seconds per byte."""
+    n, seconds = 24, []
+    matrix = torch.rand(n, n)
+    rows = matrix.tolist()
+    for _ in range(9):
+        began = perf_counter()
+        multiply_in_python(rows, rows)
+        seconds.append(perf_counter() - began)
+    product = multiply_matrix(512, 512)
+    peak = product.flops / least_seconds([product])[product]
+    timed = run_ranks(time_messages, MESSAGES, 8)[0]
+    alpha, beta = fit_link_cost(MESSAGES, [typical_seconds(t) for t in timed.values()])
+    by_host = 2 * n**3 / min(seconds) if host == "python" else peak
+    return {"host": by_host, "device": peak, "alpha": alpha, "beta": beta}
+
+
+def predict_here_and_away(n: int, costs: dict[str, float]) -> tuple[float, float]:
+    """Seconds of 2 n^3 operations here; and away, with 12 n^2 bytes in two messages."""
+    operations, sent = 2 * n**3, 12 * n**2
+    link = 2 * costs["alpha"] + costs["beta"] * sent
+    return operations / costs["host"], link + operations / costs["device"]
+
+
+def first_that_pays(times: dict[int, tuple[float, float]]) -> int | None:
+    """The size from which on, and up to the last, sending away is quicker."""
+    first = None
+    for n in sorted(times, reverse=True):
+        if times[n][1] >= times[n][0]:
+            break
+        first = n
+    return first
+
+
+def time_gpu_copies(megabytes: int = 64) -> dict[str, float]:
+    """Bytes per second from pageable and from pinned memory to the GPU."""
+    found = {}
+    for name, pinned in ("pageable", False), ("pinned", True):
+        source = torch.empty(megabytes * 2**20, dtype=torch.uint8, pin_memory=pinned)
+        target = torch.empty_like(source, device="cuda")
+        seconds = []
+        for _ in range(10):
+            torch.cuda.synchronize()
+            began = perf_counter()
+            target.copy_(source, non_blocking=True)
+            torch.cuda.synchronize()
+            seconds.append(perf_counter() - began)
+        found[name] = source.numel() / min(seconds)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--host", choices=["python", "torch"], default="python")
+    parser.add_argument(
+        "--largest", type=at_least(2, 512), default=64, help="rows of a matrix"
+    )
+    args = parser.parse_args()
+
+    torch.set_num_threads(1)
+    costs = measure_constants(args.host)
+    print(f"operations per second: host {costs['host']:.2g}, device", end=" ")
+    print(f"{costs['device']:.2g}; a message {1e6 * costs['alpha']:.0f} µs")
+    sizes = [n for n in (2**k for k in range(1, 10)) if n <= args.largest]
+    times = run_ranks(time_here_and_away, sizes, args.host)[0]
+    print(f"{'':>4} {'predicted':>23} {'measured':>23}")
+    print(f"{'n':>4} {'here':>11} {'away':>11} {'here':>11} {'away':>11}")
+    for n, measured in times.items():
+        both = *predict_here_and_away(n, costs), *measured
+        print(f"{n:>4}", *(f"{1e3 * seconds:8.3f} ms" for seconds in both))
+    first = first_that_pays(times)
+    print(f"sending pays from n = {first} on" if first else "sending never pays here")
+    if torch.cuda.is_available():
+        for name, rate in time_gpu_copies().items():
+            print(f"to the GPU from {name} memory: {1e-9 * rate:.1f} GB/s")
+
+
+if __name__ == "__main__":
+    run_program(main)

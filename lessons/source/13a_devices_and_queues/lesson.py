@@ -1,0 +1,718 @@
+# ---
+# title: 13a Devices and queues
+# question: What belongs on a faster device, and what does the host do meanwhile?
+# needs: two CPU cores, no GPU
+# minutes: 90
+# ---
+
+# %% [markdown]
+# # 13a. Devices and queues: the host runs ahead
+#
+# So far all our ranks were alike. Here there are two sides: a *host*, which runs your
+# Python program, and a *device*, which computes what the host tells it to. Usually the
+# device is a GPU. Without one, a process or a thread plays its part.
+#
+# Which work is worth sending to a device? And what does the host do while the device
+# works? The answer to the second explains why so many published timings are wrong.
+#
+# *You will be able to* predict whether arithmetic or memory limits an operation, say
+# when sending data away pays, time a device correctly, and let it copy and compute at
+# the same time.
+#
+# *Before this:* lesson 10b. *Time:* 45 minutes, and 45 for the exercises. *Needs:* two
+# CPU cores, no GPU.
+
+# %% [markdown] tags=["instructor"]
+# ## The roofline: 11 minutes
+#
+# Ask: how often is each number used that `add` fetches? Once. And in a product of two
+# matrices with 400 rows? 400 times. Write both on the board, divide by the bytes, and
+# the table is done before it runs.
+#
+# The measured points may lie a little above the roof: a copy is not the fastest thing
+# that a memory can do. They lie below it where other programs use the memory, too.
+#
+# When late: skip the cell about missing kernels, tell its last sentence.
+
+# %% [markdown]
+# ## Bytes and arithmetic
+#
+# An operation fetches numbers from memory, computes, and puts numbers back. Here are
+# three, on 32-bit numbers: adding two vectors, a matrix times a vector, and a matrix
+# times a matrix. How many additions and multiplications are there for each byte that is
+# moved, if each input is read once and each output written once?
+
+# %%
+import torch
+
+from demos.devices.parts.roofline import add_vectors, copy_vector, multiply_matrix
+
+torch.set_num_threads(1)  # one core, so that other programs disturb less
+operations = [add_vectors(), multiply_matrix(2048, 1), multiply_matrix(400, 400)]
+for operation in operations:
+    print(f"{operation.name:<17} {operation.intensity:7.3f}")
+
+# %% [markdown]
+# `add` moves 12 bytes for each addition. In the product of two matrices each number is
+# used 400 times. This ratio is the **arithmetic intensity** of an operation.
+#
+# Two measurements say what this machine can do: a copy moves bytes and computes nothing
+# (its bandwidth), and a product of matrices hardly waits for bytes (its *peak*). A busy
+# machine only adds to a time, so we take the shortest of 20 rounds.
+
+# %%
+from demos.devices.parts.roofline import least_seconds
+
+copy, product = copy_vector(), multiply_matrix(512, 512)
+seconds = least_seconds([copy, product, *operations])
+bandwidth, peak = copy.bytes / seconds[copy], product.flops / seconds[product]
+print(f"moving a byte: {1e9 / bandwidth:.3f} ns")
+print(f"an addition or multiplication: {1e9 / peak:.3f} ns")
+
+# %% [markdown]
+# Moving and computing go on at the same time. So an operation takes at least as long as
+# the longer of the two: $\max(\text{bytes} / \text{bandwidth},\ \text{operations} /
+# \text{peak})$. The peak is one operation after the other without a pause. What share of
+# it can `add` reach, with 12 bytes for each addition?
+
+# %%
+from sidebyside import guess
+
+guess("13a-share", None, "Which share of the peak does `add` reach?", "%")
+
+# %%
+from demos.devices.parts.roofline import draw_roofline, seconds_under_roof
+from sidebyside import reveal
+
+add = operations[0]
+reveal("13a-share", 100 * add.flops / seconds[add] / peak)
+for operation in operations:
+    predicted = 1e3 * seconds_under_roof(operation, peak, bandwidth)
+    measured = 1e3 * seconds[operation]
+    print(f"{operation.name:<17} predicted {predicted:.2f} ms", end=", ")
+    print(f"measured {measured:.2f} ms")
+draw_roofline(peak, bandwidth, {each: seconds[each] for each in operations})
+
+# %% [markdown]
+# The black line is the **roofline** (Williams and others 2009). On its slope the bytes
+# decide, on its flat part the arithmetic. **`add` is limited by memory, the product of
+# matrices by arithmetic.** Points near the line are as fast as this machine allows. A
+# little above it is possible: some operations move bytes better than a copy does.
+
+# %% [markdown]
+# So a layer applied to one sample, a matrix times a vector, mostly waits for its
+# weights. A batch uses each weight many times. This is why devices like large batches,
+# and why small operations are best joined into one.
+#
+# GPUs have the same picture, ten to a hundred times higher on both axes' scales. Their
+# memory is close to the processor and small; you cannot add to it later.
+
+# %% [markdown]
+# Some operations cannot go to a device at all: nobody has written the program for it,
+# its *kernel* (not the notebook's). torch's *meta device* has no memory, and knows only
+# shapes. The shape of `nonzero` depends on the values:
+
+# %%
+pretend = torch.ones(3, device="meta")
+print((pretend + 1).device)
+try:
+    pretend.nonzero()
+except NotImplementedError as error:
+    print(type(error).__name__)
+print(torch.ones(3).nonzero().device)
+
+# %% [markdown]
+# **What has no kernel on a device stays on the CPU**, and its data travel. Reading
+# files, unpacking images and splitting text stay there for the same reason.
+
+# %% [markdown] tags=["instructor"]
+# ## Away and back: 7 minutes
+#
+# Draw a cube beside a square. Arithmetic is the cube, bytes are the square, and the
+# latency is a line that does not grow at all. Then ask for an operation where both are
+# squares: adding two matrices. It pays at no size if the link is slow.
+#
+# When late: skip the measurement, do the exercise.
+
+# %% [markdown]
+# ## Away and back
+#
+# Rank 0 is the host now, and rank 1 the device. To multiply two $n \times n$ matrices
+# away, the host sends both, and the device sends the product back: 2 messages, $12 n^2$
+# bytes and $2 n^3$ operations. With $\alpha$ and $\beta$ of lesson 10b, that takes
+#
+# $$2\alpha + 12 n^2 \beta + 2n^3 / \text{device}, \qquad \text{here: } 2n^3 /
+# \text{host}.$$
+#
+# A device is much faster than its host. We have two equal cores, so our host multiplies
+# with Python loops, some thousand times slower than torch.
+
+# %%
+from demos.devices.copy_or_compute import measure_constants
+
+costs = measure_constants()
+print(f"host: {1e9 / costs['host']:.3g} ns for an operation")
+print(f"device: {1e9 / costs['device']:.3g} ns for an operation")
+print(f"a message: {1e6 * costs['alpha']:.3g} µs", end=", ")
+print(f"and {1e9 * costs['beta']:.3g} ns for each byte")
+guess("13a-away", None, "From which n on is it quicker to send away?", "rows")
+
+# %% tags=["nbval-ignore-output"]
+from demos.devices.copy_or_compute import (
+    first_that_pays,
+    predict_here_and_away,
+    time_here_and_away,
+)
+from sidebyside import run_ranks
+
+times = run_ranks(time_here_and_away, [2, 4, 8, 12, 16, 24, 32, 64])[0]
+for n, measured in times.items():
+    both = zip(predict_here_and_away(n, costs), measured, strict=True)
+    here, away = (f"{1e3 * p:6.2f} ({1e3 * m:6.2f}) ms" for p, m in both)
+    print(f"{n:2} rows, predicted (measured): here {here}, away {away}")
+reveal("13a-away", first_that_pays(times) or 0)
+
+# %% [markdown]
+# For small matrices the two messages are nearly all of the time away, and it hardly
+# grows. **Arithmetic grows faster than bytes, so from some size on sending away pays**,
+# if the device is faster at all. Keeping data on the device between operations moves
+# that size down: then only the first and the last have a trip.
+
+# %% [markdown]
+# To a GPU, data travel by its own copy engine, which needs memory that the system will
+# not move meanwhile: **pinned memory** (`pin_memory=True`). From ordinary, *pageable*
+# memory the driver first makes a pinned copy. With a GPU,
+# [devices/copy_or_compute.py](../demos/devices/copy_or_compute.py) measures both.
+
+# %% [markdown]
+# ## Exercise 1: the size from which it pays
+#
+# Write `smallest_size(host, device, alpha, beta)`. It returns the smallest whole $n \geq
+# 1$ for which multiplying two $n \times n$ matrices takes strictly less time away than
+# here, by the two formulas above, or `None` if there is no such $n$.
+#
+# `host` and `device` are operations per second, above 0; the device may be the slower
+# one. `alpha` (seconds) and `beta` (seconds per byte) are 0 or more. The answer may be
+# as large as a million. Where both take equally long up to rounding, either answer will
+# do.
+#
+# By hand first: the host does 2,000 operations per second, the device 2,000,000, a
+# message takes 0.5 s, and bytes cost nothing.
+# <!-- exercise: 13a-pays -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# If sending away pays for some n, does it pay for n + 1 as well? And when does it pay
+# for no n at all?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# It pays at some size exactly if the device is faster than the host. In this case count
+# n up until it pays. Otherwise counting would never end.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `if device <= host: return None`. Then `n = 1`, and while `2 * alpha + 12 * n**2 *
+# beta + 2 * n**3 / device` is not below `2 * n**3 / host`, add 1 to n.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 1, what pays: 10 minutes
+#
+# Expected: one message instead of two, 8 bytes for 12 (the way back forgotten), a loop
+# that never ends for a slow device, and a largest n that was made up.
+
+
+# %% exercise="13a-pays"
+from sidebyside import check, hint, progress, reset, solution
+
+
+def smallest_size(host: float, device: float, alpha: float, beta: float) -> int | None:
+    """The smallest n from which on the product is quicker away, or None."""
+    ### BEGIN SOLUTION
+    if device <= host:
+        return None
+    n = 1
+    while 2 * alpha + 12 * n**2 * beta + 2 * n**3 / device >= 2 * n**3 / host:
+        n += 1
+    return n
+    ### END SOLUTION
+
+
+# %%
+check("13a-pays", smallest_size)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 13a-pays -->
+# Why it works: divide both times by n³. Here a constant is left; away, two terms shrink
+# towards 2 / device. So the difference changes its sign once at most, and it does if 2 /
+# device is below 2 / host. A million steps take a second; doubling n and then halving
+# the interval takes 40.
+#
+# By hand: here n³ / 1,000 s, away 1 s and n³ / 1,000,000 s. For n = 10 that is 1 s
+# against 1.001 s, for n = 11 it is 1.331 s against 1.001 s: 11.
+
+# %% [markdown] tags=["instructor"]
+# ## A device is a queue: 10 minutes
+#
+# Let one person be the device: slips of paper are put on a pile in front of them, and
+# they work them off from the bottom. The host writes slips, and never looks up. "How
+# long did it take?" asks somebody with a watch. Of whom?
+#
+# Experienced people recognise the profile in which `loss.item()` takes all the time.
+#
+# When late: skip the GPU's cell.
+
+# %% [markdown]
+# ## A device is a queue
+#
+# The host does not wait for its device. It puts an *order* into a queue and goes on. The
+# device works the queue off, one order at a time, in order. As a program, that is a
+# thread with a queue:
+
+# %%
+from demos.devices.parts.queue_device import QueueDevice
+from sidebyside import show
+
+show(QueueDevice.launch)
+show(QueueDevice._work)
+
+# %% [markdown]
+# `launch` returns at once. GPUs do the same: in torch, `a @ b` on a GPU returns a tensor
+# whose numbers are not there yet.
+#
+# Below, the host launches five orders of 30 ms. A launch costs microseconds; we stretch
+# it to 5 ms so that you can see it. A clock on the host starts before the first launch
+# and stops after the last. What does it say?
+
+# %%
+guess("13a-clock", None, "What does the clock on the host say?", "ms")
+
+# %%
+from time import perf_counter, sleep
+
+from sidebyside import Timeline, span
+
+
+def work(k: int) -> None:
+    with span(f"work {k}"):
+        sleep(0.03)
+
+
+with Timeline() as timeline, QueueDevice("device") as device:
+    began = perf_counter()
+    for k in range(5):
+        with span(f"launch {k}"):
+            device.launch(work, k)
+            sleep(0.005)
+    clock = perf_counter() - began
+reveal("13a-clock", 1e3 * clock)
+timeline.plot(height=1.8)
+
+# %% [markdown]
+# The host has finished when the device is still at its first order: **the host runs
+# ahead**. So **a clock that does not wait measures the launching, not the work**.
+#
+# `synchronize` waits until the queue is empty. But whose work was in it? Next, four
+# orders of 30 ms from somebody else are in the queue before our five.
+
+# %%
+from demos.devices.host_runs_ahead import print_clocks, three_clocks
+
+print_clocks(three_clocks(orders=5, seconds=0.03, waiting=4))
+
+# %% [markdown]
+# The second clock has measured nine orders. The third puts an **event** into the queue
+# before our orders and one after them. An event notes when the device comes to it.
+# **Events measure what is between them in the queue, and nothing else.**
+#
+# With a GPU, here are the same three clocks for five matrix products:
+
+# %% tags=["nbval-ignore-output"]
+from demos.devices.host_runs_ahead import three_clocks_of_gpu
+
+if torch.cuda.is_available():
+    print_clocks(three_clocks_of_gpu(5))
+else:
+    print("no GPU here")
+
+# %% [markdown]
+# ## Exercise 2: find the wrong timing
+#
+# A training step was timed line by line, on the host, with a GPU:
+#
+# ```
+# loss = model(batch)      0.4 ms
+# loss.backward()          0.6 ms
+# optimiser.step()         0.2 ms
+# print(loss.item())      61.3 ms
+# ```
+#
+# By hand first: the last line copies one number. Which of the four timings are wrong,
+# and why is the last one so long?
+
+# %% [markdown]
+# Now do it right. Write `seconds_of_orders(device, orders)`. `orders` is a list of
+# functions without arguments. Launch each of them once, in order, on the `QueueDevice`,
+# and return a list: for each order the *seconds* that it took on the device. Earlier
+# orders may still be in the queue, and their time does not count. When the function
+# returns, all orders have been carried out.
+#
+# The device must not stand still between orders because of you: launch all orders
+# before the host waits for anything. The list may be empty. No order fails.
+#
+# `event = device.record_event()` puts an event into the queue, and
+# `before.elapsed_time(after)` is the time from one to the other, in *milliseconds*, once
+# the device has come to both. `device.synchronize()` waits for the device.
+# <!-- exercise: 13a-timing -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Between which two moments does the device work on order k? Who notices these moments?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Put an event before the first order and one after each. Neighbouring events enclose
+# one order. Only after all launches, wait once.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `events = [device.record_event()]`; for each order, launch it and append another event.
+# Then `device.synchronize()`, and for the pairs `zip(events, events[1:])` the elapsed
+# time divided by 1,000.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 2, the wrong timing: 15 minutes
+#
+# All four are wrong: the first three are launches, and the last waits for all of them.
+# The advice that people took from such a profile was to print the loss less often.
+#
+# Expected: milliseconds returned, `synchronize` after each order (right numbers, and the
+# device idles), and the first order charged with what was in the queue.
+
+
+# %% exercise="13a-timing"
+def seconds_of_orders(device: QueueDevice, orders: list) -> list[float]:
+    """Seconds on the device, for each order; the host waits only at the end."""
+    ### BEGIN SOLUTION
+    events = [device.record_event()]
+    for order in orders:
+        device.launch(order)
+        events.append(device.record_event())
+    device.synchronize()
+    pairs = zip(events, events[1:], strict=False)
+    return [before.elapsed_time(after) / 1e3 for before, after in pairs]
+    ### END SOLUTION
+
+
+# %%
+check("13a-timing", seconds_of_orders)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 13a-timing -->
+# Why it works: events stand in the same queue as the orders, so the device comes to them
+# just before and just after the work. Nobody waits in between, and the device goes from
+# order to order as it would without a clock.
+#
+# By hand: all four timings are wrong. The first three lines only launch. The fourth
+# needs the number itself and therefore waits for everything launched before it: 61 ms is
+# about the time of the whole step on the device, and not of its last line.
+
+# %% [markdown] tags=["instructor"]
+# ## Two queues: 11 minutes
+#
+# Two people at two piles. The second may not begin order k before the first has done
+# theirs: a slip saying "wait until your neighbour says k" goes into the pile. That slip
+# is an event. Ask what the host must wait for now. Nothing.
+#
+# When late: skip the loader, or the wrong sum.
+
+# %% [markdown]
+# ## A loader one batch ahead
+#
+# Before a device can train, the CPU has to prepare a batch: read, unpack, shuffle. Let
+# preparing take 40 ms and training 40 ms, for six batches. The host asks for the loss
+# after each step, so it waits for the device. How long do the six take, if a worker of
+# torch's `DataLoader` prepares one batch ahead?
+
+# %%
+guess("13a-loader", None, "How long from the first batch to the end?", "ms")
+
+# %%
+from demos.devices.parts.slow_batches import load_slow_batches
+from sidebyside import draw_timelines
+
+
+def train(k: int) -> None:
+    with span(f"train {k}"):
+        sleep(0.04)
+
+
+def epoch(workers: int) -> None:
+    with QueueDevice("device") as device:
+        for k, _ in enumerate(load_slow_batches(6, 0.04, workers)):
+            device.launch(train, k)
+            device.synchronize()  # as loss.item() does
+
+
+timelines = {"without a worker": Timeline(), "one worker, one batch ahead": Timeline()}
+for workers, timeline in enumerate(timelines.values()):
+    with timeline:
+        epoch(workers)
+spans = timeline.spans
+began, ended = min(s.start for s in spans), max(s.end for s in spans)
+reveal("13a-loader", 1e3 * (ended - began))
+draw_timelines(timelines)
+
+# %% [markdown]
+# Without a worker the twelve pieces follow one another: 480 ms. **With a loader one
+# batch ahead, preparing and training overlap**: seven pieces, 280 ms, and what passing a
+# batch on costs. (The worker's start, a second or more, is not in the picture.)
+
+# %% [markdown]
+# ## Copy and compute side by side
+#
+# The batch still has to travel to the device. One queue would copy, compute, copy,
+# compute. Real GPUs have several queues, called **CUDA streams**, and a copy engine that
+# works beside the processor. We take a `QueueDevice` for each. An order on one queue
+# must sometimes wait for an order on another, and this is the second use of an event:
+
+# %%
+show(QueueDevice.record_event)
+show(QueueDevice.wait_event)
+
+# %% [markdown]
+# `copier.record_event()` marks where the copier is in its queue; `computer.wait_event`
+# puts an order into the other queue that waits for that mark. The host waits for
+# neither. Each batch has memory of its own here:
+
+# %%
+buffers = [torch.zeros(3) for _ in range(5)]
+
+
+def copy_batch(k: int, buffer: torch.Tensor) -> None:
+    with span(f"copy {k}"):
+        sleep(0.03)
+        buffer.fill_(k)
+
+
+def compute_batch(k: int, buffer: torch.Tensor, sums: list) -> None:
+    with span(f"compute {k}"):
+        sums.append(buffer.sum().item())
+        sleep(0.03)
+
+
+def copy_and_compute(copier: QueueDevice, computer: QueueDevice, sums: list) -> None:
+    for k, buffer in enumerate(buffers):
+        copier.launch(copy_batch, k, buffer)
+        computer.wait_event(copier.record_event())
+        computer.launch(compute_batch, k, buffer, sums)
+
+
+# %%
+one_queue, two_queues, sums = Timeline(), Timeline(), []
+with one_queue, QueueDevice("device") as both:
+    copy_and_compute(both, both, sums)
+with two_queues, QueueDevice("copier") as one, QueueDevice("computer") as other:
+    copy_and_compute(one, other, sums)
+print(sums)
+draw_timelines({"one queue": one_queue, "two queues": two_queues})
+
+# %% [markdown]
+# **Two queues overlap copying with computing, and the results are the same.** Ten pieces
+# in a row have become six. What if we leave the event out?
+
+# %%
+old, wrong = torch.zeros(3), []
+with QueueDevice("copier") as one, QueueDevice("computer") as other:
+    one.launch(sleep, 0.3)  # the copier has something else to do first
+    one.launch(copy_batch, 7, old)
+    other.launch(compute_batch, 7, old, wrong)
+print("the batch is full of", old[0].item(), "and its sum was", wrong[0])
+
+# %% [markdown]
+# It computed with what was in the memory before. **Between two queues there is no order
+# without an event**: a race condition (lesson 4), and no error is reported.
+
+# %% [markdown]
+# ## Exercise 3: two buffers
+#
+# A device has no room for all batches. Write `launch_all(batches, buffers, copy,
+# compute, copier, computer)`. For each batch k launch `copy(batch, buffer)` on the queue
+# `copier`, and `compute(buffer)` on the queue `computer`, in the order of the batches.
+# Batch k uses buffer `buffers[k % len(buffers)]`.
+#
+# A batch is computed after it has been copied, and a buffer is overwritten only after
+# the batch in it has been computed. Nothing waits for more than that: with two buffers,
+# batch k + 1 is copied while batch k is computed. The host waits for nothing: the
+# function returns when all is launched, with no result, and the caller synchronises.
+#
+# `batches` is a list and may be empty; there are one or more buffers, perhaps more than
+# batches. The two lists stay as they are.
+#
+# By hand first: copying takes 1 s, computing 1 s, and there are four batches. How long
+# does it take with one buffer, with two, and with three?
+# <!-- exercise: 13a-ahead -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# With two buffers, which orders must have been carried out before batch 2 may be copied?
+# On which queues are they?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# There are two waits for each batch: the computer waits for the copy of the same batch,
+# as above; and the copier waits for an earlier compute. So keep an event after each
+# compute.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# Keep a list `computed` of the events after each compute. Before the copy of batch k, if
+# `k >= len(buffers)`: `copier.wait_event(computed[k - len(buffers)])`. The rest is the
+# loop above.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 3, two buffers: 20 minutes
+#
+# Have people draw the three timelines of "by hand" first: 8, 5 and 5 s.
+#
+# Expected: the second wait forgotten (the next batch overwrites the one that is being
+# computed); the copy of k waits for the compute of k - 1, which is right and overlaps
+# nothing; `synchronize` on the host.
+
+
+# %% exercise="13a-ahead"
+def launch_all(batches, buffers, copy, compute, copier, computer) -> None:
+    """Copy each batch into its buffer and compute it, on two queues that overlap."""
+    ### BEGIN SOLUTION
+    computed = []
+    for k, batch in enumerate(batches):
+        buffer = buffers[k % len(buffers)]
+        if k >= len(buffers):
+            copier.wait_event(computed[k - len(buffers)])
+        copier.launch(copy, batch, buffer)
+        computer.wait_event(copier.record_event())
+        computer.launch(compute, buffer)
+        computed.append(computer.record_event())
+    ### END SOLUTION
+
+
+# %%
+check("13a-ahead", launch_all)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 13a-ahead -->
+# Why it works: there are two reasons to wait. A compute needs its copy, and a copy needs
+# its buffer free. Each is one event, recorded on one queue and waited for on the other.
+# Everything else is free to overlap. The host only writes the plan down, and could write
+# down a thousand batches ahead.
+#
+# By hand: 8 s, 5 s, 5 s. With one buffer nothing overlaps. With two, only the first
+# copy and the last compute are alone. A third buffer helps only if the times vary.
+
+# %% [markdown] tags=["instructor"]
+# ## Threads, and the same words elsewhere: 6 minutes
+#
+# The measured times depend on what else the machine does. Ask for the number of threads
+# in each row instead, and compare it with the cores.
+#
+# When late: the table of words is for reading at home.
+
+# %% [markdown]
+# ## Threads within an operation, and between operations
+#
+# A CPU can be used as several queues, too. Two independent chains of matrix products can
+# run at the same time: these are **inter-op threads**, one for each queue. And one
+# product can be cut up among threads, as in lesson 6: **intra-op threads**. Their
+# numbers multiply.
+
+# %%
+from sidebyside import compare
+
+matrices = [torch.rand(256, 256) for _ in range(2)]
+
+
+def multiply(matrix: torch.Tensor) -> None:
+    for _ in range(10):
+        matrix @ matrix
+
+
+def two_chains(inter: int, intra: int) -> None:
+    queues = [QueueDevice() for _ in range(inter)]
+    for queue in queues:  # each thread has a number of its own
+        queue.launch(torch.set_num_threads, intra)
+    for k, matrix in enumerate(matrices):
+        queues[k % inter].launch(multiply, matrix)
+    for queue in queues:
+        queue.synchronize()
+        queue.close()
+
+
+# %%
+layouts = {f"{q} queues, {t} in each": (q, t) for q in (1, 2) for t in (1, 2)}
+compare(
+    rounds=3,
+    **{name: lambda sizes=sizes: two_chains(*sizes) for name, sizes in layouts.items()},
+)
+
+# %% [markdown]
+# On a quiet machine with two cores, rows two and three use both. The fourth has four
+# threads: oversubscription. On a busy machine the rows with two threads in each product
+# are the slowest, by far: one half of a product waits for the other, which has no core.
+# **Inter-op times intra-op threads should not exceed the cores.** Where operations are
+# large, spend cores within them; where many small ones are independent, between them.
+
+# %% [markdown]
+# ## The same words elsewhere
+#
+# | here | torch with CUDA | TensorFlow | JAX |
+# |---|---|---|---|
+# | launch | any operation on a GPU | the executor does it | any operation |
+# | queue | `torch.cuda.Stream` | stream, inside the executor | inside XLA |
+# | `synchronize` | `torch.cuda.synchronize()`, `.item()` | `.numpy()` | `block_until_ready()` |
+# | event | `torch.cuda.Event` | inside | inside |
+# | intra-op | `torch.set_num_threads` | `set_intra_op_parallelism_threads` | XLA's pool |
+# | inter-op | `set_num_interop_threads` | `set_inter_op_parallelism_threads` | – |
+# | one batch ahead | `DataLoader(num_workers=, prefetch_factor=)` | `dataset.prefetch(1)` | the loader's |
+#
+# In torch the two queues are `with torch.cuda.stream(copier):` and
+# `batch.to("cuda", non_blocking=True)` from pinned memory. Python's own inter-op threads
+# are those you start.
+
+# %% [markdown]
+# ## What we saw
+#
+# * Adding vectors reaches a few percent of the peak, a product of matrices nearly all
+#   of it. Two measurements predict both.
+# * Sending away pays from some size on, where arithmetic outgrows bytes.
+# * A device is a queue, and the host runs ahead of it. A clock must wait, or stand in
+#   the queue: events.
+# * Two queues overlap; an event is the only order between them.
+# * A loader one batch ahead hides preparing behind training.
+# * Inter-op times intra-op threads: at most the cores.
+#
+# In a terminal, `python demos/devices/host_runs_ahead.py --waiting 10` and
+# `python demos/devices/copy_or_compute.py --host torch` show more.
+#
+# ## Next
+#
+# We have launched every order by hand, and said ourselves what waits for what. But a
+# network is a graph: it says what needs what. In 13b you write the program that reads
+# the graph and keeps all devices busy.
