@@ -42,7 +42,7 @@ def least_seconds(
 
     A busy machine only ever adds to a time, so the shortest is nearest to the truth.
     """
-    seconds = {operation: math.inf for operation in operations}
+    seconds = dict.fromkeys(operations, math.inf)
     for turn in range(rounds + 1):  # the first is not counted: memory is fetched
         for operation in seconds:
             began = perf_counter()

@@ -1,0 +1,450 @@
+"""Wrong answers to the exercises of lesson 13a, and unusual right ones."""
+
+import math
+import threading
+from time import perf_counter
+
+import numpy as np
+
+from lessons.source.sample_answers import Right, Wrong
+
+# 13a-pays -----------------------------------------------------------------------------
+
+
+def _count_up(pays, host, device):
+    if device <= host:
+        return None
+    n = 1
+    while not pays(n):
+        n += 1
+    return n
+
+
+def pays_one_message(host, device, alpha, beta):
+    def pays(n):
+        return alpha + 12 * n**2 * beta + 2 * n**3 / device < 2 * n**3 / host
+
+    return _count_up(pays, host, device)
+
+
+def pays_no_way_back(host, device, alpha, beta):
+    def pays(n):
+        return 2 * alpha + 8 * n**2 * beta + 2 * n**3 / device < 2 * n**3 / host
+
+    return _count_up(pays, host, device)
+
+
+def pays_numbers_for_bytes(host, device, alpha, beta):
+    def pays(n):
+        return 2 * alpha + 3 * n**2 * beta + 2 * n**3 / device < 2 * n**3 / host
+
+    return _count_up(pays, host, device)
+
+
+def pays_free_device(host, device, alpha, beta):
+    def pays(n):
+        return 2 * alpha + 12 * n**2 * beta < 2 * n**3 / host
+
+    return _count_up(pays, host, device)
+
+
+def pays_latency_only(host, device, alpha, beta):
+    if device <= host:
+        return None
+    return max(1, math.ceil((alpha / (1 / host - 1 / device)) ** (1 / 3)))
+
+
+def pays_never_ends(host, device, alpha, beta):
+    n = 1
+    while 2 * alpha + 12 * n**2 * beta + 2 * n**3 / device >= 2 * n**3 / host:
+        n += 1
+    return n
+
+
+def pays_up_to_a_thousand(host, device, alpha, beta):
+    for n in range(1, 1000):
+        if 2 * alpha + 12 * n**2 * beta + 2 * n**3 / device < 2 * n**3 / host:
+            return n
+    return None
+
+
+def pays_powers_of_two(host, device, alpha, beta):
+    if device <= host:
+        return None
+    n = 1
+    while 2 * alpha + 12 * n**2 * beta + 2 * n**3 / device >= 2 * n**3 / host:
+        n *= 2
+    return n
+
+
+def pays_zero_for_never(host, device, alpha, beta):
+    return pays_by_halving(host, device, alpha, beta) or 0
+
+
+def pays_last_that_does_not(host, device, alpha, beta):
+    n = pays_by_halving(host, device, alpha, beta)
+    return n if n is None else n - 1
+
+
+def pays_by_halving(host, device, alpha, beta):
+    """Doubles until it pays, and halves the interval."""
+    if device <= host:
+        return None
+
+    def pays(n):
+        return 2 * alpha + 12 * n**2 * beta + 2 * n**3 / device < 2 * n**3 / host
+
+    high = 1
+    while not pays(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if pays(middle) else (middle, high)
+    return high
+
+
+def pays_in_numpy(host, device, alpha, beta):
+    """All sizes at once, up to more than a million."""
+    if host >= device:
+        return None
+    n = np.arange(1.0, 1_100_000.0)
+    away = 2 * alpha + 12 * n**2 * beta + 2 * n**3 / device
+    return np.int64(np.argmax(away < 2 * n**3 / host) + 1)
+
+
+# 13a-timing ---------------------------------------------------------------------------
+
+
+def timing_of_launches(device, orders):
+    seconds = []
+    for order in orders:
+        began = perf_counter()
+        device.launch(order)
+        seconds.append(perf_counter() - began)
+    device.synchronize()
+    return seconds
+
+
+def timing_synchronizes_each(device, orders):
+    seconds = []
+    device.synchronize()
+    for order in orders:
+        began = perf_counter()
+        device.launch(order)
+        device.synchronize()
+        seconds.append(perf_counter() - began)
+    return seconds
+
+
+def _events(device, orders):
+    events = [device.record_event()]
+    for order in orders:
+        device.launch(order)
+        events.append(device.record_event())
+    return events
+
+
+def timing_in_milliseconds(device, orders):
+    events = _events(device, orders)
+    device.synchronize()
+    return [a.elapsed_time(b) for a, b in zip(events, events[1:], strict=False)]
+
+
+def timing_from_first_event(device, orders):
+    events = _events(device, orders)
+    device.synchronize()
+    return [events[0].elapsed_time(event) / 1e3 for event in events[1:]]
+
+
+def timing_from_host_start(device, orders):
+    began, ends = perf_counter(), []
+    for order in orders:
+        device.launch(order)
+        ends.append(device.record_event())
+    device.synchronize()
+    times = [began, *(event.time for event in ends)]
+    return [b - a for a, b in zip(times, times[1:], strict=False)]
+
+
+def timing_without_waiting(device, orders):
+    events = _events(device, orders)
+    return [a.elapsed_time(b) / 1e3 for a, b in zip(events, events[1:], strict=False)]
+
+
+def timing_mean(device, orders):
+    events = _events(device, orders)
+    device.synchronize()
+    total = events[0].elapsed_time(events[-1]) / 1e3
+    return [total / len(orders) for _ in orders]
+
+
+def timing_calls_itself(device, orders):
+    seconds = []
+    for order in orders:
+        began = perf_counter()
+        order()
+        seconds.append(perf_counter() - began)
+    return seconds
+
+
+def timing_total_only(device, orders):
+    events = _events(device, orders)
+    device.synchronize()
+    return events[0].elapsed_time(events[-1]) / 1e3
+
+
+def timing_waits_for_each_event(device, orders):
+    seconds, before = [], device.record_event()
+    for order in orders:
+        device.launch(order)
+        after = device.record_event()
+        after.synchronize()
+        seconds.append(before.elapsed_time(after) / 1e3)
+        before = after
+    return seconds
+
+
+def timing_by_clocks_in_the_queue(device, orders):
+    """The device reads the clock itself, without events."""
+    moments = []
+    for order in orders:
+        device.launch(lambda: moments.append(perf_counter()))
+        device.launch(order)
+        device.launch(lambda: moments.append(perf_counter()))
+    device.synchronize()
+    return [b - a for a, b in zip(moments[::2], moments[1::2], strict=True)]
+
+
+def timing_waits_for_last_event(device, orders):
+    pairs = []
+    for order in orders:
+        before = device.record_event()
+        device.launch(order)
+        pairs.append((before, device.record_event()))
+    for _, after in reversed(pairs):
+        after.synchronize()
+    return np.array([a.elapsed_time(b) for a, b in pairs]) / 1e3
+
+
+# 13a-ahead ----------------------------------------------------------------------------
+
+
+def ahead_without_any_event(batches, buffers, copy, compute, copier, computer):
+    for k, batch in enumerate(batches):
+        copier.launch(copy, batch, buffers[k % len(buffers)])
+        computer.launch(compute, buffers[k % len(buffers)])
+
+
+def ahead_overwrites(batches, buffers, copy, compute, copier, computer):
+    for k, batch in enumerate(batches):
+        copier.launch(copy, batch, buffers[k % len(buffers)])
+        computer.wait_event(copier.record_event())
+        computer.launch(compute, buffers[k % len(buffers)])
+
+
+def ahead_does_not_wait_for_copies(batches, buffers, copy, compute, copier, computer):
+    computed = []
+    for k, batch in enumerate(batches):
+        if k >= len(buffers):
+            copier.wait_event(computed[k - len(buffers)])
+        copier.launch(copy, batch, buffers[k % len(buffers)])
+        computer.launch(compute, buffers[k % len(buffers)])
+        computed.append(computer.record_event())
+
+
+def ahead_waits_for_the_last_compute(batches, buffers, copy, compute, copier, computer):
+    computed = None
+    for k, batch in enumerate(batches):
+        if computed is not None:
+            copier.wait_event(computed)
+        copier.launch(copy, batch, buffers[k % len(buffers)])
+        computer.wait_event(copier.record_event())
+        computer.launch(compute, buffers[k % len(buffers)])
+        computed = computer.record_event()
+
+
+def ahead_two_buffers_always(batches, buffers, copy, compute, copier, computer):
+    computed = []
+    for k, batch in enumerate(batches):
+        if k >= 2:
+            copier.wait_event(computed[k - 2])
+        copier.launch(copy, batch, buffers[k % len(buffers)])
+        computer.wait_event(copier.record_event())
+        computer.launch(compute, buffers[k % len(buffers)])
+        computed.append(computer.record_event())
+
+
+def ahead_host_waits(batches, buffers, copy, compute, copier, computer):
+    for k, batch in enumerate(batches):
+        copier.launch(copy, batch, buffers[k % len(buffers)])
+        copier.synchronize()
+        computer.launch(compute, buffers[k % len(buffers)])
+        computer.synchronize()
+
+
+def ahead_synchronizes_at_the_end(batches, buffers, copy, compute, copier, computer):
+    ahead_right(batches, buffers, copy, compute, copier, computer)
+    computer.synchronize()
+
+
+def ahead_all_on_one_queue(batches, buffers, copy, compute, copier, computer):
+    for k, batch in enumerate(batches):
+        computer.launch(copy, batch, buffers[k % len(buffers)])
+        computer.launch(compute, buffers[k % len(buffers)])
+
+
+def ahead_waits_for_all_copies(batches, buffers, copy, compute, copier, computer):
+    """Copies a round of buffers, and then computes them all."""
+    rounds = range(0, len(batches), len(buffers))
+    for start in rounds:
+        for k in range(start, min(start + len(buffers), len(batches))):
+            copier.launch(copy, batches[k], buffers[k - start])
+        computer.wait_event(copier.record_event())
+        for k in range(start, min(start + len(buffers), len(batches))):
+            computer.launch(compute, buffers[k - start])
+        copier.wait_event(computer.record_event())
+
+
+def ahead_first_buffer_only(batches, buffers, copy, compute, copier, computer):
+    computed = []
+    for batch in batches:
+        if computed:
+            copier.wait_event(computed[-1])
+        copier.launch(copy, batch, buffers[0])
+        computer.wait_event(copier.record_event())
+        computer.launch(compute, buffers[0])
+        computed.append(computer.record_event())
+
+
+def ahead_records_too_early(batches, buffers, copy, compute, copier, computer):
+    """The event stands before the copy, not after it."""
+    computed = []
+    for k, batch in enumerate(batches):
+        if k >= len(buffers):
+            copier.wait_event(computed[k - len(buffers)])
+        ready = copier.record_event()
+        copier.launch(copy, batch, buffers[k % len(buffers)])
+        computer.wait_event(ready)
+        computer.launch(compute, buffers[k % len(buffers)])
+        computed.append(computer.record_event())
+
+
+def ahead_right(batches, buffers, copy, compute, copier, computer):
+    """Two loops: the events of the copies are made by hand."""
+    copied = [threading.Event() for _ in batches]
+    computed = [threading.Event() for _ in batches]
+    for k, batch in enumerate(batches):
+        if k >= len(buffers):
+            copier.launch(computed[k - len(buffers)].wait)
+        copier.launch(copy, batch, buffers[k % len(buffers)])
+        copier.launch(copied[k].set)
+    for k, _ in enumerate(batches):
+        computer.launch(copied[k].wait)
+        computer.launch(compute, buffers[k % len(buffers)])
+        computer.launch(computed[k].set)
+
+
+def ahead_by_free_buffers(batches, buffers, copy, compute, copier, computer):
+    """A dictionary: when each buffer is free."""
+    free = {}
+    for k, batch in enumerate(batches):
+        place = k % len(buffers)
+        if place in free:
+            copier.wait_event(free[place])
+        copier.launch(copy, batch, buffers[place])
+        computer.wait_event(copier.record_event())
+        computer.launch(compute, buffers[place])
+        free[place] = computer.record_event()
+
+
+WRONG = {
+    "13a-pays": [
+        Wrong("one_message", pays_one_message, "how many messages"),
+        Wrong(
+            "no_way_back",
+            pays_no_way_back,
+            "there and back",
+            note="The product travels, too: 12 bytes for each place, not 8.",
+        ),
+        Wrong("numbers_for_bytes", pays_numbers_for_bytes, "messages and bytes"),
+        Wrong("free_device", pays_free_device, "device itself|not faster"),
+        Wrong("latency_only", pays_latency_only, "messages and bytes"),
+        Wrong(
+            "never_ends",
+            pays_never_ends,
+            "no size is large enough",
+            state="HUNG",
+            note="A device that is not faster never pays.",
+        ),
+        Wrong("up_to_a_thousand", pays_up_to_a_thousand, "a whole number"),
+        Wrong("powers_of_two", pays_powers_of_two, "a smaller n would do"),
+        Wrong("zero_for_never", pays_zero_for_never, "not faster than the host"),
+        Wrong("last_that_does_not", pays_last_that_does_not, "how many messages"),
+    ],
+    "13a-timing": [
+        Wrong(
+            "of_launches",
+            timing_of_launches,
+            "the launch, or the work",
+            note="The clock on the host that does not wait: nearly everybody's first.",
+        ),
+        Wrong(
+            "synchronizes_each",
+            timing_synchronizes_each,
+            "while the host waits",
+            note="The numbers are right, and the device stands still in between.",
+        ),
+        Wrong("in_milliseconds", timing_in_milliseconds, "the unit"),
+        Wrong("from_first_event", timing_from_first_event, "which two moments"),
+        Wrong("from_host_start", timing_from_host_start, "else was in the queue"),
+        Wrong("without_waiting", timing_without_waiting, "line|happened|synchronize"),
+        Wrong("mean", timing_mean, "launch, or the work|two moments|in the queue"),
+        Wrong("calls_itself", timing_calls_itself, "while the host waits"),
+        Wrong("total_only", timing_total_only, "a number for each order"),
+        Wrong("waits_for_each_event", timing_waits_for_each_event, "host waits"),
+    ],
+    "13a-ahead": [
+        Wrong("without_any_event", ahead_without_any_event, "a compute has to wait"),
+        Wrong(
+            "overwrites",
+            ahead_overwrites,
+            "what a copy has to wait for",
+            note="Right for as many buffers as batches, as in the text above.",
+        ),
+        Wrong(
+            "does_not_wait_for_copies",
+            ahead_does_not_wait_for_copies,
+            "a compute has to wait",
+        ),
+        Wrong(
+            "waits_for_the_last_compute",
+            ahead_waits_for_the_last_compute,
+            "the same buffer",
+            note="Every result is right, and nothing overlaps.",
+        ),
+        Wrong(
+            "two_buffers_always", ahead_two_buffers_always, "copy has to|same buffer"
+        ),
+        Wrong("host_waits", ahead_host_waits, "launch, and not wait"),
+        Wrong("synchronizes_at_the_end", ahead_synchronizes_at_the_end, "and not wait"),
+        Wrong("all_on_one_queue", ahead_all_on_one_queue, "which queue copies"),
+        Wrong("waits_for_all_copies", ahead_waits_for_all_copies, "same buffer|later"),
+        Wrong("first_buffer_only", ahead_first_buffer_only, "which buffer batch k"),
+        Wrong("records_too_early", ahead_records_too_early, "a compute has to wait"),
+    ],
+}
+RIGHT = {
+    "13a-pays": [
+        Right("by_halving", pays_by_halving),
+        Right("in_numpy", pays_in_numpy),
+    ],
+    "13a-timing": [
+        Right("by_clocks_in_the_queue", timing_by_clocks_in_the_queue),
+        Right("waits_for_last_event", timing_waits_for_last_event),
+    ],
+    "13a-ahead": [
+        Right("events_made_by_hand", ahead_right),
+        Right("by_free_buffers", ahead_by_free_buffers),
+    ],
+}
