@@ -136,6 +136,10 @@ def _expect_timing(
         except HostWaited:
             _say_host_waited(expect)
         ended = time.perf_counter()
+        first_ends = began
+        if earlier:
+            device.synchronize()
+            first_ends = first.runs[0][1]
         expect(
             not any(order.held_up for order in orders),
             got="orders that were not launched while others were carried out",
@@ -147,7 +151,7 @@ def _expect_timing(
             think="who else uses the list",
         )
         _expect_runs(expect, orders)
-        edges = [first.runs[0][1] if earlier else began]
+        edges = [first_ends]
         edges += [moment for order in orders for moment in order.runs[0]] + [ended]
         _expect_seconds(expect, got, edges, len(orders))
 

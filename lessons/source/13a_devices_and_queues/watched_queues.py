@@ -57,6 +57,8 @@ class TimedOrder:
         self.held_up = False
 
     def __call__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            raise HostWaited  # the host does the work itself
         began = time.perf_counter()
         while not self.may_begin() and not self.held_up:
             self.held_up = time.perf_counter() - began > PATIENCE
@@ -101,8 +103,10 @@ class Course:
             return self.faults.append("batch")
         if buffer is not self.buffers[k % len(self.buffers)]:
             return self.faults.append("buffer")
-        if k >= self.ended["copy"] or buffer[0] is not self.batches[k]:
+        if k >= self.ended["copy"]:
             self.faults.append("not copied")
+        elif buffer[0] is not self.batches[k]:
+            self.faults.append("overwritten")
         ahead = min(k + len(self.buffers), len(self.batches))
         if self.hold == "ahead":
             self._wait(lambda: self.ended["copy"] >= ahead, "not ahead")
@@ -126,7 +130,7 @@ class Course:
             self.changed.notify_all()
 
     def _wait(self, condition: Callable[[], bool], fault: str) -> None:
-        """For what a right answer lets happen; no more waiting after the first fault."""
+        """For what a right answer lets happen; after the first fault, not at all."""
         with self.changed:
             if fault not in self.faults and not self.changed.wait_for(
                 condition, PATIENCE

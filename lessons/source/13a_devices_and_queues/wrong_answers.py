@@ -2,6 +2,7 @@
 
 import math
 import threading
+from itertools import pairwise
 from time import perf_counter
 
 import numpy as np
@@ -148,7 +149,7 @@ def _events(device, orders):
 def timing_in_milliseconds(device, orders):
     events = _events(device, orders)
     device.synchronize()
-    return [a.elapsed_time(b) for a, b in zip(events, events[1:], strict=False)]
+    return [a.elapsed_time(b) for a, b in pairwise(events)]
 
 
 def timing_from_first_event(device, orders):
@@ -164,12 +165,12 @@ def timing_from_host_start(device, orders):
         ends.append(device.record_event())
     device.synchronize()
     times = [began, *(event.time for event in ends)]
-    return [b - a for a, b in zip(times, times[1:], strict=False)]
+    return [b - a for a, b in pairwise(times)]
 
 
 def timing_without_waiting(device, orders):
     events = _events(device, orders)
-    return [a.elapsed_time(b) / 1e3 for a, b in zip(events, events[1:], strict=False)]
+    return [a.elapsed_time(b) / 1e3 for a, b in pairwise(events)]
 
 
 def timing_mean(device, orders):
@@ -423,9 +424,7 @@ WRONG = {
             "the same buffer",
             note="Every result is right, and nothing overlaps.",
         ),
-        Wrong(
-            "two_buffers_always", ahead_two_buffers_always, "copy has to|same buffer"
-        ),
+        Wrong("two_buffers_always", ahead_two_buffers_always, "copy has|same buffer"),
         Wrong("host_waits", ahead_host_waits, "launch, and not wait"),
         Wrong("synchronizes_at_the_end", ahead_synchronizes_at_the_end, "and not wait"),
         Wrong("all_on_one_queue", ahead_all_on_one_queue, "which queue copies"),
