@@ -1,5 +1,7 @@
 """Batches that take a known time to prepare, as if they came from a slow disk."""
 
+from sidebyside.programs import end_with_parent
+
 import multiprocessing
 from time import sleep
 
@@ -24,6 +26,15 @@ class SlowBatches(Dataset):
         return torch.full((4,), float(k))
 
 
+def end_worker_with_program(worker: int) -> None:
+    """A worker_init_fn: the worker ends with the program, even with a killed one.
+
+    torch's own watch looks for a new parent. Here the parent is the forkserver, which
+    lives on, because the worker holds an end of its pipe.
+    """
+    end_with_parent()
+
+
 def load_slow_batches(batches: int, seconds: float, workers: int) -> DataLoader:
     """torch's loader; each of its workers prepares one batch ahead."""
     dataset = SlowBatches(batches, seconds)
@@ -38,5 +49,6 @@ def load_slow_batches(batches: int, seconds: float, workers: int) -> DataLoader:
         batch_size=None,  # an item is a batch already
         num_workers=workers,
         prefetch_factor=1,
+        worker_init_fn=end_worker_with_program,
         multiprocessing_context=method,
     )
