@@ -49,11 +49,12 @@ class CountingDevice(QueueDevice):
 
 
 class TimedOrder:
-    """An order that sleeps, and notes itself when it began and ended."""
+    """An order that sleeps, and notes in `log` that it began and ended, and when."""
 
-    def __init__(self, seconds: float, may_begin: Callable[[], bool] = lambda: True):
-        self.seconds, self.may_begin = seconds, may_begin
-        self.runs: list[tuple[float, float]] = []
+    def __init__(
+        self, seconds: float, log: list, may_begin: Callable[[], bool] = lambda: True
+    ):
+        self.seconds, self.log, self.may_begin = seconds, log, may_begin
         self.held_up = False
 
     def __call__(self) -> None:
@@ -64,7 +65,7 @@ class TimedOrder:
             self.held_up = time.perf_counter() - began > PATIENCE
             time.sleep(0.001)
         time.sleep(self.seconds)
-        self.runs.append((began, time.perf_counter()))
+        self.log.append((self, began, time.perf_counter()))
 
 
 class Course:
@@ -73,6 +74,7 @@ class Course:
     `hold` is "copies" or "computes": those begin only when the test opens the gate.
     "ahead": compute k ends only after the copies that two or more buffers allow.
     "prompt": copy k ends only after compute k - 1 has begun.
+    "busy": an earlier order on the computer ends only after the first copies.
     """
 
     def __init__(self, batches: list, buffers: list, copier, computer, hold: str):
@@ -83,6 +85,12 @@ class Course:
         self.ended = {"copy": 0, "compute": 0}
         self.faults: list[str] = []  # keys of FAULTS in checks.py
         self.changed = threading.Condition()
+        if hold == "busy":
+            computer.launch(self._keep_computer_busy)
+
+    def _keep_computer_busy(self) -> None:
+        first = min(len(self.buffers), len(self.batches))
+        self._wait(lambda: self.ended["copy"] >= first, "held up")
 
     def copy(self, batch, buffer) -> None:
         k = self._begin("copy")

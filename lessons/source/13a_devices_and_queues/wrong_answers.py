@@ -206,6 +206,17 @@ def timing_waits_for_each_event(device, orders):
     return seconds
 
 
+def timing_by_name_of_order(device, orders):
+    """An order that is in the list twice has one place in the dictionary."""
+    events = {}
+    for order in orders:
+        before = device.record_event()
+        device.launch(order)
+        events[order] = before, device.record_event()
+    device.synchronize()
+    return [a.elapsed_time(b) / 1e3 for a, b in events.values()]
+
+
 def timing_by_clocks_in_the_queue(device, orders):
     """The device reads the clock itself, without events."""
     moments = []
@@ -331,6 +342,18 @@ def ahead_records_too_early(batches, buffers, copy, compute, copier, computer):
         computed.append(computer.record_event())
 
 
+def ahead_frees_each_buffer_first(batches, buffers, copy, compute, copier, computer):
+    """Even an unused buffer waits for what the computer had to do before."""
+    free = [computer.record_event() for _ in buffers]
+    for k, batch in enumerate(batches):
+        place = k % len(buffers)
+        copier.wait_event(free[place])
+        copier.launch(copy, batch, buffers[place])
+        computer.wait_event(copier.record_event())
+        computer.launch(compute, buffers[place])
+        free[place] = computer.record_event()
+
+
 def ahead_right(batches, buffers, copy, compute, copier, computer):
     """Two loops: the events of the copies are made by hand."""
     copied = [threading.Event() for _ in batches]
@@ -378,7 +401,7 @@ WRONG = {
             state="HUNG",
             note="A device that is not faster never pays.",
         ),
-        Wrong("up_to_a_thousand", pays_up_to_a_thousand, "a whole number"),
+        Wrong("up_to_a_thousand", pays_up_to_a_thousand, "it does pay"),
         Wrong("powers_of_two", pays_powers_of_two, "a smaller n would do"),
         Wrong("zero_for_never", pays_zero_for_never, "not faster than the host"),
         Wrong("last_that_does_not", pays_last_that_does_not, "how many messages"),
@@ -403,6 +426,7 @@ WRONG = {
         Wrong("mean", timing_mean, "launch, or the work|two moments|in the queue"),
         Wrong("calls_itself", timing_calls_itself, "while the host waits"),
         Wrong("total_only", timing_total_only, "a number for each order"),
+        Wrong("by_name_of_order", timing_by_name_of_order, "a number for each order"),
         Wrong("waits_for_each_event", timing_waits_for_each_event, "host waits"),
     ],
     "13a-ahead": [
@@ -430,6 +454,12 @@ WRONG = {
         Wrong("all_on_one_queue", ahead_all_on_one_queue, "which queue copies"),
         Wrong("waits_for_all_copies", ahead_waits_for_all_copies, "same buffer|later"),
         Wrong("first_buffer_only", ahead_first_buffer_only, "which buffer batch k"),
+        Wrong(
+            "frees_each_buffer_first",
+            ahead_frees_each_buffer_first,
+            "for the first time",
+            note="Right, and late where the computer is busy with something else.",
+        ),
         Wrong("records_too_early", ahead_records_too_early, "a compute has to wait"),
     ],
 }
