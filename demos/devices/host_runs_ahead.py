@@ -20,28 +20,29 @@ from demos.devices.parts.queue_device import QueueDevice
 from sidebyside import Timeline, at_least, between, span
 
 
-def device_work(seconds: float, place: int) -> None:
+def device_work(name: str, seconds: float) -> None:
     """An order that keeps the device busy for a known time."""
-    with span(f"work {place}"):
+    with span(name):
         sleep(seconds)
 
 
-def launch_in_turn(device: QueueDevice, orders: int, seconds: float) -> None:
+def launch_in_turn(device: QueueDevice, name: str, orders: int, seconds: float) -> None:
     for place in range(orders):
         with span(f"launch {place}"):
-            device.launch(device_work, seconds, place)
+            device.launch(device_work, f"{name} {place}", seconds)
 
 
 def three_clocks(orders: int, seconds: float, waiting: int = 0) -> dict[str, float]:
     """What three ways to time the same orders say, in seconds."""
     with QueueDevice("device") as device:
-        launch_in_turn(device, waiting, seconds)
+        launch_in_turn(device, "others", waiting, seconds)
         before = device.record_event()
         began = perf_counter()
-        launch_in_turn(device, orders, seconds)
+        launch_in_turn(device, "ours", orders, seconds)
         launched = perf_counter() - began
         after = device.record_event()
-        device.synchronize()
+        with span("wait"):
+            device.synchronize()
         synchronized = perf_counter() - began
         by_events = before.elapsed_time(after) / 1e3
     return {

@@ -1,4 +1,4 @@
-"""A device as its host sees it: a queue of orders, worked off in order by a thread."""
+"""A device as its host sees it: a queue of orders that a thread works through."""
 
 import contextlib
 import threading
@@ -79,7 +79,7 @@ class QueueDevice:
 
 
 class QueueEvent:
-    """A mark in a device's queue, with the time at which the device came to it."""
+    """A mark in a device's queue, with the time at which the device reached it."""
 
     def __init__(self):
         self.happened = threading.Event()
@@ -90,7 +90,7 @@ class QueueEvent:
         self.happened.set()
 
     def synchronize(self) -> None:
-        """Wait until the device has come to the mark."""
+        """Wait until the device has reached the mark."""
         self.happened.wait()
 
     def elapsed_time(self, end: "QueueEvent") -> float:

@@ -101,7 +101,8 @@ def draw_roofline(peak: float, bandwidth: float, measured: dict[Operation, float
         ax.annotate(operation.name, place, color=COLOURS[1], **where)
     ax.text(span[0], 12 * roof[0], "the bytes decide")
     ax.text(span[2], 1.2 * roof[2], "the arithmetic decides", ha="right")
-    ax.set_ylim(roof[0] / 2, 4 * roof[2])
+    lowest = min(roof[0], *(o.flops / s / 1e9 for o, s in measured.items()))
+    ax.set_ylim(lowest / 3, 4 * roof[2])  # room for the label below the lowest point
     ax.set_xlabel("additions and multiplications for each byte")
     ax.set_ylabel("billions of them per second")
     return fig
