@@ -13,7 +13,7 @@
 # device is a GPU. Without one, a process or a thread plays its part.
 #
 # Which work is worth sending to a device? And what does the host do while the device
-# works? The answer to the second explains why so many published timings are wrong.
+# works? The second answer explains why so many timings are wrong.
 #
 # *You will be able to* predict whether arithmetic or memory limits an operation, say
 # when sending data away pays, time a device correctly, and let it copy and compute at
@@ -32,7 +32,7 @@
 # The measured points may lie a little above the roof: a copy is not the fastest thing
 # that a memory can do. They lie below it where other programs use the memory, too.
 #
-# When late: skip the cell about missing kernels, tell its last sentence.
+# When late: skip the cell about missing kernels, tell its bold sentence.
 
 # %% [markdown]
 # ## Bytes and arithmetic
@@ -56,9 +56,9 @@ for operation in operations:
 # `add` moves 12 bytes for each addition. In the product of two matrices each number is
 # used 400 times. This ratio is the **arithmetic intensity** of an operation.
 #
-# Two measurements say what this machine can do: a copy moves bytes and computes nothing
-# (its bandwidth), and a product of matrices hardly waits for bytes (its *peak*). A busy
-# machine only adds to a time, so we take the shortest of 20 rounds.
+# Two measurements say what one core of this machine can do: a copy moves bytes and
+# computes nothing (its bandwidth), and a product of matrices hardly waits for bytes
+# (its *peak*). A busy machine only adds to a time, so we take the shortest of 20 rounds.
 
 # %%
 from demos.devices.parts.roofline import least_seconds
@@ -72,20 +72,21 @@ print(f"an addition or multiplication: {1e9 / peak:.3f} ns")
 # %% [markdown]
 # Moving and computing go on at the same time. So an operation takes at least as long as
 # the longer of the two: $\max(\text{bytes} / \text{bandwidth},\ \text{operations} /
-# \text{peak})$. The peak is one operation after the other without a pause. What share of
-# it can `add` reach, with 12 bytes for each addition?
+# \text{peak})$. The peak is arithmetic without a pause. What share of it can `add` reach
+# at most, with 12 bytes for each addition?
 
 # %%
 from sidebyside import guess
 
-guess("13a-share", None, "Which share of the peak does `add` reach?", "%")
+guess("13a-share", None, "Which share of the peak can `add` reach?", "%")
 
 # %%
 from demos.devices.parts.roofline import draw_roofline, seconds_under_roof
 from sidebyside import reveal
 
 add = operations[0]
-reveal("13a-share", 100 * add.flops / seconds[add] / peak)
+reveal("13a-share", 100 * add.intensity * bandwidth / peak, computed=True)
+print(f"it has reached {100 * add.flops / seconds[add] / peak:.2f} %")
 for operation in operations:
     predicted = 1e3 * seconds_under_roof(operation, peak, bandwidth)
     measured = 1e3 * seconds[operation]
@@ -96,21 +97,25 @@ draw_roofline(peak, bandwidth, {each: seconds[each] for each in operations})
 # %% [markdown]
 # The black line is the **roofline** (Williams and others 2009). On its slope the bytes
 # decide, on its flat part the arithmetic. **`add` is limited by memory, the product of
-# matrices by arithmetic.** Points near the line are as fast as this machine allows. A
-# little above it is possible: some operations move bytes better than a copy does.
+# matrices by arithmetic.** Points near the line are as fast as this core allows. A
+# little above it is possible: some operations move bytes better than a copy does. They
+# lie below it where a core fetches memory before writing there, or where other programs
+# use the memory, too.
 
 # %% [markdown]
 # So a layer applied to one sample, a matrix times a vector, mostly waits for its
 # weights. A batch uses each weight many times. This is why devices like large batches,
 # and why small operations are best joined into one.
 #
-# GPUs have the same picture, ten to a hundred times higher on both axes' scales. Their
-# memory is close to the processor and small; you cannot add to it later.
+# A GPU has the same picture, with a peak and a bandwidth a hundred times and more those
+# of one core. (The data sheet of an H100 says 67,000 billion operations and 3,350 billion
+# bytes per second.) Its memory is close to the processor and small; you cannot add to it
+# later.
 
 # %% [markdown]
-# Some operations cannot go to a device at all: nobody has written the program for it,
-# its *kernel* (not the notebook's). torch's *meta device* has no memory, and knows only
-# shapes. The shape of `nonzero` depends on the values:
+# Some operations cannot run on a device: they have no *kernel* there, no program for that
+# device (not the notebook's kernel). torch's *meta device* shows it without a GPU. It has
+# no memory and knows only shapes, but the shape of `nonzero` depends on the values:
 
 # %%
 pretend = torch.ones(3, device="meta")
@@ -122,8 +127,9 @@ except NotImplementedError as error:
 print(torch.ones(3).nonzero().device)
 
 # %% [markdown]
-# **What has no kernel on a device stays on the CPU**, and its data travel. Reading
-# files, unpacking images and splitting text stay there for the same reason.
+# torch raises an error, and moves nothing by itself. **What has no kernel on a device has
+# to be done on the CPU**, and you move its data. (GPUs do have one for `nonzero`.)
+# Reading files and splitting text stay on the CPU for the same reason.
 
 # %% [markdown] tags=["instructor"]
 # ## Away and back: 7 minutes
@@ -137,9 +143,9 @@ print(torch.ones(3).nonzero().device)
 # %% [markdown]
 # ## Away and back
 #
-# Rank 0 is the host now, and rank 1 the device. To multiply two $n \times n$ matrices
-# away, the host sends both, and the device sends the product back: 2 messages, $12 n^2$
-# bytes and $2 n^3$ operations. With $\alpha$ and $\beta$ of lesson 10b, that takes
+# Rank 0 is the host now, and rank 1 the device. To multiply two $n \times n$ matrices on
+# the device, the host sends both, and the device sends the product back: 2 messages, $12
+# n^2$ bytes and $2 n^3$ operations. With $\alpha$ and $\beta$ of lesson 10b, that takes
 #
 # $$2\alpha + 12 n^2 \beta + 2n^3 / \text{device}, \qquad \text{here: } 2n^3 /
 # \text{host}.$$
@@ -155,7 +161,8 @@ print(f"host: {1e9 / costs['host']:.3g} ns for an operation")
 print(f"device: {1e9 / costs['device']:.3g} ns for an operation")
 print(f"a message: {1e6 * costs['alpha']:.3g} µs", end=", ")
 print(f"and {1e9 * costs['beta']:.3g} ns for each byte")
-guess("13a-away", None, "From which n on is it quicker to send away?", "rows")
+sizes = [2, 4, 8, 12, 16, 24, 32, 64]
+guess("13a-away", None, f"From which of {sizes} on is sending quicker?", "rows")
 
 # %% tags=["nbval-ignore-output"]
 from demos.devices.copy_or_compute import (
@@ -165,7 +172,7 @@ from demos.devices.copy_or_compute import (
 )
 from sidebyside import run_ranks
 
-times = run_ranks(time_here_and_away, [2, 4, 8, 12, 16, 24, 32, 64])[0]
+times = run_ranks(time_here_and_away, sizes, "python", 15)[0]  # shortest of 15
 for n, measured in times.items():
     both = zip(predict_here_and_away(n, costs), measured, strict=True)
     here, away = (f"{1e3 * p:6.2f} ({1e3 * m:6.2f}) ms" for p, m in both)
@@ -173,10 +180,11 @@ for n, measured in times.items():
 reveal("13a-away", first_that_pays(times) or 0)
 
 # %% [markdown]
-# For small matrices the two messages are nearly all of the time away, and it hardly
-# grows. **Arithmetic grows faster than bytes, so from some size on sending away pays**,
-# if the device is faster at all. Keeping data on the device between operations moves
-# that size down: then only the first and the last have a trip.
+# For small matrices the two messages take nearly all of the time of sending, and on a
+# quiet machine it hardly grows. **In a matrix product, arithmetic grows faster than
+# bytes, so from some size on sending it away pays**, if the device is faster at all.
+# Keeping data on the device between operations lowers that size: only the first inputs
+# and the last result travel.
 
 # %% [markdown]
 # To a GPU, data travel by its own copy engine, which needs memory that the system will
@@ -188,13 +196,14 @@ reveal("13a-away", first_that_pays(times) or 0)
 # ## Exercise 1: the size from which it pays
 #
 # Write `smallest_size(host, device, alpha, beta)`. It returns the smallest whole $n \geq
-# 1$ for which multiplying two $n \times n$ matrices takes strictly less time away than
-# here, by the two formulas above, or `None` if there is no such $n$.
+# 1$ for which multiplying two $n \times n$ matrices takes strictly less time by sending
+# than here, by the two formulas above, or `None` if there is no such $n$.
 #
 # `host` and `device` are operations per second, above 0; the device may be the slower
-# one. `alpha` (seconds) and `beta` (seconds per byte) are 0 or more. The answer may be
-# as large as a million. Where both take equally long up to rounding, either answer will
-# do.
+# one. `alpha` (seconds) and `beta` (seconds per byte) are 0 or more. Where there is such
+# an $n$, it is at most a million, and a number like `7.0` counts as whole. Equal is not
+# less: two times that are equal for every $n$ give `None`. Only where rounding decides
+# between two neighbouring $n$ will either do.
 #
 # By hand first: the host does 2,000 operations per second, the device 2,000,000, a
 # message takes 0.5 s, and bytes cost nothing.
@@ -233,7 +242,7 @@ from sidebyside import check, hint, progress, reset, solution
 
 
 def smallest_size(host: float, device: float, alpha: float, beta: float) -> int | None:
-    """The smallest n from which on the product is quicker away, or None."""
+    """The smallest n for which sending takes strictly less time, or None."""
     ### BEGIN SOLUTION
     if device <= host:
         return None
@@ -261,7 +270,7 @@ check("13a-pays", smallest_size)
 # ## A device is a queue: 10 minutes
 #
 # Let one person be the device: slips of paper are put on a pile in front of them, and
-# they work them off from the bottom. The host writes slips, and never looks up. "How
+# they work through it from the bottom. The host writes slips, and never looks up. "How
 # long did it take?" asks somebody with a watch. Of whom?
 #
 # Experienced people recognise the profile in which `loss.item()` takes all the time.
@@ -272,7 +281,7 @@ check("13a-pays", smallest_size)
 # ## A device is a queue
 #
 # The host does not wait for its device. It puts an *order* into a queue and goes on. The
-# device works the queue off, one order at a time, in order. As a program, that is a
+# device works through the queue, one order at a time, in order. As a program, that is a
 # thread with a queue:
 
 # %%
@@ -284,7 +293,8 @@ show(QueueDevice._work)
 
 # %% [markdown]
 # `launch` returns at once. GPUs do the same: in torch, `a @ b` on a GPU returns a tensor
-# whose numbers are not there yet.
+# whose numbers are not there yet. The host waits only where it needs such a number
+# itself, as `.item()` does.
 #
 # Below, the host launches five orders of 30 ms. A launch costs microseconds; we stretch
 # it to 5 ms so that you can see it. A clock on the host starts before the first launch
@@ -315,20 +325,24 @@ reveal("13a-clock", 1e3 * clock)
 timeline.plot(height=1.8)
 
 # %% [markdown]
-# The host has finished when the device is still at its first order: **the host runs
+# The host has launched everything long before the device has done it: **the host runs
 # ahead**. So **a clock that does not wait measures the launching, not the work**.
 #
 # `synchronize` waits until the queue is empty. But whose work was in it? Next, four
-# orders of 30 ms from somebody else are in the queue before our five.
+# orders of 30 ms from somebody else are in the queue before our five, and a launch takes
+# only its microseconds.
 
 # %%
 from demos.devices.host_runs_ahead import print_clocks, three_clocks
 
-print_clocks(three_clocks(orders=5, seconds=0.03, waiting=4))
+with Timeline() as timeline:
+    clocks = three_clocks(orders=5, seconds=0.03, waiting=4)
+print_clocks(clocks)
+timeline.plot(height=1.8)
 
 # %% [markdown]
 # The second clock has measured nine orders. The third puts an **event** into the queue
-# before our orders and one after them. An event notes when the device comes to it.
+# before our orders and one after them. An event records when the device reaches it.
 # **Events measure what is between them in the queue, and nothing else.**
 #
 # With a GPU, here are the same three clocks for five matrix products:
@@ -353,8 +367,8 @@ else:
 # print(loss.item())      61.3 ms
 # ```
 #
-# By hand first: the last line copies one number. Which of the four timings are wrong,
-# and why is the last one so long?
+# By hand first: which of the four timings are wrong, and why is the last one so long,
+# though it copies only one number?
 
 # %% [markdown]
 # Now do it right. Write `seconds_of_orders(device, orders)`. `orders` is a list of
@@ -364,11 +378,14 @@ else:
 # returns, all orders have been carried out.
 #
 # The device must not stand still between orders because of you: launch all orders
-# before the host waits for anything. The list may be empty. No order fails.
+# before the host waits for anything. Small orders of your own may stand between them.
+# The list may be empty, it may hold the same function twice, and it stays as it is. No
+# order fails.
 #
 # `event = device.record_event()` puts an event into the queue, and
-# `before.elapsed_time(after)` is the time from one to the other, in *milliseconds*, once
-# the device has come to both. `device.synchronize()` waits for the device.
+# `before.elapsed_time(after)` is the time from one to the other, in *milliseconds*;
+# before the device has reached both, it raises a `RuntimeError`. `device.synchronize()`
+# waits for the device.
 # <!-- exercise: 13a-timing -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -423,7 +440,7 @@ check("13a-timing", seconds_of_orders)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 13a-timing -->
-# Why it works: events stand in the same queue as the orders, so the device comes to them
+# Why it works: events stand in the same queue as the orders, so the device reaches them
 # just before and just after the work. Nobody waits in between, and the device goes from
 # order to order as it would without a clock.
 #
@@ -445,11 +462,12 @@ check("13a-timing", seconds_of_orders)
 #
 # Before a device can train, the CPU has to prepare a batch: read, unpack, shuffle. Let
 # preparing take 40 ms and training 40 ms, for six batches. The host asks for the loss
-# after each step, so it waits for the device. How long do the six take, if a worker of
-# torch's `DataLoader` prepares one batch ahead?
+# after each step, so it waits for the device. How long do the six take, from the
+# start of preparing batch 0, if a worker of torch's `DataLoader` prepares one batch
+# ahead?
 
 # %%
-guess("13a-loader", None, "How long from the first batch to the end?", "ms")
+guess("13a-loader", None, "From starting batch 0 to the end: how long?", "ms")
 
 # %%
 from demos.devices.parts.slow_batches import load_slow_batches
@@ -497,12 +515,10 @@ show(QueueDevice.wait_event)
 # %% [markdown]
 # `copier.record_event()` marks where the copier is in its queue; `computer.wait_event`
 # puts an order into the other queue that waits for that mark. The host waits for
-# neither. Each batch has memory of its own here:
+# neither. Each batch has new memory of its own here:
+
 
 # %%
-buffers = [torch.zeros(3) for _ in range(5)]
-
-
 def copy_batch(k: int, buffer: torch.Tensor) -> None:
     with span(f"copy {k}"):
         sleep(0.03)
@@ -516,7 +532,8 @@ def compute_batch(k: int, buffer: torch.Tensor, sums: list) -> None:
 
 
 def copy_and_compute(copier: QueueDevice, computer: QueueDevice, sums: list) -> None:
-    for k, buffer in enumerate(buffers):
+    for k in range(5):
+        buffer = torch.zeros(3)
         copier.launch(copy_batch, k, buffer)
         computer.wait_event(copier.record_event())
         computer.launch(compute_batch, k, buffer, sums)
@@ -528,7 +545,7 @@ with one_queue, QueueDevice("device") as both:
     copy_and_compute(both, both, sums)
 with two_queues, QueueDevice("copier") as one, QueueDevice("computer") as other:
     copy_and_compute(one, other, sums)
-print(sums)
+print("one queue:", sums[:5], "two queues:", sums[5:])
 draw_timelines({"one queue": one_queue, "two queues": two_queues})
 
 # %% [markdown]
@@ -545,7 +562,8 @@ print("the batch is full of", old[0].item(), "and its sum was", wrong[0])
 
 # %% [markdown]
 # It computed with what was in the memory before. **Between two queues there is no order
-# without an event**: a race condition (lesson 4), and no error is reported.
+# unless an event makes one**, or a host that waits. It is a race condition (lesson 4),
+# and no error is reported.
 
 # %% [markdown]
 # ## Exercise 3: two buffers
@@ -560,8 +578,10 @@ print("the batch is full of", old[0].item(), "and its sum was", wrong[0])
 # batch k + 1 is copied while batch k is computed. The host waits for nothing: the
 # function returns when all is launched, with no result, and the caller synchronises.
 #
-# `batches` is a list and may be empty; there are one or more buffers, perhaps more than
-# batches. The two lists stay as they are.
+# `batches` is a list and may be empty; there are one or more buffers, all different,
+# perhaps more than batches. The two lists stay as they are. The computer may be busy with
+# somebody else's orders when you are called: a buffer's first copy does not wait for
+# them. Any orders of your own may be in the queues, too.
 #
 # By hand first: copying takes 1 s, computing 1 s, and there are four batches. How long
 # does it take with one buffer, with two, and with three?
@@ -668,7 +688,7 @@ def two_chains(inter: int, intra: int) -> None:
 
 
 # %%
-layouts = {f"{q} queues, {t} in each": (q, t) for q in (1, 2) for t in (1, 2)}
+layouts = {f"queues: {q}, threads in each: {t}": (q, t) for q in (1, 2) for t in (1, 2)}
 compare(
     rounds=3,
     **{name: lambda sizes=sizes: two_chains(*sizes) for name, sizes in layouts.items()},
@@ -677,36 +697,38 @@ compare(
 # %% [markdown]
 # On a quiet machine with two cores, rows two and three use both. The fourth has four
 # threads: oversubscription. On a busy machine the rows with two threads in each product
-# are the slowest, by far: one half of a product waits for the other, which has no core.
-# **Inter-op times intra-op threads should not exceed the cores.** Where operations are
-# large, spend cores within them; where many small ones are independent, between them.
+# can be many times slower: one half of a product waits for the other, which has no core.
+# **Inter-op times intra-op threads should not exceed the cores.** A rule of thumb: spend
+# cores within operations that are large, and between small ones that are independent.
 
 # %% [markdown]
 # ## The same words elsewhere
 #
 # | here | torch with CUDA | TensorFlow | JAX |
 # |---|---|---|---|
-# | launch | any operation on a GPU | the executor does it | any operation |
+# | launch | most operations on a GPU | the executor does it | most operations |
 # | queue | `torch.cuda.Stream` | stream, inside the executor | inside XLA |
-# | `synchronize` | `torch.cuda.synchronize()`, `.item()` | `.numpy()` | `block_until_ready()` |
+# | `synchronize` | `torch.cuda.synchronize()`; `.item()` and `nonzero` wait, too | `.numpy()` | `block_until_ready()` |
 # | event | `torch.cuda.Event` | inside | inside |
 # | intra-op | `torch.set_num_threads` | `set_intra_op_parallelism_threads` | XLA's pool |
-# | inter-op | `set_num_interop_threads` | `set_inter_op_parallelism_threads` | – |
+# | inter-op | threads that you start | `set_inter_op_parallelism_threads` | – |
 # | one batch ahead | `DataLoader(num_workers=, prefetch_factor=)` | `dataset.prefetch(1)` | the loader's |
 #
-# In torch the two queues are `with torch.cuda.stream(copier):` and
-# `batch.to("cuda", non_blocking=True)` from pinned memory. Python's own inter-op threads
-# are those you start.
+# In torch, copy by `batch.to("cuda", non_blocking=True)` inside
+# `with torch.cuda.stream(copier):`. Then `torch.cuda.current_stream().wait_stream(copier)`
+# records the event and waits for it. The batch has to be in pinned memory: from pageable
+# memory the host waits while the driver makes its pinned copy, and does not run ahead.
+# (`torch.set_num_interop_threads` is for TorchScript, and changes none of this.)
 
 # %% [markdown]
 # ## What we saw
 #
-# * Adding vectors reaches a few percent of the peak, a product of matrices nearly all
-#   of it. Two measurements predict both.
-# * Sending away pays from some size on, where arithmetic outgrows bytes.
+# * Adding vectors can reach a few percent of the peak, a product of matrices nearly all
+#   of it. Two measurements say how much at most.
+# * Sending a matrix product away pays from some size on: arithmetic outgrows bytes.
 # * A device is a queue, and the host runs ahead of it. A clock must wait, or stand in
 #   the queue: events.
-# * Two queues overlap; an event is the only order between them.
+# * Two queues overlap; unless the host waits, only an event puts them in order.
 # * A loader one batch ahead hides preparing behind training.
 # * Inter-op times intra-op threads: at most the cores.
 #
