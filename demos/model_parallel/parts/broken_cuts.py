@@ -74,7 +74,8 @@ SKIPS = {
 def train_with_skip(way: str = "as data", steps: int = 4) -> BrokenCutNotes:
     """Runs in each rank: four steps of SGD, with a cut before `third` in two ranks.
 
-    One rank alone trains the network in one piece. `way` is a key of SKIPS: how the early activations cross the cut.
+    One rank alone trains the network in one piece. `way` is a key of SKIPS: how the
+    early activations cross the cut.
     """
     network, rank = SkipNetwork().to(device()), dist.get_rank()
     cut, (send, receive) = dist.get_world_size() > 1, SKIPS[way]

@@ -7,7 +7,7 @@ KINDS = ("parameters", "gradients", "optimiser", "activations")
 
 
 def draw_cuts(front: list[MeteredCut], back: list[MeteredCut]):
-    """Bars: bytes that cross at each cut; above, the parameters before it in percent."""
+    """Bars: bytes that cross at each cut; above, the share of parameters before it."""
     names = list(dict.fromkeys(cut.network for cut in front))
     fig, axes = figure(
         1,
@@ -43,7 +43,8 @@ def draw_memory_of_ranks(held: dict[str, dict[str, int]], budget: int):
             if row == 0:
                 ax.text(left + width / 2, -0.55, kind, ha="center", color=colour)
             left += width
-    ax.axvline(budget / 1e6, color="black", linestyle="--")
+    rows = [-0.45, len(held) - 0.5]
+    ax.plot([budget / 1e6] * 2, rows, color="black", linestyle="--")
     ax.text(budget / 1e6 + 0.2, len(held) - 1, "budget", va="center")
     ax.set_yticks(range(len(held)), list(held))
     ax.set_ylim(len(held) - 0.5, -0.9)

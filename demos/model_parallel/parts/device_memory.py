@@ -42,8 +42,8 @@ class DeviceMemory(TorchDispatchMode):
         asked = storage.nbytes()
         if self.budget is not None and self.now + asked > self.budget:
             raise DeviceFull(
-                f"this device has {self.budget:,} bytes: {self.now:,} are in use, and "
-                f"{function} asks for {asked:,} more"
+                f"this device has {_megabytes(self.budget)}: {_megabytes(self.now)} "
+                f"are in use, and {function} asks for {_megabytes(asked)} more"
             )
         self._known[id(storage)] = asked
         self.now += asked
@@ -52,6 +52,10 @@ class DeviceMemory(TorchDispatchMode):
 
     def _free(self, place: int) -> None:
         self.now -= self._known.pop(place)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.2f} MB"
 
 
 def _storages(tree) -> list[torch.UntypedStorage]:

@@ -157,25 +157,40 @@ def _slowest_of_cut(times, sends, counts) -> float:
     return max(sum(times[a:b]) + (sends[b - 1] if b < last else 0) for a, b in parts)
 
 
-def _fits(memory, counts, limit) -> bool:
+def _held_by_devices(memory, counts) -> list:
     edges = [sum(counts[:place]) for place in range(len(counts) + 1)]
-    return all(sum(memory[a:b]) <= limit for a, b in pairwise(edges))
+    return [sum(memory[a:b]) for a, b in pairwise(edges)]
+
+
+def _fits(memory, counts, limit) -> bool:
+    return all(held <= limit for held in _held_by_devices(memory, counts))
+
+
+def _all_counts(layers: int, devices: int):
+    for cuts in combinations(range(1, layers), devices - 1):
+        yield [b - a for a, b in pairwise((0, *cuts, layers))]
 
 
 def _best_by_trying_all(times, sends, memory, devices, limit) -> float | None:
-    found = []
-    for cuts in combinations(range(1, len(times)), devices - 1):
-        counts = [b - a for a, b in pairwise((0, *cuts, len(times)))]
-        if _fits(memory, counts, limit):
-            found.append(_slowest_of_cut(times, sends, counts))
-    return min(found, default=None)
+    return min(
+        (
+            _slowest_of_cut(times, sends, counts)
+            for counts in _all_counts(len(times), devices)
+            if _fits(memory, counts, limit)
+        ),
+        default=None,
+    )
 
 
 def _try_cut(balanced_cut, times, sends, memory, devices, limit) -> None:
     call = f"balanced_cut({times}, {sends}, {memory}, {devices}, {limit})"
     with trying(call.replace("Fraction", ""), times, sends, memory) as expect:
-        got = balanced_cut(times, sends, memory, devices, limit)
         best = _best_by_trying_all(times, sends, memory, devices, limit)
+        lists = [list(times), list(sends), list(memory)]
+        got = balanced_cut(times, sends, memory, devices, limit)
+        changed = [list(times), list(sends), list(memory)] != lists
+        think = "who else uses the lists that your function was given"
+        expect(not changed, got="lists that have changed", think=think)
         if best is None:
             think = "whether there is any way at all: each device needs at least one "
             think += "layer, and none may hold more than the limit. If not, None"
@@ -198,12 +213,42 @@ def _try_cut(balanced_cut, times, sends, memory, devices, limit) -> None:
 
 
 def _what_was_forgotten(counts, times, sends, memory, devices, limit) -> str:
-    """If the answer is the best of another problem, say which."""
-    free = [0] * len(times)
-    without = _best_by_trying_all(times, free, memory, devices, limit)
-    if _slowest_of_cut(times, free, counts) == without and any(sends):
-        return "the messages: a device also takes the time to send its last output on"
-    return "whether every way that fits was compared, with the slowest device of each"
+    """If the answer is the best of one other problem, say which."""
+    free, dear = [0] * len(times), [*times[:-1], times[-1] + sends[-1]]
+    others = {
+        "the messages: a device also takes the time to send its last output on": (
+            times,
+            free,
+            lambda held: held <= limit,
+        ),
+        "the last device: it sends nothing": (dear, sends, lambda held: held <= limit),
+        "a device that needs exactly the limit: it fits": (
+            times,
+            sends,
+            lambda held: held < limit,
+        ),
+    }
+    ways = list(_all_counts(len(times), devices))
+    right = min(
+        (way for way in ways if _fits(memory, way, limit)),
+        key=lambda way: _slowest_of_cut(times, sends, way),
+    )
+    fitting = []
+    for advice, (of_layers, of_messages, fits) in others.items():
+        cost = {
+            tuple(way): _slowest_of_cut(of_layers, of_messages, way)
+            for way in ways
+            if all(fits(held) for held in _held_by_devices(memory, way))
+        }
+        best = min(cost.values(), default=None)
+        if cost.get(tuple(counts)) == best != cost.get(tuple(right)):
+            fitting.append(advice)
+    if len(fitting) == 1:
+        return fitting[0]
+    return (
+        "whether every way that fits was compared, the limit included, and for each "
+        "device its layers and its message, but none of the last device"
+    )
 
 
 def _expect_counts(expect, got, layers: int, devices: int) -> list[int]:
@@ -312,7 +357,7 @@ def _expect_tied(case: TiedCase, holders: tuple, both: list) -> None:
     with trying(f"{call}, on ranks {holders[0]} and {holders[1]}") as expect:
         parts = [g for g in tied_gradients(case) if g is not None]
         total = sum(parts[1:], parts[0])
-        for rank, peer, notes in zip(holders, holders[::-1], both, strict=True):
+        for rank, notes in zip(holders, both, strict=True):
             expect(
                 notes.unchanged,
                 got=f"another weight on rank {rank} than before",
@@ -323,7 +368,9 @@ def _expect_tied(case: TiedCase, holders: tuple, both: list) -> None:
                 got=f"on rank {rank}, no gradient of the weight's shape",
                 think="where the sum is to be afterwards: in `weight.grad` of both",
             )
+        for rank, notes in zip(holders, both, strict=True):
             _expect_tied_sum(expect, rank, notes.gradient, total)
+        for rank, peer, notes in zip(holders, holders[::-1], both, strict=True):
             expect(
                 notes.returned is None,
                 got=f"rank {rank} returned {notes.returned}",
@@ -346,6 +393,8 @@ def _expect_tied_sum(expect, rank: int, gradient, total) -> None:
     think += "of them is in the sum, and how often"
     if gradient.dtype == total.dtype and torch.allclose(gradient * 2, total, rtol=0.05):
         think = "what is asked for: the sum, or the mean"
+    elif torch.allclose(gradient.to(total.dtype), total, rtol=0.01, atol=0.01):
+        think = "the type of what is sent and of what is kept: that of the weight"
     expect(right, got=f"on rank {rank}, another gradient than the sum", think=think)
 
 

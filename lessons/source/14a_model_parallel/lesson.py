@@ -133,8 +133,8 @@ def back_step(layers, labels) -> None:
 
 
 # %% [markdown]
-# Follow the arrows: what arrives on rank 1 has no history there. `requires_grad_` asks
-# autograd for its gradient all the same. Rank 0 starts its backward with the gradient
+# What arrives on rank 1 has no history there. `requires_grad_` asks autograd for its
+# gradient all the same. Rank 0 starts its backward with the gradient
 # that comes back.
 #
 # Both ranks record what they do. What share of the time of the two lanes is without work?
@@ -349,7 +349,7 @@ draw_memory_of_ranks(held, budget)
 # Any place between two layers will do. Here are three networks for the digits: a
 # fully-connected one, a convolutional one, and a recurrent one, which reads the eight
 # rows of an image one after another. Two ranks take one step, with batches of 32, at
-# **every** possible cut, under the meter.
+# every possible cut, under the meter.
 
 # %%
 from demos.model_parallel.parts.cut_pictures import draw_cuts
@@ -368,7 +368,8 @@ draw_cuts(front, back)
 #
 # Fully connected: cut where it is narrow. Convolutional: behind a pool, and far back; but
 # there most parameters still lie behind the cut. Recurrent: each layer hands on eight time
-# steps; only the last one is used, so cut behind *last step*.
+# steps, but only the last one is used. Behind *last step* is the cheapest cut, and nearly
+# all parameters lie in front of it.
 
 # %% [markdown]
 # A recurrent network can also be cut *in time*: rank 0 reads four rows, rank 1 the other
@@ -484,8 +485,8 @@ check("14a-balanced-cut", balanced_cut)
 # ## What breaks silently: a skip
 #
 # A **skip connection** uses an early activation once more, behind later layers. If the cut
-# lies between the two, the early activation must cross as well. Two ways to send it, with
-# the activation `late` of the last layer before the cut:
+# lies between the two, the early activation must cross as well. Here are two ways to send
+# it beside `late`, the output of the last layer before the cut. Each trains four steps:
 
 # %%
 from demos.model_parallel.parts import broken_cuts
@@ -493,13 +494,10 @@ from demos.model_parallel.parts import broken_cuts
 show(broken_cuts.send_skip_as_data)
 show(broken_cuts.send_skip_with_gradient)
 
-# %%
-from demos.model_parallel.parts.broken_cuts import train_with_skip
-
-whole = run_ranks(train_with_skip, world_size=1)[0]
+whole = run_ranks(broken_cuts.train_with_skip, world_size=1)[0]
 print("one piece        ", [f"{loss:.4f}" for loss in whole.losses])
 for way in "as data", "with its gradient":
-    front, back = run_ranks(train_with_skip, way)
+    front, back = run_ranks(broken_cuts.train_with_skip, way)
     print(f"{way:<17}", [f"{loss:.4f}" for loss in back.losses], end="  ")
     print(f"bytes forward {front.sent:,}, back {back.sent:,}")
 
@@ -635,7 +633,7 @@ print_block_table(rows)
 
 # %% [markdown]
 # All numbers are bytes, for 8 sequences of 16 positions, 64 wide. The MLP has two thirds
-# of the parameters, and no other cut between layers is better. Lesson 16 cuts through the
+# of the parameters, and no other cut between layers balances it better. Lesson 16 cuts through the
 # layers instead.
 #
 # ## The library's call
@@ -650,7 +648,7 @@ from demos.model_parallel.parts.split_by_torch import split_by_torch
 network, images = broken_cuts.SkipNetwork(), torch.randn(4, 64)
 first, second = split_by_torch(network, images, before="third")
 print("tensors that cross:", len(first(images)))
-print("same output:", torch.equal(second(*first(images)), network(images)))
+print("same output:", torch.allclose(second(*first(images)), network(images)))
 
 tied = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(2)))
 tied[1].weight = tied[0].weight

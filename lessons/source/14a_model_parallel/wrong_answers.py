@@ -434,15 +434,19 @@ WRONG = {
         Wrong("squashes_the_activations", SquashesTheActivations, "who else uses"),
     ],
     "14a-balanced-cut": [
-        Wrong("forgets_the_sends", forgets_the_sends, "the messages"),
+        Wrong("forgets_the_sends", forgets_the_sends, "the messages|its message"),
         Wrong("forgets_the_limit", forgets_the_limit, "memory of each|any way at all"),
-        Wrong("the_last_sends_too", the_last_sends_too, "compared|there is a way"),
-        Wrong("below_the_limit_only", below_the_limit_only, "exactly the limit"),
-        Wrong("equal_numbers", equal_numbers, "any way at all|compared|messages"),
+        Wrong("the_last_sends_too", the_last_sends_too, "the last device"),
+        Wrong(
+            "below_the_limit_only",
+            below_the_limit_only,
+            "exactly the limit|limit included",
+        ),
+        Wrong("equal_numbers", equal_numbers, "any way at all|every way|messages"),
         Wrong(
             "fills_each_device",
             fills_each_device,
-            "compared|there is a way|the messages",
+            "every way|there is a way|the messages",
             note="Greedy: it fits, and the last device has hardly anything to do.",
         ),
         Wrong(
@@ -450,7 +454,9 @@ WRONG = {
             as_few_devices_as_it_takes,
             "one for each device|any way at all",
         ),
-        Wrong("the_sum", the_sum_instead_of_the_largest, "slowest device of each"),
+        Wrong(
+            "the_sum", the_sum_instead_of_the_largest, "every way that fits|the last"
+        ),
         Wrong("an_empty_list_for_no_way", an_empty_list_for_no_way, "If not, None"),
         Wrong("eats_the_lists", eats_the_lists, "who else uses"),
         Wrong(
@@ -476,7 +482,7 @@ WRONG = {
         Wrong("leaves_none_alone", leaves_none_alone, "weight.grad"),
         Wrong("only_one_gets_the_sum", only_one_gets_the_sum, "how often"),
         Wrong("with_a_sum_sent_back", with_a_sum_sent_back, "your gradient, once"),
-        Wrong("always_in_float32", always_in_float32, "enough|each way"),
+        Wrong("always_in_float32", always_in_float32, "type of what|each way"),
         Wrong("returns_the_sum", returns_the_sum, "how often|weight.grad"),
     ],
 }
