@@ -32,6 +32,7 @@ CHAINS = [
     ChainCase((3, 2, 5), torch.float64),
     ChainCase((5, 3), torch.float64, turned=True),
     ChainCase((1,), torch.float32),
+    ChainCase((), torch.float64),
     ChainCase((200, 300), torch.float32),
     ChainCase((7, 2), torch.float64, batches=3),
     ChainCase((8, 8), torch.bfloat16),
@@ -89,7 +90,8 @@ def _expect_chain_messages(expect, case, rank: int, ranks: int, meter) -> None:
         got=f"the gradients, by {', '.join(meter.collectives)}",
         think="who needs the activations: one rank only, so point to point",
     )
-    size = torch.zeros(case.shape, dtype=case.dtype).nbytes * case.batches
+    shapes = [case.shape_of(batch) for batch in range(case.batches)]
+    size = sum(torch.zeros(shape, dtype=case.dtype).nbytes for shape in shapes)
     sent = {r: size for r in (rank - 1, rank + 1) if 0 <= r < ranks}
     expect(
         meter.sent_to == sent

@@ -196,11 +196,12 @@ show(ReceiveForward)
 # depends on `leaving` for autograd. When somebody calls `backward` on that number, the
 # gradient of `leaving` arrives from `target` and goes on into the layers in front.
 #
-# * `leaving` wants a gradient, has any shape and any floating-point type, and need not be
-#   contiguous; messages must be. It does not change.
-# * One message to `target`, one message from it, point to point. The gradient arrives
-#   contiguous, with the shape and the type of `leaving`.
-# * Several may be under way: two calls of `apply`, and then their backwards.
+# * `leaving` wants a gradient and does not change. It holds at least one number, of any
+#   floating-point type, in any shape. It need not be contiguous, but messages must be.
+# * One message to `target`, one message from it, point to point; every request is waited
+#   for. The gradient arrives contiguous, with the shape and the type of `leaving`.
+# * Several may be under way: calls of `apply` with different shapes, and then their
+#   backwards.
 #
 # By hand first: rank 0 has one weight, w = 3, and sends $2w$. Rank 1 computes the loss
 # $x^2$ of what arrives. Which number comes back, and what is the gradient of w?

@@ -18,6 +18,10 @@ class ChainCase(NamedTuple):
     turned: bool = False  # the activations that leave are not contiguous
     batches: int = 1  # so many are under way before the first goes back
 
+    def shape_of(self, batch: int) -> tuple[int, ...]:
+        """Of what crosses: each batch is one shorter than the one before."""
+        return (self.shape[0] - batch, *self.shape[1:]) if batch else self.shape
+
 
 class ChainNotes(NamedTuple):
     """What one rank saw: the gradient of its weight, and what was sent."""
@@ -36,13 +40,23 @@ def chain_inputs(case: ChainCase, ranks: int) -> tuple[list[Tensor], list[Tensor
     def draw() -> Tensor:
         return torch.randn(shape, generator=generator, dtype=case.dtype)
 
-    return [draw() for _ in range(case.batches)], [draw() for _ in range(ranks)]
+    inputs = [
+        draw()[: case.shape_of(b)[0]] if b else draw() for b in range(case.batches)
+    ]
+    return inputs, [draw() for _ in range(ranks)]
 
 
 def work_of_chain(entering: Tensor, weight: Tensor, turned: bool) -> Tensor:
     """What one rank computes; turned, every rank hands on a transposed tensor."""
+    if entering.shape != weight.shape:
+        weight = weight[: len(entering)]
     product = torch.tanh(entering * weight) + weight
     return product.permute(*range(product.dim())[::-1]) if turned else product
+
+
+def _as_entered(x: Tensor, case: ChainCase) -> Tensor:
+    """In a turned chain what left has the turned shape of what enters the next rank."""
+    return x.reshape(case.shape[::-1]) if case.turned else x
 
 
 def chain_in_one_piece(case: ChainCase, ranks: int) -> list[Tensor]:
@@ -53,7 +67,7 @@ def chain_in_one_piece(case: ChainCase, ranks: int) -> list[Tensor]:
     for x in inputs:
         for place, weight in enumerate(weights):
             turned = case.turned and place < ranks - 1
-            x = work_of_chain(x.reshape(weight.shape), weight, turned)
+            x = work_of_chain(_as_entered(x, case), weight, turned)
         x.square().sum().backward()
     return [weight.grad for weight in weights]
 
@@ -70,14 +84,14 @@ def _try_chain(send_forward: type, case: ChainCase) -> ChainNotes:
     ends, tokens, unchanged = [], [], True
     dist.barrier()  # nobody is still busy with the case before
     with MessageMeter() as meter:
-        for x in inputs:
+        for batch, x in enumerate(inputs):
             x = x.to(device())
             if rank > 0:
                 anchor = torch.zeros(
                     (), dtype=case.dtype, device=device(), requires_grad=True
                 )
-                x = ReceiveForward.apply(anchor, case.shape, rank - 1)
-                x = x.reshape(weight.shape)
+                x = ReceiveForward.apply(anchor, case.shape_of(batch), rank - 1)
+                x = _as_entered(x, case)
             leaving = work_of_chain(x, weight, case.turned and rank < ranks - 1)
             if rank == ranks - 1:
                 ends.append(leaving.square().sum())

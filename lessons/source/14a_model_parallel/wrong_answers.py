@@ -99,6 +99,20 @@ class SquashesTheActivations(Sends):
         return number
 
 
+class NotesOnTheClass(Sends):
+    """Notes belong to one call: the next call overwrites these."""
+
+    @staticmethod
+    def forward(ctx, leaving, target):
+        NotesOnTheClass.noted = leaving.shape
+        return Sends.forward(ctx, leaving, target)
+
+    @staticmethod
+    def backward(ctx, one):
+        ctx.shape = NotesOnTheClass.noted
+        return Sends.backward(ctx, one)
+
+
 class SavesTheActivations(torch.autograd.Function):
     """Right, if not thrifty; the number is their sum."""
 
@@ -431,6 +445,12 @@ WRONG = {
             "nothing added",
         ),
         Wrong("divides_by_the_ranks", DividesByTheRanks, "divided"),
+        Wrong(
+            "notes_on_the_class",
+            NotesOnTheClass,
+            "the shape, the type|mixed up",
+            note="With one batch under way nobody notices.",
+        ),
         Wrong("squashes_the_activations", SquashesTheActivations, "who else uses"),
     ],
     "14a-balanced-cut": [
