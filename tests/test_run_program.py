@@ -15,6 +15,7 @@ import threading
 import time
 import uuid
 from multiprocessing import get_context
+from multiprocessing.synchronize import sem_unlink
 from pathlib import Path
 
 import psutil
@@ -239,6 +240,28 @@ def main():
     with running(tmp_path, program) as (started, _):
         said, complaints = started.communicate(timeout=30)
     assert (started.returncode, said, complaints) == (-signal.SIGINT, "saved\n", "")
+
+
+def test_a_semaphore_that_is_being_made_is_removed(tmp_path):
+    program = """
+from multiprocessing import resource_tracker
+
+def register(name, kind, usual=resource_tracker.register):
+    print(name)
+    os.kill(os.getpid(), 2)
+    usual(name, kind)
+
+def main():
+    ready()
+    resource_tracker.register = register
+    get_context("spawn").Lock()
+"""
+    with running(tmp_path, program) as (started, mark):
+        name, complaints = started.communicate(timeout=30)
+        assert (started.returncode, complaints) == (-signal.SIGINT, "")
+        assert nothing_is_left(mark)
+    with pytest.raises(FileNotFoundError):
+        sem_unlink(name.strip())
 
 
 def test_a_main_that_does_not_end_is_ended(tmp_path):

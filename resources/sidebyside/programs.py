@@ -16,7 +16,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 DEMOS = os.path.realpath(os.path.join(__file__, "..", "..", "..", "demos"))
 SECONDS = 5  # that `main` has to tidy up; nearly always it takes a moment
@@ -31,6 +31,7 @@ def run_program(main: Callable[[], int | None]) -> None:
     signal.signal(signal.SIGINT, lambda *_: ending.begin(signal.SIGINT))
     if POSIX:
         _keep_interrupts_to_program()
+        _register_semaphores_before(ending)
         signal.signal(signal.SIGALRM, lambda *_: ending.look())
         # Python forgets our handlers when it ends, also of an error: no alarm by then
         atexit.register(_look_for_reader_of_program_in, 0)
@@ -90,9 +91,14 @@ class _EndOfProgram:
     moment_ends = 0.0
     main_has_ended = False
     tidying = False
+    waits = False
+    postponed = None
 
     def begin(self, why: int) -> None:
         """End the children; KeyboardInterrupt gives `main` a moment to tidy up."""
+        if self.waits:
+            self.postponed = why
+            return
         if self.why:  # a second time: no moment is given
             self.complete()
         _look_for_reader_of_program_in(0)  # never, though one alarm may be on its way
@@ -104,6 +110,17 @@ class _EndOfProgram:
             self.complete()
         _look_for_reader_of_program_in(SECONDS)
         raise KeyboardInterrupt
+
+    @contextlib.contextmanager
+    def postpone(self) -> Iterator[None]:
+        """A signal that arrives meanwhile counts afterwards."""
+        self.waits = True
+        try:
+            yield
+        finally:
+            self.waits = False
+            if self.postponed:
+                self.begin(self.postponed)
 
     def look(self) -> None:
         """Now and then: has the reader gone, or is the moment over?"""
@@ -193,6 +210,23 @@ def _keep_interrupts_to_program() -> None:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     BaseProcess.start = start
+
+
+def _register_semaphores_before(ending: _EndOfProgram) -> None:
+    """multiprocessing makes a semaphore, and then notes that it is to be removed.
+
+    Between the two it starts a process, so that there is time for a Ctrl-C.
+    """
+    from multiprocessing.synchronize import SemLock
+
+    usual = SemLock.__init__
+
+    def init(lock: SemLock, *arguments, **options) -> None:
+        in_main = threading.current_thread() is threading.main_thread()
+        with ending.postpone() if in_main else contextlib.nullcontext():
+            usual(lock, *arguments, **options)
+
+    SemLock.__init__ = init
 
 
 def _end_quietly_while_demo_imports() -> None:
