@@ -135,7 +135,8 @@ def _think_of_stable(number: float, curvature: float, delay: int) -> str:
     if is_step(curvature, delay + 1) or (delay and is_step(curvature, delay - 1)):
         return (
             "how old the gradient is: without a delay it is taken at the newest x, "
-            "with a delay of 1 at the x before that"
+            "with a delay of 1 at the x before that. Or do you stop where x swings? "
+            "Swinging is allowed"
         )
     if number > predicted_stable_step(curvature, delay):
         return (
@@ -155,7 +156,7 @@ THREE = [[1.0] * 6, [2.0] * 6, [4.5, 1.0, 1.0, 1.0, 1.0, 1.0]]
 
 @exercise("12a-backup")
 def check_12a_backup(backup):
-    for needed, rounds in ((2, 1), (2, 2), (2, 3), (3, 3), (1, 2)):
+    for needed, rounds in ((2, 3), (3, 3), (2, 1), (2, 2), (1, 1)):
         _expect_backup(backup, copy.deepcopy(THREE), needed, rounds)
     random_numbers = np.random.default_rng(12)
     for workers in (1, 2, 3, 5, 8):

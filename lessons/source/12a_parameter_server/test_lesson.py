@@ -23,6 +23,7 @@ from demos.parameter_server.parts.digits_server import (
 )
 from demos.parameter_server.parts.server_failures import (
     load_server,
+    train_while_worker_is_lost,
     train_with_checkpoints,
 )
 from demos.parameter_server.parts.simulated_server import (
@@ -210,6 +211,12 @@ def test_a_checkpoint_brings_the_run_back_to_the_same_parameters(tmp_path, victi
     other = tmp_path / "other.pt"
     whole = run_ranks(train_with_checkpoints, other, 20, world_size=3)[0][1]
     assert first == 10 and torch.equal(again, whole)
+
+
+def test_a_lost_worker_stops_nobody_at_once():
+    heard = run_ranks(train_while_worker_is_lost, 40, 15, 0.002, world_size=4)[0]
+    assert len(heard) == 40
+    assert 3 not in heard[20:] and {1, 2} <= set(heard[20:])
 
 
 # Demos --------------------------------------------------------------------------------
