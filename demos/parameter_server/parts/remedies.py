@@ -24,9 +24,9 @@ AT_ONCE = {  # name: options of simulate_at_once
         "who_goes_on": partial(within_bound, bound=2),
     },
     "at once, step / 8": {"rate": lambda stale: RATE / 8},
-    "at once, step / 8, 5 s of warm-up": {
+    "at once, step / 8, 10 s of warm-up": {
         "rate": lambda stale: RATE / 8,
-        "alone": 5.0,
+        "alone": 10.0,
     },
     "at once, step / (1 + staleness)": {"rate": lambda stale: RATE / (1 + stale)},
 }

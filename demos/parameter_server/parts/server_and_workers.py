@@ -93,13 +93,14 @@ def serve_in_step(
     """
     letters = [torch.empty(len(share) + 1) for _ in workers]
     for version in range(first, updates):
-        answer(share, version, workers)
+        sent = answer(share, version, workers)
         receive_from_all(letters, workers)
+        await_all(sent)
         total = torch.stack([letter[:-1] for letter in letters]).sum(0)
         share -= rate * total / len(workers)
         if note:
             note(version + 1, None, 0, share)
-    answer(share, STOP, workers)
+    await_all(answer(share, STOP, workers))
 
 
 def serve_at_once(
@@ -116,10 +117,10 @@ def serve_at_once(
     `pushes` counts the gradients of each worker that has not left.
     """
     letter, version = torch.empty(len(share) + 1), 0
-    pushes, waiting = dict.fromkeys(workers, 0), list(workers)
+    pushes, waiting, sent = dict.fromkeys(workers, 0), list(workers), {}
     while version < updates and pushes:
         going = who_goes_on(pushes, list(waiting))
-        answer(share, version, going)
+        sent |= answer(share, version, going)
         waiting = [worker for worker in waiting if worker not in going]
         with span("wait"):
             worker = dist.recv(letter, group=post())  # from whoever comes first
@@ -133,18 +134,27 @@ def serve_at_once(
         version += 1
         if note:
             note(version, worker, version - 1 - int(letter[-1]), share)
-    answer(share, STOP, waiting)
+    sent |= answer(share, STOP, waiting)
     for _ in range(len(pushes) - len(waiting)):  # those that still compute
         worker = dist.recv(letter, group=post())
         if int(letter[-1]) != STOP:
-            answer(share, STOP, [worker])
+            sent |= answer(share, STOP, [worker])
+    await_all(sent)
 
 
-def answer(share: Tensor, version: int, workers: Sequence[int]) -> None:
-    """Send the share and its version to each of these workers."""
+def answer(share: Tensor, version: int, workers: Sequence[int]) -> dict[int, dist.Work]:
+    """Begin to send the share and its version to each of these workers.
+
+    Does not wait: with several servers, a worker may still be pushing to another.
+    """
     letter = torch.cat([share, torch.tensor([float(version)])])
-    for worker in workers:
-        dist.send(letter, worker, group=post())
+    return {worker: dist.isend(letter, worker, group=post()) for worker in workers}
+
+
+def await_all(sent: dict[int, dist.Work]) -> None:
+    """Until all these letters have been sent."""
+    for request in sent.values():
+        request.wait()
 
 
 def receive_from_all(letters: list[Tensor], workers: Sequence[int]) -> None:
