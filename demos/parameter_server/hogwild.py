@@ -14,25 +14,23 @@ from sidebyside.programs import run_program
 import argparse
 import multiprocessing
 from time import perf_counter
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from sidebyside import at_least
+
+if TYPE_CHECKING:  # not when it runs: only the processes that change numbers need torch
+    from torch import Tensor
 
 CONTEXT = multiprocessing.get_context("spawn")
 TOUCHED = 10  # numbers that a sparse update changes
 
 
-def add_in_place(x: Tensor, places: Tensor | None) -> None:
-    """One call reads, adds and writes."""
-    if places is None:
-        x.add_(1)
-    else:
-        x.index_add_(0, places, torch.ones(len(places)))
+def add_in_place(x: "Tensor", places: None) -> None:
+    """One call reads, adds and writes, number by number."""
+    x.add_(1)
 
 
-def read_then_write(x: Tensor, places: Tensor | None) -> None:
+def read_then_write(x: "Tensor", places: "Tensor | None") -> None:
     """Read all, add, write all: what an optimiser does that computes a new tensor."""
     if places is None:
         x.copy_(x + 1)
@@ -51,6 +49,8 @@ WAYS = {  # name: (change, is it sparse, is there a lock)
 
 def hog(worker: int, memory, times, lock, gate, size: int, updates: int) -> None:
     """Runs in each process: all ways in turn, each with its own part of the memory."""
+    import torch
+
     torch.set_num_threads(1)
     rows = torch.frombuffer(memory, dtype=torch.float32).view(len(WAYS), size)
     dice = torch.Generator().manual_seed(worker)
@@ -101,7 +101,7 @@ def main() -> None:
     )
     parser.add_argument("--workers", type=at_least(1, 8), default=2)
     parser.add_argument("--size", type=at_least(1, 100_000), default=10_000)
-    parser.add_argument("--updates", type=at_least(1, 20_000), default=4_000)
+    parser.add_argument("--updates", type=at_least(1, 20_000), default=2_000)
     args = parser.parse_args()
     print(f"{args.workers} processes, {args.updates:,} updates each, of {args.size:,}")
     for name, (lost, seconds) in count_lost_by_hogs(**vars(args)).items():
