@@ -34,6 +34,7 @@ BY_HAND = [
     ({1: 7}, [1], 0),
     ({1: 4, 2: 4}, [], 5),
     ({4: 9, 2: 1, 3: 1}, [3, 4, 2], 0),
+    ({1: 70_002, 2: 70_001, 3: 70_000}, [1, 2], 1),
 ]
 
 
@@ -108,6 +109,8 @@ def check_12a_stable(stable_step):
     for delay, curvature in CURVATURES.items():
         _expect_stable(stable_step, curvature, delay)
     _expect_stable(stable_step, 7, 5)
+    _expect_stable(stable_step, 0.01, 0)
+    _expect_stable(stable_step, 2000.0, 1)
 
 
 def _expect_stable(stable_step: Callable, curvature: float, delay: int) -> None:

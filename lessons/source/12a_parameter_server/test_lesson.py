@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 
@@ -21,6 +22,7 @@ from demos.parameter_server.parts.digits_server import (
     losses_over_time,
     train_digits_with_server,
 )
+from demos.parameter_server.parts.remedies import compare_remedies
 from demos.parameter_server.parts.server_failures import (
     load_server,
     train_while_worker_is_lost,
@@ -131,8 +133,6 @@ def test_a_delay_of_one_halves_the_step_and_a_long_one_divides_it():
 
 @pytest.mark.parametrize("delay", [0, 1, 3, 16])
 def test_the_edge_is_where_the_characteristic_equation_has_a_root_of_modulus_one(delay):
-    import numpy as np
-
     equation = np.zeros(delay + 2)
     equation[0], equation[1] = 1, -1
     equation[-1] += stale_gradients.predicted_stable_step(1.0, delay)
@@ -166,6 +166,18 @@ def test_backup_workers_give_more_rounds_and_cost_gradients():
     with_backup = simulate_in_step(16, 14, 20, 0.5, gradient_seconds)
     assert with_backup[1] > all_needed[1]
     assert with_backup[2] > all_needed[2] == 0
+
+
+def test_the_order_of_the_remedies_is_the_one_that_the_lesson_names():
+    found = {name: losses for name, (losses, _) in compare_remedies(60.0, 3).items()}
+    alone, at_once, bound, smaller, with_bound, warm, divided, step, backup = map(
+        np.array, found.values()
+    )
+    assert min(*at_once, *bound) > 10  # the loss begins at 2.4
+    assert (divided < smaller).all()
+    for worse in alone, with_bound, warm, backup:
+        assert (smaller < worse).all()
+    assert (backup < step).all()
 
 
 def test_the_case_by_hand_ends_as_the_lesson_says():

@@ -72,6 +72,13 @@ def bounded_truth_values(pushes, waiting, bound):
     return [pushes[worker] - slowest <= bound for worker in waiting]
 
 
+def bounded_first_guess(pushes, waiting, bound):
+    slowest = 100
+    for count in pushes.values():
+        slowest = min(slowest, count)
+    return [worker for worker in waiting if pushes[worker] - slowest <= bound]
+
+
 def bounded_in_a_loop(pushes, waiting, bound):
     going = []
     for worker in waiting:
@@ -159,6 +166,12 @@ def stable_without_swings(curvature, delay):
     return _bisect(
         lambda step: min(_path(curvature, step, delay, 3000)) >= 0, 2 / curvature
     )
+
+
+def stable_from_two(curvature, delay):
+    """Begins with a step that is only for a curvature of 1 or more surely unstable."""
+    updates = 2000 + 1500 * delay
+    return _bisect(lambda step: _small(_path(curvature, step, delay, updates)), 2.0, 30)
 
 
 def stable_as_a_pair(curvature, delay):
@@ -314,6 +327,7 @@ WRONG = {
         Wrong("empties_waiting", bounded_that_empties, "who else uses"),
         Wrong("first_only", bounded_first_only, "how far ahead is allowed"),
         Wrong("others_behind", bounded_others_behind, "who may not go on|how far"),
+        Wrong("first_guess", bounded_first_guess, "how far ahead is allowed"),
         Wrong("truth_values", bounded_truth_values, "how far ahead|who may not"),
     ],
     "12a-stable": [
@@ -331,6 +345,7 @@ WRONG = {
         Wrong("three_halvings", stable_three_halvings, "how far does your bisection"),
         Wrong("times_curvature", stable_times_curvature, "the curvature"),
         Wrong("without_swings", stable_without_swings, "swings"),
+        Wrong("from_two", stable_from_two, "really runs away"),
         Wrong("pair", stable_as_a_pair, "one number"),
     ],
     "12a-backup": [
