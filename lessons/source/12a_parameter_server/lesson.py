@@ -138,8 +138,7 @@ draw_timelines(timelines, stamp="simulated", height=4.4)
 
 # %% [markdown]
 # In step, the fast workers wait three quarters of their time. At once nobody waits for
-# another worker (the grey at the end is the stop: the server's last wait for the slow
-# one). If only the naps counted, in 80 ms there would be 4 + 4 + 1 updates instead of one. (They are smaller
+# another worker (grey, at the end: some stop sooner than others). If only the naps counted, in 80 ms there would be 4 + 4 + 1 updates instead of one. (They are smaller
 # ones: made from one gradient, not from the mean of three.)
 
 # %% [markdown]
@@ -171,7 +170,7 @@ draw_staleness(of_workers)
 # Each update makes all other gradients under way older by one, and with $N$ workers
 # $N-1$ are under way. So **the mean staleness is $N-1$, however fast the workers are**
 # (a little less in a short run, which ends with some under way). The slow worker has the
-# oldest gradients: 6 or 7 updates old (8 if only the naps counted).
+# oldest gradients: 6 to 8 updates old.
 
 # %% [markdown]
 # ## Exercise 1: bounded staleness
