@@ -345,7 +345,7 @@ WRONG = {
         Wrong("three_halvings", stable_three_halvings, "how far does your bisection"),
         Wrong("times_curvature", stable_times_curvature, "the curvature"),
         Wrong("without_swings", stable_without_swings, "swings"),
-        Wrong("from_two", stable_from_two, "really runs away"),
+        Wrong("from_two", stable_from_two, "the curvature"),
         Wrong("pair", stable_as_a_pair, "one number"),
     ],
     "12a-backup": [
