@@ -193,6 +193,27 @@ def main():
     assert (started.returncode, said, complaints) == (-signal.SIGINT, "saved\n", "")
 
 
+def test_an_alarm_on_its_way_does_not_cut_the_last_word(tmp_path):
+    program = """
+import signal
+
+def main():
+    both = {signal.SIGINT, signal.SIGALRM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, both)
+    for one in both:
+        os.kill(os.getpid(), one)
+    try:
+        ready()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, both)
+        time.sleep(600)
+    except KeyboardInterrupt:
+        print("saved")
+"""
+    with running(tmp_path, program) as (started, _):
+        said, complaints = started.communicate(timeout=30)
+    assert (started.returncode, said, complaints) == (-signal.SIGINT, "saved\n", "")
+
+
 def test_a_main_that_does_not_end_is_ended(tmp_path):
     program = """
 def main():

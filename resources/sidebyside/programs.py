@@ -15,6 +15,7 @@ import signal
 import stat
 import sys
 import threading
+import time
 from collections.abc import Callable
 
 DEMOS = os.path.realpath(os.path.join(__file__, "..", "..", "..", "demos"))
@@ -75,6 +76,7 @@ class _EndOfProgram:
     """How the program ends: the signal that is the reason, and what is done then."""
 
     why = None
+    moment_ends = 0.0
     main_has_ended = False
     tidying = False
 
@@ -82,7 +84,8 @@ class _EndOfProgram:
         """End the children; KeyboardInterrupt gives `main` a moment to tidy up."""
         if self.why:  # a second time: no moment is given
             self.complete()
-        _look_for_reader_of_program_in(0)  # never
+        _look_for_reader_of_program_in(0)  # never, though one alarm may be on its way
+        self.moment_ends = time.monotonic() + SECONDS
         self.why = why
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # for nobody reads a traceback now
         _end_children_of_program()
@@ -94,7 +97,8 @@ class _EndOfProgram:
     def look(self) -> None:
         """Now and then: has the reader gone, or is the moment over?"""
         if self.why:
-            self.complete()
+            if time.monotonic() >= self.moment_ends:
+                self.complete()
         elif _nobody_reads_program():
             self.begin(signal.SIGPIPE)
 
