@@ -15,7 +15,8 @@ def draw_drift(drifts: dict[int, Tensor]):
         ax.plot(apart, color=colour, lw=1.2)
         top = int(apart.argmax())
         text = f"every {every}" if every > 1 else "every step: 0"
-        place = {"xytext": (4, 3), "textcoords": "offset points"}
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.85}
+        place = {"xytext": (4, 5), "textcoords": "offset points", "bbox": box}
         ax.annotate(text, (top, apart[top]), color=colour, **place)
     ax.set(xlabel="step", ylabel="distance to the mean model")
     ax.set_xlim(0, None)
@@ -36,7 +37,8 @@ def draw_agreement(far: dict[str, tuple[Tensor, float]]):
         shown = measured > 1e-7
         ax.semilogy(rounds, line, color=colour, lw=1)
         ax.semilogy(rounds[shown], measured[shown], "o", ms=3, color=colour)
-        ax.text(len(measured) - 0.5, line[-1], label, color=colour, va="center")
+        last = int((line > 2e-5).sum()) - 1  # the line's last point that can be seen
+        ax.text(last + 0.5, line[last], label, color=colour, va="center")
     ax.set(xlabel="round (points: measured, lines: predicted slope)")
     ax.set(ylabel="distance to the mean", ylim=(1e-5, None))
     return fig
@@ -46,7 +48,7 @@ def draw_values(of_ranks: Sequence[Sequence[float]]):
     """What each rank holds after each round: a row for a round, darker is more."""
     values = torch.tensor(of_ranks).T  # rounds x ranks
     fig, ax = figure(height=3, alt="what each rank holds, round by round")
-    ax.imshow(values.clamp(max=3), cmap="Blues", aspect="auto", vmin=0, vmax=4)
+    ax.imshow(values.clamp(max=3), cmap="Blues", aspect="auto", vmin=0, vmax=6)
     for row, numbers in enumerate(values.tolist()):
         for column, number in enumerate(numbers):
             ax.text(column, row, f"{number:.2f}", ha="center", va="center", fontsize=8)
