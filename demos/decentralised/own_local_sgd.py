@@ -23,7 +23,7 @@ def file_name(text: str) -> str:
 
 
 def steps_between(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 1000:
+    if len(text) > 4 or not text.isdecimal() or not 1 <= int(text) <= 1000:
         raise argparse.ArgumentTypeError("must be a whole number from 1 to 1000")
     return int(text)
 

@@ -192,10 +192,7 @@ from sidebyside import check, hint, progress, reset, solution
 
 
 def train_locally(model: nn.Module, batches: list, rate: float, every: int) -> int:
-    """Train with a meeting after every `every` steps and the last; how many there were.
-
-    Runs in each rank; all ranks hold the same model afterwards, bit for bit.
-    """
+    """Train, meet after every `every` steps and the last; how many meetings."""
     ### BEGIN SOLUTION
     trained = [p for p in model.parameters() if p.requires_grad]
     meetings = 0
@@ -621,7 +618,8 @@ for rank, peer in left.items():
 #
 # torch has local SGD: `PeriodicModelAverager(period=H, warmup_steps=H - 1)` of
 # `torch.distributed.algorithms.model_averaging.averagers`, called after each step, gives
-# the meetings of our rounds; the short last round is left to you. DiLoCo stands in the
+# the meetings of our rounds; the short last round is left to you, and parameters whose
+# `.grad` is None do not take part. DiLoCo stands in the
 # package torchft. Gossip is not part of torch.
 #
 # | | synchronous, all workers | with servers | seldom, or to neighbours |
