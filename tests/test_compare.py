@@ -1,6 +1,8 @@
 """compare takes turns, and reports what it measured; machine says what may be used."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -50,6 +52,28 @@ def test_the_machine_has_at_least_one_usable_core():
 def test_capacity_is_positive_and_at_most_the_number_of_workers():
     assert machine().capacity(1, rounds=1) == pytest.approx(1, abs=0.5)
     assert 0 < machine().capacity(2, rounds=1) <= 2
+
+
+@pytest.mark.parametrize("workers", [0, -1, 2.5, "2", True, 129, 10**30])
+def test_capacity_of_an_impossible_number_starts_nothing(workers, monkeypatch):
+    monkeypatch.setattr("subprocess.Popen", None)
+    with pytest.raises(ValueError, match="workers must be a whole number from 1 to"):
+        machine().capacity(workers)
+
+
+def test_counters_end_with_their_block_and_nobody_imports_torch():
+    code = """
+import contextlib, psutil, sys
+from sidebyside import machine
+from sidebyside.step_counter import step_counters
+
+with contextlib.suppress(RuntimeError), step_counters(2):
+    raise RuntimeError
+print(machine().usable_cores > 0, machine().capacity(2, rounds=1, seconds=0.01) > 0)
+print(psutil.Process().children(), "torch" in sys.modules)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.stdout.split() == ["True", "True", "[]", "False"], run.stderr
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
+from multiprocessing import get_context
 from pathlib import Path
 
 import psutil
@@ -191,6 +193,31 @@ def main():
         os.killpg(started.pid, signal.SIGINT)
         said, complaints = started.communicate(timeout=30)
     assert (started.returncode, said, complaints) == (-signal.SIGINT, "saved\n", "")
+
+
+@pytest.mark.parametrize("end", ["return", "sys.exit(0)"])
+def test_the_feeder_of_a_queue_tidies_up_before_the_program_ends(end, tmp_path):
+    program = f"""
+def tidy():
+    time.sleep(0.2)
+    print("tidied")
+
+def main():
+    threading.Thread(target=tidy, name="QueueFeederThread", daemon=True).start()
+    ready()
+    {end}
+"""
+    with running(tmp_path, program) as (started, _):
+        assert started.communicate(timeout=30) == ("tidied\n", "")
+
+
+def test_the_threads_that_feed_queues_have_the_name_that_we_wait_for():
+    queue = get_context("spawn").Queue()
+    queue.put(1)
+    assert "QueueFeederThread" in [thread.name for thread in threading.enumerate()]
+    assert queue.get(timeout=30) == 1
+    queue.close()
+    queue.join_thread()
 
 
 def test_an_alarm_on_its_way_does_not_cut_the_last_word(tmp_path):

@@ -19,14 +19,17 @@ PRELOADED += ["torch._dynamo"]  # the first optimizer of a process imports it: 1
 
 
 def _import_at_forkserver_start() -> None:
-    """torch._dynamo makes a folder for compiled code as soon as it is imported."""
+    """torch._dynamo makes a folder for compiled code as soon as it is imported.
+
+    It puts nothing in it, so a folder that is there serves, and none is left behind by
+    a server that is killed meanwhile.
+    """
     variable = "TORCHINDUCTOR_CACHE_DIR"
     chosen = os.environ.get(variable)
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ[variable] = chosen or folder
-        for module in PRELOADED:
-            with contextlib.suppress(ImportError):
-                importlib.import_module(module)
+    os.environ[variable] = chosen or tempfile.gettempdir()
+    for module in PRELOADED:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
     del os.environ[variable]
     if chosen is not None:
         os.environ[variable] = chosen

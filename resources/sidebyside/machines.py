@@ -56,8 +56,9 @@ class Machine:
         result is the median over the rounds of (work of all) / (work of one): at
         most `workers`, at most the usable cores, and less where cores are shared.
         """
-        if workers < 1:
-            raise ValueError(f"workers must be at least 1, not {workers}")
+        from sidebyside.ranks import check_number_of_processes
+
+        check_number_of_processes("workers", workers)
         ratios = []
         with step_counters(workers) as counters:
             for _ in range(rounds):

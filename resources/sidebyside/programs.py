@@ -55,7 +55,18 @@ def run_program(main: Callable[[], int | None]) -> None:
         ending.why = signal.SIGPIPE  # a thread may have met it, or nobody
     if ending.why:
         ending.complete()
+    _wait_for_feeders_of_program()
     sys.exit(status)  # waits for threads, and may still be interrupted
+
+
+def _wait_for_feeders_of_program() -> None:
+    """A queue that nobody holds any more is tidied up by its feeder, a daemon thread.
+
+    Python's end would stop it half-way: the semaphore removed, and reported as leaked.
+    """
+    for thread in threading.enumerate():
+        if thread.name == "QueueFeederThread":
+            thread.join(1)
 
 
 def end_with_parent() -> None:

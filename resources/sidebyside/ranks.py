@@ -39,11 +39,7 @@ def run_ranks(
     the ranks: `fn` runs here, in as many ranks as torchrun started, and every rank gets
     all results.
     """
-    if not (_is_whole_number(world_size) and 1 <= world_size <= LARGEST_WORLD):
-        raise ValueError(
-            f"world_size must be a whole number from 1 to {LARGEST_WORLD}, "
-            f"not {_shown_to_caller_of_ranks(world_size)}"
-        )
+    check_number_of_processes("world_size", world_size)
     if "TORCHELASTIC_RUN_ID" in os.environ:
         _check_timeout_of_ranks(timeout)
         return _run_ranks_under_torchrun(fn, args, timeout)
@@ -86,6 +82,15 @@ def call_in_processes(
     finally:
         crew.stop()
         crew.show_output()
+
+
+def check_number_of_processes(name: str, number: object) -> None:
+    """`ValueError`, naming the argument, if nobody should start that many."""
+    if not (_is_whole_number(number) and 1 <= number <= LARGEST_WORLD):
+        raise ValueError(
+            f"{name} must be a whole number from 1 to {LARGEST_WORLD}, "
+            f"not {_shown_to_caller_of_ranks(number)}"
+        )
 
 
 def _is_whole_number(number: object) -> bool:
