@@ -11,7 +11,6 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import Tensor
 from torch.nn.utils import vector_to_parameters
 
@@ -22,6 +21,7 @@ from demos.decentralised.local_sgd import (
     local_step,
 )
 from demos.sgd.parts.digits_network import digits_network
+from sidebyside.ranks import context_of_ranks
 
 
 def gossip_with_survivors(mine: Tensor, weights: dict[int, float]) -> None:
@@ -88,7 +88,7 @@ def train_with_a_kill(
     """For each rank that is left: how many steps it made, and its parameters."""
     with tempfile.TemporaryDirectory() as folder:
         arguments = ranks, folder, killed, at, steps, all_reduce
-        context = mp.get_context("spawn")
+        context = context_of_ranks()
         peers = [
             context.Process(target=peer_trains, args=(rank, *arguments), daemon=True)
             for rank in range(ranks)

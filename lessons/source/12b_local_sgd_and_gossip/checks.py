@@ -32,9 +32,17 @@ LOCAL_CASES = [
     LocalCase((5, 3, 5), 3),
     LocalCase((7,), 4),
     LocalCase((), 3),
-    LocalCase((5,) * 7, 3, frozen=True),
+    LocalCase((5,) * 7, 3, kind="frozen"),
+    LocalCase((5,) * 4, 3, kind="shared"),
+    LocalCase((5,) * 4, 3, kind="batch norm"),
     LocalCase((5,) * 4, 3, dtype=torch.float32, rate=0.1),
 ]
+KINDS = {
+    "plain": "",
+    "frozen": ", one parameter frozen",
+    "shared": ", one weight in two layers of the model",
+    "batch norm": ", a model with batch norm, whose buffers are each rank's own",
+}
 
 
 @exercise(
@@ -46,7 +54,7 @@ def check_12b_local(train_locally):
     for ranks in (2, 3, 1, 5):
         call = f"train_locally(model, batches, rate, every) in {ranks} ranks"
         think = "what this line gets when there are no batches, when a parameter is "
-        think += "frozen, or when a rank is alone"
+        think += "frozen or stands twice in the model, or when a rank is alone"
         with trying(call, think=think):
             notes = run_ranks(
                 try_train_locally,
@@ -62,7 +70,7 @@ def check_12b_local(train_locally):
 def _expect_local(case: LocalCase, of_ranks: tuple[LocalNotes, ...]) -> None:
     ranks, steps = len(of_ranks), len(case.sizes)
     call = f"train_locally with {steps} batches, every = {case.every}, {ranks} ranks"
-    with trying(call + ", one parameter frozen" * case.frozen) as expect:
+    with trying(call + KINDS[case.kind]) as expect:
         for rank, notes in enumerate(of_ranks):
             expect(
                 not notes.batches_changed,
@@ -198,7 +206,7 @@ def _mixing_matrices() -> dict[str, torch.Tensor]:
     return named
 
 
-@exercise("12b-rounds", seconds=20)
+@exercise("12b-rounds", seconds=60)
 def check_12b_rounds(rounds_to_agree):
     for name, weights in _mixing_matrices().items():
         for fold in (1000, 2.5, 10, 1e6, 3e4):

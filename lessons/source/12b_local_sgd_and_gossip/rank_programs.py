@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -19,7 +20,7 @@ class LocalCase(NamedTuple):
     sizes: tuple[int, ...]
     every: int
     dtype: torch.dtype = torch.float64
-    frozen: bool = False
+    kind: str = "plain"  # or frozen, shared, batch norm: see `local_model`
     rate: float = 0.4
 
     def meetings(self) -> int:
@@ -64,14 +65,25 @@ def _tensors_in(value) -> list[Tensor]:
 def local_model(case: LocalCase) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(12)
-        model = nn.Sequential(nn.Linear(64, 6), nn.Tanh(), nn.Linear(6, 10))
-    model[0].bias.requires_grad_(not case.frozen)
+        hidden, last = [nn.Tanh()], nn.Linear(6, 10)
+        if case.kind == "batch norm":
+            hidden = [nn.BatchNorm1d(6), nn.Tanh()]
+        if case.kind == "shared":  # one weight in two layers
+            hidden = [nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6)]
+            hidden[2].weight = hidden[0].weight
+        model = nn.Sequential(nn.Linear(64, 6), *hidden, last)
+    model[0].bias.requires_grad_(case.kind != "frozen")
     return model.to(device(), case.dtype)
+
+
+@cache
+def _digits_read_once() -> tuple[Tensor, Tensor]:
+    return load_digits("train")
 
 
 def local_case_batches(case: LocalCase, rank: int) -> list[tuple[Tensor, Tensor]]:
     """Every rank has other images; those of a batch are never those of another."""
-    images, labels = load_digits("train")
+    images, labels = _digits_read_once()
     dice = torch.Generator().manual_seed(rank)
     batches = []
     for size in case.sizes:
@@ -103,7 +115,7 @@ def _try_case(train: Callable, case: LocalCase) -> LocalNotes:
         for one, other in zip(before, batches, strict=True)
         for a, b in zip(one, other, strict=True)
     )
-    frozen_changed = case.frozen and not torch.equal(bias, model[0].bias)
+    frozen_changed = case.kind == "frozen" and not torch.equal(bias, model[0].bias)
     if isinstance(returned, Tensor | nn.Module):
         returned = returned.item() if getattr(returned, "ndim", 1) == 0 else "a model"
     return LocalNotes(

@@ -108,6 +108,29 @@ def _meet_with_frozen(model) -> None:
         parameter.data /= dist.get_world_size()
 
 
+def _meet_with_buffers(model) -> None:
+    _meet(model)
+    for buffer in model.buffers():
+        if buffer.is_floating_point():
+            dist.all_reduce(buffer)
+            buffer /= dist.get_world_size()
+
+
+def module_by_module(model, batches, rate, every):
+    """A weight that two layers share steps twice, and is sent twice."""
+    own = [p for m in model for p in m.parameters() if p.requires_grad]
+    for step, (x, y) in enumerate(batches, start=1):
+        gradients = torch.autograd.grad(F.cross_entropy(model(x), y), own)
+        with torch.no_grad():
+            for parameter, gradient in zip(own, gradients, strict=True):
+                parameter -= rate * gradient
+            if step % every == 0 or step == len(batches):
+                for parameter in own:
+                    dist.all_reduce(parameter.data)
+                    parameter /= dist.get_world_size()
+    return -(-len(batches) // every)
+
+
 def _mean_of_copies(model) -> None:
     for parameter in _trained(model):
         copy = parameter.detach().clone()
@@ -422,6 +445,8 @@ WRONG = {
         Wrong("each_step", meets_after_each_step, "not after each step"),
         Wrong("sum", _local_with(_sum_of_models), "its mean over all ranks"),
         Wrong("sends_frozen", _local_with(_meet_with_frozen), "number that is trained"),
+        Wrong("sends_buffers", _local_with(_meet_with_buffers), "number that is"),
+        Wrong("layer_by_layer", module_by_module, "a meeting does|that is trained"),
         Wrong("mean_of_a_copy", _local_with(_mean_of_copies), "what a meeting does"),
         Wrong("model_of_rank_0", _local_with(_model_of_rank_0), "what a meeting does"),
         Wrong("gathers", _local_with(_gather_all), "dist.all_reduce, and no other"),
