@@ -113,6 +113,12 @@ def distances(of_ranks: list[list[float]]) -> Tensor:
     return (values - values.mean(0)).norm(dim=0)
 
 
+def last_factor(far: Tensor) -> float:
+    """What the last round multiplied the distance by that is more than rounding."""
+    last = int((far > 1e-9).sum()) - 1
+    return (far[last] / far[last - 1]).item()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -5,6 +5,7 @@ Look for: with a meeting every 4 steps each rank sends a quarter of the bytes, a
           loss is hardly worse. Between meetings the replicas drift apart.
 Try:      --sorted. Now each rank has its own digits and sees no others: rare meetings
           cost more. Or --outer, which adds a momentum between the meetings (DiLoCo).
+          --seed 1: other batches and another start, and the same lessons.
 """
 
 from sidebyside.programs import run_program
@@ -35,17 +36,19 @@ class LocalRun(NamedTuple):
 
 
 def local_batches(
-    rank: int, ranks: int, steps: int, in_order: bool = False
+    rank: int, ranks: int, steps: int, in_order: bool = False, seed: int = 0
 ) -> list[Tensor]:
     """The indices of this rank's batches, from its own share of the images.
 
     Shares are shuffled, or, if `in_order`, cut from the images sorted by their digit.
     """
     _, labels = digits_here("train")
-    shuffled = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+    shuffled = torch.randperm(
+        len(labels), generator=torch.Generator().manual_seed(seed)
+    )
     deck = labels.cpu().argsort(stable=True) if in_order else shuffled
     share = deck.tensor_split(ranks)[rank]
-    dice = torch.Generator().manual_seed(1000 + rank)
+    dice = torch.Generator().manual_seed(1000 + rank + 100 * seed)
     return list(share[torch.randint(len(share), (steps, LOCAL_BATCH), generator=dice)])
 
 
@@ -90,12 +93,17 @@ class OuterMomentum:
 
 
 def train_local_sgd(
-    every: int, steps: int = 128, in_order: bool = False, outer: bool = False
+    every: int,
+    steps: int = 128,
+    in_order: bool = False,
+    outer: bool = False,
+    seed: int = 0,
 ) -> LocalRun:
     """Runs in each rank: `steps` steps of its own, a meeting after each `every`."""
-    model = digits_network()
+    model = digits_network(seed)
     meet: Callable = OuterMomentum(model) if outer else average_models
-    batches = local_batches(dist.get_rank(), dist.get_world_size(), steps, in_order)
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    batches = local_batches(rank, ranks, steps, in_order, seed)
     history = [flat_parameters(model)]
     with MessageMeter() as meter:
         for step, mine in enumerate(batches, start=1):
@@ -128,6 +136,11 @@ def mean_bytes_sent(runs: list[LocalRun]) -> int:
     return sum(run.meter.bytes_sent for run in runs) // len(runs)
 
 
+def train_with_each(distances: list[int], *options) -> list[LocalRun]:
+    """Runs in each rank: one training for each distance of meetings."""
+    return [train_local_sgd(every, *options) for every in distances]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -136,15 +149,15 @@ def main() -> None:
     parser.add_argument("--steps", type=at_least(1, 2000), default=128)
     parser.add_argument("--sorted", action="store_true", help="each has its own digits")
     parser.add_argument("--outer", action="store_true", help="momentum of meetings")
+    parser.add_argument("--seed", type=at_least(0, 1000), default=0)
     args = parser.parse_args()
 
     print(f"{args.ranks} ranks, {args.steps} steps of {LOCAL_BATCH} images each")
     print("meeting every   bytes sent per rank   loss   farthest apart")
-    for every in (1, 4, 16, 64):
-        if every > args.steps:
-            break
-        options = every, args.steps, args.sorted, args.outer
-        runs = run_ranks(train_local_sgd, *options, world_size=args.ranks)
+    distances = [every for every in (1, 4, 16, 64) if every <= args.steps]
+    options = args.steps, args.sorted, args.outer, args.seed
+    of_ranks = run_ranks(train_with_each, distances, *options, world_size=args.ranks)
+    for every, runs in zip(distances, zip(*of_ranks, strict=True), strict=True):
         loss, apart = loss_of(runs[0].history[-1]), drift(runs).max()
         print(f"{every:13} {mean_bytes_sent(runs):21,} {loss:6.3f} {apart:16.3f}")
 

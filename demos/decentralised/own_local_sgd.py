@@ -71,12 +71,12 @@ def main() -> None:
     device = f"cuda:{os.environ['LOCAL_RANK']}" if on_gpu else "cpu"
     rank, ranks = dist.get_rank(), dist.get_world_size()
     model, meetings = train(rank, ranks, device, args.every)
-    length = parameters_to_vector(model.parameters()).norm().item()
-    shortest, longest = (torch.tensor(length, device=device) for _ in range(2))
-    dist.all_reduce(shortest, dist.ReduceOp.MIN)
-    dist.all_reduce(longest, dist.ReduceOp.MAX)
+    low, high = (parameters_to_vector(model.parameters()).detach() for _ in range(2))
+    dist.all_reduce(low, dist.ReduceOp.MIN)
+    dist.all_reduce(high, dist.ReduceOp.MAX)
     if rank == 0:
-        print(f"{ranks} ranks, {meetings} meetings, one model: {shortest == longest}")
+        group = f"{ranks} ranks" if ranks > 1 else "1 rank"
+        print(f"{group}, {meetings} meetings, one model: {torch.equal(low, high)}")
         if args.save:
             torch.save(model.state_dict(), args.save)
     dist.destroy_process_group()

@@ -303,11 +303,12 @@ def _think_of_self_weight(number: float, cosines: list[float]) -> str:
         return "which weights are allowed: from 0 to 1"
     lines = [number + (1 - number) * cosine for cosine in cosines]
     slowest = max(lines, key=abs)
-    said = f"the second-largest modulus is {abs(slowest):.4f} with this weight"
     if abs(slowest) > 1 - 1e-9:
-        return f"{said}: such a ring never agrees. Which pattern stays"
-    if slowest < 0:
         return (
-            f"{said}, of a negative eigenvalue: would a larger weight make it smaller"
+            f"the eigenvalue {slowest:.0f}: this ring never agrees. Which pattern stays"
         )
-    return f"{said}, of a positive eigenvalue: would a smaller weight make it smaller"
+    other = "larger" if slowest < 0 else "smaller"
+    return (
+        f"the slowest eigenvalue, {slowest:.4f} with this weight: would a {other} "
+        "weight make its modulus smaller"
+    )
