@@ -601,7 +601,7 @@ draw_timelines(pictures, stamp="simulated", height=4.2)
 # neighbours get an error from gloo, and give themselves the weight that it had. (After a
 # power cut nobody closes anything: they would wait for the time limit, 30 minutes.)
 #
-# Then the same four average with an all-reduce after each step instead. Which steps do
+# Then the same four average with an all-reduce after each step instead. How many steps do
 # the other three still make?
 
 # %%
