@@ -37,7 +37,7 @@ def draw_agreement(far: dict[str, tuple[Tensor, float]]):
         shown = measured > 1e-7
         ax.semilogy(rounds, line, color=colour, lw=1)
         ax.semilogy(rounds[shown], measured[shown], "o", ms=3, color=colour)
-        last = int((line > 1e-4).sum()) - 1  # the line's last point well inside
+        last = int((line > 2e-5).sum()) - 1  # the last point that can be seen
         ax.text(last + 0.5, float(line[last]), label, color=colour, va="center")
     ax.set(xlabel="round (points: measured, lines: predicted slope)")
     ax.set(ylabel="distance to the mean", ylim=(1e-5, None))
