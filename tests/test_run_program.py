@@ -129,13 +129,21 @@ def running(folder: Path, program: str):
         env=os.environ | environment,
     )  # fmt: skip
     try:
-        assert started.stdout.readline() == "ready\n", started.stderr.read()
+        assert first_line(started) == "ready\n", started.stderr.read()
         yield started, mark
     finally:
         for process in marked(mark):
             process.kill()
         started.communicate()
         shutil.rmtree(temporary)
+
+
+def first_line(program: subprocess.Popen) -> str:
+    """And no more than this: `communicate` would not see what has been read."""
+    line = b""
+    while not line.endswith(b"\n") and (byte := os.read(program.stdout.fileno(), 1)):
+        line += byte
+    return line.decode()
 
 
 def temporary_folder(mark: str) -> Path:
