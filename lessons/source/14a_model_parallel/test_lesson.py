@@ -107,6 +107,21 @@ def test_memory_goes_with_the_layers_and_the_activations_of_the_cut_are_kept_twi
     assert sum(p["activations"] for p in parts) == whole["activations"] + crossing
 
 
+def test_the_peak_of_one_device_is_less_than_the_sum_of_its_bar():
+    memory = run_ranks(train_part, [8], 10, world_size=1)[0].memory
+    assert round(memory["peak"] / 1e6, 1) == 20.4
+    assert memory["peak"] < sum(memory.values()) - memory["peak"]
+
+
+def test_a_cut_in_time_is_cheaper_for_eight_rows_and_dearer_for_four():
+    """Between two LSTM layers each row costs; a cut in time costs the same for all."""
+    front, _ = run_ranks(meter_every_cut)
+    between = {c.after: c.sent for c in front}["LSTM 1"]
+    in_time = run_ranks(meter_cut_in_time)[0]
+    assert (between, in_time) == (65_536, 49_152)
+    assert between // 8 * 4 < in_time
+
+
 def test_while_one_rank_computes_the_other_waits():
     """In the lesson's own steps, by hand: no tolerance, for messages set the order."""
     with Timeline() as timeline:
@@ -224,6 +239,7 @@ def test_the_block_is_cut_into_its_halves():
     halves = run_ranks(block_cut_by_layer)
     assert [half.sent for half in halves] == [8 * 16 * 64 * 4] * 2
     assert sum(half.parameters for half in halves) == whole.parameters
+    assert sum(half.activations for half in halves) == whole.activations  # no ReLU
     attention, mlp = (
         sum(p.nbytes for p in h.parameters()) for h in make_transformer_block()
     )
