@@ -15,6 +15,7 @@ import threading
 import time
 import uuid
 from multiprocessing import get_context
+from multiprocessing.synchronize import sem_unlink
 from pathlib import Path
 
 import psutil
@@ -128,13 +129,21 @@ def running(folder: Path, program: str):
         env=os.environ | environment,
     )  # fmt: skip
     try:
-        assert started.stdout.readline() == "ready\n", started.stderr.read()
+        assert first_line(started) == "ready\n", started.stderr.read()
         yield started, mark
     finally:
         for process in marked(mark):
             process.kill()
         started.communicate()
         shutil.rmtree(temporary)
+
+
+def first_line(program: subprocess.Popen) -> str:
+    """And no more than this: `communicate` would not see what has been read."""
+    line = b""
+    while not line.endswith(b"\n") and (byte := os.read(program.stdout.fileno(), 1)):
+        line += byte
+    return line.decode()
 
 
 def temporary_folder(mark: str) -> Path:
@@ -241,19 +250,65 @@ def main():
     assert (started.returncode, said, complaints) == (-signal.SIGINT, "saved\n", "")
 
 
-def test_a_main_that_does_not_end_is_ended(tmp_path):
+def test_a_semaphore_that_is_being_made_is_removed(tmp_path):
     program = """
+from multiprocessing import resource_tracker
+
+def register(name, kind, usual=resource_tracker.register):
+    print(name)
+    os.kill(os.getpid(), 2)
+    usual(name, kind)
+
+def main():
+    ready()
+    resource_tracker.register = register
+    get_context("spawn").Lock()
+"""
+    with running(tmp_path, program) as (started, mark):
+        name, complaints = started.communicate(timeout=30)
+        assert (started.returncode, complaints) == (-signal.SIGINT, "")
+        assert nothing_is_left(mark)
+    with pytest.raises(FileNotFoundError):
+        sem_unlink(name.strip())
+
+
+DEAF = {
+    "it goes on for ever": """
 def main():
     ready()
     try:
         time.sleep(600)
     finally:
         time.sleep(600)
-"""
-    with running(tmp_path, program) as (started, _):
+""",
+    "it starts another process": """
+def main():
+    try:
+        ready()
+        time.sleep(600)
+    except KeyboardInterrupt:
+        child = get_context("spawn").Process(target=work, args=(600,))
+        child.start()
+        child.join()
+""",
+    "it does not end at exit": """
+import atexit
+
+def main():
+    atexit.register(work, 600)
+    ready()
+    time.sleep(600)
+""",
+}
+
+
+@pytest.mark.parametrize("program", DEAF.values(), ids=DEAF)
+def test_a_main_that_does_not_end_is_ended(program, tmp_path):
+    with running(tmp_path, program) as (started, mark):
         os.killpg(started.pid, signal.SIGINT)
         assert started.communicate(timeout=30)[1] == ""
-    assert started.returncode == -signal.SIGINT
+        assert started.returncode == -signal.SIGINT
+        assert nothing_is_left(mark)
 
 
 def test_a_killed_program_leaves_no_worker_that_watches_its_parent(tmp_path):

@@ -16,7 +16,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 DEMOS = os.path.realpath(os.path.join(__file__, "..", "..", "..", "demos"))
 SECONDS = 5  # that `main` has to tidy up; nearly always it takes a moment
@@ -31,9 +31,9 @@ def run_program(main: Callable[[], int | None]) -> None:
     signal.signal(signal.SIGINT, lambda *_: ending.begin(signal.SIGINT))
     if POSIX:
         _keep_interrupts_to_program()
+        _register_semaphores_before(ending)
         signal.signal(signal.SIGALRM, lambda *_: ending.look())
-        # Python forgets our handlers when it ends, also of an error: no alarm by then
-        atexit.register(_look_for_reader_of_program_in, 0)
+        atexit.register(ending.expect_no_alarm)
         if stat.S_ISFIFO(os.fstat(1).st_mode):
             sys.stdout.reconfigure(line_buffering=True)  # each line as it is printed
             _look_for_reader_of_program_in(LOOK)
@@ -90,9 +90,14 @@ class _EndOfProgram:
     moment_ends = 0.0
     main_has_ended = False
     tidying = False
+    waits = False
+    postponed = None
 
     def begin(self, why: int) -> None:
         """End the children; KeyboardInterrupt gives `main` a moment to tidy up."""
+        if self.waits:
+            self.postponed = why
+            return
         if self.why:  # a second time: no moment is given
             self.complete()
         _look_for_reader_of_program_in(0)  # never, though one alarm may be on its way
@@ -105,6 +110,17 @@ class _EndOfProgram:
         _look_for_reader_of_program_in(SECONDS)
         raise KeyboardInterrupt
 
+    @contextlib.contextmanager
+    def postpone(self) -> Iterator[None]:
+        """A signal that arrives meanwhile counts afterwards."""
+        self.waits = True
+        try:
+            yield
+        finally:
+            self.waits = False
+            if self.postponed:
+                self.begin(self.postponed)
+
     def look(self) -> None:
         """Now and then: has the reader gone, or is the moment over?"""
         if self.why:
@@ -113,11 +129,23 @@ class _EndOfProgram:
         elif _nobody_reads_program():
             self.begin(signal.SIGPIPE)
 
+    def expect_no_alarm(self) -> None:
+        """Python forgets our handlers when it ends, also when it ends of an error."""
+        if not self.why:
+            _look_for_reader_of_program_in(0)
+
     def complete(self) -> None:
-        """Remove temporary files; then die of the signal, so that the shell knows."""
+        """Remove temporary files; then die of the signal, so that the shell knows.
+
+        The functions that run at exit would wait for a child that `main` has started
+        since it was interrupted; and they get a moment, too.
+        """
         try:
+            _end_children_of_program()
             if not self.tidying:
                 self.tidying = True
+                self.moment_ends = time.monotonic() + SECONDS
+                _look_for_reader_of_program_in(SECONDS)
                 atexit._run_exitfuncs()  # unlike sys.exit it waits for no thread
             _end_children_of_program()
         finally:
@@ -193,6 +221,23 @@ def _keep_interrupts_to_program() -> None:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     BaseProcess.start = start
+
+
+def _register_semaphores_before(ending: _EndOfProgram) -> None:
+    """multiprocessing makes a semaphore, and then notes that it is to be removed.
+
+    Between the two it starts a process, so that there is time for a Ctrl-C.
+    """
+    from multiprocessing.synchronize import SemLock
+
+    usual = SemLock.__init__
+
+    def init(lock: SemLock, *arguments, **options) -> None:
+        in_main = threading.current_thread() is threading.main_thread()
+        with ending.postpone() if in_main else contextlib.nullcontext():
+            usual(lock, *arguments, **options)
+
+    SemLock.__init__ = init
 
 
 def _end_quietly_while_demo_imports() -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from threading import Event, Lock, Thread, get_ident
-from time import perf_counter, sleep, thread_time
+from time import perf_counter, process_time, sleep, thread_time
 from typing import NamedTuple
 
 from sidebyside.any_number import as_number
@@ -57,9 +57,20 @@ def check_03_overlap(overlap):
             expect(as_number(got) == _most_that_overlap(spans), got=got, think=think)
 
 
+class _GainMoment(NamedTuple):
+    """Two clocks read at once; moments are compared by the time on the wall."""
+
+    wall: float
+    cpu: float
+
+    @classmethod
+    def now(cls) -> "_GainMoment":
+        return cls(perf_counter(), process_time())
+
+
 class _GainCall(NamedTuple):
-    start: float
-    end: float
+    start: _GainMoment
+    end: _GainMoment
     thread: int
 
 
@@ -77,7 +88,7 @@ class _GainWork:
         self.begun, self.calls = 0, []
 
     def __call__(self) -> None:
-        start = perf_counter()
+        start = _GainMoment.now()
         self.begun += 1
         free = self.free if self.begun % 2 else self.free / 2
         cpu = thread_time()
@@ -89,7 +100,7 @@ class _GainWork:
                 sleep(self.held)
                 if self.begun > len(self.calls) + 1:
                     sleep(self.crowded)
-        self.calls.append(_GainCall(start, perf_counter(), get_ident()))
+        self.calls.append(_GainCall(start, _GainMoment.now(), get_ident()))
 
     def all_calls(self) -> list[_GainCall]:
         """Those too that nobody has waited for."""
@@ -103,14 +114,14 @@ class _GainWay(NamedTuple):
     """Calls that ran at once, or one; when, and between which moments if any clock."""
 
     calls: list[_GainCall]
-    start: float
-    end: float
-    earliest: float = 0  # no clock for these calls was started before,
-    latest: float = 0  # or stopped after
+    start: _GainMoment
+    end: _GainMoment
+    earliest: _GainMoment | None = None  # no clock for these calls was started before,
+    latest: _GainMoment | None = None  # or stopped after
 
 
 def _ways_of_gain(
-    calls: list[_GainCall], before: float, after: float
+    calls: list[_GainCall], before: _GainMoment, after: _GainMoment
 ) -> list[_GainWay]:
     """Calls that overlap belong together; a clock is read between two ways."""
     ways = []
@@ -143,8 +154,8 @@ def check_03_gain(gain):
         with trying(f"gain(work) with {kind}") as expect:
             for seconds in 0.06, 0.3:  # longer, should threads miss each other
                 work = _GainWork(*(seconds * time for time in times))
-                before = perf_counter()
-                got, after = gain(work), perf_counter()
+                before = _GainMoment.now()
+                got, after = gain(work), _GainMoment.now()
                 ways = _ways_of_gain(work.all_calls(), before, after)
                 if any(len(way.calls) > 1 for way in ways):
                     break
@@ -154,7 +165,7 @@ def check_03_gain(gain):
 
 
 def _expect_gain_tried_both_ways(
-    expect: Expect, got: object, ways: list[_GainWay], after: float
+    expect: Expect, got: object, ways: list[_GainWay], after: _GainMoment
 ) -> None:
     """Two calls one by one, and two at the same time, all ended."""
     unfinished = sum(call.end > after for way in ways for call in way.calls)
@@ -190,23 +201,20 @@ def _expect_gain_tried_both_ways(
 
 def _expect_the_measured_gain(expect: Expect, got: float, ways: list[_GainWay]) -> None:
     """The number lies where clocks can have seen it, however busy the machine was."""
-    pairs = [
-        (b.end - a.start, b.latest - a.earliest)
-        for a, b in pairwise(ways)
-        if len(a.calls) == len(b.calls) == 1
-    ]
+    pairs = [(a, b) for a, b in pairwise(ways) if len(a.calls) == len(b.calls) == 1]
     expect(
         pairs,
         got=f"{got}; there were never two calls one after the other",
         think="the same amount of work: is it done twice in a row?",
     )
-    threads = [(w.end - w.start, w.latest - w.earliest) for w in ways if w.calls[1:]]
-    serial, parallel = _gain_range(pairs), _gain_range(threads)
+    threads = [(way, way) for way in ways if way.calls[1:]]
+    serial, parallel = (_gain_range(way, "wall") for way in (pairs, threads))
+    cpu = _gain_ratio(*(_gain_range(way, "cpu") for way in (pairs, threads)))
     expect(
-        _gain_is_between(serial.low / parallel.high, got, serial.high / parallel.low),
+        _gain_is_between(*_gain_ratio(serial, parallel), got),
         got=f"{got:.4g}; one by one it took {serial.low:.2f} s, in threads "
         f"{parallel.low:.2f} s",
-        think=_what_number_is_it_if_no_gain(got, serial, parallel),
+        think=_what_number_is_it_if_no_gain(got, serial, parallel, cpu),
     )
 
 
@@ -215,32 +223,36 @@ class _GainRange(NamedTuple):
     high: float
 
 
-def _gain_range(durations: list[tuple[float, float]]) -> _GainRange:
-    """What a clock can have said of these, at least and at most."""
-    return _GainRange(
-        min(low for low, _ in durations), max(high for _, high in durations)
-    )
+def _gain_range(ways: list[tuple[_GainWay, _GainWay]], clock: str) -> _GainRange:
+    """What a clock can have said at least and at most, from a first way to a last."""
+    low = [getattr(z.end, clock) - getattr(a.start, clock) for a, z in ways]
+    high = [getattr(z.latest, clock) - getattr(a.earliest, clock) for a, z in ways]
+    return _GainRange(min(low), max(high))
 
 
-def _gain_is_between(low: float, got: float, high: float) -> bool:
+def _gain_ratio(above: _GainRange, below: _GainRange) -> _GainRange:
+    return _GainRange(above.low / below.high, above.high / below.low)
+
+
+def _gain_is_between(low: float, high: float, got: float) -> bool:
     return 0.98 * low <= got <= 1.02 * high
 
 
 def _what_number_is_it_if_no_gain(
-    got: float, serial: _GainRange, parallel: _GainRange
+    got: float, serial: _GainRange, parallel: _GainRange, cpu: _GainRange
 ) -> str:
-    if _gain_is_between(parallel.low / serial.high, got, parallel.high / serial.low):
-        return "the ratio: above 1 means that threads are faster. What belongs above?"
-    if _gain_is_between(serial.low - parallel.high, got, serial.high - parallel.low):
-        return "what is asked for: is a difference of seconds how many times as fast?"
-    if any(_gain_is_between(way.low, got, way.high) for way in (serial, parallel)):
-        return "what is asked for: seconds, or how many times as fast?"
     if got == round(got, 1):
         return "the number as it comes out: is something rounded, or not measured?"
+    if _gain_is_between(*_gain_ratio(parallel, serial), got):
+        return "the ratio: above 1 means that threads are faster. What belongs above?"
+    if _gain_is_between(serial.low - parallel.high, serial.high - parallel.low, got):
+        return "what is asked for: is a difference of seconds how many times as fast?"
+    if any(_gain_is_between(*way, got) for way in (serial, parallel)):
+        return "what is asked for: seconds, or how many times as fast?"
+    if _gain_is_between(*cpu, got) or abs(got - 1) < 0.3:
+        return "the two clocks: which of them runs while work waits?"
     if got > 5 * serial.low / parallel.low:
         return "the clock of the threads: what does it count, and until when?"
-    if abs(got - 1) < 0.3:
-        return "the two clocks: which of them runs while work waits?"
     return "your clock: what is done between the moments at which you read it?"
 
 
