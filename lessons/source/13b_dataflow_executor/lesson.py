@@ -591,38 +591,14 @@ check("13b-place", by_hand)
 # the loss crosses from 16 to 19. Then g2 runs beside g1, and ends at 23 instead of 26.
 
 # %% [markdown] tags=["instructor"]
-# ## Threads, and other names: 5 minutes
+# ## Torch's own, and other names: 5 minutes
 #
-# A recall of lesson 06: more busy threads than cores. New is only that there are two
-# numbers to multiply.
+# Ask before the cell: for how many gradients does the node of `tanh` wait? The class has
+# all it needs to count them.
 #
 # When late: leave the table of words to the reader.
 
 # %% [markdown]
-# ## Threads within and between operations
-#
-# Each device of ours is a thread: *inter-operation* threads run different operations.
-# Torch may also cut one matrix product into parts, for *intra-operation* threads. The
-# two multiply: 4 devices with 2 threads each want 8 cores. Sixteen equal products that do not need one another,
-# with different numbers of both, each three times in turn; the median counts:
-
-# %%
-import torch
-
-from demos.dataflow.parts.matrix_products import sixteen_products_with
-
-pairs = [(1, 1), (1, 2), (2, 1), (2, 2), (4, 2), (8, 4)]
-seconds = sixteen_products_with(pairs, size=384, rounds=3)
-for (inter, intra), took in seconds.items():
-    print(f"{inter} inter x {intra} intra = {inter * intra:2} threads", end="  ")
-    print(f"{1e3 * took:.0f} ms")
-
-# %% [markdown]
-# The last rows have more threads than most laptops have cores: *oversubscription*
-# (lesson 06). No row can use more cores than there are, and the threads that are too many
-# cost time to change over. How much it costs depends on the machine. A rule that is safe:
-# inter times intra is at most the number of cores.
-#
 # ## You have used one all along
 #
 # `loss.backward()` runs a dataflow executor, too. Torch's forward pass writes down the
@@ -631,6 +607,8 @@ for (inter, intra), took in seconds.items():
 
 # %%
 from collections import Counter
+
+import torch
 
 w = {name: value.clone().requires_grad_() for name, value in weights.items()}
 h = torch.tanh(images[:, :32] @ w["A"])
@@ -647,7 +625,9 @@ for node in nodes:
 # %% [markdown]
 # The node of `tanh` waits for three gradients, since `h` is used three times: once in
 # `h @ C`, and twice in `h * h`. Here an edge counts as often as it occurs. Torch's
-# engine counts these down, and has one ready queue and one thread for each device.
+# engine counts these down, and has one ready queue and one thread for each device. Our
+# thread for each device is an inter-op thread (13a), and each computes with one intra-op
+# thread.
 #
 # | here | torch | TensorFlow |
 # |---|---|---|
@@ -655,8 +635,8 @@ for node in nodes:
 # | executor, counters | the autograd engine, its `dependencies` | the executor, its pending counts |
 # | placement | `tensor.to(device)`: where the inputs are | `with tf.device(…)`, and soft placement where a device has no kernel |
 # | send, recv | a copy between devices | `_Send` and `_Recv`, which meet in a rendezvous |
-# | inter-operation threads | `torch.set_num_interop_threads` | `inter_op_parallelism_threads` |
-# | intra-operation threads | `torch.set_num_threads` | `intra_op_parallelism_threads` |
+# | a thread for each device | `torch.set_num_interop_threads` | `inter_op_parallelism_threads` |
+# | threads within an operation | `torch.set_num_threads` | `intra_op_parallelism_threads` |
 #
 # JAX hands the whole graph to its compiler, XLA, which decides the order beforehand.
 
@@ -686,7 +666,7 @@ for node in nodes:
 #   $W/p$ and $L$. With placements there is no such bound.
 # * Cheap transfers reward spreading the work, dear ones keeping it together. By hand we
 #   beat three rules, because we saw the branches.
-# * Inter-operation and intra-operation threads multiply.
+# * `loss.backward()` runs such an executor, and its counters can be read.
 #
 # In a terminal, `python demos/dataflow/dataflow.py --help` runs the network under any
 # placement, on real threads or simulated.

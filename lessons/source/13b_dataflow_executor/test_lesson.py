@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from demos.dataflow.parts.dataflow_executor import execute_dataflow
-from demos.dataflow.parts.matrix_products import sixteen_products_with
 from demos.dataflow.parts.operations import (
     Operation,
     longest_path,
@@ -164,11 +163,6 @@ def test_the_error_of_an_operation_reaches_the_executor_and_no_thread_is_left():
         execute_dataflow(graph, machine)
     assert not any(thread.is_alive() for thread in machine._threads)
     assert torch.get_num_threads() == before
-
-
-def test_sixteen_products_run_with_any_pair_of_threads():
-    pairs = [(1, 1), (2, 2), (8, 4)]
-    assert list(sixteen_products_with(pairs, size=8, rounds=1)) == pairs
 
 
 # Transfers --------------------------------------------------------------------------
