@@ -3,8 +3,8 @@
 Run:      python demos/dataflow/dataflow.py --placement branch
 Look for: the loss and the gradients are autograd's under every placement. What differs
           is who works when, and how many values cross from one device to another.
-          In letters: f forward, b backward, t transfer, w weights and data; dots are
-          idle. Times are of this machine; --simulated counts slots instead.
+          In letters: f forward, b backward, t transfer; dots are idle.
+          Times are of this machine; --simulated counts slots instead.
 Try:      --placement round-robin sends ten values; --devices 1 sends none.
           --simulated --link 4 shows what slow links cost each placement.
 """

@@ -52,7 +52,7 @@ def graph_of_two_branches(weights, images, labels) -> list[Operation]:
     """Forward and backward; weights and data are operations without inputs."""
     data = {"upper": images[:, :32], "lower": images[:, 32:], "labels": labels}
     sources = [
-        Operation(name, takes=0, compute=lambda value=value: value)
+        Operation(name, takes=0, kind="forward", compute=lambda value=value: value)
         for name, value in (data | weights).items()
     ]
     steps = [

@@ -301,7 +301,7 @@ draw_dataflow(machine.ran, stamp="measured here", unit="ms")
 # for each other. The order of two operations that do not need each other may change from
 # run to run, the results do not.
 #
-# Eight steps of training, with three placements. After each step the weights are
+# Eight steps of training, with four placements. After each step the weights are
 # compared with those of plain SGD:
 
 # %%
@@ -322,8 +322,8 @@ for rule, place in rules.items():
     print(f"{rule:20} equal after 8 steps, values that cross: {len(crossing)}")
 
 # %% [markdown]
-# Where `round robin` and its two companions come from, you will see below. They, too,
-# train the same network. But most of them send far more than two values.
+# Where the last three placements come from, you will see below. Two of them send far more
+# than two values. The last sends none, because it leaves device 1 without work.
 
 # %% [markdown] tags=["instructor"]
 # ## How bad can it be: 8 minutes
@@ -346,7 +346,10 @@ from demos.dataflow.parts.operations import placed_anywhere
 
 short, also_short = Operation("short", takes=1), Operation("also short", takes=1)
 long = Operation("long", takes=2)
-orders = {"long last": [short, also_short, long], "first": [long, short, also_short]}
+orders = {
+    "long last": [short, also_short, long],
+    "long first": [long, short, also_short],
+}
 draw_dataflow(
     {
         name: simulate_dataflow(placed_anywhere(order), devices=[0, 1])
@@ -356,9 +359,9 @@ draw_dataflow(
 
 # %% [markdown]
 # Three slots or two, by the order alone. It never gets much worse. When a device idles,
-# nothing is ready: every operation that is left waits for a running one. So a longest
-# chain is being worked on, and all idle times together last at most as long as the
-# longest path $L$. Then at most $p-1$ of $p$ devices idle.
+# nothing is ready: every operation that is left waits for a running one. So each longest
+# chain of those that are left is being worked on. Such moments add up to at most the
+# longest path $L$, and in each of them at most $p-1$ of $p$ devices idle.
 #
 # Add up the time of all devices: with $W$ slots of work, $p \cdot T \leq W + (p-1) L$.
 # Both $W/p$ and $L$ are at most the larger of the two, so
@@ -371,6 +374,8 @@ draw_dataflow(
 # %%
 question = "2 devices, 16 slots of work, longest path 6: at most how many slots?"
 guess("13b-graham", None, question, "slots")
+
+# %%
 reveal("13b-graham", (2 - 1 / 2) * max(16 / 2, 6), computed=True)
 
 # %% [markdown]
@@ -625,9 +630,9 @@ for node in nodes:
 # %% [markdown]
 # The node of `tanh` waits for three gradients, since `h` is used three times: once in
 # `h @ C`, and twice in `h * h`. Here an edge counts as often as it occurs. Torch's
-# engine counts these down, and has one ready queue and one thread for each device. Our
-# thread for each device is an inter-op thread (13a), and each computes with one intra-op
-# thread.
+# engine counts these down, and has one ready queue for each device. A GPU's has a thread of
+# its own; the CPU's is served by the thread that calls `backward`. In the words of 13a, our
+# thread for each device is an inter-op thread, and computes with one intra-op thread.
 #
 # | here | torch | TensorFlow |
 # |---|---|---|
