@@ -72,7 +72,7 @@ class WatchedDevices(SimulatedDevices):
             self.stop(
                 f"{name} was launched before wait() had returned its input "
                 f"{missing[0]}",
-                "rule 2: " + late,
+                "rule 2: " + late + " And is anything left from an earlier call?",
             )
         if device in self.busy:
             self.stop(
@@ -88,10 +88,14 @@ class WatchedDevices(SimulatedDevices):
         for op in self.graph:
             ready = op.name not in self.launched and self.finished >= set(op.inputs)
             if ready and op.device not in self.busy:
+                think = "rule 4: who looks for work before each wait(), and where?"
+                if len(set(op.inputs)) < len(op.inputs):
+                    think = "rule 4: an operation may read one input twice: how often "
+                    think += "do you count it, and how often count it down?"
                 self.stop(
                     f"wait() was called while device {op.device!r} was idle and "
                     f"{op.name} ready",
-                    "rule 4: who looks for work before each wait(), and where?",
+                    think,
                 )
         if not self.busy:
             self.stop(
@@ -112,6 +116,7 @@ class WatchedDevices(SimulatedDevices):
 
 def _devices_and_graphs():
     yield [0, 1], SMALL
+    yield [0, 1], SMALL[::-1]  # the same names again: nothing is left of the first call
     yield [0], TWICE
     yield [0, 1], []
     yield [0, 1, 2], [Operation("alone", (), 2, 5)]
@@ -128,7 +133,8 @@ def _devices_and_graphs():
     for number in range(60):
         devices = (1, 2, 3, 5, 8)[number % 5]
         graph = random_operations(dice, dice.randint(1, 40), devices)
-        names = {op.name: f"{dice.randrange(10**9)}" for op in graph}  # no order
+        numbers = dice.sample(range(len(graph)), len(graph))  # names tell no order
+        names = {op.name: f"n{n}" for op, n in zip(graph, numbers, strict=True)}
         graph = [
             op._replace(
                 name=names[op.name],
@@ -190,7 +196,7 @@ def _try_executor(execute, devices: list, graph: list[Operation]) -> None:
         )
         expect(machine.devices == devices, got="machine.devices has changed", think=
             "who else uses the list of devices")  # fmt: skip
-        expect(returned is None, got=returned, think="the text: it returns nothing")
+        expect(returned is None, got=returned, think="the text: it returns None")
 
 
 def _try_real_work(execute) -> None:

@@ -9,15 +9,15 @@
 # # 13b. A dataflow executor
 #
 # In 13a a device was a queue: it does what it is given, in order. But who gives it its
-# work? A training step is some dozens of operations. Some need the results of others,
-# and some could run side by side.
+# work? A training step is a few dozen operations. Some need the results of others, and
+# some could run side by side.
 #
-# Here we write the program that decides. It is about fifteen lines long, and TensorFlow
+# Here we write the program that decides. It is about twenty lines long, and TensorFlow
 # and torch's backward pass have one like it inside. Then we ask how good its decisions
 # are, and what nobody has decided yet: which operation belongs on which device.
 #
-# *You will be able to* run any graph of operations on several devices, say at most how
-# long it takes, and place operations better than three rules of thumb.
+# *You will be able to* run any graph of operations on several devices, give an upper
+# limit on how long it takes, and place operations better than three rules of thumb.
 #
 # *Before this:* lesson 13a. *Time:* 45 minutes, and 45 for three exercises. *Needs:* two
 # CPU cores, no GPU.
@@ -37,9 +37,9 @@
 # %% [markdown]
 # ## A program as a graph
 #
-# Here are six **operations**. Each names those whose results it reads, the device it
-# runs on (0 or 1), and how long it takes, in slots. Nothing says in which order they
-# run. Operations and what they read are a **dataflow graph**.
+# Here are six **operations**. Each names the operations whose results it reads, the
+# device it runs on (0 or 1), and how long it takes, in slots. Nothing says in which order
+# they run. Operations and what they read are a **dataflow graph**.
 
 # %%
 from demos.dataflow.parts.operations import Operation
@@ -114,17 +114,21 @@ show(SimulatedDevices)
 # %% [markdown]
 # ## Exercise 1: the executor
 #
-# Write `execute(graph, machine)`. It runs every operation of `graph` once and returns
-# nothing, when all have finished. `machine.devices` is the list of devices: numbers or
-# strings, among them the `device` of every operation. Four rules:
+# Write `execute(graph, machine)`. It runs every operation of `graph` once, and returns,
+# with `None`, once all have finished. `machine.devices` is the list of devices: numbers
+# or strings, among them the `device` of every operation.
+# `machine.launch(device, operation)` starts an operation (the `Operation`, not its name).
+# `machine.wait()` returns a pair, `(device, operation)`, once for each that was launched.
+# Four rules:
 #
 # 1. an operation is launched on its own device, once;
 # 2. only after `machine.wait()` has returned all its inputs;
 # 3. only if `wait` has returned what that device had before: one at a time;
-# 4. whenever you call `wait`, no device is idle that has a ready operation.
+# 4. whenever you call `wait`, no device is idle that has a ready operation: one that
+#    rule 2 allows.
 #
-# `wait()` returns a pair, `(device, operation)`, once for each launched operation. Which
-# of several ready operations comes first is up to you.
+# Which of several ready operations comes first is up to you. `execute` is called many
+# times, with other graphs that use the same names again.
 
 # %% [markdown]
 # The graph is in any order and may be empty; it has no cycles, and you leave it as it
@@ -238,9 +242,10 @@ check("13b-executor", execute)
 
 # %% [markdown]
 # The **placement** says which operation runs on which device. Here the upper half's branch
-# is on device 0, and all the rest, with `y`, the loss and `dy`, on device 1. Device 0
-# cannot read what lies on device 1. So where an edge crosses, two operations are put in:
-# a `send`, which occupies the link between the two, and a `recv` on the other side.
+# is on device 0, and all the rest, with `y`, the loss and `dy`, on device 1. On two GPUs,
+# an operation of device 0 cannot read what lies on device 1, and we keep to that here. So
+# where an edge crosses, two operations are inserted: a `send`, which occupies the link
+# between the two, and a `recv` on the other side.
 
 # %%
 from demos.dataflow.parts.operations import with_transfers
@@ -280,7 +285,8 @@ print(cross)
 #
 # Now it runs. `ThreadDevices` is a machine like the simulated one, but each device and
 # each link is a thread, and an operation computes. (With two GPUs, devices 0 and 1 are
-# GPUs.) The executor is the same.
+# GPUs.) The executor is the course's, the same as before; with `execute=execute`,
+# `run_two_branches` and `simulate_dataflow` use yours.
 
 # %%
 from demos.dataflow.parts.two_branch_network import (
@@ -297,9 +303,26 @@ draw_dataflow(machine.ran, stamp="measured here", unit="ms")
 
 # %% [markdown]
 # **The loss and the gradients are those of the plain network, to within 1e-6, whatever
-# the placement.** The two branches run side by side; at the crossing the devices wait
-# for each other. The order of two operations that do not need each other may change from
+# the placement.** The order of two operations that do not need each other may change from
 # run to run, the results do not.
+#
+# In the picture the branches overlap. Is the step faster for it? The same step on two
+# devices and on one, in turn:
+
+# %%
+from statistics import median
+
+one_device, took = dict.fromkeys(by_branch(network), 0), {"two devices": [], "one": []}
+for _ in range(7):
+    for which, place in ("two devices", by_branch(network)), ("one", one_device):
+        ran = run_two_branches(weights, images, labels, place).ran
+        took[which].append(ran[-1].end - min(run.start for run in ran))
+for which, milliseconds in took.items():
+    print(f"{which}: {median(milliseconds):.0f} ms")
+
+# %% [markdown]
+# Overlap is not yet speed. The two branches are equal, but `y`, the loss and `dy` run
+# alone, and two threads gain only where two cores are free for them.
 #
 # Eight steps of training, with four placements. After each step the weights are
 # compared with those of plain SGD:
@@ -323,7 +346,8 @@ for rule, place in rules.items():
 
 # %% [markdown]
 # Where the last three placements come from, you will see below. Two of them send far more
-# than two values. The last sends none, because it leaves device 1 without work.
+# than two values: they also place the images, labels and weights, which are operations
+# that read nothing. The last sends none, because it leaves device 1 without work.
 
 # %% [markdown] tags=["instructor"]
 # ## How bad can it be: 8 minutes
@@ -339,7 +363,8 @@ for rule, place in rules.items():
 #
 # The executor takes what is ready, in any order. It does not look ahead. How much can it
 # lose by that? For now, a simpler machine: *one* ready queue for all devices (an
-# operation placed `ANYWHERE`), and transfers that cost nothing.
+# operation placed `ANYWHERE`; the course's executor has this queue, yours need not), and
+# transfers that cost nothing.
 
 # %%
 from demos.dataflow.parts.operations import placed_anywhere
@@ -368,15 +393,15 @@ draw_dataflow(
 #
 # $$T \leq \left(2 - \tfrac{1}{p}\right) \cdot \max\left(\tfrac{W}{p}, L\right).$$
 #
-# This is *Graham's bound* (R. L. Graham, 1966). And nobody can do it in less than
-# $\max(W/p, L)$.
+# This is *Graham's bound* (R. L. Graham, 1966). The first picture reaches it: three
+# slots, and $W/p$ and $L$ are 2. And nobody can do it in less than $\max(W/p, L)$.
 
 # %%
-question = "2 devices, 16 slots of work, longest path 6: at most how many slots?"
+question = "2 devices, 16 slots of work, longest path 8: at most how many slots?"
 guess("13b-graham", None, question, "slots")
 
 # %%
-reveal("13b-graham", (2 - 1 / 2) * max(16 / 2, 6), computed=True)
+reveal("13b-graham", (2 - 1 / 2) * max(16 / 2, 8), computed=True)
 
 # %% [markdown]
 # Now 2,000 random graphs, each with 2 to 4 devices. For each of them we look at what
@@ -402,7 +427,8 @@ for name, shares in ("one shared queue", shared), ("random placements", own):
 # %% [markdown]
 # **With one shared ready queue and free transfers, the makespan is never above
 # $(2 - 1/p) \cdot \max(W/p, L)$.** With placements it can be. The step of the proof that
-# breaks: an idle device may now have nothing to do while another has a full queue.
+# breaks: an idle device may now have nothing to do while another has a full queue. What
+# is left is $T \leq W$, since something always runs: up to $p$ times $W/p$.
 #
 # Is it only that one device got most of the work? Find out.
 
@@ -421,8 +447,9 @@ for name, shares in ("one shared queue", shared), ("random placements", own):
 # * and still the makespan is above Graham's bound, $1.5 \cdot \max(W/2, L)$, whatever
 #   order a device takes its ready operations in.
 #
-# Transfers are free. Each operation takes from 1 to 10 slots, has a name of its own and
-# reads operations of your list, without cycles. The executor of this lesson runs it,
+# Transfers are free. Each operation takes from 1 to 10 slots, whole or not, has a unique
+# name and reads operations of your list, without cycles; its inputs are a tuple or a list
+# of names. The executor of this lesson runs it,
 # with your list in many orders, because its queues follow the order of the list.
 #
 # By hand first: two operations of one slot each, which need nothing, are both on device
@@ -447,8 +474,7 @@ for name, shares in ("one shared queue", shared), ("random placements", own):
 # <details><summary>Hint 3: almost the code</summary>
 #
 # On device 0 two operations without inputs, on device 1 two operations that each read
-# both of them. All take one slot. What are $W$, $L$ and the makespan? Then look for
-# more.
+# both of them. All take one slot. What are $W$, $L$ and the makespan?
 #
 # </details>
 
@@ -487,14 +513,14 @@ check("13b-beyond", beyond)
 #
 # * **round robin**: deal the operations like cards;
 # * **longest path first**: the operation that begins the longest chain goes next, to the
-#   device that can start it first;
+#   device that could start it first if transfers were free;
 # * **least communication**: each goes where most of its inputs are; if that is equal,
 #   to the device with less work.
 
 # %% [markdown]
 # We try all three on the same 200 random graphs, 16 operations of 5 slots on average,
-# on two devices, and let a transfer take 0, 4 or 16 slots. The numbers are makespans,
-# divided by $\max(W/p, L)$, which nobody can beat, in the mean.
+# on two devices, and let a transfer take 0, 4 or 16 slots. The numbers are means of the
+# makespan divided by $\max(W/p, L)$; nobody can get below 1.
 
 # %%
 from statistics import mean
@@ -513,9 +539,9 @@ for name, rule in HEURISTICS.items():
     print()
 
 # %% [markdown]
-# **Longest path first is the best of the three when transfers are free or cheap, and
-# least communication when they are dear**, on these graphs. No rule is best everywhere,
-# and none knows your graph.
+# **In the mean over these graphs, longest path first is the best of the three when
+# transfers are free or cheap, and least communication when they are expensive.** On a
+# single graph it may be otherwise: no rule is right for every graph.
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3, eight operations: 15 minutes
@@ -526,8 +552,8 @@ for name, rule in HEURISTICS.items():
 # %% [markdown]
 # ## Exercise 3: place eight operations
 #
-# Here are eight operations, two branches forward and back, and what the three rules make
-# of them. A transfer takes three slots; alone, one device takes 26. Which transfer does
+# Here are eight operations, two branches forward and back, and how the three rules place
+# them. A transfer takes three slots; alone, one device takes 26. Which transfer does
 # everybody wait for?
 
 # %%
@@ -543,8 +569,8 @@ print({name: makespan(ran) for name, ran in three.items()})
 draw_dataflow(three["longest path first"])
 
 # %% [markdown]
-# Write `by_hand`, a dictionary with the device, 0 or 1, of each of the eight names, so
-# that they take fewer slots than under any of the three rules: 21 or fewer. Use the
+# Write `by_hand`, a dictionary with the device, 0 or 1, of each of the eight names, and
+# of no others, so that they take 21 slots or fewer. (The best rule takes 22.) Use the
 # cell above and this one as a bench: `run_placement(EIGHT_OPERATIONS, by_hand,
 # LINK_TAKES)` runs it, `draw_dataflow` draws what it returns.
 #
@@ -562,9 +588,9 @@ draw_dataflow(three["longest path first"])
 #
 # <details><summary>Hint 2: an idea</summary>
 #
-# The long operations are `h1`, `h2`, `g1` and `g2`. Put `h1` and `h2` on different
-# devices, and leave each branch on one device, there and back. Then only three values
-# cross.
+# In the picture, each branch is on one device, there and back: keep that. But `x` and the
+# loss belong to both branches. Move one of them to the other device: which transfers come
+# earlier, or no longer hold anyone up?
 #
 # </details>
 #
@@ -587,13 +613,15 @@ check("13b-place", by_hand)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 13b-place -->
-# Why it works: each branch stays on one device, so only `x`, `y2` and the loss cross.
-# Branch 2 has `x` beside it and is ready early: `y2` crosses while device 1 still
+# Why it works: in the picture everybody waits for `y2`, from 11 to 14: branch 2 is late,
+# because it got its `x` late. Here each branch stays on one device, too, and only `x`,
+# `y2` and the loss cross. But branch 2 has `x` beside it and is ready early: `y2` crosses while device 1 still
 # computes `h1`. The loss is beside `g1`, the longer of the two, which starts at once;
 # `g2` is shorter by two slots and can wait for the loss to cross. That makes 19 slots,
-# the best of all 256 placements. Ten of them beat the rules. The rules see one operation
-# at a time, and you saw the branches. By hand: `h2` crosses early and hurts nobody, but
-# the loss crosses from 16 to 19. Then g2 runs beside g1, and ends at 23 instead of 26.
+# the best of all 256 placements. Ten of them beat the rules. Longest path first
+# found the branches as well, but it believes that transfers are free. By hand: `h2` and the
+# loss cross. `h2` does so early and hurts nobody, but the loss crosses from 16 to 19. Then
+# `g2` runs beside `g1`, and ends at 23 instead of 26.
 
 # %% [markdown] tags=["instructor"]
 # ## Torch's own, and other names: 5 minutes
@@ -628,6 +656,7 @@ for node in nodes:
     print(missing[node], node.name())
 
 # %% [markdown]
+# (`Mm` is the matrix product, and an `AccumulateGrad` adds to the `.grad` of a weight.)
 # The node of `tanh` waits for three gradients, since `h` is used three times: once in
 # `h @ C`, and twice in `h * h`. Here an edge counts as often as it occurs. Torch's
 # engine counts these down, and has one ready queue for each device. A GPU's has a thread of
@@ -638,12 +667,13 @@ for node in nodes:
 # |---|---|---|
 # | dataflow graph | the graph behind `grad_fn`; `torch.fx.Graph` for a forward | `tf.Graph`, behind `tf.function` |
 # | executor, counters | the autograd engine, its `dependencies` | the executor, its pending counts |
-# | placement | `tensor.to(device)`: where the inputs are | `with tf.device(…)`, and soft placement where a device has no kernel |
-# | send, recv | a copy between devices | `_Send` and `_Recv`, which meet in a rendezvous |
-# | a thread for each device | `torch.set_num_interop_threads` | `inter_op_parallelism_threads` |
+# | placement | `tensor.to(device)`: where the inputs are | `with tf.device(…)` |
+# | send, recv | a copy between devices | `_Send` and `_Recv` |
+# | threads that run operations side by side | `torch.set_num_interop_threads`, for `torch.jit.fork`, not for `backward` | `inter_op_parallelism_threads` |
 # | threads within an operation | `torch.set_num_threads` | `intra_op_parallelism_threads` |
 #
-# JAX hands the whole graph to its compiler, XLA, which decides the order beforehand.
+# Under `jax.jit`, JAX hands the whole graph to its compiler, XLA. For GPUs it largely
+# fixes the order beforehand; on the CPU, XLA has a ready queue, too.
 
 # %% [markdown]
 # ## The scorecard
@@ -655,8 +685,8 @@ for node in nodes:
 # | equal to the plain network | loss, gradients, and weights after each of 8 steps, to 10⁻⁶ |
 # | bytes each device sends per step | `y_a` or `dy`: 4 bytes · 10 classes · 1,415 images |
 # | memory of each device | its branch's weights and gradients, and every result: our executor frees nothing before the end |
-# | idle share | at the right of the picture: the crossing, and unequal branches |
-# | if one device fails | its operation's error reaches `wait`, and the step ends |
+# | idle share | at the right of the picture: the crossing; `y`, the loss and `dy` on device 1 alone; and waiting for a core |
+# | if one operation fails | its error reaches `wait`, and the step ends |
 
 # %% [markdown]
 # ## What we saw
@@ -665,12 +695,12 @@ for node in nodes:
 #   an executor. It never needs to know how long anything takes.
 # * The same executor drives a counted clock and real threads. Loss and gradients are the
 #   plain network's under every placement.
-# * Where an edge crosses devices, a send and a recv are put in; a value is sent to a
+# * Where an edge crosses devices, a send and a recv are inserted; a value is sent to a
 #   device once.
 # * With one shared queue, any order is at most $2 - 1/p$ times as long as the larger of
-#   $W/p$ and $L$. With placements there is no such bound.
-# * Cheap transfers reward spreading the work, dear ones keeping it together. By hand we
-#   beat three rules, because we saw the branches.
+#   $W/p$ and $L$. With placements only $W$ is left, up to $p$ times as long.
+# * Cheap transfers reward spreading the work, expensive ones keeping it together. By hand
+#   we beat three rules, because we counted the transfers.
 # * `loss.backward()` runs such an executor, and its counters can be read.
 #
 # In a terminal, `python demos/dataflow/dataflow.py --help` runs the network under any

@@ -257,7 +257,7 @@ def test_round_robin_deals_and_least_communication_keeps_a_chain_together():
 
 
 @pytest.mark.parametrize("seed", [13, 14, 15])
-def test_cheap_transfers_favour_the_longest_path_and_dear_ones_few(seed):
+def test_cheap_transfers_favour_the_longest_path_and_expensive_ones_few(seed):
     """What the lesson says of 200 random graphs, with other graphs too."""
     dice = random.Random(seed)
     graphs = [random_operations(dice, 16, 2) for _ in range(100)]
