@@ -321,8 +321,8 @@ for which, milliseconds in took.items():
     print(f"{which}: {median(milliseconds):.0f} ms")
 
 # %% [markdown]
-# Overlap is not yet speed. The two branches are equal, but `y`, the loss and `dy` run
-# alone, and two threads gain only where two cores are free for them.
+# Even with a free core for each, two devices are not twice as fast: `y`, the loss and `dy`
+# run alone. Where no second core is free, they gain nothing, though the bars overlap.
 #
 # Eight steps of training, with four placements. After each step the weights are
 # compared with those of plain SGD:
