@@ -2,11 +2,10 @@
 
 Run:      python demos/model_parallel/wavefront.py
 Look for: layer after layer, 2 sleeping layers take 2 T slots for T time steps; step by
-          step they take T + 1. The real layers learn what the unsplit network learns. The
-          narrow one is faster alone: a message takes longer than a time step.
+          step they take T + 1. Real layers learn what the unsplit network learns. A
+          narrow one is faster alone; with wide ones and two free cores, two ranks gain.
 Try:      --layers 4: T + 3 slots instead of 4 T.
-          --chunk 4: half as many messages as with 2, and a longer way until the last
-          layer can begin.
+          --chunk 4: fewer messages, and a longer way until the last layer begins.
 """
 
 from sidebyside.programs import run_program
@@ -28,7 +27,7 @@ from demos.model_parallel.parts.wavefront_flow import (
 )
 from sidebyside import MessageMeter, at_least, between, device, load_digits, run_ranks
 
-STEPS_IN_IMAGE = 8  # a digit is read row by row, eight pixels at a time
+PIXELS = 64  # a digit is read in 8 time steps of 8 pixels, or in 64 of one
 
 
 class FlowNotes(NamedTuple):
@@ -40,10 +39,12 @@ class FlowNotes(NamedTuple):
     parameters: int
 
 
-def make_recurrent_network(layers: int, width: int) -> tuple[nn.LSTM, nn.Linear]:
-    """LSTM layers over the rows of a digit, and a head; the same in every process."""
+def make_recurrent_network(
+    layers: int, width: int, pixels: int = 8
+) -> tuple[nn.LSTM, nn.Linear]:
+    """LSTM layers that read so many pixels at a time, and a head; always the same."""
     torch.manual_seed(0)
-    return nn.LSTM(8, width, layers), nn.Linear(width, 10)
+    return nn.LSTM(pixels, width, layers), nn.Linear(width, 10)
 
 
 def layer_of_rank(whole: nn.LSTM, layer: int) -> nn.LSTM:
@@ -56,12 +57,12 @@ def layer_of_rank(whole: nn.LSTM, layer: int) -> nn.LSTM:
     return alone
 
 
-def rows_of_digits(step: int, batch: int) -> tuple[Tensor, Tensor]:
-    """(8 time steps, batch, 8 pixels), and the labels."""
+def digits_in_time(step: int, batch: int, times: int = 8) -> tuple[Tensor, Tensor]:
+    """(time steps, batch, pixels) of some digits, and their labels."""
     images, labels = load_digits("train")
     mine = torch.arange(step * batch, (step + 1) * batch) % len(images)
-    rows = images[mine].view(-1, STEPS_IN_IMAGE, 8).transpose(0, 1)
-    return rows.to(device()), labels[mine].to(device())
+    pixels = images[mine].view(-1, times, PIXELS // times).transpose(0, 1)
+    return pixels.to(device()), labels[mine].to(device())
 
 
 def train_layer_of_rank(
@@ -75,7 +76,7 @@ def train_layer_of_rank(
     sgd, history = torch.optim.SGD(mine, lr=0.5), []
     with MessageMeter() as meter:
         for step in range(steps):
-            rows, labels = rows_of_digits(step, batch)
+            rows, labels = digits_in_time(step, batch)
             sgd.zero_grad()
             leaving = flow_through_layers(layer, rows, chunk, width)
             if rank < last:
@@ -99,7 +100,7 @@ def train_unsplit_layers(
     mine = [*whole.parameters(), *head.parameters()]
     sgd, history = torch.optim.SGD(mine, lr=0.5), []
     for step in range(steps):
-        rows, labels = rows_of_digits(step, batch)
+        rows, labels = digits_in_time(step, batch)
         sgd.zero_grad()
         F.cross_entropy(head(whole(rows)[0][-1]), labels).backward()
         sgd.step()
@@ -119,7 +120,7 @@ def gap_of_flow(ranks: list[FlowNotes], whole: list[list[Tensor]]) -> float:
 
 
 def time_flow_and_alone(
-    width: int, chunks: list[int], rounds: int = 3, batch: int = 64
+    width: int, chunks: list[int], times: int = 8, rounds: int = 3, batch: int = 64
 ) -> dict[str, float]:
     """Runs in each rank: median seconds of forward and backward, in turn.
 
@@ -127,8 +128,14 @@ def time_flow_and_alone(
     time counts.
     """
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    whole, _ = (part.to(device()) for part in make_recurrent_network(ranks, width))
-    layer, rows = layer_of_rank(whole, rank).to(device()), rows_of_digits(0, batch)[0]
+    whole, _ = (
+        part.to(device())
+        for part in make_recurrent_network(ranks, width, PIXELS // times)
+    )
+    layer, rows = (
+        layer_of_rank(whole, rank).to(device()),
+        digits_in_time(0, batch, times)[0],
+    )
 
     def alone() -> None:
         if rank == 0:
@@ -173,19 +180,19 @@ def main() -> None:
         print(f"{name}: {planned} slots planned, {slots:.1f} slept")
         print(timeline.text(), flush=True)
 
-    chunk = min(args.chunk, STEPS_IN_IMAGE)
+    chunk = min(args.chunk, 8)
     notes = run_ranks(train_layer_of_rank, chunk, world_size=layers)
     gap = gap_of_flow(notes, train_unsplit_layers(layers))
     print(f"trained on digits: after each of 10 steps within {gap:.0e} of one process")
-    print(
-        f"each step rank 0 sends {notes[0].sent:,} bytes, in {notes[0].messages} messages"
-    )
-    for width in (16, 256):
-        times = run_ranks(
-            time_flow_and_alone, width, [STEPS_IN_IMAGE, chunk], 2, world_size=layers
-        )[0]
-        shown = ", ".join(f"{way} {1e3 * took:.1f} ms" for way, took in times.items())
-        print(f"width {width}, time of a step, alone and by chunk: {shown}")
+    sent = f"{notes[0].sent:,} bytes in {notes[0].messages} messages"
+    print(f"in each step rank 0 sends {sent}")
+    print("time of a step with sequences of 64, alone and with chunks of 64, 8 and 1:")
+    for width in (16, 128):
+        ranks = run_ranks(
+            time_flow_and_alone, width, [64, 8, 1], 64, 2, world_size=layers
+        )
+        times = ", ".join(f"{1e3 * took:.0f} ms" for took in ranks[0].values())
+        print(f"width {width:3}: {times}")
 
 
 if __name__ == "__main__":

@@ -55,14 +55,14 @@ def scores_of_images(convolutions: nn.ModuleList, images: Tensor) -> Tensor:
 # By space: this rank has its rows of the images, and all weights --------------------
 
 
-def with_halo(rows: Tensor) -> Tensor:
+def with_halo(rows: Tensor, swap=Swap.apply) -> Tensor:
     """Half of the rows of an image, and one more above and one below.
 
     Where the two halves meet it is the neighbour's row, at the border it is zeros.
     """
     rank = dist.get_rank()
     edge = rows[:, :, -1:] if rank == 0 else rows[:, :, :1]
-    halo = Swap.apply(edge, 1 - rank)
+    halo = swap(edge, 1 - rank)
     zeros = torch.zeros_like(halo)
     above, below = (zeros, halo) if rank == 0 else (halo, zeros)
     return torch.cat([above, rows, below], dim=2)
@@ -74,12 +74,14 @@ def convolve_with_halo(convolution: nn.Conv2d, rows: Tensor) -> Tensor:
     return F.conv2d(rows, weight, bias, padding=(0, 1))
 
 
-def scores_by_space(convolutions: nn.ModuleList, rows: Tensor, pixels: int) -> Tensor:
+def scores_by_space(
+    convolutions: nn.ModuleList, rows: Tensor, pixels: int, halo=with_halo
+) -> Tensor:
     """The scores of whole images with so many pixels, of which this rank has `rows`."""
     *inner, last = convolutions
-    rows = with_halo(rows)
+    rows = halo(rows)
     for convolution in inner:
-        rows = F.relu(with_halo(convolve_with_halo(convolution, rows)))
+        rows = F.relu(halo(convolve_with_halo(convolution, rows)))
     sums = convolve_with_halo(last, rows).sum((2, 3))
     return (sums + Swap.apply(sums, 1 - dist.get_rank())) / pixels
 

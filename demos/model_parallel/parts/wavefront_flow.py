@@ -1,4 +1,4 @@
-"""A recurrent network with one layer on each rank: time steps flow through in chunks."""
+"""A recurrent network, one layer on each rank: time steps flow through in chunks."""
 
 from time import sleep
 
@@ -31,7 +31,7 @@ def flow_through_layers(
 
 
 class Nap(torch.autograd.Function):
-    """Sleep forward, and sleep again in backward; what passes through stays as it is."""
+    """Sleep forward, and again in backward; what passes through stays as it is."""
 
     @staticmethod
     def forward(ctx, piece: Tensor, seconds: float, step: int) -> Tensor:
