@@ -169,10 +169,11 @@ for name, swap in {"both ways": Swap.apply, "one way": one_way}.items():
 # above; below, the first row of the rank below; zeros where there is no such rank.
 # `backward` gets the gradient of what `forward` returned, and returns that of `strip`.
 #
-# Neither changes its argument. Only neighbours talk: in each direction of the training,
-# one row travels from every rank to each neighbour, point to point. A rank in the middle
-# talks to both at the same time, so the meter counts at most two steps each way, however
-# many ranks there are. One rank alone sends nothing.
+# Neither changes its argument. Only neighbours talk, point to point: forward, each rank
+# sends one row to each neighbour, and in backward the gradient of one row. No rank waits
+# for the rank above before it turns to the rank below: by the meter (lesson 10a), the
+# messages of forward take at most four steps, however many ranks there are, and so do
+# those of backward. One rank alone sends nothing.
 #
 # By hand first: three ranks have one row each, of one pixel: 1, 10 and 100. What does
 # `forward` return on rank 1? The gradient of everything that `forward` returned is 1.
