@@ -49,6 +49,6 @@ class ReceiveForward(torch.autograd.Function):
 
 
 def receive_across_cut(shape: tuple[int, ...], source: int) -> Tensor:
-    """`ReceiveForward` with an anchor, for autograd follows what wants a gradient."""
+    """`ReceiveForward` with a fresh anchor, which makes autograd follow it."""
     anchor = torch.zeros((), device=device(), requires_grad=True)
     return ReceiveForward.apply(anchor, shape, source)

@@ -1,0 +1,86 @@
+"""Model parallel training in one small file, with nothing but torch: a start of yours.
+
+Run:      torchrun --nproc-per-node 2 demos/model_parallel/own_model_parallel.py
+Look for: one rank or several print the same loss. Each rank holds only its layers.
+Try:      --save part, and find part0.pt and part1.pt, one file for each rank's layers.
+"""
+
+import argparse
+import os
+import signal
+
+import torch
+import torch.distributed as dist
+from torch.nn import Linear, ReLU, Sequential, functional
+
+
+def file_start(text: str) -> str:
+    if not os.path.basename(text) or not os.path.isdir(os.path.dirname(text) or "."):
+        raise argparse.ArgumentTypeError("must be a file in a folder that exists")
+    return text
+
+
+def train(rank: int, ranks: int, device: str, steps: int = 40) -> tuple:
+    """This rank's layers, and the loss over the last batch (0 but on the last rank)."""
+    torch.manual_seed(0)  # the same data and the same start in every rank
+    images, rule = torch.randn(4096, 64), torch.randn(64, 10)
+    labels = (images @ rule).argmax(1)
+    layers = [Linear(64, 32), ReLU(), Linear(32, 10)]
+    pieces = torch.arange(len(layers)).tensor_split(ranks)  # neighbours stay together
+    model = Sequential(*(layers[i] for i in pieces[rank])).to(device)
+    trained = list(model.parameters())  # a ReLU alone has none
+    sgd = torch.optim.SGD(trained, lr=0.5) if trained else None
+    for batch in torch.randperm(4096).split(100)[:steps]:
+        entering = images[batch].to(device)
+        if rank > 0:
+            entering = torch.empty(len(batch), 32, device=device)
+            dist.recv(entering, rank - 1)
+            entering.requires_grad_()
+        leaving = model(entering)
+        model.zero_grad()
+        if rank < ranks - 1:
+            dist.send(leaving.detach(), rank + 1)
+            gradient = torch.empty_like(leaving)
+            dist.recv(gradient, rank + 1)
+            leaving.backward(gradient)
+        else:
+            leaving = functional.cross_entropy(leaving, labels[batch].to(device))
+            leaving.backward()
+        if rank > 0:
+            dist.send(entering.grad, rank - 1)
+        if sgd:
+            sgd.step()
+    loss = leaving.item() if rank == ranks - 1 else 0.0
+    return model, loss
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--save", type=file_start, help="how the files' names begin")
+    save = parser.parse_args().save
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
+    torch.set_num_threads(1)
+
+    if "RANK" not in os.environ:  # not started by torchrun: a group of one
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    elif torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
+        dist.init_process_group("nccl")
+    else:
+        dist.init_process_group("gloo")
+    on_gpu = dist.get_backend() == "nccl"
+    device = f"cuda:{os.environ['LOCAL_RANK']}" if on_gpu else "cpu"
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    if ranks > 3:
+        raise SystemExit("this network has three layers: start it on 1 to 3 ranks")
+    model, loss = train(rank, ranks, device)
+    if rank == ranks - 1:  # the rank that knows the loss
+        print(f"loss of the last batch {loss:.4f}")
+    if save:
+        torch.save(model.state_dict(), f"{save}{rank}.pt")  # each rank its own layers
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,735 @@
+# ---
+# title: 14a Model parallel: the cut
+# question: A network does not fit on one device. Where do I cut it, and what has to cross the cut?
+# needs: two CPU cores, no GPU
+# minutes: 90
+# ---
+
+# %% [markdown]
+# # 14a. Model parallel: the cut
+#
+# Until now every rank held the whole model. Here the model is too large for one device:
+# its training really fails. We cut it between two layers and put each part on a rank of
+# its own. Then it fits, and we look at the price: what crosses the cut, who waits, and
+# which mistakes raise no error.
+#
+# *You will be able to* cut a network so that it is the same training, choose the place
+# of the cut, and find what a cut breaks silently.
+#
+# *Before this:* lessons 10a and 11. *Time:* 45 minutes, and 45 for the exercises.
+# *Needs:* two CPU cores, no GPU. With two GPUs the same cells use them.
+
+# %% [markdown] tags=["instructor"]
+# ## Too large: 8 minutes
+#
+# Ask what must be in memory at the same time during one step, and collect it on the
+# board: parameters, gradients, optimiser, activations. Only then the guess.
+#
+# When late: show the error only.
+
+# %% [markdown]
+# ## Too large for one device
+#
+# Eight fully-connected layers, 512 wide, are to learn the digits with batches of 128.
+# The optimiser is SGD with momentum: for each parameter it keeps one more number, a
+# running sum of its gradients.
+
+# %%
+import torch
+
+from demos.model_parallel.parts.cut_training import make_layers_to_cut
+from sidebyside import check, guess, hint, progress, reset, show, solution
+
+show(make_layers_to_cut)
+question = (
+    "How many times the bytes of its parameters does this training hold, at least?"
+)
+guess("14a-multiple", None, question, "×")
+f"{sum(p.nbytes for p in make_layers_to_cut().parameters()):,} bytes of parameters"
+
+# %% [markdown]
+# Our device has 16,000,000 bytes. `DeviceMemory(budget)` enforces that: torch tells it of
+# every operation, forward and backward. It counts each new tensor until nobody holds it
+# any more, and raises an error if the next one would exceed the budget.
+
+# %% tags=["raises-exception"]
+from torch.nn import functional as F
+
+from demos.model_parallel.parts.cut_training import batches_to_cut
+from demos.model_parallel.parts.device_memory import DeviceMemory
+from sidebyside import device, run_ranks
+
+
+def one_step(budget: int) -> None:
+    """Runs in one rank: make the network, and train it for one step."""
+    with DeviceMemory(budget):
+        layers = make_layers_to_cut().to(device())
+        sgd = torch.optim.SGD(layers.parameters(), lr=0.01, momentum=0.9)
+        images, labels = (data.to(device()) for data in batches_to_cut(1)[0])
+        loss = F.cross_entropy(layers(images), labels)
+        loss.backward()
+        sgd.step()
+
+
+run_ranks(one_step, 16_000_000, world_size=1)
+
+# %% [markdown]
+# Forward and backward fit. The update does not: there, momentum is stored for the first
+# time (`clone` copies a gradient). Parameters, gradients and momentum take as many bytes
+# each, so the answer to the guess is 3, which is 19 MB. A step also keeps the
+# **activations**: what the layers compute on the way forward, and need on the way back.
+
+# %%
+from sidebyside import reveal
+
+reveal("14a-multiple", 3, computed=True)
+
+# %% [markdown] tags=["instructor"]
+# ## Two ranks: 8 minutes
+#
+# Two people, a sheet of paper that goes to and fro. Let person 1 say aloud "I am waiting"
+# whenever that is so. The class counts. Then the timeline.
+#
+# When late: show the two functions and the timeline; skip the guess.
+
+# %% [markdown]
+# ## Cut in two
+#
+# We give the first four layers to rank 0 and the last four to rank 1. To put the layers
+# of one model on several devices is called **model parallel**. The activations at the cut
+# go to rank 1 by a message. The way back begins at the loss, on rank 1, and the gradient
+# of those activations returns to rank 0.
+
+# %%
+import torch.distributed as dist
+
+from sidebyside import span
+
+
+def front_step(layers, images) -> None:
+    """Rank 0."""
+    with span("forward"):
+        leaving = layers(images)
+    dist.send(leaving.detach(), dst=1)
+    gradient = torch.empty_like(leaving)
+    with span("wait"):
+        dist.recv(gradient, src=1)
+    with span("backward"):
+        leaving.backward(gradient)
+
+
+# %%
+def back_step(layers, labels) -> None:
+    """Rank 1."""
+    arriving = torch.empty(len(labels), 512, device=device())
+    with span("wait"):
+        dist.recv(arriving, src=0)
+    arriving.requires_grad_()
+    with span("forward"):
+        loss = F.cross_entropy(layers(arriving), labels)
+    with span("backward"):
+        loss.backward()
+    dist.send(arriving.grad, dst=0)
+
+
+# %% [markdown]
+# What arrives on rank 1 has no history there. `requires_grad_` asks autograd for its
+# gradient all the same. Rank 0 starts its backward with the gradient
+# that comes back.
+#
+# Both ranks record what they do. What share of the time of the two lanes is without work?
+
+# %%
+guess("14a-idle", None, "What share of the two lanes is idle or waiting?", "%")
+
+# %%
+from demos.model_parallel.parts.cut_pictures import idle_share_of_lanes
+from sidebyside import Timeline
+
+
+def three_steps() -> None:
+    rank, layers = dist.get_rank(), make_layers_to_cut()
+    mine = (layers[:4] if rank == 0 else layers[4:]).to(device())
+    sgd = torch.optim.SGD(mine.parameters(), lr=0.01)
+    images, labels = (data.to(device()) for data in batches_to_cut(1, 1024)[0])
+    for _ in range(3):
+        sgd.zero_grad()
+        front_step(mine, images) if rank == 0 else back_step(mine, labels)
+        with span("update"):
+            sgd.step()
+
+
+with Timeline() as timeline:
+    run_ranks(three_steps)
+reveal("14a-idle", 100 * idle_share_of_lanes(timeline))
+timeline.plot()
+
+# %% [markdown]
+# About half. **While one rank computes its forward or backward, the other one waits**,
+# because it needs the result. Only updates may overlap. Over four ranks it would be three
+# quarters. Model parallel makes a model fit. By itself, it does not make it faster.
+
+# %% [markdown]
+# ## Let autograd send
+#
+# Writing every step twice, once for each rank, is tedious. Autograd can drive the
+# messages. An **autograd function** is a class with two static methods: `forward`
+# computes, and `backward` gets the gradient of what `forward` returned and gives one for
+# each input. `ctx` hands things from one to the other. This is rank 1's side:
+
+# %%
+from demos.model_parallel.parts.cut_messages import ReceiveForward
+
+show(ReceiveForward)
+
+# %% [markdown]
+# Its forward receives, and its backward sends. It is called as `ReceiveForward.apply(...)`,
+# without `ctx`. Autograd follows a function only if an input wants a gradient. A received
+# tensor has no such input, so we give it one: `anchor`, a zero with `requires_grad=True`
+# that nobody uses. Inputs that are no tensors get the gradient `None`.
+
+# %% [markdown]
+# ## Exercise 1: send forward, receive back
+#
+# Write rank 0's side. `SendForward.apply(leaving, target)` sends the activations `leaving`
+# to rank `target`. It returns a tensor with one number (any number, shape `()`) that
+# depends on `leaving` for autograd. When somebody calls `backward` on that number, the
+# gradient of `leaving` arrives from `target` and goes on into the layers in front.
+#
+# * `leaving` wants a gradient and does not change. It holds at least one number, of any
+#   floating-point type, in any shape. It need not be contiguous, but messages must be.
+# * One message to `target`, one message from it, point to point; every request is waited
+#   for. The gradient arrives contiguous, with the shape and the type of `leaving`.
+# * Several may be under way: calls of `apply` with different shapes, and then their
+#   backwards.
+#
+# By hand first: rank 0 has one weight, w = 3, and sends $2w$. Rank 1 computes the loss
+# $x^2$ of what arrives. Which number comes back, and what is the gradient of w?
+# <!-- exercise: 14a-send -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# `ReceiveForward` does the same in a mirror. What does its `backward` do that your
+# `forward` has to do?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# `backward` needs an empty tensor to receive into. `forward` knows its shape and type:
+# notes such as `ctx.shape = leaving.shape` are there again in `backward`. The gradient of
+# the returned number says nothing, so ignore it.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# forward: note shape, dtype, device and target in `ctx`; `dist.send(leaving.contiguous(),
+# target)`; return `leaving.new_zeros(())`. backward: `torch.empty(shape, dtype=...,
+# device=...)`, `dist.recv` from the target, return it and `None` for `target`.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 1, send forward: 20 minutes
+#
+# Expected: one gradient returned for two inputs; the activations themselves returned, on
+# which nobody can call `backward()` without an argument; a buffer that is always float32;
+# a backward that does not receive, so that rank 1 sends for ever.
+
+
+# %% exercise="14a-send"
+class SendForward(torch.autograd.Function):
+    """Send activations to rank `target`; in backward, receive their gradient from it."""
+
+    @staticmethod
+    def forward(ctx, leaving, target):
+        ### BEGIN SOLUTION
+        ctx.target, ctx.shape = target, leaving.shape
+        ctx.like = {"dtype": leaving.dtype, "device": leaving.device}
+        dist.send(leaving.contiguous(), target)
+        return leaving.new_zeros(())
+        ### END SOLUTION
+
+    @staticmethod
+    def backward(ctx, of_the_number):
+        ### BEGIN SOLUTION
+        gradient = torch.empty(ctx.shape, **ctx.like)
+        dist.recv(gradient, ctx.target)
+        return gradient, None
+        ### END SOLUTION
+
+
+# %%
+check("14a-send", SendForward)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 14a-send -->
+# Why it works: for autograd the function is one more operation behind the layers. It
+# calls `backward` before theirs and hands them what was returned: the gradient that rank
+# 1 has computed. The returned number only gives us something to call `backward` on. Shape
+# and type are enough to know; a function that keeps `leaving` itself keeps its memory.
+#
+# By hand: rank 1 gets 6 and sends back 2 · 6 = 12. On rank 0 that is the gradient of 2w,
+# so w has the gradient 24.
+
+# %% [markdown] tags=["instructor"]
+# ## Equal, and what is where: 8 minutes
+#
+# Ask why the difference is exactly zero on many machines, when in lesson 11 it was not:
+# nothing is added up in another order.
+#
+# When late: skip reading the code, keep the picture.
+
+# %% [markdown]
+# ## Is it the same training?
+#
+# With both functions one program serves every rank. `receive_across_cut` calls
+# `ReceiveForward` with a fresh anchor:
+
+# %%
+from demos.model_parallel.parts.cut_training import step_of_part
+
+show(step_of_part)
+question = "Bytes across the cut in one step, both ways together? Batch 128, width 512."
+guess("14a-bytes", None, question, "bytes")
+
+# %% [markdown]
+# Two ranks with 16 MB each train for ten steps, under the meter of lesson 10a. Beside
+# them one rank trains the whole network without a budget. We compare all parameters
+# after every step.
+
+# %%
+from demos.model_parallel.parts.cut_training import gap_of_histories, train_part
+
+budget = 16_000_000
+parts = run_ranks(train_part, [4, 4], 10, budget)
+whole = run_ranks(train_part, [8], 10, world_size=1)[0]
+print(f"loss {parts[1].losses[-1]:.4f} in two parts, {whole.losses[-1]:.4f} in one")
+gap = gap_of_histories(parts, whole)
+print(f"parameters within 1e-6 after each of 10 steps: {gap <= 1e-6}")
+reveal("14a-bytes", sum(p.meter.bytes_sent for p in parts) // 10, computed=True)
+
+# %% [markdown]
+# **After every step the parts have the parameters of the unsplit network, to 10⁻⁶.**
+# Nothing is averaged, and nothing is added up in another order. Activations of 128 · 512
+# numbers of 4 bytes go forward, and as many bytes of gradients come back.
+#
+# And memory? Each rank has counted what it really holds, parameters, gradients, optimiser
+# and activations apart:
+
+# %%
+from demos.model_parallel.parts.cut_pictures import draw_memory_of_ranks
+
+held = {
+    "one device": whole.memory,
+    "rank 0": parts[0].memory,
+    "rank 1": parts[1].memory,
+}
+for name, memory in held.items():
+    print(name, {kind: size for kind, size in memory.items() if kind != "peak"})
+draw_memory_of_ranks(held, budget)
+
+# %% [markdown]
+# The rank that holds a layer holds its gradients and its momentum. **The activations at
+# the cut are kept on both sides**: rank 0 and rank 1 together keep 262,144 bytes more
+# than one device. (The bars leave out tensors that live for one operation only. The
+# budget counts those, too.)
+
+# %% [markdown] tags=["instructor"]
+# ## Where to cut: 8 minutes
+#
+# Before the picture: let people bet on the cheapest cut of each network, and on the cut
+# that halves the parameters. They are hardly ever the same.
+#
+# When late: skip the cut in time; 14b comes back to it.
+
+# %% [markdown]
+# ## Where to cut
+#
+# Any place between two layers will do. Here are three networks for the digits: a
+# fully-connected one, a convolutional one, and a recurrent one, which reads the eight
+# rows of an image one after another. Two ranks take one step, with batches of 32, at
+# every possible cut, under the meter.
+
+# %%
+from demos.model_parallel.parts.cut_pictures import draw_cuts
+from demos.model_parallel.parts.networks_to_cut import meter_every_cut
+
+front, back = run_ranks(meter_every_cut)
+print(
+    "as many bytes back as forward:", [c.sent for c in front] == [c.sent for c in back]
+)
+draw_cuts(front, back)
+
+# %% [markdown]
+# A bar is what crosses per step; above it stands the share of the parameters that is in
+# front of the cut. **What crosses is the output of one layer and its gradient: it grows
+# with the batch, and not with the number of parameters.**
+#
+# Fully connected: cut where it is narrow. Convolutional: behind a pool, and far back; but
+# there most parameters still lie behind the cut. Recurrent: each layer hands on eight time
+# steps, but only the last one is used. Behind *last step* is the cheapest cut, and nearly
+# all parameters lie in front of it.
+
+# %% [markdown]
+# A recurrent network can also be cut *in time*: rank 0 reads four rows, rank 1 the other
+# four. What crosses is the state of each layer, h and c:
+
+# %%
+from demos.model_parallel.parts.networks_to_cut import meter_cut_in_time
+
+run_ranks(meter_cut_in_time)
+
+# %% [markdown]
+# That is less than between two LSTM layers (65,536 each way), however many rows there
+# are. But both ranks need all the weights, which saves no parameters, and brings a trap
+# that we come to below. Lesson 14b makes both ranks work at the same time.
+
+# %% [markdown]
+# ## Exercise 2: the balanced cut
+#
+# In lesson 15 all devices will work at the same time. Then the slowest one sets the pace,
+# and its messages count. Write `balanced_cut(times, sends, memory, devices, limit)`.
+#
+# Layer $i$ takes `times[i]` and needs `memory[i]`. To send its output to the next device
+# takes `sends[i]`. Each device gets at least one layer, and neighbours stay together. A
+# device's time is the sum of its layers' times, plus `sends` of its last layer; the last
+# device sends nothing. Its memory, the sum over its layers, is at most `limit`.
+#
+# * Return a list: how many layers each device gets, so that the slowest device is as fast
+#   as possible. Among equally good lists any will do.
+# * Return `None` if nothing fits, for example with more devices than layers.
+# * Numbers are not negative and need not be whole. The lists are equally long, not empty,
+#   and stay as they are. `devices` is at least 1.
+# * 60 layers on 10 devices should take seconds, and there are 10 billion ways to cut
+#   those. Trying them all is too slow.
+#
+# By hand first: `times = [3, 1, 1, 3]`, `sends = [1, 9, 1, 1]`, `memory = [1, 1, 1, 1]`,
+# two devices. What is best with limit 3, and what with limit 2?
+# <!-- exercise: 14a-balanced-cut -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Suppose that you knew the best way to put the first 5, 6, 7 … layers on 3 devices. How
+# would you find the best way to put the first 8 layers on 4?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Dynamic programming: a table that says, for each number of layers, the best slowest time
+# with the devices so far, and its list. One more device takes the layers from some `start`
+# to some `end`, if they fit. The new slowest time is the larger of the table's at `start`
+# and the device's own.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `best = {0: (0, [])}`. For each device make a new table: for each `end` and each `start`
+# in `best` below it, if `sum(memory[start:end]) <= limit`, the candidate is `max(best[start][0],
+# own)` with the list `[*best[start][1], end - start]`. Keep the smallest for each `end`. In
+# the end look up `len(times)`.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 2, the balanced cut: 15 minutes
+#
+# Let people find an example in which filling each device until it is full is bad, before
+# they write code. Expected: greedy filling, equal numbers of layers, a send counted on the
+# last device, the limit checked only at the end.
+
+
+# %% exercise="14a-balanced-cut"
+def balanced_cut(times, sends, memory, devices, limit) -> list[int] | None:
+    """How many layers each device gets, so that the slowest is fastest; None: no way."""
+    ### BEGIN SOLUTION
+    layers, best = len(times), {0: (0, [])}
+    for _ in range(devices):
+        better = {}
+        for end in range(1, layers + 1):
+            send = sends[end - 1] if end < layers else 0
+            for start in range(end):
+                if start in best and sum(memory[start:end]) <= limit:
+                    slowest = max(best[start][0], sum(times[start:end]) + send)
+                    if end not in better or slowest < better[end][0]:
+                        better[end] = slowest, [*best[start][1], end - start]
+        best = better
+    return best[layers][1] if layers in best else None
+    ### END SOLUTION
+
+
+# %%
+check("14a-balanced-cut", balanced_cut)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 14a-balanced-cut -->
+# Why it works: the best way to end a device behind layer `end` uses the best way to end
+# the device before it behind some `start`; what happened earlier does not matter. So one
+# entry for each number of layers is enough, and the work grows with devices · layers²
+# instead of with the number of ways to cut.
+#
+# By hand: `[1, 3]` gives 3 + 1 and 5, so 5; `[3, 1]` gives 6, and `[2, 2]` gives 13,
+# because a large message crosses there. With limit 2 only `[2, 2]` fits.
+
+# %% [markdown] tags=["instructor"]
+# ## What breaks silently: 8 minutes
+#
+# Both mistakes pass the first test that people think of: run it, and look at the first
+# loss. Ask which test would have found them.
+#
+# When late: tied weights only; exercise 3 needs them.
+
+# %% [markdown]
+# ## What breaks silently: a skip
+#
+# A **skip connection** uses an early activation once more, behind later layers. If the cut
+# lies between the two, the early activation must cross as well. Here are two ways to send
+# it beside `late`, the output of the last layer before the cut. Each trains four steps:
+
+# %%
+from demos.model_parallel.parts import broken_cuts
+
+show(broken_cuts.send_skip_as_data)
+show(broken_cuts.send_skip_with_gradient)
+
+whole = run_ranks(broken_cuts.train_with_skip, world_size=1)[0]
+print("one piece        ", [f"{loss:.4f}" for loss in whole.losses])
+for way in "as data", "with its gradient":
+    front, back = run_ranks(broken_cuts.train_with_skip, way)
+    print(f"{way:<17}", [f"{loss:.4f}" for loss in back.losses], end="  ")
+    print(f"bytes forward {front.sent:,}, back {back.sent:,}")
+
+# %% [markdown]
+# **Sent as data, the skip gives the right first loss and wrong gradients, and no error.**
+# The layers before it never hear what the skip contributed. The cure: everything that
+# crosses forward sends a gradient back. It costs twice the bytes. A cheaper cure is a cut
+# that no skip crosses, such as one between two blocks of a transformer.
+
+# %% [markdown]
+# ## What breaks silently: tied weights
+#
+# Two layers with one and the same weight have **tied weights**: a language model often
+# uses the matrix that reads a word also to predict one. Here one matrix squeezes a digit
+# into 16 numbers and restores it. After a cut between the two, each rank has a copy:
+
+# %%
+from demos.model_parallel.parts.broken_cuts import train_tied
+
+tied = run_ranks(train_tied, world_size=1)[0]
+encoder, decoder = run_ranks(train_tied)
+for step in 0, 1, 39:
+    print(f"step {step:2}  loss {tied.losses[step]:.4f} in one piece", end="  ")
+    apart = abs(encoder.weights[step] - decoder.weights[step]).max()
+    print(f"{decoder.losses[step]:.4f} cut, copies apart by {apart:.3f} afterwards")
+
+# %% [markdown]
+# **Two copies of a tied weight drift apart from the first update on, without any error.**
+# Each copy gets only the gradient of its own use. Because the weight is used twice, its
+# gradient is the sum of both.
+
+# %% [markdown]
+# ## Exercise 3: tie them again
+#
+# Write `sum_tied_gradients(weight, peer)`. After `backward`, both ranks that hold a copy
+# call it, and no other rank does; `peer` is the number of the rank with the other copy.
+# Afterwards `weight.grad` of both is the sum of both gradients, with the same bits.
+#
+# * Each of the two sends the other one message, as large as the weight, point to point.
+# * `weight` itself does not change. Its type may be any floating-point type, and its
+#   gradient need not be contiguous. Nothing is returned.
+# * On one of the two `weight.grad` may be None: it counts as zeros there, and afterwards
+#   it holds the sum, too.
+#
+# By hand first: the gradients are 1 and 3, lr = 0.1, and both copies are 2. Where are they
+# after the step with your function, and where without it?
+# <!-- exercise: 14a-tied -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Both ranks want to send and to receive. What happens if both call `dist.send` first
+# (lesson 10a)?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# `exchange({to: outgoing}, {of: incoming})` of lesson 10a sends and receives at the same
+# time. a + b and b + a have the same bits, so both may add in their own order.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `mine` is `weight.grad`, or `torch.zeros_like(weight)` if that is None. `theirs =
+# torch.empty(weight.shape, dtype=..., device=...)` is contiguous. Exchange
+# `mine.contiguous()` for `theirs`, and set `weight.grad = mine + theirs`.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 3, tied weights: 10 minutes
+#
+# Expected: both send first (hangs), the mean instead of the sum, an all-reduce, which the
+# ranks in between would have to join, and weights that are averaged instead of gradients.
+
+# %% exercise="14a-tied"
+from demos.collectives.parts.eight_collectives import exchange
+
+
+def sum_tied_gradients(weight: torch.nn.Parameter, peer: int) -> None:
+    """Give both copies of a tied weight the sum of their gradients."""
+    ### BEGIN SOLUTION
+    mine = torch.zeros_like(weight) if weight.grad is None else weight.grad
+    mine = mine.detach().contiguous()
+    theirs = torch.empty_like(mine)
+    exchange({peer: mine}, {peer: theirs})
+    weight.grad = mine + theirs
+    ### END SOLUTION
+
+
+# %%
+check("14a-tied", sum_tied_gradients)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 14a-tied -->
+# Why it works: the weight's gradient is a sum over its uses, and each rank knows one
+# summand. Equal copies that get equal gradients stay equal, as replicas do (lesson 9). The
+# ranks in between hold no copy and take no part, which a collective over all ranks would
+# ask of them.
+#
+# By hand: the sum is 4, so both copies are 2 − 0.4 = 1.6. Without it they are 1.9 and 1.7.
+
+# %%
+encoder, decoder = run_ranks(train_tied, True)
+for step in 0, 1, 39:
+    print(f"step {step:2}  loss {decoder.losses[step]:.4f}", end="  ")
+    apart = abs(encoder.weights[step] - decoder.weights[step]).max()
+    print(f"copies apart by {apart:.3f}")
+
+# %% [markdown] tags=["instructor"]
+# ## A block, and torch: 5 minutes
+#
+# The table has two rows today. Leave room on the board: lessons 16 and 17 add theirs.
+
+# %% [markdown]
+# Summed, the cut training has the losses of the tied one.
+#
+# ## One transformer block
+#
+# Lessons 14 to 17 cut the same block of a transformer, each in another way. By layer, rank
+# 0 gets the attention and rank 1 the MLP. Each skip stays inside its half:
+
+# %%
+from demos.model_parallel.parts.transformer_block import (
+    block_cut_by_layer,
+    print_block_table,
+)
+
+rows = {"whole": run_ranks(block_cut_by_layer, world_size=1)}
+rows["by layer"] = run_ranks(block_cut_by_layer)
+print_block_table(rows)
+
+# %% [markdown]
+# All numbers are bytes, for 8 sequences of 16 positions, 64 wide. The MLP has two thirds
+# of the parameters, and no other cut between layers balances it better. Lesson 16 cuts through the
+# layers instead.
+#
+# ## The library's call
+#
+# torch cuts a model for you: `pipeline(model, (example,), split_spec={"third":
+# SplitPoint.BEGINNING})` traces it and writes a module for each part, which torch calls a
+# *stage*. We let it cut the network with the skip, and a network with tied weights:
+
+# %%
+from demos.model_parallel.parts.split_by_torch import split_by_torch
+
+network, images = broken_cuts.SkipNetwork(), torch.randn(4, 64)
+first, second = split_by_torch(network, images, before="third")
+print("tensors that cross:", len(first(images)))
+print("same output:", torch.allclose(second(*first(images)), network(images)))
+
+tied = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(2)))
+tied[1].weight = tied[0].weight
+first, second = split_by_torch(tied, images, before="1")
+print(
+    "still one weight:",
+    first.get_parameter("0.weight") is second.get_parameter("1.weight"),
+)
+
+# %% [markdown]
+# The tracer has found the skip. **torch's cut unties the weights and says nothing** (torch
+# 2.13): adding up the gradients is up to you.
+#
+# One process can also drive two GPUs: each part gets its `.to(device)`, autograd drives
+# the copies, and no message is written. Without two GPUs both are the same device here:
+
+# %%
+gpus = torch.cuda.device_count() >= 2
+places = ["cuda:0", "cuda:1"] if gpus else [device(), device()]
+layers = make_layers_to_cut()
+front, back = layers[:4].to(places[0]), layers[4:].to(places[1])
+output = back(front(images.to(places[0])).to(places[1]))
+output.sum().backward()
+all(p.grad is not None for p in layers.parameters())
+
+# %% [markdown]
+# ### The same idea elsewhere
+#
+# | library | what you write |
+# |---|---|
+# | PyTorch, one process | `part.to("cuda:1")`, and `.to` for what crosses |
+# | PyTorch, several | `pipeline`, `SplitPoint`, `PipelineStage` |
+# | Hugging Face | `from_pretrained(name, device_map="auto")`: whole layers, filled up by memory |
+# | TensorFlow | `with tf.device("/GPU:1"):` around the layers |
+# | JAX | `jax.device_put(x, device)` for parameters and activations |
+#
+# ## A script of your own
+#
+# The same without this course's instruments, written by hand as at the beginning.
+#
+# ```
+# torchrun --nproc-per-node 2 demos/model_parallel/own_model_parallel.py
+# ```
+
+# %%
+from demos.model_parallel.own_model_parallel import train
+from sidebyside import run_demo
+
+show(train)
+run_demo("model_parallel/own_model_parallel.py")
+
+# %% [markdown]
+# Started like that, it is a group of one rank. In a terminal,
+# `demos/model_parallel/model_parallel.py` cuts the eight layers where you like, under any
+# budget, and `demos/model_parallel/where_to_cut.py` prints the table behind the bars.
+#
+# ## The scorecard
+#
+# | N ranks, layers in N parts | |
+# |---|---|
+# | equal to one process | after each step, to 10⁻⁶ |
+# | bytes each rank sends per step | the activations at its cut to the next rank, their gradient to the rank before |
+# | memory of each rank | parameters, gradients, optimiser and activations of its own layers; activations of a cut on both sides |
+# | idle share | (N − 1)/N with equal parts, if messages and updates take no time |
+# | if one rank dies | its layers are gone; the others get an error or wait |
+
+# %% [markdown]
+# ## What we saw
+#
+# * A network that fails on 16 MB trains on two ranks with 16 MB each, and is the same
+#   after every step.
+# * Activations cross forward and gradients back, as many bytes each way. Autograd
+#   functions can send both.
+# * One rank computes at a time: with two ranks, about half of the time is idle.
+# * The bytes depend on the output of the layer before the cut and on the batch. The
+#   cheapest cut is seldom the one that halves the memory.
+# * A skip that is sent as data, and a tied weight that has become two, raise no error.
+#   Gradients must come back for all that crosses, and be added up for all copies.
+#
+# ## Next
+#
+# We have cut between layers. In 14b a convolutional network is cut in three ways, one of
+# them through the image itself, and a recurrent one keeps both ranks busy.

@@ -1,0 +1,181 @@
+"""What the checks of lesson 14a run in each rank, and what they note there."""
+
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from demos.model_parallel.parts.cut_messages import ReceiveForward
+from sidebyside import MessageMeter, device
+
+
+class ChainCase(NamedTuple):
+    """Activations that cross the cuts of a chain: one weight on each rank."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    turned: bool = False  # the activations that leave are not contiguous
+    batches: int = 1  # so many are under way before the first goes back
+
+    def shape_of(self, batch: int) -> tuple[int, ...]:
+        """Of what crosses: each batch is one shorter than the one before."""
+        return (self.shape[0] - batch, *self.shape[1:]) if batch else self.shape
+
+
+class ChainNotes(NamedTuple):
+    """What one rank saw: the gradient of its weight, and what was sent."""
+
+    gradient: Tensor
+    meter: MessageMeter
+    tokens: list[tuple]  # shape of what `apply` returned, and whether autograd knows it
+    unchanged: bool
+
+
+def chain_inputs(case: ChainCase, ranks: int) -> tuple[list[Tensor], list[Tensor]]:
+    """The inputs of all batches and the weights of all ranks, the same everywhere."""
+    generator = torch.Generator().manual_seed(14)
+    shape = case.shape[::-1] if case.turned else case.shape
+
+    def draw() -> Tensor:
+        return torch.randn(shape, generator=generator, dtype=case.dtype)
+
+    inputs = [
+        draw()[: case.shape_of(b)[0]] if b else draw() for b in range(case.batches)
+    ]
+    return inputs, [draw() for _ in range(ranks)]
+
+
+def work_of_chain(entering: Tensor, weight: Tensor, turned: bool) -> Tensor:
+    """What one rank computes; turned, every rank hands on a transposed tensor."""
+    if entering.shape != weight.shape:
+        weight = weight[: len(entering)]
+    product = torch.tanh(entering * weight) + weight
+    return product.permute(*range(product.dim())[::-1]) if turned else product
+
+
+def _as_entered(x: Tensor, case: ChainCase) -> Tensor:
+    """In a turned chain what left has the turned shape of what enters the next rank."""
+    return x.reshape(case.shape[::-1]) if case.turned else x
+
+
+def chain_in_one_piece(case: ChainCase, ranks: int) -> list[Tensor]:
+    """The gradient of each rank's weight, without any message."""
+    inputs, weights = chain_inputs(case, ranks)
+    for weight in weights:
+        weight.requires_grad_()
+    for x in inputs:
+        for place, weight in enumerate(weights):
+            turned = case.turned and place < ranks - 1
+            x = work_of_chain(_as_entered(x, case), weight, turned)
+        x.square().sum().backward()
+    return [weight.grad for weight in weights]
+
+
+def try_send_forward(send_forward: type, cases: list[ChainCase]) -> list[ChainNotes]:
+    """Runs in each rank: each case with the learner's class, ours on the other side."""
+    return [_try_chain(send_forward, case) for case in cases]
+
+
+def _try_chain(send_forward: type, case: ChainCase) -> ChainNotes:
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    inputs, weights = chain_inputs(case, ranks)
+    weight = weights[rank].to(device()).requires_grad_()
+    ends, tokens, unchanged = [], [], True
+    dist.barrier()  # nobody is still busy with the case before
+    with MessageMeter() as meter:
+        for batch, x in enumerate(inputs):
+            x = x.to(device())
+            if rank > 0:
+                anchor = torch.zeros(
+                    (), dtype=case.dtype, device=device(), requires_grad=True
+                )
+                x = ReceiveForward.apply(anchor, case.shape_of(batch), rank - 1)
+                x = _as_entered(x, case)
+            leaving = work_of_chain(x, weight, case.turned and rank < ranks - 1)
+            if rank == ranks - 1:
+                ends.append(leaving.square().sum())
+                continue
+            before = leaving.detach().clone()
+            token = send_forward.apply(leaving, rank + 1)
+            unchanged = unchanged and torch.equal(before, leaving.detach())
+            known = isinstance(token, Tensor) and token.requires_grad
+            size = tuple(token.shape) if isinstance(token, Tensor) else None
+            tokens.append((type(token).__name__, size, known))
+            if size is None or not known or token.numel() != 1:
+                raise BadToken(_what_is_wrong_with_token(*tokens[-1]))
+            ends.append(token)
+        for end in reversed(ends):  # the newest goes back first
+            end.backward()
+    gradient = torch.zeros_like(weight) if weight.grad is None else weight.grad
+    return ChainNotes(gradient.cpu(), meter, tokens, unchanged)
+
+
+class BadToken(RuntimeError):
+    """What `apply` returned is nothing to call `backward` on."""
+
+
+def _what_is_wrong_with_token(kind: str, size: tuple | None, known: bool) -> str:
+    if size is None:
+        return f"apply returned {kind}, not a tensor with one number"
+    if not known:
+        return "apply returned a tensor that autograd does not connect with `leaving`"
+    return f"apply returned a tensor of shape {size}, not one number of shape ()"
+
+
+# Tied weights -------------------------------------------------------------------------
+
+
+class TiedCase(NamedTuple):
+    """A weight of two ranks: its shape and type, and whose gradient is None."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    none_on: int | None = None  # 0: the first holder, 1: the second
+    turned: bool = False  # the gradients are not contiguous
+
+
+class TiedNotes(NamedTuple):
+    """What one holder saw; a rank without a copy notes nothing."""
+
+    gradient: Tensor | None
+    meter: MessageMeter
+    returned: str | None
+    unchanged: bool
+
+
+def tied_gradients(case: TiedCase) -> list[Tensor | None]:
+    """The gradients of the two holders before the call, the same in every process."""
+    generator = torch.Generator().manual_seed(41)
+    found = []
+    for holder in range(2):
+        shape = case.shape[::-1] if case.turned else case.shape
+        drawn = torch.randn(shape, generator=generator, dtype=torch.float64)
+        drawn = drawn.to(case.dtype)
+        drawn = drawn.T if case.turned else drawn
+        found.append(None if case.none_on == holder else drawn)
+    return found
+
+
+def try_tied(sum_tied, cases: list[TiedCase], holders: tuple) -> list[TiedNotes | None]:
+    """Runs in each rank: the holders call the learner's function, the others wait."""
+    found, rank = [], dist.get_rank()
+    for case in cases:
+        dist.barrier()
+        found.append(_try_tied(sum_tied, case, holders) if rank in holders else None)
+        dist.barrier()
+    return found
+
+
+def _try_tied(sum_tied, case: TiedCase, holders: tuple) -> TiedNotes:
+    place = holders.index(dist.get_rank())
+    values = torch.ones(case.shape, dtype=case.dtype, device=device())
+    weight = torch.nn.Parameter(values.clone())
+    gradient = tied_gradients(case)[place]
+    weight.grad = None if gradient is None else gradient.to(device())
+    with MessageMeter() as meter:
+        returned = sum_tied(weight, holders[1 - place])
+    kept = torch.equal(weight.detach(), values)
+    after = None if weight.grad is None else weight.grad.detach().cpu().clone()
+    name = None if returned is None else type(returned).__name__
+    return TiedNotes(after, meter, name, kept)

@@ -1,0 +1,263 @@
+"""Lesson 14a: a cut network is the same training, and what its text says is so.
+
+The oracle is the unsplit network, after every step, with SGD. Bytes are counted, never
+timed. Each mistake that the lesson shows is tested to misbehave.
+"""
+
+import os
+import subprocess
+import sys
+from itertools import combinations
+
+import pytest
+import torch
+from torch import nn
+
+from demos.model_parallel.parts.broken_cuts import (
+    SKIPS,
+    SkipNetwork,
+    train_tied,
+    train_with_skip,
+)
+from demos.model_parallel.parts.cut_pictures import idle_share_of_lanes
+from demos.model_parallel.parts.cut_training import (
+    gap_of_histories,
+    make_layers_to_cut,
+    train_part,
+)
+from demos.model_parallel.parts.device_memory import DeviceFull, DeviceMemory
+from demos.model_parallel.parts.networks_to_cut import (
+    meter_cut_in_time,
+    meter_every_cut,
+)
+from demos.model_parallel.parts.split_by_torch import split_by_torch
+from demos.model_parallel.parts.transformer_block import (
+    block_cut_by_layer,
+    make_transformer_block,
+)
+from sidebyside import RankFailed, Timeline, run_ranks
+from sidebyside.record import ROOT
+
+# The budget ---------------------------------------------------------------------------
+
+
+def test_the_device_counts_what_lives_and_no_view():
+    with DeviceMemory() as memory:
+        a = torch.ones(1000)
+        assert memory.now == 4000
+        b = a.view(10, 100).t()
+        a.add_(1)
+        assert memory.now == 4000
+        c = a + b.reshape(-1)
+        assert memory.now >= 8000
+        del a, b, c
+    assert memory.now == 0
+    assert memory.peak >= 8000
+
+
+def test_the_device_refuses_the_tensor_that_is_too_much():
+    words = r"8\.00 MB are in use.*asks for 8\.00 MB"
+    with pytest.raises(DeviceFull, match=words), DeviceMemory(10_000_000):
+        kept = torch.zeros(2_000_000)
+        torch.cat([kept])
+
+
+def test_tensors_from_outside_do_not_count():
+    outside = torch.ones(1000)
+    with DeviceMemory() as memory:
+        outside.view(10, 100).add_(1)
+    assert memory.peak == 0
+
+
+def test_the_whole_network_fails_in_the_update_and_half_of_it_fits():
+    with pytest.raises(RankFailed, match=r"has 16.00 MB.*clone") as failed:
+        run_ranks(train_part, [8], 1, 16_000_000, world_size=1)
+    assert "sgd.step()" in failed.value.details
+    parts = run_ranks(train_part, [4, 4], 2, 16_000_000)
+    assert all(part.memory["peak"] <= 16_000_000 for part in parts)
+
+
+# The same training --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("counts", [[4, 4], [1, 7], [3, 2, 3]])
+def test_every_cut_is_the_unsplit_training_after_every_step(counts):
+    options = 6, None, 48, 32  # steps, budget, width, batch
+    whole = run_ranks(train_part, [8], *options, world_size=1)[0]
+    parts = run_ranks(train_part, counts, *options, world_size=len(counts))
+    assert len(whole.history) == 6
+    assert gap_of_histories(parts, whole) <= 1e-6
+    assert parts[-1].losses == pytest.approx(whole.losses, abs=1e-6)
+    sent = 6 * 32 * 48 * 4  # steps, images, numbers, bytes
+    for rank, part in enumerate(parts):
+        neighbours = [r for r in (rank - 1, rank + 1) if 0 <= r < len(parts)]
+        assert part.meter.sent_to == dict.fromkeys(neighbours, sent)
+
+
+def test_memory_goes_with_the_layers_and_the_activations_of_the_cut_are_kept_twice():
+    whole = run_ranks(train_part, [8], 2, world_size=1)[0].memory
+    parts = [part.memory for part in run_ranks(train_part, [4, 4], 2)]
+    for kind in "parameters", "gradients", "optimiser":
+        assert sum(part[kind] for part in parts) == whole[kind]
+        assert all(part[kind] == part["parameters"] for part in parts)
+    crossing = 128 * 512 * 4
+    assert sum(p["activations"] for p in parts) == whole["activations"] + crossing
+
+
+def test_while_one_rank_computes_the_other_waits():
+    with Timeline() as timeline:
+        run_ranks(train_part, [4, 4], 3)
+    waits = [s for s in timeline.spans if s.name == "wait"]
+    work = []
+    for s in timeline.spans:
+        if s.name in ("forward", "backward"):
+            inner = [
+                w.end for w in waits if w.lane == s.lane and s.start <= w.end <= s.end
+            ]
+            work.append((s.lane, max([s.start, *inner]), s.end))
+    assert len(work) == 12
+    for (lane, a, b), (other, c, d) in combinations(work, 2):
+        assert lane == other or b <= c + 0.001 or d <= a + 0.001
+
+
+class _Span:
+    def __init__(self, name, lane, start, end):
+        self.name, self.lane, self.start, self.end = name, lane, start, end
+        self.duration = end - start
+
+
+def test_the_idle_share_counts_waiting_as_idle():
+    class Drawn:
+        spans = (
+            _Span("forward", "rank 0", 0, 2),
+            _Span("wait", "rank 0", 2, 4),
+            _Span("wait", "rank 1", 0, 2),
+            _Span("backward", "rank 1", 2, 4),
+        )
+
+    assert idle_share_of_lanes(Drawn()) == pytest.approx(0.5)
+
+
+# Where to cut -------------------------------------------------------------------------
+
+
+def test_what_crosses_grows_with_the_batch_and_goes_both_ways():
+    small, twice = run_ranks(meter_every_cut, 4), run_ranks(meter_every_cut, 8)
+    assert [c.sent for c in small[0]] == [c.sent for c in small[1]]
+    assert [2 * c.sent for c in small[0]] == [c.sent for c in twice[0]]
+    numbers = {(c.network, c.after): c.sent // (4 * 4) for c in small[0]}
+    assert numbers["fully connected", "512"] == 512
+    assert numbers["convolutional", "conv 1"] == 16 * 8 * 8
+    assert numbers["convolutional", "pool 2"] == 32 * 2 * 2
+    assert numbers["recurrent", "LSTM 3"] == 8 * numbers["recurrent", "last step"]
+
+
+@pytest.mark.parametrize("before", [1, 4, 7])
+def test_a_cut_in_time_costs_the_same_wherever_it_is(before):
+    sent = 2 * 3 * 64 * 8 * 4  # h and c, layers, width, images, bytes
+    assert run_ranks(meter_cut_in_time, 8, before) == [sent, sent]
+
+
+# What breaks silently -----------------------------------------------------------------
+
+
+def test_a_skip_sent_as_data_has_the_right_first_loss_and_wrong_weights():
+    whole = run_ranks(train_with_skip, world_size=1)[0]
+    for way in SKIPS:
+        front, back = run_ranks(train_with_skip, way)
+        gaps = [
+            abs(a - b).max() for a, b in zip(front.weights, whole.weights, strict=True)
+        ]
+        assert back.losses[0] == pytest.approx(whole.losses[0], abs=1e-6)
+        if way == "as data":
+            assert gaps[0] > 1e-3
+            assert abs(back.losses[1] - whole.losses[1]) > 1e-3
+            assert front.sent == 2 * back.sent
+        else:
+            assert max(gaps) <= 1e-6
+            assert back.losses == pytest.approx(whole.losses, abs=1e-6)
+            assert front.sent == back.sent
+
+
+def test_copies_of_a_tied_weight_drift_apart_unless_gradients_are_added():
+    whole = run_ranks(train_tied, world_size=1)[0]
+    apart = run_ranks(train_tied)
+    assert apart[1].losses[0] == pytest.approx(whole.losses[0], abs=1e-6)
+    gaps = [abs(a - b).max() for a, b in zip(*(r.weights for r in apart), strict=True)]
+    assert min(gaps) > 1e-3
+    added = run_ranks(train_tied, True)
+    for step, weight in enumerate(whole.weights):
+        assert (added[0].weights[step] == added[1].weights[step]).all()
+        assert abs(added[0].weights[step] - weight).max() <= 1e-5
+    assert added[0].sent - apart[0].sent == 40 * 16 * 64 * 4
+
+
+def test_torchs_cut_finds_the_skip_and_unties_weights_without_a_word(recwarn):
+    network, images = SkipNetwork(), torch.randn(4, 64)
+    first, second = split_by_torch(network, images, before="third")
+    assert len(first(images)) == 2
+    torch.testing.assert_close(second(*first(images)), network(images))
+    tied = nn.Sequential(*(nn.Linear(64, 64) for _ in range(2)))
+    tied[1].weight = tied[0].weight
+    first, second = split_by_torch(tied, images, before="1")
+    one, other = first.get_parameter("0.weight"), second.get_parameter("1.weight")
+    assert one.data_ptr() != other.data_ptr()
+    torch.testing.assert_close(one, other)
+    assert not [w for w in recwarn if "tied" in str(w.message)]
+
+
+# The block, and the script ------------------------------------------------------------
+
+
+def test_the_block_is_cut_into_its_halves():
+    whole = run_ranks(block_cut_by_layer, world_size=1)[0]
+    halves = run_ranks(block_cut_by_layer)
+    assert [half.sent for half in halves] == [8 * 16 * 64 * 4] * 2
+    assert sum(half.parameters for half in halves) == whole.parameters
+    attention, mlp = (
+        sum(p.nbytes for p in h.parameters()) for h in make_transformer_block()
+    )
+    assert [half.parameters for half in halves] == [attention, mlp]
+    assert 0.6 < mlp / whole.parameters < 0.7
+
+
+def test_the_block_looks_at_no_later_position():
+    block, x = make_transformer_block(), torch.randn(1, 6, 64)
+    changed = x.clone()
+    changed[:, 4] += 1
+    difference = (block(x) - block(changed)).abs().sum(-1)[0]
+    assert (difference[:4] == 0).all() and (difference[4:] > 0).all()
+
+
+def own_script(folder, ranks: int) -> str:
+    script = str(ROOT / "demos/model_parallel/own_model_parallel.py")
+    launcher = f"-m torch.distributed.run --standalone --nproc-per-node {ranks}".split()
+    command = [sys.executable, *(launcher if ranks > 1 else []), script]
+    (folder / "tmp").mkdir(exist_ok=True)
+    done = subprocess.run(
+        [*command, "--save", str(folder / f"of{ranks}_")],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"TMPDIR": str(folder / "tmp")},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_script_of_your_own_trains_the_same_on_two_ranks(tmp_path):
+    assert own_script(tmp_path, 1) == own_script(tmp_path, 2)
+    whole = torch.load(tmp_path / "of1_0.pt", map_location="cpu")
+    parts = [torch.load(tmp_path / f"of2_{r}.pt", map_location="cpu") for r in (0, 1)]
+    flat = [tensor for part in parts for tensor in part.values()]
+    torch.testing.assert_close(flat, list(whole.values()), atol=1e-6, rtol=0)
+
+
+def test_the_script_of_your_own_uses_no_instrument():
+    code = (ROOT / "demos/model_parallel/own_model_parallel.py").read_text()
+    assert "sidebyside" not in code and "demos." not in code.split('"""')[2]
+
+
+def test_the_network_of_the_lesson_has_the_size_that_the_text_says():
+    size = sum(p.nbytes for p in make_layers_to_cut().parameters())
+    assert size == 6_457_384
+    assert round(3 * size / 1e6) == 19
