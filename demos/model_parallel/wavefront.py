@@ -73,7 +73,7 @@ def train_layer_of_rank(
     whole, head = make_recurrent_network(last + 1, width)
     layer, head = layer_of_rank(whole, rank).to(device()), head.to(device())
     mine = [*layer.parameters(), *(head.parameters() if rank == last else ())]
-    sgd, history = torch.optim.SGD(mine, lr=0.5), []
+    sgd, history = torch.optim.SGD(mine, lr=2.0), []
     with MessageMeter() as meter:
         for step in range(steps):
             rows, labels = digits_in_time(step, batch)
@@ -98,7 +98,7 @@ def train_unsplit_layers(
     """Torch's own network in one process: its parameters after each step."""
     whole, head = (part.to(device()) for part in make_recurrent_network(layers, width))
     mine = [*whole.parameters(), *head.parameters()]
-    sgd, history = torch.optim.SGD(mine, lr=0.5), []
+    sgd, history = torch.optim.SGD(mine, lr=2.0), []
     for step in range(steps):
         rows, labels = digits_in_time(step, batch)
         sgd.zero_grad()

@@ -39,8 +39,10 @@ class Swap(torch.autograd.Function):
 def make_convolutions(channels: tuple[int, ...] = CHANNELS) -> nn.ModuleList:
     """One convolution for each pair of neighbours, the same in every process."""
     torch.manual_seed(0)
-    pairs = pairwise(channels)
-    return nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in pairs)
+    made = [nn.Conv2d(a, b, 3, padding=1) for a, b in pairwise(channels)]
+    for convolution in made:
+        nn.init.kaiming_normal_(convolution.weight)  # or the gradients are tiny
+    return nn.ModuleList(made)
 
 
 def scores_of_images(convolutions: nn.ModuleList, images: Tensor) -> Tensor:

@@ -34,8 +34,10 @@ def draw_bytes_of_splits(cases: Mapping[str, Mapping[str, int]]):
         f"{case}: " + ", ".join(f"{way} {sent:,}" for way, sent in ways.items())
         for case, ways in cases.items()
     )
-    fig, axes = figure(1, len(cases), height=1.9, stamp="computed", alt=alt)
-    for ax, (case, ways) in zip(axes, cases.items(), strict=True):
+    fig, axes = figure(
+        1, len(cases), height=1.9, stamp="computed", alt=alt, squeeze=False
+    )
+    for ax, (case, ways) in zip(axes[0], cases.items(), strict=True):
         least = min(ways, key=ways.get)
         for place, (way, sent) in enumerate(ways.items()):
             ax.barh(
