@@ -101,7 +101,7 @@ def train_split(
     """Runs in each rank: train this rank's part with plain SGD."""
     whole = make_convolutions((CHANNELS[0], maps, maps, CHANNELS[-1]))
     part, history = part_of_network(way, whole).to(device()), []
-    sgd = torch.optim.SGD(part.parameters(), lr=0.2)
+    sgd = torch.optim.SGD(part.parameters(), lr=0.1)
     with MessageMeter() as meter, KeptBytes(part) as kept:
         for step in range(steps):
             sgd.zero_grad()

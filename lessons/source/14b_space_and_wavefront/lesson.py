@@ -664,11 +664,13 @@ for chunk in (8, 2, 1):
 # %% [markdown]
 # ## And one device alone?
 #
-# Slots leave out the message. Let it take $\alpha$ (lesson 10b), a step of one layer
-# $c$, and let a rank do nothing else while it sends or receives. Then a chunk takes
-# $kc + \alpha$, and there are $T/k + L - 1$ of them in a row, against $T L c$ on one
-# device. We time forward and backward of two layers on sequences of 64 steps, narrow
-# and wide ones, in alternating rounds. `alone` is torch's own network on one rank.
+# Slots leave out the message. Let it take $\alpha$ (lesson 10b), and one layer's step
+# $c$. A rank that does nothing else while it sends takes $kc + \alpha$ for a chunk.
+# There are $T/k + L - 1$ of those in a row, against $T L c$ on one device.
+#
+# We time forward and backward of two layers, narrow and wide, on sequences of 64 steps,
+# in alternating rounds. `alone` is torch's own network on one rank. A busy machine adds
+# time to everything, and most to what needs both cores.
 
 # %%
 from demos.model_parallel.wavefront import time_flow_and_alone
@@ -679,15 +681,16 @@ for width in (16, 128):
     print(f"width {width}: " + ", chunk ".join(shown))
 
 # %% [markdown]
-# On a quiet machine with two free cores we found: width 16, alone 6 ms, chunks of 8
-# 14 ms, of 1 100 ms; width 128, alone 76 ms, chunks of 8 61 ms, of 1 164 ms. One device
-# alone wins when a chunk computes for less time than its message takes: narrow layers,
-# small batches, chunks of one step. It also wins when there is no second free core.
+# On a quieter machine with two free cores, width 16 took 6 ms alone, 14 ms with chunks of
+# 8 and 100 ms with chunks of 1; width 128 took 76, 61 and 164 ms. (For more widths, run
+# `tests/benchmarks/wavefront_beside_one_device.py`.) One device alone wins when a chunk
+# computes for less time than its message takes: narrow layers, small batches, chunks of
+# one step. It also wins when there is no second free core.
 
 # %% [markdown]
-# Chunks of one step lose for a second reason: a product of large matrices is faster
-# than many small ones. Two ranks gain where layers are wide, sequences are long, and
-# chunks are in between. Never by more than $L$.
+# Chunks of one step lose for a second reason: one product of large matrices is faster
+# than many of small ones. Two ranks gain where layers are wide, sequences long, and
+# chunks neither long nor short.
 
 # %% [markdown] tags=["instructor"]
 # ## Elsewhere, and the scorecard: 0 minutes
