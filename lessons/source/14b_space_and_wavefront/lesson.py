@@ -11,10 +11,9 @@
 # In 14a we cut a network between two layers. It fitted, each rank had some of the
 # weights, and one of the two always waited for the other.
 #
-# There are other places to cut. Here a convolutional network is split three ways: by
-# layers, by channels, and by space, where each rank has half of every image. We count
-# what each way sends. Then a recurrent network, where even the cut between layers lets
-# both ranks work at once, if time steps flow through it one by one.
+# Here a convolutional network is split three ways: by layers, by channels, and by space,
+# where each rank has half of every image. We count what each way sends. Then we let time
+# steps flow through a recurrent network, so that both ranks work at once.
 #
 # *You will be able to* split a convolution by space and get the right gradients, say
 # before you run it which cut sends least, plan a wavefront, and say when one device
@@ -49,7 +48,7 @@ from demos.model_parallel.parts.convolution_cuts import (
     scores_of_images,
 )
 from demos.model_parallel.three_ways_to_split import digits_for_step
-from sidebyside import guess, show
+from sidebyside import check, guess, hint, progress, reset, show, solution
 
 show(scores_of_images)
 images, labels = (data.cpu() for data in digits_for_step(step=0, batch=64))
@@ -94,9 +93,11 @@ draw_halves_with_halo(images[0, 0])
 # ## Two messages that autograd drives
 #
 # In 14a one rank sent and the other received. Here both give a tensor and get one.
-# `exchange` (lesson 10a) does both at once:
+# `exchange({to: outgoing}, {of: incoming})`, from lesson 10a, sends and receives at once.
+# (Either may name several ranks, or none. Tensors that travel must be contiguous.)
 
 # %%
+from demos.collectives.parts.eight_collectives import exchange
 from demos.model_parallel.parts.convolution_cuts import Swap, with_halo
 
 show(Swap)
@@ -108,12 +109,15 @@ show(with_halo)
 # what arrives to the gradient from my own rows. Backward is a swap too.
 
 # %% [markdown]
-# At the end each rank has the sums over its own pixels. One more swap, and both have
-# the scores of whole images. To count the loss once, each takes half of it: **what the
-# ranks call `backward` on must add up to the loss.** Both hold all weights, and each
-# gets the gradient of its pixels' part. The sum of both is the gradient.
-#
-# Below, the same once more with a mistake: halo rows that are received as plain data.
+# At the end each rank has sums over its own pixels. One more swap, and both have the
+# scores of whole images. Both could call `backward` on the loss, but then it would count
+# twice: **what the ranks call `backward` on must add up to the loss.** So each takes half
+# of it.
+
+# %% [markdown]
+# Both hold all weights. Each gets the part of the gradient that comes from its pixels,
+# and the sum of both is the gradient. Below we try it, and once more with a mistake: halo
+# rows that are received as plain data.
 
 # %%
 from functools import partial
@@ -162,8 +166,8 @@ for name, swap in {"both ways": Swap.apply, "one way": one_way}.items():
 # Two ranks need one swap. Now images are cut into $N$ strips, rank 0 has the top one,
 # and ranks in the middle have two neighbours. Write the autograd function `Halo`.
 # `Halo.apply(strip)` runs in each of $N \geq 1$ ranks. `strip` has the shape (batch,
-# channels, rows, width), at least one row, and any floating-point type; the number of
-# rows may differ between ranks, all else is equal.
+# channels, rows, width), at least one row, and any floating-point type. It need not be
+# contiguous. The number of rows may differ between ranks, all else is equal.
 #
 # `forward` returns a new tensor with two more rows: above, the last row of the rank
 # above; below, the first row of the rank below; zeros where there is no such rank.
@@ -217,17 +221,8 @@ for name, swap in {"both ways": Swap.apply, "one way": one_way}.items():
 
 
 # %% exercise="14b-halo"
-from demos.collectives.parts.eight_collectives import exchange
-from sidebyside import check, hint, progress, reset, solution
-
-
 class Halo(torch.autograd.Function):
-    """A strip with one row of each neighbour around it; the gradients go home.
-
-    `exchange({to: outgoing}, {of: incoming})` sends `outgoing` to rank `to`, while
-    `incoming` is filled by rank `of`; both may name several ranks, or none. Tensors that
-    travel must be contiguous.
-    """
+    """A strip with one row of each neighbour around it; the gradients go home."""
 
     @staticmethod
     def forward(ctx, strip: torch.Tensor) -> torch.Tensor:
@@ -249,13 +244,12 @@ class Halo(torch.autograd.Function):
 
 ### BEGIN SOLUTION
 def edges_of_neighbours(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """What the rank above and the rank below send: their last and their first row."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     edges = {rank - 1: tensor[:, :, :1], rank + 1: tensor[:, :, -1:]}
     outgoing = {r: e.contiguous() for r, e in edges.items() if 0 <= r < ranks}
-    arrived = {r: torch.zeros_like(e).contiguous() for r, e in edges.items()}
-    exchange(outgoing, {r: arrived[r] for r in outgoing})
-    return arrived[rank - 1], arrived[rank + 1]
+    rooms = {r: torch.zeros_like(e).contiguous() for r, e in edges.items()}
+    exchange(outgoing, {r: rooms[r] for r in outgoing})
+    return rooms[rank - 1], rooms[rank + 1]
 
 
 ### END SOLUTION
@@ -433,10 +427,11 @@ for way in WAYS:
 # %% [markdown]
 # **All three ways train the network that one process trains.** The bytes are those of
 # exercise 2, to the last one. For digits, space sends least.
-#
+
+# %% [markdown]
 # By channels the weights are halved, but both ranks keep all maps. By space each keeps
-# six of eight rows (its own and the halo), and all weights. Only two ways let both
-# ranks compute at the same time; by layers one of them waits, as in 14a.
+# six of eight rows (its own and the halo), and all weights. These two let both ranks
+# compute at the same time; by layers one of them waits, as in 14a.
 
 # %% [markdown]
 # Now images with four times as many rows and four times as many columns. By layers and
@@ -459,13 +454,14 @@ draw_bytes_of_splits(cases)
 
 # %% [markdown]
 # **A halo grows with the width of the image, the maps with its area.** The gradients of
-# the weights do not grow at all: hence less than four times. Blue is the cut that sends
-# least. For large images it is space, by far: 50 times less. For small images with many
-# maps the weights' gradients weigh most, and one cut between layers is the cheapest.
+# the weights do not grow at all: hence less than four times.
 
 # %% [markdown]
-# By channels never sends least here. It is used where one layer's weights are too many
-# for a device. Lesson 16 does that, with less traffic.
+# Blue is the cut that sends least (each panel has its own scale). For large images it is space, by far: 50 times less
+# than between layers. For small images with many maps the weights' gradients weigh most,
+# and one cut between layers is the cheapest. By channels never sends least here; it is
+# for a layer whose weights are too many for one device. Lesson 16 does that, with less
+# traffic.
 
 # %% [markdown] tags=["instructor"]
 # ## The wavefront: 13 minutes
@@ -506,11 +502,12 @@ draw_cells({"layer after layer": layer_by_layer, "as early as possible": wavefro
 # A cell needs two others: the same layer one step before, and the layer below at the
 # same step. It does not need the *last* step of the layer below. So it can run in slot
 # layer + step. The cells of one slot (dark) form a diagonal that moves through the grid:
-# a **wavefront**. **It takes $T + L - 1$ slots for $T$ steps and $L$ layers, instead of
-# $T \cdot L$.**
-#
-# The convolutional network has no such order inside an image. Its second layer needs
-# nearly all of the first.
+# a **wavefront**.
+
+# %% [markdown]
+# **The makespan (lesson 13b) is $T + L - 1$ slots for $T$ steps and $L$ layers, instead of
+# $T \cdot L$.** The convolutional network has no such order inside an image: its second
+# layer needs nearly all of the first.
 
 # %% [markdown]
 # Is that so with real messages? On each rank below is a layer that sleeps for 0.05
@@ -534,9 +531,9 @@ for name, slots in ("chunk = 8", 2 * 8), ("chunk = 1", 8 + 2 - 1):
 draw_timelines(timelines)
 
 # %% [markdown]
-# In the upper picture rank 1 waits for all of layer 0. In the lower it waits for one
-# step, and then both work side by side. The idle share falls from a half to
-# $(L - 1)/(T + L - 1)$, here a ninth, and a little for the messages.
+# Above, rank 1 waits for all of layer 0. Below, it waits for one step, and then both work
+# side by side. The idle share falls from a half to $(L - 1)/(T + L - 1)$, here a ninth,
+# and a little for the messages.
 
 # %% [markdown]
 # ## Exercise 3: the way back
@@ -629,10 +626,10 @@ check("14b-wavefront", plan_cells)
 # %% [markdown]
 # ## Real layers
 #
-# In the program above nothing is said about the way back. Autograd drives it: it takes
-# the newest operation whose gradient is ready. So each rank goes back step by step and
-# sends each step's gradient as soon as it has it. Here are the sleeping ranks again, there and
-# back, one slot each:
+# The program above says nothing about the way back. Autograd drives it: it takes the
+# newest operation whose gradient is ready. So each rank goes back step by step and sends
+# each step's gradient as soon as it has it. Here are the sleeping ranks, there and back,
+# one slot each:
 
 # %%
 rehearse_wavefront(2, 8, chunk=1, backward=True).plot(height=1.9)

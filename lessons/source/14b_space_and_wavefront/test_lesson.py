@@ -92,14 +92,16 @@ def test_a_swap_swaps_and_so_do_the_gradients():
     assert run_ranks(swap_and_back, [3.0, 5.0]) == [(5.0, 60.0), (3.0, 10.0)]
 
 
-def scores_and_gradient(swap, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
+def scores_and_gradient(
+    swap, rows: int, share: float = 1 / 2
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Runs in each rank, in 64 bits; the upper rank has `rows` of eight."""
     network = make_convolutions().double().to(device())
     images, labels = digits_for_step(3, 32)
     part = slice(0, rows) if dist.get_rank() == 0 else slice(rows, 8)
     halo = partial(with_halo, swap=swap)
     scores = scores_by_space(network, images.double()[:, :, part], 64, halo)
-    (F.cross_entropy(scores, labels) / 2).backward()
+    (F.cross_entropy(scores, labels) * share).backward()
     gradient = torch.cat([p.grad.flatten() for p in network.parameters()])
     dist.all_reduce(gradient)
     return scores.detach().cpu(), gradient.cpu()
@@ -124,6 +126,13 @@ def test_by_space_outputs_and_gradients_are_those_of_the_whole(rows):
     for ours, of_ours in run_ranks(scores_and_gradient, Swap.apply, rows):
         torch.testing.assert_close(ours, scores, rtol=0, atol=1e-13)
         torch.testing.assert_close(of_ours, gradient, rtol=0, atol=1e-13)
+
+
+def test_what_the_ranks_call_backward_on_must_add_up_to_the_loss():
+    """If both take the whole loss, it counts twice."""
+    _, gradient = whole_scores_and_gradient()
+    for _, twice in run_ranks(scores_and_gradient, Swap.apply, 4, 1.0):
+        torch.testing.assert_close(twice, 2 * gradient, rtol=0, atol=1e-12)
 
 
 def test_without_the_way_back_outputs_are_right_and_gradients_wrong():
