@@ -151,6 +151,8 @@ def time_flow_and_alone(
             dist.barrier()
             began = perf_counter()
             alone() if way == "alone" else flow(way)
+            if rows.is_cuda:
+                torch.cuda.synchronize()
             took = torch.tensor(perf_counter() - began, device=device())
             dist.all_reduce(took, op=dist.ReduceOp.MAX)
             if turn >= 0:

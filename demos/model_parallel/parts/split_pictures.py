@@ -18,7 +18,8 @@ def draw_halves_with_halo(image: Tensor):
         rows = range(5) if rank == 0 else range(3, 8)
         halo = 4 if rank == 0 else 3
         extent = (-0.5, 7.5, rows[-1] + 0.5, rows[0] - 0.5)
-        ax.imshow(1 - image[rows[0] : rows[-1] + 1], cmap="gray", extent=extent)
+        part = 1 - image[rows[0] : rows[-1] + 1].numpy()
+        ax.imshow(part, cmap="gray", extent=extent)
         frame = Rectangle((-0.5, halo - 0.5), 8, 1, fill=False, lw=2.5, ec=COLOURS[1])
         ax.add_patch(frame)
         ax.text(7.9, halo, "halo", color=COLOURS[1], va="center")

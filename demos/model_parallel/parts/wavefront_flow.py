@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from demos.model_parallel.parts.cut_messages import SendForward, receive_across_cut
-from sidebyside import Timeline, run_ranks, span
+from sidebyside import Timeline, device, run_ranks, span
 
 
 def flow_through_layers(
@@ -68,8 +68,8 @@ def sleep_through_layers(
     steps: int, chunk: int, seconds: float, backward: bool
 ) -> None:
     """Runs in each rank: its layer, forward, and backward if so asked."""
-    sequence = torch.ones(steps, 1, 1)
-    layer = SleepingLayer(seconds)
+    sequence = torch.ones(steps, 1, 1, device=device())
+    layer = SleepingLayer(seconds).to(device())
     dist.barrier()  # all start together
     leaving = flow_through_layers(layer, sequence, chunk, 1)
     if backward:
