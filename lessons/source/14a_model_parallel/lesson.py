@@ -41,9 +41,7 @@ from demos.model_parallel.parts.cut_training import make_layers_to_cut
 from sidebyside import check, guess, hint, progress, reset, show, solution
 
 show(make_layers_to_cut)
-question = (
-    "How many times the bytes of its parameters does this training hold, at least?"
-)
+question = "How much is stored when the update is done, in sizes of the parameters?"
 guess("14a-multiple", None, question, "×")
 f"{sum(p.nbytes for p in make_layers_to_cut().parameters()):,} bytes of parameters"
 
@@ -183,7 +181,7 @@ from demos.model_parallel.parts.cut_messages import ReceiveForward
 show(ReceiveForward)
 
 # %% [markdown]
-# Its forward receives, and its backward sends. It is called as `ReceiveForward.apply(...)`,
+# Its forward receives, and its backward sends. To use it, call `ReceiveForward.apply(...)`,
 # without `ctx`. Autograd follows a function only if an input wants a gradient. A received
 # tensor has no such input, so we give it one: `anchor`, a zero with `requires_grad=True`
 # that nobody uses. Inputs that are no tensors get the gradient `None`.
@@ -538,6 +536,7 @@ for step in 0, 1, 39:
 # Afterwards `weight.grad` of both is the sum of both gradients, with the same bits.
 #
 # * Each of the two sends the other one message, as large as the weight, point to point.
+#   Every request is waited for.
 # * `weight` itself does not change. Its type may be any floating-point type, and its
 #   gradient need not be contiguous. Nothing is returned.
 # * On one of the two `weight.grad` may be None: it counts as zeros there, and afterwards
@@ -615,12 +614,16 @@ for step in 0, 1, 39:
 # The table has two rows today. Leave room on the board: lessons 16 and 17 add theirs.
 
 # %% [markdown]
-# Summed, the cut training has the losses of the tied one.
+# With the sum, the losses are those of the network in one piece, and the copies stay equal.
 #
 # ## One transformer block
 #
-# Lessons 14 to 17 cut the same block of a transformer, each in another way. By layer, rank
-# 0 gets the attention and rank 1 the MLP. Each skip stays inside its half:
+# Language models are stacks of *transformer blocks*. A block has two halves. In the
+# *attention*, each position of a text looks at itself and those before it. The *MLP*, two
+# fully-connected layers, treats each position alone. Each half has a skip around it.
+#
+# Lessons 14 to 17 cut the same block, each in a different way. By layer, rank 0 gets the
+# attention and rank 1 the MLP, and no skip crosses:
 
 # %%
 from demos.model_parallel.parts.transformer_block import (
@@ -640,8 +643,8 @@ print_block_table(rows)
 # ## The library's call
 #
 # torch cuts a model for you: `pipeline(model, (example,), split_spec={"third":
-# SplitPoint.BEGINNING})` traces it and writes a module for each part, which torch calls a
-# *stage*. We let it cut the network with the skip, and a network with tied weights:
+# SplitPoint.BEGINNING})` runs it once, records its operations, and writes a
+# module for each part, which torch calls a *stage*. We let it cut the network with the skip, and a network with tied weights:
 
 # %%
 from demos.model_parallel.parts.split_by_torch import split_by_torch
@@ -660,7 +663,7 @@ print(
 )
 
 # %% [markdown]
-# The tracer has found the skip. **torch's cut unties the weights and says nothing** (torch
+# torch has found the skip by itself: two tensors cross. **torch's cut unties the weights and says nothing** (torch
 # 2.13): adding up the gradients is up to you.
 #
 # One process can also drive two GPUs: each part gets its `.to(device)`, autograd drives
@@ -725,7 +728,7 @@ run_demo("model_parallel/own_model_parallel.py")
 #   functions can send both.
 # * One rank computes at a time: with two ranks, about half of the time is idle.
 # * The bytes depend on the output of the layer before the cut and on the batch. The
-#   cheapest cut is seldom the one that halves the memory.
+#   cheapest cut of our three networks is never the one that halves the parameters.
 # * A skip that is sent as data, and a tied weight that has become two, raise no error.
 #   Gradients must come back for all that crosses, and be added up for all copies.
 #
