@@ -483,7 +483,7 @@ draw_bytes_of_splits(cases)
 #
 # In 14a rank 0 finished its layer for the whole sequence, then rank 1 began. Below are
 # four layers and eight time steps. Let one *cell*, one layer at one step, take one slot
-# of time. The number in a cell is its slot.
+# of time. The number in a cell is its slot; slot 4 is dark.
 
 # %%
 from demos.model_parallel.parts.split_pictures import draw_cells
@@ -650,7 +650,7 @@ together = train_unsplit_layers(2)
 for chunk in (8, 2, 1):
     ranks = run_ranks(train_layer_of_rank, chunk)
     equal = gap_of_flow(ranks, together) <= 1e-6
-    sent = f"rank 0 sends {ranks[0].sent} bytes in {ranks[0].messages} messages"
+    sent = f"rank 0 sends {ranks[0].sent} bytes, messages: {ranks[0].messages}"
     print(f"chunk = {chunk}: within 1e-6 after each step: {equal}, {sent}")
 
 # %% [markdown]
@@ -680,9 +680,9 @@ for width in (16, 128):
 # %% [markdown]
 # On a quieter machine with two free cores, width 16 took 6 ms alone, 14 ms with chunks of
 # 8 and 100 ms with chunks of 1; width 128 took 76, 61 and 164 ms. (For more widths, run
-# `tests/benchmarks/wavefront_beside_one_device.py`.) One device alone wins when a chunk
-# computes for less time than its message takes: narrow layers, small batches, chunks of
-# one step. It also wins when there is no second free core.
+# `tests/benchmarks/wavefront_beside_one_device.py`.) With two
+# layers and many chunks, one device alone wins when a chunk computes for less time than
+# its message takes, $kc < \alpha$: narrow layers, small batches, chunks of one step. It also wins when there is no second free core.
 
 # %% [markdown]
 # Chunks of one step lose for a second reason: one product of large matrices is faster
@@ -733,7 +733,7 @@ for width in (16, 128):
 # layers flow.
 #
 # A script of your own: `demos/model_parallel/own_halo_exchange.py` splits images by
-# space over any number of ranks, without this course's instruments:
+# space over several ranks, without this course's instruments:
 #
 # ```
 # torchrun --nproc-per-node 2 demos/model_parallel/own_halo_exchange.py --save model.pt
