@@ -39,15 +39,13 @@ def draw_bytes_of_splits(cases: Mapping[str, Mapping[str, int]]):
         1, len(cases), height=1.9, stamp="computed", alt=alt, squeeze=False
     )
     for ax, (case, ways) in zip(axes[0], cases.items(), strict=True):
-        least = min(ways, key=ways.get)
+        least, most = min(ways, key=ways.get), max(ways.values())
         for place, (way, sent) in enumerate(ways.items()):
-            ax.barh(
-                -place, sent / 1e6, color=COLOURS[0 if way == least else 4], height=0.6
-            )
-            shown = f"{sent / 1e6:.2f}" if sent < 1e7 else f"{sent / 1e6:.0f}"
-            ax.text(sent / 1e6, -place, f" {shown} MB", va="center", fontsize=8)
-        ax.set(yticks=[0, -1, -2], yticklabels=ways, xticks=[])
-        ax.set_xlim(0, 1.35 * max(ways.values()) / 1e6)
+            colour, ink = (COLOURS[0],) * 2 if way == least else (COLOURS[4], "black")
+            ax.barh(-place, sent / most, color=colour, height=0.6)
+            shown = f" {sent / 1e6:.{2 if sent < 1e7 else 0}f} MB"
+            ax.text(sent / most, -place, shown, color=ink, va="center", fontsize=8)
+        ax.set(yticks=[0, -1, -2], yticklabels=ways, xticks=[], xlim=(0, 1.6))
         ax.set_title(case, fontsize=9)
         ax.spines["bottom"].set_visible(False)
     return fig
