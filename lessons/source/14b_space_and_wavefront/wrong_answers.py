@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 
 from demos.collectives.parts.eight_collectives import exchange
+from demos.model_parallel.own_halo_exchange import WithHalo
 from demos.model_parallel.parts.convolution_cuts import bytes_of_splits
 from lessons.source.sample_answers import Right, Wrong
 
@@ -506,6 +507,7 @@ RIGHT = {
     "14b-halo": [
         Right("sends first", WithSendsFirst),
         Right("pairs in two rounds", EvenRanksLookDownFirst),
+        Right("all messages in one batch", WithHalo),
     ],
     "14b-bytes": [
         Right("in NumPy", bytes_in_numpy),
