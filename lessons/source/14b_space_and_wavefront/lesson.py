@@ -68,7 +68,7 @@ from torch import nn
 
 from sidebyside import reveal
 
-layers = nn.Sequential(*make_convolutions())  # without ReLU: one cause at a time
+layers = nn.Sequential(*make_convolutions())  # with ReLU the same rows are wrong
 whole = layers(images)
 halves = torch.cat([layers(half) for half in images.chunk(2, dim=2)], dim=2)
 wrong = (halves - whole).abs().amax(dim=(0, 1, 3)) > 1e-5
@@ -78,7 +78,7 @@ wrong.tolist()
 # %% [markdown]
 # **Three convolutions of 3 × 3 spoil three rows on each side of the cut.** The first
 # one lacks the neighbour's row and takes zeros, so its row at the cut is wrong. The
-# second looks at that row from the row beyond. Each layer spoils one row more.
+# second layer's next row reads that wrong row. Each layer spoils one row more.
 
 # %%
 from demos.model_parallel.parts.split_pictures import draw_halves_with_halo
@@ -89,6 +89,8 @@ draw_halves_with_halo(images[0, 0])
 # What each half lacks is one row of the other. Rows of a neighbour's part that a rank
 # needs beside its own are called a **halo**. Before each convolution the two ranks
 # exchange them: not of the image only, but of the maps in front of every layer.
+# (Three rows of the image, once, would do too. But then both ranks would compute some
+# rows of the maps twice.)
 #
 # ## Two messages that autograd drives
 #
@@ -105,14 +107,14 @@ show(with_halo)
 
 # %% [markdown]
 # Forward, the edge row goes over. Backward, its *gradient* comes home: my neighbour has
-# computed with my row, so part of that row's gradient arose over there. Autograd adds
-# what arrives to the gradient from my own rows. Backward is a swap too.
+# computed with my row, so part of that row's gradient was computed over there. Autograd
+# adds what arrives to the gradient from my own rows. Backward is a swap too.
 
 # %% [markdown]
 # At the end each rank has sums over its own pixels. One more swap, and both have the
-# scores of whole images. Both could call `backward` on the loss, but then it would count
-# twice: **what the ranks call `backward` on must add up to the loss.** So each takes half
-# of it.
+# scores of whole images. If both called `backward` on the loss, it would count twice: to
+# the gradient of my loss, the backward of `Swap` adds that of the other rank's. **What
+# the ranks call `backward` on must add up to the loss.** So each takes half of it.
 
 # %% [markdown]
 # Both hold all weights. Each gets the part of the gradient that comes from its pixels,
@@ -157,8 +159,9 @@ for name, swap in {"both ways": Swap.apply, "one way": one_way}.items():
 
 # %% [markdown]
 # **By space, outputs and gradients are those of the unsplit network. Without the way
-# back the outputs are still right, and the gradients are wrong.** No error is raised:
-# only a comparison of gradients finds it.
+# back the outputs are still right, and the gradients of the first two layers are wrong.**
+# No error is raised and the outputs do not show it. Compare gradients, or the weights
+# after a step.
 
 # %% [markdown]
 # ## Exercise 1: a halo for any number of ranks
@@ -166,8 +169,9 @@ for name, swap in {"both ways": Swap.apply, "one way": one_way}.items():
 # Two ranks need one swap. Now images are cut into $N$ strips, rank 0 has the top one,
 # and ranks in the middle have two neighbours. Write the autograd function `Halo`.
 # `Halo.apply(strip)` runs in each of $N \geq 1$ ranks. `strip` has the shape (batch,
-# channels, rows, width), at least one row, and any floating-point type. It need not be
-# contiguous. The number of rows may differ between ranks, all else is equal.
+# channels, rows, width), none of them 0, and any floating-point type. The number of rows
+# may differ between ranks, all else is equal. Neither the strip nor what you return needs
+# to be contiguous.
 #
 # `forward` returns a new tensor with two more rows: above, the last row of the rank
 # above; below, the first row of the rank below; zeros where there is no such rank.
@@ -175,9 +179,11 @@ for name, swap in {"both ways": Swap.apply, "one way": one_way}.items():
 #
 # Neither changes its argument. Only neighbours talk, point to point: forward, each rank
 # sends one row to each neighbour, and in backward the gradient of one row. No rank waits
-# for the rank above before it turns to the rank below: by the meter (lesson 10a), the
-# messages of forward take at most four steps, however many ranks there are, and so do
-# those of backward. One rank alone sends nothing.
+# for the rank above before it turns to the rank below: the messages of forward take at
+# most four steps, however many ranks there are, and so do those of backward. In a step of
+# the meter (lesson 10a) a rank sends one message and receives one. (Blocking `send` and
+# `recv` between ranks 0 and 1, 2 and 3, ..., then 1 and 2, 3 and 4, ..., take four.) One
+# rank alone sends nothing.
 #
 # By hand first: three ranks have one row each, of one pixel: 1, 10 and 100. What does
 # `forward` return on rank 1? The gradient of everything that `forward` returned is 1.
@@ -312,17 +318,18 @@ show(scores_by_space)
 # keys `"layers"`, `"channels"` and `"space"`: how many bytes a rank sends in one step
 # of training, forward and backward together. All convolutions are 3 × 3, with a bias.
 # `channels` is a tuple of three or more numbers such as `(1, 16, 16, 10)`: those of the
-# image, those between the layers, and at last the scores. (The one in front may be odd,
-# the others are even.) There are two ranks; each number takes four bytes. Both
-# ranks send equally much.
+# image, those between the layers, and finally the scores. (The first may be odd, the
+# others are even.) There are two ranks; each number takes four bytes. Both ranks send the
+# same amount. Whether you return integers or floats does not matter.
 #
-# * By layers, one cut, where the fewest channels cross it: rank 0 sends maps, rank 1
-#   their gradient.
-# * By channels, half of the maps between any two layers, and half of the scores (one
-#   number for each image and channel). The gradient of each comes back.
-# * By space, one row of the image, without a way back; one row of the maps between any
-#   two layers, and a sum for each image and score, both with a way back. Then each
-#   rank sends the gradients of all weights and biases, once.
+# * By layers, one cut between two layers, where the fewest channels cross it; the image
+#   and the last maps are not between two layers. Rank 0 sends maps. Rank 1 sends as
+#   many numbers, their gradient.
+# * By channels, half of the maps between each two neighbouring layers, and half of the
+#   scores (one number for each image and channel). The gradient of each comes back.
+# * By space, one row of the image, without a way back; one row of the maps between each
+#   two neighbouring layers, and a sum for each image and score, both with a way back.
+#   Then each rank sends the gradients of all weights and biases, once.
 #
 # By hand first: one image of 4 × 4, channels `(1, 2, 4)`. What are the three?
 # <!-- exercise: 14b-bytes -->
@@ -343,7 +350,7 @@ show(scores_by_space)
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# By channels, half of something forth and half back is the whole: `batch *
+# By channels, half there and half back make a whole: `batch *
 # (sum(inner) * height * width + channels[-1])` numbers. By space the rows are `batch *
 # (channels[0] + 2 * sum(inner)) * width`; the sums and the weights are still missing.
 #
@@ -396,7 +403,7 @@ check("14b-bytes", bytes_sent)
 # ## Measured: 6 minutes
 #
 # Ask before the picture: which cut for photographs, which for the last layers of a
-# ResNet, where images are 7 × 7 with 512 maps?
+# ResNet, where images are 7 × 7 with 512 maps? The second depends on the batch.
 #
 # When late: the table, without the guess.
 
@@ -426,12 +433,12 @@ for way in WAYS:
 
 # %% [markdown]
 # **All three ways train the network that one process trains.** The bytes are those of
-# exercise 2, to the last one. For digits, space sends least.
+# exercise 2, to the last byte. For 64 digits, space sends least.
 
 # %% [markdown]
 # By channels the weights are halved, but both ranks keep all maps. By space each keeps
-# six of eight rows (its own and the halo), and all weights. These two let both ranks
-# compute at the same time; by layers one of them waits, as in 14a.
+# six of eight rows (its own four, the halo, and the zeros at the border), and all weights.
+# These two let both ranks compute at the same time; by layers one of them waits, as in 14a.
 
 # %% [markdown]
 # Now images with four times as many rows and four times as many columns. By layers and
@@ -453,15 +460,18 @@ cases["4 small images, 512 maps"] = bytes_of_splits(4, (1, 512, 512, 10), 8, 8)
 draw_bytes_of_splits(cases)
 
 # %% [markdown]
-# **A halo grows with the width of the image, the maps with its area.** The gradients of
-# the weights do not grow at all: hence less than four times.
+# **A halo grows with the width of the image, the maps with its area.** The sums and the
+# gradients of the weights do not grow at all: hence less than four times.
 
 # %% [markdown]
-# Blue is the cut that sends least (each panel has its own scale). For large images it is space, by far: 50 times less
-# than between layers. For small images with many maps the weights' gradients weigh most,
-# and one cut between layers is the cheapest. By channels never sends least here; it is
-# for a layer whose weights are too many for one device. Lesson 16 does that, with less
-# traffic.
+# Blue is the cut that sends least (each panel has its own scale). For large images it is
+# space, by far: 50 times less than between layers. For small batches of small images with
+# many maps the weights' gradients weigh most, and one cut between layers is the cheapest.
+# (With 256 of these images, space is cheaper again.)
+#
+# By channels always sends more than by layers here: all inner maps and the scores, not
+# only the smallest maps. It is for a layer whose weights are too many for one device.
+# Lesson 16 does that, with less traffic.
 
 # %% [markdown] tags=["instructor"]
 # ## The wavefront: 13 minutes
@@ -477,9 +487,9 @@ draw_bytes_of_splits(cases)
 # %% [markdown]
 # ## Why a recurrent network is different
 #
-# An *LSTM* layer reads a sequence step by step. At each step it computes its output and
-# its new state from the element that arrives and its last state. The layers lie on top
-# of each other: layer 1 reads what layer 0 has written.
+# An *LSTM* layer reads a sequence step by step, ours from the first element to the last.
+# At each step it computes its output and its new state from the element that arrives and
+# its last state. The layers are stacked: layer 1 reads what layer 0 has written.
 #
 # In 14a rank 0 finished its layer for the whole sequence, then rank 1 began. Below are
 # four layers and eight time steps. Let one *cell*, one layer at one step, take one slot
@@ -505,14 +515,15 @@ draw_cells({"layer after layer": layer_by_layer, "as early as possible": wavefro
 # a **wavefront**.
 
 # %% [markdown]
-# **The makespan (lesson 13b) is $T + L - 1$ slots for $T$ steps and $L$ layers, instead of
-# $T \cdot L$.** The convolutional network has no such order inside an image: its second
-# layer needs nearly all of the first.
+# **The makespan, the slots from the first cell to the last (lesson 13b), is $T + L - 1$
+# for $T$ steps and $L$ layers, instead of $T \cdot L$.** Rows of an image could flow
+# through convolutions too, two slots later for each layer. We split by space instead,
+# which lets all ranks start at once.
 
 # %% [markdown]
-# Is that so with real messages? On each rank below is a layer that sleeps for 0.05
+# Does that hold with real messages? On each rank below is a layer that sleeps for 0.05
 # seconds at each step. `chunk` says after how many steps it hands its outputs on:
-# eight is the cut of 14a, one is the wavefront. This is all the program there is:
+# eight is the cut of 14a, one is the wavefront. This is the whole program:
 
 # %%
 from demos.model_parallel.parts.wavefront_flow import flow_through_layers
@@ -545,10 +556,10 @@ draw_timelines(timelines)
 # forward takes one slot and a **backward takes two**.
 #
 # A forward needs the forwards of the step before and of the layer below, at the same
-# step, as above. The loss needs all outputs of the last layer: no backward begins before the
-# last forward has ended. A backward needs the backwards of the step *after* it and of the
-# layer *above* it, at the same step. What is needed must have ended. The plan must be as
-# short as possible. Several plans may be; any of them will do.
+# step, as above. The loss needs all outputs of the last layer: no backward begins before
+# the last forward has ended. A backward needs the backwards of the step *after* it and of
+# the layer *above* it, at the same step. What is needed must have ended. The last backward
+# must end as early as possible. (NumPy's whole numbers will do, and so will 3.0 for 3.)
 #
 # By hand first: two layers and three steps. When does the last forward end? When does the
 # first backward begin, which one is it, and when does the last one end?
@@ -666,28 +677,32 @@ for chunk in (8, 2, 1):
 # There are $T/k + L - 1$ of those in a row, against $T L c$ on one device.
 #
 # We time forward and backward of two layers, narrow and wide, on sequences of 64 steps,
-# in alternating rounds. `alone` is torch's own network on one rank. A busy machine adds
-# time to everything, and most to what needs both cores.
+# in three alternating rounds, and take the median. `alone` is torch's own network on one rank. A busy
+# machine adds time to everything, and most to what needs both cores.
 
 # %%
 from demos.model_parallel.wavefront import time_flow_and_alone
 
 for width in (16, 128):
-    times = run_ranks(time_flow_and_alone, width, [64, 8, 1], 64)[0]
+    times = run_ranks(time_flow_and_alone, width, [8, 1], 64)[0]
     shown = [f"{way} {1e3 * seconds:.0f} ms" for way, seconds in times.items()]
     print(f"width {width}: " + ", chunk ".join(shown))
 
 # %% [markdown]
 # On a quieter machine with two free cores, width 16 took 6 ms alone, 14 ms with chunks of
-# 8 and 100 ms with chunks of 1; width 128 took 76, 61 and 164 ms. (For more widths, run
-# `tests/benchmarks/wavefront_beside_one_device.py`.) With two
-# layers and many chunks, one device alone wins when a chunk computes for less time than
-# its message takes, $kc < \alpha$: narrow layers, small batches, chunks of one step. It also wins when there is no second free core.
+# 8 and 100 ms with chunks of 1; width 128 took 76, 61 and 164 ms. (For more widths and
+# chunks, run `tests/benchmarks/wavefront_beside_one_device.py`.) Two ranks that share
+# one core do not work side by side.
 
 # %% [markdown]
-# Chunks of one step lose for a second reason: one product of large matrices is faster
-# than many of small ones. Two ranks gain where layers are wide, sequences long, and
-# chunks neither long nor short.
+# With many chunks, one device alone wins by our formula when $(L-1)kc < \alpha$. For two
+# layers: when a chunk computes for less time than its message takes. Narrow layers, small
+# batches and short chunks bring that about.
+
+# %% [markdown]
+# Chunks of one step lose for a second reason: each call of the layer, there and back, has
+# a fixed price, message or not. By the formula two ranks gain where layers are wide,
+# sequences long, and chunks neither too long nor too short.
 
 # %% [markdown] tags=["instructor"]
 # ## Elsewhere, and the scorecard: 0 minutes
@@ -699,10 +714,10 @@ for width in (16, 128):
 #
 # | here | elsewhere |
 # |---|---|
-# | by space, halo | *spatial partitioning* in XLA (JAX, TensorFlow), which puts the halo exchange in by itself; `ShardTensor` in NVIDIA's PhysicsNeMo; *ghost cells* in simulations with MPI |
+# | by space, halo | *spatial partitioning* in XLA (JAX, TensorFlow), which inserts the halo exchange itself; `ShardTensor` in NVIDIA's PhysicsNeMo; *ghost cells* in simulations with MPI |
 # | by channels | tensor parallel, lesson 16 |
 # | wavefront in one device | `nn.LSTM(…, num_layers=L)` on a GPU: cuDNN runs cells of several layers at once (Appleyard et al. 2016) |
-# | wavefront over devices | Google's translation network of 2016 had each LSTM layer on a GPU of its own (Wu et al. 2016) |
+# | wavefront over devices | Google's translation network of 2016 spread its LSTM layers over eight GPUs; the bottom one, which reads both ways, had to finish first (Wu et al. 2016) |
 
 # %% [markdown]
 # ## What we saw
@@ -710,11 +725,12 @@ for width in (16, 128):
 # * Three convolutions on half an image spoil six of eight rows. A halo of one row before
 #   each of them cures it, if its gradient comes home.
 # * By layers, by channels and by space train the same network.
-# * Space sends least for large images, the cut between layers for many maps on small
-#   ones.
+# * Space sends least for large images, the cut between layers for small batches of small
+#   images with many maps.
 # * Time steps flow through a recurrent network: $T + L - 1$ slots instead of $T \cdot
 #   L$, there and back.
-# * One device alone is faster when a message takes longer than a chunk.
+# * With two layers and many chunks, one device alone is faster when a message takes
+#   longer than a chunk.
 
 # %% [markdown]
 # **The scorecard** for two ranks, batch $B$, maps of $C$ channels and $H \times W$ pixels:
@@ -722,9 +738,9 @@ for width in (16, 128):
 # | | by channels | by space | wavefront |
 # |---|---|---|---|
 # | equal to one process | to 10⁻⁶ after each step | the same; replicas bit for bit | the same |
-# | bytes each rank sends per step | $4BCHW$ between any two layers | $8BCW$ between any two layers, and the gradients | as by layers, in $T/k$ messages |
-# | memory of each rank | half of the weights, all maps | all weights, half of the rows and a halo | its layers, all their steps |
-# | idle share | none, if halves are equal | none, if halves are equal | $k(L-1)/(T + k(L-1))$ |
+# | bytes each rank sends per step | $4BCHW$ between each two neighbouring layers | $8BCW$ between each two neighbouring layers, and the gradients | as by layers, in $T/k$ messages each way |
+# | memory of each rank | half of the weights, all maps | all weights, half of the rows, a halo and zeros | its layers, all their steps |
+# | idle share, messages left out | none, if halves are equal | none, if halves are equal | $k(L-1)/(T + k(L-1))$ |
 # | if one rank dies | the step is lost, and its half of the weights | the step is lost; the other has all weights | the step is lost, and its layers |
 
 # %% [markdown]
@@ -741,6 +757,6 @@ for width in (16, 128):
 #
 # ## Next
 #
-# A recurrent network is busy on all ranks, because a sequence enters it step by step. Other
-# networks have no time steps. But a batch has many samples, and they too can enter one
-# by one. Lesson 15 makes every rank work that way.
+# A recurrent network keeps all ranks busy, because a sequence enters it step by step.
+# Other networks have no time steps. But a batch has many samples, and they too can enter
+# one by one. Lesson 15 makes every rank work that way.
