@@ -91,7 +91,8 @@ draw_halves_with_halo(images[0, 0])
 # exchange them: not of the image only, but of the maps in front of every layer.
 # (Three rows of the image, once, would do too. But then both ranks would compute some
 # rows of the maps twice.)
-#
+
+# %% [markdown]
 # ## Two messages that autograd drives
 #
 # In 14a one rank sent and the other received. Here both give a tensor and get one.
@@ -468,7 +469,8 @@ draw_bytes_of_splits(cases)
 # space, by far: 50 times less than between layers. For small batches of small images with
 # many maps the weights' gradients weigh most, and one cut between layers is the cheapest.
 # (With 256 of these images, space is cheaper again.)
-#
+
+# %% [markdown]
 # By channels always sends more than by layers here: all inner maps and the scores, not
 # only the smallest maps. It is for a layer whose weights are too many for one device.
 # Lesson 16 does that, with less traffic.
