@@ -129,13 +129,21 @@ def running(folder: Path, program: str):
         env=os.environ | environment,
     )  # fmt: skip
     try:
-        assert started.stdout.readline() == "ready\n", started.stderr.read()
+        assert first_line(started) == "ready\n", started.stderr.read()
         yield started, mark
     finally:
         for process in marked(mark):
             process.kill()
         started.communicate()
         shutil.rmtree(temporary)
+
+
+def first_line(program: subprocess.Popen) -> str:
+    """And no more than this: `communicate` would not see what has been read."""
+    line = b""
+    while not line.endswith(b"\n") and (byte := os.read(program.stdout.fileno(), 1)):
+        line += byte
+    return line.decode()
 
 
 def temporary_folder(mark: str) -> Path:
@@ -264,19 +272,43 @@ def main():
         sem_unlink(name.strip())
 
 
-def test_a_main_that_does_not_end_is_ended(tmp_path):
-    program = """
+DEAF = {
+    "it goes on for ever": """
 def main():
     ready()
     try:
         time.sleep(600)
     finally:
         time.sleep(600)
-"""
-    with running(tmp_path, program) as (started, _):
+""",
+    "it starts another process": """
+def main():
+    try:
+        ready()
+        time.sleep(600)
+    except KeyboardInterrupt:
+        child = get_context("spawn").Process(target=work, args=(600,))
+        child.start()
+        child.join()
+""",
+    "it does not end at exit": """
+import atexit
+
+def main():
+    atexit.register(work, 600)
+    ready()
+    time.sleep(600)
+""",
+}
+
+
+@pytest.mark.parametrize("program", DEAF.values(), ids=DEAF)
+def test_a_main_that_does_not_end_is_ended(program, tmp_path):
+    with running(tmp_path, program) as (started, mark):
         os.killpg(started.pid, signal.SIGINT)
         assert started.communicate(timeout=30)[1] == ""
-    assert started.returncode == -signal.SIGINT
+        assert started.returncode == -signal.SIGINT
+        assert nothing_is_left(mark)
 
 
 def test_a_killed_program_leaves_no_worker_that_watches_its_parent(tmp_path):

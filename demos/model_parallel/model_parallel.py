@@ -5,7 +5,7 @@ Run:      python demos/model_parallel/model_parallel.py
 Look for: one device with the budget fails, and says where. Cut over two ranks, the same
           network trains within the same budget, and after each step its parameters are
           those of the unsplit network.
-Try:      --layers 2 6: a cut in another place. --layers 3 3 2: three ranks.
+Try:      --layers 3 5: a cut in another place. --layers 3 3 2: three ranks.
           --budget-mb 10: now even half of the network is too large.
 """
 
@@ -16,9 +16,11 @@ import os
 
 from demos.model_parallel.parts.cut_training import (
     LAYERS,
+    CutNotes,
     gap_of_histories,
     train_part,
 )
+from demos.model_parallel.parts.device_memory import DeviceFull
 from sidebyside import RankFailed, at_least, between, positive_int, run_ranks
 
 
@@ -29,6 +31,16 @@ def print_memory_of_ranks(counts: list[int], parts: list) -> None:
         print(
             f"{rank:4} {layers:7} {p:11.2f} {g:10.2f} {o:10.2f} {a:12.2f} {peak:6.2f}"
         )
+
+
+def train_whole(steps: int, budget: int) -> tuple[str, CutNotes]:
+    """Runs in one rank: how one step within the budget fails; then all without one."""
+    try:
+        train_part([LAYERS], 1, budget)
+        failure = "fits, too"
+    except DeviceFull as full:
+        failure = str(full)
+    return failure, train_part([LAYERS], steps)
 
 
 def main() -> None:
@@ -66,11 +78,8 @@ def main() -> None:
     print_memory_of_ranks(args.layers, parts)
     if "WORLD_SIZE" in os.environ:
         return  # the unsplit network needs a group of its own
-    try:
-        run_ranks(train_part, [LAYERS], 1, budget, world_size=1)
-    except RankFailed as failed:
-        print(f"on one device: {failed}")
-    whole = run_ranks(train_part, [LAYERS], args.steps, world_size=1)[0]
+    failure, whole = run_ranks(train_whole, args.steps, budget, world_size=1)[0]
+    print(f"on one device: {failure}")
     gap = gap_of_histories(parts, whole)
     print(f"loss {parts[-1].losses[-1]:.6f}, without a budget {whole.losses[-1]:.6f}")
     print(f"after each of {args.steps} steps within {gap:.1e} of the unsplit network")

@@ -1,7 +1,7 @@
 """Count the bytes that cross each possible cut of three networks.
 
 Run:      python demos/model_parallel/where_to_cut.py
-Look for: as many bytes go back as go forward. A cut is cheap behind a layer whose
+Look for: as many bytes go back as go forward. A cut is cheap after a layer whose
           output is small, however many parameters that layer has.
 Try:      --batch 64: twice the bytes at every cut.
 """

@@ -33,8 +33,7 @@ def run_program(main: Callable[[], int | None]) -> None:
         _keep_interrupts_to_program()
         _register_semaphores_before(ending)
         signal.signal(signal.SIGALRM, lambda *_: ending.look())
-        # Python forgets our handlers when it ends, also of an error: no alarm by then
-        atexit.register(_look_for_reader_of_program_in, 0)
+        atexit.register(ending.expect_no_alarm)
         if stat.S_ISFIFO(os.fstat(1).st_mode):
             sys.stdout.reconfigure(line_buffering=True)  # each line as it is printed
             _look_for_reader_of_program_in(LOOK)
@@ -130,11 +129,23 @@ class _EndOfProgram:
         elif _nobody_reads_program():
             self.begin(signal.SIGPIPE)
 
+    def expect_no_alarm(self) -> None:
+        """Python forgets our handlers when it ends, also when it ends of an error."""
+        if not self.why:
+            _look_for_reader_of_program_in(0)
+
     def complete(self) -> None:
-        """Remove temporary files; then die of the signal, so that the shell knows."""
+        """Remove temporary files; then die of the signal, so that the shell knows.
+
+        The functions that run at exit would wait for a child that `main` has started
+        since it was interrupted; and they get a moment, too.
+        """
         try:
+            _end_children_of_program()
             if not self.tidying:
                 self.tidying = True
+                self.moment_ends = time.monotonic() + SECONDS
+                _look_for_reader_of_program_in(SECONDS)
                 atexit._run_exitfuncs()  # unlike sys.exit it waits for no thread
             _end_children_of_program()
         finally:

@@ -73,7 +73,7 @@ def call_in_processes(
     else:
         work = [_pickle_work_for_ranks(fn, args) for args in args_of_each]
     outcome = Outcome(name, len(work), timeout)
-    crew = Crew(_context_of_ranks(start_method or methods[0]), work, connect, outcome)
+    crew = Crew(context_of_ranks(start_method), work, connect, outcome)
     try:
         crew.start()
         return crew.collect(time.monotonic() + timeout)
@@ -140,7 +140,9 @@ def _check_that_ranks_can_start() -> None:
         ) from None
 
 
-def _context_of_ranks(start_method: str):
+def context_of_ranks(start_method: str | None = None):
+    """multiprocessing's context whose processes begin as ranks do, torch imported."""
+    start_method = start_method or _start_methods_of_ranks()[0]
     if start_method != "forkserver":
         return multiprocessing.get_context(start_method)
     from sidebyside.forkserver_apart import ForkServerContext

@@ -23,8 +23,8 @@ def draw_cuts(front: list[MeteredCut], back: list[MeteredCut]):
         ax.bar(range(len(pairs)), kilobytes, width=0.6, color=COLOURS[0])
         for place, (a, b) in enumerate(pairs):
             share = round(100 * a.parameters / (a.parameters + b.parameters))
-            height = kilobytes[place]
-            ax.text(place, height + 4, f"{share} %", ha="center", fontsize=8)
+            label = ">99 %" if share == 100 else f"{share} %"  # a layer lies behind
+            ax.text(place, kilobytes[place] + 4, label, ha="center", fontsize=8)
         ax.set_xticks(range(len(pairs)), [a.after for a, _ in pairs], rotation=45)
         ax.set_title(name, fontsize=10)
     axes[0].set_ylabel("kB that cross per step")

@@ -241,14 +241,14 @@ def _gain_is_between(low: float, high: float, got: float) -> bool:
 def _what_number_is_it_if_no_gain(
     got: float, serial: _GainRange, parallel: _GainRange, cpu: _GainRange
 ) -> str:
+    if got == round(got, 1):
+        return "the number as it comes out: is something rounded, or not measured?"
     if _gain_is_between(*_gain_ratio(parallel, serial), got):
         return "the ratio: above 1 means that threads are faster. What belongs above?"
     if _gain_is_between(serial.low - parallel.high, serial.high - parallel.low, got):
         return "what is asked for: is a difference of seconds how many times as fast?"
     if any(_gain_is_between(*way, got) for way in (serial, parallel)):
         return "what is asked for: seconds, or how many times as fast?"
-    if got == round(got, 1):
-        return "the number as it comes out: is something rounded, or not measured?"
     if _gain_is_between(*cpu, got) or abs(got - 1) < 0.3:
         return "the two clocks: which of them runs while work waits?"
     if got > 5 * serial.low / parallel.low:

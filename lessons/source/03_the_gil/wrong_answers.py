@@ -488,7 +488,7 @@ WRONG = {
         Wrong(
             "never_below_one",
             never_below_one,
-            advice="takes longer when another thread.*the number as it comes out",
+            advice="the number as it comes out",
             note="Threads can be slower than one by one.",
         ),
         Wrong(

@@ -13,10 +13,12 @@ from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
 
 from .rank_programs import (
+    FAN,
     ChainCase,
     TiedCase,
     chain_in_one_piece,
     tied_gradients,
+    try_fan,
     try_send_forward,
     try_tied,
 )
@@ -35,6 +37,7 @@ CHAINS = [
     ChainCase((), torch.float64),
     ChainCase((200, 300), torch.float32),
     ChainCase((7, 2), torch.float64, batches=3),
+    ChainCase((7, 2), torch.float64, batches=3, oldest_first=True),
     ChainCase((8, 8), torch.bfloat16),
 ]
 
@@ -59,12 +62,21 @@ def check_14a_send(send_forward):
             )
         for case, of_ranks in zip(CHAINS, zip(*notes, strict=True), strict=True):
             _expect_chain(case, of_ranks)
+    with trying("SendForward.apply to rank 1, then to rank 2") as expect:
+        got = run_ranks(try_fan, send_forward, world_size=3, timeout=PATIENCE)[0]
+        expect(
+            got == sum(factor * gradient for factor, gradient in FAN.values()),
+            got="another gradient, when the one from rank 2 is asked for first",
+            think="from whom `backward` receives: from the `target` of its own call",
+        )
 
 
 def _expect_chain(case: ChainCase, of_ranks) -> None:
     ranks, kind = len(of_ranks), str(case.dtype).removeprefix("torch.")
     call = f"SendForward.apply of shape {case.shape}, {kind}, {ranks} ranks"
-    call += f", {case.batches} under way" if case.batches > 1 else ""
+    if case.batches > 1:
+        first = "oldest" if case.oldest_first else "newest"
+        call += f", {case.batches} under way, the {first} goes back first"
     with trying(call) as expect:
         whole = chain_in_one_piece(case, ranks)
         close = {torch.float64: 1e-10, torch.float32: 1e-4}.get(case.dtype, 0.1)
@@ -72,7 +84,8 @@ def _expect_chain(case: ChainCase, of_ranks) -> None:
             expect(
                 notes.unchanged,
                 got=f"other activations on rank {rank} than before",
-                think="who else uses what is sent: the layers in front, going back",
+                think="who else uses what is sent, until after the way back: the "
+                "layers in front",
             )
             right = torch.allclose(notes.gradient, whole[rank], rtol=close, atol=close)
             expect(

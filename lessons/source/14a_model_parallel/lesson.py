@@ -8,9 +8,9 @@
 # %% [markdown]
 # # 14a. Model parallel: the cut
 #
-# Until now every rank held the whole model. Here the model is too large for one device:
-# its training really fails. We cut it between two layers and put each part on a rank of
-# its own. Then it fits, and we look at the price: what crosses the cut, who waits, and
+# Until now every rank held the whole model. Here training the model takes more memory
+# than one device has, and really fails. We cut the model between two layers and put each
+# part on a rank of its own. Then it fits, and we look at the price: what crosses the cut, who waits, and
 # which mistakes raise no error.
 #
 # *You will be able to* cut a network so that it is the same training, choose the place
@@ -41,14 +41,17 @@ from demos.model_parallel.parts.cut_training import make_layers_to_cut
 from sidebyside import check, guess, hint, progress, reset, show, solution
 
 show(make_layers_to_cut)
-question = "How much is stored when the update is done, in sizes of the parameters?"
+question = (
+    "How many times the size of its parameters does this training need, at least?"
+)
 guess("14a-multiple", None, question, "×")
 f"{sum(p.nbytes for p in make_layers_to_cut().parameters()):,} bytes of parameters"
 
 # %% [markdown]
 # Our device has 16,000,000 bytes. `DeviceMemory(budget)` enforces that: torch tells it of
 # every operation, forward and backward. It counts each new tensor until nobody holds it
-# any more, and raises an error if the next one would exceed the budget.
+# any more, and raises an error if the next one would exceed the budget. The next cell
+# ends in an error; it is meant to.
 
 # %% tags=["raises-exception"]
 from torch.nn import functional as F
@@ -72,9 +75,9 @@ def one_step(budget: int) -> None:
 run_ranks(one_step, 16_000_000, world_size=1)
 
 # %% [markdown]
-# Forward and backward fit. The update does not: there, momentum is stored for the first
-# time (`clone` copies a gradient). Parameters, gradients and momentum take as many bytes
-# each, so the answer to the guess is 3, which is 19 MB. A step also keeps the
+# Forward and backward fit. The update does not: that is when momentum is first stored
+# (`clone` copies a gradient). Parameters, gradients and momentum take the same number of
+# bytes each, so the answer to the guess is 3, which is 19 MB. A step also keeps the
 # **activations**: what the layers compute on the way forward, and need on the way back.
 
 # %%
@@ -93,8 +96,8 @@ reveal("14a-multiple", 3, computed=True)
 # %% [markdown]
 # ## Cut in two
 #
-# We give the first four layers to rank 0 and the last four to rank 1. To put the layers
-# of one model on several devices is called **model parallel**. The activations at the cut
+# We give the first four layers to rank 0 and the last four to rank 1. Spreading one model
+# over several devices is called **model parallelism**; here we do it by layer. The activations at the cut
 # go to rank 1 by a message. The way back begins at the loss, on rank 1, and the gradient
 # of those activations returns to rank 0.
 
@@ -163,9 +166,9 @@ reveal("14a-idle", 100 * idle_share_of_lanes(timeline))
 timeline.plot()
 
 # %% [markdown]
-# About half. **While one rank computes its forward or backward, the other one waits**,
+# About half: the mean of the two lanes. **While one rank computes its forward or backward, the other one waits**,
 # because it needs the result. Only updates may overlap. Over four ranks it would be three
-# quarters. Model parallel makes a model fit. By itself, it does not make it faster.
+# quarters. Model parallelism makes a model fit. By itself, it does not make it faster.
 
 # %% [markdown]
 # ## Let autograd send
@@ -184,22 +187,23 @@ show(ReceiveForward)
 # Its forward receives, and its backward sends. To use it, call `ReceiveForward.apply(...)`,
 # without `ctx`. Autograd follows a function only if an input wants a gradient. A received
 # tensor has no such input, so we give it one: `anchor`, a zero with `requires_grad=True`
-# that nobody uses. Inputs that are no tensors get the gradient `None`.
+# that nobody uses. Inputs that are not tensors get the gradient `None`.
 
 # %% [markdown]
 # ## Exercise 1: send forward, receive back
 #
 # Write rank 0's side. `SendForward.apply(leaving, target)` sends the activations `leaving`
 # to rank `target`. It returns a tensor with one number (any number, shape `()`) that
-# depends on `leaving` for autograd. When somebody calls `backward` on that number, the
+# depends on `leaving` for autograd: autograd itself connects what `forward` returns with
+# its inputs. When somebody calls `backward` on that number, the
 # gradient of `leaving` arrives from `target` and goes on into the layers in front.
 #
 # * `leaving` wants a gradient and does not change. It holds at least one number, of any
 #   floating-point type, in any shape. It need not be contiguous, but messages must be.
 # * One message to `target`, one message from it, point to point; every request is waited
 #   for. The gradient arrives contiguous, with the shape and the type of `leaving`.
-# * Several may be under way: calls of `apply` with different shapes, and then their
-#   backwards.
+# * Several may be under way: calls of `apply` with different shapes and targets, and then
+#   their backwards in any order.
 #
 # By hand first: rank 0 has one weight, w = 3, and sends $2w$. Rank 1 computes the loss
 # $x^2$ of what arrives. Which number comes back, and what is the gradient of w?
@@ -207,7 +211,7 @@ show(ReceiveForward)
 #
 # <details><summary>Hint 1: a question</summary>
 #
-# `ReceiveForward` does the same in a mirror. What does its `backward` do that your
+# `ReceiveForward` is the mirror image of it. What does its `backward` do that your
 # `forward` has to do?
 #
 # </details>
@@ -263,7 +267,7 @@ check("14a-send", SendForward)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 14a-send -->
-# Why it works: for autograd the function is one more operation behind the layers. It
+# Why it works: for autograd the function is one more operation after the layers. It
 # calls `backward` before theirs and hands them what was returned: the gradient that rank
 # 1 has computed. The returned number only gives us something to call `backward` on. Shape
 # and type are enough to know; a function that keeps `leaving` itself keeps its memory.
@@ -282,8 +286,8 @@ check("14a-send", SendForward)
 # %% [markdown]
 # ## Is it the same training?
 #
-# With both functions one program serves every rank. `receive_across_cut` calls
-# `ReceiveForward` with a fresh anchor:
+# With both functions (the course's own, here) one program serves every rank.
+# `receive_across_cut` calls `ReceiveForward` with a fresh anchor:
 
 # %%
 from demos.model_parallel.parts.cut_training import step_of_part
@@ -329,10 +333,12 @@ for name, memory in held.items():
 draw_memory_of_ranks(held, budget)
 
 # %% [markdown]
-# The rank that holds a layer holds its gradients and its momentum. **The activations at
-# the cut are kept on both sides**: rank 0 and rank 1 together keep 262,144 bytes more
-# than one device. (The bars leave out tensors that live for one operation only. The
-# budget counts those, too.)
+# The rank that holds a layer holds its gradients and its momentum. **Rank 1 keeps the
+# activations at the cut, the input of its first layer. Here rank 0 keeps them, too**,
+# because ReLU needs its own output on the way back: 262,144 bytes more than one device.
+#
+# Each part of a bar is its own maximum, and they are not all full at the same time: the
+# largest sum, the *peak*, of one device is 20.4 MB, less than its bar.
 
 # %% [markdown] tags=["instructor"]
 # ## Where to cut: 8 minutes
@@ -345,7 +351,7 @@ draw_memory_of_ranks(held, budget)
 # %% [markdown]
 # ## Where to cut
 #
-# Any place between two layers will do. Here are three networks for the digits: a
+# A cut between any two layers gives the same training. Here are three networks for the digits: a
 # fully-connected one, a convolutional one, and a recurrent one, which reads the eight
 # rows of an image one after another. Two ranks take one step, with batches of 32, at
 # every possible cut, under the meter.
@@ -363,16 +369,18 @@ draw_cuts(front, back)
 # %% [markdown]
 # A bar is what crosses per step; above it stands the share of the parameters that is in
 # front of the cut. **What crosses is the output of one layer and its gradient: it grows
-# with the batch, and not with the number of parameters.**
+# with the batch and the size of that output. How many parameters lie on either side does
+# not matter.**
 #
-# Fully connected: cut where it is narrow. Convolutional: behind a pool, and far back; but
-# there most parameters still lie behind the cut. Recurrent: each layer hands on eight time
-# steps, but only the last one is used. Behind *last step* is the cheapest cut, and nearly
-# all parameters lie in front of it.
+# Fully connected: cut where it is narrow. Convolutional: after *pool 2* or *128*, which
+# cost the same; but 71 % of the parameters lie after the one, and 95 % before the other.
+# Recurrent: each layer hands on eight time steps, but only the last one is used. The
+# cheapest cut is after *last step*, and nearly all parameters lie before it.
 
 # %% [markdown]
 # A recurrent network can also be cut *in time*: rank 0 reads four rows, rank 1 the other
-# four. What crosses is the state of each layer, h and c:
+# four. What crosses is the *state* of each layer: two vectors for each image, called h and
+# c, which an LSTM hands from one time step to the next. Bytes that each rank sends:
 
 # %%
 from demos.model_parallel.parts.networks_to_cut import meter_cut_in_time
@@ -380,8 +388,9 @@ from demos.model_parallel.parts.networks_to_cut import meter_cut_in_time
 run_ranks(meter_cut_in_time)
 
 # %% [markdown]
-# That is less than between two LSTM layers (65,536 each way), however many rows there
-# are. But both ranks need all the weights, which saves no parameters, and brings a trap
+# That is 2 vectors · 3 layers · 32 images · 64 numbers · 4 bytes, and it does not grow
+# with the number of rows. Between two LSTM layers it does: 65,536 bytes each way for our
+# eight rows, so here the cut in time is cheaper. But both ranks need all the weights, which saves no parameters, and brings a trap
 # that we come to below. Lesson 14b makes both ranks work at the same time.
 
 # %% [markdown]
@@ -400,8 +409,8 @@ run_ranks(meter_cut_in_time)
 # * Return `None` if nothing fits, for example with more devices than layers.
 # * Numbers are not negative and need not be whole. The lists are equally long, not empty,
 #   and stay as they are. `devices` is at least 1.
-# * 60 layers on 10 devices should take seconds, and there are 10 billion ways to cut
-#   those. Trying them all is too slow.
+# * 60 layers on 10 devices should take seconds, and there are more than 10 billion ways
+#   to cut them. Trying them all is too slow.
 #
 # By hand first: `times = [3, 1, 1, 3]`, `sends = [1, 9, 1, 1]`, `memory = [1, 1, 1, 1]`,
 # two devices. What is best with limit 3, and what with limit 2?
@@ -427,8 +436,8 @@ run_ranks(meter_cut_in_time)
 #
 # `best = {0: (0, [])}`. For each device make a new table: for each `end` and each `start`
 # in `best` below it, if `sum(memory[start:end]) <= limit`, the candidate is `max(best[start][0],
-# own)` with the list `[*best[start][1], end - start]`. Keep the smallest for each `end`. In
-# the end look up `len(times)`.
+# own)` with the list `[*best[start][1], end - start]`. Keep the smallest for each `end`.
+# At the end, look up `len(times)`.
 #
 # </details>
 
@@ -464,8 +473,8 @@ check("14a-balanced-cut", balanced_cut)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 14a-balanced-cut -->
-# Why it works: the best way to end a device behind layer `end` uses the best way to end
-# the device before it behind some `start`; what happened earlier does not matter. So one
+# Why it works: the best way to end a device after layer `end` uses the best way to end
+# the device before it after some `start`; what happened earlier does not matter. So one
 # entry for each number of layers is enough, and the work grows with devices · layers²
 # instead of with the number of ways to cut.
 #
@@ -483,7 +492,7 @@ check("14a-balanced-cut", balanced_cut)
 # %% [markdown]
 # ## What breaks silently: a skip
 #
-# A **skip connection** uses an early activation once more, behind later layers. If the cut
+# A **skip connection** uses an early activation again, after later layers. If the cut
 # lies between the two, the early activation must cross as well. Here are two ways to send
 # it beside `late`, the output of the last layer before the cut. Each trains four steps:
 
@@ -503,14 +512,14 @@ for way in "as data", "with its gradient":
 # %% [markdown]
 # **Sent as data, the skip gives the right first loss and wrong gradients, and no error.**
 # The layers before it never hear what the skip contributed. The cure: everything that
-# crosses forward sends a gradient back. It costs twice the bytes. A cheaper cure is a cut
-# that no skip crosses, such as one between two blocks of a transformer.
+# crosses forward sends a gradient back. It costs as many bytes back as forward, 131,072
+# instead of 65,536. A cheaper cure is a cut that no skip crosses.
 
 # %% [markdown]
 # ## What breaks silently: tied weights
 #
 # Two layers with one and the same weight have **tied weights**: a language model often
-# uses the matrix that reads a word also to predict one. Here one matrix squeezes a digit
+# uses the same matrix to read a word and to predict one. Here one matrix squeezes a digit
 # into 16 numbers and restores it. After a cut between the two, each rank has a copy:
 
 # %%
@@ -542,8 +551,8 @@ for step in 0, 1, 39:
 # * On one of the two `weight.grad` may be None: it counts as zeros there, and afterwards
 #   it holds the sum, too.
 #
-# By hand first: the gradients are 1 and 3, lr = 0.1, and both copies are 2. Where are they
-# after the step with your function, and where without it?
+# By hand first: the gradients are 1 and 3, lr = 0.1, and both copies are 2. What are they
+# after the step with your function, and what without it?
 # <!-- exercise: 14a-tied -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -614,7 +623,8 @@ for step in 0, 1, 39:
 # The table has two rows today. Leave room on the board: lessons 16 and 17 add theirs.
 
 # %% [markdown]
-# With the sum, the losses are those of the network in one piece, and the copies stay equal.
+# With the sum (the course's own, here) the losses are those of the network in one piece,
+# and the copies stay equal.
 #
 # ## One transformer block
 #
@@ -637,14 +647,15 @@ print_block_table(rows)
 
 # %% [markdown]
 # All numbers are bytes, for 8 sequences of 16 positions, 64 wide. The MLP has two thirds
-# of the parameters, and no other cut between layers balances it better. Lesson 16 cuts through the
-# layers instead.
+# of the parameters, and no other cut that leaves both skips whole balances it better.
+# Lesson 16 cuts through the layers instead.
 #
 # ## The library's call
 #
 # torch cuts a model for you: `pipeline(model, (example,), split_spec={"third":
 # SplitPoint.BEGINNING})` runs it once, records its operations, and writes a
-# module for each part, which torch calls a *stage*. We let it cut the network with the skip, and a network with tied weights:
+# module for each part, which torch calls a *stage*. We let it cut the network with the
+# skip, and a network with tied weights:
 
 # %%
 from demos.model_parallel.parts.split_by_torch import split_by_torch
@@ -663,8 +674,9 @@ print(
 )
 
 # %% [markdown]
-# torch has found the skip by itself: two tensors cross. **torch's cut unties the weights and says nothing** (torch
-# 2.13): adding up the gradients is up to you.
+# torch has found the skip by itself: two tensors cross. **torch's cut unties the weights
+# and says nothing** (torch 2.13). `replicated_params` of what `pipeline` returns lists
+# the copies; adding up their gradients is up to you.
 #
 # One process can also drive two GPUs: each part gets its `.to(device)`, autograd drives
 # the copies, and no message is written. Without two GPUs both are the same device here:
@@ -685,7 +697,7 @@ all(p.grad is not None for p in layers.parameters())
 # |---|---|
 # | PyTorch, one process | `part.to("cuda:1")`, and `.to` for what crosses |
 # | PyTorch, several | `pipeline`, `SplitPoint`, `PipelineStage` |
-# | Hugging Face | `from_pretrained(name, device_map="auto")`: whole layers, filled up by memory |
+# | Hugging Face | `from_pretrained(name, device_map="auto")`: whole layers, spread evenly over the GPUs, then CPU and disk |
 # | TensorFlow | `with tf.device("/GPU:1"):` around the layers |
 # | JAX | `jax.device_put(x, device)` for parameters and activations |
 #
@@ -714,8 +726,8 @@ run_demo("model_parallel/own_model_parallel.py")
 # | N ranks, layers in N parts | |
 # |---|---|
 # | equal to one process | after each step, to 10⁻⁶ |
-# | bytes each rank sends per step | the activations at its cut to the next rank, their gradient to the rank before |
-# | memory of each rank | parameters, gradients, optimiser and activations of its own layers; activations of a cut on both sides |
+# | bytes each rank sends per step | its activations to the next rank; to the rank before, the gradient of what came from there |
+# | memory of each rank | parameters, gradients, optimiser and activations of its own layers; activations of a cut on both sides, if the layer before it needs its output |
 # | idle share | (N − 1)/N with equal parts, if messages and updates take no time |
 # | if one rank dies | its layers are gone; the others get an error or wait |
 
@@ -727,8 +739,8 @@ run_demo("model_parallel/own_model_parallel.py")
 # * Activations cross forward and gradients back, as many bytes each way. Autograd
 #   functions can send both.
 # * One rank computes at a time: with two ranks, about half of the time is idle.
-# * The bytes depend on the output of the layer before the cut and on the batch. The
-#   cheapest cut of our three networks is never the one that halves the parameters.
+# * The bytes depend on the output of the layer before the cut and on the batch. In none
+#   of our three networks does the cheapest cut halve the parameters.
 # * A skip that is sent as data, and a tied weight that has become two, raise no error.
 #   Gradients must come back for all that crosses, and be added up for all copies.
 #

@@ -17,6 +17,7 @@ class ChainCase(NamedTuple):
     dtype: torch.dtype
     turned: bool = False  # the activations that leave are not contiguous
     batches: int = 1  # so many are under way before the first goes back
+    oldest_first: bool = False  # the order of the ways back; else the newest first
 
     def shape_of(self, batch: int) -> tuple[int, ...]:
         """Of what crosses: each batch is one shorter than the one before."""
@@ -81,7 +82,7 @@ def _try_chain(send_forward: type, case: ChainCase) -> ChainNotes:
     rank, ranks = dist.get_rank(), dist.get_world_size()
     inputs, weights = chain_inputs(case, ranks)
     weight = weights[rank].to(device()).requires_grad_()
-    ends, tokens, unchanged = [], [], True
+    ends, tokens, left = [], [], []
     dist.barrier()  # nobody is still busy with the case before
     with MessageMeter() as meter:
         for batch, x in enumerate(inputs):
@@ -96,19 +97,47 @@ def _try_chain(send_forward: type, case: ChainCase) -> ChainNotes:
             if rank == ranks - 1:
                 ends.append(leaving.square().sum())
                 continue
-            before = leaving.detach().clone()
+            left.append((leaving.detach(), leaving.detach().clone()))
             token = send_forward.apply(leaving, rank + 1)
-            unchanged = unchanged and torch.equal(before, leaving.detach())
             known = isinstance(token, Tensor) and token.requires_grad
             size = tuple(token.shape) if isinstance(token, Tensor) else None
             tokens.append((type(token).__name__, size, known))
-            if size is None or not known or token.numel() != 1:
+            if size != () or not known:
                 raise BadToken(_what_is_wrong_with_token(*tokens[-1]))
             ends.append(token)
-        for end in reversed(ends):  # the newest goes back first
+        for end in ends if case.oldest_first else reversed(ends):
             end.backward()
+    unchanged = all(torch.equal(now, before) for now, before in left)
     gradient = torch.zeros_like(weight) if weight.grad is None else weight.grad
     return ChainNotes(gradient.cpu(), meter, tokens, unchanged)
+
+
+FAN = {1: (2.0, 1.0), 2: (5.0, 10.0)}  # target: factor forward, gradient back
+
+
+def try_fan(send_forward: type) -> float:
+    """Runs in each of three ranks: rank 0 sends to both others, rank 2 answers last.
+
+    Gives what one weight's gradient is on rank 0, whose ways back begin with rank 2's.
+    The barriers see to it that both gradients wait by then, that of rank 1 longer.
+    """
+    rank = dist.get_rank()
+    weight = torch.ones(3, device=device(), requires_grad=True)
+    if rank == 0:
+        tokens = [send_forward.apply(f * weight, to) for to, (f, _) in FAN.items()]
+    else:
+        dist.recv(torch.empty(3, device=device()), 0)
+    for turn in FAN:
+        if rank == turn:
+            gradient = torch.full((3,), FAN[rank][1], device=device())
+            request = dist.isend(gradient, 0)
+        dist.barrier()
+    if rank == 0:
+        for token in reversed(tokens):
+            token.backward()
+        return weight.grad[0].item()
+    request.wait()
+    return 0.0
 
 
 class BadToken(RuntimeError):

@@ -4,10 +4,12 @@ The oracle is the unsplit network, after every step, with SGD. Bytes are counted
 timed. Each mistake that the lesson shows is tested to misbehave.
 """
 
+import ast
 import os
 import subprocess
 import sys
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 import torch
@@ -36,6 +38,7 @@ from demos.model_parallel.parts.transformer_block import (
     make_transformer_block,
 )
 from sidebyside import RankFailed, Timeline, run_ranks
+from sidebyside.lesson_format import read_lesson
 from sidebyside.record import ROOT
 
 # The budget ---------------------------------------------------------------------------
@@ -104,20 +107,42 @@ def test_memory_goes_with_the_layers_and_the_activations_of_the_cut_are_kept_twi
     assert sum(p["activations"] for p in parts) == whole["activations"] + crossing
 
 
+def test_the_peak_of_one_device_is_less_than_the_sum_of_its_bar():
+    memory = run_ranks(train_part, [8], 10, world_size=1)[0].memory
+    assert round(memory["peak"] / 1e6, 1) == 20.4
+    assert memory["peak"] < sum(memory.values()) - memory["peak"]
+
+
+def test_a_cut_in_time_is_cheaper_for_eight_rows_and_dearer_for_four():
+    """Between two LSTM layers each row costs; a cut in time costs the same for all."""
+    front, _ = run_ranks(meter_every_cut)
+    between = {c.after: c.sent for c in front}["LSTM 1"]
+    in_time = run_ranks(meter_cut_in_time)[0]
+    assert (between, in_time) == (65_536, 49_152)
+    assert between // 8 * 4 < in_time
+
+
 def test_while_one_rank_computes_the_other_waits():
+    """In the lesson's own steps, by hand: no tolerance, for messages set the order."""
     with Timeline() as timeline:
-        run_ranks(train_part, [4, 4], 3)
-    waits = [s for s in timeline.spans if s.name == "wait"]
-    work = []
-    for s in timeline.spans:
-        if s.name in ("forward", "backward"):
-            inner = [
-                w.end for w in waits if w.lane == s.lane and s.start <= w.end <= s.end
-            ]
-            work.append((s.lane, max([s.start, *inner]), s.end))
+        run_ranks(_defined_in_lesson("three_steps"))
+    work = [s for s in timeline.spans if s.name in ("forward", "backward")]
     assert len(work) == 12
-    for (lane, a, b), (other, c, d) in combinations(work, 2):
-        assert lane == other or b <= c + 0.001 or d <= a + 0.001
+    for one, other in combinations(work, 2):
+        apart = one.end <= other.start or other.end <= one.start
+        assert apart or one.lane == other.lane
+
+
+def _defined_in_lesson(wanted: str):
+    """A function of the lesson, with the imports and functions above it."""
+    names = {"__name__": "__main__"}  # as in a notebook
+    for cell in read_lesson(Path(__file__).parent).code_cells:
+        for part in ast.parse(cell.source).body:
+            if isinstance(part, ast.Import | ast.ImportFrom | ast.FunctionDef):
+                exec(compile(ast.Module([part], []), "<lesson>", "exec"), names)
+        if wanted in names:
+            break
+    return names[wanted]
 
 
 class _Span:
@@ -214,6 +239,7 @@ def test_the_block_is_cut_into_its_halves():
     halves = run_ranks(block_cut_by_layer)
     assert [half.sent for half in halves] == [8 * 16 * 64 * 4] * 2
     assert sum(half.parameters for half in halves) == whole.parameters
+    assert sum(half.activations for half in halves) == whole.activations  # no ReLU
     attention, mlp = (
         sum(p.nbytes for p in h.parameters()) for h in make_transformer_block()
     )

@@ -113,6 +113,49 @@ class NotesOnTheClass(Sends):
         return Sends.backward(ctx, one)
 
 
+class NotesOnAStack(Sends):
+    """Right only if the newest goes back first."""
+
+    noted = []  # noqa: RUF012
+
+    @staticmethod
+    def forward(ctx, leaving, target):
+        NotesOnAStack.noted.append(leaving.shape)
+        return Sends.forward(ctx, leaving, target)
+
+    @staticmethod
+    def backward(ctx, one):
+        ctx.shape = NotesOnAStack.noted.pop()
+        return Sends.backward(ctx, one)
+
+
+class ReturnsAListOfOne(Sends):
+    @staticmethod
+    def forward(ctx, leaving, target):
+        Sends.forward(ctx, leaving, target)
+        return leaving.new_zeros(1)
+
+
+class TakesWhatComesFirst(Sends):
+    @staticmethod
+    def backward(ctx, _):
+        gradient = torch.empty(ctx.shape, dtype=ctx.dtype)
+        dist.recv(gradient)
+        return gradient, None
+
+
+class ReceivesIntoTheActivations(Sends):
+    @staticmethod
+    def forward(ctx, leaving, target):
+        ctx.message = leaving.detach().contiguous()
+        return Sends.forward(ctx, leaving, target)
+
+    @staticmethod
+    def backward(ctx, _):
+        dist.recv(ctx.message, ctx.target)
+        return ctx.message, None
+
+
 class SavesTheActivations(torch.autograd.Function):
     """Right, if not thrifty; the number is their sum."""
 
@@ -452,6 +495,15 @@ WRONG = {
             note="With one batch under way nobody notices.",
         ),
         Wrong("squashes_the_activations", SquashesTheActivations, "who else uses"),
+        Wrong("notes_on_a_stack", NotesOnAStack, "the shape, the type|mixed up"),
+        Wrong("returns_a_list_of_one", ReturnsAListOfOne, "not one number of shape"),
+        Wrong("takes_what_comes_first", TakesWhatComesFirst, "from whom"),
+        Wrong(
+            "receives_into_the_activations",
+            ReceivesIntoTheActivations,
+            "until after the way back",
+            note="Layers in front may still need them for their own backward.",
+        ),
     ],
     "14a-balanced-cut": [
         Wrong("forgets_the_sends", forgets_the_sends, "the messages|its message"),

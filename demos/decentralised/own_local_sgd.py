@@ -1,0 +1,86 @@
+"""Local SGD in one small file, with nothing but torch: a start of your own.
+
+Run:      torchrun --nproc-per-node 2 demos/decentralised/own_local_sgd.py --every 8
+Look for: two ranks, ten meetings in 75 steps, and one model: the last, short round has
+          a meeting too.
+Try:      --every 1 and --every 75: 75 meetings, and one. And --save model.pt.
+"""
+
+import argparse
+import os
+import signal
+
+import torch
+import torch.distributed as dist
+from torch.nn import Linear, ReLU, Sequential, functional
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+
+def file_name(text: str) -> str:
+    if not os.path.basename(text) or not os.path.isdir(os.path.dirname(text) or "."):
+        raise argparse.ArgumentTypeError("must be a file in a folder that exists")
+    return text
+
+
+def steps_between(text: str) -> int:
+    if len(text) > 4 or not text.isdecimal() or not 1 <= int(text) <= 1000:
+        raise argparse.ArgumentTypeError("must be a whole number from 1 to 1000")
+    return int(text)
+
+
+def train(rank: int, ranks: int, device: str, every: int, steps: int = 75) -> tuple:
+    """The trained model and the number of meetings; the same in all ranks."""
+    torch.manual_seed(0)  # the same data and the same start in every rank
+    images, rule = torch.randn(4096, 64), torch.randn(64, 10)
+    labels = (images @ rule).argmax(1)
+    model = Sequential(Linear(64, 32), ReLU(), Linear(32, 10)).to(device)
+    sgd, meetings = torch.optim.SGD(model.parameters(), lr=0.3), 0
+    my_images, my_labels = images[rank::ranks], labels[rank::ranks]
+    dice = torch.Generator().manual_seed(rank)
+    for step in range(1, steps + 1):
+        mine = torch.randint(len(my_images), (50,), generator=dice)
+        x, y = my_images[mine].to(device), my_labels[mine].to(device)
+        sgd.zero_grad()
+        functional.cross_entropy(model(x), y).backward()
+        sgd.step()
+        if step % every == 0 or step == steps:
+            flat = parameters_to_vector(model.parameters()).detach()
+            dist.all_reduce(flat)
+            vector_to_parameters(flat / ranks, model.parameters())
+            meetings += 1
+    return model, meetings
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--every", type=steps_between, default=8)
+    parser.add_argument("--save", type=file_name, help="a file for the trained model")
+    args = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
+    torch.set_num_threads(1)
+
+    if "RANK" not in os.environ:  # not started by torchrun: a group of one
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    elif torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
+        dist.init_process_group("nccl")
+    else:
+        dist.init_process_group("gloo")
+    on_gpu = dist.get_backend() == "nccl"
+    device = f"cuda:{os.environ['LOCAL_RANK']}" if on_gpu else "cpu"
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    model, meetings = train(rank, ranks, device, args.every)
+    low, high = (parameters_to_vector(model.parameters()).detach() for _ in range(2))
+    dist.all_reduce(low, dist.ReduceOp.MIN)
+    dist.all_reduce(high, dist.ReduceOp.MAX)
+    if rank == 0:
+        group = f"{ranks} ranks" if ranks > 1 else "1 rank"
+        print(f"{group}, {meetings} meetings, one model: {torch.equal(low, high)}")
+        if args.save:
+            torch.save(model.state_dict(), args.save)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""An asynchronous parameter server in one small file, with nothing but torch.
+
+Run:      torchrun --nproc-per-node 3 demos/parameter_server/own_parameter_server.py
+Look for: rank 0 serves, the others work. Every gradient but the first of all was made
+          for parameters that are older than those it changes.
+Try:      --updates 2000, and --save model.pt: rank 0 writes the parameters.
+"""
+
+import argparse
+import os
+import signal
+
+import torch
+import torch.distributed as dist
+from torch.nn import functional
+
+
+def whole_number(text: str) -> int:
+    if not (text.isdecimal() and len(text) < 6 and 1 <= int(text) <= 10_000):
+        raise argparse.ArgumentTypeError("must be a whole number from 1 to 10000")
+    return int(text)
+
+
+def file_name(text: str) -> str:
+    if not os.path.basename(text) or not os.path.isdir(os.path.dirname(text) or "."):
+        raise argparse.ArgumentTypeError("must be a file in a folder that exists")
+    return text
+
+
+def serve(weights: torch.Tensor, workers: range, updates: int) -> list[int]:
+    """Change `weights` by each gradient as it comes; the staleness of each update."""
+    letter, staleness = torch.empty(weights.numel() + 1), []
+
+    def answer(worker: int, version: int) -> None:
+        dist.send(torch.cat([weights.view(-1), torch.tensor([float(version)])]), worker)
+
+    for worker in workers:
+        answer(worker, 0)
+    while len(staleness) < updates:
+        worker = dist.recv(letter)  # from whoever comes first
+        staleness.append(len(staleness) - int(letter[-1]))
+        weights -= 0.5 * letter[:-1].view_as(weights)
+        answer(worker, len(staleness))
+    for _ in workers:
+        answer(dist.recv(letter), -1)  # stop; the last gradients are not used
+    return staleness
+
+
+def work(images: torch.Tensor, labels: torch.Tensor, rank: int) -> None:
+    """Pull, compute, push, until the server says -1."""
+    letter, dice = torch.empty(640 + 1), torch.Generator().manual_seed(rank)
+    dist.recv(letter, 0)
+    while letter[-1] >= 0:
+        mine = torch.randint(len(images), (32,), generator=dice)
+        weights = letter[:-1].view(10, 64).clone().requires_grad_()
+        functional.cross_entropy(images[mine] @ weights.T, labels[mine]).backward()
+        letter[:-1] = weights.grad.view(-1)  # the version stays in the letter
+        dist.send(letter, 0)
+        dist.recv(letter, 0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--updates", type=whole_number, default=400)
+    parser.add_argument("--save", type=file_name, help="a file for the parameters")
+    args = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
+    torch.set_num_threads(1)
+    if int(os.environ.get("WORLD_SIZE", 1)) < 2:
+        print("a server needs a worker: start two ranks or more, with torchrun")
+        return
+
+    dist.init_process_group("gloo")  # letters from anyone: NCCL cannot receive them
+    torch.manual_seed(0)  # the same data in every rank
+    images, rule = torch.randn(4096, 64), torch.randn(64, 10)
+    labels = (images @ rule).argmax(1)
+    if dist.get_rank() == 0:
+        weights = torch.zeros(10, 64)
+        staleness = serve(weights, range(1, dist.get_world_size()), args.updates)
+        loss = functional.cross_entropy(images @ weights.T, labels)
+        print(f"{args.updates} updates, mean staleness {sum(staleness) / args.updates}")
+        print(f"loss {loss.item():.4f}")
+        if args.save:
+            torch.save(weights, args.save)
+    else:
+        work(images, labels, dist.get_rank())
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""A server holds the parameters; workers pull them, compute, and push gradients.
+
+Run:      python demos/parameter_server/parameter_server.py --design at-once
+Look for: in step, all wait for the slow worker at every update. At once, nobody waits,
+          and the slow worker's gradients are stale: made for parameters that others
+          have changed since. The timeline in letters shows both.
+Try:      --bound 1: a worker that is more than one gradient ahead of the slowest waits.
+          --servers 2: each holds half of the parameters, and gets half of the bytes.
+"""
+
+from sidebyside.programs import run_program
+
+import argparse
+from collections import Counter
+from functools import partial
+
+from demos.parameter_server.parts.digits_server import (
+    digits_loss,
+    digits_start,
+    train_digits_with_server,
+)
+from demos.parameter_server.parts.server_and_workers import everyone
+from sidebyside import Timeline, at_least, between, run_ranks
+
+
+def within_bound(pushes: dict[int, int], waiting: list[int], bound: int) -> list[int]:
+    """Bounded staleness: who is at most `bound` gradients ahead of the slowest.
+
+    Ho et al. 2013, "More Effective Distributed ML via a Stale Synchronous Parallel
+    Parameter Server".
+    """
+    slowest = min(pushes.values())
+    return [worker for worker in waiting if pushes[worker] - slowest <= bound]
+
+
+def staleness_of_workers(diary: list) -> dict[int, Counter]:
+    """For each worker, how many of its updates had which staleness."""
+    found = {}
+    for update in diary:
+        found.setdefault(update.worker, Counter())[update.staleness] += 1
+    return dict(sorted(found.items()))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--design", choices=["in-step", "at-once"], default="at-once")
+    add("--workers", type=at_least(1, 6), default=3)
+    add("--servers", type=at_least(1, 4), default=1)
+    add("--updates", type=at_least(1, 500), default=20)
+    add("--rate", type=between(0, 10), default=0.1)
+    add("--nap", type=between(0, 0.1), default=0.02, help="seconds for a gradient")
+    add("--slow", type=between(1, 10), default=4, help="the last worker's, times nap")
+    add(
+        "--bound", type=at_least(0, 500), help="at once: gradients ahead of the slowest"
+    )
+    args = parser.parse_args()
+    if args.bound is not None and args.design == "in-step":
+        parser.error("argument --bound: only with --design at-once")
+    naps = [args.nap] * (args.workers - 1) + [args.slow * args.nap]
+    goes = everyone if args.bound is None else partial(within_bound, bound=args.bound)
+    design = args.design.replace("-", " ")
+    with Timeline() as timeline:
+        ranks = run_ranks(
+            train_digits_with_server, design, naps, args.rate, args.updates,
+            args.servers, goes, world_size=args.servers + args.workers, timeout=900,
+        )  # fmt: skip
+    diary = ranks[0]
+    print(timeline.text(width=70))
+    print(f"{len(diary)} updates at rank 0 in {diary[-1].seconds:.2f} s")
+    if design == "at once":
+        for worker, counts in staleness_of_workers(diary).items():
+            row = ", ".join(f"{n} × {s}" for s, n in sorted(counts.items()))
+            print(f"staleness of rank {worker}: {row}")
+    if args.servers == 1:
+        losses = digits_loss(digits_start()), digits_loss(diary[-1].share)
+        print("loss {:.3f} before, {:.3f} after".format(*losses))
+
+
+if __name__ == "__main__":
+    run_program(main)

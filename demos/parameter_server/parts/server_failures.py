@@ -1,0 +1,122 @@
+"""Accidents: a server or a worker is killed, and a checkpoint brings the run back."""
+
+import os
+import signal
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from demos.parameter_server.parts.digits_server import DigitsGradient, digits_start
+from demos.parameter_server.parts.server_and_workers import (
+    post,
+    serve_at_once,
+    serve_in_step,
+    work,
+)
+
+
+def kill_this_process() -> None:
+    """As the system does when memory runs out: no goodbye, nothing is saved."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def save_server(path: Path, version: int, share: Tensor) -> None:
+    """Write a checkpoint in one step: nobody ever finds half of one."""
+    unfinished = path.with_suffix(".unfinished")
+    torch.save({"version": version, "share": share}, unfinished)
+    os.replace(unfinished, path)
+
+
+def load_server(path: Path) -> tuple[int, Tensor]:
+    """Version and parameters of the checkpoint, or of the start if there is none."""
+    if not path.exists():
+        return 0, digits_start()
+    saved = torch.load(path, weights_only=True)
+    return saved["version"], saved["share"]
+
+
+def train_with_checkpoints(
+    path: Path, updates: int, victim: int | None = None, at: int = 0, every: int = 10
+) -> tuple[int, Tensor] | None:
+    """Runs in each rank: in step, rank 0 serves and saves every so many updates.
+
+    Rank `victim` is killed when it meets version `at`. Returns, in rank 0, the version
+    at which this run began, and the parameters at its end.
+    """
+    rank = dist.get_rank()
+    post()
+
+    def meet(version: int) -> None:
+        if rank == victim and version == at:
+            kill_this_process()
+
+    if rank > 0:
+        gradient_of = DigitsGradient(rank - 1)
+
+        def gradient_or_death(parameters: Tensor, version: int) -> Tensor:
+            meet(version)
+            return gradient_of(parameters, version)
+
+        work(gradient_or_death, [0], len(digits_start()))
+        return None
+
+    def note(version: int, worker, staleness: int, share: Tensor) -> None:
+        if version % every == 0:
+            save_server(path, version, share)
+        meet(version)
+
+    first, share = load_server(path)
+    workers = range(1, dist.get_world_size())
+    serve_in_step(share, workers, 0.5, updates, note, first)
+    return first, share
+
+
+class EnoughUpdates(Exception):
+    """The server has what it wants, and does not say goodbye to anybody."""
+
+
+def train_while_worker_is_lost(updates: int, at: int, nap: float) -> list[int] | None:
+    """Runs in each rank: at once, and the last rank is lost when it meets version `at`.
+
+    It drops all its connections, as the system does for a process that is killed. (To
+    be killed in earnest would end the other ranks, too: `run_ranks` sees to that.) The
+    server, rank 0, returns whose gradients it got. It cannot end well: it would wait
+    for the lost worker's last letter. So it hangs up when it has enough.
+    """
+    rank, last = dist.get_rank(), dist.get_world_size() - 1
+    post()
+    if rank > 0:
+        _work_until_lost(at if rank == last else updates, nap)
+        return None
+    workers_heard = []
+
+    def note(version: int, worker: int, staleness: int, share: Tensor) -> None:
+        workers_heard.append(worker)
+        if version == updates:
+            raise EnoughUpdates
+
+    try:
+        serve_at_once(digits_start(), range(1, last + 1), 0.1, 2 * updates, note)
+    except EnoughUpdates:
+        dist.destroy_process_group()
+    return workers_heard
+
+
+def _work_until_lost(at: int, nap: float) -> None:
+    """Work until version `at` is met, or the server has hung up."""
+    gradient_of = DigitsGradient(dist.get_rank(), nap)
+
+    def gradient_or_loss(parameters: Tensor, version: int) -> Tensor:
+        if version >= at:
+            raise EnoughUpdates
+        return gradient_of(parameters, version)
+
+    try:
+        work(gradient_or_loss, [0], len(digits_start()))
+    except EnoughUpdates:
+        dist.destroy_process_group()
+    except RuntimeError as error:  # of gloo
+        if "onnection" not in str(error):
+            raise

@@ -1,0 +1,765 @@
+# ---
+# title: 12a The parameter server
+# question: One process holds the parameters, the others compute. Must they wait for each other?
+# needs: two CPU cores, no GPU
+# minutes: 90
+# ---
+
+# %% [markdown]
+# # 12a. The parameter server
+#
+# In lesson 11 every rank held the whole model, and all ranks met at every step. One slow
+# rank made all of them slow. Here is an older design: one process holds the parameters,
+# and the others only compute gradients. Now nobody has to wait for anybody.
+#
+# What do we pay for that? We count it, find a theorem that says how much is too much,
+# and try the remedies.
+#
+# *You will be able to* write a server that answers its workers in step or at once, say
+# how old its gradients are and how large a step may be then, and predict beyond how many
+# workers the server is too slow.
+#
+# *Before this:* lesson 11. *Time:* 45 minutes, and 45 for the exercises. *Needs:* two CPU
+# cores, no GPU.
+
+# %% [markdown] tags=["instructor"]
+# ## Pull, compute, push: 8 minutes
+#
+# Play it: one person is the server and holds a sheet with a number. Three workers ask
+# for it, count slowly to five (one of them to twenty), and bring a paper with a change.
+# First the server waits for all three papers, then it takes each as it comes.
+#
+# When late: show the two loops, and go to the timelines.
+
+# %% [markdown]
+# ## Pull, compute, push
+#
+# A **parameter server** is a process that holds the parameters. A *worker* pulls them,
+# computes a gradient, and pushes it to the server. That is all it does:
+
+# %%
+from demos.parameter_server.parts.server_and_workers import work
+from sidebyside import show
+
+show(work)
+
+# %% [markdown]
+# `pull` receives a letter from each server, `push` sends one, with `dist.recv` and
+# `dist.isend` of 10a. A letter holds the numbers, and one more: the **version**, which
+# counts the updates that the parameters have seen. The worker leaves the version in the
+# letter, so the gradient comes back with it. Version −1 means: stop.
+# (There may be several servers later, each with a *share* of the parameters.)
+
+# %% [markdown]
+# The simplest server works *in step*: it sends the parameters to all workers, waits for
+# a gradient from each, and takes one step with their mean. This is the **synchronous**
+# design. `rate` is the learning rate, and `note` writes down what happened. `answer` begins to send the share
+# to some workers, and `await_all` waits until it is sent.
+
+# %%
+from demos.parameter_server.parts.server_and_workers import serve_in_step
+
+show(serve_in_step)
+
+# %% [markdown]
+# Does it train as one process would? Rank 0 serves, three ranks work on the digits, with
+# the network of lesson 8, and each gradient is made from 32 images. Beside it, one
+# process computes the same three gradients one by one.
+
+# %%
+import torch
+
+from demos.parameter_server.parts import digits_server
+from sidebyside import run_ranks
+
+torch.set_num_threads(1)  # one core, as in lesson 8
+train = digits_server.train_digits_with_server
+diary = run_ranks(train, "in step", [0, 0, 0], 0.5, 20, world_size=4)[0]
+parameters, apart = digits_server.digits_start(), []
+gradient_of = [digits_server.DigitsGradient(worker) for worker in range(3)]
+for version, update in enumerate(diary):
+    gradients = torch.stack([g(parameters, version) for g in gradient_of])
+    parameters = parameters - 0.5 * gradients.mean(0)
+    apart.append((parameters - update.share).abs().max())
+print(f"{len(apart)} updates, never 1e-6 apart: {max(apart) < 1e-6}")
+
+# %% [markdown]
+# **In step, a parameter server trains as one process does**, with the mean of the
+# workers' gradients. It is the data parallel training of lesson 9. Only the route of the
+# gradients differs: all of them pass through one process.
+
+# %% [markdown] tags=["instructor"]
+# ## In step or at once: 9 minutes
+#
+# Draw three lanes of 80 ms: bars of 20, 20 and 80. Let people count the gradients that
+# fit, in step and at once. Then ask how many updates happen while the slow worker
+# computes: this is its staleness.
+#
+# The mean staleness is worth the board: each update makes all gradients under way older
+# by one, and N − 1 are under way.
+
+# %% [markdown]
+# ## At once
+#
+# Now one worker is slow. We make it so with sleep: two workers nap 20 ms for each
+# gradient, the third 80 ms. In step, everyone waits for the third. The other design
+# takes each gradient *as it comes*, and answers its worker at once. This is the
+# **asynchronous** design:
+
+# %%
+from demos.parameter_server.parts.server_and_workers import serve_at_once
+
+show(serve_at_once)
+
+# %% [markdown]
+# `dist.recv(letter)` without a sender receives from whoever comes first, and returns its
+# rank. `who_goes_on` decides who gets an answer now. Until the first exercise that is
+# everyone who waits. (The lines below the loop only tell all workers to stop, and the
+# branch with `STOP` is for several servers.)
+#
+# In 800 ms the synchronous server makes 10 updates. How many can the asynchronous one
+# make?
+
+# %%
+from sidebyside import guess
+
+guess("12a-updates", None, "At once, how many updates in 800 ms?", "updates")
+
+# %%
+from sidebyside import Timeline, reveal
+from sidebyside.timeline_picture import draw_timelines
+
+naps, timelines = [0.02, 0.02, 0.08], {}
+for design, updates in {"in step": 3, "at once": 24}.items():
+    with Timeline() as timelines[design]:
+        run_ranks(train, design, naps, 0.1, updates, world_size=4)
+reveal("12a-updates", 40 + 40 + 10, computed=True)
+draw_timelines(timelines, stamp="simulated", height=4.4)
+
+# %% [markdown]
+# In step, the fast workers wait three quarters of their time. At once nobody waits for
+# another worker (grey, at the end: some stop sooner than others). If only the naps counted, in 80 ms there would be 4 + 4 + 1 updates instead of one. (They are smaller
+# ones: made from one gradient, not from the mean of three.)
+
+# %% [markdown]
+# ## How old is a gradient?
+#
+# While the slow worker computes, the others go on changing the parameters. When its
+# gradient comes, it fits parameters that no longer exist. The **staleness** of an update
+# is the number of updates between the worker's pull and this update. The server counts
+# it: its own version minus the version in the letter.
+#
+# Three workers, one of them four times as slow. What is the mean staleness of all
+# updates? Think of what one update does to the gradients that are under way.
+
+# %%
+guess("12a-staleness", None, "What is the mean staleness?", "updates")
+
+# %% tags=["nbval-ignore-output"]
+from demos.parameter_server.parts.server_pictures import draw_staleness
+
+at_once = run_ranks(train, "at once", naps, 0.1, 180, world_size=4)[0]
+of_workers = {
+    "fast workers": [u.staleness for u in at_once if u.worker < 3],
+    "slow worker": [u.staleness for u in at_once if u.worker == 3],
+}
+reveal("12a-staleness", sum(map(sum, of_workers.values())) / len(at_once))
+draw_staleness(of_workers)
+
+# %% [markdown]
+# Each update makes all other gradients under way older by one, and with $N$ workers
+# $N-1$ are under way. So **the mean staleness is $N-1$, however fast the workers are**
+# (a little less in a short run, which ends with some under way). The slow worker has the
+# oldest gradients: 6 to 8 updates old.
+
+# %% [markdown]
+# ## Exercise 1: bounded staleness
+#
+# Between the two designs there is a knob. A worker may be ahead of the slowest one, but
+# not too far: then the server makes it wait. Write `who_goes_on(pushes, waiting, bound)`.
+#
+# `pushes` is a dictionary: for each worker, how many gradients it has pushed. `waiting`
+# is a list of the workers that wait for an answer, in the order in which they came; the
+# others compute. Return a list of those that get an answer now, in the order of
+# `waiting`: a worker goes on if it is at most `bound` gradients ahead of the slowest
+# worker, the one with the fewest, whether that one waits or computes.
+#
+# `bound` is a whole number, 0 or more. There is at least one worker, and possibly none is
+# waiting. Change neither `pushes` nor `waiting`.
+#
+# By hand first: `pushes` is `{1: 5, 2: 3, 3: 2}`, and `[1, 2]` wait. Who goes on with
+# bound 0, 1, 3?
+# <!-- exercise: 12a-bounded -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Who is the slowest worker while it computes: is it in `waiting`?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# The smallest number in `pushes` belongs to the slowest. Compare the number of each
+# waiting worker with it.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `slowest = min(pushes.values())`, and then a list of those workers in `waiting` for
+# which `pushes[worker] - slowest` is not above `bound`.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 1, bounded staleness: 10 minutes
+#
+# Expected: the slowest of those that wait (the slowest one computes), and `<` for `<=`.
+# With `<` and bound 0 nobody ever goes on: let them find out why the check would hang.
+
+# %% exercise="12a-bounded"
+from sidebyside import check, hint, progress, reset, solution
+
+
+def who_goes_on(pushes: dict[int, int], waiting: list[int], bound: int) -> list[int]:
+    """The waiting workers that are at most `bound` gradients ahead of the slowest."""
+    ### BEGIN SOLUTION
+    slowest = min(pushes.values())
+    return [worker for worker in waiting if pushes[worker] - slowest <= bound]
+    ### END SOLUTION
+
+
+# %%
+check("12a-bounded", who_goes_on)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 12a-bounded -->
+# Why it works: the slowest worker always goes on, so there is no deadlock. A worker that
+# goes on may push once more, so it is never more than bound + 1 ahead. While one of its
+# gradients is under way, each of the other N − 1 workers can push 2 bound + 1 times at
+# most: from bound behind it to bound + 1 ahead. So no gradient is ever older than
+# (N − 1)(2 bound + 1) updates. With bound 0 all workers begin each round together.
+#
+# By hand: with bound 0 nobody, with bound 1 worker 2, with bound 3 both.
+
+# %% [markdown]
+# Here is the knob, in real processes, with the same naps. (`within_bound` of the demo
+# does what you were asked to write.) A bound of 1,000 is none.
+
+# %% tags=["nbval-ignore-output"]
+from functools import partial
+
+from demos.parameter_server.parameter_server import within_bound
+
+for bound in (0, 2, 1000):
+    goes = partial(within_bound, bound=bound)
+    ranks = run_ranks(train, "at once", naps, 0.1, 60, 1, goes, world_size=4)
+    oldest = max(update.staleness for update in ranks[0])
+    print(f"bound {bound:4}: 60 updates in {ranks[0][-1].seconds:.2f} s", end=", ")
+    print(f"the oldest {oldest}, {2 * (2 * bound + 1)} allowed")
+
+# %% [markdown]
+# **No gradient is older than $(N-1)(2 \cdot \text{bound} + 1)$ updates.** In the long
+# run the fast workers go at the pace of the slow one. When workers are slow *in turns*, a
+# bound costs less time than waiting in step. Against no bound it always costs updates.
+
+# %% [markdown] tags=["instructor"]
+# ## Two clocks: 4 minutes
+#
+# Ask for a bet before the picture: which design wins? Then show it. The question "wins
+# what?" is the lesson.
+
+# %% [markdown]
+# ## Two clocks
+#
+# Which design learns faster? We train both for about two seconds, with the same rate,
+# and draw the loss over all images twice: against updates and against seconds.
+
+# %%
+from demos.parameter_server.parts.server_pictures import draw_both_clocks
+
+curves = {}
+for design, updates, every in (("in step", 24, 1), ("at once", 210, 6)):
+    diary = run_ranks(train, design, naps, 0.2, updates, world_size=4)[0]
+    curves[design] = digits_server.losses_over_time(diary, every)
+draw_both_clocks(curves, updates=24)
+
+# %% [markdown]
+# The two pictures disagree. On the left, the synchronous server wins or ties: each of its
+# updates is the mean of three fresh gradients. On the right, the asynchronous one wins: **in
+# the time of one synchronous update it makes several** (nine, if only the naps counted),
+# each a little worse. Larger steps would help the synchronous one (lesson 8), but here not
+# enough to catch up. So a comparison needs a clock.
+# "Loss after 1,000 updates" hides the waiting; "loss after a minute" is what we pay for.
+
+# %% [markdown] tags=["instructor"]
+# ## Stale gradients: 7 minutes
+#
+# Everyone knows a shower whose warm water comes late: turn, nothing happens, turn more,
+# and it is too hot. The cure is to turn less. How much less is the theorem.
+#
+# When late: show the table after the exercise.
+
+# %% [markdown]
+# ## How stale is too stale?
+#
+# The loss was still fine with a staleness of 2 and 8. When does it go wrong? Take the
+# simplest loss there is, $\lambda x^2/2$. Its gradient is $\lambda x$, and $\lambda$ is
+# called the **curvature**. Every gradient is $\tau$ updates old:
+#
+# $$x_{t+1} = x_t - \text{step} \cdot \lambda\, x_{t-\tau}.$$
+#
+# This is **delayed gradient descent**. It begins with $x = 1$, and $x$ was 1 before.
+
+# %%
+from demos.parameter_server.stale_gradients import delayed_descent
+from sidebyside import figure
+
+fig, ax = figure(height=2.4, stamp="computed", alt="x swings with a delay of 1")
+for step, style in ((0.8, "-"), (1.1, ":")):
+    ax.plot(delayed_descent(1.0, step, 1, 40), style, color="black")
+    ax.annotate(f"step {step}", (40, delayed_descent(1.0, step, 1, 40)[-1]))
+ax.set_xlabel("updates (curvature 1, delay 1)")
+fig
+
+# %% [markdown]
+# Without a delay, $x$ goes to 0 for every step below $2/\lambda$. With a delay of 1 it
+# swings, and a step of 1.1 is already too large: each correction comes too late and is
+# too strong. A step is **stable** if $x$ goes to 0.
+
+# %% [markdown]
+# ## Exercise 2: find the stable step
+#
+# Write `stable_step(curvature, delay)`. It returns the largest stable step, within 1 %.
+# `curvature` is a number above 0, `delay` a whole number from 0 to 16. Find it by
+# **bisection**: keep a step that is stable and one that is not, try the middle, and
+# replace one of the two. A delay never allows a larger step than no delay, and every
+# step that is small enough is stable.
+#
+# How do you see that a step is stable? Near the edge $x$ swings, and grows or shrinks by
+# very little in each update, with a long delay by less than a thousandth. So let it run for some thousands of updates, more
+# for a longer delay, and look at more than one $x$ at the end.
+#
+# By hand first: without a delay, $x_{t+1} = (1 - \text{step} \cdot \lambda)\,x_t$. For
+# $\lambda = 25$, what is the largest stable step?
+# <!-- exercise: 12a-stable -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Which two steps can you begin with, one that is surely stable and one that is surely
+# not, or on the edge?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Keep the last `delay + 1` values of x in a list or a `deque`. The new x is the newest
+# minus step · curvature · the oldest. The step is stable if the largest |x| of the last
+# 200 updates is below 1, after some 2,000 + 1,000 · delay updates.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `recent = deque([1.0] * (delay + 1), maxlen=delay + 1)`; in each update
+# `recent.append(recent[-1] - step * curvature * recent[0])`. Bisect between 0 and
+# `2 / curvature`, 14 times: each time `low = middle` if it is stable, else
+# `high = middle`.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 2, find the stable step: 15 minutes
+#
+# Expected: too few updates (everything looks stable), a look at the last x only (it
+# swings through 0), and a delay that is off by one.
+
+
+# %% exercise="12a-stable"
+def stable_step(curvature: float, delay: int) -> float:
+    """The largest step with which delayed gradient descent goes to 0, within 1 %."""
+    ### BEGIN SOLUTION
+    from collections import deque
+
+    low, high = 0.0, 2 / curvature
+    for _ in range(14):
+        step = (low + high) / 2
+        recent = deque([1.0] * (delay + 1), maxlen=delay + 1)
+        last = deque(maxlen=200)
+        for _ in range(2000 + 1000 * delay):
+            recent.append(recent[-1] - step * curvature * recent[0])
+            last.append(abs(recent[-1]))
+        low, high = (step, high) if max(last) < 1 else (low, step)
+    return low
+    ### END SOLUTION
+
+
+# %%
+check("12a-stable", stable_step)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 12a-stable -->
+# Why it works: whether x grows or shrinks depends on the step alone, and there is one
+# edge between the two. Each bisection halves the distance to it: 14 of them leave
+# 2/λ divided by 16,384. A step that is 1 % beyond the edge lets x grow e-fold within
+# some thousand updates, so that after 18,000 there is no doubt. An x that overflows
+# becomes inf or nan, and is not below 1 either.
+#
+# By hand: 2/25 = 0.08.
+
+# %% [markdown]
+# Is there a formula? On the edge $x$ neither grows nor shrinks, it swings: $x_t =
+# e^{i\theta t}$. Put that into the equation above and solve for the step. The angle is
+# $\theta = \pi/(2\tau + 1)$, and
+#
+# $$\text{largest stable step} = \frac{2}{\lambda} \sin\frac{\pi}{2(2\tau + 1)}.$$
+
+# %%
+from demos.parameter_server import stale_gradients
+
+for delay in (0, 1, 2, 4, 8, 16):
+    found = stale_gradients.found_stable_step(1.0, delay)
+    formula = stale_gradients.predicted_stable_step(1.0, delay)
+    close = abs(found / formula - 1) < 0.01
+    print(f"delay {delay:2}  formula {formula:.3f}, found within 1 in 100: {close}")
+
+# %% [markdown]
+# **A delay of 1 halves the largest stable step; a long delay $\tau$ divides it by about
+# $1.3\,\tau$.** (For small angles the sine is the angle, and $2\sin(\dots)$ becomes $\pi/(2\tau
+# + 1)$.) So whoever doubles the number of workers, and with it the staleness, has to halve
+# the step. A network's loss is no parabola, but near a minimum it looks like one.
+
+# %% [markdown] tags=["instructor"]
+# ## The remedies: 5 minutes
+#
+# Cover the table, and let people order the rows. Then ask which of the rows needs no new
+# number to tune.
+#
+# When late: the table only.
+
+# %% [markdown]
+# ## The remedies
+#
+# Sixteen workers train the network. To make every run give the same numbers, the clock
+# is *simulated*: each gradient takes 1 second or more, now and then much more (a heavy
+# tail, lesson 6). Each row has the same 60 seconds, and two random starts.
+
+# %% tags=["nbval-ignore-output"]
+from demos.parameter_server.parts.remedies import compare_remedies
+
+print("                                 updates   loss of two runs")
+for name, (losses, updates) in compare_remedies(budget=60.0, seeds=2).items():
+    shown = [f"{loss:9.2f}" if loss < 8 else "runs away" for loss in losses]
+    print(f"{name:<34} {updates:5.0f}  ", *shown)
+
+# %% [markdown]
+# **At once, the step that one worker takes without harm makes sixteen run away.** A bound
+# alone does not save them. With a sixteenth of the step they beat the worker alone and both
+# synchronous designs. Dividing each step by 1 + its staleness does better still: fresh
+# gradients get a larger step. On top of the smaller step, a bound and *warm-up* (here: one
+# worker alone for the first 10 seconds) cost more updates than they are worth.
+
+# %% [markdown]
+# In step, only a few rounds fit: the slowest of sixteen draws from the tail nearly every
+# time. With 14 gradients of 16 there are nearly twice as many. What holds for all of
+# this: the order was the same for ten random starts, but of one small network with one
+# distribution of seconds.
+# Measure yours.
+
+# %% [markdown]
+# ## Exercise 3: what a backup worker saves
+#
+# A **backup worker** is one more than needed: in each round the server waits only for
+# the first `needed` gradients and takes a step with their mean (Chen et al. 2016). Write
+# `backup(seconds, needed, rounds)`. It returns two numbers: when the last round ends,
+# and how many gradients have been thrown away by then.
+#
+# `seconds[w][i]` is how long worker `w` takes for its gradient number `i`, from 0 on.
+# All workers pull at time 0. A round ends when `needed` gradients of *this* round have
+# arrived; then those workers pull the new parameters and begin the next round. Workers
+# that are late finish what they do. Their gradient is thrown away when it arrives, and
+# they pull the newest parameters at once. They may be among the first of the current
+# round. Letters take no time, and no late gradient arrives at the very
+# moment at which a round ends.
+#
+# There are enough numbers in `seconds`, which must not change. `needed` is at least 1
+# and at most the number of workers, `rounds` at least 1. A gradient that is still under
+# way at the end is not counted.
+#
+# By hand first: worker 0 always takes 1 second, worker 1 always 2, worker 2 first 4.5 and
+# then 1. When do three rounds end if 2 of the 3 are needed, and when if all 3 are?
+# <!-- exercise: 12a-backup -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# When a gradient arrives, what does the server have to know to tell whether it is late?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Go from arrival to arrival, in the order of time. For each worker keep when its gradient
+# will arrive, and for which round it is. A late one starts again at once; one in time
+# waits until there are `needed` of them, and then all these start again.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# Keep tuples `(arrives, worker, of_round)` in a heap (`heapq`): `heappop` gives the next
+# arrival. If `of_round < done`, it is thrown away, and `worker` starts again. Else append
+# `worker` to `waiting`, and when `len(waiting) == needed`, count the round as done and
+# start all of them.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 3, what a backup worker saves: 20 minutes
+#
+# Draw the lanes of the case by hand first. Expected: late workers that are interrupted
+# (a worker that computes does not look into its post), and late gradients that count for
+# the next round: then it is no longer synchronous.
+
+
+# %% exercise="12a-backup"
+def backup(seconds: list[list[float]], needed: int, rounds: int) -> tuple[float, int]:
+    """When the last round ends, and how many gradients have been thrown away."""
+    ### BEGIN SOLUTION
+    from heapq import heapify, heappop, heappush
+
+    takes = [iter(row) for row in seconds]
+    under_way = [(next(row), worker, 0) for worker, row in enumerate(takes)]
+    heapify(under_way)
+    done, thrown, waiting = 0, 0, []
+    while done < rounds:
+        now, worker, of_round = heappop(under_way)
+        late = of_round < done
+        thrown += late
+        waiting += [] if late else [worker]
+        going = [worker] if late else []
+        if len(waiting) == needed:
+            done, going, waiting = done + 1, waiting, []
+        for free in going:
+            heappush(under_way, (now + next(takes[free]), free, done))
+    return now, thrown
+    ### END SOLUTION
+
+
+# %%
+check("12a-backup", backup)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 12a-backup -->
+# Why it works: nothing happens between two arrivals, so it is enough to look at these,
+# in their order. The version in the letter says whether a gradient is late. With a heavy
+# tail the slowest of 16 takes several times as long as the fourteenth: two workers' work
+# is thrown away, and each round takes a fraction of the time.
+#
+# By hand: with 2 of 3 the rounds end at 2, 4 and 5.5, and one gradient is thrown away.
+# With all 3 they end at 4.5, 6.5 and 8.5.
+
+# %% [markdown] tags=["instructor"]
+# ## The bottleneck: 7 minutes
+#
+# Ask for the server's bytes with 8 workers, then with 1,000. The ring's rank sends two
+# tensors in any case. Then K servers, and at K = N the punch line: this is a
+# reduce-scatter and an all-gather.
+#
+# When late: only the picture.
+
+# %% [markdown]
+# ## The bottleneck
+#
+# So far letters took no time. Now the parameters are 200 KB, and go over the paced link
+# of 10b: $\alpha$ = 10 ms for each message, and $\beta$ = 40 ns for each byte, 8 ms for
+# a letter. For one update in step the server sends $N$ letters and receives $N$, one at
+# a time: $2N(\alpha + \beta S)$.
+#
+# A ring takes $2(N-1)(\alpha + \beta S/N)$, as you know. With 8 workers, how many
+# milliseconds does an update take with the server?
+
+# %%
+guess("12a-server", None, "One update, 8 workers, through the server?", "ms")
+
+# %%
+from demos.collectives.all_reduce_four_ways import time_over_paced_link
+from demos.collectives.parts.all_reduce_costs import predicted_seconds
+from demos.parameter_server.parts import server_costs
+from demos.parameter_server.parts.server_pictures import draw_server_costs
+
+pace, size, costs = (0.01, 40e-9), 200_000, {"server": {}, "ring": {}}
+for n in (2, 4, 8):
+    seconds, _ = run_ranks(
+        server_costs.time_server_over_paced_link, 1, size // 4, *pace, world_size=n + 1
+    )[0]
+    predicted = server_costs.predicted_server_seconds(n, size, *pace)
+    costs["server"][n] = predicted, seconds
+    around = run_ranks(time_over_paced_link, ["ring"], [size], *pace, 1, world_size=n)
+    costs["ring"][n] = (
+        predicted_seconds("ring", n, size, *pace),
+        around[0]["ring", size],
+    )
+reveal("12a-server", 1e3 * costs["server"][8][1])
+draw_server_costs(costs)
+
+# %% [markdown]
+# The server's time grows with the number of workers, because all bytes pass through one
+# link. The ring's grows more slowly: each more rank costs two more $\alpha$, and the
+# bytes are shared. (Its points lie above the line: eight ranks share two cores.)
+# So do the same with servers. **$K$ servers hold a share of the parameters each**, and
+# every worker sends each of them its share of the gradient.
+
+# %%
+for servers in (1, 2, 4):
+    ranks = run_ranks(
+        server_costs.time_server_over_paced_link,
+        servers, size // 4, *pace, world_size=servers + 4,
+    )  # fmt: skip
+    seconds, meter = ranks[0]
+    predicted = server_costs.predicted_server_seconds(4, size, *pace, servers)
+    moved = meter.bytes_sent + meter.bytes_received
+    print(f"K = {servers}: {moved:,} bytes through rank 0", end=", ")
+    print(f"predicted {1e3 * predicted:.0f} ms, measured {1e3 * seconds:.0f} ms")
+
+# %% [markdown]
+# **With $K$ servers each moves $1/K$ of the bytes.** (Counted over four updates and the
+# letters that say stop.) But each still pays $\alpha$ for $2N$ letters: from some $K$ on,
+# more servers save little.
+#
+# When is one server too slow? At once, a worker that computes $G$ seconds brings a
+# gradient every $G$, and the server needs $2(\alpha + \beta S)$ for each, here 36 ms. So
+# beyond $N = G / (2(\alpha + \beta S))$ workers the gradients queue: with $G$ = 360 ms, ten.
+#
+# Give each of the $N$ workers'
+# machines a server, and each machine moves what a rank of a ring moves: pushing shares
+# of gradients to their owners is a reduce-scatter, pulling all shares is an all-gather.
+
+# %% [markdown] tags=["instructor"]
+# ## When one dies: 5 minutes
+#
+# Before the cells run: who notices, and what is lost? In step, everyone. At once, only
+# the server's death is everyone's.
+#
+# When late: read the table.
+
+# %% [markdown]
+# ## When one dies
+#
+# The server in step saves a *checkpoint* after every ten updates: a file with the
+# parameters and the version. We let the system kill the server after update 25: no
+# goodbye, nothing is saved.
+
+# %% tags=["raises-exception"]
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from demos.parameter_server.parts import server_failures
+
+folder = TemporaryDirectory()
+path = Path(folder.name, "server.pt")
+accident = {"path": path, "updates": 40}
+trains = server_failures.train_with_checkpoints
+run_ranks(partial(trains, **accident, victim=0, at=25), world_size=4)
+
+# %% [markdown]
+# All work ends: no worker has anybody to ask. A new server reads the file and goes on.
+# `first` is the version at which it begins. Beside it, the same training without an
+# accident:
+
+# %%
+first, saved = run_ranks(partial(trains, **accident), world_size=4)[0]
+accident["path"] = Path(folder.name, "other.pt")
+_, whole = run_ranks(partial(trains, **accident), world_size=4)[0]
+print(f"begins at update {first}, {25 - first} updates are lost and made again")
+print("the same parameters as without an accident:", torch.equal(saved, whole))
+folder.cleanup()
+
+# %% [markdown]
+# **The server is a single point of failure: the checkpoint is all that is left of it.**
+# The result is the same because each gradient depends only on the parameters, the
+# version and the worker. A worker keeps nothing, so nothing of it has to be saved.
+#
+# Now a *worker* is lost, at once, when it meets version 20: it drops its connections.
+# Whose gradients does the server get, before and after? (We leave out updates 20 to 26:
+# its last gradient may still be under way.)
+
+# %%
+lose = server_failures.train_while_worker_is_lost
+heard = run_ranks(lose, 60, 20, 0.01, world_size=4)[0]
+print("ranks heard before it was lost:", sorted(set(heard[:20])))
+print("ranks heard later, until update 60:", sorted(set(heard[26:])))
+
+# %% [markdown]
+# **At once and without a bound, a lost worker stops nobody**, until the end: our server
+# would wait for its last letter, so it needs a time limit. With a bound, the lost worker is
+# the slowest for ever, and soon all wait. Here is who notices what:
+#
+# | dies | in step | at once |
+# |---|---|---|
+# | a worker | the server gets an error, all stop; start again, perhaps with fewer | its gradients are missing; the others go on, if there is no bound |
+# | the server | all stop; back to the checkpoint | all stop; back to the checkpoint |
+# | one of $K$ servers | all stop; all shares go back to the checkpoint | the same |
+# | a rank of a ring | all stop | |
+
+# %% [markdown]
+# ## The library
+#
+# torch has messages and no parameter server. Its tutorials built one on
+# `torch.distributed.rpc`, which lets one process call a function in another; that part of
+# torch is in maintenance now, and nothing new is added. Lesson 12b has a table of the
+# frameworks that still have one.
+#
+# **Hogwild** (Niu et al. 2011) has no server at all: processes change the same
+# parameters in shared memory, without a lock (lesson 4!).
+# `python demos/parameter_server/hogwild.py` counts what gets lost.
+
+# %% [markdown]
+# ## A script of your own
+#
+# Here is a server at once without any of our instruments, with torch alone. Its worker
+# and the rest of the file are just as short.
+#
+# ```
+# torchrun --nproc-per-node 3 demos/parameter_server/own_parameter_server.py
+# ```
+
+# %%
+from demos.parameter_server import own_parameter_server
+
+show(own_parameter_server.serve)
+
+# %% [markdown]
+# ## The scorecard
+#
+# | N workers, one server, P bytes of parameters | in step | at once |
+# |---|---|---|
+# | equal to one process | to 10⁻⁶, after each update | no: other gradients, in another order |
+# | bytes each rank sends per step | worker P, server N · P | worker P, server P for each update |
+# | memory of each rank | server P and N gradients, optimiser; worker P and its gradient | server P, one gradient and unfinished answers, optimiser; worker the same |
+# | idle share | all wait for the slowest, and for the server | none, up to G / (2(α + βS)) workers |
+# | if one rank dies | all stop | a worker: without a bound the others go on; the server: all stop |
+#
+# ## What we saw
+#
+# * In step, a parameter server trains as one process does. At once, nobody waits, and
+#   the mean staleness is $N-1$, whoever is slow.
+# * A bound on the lead of the fast workers bounds the staleness.
+# * Against updates, the synchronous design wins; against seconds, with a slow worker, the
+#   asynchronous one.
+# * A delay of $\tau$ updates allows a step of $2\sin(\pi/(2(2\tau+1)))/\lambda$ at most:
+#   a long delay divides it by about $1.3\,\tau$.
+# * Smaller steps cure staleness, best of all those divided by 1 + staleness; backup workers
+#   cure slow moments in step. All were compared with the same budget of seconds.
+# * In step, the server moves $2N$ times the parameters for each update; $K$ servers share that.
+# * Kill the server and everything stops, until a checkpoint brings it back.
+
+# %% [markdown]
+# In a terminal, `python demos/parameter_server/parameter_server.py --help` runs all
+# designs, with any number of workers and servers, and
+# `python demos/parameter_server/stale_gradients.py --help` the theorem.
+#
+# ## Next
+#
+# Workers that wait less, letters that are fewer, and no server that can fail: lesson 12b
+# lets every rank train by itself for a while, and only then talk, to all or to its
+# neighbours.

@@ -1,0 +1,268 @@
+"""In step equals one process; staleness, bounds and costs are what the lesson says."""
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from demos.parameter_server import stale_gradients
+from demos.parameter_server.hogwild import WAYS, count_lost_by_hogs
+from demos.parameter_server.parameter_server import within_bound
+from demos.parameter_server.parts import server_costs
+from demos.parameter_server.parts.digits_server import (
+    DigitsGradient,
+    digits_loss,
+    digits_start,
+    losses_over_time,
+    train_digits_with_server,
+)
+from demos.parameter_server.parts.remedies import compare_remedies
+from demos.parameter_server.parts.server_failures import (
+    load_server,
+    train_while_worker_is_lost,
+    train_with_checkpoints,
+)
+from demos.parameter_server.parts.simulated_server import (
+    gradient_seconds,
+    simulate_at_once,
+    simulate_in_step,
+)
+from sidebyside import RankFailed, run_ranks
+from sidebyside.record import ROOT
+
+from .checks import THREE, backup_by_events
+
+train = train_digits_with_server
+
+
+# The server ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 5])
+@pytest.mark.parametrize("servers", [1, 2, 3])
+def test_in_step_equals_one_process_after_every_update(workers, servers):
+    ranks = run_ranks(
+        train, "in step", [0] * workers, 0.5, 6, servers, world_size=servers + workers
+    )
+    parameters = digits_start()
+    gradient_of = [DigitsGradient(worker) for worker in range(workers)]
+    for version in range(6):
+        gradients = torch.stack([g(parameters, version) for g in gradient_of])
+        parameters = parameters - 0.5 * gradients.mean(0)
+        share = torch.cat([diary[version].share for diary in ranks[:servers]])
+        torch.testing.assert_close(share, parameters, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_at_once_equals_one_process_that_takes_the_gradients_in_the_same_order(workers):
+    diary = run_ranks(
+        train, "at once", [0.001] * workers, 0.1, 30, world_size=1 + workers
+    )[0]
+    history = [digits_start()]
+    gradient_of = {worker: DigitsGradient(worker - 1) for worker in range(1, 4)}
+    for version, update in enumerate(diary):
+        pulled = version - update.staleness
+        gradient = gradient_of[update.worker](history[pulled], pulled)
+        history.append(history[-1] - 0.1 * gradient)
+        torch.testing.assert_close(update.share, history[-1], rtol=0, atol=1e-6)
+    if workers == 1:
+        assert not any(update.staleness for update in diary)
+
+
+def test_several_servers_at_once_end_and_each_makes_its_updates_or_fewer():
+    ranks = run_ranks(train, "at once", [0.001] * 3, 0.1, 25, 2, world_size=5)
+    assert max(len(diary) for diary in ranks[:2]) == 25
+    assert all(0 < len(diary) <= 25 for diary in ranks[:2])
+    assert ranks[2:] == [[], [], []]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 5])
+def test_the_mean_staleness_is_one_less_than_the_workers(workers):
+    updates = 40
+    naps = [0.002] * (workers - 1) + [0.01]
+    diary = run_ranks(train, "at once", naps, 0.1, updates, world_size=1 + workers)[0]
+    applied = sum(update.staleness for update in diary)
+    pulled = dict.fromkeys(range(1, workers + 1), 0)
+    for version, update in enumerate(diary, 1):
+        pulled[update.worker] = version
+    under_way = sum(updates - version for version in pulled.values())
+    assert applied + under_way == updates * (workers - 1)
+
+
+@pytest.mark.parametrize("bound", [0, 1, 3])
+def test_no_gradient_is_older_than_the_bound_allows(bound):
+    goes = partial(within_bound, bound=bound)
+    naps = [0, 0.001, 0.01]
+    diary = run_ranks(train, "at once", naps, 0.1, 30, 1, goes, world_size=4)[0]
+    assert max(update.staleness for update in diary) <= 2 * (2 * bound + 1)
+    pushes = Counter({1: 0, 2: 0, 3: 0})
+    for update in diary:
+        pushes[update.worker] += 1
+        assert max(pushes.values()) - min(pushes.values()) <= bound + 1
+
+
+def test_losses_are_those_of_the_updates_chosen():
+    diary = run_ranks(train, "in step", [0, 0], 0.5, 9, world_size=3)[0]
+    rows = losses_over_time(diary, every=3)
+    assert [row[0] for row in rows] == [0, 3, 6, 9]
+    assert rows[-1][2] == digits_loss(diary[-1].share) < rows[0][2]
+
+
+# Stale gradients ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delay", [0, 1, 2, 4, 8, 16])
+@pytest.mark.parametrize("curvature", [1.0, 0.3, 25.0])
+def test_the_largest_stable_step_is_the_theorems_within_one_percent(delay, curvature):
+    found = stale_gradients.found_stable_step(curvature, delay)
+    formula = stale_gradients.predicted_stable_step(curvature, delay)
+    assert found == pytest.approx(formula, rel=0.01)
+
+
+def test_a_delay_of_one_halves_the_step_and_a_long_one_divides_it():
+    predicted = partial(stale_gradients.predicted_stable_step, 1.0)
+    assert predicted(1) == pytest.approx(predicted(0) / 2)
+    assert predicted(32) / predicted(16) == pytest.approx(0.5, rel=0.02)
+
+
+@pytest.mark.parametrize("delay", [0, 1, 3, 16])
+def test_the_edge_is_where_the_characteristic_equation_has_a_root_of_modulus_one(delay):
+    equation = np.zeros(delay + 2)
+    equation[0], equation[1] = 1, -1
+    equation[-1] += stale_gradients.predicted_stable_step(1.0, delay)
+    assert max(abs(np.roots(equation))) == pytest.approx(1)
+
+
+# The simulated clock ------------------------------------------------------------------
+
+
+def test_a_simulated_server_makes_the_updates_that_a_real_one_would():
+    _, staleness = simulate_at_once(3, 10.5, lambda stale: 0.1)
+    assert len(staleness) == 31  # ten gradients of each, and the one that ends it
+    assert staleness[:3] == [0, 1, 2] and set(staleness[3:]) == {2}
+    _, fresh = simulate_at_once(1, 10.5, lambda stale: 0.1)
+    assert set(fresh) == {0} and len(fresh) == 11
+
+
+def test_a_simulated_round_without_backup_is_sgd_with_the_mean_gradient():
+    parameters, rounds, thrown = simulate_in_step(3, 3, 5.5, 0.5)
+    gradient_of = [DigitsGradient(worker) for worker in range(3)]
+    expected = digits_start()
+    for version in range(rounds):
+        gradients = torch.stack([g(expected, version) for g in gradient_of])
+        expected = expected - 0.5 * gradients.mean(0)
+    assert (rounds, thrown) == (5, 0)
+    torch.testing.assert_close(parameters, expected)
+
+
+def test_backup_workers_give_more_rounds_and_cost_gradients():
+    all_needed = simulate_in_step(16, 16, 20, 0.5, gradient_seconds)
+    with_backup = simulate_in_step(16, 14, 20, 0.5, gradient_seconds)
+    assert with_backup[1] > all_needed[1]
+    assert with_backup[2] > all_needed[2] == 0
+
+
+@pytest.fixture
+def one_thread():
+    """Small tensors: more threads than one only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_the_order_of_the_remedies_is_the_one_that_the_lesson_names():
+    found = {name: losses for name, (losses, _) in compare_remedies(60.0, 2).items()}
+    alone, at_once, bound, smaller, with_bound, warm, divided, step, backup = map(
+        np.array, found.values()
+    )
+    assert min(*at_once, *bound) > 10  # the loss begins at 2.4
+    assert (divided < smaller).all()
+    for worse in alone, with_bound, warm, backup:
+        assert (smaller < worse).all()
+    assert (backup < step).all()
+
+
+def test_the_case_by_hand_ends_as_the_lesson_says():
+    assert backup_by_events(THREE, 2, 3) == (5.5, 1)
+    assert backup_by_events(THREE, 3, 3) == (8.5, 0)
+
+
+# Costs --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("servers", "workers"), [(1, 1), (1, 3), (2, 2), (3, 2)])
+def test_a_server_moves_the_predicted_bytes(servers, workers):
+    elements, updates = 1200, 3
+    ranks = run_ranks(
+        server_costs.time_server_over_paced_link,
+        servers, elements, 0.0, 0.0, updates, world_size=servers + workers,
+    )  # fmt: skip
+    for _, meter in ranks[:servers]:
+        moved = updates * server_costs.bytes_of_server(workers, 4 * elements, servers)
+        last = 4 * elements / servers * workers  # the letters that say stop
+        versions = 4 * workers * (2 * updates + 1)
+        assert meter.bytes_sent + meter.bytes_received == moved + last + versions
+        assert not meter.collectives
+
+
+def test_servers_on_all_machines_move_what_a_ring_moves():
+    workers, size = 8, 1_000_000
+    share = server_costs.bytes_of_server(workers, size, servers=workers)
+    own = 2 * size / workers  # what server and worker of one machine pass each other
+    assert share - own == 2 * (workers - 1) / workers * size
+
+
+# Failure ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_checkpoint_brings_the_run_back_to_the_same_parameters(tmp_path, victim):
+    path = tmp_path / "server.pt"
+    with pytest.raises(RankFailed, match=f"rank {victim} was killed by SIGKILL"):
+        run_ranks(train_with_checkpoints, path, 20, victim, 15, world_size=3)
+    assert load_server(path)[0] == 10
+    first, again = run_ranks(train_with_checkpoints, path, 20, world_size=3)[0]
+    other = tmp_path / "other.pt"
+    whole = run_ranks(train_with_checkpoints, other, 20, world_size=3)[0][1]
+    assert first == 10 and torch.equal(again, whole)
+
+
+def test_a_lost_worker_stops_nobody_at_once():
+    heard = run_ranks(train_while_worker_is_lost, 40, 15, 0.002, world_size=4)[0]
+    assert len(heard) == 40
+    assert 3 not in heard[20:] and {1, 2} <= set(heard[20:])
+
+
+# Demos --------------------------------------------------------------------------------
+
+
+def test_with_a_lock_hogs_lose_nothing():
+    lost = {name: share for name, (share, _) in count_lost_by_hogs(2, 50, 300).items()}
+    assert list(lost) == list(WAYS)
+    for name, share in lost.items():
+        assert 0 <= share < 1
+        if "lock" in name:
+            assert share == 0
+
+
+def test_the_script_of_your_own_trains_and_saves(tmp_path):
+    script = ROOT / "demos/parameter_server/own_parameter_server.py"
+    assert "sidebyside" not in script.read_text()
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    (tmp_path / "torchrun").mkdir()  # it leaves a folder there
+    done = subprocess.run(
+        [*launcher, "--nproc-per-node=3", str(script), "--updates=50", "--save=w.pt"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False,
+        env=os.environ | {"TMPDIR": str(tmp_path / "torchrun")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert float(re.search(r"loss (\S+)", done.stdout)[1]) < 2.3
+    assert torch.load(tmp_path / "w.pt", weights_only=True).shape == (10, 64)

@@ -1,0 +1,692 @@
+# ---
+# title: 12b Local SGD and gossip
+# question: How little can workers say, and to how few, and still train one model?
+# needs: two CPU cores, no GPU
+# minutes: 90
+# ---
+
+# %% [markdown]
+# # 12b. Local SGD and gossip: talking less, and to neighbours only
+#
+# In lesson 11 all ranks talk after every step, and in 12a everyone talks to a server.
+# Both are a lot of talking, and a server can fail.
+#
+# Here we talk less in two ways. First the ranks meet only now and then. Then nobody meets
+# everybody: each rank talks to two neighbours, and there is no centre that can fail.
+#
+# *You will be able to* train with a fraction of the messages, say from one eigenvalue how
+# many rounds a ring of peers needs to agree, and choose weights so that it agrees faster.
+#
+# *Before this:* lessons 10b, 11 and 12a; the eigenvalues of a symmetric matrix. *Time:*
+# 45 minutes, and 45 for three exercises. *Needs:* two CPU cores, no GPU.
+
+# %% [markdown] tags=["instructor"]
+# ## Local SGD: 12 minutes
+#
+# Four people at four boards solve the same problem and compare notes every ten minutes.
+# Ask: what do they gain, and what do they risk? Then what happens if each has seen other
+# examples. Both answers come out of the two tables.
+#
+# Expected: "rare meetings mean a worse model, always". At these sizes it hardly shows
+# with shuffled images, and clearly with sorted ones.
+#
+# When late: skip the picture of the drift.
+
+# %% [markdown]
+# ## Local steps
+#
+# In data-parallel training every step ends with an all-reduce. What if each rank takes
+# $H$ steps by itself, on its own images, and only then all ranks take the mean of their
+# *models*? We call that a *meeting*, and the $H$ steps before it a *round*. It goes round
+# the ring of lesson 10b, from point-to-point messages, so that the meter can count them.
+
+# %%
+from demos.decentralised.local_sgd import average_models, local_step
+from sidebyside import show
+
+show(local_step)
+show(average_models)
+
+# %% [markdown]
+# Training like this is **local SGD**. Four ranks take 128 steps of 8 images each. First
+# $H = 1$: a meeting after every step. We compare it with lesson 8's training, in which
+# the four gradients of a step are averaged.
+
+# %%
+from demos.decentralised.local_sgd import (
+    flat_parameters,
+    local_batches,
+    train_local_sgd,
+)
+from demos.sgd.parallel_sgd import average_gradients_each_step
+from demos.sgd.parts.digits_network import digits_network
+from sidebyside import run_ranks
+
+runs = {1: run_ranks(train_local_sgd, 1, world_size=4)}
+batches = [local_batches(rank, 4, 128) for rank in range(4)]
+together = flat_parameters(average_gradients_each_step(digits_network(), batches))
+largest = (runs[1][0].history[-1] - together.cpu()).abs().max().item()
+print("equal after 128 steps, but for rounding:", largest < 1e-4)
+
+# %% [markdown]
+# **With plain SGD and a meeting after every step, local SGD is data-parallel training.**
+# The mean of four models that took one step from the same place is that place minus the
+# mean of the four steps.
+#
+# Now fewer meetings. With $H = 1$ a rank sends about 930,000 bytes. How many does it send
+# with a meeting every 16 steps?
+
+# %%
+from sidebyside import guess
+
+guess("12b-bytes", None, "How many bytes does a rank send, with H = 16?", "bytes")
+
+# %%
+from demos.decentralised.local_sgd import loss_of, mean_bytes_sent
+from sidebyside import reveal
+
+print("meeting every   bytes sent   loss")
+for every in (1, 4, 16, 64):
+    if every > 1:
+        runs[every] = run_ranks(train_local_sgd, every, world_size=4)
+    loss = loss_of(runs[every][0].history[-1])
+    print(f"{every:13} {mean_bytes_sent(runs[every]):12,} {loss:6.2f}")
+reveal("12b-bytes", mean_bytes_sent(runs[16]), computed=True)
+
+# %% [markdown]
+# **The traffic falls $H$-fold**, to the byte. (The loss is that of the mean model, over
+# all training images.) Here it costs little: with two meetings instead of 128
+# the loss is 0.22 instead of 0.19.
+#
+# Between meetings the ranks are apart. How far? The picture shows their distance to the
+# mean model after each step.
+
+# %%
+from demos.decentralised.local_sgd import drift
+from demos.decentralised.parts.agreement_pictures import draw_drift
+
+draw_drift({every: drift(runs[every]) for every in (64, 16, 4)})
+
+# %% [markdown]
+# A sawtooth: the ranks drift apart and each meeting brings them together. This **drift**
+# hurts little here, because all shares of the images are alike. What if they are not? Below, the images are sorted by their digit before they are dealt,
+# so that no rank sees more than four of the ten digits.
+
+# %%
+print("meeting every   loss   farthest apart")
+for every in (1, 4, 16, 64):
+    lopsided = run_ranks(train_local_sgd, every, 128, True, world_size=4)
+    loss, apart = loss_of(lopsided[0].history[-1]), drift(lopsided).max()
+    print(f"{every:13} {loss:6.2f} {apart:12.1f}")
+
+# %% [markdown]
+# **With shares that differ, rare meetings cost more.** The ranks drift about twice as far
+# as before (4.3 against 2.4 with $H = 64$), each towards a model that knows its own
+# digits. The mean of four such models has all but lost some: it gets one eight in ten
+# right. (With other seeds it is another digit: `local_sgd.py --sorted --seed 1`.)
+#
+# Hospitals or phones that train together without showing each other their data are in
+# just this situation; there, local SGD is the core of *federated averaging*.
+
+# %% [markdown]
+# ## Exercise 1: right after the last step
+#
+# Write `train_locally(model, batches, rate, every)`. It runs in each rank. `batches` is a
+# list of pairs (images, labels), this rank's own; all ranks have equally many, perhaps
+# none, and they may differ in size. All ranks begin with equal models.
+#
+# * For each batch take one step of plain SGD: the mean cross-entropy of the batch, and
+#   learning rate `rate`.
+# * After every `every` steps, **and after the last step**, there is a meeting: each
+#   parameter becomes its mean over all ranks. The last steps may not fill a round; if
+#   they do, one meeting is enough. `every` may be larger than the number of steps.
+# * In a meeting every number that is trained goes through `dist.all_reduce` once, in one
+#   call or several. Nothing else is sent, and nothing between meetings.
+# * Parameters with `requires_grad` False stay as they are and are not sent.
+# * `model` itself changes; the batches do not. Return the number of meetings.
+# * In the end all ranks hold the same parameters, bit for bit.
+#
+# Two layers may share one parameter. Buffers, such as the statistics of batch norm, are
+# not trained: each rank keeps its own.
+# The model may have parameters of 32 or 64 bits. What `.grad` holds at the beginning is
+# not to be used; at the end it may hold anything.
+#
+# By hand first: two ranks, one weight, 0 at the start. The gradient is always 1 on rank 0
+# and 3 on rank 1; the rate is 0.1. There are 5 steps and `every` is 2. How many meetings
+# are there, and what is the weight in the end? And without the last meeting?
+# <!-- exercise: 12b-local -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# For which numbers of a step is there a meeting, if there are 5 steps and `every` is 2?
+# And if there are 6?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Count the steps from 1. A meeting is due if `every` divides the number of the step, or
+# if it is the last: one condition with `or`, so that no step has two.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `trained = [p for p in model.parameters() if p.requires_grad]`. A step:
+# `torch.autograd.grad(loss, trained)`, and inside `torch.no_grad()` for each pair
+# `p -= rate * gradient`. A meeting, also inside: for each `p`, `dist.all_reduce(p.data)`
+# and then divide by the number of ranks.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 1, the last step: 20 minutes
+#
+# Everyone forgets the short last round first, and the training looks fine: no error, and
+# a good loss on every rank. Ask what is wrong: rank 0 saves a model that nobody else has.
+#
+# Expected: two meetings when the last round is full; averaging gradients instead of
+# models; a meeting before the first step (`step % every == 0`, counted from 0).
+
+# %% exercise="12b-local"
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from sidebyside import check, hint, progress, reset, solution
+
+
+def train_locally(model: nn.Module, batches: list, rate: float, every: int) -> int:
+    """Train, meet after every `every` steps and the last; how many meetings."""
+    ### BEGIN SOLUTION
+    trained = [p for p in model.parameters() if p.requires_grad]
+    meetings = 0
+    for step, (x, y) in enumerate(batches, start=1):
+        loss = nn.functional.cross_entropy(model(x), y)
+        gradients = torch.autograd.grad(loss, trained)
+        with torch.no_grad():
+            for parameter, gradient in zip(trained, gradients, strict=True):
+                parameter -= rate * gradient
+            if step % every == 0 or step == len(batches):
+                for parameter in trained:
+                    dist.all_reduce(parameter.data)
+                    parameter /= dist.get_world_size()
+                meetings += 1
+    return meetings
+    ### END SOLUTION
+
+
+# %%
+check("12b-local", train_locally)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 12b-local -->
+# Why it works: steps are counted from 1, so the first meeting follows `every` steps, and
+# one condition covers full and short rounds. All ranks have equally many batches, so all
+# of them come to the same meetings. The sum is the same on all ranks, bit for bit
+# (lesson 10b), and so is the sum divided by the number of ranks.
+#
+# By hand: meetings after steps 2, 4 and 5, so three. Each step moves the mean by 0.2, so
+# the weight is -1. Without the last meeting it is -0.9 on rank 0 and -1.1 on rank 1.
+
+# %% [markdown] tags=["instructor"]
+# ## A step of steps: 6 minutes
+#
+# Draw a round as an arrow: four thin ones from one point, and their mean, thick. That
+# thick arrow is a step. What else can be done with a step than to take it? Momentum.
+#
+# When late: show the class and skip the numbers.
+
+# %% [markdown]
+# ## The modern form: a step of steps
+#
+# A round moves the mean model from one place to another. Treat this change as a
+# gradient, and let a second optimiser take the step, with momentum (in Nesterov's form):
+# what it remembers of the rounds before carries it further. The steps within a round are then called *inner*
+# steps, and this one is the **outer step**.
+
+# %%
+from demos.decentralised.local_sgd import OuterMomentum
+
+show(OuterMomentum)
+
+# %% [markdown]
+# This is DiLoCo (Douillard et al., 2023). Its authors trained language models with eight
+# workers that met every 500 steps. Their inner optimiser is AdamW; ours stays plain SGD,
+# with outer rate 0.7 and momentum 0.9 as in the paper.
+
+# %%
+print("meeting every                              bytes sent   loss")
+for every, outer in ((16, False), (16, True), (1, True)):
+    ranks = run_ranks(train_local_sgd, every, 128, False, outer, world_size=4)
+    name = "outer step with momentum" if outer else "mean of the models"
+    loss = loss_of(ranks[0].history[-1])
+    print(f"{every:13}   {name:<25} {mean_bytes_sent(ranks):11,} {loss:6.2f}")
+
+# %% [markdown]
+# With the same bytes, the loss is less than half (in nine runs with other seeds it falls
+# to between 0.4 and 0.8 of that of the mean). If all rounds went the same way, momentum
+# 0.9 would carry an outer step towards $0.7/(1-0.9) = 7$ times the mean's. It also
+# helps with a meeting after every step, so it is no remedy for drift alone. What it
+# shows: **a meeting can do more than average**, for no more traffic.
+
+# %% [markdown] tags=["instructor"]
+# ## Gossip: 12 minutes
+#
+# Eight people in a circle, each with a number on a card. At each clap everyone writes
+# down the mean of their own number and the two neighbours'. How many claps until all
+# show the same? Let them play four rounds.
+#
+# The guess: nearly everyone says 2. A rumour on a ring travels like a drunk, not like a
+# train: twice as far takes four times as long.
+#
+# When late: leave out the picture of the values.
+
+# %% [markdown]
+# ## To neighbours only
+#
+# A meeting still needs everybody. Now no rank ever talks to more than two others, its
+# neighbours on a ring. In a **gossip** round each rank sends its tensor to both and takes
+# a weighted mean of the three. `weights` maps the ranks that it hears to their shares.
+
+# %%
+from demos.decentralised.gossip import gossip_round
+
+show(gossip_round)
+
+# %% [markdown]
+# Eight peers: rank 0 holds 8, all others 0, so the mean is 1. Each of the three numbers
+# has weight one third. The picture shows what each rank holds, one row for each round.
+
+# %%
+from demos.decentralised.gossip import gossip_values, ring_mixing_matrix
+from demos.decentralised.parts.agreement_pictures import draw_values
+
+thirds = {ranks: ring_mixing_matrix(ranks, 1 / 3) for ranks in (4, 8, 16)}
+values = run_ranks(gossip_values, 24, thirds[8], world_size=8)
+draw_values([of_rank[:7] for of_rank in values])
+
+# %% [markdown]
+# The 8 spreads, and each row still adds up to 8. Nobody has the sum, and yet all come
+# close to the mean. Such an agreement is called **consensus**.
+#
+# How quickly do they reach it? A round multiplies the vector of all values by a matrix, the
+# **mixing matrix** $W$: row $r$ holds the weights of rank $r$.
+
+# %%
+print(ring_mixing_matrix(4, 1 / 3))
+print("eigenvalues", torch.linalg.eigvalsh(ring_mixing_matrix(4, 1 / 3)))
+
+# %% [markdown]
+# Our $W$ is symmetric, and each row adds up to 1. So it leaves a vector of equal numbers
+# as it is: that is an eigenvector with eigenvalue 1. All other eigenvectors are
+# disagreement, and a round multiplies each by its eigenvalue. The slowest to vanish is
+# the one whose eigenvalue is largest in absolute value: the **second-largest eigenvalue
+# modulus** of $W$ (the largest modulus is the 1). For four ranks that is 1/3.
+
+# %% [markdown]
+# We measure the distance of all values to their mean, and draw it beside a line that
+# falls by the predicted factor in each round.
+
+# %%
+from demos.decentralised.gossip import agreement_factor, distances, last_factor
+from demos.decentralised.parts.agreement_pictures import draw_agreement
+
+far = {8: distances(values)}
+for ranks in (4, 16):
+    of_ranks = run_ranks(gossip_values, 24, thirds[ranks], world_size=ranks)
+    far[ranks] = distances(of_ranks)
+for ranks, measured in sorted(far.items()):
+    print(f"{ranks:2} ranks: predicted {agreement_factor(thirds[ranks]):.3f}", end=", ")
+    print(f"measured {last_factor(measured):.3f}")
+lines = {f"{n} ranks": (far[n], agreement_factor(thirds[n])) for n in (4, 8, 16)}
+draw_agreement(lines)
+
+# %% [markdown]
+# **In the long run the distance to consensus is multiplied each round by the
+# second-largest eigenvalue modulus**, if the start disagrees in that direction at all. It
+# never falls more slowly. In the first rounds it falls faster: there, the other disagreements vanish.
+#
+# How many times as many rounds does a ring of 16 need as a ring of 8, to come a thousand
+# times closer to agreement?
+
+# %%
+guess("12b-rounds", None, "How many times as many rounds, for 16 peers as for 8?", "×")
+
+# %%
+from math import log
+
+per_round = {n: -log(agreement_factor(thirds[n])) for n in (8, 16)}
+reveal("12b-rounds", per_round[8] / per_round[16], computed=True)
+
+# %% [markdown]
+# About four, not two. What differs between one side of the ring and the other has to
+# wander round, with steps to the left as likely as steps to the right. On a long ring
+# **twice the peers need four times the rounds**. A remedy is to give each peer a few
+# neighbours that are far away.
+
+# %% [markdown]
+# ## Exercise 2: how many rounds?
+#
+# Write `rounds_to_agree(weights, fold)`: after how many rounds is the distance to the
+# mean at most $1/\text{fold}$ of what it was, *whatever* the ranks hold at the start?
+# That is the smallest whole $k \ge 0$ with $\lambda^k \le 1/\text{fold}$, where $\lambda$
+# is the second-largest eigenvalue modulus.
+#
+# `weights` is a symmetric mixing matrix, a square torch tensor of 64-bit numbers with no
+# negative entry, whose rows add up to 1. It need not be a ring. `fold` is a number
+# greater than 1. If there is no such $k$, return `math.inf`. One rank alone always
+# agrees: 0 rounds. A modulus within $10^{-9}$ of 0 or 1 is 0 or 1. `weights` is not to
+# be changed.
+#
+# By hand first: (a) two ranks keep ¾ of their own and take ¼ of the other's. The
+# eigenvalues are 1 and ½. How many rounds for a thousandfold? (b) Four ranks on a ring
+# hold 0, 1, 0, 1. They take half of each neighbour's and nothing of their own. What do
+# they hold after one round, and after two? What is to be returned?
+# <!-- exercise: 12b-rounds -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# In case (b) one of the eigenvalues is -1. What becomes of a disagreement that is
+# multiplied by -1 in each round?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Take the moduli of all eigenvalues and sort them; the second from the top counts, even
+# if it is a second 1. Treat 0 and 1 separately; in between, take logarithms and round up.
+# (The check leaves out cases in which rounding in the last bits would decide.)
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `moduli = torch.linalg.eigvalsh(weights).abs().sort().values`, and
+# `math.ceil(math.log(fold) / -math.log(moduli[-2]))`.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 2, rounds: 15 minutes
+#
+# Expected: the second-largest eigenvalue with its sign, which is 0 in case (b); the
+# smallest; rounding down; and a division by zero for rings that never agree.
+#
+# Ask for another start in (b) that does agree: 1, 1, 0, 0.
+
+# %% exercise="12b-rounds"
+import math
+
+
+def rounds_to_agree(weights: torch.Tensor, fold: float) -> float:
+    """The rounds until the distance to the mean has fallen `fold`-fold, or math.inf."""
+    ### BEGIN SOLUTION
+    if len(weights) == 1:
+        return 0
+    factor = torch.linalg.eigvalsh(weights).abs().sort().values[-2].item()
+    if factor > 1 - 1e-9:
+        return math.inf
+    if factor < 1e-9:
+        return 1
+    return math.ceil(math.log(fold) / -math.log(factor))
+    ### END SOLUTION
+
+
+# %%
+check("12b-rounds", rounds_to_agree)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 12b-rounds -->
+# Why it works: a start can lie in the direction of the slowest eigenvector, and then the
+# distance falls by just this factor in each round; no start is slower. The sign does not
+# matter for the distance. With modulus 0 one round is enough, and with a second 1 there
+# is a disagreement that never fades.
+#
+# By hand: (a) ten, since 2¹⁰ = 1,024. (b) 1, 0, 1, 0, and then 0, 1, 0, 1 again: never.
+# On any ring of even length without self-weight, even and odd ranks swap for ever: the
+# eigenvalue is -1, its modulus 1, so `math.inf`. An odd ring has no such pattern.
+
+# %% [markdown]
+# ## Exercise 3: how much weight to keep
+#
+# On a ring each peer gives itself the weight $a$ and each neighbour $(1-a)/2$. Too small
+# an $a$ and neighbours swap their numbers; too large and they hardly listen. Write
+# `best_self_weight(ranks)`: the $a$ from 0 to 1 whose second-largest eigenvalue modulus
+# is smallest, to within 0.001, for 2 to 64 ranks. Return a number.
+#
+# With two ranks both neighbours are the same peer, which has the weight $1-a$:
+# `ring_mixing_matrix(ranks, a)` takes care of that. The eigenvalues of this matrix are known: for
+# $k = 0, 1, \dots, N-1$ they are $a + (1-a)\cos(2\pi k/N)$.
+#
+# By hand first: for four ranks the cosines are 1, 0, -1 and 0. Draw the moduli of the
+# last three eigenvalues as functions of $a$. Where is the largest of them smallest?
+# <!-- exercise: 12b-weights -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# As $a$ grows, one of the eigenvalues becomes larger and is the slowest for large $a$.
+# Another is negative for small $a$. Where do their moduli meet?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# You may let the computer search: `agreement_factor(ring_mixing_matrix(ranks, a))` for a
+# fine grid of $a$. Or find the crossing: only the largest cosine below 1 and the smallest
+# cosine matter.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# Let $s$ be the sum of these two cosines. The moduli are equal where
+# $2a + (1-a)s = 0$. Solve for $a$. Or `min(grid, key=...)` with a grid of steps of 0.001.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 3, the best weight: 10 minutes
+#
+# Draw the two lines, |a| rising from the left and |2a - 1| falling: the answer for four
+# ranks is where they cross. People who search find it, too; ask them why it has a kink.
+#
+# Expected: 1/3 for all; 0 ("fastest if nobody insists"), which never agrees on even
+# rings; the smallest cosine taken for -1, which is wrong for odd rings.
+
+
+# %% exercise="12b-weights"
+def best_self_weight(ranks: int) -> float:
+    """The self-weight with which a ring of so many peers agrees fastest."""
+    ### BEGIN SOLUTION
+    cosines = [math.cos(2 * math.pi * k / ranks) for k in range(1, ranks)]
+    both = max(cosines) + min(cosines)
+    return -both / (2 - both)
+    ### END SOLUTION
+
+
+# %%
+check("12b-weights", best_self_weight)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 12b-weights -->
+# Why it works: each eigenvalue is a straight line in $a$, from its cosine at $a = 0$ to 1
+# at $a = 1$. The largest modulus belongs to the uppermost line, which rises, or to the
+# lowest, whose modulus falls until it crosses zero. The best $a$ is where both are equal.
+# For even rings the smallest cosine is -1, for odd rings it is a little above.
+#
+# By hand: $a$ and $|2a-1|$ are equal at $a = 1/3$, and the factor is 1/3: four peers had
+# the best weight already. Eight agree fastest with $a = 0.13$: a thousandfold takes 24
+# rounds instead of 32 with a third. For 16 peers it takes 91 instead of 133. Two ($a =$ ½)
+# and three (1/3) need a single round.
+
+# %% [markdown] tags=["instructor"]
+# ## Without a centre: 8 minutes
+#
+# The picture is the point: the same slow peer, and where the others wait. Ask who should
+# decide when to stop, if there is no centre.
+#
+# When late: only the picture.
+
+# %% [markdown]
+# ## Training by gossip
+#
+# Now training: after each step of its own, a rank mixes its whole *model* with those of
+# its neighbours, one round and no more. Again four ranks with a third for each of three,
+# the same batches as above.
+
+# %%
+from demos.decentralised.parts.gossip_training import gossip_models, train_by_gossip
+
+show(gossip_models)
+peers = run_ranks(train_by_gossip, thirds[4], world_size=4)
+losses = [loss_of(run.history[-1]) for run in peers]
+print(f"loss {min(losses):.2f} to {max(losses):.2f} on the four ranks")
+print(f"farthest apart {drift(peers).max():.2f}, bytes sent {mean_bytes_sent(peers):,}")
+for name, run in {"gossip": peers[0], "ring all-reduce": runs[1][0]}.items():
+    print(f"{name}: {run.meter.messages_sent // 128} messages per step")
+
+# %% [markdown]
+# Each rank has a model of its own now, all of them close together, and here as good as
+# with an all-reduce. It sends $2S$ bytes per step instead of $2(N-1)/N \cdot S$: a third
+# more here, about the same with many ranks. The gain is elsewhere: two messages, both
+# under way at once, and **with gossip a rank sends as many messages in a ring of four as
+# in a ring of a thousand.** An all-reduce round a ring takes $2(N-1)$ messages, one after
+# another.
+
+# %% [markdown]
+# ## Out of step
+#
+# In rounds everyone waits for the slowest peer. Must they? Pairs of neighbours can swap
+# whenever one of them is ready. In `out_of_step` even ranks ask, and odd ranks have a
+# thread for each neighbour that answers at once, in the middle of a step, too (Lian et
+# al., 2018). As nobody asks an even rank, no circle of peers can wait for each other; for
+# that the ring must be of even length. Steps are sleeps of 30 ms; those of rank 1, 90 ms.
+
+# %%
+guess("12b-slow", None, "How many times as many steps, out of step, for rank 2?", "×")
+
+# %%
+from demos.decentralised.parts.out_of_step import in_step, out_of_step
+from sidebyside import Timeline, draw_timelines
+
+seconds, pictures, steps = [0.03, 0.09, 0.03, 0.03], {}, {}
+for name, way in {"in step": in_step, "out of step": out_of_step}.items():
+    with Timeline() as pictures[name]:
+        ended = run_ranks(way, seconds, 0.72, world_size=4)
+    steps[name] = [made for made, _ in ended]
+    print(f"{name}: the numbers add up to {sum(number for _, number in ended):.0f}")
+reveal("12b-slow", steps["out of step"][2] / steps["in step"][2])
+draw_timelines(pictures, stamp="simulated", height=4.2)
+
+# %% [markdown]
+# In step, the fast peers wait two thirds of their time. **Out of step nobody waits for
+# the slow peer**, and the fast ones make about three times as many steps. Rank $r$ began
+# with $10^r$, and the numbers still add up to 1,111: a pair that takes its mean keeps its
+# sum. The price is staleness (12a): a model may be mixed while a gradient is on its way.
+
+# %% [markdown] tags=["instructor"]
+# ## If one dies, and the bill: 7 minutes
+#
+# Ask before the cell: what is lost with the peer? Its images, if nobody else has them, and
+# what it had learnt since its last round. Then go through the scorecard by columns.
+#
+# When late: the scorecard only.
+
+# %% [markdown]
+# ## A peer is killed
+#
+# Four processes train on the CPU as above. Before its 33rd step rank 2 kills itself, as
+# the system does when memory runs out. The dead process's connections are closed, so its
+# neighbours get an error from gloo, and give themselves the weight that it had. (After a
+# power cut nobody closes anything: they would wait for the time limit, 30 minutes.)
+#
+# Then the same four average with an all-reduce after each step instead. How many steps do
+# the other three still make?
+
+# %%
+from demos.decentralised.parts.killed_peer import train_with_a_kill
+
+for all_reduce in (False, True):
+    print("with an all-reduce" if all_reduce else "with gossip")
+    left = train_with_a_kill(4, 2, 32, 128, all_reduce)
+    for rank, peer in left.items():
+        print(f"rank {rank}: {peer['steps']} steps, loss {loss_of(peer['model']):.1f}")
+
+# %% [markdown]
+# **Gossip goes on without a killed peer; an all-reduce does not.** The ring has become a
+# row of three, still connected, and its mixing matrix symmetric again. So the three
+# still agree, only more slowly (by 2/3 a round instead of 1/3). If a second peer dies,
+# a longer row may break in two, and the halves never agree.
+#
+# What is lost is the dead peer's images, if nobody else has them, and whatever it had not
+# yet passed on. A server that dies takes the model with it, and only the last checkpoint
+# is left (12a).
+
+# %% [markdown]
+# ## The library's call
+#
+# torch has local SGD: with `PeriodicModelAverager(period=H, warmup_steps=H - 1)` of
+# `torch.distributed.algorithms.model_averaging.averagers`, a call of its
+# `average_parameters(model.parameters())` after each step gives the meetings of our
+# rounds. The short last round is left to you, and parameters whose `.grad` is None do not
+# take part. DiLoCo is in the package torchft. Gossip is not part of torch.
+#
+# | | synchronous, all workers | with servers | rarely, or to neighbours |
+# |---|---|---|---|
+# | PyTorch | `DistributedDataParallel` | `torch.distributed.rpc`, in maintenance | `PeriodicModelAverager` |
+# | TensorFlow | `MirroredStrategy` (one machine), `MultiWorkerMirroredStrategy` | `ParameterServerStrategy` | – |
+# | Horovod | `DistributedOptimizer` | – | its option `backward_passes_per_step` accumulates gradients instead |
+# | JAX | `jax.lax.pmean` over a mesh | – | `jax.lax.ppermute` sends to a neighbour |
+
+# %% [markdown]
+# ## A script of your own
+#
+# Local SGD without this course's instruments. It has your short last round, and two
+# ranks check at the end that they hold one model.
+#
+# ```
+# torchrun --nproc-per-node 2 demos/decentralised/own_local_sgd.py --every 8
+# ```
+
+# %%
+from demos.decentralised.own_local_sgd import train
+from sidebyside import run_demo
+
+show(train)
+run_demo("decentralised/own_local_sgd.py")
+
+# %% [markdown]
+# Started like this, it is a group of one rank. In a terminal, `decentralised/local_sgd.py`
+# prints the table for any number of ranks, and `decentralised/gossip.py` the distances,
+# in rounds or in random pairs.
+#
+# ## The scorecard
+#
+# Plain SGD, $N$ ranks, a model of $S$ bytes:
+#
+# | | local SGD, a meeting every $H$ steps | gossip on a ring |
+# |---|---|---|
+# | equal to one process | for $H = 1$, up to rounding; otherwise no: the loss is close if shares are alike | no: the replicas differ, too |
+# | bytes each rank sends per step | $2(N-1)/N \cdot S / H$ | $2S$, from three ranks on |
+# | memory of each rank | parameters, gradients, its own activations, one more $S$ for the message; with an outer step $3S$ more | the same, and $2S$ for what arrives |
+# | idle share | at a meeting all wait for the slowest | in step: each waits for its neighbours; out of step: none waits for a slow one |
+# | if one rank dies | the next meeting fails, and the training stops | if it is killed, the others go on; its own images are lost |
+
+# %% [markdown]
+# ## What we saw
+#
+# * With $H$ steps between meetings, a rank sends $1/H$ of the bytes. With $H = 1$ it is
+#   data-parallel training.
+# * Ranks drift apart between meetings. That costs little with shares that are alike, and
+#   a lot if each sees its own digits. The last round needs its meeting, too.
+# * An outer step with momentum makes more of each meeting (DiLoCo).
+# * With gossip, peers agree without a centre. The second-largest eigenvalue modulus of the
+#   mixing matrix predicts how fast; on a long ring twice the peers need four times the
+#   rounds.
+# * Out of step nobody waits for a slow peer. If a peer is killed, the others go on.
+#
+# ## Next
+#
+# Every rank here holds a whole model. What belongs on which device, and what does it cost
+# to move it there? Part III begins with lesson 13, and cuts the model itself.
