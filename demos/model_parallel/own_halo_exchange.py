@@ -1,0 +1,109 @@
+"""Split images by space in one small file, with nothing but torch: a start of yours.
+
+Run:      torchrun --nproc-per-node 2 demos/model_parallel/own_halo_exchange.py
+Look for: one rank or several print the same loss. Each rank holds a strip of the image.
+Try:      --save model.pt, and find it there: all ranks have the same weights.
+"""
+
+import argparse
+import os
+import signal
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional as F
+
+
+def file_to_write(text: str) -> str:
+    if not os.path.basename(text) or not os.path.isdir(os.path.dirname(text) or "."):
+        raise argparse.ArgumentTypeError("must be a file in a folder that exists")
+    return text
+
+
+def swap_edges(top: torch.Tensor, bottom: torch.Tensor) -> tuple:
+    """`top` goes to the rank above, `bottom` below: what both send here, or zeros."""
+    rank, messages, arrived = dist.get_rank(), [], []
+    for edge, other in (top, rank - 1), (bottom, rank + 1):
+        edge, room = edge.contiguous(), torch.zeros_like(edge).contiguous()
+        arrived.append(room)
+        if 0 <= other < dist.get_world_size():
+            messages.append(dist.P2POp(dist.isend, edge, other))
+            messages.append(dist.P2POp(dist.irecv, room, other))
+    for work in dist.batch_isend_irecv(messages) if messages else []:
+        work.wait()
+    return tuple(arrived)
+
+
+class WithHalo(torch.autograd.Function):
+    """A strip with a row of each neighbour; their gradients go home in backward."""
+
+    @staticmethod
+    def forward(ctx, strip):
+        above, below = swap_edges(strip[:, :, :1], strip[:, :, -1:])
+        return torch.cat([above, strip, below], dim=2)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        above, below = swap_edges(gradient[:, :, :1], gradient[:, :, -1:])
+        own = gradient[:, :, 1:-1].clone()
+        own[:, :, :1] += above
+        own[:, :, -1:] += below
+        return own
+
+
+def train(rank: int, ranks: int, device: str, steps: int = 20) -> tuple:
+    """A network that learns to blur: the model, and the loss of the last batch."""
+    torch.manual_seed(0)  # the same data and the same start in every rank
+    pair = nn.Conv2d(1, 8, 3, padding=(0, 1)), nn.Conv2d(8, 1, 3, padding=(0, 1))
+    model = nn.ModuleList(pair).to(device)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        images = torch.rand(16, 1, 12, 12)
+        wanted = F.avg_pool2d(images, 3, stride=1, padding=1)
+        strip, target = (
+            whole.chunk(ranks, 2)[rank].to(device) for whole in (images, wanted)
+        )
+        hidden = F.relu(model[0](WithHalo.apply(strip)))
+        output = model[1](WithHalo.apply(hidden))
+        loss = (output - target).square().sum() / images.numel()  # this strip's part
+        sgd.zero_grad()
+        loss.backward()
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.grad)  # the sum over all strips
+        sgd.step()
+    total = loss.detach()
+    dist.all_reduce(total)
+    return model, total.item()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--save", type=file_to_write, help="a file for the model")
+    save = parser.parse_args().save
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
+    torch.set_num_threads(1)
+
+    if "RANK" not in os.environ:  # not started by torchrun: a group of one
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    elif torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
+        dist.init_process_group("nccl")
+    else:
+        dist.init_process_group("gloo")
+    on_gpu = dist.get_backend() == "nccl"
+    device = f"cuda:{os.environ['LOCAL_RANK']}" if on_gpu else "cpu"
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    if 12 % ranks:
+        raise SystemExit("12 rows: start it on 1, 2, 3, 4, 6 or 12 ranks")
+    model, loss = train(rank, ranks, device)
+    if rank == 0:
+        print(f"loss of the last batch {loss:.6f}")
+        if save:
+            torch.save(model.state_dict(), save)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+"""The checks of lesson 14b: the halo, the bytes of three cuts, the plan of cells."""
+
+import os
+from collections.abc import Mapping, Sequence
+from itertools import pairwise, product
+
+import torch
+
+from sidebyside import consecutive_steps, run_ranks
+from sidebyside.any_number import as_number
+from sidebyside.exercises import exercise, trying
+
+from .halo_programs import HaloCase, HaloNotes, expected_of_halo, try_halo
+
+# Seconds; a right answer needs less than one. Tests of what hangs wait for less.
+PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
+
+
+# 14b-halo -----------------------------------------------------------------------------
+
+STRIPS = {
+    2: [(4, 4), (1, 1), (3, 2), (1, 6)],
+    3: [(1, 1, 1), (2, 1, 3), (4, 4, 4)],
+    1: [(5,), (1,)],
+    5: [(1, 1, 1, 1, 1), (2, 3, 1, 1, 2)],
+    8: [(2,) * 8],
+}
+
+
+@exercise("14b-halo", in_ranks=True, when_hung="who sends to whom, and who expects it")
+def check_14b_halo(halo):
+    form = "the form of the answer: a class, an autograd function as in the stub"
+    with trying("Halo") as expect:
+        right = isinstance(halo, type) and issubclass(halo, torch.autograd.Function)
+        expect(right, got=halo, think=form)
+    for ranks, rows in STRIPS.items():
+        cases = [HaloCase(of_ranks) for of_ranks in rows]
+        cases.append(HaloCase(rows[0], 1, 1, 1, torch.float32))
+        think = "what this line gets on the first rank, on the last, and on one alone"
+        with trying(f"Halo.apply(strip) in {ranks} ranks, and backward", think=think):
+            notes = run_ranks(try_halo, halo, cases, world_size=ranks, timeout=PATIENCE)
+        for seed, of_ranks in enumerate(zip(*notes, strict=True)):
+            _expect_halo(cases[seed], seed, of_ranks)
+
+
+def _expect_halo(case: HaloCase, seed: int, of_ranks: Sequence[HaloNotes]) -> None:
+    call = f"Halo.apply(strip) in {len(of_ranks)} ranks, with {case.rows} rows"
+    wanted = expected_of_halo(case, seed)
+    with trying(call) as expect:
+        for rank, (notes, (forward, _)) in enumerate(
+            zip(of_ranks, wanted, strict=True)
+        ):
+            _expect_halo_forward(expect, rank, notes, forward)
+        _expect_halo_messages(expect, case, "forward", [n.there for n in of_ranks])
+    with trying(f"backward of {call}") as expect:
+        for rank, (notes, (_, backward)) in enumerate(
+            zip(of_ranks, wanted, strict=True)
+        ):
+            _expect_halo_backward(expect, rank, notes, backward)
+        _expect_halo_messages(expect, case, "backward", [n.back for n in of_ranks])
+
+
+def _expect_halo_forward(expect, rank: int, notes: HaloNotes, wanted) -> None:
+    found = notes.forward
+    tensor = isinstance(found, torch.Tensor)
+    got = f"on rank {rank}, {found if isinstance(found, str) else found.shape}"
+    think = f"what is to be returned: a tensor of shape {tuple(wanted.shape)}"
+    expect(tensor and found.shape == wanted.shape, got=got, think=think)
+    typed = f"on rank {rank}, a tensor of {found.dtype}"
+    expect(found.dtype == wanted.dtype, got=typed, think="the type of the strip")
+    for name, part in ("above", slice(1)), ("below", slice(-1, None)):
+        expect(
+            torch.equal(found[:, :, part], wanted[:, :, part]),
+            got=f"on rank {rank}, another row {name}",
+            think="whose row that is, which of its rows it is (first or last), and "
+            "what stands where there is no neighbour",
+        )
+    inner = torch.equal(found, wanted)
+    think = "the strip itself: it stays as it is, between the two new rows"
+    expect(inner, got=f"on rank {rank}, other inner rows", think=think)
+    _expect_unchanged(expect, rank, notes)
+
+
+def _expect_unchanged(expect, rank: int, notes: HaloNotes) -> None:
+    expect(
+        not notes.changed and not notes.shares,
+        got=f"rank {rank} has changed {notes.changed or 'or shares its strip'}",
+        think="which tensors belong to somebody else: work on a copy",
+    )
+
+
+def _expect_halo_backward(expect, rank: int, notes: HaloNotes, wanted) -> None:
+    found = notes.backward
+    think = "what backward returns: the gradient of the strip, of the strip's shape"
+    expect(found is not None, got=f"on rank {rank}, no gradient", think=think)
+    _expect_unchanged(expect, rank, notes)
+    close = 1e-4 if wanted.dtype == torch.float32 else 1e-10
+    for name, part in ("first", slice(1)), ("last", slice(-1, None)):
+        think = "how many copies of this row there are, on which ranks, and who sends "
+        think += "the gradients of those copies. What arrives is added"
+        if wanted.shape[2] == 1:
+            think = f"a strip of one row: it is the first and the last. Also: {think}"
+        right = torch.allclose(found[:, :, part], wanted[:, :, part], close, close)
+        got = f"on rank {rank}, a wrong gradient of the {name} row"
+        expect(right, got=got, think=think)
+    right = torch.allclose(found, wanted, close, close)
+    think = "the rows that no neighbour has seen: their gradient passes through"
+    expect(right, got=f"on rank {rank}, wrong gradients of inner rows", think=think)
+
+
+def _expect_halo_messages(expect, case: HaloCase, way: str, meters: list) -> None:
+    ranks = len(meters)
+    row = case.batch * case.channels * case.width * case.dtype.itemsize
+    for rank, meter in enumerate(meters):
+        got = f"{way}, by {', '.join(meter.collectives)}"
+        think = "messages to the neighbours only, point to point"
+        expect(not meter.collectives, got=got, think=think)
+        neighbours = [r for r in (rank - 1, rank + 1) if 0 <= r < ranks]
+        sent = {to: size for to, size in meter.sent_to.items() if size}
+        expect(
+            sent == dict.fromkeys(neighbours, row),
+            got=f"{way}, rank {rank} sent {sent or 'nothing'} (bytes by rank)",
+            think=f"what travels: one row, {row} bytes, to each neighbour",
+        )
+        think = "what isend and irecv give back, and when a tensor may be used again"
+        got = f"{meter.not_awaited} messages that nobody waited for"
+        expect(not meter.not_awaited, got=got, think=think)
+    steps = consecutive_steps(meters)
+    think = "a rank in the middle: it can talk to both neighbours at the same time"
+    expect(steps <= 4, got=f"{way}, {steps} steps one after another", think=think)
+
+
+# 14b-bytes ----------------------------------------------------------------------------
+
+KEYS = ("layers", "channels", "space")
+NETWORKS = [(1, 2, 4), (1, 16, 16, 10), (3, 8, 4, 6), (1, 6, 2, 4, 8, 10), (5, 12, 2)]
+IMAGES = [(64, 8, 8), (1, 4, 6), (7, 9, 5), (2, 1, 1), (16, 224, 100), (1, 2, 300)]
+
+
+@exercise("14b-bytes")
+def check_14b_bytes(bytes_sent):
+    _expect_bytes(bytes_sent, 1, (1, 2, 4), 4, 4)
+    for channels, (batch, height, width) in product(NETWORKS, IMAGES):
+        _expect_bytes(bytes_sent, batch, channels, height, width)
+
+
+def _expect_bytes(bytes_sent, batch: int, channels, height: int, width: int) -> None:
+    call = f"bytes_sent({batch}, {channels}, {height}, {width})"
+    with trying(call, channels) as expect:
+        got = bytes_sent(batch, channels, height, width)
+        form = 'the form of the answer: a dictionary with "layers", "channels", "space"'
+        expect(isinstance(got, Mapping) and set(got) == set(KEYS), got=got, think=form)
+        parts = _parts_of_bytes(batch, channels, height, width)
+        for way in KEYS:
+            numbers = parts[way]
+            found = as_number(got[way])
+            think = f"by {way}: " + _think_of_bytes(found, numbers)
+            shown = f"by {way}, {got[way]}"
+            expect(found == 4 * sum(numbers.values()), got=shown, think=think)
+
+
+def _parts_of_bytes(batch, channels, height, width) -> dict[str, dict[str, int]]:
+    """The numbers that travel, by what they are."""
+    inner, scores = channels[1:-1], batch * channels[-1]
+    maps, rows = sum(inner) * batch * height * width, sum(inner) * batch * width
+    pairs = list(pairwise(channels))
+    return {
+        "layers": {"the maps at the cheapest cut": batch * min(inner) * height * width},
+        "channels": {"maps and their gradients": maps, "scores, both ways": scores},
+        "space": {
+            "the row of the image": batch * channels[0] * width,
+            "rows of the maps, both ways": 2 * rows,
+            "sums, both ways": 2 * scores,
+            "gradients of weights": sum(9 * a * b for a, b in pairs),
+            "gradients of biases": sum(b for _, b in pairs),
+        },
+    }
+
+
+def _think_of_bytes(found, numbers: dict[str, int]) -> str:
+    """The part that is missing, or there twice, if that explains the number."""
+    total = sum(numbers.values())
+    if found == total:
+        return "how many bytes a number takes"
+    for name, count in numbers.items():
+        if found == 4 * (total - count) and len(numbers) > 1:
+            return f"what else travels: {name}"
+        if found == 4 * (total + count):
+            return f"{name}: how often do they travel"
+        if "both ways" in name and found == 4 * (total - count // 2):
+            return f"{name}: do they travel both ways"
+    if found == 8 * total:
+        return "one rank's bytes, not those of both"
+    return "what travels: " + ", ".join(numbers)
+
+
+# 14b-wavefront ------------------------------------------------------------------------
+
+GRIDS = [(2, 3), (1, 1), (1, 5), (4, 1), (2, 8), (3, 3), (5, 2), (8, 13), (13, 8)]
+
+
+@exercise("14b-wavefront")
+def check_14b_wavefront(plan_cells):
+    for layers, steps in GRIDS:
+        with trying(f"plan_cells({layers}, {steps})") as expect:
+            plan = _expect_plan(expect, plan_cells(layers, steps), layers, steps)
+            _expect_order(expect, plan, layers, steps)
+            _expect_one_at_a_time(expect, plan, layers)
+            ends = max(begin + _slots(cell) for cell, begin in plan.items())
+            shortest = 3 * (steps + layers - 1)
+            think = "which cells could begin earlier, and what they really wait for"
+            got = f"a plan of {ends} slots, and {shortest} are enough"
+            expect(ends <= shortest, got=got, think=think)
+
+
+def _slots(cell: tuple) -> int:
+    return 1 if cell[0] == "F" else 2
+
+
+def _expect_plan(expect, got, layers: int, steps: int) -> dict[tuple, int]:
+    think = 'the form: {("F", 0, 0): 0, ...}, with "F" and "B", layer and step'
+    expect(isinstance(got, Mapping), got=got, think=think)
+    cells = set(product("FB", range(layers), range(steps)))
+    odd = next((key for key in got if key not in cells), None)
+    expect(odd is None, got=f"a key {odd!r}", think=think)
+    missing = next((cell for cell in sorted(cells) if cell not in got), None)
+    expect(missing is None, got=f"a plan without {missing}", think=think)
+    plan = {}
+    for cell in cells:
+        begin = as_number(got[cell])
+        whole = begin is not None and begin == int(begin) and begin >= 0
+        think = "when a cell begins: a whole number from 0"
+        expect(whole, got=f"{cell}: {got[cell]!r}", think=think)
+        plan[cell] = int(begin)
+    return plan
+
+
+def _needs_of_cell(cell: tuple, layers: int, steps: int) -> list[tuple]:
+    kind, layer, step = cell
+    if kind == "F":
+        before = [("F", layer - 1, step), ("F", layer, step - 1)]
+    else:
+        before = [("B", layer + 1, step), ("B", layer, step + 1)]
+        before.append(("F", layers - 1, steps - 1))
+    return [b for b in before if 0 <= b[1] < layers and 0 <= b[2] < steps]
+
+
+def _expect_order(expect, plan: dict, layers: int, steps: int) -> None:
+    for cell in sorted(plan, key=plan.get):
+        for before in _needs_of_cell(cell, layers, steps):
+            ended = plan[before] + _slots(before)
+            think = f"when {before} has ended, and how long it takes"
+            if cell[0] == "B" and before[0] == "F":
+                think = f"what the loss needs: {before} ends at {ended}"
+            got = f"{cell} begins at {plan[cell]}, and needs {before}"
+            expect(
+                plan[cell] >= ended, got=f"{got}, which ends at {ended}", think=think
+            )
+
+
+def _expect_one_at_a_time(expect, plan: dict, layers: int) -> None:
+    for layer in range(layers):
+        mine = sorted((cell for cell in plan if cell[1] == layer), key=plan.get)
+        for cell, after in pairwise(mine):
+            free = plan[cell] + _slots(cell)
+            got = f"{cell} begins at {plan[cell]} and {after} at {plan[after]}"
+            think = "how many things a rank does at a time"
+            expect(plan[after] >= free, got=got, think=think)

@@ -1,0 +1,96 @@
+"""What the check of the halo runs in each rank, and what it notes there."""
+
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from sidebyside import MessageMeter, device
+
+
+class HaloCase(NamedTuple):
+    """Images cut into strips: rows of each rank, the other sizes, and the type."""
+
+    rows: tuple[int, ...]
+    batch: int = 2
+    channels: int = 3
+    width: int = 5
+    dtype: torch.dtype = torch.float64
+
+
+class HaloNotes(NamedTuple):
+    """What one rank got forward and back, whether it changed anything, what it sent."""
+
+    forward: object  # a tensor, or the name of another type
+    backward: Tensor | None
+    changed: str
+    shares: bool  # the tensor returned lies in the strip's memory
+    there: MessageMeter
+    back: MessageMeter | None
+
+
+def strips_of_case(case: HaloCase, seed: int) -> tuple[Tensor, list[Tensor]]:
+    """The whole images, and for each rank the gradient of what forward returns."""
+    generator = torch.Generator().manual_seed(seed)
+    sizes = case.batch, case.channels, sum(case.rows), case.width
+    whole = torch.randn(sizes, generator=generator, dtype=torch.float64)
+    gradients = [
+        torch.randn(
+            (case.batch, case.channels, rows + 2, case.width),
+            generator=generator,
+            dtype=torch.float64,
+        )
+        for rows in case.rows
+    ]
+    return whole.to(case.dtype), [gradient.to(case.dtype) for gradient in gradients]
+
+
+def expected_of_halo(case: HaloCase, seed: int) -> list[tuple[Tensor, Tensor]]:
+    """For each rank what forward and backward are to give: cut out of the whole."""
+    whole, gradients = strips_of_case(case, seed)
+    whole.requires_grad_()
+    padded = torch.nn.functional.pad(whole, (0, 0, 1, 1))
+    starts = [sum(case.rows[:rank]) for rank in range(len(case.rows))]
+    windows = [
+        padded[:, :, start : start + rows + 2]
+        for start, rows in zip(starts, case.rows, strict=True)
+    ]
+    torch.autograd.backward(windows, gradients)
+    return [
+        (window.detach(), whole.grad[:, :, start : start + rows])
+        for window, start, rows in zip(windows, starts, case.rows, strict=True)
+    ]
+
+
+def try_halo(halo: type, cases: list[HaloCase]) -> list[HaloNotes]:
+    """Runs in each rank: forward and backward of the learner's function."""
+    return [_try_case_of_halo(halo, case, seed) for seed, case in enumerate(cases)]
+
+
+def _try_case_of_halo(halo: type, case: HaloCase, seed: int) -> HaloNotes:
+    rank = dist.get_rank()
+    whole, gradients = strips_of_case(case, seed)
+    start = sum(case.rows[:rank])
+    strip = whole.to(device())[:, :, start : start + case.rows[rank]]  # not contiguous
+    strip.requires_grad_()
+    before, gradient = strip.detach().clone(), gradients[rank].to(device())
+    dist.barrier()  # nobody is still busy with the case before
+    with MessageMeter() as there:
+        returned = halo.apply(strip)
+    if not isinstance(returned, Tensor):
+        return HaloNotes(type(returned).__name__, None, "", False, there, None)
+    changed = "" if torch.equal(strip, before) else "its strip"
+    forward = returned.detach().cpu().clone()
+    own, theirs = strip.untyped_storage(), returned.untyped_storage()
+    if returned.shape != gradient.shape or not returned.requires_grad:
+        return HaloNotes(forward, None, changed, False, there, None)
+    arriving = []
+    returned.register_hook(lambda g: arriving.append((g, g.detach().clone())) or None)
+    with MessageMeter() as back:
+        (returned * gradient).sum().backward()
+    if not changed and not all(torch.equal(a, b) for a, b in arriving):
+        changed = "the gradient that backward was given"
+    found = None if strip.grad is None else strip.grad.cpu().clone()
+    shares = own.data_ptr() == theirs.data_ptr()
+    return HaloNotes(forward, found, changed, shares, there, back)

@@ -1,0 +1,764 @@
+# ---
+# title: 14b Model parallel: space and wavefront
+# question: Must a model be cut between its layers? What if the image is cut, or time?
+# needs: two CPU cores, no GPU
+# minutes: 90
+# ---
+
+# %% [markdown]
+# # 14b. Model parallel: space and wavefront
+#
+# In 14a we cut a network between two layers. It fitted, each rank had some of the
+# weights, and one of the two always waited for the other.
+#
+# Here a convolutional network is split three ways: by layers, by channels, and by space,
+# where each rank has half of every image. We count what each way sends. Then we let time
+# steps flow through a recurrent network, so that both ranks work at once.
+#
+# *You will be able to* split a convolution by space and get the right gradients, say
+# before you run it which cut sends least, plan a wavefront, and say when one device
+# alone is faster.
+#
+# *Before this:* lesson 14a. *Time:* 45 minutes, and 45 for the exercises. *Needs:* two
+# CPU cores, no GPU.
+
+# %% [markdown] tags=["instructor"]
+# ## Half an image: 9 minutes
+#
+# Lay a sheet of squared paper on the table, cut it across, and give the halves to two
+# people. Each is to write into every square the sum of the squares around it. Soon
+# both stretch out a hand for the other's row.
+#
+# The guess: most say 2, one row on each side of the cut. Ask what the second
+# convolution looks at.
+#
+# When late: tell the answer and go to `Swap`.
+
+# %% [markdown]
+# ## Half an image
+#
+# A convolution of 3 × 3 computes each pixel of its output from the pixel itself and its
+# eight neighbours; beyond the border it takes zeros. Our network has three of them,
+# with ReLU between. Its *channels* are the maps that each layer makes: an image has 1,
+# then there are 16, 16 and 10. The mean of each of the last ten is the score of a digit.
+
+# %%
+from demos.model_parallel.parts.convolution_cuts import (
+    make_convolutions,
+    scores_of_images,
+)
+from demos.model_parallel.three_ways_to_split import digits_for_step
+from sidebyside import check, guess, hint, progress, reset, show, solution
+
+show(scores_of_images)
+images, labels = (data.cpu() for data in digits_for_step(step=0, batch=64))
+images.shape, scores_of_images(make_convolutions(), images).shape
+
+# %% [markdown]
+# Now let rank 0 have the upper four of the eight rows, and rank 1 the lower four. Say
+# each applies the three convolutions to its own rows, as if they were the whole image.
+# We put the two results together and compare them with those of the whole image.
+
+# %%
+guess("14b-rows", None, "How many of the eight rows come out wrong?", "rows")
+
+# %%
+import torch
+from torch import nn
+
+from sidebyside import reveal
+
+layers = nn.Sequential(*make_convolutions())  # with ReLU the same rows are wrong
+whole = layers(images)
+halves = torch.cat([layers(half) for half in images.chunk(2, dim=2)], dim=2)
+wrong = (halves - whole).abs().amax(dim=(0, 1, 3)) > 1e-5
+reveal("14b-rows", int(wrong.sum()), computed=True)
+wrong.tolist()
+
+# %% [markdown]
+# **Three convolutions of 3 × 3 spoil three rows on each side of the cut.** The first
+# one lacks the neighbour's row and takes zeros, so its row at the cut is wrong. The
+# second layer's next row reads that wrong row. Each layer spoils one row more.
+
+# %%
+from demos.model_parallel.parts.split_pictures import draw_halves_with_halo
+
+draw_halves_with_halo(images[0, 0])
+
+# %% [markdown]
+# What each half lacks is one row of the other. Rows of a neighbour's part that a rank
+# needs beside its own are called a **halo**. Before each convolution the two ranks
+# exchange them: not of the image only, but of the maps in front of every layer.
+# (Three rows of the image, once, would do too. But then both ranks would compute some
+# rows of the maps twice.)
+
+# %% [markdown]
+# ## Two messages that autograd drives
+#
+# In 14a one rank sent and the other received. Here both give a tensor and get one.
+# `exchange({to: outgoing}, {of: incoming})`, from lesson 10a, sends and receives at once.
+# (Either may name several ranks, or none. Tensors that travel must be contiguous.)
+
+# %%
+from demos.collectives.parts.eight_collectives import exchange
+from demos.model_parallel.parts.convolution_cuts import Swap, with_halo
+
+show(Swap)
+show(with_halo)
+
+# %% [markdown]
+# Forward, the edge row goes over. Backward, its *gradient* comes home: my neighbour has
+# computed with my row, so part of that row's gradient was computed over there. Autograd
+# adds what arrives to the gradient from my own rows. Backward is a swap too.
+
+# %% [markdown]
+# At the end each rank has sums over its own pixels. One more swap, and both have the
+# scores of whole images. If both called `backward` on the loss, it would count twice: to
+# the gradient of my loss, the backward of `Swap` adds that of the other rank's. **What
+# the ranks call `backward` on must add up to the loss.** So each takes half of it.
+
+# %% [markdown]
+# Both hold all weights. Each gets the part of the gradient that comes from its pixels,
+# and the sum of both is the gradient. Below we try it, and once more with a mistake: halo
+# rows that are received as plain data.
+
+# %%
+from functools import partial
+
+import torch.distributed as dist
+from torch.nn import functional as F
+
+from demos.model_parallel.parts.convolution_cuts import scores_by_space
+from sidebyside import device, run_ranks
+
+
+def one_way(mine: torch.Tensor, peer: int) -> torch.Tensor:
+    return Swap.apply(mine.detach(), peer)  # no gradient comes home
+
+
+def half_an_image(swap) -> tuple:
+    """Runs in each rank: the scores, and the gradient of all weights, summed up."""
+    network = make_convolutions().to(device())
+    rows = images.chunk(2, dim=2)[dist.get_rank()].to(device())
+    scores = scores_by_space(network, rows, 64, halo=partial(with_halo, swap=swap))
+    (F.cross_entropy(scores, labels.to(device())) / 2).backward()
+    gradient = torch.cat([p.grad.flatten() for p in network.parameters()])
+    dist.all_reduce(gradient)
+    return scores.detach().cpu(), gradient.cpu()
+
+
+# %%
+network = make_convolutions()
+scores = scores_of_images(network, images)
+F.cross_entropy(scores, labels).backward()
+gradient = torch.cat([p.grad.flatten() for p in network.parameters()])
+for name, swap in {"both ways": Swap.apply, "one way": one_way}.items():
+    for rank, (ours, of_ours) in enumerate(run_ranks(half_an_image, swap)):
+        right = [torch.allclose(ours, scores, atol=1e-6)]
+        right += [torch.allclose(of_ours, gradient, atol=1e-6)]
+        print(f"{name}, rank {rank}: scores, gradient equal to the whole: {right}")
+
+# %% [markdown]
+# **By space, outputs and gradients are those of the unsplit network. Without the way
+# back the outputs are still right, and the gradients of the first two layers are wrong.**
+# No error is raised and the outputs do not show it. Compare gradients, or the weights
+# after a step.
+
+# %% [markdown]
+# ## Exercise 1: a halo for any number of ranks
+#
+# Two ranks need one swap. Now images are cut into $N$ strips, rank 0 has the top one,
+# and ranks in the middle have two neighbours. Write the autograd function `Halo`.
+# `Halo.apply(strip)` runs in each of $N \geq 1$ ranks. `strip` has the shape (batch,
+# channels, rows, width), none of them 0, and any floating-point type. The number of rows
+# may differ between ranks, all else is equal. Neither the strip nor what you return needs
+# to be contiguous.
+#
+# `forward` returns a new tensor with two more rows: above, the last row of the rank
+# above; below, the first row of the rank below; zeros where there is no such rank.
+# `backward` gets the gradient of what `forward` returned, and returns that of `strip`.
+#
+# Neither changes its argument. Only neighbours talk, point to point: forward, each rank
+# sends one row to each neighbour, and in backward the gradient of one row. No rank waits
+# for the rank above before it turns to the rank below: the messages of forward take at
+# most four steps, however many ranks there are, and so do those of backward. In a step of
+# the meter (lesson 10a) a rank sends one message and receives one. (Blocking `send` and
+# `recv` between ranks 0 and 1, 2 and 3, ..., then 1 and 2, 3 and 4, ..., take four.) One
+# rank alone sends nothing.
+#
+# By hand first: three ranks have one row each, of one pixel: 1, 10 and 100. What does
+# `forward` return on rank 1? The gradient of everything that `forward` returned is 1.
+# What does `backward` return on each rank?
+# <!-- exercise: 14b-halo -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# In how many of the returned tensors, on which ranks, does the last row of rank 0
+# occur? Where does the gradient of each of these copies arise, and who needs it?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Both directions make the same journey: the first row of what a rank has goes to the
+# rank above, the last row to the rank below. Forward, what arrives is put around the
+# strip. Backward, it is added to the strip's own first and last row. Write the journey
+# once, as a function of its own.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# For `other` in `rank - 1` and `rank + 1`, if there is such a rank: put the edge, made
+# contiguous, into `outgoing[other]`, and room of the same shape into `incoming[other]`.
+# Then one `exchange(outgoing, incoming)`. In backward, `gradient[:, :, 1:-1].clone()` is
+# a start; the halo's gradients are `gradient[:, :, :1]` and `gradient[:, :, -1:]`.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 1, the halo: 20 minutes
+#
+# Have people draw three strips and number the copies of one row. It lies in two
+# tensors, or in three if the strip has a single row.
+#
+# Expected: backward that cuts the halo off and sends nothing (the mistake shown above),
+# what arrives from above added to the bottom row, and `=` in place of `+=`. A chain in
+# which each rank waits for the one above it gives the right numbers, in too many steps.
+
+
+# %% exercise="14b-halo"
+class Halo(torch.autograd.Function):
+    """A strip with one row of each neighbour around it; the gradients go home."""
+
+    @staticmethod
+    def forward(ctx, strip: torch.Tensor) -> torch.Tensor:
+        ### BEGIN SOLUTION
+        above, below = edges_of_neighbours(strip)
+        return torch.cat([above, strip, below], dim=2)
+        ### END SOLUTION
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
+        ### BEGIN SOLUTION
+        above, below = edges_of_neighbours(gradient)
+        own = gradient[:, :, 1:-1].clone()
+        own[:, :, :1] += above
+        own[:, :, -1:] += below
+        return own
+        ### END SOLUTION
+
+
+### BEGIN SOLUTION
+def edges_of_neighbours(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    edges = {rank - 1: tensor[:, :, :1], rank + 1: tensor[:, :, -1:]}
+    outgoing = {r: e.contiguous() for r, e in edges.items() if 0 <= r < ranks}
+    rooms = {r: torch.zeros_like(e).contiguous() for r, e in edges.items()}
+    exchange(outgoing, {r: rooms[r] for r in outgoing})
+    return rooms[rank - 1], rooms[rank + 1]
+
+
+### END SOLUTION
+
+# %%
+check("14b-halo", Halo)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 14b-halo -->
+# Why it works: a row at the edge has been copied to a neighbour, and the gradient of
+# something that was copied is the sum of its copies' gradients. The copy lies at the
+# neighbour's edge, so its gradient makes the same journey as the row did, the other way:
+# edges go out, edges come in. If a strip has a single row, that row is first and last,
+# has two copies elsewhere, and both gradients are added to it.
+#
+# By hand: rank 1 has 1, 10, 100. Rank 0's row lies on ranks 0 and 1, rank 1's on all
+# three, rank 2's on two: the gradients are 2, 3 and 2.
+
+# %% [markdown] tags=["instructor"]
+# ## Three ways to split: 9 minutes
+#
+# Three boxes on the board, batch × channels × height × width, each cut along another
+# side; the layers stand one behind the other. Ask for each cut who needs what from whom.
+#
+# When late: skip the text on channels, since lesson 16 is about it.
+
+# %% [markdown]
+# ## Three ways to split
+#
+# A map has channels, rows and columns, and there are layers of them. So there are three
+# kinds of cut for two ranks:
+#
+# | | each rank has | before each convolution | at the end |
+# |---|---|---|---|
+# | by layers (14a) | some layers | nothing; once, at the cut, all maps | nothing |
+# | by channels | half of each layer's weights | the other half of the maps | half of the scores |
+# | by space | half of the rows, all weights | one row of each map | sums for the scores, then the gradients of all weights |
+
+# %% [markdown]
+# By channels, each rank makes half of a layer's output channels. But each output channel
+# needs *all* input channels, so the halves are swapped in front of every layer but the
+# first: the image is there anyway. The ten scores are five and five, and are swapped
+# too. The weights and their gradients stay where they are.
+
+# %%
+from demos.model_parallel.parts.convolution_cuts import scores_by_channels
+
+show(scores_by_channels)
+show(scores_by_space)
+
+# %% [markdown]
+# `with_other_channels` is a `Swap` and a `torch.cat`. Whatever `Swap` carries forward
+# has a gradient of the same size on its way back. With one exception: nobody needs the
+# gradient of the image itself.
+
+# %% [markdown]
+# ## Exercise 2: which cut sends least?
+#
+# Write `bytes_sent(batch, channels, height, width)`. It returns a dictionary with the
+# keys `"layers"`, `"channels"` and `"space"`: how many bytes a rank sends in one step
+# of training, forward and backward together. All convolutions are 3 × 3, with a bias.
+# `channels` is a tuple of three or more numbers such as `(1, 16, 16, 10)`: those of the
+# image, those between the layers, and finally the scores. (The first may be odd, the
+# others are even.) There are two ranks; each number takes four bytes. Both ranks send the
+# same amount. Whether you return integers or floats does not matter.
+#
+# * By layers, one cut between two layers, where the fewest channels cross it; the image
+#   and the last maps are not between two layers. Rank 0 sends maps. Rank 1 sends as
+#   many numbers, their gradient.
+# * By channels, half of the maps between each two neighbouring layers, and half of the
+#   scores (one number for each image and channel). The gradient of each comes back.
+# * By space, one row of the image, without a way back; one row of the maps between each
+#   two neighbouring layers, and a sum for each image and score, both with a way back.
+#   Then each rank sends the gradients of all weights and biases, once.
+#
+# By hand first: one image of 4 × 4, channels `(1, 2, 4)`. What are the three?
+# <!-- exercise: 14b-bytes -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# The maps behind the first convolution are `channels[1]` tables of height × width, for
+# each image. How many numbers are half of them? How many are one row of each?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Call `channels[1:-1]` the inner ones. By layers takes their minimum, the other two
+# their sum. A convolution from a to b channels has 9ab weights and b biases.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# By channels, half there and half back make a whole: `batch *
+# (sum(inner) * height * width + channels[-1])` numbers. By space the rows are `batch *
+# (channels[0] + 2 * sum(inner)) * width`; the sums and the weights are still missing.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 2, bytes: 15 minutes
+#
+# Let people do the case by hand in pairs, one the channels and one the space, and
+# compare with the numbers of the `why` before they write code.
+#
+# Expected: a gradient for the image's row, the biases forgotten, the way back
+# forgotten, and both ranks' bytes added up.
+
+
+# %% exercise="14b-bytes"
+def bytes_sent(
+    batch: int, channels: tuple[int, ...], height: int, width: int
+) -> dict[str, int]:
+    """Bytes that a rank sends in a step: keys "layers", "channels" and "space"."""
+    ### BEGIN SOLUTION
+    from itertools import pairwise
+
+    inner, scores = channels[1:-1], channels[-1]
+    weights = sum(9 * a * b + b for a, b in pairwise(channels))
+    rows = channels[0] + 2 * sum(inner)
+    return {
+        "layers": 4 * batch * min(inner) * height * width,
+        "channels": 4 * batch * (sum(inner) * height * width + scores),
+        "space": 4 * (batch * (rows * width + 2 * scores) + weights),
+    }
+    ### END SOLUTION
+
+
+# %%
+check("14b-bytes", bytes_sent)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 14b-bytes -->
+# Why it works: it follows each message of the table. By channels, half of the maps go
+# over and half of the gradients come back, together as many numbers as the maps have.
+# By space a row is sent instead of half of the rows, and the gradients of the weights
+# are an exchange that depends on the network alone.
+#
+# By hand: by layers 2 · 16 = 32 numbers, 128 bytes. By channels 16 and 16, and 2 and 2
+# scores: 36 numbers, 144 bytes. By space 4 for the image, 8 and 8 for the maps, 4 and 4
+# for the scores, and 20 + 76 weights and biases: 124 numbers, 496 bytes.
+
+# %% [markdown] tags=["instructor"]
+# ## Measured: 6 minutes
+#
+# Ask before the picture: which cut for photographs, which for the last layers of a
+# ResNet, where images are 7 × 7 with 512 maps? The second depends on the batch.
+#
+# When late: the table, without the guess.
+
+# %% [markdown]
+# ## The meter says
+#
+# Does it hold? Each way trains the network on digits for ten steps. After each of them
+# its parameters are compared with those of one process. The meter counts bytes per
+# step. `kept` is what autograd keeps for the way back, in bytes, as in 14a.
+
+# %%
+from demos.model_parallel.three_ways_to_split import (
+    WAYS,
+    gap_to_one_process,
+    train_split,
+)
+
+one = run_ranks(train_split, "one process", world_size=1)[0]
+print(f"alone: parameters {one.parameters}, kept {one.kept}")
+for way in WAYS:
+    parts = run_ranks(train_split, way)
+    equal = gap_to_one_process(way, parts, one.history) <= 1e-6
+    print(f"by {way}, within 1e-6 after each step: {equal}")
+    for rank, part in enumerate(parts):
+        print(f"    rank {rank}: sent {part.sent}, ", end="")
+        print(f"parameters {part.parameters}, kept {part.kept}")
+
+# %% [markdown]
+# **All three ways train the network that one process trains.** The bytes are those of
+# exercise 2, to the last byte. For 64 digits, space sends least.
+
+# %% [markdown]
+# By channels the weights are halved, but both ranks keep all maps. By space each keeps
+# six of eight rows (its own four, the halo, and the zeros at the border), and all weights.
+# These two let both ranks compute at the same time; by layers one of them waits, as in 14a.
+
+# %% [markdown]
+# Now images with four times as many rows and four times as many columns. By layers and
+# by channels a rank sends about 16 times as much. And by space?
+
+# %%
+question = "By space, how many times as many bytes for 32 × 32 as for 8 × 8?"
+guess("14b-zoom", None, question, "times")
+
+# %%
+from demos.model_parallel.parts.convolution_cuts import bytes_of_splits
+from demos.model_parallel.parts.split_pictures import draw_bytes_of_splits
+
+small, large = (bytes_of_splits(64, (1, 16, 16, 10), n, n) for n in (8, 32))
+reveal("14b-zoom", round(large["space"] / small["space"], 1), computed=True)
+cases = {"64 digits, 16 maps": small}
+cases["8 photographs, 64 maps"] = bytes_of_splits(8, (3, 64, 64, 10), 224, 224)
+cases["4 small images, 512 maps"] = bytes_of_splits(4, (1, 512, 512, 10), 8, 8)
+draw_bytes_of_splits(cases)
+
+# %% [markdown]
+# **A halo grows with the width of the image, the maps with its area.** The sums and the
+# gradients of the weights do not grow at all: hence less than four times.
+
+# %% [markdown]
+# Blue is the cut that sends least (each panel has its own scale). For large images it is
+# space, by far: 50 times less than between layers. For small batches of small images with
+# many maps the weights' gradients weigh most, and one cut between layers is the cheapest.
+# (With 256 of these images, space is cheaper again.)
+
+# %% [markdown]
+# By channels always sends more than by layers here: all inner maps and the scores, not
+# only the smallest maps. It is for a layer whose weights are too many for one device.
+# Lesson 16 does that, with less traffic.
+
+# %% [markdown] tags=["instructor"]
+# ## The wavefront: 13 minutes
+#
+# Two rows of chairs, eight people each: they are the cells. A cell stands up when the
+# one to its left and the one behind it have stood up. First layer after layer, then as
+# early as they can. The diagonal that runs through the room is the wavefront.
+#
+# Most guesses are 8 or 12. Ask when the cell at the top right can stand up.
+#
+# When late: leave out the sleeping ranks, keep the grid.
+
+# %% [markdown]
+# ## Why a recurrent network is different
+#
+# An *LSTM* layer reads a sequence step by step, ours from the first element to the last.
+# At each step it computes its output and its new state from the element that arrives and
+# its last state. The layers are stacked: layer 1 reads what layer 0 has written.
+#
+# In 14a rank 0 finished its layer for the whole sequence, then rank 1 began. Below are
+# four layers and eight time steps. Let one *cell*, one layer at one step, take one slot
+# of time. The number in a cell is its slot; slot 4 is dark.
+
+# %%
+from demos.model_parallel.parts.split_pictures import draw_cells
+
+layer_by_layer = {(layer, t): 8 * layer + t for layer in range(4) for t in range(8)}
+question = "Four ranks, one layer each: how many slots, if each starts when it can?"
+guess("14b-slots", None, question, "slots")
+draw_cells({"layer after layer: 32 slots": layer_by_layer})
+
+# %%
+wavefront = {(layer, t): layer + t for layer, t in layer_by_layer}
+reveal("14b-slots", 1 + max(wavefront.values()), computed=True)
+draw_cells({"layer after layer": layer_by_layer, "as early as possible": wavefront})
+
+# %% [markdown]
+# A cell needs two others: the same layer one step before, and the layer below at the
+# same step. It does not need the *last* step of the layer below. So it can run in slot
+# layer + step. The cells of one slot (dark) form a diagonal that moves through the grid:
+# a **wavefront**.
+
+# %% [markdown]
+# **The makespan, the slots from the first cell to the last (lesson 13b), is $T + L - 1$
+# for $T$ steps and $L$ layers, instead of $T \cdot L$.** Rows of an image could flow
+# through convolutions too, two slots later for each layer. We split by space instead,
+# which lets all ranks start at once.
+
+# %% [markdown]
+# Does that hold with real messages? On each rank below is a layer that sleeps for 0.05
+# seconds at each step. `chunk` says after how many steps it hands its outputs on:
+# eight is the cut of 14a, one is the wavefront. This is the whole program:
+
+# %%
+from demos.model_parallel.parts.wavefront_flow import flow_through_layers
+
+show(flow_through_layers)
+
+# %%
+from demos.model_parallel.parts.wavefront_flow import rehearse_wavefront, slots_of_naps
+from sidebyside import draw_timelines
+
+plans = {"chunk = 8": (2, 8, 8), "chunk = 1": (2, 8, 1)}
+timelines = {name: rehearse_wavefront(*plan) for name, plan in plans.items()}
+for name, slots in ("chunk = 8", 2 * 8), ("chunk = 1", 8 + 2 - 1):
+    took = 0.05 * slots_of_naps(timelines[name])
+    print(f"{name}: planned {slots} slots, {0.05 * slots:.2f} s; took {took:.2f} s")
+draw_timelines(timelines)
+
+# %% [markdown]
+# Above, rank 1 waits for all of layer 0. Below, it waits for one step, and then both work
+# side by side. The idle share falls from a half to $(L - 1)/(T + L - 1)$, here a ninth,
+# and a little for the messages.
+
+# %% [markdown]
+# ## Exercise 3: the way back
+#
+# Write `plan_cells(layers, steps)`, a plan for forward and backward. It returns a
+# dictionary: the key `("F", layer, step)` is a forward, `("B", layer, step)` a backward,
+# and the value is the slot in which it begins, a whole number from 0. Both numbers
+# are at least 1. Each layer has a rank of its own, which does one thing at a time. A
+# forward takes one slot and a **backward takes two**.
+#
+# A forward needs the forwards of the step before and of the layer below, at the same
+# step, as above. The loss needs all outputs of the last layer: no backward begins before
+# the last forward has ended. A backward needs the backwards of the step *after* it and of
+# the layer *above* it, at the same step. What is needed must have ended. The last backward
+# must end as early as possible. (NumPy's whole numbers will do, and so will 3.0 for 3.)
+#
+# By hand first: two layers and three steps. When does the last forward end? When does the
+# first backward begin, which one is it, and when does the last one end?
+# <!-- exercise: 14b-wavefront -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Turn the grid by half a turn. Which cell is now at the place of the first one? How many
+# cells away from it is `("B", layer, step)`, counted in layers and in steps?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# On the way back a second wavefront runs, from the last layer's last step to the first
+# layer's first. It begins in the slot in which the forwards have ended, and moves by one
+# cell in two slots.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# The forwards end at `turn = steps + layers - 1`. From the far corner,
+# `("B", layer, step)` is `(layers - 1 - layer) + (steps - 1 - step)` cells away. Each of
+# them takes two slots.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 3, the plan: 10 minutes
+#
+# Expected: a backward that begins when its own forward has ended, before the loss is
+# known; the way back in the order of the way forth; one slot for a backward.
+#
+# Ask the quick ones what a rank keeps: all T steps, as in the cut by layers.
+
+
+# %% exercise="14b-wavefront"
+def plan_cells(layers: int, steps: int) -> dict[tuple[str, int, int], int]:
+    """The slot in which each ("F", layer, step) and ("B", layer, step) begins."""
+    ### BEGIN SOLUTION
+    turn, plan = steps + layers - 1, {}
+    for layer in range(layers):
+        for step in range(steps):
+            away = (layers - 1 - layer) + (steps - 1 - step)
+            plan["F", layer, step] = layer + step
+            plan["B", layer, step] = turn + 2 * away
+    return plan
+    ### END SOLUTION
+
+
+# %%
+check("14b-wavefront", plan_cells)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 14b-wavefront -->
+# Why it works: the way back is the way forth, turned round. What a cell needs forward,
+# it serves backward. So the same wavefront starts at the far corner, and takes
+# $T + L - 1$ turns of two slots. No plan is shorter: the chain from the first cell along
+# the first layer and up to the last cell has $T + L - 1$ members, each waits for the
+# one before, and the chain back has as many.
+#
+# By hand: the last forward ends at 4. Then `("B", 1, 2)` begins, and `("B", 0, 0)` ends
+# at 12.
+
+# %% [markdown] tags=["instructor"]
+# ## Real layers, and one device alone: 8 minutes
+#
+# On the board: T + k(L - 1) falls as k falls, and the number of messages T/k grows. Let
+# the class say what happens at both ends. Then the table; on a busy machine run the
+# cell twice before you read anything into it.
+#
+# When late: skip the timeline.
+
+# %% [markdown]
+# ## Real layers
+#
+# The program above says nothing about the way back. Autograd drives it: it takes the
+# newest operation whose gradient is ready. So each rank goes back step by step and sends
+# each step's gradient as soon as it has it. Here are the sleeping ranks, there and back,
+# one slot each:
+
+# %%
+rehearse_wavefront(2, 8, chunk=1, backward=True).plot(height=1.9)
+
+# %% [markdown]
+# Now two ranks with a real LSTM layer each read the digits row by row, eight steps of
+# eight pixels. They train for ten steps with plain SGD, and are compared with torch's
+# own call for two layers in one process, `nn.LSTM(8, 64, num_layers=2)`:
+
+# %%
+from demos.model_parallel.wavefront import (
+    gap_of_flow,
+    train_layer_of_rank,
+    train_unsplit_layers,
+)
+
+together = train_unsplit_layers(2)
+for chunk in (8, 2, 1):
+    ranks = run_ranks(train_layer_of_rank, chunk)
+    equal = gap_of_flow(ranks, together) <= 1e-6
+    sent = f"rank 0 sends {ranks[0].sent} bytes, messages: {ranks[0].messages}"
+    print(f"chunk = {chunk}: within 1e-6 after each step: {equal}, {sent}")
+
+# %% [markdown]
+# **The wavefront trains the network that one process trains, and sends the same bytes
+# as the cut by layers, in more messages.** With chunks of $k$ steps the last layer
+# waits for $k$ steps of each layer below it, so forward takes $T + k(L-1)$ slots.
+
+# %% [markdown]
+# ## And one device alone?
+#
+# Slots leave out the message. Let it take $\alpha$ (lesson 10b), and one layer's step
+# $c$. A rank that does nothing else while it sends takes $kc + \alpha$ for a chunk.
+# There are $T/k + L - 1$ of those in a row, against $T L c$ on one device.
+#
+# We time forward and backward of two layers, narrow and wide, on sequences of 64 steps,
+# in three alternating rounds, and take the median. `alone` is torch's own network on one rank. A busy
+# machine adds time to everything, and most to what needs both cores.
+
+# %%
+from demos.model_parallel.wavefront import time_flow_and_alone
+
+for width in (16, 128):
+    times = run_ranks(time_flow_and_alone, width, [8, 1], 64)[0]
+    shown = [f"{way} {1e3 * seconds:.0f} ms" for way, seconds in times.items()]
+    print(f"width {width}: " + ", chunk ".join(shown))
+
+# %% [markdown]
+# On a quieter machine with two free cores, width 16 took 6 ms alone, 14 ms with chunks of
+# 8 and 100 ms with chunks of 1; width 128 took 76, 61 and 164 ms. (For more widths and
+# chunks, run `tests/benchmarks/wavefront_beside_one_device.py`.) Two ranks that share
+# one core do not work side by side.
+
+# %% [markdown]
+# With many chunks, one device alone wins by our formula when $(L-1)kc < \alpha$. For two
+# layers: when a chunk computes for less time than its message takes. Narrow layers, small
+# batches and short chunks bring that about.
+
+# %% [markdown]
+# Chunks of one step lose for a second reason: each call of the layer, there and back, has
+# a fixed price, message or not. By the formula two ranks gain where layers are wide,
+# sequences long, and chunks neither too long nor too short.
+
+# %% [markdown] tags=["instructor"]
+# ## Elsewhere, and the scorecard: 0 minutes
+#
+# For the reader.
+
+# %% [markdown]
+# ## The same elsewhere
+#
+# | here | elsewhere |
+# |---|---|
+# | by space, halo | *spatial partitioning* in XLA (JAX, TensorFlow), which inserts the halo exchange itself; `ShardTensor` in NVIDIA's PhysicsNeMo; *ghost cells* in simulations with MPI |
+# | by channels | tensor parallel, lesson 16 |
+# | wavefront in one device | `nn.LSTM(…, num_layers=L)` on a GPU: cuDNN runs cells of several layers at once (Appleyard et al. 2016) |
+# | wavefront over devices | Google's translation network of 2016 spread its LSTM layers over eight GPUs; the bottom one, which reads both ways, had to finish first (Wu et al. 2016) |
+
+# %% [markdown]
+# ## What we saw
+#
+# * Three convolutions on half an image spoil six of eight rows. A halo of one row before
+#   each of them cures it, if its gradient comes home.
+# * By layers, by channels and by space train the same network.
+# * Space sends least for large images, the cut between layers for small batches of small
+#   images with many maps.
+# * Time steps flow through a recurrent network: $T + L - 1$ slots instead of $T \cdot
+#   L$, there and back.
+# * With two layers and many chunks, one device alone is faster when a message takes
+#   longer than a chunk.
+
+# %% [markdown]
+# **The scorecard** for two ranks, batch $B$, maps of $C$ channels and $H \times W$ pixels:
+#
+# | | by channels | by space | wavefront |
+# |---|---|---|---|
+# | equal to one process | to 10⁻⁶ after each step | the same; replicas bit for bit | the same |
+# | bytes each rank sends per step | $4BCHW$ between each two neighbouring layers | $8BCW$ between each two neighbouring layers, and the gradients | as by layers, in $T/k$ messages each way |
+# | memory of each rank | half of the weights, all maps | all weights, half of the rows, a halo and zeros | its layers, all their steps |
+# | idle share, messages left out | none, if halves are equal | none, if halves are equal | $k(L-1)/(T + k(L-1))$ |
+# | if one rank dies | the step is lost, and its half of the weights | the step is lost; the other has all weights | the step is lost, and its layers |
+
+# %% [markdown]
+# In a terminal, `python demos/model_parallel/three_ways_to_split.py --help` splits
+# images of other sizes, and `python demos/model_parallel/wavefront.py --help` lets more
+# layers flow.
+#
+# A script of your own: `demos/model_parallel/own_halo_exchange.py` splits images by
+# space over several ranks, without this course's instruments:
+#
+# ```
+# torchrun --nproc-per-node 2 demos/model_parallel/own_halo_exchange.py --save model.pt
+# ```
+#
+# ## Next
+#
+# A recurrent network keeps all ranks busy, because a sequence enters it step by step.
+# Other networks have no time steps. But a batch has many samples, and they too can enter
+# one by one. Lesson 15 makes every rank work that way.

@@ -1,0 +1,406 @@
+"""Lesson 14b: cuts by layers, channels and space, and the wavefront, train one network.
+
+Every sentence in bold of the lesson is a cell whose output is compared, or a test here.
+"""
+
+import os
+import subprocess
+import sys
+from functools import partial
+from itertools import product
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional as F
+
+from demos.model_parallel import own_halo_exchange, three_ways_to_split, wavefront
+from demos.model_parallel.parts.convolution_cuts import (
+    Swap,
+    bytes_of_splits,
+    convolve_with_halo,
+    make_convolutions,
+    scores_by_space,
+    scores_of_images,
+    with_halo,
+)
+from demos.model_parallel.parts.split_pictures import (
+    draw_bytes_of_splits,
+    draw_cells,
+    draw_halves_with_halo,
+)
+from demos.model_parallel.parts.wavefront_flow import (
+    SleepingLayer,
+    flow_through_layers,
+    rehearse_wavefront,
+    slots_of_naps,
+)
+from demos.model_parallel.three_ways_to_split import (
+    WAYS,
+    digits_for_step,
+    gap_to_one_process,
+    train_split,
+)
+from demos.model_parallel.wavefront import (
+    gap_of_flow,
+    layer_of_rank,
+    make_recurrent_network,
+    train_layer_of_rank,
+    train_unsplit_layers,
+)
+from sidebyside import device, run_ranks
+from sidebyside.lesson_format import read_lesson, solved
+from sidebyside.record import ROOT
+
+from .wrong_answers import RightHalo
+
+LESSON = read_lesson(ROOT / "lessons/source/14b_space_and_wavefront")
+
+
+def solution_of(exercise: str, name: str):
+    """What the lesson's own solution defines."""
+    names = {"torch": torch, "dist": dist}
+    exec(solved(LESSON.code(exercise)), names)
+    return names[name]
+
+
+# Half an image ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_each_convolution_spoils_one_row_more_on_each_side_of_the_cut(layers):
+    torch.manual_seed(0)
+    network = nn.Sequential(*(nn.Conv2d(2, 2, 3, padding=1) for _ in range(layers)))
+    images = torch.randn(4, 2, 12, 5)
+    halves = torch.cat([network(half) for half in images.chunk(2, 2)], 2)
+    wrong = (halves - network(images)).abs().amax(dim=(0, 1, 3)) > 1e-6
+    assert wrong.nonzero().flatten().tolist() == list(range(6 - layers, 6 + layers))
+
+
+def swap_and_back(numbers: list[float]) -> tuple[float, float]:
+    """Runs in each of two ranks: what arrives, and the gradient that comes home."""
+    rank = dist.get_rank()
+    mine = torch.tensor(numbers[rank], device=device(), requires_grad=True)
+    theirs = Swap.apply(mine, 1 - rank)
+    (10.0**rank * theirs * theirs).backward()
+    return theirs.item(), mine.grad.item()
+
+
+def test_a_swap_swaps_and_so_do_the_gradients():
+    """Rank 0 has 3, which rank 1 squares: 10 · 2 · 3 comes home. And the reverse."""
+    assert run_ranks(swap_and_back, [3.0, 5.0]) == [(5.0, 60.0), (3.0, 10.0)]
+
+
+def scores_and_gradient(
+    swap, rows: int, share: float = 1 / 2
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Runs in each rank, in 64 bits; the upper rank has `rows` of eight."""
+    network = make_convolutions().double().to(device())
+    images, labels = digits_for_step(3, 32)
+    part = slice(0, rows) if dist.get_rank() == 0 else slice(rows, 8)
+    halo = partial(with_halo, swap=swap)
+    scores = scores_by_space(network, images.double()[:, :, part], 64, halo)
+    (F.cross_entropy(scores, labels) * share).backward()
+    gradient = torch.cat([p.grad.flatten() for p in network.parameters()])
+    dist.all_reduce(gradient)
+    return scores.detach().cpu(), gradient.cpu()
+
+
+def whole_scores_and_gradient() -> tuple[torch.Tensor, torch.Tensor]:
+    network = make_convolutions().double()
+    images, labels = (data.cpu() for data in digits_for_step(3, 32))
+    scores = scores_of_images(network, images.double())
+    F.cross_entropy(scores, labels).backward()
+    gradient = torch.cat([p.grad.flatten() for p in network.parameters()])
+    return scores.detach(), gradient
+
+
+def one_way(mine: torch.Tensor, peer: int) -> torch.Tensor:
+    return Swap.apply(mine.detach(), peer)
+
+
+@pytest.mark.parametrize("rows", [4, 1, 6])
+def test_by_space_outputs_and_gradients_are_those_of_the_whole(rows):
+    scores, gradient = whole_scores_and_gradient()
+    for ours, of_ours in run_ranks(scores_and_gradient, Swap.apply, rows):
+        torch.testing.assert_close(ours, scores, rtol=0, atol=1e-13)
+        torch.testing.assert_close(of_ours, gradient, rtol=0, atol=1e-13)
+
+
+def test_what_the_ranks_call_backward_on_must_add_up_to_the_loss():
+    """If both take the whole loss, it counts twice."""
+    _, gradient = whole_scores_and_gradient()
+    for _, twice in run_ranks(scores_and_gradient, Swap.apply, 4, 1.0):
+        torch.testing.assert_close(twice, 2 * gradient, rtol=0, atol=1e-12)
+
+
+def test_without_the_way_back_outputs_are_right_and_gradients_of_two_layers_wrong():
+    """The planted bug misbehaves, by far more than rounding; not in the last layer."""
+    sizes = [
+        sum(p.numel() for p in layer.parameters()) for layer in make_convolutions()
+    ]
+    scores, gradient = whole_scores_and_gradient()
+    for ours, of_ours in run_ranks(scores_and_gradient, one_way, 4):
+        torch.testing.assert_close(ours, scores, rtol=0, atol=1e-13)
+        *front, last = zip(of_ours.split(sizes), gradient.split(sizes), strict=True)
+        for mine, right in front:
+            assert (mine - right).norm() > 0.01 * right.norm()
+        torch.testing.assert_close(*last, rtol=0, atol=1e-13)
+
+
+def convolve_strips(halo: type, rows: list[int]) -> tuple[torch.Tensor, list]:
+    """Runs in each rank: two convolutions of this rank's strip, and gradients."""
+    torch.manual_seed(0)
+    network = [nn.Conv2d(2, 2, 3, padding=1).double().to(device()) for _ in range(2)]
+    images = torch.randn(3, 2, sum(rows), 5, dtype=torch.float64).to(device())
+    strip = images.split(rows, 2)[dist.get_rank()]
+    for convolution in network:
+        strip = convolve_with_halo(convolution, halo.apply(strip)).tanh()
+    strip.square().sum().backward()
+    gradients = [p.grad for layer in network for p in layer.parameters()]
+    for gradient in gradients:
+        dist.all_reduce(gradient)
+    return strip.detach().cpu(), [gradient.cpu() for gradient in gradients]
+
+
+@pytest.mark.parametrize("rows", [[7], [3, 4], [1, 1, 2]])
+@pytest.mark.parametrize("halo", [RightHalo, own_halo_exchange.WithHalo])
+def test_strips_with_a_halo_convolve_as_the_whole_image_does(halo, rows):
+    [(whole, of_whole)] = run_ranks(
+        convolve_strips, RightHalo, [sum(rows)], world_size=1
+    )
+    ranks = run_ranks(convolve_strips, halo, rows, world_size=len(rows))
+    torch.testing.assert_close(torch.cat([strip for strip, _ in ranks], 2), whole)
+    for _, gradients in ranks:
+        torch.testing.assert_close(gradients, of_whole)
+
+
+# Three ways to split ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_way_trains_what_one_process_trains(way):
+    """After every step, with plain SGD; by space the replicas are equal bit for bit."""
+    one = run_ranks(train_split, "one process", 6, world_size=1)[0].history
+    parts = run_ranks(train_split, way, 6)
+    assert gap_to_one_process(way, parts, one) <= 1e-6
+    assert (one[0][2] - one[-1][2]).abs().max() > 1e-3, "it has learned something"
+
+
+@pytest.mark.parametrize(("batch", "zoom", "maps"), [(64, 1, 16), (3, 2, 6)])
+@pytest.mark.parametrize("way", WAYS)
+def test_the_bytes_are_the_predicted_ones(way, batch, zoom, maps):
+    channels = (1, maps, maps, 10)
+    predicted = bytes_of_splits(batch, channels, 8 * zoom, 8 * zoom)[way]
+    for part in run_ranks(train_split, way, 1, batch, zoom, maps):
+        assert part.sent == predicted
+
+
+def test_the_lesson_and_the_demo_predict_the_same():
+    bytes_sent = solution_of("14b-bytes", "bytes_sent")
+    for channels in [(1, 2, 4), (3, 8, 4, 6), (1, 16, 16, 10)]:
+        for sizes in [(1, 4, 4), (64, 8, 8), (2, 5, 7)]:
+            batch, height, width = sizes
+            case = batch, channels, height, width
+            assert bytes_sent(*case) == bytes_of_splits(*case)
+    by_hand = {"layers": 128, "channels": 144, "space": 496}
+    assert bytes_sent(1, (1, 2, 4), 4, 4) == by_hand
+
+
+def test_a_halo_grows_with_the_width_and_maps_with_the_area():
+    """Without what does not depend on the image: weights, and sums for the scores."""
+    channels, fixed = (1, 16, 16, 10), bytes_of_splits(64, (1, 16, 16, 10), 0, 0)
+    small, large = (
+        {
+            way: sent - fixed[way]
+            for way, sent in bytes_of_splits(64, channels, n, n).items()
+        }
+        for n in (8, 32)
+    )
+    assert large["space"] == 4 * small["space"]
+    assert large["layers"] == 16 * small["layers"]
+    assert large["channels"] == 16 * small["channels"]
+    photographs = bytes_of_splits(8, (3, 64, 64, 10), 224, 224)
+    assert round(photographs["layers"] / photographs["space"]) == 50
+    many_maps = bytes_of_splits(4, (1, 512, 512, 10), 8, 8)
+    assert min(many_maps, key=many_maps.get) == "layers"
+    large_batch = bytes_of_splits(256, (1, 512, 512, 10), 8, 8)
+    assert min(large_batch, key=large_batch.get) == "space"
+
+
+def test_by_channels_never_sends_least():
+    for batch, maps, side in product((1, 64), (2, 16, 512), (1, 8, 64)):
+        sent = bytes_of_splits(batch, (1, maps, maps, 10), side, side)
+        assert sent["channels"] > sent["layers"]
+
+
+def test_by_space_a_rank_keeps_its_rows_and_the_halo_and_by_channels_all_maps():
+    kept = {}
+    for way in WAYS:
+        kept[way] = run_ranks(train_split, way, 1)[0].kept
+    one = run_ranks(train_split, "one process", 1, world_size=1)[0].kept
+    assert kept["channels"] == one
+    assert kept["space"] == pytest.approx(6 / 8 * one, rel=0.01)
+
+
+# The wavefront ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("layers", "steps"), [(1, 1), (2, 3), (2, 8), (5, 4), (7, 20)])
+def test_a_wavefront_takes_steps_plus_layers_minus_one_slots(layers, steps):
+    cells = list(product(range(layers), range(steps)))
+    slot = {(layer, t): layer + t for layer, t in cells}
+    for layer, t in cells:
+        assert slot.get((layer - 1, t), -1) < slot[layer, t]
+        assert slot.get((layer, t - 1), -1) < slot[layer, t]
+    assert len({(layer, slot[layer, t]) for layer, t in cells}) == len(cells)
+    assert 1 + max(slot.values()) == steps + layers - 1
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 8])
+def test_sleeping_ranks_run_every_cell_after_what_it_needs(chunk):
+    """There and back; and a rank begins with the first chunk of the rank before."""
+    timeline = rehearse_wavefront(3, 6, chunk, seconds=0.004, backward=True)
+    ends, begins = {}, {}
+    for nap in timeline.spans:
+        if nap.name != "wait":
+            kind, step = nap.name.split()
+            cell = kind, int(nap.lane.split()[1]), int(step)
+            begins[cell], ends[cell] = nap.start, nap.end
+    assert len(begins) == 2 * 3 * 6
+    for (kind, layer, step), begin in begins.items():
+        back = kind == "backward"
+        other = (kind, layer + (1 if back else -1), step)
+        before = (kind, layer, step + (1 if back else -1))
+        for needed in other, before:
+            assert ends.get(needed, 0) <= begin
+    slots = slots_of_naps(timeline, 0.004)
+    assert slots >= 2 * (6 + min(chunk, 6) * 2) - 0.01, "no plan is shorter"
+
+
+@pytest.mark.parametrize(("layers", "rows"), [(3, 8), (2, 5), (4, 3)])
+def test_rows_flow_through_convolutions_two_slots_later_for_each_layer(layers, rows):
+    """Row r of a layer reads rows r - 1, r and r + 1 of the layer before."""
+    slot = {(n, r): r + 2 * n for n, r in product(range(layers), range(rows))}
+    for layer, row in slot:
+        for read in (row - 1, row, row + 1):
+            assert slot.get((layer - 1, read), -1) < slot[layer, row]
+    assert 1 + max(slot.values()) == rows + 2 * (layers - 1)
+
+
+def overlaps_of_layers(chunk: int) -> bool:
+    timeline = rehearse_wavefront(2, 4, chunk, seconds=0.05)
+    lanes = {
+        lane: [s for s in timeline.spans if s.lane == lane and s.name != "wait"]
+        for lane in ("rank 0", "rank 1")
+    }
+    return lanes["rank 1"][0].start < lanes["rank 0"][-1].end
+
+
+def test_step_by_step_layers_work_side_by_side_and_layer_by_layer_they_do_not():
+    assert overlaps_of_layers(1)
+    assert not overlaps_of_layers(4)
+
+
+@pytest.mark.parametrize(("layers", "chunk"), [(1, 8), (2, 1), (2, 3), (2, 8), (3, 2)])
+def test_the_wavefront_trains_what_torchs_own_layers_train(layers, chunk):
+    """After every step, with plain SGD."""
+    ranks = run_ranks(train_layer_of_rank, chunk, 24, 5, 16, world_size=layers)
+    whole = train_unsplit_layers(layers, 24, 5, 16)
+    assert gap_of_flow(ranks, whole) <= 1e-6
+    assert (whole[0][0] - whole[-1][0]).abs().max() > 1e-4
+    for rank in ranks[:-1]:
+        assert rank.sent == 8 * 16 * 24 * 4 * (1 if rank is ranks[0] else 2)
+        messages = -(-8 // chunk)
+        assert rank.messages == messages * (1 if rank is ranks[0] else 2)
+
+
+def outputs_of_flow(layers: int, chunk: int) -> torch.Tensor:
+    """Runs in each rank, in 64 bits: the outputs, on the last one."""
+    whole, _ = make_recurrent_network(layers, 6)
+    mine = layer_of_rank(whole, dist.get_rank()).double().to(device())
+    torch.manual_seed(1)
+    rows = torch.randn(7, 3, 8, dtype=torch.float64).to(device())
+    wide = rows if dist.get_rank() == 0 else rows.new_empty(7, 3, 6)
+    with torch.no_grad():
+        leaving = _flow_64(mine, wide, chunk)
+    return torch.cat(leaving).cpu() if dist.get_rank() == layers - 1 else None
+
+
+def _flow_64(layer: nn.LSTM, sequence: torch.Tensor, chunk: int) -> list:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)  # what arrives has it
+    try:
+        return flow_through_layers(layer, sequence, chunk, 6)
+    finally:
+        torch.set_default_dtype(before)
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 7])
+def test_outputs_of_all_time_steps_are_those_of_torchs_own_layers(chunk):
+    whole, _ = make_recurrent_network(2, 6)
+    torch.manual_seed(1)
+    rows = torch.randn(7, 3, 8, dtype=torch.float64)
+    with torch.no_grad():
+        wanted = whole.double()(rows)[0]
+    found = run_ranks(outputs_of_flow, 2, chunk)[1]
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-13)
+
+
+def test_a_sleeping_layer_depends_on_the_step_before():
+    layer = SleepingLayer(0.0)
+    outputs, (step, _) = layer(torch.ones(3, 1, 1), None)
+    assert outputs.flatten().tolist() == [1.0, 2.0, 3.0]
+    assert step == 3
+
+
+@pytest.mark.parametrize(("layers", "steps"), [(1, 1), (2, 3), (4, 2), (3, 9)])
+def test_the_plan_of_the_lesson_ends_as_early_as_the_longest_chain_allows(
+    layers, steps
+):
+    plan = solution_of("14b-wavefront", "plan_cells")(layers, steps)
+    assert min(plan.values()) == 0
+    assert max(plan.values()) + 2 == 3 * (steps + layers - 1)
+    if (layers, steps) == (2, 3):
+        assert plan["B", 1, 2] == 4
+        assert plan["B", 0, 0] + 2 == 12
+
+
+# Pictures, and a script of one's own --------------------------------------------------
+
+
+def test_the_pictures_say_what_they_show():
+    image = digits_for_step(0, 1)[0][0, 0].cpu()
+    assert "copy of the other's row" in draw_halves_with_halo(image).alt
+    bars = draw_bytes_of_splits({"digits": bytes_of_splits(64, (1, 16, 16, 10), 8, 8)})
+    assert bars.alt == "digits: layers 262,144, channels 526,848, space 153,960"
+    cells = {(layer, t): layer + t for layer in range(2) for t in range(3)}
+    assert draw_cells({"a": cells}).alt == "a\nlayer 1:  1  2  3\nlayer 0:  0  1  2"
+    assert bars._repr_png_().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_the_script_of_ones_own_prints_one_loss_and_saves_once(ranks, tmp_path):
+    """One alone is started by Python, three by torchrun, which leaves a folder."""
+    launcher = f"-m torch.distributed.run --standalone --nproc-per-node {ranks}".split()
+    saved, folder = tmp_path / "saved", tmp_path / "tmp"
+    saved.mkdir()
+    folder.mkdir()
+    command = [sys.executable, *(launcher if ranks > 1 else [])]
+    command += [own_halo_exchange.__file__, "--save", str(saved / "model.pt")]
+    done = subprocess.run(
+        command, env=os.environ | {"TMPDIR": str(folder)},
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert done.stdout.startswith("loss of the last batch 0.0106")
+    assert [path.name for path in saved.iterdir()] == ["model.pt"]
+
+
+def test_the_demos_refuse_an_odd_number_of_maps(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["three_ways_to_split.py", "--maps", "7"])
+    with pytest.raises(SystemExit) as ended:
+        three_ways_to_split.main()
+    assert ended.value.code == 2
+    assert "two ranks need an even number" in capsys.readouterr().err
+    assert wavefront.PIXELS == 64
