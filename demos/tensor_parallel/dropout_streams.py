@@ -39,7 +39,7 @@ def choose_stream(place: int, kind: str) -> torch.Generator:
 
 
 def drop(x: torch.Tensor, rate: float, stream: torch.Generator) -> torch.Tensor:
-    """Dropout with numbers of this stream: some become 0, the others grow to make up."""
+    """Dropout with numbers of this stream: some become 0, the rest grow to make up."""
     keep = torch.rand(x.shape, generator=stream, device=x.device) >= rate
     return x * keep / (1 - rate)
 

@@ -5,7 +5,7 @@ Look for: row i of the matrix holds only multiples of 10^i, and all inputs are 1
           each digit of an output says which input has been counted. By columns, each
           rank has some outputs, complete. By rows, it has all outputs, of its own
           inputs only: the sum is still to come.
-Try:      --ranks 3. The parts may differ by one column or row, and nothing else changes.
+Try:      --ranks 3. Parts differ by one column or row, and nothing else changes.
 """
 
 from sidebyside.programs import run_program
@@ -68,8 +68,11 @@ def main() -> None:
         print(how)
         for rank, output in enumerate(outputs):
             print(f"  rank {rank} {in_a_row(output)}")
-    print(f"columns side by side equal the whole: {torch.equal(torch.cat(columns, 1), x @ matrix)}")
-    print(f"rows added up equal the whole:        {torch.equal(sum(rows), x @ matrix)}")
+    side_by_side, added = torch.cat(columns, 1), sum(rows)
+    print(
+        f"columns side by side are the whole: {torch.equal(side_by_side, x @ matrix)}"
+    )
+    print(f"rows added up are the whole:        {torch.equal(added, x @ matrix)}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Split the MLP half of a transformer block over ranks, the naive way and as the pair.
 
 Run:      python demos/tensor_parallel/tensor_parallel_block.py
-Look for: both give the outputs and gradients of the unsplit block. The pair, columns and
+Look for: both give the outputs and gradients of the unsplit block. The pair, columns
           then rows, calls one all-reduce forward and one backward. The naive way
           gathers after each layer, calls four collectives and sends almost four times
           as many bytes.
@@ -41,7 +41,7 @@ class MLPBlock(nn.Module):
 
 
 def split_as_pair(block: MLPBlock, group=None) -> MLPBlock:
-    """A copy that holds this rank's neurons: the first by columns, the second by rows."""
+    """A copy with this rank's neurons: the first by columns, the second by rows."""
     split = copy.deepcopy(block)
     split.first = ColumnParallel(block.first, group)
     split.second = RowParallel(block.second, group)
