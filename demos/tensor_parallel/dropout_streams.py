@@ -53,9 +53,9 @@ class DroppingBlock(nn.Module):
         self.inside, self.after = choose_stream(0, inside), choose_stream(1, after)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        hidden = F.gelu(self.block.first(self.block.norm(x)))
+        hidden = F.gelu(self.block.wide(self.block.norm(x)))
         hidden = drop(hidden, self.rate, self.inside)
-        return x + drop(self.block.second(hidden), self.rate, self.after)
+        return x + drop(self.block.narrow(hidden), self.rate, self.after)
 
 
 def train_with_streams(inside: str, after: str, rate: float, steps: int):

@@ -28,31 +28,31 @@ from sidebyside import MessageMeter, at_least, device, run_ranks
 
 
 class MLPBlock(nn.Module):
-    """The MLP half of a transformer block: x + second(GELU(first(norm(x))))."""
+    """The MLP half of a transformer block: x + narrow(GELU(wide(norm(x))))."""
 
     def __init__(self, width: int):
         super().__init__()
         self.norm = nn.LayerNorm(width)
-        self.first = nn.Linear(width, 4 * width)
-        self.second = nn.Linear(4 * width, width)
+        self.wide = nn.Linear(width, 4 * width)
+        self.narrow = nn.Linear(4 * width, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + self.second(nn.functional.gelu(self.first(self.norm(x))))
+        return x + self.narrow(nn.functional.gelu(self.wide(self.norm(x))))
 
 
 def split_as_pair(block: MLPBlock, group=None) -> MLPBlock:
     """A copy with this rank's neurons: the first by columns, the second by rows."""
     split = copy.deepcopy(block)
-    split.first = ColumnParallel(block.first, group)
-    split.second = RowParallel(block.second, group)
+    split.wide = ColumnParallel(block.wide, group)
+    split.narrow = RowParallel(block.narrow, group)
     return split
 
 
 def split_naively(block: MLPBlock) -> MLPBlock:
     """A copy in which each layer is split by columns and its outputs are gathered."""
     split = copy.deepcopy(block)
-    split.first = GatheredColumns(block.first)
-    split.second = GatheredColumns(block.second)
+    split.wide = GatheredColumns(block.wide)
+    split.narrow = GatheredColumns(block.narrow)
     return split
 
 

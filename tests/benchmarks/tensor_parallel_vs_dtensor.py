@@ -28,7 +28,7 @@ def time_ours_and_dtensor(width: int, samples: int, rounds: int, steps: int) -> 
 
     torch.manual_seed(0)
     block = MLPBlock(width).to(device())
-    plan = {"first": parallel.ColwiseParallel(), "second": parallel.RowwiseParallel()}
+    plan = {"wide": parallel.ColwiseParallel(), "narrow": parallel.RowwiseParallel()}
     mesh = init_device_mesh(device().type, (dist.get_world_size(),))
     theirs = parallel.parallelize_module(copy.deepcopy(block), mesh, plan)
     networks = {"ours": split_as_pair(block), "DTensor": theirs}

@@ -184,7 +184,9 @@ print("sum of the relus", (part_0.relu() + part_1.relu()).tolist())
 # of the gradient of $x$. It takes an all-reduce.
 #
 # In training, autograd calls backward. To tell it what to do, one writes an *autograd
-# function*: a class with a `forward` and a `backward`, called by `.apply(x)`.
+# function*: a class with a `forward` and a `backward`, called by `.apply(x)`. `backward`
+# gets the gradient of what `forward` has returned, and returns the gradient of `x`.
+# (`ctx` is where `forward` may leave something for `backward`; here it stays empty.)
 
 # %% [markdown]
 # Two such functions are enough. They are called **conjugate functions**: what one does
@@ -204,8 +206,8 @@ print("sum of the relus", (part_0.relu() + part_1.relu()).tolist())
 #
 # * An all-reduce is one `dist.all_reduce`; where the table says nothing, nothing is sent.
 # * What comes in, `x` or `gradient`, keeps its numbers.
-# * It may be a view that is not contiguous, perhaps on some ranks only. An all-reduce adds
-#   what lies at the same place in memory, so it needs contiguous tensors.
+# * Either may be a view that is not contiguous, perhaps on some ranks only. An all-reduce
+#   adds what lies at the same place in memory, so it needs contiguous tensors.
 # * With one rank both give what they get. All ranks get the same bits from a sum.
 #
 # By hand first: two ranks hold the same x = 3. Rank 0 computes 2 · x, rank 1 computes
@@ -287,7 +289,7 @@ check("16a-conjugates", CopyToRanks, SumOverRanks)
 #
 # By hand: 7. Without the functions rank 0 finds 2 and rank 1 finds 5. (Beware of
 # `torch.distributed.nn.functional.all_reduce`: its backward is an all-reduce too. It is
-# made for losses that differ between ranks. Here it would find 14.)
+# meant for a loss that is the sum of all ranks' losses. Here it would find 14.)
 
 # %% [markdown] tags=["instructor"]
 # ## The bill: 9 minutes
@@ -300,10 +302,12 @@ check("16a-conjugates", CopyToRanks, SumOverRanks)
 # %% [markdown]
 # ## The bill
 #
-# The *MLP half* of a transformer block is such a pair: a first layer from $h$ numbers to
-# $4h$, GELU, and a second layer back to $h$. (MLP is short for multi-layer perceptron.
-# The other half, attention, comes in 16b.) `norm` and the sum with `x` are not split:
-# all ranks compute them alike.
+# A *transformer*, the network of language models, is a stack of blocks. The *MLP half* of
+# each block (multi-layer perceptron; the other half comes in 16b) is such a pair: a
+# layer from $h$ numbers to $4h$, GELU, which is a smooth ReLU, and a layer back to $h$.
+#
+# `norm` brings the numbers of each sample to mean 0 and spread 1. It is not split, and
+# neither is the sum with `x`: all ranks compute them alike.
 
 # %%
 from demos.tensor_parallel.parts.split_layers import ColumnParallel, RowParallel
@@ -339,10 +343,10 @@ ratio = bills["naive"]["bytes"] / bills["pair"]["bytes"]
 reveal("16a-naive", ratio, computed=True)
 
 # %% [markdown]
-# The meter has counted 32 samples, $h$ = 64, two ranks and numbers of 32 bits, in lesson
-# 10's own messages. **The pair calls one all-reduce forward and one backward**, of one
-# number for each sample and each of the $h$ outputs or inputs. The naive way calls four
-# collectives and sends $(4 + 1 + 8 + 2)/(2 + 2)$ times as many bytes.
+# That was for two ranks, 32 samples, $h$ = 64 and 32 bits. To count bytes, the meter runs
+# the same with lesson 10's own messages. **The pair calls one all-reduce forward and one
+# backward**, of $h$ numbers for each sample. The naive way calls four collectives and
+# sends $(4 + 1 + 8 + 2)/(2 + 2)$ times as many bytes.
 
 # %% [markdown]
 # ## The same training
@@ -388,18 +392,18 @@ def train_split_and_whole() -> tuple[float, int, list[str]]:
     return max(gaps), held, meter.collectives
 
 
-print("unsplit: parameters", sum(p.nbytes for p in make_digit_blocks().parameters()))
+whole = sum(p.nbytes for p in make_digit_blocks().parameters())
+print(f"unsplit: {whole} bytes of parameters")
 for ranks in (2, 4):
     gap, held, calls = run_ranks(train_split_and_whole, world_size=ranks)[0]
-    print(f"{ranks} ranks: parameters {held}, calls in a step: {calls}")
-    print(f"   after each step within 1e-6 of the unsplit: {gap < 1e-6}")
+    print(f"{ranks} ranks: {held} bytes, {len(calls)} × {calls[0]} in a step", end=", ")
+    print(f"always within 1e-6 of the unsplit: {gap < 1e-6}")
 
 # %% [markdown]
 # **A network split by its neurons trains as the unsplit one does**, to within rounding.
-# Parameters shrink with the number of ranks, except those of the norms, of the second
+# Parameters shrink with the number of ranks, except those of the norms, of the narrow
 # layers' biases, and of the layers that we have not split. Weights and their gradients
-# never travel. What travels is one number for each sample and each of the $h$ channels,
-# four times in a step here, twice for each block.
+# never travel. What travels are $h$ numbers for each sample, twice for each block.
 
 # %% [markdown]
 # ## Exercise 3: one too many
@@ -612,11 +616,11 @@ for link, bytes_per_second in pair_costs.GPU_LINKS.items():
         print("h = 4096: {:.2f}, h = 16384: {:.2f}".format(*shares))
 
 # %% [markdown]
-# Across machines, eight GPUs would talk for longer than they compute, even at $h$ =
-# 16,384. (Real GPUs reach about half of $R$. That halves all these numbers.) **So tensor
-# parallel stays within a machine**, with eight ranks at most in most clusters: it is what
-# Narayanan et al. recommend (Megatron-LM, 2021, section 3.2), with a pipeline between the
-# machines.
+# Eight GPUs in eight machines, each with a network card of its own, would talk 5.6 times
+# as long as they compute at $h$ = 4,096, and 1.4 times at $h$ = 16,384. (Real GPUs reach
+# about half of $R$, which halves all these numbers.) **So with such links, tensor parallel
+# stays within a machine.** Narayanan et al. recommend just that (Megatron-LM, 2021,
+# section 3.2): eight ranks in a machine of eight GPUs, and a pipeline between machines.
 #
 # *Asynchronous tensor parallel* cuts each product into pieces and sends one piece while
 # the next is computed.
@@ -632,8 +636,8 @@ for link, bytes_per_second in pair_costs.GPU_LINKS.items():
 # %% [markdown]
 # ## The library's call
 #
-# A **DTensor** is a tensor that knows how it lies on the ranks of a mesh: split along a
-# dimension, whole on all, or as summands. `parallelize_module` makes the parameters of a
+# A **DTensor** is a tensor that knows how it lies on a mesh, which is a grid of ranks:
+# split along a dimension, whole on all, or as summands. `parallelize_module` makes the parameters of a
 # module DTensors, by a plan. `CommDebugMode` counts their collectives.
 
 # %%
@@ -647,7 +651,7 @@ def block_by_library() -> tuple[bool, list[dict[str, int]]]:
 
     torch.manual_seed(0)
     ours = MLPBlock(64).to(device())
-    plan = {"first": parallel.ColwiseParallel(), "second": parallel.RowwiseParallel()}
+    plan = {"wide": parallel.ColwiseParallel(), "narrow": parallel.RowwiseParallel()}
     mesh = init_device_mesh(device().type, (dist.get_world_size(),))
     theirs = parallel.parallelize_module(deepcopy(ours), mesh, plan)
     x = [torch.ones(32, 64, device=device(), requires_grad=True) for _ in range(2)]
@@ -670,8 +674,8 @@ print(f"forward {forward}\nbackward {backward}")
 # **The library's pair calls the same two all-reduces.** Which takes longer? DTensor finds
 # out at each operation what lies where, and that takes as long for small matrices as for
 # large ones. `tests/benchmarks/tensor_parallel_vs_dtensor.py` times both in turn on your
-# machine: at $h$ = 64 ours is far ahead, for that reason alone; at $h$ = 512 the products
-# decide.
+# machine: at $h$ = 64 ours is far ahead, mostly for that reason; at $h$ = 512 the products
+# decide, and both take about as long.
 
 # %% [markdown]
 # Tensor parallel inside a machine, data parallel between machines: each rank then belongs
@@ -738,7 +742,7 @@ run_demo("tensor_parallel/own_tensor_parallel.py")
 # |---|---|
 # | equal to one process | after each step, up to rounding; what all ranks hold, bit for bit |
 # | bytes each rank sends per step | $4(N-1)/N \cdot sh$ numbers: it grows with the samples, not with the weights |
-# | memory: parameters, gradients, optimiser | about $1/N$ of each; norm and second bias whole |
+# | memory: parameters, gradients, optimiser | about $1/N$ of each; norm and the bias of the rows whole |
 # | memory: activations | the $4h$ in the middle: $1/N$; input and output: whole on every rank |
 # | idle share | the time of the all-reduces; nobody computes meanwhile |
 # | if one rank dies | its neurons are gone; the others get an error or wait |

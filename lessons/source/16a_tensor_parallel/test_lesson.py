@@ -124,8 +124,8 @@ def test_a_split_network_equals_the_unsplit_one_after_every_step(ranks):
 def split_without_copy(block: MLPBlock) -> MLPBlock:
     """The mistake: columns that nobody sums the gradient of."""
     split = split_as_pair(block)
-    first = split.first
-    first.forward = lambda x: F.linear(x, first.weight, first.bias)
+    wide = split.wide
+    wide.forward = lambda x: F.linear(x, wide.weight, wide.bias)
     return split
 
 
@@ -285,7 +285,7 @@ def train_library_beside_ours() -> tuple[float, list]:
     torch.manual_seed(0)
     block = MLPBlock(8).double()
     ours = split_as_pair(block)
-    plan = {"first": parallel.ColwiseParallel(), "second": parallel.RowwiseParallel()}
+    plan = {"wide": parallel.ColwiseParallel(), "narrow": parallel.RowwiseParallel()}
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     theirs = parallel.parallelize_module(block, mesh, plan)
     gaps, counts = [], []

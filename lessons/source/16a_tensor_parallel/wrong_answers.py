@@ -300,12 +300,16 @@ WRONG = {
         ),
         Wrong("no_sum", (forward_without_sum, backward_by_rows), "only a summand"),
         Wrong("mean", (forward_with_mean, backward_by_rows), "how often the bias"),
-        Wrong("sums_inputs", (forward_that_sums_the_inputs, backward_by_rows), "."),
+        Wrong(
+            "sums_inputs",
+            (forward_that_sums_the_inputs, backward_by_rows),
+            "in x_part than before the call|instead of one all_reduce",
+        ),
         Wrong(
             "gathers", (forward_by_gathering, backward_by_rows), "all_gather instead"
         ),
         Wrong("no_bias", (forward_without_bias, backward_by_rows), "the bias"),
-        Wrong("32_bits", (forward_in_32_bits, backward_by_rows), "the output"),
+        Wrong("32_bits", (forward_in_32_bits, backward_by_rows), "another type"),
         Wrong(
             "all_reduce_backward",
             (forward_by_rows, backward_with_sum),
