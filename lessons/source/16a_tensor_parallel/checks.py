@@ -21,6 +21,7 @@ from .rank_programs import (
 # Seconds; a right answer needs less than one. Tests of what hangs wait for less.
 PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
 RANKS = 2, 3, 1, 5, 8
+MEETING = "which collectives each rank calls, in which order, with which shapes"
 SINGLE, DOUBLE = torch.float32, torch.float64
 
 
@@ -169,7 +170,7 @@ def check_16a_conjugates(CopyToRanks, SumOverRanks):
             )
     for ranks in RANKS:
         args = CopyToRanks, SumOverRanks, KINDS
-        with trying(f"x of several shapes in {ranks} ranks"):
+        with trying(f"x of several shapes in {ranks} ranks", think=MEETING):
             found = run_ranks(try_conjugates, *args, world_size=ranks, timeout=PATIENCE)
         for kind, of_ranks in zip(KINDS, zip(*found, strict=True), strict=True):
             for rank, (copied, summed, both) in enumerate(of_ranks):
@@ -296,7 +297,8 @@ RESULTS = (
 def check_16a_one_too_many(lean_branches):
     for ranks in RANKS:
         args = lean_branches, BRANCHES
-        with trying(f"lean_branches(x, first, second) in {ranks} ranks"):
+        call = f"lean_branches(x, first, second) in {ranks} ranks"
+        with trying(call, think=MEETING):
             found = run_ranks(try_branches, *args, world_size=ranks, timeout=PATIENCE)
         for size, of_ranks in zip(BRANCHES, zip(*found, strict=True), strict=True):
             _expect_branches(size, of_ranks)

@@ -369,8 +369,7 @@ def make_digit_blocks() -> nn.Sequential:
     return nn.Sequential(nn.Linear(64, 32), *blocks, nn.Linear(32, 10)).to(device())
 
 
-def take_step(network: nn.Module, batch: torch.Tensor) -> None:
-    images, labels = (data[batch].to(device()) for data in load_digits("train"))
+def take_step(network: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> None:
     network.zero_grad()
     F.cross_entropy(network(images), labels).backward()
     torch.optim.SGD(network.parameters(), lr=0.1).step()
@@ -383,10 +382,11 @@ from sidebyside import MessageMeter
 def train_split_and_whole() -> tuple[float, int, list[str]]:
     whole, split, gaps = make_digit_blocks(), make_digit_blocks(), []
     split[1], split[2] = map(split_as_pair, split[1:3])
-    for batch in torch.arange(22 * 64).split(64):
-        take_step(whole, batch)
+    data = [tensor[: 22 * 64].to(device()).split(64) for tensor in load_digits("train")]
+    for images, labels in zip(*data, strict=True):
+        take_step(whole, images, labels)
         with MessageMeter() as meter:
-            take_step(split, batch)
+            take_step(split, images, labels)
         gaps.append(gap_to_whole(split, whole))
     held = sum(p.nbytes for p in split.parameters())
     return max(gaps), held, meter.collectives
@@ -396,8 +396,8 @@ whole = sum(p.nbytes for p in make_digit_blocks().parameters())
 print(f"unsplit: {whole} bytes of parameters")
 for ranks in (2, 4):
     gap, held, calls = run_ranks(train_split_and_whole, world_size=ranks)[0]
-    print(f"{ranks} ranks: {held} bytes, {len(calls)} × {calls[0]} in a step", end=", ")
-    print(f"always within 1e-6 of the unsplit: {gap < 1e-6}")
+    print(f"{ranks} ranks: {held} bytes, {len(calls)} calls of {calls[0]} in a step")
+    print(f"   after each step within 1e-6 of the unsplit: {gap < 1e-6}")
 
 # %% [markdown]
 # **A network split by its neurons trains as the unsplit one does**, to within rounding.
@@ -502,13 +502,15 @@ check("16a-one-too-many", lean_branches)
 # %% [markdown]
 # ## Dropout: equal numbers or different ones?
 #
-# Dropout sets numbers to 0 at random. A block may have it at two places: among the hidden
-# neurons, which are split, and after the sum, where all ranks hold the same numbers. At
-# each place, ranks may draw from equal streams or each from its own (lesson 5):
+# *Dropout* sets numbers to 0 at random while a network trains, so that it relies on no
+# single neuron. A block may have it at two places: among the hidden neurons, which are
+# split, and after the sum, where all ranks hold the same numbers. At each place, ranks may
+# draw from equal streams or each from its own. Lesson 5's `SeedSequence` makes both:
 
 # %%
 from demos.tensor_parallel import dropout_streams
 
+show(dropout_streams.dropout_stream)
 show(dropout_streams.choose_stream)
 show(dropout_streams.drop)
 
@@ -530,8 +532,9 @@ for inside in ("equal", "own"):
 # %% [markdown]
 # Independent neurons are dropped together in a quarter of the draws, not in half of them.
 # **Where neurons are split, each rank draws numbers of its own; where all hold the same,
-# all draw the same.** Equal streams among the neurons raise no error: they are a weaker
-# dropout. Own streams after the sum raise none either, and the replicas drift apart.
+# all draw the same.** Neither mistake raises an error. With equal streams among the neurons,
+# neurons of different ranks always fall in pairs. With own streams after the sum, the
+# replicas drift apart.
 
 # %% [markdown] tags=["instructor"]
 # ## When it pays: 7 minutes
@@ -577,10 +580,9 @@ reveal("16a-eight", work / measured[8, "in a machine"])
 # %% [markdown]
 # By the formula eight ranks in a machine are 2.8 times as fast as one. The measured step
 # takes longer: a rank wakes up for each of 28 messages. Still, eight are faster than two.
-# Across machines two ranks are already slower than one, and eight are slower still. **More ranks
-# share less and less work each, and the all-reduces don't shrink.** The timeline shows
-# why nothing helps: two ranks across machines, and nobody computes while the sum is
-# under way.
+# Across machines two ranks are slower than one, and eight are slower still. **With more
+# ranks each has less work, and the all-reduces don't shrink.** Here are two ranks across
+# machines. While a sum is under way, in its two halves of 10b, nobody computes:
 
 # %%
 from sidebyside import Timeline
@@ -592,9 +594,9 @@ timeline.plot(stamp="simulated", height=2)
 # %% [markdown]
 # ## The link it needs
 #
-# For real GPUs, leave out $\alpha$ and count in 16 bits. A sample costs $6 \cdot 8h^2$
-# operations (two forward and four backward for each weight). So with $R$ operations per
-# second and a link of $1/\beta$ bytes per second,
+# For real GPUs, leave out $\alpha$ and count in 16 bits. The pair has $8h^2$ weights. For
+# each, a sample costs two operations forward and four backward; in each all-reduce it has
+# $2h$ bytes. With $R$ operations and $1/\beta$ bytes per second,
 #
 # $$\frac{\text{communication}}{\text{arithmetic}} = \frac{(N-1)\,R\,\beta}{6h}.$$
 #
@@ -637,8 +639,8 @@ for link, bytes_per_second in pair_costs.GPU_LINKS.items():
 # ## The library's call
 #
 # A **DTensor** is a tensor that knows how it lies on a mesh, which is a grid of ranks:
-# split along a dimension, whole on all, or as summands. `parallelize_module` makes the parameters of a
-# module DTensors, by a plan. `CommDebugMode` counts their collectives.
+# split along a dimension, whole on all, or as summands. `parallelize_module` makes a
+# module's parameters DTensors, by a plan. `CommDebugMode` counts their collectives.
 
 # %%
 from copy import deepcopy

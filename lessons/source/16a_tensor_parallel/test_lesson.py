@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from demos.collectives.parts.all_reduces import ring_all_reduce
+from demos.pipeline.parts.kept_bytes import KeptBytes
 from demos.tensor_parallel import dropout_streams
 from demos.tensor_parallel.parts import pair_costs
 from demos.tensor_parallel.parts.conjugates import copy_to_ranks, sum_over_ranks
@@ -186,6 +187,22 @@ def test_our_messages_replace_the_librarys_and_give_them_back():
         assert inside == ([], 16, [2.0] * 4) and restored
 
 
+def kept_by_block() -> tuple[int, int]:
+    """Runs in each rank: bytes kept for backward, unsplit and split."""
+    block, found = MLPBlock(16), []
+    for network in (block, split_as_pair(block)):
+        with KeptBytes(network) as kept:
+            network(torch.ones(8, 16, requires_grad=True))
+        found.append(kept.peak)
+    return tuple(found)
+
+
+def test_what_lies_between_the_layers_is_kept_in_parts():
+    (whole, split), _ = run_ranks(kept_by_block)
+    between = 2 * 8 * 4 * 16 * 4  # before and after GELU, 8 samples, 32 bits
+    assert whole - split == between // 2
+
+
 # Groups -------------------------------------------------------------------------------
 
 
@@ -245,6 +262,17 @@ def test_the_lessons_links_turn_the_order_round():
     assert eight < two < 0.9 and 0.9 / eight == pytest.approx(2.8, abs=0.05)
     two, eight = (seconds(n, alpha=slow[0], beta=slow[1]) for n in (2, 8))
     assert 0.9 < two < eight
+    all_reduces = [seconds(n, work=0, alpha=1, beta=1) for n in range(1, 9)]
+    assert all_reduces == sorted(all_reduces), "they don't shrink with more ranks"
+
+
+def test_across_machines_eight_gpus_talk_for_longer_than_they_compute():
+    fast, slow = pair_costs.GPU_LINKS.values()
+    share = partial(pair_costs.communication_over_arithmetic, 8)
+    for width, there, across in ((4096, 0.63, 5.6), (16384, 0.16, 1.4)):
+        flops = pair_costs.H100_FLOPS
+        assert share(width, flops, fast) == pytest.approx(there, abs=0.01)
+        assert share(width, flops, slow) == pytest.approx(across, abs=0.05)
 
 
 def test_the_share_of_communication_is_counted_from_operations_and_bytes():
