@@ -21,7 +21,8 @@ from .rank_programs import (
 # Seconds; a right answer needs less than one. Tests of what hangs wait for less.
 PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
 RANKS = 2, 3, 1, 5, 8
-MEETING = "which collectives each rank calls, in which order, with which shapes"
+MEETING = "what this line needs; and where a rank was killed, whether all ranks give a "
+MEETING += "collective tensors of the same shape"
 SINGLE, DOUBLE = torch.float32, torch.float64
 
 
@@ -39,7 +40,7 @@ def _expect_close(expect, rank: int, what: str, got, expected, think: str) -> No
     expect(
         got.shape == expected.shape,
         got=f"{where} has shape {tuple(got.shape)}, not {tuple(expected.shape)}",
-        think="which shape each of the factors has",
+        think="which shape this has in the unsplit layer, and what of it a rank holds",
     )
     expect(
         got.dtype == expected.dtype,
@@ -320,6 +321,12 @@ def _expect_branches(size: BranchSize, of_ranks: Sequence[SplitNotes]) -> None:
                 len(notes.got) == len(RESULTS),
                 got="an output that autograd does not follow",
                 think="which functions autograd can go back through",
+            )
+            expect(
+                not notes.unknown_to_autograd,
+                got="a warning: autograd has gone back through dist.all_reduce, of "
+                "which it knows nothing",
+                think="which of the two conjugate functions stands there",
             )
         for rank, notes in enumerate(of_ranks):
             for name, got, expected in zip(

@@ -430,7 +430,8 @@ def two_branches(x, first, second) -> torch.Tensor:
 # `x`, of shape (samples, inputs), is the same on all ranks. `first` and `second` are pairs
 # of matrices, columns of one and rows of the other. The two branches may have different
 # numbers of neurons, a rank may have none of them, and there may be no samples. Results
-# agree up to rounding; arguments stay as they are.
+# agree up to rounding; arguments stay as they are. All-reduces belong into the conjugate
+# functions: autograd knows nothing of `dist.all_reduce` itself.
 #
 # By hand first: what does each of the four all-reduces add up? Which two can be added
 # before they travel?

@@ -1,5 +1,6 @@
 """What the checks of lesson 16a run in each rank, and what they note there."""
 
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ class SplitNotes(NamedTuple):
     expected: list[torch.Tensor]
     sent: list[list[str]]  # for each call, its collectives; "send" for a message
     changed: list[str]  # arguments that have other numbers than before
+    unknown_to_autograd: bool = False  # it went back through dist.all_reduce itself
 
 
 def numbers_sent(meter: MessageMeter) -> list[str]:
@@ -123,8 +125,11 @@ def _try_function(function, kind: TensorKind, seed: int) -> SplitNotes:
     with MessageMeter() as there:
         y = function.apply(x)
     with MessageMeter() as back:
-        got_gradient = torch.autograd.grad(y, x, gradient, retain_graph=True)[0]
-    again = torch.autograd.grad(y, x, gradient)[0]  # backward may be called twice
+        got_gradient = torch.autograd.grad(
+            y, x, gradient, retain_graph=True, allow_unused=True
+        )[0]
+    # backward may be called twice
+    again = torch.autograd.grad(y, x, gradient, allow_unused=True)[0]
     named = {"x": x.detach(), "gradient": gradient}
     sums = ranks * (ranks + 1) // 2 * base, ranks * (ranks + 1) // 2 / own * gradient
     return SplitNotes(
@@ -186,10 +191,12 @@ def _try_one_size_of_branches(lean, seed: int, size: BranchSize) -> SplitNotes:
     dist.barrier()
     with MessageMeter() as there:
         y = lean(mine[0], tuple(mine[1:3]), tuple(mine[3:]))
-    sent, got = [numbers_sent(there)], [y]
+    sent, got, warned = [numbers_sent(there)], [y], False
     if isinstance(y, torch.Tensor) and y.requires_grad and y.shape == gradient.shape:
-        with MessageMeter() as back:
+        with MessageMeter() as back, warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             y.backward(gradient)
+        warned = any("autograd kernel" in str(warning.message) for warning in caught)
         sent.append(numbers_sent(back))
         got += [tensor.grad for tensor in mine]
     wanted = [own_part(m.grad, 1 - p % 2) for p, m in enumerate(whole[1:])]
@@ -200,6 +207,7 @@ def _try_one_size_of_branches(lean, seed: int, size: BranchSize) -> SplitNotes:
         changed_names(
             dict(zip(kept, map(torch.Tensor.detach, mine), strict=True)), kept
         ),
+        warned,
     )
 
 

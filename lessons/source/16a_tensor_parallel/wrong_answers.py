@@ -268,6 +268,12 @@ def branches_by_plain_all_reduce(x, first, second):
     return x + total
 
 
+def branches_by_tracked_all_reduce(x, first, second):
+    total = sum(branch_products(copy_to_ranks(x), first, second))
+    dist.all_reduce(total)
+    return x + total
+
+
 def branches_with_one_nonlinearity(x, first, second):
     """The branches joined, as if both used GELU."""
     A, B = torch.cat([first[0], second[0]], 1), torch.cat([first[1], second[1]])
@@ -330,7 +336,7 @@ WRONG = {
         Wrong(
             "torchs_layout",
             (forward_by_rows, backward_in_torchs_layout),
-            "which shape each of the factors",
+            "what of it a rank holds",
             note="nn.Linear stores the transpose.",
         ),
         Wrong("two_gradients", (forward_by_rows, backward_without_bias), "three"),
@@ -388,6 +394,12 @@ WRONG = {
             (RightCopy, make_function(sum_at_rank_0, same)),
             "reduce instead of one all_reduce",
         ),
+        Wrong(
+            "no_gradient",
+            (RightCopy, make_function(all_reduced, lambda gradient: None)),
+            "the gradient: NoneType",
+            note="Where nothing is sent, the gradient still goes on.",
+        ),
         Wrong("no_class", (same, all_reduced), "an autograd function is: a class"),
     ],
     "16a-one-too-many": [
@@ -406,6 +418,12 @@ WRONG = {
         Wrong("two_copies", branches_with_two_copies_and_one_sum, "backward, 2 calls"),
         Wrong("without_x", branches_without_x, "what is added only once"),
         Wrong("plain_all_reduce", branches_by_plain_all_reduce, "gradient"),
+        Wrong(
+            "tracked_all_reduce",
+            branches_by_tracked_all_reduce,
+            "gone back through dist.all_reduce",
+            note="Right in torch 2.13, with a warning that it will not stay so.",
+        ),
         Wrong("one_nonlinearity", branches_with_one_nonlinearity, "the output"),
     ],
 }
