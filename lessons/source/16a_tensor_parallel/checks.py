@@ -79,6 +79,11 @@ def _expect_unchanged(expect, notes: SplitNotes) -> None:
         got=f"other numbers in {', '.join(notes.changed)} than before the call",
         think="what dist.all_reduce does to the tensor that it is given",
     )
+    expect(
+        not notes.not_awaited,
+        got="an all-reduce that was begun with async_op=True, and no wait() for it",
+        think="when its sum is there",
+    )
 
 
 # 16a-row ------------------------------------------------------------------------------
@@ -206,7 +211,7 @@ def _expect_copy(kind: TensorKind, rank: int, ranks: int, notes: SplitNotes) -> 
         think = "what the copy of a number is"
         _expect_close(expect, rank, "the copy", notes.got[0], x, think)
         for got in notes.got[1:]:
-            think = "along how many ways x influences the loss: the gradients of all "
+            think = "by how many paths x influences the loss: the gradients of all "
             think += "of them are added, also in a second backward"
             if not kind.contiguous:
                 think = "what lies at the same place in memory on both ranks"
@@ -238,6 +243,7 @@ def _expect_sum(kind: TensorKind, rank: int, ranks: int, notes: SplitNotes) -> N
 def _expect_both(kind: TensorKind, rank: int, ranks: int, notes: SplitNotes) -> None:
     call = "SumOverRanks.apply(f(CopyToRanks.apply(x))).sum().backward()"
     with trying(f"{call}, {_of_shape(kind, ranks)}") as expect:
+        _expect_unchanged(expect, notes)
         _expect_calls(
             expect,
             rank,
@@ -279,6 +285,7 @@ BRANCHES = [
     BranchSize(2, 6, 16, 1, SINGLE),  # most ranks have no neuron of the second
     BranchSize(0, 4, 5, 6, DOUBLE),
     BranchSize(1, 1, 3, 9, DOUBLE),
+    BranchSize(3, 4, 8, 8, DOUBLE),  # once more, with other matrices
 ]
 RESULTS = (
     "the output",
@@ -346,7 +353,7 @@ def _expect_branches(size: BranchSize, of_ranks: Sequence[SplitNotes]) -> None:
 def _think_of_branches(name: str) -> str:
     if name == "the gradient of x":
         return (
-            "the ways along which x influences the loss: through this rank's neurons, "
+            "the paths by which x influences the loss: through this rank's neurons, "
             "through the others', and past all of them. Which of these are summed over "
             "the ranks"
         )

@@ -8,17 +8,16 @@
 # %% [markdown]
 # # 16a. Tensor parallel: the pair
 #
-# Lessons 14 and 15 cut a model between its layers. Here we cut *through* a layer: each
-# rank holds some of its neurons, and all ranks work on the same samples at the same
-# time. Nobody waits for a stage before it. But every layer now needs numbers from all
-# ranks.
+# Lessons 14a and 15 cut a model between its layers. Here we cut *through* linear layers:
+# each rank holds some of the neurons, and all ranks work on the same samples at the same
+# time. Nobody waits for a stage before it. But layers now need numbers from all ranks.
 #
 # *You will be able to* split a layer in two ways, put two layers together so that they
 # need only one sum, write the two functions that make `backward` right, and say when
 # all this pays.
 #
-# *Before this:* lessons 5, 10a and 10b. *Time:* 45 minutes, and 45 for the exercises.
-# *Needs:* two CPU cores, no GPU.
+# *Before this:* lessons 5, 10a, 10b, 11 and 14a. *Time:* 45 minutes, and 45 for the
+# exercises. *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]
 # ## One layer, two ranks: 8 minutes
@@ -47,7 +46,7 @@ draw_split_layer(x, A)
 # %% [markdown]
 # Cut by its columns, the layer is **column-parallel**: every rank needs all inputs and
 # gets some of the outputs, complete. Cut by its rows it is **row-parallel**: every rank
-# needs some of the inputs and gets a summand of all outputs. The summands still have to
+# needs some of the inputs and gets one summand of every output. The summands still have to
 # be added: an all-reduce.
 #
 # (`nn.Linear` stores $A$ transposed. There a neuron is a row of `weight`.)
@@ -55,7 +54,7 @@ draw_split_layer(x, A)
 # %% [markdown]
 # ## Exercise 1: a layer by rows
 #
-# Two functions that every rank calls. No autograd is needed: the products are short.
+# Two functions that every rank calls. No autograd is needed: each gradient takes a line.
 #
 # `row_forward(x_part, rows, bias)` returns $xA + b$, whole, on every rank, by one
 # `dist.all_reduce` and no other message. `x_part` has this rank's columns of $x$, of
@@ -66,8 +65,10 @@ draw_split_layer(x, A)
 # the output, the same on all ranks. It returns three gradients: of `x_part`, of `rows`
 # and of `bias`. It sends nothing.
 #
-# There may be no samples, and a rank may hold no inputs. Results have the type of `x_part`
-# (32 or 64 bits); arguments stay as they are.
+# There may be no samples, and a rank may hold no inputs. With no samples or one rank, the
+# all-reduce may be left out. All arguments of a call have the same type (32 or 64 bits), and
+# so have the results, which agree up to rounding; arguments stay as they are. Where you add
+# the bias is up to you.
 #
 # By hand first: the last line of the picture, without a bias. The gradient of the output
 # is [1, 0, 0, 1]. Which gradients does each rank compute?
@@ -163,7 +164,7 @@ draw_pair(x, A, B)
 
 # %% [markdown]
 # Each rank needs just those hidden numbers that it has computed itself. **Columns, then
-# rows: the pair needs one all-reduce, at its end.** Any function that acts on each number
+# rows: forward, the pair needs one all-reduce, at its end.** Any function that acts on each number
 # by itself may stand between the layers.
 #
 # The other order costs more. After rows a rank has a summand only, and the ReLU of a sum
@@ -179,20 +180,22 @@ print("sum of the relus", (part_0.relu() + part_1.relu()).tolist())
 # %% [markdown]
 # ## And back
 #
-# Backward through the rows needs no message: you have written it. Through the columns it
-# does. Every rank has used the whole $x$ for its own neurons, so each knows one summand
-# of the gradient of $x$. It takes an all-reduce.
+# Backward through the rows needs no message. Every rank computes the same loss from the
+# sum, so each already has the gradient of the sum, and adding these up would count it $N$
+# times. Through the columns it takes an all-reduce: every rank has used the whole $x$ for
+# its own neurons, so each knows one summand of the gradient of $x$.
 #
 # In training, autograd calls backward. To tell it what to do, one writes an *autograd
-# function*: a class with a `forward` and a `backward`, called by `.apply(x)`. `backward`
-# gets the gradient of what `forward` has returned, and returns the gradient of `x`.
+# function*, as in lesson 14a: a class with a `forward` and a `backward`, called by
+# `.apply(x)`. `backward` gets the gradient of what `forward` has returned, and returns
+# the gradient of `x`.
 # (`ctx` is where `forward` may leave something for `backward`; here it stays empty.)
 
 # %% [markdown]
 # Two such functions are enough. They are called **conjugate functions**: what one does
 # forward, the other does backward.
 #
-# | | forward | backward | stands |
+# | | forward | backward | where |
 # |---|---|---|---|
 # | copy to ranks | nothing | all-reduce | before the columns |
 # | sum over ranks | all-reduce | nothing | after the rows |
@@ -201,14 +204,18 @@ print("sum of the relus", (part_0.relu() + part_1.relu()).tolist())
 # ## Exercise 2: the conjugate functions
 #
 # Write both as autograd functions. All ranks call `CopyToRanks.apply(x)` and
-# `SumOverRanks.apply(x)`; `x` has the same shape on all ranks, any shape, perhaps without
-# numbers, with 32 or 64 bits.
+# `SumOverRanks.apply(x)`; `x` has the same shape on all ranks, any shape, possibly
+# empty, with 32 or 64 bits; results have its type.
 #
 # * An all-reduce is one `dist.all_reduce`; where the table says nothing, nothing is sent.
-# * What comes in, `x` or `gradient`, keeps its numbers.
+#   With one rank or an empty `x`, it may be left out.
+# * What comes in, `x` or `gradient`, keeps its numbers. So does an earlier result when a
+#   function is called again. Where nothing is added up, the result may be the input itself
+#   or a view of it.
 # * Either may be a view that is not contiguous, perhaps on some ranks only. An all-reduce
-#   adds what lies at the same place in memory, so it needs contiguous tensors.
-# * With one rank both give what they get. All ranks get the same bits from a sum.
+#   adds what lies at the same place in memory, so it needs contiguous tensors; with others,
+#   gloo adds up wrongly and raises no error.
+# * All ranks get the same bits from a sum.
 #
 # By hand first: two ranks hold the same x = 3. Rank 0 computes 2 · x, rank 1 computes
 # 5 · x, and the loss is the sum, 21. What is the gradient of x? What does each rank's
@@ -282,7 +289,7 @@ check("16a-conjugates", CopyToRanks, SumOverRanks)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 16a-conjugates -->
-# Why it works: a tensor that is copied to N ranks influences the loss along N ways, and
+# Why it works: a tensor that is copied to N ranks influences the loss by N paths, and
 # the chain rule adds up the gradients along all of them. A sum passes its gradient to
 # each summand unchanged, and every rank has that gradient already, because all compute
 # the same loss from the same sum.
@@ -302,12 +309,14 @@ check("16a-conjugates", CopyToRanks, SumOverRanks)
 # %% [markdown]
 # ## The bill
 #
-# A *transformer*, the network of language models, is a stack of blocks. The *MLP half* of
-# each block (multi-layer perceptron; the other half comes in 16b) is such a pair: a
-# layer from $h$ numbers to $4h$, GELU, which is a smooth ReLU, and a layer back to $h$.
+# A *transformer*, the network of language models, is a stack of blocks. In GPT-like models
+# the *MLP half* of each block (multi-layer perceptron; the other half comes in 16b) is
+# such a pair: a layer from $h$ numbers to $4h$, GELU, which is a smooth ReLU, and a layer
+# back to $h$.
 #
-# `norm` brings the numbers of each sample to mean 0 and spread 1. It is not split, and
-# neither is the sum with `x`: all ranks compute them alike.
+# `norm` brings the numbers of each sample to mean 0 and spread 1, then scales and shifts
+# them by learned numbers. It is not split, and neither is the sum with `x`: all ranks
+# compute them alike. `norm` lies before the copy, so its gradient arrives already summed.
 
 # %%
 from demos.tensor_parallel.parts.split_layers import ColumnParallel, RowParallel
@@ -320,11 +329,12 @@ show(RowParallel.forward)
 
 # %% [markdown]
 # A naive arrangement splits both layers by columns and gathers the outputs after each:
-# an all-gather of $4h$ numbers for each sample, then one of $h$. Backward, each layer
-# needs the all-reduce of its input's gradient: $4h$ and $h$ numbers.
+# an all-gather of $4h$ numbers for each sample, then one of $h$. Backward, it all-reduces
+# each layer's input gradient, $4h$ and $h$ numbers (though a reduce-scatter of the $4h$
+# would do).
 #
 # A ring all-reduce sends $2(N-1)/N$ of the tensor, an all-gather $(N-1)/N$ (lessons 10a
-# and 10b). How many times as many bytes as the pair does the naive way send in one step?
+# and 10b). In one step, how many times as many bytes does the naive way send as the pair?
 
 # %%
 guess("16a-naive", None, "Bytes of the naive way, divided by those of the pair?", "×")
@@ -343,7 +353,7 @@ ratio = bills["naive"]["bytes"] / bills["pair"]["bytes"]
 reveal("16a-naive", ratio, computed=True)
 
 # %% [markdown]
-# That was for two ranks, 32 samples, $h$ = 64 and 32 bits. To count bytes, the meter runs
+# That was for two ranks, 32 samples and $h$ = 64, counted as 32 bits. To count bytes, the meter runs
 # the same with lesson 10's own messages. **The pair calls one all-reduce forward and one
 # backward**, of $h$ numbers for each sample. The naive way calls four collectives and
 # sends $(4 + 1 + 8 + 2)/(2 + 2)$ times as many bytes.
@@ -369,38 +379,42 @@ def make_digit_blocks() -> nn.Sequential:
     return nn.Sequential(nn.Linear(64, 32), *blocks, nn.Linear(32, 10)).to(device())
 
 
-def take_step(network: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> None:
+def take_step(network: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> float:
     network.zero_grad()
-    F.cross_entropy(network(images), labels).backward()
+    loss = F.cross_entropy(network(images), labels)
+    loss.backward()
     torch.optim.SGD(network.parameters(), lr=0.1).step()
+    return loss.item()
 
 
 # %%
 from sidebyside import MessageMeter
 
 
-def train_split_and_whole() -> tuple[float, int, list[str]]:
-    whole, split, gaps = make_digit_blocks(), make_digit_blocks(), []
+def train_split_and_whole() -> tuple[float, int, list[str], list[float]]:
+    whole, split, gaps, losses = make_digit_blocks(), make_digit_blocks(), [], []
     split[1], split[2] = map(split_as_pair, split[1:3])
     data = [tensor[: 22 * 64].to(device()).split(64) for tensor in load_digits("train")]
     for images, labels in zip(*data, strict=True):
         take_step(whole, images, labels)
         with MessageMeter() as meter:
-            take_step(split, images, labels)
+            losses.append(take_step(split, images, labels))
         gaps.append(gap_to_whole(split, whole))
     held = sum(p.nbytes for p in split.parameters())
-    return max(gaps), held, meter.collectives
+    return max(gaps), held, meter.collectives, losses
 
 
 whole = sum(p.nbytes for p in make_digit_blocks().parameters())
 print(f"unsplit: {whole} bytes of parameters")
 for ranks in (2, 4):
-    gap, held, calls = run_ranks(train_split_and_whole, world_size=ranks)[0]
+    gap, held, calls, losses = run_ranks(train_split_and_whole, world_size=ranks)[0]
     print(f"{ranks} ranks: {held} bytes, {len(calls)} calls of {calls[0]} in a step")
+    print(f"   loss {losses[0]:.2f} at first, {losses[-1]:.2f} in the last step")
     print(f"   after each step within 1e-6 of the unsplit: {gap < 1e-6}")
 
 # %% [markdown]
-# **A network split by its neurons trains as the unsplit one does**, to within rounding.
+# **A network split by its neurons trains as the unsplit one does**, to within rounding
+# and without dropout.
 # Parameters shrink with the number of ranks, except those of the norms, of the narrow
 # layers' biases, and of the layers that we have not split. Weights and their gradients
 # never travel. What travels are $h$ numbers for each sample, twice for each block.
@@ -429,9 +443,12 @@ def two_branches(x, first, second) -> torch.Tensor:
 # gradients to `x` and to the four matrices, with one all-reduce forward and one backward.
 # `x`, of shape (samples, inputs), is the same on all ranks. `first` and `second` are pairs
 # of matrices, columns of one and rows of the other. The two branches may have different
-# numbers of neurons, a rank may have none of them, and there may be no samples. Results
-# agree up to rounding; arguments stay as they are. All-reduces belong into the conjugate
-# functions: autograd knows nothing of `dist.all_reduce` itself.
+# numbers of neurons, a rank may have none of them, and there may be no samples; then too
+# all five gradients are tensors (zeros or empty), not `None`. With one rank or no samples,
+# the all-reduces may be left out. All arguments have the same type (32 or 64 bits) and want
+# gradients. The output has that type, too. Results agree up to rounding; arguments stay
+# as they are. All-reduces belong in the conjugate functions: autograd knows nothing of
+# `dist.all_reduce` itself.
 #
 # By hand first: what does each of the four all-reduces add up? Which two can be added
 # before they travel?
@@ -439,7 +456,7 @@ def two_branches(x, first, second) -> torch.Tensor:
 #
 # <details><summary>Hint 1: a question</summary>
 #
-# Is the sum of two all-reduces the all-reduce of a sum? And along how many ways does `x`
+# Is the sum of two all-reduces the all-reduce of a sum? And by how many paths does `x`
 # influence the loss: through the neurons, and past them?
 #
 # </details>
@@ -534,7 +551,7 @@ for inside in ("equal", "own"):
 # Independent neurons are dropped together in a quarter of the draws, not in half of them.
 # **Where neurons are split, each rank draws numbers of its own; where all hold the same,
 # all draw the same.** Neither mistake raises an error. With equal streams among the neurons,
-# neurons of different ranks always fall in pairs. With own streams after the sum, the
+# neurons of different ranks are always dropped in pairs. With own streams after the sum, the
 # replicas drift apart.
 
 # %% [markdown] tags=["instructor"]
@@ -548,16 +565,16 @@ for inside in ("equal", "own"):
 # %% [markdown]
 # ## When it pays
 #
-# The pair shares its arithmetic among $N$ ranks. It pays with two all-reduces of $S$
-# bytes, during which nobody computes. With the ring of 10b, and $W$ seconds of work on
+# The pair shares its arithmetic among $N$ ranks. The price is two all-reduces of $S$
+# bytes, during which nobody computes in our code. With the ring of 10b, and $W$ seconds of work on
 # one rank, a step takes
 #
 # $$\frac{W}{N} + 2\left(2(N-1)\,\alpha + 2\,\frac{N-1}{N}\,\beta S\right).$$
 
 # %% [markdown]
-# Let $W$ = 900 ms and $S$ = 40 KB, over two paced links. In a machine: $\alpha$ = 2 ms
-# and $\beta S$ = 45 ms. Across machines: $\alpha$ = 10 ms and $\beta S$ = 450 ms. Ranks
-# sleep in place of computing. How many times as fast as one rank are eight ranks in a
+# Let $W$ = 900 ms and $S$ = 40 KB, over two paced links, both invented and far slower than
+# real ones. In a machine: $\alpha$ = 2 ms and $\beta S$ = 45 ms. Across machines: $\alpha$ =
+# 10 ms and $\beta S$ = 450 ms. Ranks sleep instead of computing. How many times as fast as one rank are eight ranks in a
 # machine? And across machines?
 
 # %%
@@ -583,7 +600,8 @@ reveal("16a-eight", work / measured[8, "in a machine"])
 # takes longer: a rank wakes up for each of 28 messages. Still, eight are faster than two.
 # Across machines two ranks are slower than one, and eight are slower still. **With more
 # ranks each has less work, and the all-reduces don't shrink.** Here are two ranks across
-# machines. While a sum is under way, in its two halves of 10b, nobody computes:
+# machines. While a sum is under way, in the two halves from 10b, nobody computes. (The
+# figure counts sending as busy, so it says idle 0 %.)
 
 # %%
 from sidebyside import Timeline
@@ -601,8 +619,8 @@ timeline.plot(stamp="simulated", height=2)
 #
 # $$\frac{\text{communication}}{\text{arithmetic}} = \frac{(N-1)\,R\,\beta}{6h}.$$
 #
-# The number of samples cancels: a larger batch does not help, only a wider layer or a
-# faster link. An H100 computes $R = 989 \cdot 10^{12}$ at best:
+# The number of samples cancels: without $\alpha$, a larger batch does not help. What helps
+# is fewer ranks, a wider layer or a faster link. An H100 computes $R = 989 \cdot 10^{12}$ at best:
 
 # %%
 from demos.tensor_parallel.parts import pair_costs
@@ -620,13 +638,14 @@ for link, bytes_per_second in pair_costs.GPU_LINKS.items():
 
 # %% [markdown]
 # Eight GPUs in eight machines, each with a network card of its own, would talk 5.6 times
-# as long as they compute at $h$ = 4,096, and 1.4 times at $h$ = 16,384. (Real GPUs reach
-# about half of $R$, which halves all these numbers.) **So with such links, tensor parallel
+# as long as they compute at $h$ = 4,096, and 1.4 times at $h$ = 16,384. (Real GPUs stay
+# below $R$, and links below their peak too: these are orders of magnitude.) **So with such links, tensor parallel
 # stays within a machine.** Narayanan et al. recommend just that (Megatron-LM, 2021,
 # section 3.2): eight ranks in a machine of eight GPUs, and a pipeline between machines.
 #
-# *Asynchronous tensor parallel* cuts each product into pieces and sends one piece while
-# the next is computed.
+# Libraries shorten the wait. Megatron-LM can compute the gradient of the weights while the
+# backward all-reduce is under way. *Asynchronous tensor parallel* cuts each product into
+# pieces and sends one piece while the next is computed.
 
 # %% [markdown] tags=["instructor"]
 # ## The library: 5 minutes
@@ -657,7 +676,8 @@ def block_by_library() -> tuple[bool, list[dict[str, int]]]:
     plan = {"wide": parallel.ColwiseParallel(), "narrow": parallel.RowwiseParallel()}
     mesh = init_device_mesh(device().type, (dist.get_world_size(),))
     theirs = parallel.parallelize_module(deepcopy(ours), mesh, plan)
-    x = [torch.ones(32, 64, device=device(), requires_grad=True) for _ in range(2)]
+    drawn = torch.randn(32, 64, device=device())  # the same on every rank
+    x = [drawn.clone().requires_grad_() for _ in range(2)]
     split_as_pair(ours)(x[0]).square().sum().backward()
     with CommDebugMode() as forward:
         loss = theirs(x[1]).square().sum()
@@ -712,7 +732,9 @@ run_ranks(groups_of_mesh, world_size=4)
 # ## A script of your own
 #
 # A whole tensor-parallel training without this course's instruments, started by
-# `torchrun`. All ranks read the *same* batch; rank 0 saves the matrices, whole again.
+# `torchrun`. All ranks read the *same* batch; rank 0 saves the matrices, whole again. The
+# cell below starts it without `torchrun`, as a group of one. Started by `torchrun`, two or
+# four ranks print the same loss.
 #
 # ```
 # torchrun --nproc-per-node 2 demos/tensor_parallel/own_tensor_parallel.py --save model.pt
@@ -728,14 +750,15 @@ run_demo("tensor_parallel/own_tensor_parallel.py")
 # %% [markdown]
 # ## What we saw
 #
-# * By columns, a rank has some outputs, complete; by rows, a summand of all outputs.
+# * By columns, a rank has some outputs, complete; by rows, one summand of every output.
 # * Columns, then rows: one all-reduce forward, one backward. The naive way calls four
 #   collectives and sends 3.75 times as many bytes.
 # * Two conjugate functions make outputs, gradients and training those of the unsplit
 #   block.
 # * Split neurons need dropout streams of their own; what all ranks hold needs equal ones.
-# * Work shrinks with the number of ranks, and messages don't. Tensor parallel needs a
-#   fast link and a wide layer, and stays in a machine.
+# * With more ranks the work of each shrinks. The bytes that each sends grow towards $2S$
+#   per sum, and the number of messages grows with $N$. Tensor parallel needs a fast link and a
+#   wide layer, and stays in a machine.
 
 # %% [markdown]
 # **The scorecard** of the MLP half of a block, over $N$ ranks, with $s$ samples and width
@@ -743,11 +766,11 @@ run_demo("tensor_parallel/own_tensor_parallel.py")
 #
 # | | |
 # |---|---|
-# | equal to one process | after each step, up to rounding; what all ranks hold, bit for bit |
-# | bytes each rank sends per step | $4(N-1)/N \cdot sh$ numbers: it grows with the samples, not with the weights |
+# | equal to one process | after each step, up to rounding; among ranks, bit for bit in what all hold |
+# | bytes each rank sends per step | $4(N-1)/N \cdot sh$ numbers: it grows with samples × width; weights never travel |
 # | memory: parameters, gradients, optimiser | about $1/N$ of each; norm and the bias of the rows whole |
 # | memory: activations | the $4h$ in the middle: $1/N$; input and output: whole on every rank |
-# | idle share | the time of the all-reduces; nobody computes meanwhile |
+# | idle share | the time of the all-reduces; in our code nobody computes meanwhile |
 # | if one rank dies | its neurons are gone; the others get an error or wait |
 
 # %% [markdown]

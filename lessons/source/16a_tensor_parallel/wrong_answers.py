@@ -51,6 +51,12 @@ def forward_without_bias(x_part, rows, bias):
     return all_reduced(x_part @ rows)
 
 
+def forward_without_waiting(x_part, rows, bias):
+    summand = x_part @ rows
+    dist.all_reduce(summand, async_op=True)
+    return summand + bias
+
+
 def forward_in_32_bits(x_part, rows, bias):
     return all_reduced(x_part.float() @ rows.float()) + bias.float()
 
@@ -142,6 +148,24 @@ def summed_copy_of_any_layout(x):
 
 def mean_over_ranks(x):
     return all_reduced(x) / dist.get_world_size()
+
+
+def sum_without_waiting(x):
+    total = x.clone(memory_format=torch.contiguous_format)
+    dist.all_reduce(total, async_op=True)
+    return total
+
+
+ROOM: dict[tuple, torch.Tensor] = {}
+
+
+def sum_in_kept_room(x):
+    key = x.shape, x.dtype
+    if key not in ROOM:
+        ROOM[key] = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    ROOM[key].copy_(x.detach())
+    dist.all_reduce(ROOM[key])
+    return ROOM[key].detach()
 
 
 def sum_at_rank_0(x):
@@ -280,6 +304,20 @@ def branches_with_one_nonlinearity(x, first, second):
     return x + sum_over_ranks(F.gelu(copy_to_ranks(x) @ A) @ B)
 
 
+JOINED: dict[tuple, tuple] = {}
+
+
+def branches_joined_once(x, first, second):
+    """The matrices of the first call, for all later ones of the same shapes."""
+    (A1, B1), (A2, B2) = first, second
+    key = A1.shape, A2.shape
+    if key not in JOINED:
+        JOINED[key] = torch.cat([A1, A2], 1), torch.cat([B1, B2])
+    A, B = JOINED[key]
+    one, two = (copy_to_ranks(x) @ A).split([A1.shape[1], A2.shape[1]], 1)
+    return x + sum_over_ranks(torch.cat([F.gelu(one), torch.tanh(two)], 1) @ B)
+
+
 def branches_side_by_side(x, first, second):
     """One product for both branches, as libraries do it."""
     (A1, B1), (A2, B2) = first, second
@@ -313,6 +351,11 @@ WRONG = {
         ),
         Wrong(
             "gathers", (forward_by_gathering, backward_by_rows), "all_gather instead"
+        ),
+        Wrong(
+            "not_awaited",
+            (forward_without_waiting, backward_by_rows),
+            "when its sum is there",
         ),
         Wrong("no_bias", (forward_without_bias, backward_by_rows), "the bias"),
         Wrong("32_bits", (forward_in_32_bits, backward_by_rows), "another type"),
@@ -374,7 +417,7 @@ WRONG = {
         Wrong(
             "mean_backward",
             (make_function(same, mean_over_ranks), RightSum),
-            "along how many ways",
+            "by how many paths",
         ),
         Wrong(
             "mean_forward",
@@ -388,6 +431,17 @@ WRONG = {
                 make_function(all_reduced, lambda g: g / dist.get_world_size()),
             ),
             "one of its summands",
+        ),
+        Wrong(
+            "not_awaited",
+            (make_function(same, sum_without_waiting), RightSum),
+            "when its sum is there",
+        ),
+        Wrong(
+            "kept_room",
+            (RightCopy, make_function(sum_in_kept_room, same)),
+            "other numbers in an earlier result",
+            note="The next block's sum would overwrite this one's.",
         ),
         Wrong(
             "reduce",
@@ -424,6 +478,7 @@ WRONG = {
             "gone back through dist.all_reduce",
             note="Right in torch 2.13, with a warning that it will not stay so.",
         ),
+        Wrong("joined_once", branches_joined_once, "the output"),
         Wrong("one_nonlinearity", branches_with_one_nonlinearity, "the output"),
     ],
 }
