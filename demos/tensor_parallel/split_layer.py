@@ -33,7 +33,7 @@ def outputs_by_columns(x: torch.Tensor, matrix: torch.Tensor, ranks: int) -> lis
 
 
 def outputs_by_rows(x: torch.Tensor, matrix: torch.Tensor, ranks: int) -> list:
-    """What each rank computes: a summand of all outputs. Their sum is x @ matrix."""
+    """What each rank computes: one summand of every output. Their sum is x @ matrix."""
     parts = zip(split_columns(x, ranks), split_rows(matrix, ranks), strict=True)
     return [x_part @ rows for x_part, rows in parts]
 

@@ -23,8 +23,8 @@ def all_reduced(tensor: torch.Tensor, group=None) -> torch.Tensor:
 class CopyToRanks(torch.autograd.Function):
     """A tensor that all ranks have goes into what each rank computes by itself.
 
-    It has influenced the loss along N ways. Each rank's backward knows the gradient
-    along its own way only, so the gradient of the tensor is the sum over the ranks.
+    It has influenced the loss by N paths. Each rank's backward knows the gradient
+    along its own path only, so the gradient of the tensor is the sum over the ranks.
     """
 
     @staticmethod
