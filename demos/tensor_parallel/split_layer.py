@@ -1,0 +1,79 @@
+"""Split one layer over ranks, by its columns and by its rows, with numbers to follow.
+
+Run:      python demos/tensor_parallel/split_layer.py
+Look for: row i of the matrix holds only multiples of 10^i, and all inputs are 1, so
+          each digit of an output says which input has been counted. By columns, each
+          rank has some outputs, complete. By rows, it has all outputs, of its own
+          inputs only: the sum is still to come.
+Try:      --ranks 3. Parts differ by one column or row, and nothing else changes.
+"""
+
+from sidebyside.programs import run_program
+
+import argparse
+
+import torch
+
+from sidebyside import at_least
+
+
+def split_columns(matrix: torch.Tensor, ranks: int) -> tuple[torch.Tensor, ...]:
+    """Each rank's columns, in rank order: its neurons, with all their inputs."""
+    return matrix.tensor_split(ranks, dim=1)
+
+
+def split_rows(matrix: torch.Tensor, ranks: int) -> tuple[torch.Tensor, ...]:
+    """Each rank's rows, in rank order: its inputs, to all neurons."""
+    return matrix.tensor_split(ranks, dim=0)
+
+
+def outputs_by_columns(x: torch.Tensor, matrix: torch.Tensor, ranks: int) -> list:
+    """What each rank computes: some outputs. Side by side they are x @ matrix."""
+    return [x @ columns for columns in split_columns(matrix, ranks)]
+
+
+def outputs_by_rows(x: torch.Tensor, matrix: torch.Tensor, ranks: int) -> list:
+    """What each rank computes: one summand of every output. Their sum is x @ matrix."""
+    parts = zip(split_columns(x, ranks), split_rows(matrix, ranks), strict=True)
+    return [x_part @ rows for x_part, rows in parts]
+
+
+def labelled_matrix(inputs: int, outputs: int) -> torch.Tensor:
+    """Row i holds 10 ** i times 1, 2, 3, ...: a digit of a sum names its input."""
+    return torch.outer(10 ** torch.arange(inputs), 1 + torch.arange(outputs))
+
+
+def in_a_row(numbers: torch.Tensor) -> str:
+    return " ".join(f"{number:6}" for number in numbers.flatten().tolist())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--ranks", type=at_least(1, 6), default=2)
+    parser.add_argument("--inputs", type=at_least(1, 6), default=4)
+    parser.add_argument("--outputs", type=at_least(1, 9), default=4)
+    args = parser.parse_args()
+    x = torch.ones(1, args.inputs, dtype=torch.int64)
+    matrix = labelled_matrix(args.inputs, args.outputs)
+
+    print("the matrix of the layer; all inputs are 1")
+    for row in matrix:
+        print(f"  {in_a_row(row)}")
+    print(f"whole    {in_a_row(x @ matrix)}")
+    columns = outputs_by_columns(x, matrix, args.ranks)
+    rows = outputs_by_rows(x, matrix, args.ranks)
+    for how, outputs in (("by columns", columns), ("by rows", rows)):
+        print(how)
+        for rank, output in enumerate(outputs):
+            print(f"  rank {rank} {in_a_row(output)}")
+    side_by_side, added = torch.cat(columns, 1), sum(rows)
+    print(
+        f"columns side by side are the whole: {torch.equal(side_by_side, x @ matrix)}"
+    )
+    print(f"rows added up are the whole:        {torch.equal(added, x @ matrix)}")
+
+
+if __name__ == "__main__":
+    run_program(main)

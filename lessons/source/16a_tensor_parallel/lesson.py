@@ -1,0 +1,784 @@
+# ---
+# title: 16a Tensor parallel: the pair
+# question: One layer is too large for one device. How do several ranks share it, and what do they have to say to each other?
+# needs: two CPU cores, no GPU
+# minutes: 90
+# ---
+
+# %% [markdown]
+# # 16a. Tensor parallel: the pair
+#
+# Lessons 14a and 15 cut a model between its layers. Here we cut *through* linear layers:
+# each rank holds some of the neurons, and all ranks work on the same samples at the same
+# time. Nobody waits for a stage before it. But layers now need numbers from all ranks.
+#
+# *You will be able to* split a layer in two ways, put two layers together so that they
+# need only one sum, write the two functions that make `backward` right, and say when
+# all this pays.
+#
+# *Before this:* lessons 5, 10a, 10b, 11 and 14a. *Time:* 45 minutes, and 45 for the
+# exercises. *Needs:* two CPU cores, no GPU.
+
+# %% [markdown] tags=["instructor"]
+# ## One layer, two ranks: 8 minutes
+#
+# Let two people compute the layer on paper, one in blue and one in orange, first by
+# columns, then by rows. Ask each time: what do you have that the other one needs?
+#
+# When late: show the picture, and let the class check one number of each line.
+
+# %% [markdown]
+# ## One layer, two ranks
+#
+# A linear layer with two inputs and four neurons computes $y = xA$. Each column of the
+# matrix $A$ belongs to one neuron. There are two straight cuts. Grey is what both ranks
+# hold, blue is rank 0's, orange is rank 1's:
+
+# %%
+import torch
+
+from demos.tensor_parallel.parts.products_drawing import draw_split_layer
+
+x = torch.tensor([[1, 2]])
+A = torch.tensor([[1, 2, -1, 0], [1, -2, 1, 2]])
+draw_split_layer(x, A)
+
+# %% [markdown]
+# Cut by its columns, the layer is **column-parallel**: every rank needs all inputs and
+# gets some of the outputs, complete. Cut by its rows it is **row-parallel**: every rank
+# needs some of the inputs and gets one summand of every output. The summands still have to
+# be added: an all-reduce.
+#
+# (`nn.Linear` stores $A$ transposed. There a neuron is a row of `weight`.)
+
+# %% [markdown]
+# ## Exercise 1: a layer by rows
+#
+# Two functions that every rank calls. No autograd is needed: each gradient takes a line.
+#
+# `row_forward(x_part, rows, bias)` returns $xA + b$, whole, on every rank, by one
+# `dist.all_reduce` and no other message. `x_part` has this rank's columns of $x$, of
+# shape (samples, own inputs); `rows` its rows of $A$, of shape (own inputs, outputs).
+# All ranks hold the same `bias`, of shape (outputs,).
+#
+# `row_backward(gradient, x_part, rows)` gets the gradient of the loss with respect to
+# the output, the same on all ranks. It returns three gradients: of `x_part`, of `rows`
+# and of `bias`. It sends nothing.
+#
+# There may be no samples, and a rank may hold no inputs. With no samples or one rank, the
+# all-reduce may be left out. All arguments of a call have the same type (32 or 64 bits), and
+# so have the results, which agree up to rounding; arguments stay as they are. Where you add
+# the bias is up to you.
+#
+# By hand first: the last line of the picture, without a bias. The gradient of the output
+# is [1, 0, 0, 1]. Which gradients does each rank compute?
+# <!-- exercise: 16a-row -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# How often is the bias counted if every rank adds it to its summand? And which of the
+# three gradients depends on a number that only another rank has?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# For y = x A, the gradient of x is the gradient of y times A transposed; that of A is x
+# transposed times the gradient of y. Both hold for a part of x and the rows that belong
+# to it.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# Forward: `summand = x_part @ rows`, all-reduce it in place, then add the bias. Backward:
+# `gradient @ rows.T`, `x_part.T @ gradient`, and for the bias a sum over the samples.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 1, a layer by rows: 15 minutes
+#
+# Expected: the bias added N times, and an all-reduce in backward "to be safe". Ask those
+# what they have added up: N times the same numbers, or numbers of different neurons.
+
+# %% exercise="16a-row"
+import torch.distributed as dist
+
+from sidebyside import check, hint, progress, reset, solution
+
+
+def row_forward(x_part, rows, bias) -> torch.Tensor:
+    """The whole layer's output, on every rank."""
+    ### BEGIN SOLUTION
+    summand = x_part @ rows
+    dist.all_reduce(summand)
+    return summand + bias
+    ### END SOLUTION
+
+
+def row_backward(gradient, x_part, rows) -> tuple[torch.Tensor, ...]:
+    """The gradients of `x_part`, `rows` and `bias`."""
+    ### BEGIN SOLUTION
+    return gradient @ rows.T, x_part.T @ gradient, gradient.sum(0)
+    ### END SOLUTION
+
+
+# %%
+check("16a-row", row_forward, row_backward)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 16a-row -->
+# Why it works: matrix products are sums over the inputs, and a sum can be cut anywhere.
+# The bias is no part of that sum, so it is added once, afterwards. Backward, a rank has
+# all that its gradients depend on: the gradient of the output, its inputs, its rows.
+#
+# By hand: rank 0 gets 1 for its input and [1, 0, 0, 1] for its row; rank 1 gets 3 and
+# [2, 0, 0, 2]. A bias would get [1, 0, 0, 1] on both.
+
+# %% [markdown] tags=["instructor"]
+# ## The pair: 10 minutes
+#
+# The picture first. Ask where the ranks have to talk, and wait until somebody says: only
+# at the end. Then ask about the other order, rows first: the class computes one number.
+#
+# When late: skip the cell with the other order, and tell its result.
+
+# %% [markdown]
+# ## The pair
+#
+# Now two layers with a ReLU between them, $\mathrm{relu}(xA)B$. The first is cut by
+# columns, the second by rows. Read each rank's line from left to right: does it ever
+# need a number of the other colour?
+
+# %%
+from demos.tensor_parallel.parts.products_drawing import draw_pair
+
+B = torch.tensor([[1, 0], [2, 1], [0, 3], [1, -1]])
+summands = []
+for mine in ([0, 1], [2, 3]):  # the neurons of rank 0, and those of rank 1
+    hidden = (x @ A[:, mine]).relu()
+    summands.append(hidden @ B[mine])
+print(f"whole: {(x @ A).relu() @ B}, sum of the ranks: {sum(summands)}")
+draw_pair(x, A, B)
+
+# %% [markdown]
+# Each rank needs just those hidden numbers that it has computed itself. **Columns, then
+# rows: forward, the pair needs one all-reduce, at its end.** Any function that acts on each number
+# by itself may stand between the layers.
+#
+# The other order costs more. After rows a rank has a summand only, and the ReLU of a sum
+# is not the sum of the ReLUs:
+
+# %%
+from demos.tensor_parallel.split_layer import outputs_by_rows
+
+part_0, part_1 = outputs_by_rows(x, A, ranks=2)
+print("relu of the sum ", (part_0 + part_1).relu().tolist())
+print("sum of the relus", (part_0.relu() + part_1.relu()).tolist())
+
+# %% [markdown]
+# ## And back
+#
+# Backward through the rows needs no message. Every rank computes the same loss from the
+# sum, so each already has the gradient of the sum, and adding these up would count it $N$
+# times. Through the columns it takes an all-reduce: every rank has used the whole $x$ for
+# its own neurons, so each knows one summand of the gradient of $x$.
+#
+# In training, autograd calls backward. To tell it what to do, one writes an *autograd
+# function*, as in lesson 14a: a class with a `forward` and a `backward`, called by
+# `.apply(x)`. `backward` gets the gradient of what `forward` has returned, and returns
+# the gradient of `x`.
+# (`ctx` is where `forward` may leave something for `backward`; here it stays empty.)
+
+# %% [markdown]
+# Two such functions are enough. They are called **conjugate functions**: what one does
+# forward, the other does backward.
+#
+# | | forward | backward | where |
+# |---|---|---|---|
+# | copy to ranks | nothing | all-reduce | before the columns |
+# | sum over ranks | all-reduce | nothing | after the rows |
+
+# %% [markdown]
+# ## Exercise 2: the conjugate functions
+#
+# Write both as autograd functions. All ranks call `CopyToRanks.apply(x)` and
+# `SumOverRanks.apply(x)`; `x` has the same shape on all ranks, any shape, possibly
+# empty, with 32 or 64 bits; results have its type.
+#
+# * An all-reduce is one `dist.all_reduce`; where the table says nothing, nothing is sent.
+#   With one rank or an empty `x`, it may be left out.
+# * What comes in, `x` or `gradient`, keeps its numbers. So does an earlier result when a
+#   function is called again. Where nothing is added up, the result may be the input itself
+#   or a view of it.
+# * Either may be a view that is not contiguous, perhaps on some ranks only. An all-reduce
+#   adds what lies at the same place in memory, so it needs contiguous tensors; with others,
+#   gloo adds up wrongly and raises no error.
+# * All ranks get the same bits from a sum.
+#
+# By hand first: two ranks hold the same x = 3. Rank 0 computes 2 · x, rank 1 computes
+# 5 · x, and the loss is the sum, 21. What is the gradient of x? What does each rank's
+# autograd find without the two functions?
+# <!-- exercise: 16a-conjugates -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# `dist.all_reduce` works in place. Whose tensor does it change if you give it `x`?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Copy first, with `x.clone(memory_format=torch.contiguous_format)`, and all-reduce the
+# copy. Both functions need that, one forward and one backward. The identity is
+# `x.view_as(x)`.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# A function `all_reduced(tensor)` returns the summed copy. Then one class returns
+# `x.view_as(x)` and `all_reduced(gradient)`, the other `all_reduced(x)` and `gradient`.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 2, the conjugate functions: 20 minutes
+#
+# Expected: an all-reduce in both directions of both (every gradient N times too large),
+# and an all-reduce in place that changes the caller's tensor. A sum's `backward` is the
+# one that people refuse to leave empty: return to the example by hand.
+
+
+# %% exercise="16a-conjugates"
+class CopyToRanks(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: torch.Tensor) -> torch.Tensor:
+        ### BEGIN SOLUTION
+        return x.view_as(x)
+        ### END SOLUTION
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
+        ### BEGIN SOLUTION
+        total = gradient.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(total)
+        return total
+        ### END SOLUTION
+
+
+class SumOverRanks(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: torch.Tensor) -> torch.Tensor:
+        ### BEGIN SOLUTION
+        total = x.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(total)
+        return total
+        ### END SOLUTION
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
+        ### BEGIN SOLUTION
+        return gradient
+        ### END SOLUTION
+
+
+# %%
+check("16a-conjugates", CopyToRanks, SumOverRanks)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 16a-conjugates -->
+# Why it works: a tensor that is copied to N ranks influences the loss by N paths, and
+# the chain rule adds up the gradients along all of them. A sum passes its gradient to
+# each summand unchanged, and every rank has that gradient already, because all compute
+# the same loss from the same sum.
+#
+# By hand: 7. Without the functions rank 0 finds 2 and rank 1 finds 5. (Beware of
+# `torch.distributed.nn.functional.all_reduce`: its backward is an all-reduce too. It is
+# meant for a loss that is the sum of all ranks' losses. Here it would find 14.)
+
+# %% [markdown] tags=["instructor"]
+# ## The bill: 9 minutes
+#
+# Before the meter runs, let people count the naive way's bytes: four times as wide in
+# the middle, gathered forward, summed backward.
+#
+# When late: skip the training, and read out its last line.
+
+# %% [markdown]
+# ## The bill
+#
+# A *transformer*, the network of language models, is a stack of blocks. In GPT-like models
+# the *MLP half* of each block (multi-layer perceptron; the other half comes in 16b) is
+# such a pair: a layer from $h$ numbers to $4h$, GELU, which is a smooth ReLU, and a layer
+# back to $h$.
+#
+# `norm` brings the numbers of each sample to mean 0 and spread 1, then scales and shifts
+# them by learned numbers. It is not split, and neither is the sum with `x`: all ranks
+# compute them alike. `norm` lies before the copy, so its gradient arrives already summed.
+
+# %%
+from demos.tensor_parallel.parts.split_layers import ColumnParallel, RowParallel
+from demos.tensor_parallel.tensor_parallel_block import MLPBlock
+from sidebyside import guess, reveal, run_ranks, show
+
+show(MLPBlock.forward)
+show(ColumnParallel.forward)
+show(RowParallel.forward)
+
+# %% [markdown]
+# A naive arrangement splits both layers by columns and gathers the outputs after each:
+# an all-gather of $4h$ numbers for each sample, then one of $h$. Backward, it all-reduces
+# each layer's input gradient, $4h$ and $h$ numbers (though a reduce-scatter of the $4h$
+# would do).
+#
+# A ring all-reduce sends $2(N-1)/N$ of the tensor, an all-gather $(N-1)/N$ (lessons 10a
+# and 10b). In one step, how many times as many bytes does the naive way send as the pair?
+
+# %%
+guess("16a-naive", None, "Bytes of the naive way, divided by those of the pair?", "×")
+
+# %%
+from demos.tensor_parallel.tensor_parallel_block import meter_block
+
+bills = {how: run_ranks(meter_block, how, 64, 32)[0] for how in ("naive", "pair")}
+for how, bill in bills.items():
+    forward, backward = map(", ".join, bill["calls"])
+    print(f"{how:<6} forward: {forward}; backward: {backward}")
+    print(f"       each rank sends {bill['bytes']} bytes")
+    for what, gap in bill["gaps"].items():
+        print(f"       {what} as in the unsplit block: {gap < 1e-10}")
+ratio = bills["naive"]["bytes"] / bills["pair"]["bytes"]
+reveal("16a-naive", ratio, computed=True)
+
+# %% [markdown]
+# That was for two ranks, 32 samples and $h$ = 64, counted as 32 bits. To count bytes, the meter runs
+# the same with lesson 10's own messages. **The pair calls one all-reduce forward and one
+# backward**, of $h$ numbers for each sample. The naive way calls four collectives and
+# sends $(4 + 1 + 8 + 2)/(2 + 2)$ times as many bytes.
+
+# %% [markdown]
+# ## The same training
+#
+# Two split blocks between two layers that every rank holds whole learn the digits. In
+# each rank an unsplit network takes the same 22 steps. After each we compare this rank's
+# parts with the same parts of the unsplit one.
+
+# %%
+from torch import nn
+from torch.nn import functional as F
+
+from demos.tensor_parallel.tensor_parallel_block import gap_to_whole, split_as_pair
+from sidebyside import device, load_digits
+
+
+def make_digit_blocks() -> nn.Sequential:
+    torch.manual_seed(0)  # the same on every rank
+    blocks = MLPBlock(32), MLPBlock(32)
+    return nn.Sequential(nn.Linear(64, 32), *blocks, nn.Linear(32, 10)).to(device())
+
+
+def take_step(network: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> float:
+    network.zero_grad()
+    loss = F.cross_entropy(network(images), labels)
+    loss.backward()
+    torch.optim.SGD(network.parameters(), lr=0.1).step()
+    return loss.item()
+
+
+# %%
+from sidebyside import MessageMeter
+
+
+def train_split_and_whole() -> tuple[float, int, list[str], list[float]]:
+    whole, split, gaps, losses = make_digit_blocks(), make_digit_blocks(), [], []
+    split[1], split[2] = map(split_as_pair, split[1:3])
+    data = [tensor[: 22 * 64].to(device()).split(64) for tensor in load_digits("train")]
+    for images, labels in zip(*data, strict=True):
+        take_step(whole, images, labels)
+        with MessageMeter() as meter:
+            losses.append(take_step(split, images, labels))
+        gaps.append(gap_to_whole(split, whole))
+    held = sum(p.nbytes for p in split.parameters())
+    return max(gaps), held, meter.collectives, losses
+
+
+whole = sum(p.nbytes for p in make_digit_blocks().parameters())
+print(f"unsplit: {whole} bytes of parameters")
+for ranks in (2, 4):
+    gap, held, calls, losses = run_ranks(train_split_and_whole, world_size=ranks)[0]
+    print(f"{ranks} ranks: {held} bytes, {len(calls)} calls of {calls[0]} in a step")
+    print(f"   loss {losses[0]:.2f} at first, {losses[-1]:.2f} in the last step")
+    print(f"   after each step within 1e-6 of the unsplit: {gap < 1e-6}")
+
+# %% [markdown]
+# **A network split by its neurons trains as the unsplit one does**, to within rounding
+# and without dropout.
+# Parameters shrink with the number of ranks, except those of the norms, of the narrow
+# layers' biases, and of the layers that we have not split. Weights and their gradients
+# never travel. What travels are $h$ numbers for each sample, twice for each block.
+
+# %% [markdown]
+# ## Exercise 3: one too many
+#
+# This block has two branches side by side. It is right, and it calls one all-reduce too
+# many forward, and one too many backward.
+
+
+# %%
+from demos.tensor_parallel.parts.conjugates import copy_to_ranks, sum_over_ranks
+
+
+def two_branches(x, first, second) -> torch.Tensor:
+    """x + gelu(x A1) B1 + tanh(x A2) B2, where each rank has a part of each matrix."""
+    (A1, B1), (A2, B2) = first, second
+    one = sum_over_ranks(F.gelu(copy_to_ranks(x) @ A1) @ B1)
+    two = sum_over_ranks(torch.tanh(copy_to_ranks(x) @ A2) @ B2)
+    return x + one + two
+
+
+# %% [markdown]
+# Write `lean_branches(x, first, second)`. It returns the same and gives the same
+# gradients to `x` and to the four matrices, with one all-reduce forward and one backward.
+# `x`, of shape (samples, inputs), is the same on all ranks. `first` and `second` are pairs
+# of matrices, columns of one and rows of the other. The two branches may have different
+# numbers of neurons, a rank may have none of them, and there may be no samples; then too
+# all five gradients are tensors (zeros or empty), not `None`. With one rank or no samples,
+# the all-reduces may be left out. All arguments have the same type (32 or 64 bits) and want
+# gradients. The output has that type, too. Results agree up to rounding; arguments stay
+# as they are. All-reduces belong in the conjugate functions: autograd knows nothing of
+# `dist.all_reduce` itself.
+#
+# By hand first: what does each of the four all-reduces add up? Which two can be added
+# before they travel?
+# <!-- exercise: 16a-one-too-many -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Is the sum of two all-reduces the all-reduce of a sum? And by how many paths does `x`
+# influence the loss: through the neurons, and past them?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Add the two summands on each rank before they are summed over the ranks. Backward,
+# autograd adds the gradients of both branches by itself if both use the *same* copy of x.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `copied = copy_to_ranks(x)`, used by both branches; the last line is `x +
+# sum_over_ranks(... + ...)`. The `x` in it is the one that has not been copied.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 3, one too many: 10 minutes
+#
+# Expected: `x = copy_to_ranks(x)` at the top. Then the way past the neurons is summed
+# over the ranks too, and counts N times. The loss looks fine, the layers below learn from
+# a wrong gradient.
+
+
+# %% exercise="16a-one-too-many"
+def lean_branches(x, first, second) -> torch.Tensor:
+    """The same as `two_branches`, with one all-reduce forward and one backward."""
+    (A1, B1), (A2, B2) = first, second
+    ### BEGIN SOLUTION
+    copied = copy_to_ranks(x)
+    one = F.gelu(copied @ A1) @ B1
+    two = torch.tanh(copied @ A2) @ B2
+    return x + sum_over_ranks(one + two)
+    ### END SOLUTION
+
+
+# %%
+check("16a-one-too-many", lean_branches)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 16a-one-too-many -->
+# Why it works: all-reduce is a sum, and sums may be taken in any order, up to rounding.
+# So what is to be added after two all-reduces can be added before one. Backward it is the
+# same with gradients: autograd adds those of both branches at `copied`, and one
+# all-reduce carries the total. The way past the neurons is computed alike on all ranks,
+# so it needs no sum.
+#
+# By hand: forward, the outputs of each branch over the ranks' neurons; backward, the
+# gradients of x through each branch. Both outputs can be added first, and both gradients.
+
+# %% [markdown] tags=["instructor"]
+# ## Dropout: 6 minutes
+#
+# Ask before the table: should two ranks drop the same neurons? The class splits in
+# halves, and both halves are right, about different places.
+#
+# When late: show the table, and read two of its rows.
+
+# %% [markdown]
+# ## Dropout: equal numbers or different ones?
+#
+# *Dropout* sets numbers to 0 at random while a network trains, so that it relies on no
+# single neuron. A block may have it at two places: among the hidden neurons, which are
+# split, and after the sum, where all ranks hold the same numbers. At each place, ranks may
+# draw from equal streams or each from its own. Lesson 5's `SeedSequence` makes both:
+
+# %%
+from demos.tensor_parallel import dropout_streams
+
+show(dropout_streams.dropout_stream)
+show(dropout_streams.choose_stream)
+show(dropout_streams.drop)
+
+# %% [markdown]
+# Half of the neurons are dropped. We count in how many of 1,000 draws rank 0's first
+# neuron and rank 1's first neuron are dropped together. Then we train for ten steps and
+# compare what both ranks hold whole. **Before you run it:** which of the four rows is
+# right?
+
+# %%
+for inside in ("equal", "own"):
+    zeros = run_ranks(dropout_streams.dropped_together, inside, 0.5)
+    print(f"{inside} among the neurons: {int((zeros[0] & zeros[1]).sum())} together")
+    for after in ("equal", "own"):
+        settings = inside, after, 0.5, 10
+        one, other = run_ranks(dropout_streams.train_with_streams, *settings)
+        print(f"   {after:<5} after the sum: replicas equal {torch.equal(one, other)}")
+
+# %% [markdown]
+# Independent neurons are dropped together in a quarter of the draws, not in half of them.
+# **Where neurons are split, each rank draws numbers of its own; where all hold the same,
+# all draw the same.** Neither mistake raises an error. With equal streams among the neurons,
+# neurons of different ranks are always dropped in pairs. With own streams after the sum, the
+# replicas drift apart.
+
+# %% [markdown] tags=["instructor"]
+# ## When it pays: 7 minutes
+#
+# Write both terms on the board: one falls with N, the other grows. Then let people fill
+# in the four numbers before the ranks sleep.
+#
+# When late: skip the timeline.
+
+# %% [markdown]
+# ## When it pays
+#
+# The pair shares its arithmetic among $N$ ranks. The price is two all-reduces of $S$
+# bytes, during which nobody computes in our code. With the ring of 10b, and $W$ seconds of work on
+# one rank, a step takes
+#
+# $$\frac{W}{N} + 2\left(2(N-1)\,\alpha + 2\,\frac{N-1}{N}\,\beta S\right).$$
+
+# %% [markdown]
+# Let $W$ = 900 ms and $S$ = 40 KB, over two paced links, both invented and far slower than
+# real ones. In a machine: $\alpha$ = 2 ms and $\beta S$ = 45 ms. Across machines: $\alpha$ =
+# 10 ms and $\beta S$ = 450 ms. Ranks sleep instead of computing. How many times as fast as one rank are eight ranks in a
+# machine? And across machines?
+
+# %%
+question = "How many times as fast as one rank are eight ranks in a machine?"
+guess("16a-eight", None, question, "×")
+
+# %%
+from demos.tensor_parallel.parts.pair_costs import pair_seconds, step_of_pair
+
+work, size, measured = 0.9, 40_000, {}
+links = {"in a machine": (0.002, 1125e-9), "across machines": (0.01, 11250e-9)}
+for name, pace in links.items():
+    for ranks in (2, 8):
+        args = work, size, *pace
+        measured[ranks, name] = max(run_ranks(step_of_pair, *args, world_size=ranks))
+        predicted = 1000 * pair_seconds(ranks, *args)
+        print(f"{ranks} ranks {name}: predicted {predicted:.0f} ms", end=", ")
+        print(f"measured {1000 * measured[ranks, name]:.0f} ms")
+reveal("16a-eight", work / measured[8, "in a machine"])
+
+# %% [markdown]
+# By the formula eight ranks in a machine are 2.8 times as fast as one. The measured step
+# takes longer: a rank wakes up for each of 28 messages. Still, eight are faster than two.
+# Across machines two ranks are slower than one, and eight are slower still. **With more
+# ranks each has less work, and the all-reduces don't shrink.** Here are two ranks across
+# machines. While a sum is under way, in the two halves from 10b, nobody computes. (The
+# figure counts sending as busy, so it says idle 0 %.)
+
+# %%
+from sidebyside import Timeline
+
+with Timeline() as timeline:
+    run_ranks(step_of_pair, work, size, *links["across machines"])
+timeline.plot(stamp="simulated", height=2)
+
+# %% [markdown]
+# ## The link it needs
+#
+# For real GPUs, leave out $\alpha$ and count in 16 bits. The pair has $8h^2$ weights. For
+# each, a sample costs two operations forward and four backward; in each all-reduce it has
+# $2h$ bytes. With $R$ operations and $1/\beta$ bytes per second,
+#
+# $$\frac{\text{communication}}{\text{arithmetic}} = \frac{(N-1)\,R\,\beta}{6h}.$$
+#
+# The number of samples cancels: without $\alpha$, a larger batch does not help. What helps
+# is fewer ranks, a wider layer or a faster link. An H100 computes $R = 989 \cdot 10^{12}$ at best:
+
+# %%
+from demos.tensor_parallel.parts import pair_costs
+
+for link, bytes_per_second in pair_costs.GPU_LINKS.items():
+    for ranks in (2, 8):
+        shares = [
+            pair_costs.communication_over_arithmetic(
+                ranks, width, pair_costs.H100_FLOPS, bytes_per_second
+            )
+            for width in (4096, 16384)
+        ]
+        print(f"{ranks} GPUs, {link}: ", end="")
+        print("h = 4096: {:.2f}, h = 16384: {:.2f}".format(*shares))
+
+# %% [markdown]
+# Eight GPUs in eight machines, each with a network card of its own, would talk 5.6 times
+# as long as they compute at $h$ = 4,096, and 1.4 times at $h$ = 16,384. (Real GPUs stay
+# below $R$, and links below their peak too: these are orders of magnitude.) **So with such links, tensor parallel
+# stays within a machine.** Narayanan et al. recommend just that (Megatron-LM, 2021,
+# section 3.2): eight ranks in a machine of eight GPUs, and a pipeline between machines.
+#
+# Libraries shorten the wait. Megatron-LM can compute the gradient of the weights while the
+# backward all-reduce is under way. *Asynchronous tensor parallel* cuts each product into
+# pieces and sends one piece while the next is computed.
+
+# %% [markdown] tags=["instructor"]
+# ## The library: 5 minutes
+#
+# The plan is the whole program: two words. Ask where the all-reduces are. `CommDebugMode`
+# finds them.
+#
+# When late: skip the mesh.
+
+# %% [markdown]
+# ## The library's call
+#
+# A **DTensor** is a tensor that knows how it lies on a mesh, which is a grid of ranks:
+# split along a dimension, whole on all, or as summands. `parallelize_module` makes a
+# module's parameters DTensors, by a plan. `CommDebugMode` counts their collectives.
+
+# %%
+from copy import deepcopy
+
+
+def block_by_library() -> tuple[bool, list[dict[str, int]]]:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import parallel
+    from torch.distributed.tensor.debug import CommDebugMode
+
+    torch.manual_seed(0)
+    ours = MLPBlock(64).to(device())
+    plan = {"wide": parallel.ColwiseParallel(), "narrow": parallel.RowwiseParallel()}
+    mesh = init_device_mesh(device().type, (dist.get_world_size(),))
+    theirs = parallel.parallelize_module(deepcopy(ours), mesh, plan)
+    drawn = torch.randn(32, 64, device=device())  # the same on every rank
+    x = [drawn.clone().requires_grad_() for _ in range(2)]
+    split_as_pair(ours)(x[0]).square().sum().backward()
+    with CommDebugMode() as forward:
+        loss = theirs(x[1]).square().sum()
+    with CommDebugMode() as backward:
+        loss.backward()
+    counts = [mode.get_comm_counts() for mode in (forward, backward)]
+    named = [{str(op): n for op, n in count.items()} for count in counts]
+    return torch.allclose(x[0].grad, x[1].grad, atol=1e-5), named
+
+
+# %%
+same, (forward, backward) = run_ranks(block_by_library)[0]
+print("gradient of x as in our pair:", same)
+print(f"forward {forward}\nbackward {backward}")
+
+# %% [markdown]
+# **The library's pair calls the same two all-reduces.** Which takes longer? DTensor finds
+# out at each operation what lies where, and that takes as long for small matrices as for
+# large ones. `tests/benchmarks/tensor_parallel_vs_dtensor.py` times both in turn on your
+# machine: at $h$ = 64 ours is far ahead, mostly for that reason; at $h$ = 512 the products
+# decide, and both take about as long.
+
+# %% [markdown]
+# Tensor parallel inside a machine, data parallel between machines: each rank then belongs
+# to two groups. A `DeviceMesh` lays the ranks out as a grid and makes the groups. Our
+# functions take one: `copy_to_ranks(x, group)`.
+
+
+# %%
+def groups_of_mesh() -> dict[str, list[int]]:
+    from torch.distributed.device_mesh import init_device_mesh
+
+    mesh = init_device_mesh(device().type, (2, 2), mesh_dim_names=("data", "tensor"))
+    groups = {name: mesh[name].get_group() for name in mesh.mesh_dim_names}
+    return {n: dist.get_process_group_ranks(group) for n, group in groups.items()}
+
+
+run_ranks(groups_of_mesh, world_size=4)
+
+# %% [markdown]
+# Ranks 0 and 1 share each layer, and so do 2 and 3. Ranks 0 and 2 hold the same neurons,
+# see different samples, and average the gradients of these neurons, as in lesson 11.
+#
+# | | columns, then rows |
+# |---|---|
+# | Megatron-LM | `ColumnParallelLinear`, `RowParallelLinear` |
+# | torch | `ColwiseParallel()`, `RowwiseParallel()` in a plan |
+# | JAX | `PartitionSpec(None, "tensor")`, then `PartitionSpec("tensor", None)`; the compiler puts the all-reduce in |
+# | TensorFlow | `dtensor.Layout([dtensor.UNSHARDED, "tensor"], mesh)`, then the other way round |
+
+# %% [markdown]
+# ## A script of your own
+#
+# A whole tensor-parallel training without this course's instruments, started by
+# `torchrun`. All ranks read the *same* batch; rank 0 saves the matrices, whole again. The
+# cell below starts it without `torchrun`, as a group of one. Started by `torchrun`, two or
+# four ranks print the same loss.
+#
+# ```
+# torchrun --nproc-per-node 2 demos/tensor_parallel/own_tensor_parallel.py --save model.pt
+# ```
+
+# %%
+from demos.tensor_parallel.own_tensor_parallel import train_split
+from sidebyside import run_demo
+
+show(train_split)
+run_demo("tensor_parallel/own_tensor_parallel.py")
+
+# %% [markdown]
+# ## What we saw
+#
+# * By columns, a rank has some outputs, complete; by rows, one summand of every output.
+# * Columns, then rows: one all-reduce forward, one backward. The naive way calls four
+#   collectives and sends 3.75 times as many bytes.
+# * Two conjugate functions make outputs, gradients and training those of the unsplit
+#   block.
+# * Split neurons need dropout streams of their own; what all ranks hold needs equal ones.
+# * With more ranks the work of each shrinks. The bytes that each sends grow towards $2S$
+#   per sum, and the number of messages grows with $N$. Tensor parallel needs a fast link and a
+#   wide layer, and stays in a machine.
+
+# %% [markdown]
+# **The scorecard** of the MLP half of a block, over $N$ ranks, with $s$ samples and width
+# $h$:
+#
+# | | |
+# |---|---|
+# | equal to one process | after each step, up to rounding; among ranks, bit for bit in what all hold |
+# | bytes each rank sends per step | $4(N-1)/N \cdot sh$ numbers: it grows with samples × width; weights never travel |
+# | memory: parameters, gradients, optimiser | about $1/N$ of each; norm and the bias of the rows whole |
+# | memory: activations | the $4h$ in the middle: $1/N$; input and output: whole on every rank |
+# | idle share | the time of the all-reduces; in our code nobody computes meanwhile |
+# | if one rank dies | its neurons are gone; the others get an error or wait |
+
+# %% [markdown]
+# In a terminal, `python demos/tensor_parallel/split_layer.py --help`,
+# `demos/tensor_parallel/tensor_parallel_block.py` and
+# `demos/tensor_parallel/dropout_streams.py` show the rest.
+#
+# ## Next
+#
+# The MLP is split. Attention, the vocabulary and all that every rank still holds whole
+# are left: lesson 16b splits them too.

@@ -1,0 +1,368 @@
+"""A split layer gives what the unsplit one gives, and sends what is promised."""
+
+import os
+import subprocess
+import sys
+from functools import partial
+from itertools import product
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional as F
+
+from demos.collectives.parts.all_reduces import ring_all_reduce
+from demos.pipeline.parts.kept_bytes import KeptBytes
+from demos.tensor_parallel import dropout_streams
+from demos.tensor_parallel.parts import pair_costs
+from demos.tensor_parallel.parts.conjugates import copy_to_ranks, sum_over_ranks
+from demos.tensor_parallel.parts.messages_of_ours import messages_of_ours
+from demos.tensor_parallel.parts.split_layers import ColumnParallel, RowParallel
+from demos.tensor_parallel.split_layer import (
+    labelled_matrix,
+    outputs_by_columns,
+    outputs_by_rows,
+)
+from demos.tensor_parallel.tensor_parallel_block import (
+    MLPBlock,
+    gap_to_whole,
+    meter_block,
+    split_as_pair,
+)
+from sidebyside import MessageMeter, run_ranks
+from sidebyside.record import ROOT
+
+# One layer ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+def test_columns_side_by_side_and_rows_added_up_are_the_whole(ranks):
+    x, matrix = torch.ones(1, 4, dtype=torch.int64), labelled_matrix(4, 5)
+    columns = outputs_by_columns(x, matrix, ranks)
+    assert torch.equal(torch.cat(columns, 1), x @ matrix)
+    assert torch.equal(sum(outputs_by_rows(x, matrix, ranks)), x @ matrix)
+
+
+def test_the_lessons_numbers_need_one_sum_only_in_the_order_columns_and_rows():
+    x, first = torch.tensor([[1, 2]]), torch.tensor([[1, 2, -1, 0], [1, -2, 1, 2]])
+    second = torch.tensor([[1, 0], [2, 1], [0, 3], [1, -1]])
+    halves = (slice(0, 2), slice(2, 4))
+    summands = [(x @ first[:, mine]).relu() @ second[mine] for mine in halves]
+    assert torch.equal(sum(summands), (x @ first).relu() @ second)
+    rows = outputs_by_rows(x, first, 2)
+    assert not torch.equal(sum(rows).relu(), sum(row.relu() for row in rows))
+
+
+def gaps_of_single_layers() -> float:
+    """Runs in each rank: sizes that the number of ranks does not divide."""
+    torch.manual_seed(0)
+    whole = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 3)).double()
+    split = nn.Sequential(ColumnParallel(whole[0]), nn.Tanh(), RowParallel(whole[2]))
+    x = torch.randn(4, 5, dtype=torch.float64)
+    inputs = [x.clone().requires_grad_() for _ in range(2)]
+    for network, own in zip((whole, split), inputs, strict=True):
+        network(own).square().sum().backward()
+    gaps = [(inputs[0].grad - inputs[1].grad).abs().max().item()]
+    return max(*gaps, gap_to_whole(split, whole, of=lambda p: p.grad))
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+def test_uneven_parts_give_the_gradients_of_the_unsplit_layers(ranks):
+    assert max(run_ranks(gaps_of_single_layers, world_size=ranks)) < 1e-12
+
+
+# The pair and the naive way -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_the_pair_calls_one_all_reduce_forward_and_one_backward(ranks):
+    for bill in run_ranks(meter_block, "pair", 16, 6, world_size=ranks):
+        assert bill["calls"] == (["all_reduce"], ["all_reduce"])
+        assert bill["bytes"] == 2 * 2 * (ranks - 1) / ranks * 6 * 16 * 4
+        assert max(bill["gaps"].values()) < 1e-12
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_the_naive_way_calls_four_and_sends_15_fourths_of_the_bytes(ranks):
+    pair = run_ranks(meter_block, "pair", 16, 6, world_size=ranks)
+    naive = run_ranks(meter_block, "naive", 16, 6, world_size=ranks)
+    for one, other in zip(pair, naive, strict=True):
+        assert other["calls"] == (["all_gather"] * 2, ["all_reduce"] * 2)
+        assert other["bytes"] == 3.75 * one["bytes"]
+        assert max(other["gaps"].values()) < 1e-12
+
+
+def make_blocks() -> nn.Sequential:
+    torch.manual_seed(0)
+    blocks = MLPBlock(8), MLPBlock(8)
+    return nn.Sequential(nn.Linear(6, 8), *blocks, nn.Linear(8, 3)).double()
+
+
+def train_beside_whole(split_block) -> tuple[list[float], torch.Tensor]:
+    """Runs in each rank: the gap after each of ten steps, and the first layer."""
+    whole, split, gaps = make_blocks(), make_blocks(), []
+    split[1], split[2] = map(split_block, split[1:3])
+    for step in range(10):
+        generator = torch.Generator().manual_seed(step)
+        x, y = torch.randn(2, 12, 6, generator=generator, dtype=torch.float64)
+        for network in (whole, split):
+            network.zero_grad()
+            F.mse_loss(network(x), y[:, :3]).backward()
+            torch.optim.SGD(network.parameters(), lr=0.1).step()
+        gaps.append(gap_to_whole(split, whole))
+    return gaps, split[0].weight.detach()
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_a_split_network_equals_the_unsplit_one_after_every_step(ranks):
+    found = run_ranks(train_beside_whole, split_as_pair, world_size=ranks)
+    for gaps, first_layer in found:
+        assert max(gaps) < 1e-12
+        assert torch.equal(first_layer, found[0][1]), "replicas: bit for bit"
+
+
+def split_without_copy(block: MLPBlock) -> MLPBlock:
+    """The mistake: columns that nobody sums the gradient of."""
+    split = split_as_pair(block)
+    wide = split.wide
+    wide.forward = lambda x: F.linear(x, wide.weight, wide.bias)
+    return split
+
+
+def test_without_the_sum_backward_the_replicas_drift_apart():
+    one, other = run_ranks(train_beside_whole, split_without_copy)
+    assert one[0][0] > 1e-4
+    assert not torch.equal(one[1], other[1])
+
+
+def gradient_by_the_librarys_function() -> float:
+    from torch.distributed.nn.functional import all_reduce
+
+    x = torch.tensor(3.0, requires_grad=True)
+    all_reduce(copy_to_ranks(x) * (2, 5)[dist.get_rank()]).backward()
+    return x.grad.item()
+
+
+def gradient_by_hand(conjugate: bool) -> float:
+    x = torch.tensor(3.0, requires_grad=True)
+    copied = copy_to_ranks(x) if conjugate else x
+    sum_over_ranks(copied * (2, 5)[dist.get_rank()]).backward()
+    return x.grad.item()
+
+
+def test_the_numbers_of_exercise_2():
+    assert run_ranks(gradient_by_hand, True) == [7, 7]
+    assert run_ranks(gradient_by_hand, False) == [2, 5]
+    assert run_ranks(gradient_by_the_librarys_function) == [14, 14]
+
+
+def sum_of_two_layouts() -> torch.Tensor:
+    x = torch.arange(6.0).reshape(2, 3)
+    if dist.get_rank():
+        x = x.T.contiguous().T
+    total = x.clone()
+    dist.all_reduce(total)
+    return total
+
+
+def test_an_all_reduce_adds_what_lies_at_the_same_place_in_memory():
+    for total in run_ranks(sum_of_two_layouts):
+        assert not torch.equal(total, 2 * torch.arange(6.0).reshape(2, 3))
+
+
+def messages_of_both() -> tuple:
+    with messages_of_ours():
+        total = torch.ones(4)
+        with MessageMeter() as meter:
+            dist.all_reduce(total)
+        with pytest.raises(ValueError, match="group must be None"):
+            dist.all_reduce(total, group=dist.group.WORLD)
+    inside = meter.collectives, meter.bytes_sent, total.tolist()
+    return inside, dist.all_reduce is not ring_all_reduce
+
+
+def test_our_messages_replace_the_librarys_and_give_them_back():
+    for inside, restored in run_ranks(messages_of_both):
+        assert inside == ([], 16, [2.0] * 4) and restored
+
+
+def kept_by_block() -> tuple[int, int]:
+    """Runs in each rank: bytes kept for backward, unsplit and split."""
+    block, found = MLPBlock(16), []
+    for network in (block, split_as_pair(block)):
+        with KeptBytes(network) as kept:
+            network(torch.ones(8, 16, requires_grad=True))
+        found.append(kept.peak)
+    return tuple(found)
+
+
+def test_what_lies_between_the_layers_is_kept_in_parts():
+    (whole, split), _ = run_ranks(kept_by_block)
+    between = 2 * 8 * 4 * 16 * 4  # before and after GELU, 8 samples, 32 bits
+    assert whole - split == between // 2
+
+
+# Groups -------------------------------------------------------------------------------
+
+
+def train_on_a_mesh() -> float:
+    """Runs in each of four ranks: tensor parallel in rows of the mesh, data across."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
+    tensor, data = mesh["tensor"].get_group(), mesh["data"].get_group()
+    torch.manual_seed(0)
+    whole = MLPBlock(8).double()
+    split = split_as_pair(whole, tensor)
+    x = torch.randn(6, 8, dtype=torch.float64)
+    whole(x).square().mean().backward()
+    split(x.chunk(2)[dist.get_rank(data)]).square().mean().backward()
+    for parameter in split.parameters():
+        dist.all_reduce(parameter.grad.div_(2), group=data)
+    gaps = []
+    for name, parameter in split.named_parameters():
+        expected = dict(whole.named_parameters())[name].grad
+        for dim, length in enumerate(parameter.shape):
+            if expected.shape[dim] != length:
+                expected = expected.chunk(2, dim)[dist.get_rank(tensor)]
+        gaps.append((parameter.grad - expected).abs().max().item())
+    return max(gaps)
+
+
+def test_on_a_mesh_the_gradient_is_that_of_the_whole_block_and_batch():
+    assert max(run_ranks(train_on_a_mesh, world_size=4)) < 1e-12
+
+
+# Dropout ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("inside", "after"), list(product(("equal", "own"), repeat=2)))
+def test_replicas_stay_equal_if_the_streams_after_the_sum_are_equal(inside, after):
+    settings = inside, after, 0.5, 5
+    one, other = run_ranks(dropout_streams.train_with_streams, *settings)
+    assert torch.equal(one, other) == (after == "equal")
+
+
+def test_equal_streams_drop_neurons_of_all_ranks_together():
+    for kind, together in (("equal", 0.5), ("own", 0.25)):
+        zeros = run_ranks(dropout_streams.dropped_together, kind, 0.5, 4000)
+        assert torch.equal(*zeros) == (kind == "equal")
+        both = (zeros[0] & zeros[1]).double().mean().item()
+        assert both == pytest.approx(together, abs=0.03)
+
+
+# What it costs ------------------------------------------------------------------------
+
+
+def test_the_lessons_links_turn_the_order_round():
+    fast, slow = (0.002, 1125e-9), (0.01, 11250e-9)
+    seconds = partial(pair_costs.pair_seconds, work=0.9, size=40_000)
+    two, eight = (seconds(n, alpha=fast[0], beta=fast[1]) for n in (2, 8))
+    assert eight < two < 0.9 and 0.9 / eight == pytest.approx(2.8, abs=0.05)
+    two, eight = (seconds(n, alpha=slow[0], beta=slow[1]) for n in (2, 8))
+    assert 0.9 < two < eight
+    all_reduces = [seconds(n, work=0, alpha=1, beta=1) for n in range(1, 9)]
+    assert all_reduces == sorted(all_reduces), "they don't shrink with more ranks"
+
+
+def test_across_machines_eight_gpus_talk_for_longer_than_they_compute():
+    fast, slow = pair_costs.GPU_LINKS.values()
+    share = partial(pair_costs.communication_over_arithmetic, 8)
+    for width, there, across in ((4096, 0.63, 5.6), (16384, 0.16, 1.4)):
+        flops = pair_costs.H100_FLOPS
+        assert share(width, flops, fast) == pytest.approx(there, abs=0.01)
+        assert share(width, flops, slow) == pytest.approx(across, abs=0.05)
+
+
+def test_the_share_of_communication_is_counted_from_operations_and_bytes():
+    ranks, width, samples, flops, speed = 4, 32, 7, 1e9, 1e6
+    operations = 3 * 2 * samples * (width * 4 * width * 2)  # backward: twice forward
+    carried = 2 * 2 * (ranks - 1) / ranks * samples * width * 2  # two all-reduces
+    expected = (carried / speed) / (operations / ranks / flops)
+    share = pair_costs.communication_over_arithmetic(ranks, width, flops, speed)
+    assert share == pytest.approx(expected)
+    assert share == pytest.approx((ranks - 1) * flops / speed / (6 * width))
+
+
+def slept_in_step() -> float:
+    slept = []
+    pair_costs.sleep = slept.append
+    pair_costs.step_of_pair(0.6, 80, 0.0, 0.0)
+    return sum(slept)
+
+
+def test_a_rank_computes_its_share_of_the_work():
+    assert run_ranks(slept_in_step, world_size=3) == [pytest.approx(0.2)] * 3
+
+
+# The library --------------------------------------------------------------------------
+
+
+def take_plain_step(network: nn.Module, x: torch.Tensor) -> None:
+    network.zero_grad()
+    network(x.clone().requires_grad_()).square().mean().backward()
+    torch.optim.SGD(network.parameters(), lr=0.1, foreach=False).step()
+
+
+def train_library_beside_ours() -> tuple[float, list]:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import parallel
+    from torch.distributed.tensor.debug import CommDebugMode
+
+    torch.manual_seed(0)
+    block = MLPBlock(8).double()
+    ours = split_as_pair(block)
+    plan = {"wide": parallel.ColwiseParallel(), "narrow": parallel.RowwiseParallel()}
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    theirs = parallel.parallelize_module(block, mesh, plan)
+    gaps, counts = [], []
+    for _ in range(5):
+        x = torch.randn(6, 8, dtype=torch.float64)
+        take_plain_step(ours, x)
+        with CommDebugMode() as mode:
+            take_plain_step(theirs, x)
+        counts.append(mode.get_total_counts())
+        for mine, library in zip(ours.parameters(), theirs.parameters(), strict=True):
+            local = getattr(library, "to_local", lambda p=library: p)()
+            gaps.append((mine - local).abs().max().item())
+    return max(gaps), counts
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_dtensor_trains_the_same_with_as_many_collectives(ranks):
+    for gap, counts in run_ranks(train_library_beside_ours, world_size=ranks):
+        assert gap < 1e-12
+        if ranks > 1:
+            assert counts == [2] * 5, "one forward, one backward"
+
+
+# A script of your own -----------------------------------------------------------------
+
+SCRIPT = ROOT / "demos/tensor_parallel/own_tensor_parallel.py"
+
+
+def own_tensor_parallel(*args: object, launcher: tuple = (), **options) -> str:
+    command = [sys.executable, *launcher, str(SCRIPT), *map(str, args)]
+    done = subprocess.run(command, capture_output=True, text=True, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_torchrun_trains_the_same_with_two_ranks_and_rank_0_saves(tmp_path):
+    (tmp_path / "logs").mkdir()  # torchrun leaves a folder there
+    environment = os.environ | {"TMPDIR": str(tmp_path / "logs")}
+    torchrun = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"
+    saved = [tmp_path / "one.pt", tmp_path / "two.pt"]
+    alone = own_tensor_parallel("--save", saved[0])
+    options = {"launcher": torchrun, "env": environment}
+    together = own_tensor_parallel("--save", saved[1], **options)
+    assert alone == together and together.count("\n") == 1
+    one, two = (torch.load(path, map_location="cpu") for path in saved)
+    for name in one:
+        torch.testing.assert_close(one[name], two[name], atol=1e-5, rtol=0)
+
+
+def test_the_script_of_your_own_uses_no_instrument():
+    code = SCRIPT.read_text(encoding="utf-8")
+    assert "sidebyside" not in code and "demos." not in code
