@@ -488,6 +488,19 @@ def test_a_killed_script_leaves_neither_processes_nor_files(tmp_path, tmp_path_f
     wait_until(lambda: not os.listdir(scratch))
 
 
+def waits_where_python_has_no_line():
+    signal.pause()
+
+
+def test_a_step_without_a_line_is_placed_at_its_function():
+    work = waits_where_python_has_no_line
+    first = work.__code__.co_firstlineno
+    work.__code__ = work.__code__.replace(co_linetable=b"")
+    with pytest.raises(RanksHung) as raised:
+        call_in_processes(work, [(), ()], 1)
+    assert f"line {first}, in {work.__name__}" in raised.value.details
+
+
 def test_an_interrupt_is_one_sentence_and_still_an_interrupt(patch):
     def interrupted(*_):
         raise KeyboardInterrupt

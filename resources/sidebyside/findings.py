@@ -126,7 +126,8 @@ def finding_raised(error: BaseException, check_code, answers: tuple = ()) -> Fin
     if not tried and (arguments := _arguments_in_finding(own[0][0])):
         lines.append(("with", arguments))
     frame, line = own[-1]
-    place = (frame.f_code.co_filename, line, frame.f_code.co_name)
+    code = frame.f_code
+    place = (code.co_filename, line or code.co_firstlineno, code.co_name)
     think = think or "what this line does with these values"
     return Finding(NOT_YET, lines, place, think)
 

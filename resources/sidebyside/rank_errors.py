@@ -29,9 +29,15 @@ def describe_error_of_rank(error: BaseException, depth: int = 0) -> RaisedOutcom
 
 
 def frames_of_rank(walk) -> list[OutcomeFrame]:
-    """The frames of the work, outermost first; those that start it are left out."""
+    """The frames of the work, outermost first; those that start it are left out.
+
+    Python has no line for some steps, such as the jump back to the start of a loop.
+    """
     found = [
-        OutcomeFrame(f.f_code.co_filename, line, f.f_code.co_name) for f, line in walk
+        OutcomeFrame(
+            f.f_code.co_filename, line or f.f_code.co_firstlineno, f.f_code.co_name
+        )
+        for f, line in walk
     ]
     ours = [place for place, frame in enumerate(found) if frame.file in OURS]
     return found[max(ours) + 1 :] if ours else found
