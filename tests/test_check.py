@@ -20,6 +20,7 @@ import torch
 from sidebyside import check, hint, judge, lesson_format, progress, reset, solution
 from sidebyside.exercises import NotYet, TooSlow, Verdict, exercise, trying
 from sidebyside.expectations import Expect
+from sidebyside.findings import finding_raised
 from sidebyside.judge import _exercises
 from sidebyside.record import ROOT, changed_record, read_record, record_file
 from tests.test_exercises import LESSON
@@ -744,3 +745,14 @@ def test_not_yet_can_be_raised_by_a_check_itself():
     assert check("98-own", max).message == (
         "98-own: NOT YET\n  tried       a\n  came back   1\n  think about b"
     )
+
+
+def test_an_error_where_python_has_no_line_is_placed_at_its_function():
+    def f():
+        raise ValueError
+
+    first = f.__code__.co_firstlineno
+    f.__code__ = f.__code__.replace(co_linetable=b"")
+    with pytest.raises(ValueError) as raised:
+        f()
+    assert finding_raised(raised.value, check_code=None).place[1:] == (first, "f")

@@ -250,7 +250,7 @@ def main():
     assert (started.returncode, said, complaints) == (-signal.SIGINT, "saved\n", "")
 
 
-def test_a_semaphore_that_is_being_made_is_removed(tmp_path):
+def test_a_semaphore_that_is_being_made_is_removed_and_the_next_one_is_made(tmp_path):
     program = """
 from multiprocessing import resource_tracker
 
@@ -261,15 +261,22 @@ def register(name, kind, usual=resource_tracker.register):
 
 def main():
     ready()
-    resource_tracker.register = register
-    get_context("spawn").Lock()
+    usual, resource_tracker.register = resource_tracker.register, register
+    try:
+        get_context("spawn").Lock()
+    except KeyboardInterrupt:
+        resource_tracker.register = usual
+        get_context("spawn").Lock()
+        print("saved")
 """
     with running(tmp_path, program) as (started, mark):
-        name, complaints = started.communicate(timeout=30)
-        assert (started.returncode, complaints) == (-signal.SIGINT, "")
+        said, complaints = started.communicate(timeout=30)
+        name, last_word = said.splitlines()
+        assert (last_word, complaints) == ("saved", "")
+        assert started.returncode == -signal.SIGINT
         assert nothing_is_left(mark)
     with pytest.raises(FileNotFoundError):
-        sem_unlink(name.strip())
+        sem_unlink(name)
 
 
 DEAF = {

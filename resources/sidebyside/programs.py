@@ -118,8 +118,9 @@ class _EndOfProgram:
             yield
         finally:
             self.waits = False
-            if self.postponed:
-                self.begin(self.postponed)
+            why, self.postponed = self.postponed, None
+            if why:
+                self.begin(why)
 
     def look(self) -> None:
         """Now and then: has the reader gone, or is the moment over?"""

@@ -188,8 +188,8 @@ def _run_ranks_under_torchrun(fn: Callable, args: tuple, timeout: float) -> list
                 f"program as one of several ranks, but they do not meet ({why:.200}). "
                 "If it was not torchrun, remove that variable from the environment."
             ) from None
-        # gloo's thread frees the last message a moment later, for which it needs a
-        # living interpreter; destroy_process_group() does not wait for that
+        # a group that something still holds, as DDP does, keeps its threads, and one
+        # of them frees the last message a moment later with the interpreter's help
         atexit.register(time.sleep, 0.2)
     results = [None] * dist.get_world_size()
     dist.all_gather_object(results, fn(*args))

@@ -720,7 +720,10 @@ check("09-museum", repairs)
 #
 # This is a whole data-parallel training without this course's instruments, started by
 # `torchrun`, torch's launcher. It begins with `init_process_group`, where the ranks meet,
-# and ends with `destroy_process_group`; rank 0 saves the model.
+# and ends with `destroy_process_group`; rank 0 saves the model. It imports
+# `torch.distributed.nn` before that: the first optimizer imports it too, and if there is
+# a group by then, that module keeps hold of it. The group's threads then outlive
+# `destroy_process_group`, and now and then one of them ends the program with an abort.
 #
 # ```
 # torchrun --nproc-per-node 2 demos/data_parallel/own_data_parallel.py --save model.pt
