@@ -11,6 +11,7 @@ import signal
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # before there is a group, or it keeps hold of it
 from torch import nn
 from torch.nn import functional as F
 
