@@ -2,8 +2,8 @@
 
 Run:      python demos/tensor_parallel/activation_bytes.py
 Look for: with s positions, b sequences, width h, a heads and t ranks, the layer keeps
-          what Korthikanti et al. say: s b h (34 + 5 a s / h) bytes in 16 bits. Left over
-          are the statistics of the norms: on the CPU, 8 bytes for each position.
+          what Korthikanti et al. say: s b h (34 + 5 a s / h) bytes in 16 bits. What is
+          left over are the norms' statistics: on the CPU, 8 bytes for each position.
           Tensor parallel leaves 10 s b h whole; sequence parallel splits them too, if
           what was gathered is not kept but gathered again.
 Try:      --dropout torch: on the CPU its mask has 2 bytes for each number, not 1.
@@ -17,7 +17,7 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from demos.model_parallel.parts.transformer_block import make_transformer_block
@@ -134,7 +134,8 @@ def main() -> None:
             said = published_bytes(way, size, ranks)
             name = "whole" if ranks == 1 else way
             print(
-                f"{name:<14}{ranks:2} ranks {kept:13,} {said:12,.0f} {kept - said:12,.0f}"
+                f"{name:<14}{ranks:2} ranks {kept:13,} {said:12,.0f}"
+                f" {kept - said:12,.0f}"
             )
 
 

@@ -1,8 +1,8 @@
 """Attention over positions that lie on several ranks: keys and values go round a ring.
 
 Run:      python demos/tensor_parallel/ring_attention.py
-Look for: no rank ever holds the keys of all positions, and yet each has the attention of
-          its own positions to all of them. What it has seen so far it keeps as two
+Look for: no rank ever holds the keys of all positions, and yet each has the attention
+          of its own positions to all of them. What it has seen so far it keeps as two
           tensors: the mixture of the values, and the logarithm of the softmax's sum.
 Try:      --causal. Nobody looks ahead now, so the first rank has one piece of work and
           the last has all. --positions 512: bytes grow with the positions, scores held

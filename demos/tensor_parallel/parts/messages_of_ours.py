@@ -15,9 +15,7 @@ from demos.collectives.parts import eight_collectives
 from demos.collectives.parts.all_reduces import ring_all_reduce
 
 
-def _ring_of_all_ranks(
-    tensor: torch.Tensor, op=dist.ReduceOp.SUM, group=None
-) -> None:
+def _ring_of_all_ranks(tensor: torch.Tensor, op=dist.ReduceOp.SUM, group=None) -> None:
     if group is not None:
         raise ValueError("group must be None: our ring goes through all ranks")
     if op == dist.ReduceOp.MAX:

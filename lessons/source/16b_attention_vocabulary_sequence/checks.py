@@ -1,0 +1,404 @@
+"""The checks of lesson 16b: a loss without the logits, one sum too many, a ring."""
+
+import os
+from collections.abc import Sequence
+
+import torch
+
+from demos.tensor_parallel.ring_attention import attend_to_piece
+from sidebyside import run_ranks
+from sidebyside.exercises import exercise, trying
+
+from .rank_programs import (
+    BlockCase,
+    BlockNotes,
+    LossCase,
+    LossNotes,
+    RingCase,
+    RingNotes,
+    try_complete,
+    try_cross_entropy,
+    try_ring,
+)
+
+# Seconds; a right answer needs less than one. Tests of what hangs wait for less.
+PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
+RANKS = 2, 3, 1, 5, 8
+SINGLE, DOUBLE = torch.float32, torch.float64
+
+
+def _close(got: torch.Tensor, expected: torch.Tensor, size: float = 1.0) -> bool:
+    """Up to rounding, where numbers of this size have been subtracted."""
+    close = 1e-4 if expected.dtype == SINGLE else 1e-9
+    got = got.to(expected.dtype)
+    return torch.allclose(got, expected, close, close * max(1, size / 100))
+
+
+def _expect_tensor(expect, where: str, got, expected: torch.Tensor) -> None:
+    """A tensor with the expected shape and type."""
+    a_tensor = isinstance(got, torch.Tensor)
+    expect(a_tensor, got=f"{where}: {got}", think="what is asked for: a tensor")
+    expect(
+        got.shape == expected.shape,
+        got=f"{where} has shape {tuple(got.shape)}, not {tuple(expected.shape)}",
+        think="which shape the text asks for",
+    )
+    expect(
+        got.dtype == expected.dtype,
+        got=f"{where} has the type {got.dtype}, not {expected.dtype}",
+        think="what makes a tensor of another type on the way",
+    )
+
+
+def _numbers(tensor: torch.Tensor) -> str:
+    first = ", ".join(f"{number:.4g}" for number in tensor.flatten()[:3].tolist())
+    return f"[{first}{', ...' if tensor.numel() > 3 else ''}]"
+
+
+def _expect_unchanged(expect, notes) -> None:
+    expect(
+        not notes.changed,
+        got=f"other numbers in {', '.join(notes.changed)} than before the call",
+        think="which operations work in place, and on whose tensor",
+    )
+
+
+def _expect_awaited(expect, notes) -> None:
+    expect(
+        not notes.not_awaited,
+        got="a collective that was begun with async_op=True, and no wait() for it",
+        think="when its result is there",
+    )
+
+
+# 16b-cross-entropy --------------------------------------------------------------------
+
+LOSSES = [
+    LossCase(4, 6, DOUBLE),
+    LossCase(1, 0, DOUBLE),
+    LossCase(19, 12, SINGLE),
+    LossCase(6, 9, DOUBLE, scale=2000),
+    LossCase(5, 7, SINGLE, scale=3, shift=500),
+    LossCase(5, 7, DOUBLE, shift=-3000),
+    LossCase(7, 8, DOUBLE, gap=3000),  # on rank 0 every exponential is 0
+    LossCase(3, 4, SINGLE, gap=-300),
+    LossCase(4, 6, DOUBLE),  # once more, with other numbers
+]
+
+
+@exercise(
+    "16b-cross-entropy",
+    in_ranks=True,
+    when_hung="whether all ranks call the same collectives, also where the label is "
+    "another rank's word",
+)
+def check_16b_cross_entropy(parallel_cross_entropy):
+    for ranks, cases in [(2, LOSSES[:1]), *((ranks, LOSSES) for ranks in RANKS)]:
+        call = f"parallel_cross_entropy(logits, labels, first) in {ranks} ranks"
+        think = "whether all ranks give a collective tensors of the same shape, and "
+        think += "what a label means that is not this rank's word"
+        args = parallel_cross_entropy, cases
+        with trying(call, think=think):
+            found = run_ranks(
+                try_cross_entropy, *args, world_size=ranks, timeout=PATIENCE
+            )
+        for case, of_ranks in zip(cases, zip(*found, strict=True), strict=True):
+            _expect_loss(case, of_ranks)
+
+
+def _describe_loss(case: LossCase, ranks: int) -> str:
+    kind = "logits"
+    if case.scale > 1 or case.shift or case.gap:
+        kind = "large logits" if not case.gap else "rank 0's logits far from the others"
+    words = ranks + case.more_words
+    return f"{kind}, {case.positions} positions, {words} words in {ranks} ranks"
+
+
+def _expect_loss(case: LossCase, of_ranks: Sequence[LossNotes]) -> None:
+    ranks = len(of_ranks)
+    with trying(_describe_loss(case, ranks)) as expect:
+        for rank, notes in enumerate(of_ranks):
+            _expect_unchanged(expect, notes)
+            _expect_awaited(expect, notes)
+            _expect_loss_number(expect, rank, notes, case, ranks)
+        for rank, notes in enumerate(of_ranks):
+            _expect_loss_gradient(expect, rank, notes)
+            _expect_loss_messages(expect, rank, notes)
+
+
+def _expect_loss_number(
+    expect, rank: int, notes: LossNotes, case: LossCase, ranks: int
+) -> None:
+    got, expected = notes.got[0], notes.expected[0]
+    if isinstance(got, torch.Tensor) and got.numel() == 1:
+        got = got.reshape(())  # one number, of any shape
+    _expect_tensor(expect, f"on rank {rank}, the loss", got, expected)
+    think = "which numbers every rank adds to each of the sums"
+    if not got.isfinite():
+        think = "the largest number whose exponential is finite, and the smallest "
+        think += "whose exponential is not 0: which number all ranks subtract"
+    elif _close(got * ranks, expected, notes.size):
+        think = "what is summed over the ranks already, and what is a mean"
+    elif case.positions > 1 and _close(got, expected * case.positions, notes.size):
+        think = "the mean over all positions"
+    elif ranks > 1:
+        think += ", that each subtracts the same number first, and whose word the "
+        think += "label is"
+    expect(
+        _close(got, expected, notes.size),
+        got=f"on rank {rank}, a loss of {got.item():.6g} instead of "
+        f"{expected.item():.6g}",
+        think=think,
+    )
+
+
+def _expect_loss_gradient(expect, rank: int, notes: LossNotes) -> None:
+    where = f"on rank {rank}, the gradient of logits"
+    got, expected = notes.got[1], notes.expected[1]
+    expect(
+        isinstance(got, torch.Tensor),
+        got=f"{where}: {got}",
+        think="by which functions autograd can go back from the loss to the logits",
+    )
+    expect(
+        not notes.unknown_to_autograd,
+        got="a warning: autograd has gone back through dist.all_reduce, of which it "
+        "knows nothing",
+        think="what sum_over_ranks does backward, and what detach() is for",
+    )
+    expect(
+        _close(got, expected),
+        got=f"{where}: {_numbers(got)} instead of {_numbers(expected)}",
+        think="the softmax, less 1 at the label: what of it flows through the largest "
+        "number, through words of other ranks, and how often it is summed",
+    )
+
+
+def _expect_loss_messages(expect, rank: int, notes: LossNotes) -> None:
+    forward, backward = notes.numbers
+    names = ", ".join(notes.collectives[0])
+    expect(
+        forward <= 3,
+        got=f"forward, rank {rank} handed over {forward:.3g} numbers for each "
+        f"position: {names}",
+        think="which three numbers of each position the ranks have to agree on",
+    )
+    expect(
+        not backward and not notes.collectives[1],
+        got=f"backward, rank {rank} called {', '.join(notes.collectives[1])}",
+        think="what a rank's gradient needs that it does not have yet",
+    )
+
+
+# 16b-one-too-many ---------------------------------------------------------------------
+
+BLOCKS = [
+    BlockCase(12, 12, 2),
+    BlockCase(8, 8, 1, blocks=2),
+    BlockCase(12, 6, 3, frozen="norm.weight"),
+    BlockCase(8, 4, 2, frozen="out.bias"),
+]
+BLOCK_RANKS = 2, 3, 1, 4  # no more than heads
+
+
+@exercise(
+    "16b-one-too-many",
+    in_ranks=True,
+    when_hung="whether all ranks call the same collectives with the same shapes",
+)
+def check_16b_one_too_many(complete_gradients):
+    for ranks in BLOCK_RANKS:
+        call = f"complete_gradients(block) in {ranks} ranks"
+        think = "what this line needs, and which parameters have no gradient; where a "
+        think += "rank was killed, which tensors have the same shape on all ranks"
+        args = complete_gradients, BLOCKS
+        with trying(call, think=think):
+            found = run_ranks(try_complete, *args, world_size=ranks, timeout=PATIENCE)
+        for case, of_ranks in zip(BLOCKS, zip(*found, strict=True), strict=True):
+            _expect_gradients(case, of_ranks)
+
+
+def _expect_gradients(case: BlockCase, of_ranks: Sequence[BlockNotes]) -> None:
+    ranks, frozen = len(of_ranks), f", {case.frozen} frozen" if case.frozen else ""
+    call = f"{case.blocks} of width {case.width} with {case.heads} heads{frozen}"
+    with trying(f"complete_gradients(block): {call} in {ranks} ranks") as expect:
+        for rank, notes in enumerate(of_ranks):
+            _expect_unchanged(expect, notes)
+            _expect_awaited(expect, notes)
+            for name, got, expected in zip(
+                notes.names, notes.got, notes.expected, strict=True
+            ):
+                _expect_gradient(expect, rank, ranks, name, got, expected)
+            others = [name for name in notes.collectives if name != "all_reduce"]
+            expect(
+                not others and not notes.messages,
+                got=f"on rank {rank}, {', '.join(others) or 'messages'}",
+                think="what all ranks need in the end: the sum, by all_reduce",
+            )
+            calls = len(notes.collectives)
+            expect(
+                calls <= notes.needed,
+                got=f"on rank {rank}, {calls} calls of all_reduce for {notes.needed} "
+                "gradients that are summands",
+                think="which gradients are complete before",
+            )
+
+
+def _expect_gradient(expect, rank, ranks, name: str, got, expected) -> None:
+    where = f"on rank {rank}, the gradient of {name}"
+    if isinstance(expected, str):
+        expect(
+            got == expected,
+            got=f"{where} is a tensor: it is frozen",
+            think="which parameters have no gradient",
+        )
+        return
+    _expect_tensor(expect, where, got, expected)
+    think = "which positions this parameter has seen on this rank, and whether all "
+    think += "ranks hold the same one"
+    if not name.endswith(("norm.weight", "norm.bias", "out.bias", "narrow.bias")):
+        think = "whose neurons these are: the ranks' gradients of different neurons "
+        think += "don't add up to anything"
+    elif _close(got * ranks, expected):
+        think = "the loss: the sum over all positions, not the mean over ranks"
+    expect(
+        _close(got, expected),
+        got=f"{where}: {_numbers(got)} instead of {_numbers(expected)}",
+        think=think,
+    )
+
+
+# 16b-ring -----------------------------------------------------------------------------
+
+MERGES = [  # queries, keys of one, keys of other, d, type, scale
+    (3, 4, 4, 2, DOUBLE, 1.0),
+    (5, 1, 6, 3, SINGLE, 1.0),
+    (1, 2, 1, 1, DOUBLE, 1.0),
+    (4, 3, 5, 4, DOUBLE, 60.0),
+    (2, 2, 2, 5, DOUBLE, 0.0),  # all scores are equal
+]
+RINGS = [
+    RingCase(3, 2, DOUBLE),
+    RingCase(6, 5, DOUBLE),
+    RingCase(1, 1, DOUBLE),
+    RingCase(4, 8, SINGLE),
+    RingCase(5, 3, DOUBLE, scale=60),
+    RingCase(6, 5, DOUBLE),  # once more, with other numbers
+]
+
+
+@exercise(
+    "16b-ring",
+    in_ranks=True,
+    when_hung="whether all ranks call pass_on equally often",
+)
+def check_16b_ring(merge_seen, attend_round):
+    for seed, case in enumerate(MERGES):
+        _check_merge(merge_seen, seed, *case)
+    for log_sums in ((5000.0, 4999.0), (-5000.0, -5001.0), (0.0, -3000.0)):
+        _check_far_merge(merge_seen, *log_sums)
+    for ranks in RANKS:
+        call = f"attend_round(query, key, value) in {ranks} ranks"
+        think = "what this line needs; with one rank, how often there is to be passed"
+        with trying(call, think=think):
+            args = attend_round, RINGS
+            found = run_ranks(try_ring, *args, world_size=ranks, timeout=PATIENCE)
+        for case, of_ranks in zip(RINGS, zip(*found, strict=True), strict=True):
+            _expect_ring(case, of_ranks)
+
+
+def _check_merge(merge_seen, seed, queries, first, second, d, dtype, scale) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    query, key, value = (
+        torch.randn(n, d, generator=generator, dtype=dtype)
+        for n in (queries, first + second, first + second)
+    )
+    query, value = scale * query, value + 1
+    pieces = zip(key.split([first, second]), value.split([first, second]), strict=True)
+    seen = [attend_to_piece(query, *piece) for piece in pieces]
+    expected = attend_to_piece(query, key, value)
+    for one, other, names in ((0, 1, "one, other"), (1, 0, "other, one")):
+        call = f"merge_seen({names}): {queries} queries, {first} and {second} keys"
+        args = tuple(seen[one]), tuple(seen[other])
+        with trying(call, args, think="what each pair holds") as expect:
+            _expect_pair(expect, merge_seen(*args), expected)
+
+
+def _check_far_merge(merge_seen, log_one: float, log_other: float) -> None:
+    mixed = torch.tensor([[1.0, 2.0], [5.0, -6.0]], dtype=DOUBLE)
+    one, other = mixed[:1], mixed[1:]
+    logs = torch.tensor([log_one, log_other], dtype=DOUBLE)
+    shares = logs.softmax(0)[:, None]
+    expected = (shares * mixed).sum(0, keepdim=True), logs.logsumexp(0, keepdim=True)
+    args = (one, logs[:1]), (other, logs[1:])
+    call = f"merge_seen with the log-sums {log_one:g} and {log_other:g}"
+    with trying(call, args, think="what each pair holds") as expect:
+        _expect_pair(expect, merge_seen(*args), expected)
+
+
+def _expect_pair(expect, got, expected) -> None:
+    expect(
+        isinstance(got, tuple | list) and len(got) == 2,
+        got=got,
+        think="what is to be returned: a mixture and a log-sum, as a pair",
+    )
+    for name, mine, wanted in zip(("mixed", "log_sum"), got, expected, strict=True):
+        _expect_tensor(expect, name, mine, wanted)
+        think = "how much each set counts: the share that it has of the whole softmax"
+        if name == "log_sum":
+            think = "the logarithm of the sum of both sums"
+        if not mine.isfinite().all():
+            think = "which exponentials are finite: only differences of log-sums are "
+            think += "small enough"
+        expect(
+            _close(mine, wanted, wanted.abs().max().item()),
+            got=f"{name}: {_numbers(mine)} instead of {_numbers(wanted)}",
+            think=think,
+        )
+
+
+def _expect_ring(case: RingCase, of_ranks: Sequence[RingNotes]) -> None:
+    ranks = len(of_ranks)
+    call = f"attend_round: {case.positions} positions on each of {ranks} ranks"
+    with trying(call) as expect:
+        for rank, notes in enumerate(of_ranks):
+            _expect_unchanged(expect, notes)
+            where = f"on rank {rank}, the result"
+            _expect_tensor(expect, where, notes.got, notes.expected)
+            expect(
+                _close(notes.got, notes.expected),
+                got=f"{where}: {_numbers(notes.got)} instead of "
+                f"{_numbers(notes.expected)}",
+                think="whether this rank's queries have seen every rank's keys, each "
+                "once",
+            )
+        for rank, notes in enumerate(of_ranks):
+            _expect_ring_messages(expect, rank, ranks, case, notes)
+            piece = max(case.positions**2, case.positions * case.d)
+            expect(
+                notes.largest <= max(2 * piece, 64),
+                got=f"on rank {rank}, a tensor of {notes.largest} numbers, where a "
+                f"piece has {piece}",
+                think="what can be forgotten as soon as a piece has been merged",
+            )
+
+
+def _expect_ring_messages(expect, rank, ranks, case: RingCase, notes) -> None:
+    expect(
+        not notes.collectives,
+        got=f"on rank {rank}, {', '.join(notes.collectives)}",
+        think="who holds all keys after a collective, and for how long",
+    )
+    others = set(notes.sent_to) - {(rank + 1) % ranks}
+    expect(
+        not others,
+        got=f"rank {rank} sent to {sorted(others)}",
+        think="which way keys and values go: to the right",
+    )
+    size = 2 * case.positions * case.d * (4 if case.dtype == SINGLE else 8)
+    sent = sum(notes.sent_to.values())
+    expect(
+        sent <= (ranks - 1) * size,
+        got=f"rank {rank} sent {sent} bytes; its keys and values have {size}",
+        think="how many ranks have to see them: what has to travel, and how often",
+    )
