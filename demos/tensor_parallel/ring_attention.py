@@ -74,6 +74,7 @@ def ring_attention(query: Tensor, key: Tensor, value: Tensor, causal=False) -> T
 def sleep_round_ring(seconds: float, causal: bool = True) -> None:
     """Runs in each rank: the ring's timetable; attending to a piece is sleeping."""
     rank, piece = dist.get_rank(), torch.zeros(1, device=device())
+    dist.barrier()
     for step in range(dist.get_world_size()):
         if step:
             with span("wait"):

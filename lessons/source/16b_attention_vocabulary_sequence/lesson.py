@@ -25,7 +25,7 @@
 # Draw four heads as four people who never talk to each other. Ask where they meet: only
 # in the last layer, which adds up. So the class finds columns and rows by itself.
 #
-# When late: show the picture, and skip the cell that trains nothing.
+# When late: show the picture and the code, and tell what the next cell prints.
 
 # %% [markdown]
 # ## Attention by heads
@@ -509,9 +509,9 @@ ratio = rows["gather twice"][0].sent / rows["tensor"][0].sent
 reveal("16b-again", ratio, computed=True)
 
 # %% [markdown]
-# By layer a rank sends least. By neuron both ranks work at the same time, each with half of the
-# parameters, and with sequence parallel half of the activations. The sums of exercise 2 come on
-# top: $6h$ numbers for each block.
+# By layer a rank sends least. By neuron both ranks work at the same time, each with about half of the
+# parameters and, gathering twice, of the activations. In sequence parallel the sums of exercise 2
+# come on top, all-reduces of $6h$ numbers for each block.
 #
 # Libraries hide much of this traffic: they cut a product into pieces, and gather the next piece while
 # one is multiplied (*asynchronous tensor parallel*, 16a).
@@ -664,17 +664,21 @@ timeline.plot(stamp="simulated", height=2.6)
 
 
 # %%
+from sidebyside import device
+
+
 def loss_by_library() -> tuple[bool, dict[str, int]]:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Shard, distribute_tensor, parallel
     from torch.distributed.tensor.debug import CommDebugMode
 
     torch.manual_seed(0)
-    whole, labels = torch.randn(6, 17), torch.randint(17, (6,))
+    whole = torch.randn(6, 17).to(device())
+    labels = torch.randint(17, (6,)).to(device())
     ours = split_block.own_part(whole, 1).requires_grad_()
     parallel_loss = vocabulary.vocabulary_cross_entropy
     parallel_loss(ours, labels, vocabulary.first_own_word(17)).backward()
-    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    mesh = init_device_mesh(device().type, (dist.get_world_size(),))
     theirs = distribute_tensor(whole, mesh, [Shard(1)]).requires_grad_()
     with parallel.loss_parallel(), CommDebugMode() as mode:
         nn.functional.cross_entropy(theirs, labels).backward()

@@ -1,0 +1,599 @@
+"""Wrong answers to the exercises of lesson 16b."""
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.autograd import Function
+from torch.nn import functional as F
+
+from demos.tensor_parallel.parts.conjugates import sum_over_ranks
+from demos.tensor_parallel.parts.split_block import (
+    HELD_WHOLE,
+    sum_whole_parameters,
+)
+from demos.tensor_parallel.ring_attention import (
+    attend_to_piece,
+    merge_seen,
+    pass_on,
+    ring_attention,
+)
+from lessons.source.sample_answers import Right, Wrong
+
+# 16b-cross-entropy --------------------------------------------------------------------
+
+
+def largest_of_all(logits):
+    largest = logits.detach().amax(1)
+    dist.all_reduce(largest, op=dist.ReduceOp.MAX)
+    return largest[:, None]
+
+
+def own_labels(logits, labels, first):
+    """Which labels are this rank's words, and their columns."""
+    mine = (labels >= first) & (labels < first + logits.shape[1])
+    return mine, ((labels - first) * mine)[:, None]
+
+
+def loss_of_shifted(shifted, labels, first, total_of=sum_over_ranks):
+    mine, place = own_labels(shifted, labels, first)
+    of_label = sum_over_ranks(shifted.gather(1, place)[:, 0] * mine)
+    return (total_of(shifted.exp().sum(1)).log() - of_label).mean()
+
+
+def loss_with_own_maximum(logits, labels, first):
+    largest = logits.detach().amax(1, keepdim=True)
+    return loss_of_shifted(logits - largest, labels, first)
+
+
+def loss_without_maximum(logits, labels, first):
+    return loss_of_shifted(logits, labels, first)
+
+
+def loss_with_tracked_maximum(logits, labels, first):
+    largest = logits.amax(1)
+    dist.all_reduce(largest, op=dist.ReduceOp.MAX)
+    return loss_of_shifted(logits - largest[:, None], labels, first)
+
+
+def loss_of_own_words(logits, labels, first):
+    shifted = logits - largest_of_all(logits)
+    return loss_of_shifted(shifted, labels, first, total_of=lambda total: total)
+
+
+def loss_of_any_label(logits, labels, first):
+    """Another rank's label is looked up too, somewhere."""
+    shifted = logits - largest_of_all(logits)
+    place = (labels - first).clamp(0, logits.shape[1] - 1)[:, None]
+    of_label = sum_over_ranks(shifted.gather(1, place)[:, 0])
+    return (sum_over_ranks(shifted.exp().sum(1)).log() - of_label).mean()
+
+
+def loss_with_local_labels(logits, labels, first):
+    shifted = logits - largest_of_all(logits)
+    return loss_of_shifted(shifted, labels, 0)
+
+
+def loss_by_wrapping(logits, labels, first):
+    """A label below `first` counts from the end: Python's −1."""
+    shifted = logits - largest_of_all(logits)
+    mine = labels - first < logits.shape[1]
+    place = ((labels - first) * mine) % logits.shape[1]
+    of_label = sum_over_ranks(shifted.gather(1, place[:, None])[:, 0] * mine)
+    return (sum_over_ranks(shifted.exp().sum(1)).log() - of_label).mean()
+
+
+def loss_summed(logits, labels, first):
+    return loss_of_shifted(logits - largest_of_all(logits), labels, first) * len(labels)
+
+
+def loss_per_position(logits, labels, first):
+    shifted = logits - largest_of_all(logits)
+    mine, place = own_labels(shifted, labels, first)
+    of_label = sum_over_ranks(shifted.gather(1, place)[:, 0] * mine)
+    return sum_over_ranks(shifted.exp().sum(1)).log() - of_label
+
+
+def loss_meaned_over_ranks(logits, labels, first):
+    loss = loss_of_shifted(logits - largest_of_all(logits), labels, first)
+    return sum_over_ranks(loss) / dist.get_world_size()
+
+
+def loss_by_gathering(logits, labels, first):
+    words = torch.tensor(first + logits.shape[1])
+    dist.all_reduce(words, op=dist.ReduceOp.MAX)
+    padded = F.pad(logits, (first, int(words) - first - logits.shape[1]))
+    return F.cross_entropy(sum_over_ranks(padded), labels)
+
+
+def loss_by_plain_all_reduce(logits, labels, first):
+    shifted = logits - largest_of_all(logits)
+    mine, place = own_labels(shifted, labels, first)
+    both = shifted.exp().sum(1), shifted.gather(1, place)[:, 0] * mine
+    for tensor in both:
+        dist.all_reduce(tensor)
+    return (both[0].log() - both[1]).mean()
+
+
+def loss_by_detached_all_reduce(logits, labels, first):
+    shifted = logits - largest_of_all(logits)
+    mine, place = own_labels(shifted, labels, first)
+    both = shifted.exp().sum(1).detach(), (shifted.gather(1, place)[:, 0] * mine)
+    dist.all_reduce(both[0])
+    return (both[0].log() - sum_over_ranks(both[1])).mean()
+
+
+def loss_in_place(logits, labels, first):
+    logits.data -= largest_of_all(logits)
+    return loss_of_shifted(logits, labels, first)
+
+
+class SumBothWays(Function):
+    """torch.distributed.nn's all_reduce: its backward is an all-reduce as well."""
+
+    @staticmethod
+    def forward(ctx, x):
+        total = x.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return SumBothWays.forward(ctx, gradient)
+
+
+def loss_with_sums_both_ways(logits, labels, first):
+    shifted = logits - largest_of_all(logits)
+    mine, place = own_labels(shifted, labels, first)
+    of_label = SumBothWays.apply(shifted.gather(1, place)[:, 0] * mine)
+    total = SumBothWays.apply(shifted.exp().sum(1))
+    return (total.log() - of_label).mean()
+
+
+def loss_in_64_bits(logits, labels, first):
+    shifted = logits.double() - largest_of_all(logits)
+    return loss_of_shifted(shifted, labels, first)
+
+
+def loss_with_joined_sums(logits, labels, first):
+    """Both sums in one all-reduce, and the label by comparing with all own words."""
+    shifted = logits - largest_of_all(logits)
+    words = torch.arange(first, first + logits.shape[1], device=logits.device)
+    is_label = labels[:, None] == words
+    both = torch.stack([shifted.exp().sum(1), torch.where(is_label, shifted, 0).sum(1)])
+    total, of_label = sum_over_ranks(both)
+    return total.log().sub(of_label).sum() / len(labels)
+
+
+class LossByHand(Function):
+    """Megatron's way: the softmax is kept, and backward takes it from there."""
+
+    @staticmethod
+    def forward(ctx, logits, labels, first):
+        shifted = logits - largest_of_all(logits)
+        mine, place = own_labels(logits, labels, first)
+        both = torch.stack(
+            [shifted.exp().sum(1), shifted.gather(1, place)[:, 0] * mine]
+        )
+        dist.all_reduce(both)
+        softmax = shifted.exp() / both[0][:, None]
+        ctx.save_for_backward(softmax, mine, place)
+        return (both[0].log() - both[1]).mean()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        softmax, mine, place = ctx.saved_tensors
+        of_logits = softmax.clone()
+        of_logits.scatter_add_(1, place, -mine[:, None].to(softmax.dtype))
+        return gradient * of_logits / len(mine), None, None
+
+
+def loss_by_hand(logits, labels, first):
+    return LossByHand.apply(logits, labels, first)
+
+
+def loss_by_log_sums(logits, labels, first):
+    """The largest log-sum instead of the largest logit."""
+    log_sum = logits.logsumexp(1)
+    largest = log_sum.detach().clone()
+    dist.all_reduce(largest, op=dist.ReduceOp.MAX)
+    total = sum_over_ranks((log_sum - largest).exp())
+    mine, place = own_labels(logits, labels, first)
+    of_label = (logits.gather(1, place)[:, 0] - largest).masked_fill(~mine, 0)
+    return (total.log() - sum_over_ranks(of_label)).mean()
+
+
+# 16b-one-too-many ---------------------------------------------------------------------
+
+
+def complete_as_it_was(block):
+    for name, parameter in block.named_parameters():
+        if ("norm" in name or name.endswith("bias")) and parameter.grad is not None:
+            dist.all_reduce(parameter.grad)
+
+
+def complete_nothing(block):
+    pass
+
+
+def complete_everything(block):
+    for parameter in block.parameters():
+        if parameter.grad is not None:
+            dist.all_reduce(parameter.grad)
+
+
+def complete_norms_only(block):
+    for name, parameter in block.named_parameters():
+        if "norm" in name and parameter.grad is not None:
+            dist.all_reduce(parameter.grad)
+
+
+def complete_biases_only(block):
+    for name, parameter in block.named_parameters():
+        if name.endswith(("out.bias", "narrow.bias")) and parameter.grad is not None:
+            dist.all_reduce(parameter.grad)
+
+
+def complete_by_mean(block):
+    sum_whole_parameters(block)
+    for name, parameter in block.named_parameters():
+        if name.endswith(HELD_WHOLE) and parameter.grad is not None:
+            parameter.grad /= dist.get_world_size()
+
+
+def complete_by_shape(block):
+    """All vectors as long as a norm's."""
+    width = next(p for n, p in block.named_parameters() if "norm" in n).shape
+    for parameter in block.parameters():
+        if parameter.shape == width and parameter.grad is not None:
+            dist.all_reduce(parameter.grad)
+
+
+def complete_without_frozen(block):
+    for name, parameter in block.named_parameters():
+        if name.endswith(HELD_WHOLE):
+            dist.all_reduce(parameter.grad)
+
+
+def complete_frozen_too(block):
+    for name, parameter in block.named_parameters():
+        if name.endswith(HELD_WHOLE):
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            dist.all_reduce(parameter.grad)
+
+
+def complete_first_block_only(block):
+    for name, parameter in block.named_parameters():
+        wanted = "0.norm.weight", "0.norm.bias", "0.out.bias"
+        wanted += "1.norm.weight", "1.norm.bias", "1.narrow.bias"
+        if name in wanted and parameter.grad is not None:
+            dist.all_reduce(parameter.grad)
+
+
+def complete_parameters(block):
+    for name, parameter in block.named_parameters():
+        if name.endswith(HELD_WHOLE):
+            dist.all_reduce(parameter.data)
+
+
+def complete_without_waiting(block):
+    for name, parameter in block.named_parameters():
+        if name.endswith(HELD_WHOLE) and parameter.grad is not None:
+            dist.all_reduce(parameter.grad, async_op=True)
+
+
+def complete_joined(block):
+    """All summands in one long vector: one all-reduce."""
+    named = block.named_parameters()
+    found = [p.grad for n, p in named if n.endswith(HELD_WHOLE) and p.grad is not None]
+    joined = torch.cat([gradient.flatten() for gradient in found])
+    dist.all_reduce(joined)
+    pieces = joined.split([gradient.numel() for gradient in found])
+    for gradient, piece in zip(found, pieces, strict=True):
+        gradient.copy_(piece.view_as(gradient))
+
+
+def complete_by_modules(block):
+    """Norms by their type, row layers by what they have and columns have not."""
+    under_way = []
+    for module in block.modules():
+        whole = list(module.parameters()) if isinstance(module, nn.LayerNorm) else []
+        if hasattr(module, "leave"):
+            whole.append(module.bias)
+        for parameter in whole:
+            if parameter.grad is not None:
+                under_way.append(dist.all_reduce(parameter.grad, async_op=True))
+    for work in under_way:
+        work.wait()
+
+
+# 16b-ring -----------------------------------------------------------------------------
+
+
+def merge_by_mean(one, other):
+    return (one[0] + other[0]) / 2, torch.logaddexp(one[1], other[1])
+
+
+def merge_by_exp(one, other):
+    sums = one[1].exp(), other[1].exp()
+    total = sums[0] + sums[1]
+    mixed = (sums[0][:, None] * one[0] + sums[1][:, None] * other[0]) / total[:, None]
+    return mixed, total.log()
+
+
+def merge_by_log_sums(one, other):
+    """Weights are the log-sums themselves."""
+    total = one[1] + other[1]
+    mixed = (one[1][:, None] * one[0] + other[1][:, None] * other[0]) / total[:, None]
+    return mixed, total
+
+
+def merge_with_added_logs(one, other):
+    mixed, _ = merge_seen(one, other)
+    return mixed, one[1] + other[1]
+
+
+def merge_with_larger_log(one, other):
+    mixed, _ = merge_seen(one, other)
+    return mixed, torch.maximum(one[1], other[1])
+
+
+def merge_swapped(one, other):
+    mixed, log_sum = merge_seen((one[0], other[1]), (other[0], one[1]))
+    return mixed, log_sum
+
+
+def merge_mixture_only(one, other):
+    return merge_seen(one, other)[0]
+
+
+def merge_in_place(one, other):
+    mixed, log_sum = merge_seen(one, other)
+    one[0].copy_(mixed)
+    one[1].copy_(log_sum)
+    return one
+
+
+def merge_by_softmax(one, other):
+    logs = torch.stack([one[1], other[1]])
+    shares = logs.softmax(0)[..., None]
+    return (shares * torch.stack([one[0], other[0]])).sum(0), logs.logsumexp(0)
+
+
+def merge_by_sigmoid(one, other):
+    share = torch.sigmoid(one[1] - other[1]).unsqueeze(-1)
+    return [
+        other[0] + share * (one[0] - other[0]),
+        torch.maximum(one[1], other[1]) + F.softplus(-(one[1] - other[1]).abs()),
+    ]
+
+
+def go_round(query, key, value, passes, merge=merge_seen):
+    seen = attend_to_piece(query, key, value)
+    for _ in range(passes):
+        key, value = pass_on([key, value])
+        seen = merge(seen, attend_to_piece(query, key, value))
+    return seen[0]
+
+
+def round_right(query, key, value):
+    return go_round(query, key, value, dist.get_world_size() - 1)
+
+
+def round_with_own_twice(query, key, value):
+    return go_round(query, key, value, dist.get_world_size())
+
+
+def round_of_own_keys(query, key, value):
+    return attend_to_piece(query, key, value)[0]
+
+
+def round_that_passes_first_keys(query, key, value):
+    """The own keys each time: the neighbour's come, and never go on."""
+    seen = attend_to_piece(query, key, value)
+    for _ in range(dist.get_world_size() - 1):
+        arrived = pass_on([key, value])
+        seen = merge_seen(seen, attend_to_piece(query, *arrived))
+    return seen[0]
+
+
+def round_of_keys_only(query, key, value):
+    seen = attend_to_piece(query, key, value)
+    for _ in range(dist.get_world_size() - 1):
+        key = pass_on([key])[0]
+        seen = merge_seen(seen, attend_to_piece(query, key, value))
+    return seen[0]
+
+
+def round_of_queries_too(query, key, value):
+    seen = attend_to_piece(query, key, value)
+    for _ in range(dist.get_world_size() - 1):
+        _, key, value = pass_on([query, key, value])
+        seen = merge_seen(seen, attend_to_piece(query, key, value))
+    return seen[0]
+
+
+def round_that_adds_up(query, key, value):
+    mixed = attend_to_piece(query, key, value)[0]
+    for _ in range(dist.get_world_size() - 1):
+        key, value = pass_on([key, value])
+        mixed = mixed + attend_to_piece(query, key, value)[0]
+    return mixed / dist.get_world_size()
+
+
+def round_that_gathers(query, key, value):
+    whole = []
+    for tensor in (key, value):
+        parts = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
+        dist.all_gather(parts, tensor)
+        whole.append(torch.cat(parts))
+    return attend_to_piece(query, *whole)[0]
+
+
+def round_that_collects(query, key, value):
+    """The ring's messages, and all keys in the end."""
+    keys, values = [key], [value]
+    for _ in range(dist.get_world_size() - 1):
+        key, value = pass_on([key, value])
+        keys.append(key)
+        values.append(value)
+    return attend_to_piece(query, torch.cat(keys), torch.cat(values))[0]
+
+
+def round_with_one_pass_more_at_the_end(query, key, value):
+    seen = attend_to_piece(query, key, value)
+    for _ in range(dist.get_world_size() - 1):
+        key, value = pass_on([key, value])
+        seen = merge_seen(seen, attend_to_piece(query, key, value))
+    pass_on([key, value])
+    return seen[0]
+
+
+def round_two_ranks_only(query, key, value):
+    seen = attend_to_piece(query, key, value)
+    if dist.get_world_size() > 1:
+        seen = merge_seen(seen, attend_to_piece(query, *pass_on([key, value])))
+    return seen[0]
+
+
+def round_by_the_demo(query, key, value):
+    return ring_attention(query, key, value)
+
+
+def round_with_one_message(query, key, value):
+    """Keys and values side by side; nothing seen at first."""
+    both = torch.cat([key, value], 1)
+    nothing = torch.full_like(query[:, 0], -torch.inf)
+    seen = torch.zeros_like(query), nothing
+    for left in reversed(range(dist.get_world_size())):
+        key, value = both.tensor_split(2, 1)
+        seen = merge_by_softmax(seen, attend_to_piece(query, key, value))
+        if left:
+            both = pass_on([both])[0]
+    return seen[0]
+
+
+WRONG = {
+    "16b-cross-entropy": [
+        Wrong(
+            "own_maximum",
+            loss_with_own_maximum,
+            "each subtracts the same number first",
+            note="Sums that have been scaled differently can't be added up.",
+        ),
+        Wrong("no_maximum", loss_without_maximum, "whose exponential is finite"),
+        Wrong(
+            "tracked_maximum",
+            loss_with_tracked_maximum,
+            "detach|flows through the largest|in-place|view",
+        ),
+        Wrong("own_sum", loss_of_own_words, "adds to each of the sums"),
+        Wrong(
+            "any_label",
+            loss_of_any_label,
+            "whose word the label is",
+            note="Clamped, and not multiplied by 0: every rank adds something.",
+        ),
+        Wrong(
+            "local_labels", loss_with_local_labels, "whose word|not this rank's word"
+        ),
+        Wrong("wraps", loss_by_wrapping, "whose word the label is"),
+        Wrong("sum", loss_summed, "the mean over all positions"),
+        Wrong("per_position", loss_per_position, "which shape"),
+        Wrong(
+            "gathers",
+            loss_by_gathering,
+            "which three numbers of each position",
+            note="The loss is right, and the whole vocabulary has travelled.",
+        ),
+        Wrong("sums_both_ways", loss_with_sums_both_ways, "backward|how often"),
+        Wrong("plain_all_reduce", loss_by_plain_all_reduce, "sum_over_ranks|in-place"),
+        Wrong("detached", loss_by_detached_all_reduce, "less 1 at the label"),
+        Wrong("in_place", loss_in_place, "other numbers in logits"),
+        Wrong("64_bits", loss_in_64_bits, "another type"),
+    ],
+    "16b-one-too-many": [
+        Wrong(
+            "as_it_was",
+            complete_as_it_was,
+            "whose neurons these are",
+        ),
+        Wrong("nothing", complete_nothing, "which positions this parameter has seen"),
+        Wrong(
+            "everything",
+            complete_everything,
+            "whose neurons these are",
+            note="To be safe. It adds up gradients of different neurons.",
+        ),
+        Wrong("norms_only", complete_norms_only, "which positions"),
+        Wrong("biases_only", complete_biases_only, "which positions"),
+        Wrong("mean", complete_by_mean, "not the mean over ranks"),
+        Wrong(
+            "by_shape",
+            complete_by_shape,
+            "whose neurons these are",
+            note="Right on two ranks; on four, wide.bias is as long as narrow.bias.",
+        ),
+        Wrong("without_frozen", complete_without_frozen, "no gradient"),
+        Wrong("frozen_too", complete_frozen_too, "it is frozen"),
+        Wrong("first_block_only", complete_first_block_only, "which positions"),
+        Wrong("parameters", complete_parameters, "in place, and on whose tensor"),
+        Wrong("not_awaited", complete_without_waiting, "when its result is there"),
+    ],
+    "16b-ring": [
+        Wrong("merge_mean", (merge_by_mean, round_right), "how much each set counts"),
+        Wrong(
+            "merge_exp",
+            (merge_by_exp, round_right),
+            "only differences of log-sums",
+            note="Right for small scores.",
+        ),
+        Wrong(
+            "merge_logs", (merge_by_log_sums, round_right), "how much each set counts"
+        ),
+        Wrong(
+            "adds_logs", (merge_with_added_logs, round_right), "logarithm of the sum"
+        ),
+        Wrong(
+            "larger_log", (merge_with_larger_log, round_right), "logarithm of the sum"
+        ),
+        Wrong("swapped", (merge_swapped, round_right), "how much each set counts"),
+        Wrong("mixture_only", (merge_mixture_only, round_right), "as a pair"),
+        Wrong("in_place", (merge_in_place, round_right), "who else uses"),
+        Wrong("own_keys", (merge_seen, round_of_own_keys), "every rank's keys"),
+        Wrong("own_twice", (merge_seen, round_with_own_twice), "how often|each once"),
+        Wrong(
+            "first_keys",
+            (merge_seen, round_that_passes_first_keys),
+            "each once",
+            note="Right on two ranks.",
+        ),
+        Wrong("keys_only", (merge_seen, round_of_keys_only), "every rank's keys"),
+        Wrong("queries_too", (merge_seen, round_of_queries_too), "what has to travel"),
+        Wrong("plain_mean", (merge_seen, round_that_adds_up), "every rank's keys"),
+        Wrong("gathers", (merge_seen, round_that_gathers), "after a collective"),
+        Wrong("collects", (merge_seen, round_that_collects), "can be forgotten"),
+        Wrong(
+            "one_pass_more",
+            (merge_seen, round_with_one_pass_more_at_the_end),
+            "how often",
+        ),
+        Wrong("two_ranks", (merge_seen, round_two_ranks_only), "every rank's keys"),
+    ],
+}
+RIGHT = {
+    "16b-cross-entropy": [
+        Right("joined_sums", loss_with_joined_sums),
+        Right("by_hand", loss_by_hand),
+        Right("log_sums", loss_by_log_sums),
+        Right("mean_over_ranks", loss_meaned_over_ranks),
+    ],
+    "16b-one-too-many": [
+        Right("joined", complete_joined),
+        Right("by_modules", complete_by_modules),
+    ],
+    "16b-ring": [
+        Right("softmax_and_demo", (merge_by_softmax, round_by_the_demo)),
+        Right("sigmoid_and_one_message", (merge_by_sigmoid, round_with_one_message)),
+    ],
+}
