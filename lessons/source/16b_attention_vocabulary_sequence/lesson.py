@@ -47,7 +47,8 @@ draw_heads(heads=4, ranks=2)
 # %% [markdown]
 # Each rank takes the neurons of its heads in `into`, and the inputs that come from its
 # heads in `out`. These are columns, then rows: **attention split by heads is a pair**,
-# with the attention itself between the two layers. Nothing else in the code changes:
+# with the attention itself between the two layers. (`drop` and `after` are dropouts; here they
+# do nothing. `attend` is the function above it.)
 
 # %%
 from demos.tensor_parallel.parts import split_block
@@ -57,10 +58,9 @@ show(split_block.causal_attention)
 show(split_block.SplitAttention.forward)
 
 # %% [markdown]
-# `into` copies its input to the ranks, and `out` sums over the ranks, by 16a's
-# conjugate functions (`enter` and `leave` in the code). We run both halves of lesson 14a's
-# block beside the unsplit one, and name the collectives of one step. The heads need not
-# be shared evenly: three ranks hold 2, 1 and 1.
+# As 16a's layers did, `into` copies its input to the ranks, and `out` sums over the ranks. We run
+# both halves of lesson 14a's block beside the unsplit one, and name the collectives of
+# one step. The heads need not be shared evenly: three ranks hold 2, 1 and 1.
 
 # %%
 from demos.tensor_parallel.parts.block_rows import compare_split_block
@@ -129,16 +129,16 @@ for rank, summand in enumerate(run_ranks(embed_on_two_ranks)):
 # $$\text{loss} = \log \sum_w e^{z_w} - z_\text{label}.$$
 #
 # The obvious way gathers the logits. But the loss needs only numbers that can be added up
-# or compared over the ranks: the sum, the label's logit, and the largest logit $m$. That one
+# or compared over the ranks: the sum, the label's logit, and the largest logit. That one
 # is subtracted from all logits first, because $e^{1000}$ is infinite in a computer. The loss
-# stays the same.
+# does not change if the same number is subtracted from all logits.
 
 # %% [markdown]
-# With 4,096 words on two ranks, gathering sends half of the logits from each rank. The
-# other way all-reduces three numbers for each position: the largest, the sum, the label's.
+# Take 4,096 words on two ranks. In the obvious way each rank sends its half of the logits.
+# The other way all-reduces three numbers for each position: the largest, the sum, the label's.
 #
-# A ring all-reduce of one number sends $2(N-1)/N$ of it, and gathering sends
-# $(N-1)/N$ of everything. How many times as many bytes does gathering send?
+# In a ring all-reduce a rank sends $2(N-1)/N$ of what is summed, in an all-gather $(N-1)/N$ of
+# what is gathered. How many times as many bytes does gathering send?
 
 # %%
 from sidebyside import guess, reveal
@@ -169,8 +169,8 @@ reveal("16b-gathering", ratio, computed=True)
 # * `logits`, of shape (positions, own words), are this rank's columns: those of the words
 #   `first`, `first + 1`, and so on. Every rank holds at least one word, not always equally
 #   many. There is at least one position.
-# * `labels`, of shape (positions,), are the same whole numbers on all ranks: the right word
-#   of each position, counted in the whole vocabulary.
+# * `labels`, of shape (positions,), are the same on all ranks: the number (int64) of the right
+#   word of each position, counted in the whole vocabulary.
 # * Logits may be large: differences of thousands, and numbers whose $e^z$ is infinite.
 #   They are finite. They have 32 or 64 bits, and so has the loss. Arguments stay as they are.
 # * Forward, a rank hands at most three numbers for each position to collectives, in all.
@@ -257,6 +257,9 @@ check("16b-cross-entropy", parallel_cross_entropy)
 # digits, 32 pixels of each, and its words 17 shades of grey. It predicts the next pixel.
 # One table serves as the embedding and for the logits: *tied weights*, as in lesson 14a.
 # Cut by words, each row of the table is needed on one rank only, at both ends.
+#
+# In the split model, `words` is the embedding above with its sum, and `ends.enter` a linear
+# layer by columns, copy to ranks included. The lines for other ways than "tensor" come later.
 
 # %%
 from demos.tensor_parallel.parts import pixel_model
@@ -294,7 +297,8 @@ for ranks in (2, 4):
 #
 # Norm, dropout and the sum with $x$ are still done by all ranks alike, and all keep the
 # same numbers. But each works on one position at a time. So between the pairs, a rank could
-# hold its own share of the positions only: **sequence parallel**.
+# hold its own share of the positions only: **sequence parallel**. (For its own positions each rank
+# then needs dropout numbers of its own.)
 #
 # | | between | before the pair | in the pair | after the pair |
 # |---|---|---|---|---|
@@ -348,9 +352,9 @@ block = transformer_block.make_transformer_block(8, 2)
 # Write `complete_gradients(block)`: the right version. Afterwards every `.grad` is that of the
 # unsplit block: whole for parameters that all ranks hold whole, this rank's part for the others.
 #
-# * `block` comes from `split_block.split_block`, or is an `nn.Sequential` of several such
-#   blocks. Names are as above in both halves: the MLP's layers are called `wide` and `narrow`. In
-#   the attention, `into` is split by columns and `out` by rows; in the MLP, `wide` and `narrow` are.
+# * `block` comes from `split_block.split_block`, with the ends "sequence", or is an
+#   `nn.Sequential` of several such blocks. Parameters are named as above; in the MLP, the layers are
+#   `wide` and `narrow`. `into` and `wide` are split by columns, `out` and `narrow` by rows.
 # * The loss is the sum of a function of each position. Each rank's loss is that of its own
 #   positions.
 # * At most one `dist.all_reduce` for each parameter that needs it, in place; fewer if you
@@ -454,21 +458,23 @@ from demos.tensor_parallel.activation_bytes import (
     kept_by_layer,
     published_bytes,
 )
+from demos.tensor_parallel.parts.kept_bars import draw_kept_bytes
 
 size, kept = LayerSize(s=64, b=2, h=64, a=4), {}
 for ranks, way in ((1, "tensor"), (4, "tensor"), (4, "sequence"), (4, "gather twice")):
     kept[ranks, way] = run_ranks(kept_by_layer, way, size, world_size=ranks)[0]
     formula = published_bytes(way, size, ranks)
-    print(f"{ranks} ranks, {way:<12} {kept[ranks, way]:7} bytes", end=", ")
+    print(f"t = {ranks}, {way:<12} {kept[ranks, way]:7} bytes", end=", ")
     print(f"{kept[ranks, way] - formula:.0f} more than the formula")
 reveal("16b-kept", 10 + 24 / 4, computed=True)
+draw_kept_bytes(kept)
 
 # %% [markdown]
 # **Of the whole layer, 1,024 bytes are left over**: each norm keeps a mean and a spread of two bytes
 # each (four on a GPU) for each of the 128 positions. Tensor parallel keeps $sbh(10 + 24/t + 5as/(ht))$:
 # however many ranks there are, the 10 stay.
 #
-# Sequence parallel divides the 10, too. But `into` and `wide` would keep their *gathered*
+# The picture shows what each rank keeps. Sequence parallel divides the 10, too. But `into` and `wide` would keep their *gathered*
 # inputs, all positions of them. To reach $sbh/t\,(34 + 5as/h)$, a rank keeps its own part and
 # **gathers again in backward**: one more all-gather for each pair.
 
@@ -551,15 +557,15 @@ show(ring_attention.pass_on)
 # %% [markdown]
 # ## Exercise 3: merge as they come
 #
-# Two functions, without autograd and without looking ahead: every query sees all keys.
+# Two functions, without autograd. Every query sees the keys of all positions, later ones too.
 #
 # `merge_seen(one, other)` takes what the same queries have seen of two sets of keys, two pairs
 # (mixed, log_sum) as `attend_to_piece` returns them, of shapes (queries, d) and (queries,). It returns
 # the pair for both sets together. Log-sums may be large, as 5,000 or −5,000; they are finite.
 #
-# `attend_round(query, key, value)`, called by every rank with its own positions, three tensors of
-# shape (positions, d), equal on all ranks and not empty. It returns the attention of this rank's queries to the
-# keys of *all* ranks, of shape (positions, d).
+# `attend_round(query, key, value)` is called by every rank with three tensors of its own positions, of
+# shape (positions, d). No rank has none, and all have equally many. It returns the attention of this rank's
+# queries to the keys of *all* ranks, of shape (positions, d).
 #
 # * Messages: by `pass_on` only, each rank sends its right neighbour at most $N - 1$ times a key and a value
 #   tensor.
@@ -633,9 +639,8 @@ check("16b-ring", merge_seen, attend_round)
 # By hand: the sums are 1 and 3, together 4. (1 · 4 + 3 · 8) / 4 = 7, with log-sum log 4.
 
 # %% [markdown]
-# Attention to all positions costs $(N-1)$ times the keys and values in bytes. If nobody looks ahead,
-# rank 0's queries need only its own piece, and the last rank's need all. Sleeping instead of
-# computing shows what that does:
+# In a language model nobody looks ahead: rank 0's queries need only its own keys, and the last rank's
+# need all. The ranks sleep 0.15 s for each piece that they need:
 
 # %%
 from sidebyside import Timeline
@@ -645,9 +650,9 @@ with Timeline() as timeline:
 timeline.plot(stamp="simulated", height=2.6)
 
 # %% [markdown]
-# Of the 16 pieces, 6 lie ahead and are skipped, and yet the ring takes as long as the last rank: four
-# pieces. The cure is to give each rank an early and a late part of the text (*zigzag*). Then all skip
-# equally many. The next keys can travel while a rank computes, as in lesson 11.
+# Of the 16 pieces, 6 lie ahead and are skipped, and yet the ring takes as long as its last rank: four
+# pieces. The cure is to give each rank an early and a late part of the text. Then all skip
+# equally much. And the next keys could travel while a rank computes.
 
 # %% [markdown] tags=["instructor"]
 # ## The library: 4 minutes
