@@ -176,7 +176,7 @@ reveal("16b-gathering", ratio, computed=True)
 # * Forward, a rank hands at most three numbers for each position to collectives, in all.
 #   Backward it sends nothing: `sum_over_ranks` from 16a is an all-reduce forward only.
 # * The largest number over all ranks: `dist.all_reduce(x, op=dist.ReduceOp.MAX)`, in place.
-#   Autograd knows nothing of that. It needn't: the loss does not depend on what is subtracted.
+#   Autograd knows nothing of that. It need not: the loss does not depend on what is subtracted.
 #
 # By hand first: rank 0 holds the words 0 and 1 with logits [0, log 3], rank 1 the word 2
 # with logit [log 4]. The label is 1. What is the loss? What is the gradient of each logit?
@@ -447,6 +447,9 @@ check("16b-one-too-many", complete_gradients)
 # %% [markdown]
 # With $t$ ranks, tensor parallel divides what lies in a pair by $t$. Leave out the row of the
 # softmax. Of the 34, how many does each of four ranks keep?
+#
+# We run such a layer. Autograd reports each tensor that it saves, and `kept_by_layer` adds up their
+# bytes, without the parameters, as lesson 15 did.
 
 # %%
 question = "With tensor parallel on four ranks, how many of the 34 does a rank keep?"
@@ -491,9 +494,10 @@ for dropout, attention in (("torch", "plain"), ("torch", "fused")):
     print(f"{bytes_kept / kept[1, 'tensor']:.2f} of the layer above")
 
 # %% [markdown]
-# The fused one keeps no scores. It keeps one number for each query and head, the logarithm of
-# the softmax's sum, and computes the scores once more in backward. So the $5as/h$, which grows with the
-# length of the text, is gone.
+# Here $as/h$ = 4, so the layer keeps 54. With masks of two bytes it is 36 + 6 · 4 = 60, and 60/54 is 1.11. The
+# fused function keeps no scores: 36/54 is 0.67. It keeps one number for each query and head, the
+# logarithm of the softmax's sum, and computes the scores once more in backward. So what
+# grows with the square of the text's length is gone.
 
 # %% [markdown]
 # The block of lessons 14 to 17, all its bytes for one step on two ranks, in 32 bits. **Before you run

@@ -509,6 +509,12 @@ WRONG = {
         Wrong("sums_both_ways", loss_with_sums_both_ways, "backward|how often"),
         Wrong("plain_all_reduce", loss_by_plain_all_reduce, "sum_over_ranks|in-place"),
         Wrong("detached", loss_by_detached_all_reduce, "less 1 at the label"),
+        Wrong(
+            "mean_over_ranks",
+            loss_meaned_over_ranks,
+            "how often it is summed",
+            note="The loss is right, and its gradient N times too small.",
+        ),
         Wrong("in_place", loss_in_place, "other numbers in logits"),
         Wrong("64_bits", loss_in_64_bits, "another type"),
     ],
@@ -586,7 +592,6 @@ RIGHT = {
         Right("joined_sums", loss_with_joined_sums),
         Right("by_hand", loss_by_hand),
         Right("log_sums", loss_by_log_sums),
-        Right("mean_over_ranks", loss_meaned_over_ranks),
     ],
     "16b-one-too-many": [
         Right("joined", complete_joined),
