@@ -72,7 +72,7 @@ def main() -> None:
     mesh = init_device_mesh(device, (dist.get_world_size(),))
     matrices, loss = train_split(mesh, device)
     if dist.get_rank() == 0:
-        print(f"loss of the last batch {loss:.4f}")
+        print(f"loss of the last batch {loss:.3f}")
         if save:
             torch.save(matrices, save)
     dist.destroy_process_group()

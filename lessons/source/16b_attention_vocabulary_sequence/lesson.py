@@ -728,7 +728,8 @@ run_demo("tensor_parallel/own_vocabulary_parallel.py")
 # ## What we saw
 #
 # * Attention split by heads is a pair: a block calls two all-reduces forward, two backward.
-# * Three numbers for each position replace the logits: of $V$ words, $V/6$ times fewer bytes.
+# * Three numbers for each position replace its logits: with $V$ words, $V/6$ times fewer bytes
+#   than gathering.
 # * Reduce-scatter and all-gather move an all-reduce's bytes, and what lies between the pairs is split by
 #   positions. Then norms and the rows' biases need a sum of their gradients.
 # * A layer keeps $sbh(34 + 5as/h)$ bytes. Tensor parallel leaves $10\,sbh$ whole; sequence parallel divides
@@ -743,7 +744,7 @@ run_demo("tensor_parallel/own_vocabulary_parallel.py")
 # | equal to one process | after each of ten steps, up to rounding, without dropout |
 # | bytes each rank sends per step | $8(N-1)/N \cdot sh$ numbers; gathering twice: $10(N-1)/N \cdot sh$; loss: $6(N-1)/N \cdot s$ |
 # | memory: parameters, gradients, optimiser | about $1/N$ of each, the embedding too; norms and biases of rows whole |
-# | memory: activations | tensor: $10\,sbh$ whole, the rest $1/N$; sequence, gathering twice: $1/N$ of all |
+# | memory: activations | tensor: $10\,sh$ bytes in 16 bits whole, the rest $1/N$; sequence, gathering twice: $1/N$ of all |
 # | idle share | the time of the collectives; in our code nobody computes meanwhile |
 # | if one rank dies | its heads, neurons and words are gone; the others get an error or wait |
 
