@@ -8,6 +8,9 @@ from torch.utils._pytree import tree_leaves
 
 from demos.sharding.parts.zero_3 import ShardedUnit
 
+READS_NOTHING = {"detach", "new_zeros", "new_empty", "new_full", "new_ones"}
+READS_NOTHING |= {"empty_like", "zeros_like", "ones_like", "full_like"}
+
 
 class FreedTooEarly(RuntimeError):
     """An operation wanted to read parameters that had no memory behind them."""
@@ -28,14 +31,14 @@ class GatheredLedger(TorchDispatchMode):
 
     @property
     def now(self) -> int:
-        return sum(unit.whole.untyped_storage().nbytes() for unit in self.units)
+        return sum(unit.flat.untyped_storage().nbytes() for unit in self.units)
 
     @property
     def peak(self) -> int:
         return max((held for _, held in self.entries), default=0)
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        if _short_name(function) != "detach":  # which reads no number
+        if _short_name(function) not in READS_NOTHING:
             for tensor in tree_leaves((args, kwargs)):
                 _refuse_freed(tensor, function)
         result = function(*args, **(kwargs or {}))
@@ -44,11 +47,11 @@ class GatheredLedger(TorchDispatchMode):
 
 
 def _refuse_freed(tensor, function) -> None:
-    if isinstance(tensor, torch.Tensor) and tensor.numel():
-        if not tensor.is_meta and not tensor.untyped_storage().nbytes():
-            raise FreedTooEarly(
-                f"{_short_name(function)} reads parameters that have been freed"
-            )
+    if not isinstance(tensor, torch.Tensor) or tensor.is_meta or not tensor.numel():
+        return
+    if not tensor.untyped_storage().nbytes():
+        name = _short_name(function)
+        raise FreedTooEarly(f"{name} reads parameters that have been freed")
 
 
 def _short_name(function) -> str:

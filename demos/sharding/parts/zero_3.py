@@ -8,96 +8,89 @@ from functools import partial
 
 import torch
 import torch.distributed as dist
-from torch import nn
-from torch.nn import functional as F
+from torch import Tensor, nn
 
+from demos.sharding.parts.clipping import clip_across_shards
+from demos.sharding.parts.flat_shards import FlatParameters, master_copy
 from demos.sharding.parts.shard_links import DirectLink
 
 
-class ShardedUnit:
-    """The parameters of `module`, in one flat tensor, of which each rank keeps 1/N.
+class ShardedUnit(FlatParameters):
+    """The parameters of `module`, of which each rank keeps one shard.
 
-    `shard` is what this rank keeps, and what its optimiser updates. The parameters are
-    views of `whole`. When nobody needs them, `whole` has no memory behind it: autograd
-    has kept views of it, so the tensor itself must stay. `module` holds parameters of
-    one dtype, all of them trained and used in each step.
+    `kept` is that shard. The parameters are views of `flat`. While nobody needs them,
+    `flat` has no memory behind it; the tensor itself must stay, for autograd has kept
+    views of it. All parameters of `module` must be trained, and each backward must give
+    all of them a gradient.
     """
 
     def __init__(self, module: nn.Module):
-        self.module, self.parameters = module, list(module.parameters())
-        flat = torch.cat([p.detach().flatten() for p in self.parameters])
-        self.whole = F.pad(flat, (0, -len(flat) % dist.get_world_size()))
-        pieces = self.whole[: len(flat)].split([p.numel() for p in self.parameters])
-        for parameter, piece in zip(self.parameters, pieces, strict=True):
-            parameter.data = piece.view_as(parameter)
-        self.shard = nn.Parameter(self.shards_of(self.whole)[dist.get_rank()].clone())
+        super().__init__(list(module.parameters()))
+        self.module, self.kept = module, self.shard.clone()
         self.release()
 
-    def shards_of(self, flat: torch.Tensor) -> list[torch.Tensor]:
-        """One equal part for each rank; views, not copies."""
-        return list(flat.chunk(dist.get_world_size()))
-
     def allocate(self) -> None:
-        """Give `whole` memory again; its numbers are still undefined."""
-        self.whole.untyped_storage().resize_(self.whole.nbytes)
+        """Give `flat` memory again; which numbers are in it is undefined."""
+        self.flat.untyped_storage().resize_(self.flat.nbytes)
 
     def release(self) -> None:
-        """Take the memory from `whole`: until it has some again, nobody may read it."""
-        self.whole.untyped_storage().resize_(0)
+        """Take the memory from `flat`: nobody may read it until it has some again."""
+        self.flat.untyped_storage().resize_(0)
 
-    def take_gradients(self) -> torch.Tensor:
-        """All gradients, flat and padded like `whole`; the parameters lose theirs."""
-        flat = torch.cat([p.grad.flatten() for p in self.parameters])
-        for parameter in self.parameters:
-            parameter.grad = None
-        return F.pad(flat, (0, len(self.whole) - len(flat)))
+    def take_gradients(self) -> Tensor:
+        """All gradients in a tensor such as `flat`; the parameters lose theirs."""
+        gradients = self.zeros()
+        for view, p in zip(self.views_of(gradients), self.parameters, strict=True):
+            view.copy_(p.grad)
+            p.grad = None
+        return gradients
 
 
-class Zero3:
-    """Shards `modules`, which run in this order, and gathers each only while it works.
+class ZeRO3:
+    """Parameters, gradients and the optimiser's state in shards.
 
+    Each child of `module` is a unit; they must run in their order, once per forward.
     Hooks gather a unit before its forward and before its backward, and free it after
     each. Once it has its gradients, each rank gets the mean of its own shard's. With
-    `prefetch` the next unit travels while this one computes. `keep_whole` frees no
-    parameters after forward; while `syncing` is false, gradients stay where they are.
+    `prefetch` the next unit travels while this one computes. With `keep_whole` units
+    stay gathered until their backward; while `syncing` is false, gradients stay whole.
     """
 
-    def __init__(self, modules, link=None, prefetch=False, keep_whole=False):
-        self.units = [ShardedUnit(module) for module in modules]
+    def __init__(
+        self, module, make_optimizer, link=None, prefetch=False, keep_whole=False
+    ):
+        children = [child for child in module.children() if list(child.parameters())]
+        self.units = [ShardedUnit(child) for child in children]
+        self.gradients = [torch.zeros_like(unit.kept) for unit in self.units]
+        self.masters = [master_copy(unit.kept) for unit in self.units]
+        self.optimizer = make_optimizer(self.masters)
         self.link, self.prefetch = link or DirectLink(), prefetch
-        self.arriving, self.leaving, self.syncing = {}, [], True
         self.keep_whole = keep_whole
+        self.arriving, self.leaving, self.syncing = {}, [], True
         for at, unit in enumerate(self.units):
-            unit.module.register_forward_pre_hook(partial(self.before_forward, at))
-            unit.module.register_forward_hook(partial(self.after_forward, at))
-            call_after_gradients(unit.parameters, partial(self.after_backward, at))
+            unit.module.register_forward_pre_hook(partial(self._before_forward, at))
+            unit.module.register_forward_hook(partial(self._after_forward, at))
+            call_after_gradients(unit.parameters, partial(self._after_backward, at))
 
-    def before_forward(self, at: int, *_) -> None:
+    def _before_forward(self, at: int, *_) -> None:
         self.gather(at, at + 1)
 
-    def after_forward(self, at: int, module, inputs, output: torch.Tensor) -> None:
+    def _after_forward(self, at: int, module, inputs, output: Tensor) -> None:
         if not self.keep_whole:
             self.free(at)
-        if output.requires_grad:  # its gradient is there: backward comes to this unit
+        if output.requires_grad:  # as soon as its gradient is there:
             output.register_hook(lambda gradient: self.gather(at, at - 1))
 
-    def after_backward(self, at: int) -> None:
+    def _after_backward(self, at: int) -> None:
         self.free(at)
         if self.syncing:
-            self.start_reduce(self.units[at])
-        if at == 0:  # the first unit's backward is the last
-            self.finish()
-
-    def parameters(self) -> list[nn.Parameter]:
-        """What this rank's optimiser updates."""
-        return [unit.shard for unit in self.units]
+            self.start_reduce(at)
 
     def start_gather(self, at: int) -> None:
         unit = self.units[at]
         if at not in self.arriving:
             unit.allocate()
-            pieces = unit.shards_of(unit.whole)
-            self.arriving[at] = self.link.all_gather(pieces, unit.shard.detach())
+            self.arriving[at] = self.link.gather(unit.flat, unit.kept)
 
     def gather(self, at: int, next_one: int) -> None:
         self.start_gather(at)
@@ -109,17 +102,27 @@ class Zero3:
         self.units[at].release()
         del self.arriving[at]
 
-    def start_reduce(self, unit: ShardedUnit) -> None:
-        mine, gradients = torch.empty_like(unit.shard.detach()), unit.take_gradients()
-        work = self.link.reduce_scatter(mine, unit.shards_of(gradients))
-        self.leaving.append((unit.shard, mine, work))
+    def start_reduce(self, at: int) -> None:
+        whole = self.units[at].take_gradients().div_(dist.get_world_size())
+        mine = torch.empty_like(self.gradients[at])
+        self.leaving.append((at, mine, self.link.reduce(mine, whole)))
 
-    def finish(self) -> None:
-        for shard, mine, work in self.leaving:
+    def step(self, longest: float | None = None) -> None:
+        """Update what this rank keeps; clip the gradient to length `longest`."""
+        for at, mine, work in self.leaving:
             work.wait()
-            mine /= dist.get_world_size()
-            shard.grad = mine if shard.grad is None else shard.grad + mine
+            self.gradients[at] += mine
         self.leaving.clear()
+        if longest is not None:
+            clip_across_shards(self.gradients, longest)
+        for master, shard in zip(self.masters, self.gradients, strict=True):
+            master.grad = shard.to(master.dtype)
+        self.optimizer.step()
+        for master, unit in zip(self.masters, self.units, strict=True):
+            unit.kept.copy_(master.detach())  # rounds, if it has 16 bits
+            master.grad = None
+        for shard in self.gradients:
+            shard.zero_()
 
 
 def call_after_gradients(parameters: list[nn.Parameter], call) -> None:
