@@ -16,6 +16,12 @@ def shard_length(numbers: int, ranks: int) -> int:
     return -(-numbers // ranks)
 
 
+def parameters_by_layer(module: nn.Module) -> list[list[nn.Parameter]]:
+    """The trained parameters, a list for each child of the module that has any."""
+    lists = [[p for p in c.parameters() if p.requires_grad] for c in module.children()]
+    return [some for some in lists if some]
+
+
 def own_shard(flat: Tensor) -> Tensor:
     """This rank's part of a flat tensor that all ranks cut alike: a view."""
     length = flat.numel() // dist.get_world_size()
@@ -26,8 +32,9 @@ class FlatParameters:
     """Some parameters in one flat tensor, padded with zeros to one shard per rank.
 
     `flat` holds the numbers, and each parameter becomes a view of it: to change one is
-    to change the other. `shard` is this rank's part, a view as well. All parameters
-    must have one dtype and one device. Cost: padding of less than one number per rank.
+    to change the other. All ranks begin with the numbers of rank 0. `shard` is this
+    rank's part, a view as well. All parameters must have one dtype and one device.
+    Cost: padding of less than one number per rank.
     """
 
     def __init__(self, parameters: list[nn.Parameter]):
@@ -38,6 +45,7 @@ class FlatParameters:
         for p, view in zip(parameters, self.views_of(self.flat), strict=True):
             view.copy_(p.detach())
             p.data = view
+        dist.broadcast(self.flat, src=0)
 
     @property
     def shard(self) -> Tensor:
@@ -61,17 +69,18 @@ def master_copy(shard: Tensor) -> nn.Parameter:
     return nn.Parameter(shard.detach().float() if sixteen_bits else shard.detach())
 
 
-def ring_reduce_scatter(flat: Tensor) -> Tensor:
+def ring_reduce_scatter(flat: Tensor, room: Tensor | None = None) -> Tensor:
     """This rank's shard of the sum over all ranks, a view of `flat`.
 
     A chunk starts at the rank behind its owner and goes once round the ring; each rank
     adds its own. A rank sends (N - 1) / N of the tensor. `flat` is 1-D, contiguous, a
     multiple of N long; afterwards its other chunks hold sums that are not finished.
+    `room` is where a chunk may arrive; without it, it is made.
     """
     rank, ranks = dist.get_rank(), dist.get_world_size()
     right, left = (rank + 1) % ranks, (rank - 1) % ranks
     chunks = flat.view(ranks, -1)
-    arriving = torch.empty_like(chunks[0])
+    arriving = torch.empty_like(chunks[0]) if room is None else room
     for step in range(ranks - 1):
         outgoing, incoming = (rank - step - 1) % ranks, (rank - step - 2) % ranks
         exchange({right: chunks[outgoing]}, {left: arriving})

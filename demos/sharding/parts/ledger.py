@@ -102,3 +102,54 @@ class PeakGradients:
     def _count(self, parameter: nn.Parameter) -> None:
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         self.bytes = max(self.bytes, bytes_behind([*gradients, *self.beside()]))
+
+
+def count_ledger(strategy, module: nn.Module, gradients: int, activations: int):
+    """The ledger of this rank, from the tensors that `strategy` holds for `module`.
+
+    Gradients and activations come and go, so their peaks are counted as they do: by
+    `PeakGradients` and by lesson 14's `KeptBytes`. A master copy that is a view of the
+    parameters counts with them.
+    """
+    parameters = [unit.flat for unit in strategy.units] + list(module.parameters())
+    places = {tensor.untyped_storage().data_ptr() for tensor in parameters}
+    state = [*strategy.masters, *optimizer_tensors(strategy.optimizer)]
+    state = [t for t in state if t.untyped_storage().data_ptr() not in places]
+    return Ledger(
+        bytes_behind(parameters),
+        gradients,
+        bytes_behind(state),
+        bytes_behind([*strategy.buffers, *module.buffers()]),
+        activations,
+    )
+
+
+ADAMS_COUNTER = 4  # bytes: one float32 number for each tensor that Adam updates
+
+
+def predicted_ledger(
+    layers: list[int],
+    ranks: int,
+    strategy: str,
+    of_each: StateBytes = SINGLE,
+    activations: int = 0,
+) -> Ledger:
+    """What a rank holds in DDP, ZeRO-1 and ZeRO-2 as written here, with Adam; in bytes.
+
+    `layers` are the numbers of parameters of each layer. DDP and ZeRO-1 keep all in one
+    flat tensor, and have room for one chunk that arrives. ZeRO-2 has a flat tensor for
+    each layer, a bucket of the largest one and room for one chunk of it; its gradients
+    are the shards and, at the most, those of one layer that is being computed.
+    """
+    flats = layers if strategy == "ZeRO-2" else [sum(layers)]
+    flats = [ranks * -(-numbers // ranks) for numbers in flats]  # with their padding
+    state = [state_bytes(numbers, ranks, strategy, of_each) for numbers in flats]
+    parameters, gradients, optimiser = (
+        sum(column) for column in zip(*state, strict=True)
+    )
+    chunk = of_each.gradients * -(-max(flats) // ranks)
+    if strategy == "ZeRO-2":
+        gradients += of_each.gradients * max(layers)
+        chunk += ranks * chunk
+    counters = ADAMS_COUNTER * len(flats)
+    return Ledger(parameters, gradients, optimiser + counters, chunk, activations)
