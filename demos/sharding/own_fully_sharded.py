@@ -8,6 +8,7 @@ Try:      --checkpoint folder, twice: the second run goes on where the first one
 """
 
 import argparse
+import glob
 import os
 import signal
 import time
@@ -21,8 +22,15 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn import GELU, Linear, Sequential, functional
 
 
+def newest_checkpoint(folder: str | None) -> str | None:
+    """Each has a folder of its own. One without .metadata was never finished."""
+    pattern = os.path.join(glob.escape(folder or ""), "*", ".metadata")
+    found = glob.glob(pattern) if folder else []
+    return os.path.dirname(max(found)) if found else None
+
+
 def train_fully_sharded(folder: str | None, device: str, steps: int = 20) -> float:
-    """The last loss of the whole batch; the training's state goes into `folder`."""
+    """The last loss of the whole batch; the training's state is saved in `folder`."""
     torch.manual_seed(0)  # the same data and the same start in every rank
     images, rule = torch.randn(4096, 64), torch.randn(64, 10)
     labels = (images @ rule).argmax(1)
@@ -33,8 +41,8 @@ def train_fully_sharded(folder: str | None, device: str, steps: int = 20) -> flo
     adam = torch.optim.Adam(model.parameters(), lr=0.001)
     first, (parts, averages) = torch.tensor(0), get_state_dict(model, adam)
     state = {"model": parts, "optimizer": averages, "step": first}
-    if folder and os.path.exists(os.path.join(folder, ".metadata")):
-        dcp.load(state, checkpoint_id=folder)
+    if newest := newest_checkpoint(folder):
+        dcp.load(state, checkpoint_id=newest)
         given = {"model_state_dict": parts, "optim_state_dict": averages}
         set_state_dict(model, adam, **given)
     done, rank, ranks = int(state["step"]), dist.get_rank(), dist.get_world_size()
@@ -51,7 +59,7 @@ def train_fully_sharded(folder: str | None, device: str, steps: int = 20) -> flo
         parts, averages = get_state_dict(model, adam)
         after = torch.tensor(done + steps)
         state = {"model": parts, "optimizer": averages, "step": after}
-        dcp.save(state, checkpoint_id=folder)
+        dcp.save(state, checkpoint_id=os.path.join(folder, f"{done + steps:08}"))
     mean = loss.detach() / ranks
     dist.all_reduce(mean)
     return mean.item()
