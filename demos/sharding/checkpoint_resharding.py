@@ -67,9 +67,9 @@ def take_sharded_step(model, optimizer, step: int, width: int) -> float:
 
 
 def damage_checkpoint(folder: str) -> None:
-    """Cut the largest file in half, as when a disk was full or a rank was killed."""
-    largest = max(Path(folder).iterdir(), key=lambda path: path.stat().st_size)
-    largest.write_bytes(largest.read_bytes()[: largest.stat().st_size // 2])
+    """Cut the last rank's file in half, as when a disk was full."""
+    last = max(Path(folder).glob("*.distcp"))
+    last.write_bytes(last.read_bytes()[: last.stat().st_size // 2])
 
 
 def main() -> None:

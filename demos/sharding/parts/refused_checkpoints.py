@@ -25,10 +25,7 @@ def load_or_refuse(folder: str, state: dict) -> None:
         path = Path(folder, info.relative_path)
         size = path.stat().st_size if path.exists() else 0
         if size < info.offset + info.length:
-            raise Refused(
-                f"{path.name} is torn: it has {size} bytes, and a tensor ends at byte "
-                f"{info.offset + info.length}"
-            )
+            raise Refused(f"{path.name} is torn: it ends before its tensors do")
     shapes = {
         name: tuple(entry.size)
         for name, entry in metadata.state_dict_metadata.items()
