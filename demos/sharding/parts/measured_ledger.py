@@ -101,8 +101,19 @@ def measure_block(strategy: str) -> Measured:
 def print_state_table(rows: dict[str, list[Measured]]) -> None:
     """A line for each rank of each strategy: bytes held and bytes sent in a step."""
     names = [*Ledger._fields, "sent"]
-    print(f"{'':<8}rank" + "".join(f"{name:>12}" for name in names))
+    print(f"{'':<9}rank" + "".join(f"{name:>12}" for name in names))
     for strategy, ranks in rows.items():
         for rank, (ledger, sent) in enumerate(ranks):
             columns = "".join(f"{count:12,}" for count in (*ledger, sent))
-            print(f"{strategy:<8}{rank:4}{columns}")
+            print(f"{strategy:<9}{rank:4}{columns}")
+
+
+def bytes_of_accumulation(strategy: str, micro_batches: int) -> int:
+    """Runs in each rank: bytes sent for a step with so many backwards before it."""
+    network = make_digits_network()
+    trained = BUILT[strategy](network, adam)
+    with MessageMeter() as meter:
+        for part in range(micro_batches):
+            (digits_loss(network, part) / micro_batches).backward()
+        trained.step()
+    return meter.bytes_sent
