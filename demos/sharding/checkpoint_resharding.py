@@ -22,34 +22,33 @@ from demos.sharding.parts.refused_checkpoints import load_or_refuse
 from sidebyside import RankFailed, at_least, device, run_ranks
 
 WIDTH = 16
+STATE = "model", "optimizer"  # the names of the two parts of a checkpoint
 
 
 def train_sharded(
-    folder: str | None, first: int, last: int, load=False, save=False, width=WIDTH
+    folder: str, first: int, last: int, save_at: int | None = None, width=WIDTH
 ) -> list[float]:
     """Runs in each rank: train with FSDP2 from step `first` up to `last`.
 
-    All ranks together see the same 24 samples at a step, however many they are. The
-    losses of the whole batch.
+    Begins with the checkpoint in `folder` unless `first` is 0, and writes one before
+    step `save_at`. All ranks together see the same 24 samples at a step, however many
+    they are. The losses of the whole batch.
     """
     import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
     model = shard_by_torch(make_wide_stack(width))
-    adam = torch.optim.Adam(model.parameters(), lr=0.01)
-    if load:
+    adam, losses = torch.optim.Adam(model.parameters(), lr=0.01), []
+    if first:
         parts = get_state_dict(model, adam)
-        load_or_refuse(folder, dict(zip(("model", "optimizer"), parts, strict=True)))
-        set_state_dict(
-            model, adam, model_state_dict=parts[0], optim_state_dict=parts[1]
-        )
-    losses = [
-        take_sharded_step(model, adam, step, width) for step in range(first, last)
-    ]
-    if save:
-        parts = get_state_dict(model, adam)
-        state = dict(zip(("model", "optimizer"), parts, strict=True))
-        dcp.save(state, checkpoint_id=folder)
+        load_or_refuse(folder, dict(zip(STATE, parts, strict=True)))
+        given = {"model_state_dict": parts[0], "optim_state_dict": parts[1]}
+        set_state_dict(model, adam, **given)
+    for step in range(first, last):
+        if step == save_at:
+            parts = get_state_dict(model, adam)
+            dcp.save(dict(zip(STATE, parts, strict=True)), checkpoint_id=folder)
+        losses.append(take_sharded_step(model, adam, step, width))
     return losses
 
 
@@ -83,15 +82,15 @@ def main() -> None:
     if 24 % args.writers or 24 % args.readers:
         parser.error("--writers and --readers must divide the batch of 24")
     with tempfile.TemporaryDirectory() as folder:
-        whole = run_ranks(train_sharded, None, 0, 6, world_size=args.writers)[0]
-        wrote = (folder, 0, 3, False, True, WIDTH * (1 + (args.damage == "foreign")))
-        run_ranks(train_sharded, *wrote, world_size=args.writers)
+        width = WIDTH * (1 + (args.damage == "foreign"))
+        wrote = folder, 0, 6, 3, width
+        whole = run_ranks(train_sharded, *wrote, world_size=args.writers)[0]
         for path in sorted(Path(folder).iterdir()):
             print(f"{path.name:<14} {path.stat().st_size:9,} bytes")
         if args.damage == "torn":
             damage_checkpoint(folder)
         try:
-            read = (folder, 3, 6, True)
+            read = folder, 3, 6
             losses = run_ranks(train_sharded, *read, world_size=args.readers)[0]
         except RankFailed as failure:
             return print("refused:", str(failure).splitlines()[0])

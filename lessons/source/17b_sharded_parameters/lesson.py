@@ -180,8 +180,8 @@ found = {stage: run_ranks(train_in_stage, stage)[0] for stage in stages}
 for stage, one in found.items():
     pairs = zip(one["parameters"], found["DDP"]["parameters"], strict=True)
     same = all(torch.equal(mine, ddps) for mine, ddps in pairs)
-    print(f"{stage}: keeps {one['kept']}, sends {one['sent']} bytes; ", end="")
-    print(f"loss {one['losses'][-1]:.5f}; after every step as DDP, bit for bit: {same}")
+    print(f"{stage}: {one['kept']} bytes of parameters, sends {one['sent']}; ", end="")
+    print(f"loss {one['losses'][-1]:.5f}; every step as DDP, bit for bit: {same}")
 reveal("17b-bytes", found["ZeRO-3"]["sent"] / found["DDP"]["sent"], computed=True)
 
 # %% [markdown]
@@ -235,6 +235,22 @@ draw_gathered(curves, whole=4 * 21450)
 # everything is whole in the middle of the step, which saves the second gather: 2Ψ on the
 # wire, as with DDP, and memory as with ZeRO-2 for that moment. FSDP2 calls this
 # `reshard_after_forward=False`.
+#
+# In the table of the transformer block (14a), with two units, attention and MLP:
+
+# %%
+from demos.sharding.parts.measured_ledger import measure_block, print_state_table
+from demos.sharding.parts.sharded_block import measure_block_in_units
+
+rows = {"ZeRO-2": run_ranks(measure_block, "ZeRO-2")}
+rows["ZeRO-3"] = run_ranks(measure_block_in_units)
+print_state_table(rows)
+
+# %% [markdown]
+# One block is too little for ZeRO-3: a rank keeps half, 99,968 bytes, and borrows the MLP
+# whole, which is two thirds. Together that is more than everything. In a stack of
+# 36 blocks the same two units are borrowed one after the other, and what is kept is 36 times as
+# much. **ZeRO-3 pays if no unit is a large part of the model.**
 
 # %% [markdown] tags=["instructor"]
 # ## Prefetch: 6 minutes
@@ -539,20 +555,18 @@ print("equal shards:", torch.equal(here["shard"], away["shard"]))
 #
 # No rank has the whole model, so no rank can save it. `torch.distributed.checkpoint` lets each
 # rank write a file of its own, and a file `.metadata`, which says where each piece lies. Four ranks
-# train three steps and save, two ranks go on:
+# train six steps and save after the third; two ranks go on from there:
 
 # %%
 import tempfile
 
 from demos.sharding.checkpoint_resharding import train_sharded
 
-whole = run_ranks(train_sharded, None, 0, 6, world_size=4)[0]
 folder = tempfile.TemporaryDirectory()
-saving = folder.name, 0, 3, False, True
-run_ranks(train_sharded, *saving, world_size=4)
-resumed = run_ranks(train_sharded, folder.name, 3, 6, True, world_size=2)[0]
+whole = run_ranks(train_sharded, folder.name, 0, 6, 3, world_size=4)[0]
+resumed = run_ranks(train_sharded, folder.name, 3, 6, world_size=2)[0]
 for alone, after in zip(whole[3:], resumed, strict=True):
-    print(f"not interrupted {alone:.5f}, four ranks and then two {after:.5f}")
+    print(f"not interrupted {alone:.5f}, two ranks from the checkpoint {after:.5f}")
 
 # %% [markdown]
 # **The two ranks go on as if nobody had interrupted the four**, up to rounding, with Adam's averages
@@ -563,13 +577,11 @@ for alone, after in zip(whole[3:], resumed, strict=True):
 from demos.sharding.checkpoint_resharding import damage_checkpoint
 from sidebyside import RankFailed
 
-programs = {"another's": (folder.name, 3, 6, True, False, 32)}  # twice as wide
-programs["torn"] = folder.name, 3, 6, True
-for name, program in programs.items():
+for name, width in {"another's": 32, "torn": 16}.items():
     if name == "torn":
         damage_checkpoint(folder.name)
     try:
-        run_ranks(train_sharded, *program)
+        run_ranks(train_sharded, folder.name, 3, 6, None, width, world_size=1)
     except RankFailed as failure:
         print(f"{name}: {str(failure).splitlines()[0].split('Refused: ')[1]}")
 folder.cleanup()

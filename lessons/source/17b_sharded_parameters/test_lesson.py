@@ -9,12 +9,14 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from demos.model_parallel.parts.transformer_block import make_transformer_block
 from demos.sharding import checkpoint_resharding, rank_0_of_1024
 from demos.sharding.parts import fsdp_beside_ours, recomputation, sleeping_layers
 from demos.sharding.parts.flat_shards import ring_all_gather, ring_reduce_scatter
 from demos.sharding.parts.gathered_ledger import FreedTooEarly, GatheredLedger
 from demos.sharding.parts.offloading import update_with_host
 from demos.sharding.parts.shard_links import RingLink
+from demos.sharding.parts.sharded_block import measure_block_in_units
 from demos.sharding.parts.zero_3 import ShardedUnit, ZeRO3
 from demos.sharding.zero_from_scratch import (
     digits_scores,
@@ -188,6 +190,14 @@ def test_at_most_one_unit_is_whole_at_a_time_and_two_with_prefetch():
     assert run_ranks(peak_with_prefetch)[0] == 2 * largest
 
 
+def test_with_two_units_in_a_block_a_rank_holds_more_than_the_block():
+    whole = sum(p.nbytes for p in make_transformer_block().parameters())
+    for ledger, sent in run_ranks(measure_block_in_units):
+        mlp = whole - 4 * (64 * 192 + 192 + 64 * 64 + 64 + 128)
+        assert ledger.parameters == whole // 2 + mlp > whole
+        assert sent == 3 * whole // 2 and ledger.optimiser == whole // 2
+
+
 def peak_with_prefetch() -> int:
     network, zero = make_trained("ZeRO-3", torch.optim.SGD, prefetch=True)
     with GatheredLedger(zero.units) as ledger:
@@ -331,22 +341,21 @@ def test_off_loading_halves_the_bytes_and_changes_no_number():
 @pytest.mark.parametrize("readers", [1, 2, 3])
 def test_other_ranks_go_on_as_if_nobody_had_interrupted(readers, tmp_path):
     train, folder = checkpoint_resharding.train_sharded, str(tmp_path / "saved")
-    whole = run_ranks(train, None, 0, 4, world_size=4)[0]
-    run_ranks(train, folder, 0, 2, False, True, world_size=4)
-    after = run_ranks(train, folder, 2, 4, True, world_size=readers)[0]
+    whole = run_ranks(train, folder, 0, 4, 2, world_size=4)[0]
+    after = run_ranks(train, folder, 2, 4, world_size=readers)[0]
     assert after == pytest.approx(whole[2:], abs=1e-6)
 
 
 def refusal(folder: str, width: int = checkpoint_resharding.WIDTH) -> str:
     train = checkpoint_resharding.train_sharded
     with pytest.raises(RankFailed) as caught:
-        run_ranks(train, folder, 1, 2, True, False, width)
+        run_ranks(train, folder, 1, 2, None, width, world_size=1)
     return str(caught.value).splitlines()[0]
 
 
 def test_torn_unfinished_and_foreign_checkpoints_are_refused_in_a_sentence(tmp_path):
     folder = tmp_path / "saved"
-    run_ranks(checkpoint_resharding.train_sharded, str(folder), 0, 1, False, True)
+    run_ranks(checkpoint_resharding.train_sharded, str(folder), 0, 2, 1)
     assert "this is another model's checkpoint" in refusal(str(folder), width=32)
     checkpoint_resharding.damage_checkpoint(str(folder))
     assert "__1_0.distcp is torn" in refusal(str(folder))
