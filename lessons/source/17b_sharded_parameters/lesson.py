@@ -162,8 +162,8 @@ check("17b-gather-free", before_forward, after_forward, before_backward, after_b
 # %% [markdown]
 # ## The same training, and its price
 #
-# `ZeRO3` does in hooks what you have written, and updates `kept`. Ψ is the number of
-# parameters, as in 17a. DDP's ring all-reduce makes a rank send $(N-1)/N \cdot 2Ψ$ numbers
+# `ZeRO3` (in `demos/sharding/parts/zero_3.py`, 57 lines of code) calls from hooks what you
+# have written, and updates `kept`. Ψ is the number of parameters, as in 17a. DDP's ring all-reduce makes a rank send $(N-1)/N \cdot 2Ψ$ numbers
 # in each step: half in its reduce-scatter, half in its all-gather. ZeRO-3 gathers for
 # forward, gathers for backward and reduce-scatters. How many times as much as DDP does it send?
 
@@ -336,8 +336,8 @@ run_demo("sharding/rank_0_of_1024.py")
 # %% [markdown]
 # That is the ZeRO paper's table from 17a: 120 GB in all, **0.12 GB for each of 1,024
 # ranks**. FSDP2's default is 4 + 4 + 8 bytes for each number, 16 as in the table's 2 + 2 +
-# 12. Here every number of rows is a multiple of 1,024 or is cut without rest. With GPT-2's vocabulary of
-# 50,257 rank 0 gets 50 rows of the embedding instead of 49.08: padding.
+# 12. Here each parameter's number of rows is a multiple of 1,024. With GPT-2's vocabulary of
+# 50,257, rank 0 would get 50 rows of the embedding instead of 49.08: padding.
 #
 # **Hybrid sharding** takes a mesh: shards within a machine, replicas across machines. Four
 # ranks in two pairs:
@@ -539,8 +539,9 @@ print(
 print("equal shards:", torch.equal(here["shard"], away["shard"]))
 
 # %% [markdown]
-# Per number 8 bytes stay, for the parameter and its gradient, instead of 16, and 4 bytes
-# travel each way in each step. A GPU computes Adam's update in a fraction of the time that the trip takes.
+# For each number 8 bytes stay, the parameter and its gradient, instead of 16, and 4 bytes
+# travel each way in each step. Here the trip stays in memory. To and from a GPU it goes
+# through the bus, and is most of what off-loading costs.
 
 # %% [markdown] tags=["instructor"]
 # ## Checkpoints: 4 minutes
