@@ -6,43 +6,42 @@ import torch
 from torch import nn
 
 from demos.ddp.ddp_from_scratch import DistributedDataParallel
-from demos.sharding.parts.measured_ledger import adam, digits_loss, make_digits_network
-from demos.sharding.parts.zero_1 import ZeRO1
-from demos.sharding.parts.zero_2 import ZeRO2
+from demos.sharding.parts.measured_ledger import (
+    BUILT,
+    adam,
+    digits_loss,
+    make_digits_network,
+)
+
+BUILT_HERE = "ZeRO-1", "ZeRO-2"
 
 
 def networks_trained_side_by_side(
-    steps: int, make_optimizer: Callable = adam
+    steps: int, make_optimizer: Callable = adam, library: bool = True
 ) -> Iterator[dict[str, nn.Module]]:
-    """Runs in each rank: after each step, networks that were trained in four ways.
+    """Runs in each rank: after each step, networks that were trained in several ways.
 
-    Each sees this rank's part of the same batches. `library` is torch's DDP with its
-    ZeroRedundancyOptimizer; it can't be told apart from the others by its numbers.
+    Each sees this rank's part of the same batches. `library` adds torch's own DDP with
+    its ZeroRedundancyOptimizer.
     """
-    from torch.distributed.optim import ZeroRedundancyOptimizer
+    replicas: dict[str, tuple] = {}
+    networks = {name: make_digits_network() for name in ("DDP", "ZeRO-1", "ZeRO-2")}
+    replica = DistributedDataParallel(networks["DDP"])
+    replicas["DDP"] = replica, make_optimizer(networks["DDP"].parameters())
+    zeros = {name: BUILT[name](networks[name], make_optimizer) for name in BUILT_HERE}
+    if library:
+        from torch.distributed.optim import ZeroRedundancyOptimizer
 
-    names = "DDP", "ZeRO-1", "ZeRO-2", "library"
-    networks = {name: make_digits_network() for name in names}
-    ours, theirs = networks["DDP"], networks["library"]
-    replicas = (
-        DistributedDataParallel(ours),
-        nn.parallel.DistributedDataParallel(theirs),
-    )
-    zeros = (
-        ZeRO1(networks["ZeRO-1"], make_optimizer),
-        ZeRO2(networks["ZeRO-2"], make_optimizer),
-    )
-    kind, options = make_optimizer.func, make_optimizer.keywords
-    optimizers = [
-        make_optimizer(ours.parameters()),
-        ZeroRedundancyOptimizer(theirs.parameters(), kind, **options),
-    ]
+        network = networks["library"] = make_digits_network()
+        kind, options = make_optimizer.func, make_optimizer.keywords
+        sharded = ZeroRedundancyOptimizer(network.parameters(), kind, **options)
+        replicas["library"] = nn.parallel.DistributedDataParallel(network), sharded
     for step in range(steps):
-        for replica, optimizer in zip(replicas, optimizers, strict=True):
+        for replica, optimizer in replicas.values():
             optimizer.zero_grad()
             digits_loss(replica, step).backward()
             optimizer.step()
-        for name, zero in zip(names[1:3], zeros, strict=True):
+        for name, zero in zeros.items():
             digits_loss(networks[name], step).backward()
             zero.step()
         with torch.no_grad():

@@ -4,7 +4,6 @@ The ring is lesson 10b's, in its two halves: reduce-scatter and all-gather. Here
 ends the first half with chunk r, so that the chunk is its shard.
 """
 
-import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
@@ -63,6 +62,12 @@ class FlatParameters:
         return [piece.view(p.shape) for piece, p in pairs]
 
 
+def room_for_chunk(flat: Tensor) -> Tensor:
+    """Where a chunk of `flat` may arrive; one rank alone gets none."""
+    ranks = dist.get_world_size()
+    return flat.new_empty(flat.numel() // ranks if ranks > 1 else 0)
+
+
 def master_copy(shard: Tensor) -> nn.Parameter:
     """What the optimiser updates: the shard itself, or a float32 copy of 16 bits."""
     sixteen_bits = shard.element_size() == 2
@@ -80,7 +85,7 @@ def ring_reduce_scatter(flat: Tensor, room: Tensor | None = None) -> Tensor:
     rank, ranks = dist.get_rank(), dist.get_world_size()
     right, left = (rank + 1) % ranks, (rank - 1) % ranks
     chunks = flat.view(ranks, -1)
-    arriving = torch.empty_like(chunks[0]) if room is None else room
+    arriving = room_for_chunk(flat) if room is None else room
     for step in range(ranks - 1):
         outgoing, incoming = (rank - step - 1) % ranks, (rank - step - 2) % ranks
         exchange({right: chunks[outgoing]}, {left: arriving})

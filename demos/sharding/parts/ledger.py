@@ -147,9 +147,9 @@ def predicted_ledger(
     parameters, gradients, optimiser = (
         sum(column) for column in zip(*state, strict=True)
     )
-    chunk = of_each.gradients * -(-max(flats) // ranks)
+    buffers = of_each.gradients * max(flats) // ranks if ranks > 1 else 0
     if strategy == "ZeRO-2":
         gradients += of_each.gradients * max(layers)
-        chunk += ranks * chunk
+        buffers += of_each.gradients * max(flats)
     counters = ADAMS_COUNTER * len(flats)
-    return Ledger(parameters, gradients, optimiser + counters, chunk, activations)
+    return Ledger(parameters, gradients, optimiser + counters, buffers, activations)

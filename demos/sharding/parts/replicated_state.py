@@ -6,7 +6,6 @@ sharded.
 
 from collections.abc import Callable
 
-import torch
 import torch.distributed as dist
 from torch import nn
 
@@ -15,6 +14,7 @@ from demos.sharding.parts.flat_shards import (
     master_copy,
     ring_all_gather,
     ring_reduce_scatter,
+    room_for_chunk,
 )
 
 
@@ -34,7 +34,7 @@ class ReplicatedState:
             p.grad = view  # backward adds to it
         self.masters = [master_copy(flat.flat)]
         self.optimizer = make_optimizer(self.masters)
-        self.buffers = [torch.empty_like(flat.shard)]
+        self.buffers = [room_for_chunk(flat.flat)]
 
     def step(self, longest: float | None = None) -> None:
         [flat], [gradient], [master] = self.units, self.gradients, self.masters

@@ -5,7 +5,6 @@ Source: Rajbhandari et al., ZeRO, 2020, section 5.1.
 
 from collections.abc import Callable
 
-import torch
 import torch.distributed as dist
 from torch import nn
 
@@ -15,6 +14,7 @@ from demos.sharding.parts.flat_shards import (
     master_copy,
     ring_all_gather,
     ring_reduce_scatter,
+    room_for_chunk,
 )
 from sidebyside import span
 
@@ -36,7 +36,7 @@ class ZeRO1:
             p.grad = view  # backward adds to it
         self.masters = [master_copy(flat.shard)]
         self.optimizer = make_optimizer(self.masters)
-        self.buffers = [torch.empty_like(flat.shard)]
+        self.buffers = [room_for_chunk(flat.flat)]
 
     def step(self, longest: float | None = None) -> None:
         """Update all parameters on all ranks; clip the gradient to length `longest`."""

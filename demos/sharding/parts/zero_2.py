@@ -18,6 +18,7 @@ from demos.sharding.parts.flat_shards import (
     parameters_by_layer,
     ring_all_gather,
     ring_reduce_scatter,
+    room_for_chunk,
 )
 from sidebyside import span
 
@@ -37,7 +38,7 @@ class ZeRO2:
         self.masters = [master_copy(unit.shard) for unit in self.units]
         self.optimizer = make_optimizer(self.masters)
         largest = max(self.units, key=lambda unit: unit.numbers)
-        self.buffers = [largest.zeros(), torch.empty_like(largest.shard)]
+        self.buffers = [largest.zeros(), room_for_chunk(largest.flat)]
         self.carry, self.under_way = carry or self.reduce_scatter, None
         self.missing = [len(unit.parameters) for unit in self.units]
         for place, unit in enumerate(self.units):

@@ -190,6 +190,7 @@ def _think_of_update(notes: StepNotes) -> str:
 
 # 17a-clip -----------------------------------------------------------------------------
 
+SAME_COUNT = [ClipCase((2, 3), 1.0, 0.5, DOUBLE, fewer=False)]
 CLIPS = [
     ClipCase((2,), 1.0, 0.5, DOUBLE),
     ClipCase((3, 1), 10.0, 1.0, SINGLE),
@@ -208,12 +209,12 @@ CLIPS = [
     when_hung="whether every rank calls the all-reduce, also one whose part is short",
 )
 def check_17a_clip(clip_shards):
-    for ranks in RANKS:
-        args = clip_shards, CLIPS
+    for ranks, clips in [(2, SAME_COUNT), *((ranks, CLIPS) for ranks in RANKS)]:
+        args = clip_shards, clips
         think = "what a rank has of the gradient: one or more shards, maybe empty"
         with trying(f"clip_shards in {ranks} ranks", think=think):
             found = run_ranks(try_clips, *args, world_size=ranks, timeout=PATIENCE)
-        for case, of_ranks in zip(CLIPS, zip(*found, strict=True), strict=True):
+        for case, of_ranks in zip(clips, zip(*found, strict=True), strict=True):
             _expect_clip(case, of_ranks)
 
 
@@ -224,15 +225,15 @@ def _expect_clip(case: ClipCase, of_ranks: Sequence[ClipNotes]) -> None:
         for rank, notes in enumerate(of_ranks):
             _expect_one_number(expect, rank, ranks, notes)
         for rank, notes in enumerate(of_ranks):
+            returned = as_number(notes.returned)
             expect(
-                as_number(notes.returned) is not None,
+                returned is not None,
                 got=f"on rank {rank}: {notes.returned!r}",
                 think="what is asked for: the length, as a float",
             )
             expect(
-                abs(as_number(notes.returned) - length) <= 1e-4 * length,
-                got=f"on rank {rank}, length {as_number(notes.returned):.4g} instead of "
-                f"{length:.4g}",
+                abs(returned - length) <= 1e-4 * length,
+                got=f"on rank {rank}, length {returned:.4g} instead of {length:.4g}",
                 think="which numbers of the shards may be added up over all ranks, and "
                 "what is returned: the length of the whole before it is clipped",
             )

@@ -36,6 +36,7 @@ class ClipCase(NamedTuple):
     size: float  # about how large the numbers are
     longest: float
     dtype: torch.dtype
+    fewer: bool = True  # do later ranks have fewer shards?
 
 
 class ClipNotes(NamedTuple):
@@ -94,9 +95,9 @@ def try_clips(clip: Callable, cases: list[ClipCase]) -> list[ClipNotes]:
 
 
 def lengths_on(rank: int, case: ClipCase) -> list[int]:
-    """Shards get longer and fewer from rank to rank, but there is at least one."""
+    """Shards get longer from rank to rank, and fewer, but there is at least one."""
     lengths = [length + rank * (length > 0) for length in case.lengths]
-    return lengths[: max(1, len(lengths) - rank)]
+    return lengths[: max(1, len(lengths) - rank * case.fewer)]
 
 
 def shards_on(rank: int, seed: int, case: ClipCase) -> list[torch.Tensor]:
