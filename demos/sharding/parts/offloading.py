@@ -7,6 +7,8 @@ from time import perf_counter
 import torch
 from torch import Tensor, nn
 
+from demos.sharding.parts.recomputation import one_thread
+
 
 def host_tensor(folder: str, name: str, numbers: int) -> Tensor:
     """Zeros in a memory-mapped file, which stands for the memory of another place.
@@ -29,6 +31,7 @@ def adam_on_host(folder: str, shard: Tensor) -> tuple[nn.Parameter, torch.optim.
     return master, adam
 
 
+@one_thread()
 def update_with_host(numbers: int, off_load: bool, steps: int = 5) -> dict:
     """Update a shard with made-up gradients: bytes on the device, seconds, the shard.
 

@@ -1,6 +1,7 @@
 """Activation checkpointing: keep the inputs of a segment, compute the rest again."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import nn
@@ -65,6 +66,18 @@ def make_deep(depth: int, width: int = 32) -> list[CountedLayer]:
     return [CountedLayer(width) for _ in range(depth)]
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """torch computes with one thread inside: two would wait for each other's cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@one_thread()
 def measure_recomputation(
     depth: int, length: int | None, samples: int = 64, width: int = 32, again=None
 ) -> dict:

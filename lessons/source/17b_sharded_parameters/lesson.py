@@ -396,8 +396,8 @@ draw_kept(activations)
 
 # %% [markdown]
 # $n/k$ inputs and $k$ activations are fewest at $k = \sqrt n$: **$2\sqrt n$ instead of $n$,
-# for one more forward** (Chen et al., 2016). Backward costs about two forwards, so a step is
-# about a third longer. On this machine:
+# for one more forward** (Chen et al., 2016). Backward costs about two forwards, so by
+# this count a step is a third longer. On this machine:
 
 # %% tags=["nbval-ignore-output"]
 from sidebyside import compare
