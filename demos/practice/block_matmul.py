@@ -60,7 +60,7 @@ def as_matrices_of_blocks(size: int, memory: dict) -> dict[str, np.ndarray]:
 
 
 def attach_block_matrices(size: int, memory: dict) -> None:
-    """Runs once in each worker, as it starts: shared memory cannot be sent later."""
+    """Runs once in each worker, as it starts: a RawArray cannot be sent later."""
     end_with_parent()
     shared.update(as_matrices_of_blocks(size, memory))
 

@@ -82,8 +82,9 @@ reveal("00-capacity", capacity, "×")
 # This is your machine's **parallel capacity** for two *workers*: whatever does work
 # beside others, here two processes. **It is never above 2**, and often below: other
 # programs want the cores too, and a core that is presented as two is not as fast as
-# two. With one usable core it is about 1. No program of this course can gain more than
-# that, so we compare with it.
+# two. With one usable core it is about 1. No program *that computes* in two workers can
+# gain more than that here, so we compare with it. (Waiting needs no core: three cooks who
+# wait can gain more, as you are about to see.)
 #
 # Run the cell again. The number differs: a machine is never quite at rest. One
 # measurement is no measurement, so later we take several.

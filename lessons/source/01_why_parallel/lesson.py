@@ -65,7 +65,7 @@ def training_step(model, optimizer, rows) -> None:
 
 # %% [markdown]
 # We train three times, each time twice through all images (two *epochs*), but in
-# batches of 1, 16 and 256. How well does each network read digits of people it has
+# batches of 1, 16 and 256. How well does each network read digits that it has
 # never seen, and how many images did it train on in a second? `perf_counter()` reads a
 # clock, in seconds: the difference of two readings is the time between them.
 

@@ -99,8 +99,8 @@ run_demo("processes/process_ids.py")
 # A child belongs to the group of its parent, unless it leaves it. **A signal to a group
 # reaches everyone in it, and nobody else.** Child 2 and its child were ended at once;
 # child 1 was not. When you press Ctrl-C in a terminal, the signal goes to a whole
-# group: that is why the children stop with their parent. (Windows has no such groups;
-# there the demo shows the tree only.)
+# group: that is why the children stop with their parent. (Windows groups
+# processes in other ways; there the demo shows the tree only.)
 #
 # **See it from outside.** In a terminal, in the folder of the course, run
 # `python demos/processes/process_ids.py --hold 60`, and find the family in the system

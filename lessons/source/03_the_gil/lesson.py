@@ -251,8 +251,10 @@ draw_timelines(experiments, cpu=True)
 # So the machine can do two things at once, and threads can wait at once. What threads
 # cannot do at once is run Python code. The reason is a *lock*, which one thread at a time
 # can hold, in the *interpreter*, the program that runs your Python code: the **global
-# interpreter lock**, or **GIL**. A thread must hold it to run Python code, and there is
-# one in each process. Two threads share one. Two processes have one each.
+# interpreter lock**, or **GIL**. A thread must hold it to run Python code, and
+# two threads of a program share one. Two processes have one each. (Since Python 3.12 a
+# process can hold several interpreters, each with a GIL of its own; 3.14 has an
+# `InterpreterPoolExecutor` for them.)
 
 # %% [markdown] tags=["instructor"]
 # ## What the GIL protects, and who has it: 10 minutes

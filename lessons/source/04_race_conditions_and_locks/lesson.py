@@ -113,7 +113,12 @@ assert sum(lost) > 0
 
 # %% [markdown]
 # A good part is lost, and each time another part. No error, no warning, a wrong sum. A
-# program whose result depends on which thread comes first has a **race condition**.
+# program whose result depends on which thread comes first has a **race condition**. This
+# one is a *data race*: two threads use the same variable without a lock, at least one
+# writes, and nothing makes one come before the other. A race condition can be without:
+# even if each access is locked, *is there a seat left?* and *take it* are two steps, and
+# somebody may come in between (*check, then act*). What nobody can come between is
+# *atomic*.
 
 # %% [markdown] tags=["instructor"]
 # ## Where the updates get lost: 8 minutes

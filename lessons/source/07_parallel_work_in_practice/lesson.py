@@ -258,8 +258,8 @@ reveal("07-lost", sum(row[1] == "47" for row in rows if len(row) > 1))
 # is lost work. *next job* is a second one for the same pool; after Ctrl-C there is none.
 #
 # * **Exception.** Every caller gets the `ValueError`. Pool goes on with the other tasks
-#   all the same, until all 47 are computed; here nobody collects them. The executor and
-#   joblib drop the tasks that have not been started. All three pools can be used again.
+#   all the same, until all 47 are computed; here nobody collects them. The executor's
+#   `map` and joblib drop the tasks that have not been started. All three pools can be used again.
 # * **Kill.** **`Pool` does not notice.** It starts another worker in place of the dead
 #   one, but the task is gone, and its result never comes. Without a time limit the
 #   caller waits for ever. The executor raises `BrokenProcessPool` at once, joblib
@@ -302,9 +302,10 @@ np.array_equal(resumed, serial)
 #
 # * The seed belongs to the task, so it does not matter when a task is done.
 # * Parts are joined in the order of their numbers, not in that of their arrival.
-# * A file is written under another name and then renamed. Renaming happens as a whole
-#   or not at all: there is never half a file under the right name. Before it is
-#   renamed, `os.fsync` waits until its bytes are on the disk, in case the power fails.
+# * A file is written under another name and then renamed. If the program is
+#   killed, renaming has happened as a whole or not at all: there is never half a file
+#   under the right name. Before it is renamed, `os.fsync` waits until its bytes are on
+#   the disk, in case the power fails.
 # * The settings are saved beside the parts. A resumed run with another `--seed` is
 #   refused, before it mixes two data sets.
 # * Each part begins with a checksum. A part that was spoiled since is done again.
@@ -480,8 +481,8 @@ asked
 #
 # The last line of `fill` above depends on your machine. A core that waits for memory
 # counts as busy. If two workers need much more CPU time per task than one, they wait for
-# the same memory, and more workers will not help. Near 1 or below, your memory keeps up
-# with two.
+# the same memory or share what is one core inside, and more workers will not help. Near 1
+# or below, your memory and cores keep up with two.
 #
 # ## What we saw
 #
@@ -711,9 +712,10 @@ check("07-finish", run_all)
 # Why it works: all tasks are submitted before the first answer is awaited, so they
 # overlap. Each future holds the result or the exception of one task, and asking one does
 # not touch the others. The test is `is None`, since a result may well be 0 or empty.
-# When a worker is killed, every future that is not done gets `BrokenProcessPool`: those
-# tasks are in `failed`, the others in the results. Call it again, with a new pool and
-# the results as `done`.
+# When a worker is killed after all have been submitted, every future that is not done
+# gets `BrokenProcessPool`: those tasks are in `failed`, the others in the results. Call
+# it again, with a new pool and the results as `done`. (If it is killed earlier, `submit`
+# itself raises `BrokenProcessPool`, and so does `run_all`.)
 
 # %% [markdown]
 # Once it passes, try it with threads, for a lambda cannot be sent to processes:

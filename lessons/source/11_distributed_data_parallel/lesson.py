@@ -201,8 +201,8 @@ fig
 #
 # Without the division each step is twice as long, and after 22 steps the mistake is
 # as long as the way that the weights have gone. Adam scales its steps itself. **Under
-# Adam, at its usual rate of 0.001, the same mistake is less than a hundredth of the
-# way**: it hides. (A test of this lesson measures both.) So we compare with plain SGD,
+# Adam, at its usual rate of 0.001, the same mistake shifts the weights by less than a
+# hundredth of the way that they have gone**: it hides. (A test of this lesson measures both.) So we compare with plain SGD,
 # here and in every lesson.
 
 # %% [markdown] tags=["instructor"]
@@ -315,7 +315,7 @@ reveal("11-messages", run_ranks(ratio_of_times)[0])
 # %% [markdown]
 # So gradients travel together. A **bucket** is a flat tensor with room for several of
 # them. It leaves when its last gradient is ready. One bucket for all, as in lesson 9,
-# could leave only after backward. Torch's default is 25 MB, with a first bucket of 1 MB
+# could leave only after backward. Torch's default is 25 MB, from the second step on with a first bucket of 1 MB
 # that leaves early; ours is 25 MB too. For the wide network we set 1 MB
 # (`BUCKET_MB` in `demos/ddp/overlap.py`). Then its eight gradients travel in three
 # messages, as you will see below.
@@ -602,12 +602,12 @@ with Timeline() as of_torch:
 draw_timelines({"ours": of_ours, "torch's": of_torch})
 
 # %% [markdown]
-# Matrix products and messages are torch's in both; ours adds a few Python calls per
-# bucket. `tests/benchmarks/ddp_step_time.py` takes more rounds and several sizes.
+# Matrix products and messages are torch's in both; ours adds a
+# Python call for each gradient and a few for each bucket. `tests/benchmarks/ddp_step_time.py` takes more rounds and several sizes.
 #
 # In each lane the bar of backward is above, the messages that it has started below it.
-# **In both, the first message sets out before backward returns.** Where ours waits for
-# the last messages is pale; torch waits in C++, out of our sight, and its bar of
+# **In both, the first message sets out before the last gradient is ready.** Where ours
+# waits for the last messages is pale; torch waits in C++, out of our sight, and its bar of
 # backward includes it. On two cores, sending and computing share the cores: overlap
 # hides waiting, not work. (With GPUs these bars show when work was handed to the
 # device. Lesson 13 draws the device.)

@@ -342,7 +342,8 @@ for m in 4, 8, 16:
 
 # %% [markdown]
 # **The gradients are those of the unsplit model**, to within rounding in 32 bits, for
-# both schedules. A pipeline changes when things are computed, not what.
+# both schedules. A pipeline that does all backwards before its update changes when things
+# are computed, not what. (Batch norm and dropout see micro-batches: they do change.)
 #
 # ## Legal, and still it hangs
 #
@@ -371,7 +372,7 @@ def with_blocking_sends() -> None:
 run_ranks(with_blocking_sends, world_size=2, timeout=2)
 
 # %% [markdown]
-# A blocking `send` waits for its `recv` (lesson 10a). Rank 0 offers the result of F1
+# With gloo, a blocking `send` waits for its `recv` (lesson 10a). Rank 0 offers the result of F1
 # while rank 1 offers the gradient of B0, and each insists on being served first. The
 # plan is legal. The doing adds a rule that the plan does not have.
 #
@@ -398,10 +399,12 @@ run_ranks(with_blocking_sends, world_size=2, timeout=2)
 # the way. Until it comes, the rank must keep them, and in GPipe it comes late. Look at
 # the bytes above. The batch was always the same, cut finer and finer.
 #
-# **GPipe keeps the activations of the whole batch, however finely it is cut.** More
-# micro-batches shrink the bubble, but they do not make room. The naive schedule keeps
-# one micro-batch at a time, an eighth of the bytes, but its bubble is 75 %. Can one
-# have both?
+# **GPipe's schedule keeps the activations of the whole batch, however finely it is cut.**
+# More micro-batches shrink the bubble, but they do not make room. (The paper itself keeps
+# only what enters each stage and computes the rest again before the backward: *activation
+# recomputation*. Then finer cuts do make room, for one more forward. We keep all.) The
+# naive schedule keeps one micro-batch at a time, an eighth of the bytes, but its bubble
+# is 75 %. Can one have both?
 #
 # ## The bench
 #
@@ -802,8 +805,8 @@ for m, throughputs in published.items():
 # * A schedule is a list of instructions for each rank. Its order and three rules say
 #   whether it can run, before anything runs.
 # * The bubble is $(p-1)/(m+p-1)$, computed and measured on four real ranks.
-# * Whatever the schedule, the gradients are those of the unsplit model.
-# * GPipe keeps the whole batch; 1F1B keeps at most $p$ micro-batches, in the same time.
+# * GPipe's, 1F1B's and the interleaved gradients are those of the unsplit model.
+# * GPipe's schedule keeps the whole batch; 1F1B keeps at most $p$ micro-batches, in the same time.
 # * One slow stage sets the pace. Thin stages shrink the bubble.
 # * A legal plan can still hang, if the doing waits where the plan does not.
 
