@@ -21,7 +21,7 @@
 # exercises. *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]
-# ## The ledger: 7 minutes
+# ## The ledger: 5 minutes
 #
 # Ask before the table: which columns shrink when a second rank joins? Write the answers
 # down; most people expect all of them to.
@@ -44,7 +44,7 @@ print_state_table({f"{n} ranks": found[:1] for n, found in rows.items()})
 
 # %% [markdown]
 # This table is the **ledger** of a training: the bytes that a rank really holds, each
-# column at its peak. *Buffers* are here the room for one piece that arrives. It counts the
+# column at its peak. *Buffers* are here the room for one piece that arrives from another rank. It counts the
 # memory behind the tensors, and tensors that share memory count once:
 
 # %%
@@ -56,11 +56,11 @@ show(bytes_behind)
 # %% [markdown]
 # Only activations and the buffer shrink with the number of ranks. **Parameters, gradients and
 # optimiser state stay as they are, however many ranks there are** (up to a few zeros of
-# padding). These three are the *training state*. In float32 they take 4 + 4 + 8 bytes
+# padding). These three are the **training state**. In float32 they take 4 + 4 + 8 bytes
 # for each parameter. Could they be smaller?
 
 # %% [markdown] tags=["instructor"]
-# ## Sixteen bits: 13 minutes
+# ## Sixteen bits: 10 minutes
 #
 # Draw a ruler with 256 marks between 1 and 2. A step of a thousandth ends between two marks and
 # goes back to where it came from. Then ask what the optimiser needs: a finer ruler.
@@ -146,7 +146,7 @@ reveal("17a-mixed", MIXED.total, computed=True)
 # of them on the way.) Mixed precision saves time and activations, not training state.
 
 # %% [markdown] tags=["instructor"]
-# ## Who needs what: 5 minutes
+# ## Who needs what: 3 minutes
 #
 # Ask of each kind of bytes: when does a rank need all of it? Optimiser: never. Gradients:
 # never, once they are summed up. Parameters: in forward and backward.
@@ -155,8 +155,8 @@ reveal("17a-mixed", MIXED.total, computed=True)
 # ## Who needs what
 #
 # Of $\Psi$ parameters, each of $N$ ranks could keep a *shard*, $\Psi/N$ of them, with all
-# that belongs to it. **ZeRO** (Rajbhandari et al., 2020) does so in three stages. Each
-# stage shards one thing more:
+# that belongs to it. **ZeRO** (Rajbhandari et al., 2020) does so in three stages, *ZeRO-1*,
+# *ZeRO-2* and ZeRO-3. Each stage shards one thing more:
 #
 # | | parameters | gradients | optimiser |
 # |---|---|---|---|
@@ -235,7 +235,7 @@ check("17a-stage", smallest_stage)
 # stage 2 is the first within 60: it needs 54.
 
 # %% [markdown] tags=["instructor"]
-# ## The table of the paper: 3 minutes
+# ## The table of the paper: 2 minutes
 #
 # Read one line aloud, and ask what a fourth column for "N without end" would say: 4, 2
 # and 0 bytes for each parameter.
@@ -267,7 +267,7 @@ bars = {name: state_bytes(7_500_000_000, 64, name) for name in STRATEGIES}
 draw_state_bars(bars, "GB on each of 64 ranks, 7.5 billion parameters")
 
 # %% [markdown] tags=["instructor"]
-# ## ZeRO-1: 7 minutes
+# ## ZeRO-1: 5 minutes
 #
 # Let four people be ranks, with a strip of paper in four parts. Who adds up which part?
 # Who updates it? Who needs the result? The two halves of the ring come by themselves.
@@ -370,7 +370,7 @@ check("17a-update", sharded_update)
 # sent one number in each half: 2, as many as an all-reduce of two numbers takes.
 
 # %% [markdown] tags=["instructor"]
-# ## The same numbers, the same bytes: 7 minutes
+# ## The same numbers, the same bytes: 6 minutes
 #
 # Before the first cell: are the results equal in every bit? Ask for a reason. A sum of
 # two is the same in either order; a sum of three is not.
@@ -455,7 +455,7 @@ ring, gloo = run_ranks(megabytes_of_both, world_size=4)[0]
 print(f"our ring {ring:.1f} MB, gloo {gloo:.1f} MB")
 
 # %% [markdown] tags=["instructor"]
-# ## ZeRO-2: 8 minutes
+# ## ZeRO-2: 6 minutes
 #
 # Ask when a rank needs another rank's shard of the gradient: from the moment a layer has
 # computed it until it is sent. So send it soon, and free it.
@@ -513,7 +513,7 @@ draw_timelines(drawn, stamp="simulated")
 # keep all gradients.) The all-gather comes last in both: lesson 17b hides that as well.
 
 # %% [markdown] tags=["instructor"]
-# ## Accumulation: 3 minutes
+# ## Accumulation: 2 minutes
 #
 # Write "2" and "k + 1" on the board after the guess, and ask what a library could do: keep whole
 # gradients while it accumulates, which is ZeRO-1's memory.
@@ -620,7 +620,7 @@ check("17a-clip", clip_shards)
 # [0.6, 0] and [0, 0.8].
 
 # %% [markdown] tags=["instructor"]
-# ## The block, and a script: 5 minutes
+# ## The block, and a script: 4 minutes
 #
 # Put the table beside the rows that 14 to 16 have left on the board.
 #
