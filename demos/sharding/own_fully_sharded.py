@@ -1,0 +1,95 @@
+"""Fully sharded training in one small file, with nothing but torch: a start of yours.
+
+Run:      torchrun --nproc-per-node 2 demos/sharding/own_fully_sharded.py
+Look for: one rank or several print the same loss, up to rounding. Each rank keeps its
+          share of the parameters, of their gradients and of Adam's averages.
+Try:      --checkpoint folder, twice: the second run goes on where the first one ended,
+          also with another number of ranks.
+"""
+
+import argparse
+import glob
+import os
+import signal
+import time
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+import torch.distributed.nn  # before there is a group, or it keeps hold of it
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.fsdp import fully_shard
+from torch.nn import GELU, Linear, Sequential, functional
+
+
+def newest_checkpoint(folder: str | None) -> str | None:
+    """Each has a folder of its own. One without .metadata was never finished."""
+    pattern = os.path.join(glob.escape(folder or ""), "*", ".metadata")
+    found = glob.glob(pattern) if folder else []
+    return os.path.dirname(max(found)) if found else None
+
+
+def train_fully_sharded(folder: str | None, device: str, steps: int = 20) -> float:
+    """The last loss of the whole batch; the training's state is saved in `folder`."""
+    torch.manual_seed(0)  # the same data and the same start in every rank
+    images, rule = torch.randn(4096, 64), torch.randn(64, 10)
+    labels = (images @ rule).argmax(1)
+    blocks = [Sequential(Linear(64, 256), GELU(), Linear(256, 64)) for _ in range(3)]
+    model = Sequential(*blocks, Linear(64, 10)).to(device)
+    for unit in (*model, model):
+        fully_shard(unit)
+    adam = torch.optim.Adam(model.parameters(), lr=0.001)
+    first, (parts, averages) = torch.tensor(0), get_state_dict(model, adam)
+    state = {"model": parts, "optimizer": averages, "step": first}
+    if newest := newest_checkpoint(folder):
+        dcp.load(state, checkpoint_id=newest)
+        given = {"model_state_dict": parts, "optim_state_dict": averages}
+        set_state_dict(model, adam, **given)
+    done, rank, ranks = int(state["step"]), dist.get_rank(), dist.get_world_size()
+    for step in range(done, done + steps):
+        batch = torch.arange(step * 96, step * 96 + 96) % 4096
+        mine = batch[rank::ranks]  # each rank: its share of the batch
+        loss = functional.cross_entropy(
+            model(images[mine].to(device)), labels[mine].to(device)
+        )
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+    if folder:
+        parts, averages = get_state_dict(model, adam)
+        after = torch.tensor(done + steps)
+        state = {"model": parts, "optimizer": averages, "step": after}
+        dcp.save(state, checkpoint_id=os.path.join(folder, f"{done + steps:08}"))
+    mean = loss.detach() / ranks
+    dist.all_reduce(mean)
+    return mean.item()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--checkpoint", help="a folder, made if it is not there")
+    folder = parser.parse_args().checkpoint
+    if folder is not None and (not folder or os.path.isfile(folder)):
+        parser.error("argument --checkpoint: must be a folder")
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
+    torch.set_num_threads(1)
+
+    if "RANK" not in os.environ:  # not started by torchrun: a group of one
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    elif torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        dist.init_process_group("nccl")
+    else:
+        dist.init_process_group("gloo")
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+    loss = train_fully_sharded(folder, device)
+    if dist.get_rank() == 0:
+        print(f"loss of the last batch {loss:.4f}")
+    dist.destroy_process_group()
+    time.sleep(0.2)  # FSDP2's caches keep the group: its threads finish meanwhile
+
+
+if __name__ == "__main__":
+    main()

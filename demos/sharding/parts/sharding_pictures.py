@@ -1,0 +1,57 @@
+"""Pictures of what is gathered in the course of a step, and of what is kept."""
+
+from collections.abc import Mapping, Sequence
+
+from sidebyside import COLOURS, figure
+
+Entries = Sequence[tuple[str, int]]  # (operation, bytes), as a GatheredLedger has them
+
+
+def draw_gathered(runs: Mapping[str, Entries], whole: int):
+    """A line for each run: bytes of gathered parameters after each operation.
+
+    `whole` is what all parameters take: the line that none should reach.
+    """
+    peaks = (
+        f"{name}: at most {max(b for _, b in run):,}" for name, run in runs.items()
+    )
+    alt = f"bytes of gathered parameters, of {whole:,} in all; " + "; ".join(peaks)
+    fig, axes = figure(
+        1, len(runs), height=2.0, stamp="measured here", alt=alt, squeeze=False
+    )
+    for ax, (name, entries), colour in zip(
+        axes[0], runs.items(), COLOURS, strict=False
+    ):
+        held = [bytes_ / 1000 for _, bytes_ in entries]
+        ax.fill_between(range(len(held)), held, step="mid", color=colour, alpha=0.75)
+        ax.axhline(whole / 1000, color=COLOURS[4], lw=1, ls="--")
+        ax.text(
+            len(held), whole / 1000 * 1.03, "all parameters", ha="right", fontsize=8
+        )
+        ax.set(ylim=(0, whole / 800), xlabel="operations of one step")
+        ax.set_title(name, fontsize=9)
+    axes[0][0].set_ylabel("KB gathered")
+    return fig
+
+
+def draw_kept(kept: Mapping[int, Mapping[int, float]]):
+    """For each depth, a line: activations kept for segments of so many layers."""
+    best = {depth: min(line, key=line.get) for depth, line in kept.items()}
+    alt = "least kept: " + ", ".join(
+        f"{depth} layers in segments of {length} keep {kept[depth][length]:.0f}"
+        for depth, length in best.items()
+    )
+    fig, ax = figure(height=2.6, stamp="measured here", alt=alt)
+    for (depth, line), colour in zip(kept.items(), COLOURS, strict=False):
+        ax.plot(list(line), list(line.values()), marker="o", color=colour)
+        last = max(line)
+        ax.text(last * 1.1, line[last], f"{depth} layers", color=colour, va="center")
+        ax.plot(best[depth], line[best[depth]], "o", ms=11, mfc="none", color=colour)
+    ax.set(xscale="log", yscale="log", xlabel="layers in a segment")
+    ticks = sorted({length for line in kept.values() for length in line})
+    ax.set_xticks(ticks, [str(tick) for tick in ticks])
+    ax.set_yticks([4, 8, 16, 32, 64], ["4", "8", "16", "32", "64"])
+    ax.minorticks_off()
+    ax.set_xlim(0.9, 2.2 * max(ticks))
+    ax.set_ylabel("activations kept")
+    return fig

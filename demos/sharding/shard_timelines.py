@@ -1,0 +1,129 @@
+"""Draw when gradients and parameters travel: ZeRO-1, ZeRO-2, and ZeRO-2 overlapped.
+
+Run:      python demos/sharding/shard_timelines.py
+Look for: ZeRO-1 sends all gradients after backward. ZeRO-2 sends each layer's as soon
+          as they are ready; if backward goes on meanwhile, most of that time is hidden.
+          The all-gather of the parameters comes last in all three. (Simulated: layers
+          sleep instead of computing, and a slow link makes up the time by sleeping.)
+Try:      --link 60. Now the link decides, and the overlap hides the backward instead.
+"""
+
+from sidebyside.programs import run_program
+
+import argparse
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from time import perf_counter, sleep
+from unittest import mock
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from demos.sharding.parts import flat_shards, zero_1, zero_2
+from demos.sharding.parts.zero_1 import ZeRO1
+from demos.sharding.parts.zero_2 import ZeRO2
+from sidebyside import Timeline, between, run_ranks, span
+
+FORWARD, BACKWARD = 0.02, 0.04  # seconds that a layer computes
+WAYS = "ZeRO-1", "ZeRO-2", "ZeRO-2, overlapped"
+
+
+class NapAsLong(torch.autograd.Function):
+    """The identity, which sleeps forward and backward as if it computed."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, mark) -> Tensor:
+        ctx.mark = mark
+        with mark("forward"):
+            sleep(FORWARD)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple:
+        with ctx.mark("backward"):
+            sleep(BACKWARD)
+        return gradient, None
+
+
+class NappingLayer(nn.Linear):
+    """16,384 parameters that are as slow as we want; `mark` draws a span or nothing."""
+
+    mark = nullcontext
+
+    def __init__(self):
+        super().__init__(128, 128, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return NapAsLong.apply(super().forward(x), NappingLayer.mark)
+
+
+@contextmanager
+def slow_link(milliseconds: float) -> Iterator[None]:
+    """Inside, the ring takes so long to scatter, or to gather, one layer's shards.
+
+    Messages go through as always, and a sleep makes up the time, as in lesson 11.
+    """
+    layer = 128 * 128 * 4  # bytes
+
+    def slowed(ring):
+        def paced(flat: Tensor, *room):
+            result = ring(flat, *room)
+            sleep(milliseconds / 1000 * flat.nbytes / layer)
+            return result
+
+        return paced
+
+    scatter = slowed(flat_shards.ring_reduce_scatter)
+    gather = slowed(flat_shards.ring_all_gather)
+    rings = {"ring_reduce_scatter": scatter, "ring_all_gather": gather}
+    with mock.patch.multiple(zero_1, **rings), mock.patch.multiple(zero_2, **rings):
+        yield
+
+
+def step_over_slow_link(way: str, milliseconds: float) -> float:
+    """Runs in each rank: seconds of the second step of two, which is drawn."""
+    torch.manual_seed(0)
+    network = nn.Sequential(*(NappingLayer() for _ in range(4)))
+    sgd = partial(torch.optim.SGD, lr=0.1, foreach=False)
+    with slow_link(milliseconds), ThreadPoolExecutor(1, "wire") as wire:
+        if way == "ZeRO-1":
+            trained = ZeRO1(network, sgd)
+        else:
+            trained = ZeRO2(network, sgd)
+            if way == WAYS[2]:
+                trained.carry = partial(wire.submit, trained.reduce_scatter)
+        for mark in (nullcontext, span):
+            marks = [mock.patch.object(NappingLayer, "mark", mark)]
+            marks += [mock.patch.object(module, "span", mark) for module in
+                      (zero_1, zero_2)]  # fmt: skip
+            with marks[0], marks[1], marks[2]:
+                dist.barrier()
+                began = perf_counter()
+                network(torch.ones(2, 128)).sum().backward()
+                trained.step()
+                seconds = perf_counter() - began
+    return seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--link",
+        type=between(1, 300),
+        default=30,
+        help="milliseconds for one layer's shards; default: 30",
+    )
+    link = parser.parse_args().link
+    for way in WAYS:
+        with Timeline() as timeline:
+            seconds = run_ranks(step_over_slow_link, way, link)[0]
+        print(f"{way}: {1e3 * seconds:.0f} ms for a step\n{timeline.text()}\n")
+
+
+if __name__ == "__main__":
+    run_program(main)

@@ -1,0 +1,115 @@
+"""Train in 16 bits: what a float32 master copy is for, and scaling the loss.
+
+Run:      python demos/sharding/sixteen_bits.py
+Look for: with a master copy bfloat16 learns what float32 learns. Without it, updates
+          smaller than half a step of the format are lost. float16 loses gradients
+          instead: divided by many parts of a batch, most of them round to zero, unless
+          the loss is scaled.
+Try:      --lr 0.0001. The smaller the updates, the more of them bfloat16 alone loses.
+"""
+
+from sidebyside.programs import run_program
+
+import argparse
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from sidebyside import at_least, device, load_digits, positive_float
+
+
+class Format(NamedTuple):
+    """How a training stores its numbers."""
+
+    dtype: torch.dtype
+    master: bool = True  # does the optimiser update a float32 copy?
+    scale: int = 1  # by how much the loss is multiplied before backward
+
+
+FORMATS = {
+    "float32": Format(torch.float32),
+    "bfloat16, master copy": Format(torch.bfloat16),
+    "bfloat16 alone": Format(torch.bfloat16, master=False),
+    "float16, master copy": Format(torch.float16),
+    "float16, loss scaled": Format(torch.float16, scale=2**16),
+}
+
+
+class Outcome(NamedTuple):
+    loss: float  # of the last epoch's images, all together
+    zeros: float  # the share of the first gradients that is 0
+    unchanged: float  # the share of the weights that the last update left as it was
+
+
+def make_digits_classifier() -> nn.Sequential:
+    torch.manual_seed(0)
+    layers = nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)
+    return nn.Sequential(*layers).to(device())
+
+
+def flat_copy(tensors: list[Tensor]) -> Tensor:
+    return torch.cat([tensor.detach().flatten() for tensor in tensors])
+
+
+def backward_of_part(
+    model: nn.Module, images: Tensor, labels: Tensor, parts: int, scale: int
+) -> None:
+    """The gradients of one of so many equal parts of a batch, times `scale`."""
+    dtype = next(model.parameters()).dtype
+    loss = F.cross_entropy(model(images.to(dtype)).float(), labels)
+    (loss / parts * scale).backward()
+
+
+def train_in_format(
+    format: Format, parts: int = 1, lr: float = 0.0003, epochs: int = 10
+) -> Outcome:
+    """Train with Adam; `parts` makes believe that each batch is one part of many.
+
+    Its loss is divided by `parts`, as if others had the rest; we multiply the gradients
+    by `parts` in float32, as if all the other parts had the same ones.
+    """
+    model = make_digits_classifier().to(format.dtype)
+    weights = list(model.parameters())
+    masters = [w.detach().float() if format.master else w for w in weights]
+    adam = torch.optim.Adam(masters, lr=lr, foreach=False)
+    images, labels = (tensor.to(device()) for tensor in load_digits("train"))
+    zeros = None
+    for batch in epochs * list(torch.arange(len(images)).split(64)):
+        model.zero_grad()
+        backward_of_part(model, images[batch], labels[batch], parts, format.scale)
+        if zeros is None:
+            zeros = (flat_copy([w.grad for w in weights]) == 0).double().mean().item()
+        for master, weight in zip(masters, weights, strict=True):
+            factor = parts / format.scale
+            master.grad = (weight.grad.float() * factor).to(master.dtype)
+        before = flat_copy(masters)
+        adam.step()
+        for master, weight in zip(masters, weights, strict=True):
+            weight.data.copy_(master.detach())
+    moved = (flat_copy(masters) != before).double().mean().item()
+    with torch.no_grad():
+        loss = F.cross_entropy(model(images.to(format.dtype)).float(), labels).item()
+    return Outcome(loss, zeros, 1 - moved)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--parts", type=at_least(1, 2**20), default=2**16, help="default: 65,536")
+    add("--lr", type=positive_float, default=0.0003, help="default: 0.0003")
+    add("--epochs", type=at_least(1, 100), default=10, help="default: 10")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    print(f"each batch is one part of {args.parts:,}; {args.epochs} epochs of digits")
+    print(f"{'':<22} loss  gradients 0  weights that an update leaves as they are")
+    for name, format in FORMATS.items():
+        found = train_in_format(format, args.parts, args.lr, args.epochs)
+        print(f"{name:<22} {found.loss:.2f} {found.zeros:11.0%} {found.unchanged:9.0%}")
+
+
+if __name__ == "__main__":
+    run_program(main)

@@ -1,0 +1,266 @@
+"""The checks of lesson 17a: which stage fits, the sharded update, clipping."""
+
+import os
+import random
+from collections.abc import Sequence
+
+import torch
+
+from demos.sharding.parts.ledger import STRATEGIES, state_bytes
+from sidebyside import run_ranks
+from sidebyside.any_number import as_number
+from sidebyside.exercises import exercise, trying
+
+from .rank_programs import (
+    ClipCase,
+    ClipNotes,
+    StepNotes,
+    UpdateCase,
+    try_clips,
+    try_updates,
+)
+
+# Seconds; a right answer needs less than one. Tests of what hangs wait for less.
+PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
+RANKS = 2, 3, 1, 5, 8
+SINGLE, DOUBLE = torch.float32, torch.float64
+GB = 10**9
+
+
+def _close(got: torch.Tensor, expected: torch.Tensor) -> bool:
+    close = 1e-4 if expected.dtype == SINGLE else 1e-9
+    return torch.allclose(got.to(expected.dtype), expected, close, close)
+
+
+def _numbers(tensor: torch.Tensor) -> str:
+    first = ", ".join(f"{number:.4g}" for number in tensor.flatten()[:3].tolist())
+    return f"[{first}{', ...' if tensor.numel() > 3 else ''}]"
+
+
+# 17a-stage ----------------------------------------------------------------------------
+
+
+def _stage_cases() -> list[tuple[int, int, int, int]]:
+    """(numbers, ranks, activations, budget): at each edge, by hand, large and drawn."""
+    cases = [(8, 4, 10, 60), (8, 4, 10, 42), (8, 4, 10, 41), (1, 1, 0, 16)]
+    cases += [(7_500_000_000, 64, 10 * GB, budget * GB) for budget in (130, 42, 40, 27)]
+    cases += [(10**12, 1000, 5 * GB, 21 * GB), (10**12, 1000, 5 * GB, 21 * GB - 1)]
+    drawn = random.Random(17)
+    for ranks in (1, 2, 3, 5, 8, 1024):
+        numbers = ranks * drawn.randint(1, 10**7)
+        activations = drawn.choice((0, drawn.randint(1, 16 * numbers)))
+        for strategy in STRATEGIES:
+            needed = state_bytes(numbers, ranks, strategy).total + activations
+            cases += [
+                (numbers, ranks, activations, max(1, needed + gap)) for gap in (0, -1)
+            ]
+    return cases
+
+
+def _stage(numbers: int, ranks: int, activations: int, budget: int) -> int | None:
+    for stage, strategy in enumerate(STRATEGIES):
+        if state_bytes(numbers, ranks, strategy).total + activations <= budget:
+            return stage
+    return None
+
+
+@exercise("17a-stage")
+def check_17a_stage(smallest_stage):
+    for case in _stage_cases():
+        numbers, ranks, activations, budget = case
+        call = f"smallest_stage({numbers}, {ranks}, {activations}, {budget})"
+        expected = _stage(*case)
+        with trying(call) as expect:
+            got = smallest_stage(*case)
+            if expected is None:
+                expect(got is None, got=got, think="what a rank holds in stage 3")
+                continue
+            expect(
+                as_number(got) is not None,
+                got=got,
+                think=f"whether stage {expected} fits, to the last byte",
+            )
+            expect(got == expected, got=got, think=_think_of_stage(case, got, expected))
+
+
+def _think_of_stage(case: tuple, got, expected: int) -> str:
+    numbers, ranks, *_ = case
+    if got not in range(4):
+        return "what is asked for: 0, 1, 2, 3 or None"
+    needed = state_bytes(numbers, ranks, STRATEGIES[got]).total
+    if got < expected:
+        return (
+            f"stage {got}: its state is {needed} bytes on each rank, and activations "
+            "come on top of it, whole"
+        )
+    return (
+        f"stage {expected}: which of the parts 2, 2 and 12 it divides by the ranks, "
+        "and that a training fits if it takes the budget to the last byte"
+    )
+
+
+# 17a-update ---------------------------------------------------------------------------
+
+UPDATES = [
+    UpdateCase(1, 1, 1.0, DOUBLE),
+    UpdateCase(3, 3, 0.1, DOUBLE),
+    UpdateCase(7, 4, 0.5, SINGLE),
+    UpdateCase(16, 2, 0.01, DOUBLE),
+]
+
+
+@exercise(
+    "17a-update",
+    in_ranks=True,
+    when_hung="whether every rank calls both rings, and in the same order",
+)
+def check_17a_update(sharded_update):
+    for ranks in RANKS:
+        args = sharded_update, UPDATES
+        think = "which lengths the whole and a shard have"
+        with trying(f"sharded_update in {ranks} ranks", think=think):
+            found = run_ranks(try_updates, *args, world_size=ranks, timeout=PATIENCE)
+        for case, of_ranks in zip(UPDATES, zip(*found, strict=True), strict=True):
+            for step, notes in enumerate(zip(*of_ranks, strict=True)):
+                _expect_update(case, step, notes)
+
+
+def _expect_update(case: UpdateCase, step: int, of_ranks: Sequence[StepNotes]) -> None:
+    ranks = len(of_ranks)
+    call = f"step {step + 1} with {case.shard * ranks} parameters in {ranks} ranks"
+    with trying(call) as expect:
+        for rank, notes in enumerate(of_ranks):
+            _expect_messages(expect, case, rank, ranks, notes)
+        for rank, notes in enumerate(of_ranks):
+            expect(
+                _close(notes.momentum, notes.expected_momentum),
+                got=f"on rank {rank}, momentum {_numbers(notes.momentum)} instead of "
+                f"{_numbers(notes.expected_momentum)}",
+                think="the mean of all gradients, of which the ring gives the sum; and "
+                "whether momentum is changed in place, for the next call",
+            )
+        for rank, notes in enumerate(of_ranks):
+            expect(
+                _close(notes.parameters, notes.expected),
+                got=f"on rank {rank}, parameters {_numbers(notes.parameters)} instead "
+                f"of {_numbers(notes.expected)}",
+                think=_think_of_update(notes),
+            )
+            expect(
+                torch.equal(notes.parameters, of_ranks[0].parameters),
+                got=f"other parameters on rank {rank} than on rank 0",
+                think="what makes the ranks' parameters equal to the last bit",
+            )
+            expect(
+                notes.returned == "NoneType",
+                got=f"a return value: {notes.returned}",
+                think="what is asked for: nothing is returned",
+            )
+
+
+def _expect_messages(
+    expect, case: UpdateCase, rank: int, ranks: int, notes: StepNotes
+) -> None:
+    expect(
+        not notes.collectives,
+        got=f"rank {rank} called {', '.join(notes.collectives)}",
+        think="which two functions are all that may send",
+    )
+    expect(
+        not notes.not_awaited,
+        got="a message that was begun and never waited for",
+        think="which two functions are all that may send",
+    )
+    chunk = case.shard * case.dtype.itemsize
+    expect(
+        notes.bytes_sent == 2 * (ranks - 1) * chunk,
+        got=f"rank {rank} sent {notes.bytes_sent} bytes, not {2 * (ranks - 1) * chunk}",
+        think="one reduce-scatter and one all-gather: what has to travel in each",
+    )
+
+
+def _think_of_update(notes: StepNotes) -> str:
+    if _close(notes.parameters, notes.wrong_gradient):
+        return "the mean of the gradients: the ring returns their sum"
+    return (
+        "which shard this rank updates, in the memory of `parameters`, and that all "
+        "shards are gathered after the update"
+    )
+
+
+# 17a-clip -----------------------------------------------------------------------------
+
+SAME_COUNT = [ClipCase((2, 3), 1.0, 0.5, DOUBLE, fewer=False)]
+CLIPS = [
+    ClipCase((2,), 1.0, 0.5, DOUBLE),
+    ClipCase((3, 1), 10.0, 1.0, SINGLE),
+    ClipCase((4, 0, 2), 1.0, 0.01, DOUBLE),
+    ClipCase((5, 2), 0.1, 100.0, DOUBLE),  # short enough
+    ClipCase((0,), 1.0, 1.0, DOUBLE),  # rank 0 and all others have no number
+    ClipCase((3,), 0.0, 1.0, SINGLE),  # zeros
+    ClipCase((6, 6), 1.0, 3.0, DOUBLE),  # each rank's part alone may be short enough
+    ClipCase((40,), 1.0, 1, SINGLE),
+]
+
+
+@exercise(
+    "17a-clip",
+    in_ranks=True,
+    when_hung="whether every rank calls the all-reduce, also one whose part is short",
+)
+def check_17a_clip(clip_shards):
+    for ranks, clips in [(2, SAME_COUNT), *((ranks, CLIPS) for ranks in RANKS)]:
+        args = clip_shards, clips
+        think = "what a rank has of the gradient: one or more shards, maybe empty"
+        with trying(f"clip_shards in {ranks} ranks", think=think):
+            found = run_ranks(try_clips, *args, world_size=ranks, timeout=PATIENCE)
+        for case, of_ranks in zip(clips, zip(*found, strict=True), strict=True):
+            _expect_clip(case, of_ranks)
+
+
+def _expect_clip(case: ClipCase, of_ranks: Sequence[ClipNotes]) -> None:
+    ranks, length = len(of_ranks), of_ranks[0].length
+    call = f"a gradient of length {length:.4g} in {ranks} ranks, longest {case.longest}"
+    with trying(call) as expect:
+        for rank, notes in enumerate(of_ranks):
+            _expect_one_number(expect, rank, ranks, notes)
+        for rank, notes in enumerate(of_ranks):
+            returned = as_number(notes.returned)
+            expect(
+                returned is not None,
+                got=f"on rank {rank}: {notes.returned!r}",
+                think="what is asked for: the length, as a float",
+            )
+            expect(
+                abs(returned - length) <= 1e-4 * length,
+                got=f"on rank {rank}, length {returned:.4g} instead of {length:.4g}",
+                think="which numbers of the shards may be added up over all ranks, and "
+                "what is returned: the length of the whole before it is clipped",
+            )
+            for got, expected in zip(notes.shards, notes.expected, strict=True):
+                expect(
+                    _close(got, expected),
+                    got=f"on rank {rank}, a shard {_numbers(got)} instead of "
+                    f"{_numbers(expected)}",
+                    think="by what all shards are multiplied, in place, and when",
+                )
+
+
+def _expect_one_number(expect, rank: int, ranks: int, notes: ClipNotes) -> None:
+    calls = ", ".join(notes.collectives + ["send"] * notes.messages) or "nothing"
+    expect(
+        (notes.collectives == ["all_reduce"] and not notes.messages)
+        or (ranks == 1 and calls == "nothing"),
+        got=f"rank {rank} sent {calls}",
+        think="one all-reduce on every rank: what has to travel",
+    )
+    expect(
+        notes.travelled <= 1,
+        got=f"an all-reduce of {notes.travelled} numbers",
+        think="one number that each rank can compute from its own shards",
+    )
+    expect(
+        not notes.not_awaited,
+        got="an all-reduce that was begun and never waited for",
+        think="when its sum is there",
+    )

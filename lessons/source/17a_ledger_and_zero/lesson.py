@@ -1,0 +1,711 @@
+# ---
+# title: 17a Sharding the training state: ledger and ZeRO
+# question: Every rank of data parallel holds all parameters, gradients and optimiser state. What if each keeps a part?
+# needs: two CPU cores, no GPU
+# minutes: 90
+# ---
+
+# %% [markdown]
+# # 17a. Sharding the training state: ledger and ZeRO
+#
+# Lessons 14 to 16 split a model that was too large, and paid with messages in the middle
+# of forward and backward. Data parallel keeps the model whole, and that wastes memory:
+# what one rank holds, all the others hold too. Here every rank keeps a part of it, and the
+# training stays the same, number by number.
+#
+# *You will be able to* say what each byte of a training is for, in 32 and in 16 bits; to
+# work out what fits on a device; to write ZeRO-1; and to clip a gradient that nobody holds
+# whole.
+#
+# *Before this:* lessons 10a, 10b, 11 and 14a. *Time:* 45 minutes, and 45 for the
+# exercises. *Needs:* two CPU cores, no GPU.
+
+# %% [markdown] tags=["instructor"]
+# ## The ledger: 5 minutes
+#
+# Ask before the table: which columns shrink when a second rank joins? Write the answers
+# down; most people expect all of them to.
+#
+# When late: show the table only.
+
+# %% [markdown]
+# ## The ledger
+#
+# A network of six layers learns the digits with Adam, an optimiser that keeps two running
+# averages for each parameter: one of its gradients, one of their squares. One, two and
+# four ranks train it data-parallel, as in lesson 11. We look at rank 0 and count bytes:
+
+# %%
+from demos.sharding.parts.measured_ledger import measure_digits, print_state_table
+from sidebyside import run_ranks
+
+rows = {n: run_ranks(measure_digits, "DDP", world_size=n) for n in (1, 2, 4)}
+print_state_table({f"{n} ranks": found[:1] for n, found in rows.items()})
+
+# %% [markdown]
+# This table is the **ledger** of a training: the bytes that a rank really holds, each
+# column at its peak. *Buffers* are here the room for one piece that arrives from another rank. It counts the
+# memory behind the tensors, and tensors that share memory count once:
+
+# %%
+from demos.sharding.parts.ledger import bytes_behind
+from sidebyside import show
+
+show(bytes_behind)
+
+# %% [markdown]
+# Only activations and the buffer shrink with the number of ranks. **Parameters, gradients and
+# optimiser state stay as they are, however many ranks there are** (up to a few zeros of
+# padding). These three are the **training state**. In float32 they take 4 + 4 + 8 bytes
+# for each parameter. Could they be smaller?
+
+# %% [markdown] tags=["instructor"]
+# ## Sixteen bits: 10 minutes
+#
+# Draw a ruler with 256 marks between 1 and 2. A step of a thousandth ends between two marks and
+# goes back to where it came from. Then ask what the optimiser needs: a finer ruler.
+#
+# When late: tell float16's story, and skip its cell.
+
+# %% [markdown]
+# ## Sixteen bits
+#
+# GPUs compute several times as fast with numbers of 16 bits. *bfloat16* keeps the range
+# of float32 and has fewer digits: above 1 comes 1.0078, then 1.0156. A weight of 1 gets a
+# thousand updates of 0.001 each. What is it afterwards, in bfloat16?
+
+# %%
+from sidebyside import guess, reveal
+
+guess("17a-thousand", None, "1, plus 0.001 a thousand times, in bfloat16?", "")
+
+# %%
+import torch
+
+weight = torch.tensor(1.0, dtype=torch.bfloat16)
+for _ in range(1000):
+    weight += 0.001
+reveal("17a-thousand", weight.item(), computed=True)
+
+# %% [markdown]
+# Each sum is rounded to the nearest bfloat16, and that is 1 again. So the optimiser updates
+# a **master copy** in float32, and after each step the weights are rounded from it. Forward
+# and backward compute with 16 bits. This is **mixed precision**. What does training lose
+# without the copy?
+
+# %%
+from demos.sharding.sixteen_bits import FORMATS, train_in_format
+
+for name in ("float32", "bfloat16, master copy", "bfloat16 alone"):
+    [found] = run_ranks(train_in_format, FORMATS[name], world_size=1)
+    print(f"{name:<22} loss {found.loss:.1f}", end=", ")
+    print(f"{found.unchanged:.0%} of the weights unchanged by the last update")
+
+# %% [markdown]
+# Ten epochs of digits with Adam at the small rate of 0.0003. **In this training, bfloat16 with a master copy learns
+# what float32 learns, and bfloat16 alone learns less**: most updates are lost. (What
+# float32 leaves unchanged belongs to pixels that are always 0.)
+
+# %% [markdown]
+# *float16* has more digits and less range: what is below 0.00000003 becomes 0. Gradients can
+# be that small, for instance when the loss is divided by the size of a huge batch. Below, each batch
+# makes believe that it is one part of 65,536. **Loss scaling** multiplies the loss by
+# $2^{16}$ before backward, and divides the gradients in float32:
+
+# %%
+for name in ("float16, master copy", "float16, loss scaled", "bfloat16, master copy"):
+    [found] = run_ranks(train_in_format, FORMATS[name], 2**16, world_size=1)
+    print(f"{name:<22} loss {found.loss:.1f}, gradients that are 0: {found.zeros:.0%}")
+
+# %% [markdown]
+# **Without scaling, nine of ten gradients of this float16 training are 0, and it learns
+# next to nothing.** bfloat16 needs no scaling here. torch has both: `torch.autocast` computes in 16 bits, and
+# `torch.amp.GradScaler` scales, skips a step whose gradients overflow, and then halves the
+# scale. With 8-bit floats, only products are computed, with a scale for each tensor or block;
+# weights and optimiser keep more bits.
+#
+# Parameters and gradients now have half the bits. How many bytes of state does each
+# parameter need with Adam?
+
+# %%
+guess("17a-mixed", None, "Bytes of training state for each parameter?", "bytes")
+
+# %%
+from demos.sharding.parts.ledger import MIXED, SINGLE
+
+state, _ = run_ranks(measure_digits, "DDP", torch.bfloat16)[0]
+numbers = state.parameters // 2
+for part in MIXED._fields:
+    print(f"{part:<11} {getattr(state, part) / numbers:.1f} bytes each")
+reveal("17a-mixed", MIXED.total, computed=True)
+
+# %% [markdown]
+# As many as before. The optimiser holds the copy (4) and two averages (4 + 4): that is
+# the ZeRO paper's **K = 12**, beside 2 for the parameter and 2 for the gradient. (Torch's
+# FSDP2, in lesson 17b, keeps 4 + 4 + 8 by default: its shards are the float32 copy, and it makes 16 bits
+# of them on the way.) Mixed precision saves time and activations, not training state.
+
+# %% [markdown] tags=["instructor"]
+# ## Who needs what: 3 minutes
+#
+# Ask of each kind of bytes: when does a rank need all of it? Optimiser: never. Gradients:
+# never, once they are summed up. Parameters: in forward and backward.
+
+# %% [markdown]
+# ## Who needs what
+#
+# Of $\Psi$ parameters, each of $N$ ranks could keep a *shard*, $\Psi/N$ of them, with all
+# that belongs to it. **ZeRO** (Rajbhandari et al., 2020) does so in three stages, *ZeRO-1*,
+# *ZeRO-2* and ZeRO-3. Each stage shards one thing more:
+#
+# | | parameters | gradients | optimiser |
+# |---|---|---|---|
+# | DDP (stage 0) | whole | whole | whole |
+# | ZeRO-1 | whole | whole | shard |
+# | ZeRO-2 | whole | shard | shard |
+# | ZeRO-3 | shard | shard | shard |
+#
+# ## Exercise 1: which stage fits
+#
+# Write `smallest_stage(numbers, ranks, activations, budget)`: the smallest stage, 0 to 3,
+# with which a training fits on each device, or `None` if none does. `numbers` are the
+# parameters, a multiple of `ranks`, trained in mixed precision with Adam (2 + 2 + 12
+# bytes). `activations` are bytes, and each rank holds them in any stage. A training fits if
+# state and activations together are at most `budget` bytes. All four are whole numbers;
+# `numbers`, `ranks` and `budget` are at least 1, `activations` may be 0.
+#
+# By hand first: 8 parameters, 4 ranks, 10 bytes of activations. How many bytes does each stage
+# need, and which is the smallest stage for 60 bytes?
+# <!-- exercise: 17a-stage -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# What does a rank hold of the optimiser in stage 1, and what of the gradients?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Begin with three sizes: 2, 2 and 12 times `numbers`. Each stage divides one more of them
+# by `ranks`, from the right to the left.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `whole = [2 * numbers, 2 * numbers, 12 * numbers]`. In stage s the last s of them are
+# divided: `sum(whole[: 3 - s]) + sum(whole[3 - s :]) // ranks`.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 1, which stage fits: 10 minutes
+#
+# Expected: the activations divided as well, and stages whose parts are added in the wrong
+# order (gradients before the optimiser).
+
+
+# %% exercise="17a-stage"
+from sidebyside import check, hint, progress, reset, solution
+
+
+def smallest_stage(numbers, ranks, activations, budget) -> int | None:
+    """The first of the stages 0 to 3 that fits into `budget` bytes, or None."""
+    ### BEGIN SOLUTION
+    whole = [2 * numbers, 2 * numbers, 12 * numbers]
+    for stage in range(4):
+        state = sum(whole[: 3 - stage]) + sum(whole[3 - stage :]) // ranks
+        if state + activations <= budget:
+            return stage
+    return None
+    ### END SOLUTION
+
+
+# %%
+check("17a-stage", smallest_stage)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 17a-stage -->
+# Why it works: the whole state is 2 + 2 + 12 bytes for each parameter, and each stage
+# divides one more of these by the number of ranks: 12 first, then 2, then 2. Activations
+# come from a rank's own samples, so no stage touches them.
+#
+# By hand: the state needs 16 · 8 = 128 bytes in stage 0; 16 + 16 + 24 = 56 in stage 1;
+# 16 + 4 + 24 = 44 in stage 2; 4 + 4 + 24 = 32 in stage 3. With 10 bytes of activations,
+# stage 2 is the first within 60: it needs 54.
+
+# %% [markdown] tags=["instructor"]
+# ## The table of the paper: 2 minutes
+#
+# Read one line aloud, and ask what a fourth column for "N without end" would say: 4, 2
+# and 0 bytes for each parameter.
+
+# %% [markdown]
+# ## The table of the paper
+#
+# The ZeRO paper's Table 1 lists GB on each rank for three models and six numbers of ranks.
+# Our ledger's formula gives all 54 numbers (the paper cuts decimals off from 100 GB on):
+
+# %%
+from demos.sharding.parts.ledger_pictures import PUBLISHED, row_of_the_paper
+
+for model, published in PUBLISHED.items():
+    print(f"{model}: ranks, GB in ZeRO-1, 2 and 3")
+    for ranks, row in published.items():
+        ours = row_of_the_paper(model, ranks)
+        print(f"{ranks:6}" + "".join(f"{number:>7}" for number in ours), ours == row)
+
+# %% [markdown]
+# And its Figure 1: 7.5 billion parameters on 64 ranks, $120 \to 31.4 \to 16.6 \to 1.9$ GB.
+# **The optimiser is three quarters of the state, so the first stage saves most.**
+
+# %%
+from demos.sharding.parts.ledger import STRATEGIES, state_bytes
+from demos.sharding.parts.ledger_pictures import draw_state_bars
+
+bars = {name: state_bytes(7_500_000_000, 64, name) for name in STRATEGIES}
+draw_state_bars(bars, "GB on each of 64 ranks, 7.5 billion parameters")
+
+# %% [markdown] tags=["instructor"]
+# ## ZeRO-1: 5 minutes
+#
+# Let four people be ranks, with a strip of paper in four parts. Who adds up which part?
+# Who updates it? Who needs the result? The two halves of the ring come by themselves.
+
+# %% [markdown]
+# ## ZeRO-1: each updates its part
+#
+# All parameters lie in one flat tensor, cut into $N$ shards. Lesson 10b's ring all-reduce
+# has two halves: a reduce-scatter, then an all-gather. ZeRO-1 puts the update between
+# them:
+#
+# 1. Reduce-scatter the gradients: each rank gets the sum of its own shard.
+# 2. Each rank updates its shard of the parameters. Only for that it needs Adam's averages.
+# 3. All-gather the parameters.
+
+# %% [markdown]
+# ## Exercise 2: the sharded update
+#
+# Write `sharded_update(parameters, gradient, momentum, lr)`, called by all ranks. It is a
+# step of SGD with momentum: $m \leftarrow 0.9\,m + g$, then $p \leftarrow p - lr \cdot m$,
+# where $g$ is the *mean* of all ranks' gradients.
+#
+# * `parameters` is flat, the same on all ranks, at least one number for each rank, and as long as a multiple of
+#   the number of ranks. Afterwards it holds all updated parameters, on all ranks, in the
+#   same memory.
+# * `gradient` is as long, and is this rank's own gradient. It may be overwritten.
+# * `momentum` is the shard of $m$ that this rank keeps, a flat tensor of its own. It is updated in
+#   place, for the next call.
+#
+# All three have the same type, 32 or 64 bits. Three functions are given. `own_shard(flat)`
+# is this rank's shard, a view. `ring_reduce_scatter(flat)` returns this rank's shard of the
+# sum, a view of `flat`, whose other parts are garbage then.
+# `ring_all_gather(flat)` gives every rank's own shard to all, in place. Call each ring
+# once, and send nothing else. Return nothing. Results agree up to rounding.
+#
+# By hand first: two ranks, parameters [10, 20], momentum 0 everywhere, lr = 1. Rank 0's
+# gradient is [1, 2], rank 1's is [3, 6]. Who holds what after the step, and how many
+# numbers has each rank sent?
+# <!-- exercise: 17a-update -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Which part of the gradients' sum does this rank need, and which part of the parameters
+# may it change?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Between the two rings everything has the length of a shard: the summed gradient, the
+# momentum, and `own_shard(parameters)`, which is a view: change it in place.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `shard = ring_reduce_scatter(gradient) / dist.get_world_size()`, then
+# `momentum.mul_(0.9).add_(shard)`, then `own_shard(parameters).sub_(lr * momentum)`, and
+# the all-gather.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 2, the sharded update: 20 minutes
+#
+# Expected: `momentum = 0.9 * momentum + shard`, which makes a new tensor and forgets it;
+# the sum instead of the mean; a gradient that is gathered, which is data parallel again.
+
+
+# %% exercise="17a-update"
+import torch.distributed as dist
+
+from demos.sharding.parts.flat_shards import (
+    own_shard,
+    ring_all_gather,
+    ring_reduce_scatter,
+)
+
+
+def sharded_update(parameters, gradient, momentum, lr) -> None:
+    """Update this rank's shard, and gather all shards."""
+    ### BEGIN SOLUTION
+    shard = ring_reduce_scatter(gradient) / dist.get_world_size()
+    momentum.mul_(0.9).add_(shard)
+    own_shard(parameters).sub_(lr * momentum)
+    ring_all_gather(parameters)
+    ### END SOLUTION
+
+
+# %%
+check("17a-update", sharded_update)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 17a-update -->
+# Why it works: SGD, momentum and Adam treat each number by itself. So a shard can be
+# updated by whoever has its gradient and its state, and nobody else needs that state.
+#
+# By hand: the mean gradient is [2, 4]. Rank 0 keeps momentum [2] and makes 10 − 2 = 8;
+# rank 1 keeps [4] and makes 20 − 4 = 16. After the all-gather both hold [8, 16]. Each has
+# sent one number in each half: 2, as many as an all-reduce of two numbers takes.
+
+# %% [markdown] tags=["instructor"]
+# ## The same numbers, the same bytes: 6 minutes
+#
+# Before the first cell: are the results equal in every bit? Ask for a reason. A sum of
+# two is the same in either order; a sum of three is not.
+#
+# When late: skip gloo's line.
+
+# %% [markdown]
+# ## The same numbers
+#
+# `ZeRO1` does that with any optimiser that treats each number by itself. `backward`
+# adds to one flat gradient, of which each parameter's `.grad` is a view:
+
+# %%
+from demos.sharding.parts.zero_1 import ZeRO1
+
+show(ZeRO1.step)
+
+# %% [markdown]
+# After each of ten steps of Adam we compare it with lesson 11's DDP. Beside it run
+# ZeRO-2, whose turn comes, and the library's ZeRO-1: `ZeroRedundancyOptimizer`.
+
+
+# %%
+from torch import nn
+
+from demos.sharding.parts.beside_ddp import networks_trained_side_by_side
+
+
+def largest_differences() -> dict[str, float]:
+    differences = {"ZeRO-1": 0.0, "ZeRO-2": 0.0, "library": 0.0}
+    for networks in networks_trained_side_by_side(steps=10):
+        flat = {
+            n: nn.utils.parameters_to_vector(m.parameters())
+            for n, m in networks.items()
+        }
+        for name, so_far in differences.items():
+            now = (flat[name] - flat["DDP"]).abs().max().item()
+            differences[name] = max(so_far, now)
+    return differences
+
+
+for name, difference in run_ranks(largest_differences)[0].items():
+    print(f"2 ranks, {name}: every bit as in DDP {difference == 0}")
+for name, difference in run_ranks(largest_differences, world_size=3)[0].items():
+    print(f"3 ranks, {name}: within 1e-5 of DDP {difference < 1e-5}")
+
+# %% [markdown]
+# **With two ranks, ZeRO-1 and ZeRO-2 equal DDP after every step, bit for bit**: a sum of
+# two numbers is the same in either order. With three or more, each algorithm adds the ranks in
+# an order of its own for each number, and the results agree to rounding.
+#
+# ## The same bytes
+#
+# Every rank should send $(N-1)/N$ of the tensor in each half, $2\Psi$ numbers in all for
+# large $N$, as DDP does. The meter counts the messages of one step on four ranks:
+
+# %%
+from demos.sharding.parts.measured_ledger import BUILT
+
+numbers, N = 21_452, 4  # two numbers are padding
+print(f"2 (N-1)/N of the parameters: {2 * (N - 1) * numbers // N * 4} bytes")
+for strategy in BUILT:
+    found = run_ranks(measure_digits, strategy, world_size=N)
+    print(f"{strategy:<6} sends {sorted({rank.sent for rank in found})} bytes per rank")
+
+# %% [markdown]
+# **ZeRO-1 and ZeRO-2 send what DDP sends.** They need a reduce-scatter that is one: gloo's
+# is a whole all-reduce (lesson 10a), twice as much. Here for 16 MB and four ranks:
+
+# %%
+from demos.collectives.parts.loopback_meter import megabytes_per_rank
+
+
+def megabytes_of_both() -> list[float]:
+    flat = torch.ones(4_000_000)
+    pieces = list(flat.chunk(4))
+    gloos = megabytes_per_rank(lambda: dist.reduce_scatter(pieces[0], pieces), 3)
+    return [megabytes_per_rank(lambda: ring_reduce_scatter(flat), 3), gloos]
+
+
+ring, gloo = run_ranks(megabytes_of_both, world_size=4)[0]
+print(f"our ring {ring:.1f} MB, gloo {gloo:.1f} MB")
+
+# %% [markdown] tags=["instructor"]
+# ## ZeRO-2: 6 minutes
+#
+# Ask when a rank needs another rank's shard of the gradient: from the moment a layer has
+# computed it until it is sent. So send it soon, and free it.
+
+# %% [markdown]
+# ## ZeRO-2: gradients don't stay
+#
+# ZeRO-1 still holds all gradients until backward ends. ZeRO-2 sums up those of a layer as
+# soon as the hooks of lesson 11 say that they are ready, keeps its shard, and frees the rest.
+# Each layer is a flat tensor of its own:
+
+# %%
+from demos.sharding.parts.zero_2 import ZeRO2
+
+show(ZeRO2._gradient_is_ready)
+show(ZeRO2._keep_shard_under_way)
+
+# %%
+from demos.sharding.parts.ledger import predicted_ledger
+from demos.sharding.parts.measured_ledger import LAYERS, digits_activations
+
+rows = {s: run_ranks(measure_digits, s, torch.bfloat16, world_size=4) for s in BUILT}
+print_state_table({strategy: found[:1] for strategy, found in rows.items()})
+kept = digits_activations(samples=16, size=2)
+for strategy, found in rows.items():
+    predicted = predicted_ledger(LAYERS, 4, strategy, MIXED, kept)
+    print(strategy, "as predicted:", all(rank.ledger == predicted for rank in found))
+
+# %% [markdown]
+# **The ledger is predicted to the byte**, in mixed precision on four ranks. ZeRO-2 holds its shards, and
+# at the peak one layer's gradients besides, so the gain needs many layers. Its buffers hold the largest layer once more, packed to
+# travel. (The optimiser has 4 bytes more for each flat tensor: Adam's counter of steps. Not in the
+# ledger: what an update needs for a moment, such as a float32 copy of the shard's gradient.)
+
+# %% [markdown]
+# ## Timelines
+#
+# If the messages travel in a thread of their own, backward goes on meanwhile. Four layers
+# sleep 20 ms forward and 40 ms backward; a slow link, like that of lesson 11, takes 30 ms for a layer's
+# shards:
+
+# %%
+from demos.sharding.shard_timelines import step_over_slow_link
+from sidebyside import Timeline, draw_timelines
+
+drawn = {}
+for way in ("ZeRO-1", "ZeRO-2, overlapped"):
+    with Timeline() as drawn[way]:
+        run_ranks(step_over_slow_link, way, 30)
+draw_timelines(drawn, stamp="simulated")
+
+# %% [markdown]
+# ZeRO-1 reduce-scatters once, after backward. ZeRO-2 does it four times, and only the last one is
+# waited for in full. (ZeRO-1 could start early too, as DDP does; it would still
+# keep all gradients.) The all-gather comes last in both: lesson 17b hides that as well.
+
+# %% [markdown] tags=["instructor"]
+# ## Accumulation: 2 minutes
+#
+# Write "2" and "k + 1" on the board after the guess, and ask what a library could do: keep whole
+# gradients while it accumulates, which is ZeRO-1's memory.
+
+# %% [markdown]
+# ## Gradient accumulation
+#
+# A batch of four micro-batches has four backwards and one step. ZeRO-1 adds up the
+# gradients at home and sends once, like DDP with `no_sync`. ZeRO-2 keeps only its shard of
+# them. How many times as many bytes does ZeRO-2 send as ZeRO-1?
+
+# %%
+guess("17a-accumulate", None, "Bytes of ZeRO-2, divided by those of ZeRO-1?", "×")
+
+# %%
+from demos.sharding.parts.measured_ledger import bytes_of_accumulation
+
+sent = {s: run_ranks(bytes_of_accumulation, s, 4)[0] for s in BUILT}
+print(sent)
+reveal("17a-accumulate", sent["ZeRO-2"] / sent["ZeRO-1"], computed=True)
+
+# %% [markdown]
+# Each backward of ZeRO-2 reduce-scatters, and each step gathers once: $k + 1$ halves for
+# $k$ micro-batches, against 2. **Accumulation saves ZeRO-1 its reduce-scatters; it saves
+# ZeRO-2 only the all-gathers.**
+
+# %% [markdown] tags=["instructor"]
+# ## Clipping: 2 minutes
+#
+# Pythagoras in shards: draw a right-angled triangle whose sides are on two ranks.
+
+# %% [markdown]
+# ## Exercise 3: clip across shards
+#
+# Many trainings *clip* (lesson 9): if the gradient, as one vector, is longer than allowed,
+# it is shortened, in the same direction. Under ZeRO nobody has the whole vector.
+#
+# Write `clip_shards(shards, longest)`, called by all ranks after the sums are done.
+# `shards` is a list of this rank's shards of the gradient: one or more flat tensors,
+# possibly of different lengths, possibly empty. All shards of all ranks together are the
+# whole gradient, each number once. If the whole is longer than `longest`, a number above
+# 0, multiply each shard in place by `longest` / length; else leave them.
+# Return the length of the whole before clipping, as a float, the same on all ranks.
+#
+# Send one number by one `dist.all_reduce`, and nothing else. (With one rank it may be left out.) All
+# tensors have the same type on all ranks, 32 or 64 bits, and lie on one device; results agree up to
+# rounding. A gradient of zeros has the length 0.
+#
+# By hand first: rank 0 has [3, 0], rank 1 has [0, 4], and the longest is 1. What does each
+# rank send, and what does it hold afterwards?
+# <!-- exercise: 17a-clip -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Are the lengths of the shards added up, or something else of theirs?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Squares of numbers can be added up in any order, over shards and over ranks. The root
+# comes last.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `total = sum(shard.square().sum() for shard in shards)`, all-reduce it,
+# `length = total.sqrt().item()`. Then, if it is too long, `shard.mul_(longest / length)`.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 3, clip across shards: 15 minutes
+#
+# Expected: each rank clips by its own length (exhibit G of lesson 9 again), and lengths added up
+# instead of squares. Both leave a gradient that points elsewhere or is too short.
+
+
+# %% exercise="17a-clip"
+def clip_shards(shards, longest) -> float:
+    """The length of the whole gradient, which is clipped to `longest`."""
+    ### BEGIN SOLUTION
+    total = sum(shard.square().sum() for shard in shards)
+    dist.all_reduce(total)
+    length = total.sqrt().item()
+    if length > longest:
+        for shard in shards:
+            shard.mul_(longest / length)
+    return length
+    ### END SOLUTION
+
+
+# %%
+check("17a-clip", clip_shards)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 17a-clip -->
+# Why it works: the square of a vector's length is the sum of the squares of its numbers,
+# so each number is added once, wherever it lies. All ranks get the same total, come to the same
+# decision and multiply by the same factor: the direction stays.
+#
+# By hand: rank 0 sends 9 and rank 1 sends 16. The length is 5, and the ranks hold
+# [0.6, 0] and [0, 0.8].
+
+# %% [markdown] tags=["instructor"]
+# ## The block, and a script: 4 minutes
+#
+# Put the table beside the rows that 14 to 16 have left on the board.
+#
+# When late: skip the script's code.
+
+# %% [markdown]
+# ## The block, cut by state
+#
+# The transformer block of lessons 14 to 16, with SGD and momentum, on two ranks. The first
+# two lines are 14a's cut by layer; then the same block by state, each rank with half of
+# the sequences:
+
+# %%
+from demos.model_parallel.parts.transformer_block import block_cut_by_layer
+from demos.sharding.parts.ledger import Ledger
+from demos.sharding.parts.measured_ledger import Measured, measure_block
+
+costs = run_ranks(block_cut_by_layer)
+by_layer = [
+    Measured(Ledger(*3 * [cost.parameters], activations=cost.activations), cost.sent)
+    for cost in costs
+]
+by_state = {strategy: run_ranks(measure_block, strategy)[:1] for strategy in BUILT}
+print_state_table({"by layer": by_layer} | by_state)
+
+# %% [markdown]
+# A cut by layer shares everything, and sends activations. A cut by state shares less with
+# two ranks, sends parameters and gradients whatever the samples are, and keeps all ranks busy. Two halves of
+# a block are two large layers: ZeRO-2 gains nothing here yet.
+#
+# ## A script of your own
+#
+# DDP with a sharded optimiser, without this course's instruments. The library's
+# optimiser gives each rank whole parameters, as evenly as it can, and sends them round by broadcasts.
+# The cell starts the script as a group of one; `torchrun` starts it with two:
+#
+# ```
+# torchrun --nproc-per-node 2 demos/sharding/own_sharded_optimizer.py --save model.pt
+# ```
+
+# %%
+from demos.sharding.own_sharded_optimizer import train_sharded
+from sidebyside import run_demo
+
+show(train_sharded)
+run_demo("sharding/own_sharded_optimizer.py")
+
+# %% [markdown]
+# | | stage 1 | stage 2 |
+# |---|---|---|
+# | PyTorch | `ZeroRedundancyOptimizer(params, Adam, lr=...)` | `fully_shard(layer, reshard_after_forward=False)`: parameters are whole from forward to backward |
+# | DeepSpeed | `"zero_optimization": {"stage": 1}` | `{"stage": 2}` |
+# | Megatron-LM | `--use-distributed-optimizer` | – |
+# | JAX | a `NamedSharding` of the optimiser's state | of the gradients, too |
+
+# %% [markdown]
+# ## What we saw
+#
+# * Data parallel shares activations; each rank holds the whole training state: 16 bytes for
+#   each parameter with Adam, in float32 (4 + 4 + 8) and in mixed precision (2 + 2 + 12).
+# * Without a float32 master copy, bfloat16 loses small updates; without loss scaling,
+#   float16 loses small gradients.
+# * The ledger's formula gives all of the ZeRO paper's Table 1: $120 \to 31.4 \to 16.6 \to 1.9$ GB.
+# * ZeRO-1 updates between the two halves of the all-reduce, ZeRO-2 frees gradients during
+#   backward. Both equal DDP and send what DDP sends.
+# * With $k$ micro-batches ZeRO-2 sends $(k + 1)/2$ times as much as ZeRO-1.
+
+# %% [markdown]
+# **The scorecard** of $\Psi$ parameters with Adam in mixed precision, over $N$ ranks:
+#
+# | | ZeRO-1 | ZeRO-2 |
+# |---|---|---|
+# | equal to DDP | two ranks: bit for bit; more: up to rounding | the same |
+# | numbers each rank sends per step | $2(N-1)/N \cdot \Psi$ | $(k + 1)(N-1)/N \cdot \Psi$ with $k$ micro-batches |
+# | memory: parameters, gradients | $2\Psi + 2\Psi$ bytes | $2\Psi + 2\Psi/N$, and one layer's gradients |
+# | memory: optimiser | $12\Psi/N$ bytes | $12\Psi/N$ bytes |
+# | memory: activations | those of its samples | those of its samples |
+# | idle share | the time of both halves | of the last layer's scatter and of the gather, if overlapped |
+# | if one rank dies | its shard of the optimiser is gone: back to a checkpoint | the same |
+
+# %% [markdown]
+# In a terminal, `python demos/sharding/memory_ledger.py --help` works out any transformer;
+# `demos/sharding/sixteen_bits.py` and `demos/sharding/shard_timelines.py` show the rest.
+#
+# ## Next
+#
+# Parameters are still whole on every rank, 2 bytes each, however many ranks there are.
+# Lesson 17b shards them too.

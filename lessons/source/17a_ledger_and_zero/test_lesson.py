@@ -1,0 +1,494 @@
+"""Every byte is predicted and found, and ZeRO trains what data parallel trains."""
+
+import gc
+import inspect
+import os
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from demos.collectives.parts.loopback_meter import loopback_bytes, megabytes_per_rank
+from demos.model_parallel.parts.device_memory import DeviceMemory
+from demos.model_parallel.parts.transformer_block import make_transformer_block
+from demos.sharding import shard_timelines
+from demos.sharding.memory_ledger import Transformer
+from demos.sharding.parts.beside_ddp import networks_trained_side_by_side
+from demos.sharding.parts.clipping import clip_across_shards
+from demos.sharding.parts.flat_shards import (
+    FlatParameters,
+    own_shard,
+    ring_all_gather,
+    ring_reduce_scatter,
+)
+from demos.sharding.parts.ledger import (
+    MIXED,
+    SINGLE,
+    STRATEGIES,
+    bytes_behind,
+    count_ledger,
+    predicted_ledger,
+    state_bytes,
+)
+from demos.sharding.parts.ledger_pictures import (
+    NUMBERS,
+    PUBLISHED,
+    row_of_the_paper,
+)
+from demos.sharding.parts.measured_ledger import (
+    BUILT,
+    LAYERS,
+    adam,
+    bytes_of_accumulation,
+    digits_activations,
+    digits_loss,
+    make_digits_network,
+    measure_block,
+    measure_digits,
+    own_digits,
+    sgd_with_momentum,
+)
+from demos.sharding.parts.zero_1 import ZeRO1
+from demos.sharding.parts.zero_2 import ZeRO2
+from demos.sharding.sixteen_bits import FORMATS, train_in_format
+from sidebyside import MessageMeter, Timeline, run_ranks
+from sidebyside.record import ROOT
+
+PRECISIONS = {torch.float32: SINGLE, torch.bfloat16: MIXED}
+
+# The ledger ---------------------------------------------------------------------------
+
+
+def ledgers_of_all() -> dict[tuple, tuple]:
+    return {
+        (name, dtype): (measure_digits(name, dtype).ledger, len(own_digits(0)[0]))
+        for name in BUILT
+        for dtype in PRECISIONS
+    }
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+def test_the_ledger_is_predicted_to_the_byte(ranks):
+    for found in run_ranks(ledgers_of_all, world_size=ranks):
+        for (name, dtype), (ledger, samples) in found.items():
+            kept = digits_activations(samples, dtype.itemsize)
+            wanted = predicted_ledger(LAYERS, ranks, name, PRECISIONS[dtype], kept)
+            assert ledger == wanted, (name, dtype)
+
+
+def test_more_ranks_leave_the_training_state_of_ddp_as_it_is():
+    one, four = (run_ranks(measure_digits, "DDP", world_size=n)[0] for n in (1, 4))
+    for alone, among_four in zip(one.ledger[:3], four.ledger[:3], strict=True):
+        assert alone <= among_four < alone + 20, "padding only"
+    assert four.ledger.activations < 0.3 * one.ledger.activations
+
+
+def all_tensors_beside_the_ledger(strategy: str) -> tuple[int, int]:
+    """Runs in each rank: bytes of all living tensors, and what the ledger knows of."""
+    with DeviceMemory() as memory:
+        network = make_digits_network()
+        trained = BUILT[strategy](network, adam)
+        digits_loss(network, 0).backward()
+        trained.step()
+        gc.collect()
+        ledger = count_ledger(trained, network, bytes_behind(trained.gradients), 0)
+    counters = [state["step"].nbytes for state in trained.optimizer.state.values()]
+    return memory.now + sum(counters), sum(ledger)  # torch.tensor(0.0) passes unseen
+
+
+@pytest.mark.parametrize("strategy", BUILT)
+def test_the_ledger_forgets_no_tensor(strategy):
+    for held, counted in run_ranks(all_tensors_beside_the_ledger, strategy):
+        assert held == counted
+
+
+def test_views_of_one_memory_count_once():
+    flat = torch.zeros(10)
+    assert bytes_behind([flat, flat[2:5], flat.view(2, 5)]) == 40
+    assert bytes_behind([flat[:1]]) == 40, "all of the memory is held"
+    assert bytes_behind([]) == 0
+
+
+@pytest.mark.parametrize("model", PUBLISHED)
+def test_the_formula_gives_the_papers_table(model):
+    for ranks, published in PUBLISHED[model].items():
+        assert row_of_the_paper(model, ranks) == published
+
+
+def test_the_formula_gives_the_papers_figure():
+    sizes = [state_bytes(NUMBERS["7.5B"], 64, name).total / 1e9 for name in STRATEGIES]
+    assert [f"{size:.1f}" for size in sizes] == ["120.0", "31.4", "16.6", "1.9"]
+    assert MIXED.optimiser / MIXED.total == 0.75
+    assert MIXED.total == SINGLE.total == 16
+
+
+def test_a_transformers_parameters_are_counted_as_torch_counts_them():
+    model = Transformer(width=64, layers=3, heads=4, vocabulary=100, length=16)
+    blocks = [make_transformer_block(64) for _ in range(3)]
+    parts = nn.ModuleList(
+        [*blocks, nn.Embedding(100, 64), nn.Embedding(16, 64), nn.LayerNorm(64)]
+    )
+    assert model.numbers == sum(p.numel() for p in parts.parameters())
+    each = 34 + 5 * 4 * 16 / 64  # Korthikanti et al.: bytes, over s b h
+    assert model.activations(2) == 3 * 16 * 2 * 64 * each
+
+
+# Sixteen bits -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trained_in_formats() -> dict:
+    settings = {"": 1, ", one part of many": 2**16}
+    return {
+        name + setting: run_ranks(train_in_format, format, parts, world_size=1)[0]
+        for name, format in FORMATS.items()
+        for setting, parts in settings.items()
+    }
+
+
+def test_bfloat16_needs_a_master_copy(trained_in_formats):
+    float32 = trained_in_formats["float32"]
+    copy = trained_in_formats["bfloat16, master copy"]
+    alone = trained_in_formats["bfloat16 alone"]
+    assert copy.loss == pytest.approx(float32.loss, abs=0.02)
+    assert alone.loss > float32.loss + 0.1
+    assert alone.unchanged > 0.5 > 0.2 > copy.unchanged
+
+
+def test_float16_needs_a_scaled_loss(trained_in_formats):
+    many = ", one part of many"
+    float32 = trained_in_formats["float32" + many]
+    assert trained_in_formats["float16, master copy" + many].zeros > 0.85
+    assert trained_in_formats["float16, master copy" + many].loss > float32.loss + 0.5
+    for name in ("float16, loss scaled", "bfloat16, master copy"):
+        assert trained_in_formats[name + many].loss == pytest.approx(
+            float32.loss, abs=0.02
+        )
+
+
+def test_float16_rounds_to_0_what_the_lesson_says():
+    small = torch.tensor([2.9e-8, 3.1e-8]).half()
+    assert small[0] == 0 < small[1]
+    bfloat = torch.tensor([1.0]).bfloat16()
+    assert torch.nextafter(bfloat, 2 * bfloat) == 1.0078125
+
+
+# The same numbers ---------------------------------------------------------------------
+
+
+def largest_gaps(make_optimizer, steps: int = 10) -> dict[str, float]:
+    gaps: dict[str, float] = {}
+    for networks in networks_trained_side_by_side(steps, make_optimizer):
+        flat = {name: flat_numbers(network) for name, network in networks.items()}
+        for name, numbers in flat.items():
+            gap = (numbers - flat["DDP"]).abs().max().item()
+            gaps[name] = max(gap, gaps.get(name, 0))
+    return gaps
+
+
+def flat_numbers(network: nn.Module) -> torch.Tensor:
+    return nn.utils.parameters_to_vector(network.parameters()).detach()
+
+
+@pytest.mark.parametrize(
+    "make_optimizer", [adam, sgd_with_momentum], ids=["adam", "sgd"]
+)
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_zero_equals_ddp_after_every_step(make_optimizer, ranks):
+    close = 0 if ranks <= 2 else 1e-5
+    for gaps in run_ranks(largest_gaps, make_optimizer, world_size=ranks):
+        assert max(gaps.values()) <= close
+
+
+def train_with(strategy: str, steps=4, dtype=torch.float32, longest=None, parts=1):
+    network = make_digits_network(dtype)
+    trained = BUILT[strategy](network, sgd_with_momentum)
+    found = []
+    for step in range(steps):
+        for part in range(parts):
+            (digits_loss(network, parts * step + part) / parts).backward()
+        trained.step(longest)
+        found.append(flat_numbers(network))
+    return torch.stack(found)
+
+
+def train_with_all(**options) -> dict[str, torch.Tensor]:
+    return {name: train_with(name, **options) for name in BUILT}
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_zero_equals_data_parallel_in_mixed_precision(ranks):
+    for found in run_ranks(
+        partial(train_with_all, dtype=torch.bfloat16), world_size=ranks
+    ):
+        assert found["DDP"].dtype == torch.bfloat16
+        assert torch.equal(found["ZeRO-1"], found["DDP"]), "the same ring"
+        if ranks == 2:
+            assert torch.equal(found["ZeRO-2"], found["DDP"])
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_clipped_across_shards_they_stay_equal(ranks):
+    for found in run_ranks(partial(train_with_all, longest=0.05), world_size=ranks):
+        for name in BUILT:
+            torch.testing.assert_close(found[name], found["DDP"], atol=1e-6, rtol=0)
+    free = run_ranks(train_with, "DDP", world_size=ranks)[0]
+    assert (found["DDP"] - free).abs().max() > 1e-4, "clipping did something"
+
+
+def clip_beside_torch(longest: float) -> tuple:
+    torch.manual_seed(0)
+    whole = torch.randn(7 * dist.get_world_size(), dtype=torch.float64)
+    mine = own_shard(whole).clone()
+    norm = clip_across_shards(list(mine.split([3, 0, 4])), longest)
+    weight = nn.Parameter(torch.zeros_like(whole))
+    weight.grad = whole.clone()
+    expected = nn.utils.clip_grad_norm_([weight], longest)
+    return norm, expected, mine, own_shard(weight.grad)
+
+
+@pytest.mark.parametrize("longest", [0.5, 100.0])
+def test_clipping_shards_is_clipping_the_whole(longest):
+    for norm, expected, mine, whole in run_ranks(
+        clip_beside_torch, longest, world_size=3
+    ):
+        torch.testing.assert_close(norm, expected)
+        torch.testing.assert_close(mine, whole, rtol=1e-5, atol=0)
+
+
+def train_whole_batches() -> torch.Tensor:
+    """What one process makes of two micro-batches of all ranks in each step."""
+    network = make_digits_network()
+    sgd = sgd_with_momentum(network.parameters())
+    for step in range(4):
+        sgd.zero_grad()
+        for part in range(2):
+            (digits_loss(network, 2 * step + part) / 2).backward()
+        sgd.step()
+    return flat_numbers(network)
+
+
+def test_accumulated_micro_batches_are_one_batch():
+    [alone] = run_ranks(train_whole_batches, world_size=1)
+    for found in run_ranks(partial(train_with_all, parts=2)):
+        for name in BUILT:
+            torch.testing.assert_close(found[name][-1], alone, atol=1e-5, rtol=0)
+
+
+def test_padding_stays_zero():
+    for found in run_ranks(padding_after_training, world_size=3):
+        assert found == [0.0]
+
+
+def padding_after_training() -> list[float]:
+    network = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1)).double()  # 12 and 4
+    trained = ZeRO2(network, sgd_with_momentum)
+    for _ in range(3):
+        network(torch.ones(2, 3).double()).sum().backward()
+        trained.step()
+    padded = [unit.flat[unit.numbers :] for unit in trained.units]
+    return sorted({float(number) for tail in padded for number in tail})
+
+
+# Planted bugs -------------------------------------------------------------------------
+
+
+def train_badly(bug: str) -> torch.Tensor:
+    from unittest import mock
+
+    from demos.sharding.parts import zero_1
+
+    broken = {
+        "no all-gather": ("ring_all_gather", lambda flat: None),
+        "no reduce-scatter": (
+            "ring_reduce_scatter",
+            lambda flat, *room: own_shard(flat),
+        ),
+    }
+    with mock.patch.object(zero_1, *broken[bug]):
+        return train_with("ZeRO-1")[-1]
+
+
+@pytest.mark.parametrize("bug", ["no all-gather", "no reduce-scatter"])
+def test_without_a_half_of_the_ring_training_goes_wrong(bug):
+    good = run_ranks(train_with, "ZeRO-1")[0][-1]
+    one, other = run_ranks(train_badly, bug)
+    assert (one - good).abs().max() > 1e-4
+    assert torch.equal(one, other) == (bug == "no reduce-scatter")
+
+
+# The same bytes -----------------------------------------------------------------------
+
+
+def bytes_of_all() -> dict[str, int]:
+    return {name: measure_digits(name).sent for name in BUILT}
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+def test_both_stages_send_what_ddp_sends(ranks):
+    for sent in run_ranks(bytes_of_all, world_size=ranks):
+        flat, by_layer = (
+            sum(-(-numbers // ranks) for numbers in some) * 4 * 2 * (ranks - 1)
+            for some in ([sum(LAYERS)], LAYERS)
+        )
+        assert sent == {"DDP": flat, "ZeRO-1": flat, "ZeRO-2": by_layer}
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2, 4])
+def test_accumulation_saves_zero_2_only_the_all_gathers(micro_batches):
+    sent = {
+        name: run_ranks(bytes_of_accumulation, name, micro_batches)[0] for name in BUILT
+    }
+    assert sent["DDP"] == sent["ZeRO-1"]
+    assert sent["ZeRO-2"] / sent["ZeRO-1"] == (micro_batches + 1) / 2
+
+
+def rings_beside_the_library() -> tuple:
+    torch.manual_seed(dist.get_rank())
+    mine = torch.randn(6 * dist.get_world_size(), dtype=torch.float64)
+    total = mine.clone()
+    dist.all_reduce(total)
+    with MessageMeter() as meter:
+        shard = ring_reduce_scatter(mine)
+    gathered = torch.zeros_like(total)
+    own_shard(gathered).copy_(shard)
+    ring_all_gather(gathered)
+    return shard.clone(), own_shard(total), gathered, total, meter.bytes_sent
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+def test_the_rings_halves_are_a_reduce_scatter_and_an_all_gather(ranks):
+    results = run_ranks(rings_beside_the_library, world_size=ranks)
+    for shard, expected, gathered, total, sent in results:
+        torch.testing.assert_close(shard, expected)
+        torch.testing.assert_close(gathered, total)
+        assert torch.equal(gathered, results[0][2]), "the same bits on all ranks"
+        assert sent == (ranks - 1) * 6 * 8
+
+
+def megabytes_of_both() -> tuple[float, float]:
+    flat = torch.ones(4_000_000)
+    pieces = list(flat.chunk(4))
+    ours = megabytes_per_rank(lambda: ring_reduce_scatter(flat), 3)
+    return ours, megabytes_per_rank(lambda: dist.reduce_scatter(pieces[0], pieces), 3)
+
+
+@pytest.mark.skipif(not loopback_bytes(), reason="no loopback interface is counted")
+def test_gloos_reduce_scatter_sends_twice_as_much():
+    ours, gloos = run_ranks(megabytes_of_both, world_size=4)[0]
+    assert ours == pytest.approx(12, rel=0.1) and gloos == pytest.approx(24, rel=0.1)
+
+
+# Flat parameters ----------------------------------------------------------------------
+
+
+def flatten_frozen() -> tuple:
+    network = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2)).double()
+    for p in network[0].parameters():
+        p.requires_grad_(False)
+    before = network[0].weight.clone()
+    trained = ZeRO1(network, partial(torch.optim.SGD, lr=0.1))
+    network(torch.ones(1, 3).double()).sum().backward()
+    trained.step()
+    return trained.units[0].numbers, torch.equal(before, network[0].weight)
+
+
+def test_frozen_parameters_are_left_alone():
+    assert run_ranks(flatten_frozen) == [(6, True), (6, True)]
+
+
+def flatten_own_start() -> torch.Tensor:
+    torch.manual_seed(dist.get_rank())
+    layer = nn.Linear(2, 2)
+    flat = FlatParameters(list(layer.parameters()))
+    layer.bias.data.fill_(7)
+    return flat.flat
+
+
+def test_all_begin_with_rank_0s_numbers_and_parameters_are_views():
+    for flat in (found := run_ranks(flatten_own_start, world_size=4)):
+        assert torch.equal(flat, found[0]) and flat.tolist()[4:] == [7, 7, 0, 0]
+
+
+@pytest.mark.parametrize("stage", [ZeRO1, ZeRO2])
+def test_a_stage_has_at_most_60_lines_to_read(stage):
+    lines = inspect.getsource(stage).splitlines()
+    assert sum(bool(line.strip()) for line in lines) <= 60
+
+
+def test_the_block_is_cut_by_state_as_predicted():
+    block = make_transformer_block()
+    numbers = [sum(p.numel() for p in half.parameters()) for half in block]
+    for name in BUILT:
+        ledger = run_ranks(measure_block, name)[0].ledger
+        wanted = predicted_ledger(numbers, 2, name, SINGLE._replace(optimiser=4))
+        counters = 4 * (2 if name == "ZeRO-2" else 1)  # momentum has no counter
+        assert ledger[:2] == wanted[:2] and ledger.buffers == wanted.buffers
+        assert ledger.optimiser == wanted.optimiser - counters
+
+
+# Timelines ----------------------------------------------------------------------------
+
+
+def spans_of(way: str) -> dict[str, list]:
+    with Timeline() as timeline:
+        run_ranks(shard_timelines.step_over_slow_link, way, 10)
+    of_rank_0 = [s for s in timeline.spans if "rank 0" in str(s.lane)]
+    names = {s.name for s in of_rank_0}
+    return {name: [s for s in of_rank_0 if s.name == name] for name in names}
+
+
+@pytest.mark.parametrize("way", shard_timelines.WAYS)
+def test_the_timelines_show_what_travels_when(way):
+    spans = spans_of(way)
+    assert len(spans["forward"]) == len(spans["backward"]) == 4
+    last_backward = max(s.end for s in spans["backward"])
+    first_scatter = min(s.start for s in spans["reduce-scatter"])
+    assert (first_scatter > last_backward) == (way == "ZeRO-1")
+    assert len(spans["reduce-scatter"]) == (1 if way == "ZeRO-1" else 4)
+    assert min(s.start for s in spans["all-gather"]) > max(
+        s.end for s in spans["update"]
+    )
+
+
+# A script of your own -----------------------------------------------------------------
+
+SCRIPT = ROOT / "demos/sharding/own_sharded_optimizer.py"
+
+
+def own_sharded_optimizer(*args: object, launcher: tuple = (), **options) -> str:
+    command = [sys.executable, *launcher, str(SCRIPT), *map(str, args)]
+    done = subprocess.run(command, capture_output=True, text=True, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_torchrun_trains_the_same_with_two_ranks_and_rank_0_saves_all(tmp_path):
+    (tmp_path / "logs").mkdir()  # torchrun leaves a folder there
+    environment = os.environ | {"TMPDIR": str(tmp_path / "logs")}
+    torchrun = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"
+    saved = [tmp_path / "one.pt", tmp_path / "two.pt"]
+    alone = own_sharded_optimizer("--save", saved[0])
+    options = {"launcher": torchrun, "env": environment}
+    together = own_sharded_optimizer("--save", saved[1], **options)
+    assert alone == together and together.count("\n") == 1
+    one, two = (torch.load(path, map_location="cpu") for path in saved)
+    for name, tensor in one["model"].items():
+        torch.testing.assert_close(tensor, two["model"][name], atol=1e-4, rtol=0)
+    assert len(two["optimizer"]["state"]) == len(two["model"]), "the whole state"
+
+
+def test_the_script_of_your_own_uses_no_instrument():
+    code = SCRIPT.read_text(encoding="utf-8")
+    assert "sidebyside" not in code and "demos." not in code
+
+
+def test_the_thousand_updates_are_lost():
+    weight = torch.tensor(1.0, dtype=torch.bfloat16)
+    for _ in range(1000):
+        weight += 0.001
+    assert weight == 1

@@ -1,0 +1,288 @@
+"""The checks of lesson 17b: gather and free, which layers to recompute, cut anew."""
+
+import os
+import random
+from itertools import pairwise, product
+
+import torch
+
+from sidebyside import run_ranks
+from sidebyside.any_number import as_number
+from sidebyside.exercises import exercise, trying
+
+from .rank_programs import NAMES, StackCase, StepNotes, try_gather_free
+
+# Seconds; a right answer needs less than one. Tests of what hangs wait for less.
+PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
+
+
+# 17b-gather-free ----------------------------------------------------------------------
+
+STACKS = [
+    StackCase((4, 6, 3, 5), torch.float64),  # no number of ranks divides all of these
+    StackCase((2, 1, 1), torch.float64),  # two numbers: most of 8 ranks keep padding
+    StackCase((5, 16, 16, 16, 2), torch.float32),
+]
+ORDER = "which operations read the parameters: forward and backward, of each unit"
+
+
+@exercise(
+    "17b-gather-free",
+    in_ranks=True,
+    when_hung="whether all ranks call the same collectives, in the same order",
+)
+def check_17b_gather_free(
+    before_forward, after_forward, before_backward, after_backward
+):
+    given = before_forward, after_forward, before_backward, after_backward
+    functions = dict(zip(NAMES, given, strict=True))
+    for ranks in 2, 1, 3, 5, 8:
+        think = "what this line needs: memory behind `flat` before anybody reads or "
+        think += "fills it, and tensors of one shape and type on all ranks"
+        with trying(f"three steps in {ranks} ranks", think=think):
+            found = run_ranks(
+                try_gather_free, functions, STACKS, world_size=ranks, timeout=PATIENCE
+            )
+        for case, of_ranks in zip(STACKS, zip(*found, strict=True), strict=True):
+            for step, notes in enumerate(zip(*of_ranks, strict=True), 1):
+                call = f"step {step} of {len(case.widths) - 1} units, widths "
+                call += f"{case.widths}, in {ranks} ranks"
+                for rank, of_rank in enumerate(notes):
+                    _expect_step(call, rank, ranks, of_rank)
+
+
+def _expect_step(call: str, rank: int, ranks: int, notes: StepNotes) -> None:
+    with trying(call) as expect:
+        for fault in notes.faults:
+            expect(False, got=f"{fault}, on rank {rank}", think=_think_of(fault))
+        expect(
+            not notes.complaint,
+            got=f"freed too early: {notes.complaint}, on rank {rank}",
+            think=ORDER,
+        )
+        expect(
+            notes.peak <= notes.largest,
+            got=f"{notes.peak} bytes gathered at once on rank {rank}, and the largest "
+            f"unit has {notes.largest}",
+            think="when a unit is freed: after each use",
+        )
+        close = notes.gap < 1e-4
+        expect(
+            close,
+            got=f"on rank {rank}, a shard of the gradient that is off by "
+            f"{notes.gap:.2g}",
+            think=_think_of_gradient(notes.factor, ranks),
+        )
+        _expect_calls(expect, rank, ranks, notes)
+
+
+def _think_of(fault: str) -> str:
+    if fault.startswith("not awaited"):
+        return "when the numbers of a collective with async_op=True are there"
+    if fault.startswith("another flat"):
+        return "who has views of `flat`: the parameters, and autograd"
+    if fault.startswith("changed kept"):
+        return "who updates `kept`: the optimiser, and nobody else"
+    if fault.startswith("no memory"):
+        return ORDER
+    if fault.startswith("still whole"):
+        return "who frees the unit, and when: until then its memory is taken"
+    return "where this rank's shard of the mean gradient belongs: `unit.kept.grad`"
+
+
+def _think_of_gradient(factor: float, ranks: int) -> str:
+    if ranks > 1 and abs(factor - ranks) < 0.01:
+        return "what is asked for: the mean over the ranks, not the sum"
+    if ranks > 1 and abs(factor * ranks - 1) < 0.01:
+        return "how often the gradient is divided by the number of ranks"
+    return (
+        "which numbers `flat` holds while a unit computes: the current shards of all "
+        "ranks, in rank order; and whose shard of the gradient lands where"
+    )
+
+
+def _expect_calls(expect, rank: int, ranks: int, notes: StepNotes) -> None:
+    calls = [call for name in NAMES for call in notes.calls[name]]
+    gathers, reduces = calls.count("all_gather"), calls.count("reduce_scatter")
+    units = notes.units
+    if ranks == 1 and set(calls) <= {"all_gather", "reduce_scatter"}:
+        return
+    expect(
+        gathers == 2 * reduces == 2 * units and len(calls) == gathers + reduces,
+        got=f"on rank {rank}, the collectives {', '.join(sorted(set(calls)))}: "
+        f"{gathers} all-gathers, {reduces} reduce-scatters and "
+        f"{len(calls) - gathers - reduces} other messages in one step",
+        think="what has to travel for a unit: its parameters before forward and "
+        "before backward, its gradients once, and of these only one shard to each rank",
+    )
+
+
+# 17b-which-layers ---------------------------------------------------------------------
+
+BY_HAND = [(4, 1, 3), (4, 1, 2), (4, 1, 1)]
+
+
+@exercise("17b-which-layers")
+def check_17b_which_layers(layers_to_recompute):
+    cases = [
+        (BY_HAND, 9),
+        (BY_HAND, 12),
+        (BY_HAND, 6),
+        (BY_HAND, 5),
+        ([], 0),
+        ([(5, 0, 1)], 4),
+        ([(5, 0, 1)], 5),
+        ([(9, 1, 4), (2, 2, 0), (3, 0, 0)], 8),
+        ([(6, 1, 5), (5, 1, 3), (5, 1, 3), (6, 0, 9)], 13),  # greedy pays more
+        ([(1, 0, 1)] * 10, 5),
+        ([(9, 2, 3), (1, 0, 2), (1, 1, 7), (8, 0, 9)], 12),  # the peak is in front
+    ]
+    for layers, budget in cases + _random_layers():
+        call = f"layers_to_recompute({layers}, {budget})"
+        think = "empty lists, and choices of which none fits"
+        with trying(call, layers, think=think) as expect:
+            got = layers_to_recompute(layers, budget)
+            _expect_choice(expect, got, layers, budget)
+
+
+def _random_layers() -> list[tuple[list[tuple[int, int, int]], int]]:
+    random_ = random.Random(17)
+    cases = []
+    for number in range(30):
+        layers = []
+        for _ in range(random_.randint(1, 7)):
+            kept = random_.randint(0, 20)
+            layers.append((kept, random_.randint(0, kept), random_.randint(0, 9)))
+        most, least = _peak(layers, set()), _peak(layers, set(range(len(layers))))
+        cases.append((layers, random_.randint(max(0, least - number % 2), most)))
+    return cases
+
+
+def _peak(layers, chosen: set[int]) -> int:
+    before = peak = 0
+    for place, (kept, entry, _) in enumerate(layers):
+        peak = max(peak, before + kept)
+        before += entry if place in chosen else kept
+    return peak
+
+
+def _fewest_seconds(layers, budget: int) -> int | None:
+    costs = []
+    for flags in product((False, True), repeat=len(layers)):
+        chosen = {place for place, flag in enumerate(flags) if flag}
+        if _peak(layers, chosen) <= budget:
+            costs.append(sum(layers[place][2] for place in chosen))
+    return min(costs, default=None)
+
+
+def _expect_choice(expect, got, layers, budget: int) -> None:
+    best = _fewest_seconds(layers, budget)
+    if best is None:
+        expect(got is None, got=got, think="what to return if no choice fits: None")
+        return
+    expect(
+        isinstance(got, set | frozenset | list | tuple),
+        got=got,
+        think="what is asked for: a set of indices; and whether a choice fits",
+    )
+    places = [as_number(place) for place in got]
+    flags = any(type(place) is bool for place in got)
+    valid = not flags and all(place in range(len(layers)) for place in places)
+    expect(
+        valid and len(set(places)) == len(places),
+        got=got,
+        think="what is asked for: the indices of the layers to recompute, from 0",
+    )
+    chosen = {int(place) for place in places}
+    peak = _peak(layers, chosen)
+    expect(
+        peak <= budget,
+        got=f"{got}, with {peak} bytes at some layer; the budget is {budget}",
+        think="what memory holds while backward is at a layer: all of this one's, and "
+        "what those before it hold",
+    )
+    cost = sum(layers[place][2] for place in chosen)
+    expect(
+        cost == best,
+        got=f"{got}, which costs {cost} seconds; {best} are enough",
+        think="whether there is a choice that a rule of thumb does not find: the "
+        "cheapest one may recompute other layers, or fewer",
+    )
+
+
+# 17b-reshard --------------------------------------------------------------------------
+
+
+@exercise("17b-reshard")
+def check_17b_reshard(pieces_to_read):
+    cases = [(10, 4, 3), (10, 4, 2), (10, 2, 3), (12, 4, 2), (12, 2, 4), (0, 3, 2)]
+    cases += [(1, 4, 3), (5, 4, 3), (9, 8, 5), (7, 1, 3), (7, 3, 1), (10, 4, 4)]
+    cases += [(1_000_003, 48, 7), (6, 4, 6), (3, 8, 8)]
+    cases += list(product((2, 11, 17), (1, 2, 3, 5), (1, 2, 4, 6)))
+    for length, writers, readers in cases:
+        whole = range(length)
+        files = [shard_of(whole, writers, writer) for writer in range(writers)]
+        for reader in range(readers):
+            call = f"pieces_to_read({length}, {writers}, {readers}, {reader})"
+            with trying(call, think="files and shards with nothing in them") as expect:
+                got = pieces_to_read(length, writers, readers, reader)
+                wanted = shard_of(whole, readers, reader)
+                _expect_pieces(expect, got, files, wanted)
+
+
+def shard_of(whole, ranks: int, rank: int):
+    """A slice of equal length for each rank, rounded up; the last ones get the rest."""
+    size = -(-len(whole) // ranks)
+    return whole[rank * size : (rank + 1) * size]
+
+
+def _expect_pieces(expect, got, files: list[range], wanted: range) -> None:
+    expect(
+        isinstance(got, list | tuple) and all(_three_numbers(piece) for piece in got),
+        got=got,
+        think="what is asked for: a list of tuples (writer, start, stop)",
+    )
+    pieces = [tuple(int(as_number(part)) for part in piece) for piece in got]
+    for writer, start, stop in pieces:
+        expect(
+            writer in range(len(files)),
+            got=got,
+            think="which writers there are: from 0 to writers - 1",
+        )
+        expect(start < stop, got=got, think="pieces that are empty")
+        expect(
+            start >= 0 and stop <= len(files[writer]),
+            got=f"{got}; the file of writer {writer} has {len(files[writer])} numbers",
+            think="from where positions are counted: from the begin of the file; and "
+            "how long the last shards are, without padding",
+        )
+    read = [files[writer][start:stop] for writer, start, stop in pieces]
+    numbers = (
+        [number for piece in read for number in piece] if len(wanted) < 100 else []
+    )
+    expect(
+        _joined(read) == wanted if not numbers else numbers == list(wanted),
+        got=f"{got}: these are not the numbers of {wanted}",
+        think="where this reader's shard begins and ends in the whole tensor, and the "
+        "order of the pieces",
+    )
+    expect(
+        len({writer for writer, _, _ in pieces}) == len(pieces),
+        got=got,
+        think="how many pieces of one file a reader needs: one, for both are intervals",
+    )
+
+
+def _joined(pieces: list[range]) -> range:
+    """One range, if each piece begins where the one before it ends."""
+    for one, other in pairwise(pieces):
+        if one.stop != other.start:
+            return range(0)
+    return range(pieces[0].start, pieces[-1].stop) if pieces else range(0)
+
+
+def _three_numbers(piece) -> bool:
+    if not isinstance(piece, list | tuple) or len(piece) != 3:
+        return False
+    numbers = [as_number(part) for part in piece]
+    return all(number is not None and number == int(number) for number in numbers)

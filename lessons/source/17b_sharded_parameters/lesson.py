@@ -1,0 +1,718 @@
+# ---
+# title: 17b Sharding the parameters
+# question: Even the parameters are too many for one rank. Can each rank keep a part of every layer, and train all the same?
+# needs: two CPU cores, no GPU
+# minutes: 90
+# ---
+
+# %% [markdown]
+# # 17b. Sharding the parameters
+#
+# After ZeRO-2, gradients and the optimiser's state are cut into shards. The parameters
+# are still whole on every rank. ZeRO-3 cuts them too: a rank keeps $1/N$ of each layer,
+# and borrows the rest for the moment in which the layer computes.
+#
+# *You will be able to* gather and free parameters in the right order, say what this
+# costs on the wire, use torch's FSDP2, keep fewer activations, and go on from a checkpoint
+# with another number of ranks.
+#
+# *Before this:* lessons 10b, 11, 15 and 17a. *Time:* 45 minutes, and 45 for the exercises.
+# *Needs:* two CPU cores, no GPU.
+
+# %% [markdown] tags=["instructor"]
+# ## Borrowed layers: 7 minutes
+#
+# Give each of four people a quarter of a page of text. To read page 1 aloud they put
+# their quarters together; then everybody takes three quarters away again. Ask what they
+# must do to read it backwards, and who may throw what away when.
+#
+# When late: show only `allocate` and `release`.
+
+# %% [markdown]
+# ## Borrowed layers
+#
+# A *unit* is a group of parameters that travel together, often a layer. As in 17a they
+# are views of one flat tensor. Each rank has a copy of its shard, `kept`, which its
+# optimiser updates. When nobody needs the unit, the memory behind `flat` is taken away:
+
+# %%
+from demos.sharding.parts import zero_3
+from sidebyside import show
+
+show(zero_3.ShardedUnit)
+
+# %% [markdown]
+# The *storage* of a tensor is the memory behind it. With `resize_(0)` the tensor keeps its
+# shape and loses its numbers. Why not delete `flat`, and make another one later? For
+# backward, autograd has kept views of it. Those need their numbers again, at the same place.
+#
+# A unit now costs an all-gather before each use. When a backward has given all its
+# parameters their gradients, a reduce-scatter gives each rank its shard of the sum.
+
+# %% [markdown]
+# ## Exercise 1: gather and free in the right order
+#
+# Write the four functions that hooks call with a unit: before and after its forward, and
+# before and after its backward. All ranks call them in the same order, `after_backward`
+# when all gradients of the unit are there.
+#
+# * While a unit computes, its `flat` holds the current shards (`kept`) of all ranks, in
+#   rank order. Otherwise it has no memory: never are two units whole at a time.
+# * `after_backward` puts this rank's shard of the *mean* gradient over all ranks into
+#   `unit.kept.grad`, a tensor of the shape of `kept`. There is none before.
+#   `unit.take_gradients()` returns the unit's gradients in one flat tensor.
+# * In each step a unit costs two `dist.all_gather(pieces, tensor)` and one
+#   `dist.reduce_scatter(tensor, pieces)`, where `pieces` is a list with one tensor for each
+#   rank, and no other message. With one rank they may be left out.
+# * `unit.flat` stays the same tensor, as long as it was, and nothing changes `kept`. Types
+#   are float32 or float64. Results may differ by rounding. Use `unit.allocate()` and
+#   `unit.release()`. `flat.chunk(n)` gives `n` views of equal length.
+#
+# By hand first: two ranks, three units of 10, 20 and 10 numbers. How many numbers does
+# each rank keep, how many does it hold at most, kept and gathered together, and how often
+# is the unit in the middle gathered in 5 steps?
+# <!-- exercise: 17b-gather-free -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Which operations read parameters: the forward, the backward, the collectives? What has
+# to stand in `flat` before each, and who needs it afterwards?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Both functions that come before do the same: memory, then an all-gather into the chunks
+# of `flat`. What comes after forward only frees. After backward the parameters are needed
+# no more, and the gradients travel.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `unit.allocate()`, then `dist.all_gather(list(unit.flat.chunk(ranks)), unit.kept)`.
+# After backward: `unit.release()`; `whole = unit.take_gradients() / ranks`; an empty
+# tensor like `kept`, and `dist.reduce_scatter(mine, list(whole.chunk(ranks)))` into it.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 1, gather and free: 20 minutes
+#
+# Expected: freed after forward and not gathered again for backward (`FreedTooEarly`), never
+# freed after backward, and memory asked for only once, so that the second step computes
+# with old numbers. Ask those: what has the optimiser changed meanwhile?
+
+# %% exercise="17b-gather-free"
+import torch
+import torch.distributed as dist
+
+from sidebyside import check, hint, progress, reset, solution
+
+
+def before_forward(unit: zero_3.ShardedUnit) -> None:
+    ### BEGIN SOLUTION
+    unit.allocate()
+    dist.all_gather(list(unit.flat.chunk(dist.get_world_size())), unit.kept)
+    ### END SOLUTION
+
+
+def after_forward(unit: zero_3.ShardedUnit) -> None:
+    ### BEGIN SOLUTION
+    unit.release()
+    ### END SOLUTION
+
+
+def before_backward(unit: zero_3.ShardedUnit) -> None:
+    ### BEGIN SOLUTION
+    before_forward(unit)
+    ### END SOLUTION
+
+
+def after_backward(unit: zero_3.ShardedUnit) -> None:
+    ### BEGIN SOLUTION
+    unit.release()
+    whole = unit.take_gradients() / dist.get_world_size()
+    unit.kept.grad = torch.empty_like(unit.kept)
+    dist.reduce_scatter(unit.kept.grad, list(whole.chunk(dist.get_world_size())))
+    ### END SOLUTION
+
+
+# %%
+check("17b-gather-free", before_forward, after_forward, before_backward, after_backward)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 17b-gather-free -->
+# Why it works: forward and backward of a unit are the only operations that read its
+# parameters, and each is preceded by an all-gather of what the ranks keep *now*. Views
+# that autograd has kept point to the same storage, so they see the gathered numbers. A
+# sum over ranks is the same shard by shard; each rank needs only its own.
+#
+# By hand: a rank keeps 5 + 10 + 5 = 20 numbers and holds at most 20 + 20 = 40; with
+# ZeRO-2 it would hold 40 all the time. The gain grows with the number of units. The unit
+# in the middle is gathered twice in each step, ten times in all.
+
+# %% [markdown] tags=["instructor"]
+# ## The same training: 6 minutes
+#
+# Before the table: the class sums up what DDP sends, and adds the gathers.
+#
+# When late: skip the accumulation, it comes back in the scorecard.
+
+# %% [markdown]
+# ## The same training, and its price
+#
+# `ZeRO3` (in `demos/sharding/parts/zero_3.py`, 57 lines of code) calls from hooks what you
+# have written, and updates `kept`. Ψ is the number of parameters, as in 17a. DDP's ring all-reduce makes a rank send $(N-1)/N \cdot 2Ψ$ numbers
+# in each step: half in its reduce-scatter, half in its all-gather. ZeRO-3 gathers for
+# forward, gathers for backward and reduce-scatters. How many times as much as DDP does it send?
+
+# %%
+from sidebyside import guess, reveal, run_ranks
+
+guess("17b-bytes", None, "Bytes that ZeRO-3 sends, divided by DDP's?", "×")
+
+# %%
+from demos.sharding.zero_from_scratch import train_in_stage
+
+stages = "DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3"
+found = {stage: run_ranks(train_in_stage, stage)[0] for stage in stages}
+for stage, one in found.items():
+    pairs = zip(one["parameters"], found["DDP"]["parameters"], strict=True)
+    same = all(torch.equal(mine, ddps) for mine, ddps in pairs)
+    print(f"{stage}: {one['kept']} bytes of parameters, sends {one['sent']}; ", end="")
+    print(f"loss {one['losses'][-1]:.5f}; every step as DDP, bit for bit: {same}")
+reveal("17b-bytes", found["ZeRO-3"]["sent"] / found["DDP"]["sent"], computed=True)
+
+# %% [markdown]
+# **ZeRO-3 sends $(N-1)/N \cdot 3Ψ$ numbers, 1.5 times what DDP sends, and keeps $1/N$ of
+# everything.** The digits network has 21,450 parameters of 4 bytes; the meter has counted
+# lesson 10b's ring.
+#
+# Bit for bit, because two numbers have one sum in either order. With three or more ranks
+# the order matters: each unit is a ring of its own, and its chunks are other chunks than
+# those of one long tensor. Then parameters differ by rounding, unless DDP cuts its rings
+# as ZeRO-3 does.
+
+# %% [markdown] tags=["instructor"]
+# ## The ledger over time: 4 minutes
+#
+# Let people draw the curve first: five units of one size and a small one, forward, then
+# backward. Where does it touch zero?
+#
+# When late: read out the two peaks.
+
+# %% [markdown]
+# ## The ledger over time
+#
+# `GatheredLedger` looks at every operation that torch runs, notes how many bytes are
+# gathered, and refuses an operation that wants to read what has been freed. (Without it,
+# torch's product would read from address 0, and the process would end.) On the left,
+# our ZeRO-3; on the right, units are kept whole from their forward to their backward:
+
+# %%
+from demos.sharding.parts.gathered_ledger import GatheredLedger
+from demos.sharding.parts.sharding_pictures import draw_gathered
+from demos.sharding.zero_from_scratch import digits_scores, make_trained
+
+
+def gathered_in_a_step(way: str) -> list[tuple[str, int]]:
+    network, trained = make_trained(way, torch.optim.SGD)
+    with GatheredLedger(trained.units) as ledger:
+        scores, labels = digits_scores(network, step=0, micro=0)
+        torch.nn.functional.cross_entropy(scores, labels).backward()
+    return ledger.entries
+
+
+ways = "ZeRO-3", "ZeRO-3, whole till backward"
+curves = {way: run_ranks(gathered_in_a_step, way)[0] for way in ways}
+for way, entries in curves.items():
+    print(f"{way}: at most {max(held for _, held in entries)} bytes gathered")
+draw_gathered(curves, whole=4 * 21450)
+
+# %% [markdown]
+# **At most one unit is whole at a time**: 4,160 parameters of 4 bytes. To the right
+# everything is whole in the middle of the step, which saves the second gather: 2Ψ on the
+# wire, as with DDP, and memory as with ZeRO-2 for that moment. FSDP2 calls this
+# `reshard_after_forward=False`.
+#
+# In the table of the transformer block (14a), with two units, attention and MLP:
+
+# %%
+from demos.sharding.parts.measured_ledger import measure_block, print_state_table
+from demos.sharding.parts.sharded_block import measure_block_in_units
+
+rows = {"ZeRO-2": run_ranks(measure_block, "ZeRO-2")}
+rows["ZeRO-3"] = run_ranks(measure_block_in_units)
+print_state_table(rows)
+
+# %% [markdown]
+# One block is too little for ZeRO-3: a rank keeps half, 99,968 bytes, and borrows the MLP
+# whole, which is two thirds. Together that is more than everything. In a stack of
+# 36 blocks the same two units are borrowed one after the other, and what is kept is 36 times as
+# much. **ZeRO-3 pays if no unit is a large part of the model.**
+
+# %% [markdown] tags=["instructor"]
+# ## Prefetch: 6 minutes
+#
+# Draw the wire below the rank. Ask what the wire does while a layer computes: nothing.
+# Let people shift the gathers to the left with a finger.
+#
+# When late: only the second timeline.
+
+# %% [markdown]
+# ## Prefetch
+#
+# A rank that gathers waits. Over a slow wire, as in lesson 11, we draw four layers that
+# sleep: 40 ms forward, 80 ms backward. To gather a layer or to scatter its gradients takes
+# 30 ms, and the wire carries one at a time. One after another that makes 4 · (30 + 40) ms
+# forward and 4 · (30 + 80 + 30) ms backward, 840 ms.
+#
+# With **prefetch** the next layer is gathered while this one computes. How long does the
+# step take then? (After the last forward, the last layer is freed and gathered again.)
+
+# %%
+guess("17b-prefetch", None, "The step with prefetch?", "ms")
+
+# %%
+from demos.sharding.parts.sleeping_layers import step_over_slow_wire
+from sidebyside import Timeline, draw_timelines
+
+lines, seconds = {}, {}
+for prefetch in (False, True):
+    title = "with prefetch" if prefetch else "without prefetch"
+    with Timeline() as lines[title]:
+        seconds[title] = max(run_ranks(step_over_slow_wire, prefetch))
+    print(f"{title}: {1000 * seconds[title]:.0f} ms")
+reveal("17b-prefetch", 1000 * seconds["with prefetch"])
+draw_timelines(lines, stamp="simulated")
+
+# %% [markdown]
+# By the plan it takes 570 ms: the computing, 4 · (40 + 80) ms, and three trips of 30 ms
+# with nothing to hide behind: the first gather, the one between forward and backward, and the
+# last gradients. The timeline adds what threads and wake-ups cost. **Prefetch hides gathers
+# as DDP hides its all-reduce, and holds two units at a time.** It helps as long as a layer
+# computes for longer than it travels.
+
+# %% [markdown] tags=["instructor"]
+# ## FSDP2: 7 minutes
+#
+# The whole library call is two lines. Ask who has read the phrase "fully sharded data
+# parallel" in a job offer, and what the three words mean now.
+#
+# When late: skip the mesh.
+
+# %% [markdown]
+# ## The library's call
+#
+# Torch's ZeRO-3 is called *FSDP*, fully sharded data parallel. FSDP1 flattens units as we
+# do; FSDP2, today's, cuts each parameter by its rows and makes it a DTensor (16a). One call
+# for each unit, one for what is left:
+
+# %%
+from demos.sharding.parts import fsdp_beside_ours
+
+show(fsdp_beside_ours.shard_by_torch)
+beside = run_ranks(fsdp_beside_ours.train_beside_fsdp2)[0]
+for name, (losses, calls) in beside.items():
+    print(name, [round(loss, 5) for loss in losses], calls)
+
+# %% [markdown]
+# **FSDP2 has the same losses and calls as many collectives**: for three units six
+# all-gathers and three reduce-scatters. It prefetches, too.
+# `tests/benchmarks/zero_3_vs_fsdp2.py` times both in turn on your machine.
+#
+# Does this scale? One process can pose as rank 0 of 1,024. Its group is fake, its
+# collectives do nothing, and the model is on the meta device (13a), which knows shapes
+# only. FSDP2 shards it all the same:
+
+# %%
+from demos.sharding import rank_0_of_1024
+from sidebyside import run_demo
+
+show(rank_0_of_1024.kept_by_rank_0)
+run_demo("sharding/rank_0_of_1024.py")
+
+# %% [markdown]
+# That is the ZeRO paper's table from 17a: 120 GB in all, **0.12 GB for each of 1,024
+# ranks**. FSDP2's default is 4 + 4 + 8 bytes for each number, 16 as in the table's 2 + 2 +
+# 12. Here each parameter's number of rows is a multiple of 1,024. With GPT-2's vocabulary of
+# 50,257, rank 0 would get 50 rows of the embedding instead of 49.08: padding.
+#
+# **Hybrid sharding** takes a mesh: shards within a machine, replicas across machines. Four
+# ranks in two pairs:
+
+# %%
+calls, share = run_ranks(fsdp_beside_ours.count_hybrid_collectives, world_size=4)[0]
+print(f"calls {calls}; each rank keeps {share:.2f} of the parameters")
+
+# %% [markdown]
+# The gathers stay within the pair, over the fast link. Across, each unit's gradient shard is
+# all-reduced, half of Ψ here. The price: a rank keeps 1/2, not 1/4.
+
+# %% [markdown] tags=["instructor"]
+# ## Activation checkpointing: 5 minutes
+#
+# A picture of a hike: at which huts do you leave bread, if you walk the way back and may
+# walk each stretch twice?
+#
+# When late: skip the picture, and give the formula.
+
+# %% [markdown]
+# ## Keep less, compute again
+#
+# Activations are what is left of the memory. **Activation checkpointing** keeps the input
+# of a segment of layers only. Backward runs the segment's forward once more, and has its
+# activations then. (This checkpoint is no file.) Below, `forward` runs without autograd:
+
+# %%
+from demos.sharding.parts import recomputation
+
+show(recomputation.Recompute)
+
+# %% [markdown]
+# Take 64 layers, in segments of $k$. Autograd keeps one input for each segment, and, during
+# the backward of a segment, the activations of its $k$ layers. Which $k$ keeps least, if one
+# layer's activations count 1?
+
+# %%
+guess("17b-segments", None, "Layers in a segment, of 64 in all?")
+
+# %%
+from demos.sharding.parts.sharding_pictures import draw_kept
+
+activations = {}
+for depth in (4, 16, 64):
+    lengths = [2**power for power in range(7) if 2**power <= depth]
+    runs = {k: recomputation.measure_recomputation(depth, k) for k in lengths}
+    activations[depth] = {k: run["kept"] for k, run in runs.items()}
+    plain = recomputation.measure_recomputation(depth, None)
+    best = min(lengths, key=activations[depth].get)
+    saving = f"kept {activations[depth][best]:.0f} instead of {plain['kept']:.0f}"
+    work = f"{runs[best]['forwards']} forwards instead of {plain['forwards']}"
+    print(f"{depth} layers, segments of {best}: {saving}, {work}")
+reveal("17b-segments", best, computed=True)
+draw_kept(activations)
+
+# %% [markdown]
+# $n/k$ inputs and $k$ activations are fewest at $k = \sqrt n$: **$2\sqrt n$ instead of $n$,
+# for one more forward** (Chen et al., 2016). Backward costs about two forwards, so by
+# this count a step is a third longer. On this machine:
+
+# %% tags=["nbval-ignore-output"]
+from sidebyside import compare
+
+deep = {"samples": 128, "width": 128}
+compare(
+    keep_all=lambda: recomputation.measure_recomputation(16, None, **deep),
+    segments_of_4=lambda: recomputation.measure_recomputation(16, 4, **deep),
+)
+
+# %% [markdown]
+# ## Exercise 2: which layers to compute again
+#
+# Real layers differ. Attention keeps many bytes and is soon computed again; a wide
+# product is not. Write `layers_to_recompute(layers, budget)`. Each of at most ten layers is a
+# tuple `(kept, entry, seconds)`: bytes that its backward needs, bytes of its input alone, and
+# seconds of its forward. A layer to recompute is a segment of its own.
+#
+# While backward is at layer $i$, memory holds `kept` of layer $i$, and for each layer before
+# it `entry` if it is recomputed, else `kept`. Layers behind it are already free. At no layer
+# may this exceed `budget`.
+#
+# Return a set of indices: a choice with the fewest seconds in sum. Any of several equal
+# ones is right, and also one with layers more that cost nothing. Return `None` if no choice
+# fits; `set()` if nothing need be recomputed, or there are no layers. All numbers are whole
+# and not negative, `entry` is at most `kept`. Arguments stay as they are.
+#
+# By hand first: `[(4, 1, 3), (4, 1, 2), (4, 1, 1)]` with a budget of 9. Which layers?
+# Does it ever help to recompute the last layer?
+# <!-- exercise: 17b-which-layers -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# How many choices are there for ten layers?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Try all of them: `itertools.product((False, True), repeat=len(layers))`. For each, go
+# through the layers with a running sum of what those before hold.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `before, peak = 0, 0`; for each layer: `peak = max(peak, before + kept)`, then `before +=
+# entry if again else kept`. Among the choices with `peak <= budget` take the one with
+# the smallest sum of seconds.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 2, which layers: 15 minutes
+#
+# Expected: greedy choices, the layer with the most bytes per second first. They fit, and
+# cost too much. And a peak that counts only the sum of what is held after forward.
+
+# %% exercise="17b-which-layers"
+from itertools import product
+
+
+def layers_to_recompute(
+    layers: list[tuple[int, int, int]], budget: int
+) -> set[int] | None:
+    """The cheapest layers to recompute so that backward stays within `budget`."""
+    ### BEGIN SOLUTION
+    fitting = []
+    for choice in product((False, True), repeat=len(layers)):
+        before = peak = cost = 0
+        for again, (kept, entry, seconds) in zip(choice, layers, strict=True):
+            peak = max(peak, before + kept)
+            before += entry if again else kept
+            cost += seconds if again else 0
+        if peak <= budget:
+            fitting.append((cost, {i for i, again in enumerate(choice) if again}))
+    return min(fitting, key=lambda pair: pair[0])[1] if fitting else None
+    ### END SOLUTION
+
+
+# %%
+check("17b-which-layers", layers_to_recompute)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 17b-which-layers -->
+# Why it works: the memory at a layer depends only on the choices before it, so one walk
+# through the layers finds the peak. All 1,024 choices take milliseconds. (For hundreds of layers one
+# uses dynamic programming, as in 14a.)
+#
+# By hand: layer 1. At layer 2 memory holds 4 + 1 + 4 = 9, for 2 seconds; layer 0 would fit as well, for
+# 3 seconds. The last layer's activations are needed as soon as backward begins, so it
+# never helps to throw them away.
+
+# %% [markdown] tags=["instructor"]
+# ## Accumulation and off-loading: 6 minutes
+#
+# Let the class fill the table before it is printed: gathers and reduce-scatters for four
+# micro-batches.
+#
+# When late: off-loading in one sentence.
+
+# %% [markdown]
+# ## Several micro-batches
+#
+# With gradient accumulation (lesson 8) DDP sends once, after the last of four micro-batches.
+# What can ZeRO-3 save? It can hold back the gradients too. The parameters it needs for each
+# micro-batch, forward and backward. In units of what a rank sends to move Ψ once:
+
+# %%
+for way in ("DDP", "ZeRO-2", *ways):
+    for hold_back in (False, True) if way in ways else (False,):
+        bill = run_ranks(train_in_stage, way, 2, 4, hold_back)[0]
+        trips = bill["sent"] / (found["DDP"]["sent"] / 2)
+        print(f"{way}{', gradients held back' if hold_back else ''}: {trips:.0f} trips")
+
+# %% [markdown]
+# **Accumulation saves ZeRO-3's reduce-scatters, and none of its gathers**: 4 · 2 + 1 trips
+# instead of 4 · 3. And held back, gradients are whole on every rank: the memory that
+# ZeRO-2 had saved is spent again. (ZeRO-2 sends 4 + 1: it scatters each micro-batch's gradients.)
+
+# %% [markdown]
+# ## Off-loading
+#
+# What is still too large can lie outside the device: **off-loading** keeps the optimiser's
+# state in the host's memory, and updates there (ZeRO-Offload; Ren et al., 2021). On our machine the
+# *host* is a file that is mapped into memory, an honest stand-in for the bytes, not for
+# the speed of a PCIe bus:
+
+# %%
+from demos.sharding.parts.offloading import update_with_host
+
+here, away = (update_with_host(500_000, off_load=off) for off in (False, True))
+print(
+    f"on the device: {here['bytes']} bytes, {1000 * here['seconds']:.1f} ms per update"
+)
+print(
+    f"off-loaded:    {away['bytes']} bytes, {1000 * away['seconds']:.1f} ms per update"
+)
+print("equal shards:", torch.equal(here["shard"], away["shard"]))
+
+# %% [markdown]
+# For each number 8 bytes stay, the parameter and its gradient, instead of 16, and 4 bytes
+# travel each way in each step. Here the trip stays in memory. To and from a GPU it goes
+# through the bus, and is most of what off-loading costs.
+
+# %% [markdown] tags=["instructor"]
+# ## Checkpoints: 4 minutes
+#
+# Ask who has restarted a job on fewer GPUs than it was stopped on. What did the file
+# look like?
+#
+# When late: only the refusals.
+
+# %% [markdown]
+# ## Checkpoints of shards
+#
+# No rank has the whole model, so no rank can save it. `torch.distributed.checkpoint` lets each
+# rank write a file of its own, and a file `.metadata`, which says where each piece lies. Four ranks
+# train six steps and save after the third; two ranks go on from there:
+
+# %%
+import tempfile
+
+from demos.sharding.checkpoint_resharding import train_sharded
+
+folder = tempfile.TemporaryDirectory()
+whole = run_ranks(train_sharded, folder.name, 0, 6, 3, world_size=4)[0]
+resumed = run_ranks(train_sharded, folder.name, 3, 6, world_size=2)[0]
+for alone, after in zip(whole[3:], resumed, strict=True):
+    print(f"not interrupted {alone:.5f}, two ranks from the checkpoint {after:.5f}")
+
+# %% [markdown]
+# **The two ranks go on as if nobody had interrupted the four**, up to rounding, with Adam's averages
+# and all. What if the checkpoint is damaged, or another model's? Before anything is loaded,
+# `load_or_refuse` compares the metadata with the files' sizes and with the model's shapes:
+
+# %%
+from demos.sharding.checkpoint_resharding import damage_checkpoint
+from sidebyside import RankFailed
+
+for name, width in {"another's": 32, "torn": 16}.items():
+    if name == "torn":
+        damage_checkpoint(folder.name)
+    try:
+        run_ranks(train_sharded, folder.name, 3, 6, None, width, world_size=1)
+    except RankFailed as failure:
+        print(f"{name}: {str(failure).splitlines()[0].split('Refused: ')[1]}")
+folder.cleanup()
+
+# %% [markdown]
+# ## Exercise 3: cut anew
+#
+# What does the metadata have to answer? A flat tensor of `length` numbers lies in files,
+# one for each of `writers` ranks. Each is a shard of `ceil(length / writers)` numbers, in
+# order; towards the end shards may be shorter or empty, and no padding is stored. `readers`
+# ranks cut the same tensor by the same rule.
+#
+# Write `pieces_to_read(length, writers, readers, reader)`: a list of tuples `(writer,
+# start, stop)`. Put one after the other, the numbers `start` to `stop - 1` of these
+# writers' files, counted from 0 within each file, are just this reader's shard. No piece is empty, and
+# no two pieces come from one file. An empty shard has an empty list.
+#
+# By hand first: 10 numbers, 4 writers, 3 readers. What does reader 1 read?
+# <!-- exercise: 17b-reshard -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Where in the whole tensor does a shard begin, and where does it end?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Reader and writer have an interval each of the whole tensor. What both contain is from
+# the larger begin to the smaller end. Subtract where the file begins.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# For each writer: `first = max(begin of reader, begin of writer)`, `last = min(end of
+# reader, end of writer)`; if `first < last`, the piece is `(writer, first - begin of
+# writer, last - begin of writer)`. No end is above `length`.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 3, cut anew: 10 minutes
+#
+# Expected: positions in the whole tensor instead of the file, `torch.chunk`'s rule mixed
+# with `tensor_split`'s, and a last shard that reads into the padding.
+
+
+# %% exercise="17b-reshard"
+def pieces_to_read(
+    length: int, writers: int, readers: int, reader: int
+) -> list[tuple[int, int, int]]:
+    """What `reader` reads: (writer, start, stop), positions within the writer's file."""
+    ### BEGIN SOLUTION
+    own, theirs = -(-length // readers), -(-length // writers)
+    pieces = []
+    for writer in range(writers):
+        begin = writer * theirs
+        first = max(begin, reader * own)
+        last = min(begin + theirs, (reader + 1) * own, length)
+        if first < last:
+            pieces.append((writer, first - begin, last - begin))
+    return pieces
+    ### END SOLUTION
+
+
+# %%
+check("17b-reshard", pieces_to_read)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 17b-reshard -->
+# Why it works: both cuts are intervals of one line, so what a reader needs of a file is
+# their intersection, and it is one interval again. It does not matter which number of ranks
+# wrote the files, nor how many follow.
+#
+# By hand: reader 1 has numbers 4 to 7. The files have 3, 3, 3 and 1: it reads `(1, 1, 3)`,
+# which is 4 and 5, and `(2, 0, 2)`, 6 and 7.
+
+# %% [markdown]
+# ## A script of your own
+#
+# FSDP2 and its checkpoints without this course's instruments. Each checkpoint has a folder
+# of its own; one without `.metadata` was never finished, and is passed over.
+#
+# ```
+# torchrun --nproc-per-node 2 demos/sharding/own_fully_sharded.py --checkpoint saved
+# ```
+
+# %%
+from demos.sharding.own_fully_sharded import train_fully_sharded
+
+show(train_fully_sharded)
+run_demo("sharding/own_fully_sharded.py")
+
+# %% [markdown]
+# | | shards everything | recomputes |
+# |---|---|---|
+# | torch | `fully_shard(unit)` | `torch.utils.checkpoint.checkpoint(segment, x)` |
+# | DeepSpeed | `"zero_optimization": {"stage": 3}` | `deepspeed.checkpointing` |
+# | JAX | `NamedSharding(mesh, PartitionSpec("data"))` for the parameters | `jax.checkpoint` |
+# | TensorFlow | `DTensor` layouts for the variables | `tf.recompute_grad` |
+#
+# ## What we saw
+#
+# * ZeRO-3 gathers a unit before forward and before backward, frees it after each, and
+#   reduce-scatters its gradients. Training stays DDP's.
+# * It sends 3Ψ where DDP sends 2Ψ; a rank keeps $1/N$ and borrows one unit, with prefetch two.
+# * FSDP2 does the same in two lines. On a mesh it shards within pairs and averages across.
+# * $\sqrt n$ segments keep $2\sqrt n$ activations instead of $n$, for one more forward.
+# * Accumulation saves reduce-scatters and no gathers.
+# * A checkpoint of shards has a map; with it any number of ranks can read what any other number
+#   wrote.
+
+# %% [markdown]
+# **The scorecard** of ZeRO-3 over $N$ ranks:
+#
+# | | |
+# |---|---|
+# | equal to one process | up to rounding; to DDP over two ranks, bit for bit after every step |
+# | bytes each rank sends per step | $(N-1)/N \cdot 3Ψ$ numbers, and for each further micro-batch as much again, or 2Ψ |
+# | memory: parameters, gradients, optimiser | $1/N$ of each, and the largest unit whole: once, or twice with prefetch |
+# | memory: activations | of this rank's samples; $2\sqrt n$ of $n$ layers if recomputed |
+# | idle share | what prefetch cannot hide: the first gather, the last reduce-scatter, and all of it where a unit travels for longer than it computes |
+# | if one rank dies | its shards are gone, and so is the training; back to the checkpoint |
+#
+# In a terminal, `python demos/sharding/zero_from_scratch.py --help`,
+# `demos/sharding/checkpoint_resharding.py` and `demos/sharding/rank_0_of_1024.py` show the
+# rest.
+#
+# ## Next
+#
+# Everything so far ran on one machine. Lesson 18 takes several, over a network that is
+# slow and ranks that die.

@@ -1,0 +1,198 @@
+"""What the check of exercise 17b-gather-free runs in each rank, and what it notes."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
+from unittest import mock
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from demos.sharding.parts.flat_shards import own_shard
+from demos.sharding.parts.gathered_ledger import FreedTooEarly, GatheredLedger
+from demos.sharding.parts.zero_3 import ShardedUnit, call_after_gradients
+from sidebyside import MessageMeter, device
+
+NAMES = "before_forward", "after_forward", "before_backward", "after_backward"
+BEGUN = [
+    name
+    for name in (
+        "allgather",
+        "_allgather_base",
+        "all_gather_single",
+        "reduce_scatter",
+        "_reduce_scatter_base",
+        "reduce_scatter_single",
+        "allreduce",
+        "broadcast",
+        "alltoall",
+    )
+    if hasattr(dist.ProcessGroup, name)
+]
+
+
+class StackCase(NamedTuple):
+    """Widths before and after each unit's layer."""
+
+    widths: tuple[int, ...]
+    dtype: torch.dtype
+
+
+class StepNotes(NamedTuple):
+    """What one rank saw in one step; gaps are to whole training on all samples."""
+
+    complaint: str  # what went wrong in an operation, or nothing
+    peak: int  # bytes gathered at the most
+    largest: int  # bytes of the largest unit
+    units: int
+    calls: dict[str, list[str]]  # collectives in each of the four functions
+    faults: list[str]  # in words, in the order in which they were seen
+    gap: float
+    factor: float  # this gradient, as a multiple of the right one
+
+
+class Watched:
+    """Calls the four functions of an answer, and looks at the unit after each."""
+
+    def __init__(self, functions: dict[str, Callable]):
+        self.functions = functions
+        self.calls = {name: [] for name in NAMES}
+        self.faults: list[str] = []
+
+    def call(self, name: str, unit: ShardedUnit, *_) -> None:
+        kept, flat = unit.kept.clone(), unit.flat
+        with MessageMeter() as meter, under_way() as waiting:
+            self.functions[name](unit)
+        calls = [call for call in meter.collectives if call != "barrier"]
+        self.calls[name] += calls + ["send"] * meter.messages_sent
+        if waiting:
+            self.faults.append(f"not awaited in {name}")
+            for work in waiting:
+                work.wait()
+        if unit.flat is not flat:
+            self.faults.append(f"another flat after {name}")
+            unit.flat = flat
+        same = isinstance(unit.kept, torch.Tensor) and unit.kept.shape == kept.shape
+        if not same or not torch.equal(unit.kept, kept):
+            self.faults.append(f"changed kept in {name}")
+        held = unit.flat.untyped_storage().nbytes()
+        if name.startswith("before") and held != unit.flat.nbytes:
+            self.faults.append(f"no memory after {name}")
+        if name.startswith("after") and held:
+            self.faults.append(f"still whole after {name}")
+
+
+@contextmanager
+def under_way() -> Iterator[list]:
+    """The collectives that were begun inside and that nobody has waited for since."""
+    waiting: list = []
+
+    def begun(method: Callable) -> Callable:
+        def begin(group, *args, **options):
+            work = method(group, *args, **options)
+            if work is not None:
+                waiting.append(work)
+            return work
+
+        return begin
+
+    def awaited(method: Callable) -> Callable:
+        def ask(work, *args, **options):
+            waiting[:] = [other for other in waiting if other is not work]
+            return method(work, *args, **options)
+
+        return ask
+
+    with ExitStack() as stack:
+        for name in BEGUN:
+            method = begun(getattr(dist.ProcessGroup, name))
+            stack.enter_context(mock.patch.object(dist.ProcessGroup, name, method))
+        for name in ("wait", "get_future", "synchronize", "is_completed"):
+            method = awaited(getattr(dist.Work, name))
+            stack.enter_context(mock.patch.object(dist.Work, name, method))
+        yield waiting
+
+
+def make_stack(case: StackCase) -> nn.Sequential:
+    torch.manual_seed(len(case.widths))
+    pairs = zip(case.widths, case.widths[1:], strict=False)
+    units = [nn.Sequential(nn.Linear(*pair), nn.Tanh()) for pair in pairs]
+    return nn.Sequential(*units).to(device(), case.dtype)
+
+
+def try_gather_free(functions: dict, cases: list[StackCase], steps: int = 3) -> list:
+    """For each case, the notes of each step."""
+    return [_train_watched(functions, case, steps) for case in cases]
+
+
+def _train_watched(functions: dict, case: StackCase, steps: int) -> list[StepNotes]:
+    model, whole = make_stack(case), make_stack(case)
+    units = [ShardedUnit(unit) for unit in model]
+    watched = Watched(functions)
+    for unit in units:
+        _hook(unit, watched)
+    notes = []
+    for step in range(steps):
+        watched.calls = {name: [] for name in NAMES}
+        notes.append(_take_step(model, whole, units, watched, case, step))
+        if notes[-1].complaint or notes[-1].faults or notes[-1].gap > 1e-3:
+            break  # on all ranks: they run the same code
+    return notes
+
+
+def _hook(unit: ShardedUnit, watched: Watched) -> None:
+    def after_forward(module, inputs, output):
+        watched.call("after_forward", unit)
+        output.register_hook(lambda _: watched.call("before_backward", unit))
+
+    unit.module.register_forward_pre_hook(
+        lambda *_: watched.call("before_forward", unit)
+    )
+    unit.module.register_forward_hook(after_forward)
+    call_after_gradients(unit.parameters, lambda: watched.call("after_backward", unit))
+
+
+def _take_step(model, whole, units, watched, case: StackCase, step: int) -> StepNotes:
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    generator = torch.Generator().manual_seed(step)
+    shape = 3 * ranks, case.widths[0]
+    x = torch.randn(shape, generator=generator, dtype=case.dtype).to(device())
+    (whole(x).square().sum() / ranks).backward()
+    complaint, ledger = "", GatheredLedger(units)
+    dist.barrier()
+    try:
+        with ledger:
+            model(x.chunk(ranks)[rank]).square().sum().backward()
+    except FreedTooEarly as error:
+        complaint = str(error)
+    largest = max(unit.flat.nbytes for unit in units)
+    gap, factor = (0.0, 1.0) if complaint else _compare(units, whole, watched)
+    calls, faults = watched.calls, list(watched.faults)
+    counts = ledger.peak, largest, len(units)
+    return StepNotes(complaint, *counts, calls, faults, gap, factor)
+
+
+def _compare(units, whole: nn.Sequential, watched: Watched) -> tuple[float, float]:
+    """The largest gap of a shard of a gradient; then both take a step of SGD."""
+    gap, factor = 0.0, 1.0
+    for unit, module in zip(units, whole, strict=True):
+        expected = own_shard(_padded(unit, [p.grad for p in module.parameters()]))
+        got = unit.kept.grad
+        if not isinstance(got, torch.Tensor) or got.shape != unit.kept.shape:
+            watched.faults.append("no gradient")
+            return gap, factor
+        if (got - expected).abs().max() > gap:
+            gap = (got - expected).abs().max().item()
+            factor = ((got * expected).sum() / (expected * expected).sum()).item()
+        unit.kept -= 0.05 * expected  # so that the next step has other numbers
+        unit.kept.grad = None
+        for parameter in module.parameters():
+            parameter.data -= 0.05 * parameter.grad
+            parameter.grad = None
+    return gap, factor
+
+
+def _padded(unit: ShardedUnit, gradients: list[torch.Tensor]) -> torch.Tensor:
+    flat = torch.cat([gradient.flatten() for gradient in gradients])
+    return nn.functional.pad(flat, (0, unit.flat.numel() - flat.numel()))

@@ -1,0 +1,398 @@
+"""ZeRO-3 trains as data parallel does, and sends and keeps what it promises."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from demos.model_parallel.parts.transformer_block import make_transformer_block
+from demos.sharding import checkpoint_resharding, rank_0_of_1024
+from demos.sharding.parts import fsdp_beside_ours, recomputation, sleeping_layers
+from demos.sharding.parts.flat_shards import ring_all_gather, ring_reduce_scatter
+from demos.sharding.parts.gathered_ledger import FreedTooEarly, GatheredLedger
+from demos.sharding.parts.offloading import update_with_host
+from demos.sharding.parts.shard_links import RingLink
+from demos.sharding.parts.sharded_block import measure_block_in_units
+from demos.sharding.parts.zero_3 import ShardedUnit, ZeRO3
+from demos.sharding.zero_from_scratch import (
+    digits_scores,
+    make_trained,
+    train_in_stage,
+    whole_parameters,
+)
+from sidebyside import RankFailed, run_ranks
+from sidebyside.record import ROOT
+
+# The same training --------------------------------------------------------------------
+
+STAGES = "ZeRO-1", "ZeRO-2", "ZeRO-3", "ZeRO-3, whole till backward"
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_over_two_ranks_every_stage_is_data_parallel_bit_for_bit(ranks):
+    ddp = run_ranks(train_in_stage, "DDP", world_size=ranks)[0]
+    for stage in STAGES:
+        for one in run_ranks(train_in_stage, stage, world_size=ranks):
+            assert one["losses"] == ddp["losses"]
+            for mine, ddps in zip(one["parameters"], ddp["parameters"], strict=True):
+                assert torch.equal(mine, ddps)
+
+
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_over_more_ranks_zero_3_is_data_parallel_up_to_rounding(ranks):
+    ddp = run_ranks(train_in_stage, "DDP", world_size=ranks)[0]
+    zero = run_ranks(train_in_stage, "ZeRO-3", world_size=ranks)[0]
+    for mine, ddps in zip(zero["parameters"], ddp["parameters"], strict=True):
+        torch.testing.assert_close(mine, ddps, atol=1e-7, rtol=0)
+
+
+def train_with_rings_of_units() -> list[bool]:
+    """Data parallel whose rings are cut as ZeRO-3's: is it the same, bit for bit?"""
+    network, zero = make_trained("ZeRO-3", lambda p: torch.optim.SGD(p, lr=0.1))
+    whole, _ = make_trained("DDP", lambda p: torch.optim.SGD(p, lr=0.1))
+    layers, same = [layer for layer in whole if list(layer.parameters())], []
+    sgd = torch.optim.SGD(whole.parameters(), lr=0.1)
+    for step in range(4):
+        for model in (network, whole):
+            scores, labels = digits_scores(model, step, 0)
+            nn.functional.cross_entropy(scores, labels).backward()
+        zero.step()
+        for layer, unit in zip(layers, zero.units, strict=True):
+            parameters = list(layer.parameters())
+            flat = unit.zeros()
+            for view, p in zip(unit.views_of(flat), parameters, strict=True):
+                view.copy_(p.grad / dist.get_world_size())
+            ring_reduce_scatter(flat)
+            ring_all_gather(flat)
+            for view, p in zip(unit.views_of(flat), parameters, strict=True):
+                p.grad.copy_(view)
+        sgd.step()
+        sgd.zero_grad(set_to_none=False)
+        found = torch.cat([p.flatten() for layer in layers for p in layer.parameters()])
+        same.append(torch.equal(whole_parameters(zero), found))
+    return same
+
+
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_if_data_parallel_cuts_its_rings_alike_it_is_the_same_bit_for_bit(ranks):
+    assert (
+        run_ranks(train_with_rings_of_units, world_size=ranks) == [[True] * 4] * ranks
+    )
+
+
+def train_beside_torchs_ddp() -> float:
+    sgd = torch.optim.SGD
+    network, zero = make_trained("ZeRO-3", lambda p: sgd(p, lr=0.1, momentum=0.9))
+    model, _ = make_trained("DDP", lambda p: sgd(p, lr=0.1))
+    model = nn.Sequential(*model)
+    for p in model.parameters():
+        p.grad = None
+    ddp = nn.parallel.DistributedDataParallel(model)
+    stepper, gaps = sgd(ddp.parameters(), lr=0.1, momentum=0.9), []
+    for step in range(4):
+        for trained in (network, ddp):
+            scores, labels = digits_scores(trained, step, 0)
+            nn.functional.cross_entropy(scores, labels).backward()
+        zero.step()
+        stepper.step()
+        stepper.zero_grad()
+        found = torch.cat([p.detach().flatten() for p in ddp.parameters()])
+        gaps.append((whole_parameters(zero) - found).abs().max().item())
+    return max(gaps)
+
+
+@pytest.mark.parametrize(("ranks", "gap"), [(2, 0.0), (3, 1e-7)])
+def test_torchs_own_data_parallel_agrees(ranks, gap):
+    assert max(run_ranks(train_beside_torchs_ddp, world_size=ranks)) <= gap
+
+
+def clipped_parameters(way: str) -> torch.Tensor:
+    network, trained = make_trained(way, lambda p: torch.optim.SGD(p, lr=0.1))
+    for step in range(3):
+        scores, labels = digits_scores(network, step, 0)
+        nn.functional.cross_entropy(scores, labels).backward()
+        trained.step(longest=0.05)
+    return whole_parameters(trained)
+
+
+def test_clipping_looks_at_the_length_of_the_whole_gradient():
+    ddp, zero = (run_ranks(clipped_parameters, way)[0] for way in ("DDP", "ZeRO-3"))
+    torch.testing.assert_close(zero, ddp, atol=1e-7, rtol=0)
+
+
+def sixteen_bits() -> tuple[list[torch.dtype], bool]:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)).bfloat16()
+    zero = ZeRO3(model, lambda p: torch.optim.SGD(p, lr=1e-4), RingLink())
+    for _ in range(3):
+        model(torch.ones(2, 4, dtype=torch.bfloat16)).sum().backward()
+        zero.step()
+    rounded = (m.bfloat16() for m in zero.masters)
+    equal = map(torch.equal, rounded, (unit.kept for unit in zero.units))
+    return [m.dtype for m in zero.masters], all(equal)
+
+
+def test_sixteen_bits_are_updated_by_a_float32_master_copy():
+    for kinds, rounded in run_ranks(sixteen_bits):
+        assert set(kinds) == {torch.float32} and rounded
+
+
+# Bytes --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_zero_3_sends_one_and_a_half_times_what_data_parallel_sends(ranks):
+    padded = numbers_with_padding(ranks)
+    for way, trips in (("ZeRO-3", 3), ("ZeRO-3, whole till backward", 2)):
+        for one in run_ranks(train_in_stage, way, 1, world_size=ranks):
+            assert one["sent"] == trips * (ranks - 1) * 4 * padded // ranks
+            assert one["kept"] == one["gradients"] == one["optimiser"]
+            assert one["kept"] == 4 * padded // ranks
+
+
+def numbers_with_padding(ranks: int) -> int:
+    """Parameters of the digits network, with each unit's padding."""
+    units = [64 * 64 + 64] * 5 + [64 * 10 + 10]
+    return sum(-(-unit // ranks) * ranks for unit in units)
+
+
+def test_of_four_micro_batches_only_the_gradients_can_be_held_back():
+    trip = 4 * numbers_with_padding(2) // 2
+    for way, hold_back, trips in (
+        ("DDP", False, 2),
+        ("ZeRO-2", False, 5),
+        ("ZeRO-3", False, 12),
+        ("ZeRO-3", True, 9),
+    ):
+        one = run_ranks(train_in_stage, way, 2, 4, hold_back)[0]
+        assert one["sent"] == trips * trip
+
+
+def test_accumulated_gradients_train_alike_held_back_or_not():
+    every, last = (
+        run_ranks(train_in_stage, "ZeRO-3", 3, 4, hold)[0]["parameters"]
+        for hold in (False, True)
+    )
+    for one, other in zip(every, last, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-7, rtol=0)
+
+
+# The ledger ---------------------------------------------------------------------------
+
+
+def test_at_most_one_unit_is_whole_at_a_time_and_two_with_prefetch():
+    largest = 4 * (64 * 64 + 64)
+    assert run_ranks(train_in_stage, "ZeRO-3")[0]["gathered"] == largest
+    assert run_ranks(peak_with_prefetch)[0] == 2 * largest
+
+
+def test_with_two_units_in_a_block_a_rank_holds_more_than_the_block():
+    whole = sum(p.nbytes for p in make_transformer_block().parameters())
+    for ledger, sent in run_ranks(measure_block_in_units):
+        mlp = whole - 4 * (64 * 192 + 192 + 64 * 64 + 64 + 128)
+        assert ledger.parameters == whole // 2 + mlp > whole
+        assert sent == 3 * whole // 2 and ledger.optimiser == whole // 2
+
+
+def peak_with_prefetch() -> int:
+    network, zero = make_trained("ZeRO-3", torch.optim.SGD, prefetch=True)
+    with GatheredLedger(zero.units) as ledger:
+        digits_scores(network, 0, 0)[0].sum().backward()
+        zero.step()
+    assert ledger.now == 0
+    return ledger.peak
+
+
+def freed_between_forward_and_backward() -> str:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    units = [ShardedUnit(layer) for layer in model]
+    with GatheredLedger(units) as ledger:
+        for unit in units:
+            unit.allocate()
+            unit.flat.zero_()
+        loss = model(torch.ones(2, 3)).sum()
+        for unit in units:
+            unit.release()
+        assert ledger.peak == sum(unit.flat.nbytes for unit in units)
+        with pytest.raises(FreedTooEarly) as caught:
+            loss.backward()
+    return str(caught.value)
+
+
+def test_the_ledger_catches_what_is_freed_before_backward():
+    for message in run_ranks(freed_between_forward_and_backward):
+        assert "reads parameters that have been freed" in message
+
+
+READS_FREED = """
+import torch
+matrix = torch.ones(4, 4)
+matrix.untyped_storage().resize_(0)
+torch.ones(2, 4) @ matrix
+"""
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="how a process ends is the system's"
+)
+def test_without_the_ledger_reading_freed_memory_ends_the_process():
+    done = subprocess.run([sys.executable, "-c", READS_FREED], capture_output=True)
+    assert done.returncode != 0
+
+
+# Prefetch -----------------------------------------------------------------------------
+
+
+def test_prefetch_leaves_three_trips_with_nothing_to_hide_behind():
+    assert sleeping_layers.predicted_step(False) == pytest.approx(0.84)
+    assert sleeping_layers.predicted_step(True) == pytest.approx(0.57)
+    with pytest.raises(ValueError, match="travel"):
+        sleeping_layers.predicted_step(True, seconds=0.01)
+
+
+def test_a_step_over_a_slow_wire_never_takes_less_than_its_plan():
+    for prefetch in (False, True):
+        settings = 3, 0.02, 0.015
+        plan = sleeping_layers.predicted_step(prefetch, *settings)
+        for taken in run_ranks(
+            sleeping_layers.step_over_slow_wire, prefetch, *settings
+        ):
+            assert taken > 0.95 * plan
+
+
+# FSDP2 --------------------------------------------------------------------------------
+
+
+def test_fsdp2_has_our_losses_and_calls_as_many_collectives():
+    for found in run_ranks(fsdp_beside_ours.train_beside_fsdp2):
+        (ours, our_calls), (theirs, their_calls) = found["ours"], found["FSDP2"]
+        assert ours == pytest.approx(theirs, abs=1e-6)
+        assert our_calls == their_calls == {"all_gather": 6, "reduce_scatter": 3}
+
+
+def test_on_a_mesh_shards_lie_within_pairs_and_gradients_are_summed_across():
+    count = fsdp_beside_ours.count_hybrid_collectives
+    for calls, share in run_ranks(count, world_size=4):
+        assert calls == {"all_gather": 6, "all_reduce": 3, "reduce_scatter": 3}
+        assert share == 0.5
+
+
+POSE = """
+from demos.sharding.rank_0_of_1024 import kept_by_rank_0
+print(*kept_by_rank_0(1024, layers=2), *kept_by_rank_0(1024, 2, vocabulary=50_257))
+"""
+
+
+def test_rank_0_of_1024_keeps_its_share_up_to_padding():
+    command = [sys.executable, "-c", POSE]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    even, kept, uneven, more = map(int, done.stdout.split())
+    assert kept * 1024 == even
+    assert uneven < more * 1024 < 1.01 * uneven
+
+
+def test_the_lessons_model_is_the_papers_table():
+    with torch.device("meta"):
+        model = rank_0_of_1024.make_language_model(36, 4096, 51_200)
+    numbers = sum(p.numel() for p in model.parameters())
+    assert round(16e-9 * numbers) == 119 and round(numbers / 1e9, 1) == 7.5
+    assert round(16e-9 * numbers / 1024, 2) == 0.12
+
+
+# Activation checkpointing -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("depth", [1, 4, 16, 64])
+def test_segments_of_the_root_keep_least_and_cost_one_more_forward(depth):
+    lengths = [2**power for power in range(7) if 2**power <= depth]
+    plain = recomputation.measure_recomputation(depth, None)
+    runs = {k: recomputation.measure_recomputation(depth, k) for k in lengths}
+    assert plain["kept"] == depth + 1 and plain["forwards"] == depth
+    for length, run in runs.items():
+        assert run["kept"] == depth / length + length
+        assert run["forwards"] == 2 * depth
+        for mine, plains in zip(run["gradients"], plain["gradients"], strict=True):
+            assert torch.equal(mine, plains)
+    assert min(runs, key=lambda k: runs[k]["kept"]) == depth**0.5
+
+
+def test_torchs_checkpoint_has_the_same_gradients_and_forwards():
+    ours = recomputation.measure_recomputation(8, 2)
+    theirs = recomputation.measure_recomputation(8, 2, again=recomputation.by_torch)
+    assert ours["forwards"] == theirs["forwards"]
+    for mine, librarys in zip(ours["gradients"], theirs["gradients"], strict=True):
+        torch.testing.assert_close(mine, librarys)
+
+
+def test_off_loading_halves_the_bytes_and_changes_no_number():
+    here, away = (update_with_host(1000, off) for off in (False, True))
+    assert (here["bytes"], away["bytes"]) == (16_000, 8_000)
+    assert torch.equal(here["shard"], away["shard"])
+
+
+# Checkpoints --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("readers", [1, 2, 3])
+def test_other_ranks_go_on_as_if_nobody_had_interrupted(readers, tmp_path):
+    train, folder = checkpoint_resharding.train_sharded, str(tmp_path / "saved")
+    whole = run_ranks(train, folder, 0, 4, 2, world_size=4)[0]
+    after = run_ranks(train, folder, 2, 4, world_size=readers)[0]
+    assert after == pytest.approx(whole[2:], abs=1e-6)
+
+
+def refusal(folder: str, width: int = checkpoint_resharding.WIDTH) -> str:
+    train = checkpoint_resharding.train_sharded
+    with pytest.raises(RankFailed) as caught:
+        run_ranks(train, folder, 1, 2, None, width, world_size=1)
+    return str(caught.value).splitlines()[0]
+
+
+def test_torn_unfinished_and_foreign_checkpoints_are_refused_in_a_sentence(tmp_path):
+    folder = tmp_path / "saved"
+    run_ranks(checkpoint_resharding.train_sharded, str(folder), 0, 2, 1)
+    assert "this is another model's checkpoint" in refusal(str(folder), width=32)
+    checkpoint_resharding.damage_checkpoint(str(folder))
+    assert "__1_0.distcp is torn" in refusal(str(folder))
+    (folder / "__1_0.distcp").unlink()
+    assert "__1_0.distcp is torn" in refusal(str(folder))
+    (folder / ".metadata").unlink()
+    assert "no finished checkpoint" in refusal(str(folder))
+
+
+# A script of your own -----------------------------------------------------------------
+
+SCRIPT = ROOT / "demos/sharding/own_fully_sharded.py"
+
+
+def own_fully_sharded(*args: object, launcher: tuple = (), **options) -> str:
+    command = [sys.executable, *launcher, str(SCRIPT), *map(str, args)]
+    done = subprocess.run(command, capture_output=True, text=True, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_torchrun_goes_on_with_two_ranks_where_one_has_stopped(tmp_path):
+    (tmp_path / "logs").mkdir()  # torchrun leaves a folder there
+    environment = os.environ | {"TMPDIR": str(tmp_path / "logs")}
+    torchrun = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"
+    one, two = tmp_path / "one", tmp_path / "two"
+    first = own_fully_sharded("--checkpoint", one)
+    own_fully_sharded("--checkpoint", two)
+    alone = own_fully_sharded("--checkpoint", one)
+    unfinished = two / "99999999"
+    unfinished.mkdir()  # without .metadata: passed over
+    options = {"launcher": torchrun, "env": environment}
+    together = own_fully_sharded("--checkpoint", two, **options)
+    losses = [float(said.split()[-1]) for said in (first, alone, together)]
+    assert losses[1] == pytest.approx(losses[2], abs=2e-4) and losses[1] < losses[0]
+
+
+def test_the_script_of_your_own_uses_no_instrument():
+    code = SCRIPT.read_text(encoding="utf-8")
+    assert "sidebyside" not in code and "demos." not in code
