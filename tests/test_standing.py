@@ -1,12 +1,14 @@
 """progress, reset and PASSED tell learners where they stand and what comes next."""
 
+import json
+
 import pytest
 
-from sidebyside import check, lesson_format, progress, reset
+from sidebyside import check, guess, lesson_format, progress, reset
 from sidebyside.exercises import exercise
 from sidebyside.expectations import Expect
 from sidebyside.judge import _exercises
-from sidebyside.record import changed_record, read_record
+from sidebyside.record import changed_record, read_record, record_file
 
 LESSON = """# ---
 # title: {number} Planted
@@ -22,6 +24,8 @@ one = 1
 # %% exercise="{number}-two"
 two = 2
 """
+STAYS = "The code in your cells stays."
+KEPT = "What was recorded before is kept in {}."
 
 
 @pytest.fixture(autouse=True)
@@ -141,3 +145,57 @@ def test_progress_says_what_to_do_next(states, lesson, next_line, said):
 def test_an_unknown_lesson_is_answered_with_those_there_are(lesson, said):
     progress(lesson)
     assert said() == [f"There is no lesson {lesson}; there are: 98a, 98b, 99."]
+
+
+# reset --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("what", "forgotten", "line"),
+    [
+        ("98a-one", {"98a-one"}, "98a-one is as on the first day."),
+        ("98a-two", set(), "98a-two is as on the first day."),
+        ("98a-much", {"98a-much"}, "98a-much is as on the first day."),
+        ("98a", {"98a-one", "98a-much"}, "Lesson 98a is as on the first day."),
+        (98, {"98a-one", "98a-much"}, "Lesson 98 is as on the first day."),
+        (99, {"99-one"}, "Lesson 99 is as on the first day."),
+        (
+            None,
+            {"98a-one", "98a-much", "99-one"},
+            "All exercises and guesses are as on the first day.",
+        ),
+    ],
+)
+def test_reset_forgets_an_exercise_a_guess_a_lesson_or_all(what, forgotten, line, said):
+    put(one="PASSED")
+    guess("98a-much", 3)
+    check("99-one", 1)
+    said()
+    reset(what)
+    kept = record_file().with_name("progress-before-reset.json")
+    assert said() == [f"{line} {STAYS}", *[KEPT.format(kept)] * bool(forgotten)]
+    left = {id for table in read_record().values() for id in table}
+    assert left == {"98a-one", "98a-much", "99-one"} - forgotten
+
+
+def test_each_reset_keeps_a_copy_of_what_was_recorded(said):
+    names = "progress-before-reset.json", "progress-before-reset-2.json"
+    for state, name in zip(["PASSED", "HUNG"], names, strict=True):
+        put(one=state)
+        before = read_record()
+        reset()
+        copy = record_file().with_name(name)
+        assert json.loads(copy.read_text()) == before
+        assert said()[-1] == KEPT.format(copy)
+    reset()
+    assert said() == [f"All exercises and guesses are as on the first day. {STAYS}"]
+
+
+@pytest.mark.parametrize("what", ["97", "98a-thre", "xyzzy", max])
+def test_reset_of_what_is_unknown_forgets_nothing_and_says_what_there_is(what, said):
+    put(one="PASSED")
+    reset(what)
+    [line] = said()
+    assert line.startswith("There is no ")
+    assert "98a" in line or "progress() lists them all." in line
+    assert "98a-one" in read_record()["exercises"]

@@ -96,15 +96,33 @@ def _is_entry_of_record(entry: object) -> bool:
 
 def _put_broken_record_aside(path: Path) -> None:
     """Rename a broken file, so that nothing is lost, and say so."""
-    names = [path.with_name(path.stem + "-unreadable.json")]
-    names += [path.with_name(f"{path.stem}-unreadable-{n}.json") for n in range(2, 10)]
-    copy_name = next((name for name in names if not name.exists()), names[-1])
+    copy_name = _free_name_beside(path, "unreadable")
     with contextlib.suppress(OSError):
         os.replace(path, copy_name)
         print(
             f"{_record_shown(path)} could not be read. It is now {copy_name.name}, "
             f"and your progress starts anew."
         )
+
+
+def keep_copy_of_record(record: dict) -> str:
+    """Write a copy beside the record's file, and return its name; "" where none is."""
+    path = record_file()
+    if not path.is_file():
+        return ""
+    copy_name = _free_name_beside(path, "before-reset")
+    try:
+        _replace_record(copy_name, record)
+    except OSError:
+        return ""
+    return _record_shown(copy_name)
+
+
+def _free_name_beside(path: Path, what: str) -> Path:
+    """progress-what.json, progress-what-2.json …; of nine the last is overwritten."""
+    names = [path.with_name(f"{path.stem}-{what}.json")]
+    names += [path.with_name(f"{path.stem}-{what}-{n}.json") for n in range(2, 10)]
+    return next((name for name in names if not name.exists()), names[-1])
 
 
 def _replace_record(path: Path, record: dict) -> None:

@@ -12,8 +12,9 @@ from sidebyside.lesson_format import (
     lesson_of,
     lessons,
     lessons_numbered,
+    number_of,
 )
-from sidebyside.record import changed_record, read_record
+from sidebyside.record import changed_record, keep_copy_of_record, read_record
 
 
 def progress(lesson: str | int | None = None) -> None:
@@ -78,17 +79,32 @@ def on_solution_page() -> bool:
     return os.environ.get("SIDEBYSIDE_PAGE") == "solution"
 
 
-def reset(id: str | None = None) -> None:
-    """Forget what is recorded of one exercise or guess, or of all of them."""
+def reset(what: str | int | None = None) -> None:
+    """Forget what is recorded of one exercise or guess, of lesson "03", or of all.
+
+    The record as it was is copied first. The code in the cells stays as it is.
+    """
+    chosen = [] if what is None else lessons_numbered(str(what))
+    numbers = {lesson.number for lesson in chosen}
     with changed_record() as record:
-        tables = record["exercises"], record["guesses"]
-        known = any(id in table for table in tables) or bool(id and lesson_of(id))
-        for table in tables:
-            table.clear() if id is None else table.pop(id, None)
-    if id is None:
-        print("All exercises and guesses are as on the first day.")
+        ids = {id for table in record.values() for id in table}
+        if what is not None:
+            ids = {id for id in ids if id == what or number_of(id) in numbers}
+        copy = keep_copy_of_record(record) if ids else ""
+        for table in record.values():
+            for id in ids & set(table):
+                del table[id]
+    if what is None:
+        said = "All exercises and guesses are as on the first day."
+    elif chosen:
+        said = f"Lesson {full_number(str(what))} is as on the first day."
+    elif ids or lesson_of(what):
+        said = f"{what} is as on the first day."
     else:
-        print(f"{id} is as on the first day." if known else unknown_exercise(id))
+        print(unknown_exercise(what))
+        return
+    kept = f"\nWhat was recorded before is kept in {copy}." if copy else ""
+    print(f"{said} The code in your cells stays.{kept}")
 
 
 def unknown_exercise(id: object) -> str:
