@@ -1,8 +1,10 @@
 """check, hint, solution: what a learner does with an exercise."""
 
 import inspect
+import re
 from dataclasses import dataclass
 
+from sidebyside import cells
 from sidebyside.expectations import NotYet, TooSlow, trying
 from sidebyside.findings import NOT_STARTED, NOT_YET, PASSED, Finding
 from sidebyside.judge import examine, exercise, find_exercise
@@ -64,8 +66,14 @@ def _verdict_on_exercise(id: str, answers: tuple) -> Verdict:
         return Verdict(
             id, NOT_STARTED, _how_to_call_check(id, found.check, len(answers))
         )
+    if told := cells.new_code_not_run(id):
+        return Verdict(id, NOT_STARTED, told)
     finding = examine(found, answers)
-    return Verdict(id, finding.state, finding.text(id))
+    text = finding.text(id)
+    for name in re.findall(r"NameError: name '(\w+)' is not defined", text):
+        if told := cells.not_run_yet(name, id):
+            return Verdict(id, NOT_STARTED, told)
+    return Verdict(id, finding.state, text)
 
 
 def _show_what_follows(id: str) -> None:
