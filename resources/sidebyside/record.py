@@ -1,9 +1,10 @@
 """The learner's record: guesses, states of exercises and hints, in one small file.
 
 The file is `.sidebyside/progress.json` in the project, or what the environment
-variable SIDEBYSIDE_PROGRESS names. Two kernels may use it at once: a change is made
-under a lock, and the file is replaced as a whole. A file that cannot be read is put
-aside; where nothing can be written the record lives in memory. Both are said once.
+variable SIDEBYSIDE_PROGRESS names: so several learners may share one account, or one
+copy of the course that they cannot write to. Two kernels may use it at once: a change
+is made under a lock, and the file is replaced as a whole. A file that cannot be read is
+put aside; where nothing can be written the record lives in memory. Both are said once.
 """
 
 import contextlib
@@ -26,7 +27,7 @@ _in_memory: dict[Path, dict] = {}  # records of files that cannot be written
 
 def record_file() -> Path:
     """The file that holds the record."""
-    named = os.environ.get("SIDEBYSIDE_PROGRESS")
+    named = os.path.expanduser(os.environ.get("SIDEBYSIDE_PROGRESS", ""))
     return Path(named).absolute() if named else ROOT / ".sidebyside" / "progress.json"
 
 
@@ -55,8 +56,9 @@ def changed_record() -> Iterator[dict]:
             except OSError:
                 _in_memory[path] = record
                 print(
-                    f"Your progress cannot be written to {_record_shown(path)}; "
-                    f"it is kept until this kernel ends."
+                    f"Your progress cannot be written to {_record_shown(path)}, and is "
+                    f"kept until this kernel ends: let the environment variable "
+                    f"SIDEBYSIDE_PROGRESS name a file of yours."
                 )
 
 
