@@ -193,7 +193,9 @@ def test_what_the_check_cannot_use_is_not_yet_right():
     ],
 )
 def test_the_stub_is_not_started(answers):
-    assert check("98-add", *map(eval, answers)).state == "NOT STARTED"
+    verdict = check("98-add", *map(eval, answers))
+    assert verdict.state == "NOT STARTED"
+    assert "if you have replaced it, run its cell" in verdict.message
     assert read_record()["exercises"] == {}
 
 
