@@ -17,7 +17,7 @@ import psutil
 import pytest
 import torch
 
-from sidebyside import check, hint, judge, lesson_format, progress, reset, solution
+from sidebyside import check, hint, judge, lesson_format, reset, solution
 from sidebyside.exercises import NotYet, TooSlow, Verdict, exercise, trying
 from sidebyside.expectations import Expect
 from sidebyside.findings import finding_raised
@@ -193,7 +193,9 @@ def test_what_the_check_cannot_use_is_not_yet_right():
     ],
 )
 def test_the_stub_is_not_started(answers):
-    assert check("98-add", *map(eval, answers)).state == "NOT STARTED"
+    verdict = check("98-add", *map(eval, answers))
+    assert verdict.state == "NOT STARTED"
+    assert "if you have replaced it, run its cell" in verdict.message
     assert read_record()["exercises"] == {}
 
 
@@ -502,7 +504,7 @@ def test_a_result_of_a_rank_that_hangs_when_it_is_compared_hangs_no_kernel(monke
     assert f"at line     4, in __eq__: {body}" in verdict.message
 
 
-# Hints, solutions, progress -----------------------------------------------------------
+# Hints, solutions, the record ---------------------------------------------------------
 
 
 @pytest.fixture
@@ -542,29 +544,6 @@ def test_the_solution_is_shown_with_its_reason_and_asks_to_try_first(lesson, cap
     capsys.readouterr()
     solution("99-largest")
     assert capsys.readouterr().out.startswith("def largest(numbers):")
-
-
-def test_progress_remembers_what_was_passed_until_reset(lesson, capsys):
-    def shown() -> str:
-        capsys.readouterr()
-        progress()
-        return capsys.readouterr().out
-
-    table = "99 Planted  99-largest  {}\n\n{} of 1 exercises passed\n"
-    assert shown() == table.format("NOT STARTED", 0)
-    check("99-largest", min)
-    assert shown() == table.format("NOT YET", 0)
-    check("99-largest", max)
-    assert shown() == table.format("PASSED", 1)
-    check("99-largest", min)
-    assert shown() == table.format("PASSED", 1)
-    reset("99-largest")
-    assert shown() == table.format("NOT STARTED", 0)
-    check("99-largest", max)
-    reset()
-    assert shown() == table.format("NOT STARTED", 0)
-    progress("03")
-    assert capsys.readouterr().out == "There are no exercises here.\n"
 
 
 BROKEN_RECORDS = [

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from sidebyside import guess, reveal
+from sidebyside.record import read_record
 
 
 def said(capsys) -> str:
@@ -83,13 +84,57 @@ def test_any_kind_of_number_is_shown_in_few_digits(number, shown, capsys):
     assert said(capsys) == f"no guess, measured {shown} s\n"
 
 
+def test_a_decimal_comma_is_understood_with_and_without_quotes(capsys):
+    guess("03-threads", 1,8, "How many times faster?", "×")  # fmt: skip
+    assert said(capsys) == "How many times faster?\nyour guess: 1.8 ×\n"
+    reveal("03-threads", 1.8)
+    assert said(capsys) == "you guessed 1.8 ×, measured 1.8 ×: exactly right\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "understood"),
+    [
+        (("1,8",), "1.8"),
+        (("1.8",), "1.8"),
+        (("2",), "2"),
+        ((0, 125), "0.125"),
+        (("-0,5",), "-0.5"),
+        (("1e6",), "1000000"),
+    ],
+)
+def test_a_number_is_understood_however_it_is_written(written, understood, capsys):
+    guess("03-threads", *written, unit="s")
+    assert said(capsys) == f"your guess: {understood} s\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (("two",), "'two'"),
+        (("",), "''"),
+        (("1,800",), "'1,800'"),
+        ((1, 800), "1,800"),
+        ((1, 0), "1,0"),  # 1,000 as Python reads it
+        ((1, 0, 0), "1,0,0"),
+        ((1, 2.5), "1,2.5"),
+        ((None, 8), "None,8"),
+        ((True,), "True"),
+        (([2],), r"\[2\]"),
+        ((float("nan"),), "nan"),
+        ((float("inf"),), "inf"),
+    ],
+)
+def test_who_guesses_no_number_is_told_what_to_write(written, shown, capsys):
+    told = f"write a number in place of {shown}, such as 2 or 1.8, and thousands"
+    with pytest.raises(ValueError, match=told):
+        guess("03-threads", *written, "How many times faster?", "×")
+    assert said(capsys) == ""
+    assert read_record()["guesses"] == {}
+
+
 @pytest.mark.parametrize(
     "value", ["two", "2", True, float("nan"), float("inf"), [2], torch.ones(2)]
 )
-def test_what_is_no_number_is_refused_by_name(value):
-    with pytest.raises(
-        ValueError, match=r'guess\("03-threads", value\) must be a numb'
-    ):
-        guess("03-threads", value)
-    with pytest.raises(ValueError, match="measured"):
+def test_what_is_measured_must_be_a_number(value):
+    with pytest.raises(ValueError, match=r"measured\) must be a number"):
         reveal("03-threads", value)

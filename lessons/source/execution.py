@@ -35,7 +35,10 @@ def execute(nb: NotebookNode, folder: Path) -> None:
     )
     with tempfile.TemporaryDirectory() as private:
         progress = str(Path(private, "progress.json"))
-        environment = os.environ | {"SIDEBYSIDE_PROGRESS": progress}
+        environment = os.environ | {
+            "SIDEBYSIDE_PROGRESS": progress,
+            "SIDEBYSIDE_PAGE": "solution",  # check and progress do not say what is next
+        }
         environment.pop("PYTEST_CURRENT_TEST", None)  # hides what children print
         try:
             client.execute(

@@ -25,8 +25,8 @@ _HOME = {
     "check": "exercises",
     "hint": "exercises",
     "solution": "exercises",
-    "progress": "exercises",
-    "reset": "exercises",
+    "progress": "standing",
+    "reset": "standing",
     "run_demo": "demos",
     "run_program": "programs",
     "DemoFailed": "demos",
@@ -55,6 +55,8 @@ def __dir__() -> list[str]:
 
 
 if in_notebook():
+    from sidebyside.cells import explain_names_of_cells_not_run
     from sidebyside.forkserver_apart import keep_servers_apart
 
     keep_servers_apart()
+    explain_names_of_cells_not_run()

@@ -49,8 +49,9 @@ def _finding_in_words(told_of: str | Outcome) -> str:
     return told_of.rstrip()
 
 
-def finding_not_started() -> Finding:
-    return Finding(NOT_STARTED, think=f"the line that still says {YOUR_TURN}")
+def finding_not_started(line: str = YOUR_TURN) -> Finding:
+    think = f"the line that still says {line}; if you have replaced it, run its cell"
+    return Finding(NOT_STARTED, think=think)
 
 
 def finding_unfinished(answers: tuple) -> Finding | None:
@@ -67,7 +68,7 @@ def finding_unfinished(answers: tuple) -> Finding | None:
     if not still_open:
         return None
     if still_open == len(parts) or any(answer is ... for answer in answers):
-        return Finding(NOT_STARTED, think="the line that still says ...")
+        return finding_not_started("...")
     return Finding(
         NOT_YET,
         [("came back", f"an answer that says ... in {still_open} of its places")],

@@ -2,16 +2,24 @@
 
 import math
 import numbers
+import re
+import reprlib
 
 from sidebyside.record import changed_record, read_record
 
 
 def guess(
-    id: str, value: float | None = None, question: str = "", unit: str = ""
+    id: str, value: object = None, *more: object, question: str = "", unit: str = ""
 ) -> None:
-    """Write down a guess; None means no guess, and everything works without one."""
-    if value is not None:
-        value = _number_to_guess(f'guess("{id}", value)', value)
+    """Write down a guess: guess(id, value, question, unit).
+
+    None means no guess, and everything works without one. A decimal comma is
+    understood, though to Python 1,8 is two numbers.
+    """
+    texts = [part for part in more if isinstance(part, str)]
+    question, unit = [*texts, *(question, unit)[len(texts) :]][:2]
+    parts = [value, *(part for part in more if not isinstance(part, str))]
+    value = None if value is None and len(parts) == 1 else _number_guessed(id, parts)
     with changed_record() as record:
         record["guesses"][id] = {"value": value, "question": question, "unit": unit}
     if question:
@@ -50,6 +58,23 @@ def _distance_from_guess(guessed: float, measured: float, unit: str) -> str:
     if guessed * measured > 0:
         return f"off by a factor {max(guessed / measured, measured / guessed):.2g}"
     return f"off by {_guess_with_unit(abs(guessed - measured), unit)}"
+
+
+def _number_guessed(id: str, parts: list) -> float:
+    """The number that was written as 1.8, as "1,8", or as 1,8: that is two numbers."""
+    shown = ",".join(map(reprlib.repr, parts))
+    written = shown if len(parts) > 1 else parts[0]
+    try:
+        if isinstance(written, str):
+            if re.fullmatch(r"\s*[-+]?[1-9]\d*,(\d{3}|0)\s*", written):
+                raise ValueError  # 1,800 is 1800 to some, and 1.8 to others
+            written = float(written.replace(",", ".", 1))
+        return _number_to_guess("value", written)
+    except ValueError:
+        raise ValueError(
+            f'guess("{id}", value): write a number in place of {shown}, such as 2 or '
+            f"1.8, and thousands without a comma, such as 1800"
+        ) from None
 
 
 def _number_to_guess(what: str, value: object) -> float:

@@ -127,6 +127,12 @@ def lessons() -> list[Lesson]:
     return [_read_lesson_once(text, text.stat().st_mtime_ns) for text in texts]
 
 
+def lessons_numbered(text: str) -> list[Lesson]:
+    """The lesson "03", also written "3"; for "10" both sittings, 10a and 10b."""
+    number = full_number(text)
+    return [found for found in lessons() if number in (found.number, found.number[:2])]
+
+
 def lesson_of(id: str) -> Lesson | None:
     """The lesson that holds an exercise."""
     return next((lesson for lesson in lessons() if id in lesson.exercises), None)

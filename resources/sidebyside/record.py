@@ -1,9 +1,10 @@
 """The learner's record: guesses, states of exercises and hints, in one small file.
 
 The file is `.sidebyside/progress.json` in the project, or what the environment
-variable SIDEBYSIDE_PROGRESS names. Two kernels may use it at once: a change is made
-under a lock, and the file is replaced as a whole. A file that cannot be read is put
-aside; where nothing can be written the record lives in memory. Both are said once.
+variable SIDEBYSIDE_PROGRESS names: so several learners may share one account, or one
+copy of the course that they cannot write to. Two kernels may use it at once: a change
+is made under a lock, and the file is replaced as a whole. A file that cannot be read is
+put aside; where nothing can be written the record lives in memory. Both are said once.
 """
 
 import contextlib
@@ -26,7 +27,7 @@ _in_memory: dict[Path, dict] = {}  # records of files that cannot be written
 
 def record_file() -> Path:
     """The file that holds the record."""
-    named = os.environ.get("SIDEBYSIDE_PROGRESS")
+    named = os.path.expanduser(os.environ.get("SIDEBYSIDE_PROGRESS", ""))
     return Path(named).absolute() if named else ROOT / ".sidebyside" / "progress.json"
 
 
@@ -55,8 +56,9 @@ def changed_record() -> Iterator[dict]:
             except OSError:
                 _in_memory[path] = record
                 print(
-                    f"Your progress cannot be written to {_record_shown(path)}; "
-                    f"it is kept until this kernel ends."
+                    f"Your progress cannot be written to {_record_shown(path)}, and is "
+                    f"kept until this kernel ends: let the environment variable "
+                    f"SIDEBYSIDE_PROGRESS name a file of yours."
                 )
 
 
@@ -96,15 +98,33 @@ def _is_entry_of_record(entry: object) -> bool:
 
 def _put_broken_record_aside(path: Path) -> None:
     """Rename a broken file, so that nothing is lost, and say so."""
-    names = [path.with_name(path.stem + "-unreadable.json")]
-    names += [path.with_name(f"{path.stem}-unreadable-{n}.json") for n in range(2, 10)]
-    copy_name = next((name for name in names if not name.exists()), names[-1])
+    copy_name = _free_name_beside(path, "unreadable")
     with contextlib.suppress(OSError):
         os.replace(path, copy_name)
         print(
             f"{_record_shown(path)} could not be read. It is now {copy_name.name}, "
             f"and your progress starts anew."
         )
+
+
+def keep_copy_of_record(record: dict) -> str:
+    """Write a copy beside the record's file, and return its name; "" where none is."""
+    path = record_file()
+    if not path.is_file():
+        return ""
+    copy_name = _free_name_beside(path, "before-reset")
+    try:
+        _replace_record(copy_name, record)
+    except OSError:
+        return ""
+    return _record_shown(copy_name)
+
+
+def _free_name_beside(path: Path, what: str) -> Path:
+    """progress-what.json, progress-what-2.json …; of nine the last is overwritten."""
+    names = [path.with_name(f"{path.stem}-{what}.json")]
+    names += [path.with_name(f"{path.stem}-{what}-{n}.json") for n in range(2, 10)]
+    return next((name for name in names if not name.exists()), names[-1])
 
 
 def _replace_record(path: Path, record: dict) -> None:

@@ -135,6 +135,8 @@ def setup(self: NotebookFile, inner=NotebookFile.setup) -> None:
         patch.setenv(
             "SIDEBYSIDE_PROGRESS", str(Path(self.private.name, "progress.json"))
         )
+        if is_solution(self):  # as when it was built
+            patch.setenv("SIDEBYSIDE_PAGE", "solution")
         inner(self)
     self.usage = Usage(self.kernel.km.provisioner.pid)
 

@@ -210,7 +210,8 @@ check("00-saved", saved)
 # A check tries out your function and tells you what it tried, what came back, and what
 # to think about. Do not hurry to get it right: write `return 0`, check, and read what
 # it says. PASSED and NOT YET are what you will see most. TOO SLOW is right, but slower
-# than it need be, and HUNG did not end, so the check ended it.
+# than it need be, and HUNG did not end, so the check ended it. After PASSED you read why
+# it works, and what is next.
 #
 # Each call of `hint` gives one of three hints, every time a bit more. The same hints
 # fold open in the text above.
@@ -219,14 +220,15 @@ check("00-saved", saved)
 hint("00-saved")
 
 # %% [markdown]
-# `solution` shows our code and why it works. Nobody is told that you looked.
+# `solution` shows our code and why it works. Python skips what stands behind a `#`: take
+# it away when you want to look, and run the cell. Nobody is told that you looked.
 
 # %%
-solution("00-saved")
+# solution("00-saved")
 
 # %% [markdown]
-# `progress` shows where you are: `progress()` in the whole course, `progress("00")` in
-# this lesson.
+# `progress` shows where you are and what is next: `progress()` in the whole course,
+# `progress("00")` in this lesson.
 
 # %%
 progress("00")
@@ -242,7 +244,9 @@ progress("00")
 #   All Above Selected Cell*.
 # * *It is all in a muddle.* Press ⟳ above the page: *restart the kernel*. Your text
 #   stays, all variables are gone. Run the cells again from the top.
-# * *You want an exercise or a guess as on the first day.* `reset("00-saved")`.
+# * *You want an exercise, a guess or a lesson as on the first day.* `reset("00-saved")`,
+#   `reset("00-capacity")`, `reset("00")`: what is recorded is forgotten, and your code
+#   stays.
 # * *A word is strange.* The glossary: `resources/workshop/glossary.md`.
 #
 # The *kernel* is the Python program behind this page. It runs your cells one at a time.

@@ -1,0 +1,111 @@
+"""A cell that has not run, or that is no Python, is told in one sentence, and no try.
+
+These run in a notebook's kernel, with the first lesson's exercise.
+"""
+
+import pytest
+from nbclient import NotebookClient
+from nbformat import v4
+
+from sidebyside.cells import names_defined, names_of_answers
+from sidebyside.record import read_record, record_file
+from tests.exercise_rules import all_cases
+
+IMPORT = "from sidebyside import check"
+STUB = 'def saved(minutes):\n    raise NotImplementedError("your turn")'
+RIGHT = "def saved(minutes):\n    return sum(minutes) - max(minutes, default=0)"
+CHECK = 'check("00-saved", saved)'
+NO_PYTHON = RIGHT.replace("):", ")")
+
+NOTHING_HAS_RUN = IMPORT, RIGHT, "del saved"
+
+NOT_RUN = (
+    "A cell above, which defines saved, has not run: choose Run → Run All Above "
+    "Selected Cell, then check again (this was no try)."
+)
+OLD_CODE = (
+    "The new code of saved has not run, because its cell has a syntax error: correct "
+    "it, run it, and check again (this was no try)."
+)
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    client = NotebookClient(v4.new_notebook(), kernel_name="python3", allow_errors=True)
+    with client.setup_kernel():
+        yield client
+
+
+@pytest.fixture
+def said(kernel):
+    """Run cells; of the last one, what kind of output comes first, and its text."""
+    record = f"import os; os.environ['SIDEBYSIDE_PROGRESS'] = {str(record_file())!r}"
+
+    def run(*cells: str) -> tuple[str, str]:
+        for code in [record, *NOTHING_HAS_RUN, *cells]:
+            kernel.nb.cells.append(cell := v4.new_code_cell(code))
+            kernel.execute_cell(cell, len(kernel.nb.cells) - 1)
+        first = cell.outputs[0]
+        text = first.get("text") or "\n".join(first.traceback)
+        return first.output_type, text.strip()
+
+    return run
+
+
+def tries() -> int:
+    return read_record()["exercises"].get("00-saved", {}).get("tries", 0)
+
+
+def test_a_check_whose_cell_above_has_not_run_says_so_in_one_sentence(said):
+    assert said(CHECK) == ("error", NOT_RUN)
+    assert tries() == 0
+
+
+def test_an_answer_that_needs_a_cell_above_which_has_not_run_is_no_try(said):
+    uses = "def saved(minutes):\n    return breakfast"
+    assert said(uses, CHECK) == ("stream", NOT_RUN.replace("saved", "breakfast"))
+    assert tries() == 0
+
+
+@pytest.mark.parametrize("before", [STUB, RIGHT, "saved = ..."])
+def test_old_code_is_not_judged_after_a_syntax_error_in_the_new(before, said):
+    assert said(before, NO_PYTHON, CHECK) == ("stream", OLD_CODE)
+    assert tries() == 0
+
+
+def test_a_syntax_error_in_the_only_cell_is_not_a_cell_that_has_not_run(said):
+    assert said(NO_PYTHON, CHECK) == ("error", OLD_CODE)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [NO_PYTHON, RIGHT],
+        [NO_PYTHON, f"{RIGHT}\nawait __import__('asyncio').sleep(0)"],
+        [RIGHT, "saved([1, 2]"],  # a trial with a syntax error of its own
+    ],
+)
+def test_what_has_run_since_is_judged(cells, said):
+    assert said(*cells, CHECK) == ("stream", "00-saved: PASSED")
+    assert tries() == 1
+
+
+@pytest.mark.parametrize(
+    "cell", ['check("00-saved", savd)', "saved", 'check("98-other", saved)']
+)
+def test_a_name_that_no_cell_above_defines_is_pythons_own_error(cell, said):
+    kind, text = said(cell)
+    assert kind == "error"
+    assert "Traceback" in text
+    assert "is not defined" in text
+
+
+def test_the_names_of_a_cell_are_those_that_a_notebook_knows_afterwards():
+    code = "import a.b, c as d\nfor e in []: f = 1\ndef g(h): i = 1\nclass J: k = 1"
+    assert names_defined(code) == {"a", "d", "e", "f", "g", "J"}
+    assert names_defined("def g(:") == set()
+
+
+@pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.id)
+def test_every_exercise_has_a_name_whose_cell_can_be_watched(case):
+    assert names_of_answers(case.lesson, case.id)

@@ -1,0 +1,93 @@
+"""Several learners can share one account, or one copy of the course that is read-only.
+
+SIDEBYSIDE_PROGRESS names the file of each; without it a read-only course still works.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sidebyside.record import ROOT, read_record, record_file
+
+LEARNER = """
+from sidebyside import check, guess, progress, reset
+def saved(minutes):
+    return sum(minutes) - max(minutes, default=0)
+if __name__ == "__main__":
+    guess("00-capacity", 2)
+    check("00-saved", saved)
+    progress("00")
+    reset("00-capacity")
+"""
+# Root may write anywhere, unless it gives up this right.
+AS_OTHERS = ["setpriv", "--bounding-set=-dac_override"] if os.name == "posix" else []
+
+
+@pytest.fixture
+def read_only_course(tmp_path):
+    """A copy of the instruments and the first lesson that nobody can write to."""
+    course = tmp_path / "course"
+    for part in "resources/sidebyside", "lessons/source":
+        others = shutil.ignore_patterns("__pycache__", "[1-9]*", "0[1-9]*")
+        shutil.copytree(ROOT / part, course / part, ignore=others)
+    for path in [course, *course.rglob("*")]:
+        path.chmod(path.stat().st_mode & 0o555)
+    yield course
+    for path in [course, *course.rglob("*")]:
+        path.chmod(path.stat().st_mode | 0o200)
+
+
+def learn(course: Path, script: Path, **variables: str) -> str:
+    """What a learner is told who does the first lesson in this course."""
+    is_root = os.name == "posix" and os.geteuid() == 0
+    if is_root and not shutil.which("setpriv"):
+        pytest.skip("root may write anywhere")
+    script.write_text(LEARNER)
+    own = {key: value for key, value in os.environ.items() if key[:10] != "SIDEBYSIDE"}
+    own["PYTHONPATH"] = os.pathsep.join([str(course / "resources"), str(course)])
+    command = [*(AS_OTHERS if is_root else []), sys.executable, str(script)]
+    run = subprocess.run(
+        command, env=own | variables, capture_output=True, text=True, timeout=120
+    )
+    assert run.stderr == ""
+    return run.stdout
+
+
+def test_in_a_read_only_course_the_record_lives_until_the_kernel_ends(
+    read_only_course, tmp_path
+):
+    said = learn(read_only_course, tmp_path / "learner.py")
+    told = "cannot be written to .sidebyside/progress.json, and is kept until"
+    assert said.count(told) == 1
+    assert "00 Start here  00-saved  PASSED" in said
+    assert "00-capacity is as on the first day." in said
+
+
+def test_learners_of_a_read_only_course_have_a_file_each(read_only_course, tmp_path):
+    for name in "ada", "ben":
+        file = tmp_path / name / "progress.json"
+        said = learn(
+            read_only_course, tmp_path / "learner.py", SIDEBYSIDE_PROGRESS=str(file)
+        )
+        assert "cannot be written" not in said
+        record = json.loads(file.read_text())
+        assert record["exercises"]["00-saved"] == {"state": "PASSED", "tries": 1}
+        assert (file.parent / "progress-before-reset.json").exists()
+
+
+def test_a_tilde_stands_for_the_learners_home(monkeypatch, tmp_path):
+    monkeypatch.setenv("SIDEBYSIDE_PROGRESS", "~/ada.json")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert record_file() == tmp_path / "ada.json"
+    assert read_record() == {"exercises": {}, "guesses": {}}
+
+
+def test_the_instructors_guide_says_how():
+    guide = (ROOT / "resources/workshop/README.md").read_text(encoding="utf-8")
+    assert "SIDEBYSIDE_PROGRESS=~/ada.json .venv/bin/jupyter lab" in guide

@@ -1,0 +1,201 @@
+"""progress, reset and PASSED tell learners where they stand and what comes next."""
+
+import json
+
+import pytest
+
+from sidebyside import check, guess, lesson_format, progress, reset
+from sidebyside.exercises import exercise
+from sidebyside.expectations import Expect
+from sidebyside.judge import _exercises
+from sidebyside.record import changed_record, read_record, record_file
+
+LESSON = """# ---
+# title: {number} Planted
+# ---
+
+# %% exercise="{number}-one"
+one = 1
+
+# %% [markdown] tags=["why"]
+# <!-- why: {number}-one -->
+# One is one.
+
+# %% exercise="{number}-two"
+two = 2
+"""
+STAYS = "The code in your cells stays."
+KEPT = "What was recorded before is kept in {}."
+
+
+@pytest.fixture(autouse=True)
+def course(tmp_path, monkeypatch):
+    """A course with the lessons 98a, 98b and 99, of two exercises each."""
+    monkeypatch.setattr(lesson_format, "ROOT", tmp_path)
+    ids = []
+    for number in "98a", "98b", "99":
+        room = tmp_path / f"lessons/source/{number}_planted"
+        room.mkdir(parents=True)
+        (room / "lesson.py").write_text(LESSON.format(number=number))
+        ids += [f"{number}-one", f"{number}-two"]
+    for id in ids:
+        exercise(id, seconds=20)(lambda n: Expect("n")(n == 1, think="one"))
+    yield
+    for id in ids:
+        del _exercises[id]
+
+
+def put(**states: str) -> None:
+    """Record a state of an exercise of 98a: one="PASSED"."""
+    with changed_record() as record:
+        for name, state in states.items():
+            record["exercises"][f"98a-{name}"] = {"state": state, "tries": 1}
+
+
+@pytest.fixture
+def said(capsys):
+    """The lines that were printed since it was called before."""
+    return lambda: capsys.readouterr().out.splitlines()
+
+
+# What comes next ----------------------------------------------------------------------
+
+
+def test_passed_shows_why_it_works_and_names_the_next_exercise(said):
+    assert check("98a-one", 1).message == "98a-one: PASSED"
+    assert said() == ["98a-one: PASSED", "One is one.", "Next: 98a-two."]
+
+
+def test_not_yet_gives_neither_reason_nor_next_exercise(said):
+    check("98a-one", 2)
+    assert "One is one." not in said()
+
+
+def test_passed_names_the_next_lesson_after_the_last_exercise(said):
+    check("98a-two", 1)
+    assert said() == ["98a-two: PASSED", "Next: lesson 98b Planted."]
+
+
+def test_passed_names_no_exercise_that_is_passed_already(said):
+    put(two="PASSED")
+    check("98a-one", 1)
+    assert said()[-1] == "Next: lesson 98b Planted."
+
+
+def test_passed_says_when_there_is_no_next_lesson(said):
+    check("99-two", 1)
+    assert (
+        said()[-1] == "This was the last lesson; progress() shows what is still open."
+    )
+
+
+def test_the_page_of_a_solution_says_itself_what_follows(said, monkeypatch):
+    monkeypatch.setenv("SIDEBYSIDE_PAGE", "solution")
+    check("98a-one", 1)
+    progress("98a")
+    assert said()[0] == "98a-one: PASSED"
+    assert not any("Next" in line or "One" in line for line in said())
+
+
+# progress -----------------------------------------------------------------------------
+
+
+def test_progress_shows_each_state_and_counts_what_was_passed(said):
+    put(one="PASSED", two="NOT YET")
+    progress("98a")
+    assert said()[:4] == [
+        "98a Planted  98a-one  PASSED",
+        "             98a-two  NOT YET",
+        "",
+        "1 of 2 exercises passed",
+    ]
+    progress("98")
+    assert "1 of 4 exercises passed" in said()
+    progress()
+    assert "1 of 6 exercises passed" in said()
+
+
+def test_what_is_passed_stays_passed_until_it_is_reset():
+    for answer, state in [(2, "NOT YET"), (1, "PASSED"), (2, "PASSED")]:
+        check("99-one", answer)
+        assert read_record()["exercises"]["99-one"]["state"] == state
+    reset("99-one")
+    assert read_record()["exercises"] == {}
+
+
+@pytest.mark.parametrize(
+    ("states", "lesson", "next_line"),
+    [
+        ({}, None, "Next: 98a-one, in lesson 98a Planted."),
+        ({}, 99, "Next: 99-one, in lesson 99 Planted."),
+        ({"one": "PASSED"}, None, "Next: 98a-two, in lesson 98a Planted."),
+        ({"two": "PASSED"}, None, "Next: 98b-one, in lesson 98b Planted."),
+        ({"two": "PASSED"}, "98a", "Next: 98a-one, in lesson 98a Planted."),
+        ({"one": "HUNG"}, None, 'Next: 98a-one again, and hint("98a-one") helps.'),
+        ({"one": "PASSED", "two": "PASSED"}, "98a", "Next: lesson 98b Planted."),
+    ],
+)
+def test_progress_says_what_to_do_next(states, lesson, next_line, said):
+    put(**states)
+    progress(lesson)
+    assert said()[-1] == next_line
+
+
+@pytest.mark.parametrize("lesson", ["97", "9", "", "98c", 3.5])
+def test_an_unknown_lesson_is_answered_with_those_there_are(lesson, said):
+    progress(lesson)
+    assert said() == [f"There is no lesson {lesson}; there are: 98a, 98b, 99."]
+
+
+# reset --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("what", "forgotten", "line"),
+    [
+        ("98a-one", {"98a-one"}, "98a-one is as on the first day."),
+        ("98a-two", set(), "98a-two is as on the first day."),
+        ("98a-much", {"98a-much"}, "98a-much is as on the first day."),
+        ("98a", {"98a-one", "98a-much"}, "Lesson 98a is as on the first day."),
+        (98, {"98a-one", "98a-much"}, "Lesson 98 is as on the first day."),
+        (99, {"99-one"}, "Lesson 99 is as on the first day."),
+        (
+            None,
+            {"98a-one", "98a-much", "99-one"},
+            "All exercises and guesses are as on the first day.",
+        ),
+    ],
+)
+def test_reset_forgets_an_exercise_a_guess_a_lesson_or_all(what, forgotten, line, said):
+    put(one="PASSED")
+    guess("98a-much", 3)
+    check("99-one", 1)
+    said()
+    reset(what)
+    kept = record_file().with_name("progress-before-reset.json")
+    assert said() == [f"{line} {STAYS}", *[KEPT.format(kept)] * bool(forgotten)]
+    left = {id for table in read_record().values() for id in table}
+    assert left == {"98a-one", "98a-much", "99-one"} - forgotten
+
+
+def test_each_reset_keeps_a_copy_of_what_was_recorded(said):
+    names = "progress-before-reset.json", "progress-before-reset-2.json"
+    for state, name in zip(["PASSED", "HUNG"], names, strict=True):
+        put(one=state)
+        before = read_record()
+        reset()
+        copy = record_file().with_name(name)
+        assert json.loads(copy.read_text()) == before
+        assert said()[-1] == KEPT.format(copy)
+    reset()
+    assert said() == [f"All exercises and guesses are as on the first day. {STAYS}"]
+
+
+@pytest.mark.parametrize("what", ["97", "98a-thre", "xyzzy", max])
+def test_reset_of_what_is_unknown_forgets_nothing_and_says_what_there_is(what, said):
+    put(one="PASSED")
+    reset(what)
+    [line] = said()
+    assert line.startswith("There is no ")
+    assert "98a" in line or "progress() lists them all." in line
+    assert "98a-one" in read_record()["exercises"]
