@@ -470,7 +470,7 @@ draw_kept_bytes(kept)
 
 # %% [markdown]
 # **The measured layer keeps 8 bytes for each position more than the formula**: a mean and a spread
-# for each norm, two bytes each. That makes 1,024, or 256 where a rank has a quarter of the positions.
+# for each norm, two bytes each (on a CPU). That makes 1,024, or 256 where a rank has a quarter of the positions.
 # Tensor parallel keeps $sbh(10 + 24/t + 5as/(ht))$: however many ranks there are, the 10 stay.
 #
 # Sequence parallel divides 6 of the 10, too. The other 4 are the *gathered* inputs of `into` and
@@ -491,8 +491,9 @@ for dropout, attention in (("torch", "plain"), ("torch", "fused")):
 
 # %% [markdown]
 # Here $as/h$ = 4, so the layer keeps 54. With masks of two bytes it is 36 + 6 · 4 = 60, and 60/54 is
-# 1.11. The fused function keeps one number for each query and head, from which it recomputes the
-# scores in backward: 36/54 is 0.67. Nothing that grows with the square of the text's length is kept.
+# 1.11. The fused function keeps only the logarithm of the softmax's sum for each query and head, and
+# recomputes the scores in backward: 36/54 is 0.67. Nothing that grows with the square of the
+# text's length is kept.
 
 # %% [markdown]
 # Here is the block of lessons 14 to 17 on two ranks, with the bytes that are sent in one step for
@@ -515,8 +516,8 @@ reveal("16b-again", ratio, computed=True)
 
 # %% [markdown]
 # By layer a rank sends least. By neuron both ranks work at the same time, each with about half of the
-# parameters and, gathering twice, of the activations. The sums of exercise 2 come on top, $6h$ numbers
-# for each block.
+# parameters and, gathering twice, of the activations. In sequence parallel the sums of exercise 2
+# come on top, $6h$ numbers for each block.
 
 # %% [markdown]
 # With the gradients completed, the model trains as the whole one. (Positions, unlike words, must
@@ -728,7 +729,8 @@ run_demo("tensor_parallel/own_vocabulary_parallel.py")
 # * Three numbers for each position replace its logits, whatever the number of words.
 # * With reduce-scatter and all-gather, what lies between the pairs is split by positions. The gradients
 #   of norms and of `out`'s and `narrow`'s biases are then summands.
-# * Of $sbh(34 + 5as/h)$ bytes, tensor parallel leaves $10\,sbh$ whole. Sequence parallel divides all.
+# * Of $sbh(34 + 5as/h)$ bytes, tensor parallel leaves $10\,sbh$ whole. Sequence parallel, gathering
+#   twice, divides all.
 # * Keys and values can go round a ring; two tensors remember what has been seen.
 
 # %% [markdown]
