@@ -196,11 +196,17 @@ def _expect_loss_messages(expect, rank: int, notes: LossNotes) -> None:
 
 BLOCKS = [
     BlockCase(12, 12, 2),
-    BlockCase(8, 8, 1, blocks=2),
+    BlockCase(8, 8, 1, blocks=3),
     BlockCase(12, 6, 3, frozen="norm.weight"),
     BlockCase(8, 4, 2, frozen="out.bias"),
 ]
-BLOCK_RANKS = 2, 3, 1, 4  # no more than heads
+BLOCK_TRIES = (  # ranks, no more than heads, and cases; whoever forgets both what is
+    (2, BLOCKS[:2]),  # complete and what is frozen first hears of what is complete
+    (2, BLOCKS[2:]),
+    (3, BLOCKS),
+    (1, BLOCKS),
+    (4, BLOCKS[:2]),
+)
 
 
 @exercise(
@@ -209,14 +215,14 @@ BLOCK_RANKS = 2, 3, 1, 4  # no more than heads
     when_hung="whether all ranks call the same collectives with the same shapes",
 )
 def check_16b_one_too_many(complete_gradients):
-    for ranks in BLOCK_RANKS:
+    for ranks, cases in BLOCK_TRIES:
         call = f"complete_gradients(block) in {ranks} ranks"
         think = "what this line needs, and which parameters have no gradient; where a "
         think += "rank was killed, which tensors have the same shape on all ranks"
-        args = complete_gradients, BLOCKS[: 2 if ranks == 4 else None]
+        args = complete_gradients, cases
         with trying(call, think=think):
             found = run_ranks(try_complete, *args, world_size=ranks, timeout=PATIENCE)
-        for case, of_ranks in zip(args[1], zip(*found, strict=True), strict=True):
+        for case, of_ranks in zip(cases, zip(*found, strict=True), strict=True):
             _expect_gradients(case, of_ranks)
 
 
@@ -279,6 +285,13 @@ MERGES = [  # queries, keys of one, keys of other, d, type, scale
     (4, 3, 5, 4, DOUBLE, 60.0),
     (2, 2, 2, 5, DOUBLE, 0.0),  # all scores are equal
 ]
+FAR_MERGES = [  # log-sums of one, log-sums of other
+    ([5000.0], [4999.0]),
+    ([-5000.0], [-5001.0]),
+    ([0.0], [-3000.0]),
+    ([2.0, 0.0, -4.0], [1.0, 5000.0, -4.0]),  # far apart for one query only
+    ([5000.0, -5000.0], [4998.0, -4999.0]),
+]
 RINGS = [
     RingCase(3, 2, DOUBLE),
     RingCase(6, 5, DOUBLE),
@@ -297,8 +310,9 @@ RINGS = [
 def check_16b_ring(merge_seen, attend_round):
     for seed, case in enumerate(MERGES):
         _check_merge(merge_seen, seed, *case)
-    for log_sums in ((5000.0, 4999.0), (-5000.0, -5001.0), (0.0, -3000.0)):
-        _check_far_merge(merge_seen, *log_sums)
+    for one, other in FAR_MERGES:
+        _check_far_merge(merge_seen, one, other)
+        _check_far_merge(merge_seen, other, one)
     for ranks in RANKS:
         call = f"attend_round(query, key, value) in {ranks} ranks"
         think = "what this line needs; with one rank, how often there is to be passed"
@@ -326,15 +340,15 @@ def _check_merge(merge_seen, seed, queries, first, second, d, dtype, scale) -> N
             _expect_pair(expect, merge_seen(*args), expected)
 
 
-def _check_far_merge(merge_seen, log_one: float, log_other: float) -> None:
-    mixed = torch.tensor([[1.0, 2.0], [5.0, -6.0]], dtype=DOUBLE)
-    one, other = mixed[:1], mixed[1:]
-    logs = torch.tensor([log_one, log_other], dtype=DOUBLE)
-    shares = logs.softmax(0)[:, None]
-    expected = (shares * mixed).sum(0, keepdim=True), logs.logsumexp(0, keepdim=True)
-    args = (one, logs[:1]), (other, logs[1:])
-    call = f"merge_seen with the log-sums {log_one:g} and {log_other:g}"
-    with trying(call, args, think="what each pair holds") as expect:
+def _check_far_merge(merge_seen, *log_sums: list[float]) -> None:
+    logs = torch.tensor(log_sums, dtype=DOUBLE)  # (2, queries)
+    mixed = torch.arange(logs.numel() * 2, dtype=DOUBLE).view(*logs.shape, 2) - 1.5
+    expected = (logs.softmax(0)[..., None] * mixed).sum(0), logs.logsumexp(0)
+    args = (mixed[0], logs[0]), (mixed[1], logs[1])
+    named = " and ".join(_numbers(log) for log in logs)
+    with trying(
+        f"merge_seen with the log-sums {named}", args, think="what each pair holds"
+    ) as expect:
         _expect_pair(expect, merge_seen(*args), expected)
 
 
@@ -351,7 +365,7 @@ def _expect_pair(expect, got, expected) -> None:
             think = "the logarithm of the sum of both sums"
         if not mine.isfinite().all():
             think = "which exponentials are finite: only differences of log-sums are "
-            think += "small enough"
+            think += "small enough, and of these only the ones that are not above 0"
         expect(
             _close(mine, wanted, wanted.abs().max().item()),
             got=f"{name}: {_numbers(mine)} instead of {_numbers(wanted)}",

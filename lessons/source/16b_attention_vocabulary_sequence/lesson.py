@@ -10,7 +10,7 @@
 #
 # Lesson 16a split the MLP half of a transformer block: columns, then rows, and one sum.
 # Now we split the rest of a language model: the attention, the words at both ends, and
-# what every rank still holds whole. In the end even the text is cut.
+# what every rank still holds whole, even the text.
 #
 # *You will be able to* split attention by its heads, compute a loss from logits that no
 # rank holds whole, say to the byte what a layer keeps for its backward pass, and let
@@ -31,11 +31,12 @@
 # ## Attention by heads
 #
 # In attention, a linear layer `into` computes three lists of numbers for each position of a
-# text: a *query*, a *key* and a *value*. A query is compared with the keys of all positions
-# so far. The softmax of these *scores* says in which proportions the values are mixed.
+# text: a *query*, a *key* and a *value*. The dot product of a query and a key is their
+# *score*. The softmax of a query's scores with all positions so far says in which proportions
+# their values are mixed.
 #
-# The lists are cut into *heads*. Each head compares and mixes its own numbers, without the
-# others. A second layer, `out`, joins what they have mixed. Four heads on two ranks:
+# The lists are cut into *heads*, each of which compares and mixes its own numbers. A second
+# layer, `out`, joins what they have mixed. Four heads on two ranks:
 
 # %%
 import torch
@@ -47,8 +48,8 @@ draw_heads(heads=4, ranks=2)
 # %% [markdown]
 # Each rank takes the neurons of its heads in `into`, and the inputs that come from its
 # heads in `out`. These are columns, then rows: **attention split by heads is a pair**,
-# with the attention itself between the two layers. (`drop` and `after` are dropouts; here they
-# do nothing. `attend` is the function above it.)
+# with the attention itself between the two layers. (In `forward`, `attend` is
+# `causal_attention`. `drop` and `after` are dropouts, which do nothing here.)
 
 # %%
 from demos.tensor_parallel.parts import split_block
@@ -58,9 +59,9 @@ show(split_block.causal_attention)
 show(split_block.SplitAttention.forward)
 
 # %% [markdown]
-# As 16a's layers did, `into` copies its input to the ranks, and `out` sums over the ranks. We run
-# both halves of lesson 14a's block beside the unsplit one, and name the collectives of
-# one step. The heads need not be shared evenly: three ranks hold 2, 1 and 1.
+# As in 16a, `into` copies its input to the ranks, and `out` sums over the ranks. We run both
+# halves of lesson 14a's block beside the unsplit one, and name the collectives. The heads
+# need not be shared evenly: three ranks hold 2, 1 and 1.
 
 # %%
 from demos.tensor_parallel.parts.block_rows import compare_split_block
@@ -71,11 +72,11 @@ for ranks in (2, 3):
     forward, backward = map(", ".join, found[0]["calls"])
     print(f"{ranks} ranks, forward: {forward}; backward: {backward}")
     for what in ("output", "gradient of x"):
-        print(f"   {what} as of the unsplit block: {found[0][what] < 1e-10}")
+        print(f"   {what} as in the unsplit block: {found[0][what] < 1e-10}")
 
 # %% [markdown]
 # **A whole block calls two all-reduces forward and two backward**, whatever its number of
-# heads. There can't be more ranks than heads, though: a head is the smallest piece.
+# heads. More ranks than heads gain nothing here: some would have none.
 
 # %% [markdown] tags=["instructor"]
 # ## The words: 9 minutes
@@ -116,26 +117,24 @@ for rank, summand in enumerate(run_ranks(embed_on_two_ranks)):
 
 # %% [markdown]
 # Each word is looked up once, so the sum has one digit 1 everywhere. Backward there is
-# nothing to send: the gradient of the sum is on every rank, and each keeps what belongs to
-# its own rows.
+# nothing to send: every rank has the gradient of the sum, and uses it for its own rows.
 
 # %% [markdown]
 # ## The words at the end
 #
-# At the end each position gets a number for every word, its *logits*: the words' neurons
-# are columns, and each rank has the logits of its own words. A loss like cross entropy wants
-# all of them:
+# At the end each position gets a number for every word, its *logits*. The words' neurons are
+# columns, so each rank has the logits of its own words. Cross entropy wants all of them:
 #
 # $$\text{loss} = \log \sum_w e^{z_w} - z_\text{label}.$$
 #
-# The obvious way gathers the logits. But the loss needs only numbers that can be added up
-# or compared over the ranks: the sum, the label's logit, and the largest logit. That one
-# is subtracted from all logits first, because $e^{1000}$ is infinite in a computer. The loss
-# does not change if the same number is subtracted from all logits.
+# The obvious way gathers the logits. But three numbers for each position are enough, and
+# all-reduces find them: the largest logit, the sum, and the label's logit. The largest is
+# subtracted from all logits first, because $e^{1000}$ is infinite in a computer. That does
+# not change the loss.
 
 # %% [markdown]
-# Take 4,096 words on two ranks. In the obvious way each rank sends its half of the logits.
-# The other way all-reduces three numbers for each position: the largest, the sum, the label's.
+# Take 4,096 words on two ranks. In the obvious way each rank sends its half of the logits,
+# in the other the three numbers are all-reduced.
 #
 # In a ring all-reduce a rank sends $2(N-1)/N$ of what is summed, in an all-gather $(N-1)/N$ of
 # what is gathered. How many times as many bytes does gathering send?
@@ -155,28 +154,29 @@ ratio = bills["gathered"]["bytes"] / bills["parallel"]["bytes"]
 reveal("16b-gathering", ratio, computed=True)
 
 # %% [markdown]
-# With $V$ words the ratio is $V/6$, on any number of ranks. Memory shrinks too: with
-# 50,000 words and 8 ranks, the logits of a position are 6,250 numbers instead of 50,000.
-# Such a loss is called **vocabulary-parallel**.
+# With $V$ words the ratio is $V/6$ where words and positions divide evenly among the ranks,
+# and otherwise about that. Memory shrinks too: with 50,000 words, each of 8 ranks holds 6,250
+# logits per position. Such a loss is called **vocabulary-parallel**.
 
 # %% [markdown]
 # ## Exercise 1: the loss without the logits
 #
 # Write `parallel_cross_entropy(logits, labels, first)`, which every rank calls. It returns
 # the mean cross entropy over all positions, a tensor with one number, the same on all
-# ranks. `backward()` of it gives each rank the gradient of its own logits.
+# ranks. Its `backward()` gives each rank the gradient of its own logits.
 #
 # * `logits`, of shape (positions, own words), are this rank's columns: those of the words
 #   `first`, `first + 1`, and so on. Every rank holds at least one word, not always equally
 #   many. There is at least one position.
-# * `labels`, of shape (positions,), are the same on all ranks: the number (int64) of the right
-#   word of each position, counted in the whole vocabulary.
-# * Logits may be large: differences of thousands, and numbers whose $e^z$ is infinite.
-#   They are finite. They have 32 or 64 bits, and so has the loss. Arguments stay as they are.
-# * Forward, a rank hands at most three numbers for each position to collectives, in all.
+# * `labels`, of shape (positions,), are the same on all ranks: each position's right word,
+#   its number (int64) in the whole vocabulary.
+# * Logits are finite, but may be large: differences of thousands, and numbers whose $e^z$ is
+#   infinite. They have 32 or 64 bits, and so has the loss. Arguments stay as they are.
+# * Forward, a rank hands at most three numbers for each position to collectives, in all its
+#   calls together, and not one more. What comes back does not count.
 #   Backward it sends nothing: `sum_over_ranks` from 16a is an all-reduce forward only.
 # * The largest number over all ranks: `dist.all_reduce(x, op=dist.ReduceOp.MAX)`, in place.
-#   Autograd knows nothing of that. It need not: the loss does not depend on what is subtracted.
+#   Autograd need not know of it: the loss does not depend on what is subtracted.
 #
 # By hand first: rank 0 holds the words 0 and 1 with logits [0, log 3], rank 1 the word 2
 # with logit [log 4]. The label is 1. What is the loss? What is the gradient of each logit?
@@ -253,13 +253,14 @@ check("16b-cross-entropy", parallel_cross_entropy)
 # %% [markdown]
 # ## A whole model
 #
-# Embedding, block, logits, loss: a small language model. Its texts are the handwritten
-# digits, 32 pixels of each, and its words 17 shades of grey. It predicts the next pixel.
-# One table serves as the embedding and for the logits: *tied weights*, as in lesson 14a.
-# Cut by words, each row of the table is needed on one rank only, at both ends.
+# Embedding, block, logits, loss: a small language model. Its texts are 33 pixels of each
+# handwritten digit: 32 positions, each with the next pixel as its label. Its words are 17
+# shades of grey. One table serves as the embedding and for the logits: *tied weights*, as in
+# lesson 14a. Cut by words, each row is needed on one rank only, at both ends.
 #
-# In the split model, `words` is the embedding above with its sum, and `ends.enter` a linear
-# layer by columns, copy to ranks included. The lines for other ways than "tensor" come later.
+# In the split model, `words` is the embedding above with its sum. `ends` says how a pair
+# begins and ends: `ends.enter` is a linear layer by columns, including the copy to ranks. The
+# lines for other ways than "tensor" come later.
 
 # %%
 from demos.tensor_parallel.parts import pixel_model
@@ -268,8 +269,8 @@ show(pixel_model.PixelModel.forward)
 show(pixel_model.SplitPixelModel.forward)
 
 # %% [markdown]
-# Beside the split model each rank trains a whole one. After each of ten steps of SGD we
-# compare the rank's parts with the same parts of the whole:
+# Beside the split model each rank trains a whole one, and compares their parts after each
+# of ten steps of SGD:
 
 # %%
 for ranks in (2, 4):
@@ -281,8 +282,7 @@ for ranks in (2, 4):
 
 # %% [markdown]
 # **A language model whose words, heads and neurons are split trains as the whole one
-# does**, within rounding and without dropout. 17 words and two or four ranks don't divide evenly;
-# nothing in the code minds.
+# does**, within rounding and without dropout. 17 words cannot be divided evenly; they need not be.
 
 # %% [markdown] tags=["instructor"]
 # ## The sequence between the pairs: 6 minutes
@@ -295,10 +295,9 @@ for ranks in (2, 4):
 # %% [markdown]
 # ## The sequence between the pairs
 #
-# Norm, dropout and the sum with $x$ are still done by all ranks alike, and all keep the
-# same numbers. But each works on one position at a time. So between the pairs, a rank could
-# hold its own share of the positions only: **sequence parallel**. (For its own positions each rank
-# then needs dropout numbers of its own.)
+# Norm, dropout and the sum with $x$ are still done by all ranks alike. But each works on one
+# position at a time. So between the pairs, a rank could hold its own share of the positions
+# only: **sequence parallel**. (Each rank then needs dropout numbers of its own.)
 #
 # | | between | before the pair | in the pair | after the pair |
 # |---|---|---|---|---|
@@ -306,9 +305,8 @@ for ranks in (2, 4):
 # | sequence parallel | own positions | all-gather | own heads, neurons | reduce-scatter |
 
 # %% [markdown]
-# Backward, gathering becomes a reduce-scatter, and scattering a sum becomes an all-gather.
-# In lesson 10b a ring all-reduce was just these two, one after the other. So they move as
-# many bytes as before, only with the norm in between.
+# Backward, the two change places. In lesson 10b a ring all-reduce was just these two, one after
+# the other.
 
 # %%
 from demos.tensor_parallel.parts import sequence_conjugates
@@ -322,7 +320,7 @@ for way in ("tensor", "sequence"):
     print(f"         each rank sends {found['bytes']} bytes in 32 bits")
 
 # %% [markdown]
-# **Reduce-scatter and all-gather move the bytes of the all-reduces that they replace.**
+# **Reduce-scatter and all-gather move as many bytes as the all-reduces that they replace.**
 # (With our own messages. With gloo, a reduce-scatter costs a whole all-reduce.)
 #
 # There is one new duty. A norm is whole on every rank, but now it has seen this rank's positions
@@ -331,8 +329,8 @@ for way in ("tensor", "sequence"):
 # %% [markdown]
 # ## Exercise 2: one sum too many
 #
-# After backward, this function completes the gradients of a sequence-parallel block. In
-# each half it calls one all-reduce that is wrong.
+# After backward, this function is meant to complete the gradients of a sequence-parallel block.
+# In each half it calls one all-reduce that is wrong.
 
 
 # %%
@@ -349,16 +347,16 @@ block = transformer_block.make_transformer_block(8, 2)
 [f"{name} {tuple(p.shape)}" for name, p in block.named_parameters() if "0." in name]
 
 # %% [markdown]
-# Write `complete_gradients(block)`: the right version. Afterwards every `.grad` is that of the
+# Write the right version, `complete_gradients(block)`. Afterwards every `.grad` is that of the
 # unsplit block: whole for parameters that all ranks hold whole, this rank's part for the others.
 #
-# * `block` comes from `split_block.split_block`, with the ends "sequence", or is an
+# * `block` comes from `split_block.split_block`, with the `ends` of sequence parallel, or is an
 #   `nn.Sequential` of several such blocks. Parameters are named as above; in the MLP, the layers are
 #   `wide` and `narrow`. `into` and `wide` are split by columns, `out` and `narrow` by rows.
-# * The loss is the sum of a function of each position. Each rank's loss is that of its own
-#   positions.
-# * At most one `dist.all_reduce` for each parameter that needs it, in place; fewer if you
-#   join them. No other messages. With one rank they may be left out.
+# * The loss is a sum over positions; each rank's loss is that of its own positions.
+# * At most one `dist.all_reduce` for each parameter that needs it; fewer if you join them, and
+#   asynchronous ones if you wait for them. No other messages. With one rank they may be left
+#   out. `.grad` may be changed in place or be a new tensor.
 # * A frozen parameter has no gradient (`None`), on all ranks alike, and gets none. Parameters
 #   stay as they are. Nothing is returned.
 #
@@ -431,7 +429,7 @@ check("16b-one-too-many", complete_gradients)
 #
 # What does that save? Korthikanti et al. (2022) count what a layer keeps for backward: $s$
 # positions, $b$ texts, $h$ numbers each, $a$ heads, 16 bits, dropout with a mask of one byte for
-# each number.
+# each number. The inputs of a pair do not lie *in* it: every rank needs all their numbers.
 #
 # | kept | bytes ÷ $sbh$ | in a pair? |
 # |---|---|---|
@@ -446,10 +444,8 @@ check("16b-one-too-many", complete_gradients)
 
 # %% [markdown]
 # With $t$ ranks, tensor parallel divides what lies in a pair by $t$. Leave out the row of the
-# softmax. Of the 34, how many does each of four ranks keep?
-#
-# We run such a layer. Autograd reports each tensor that it saves, and `kept_by_layer` adds up their
-# bytes, without the parameters, as lesson 15 did.
+# softmax. Of the 34, how many does each of four ranks keep? `kept_by_layer` adds up the bytes of the
+# tensors that autograd saves, without the parameters, as lesson 15 did.
 
 # %%
 question = "With tensor parallel on four ranks, how many of the 34 does a rank keep?"
@@ -473,18 +469,18 @@ reveal("16b-kept", 10 + 24 / 4, computed=True)
 draw_kept_bytes(kept)
 
 # %% [markdown]
-# **Of the whole layer, 1,024 bytes are left over**: each norm keeps a mean and a spread of two bytes
-# each (four on a GPU) for each of the 128 positions. Tensor parallel keeps $sbh(10 + 24/t + 5as/(ht))$:
-# however many ranks there are, the 10 stay.
+# **The measured layer keeps 8 bytes for each position more than the formula**: a mean and a spread
+# for each norm, two bytes each (on a CPU). That makes 1,024, or 256 where a rank has a quarter of the positions.
+# Tensor parallel keeps $sbh(10 + 24/t + 5as/(ht))$: however many ranks there are, the 10 stay.
 #
-# The picture shows what each rank keeps. Sequence parallel divides the 10, too. But `into` and `wide` would keep their *gathered*
-# inputs, all positions of them. To reach $sbh/t\,(34 + 5as/h)$, a rank keeps its own part and
+# Sequence parallel divides 6 of the 10, too. The other 4 are the *gathered* inputs of `into` and
+# `wide`, all positions of them. To reach $sbh/t\,(34 + 5as/h)$, a rank keeps its own part and
 # **gathers again in backward**: one more all-gather for each pair.
 
 # %% [markdown]
-# Two variants of the unsplit layer, as they are on a CPU in torch 2.13. Its own dropout
-# keeps a mask in the type of the numbers, two bytes instead of one. `scaled_dot_product_attention`
-# is a *fused* function: one kernel for scores, softmax and mixture, without dropout here.
+# Two variants of the unsplit layer, on a CPU in torch 2.13. Its own dropout keeps two bytes for each
+# number. `scaled_dot_product_attention` is *fused*: one kernel for scores, softmax and mixture,
+# without dropout here.
 
 # %%
 for dropout, attention in (("torch", "plain"), ("torch", "fused")):
@@ -494,15 +490,15 @@ for dropout, attention in (("torch", "plain"), ("torch", "fused")):
     print(f"{bytes_kept / kept[1, 'tensor']:.2f} of the layer above")
 
 # %% [markdown]
-# Here $as/h$ = 4, so the layer keeps 54. With masks of two bytes it is 36 + 6 · 4 = 60, and 60/54 is 1.11. The
-# fused function keeps no scores: 36/54 is 0.67. It keeps one number for each query and head, the
-# logarithm of the softmax's sum, and computes the scores once more in backward. So what
-# grows with the square of the text's length is gone.
+# Here $as/h$ = 4, so the layer keeps 54. With masks of two bytes it is 36 + 6 · 4 = 60, and 60/54 is
+# 1.11. The fused function keeps only the logarithm of the softmax's sum for each query and head, and
+# recomputes the scores in backward: 36/54 is 0.67. Nothing that grows with the square of the
+# text's length is kept.
 
 # %% [markdown]
-# The block of lessons 14 to 17, all its bytes for one step on two ranks, in 32 bits. **Before you run
-# it:** in tensor parallel a block has four all-reduces, two halves each. With gathering twice, how
-# many times as many bytes are sent?
+# Here is the block of lessons 14 to 17 on two ranks, with the bytes that are sent in one step for
+# activations and their gradients, in 32 bits. **Before you run it:** in tensor parallel a block has
+# four all-reduces, two halves each. How many times as many bytes does gathering twice send?
 
 # %%
 guess("16b-again", None, "Bytes sent when gathering twice, divided by tensor's?", "×")
@@ -521,13 +517,11 @@ reveal("16b-again", ratio, computed=True)
 # %% [markdown]
 # By layer a rank sends least. By neuron both ranks work at the same time, each with about half of the
 # parameters and, gathering twice, of the activations. In sequence parallel the sums of exercise 2
-# come on top, all-reduces of $6h$ numbers for each block.
-#
-# Libraries hide much of this traffic: they cut a product into pieces, and gather the next piece while
-# one is multiplied (*asynchronous tensor parallel*, 16a).
+# come on top, $6h$ numbers for each block.
 
 # %% [markdown]
-# And the sequence-parallel model, with the gradients completed, trains as the whole one:
+# With the gradients completed, the model trains as the whole one. (Positions, unlike words, must
+# divide evenly here.)
 
 # %%
 for way in ("sequence", "gather twice"):
@@ -545,12 +539,13 @@ for way in ("sequence", "gather twice"):
 # %% [markdown]
 # ## A ring of keys and values
 #
-# In the pair, a rank still holds all positions. If a text is too long for that, one cuts it by
-# positions *inside* the attention too: **context parallel**. Each rank keeps its queries, and
-# keys and values go round a ring. A rank sees one piece of them at a time.
+# In the pair, a rank still holds all positions. A text that is too long for that is cut by
+# positions *inside* the attention, too: **context parallel**. Each rank keeps its queries, and
+# keys and values go round a ring, one piece at a time.
 #
 # For each query it keeps what it has seen so far: the values mixed in the right proportions, and the
-# logarithm of the softmax's sum. That is enough to go on:
+# *log-sum*, the logarithm of the sum of $e^\text{score}$. That is enough to go on. (`exchange`, from
+# lesson 10a, sends to some ranks and receives from others.)
 
 # %%
 from demos.tensor_parallel import ring_attention
@@ -564,15 +559,16 @@ show(ring_attention.pass_on)
 # Two functions, without autograd. Every query sees the keys of all positions, later ones too.
 #
 # `merge_seen(one, other)` takes what the same queries have seen of two sets of keys, two pairs
-# (mixed, log_sum) as `attend_to_piece` returns them, of shapes (queries, d) and (queries,). It returns
-# the pair for both sets together. Log-sums may be large, as 5,000 or −5,000; they are finite.
+# (mixed, log_sum) as `attend_to_piece(query, key, value)` returns them, of shapes (queries, d) and
+# (queries,). It returns the pair for both sets together. Log-sums are finite, but (in 64 bits) may be
+# as large as 5,000 or −5,000, and thousands apart, also for one query only.
 #
 # `attend_round(query, key, value)` is called by every rank with three tensors of its own positions, of
-# shape (positions, d). No rank has none, and all have equally many. It returns the attention of this rank's
+# shape (positions, d); all ranks have equally many, at least one. It returns the attention of this rank's
 # queries to the keys of *all* ranks, of shape (positions, d).
 #
-# * Messages: by `pass_on` only, each rank sends its right neighbour at most $N - 1$ times a key and a value
-#   tensor.
+# * Messages: by `pass_on([key, value])` only, which returns a list, too, of what the left neighbour sent.
+#   Each rank sends at most $N - 1$ times a key and a value tensor.
 # * Each piece is merged when it comes: no rank ever makes a tensor with more than two pieces of anything.
 # * All tensors have the same type (32 or 64 bits), and so have the results. Arguments stay as they are.
 #
@@ -589,8 +585,8 @@ show(ring_attention.pass_on)
 #
 # <details><summary>Hint 2: an idea</summary>
 #
-# The new log-sum is `torch.logaddexp` of both. A set's share is $e$ to its log-sum less the new one, at
-# most 1. The new mixture is the sum of the mixtures, each times its share.
+# The new log-sum is `torch.logaddexp` of both. A set's share is $e$ to the power of its log-sum minus
+# the new one, at most 1. The new mixture is the sum of the mixtures, each times its share.
 #
 # </details>
 #
@@ -643,8 +639,8 @@ check("16b-ring", merge_seen, attend_round)
 # By hand: the sums are 1 and 3, together 4. (1 · 4 + 3 · 8) / 4 = 7, with log-sum log 4.
 
 # %% [markdown]
-# In a language model nobody looks ahead: rank 0's queries need only its own keys, and the last rank's
-# need all. The ranks sleep 0.15 s for each piece that they need:
+# In a language model nobody looks ahead: rank 0 needs only its own keys, the last rank all.
+# The ranks sleep 0.15 s for each piece that they need:
 
 # %%
 from sidebyside import Timeline
@@ -655,8 +651,8 @@ timeline.plot(stamp="simulated", height=2.6)
 
 # %% [markdown]
 # Of the 16 pieces, 6 lie ahead and are skipped, and yet the ring takes as long as its last rank: four
-# pieces. The cure is to give each rank an early and a late part of the text. Then all skip
-# equally much. And the next keys could travel while a rank computes.
+# pieces. The cure: cut the text into $2N$ parts and give rank $i$ the $i$-th from the front and the
+# $i$-th from the end. Then all skip equally much.
 
 # %% [markdown] tags=["instructor"]
 # ## The library: 4 minutes
@@ -669,7 +665,8 @@ timeline.plot(stamp="simulated", height=2.6)
 # ## The library's call
 #
 # `loss_parallel` makes torch's own cross entropy vocabulary-parallel, for logits that are a
-# DTensor split by words. 16a's `CommDebugMode` counts its collectives:
+# DTensor, a tensor that knows how it lies on the ranks, split by words. 16a's `CommDebugMode`
+# counts its collectives:
 
 
 # %%
@@ -698,9 +695,10 @@ def loss_by_library() -> tuple[bool, dict[str, int]]:
 run_ranks(loss_by_library)[0]
 
 # %% [markdown]
-# **The library's loss calls three all-reduces too**, and gives our gradient. In the same plan, `RowwiseParallel`
-# splits an embedding by words, and `SequenceParallel` puts norms between pairs on own positions. For rings there is
-# `context_parallel`, which needs a GPU's attention: with the CPU's it fails in torch 2.13.
+# **The library's loss calls three all-reduces too**, and gives our gradient. In a plan as in 16a,
+# `RowwiseParallel` splits an embedding by words, and `SequenceParallel` puts norms between pairs on own
+# positions. For rings there is `context_parallel`. It is written for a GPU's attention: on a CPU,
+# causal attention fails in torch 2.13.
 #
 # | | words | sequence between pairs | ring |
 # |---|---|---|---|
@@ -711,7 +709,7 @@ run_ranks(loss_by_library)[0]
 # ## A script of your own
 #
 # A vocabulary-parallel training with nothing but torch. Rank 0 saves the whole matrices. The cell starts it
-# as a group of one; by `torchrun`, two ranks print the same loss.
+# as a group of one; by `torchrun`, on two ranks, it prints the same loss.
 #
 # ```
 # torchrun --nproc-per-node 2 demos/tensor_parallel/own_vocabulary_parallel.py --save model.pt
@@ -727,22 +725,21 @@ run_demo("tensor_parallel/own_vocabulary_parallel.py")
 # %% [markdown]
 # ## What we saw
 #
-# * Attention split by heads is a pair: a block calls two all-reduces forward, two backward.
-# * Three numbers for each position replace its logits: with $V$ words, $V/6$ times fewer bytes
-#   than gathering.
-# * Reduce-scatter and all-gather move an all-reduce's bytes, and what lies between the pairs is split by
-#   positions. Then norms and the rows' biases need a sum of their gradients.
-# * A layer keeps $sbh(34 + 5as/h)$ bytes. Tensor parallel leaves $10\,sbh$ whole; sequence parallel divides
-#   all of it, for one more all-gather for each pair.
+# * Attention split by heads is a pair, too: a block calls two all-reduces each way.
+# * Three numbers for each position replace its logits, whatever the number of words.
+# * With reduce-scatter and all-gather, what lies between the pairs is split by positions. The gradients
+#   of norms and of `out`'s and `narrow`'s biases are then summands.
+# * Of $sbh(34 + 5as/h)$ bytes, tensor parallel leaves $10\,sbh$ whole. Sequence parallel, gathering
+#   twice, divides all.
 # * Keys and values can go round a ring; two tensors remember what has been seen.
 
 # %% [markdown]
-# **The scorecard** of a block over $N$ ranks, with $s$ positions in all and width $h$:
+# **The scorecard** of one block and the words at both ends, over $N$ ranks, with $s$ positions and width $h$:
 #
 # | | |
 # |---|---|
 # | equal to one process | after each of ten steps, up to rounding, without dropout |
-# | bytes each rank sends per step | $8(N-1)/N \cdot sh$ numbers; gathering twice: $10(N-1)/N \cdot sh$; loss: $6(N-1)/N \cdot s$ |
+# | numbers each rank sends per step, times $(N-1)/N$ | block $8sh$, embedding and logits $4sh$, loss $6s$; sequence parallel: plus $12h$; gathering twice: $10sh$ and $5sh$ instead |
 # | memory: parameters, gradients, optimiser | about $1/N$ of each, the embedding too; norms and biases of rows whole |
 # | memory: activations | tensor: $10\,sh$ bytes in 16 bits whole, the rest $1/N$; sequence, gathering twice: $1/N$ of all |
 # | idle share | the time of the collectives; in our code nobody computes meanwhile |
@@ -755,6 +752,5 @@ run_demo("tensor_parallel/own_vocabulary_parallel.py")
 #
 # ## Next
 #
-# Tensor parallel splits a layer, and all ranks see the same samples. In data parallel each has
-# its own samples, and holds everything else whole: parameters, gradients, optimiser. Lesson 17a
-# splits those.
+# In data parallel each rank has its own samples, and holds everything else whole: parameters,
+# gradients, optimiser. Lesson 17a splits those.

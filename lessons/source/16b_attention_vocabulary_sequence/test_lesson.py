@@ -43,7 +43,7 @@ WAYS = list(split_block.ENDS)
 # Attention and the block --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5])  # one more than heads
 def test_a_block_split_by_heads_calls_two_all_reduces_each_way(ranks):
     for found in run_ranks(compare_split_block, world_size=ranks):
         assert found["calls"] == (["all_reduce"] * 2, ["all_reduce"] * 2)
@@ -185,6 +185,24 @@ def test_the_split_model_equals_the_whole_one_after_every_step(way, ranks):
     ):
         assert len(gaps) == 10 and max(gaps) < 1e-6
         assert losses[-1] < losses[0] - 0.5
+
+
+def numbers_sent_by_model(way: str) -> float:
+    """Runs in each rank: what one step's forward and backward send, in numbers."""
+    split = pixel_model.SplitPixelModel(pixel_model.PixelModel(), way)
+    tokens, labels = pixel_model.pixel_batches(16, 1)[0]
+    with messages_of_ours(), MessageMeter() as meter:
+        split(tokens, labels).backward()
+    return meter.bytes_sent / 4
+
+
+@pytest.mark.parametrize(
+    "way, block, words", [("tensor", 8, 4), ("sequence", 8, 4), ("gather twice", 10, 5)]
+)
+def test_the_model_sends_what_the_scorecard_says(way, block, words):
+    s, h = 16 * 32, 32
+    sent = run_ranks(numbers_sent_by_model, way, world_size=4)
+    assert set(sent) == {3 / 4 * ((block + words) * s * h + 6 * s)}
 
 
 def train_with_fault(fault: str) -> float:

@@ -211,6 +211,13 @@ def complete_as_it_was(block):
             dist.all_reduce(parameter.grad)
 
 
+def complete_as_shown(block):
+    """The lesson's own function: it forgets frozen parameters, too."""
+    for name, parameter in block.named_parameters():
+        if "norm" in name or name.endswith("bias"):
+            dist.all_reduce(parameter.grad)
+
+
 def complete_nothing(block):
     pass
 
@@ -270,6 +277,12 @@ def complete_first_block_only(block):
             dist.all_reduce(parameter.grad)
 
 
+def complete_two_children(block):
+    """The halves of one block; of three blocks the third is left out."""
+    for half in list(block.children())[:2]:
+        sum_whole_parameters(half)
+
+
 def complete_parameters(block):
     for name, parameter in block.named_parameters():
         if name.endswith(HELD_WHOLE):
@@ -319,6 +332,13 @@ def merge_by_exp(one, other):
     total = sums[0] + sums[1]
     mixed = (sums[0][:, None] * one[0] + sums[1][:, None] * other[0]) / total[:, None]
     return mixed, total.log()
+
+
+def merge_less_the_first(one, other):
+    """Differences, but from the first log-sum, not from the larger one."""
+    ratio = (other[1] - one[1]).exp()
+    share = (1 / (1 + ratio))[:, None]
+    return share * one[0] + (1 - share) * other[0], one[1] + ratio.log1p()
 
 
 def merge_by_log_sums(one, other):
@@ -524,6 +544,7 @@ WRONG = {
             complete_as_it_was,
             "whose neurons these are",
         ),
+        Wrong("as_shown", complete_as_shown, "whose neurons these are"),
         Wrong("nothing", complete_nothing, "which positions this parameter has seen"),
         Wrong(
             "everything",
@@ -543,6 +564,7 @@ WRONG = {
         Wrong("without_frozen", complete_without_frozen, "no gradient"),
         Wrong("frozen_too", complete_frozen_too, "it is frozen"),
         Wrong("first_block_only", complete_first_block_only, "which positions"),
+        Wrong("two_children", complete_two_children, "which positions"),
         Wrong("parameters", complete_parameters, "in place, and on whose tensor"),
         Wrong("not_awaited", complete_without_waiting, "when its result is there"),
     ],
@@ -553,6 +575,12 @@ WRONG = {
             (merge_by_exp, round_right),
             "only differences of log-sums",
             note="Right for small scores.",
+        ),
+        Wrong(
+            "less_the_first",
+            (merge_less_the_first, round_right),
+            "only the ones that are not above 0",
+            note="Right unless the second log-sum is larger by hundreds.",
         ),
         Wrong(
             "merge_logs", (merge_by_log_sums, round_right), "how much each set counts"
