@@ -521,7 +521,7 @@ draw_timelines(drawn, stamp="simulated")
 # ZeRO-1 reduce-scatters once, after backward. ZeRO-2 does it four times, and only the last one is
 # waited for in full. (ZeRO-1 could start early too, as DDP does; it would still
 # keep all gradients.) A rank that sends counts as busy here: by computing time, ZeRO-1 is
-# idle for half of the step. The update is too short to be seen. The all-gather comes last in both: lesson 17b hides that as well.
+# idle for half of the step. The update is almost too short to be seen. The all-gather comes last in both: lesson 17b hides that as well.
 
 # %% [markdown] tags=["instructor"]
 # ## Accumulation: 2 minutes
