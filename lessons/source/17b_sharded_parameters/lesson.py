@@ -166,9 +166,9 @@ check("17b-gather-free", before_forward, after_forward, before_backward, after_b
 # ## The same training, and its price
 #
 # `ZeRO3` (in `demos/sharding/parts/zero_3.py`) calls from hooks what you have written, and
-# updates `kept`. Ψ is the number of parameters, as in 17a. DDP's ring all-reduce makes a
-# rank send $(N-1)/N \cdot 2Ψ$ numbers in each step: half in its reduce-scatter, half in its
-# all-gather. How many times as much does ZeRO-3 send?
+# updates `kept`. Ψ is the number of parameters, as in 17a. In DDP's ring all-reduce a rank
+# sends $(N-1)/N \cdot 2Ψ$ numbers: half to reduce-scatter, half to all-gather. How many
+# times as much does ZeRO-3 send?
 
 # %%
 from sidebyside import guess, reveal, run_ranks
@@ -209,10 +209,10 @@ reveal("17b-bytes", found["ZeRO-3"]["sent"] / found["DDP"]["sent"], computed=Tru
 # %% [markdown]
 # ## The ledger over time
 #
-# `GatheredLedger` looks at every operation that torch runs, notes how many bytes are
-# gathered, and refuses an operation that wants to read what has been freed. (Without it,
-# a sum would read from address 0, and the process would end.) On the left, our ZeRO-3; on
-# the right, units are kept whole from their forward to their backward:
+# After every operation of torch, `GatheredLedger` notes how many bytes are gathered. It
+# refuses to read what has been freed. (Without it, a sum would read from address 0, and the
+# process would end.) On the left, our ZeRO-3; on the right, units are kept whole from their
+# forward to their backward:
 
 # %%
 from demos.sharding.parts.gathered_ledger import GatheredLedger
@@ -236,9 +236,8 @@ draw_gathered(curves, whole=4 * 21450)
 
 # %% [markdown]
 # **At most one unit is whole at a time**: 4,160 parameters of 4 bytes. To the right
-# everything is whole in the middle of the step, which saves the second gather: 2Ψ on the
-# wire, as with DDP, but for that moment Ψ numbers in memory, and `kept` besides. FSDP2
-# calls this `reshard_after_forward=False`.
+# everything is whole in mid-step, beside `kept`. This saves the second gather: 2Ψ on the
+# wire, as with DDP. FSDP2 calls it `reshard_after_forward=False`.
 #
 # In the table of the transformer block (14a), with two units, attention and MLP:
 
@@ -326,7 +325,7 @@ for name, (losses, calls) in beside.items():
 # turn on your machine.
 #
 # One process can pose as rank 0 of 1,024. Its group is fake, its collectives do nothing, and
-# the model is on the meta device (13a), which knows only shapes. FSDP2 shards it all the same:
+# the model is on the meta device (13a), which has only shapes:
 
 # %%
 from demos.sharding import rank_0_of_1024
@@ -557,10 +556,10 @@ print("equal shards:", torch.equal(here["shard"], away["shard"]))
 # %% [markdown]
 # ## Checkpoints of shards
 #
-# No rank has the whole model; to save it alone, a rank would have to gather it. With
-# `torch.distributed.checkpoint` each rank writes a file of its own. One more file, `.metadata`,
-# says which part of which tensor lies where. Four ranks train six steps and save after
-# the third; two ranks go on from there:
+# To save the model alone, a rank would have to gather it. With `torch.distributed.checkpoint`
+# (`dcp`) each rank writes a file of its own. One more file, `.metadata`, says which part of
+# which tensor lies where. Four ranks train six steps and save after the third; two ranks go
+# on from there:
 
 # %%
 import tempfile
@@ -574,10 +573,10 @@ for alone, after in zip(whole[3:], resumed, strict=True):
     print(f"not interrupted {alone:.5f}, two ranks from the checkpoint {after:.5f}")
 
 # %% [markdown]
-# **The two ranks go on as if nobody had interrupted the four**, up to rounding, with Adam's averages
-# and all. What if a file was cut short, or is another model's? Before anything is loaded,
-# `load_or_refuse` compares the metadata with the files' sizes and with the model's shapes.
-# (It does not notice bytes that have changed within a file: that takes a checksum.)
+# **The two ranks go on as if nobody had interrupted the four**, up to rounding, with Adam's
+# averages and all. What if a file was cut short, or is another model's? `load_or_refuse`
+# compares the metadata with the files' sizes and the model's shapes, then calls `dcp.load`.
+# (Bytes that have changed within a file take a checksum.)
 
 # %%
 from demos.sharding.checkpoint_resharding import damage_checkpoint
@@ -708,7 +707,7 @@ run_demo("sharding/own_fully_sharded.py")
 # |---|---|
 # | equal to one process | up to rounding; to DDP over two ranks, bit for bit after every step |
 # | bytes each rank sends per step | $(N-1)/N \cdot 3Ψ$ numbers, and for each further micro-batch as much again, or 2Ψ |
-# | memory: parameters, gradients, optimiser | $1/N$ of each, and the largest unit whole: once, or twice with prefetch |
+# | memory: parameters, gradients, optimiser | $1/N$ of each, and one unit whole, or two with prefetch; and the gradients of one |
 # | memory: activations | of this rank's samples; $2\sqrt n$ of $n$ layers if recomputed |
 # | idle share | what prefetch cannot hide: the first gather, the one between forward and backward, the last reduce-scatter, and what travels for longer than a layer computes |
 # | if one rank dies | its shards are gone, and so is the training; back to the checkpoint |
@@ -718,5 +717,5 @@ run_demo("sharding/own_fully_sharded.py")
 #
 # ## Next
 #
-# Everything so far ran on one machine. Lesson 18 takes several, over a network that is
-# slow and ranks that die.
+# Everything so far ran on one machine. Lesson 18 takes several, over a slow network, with
+# ranks that die.

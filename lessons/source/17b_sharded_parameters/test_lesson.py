@@ -388,7 +388,7 @@ def test_torn_unfinished_and_foreign_checkpoints_are_refused_in_a_sentence(tmp_p
 def test_bytes_that_have_changed_within_a_file_are_not_noticed(tmp_path):
     folder = tmp_path / "saved"
     train = checkpoint_resharding.train_sharded
-    run_ranks(train, str(folder), 0, 2, 1, world_size=1)
+    [_, right] = run_ranks(train, str(folder), 0, 2, 1, world_size=1)[0]
     [path] = folder.glob("*.distcp")
     info = next(
         info
@@ -396,10 +396,10 @@ def test_bytes_that_have_changed_within_a_file_are_not_noticed(tmp_path):
         if index.fqn == "model.0.0.weight"
     )
     content = bytearray(path.read_bytes())
-    middle = info.offset + info.length - 256  # a tensor's numbers end the piece
+    middle = info.offset + info.length // 2  # of the tensor's numbers
     content[middle : middle + 64] = bytes(64)
     path.write_bytes(content)
-    assert run_ranks(train, str(folder), 1, 2, world_size=1)[0]
+    assert run_ranks(train, str(folder), 1, 2, world_size=1)[0] != [right]
 
 
 # A script of your own -----------------------------------------------------------------
