@@ -185,7 +185,7 @@ for stage, one in found.items():
     same = all(torch.equal(mine, ddps) for mine, ddps in pairs)
     print(f"{stage}: {one['kept']} bytes of parameters, sends {one['sent']}; ", end="")
     print(f"loss {one['losses'][0]:.3f}, then {one['losses'][-1]:.3f}; ", end="")
-    print(f"all steps as DDP, bit for bit: {same}")
+    print(f"all bits as DDP's: {same}")
 reveal("17b-bytes", found["ZeRO-3"]["sent"] / found["DDP"]["sent"], computed=True)
 
 # %% [markdown]
@@ -712,8 +712,8 @@ run_demo("sharding/own_fully_sharded.py")
 # | idle share | what prefetch cannot hide: the first gather, the one between forward and backward, the last reduce-scatter, and what travels for longer than a layer computes |
 # | if one rank dies | its shards are gone, and so is the training; back to the checkpoint |
 #
-# The demos `zero_from_scratch.py`, `checkpoint_resharding.py` and `rank_0_of_1024.py` in
-# `demos/sharding` have more to try.
+# There is more to try in `demos/sharding/zero_from_scratch.py`,
+# `demos/sharding/checkpoint_resharding.py` and `demos/sharding/rank_0_of_1024.py`.
 #
 # ## Next
 #
