@@ -11,6 +11,7 @@ Try:      --link 60. Now the link decides, and the overlap hides the backward in
 from sidebyside.programs import run_program
 
 import argparse
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -83,12 +84,17 @@ def slow_link(milliseconds: float) -> Iterator[None]:
         yield
 
 
+def name_the_wire() -> None:
+    threading.current_thread().name = "(wire)"  # its lane: "rank 0 (wire)"
+
+
 def step_over_slow_link(way: str, milliseconds: float) -> float:
     """Runs in each rank: seconds of the second step of two, which is drawn."""
     torch.manual_seed(0)
     network = nn.Sequential(*(NappingLayer() for _ in range(4)))
     sgd = partial(torch.optim.SGD, lr=0.1, foreach=False)
-    with slow_link(milliseconds), ThreadPoolExecutor(1, "wire") as wire:
+    wire = ThreadPoolExecutor(1, initializer=name_the_wire)
+    with slow_link(milliseconds), wire:
         if way == "ZeRO-1":
             trained = ZeRO1(network, sgd)
         else:

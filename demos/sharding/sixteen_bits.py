@@ -21,7 +21,7 @@ from sidebyside import at_least, device, load_digits, positive_float
 
 
 class Format(NamedTuple):
-    """How a training stores its numbers."""
+    """How training stores its numbers."""
 
     dtype: torch.dtype
     master: bool = True  # does the optimiser update a float32 copy?
@@ -65,7 +65,7 @@ def backward_of_part(
 def train_in_format(
     format: Format, parts: int = 1, lr: float = 0.0003, epochs: int = 10
 ) -> Outcome:
-    """Train with Adam; `parts` makes believe that each batch is one part of many.
+    """Train with Adam; each batch pretends to be one of so many `parts`.
 
     Its loss is divided by `parts`, as if others had the rest; we multiply the gradients
     by `parts` in float32, as if all the other parts had the same ones.

@@ -10,10 +10,10 @@
 #
 # Lessons 14 to 16 split a model that was too large, and paid with messages in the middle
 # of forward and backward. Data parallel keeps the model whole, and that wastes memory:
-# what one rank holds, all the others hold too. Here every rank keeps a part of it, and the
-# training stays the same, number by number.
+# what one rank holds, all the others hold too. Here every rank keeps a part of it, and each
+# step stays the same, up to rounding.
 #
-# *You will be able to* say what each byte of a training is for, in 32 and in 16 bits; to
+# *You will be able to* say what each byte of training is for, in 32 and in 16 bits; to
 # work out what fits on a device; to write ZeRO-1; and to clip a gradient that nobody holds
 # whole.
 #
@@ -33,7 +33,8 @@
 #
 # A network of six layers learns the digits with Adam, an optimiser that keeps two running
 # averages for each parameter: one of its gradients, one of their squares. One, two and
-# four ranks train it data-parallel, as in lesson 11. We look at rank 0 and count bytes:
+# four ranks train it data-parallel, as in lesson 11, and divide each batch of 64 images
+# among them. We look at rank 0 and count bytes:
 
 # %%
 from demos.sharding.parts.measured_ledger import measure_digits, print_state_table
@@ -43,9 +44,10 @@ rows = {n: run_ranks(measure_digits, "DDP", world_size=n) for n in (1, 2, 4)}
 print_state_table({f"{n} ranks": found[:1] for n, found in rows.items()})
 
 # %% [markdown]
-# This table is the **ledger** of a training: the bytes that a rank really holds, each
-# column at its peak. *Buffers* are here the room for one piece that arrives from another rank. It counts the
-# memory behind the tensors, and tensors that share memory count once:
+# This table is the **ledger** of a training run: the bytes that a rank really holds, each
+# column at its peak. *Buffers* are here the room for one piece that arrives from another
+# rank. The ledger counts the memory behind the tensors, and tensors that share memory
+# count once:
 
 # %%
 from demos.sharding.parts.ledger import bytes_behind
@@ -54,9 +56,9 @@ from sidebyside import show
 show(bytes_behind)
 
 # %% [markdown]
-# Only activations and the buffer shrink with the number of ranks. **Parameters, gradients and
-# optimiser state stay as they are, however many ranks there are** (up to a few zeros of
-# padding). These three are the **training state**. In float32 they take 4 + 4 + 8 bytes
+# Only activations and the buffer shrink here: each rank has fewer images. **Parameters,
+# gradients and optimiser state stay as they are, however many ranks there are** (up to a
+# few bytes, explained below). These three are the **training state**. In float32 they take 4 + 4 + 8 bytes
 # for each parameter. Could they be smaller?
 
 # %% [markdown] tags=["instructor"]
@@ -70,7 +72,7 @@ show(bytes_behind)
 # %% [markdown]
 # ## Sixteen bits
 #
-# GPUs compute several times as fast with numbers of 16 bits. *bfloat16* keeps the range
+# GPUs multiply matrices several times as fast in 16 bits. *bfloat16* keeps the range
 # of float32 and has fewer digits: above 1 comes 1.0078, then 1.0156. A weight of 1 gets a
 # thousand updates of 0.001 each. What is it afterwards, in bfloat16?
 
@@ -102,14 +104,16 @@ for name in ("float32", "bfloat16, master copy", "bfloat16 alone"):
     print(f"{found.unchanged:.0%} of the weights unchanged by the last update")
 
 # %% [markdown]
-# Ten epochs of digits with Adam at the small rate of 0.0003. **In this training, bfloat16 with a master copy learns
-# what float32 learns, and bfloat16 alone learns less**: most updates are lost. (What
-# float32 leaves unchanged belongs to pixels that are always 0.)
+# A smaller network (64-64-10) learns for ten epochs with Adam and a small learning rate,
+# 0.0003. **In this run, bfloat16 with a master copy learns what float32 learns, and bfloat16
+# alone learns less**: most updates are lost. (Most of what float32 leaves unchanged never
+# has a gradient: weights of pixels that are always 0, and of neurons that no image
+# switches on.)
 
 # %% [markdown]
-# *float16* has more digits and less range: what is below 0.00000003 becomes 0. Gradients can
-# be that small, for instance when the loss is divided by the size of a huge batch. Below, each batch
-# makes believe that it is one part of 65,536. **Loss scaling** multiplies the loss by
+# *float16* has more digits than bfloat16 and less range: anything smaller in size than
+# 0.00000003 becomes 0. Gradients can be that small, for instance when the loss is divided
+# by the size of a huge batch. Below, each batch pretends to be one part of 65,536. **Loss scaling** multiplies the loss by
 # $2^{16}$ before backward, and divides the gradients in float32:
 
 # %%
@@ -118,13 +122,13 @@ for name in ("float16, master copy", "float16, loss scaled", "bfloat16, master c
     print(f"{name:<22} loss {found.loss:.1f}, gradients that are 0: {found.zeros:.0%}")
 
 # %% [markdown]
-# **Without scaling, nine of ten gradients of this float16 training are 0, and it learns
-# next to nothing.** bfloat16 needs no scaling here. torch has both: `torch.autocast` computes in 16 bits, and
-# `torch.amp.GradScaler` scales, skips a step whose gradients overflow, and then halves the
-# scale. With 8-bit floats, only products are computed, with a scale for each tensor or block;
-# weights and optimiser keep more bits.
+# **Without scaling, nine of ten gradients of this float16 run are 0, and it learns
+# next to nothing.** bfloat16 needs no scaling here. In torch, `torch.amp.GradScaler` scales,
+# skips a step whose gradients overflow, and then halves the scale. `torch.autocast` computes
+# products in 16 bits, and leaves parameters, their gradients and Adam's averages in float32.
+# With 8-bit floats, usually only products are computed, with a scale for each tensor or block.
 #
-# Parameters and gradients now have half the bits. How many bytes of state does each
+# In our scheme, parameters and gradients have half the bits. How many bytes of state does each
 # parameter need with Adam?
 
 # %%
@@ -168,9 +172,9 @@ reveal("17a-mixed", MIXED.total, computed=True)
 # ## Exercise 1: which stage fits
 #
 # Write `smallest_stage(numbers, ranks, activations, budget)`: the smallest stage, 0 to 3,
-# with which a training fits on each device, or `None` if none does. `numbers` are the
+# with which training fits on each device, or `None` if none does. `numbers` are the
 # parameters, a multiple of `ranks`, trained in mixed precision with Adam (2 + 2 + 12
-# bytes). `activations` are bytes, and each rank holds them in any stage. A training fits if
+# bytes). `activations` are bytes, and each rank holds them in any stage. Training fits if
 # state and activations together are at most `budget` bytes. All four are whole numbers;
 # `numbers`, `ranks` and `budget` are at least 1, `activations` may be 0.
 #
@@ -244,7 +248,7 @@ check("17a-stage", smallest_stage)
 # ## The table of the paper
 #
 # The ZeRO paper's Table 1 lists GB on each rank for three models and six numbers of ranks.
-# Our ledger's formula gives all 54 numbers (the paper cuts decimals off from 100 GB on):
+# Our ledger's formula gives all 54 numbers (from 100 GB up the paper drops the decimals):
 
 # %%
 from demos.sharding.parts.ledger_pictures import PUBLISHED, row_of_the_paper
@@ -257,7 +261,8 @@ for model, published in PUBLISHED.items():
 
 # %% [markdown]
 # And its Figure 1: 7.5 billion parameters on 64 ranks, $120 \to 31.4 \to 16.6 \to 1.9$ GB.
-# **The optimiser is three quarters of the state, so the first stage saves most.**
+# **With Adam in mixed precision the optimiser is three quarters of the state, so the first
+# stage saves most.**
 
 # %%
 from demos.sharding.parts.ledger import STRATEGIES, state_bytes
@@ -275,12 +280,13 @@ draw_state_bars(bars, "GB on each of 64 ranks, 7.5 billion parameters")
 # %% [markdown]
 # ## ZeRO-1: each updates its part
 #
-# All parameters lie in one flat tensor, cut into $N$ shards. Lesson 10b's ring all-reduce
+# All parameters lie in one flat tensor, cut into $N$ equal shards. (*Padding*, a few zeros
+# at the end, fills the last one: the few bytes more of the first table.) Lesson 10b's ring all-reduce
 # has two halves: a reduce-scatter, then an all-gather. ZeRO-1 puts the update between
 # them:
 #
 # 1. Reduce-scatter the gradients: each rank gets the sum of its own shard.
-# 2. Each rank updates its shard of the parameters. Only for that it needs Adam's averages.
+# 2. Each rank updates its shard of the parameters. Only for that does it need Adam's averages.
 # 3. All-gather the parameters.
 
 # %% [markdown]
@@ -290,12 +296,12 @@ draw_state_bars(bars, "GB on each of 64 ranks, 7.5 billion parameters")
 # step of SGD with momentum: $m \leftarrow 0.9\,m + g$, then $p \leftarrow p - lr \cdot m$,
 # where $g$ is the *mean* of all ranks' gradients.
 #
-# * `parameters` is flat, the same on all ranks, at least one number for each rank, and as long as a multiple of
-#   the number of ranks. Afterwards it holds all updated parameters, on all ranks, in the
-#   same memory.
+# * `parameters` is flat, the same on all ranks, and its length is a multiple of the number of
+#   ranks, but not 0. Afterwards it holds all updated parameters, on all ranks, in the same
+#   memory: views of it that others took before see them too.
 # * `gradient` is as long, and is this rank's own gradient. It may be overwritten.
 # * `momentum` is the shard of $m$ that this rank keeps, a flat tensor of its own. It is updated in
-#   place, for the next call.
+#   place, in its memory, for the next call.
 #
 # All three have the same type, 32 or 64 bits. Three functions are given. `own_shard(flat)`
 # is this rank's shard, a view. `ring_reduce_scatter(flat)` returns this rank's shard of the
@@ -381,7 +387,9 @@ check("17a-update", sharded_update)
 # ## The same numbers
 #
 # `ZeRO1` does that with any optimiser that treats each number by itself. `backward`
-# adds to one flat gradient, of which each parameter's `.grad` is a view:
+# adds to one flat gradient, of which each parameter's `.grad` is a view. In the code, the
+# one of `units` is the flat parameters, `masters` are what the optimiser updates, `buffers`
+# are the room for what arrives, and clipping is exercise 3:
 
 # %%
 from demos.sharding.parts.zero_1 import ZeRO1
@@ -390,7 +398,7 @@ show(ZeRO1.step)
 
 # %% [markdown]
 # After each of ten steps of Adam we compare it with lesson 11's DDP. Beside it run
-# ZeRO-2, whose turn comes, and the library's ZeRO-1: `ZeroRedundancyOptimizer`.
+# ZeRO-2, which comes later, and the library's ZeRO-1: `ZeroRedundancyOptimizer`.
 
 
 # %%
@@ -420,7 +428,9 @@ for name, difference in run_ranks(largest_differences, world_size=3)[0].items():
 # %% [markdown]
 # **With two ranks, ZeRO-1 and ZeRO-2 equal DDP after every step, bit for bit**: a sum of
 # two numbers is the same in either order. With three or more, each algorithm adds the ranks in
-# an order of its own for each number, and the results agree to rounding.
+# an order of its own for each number, and each step agrees up to rounding. Over many steps
+# such differences can grow: for ZeRO-2 on three ranks, more than a thousandfold in 100
+# steps.
 #
 # ## The same bytes
 #
@@ -437,8 +447,8 @@ for strategy in BUILT:
     print(f"{strategy:<6} sends {sorted({rank.sent for rank in found})} bytes per rank")
 
 # %% [markdown]
-# **ZeRO-1 and ZeRO-2 send what DDP sends.** They need a reduce-scatter that is one: gloo's
-# is a whole all-reduce (lesson 10a), twice as much. Here for 16 MB and four ranks:
+# **With one backward in each step, ZeRO-1 and ZeRO-2 send what DDP sends.** They need a real
+# reduce-scatter: gloo's is a whole all-reduce (lesson 10a), twice as much. Here for 16 MB and four ranks:
 
 # %%
 from demos.collectives.parts.loopback_meter import megabytes_per_rank
@@ -510,7 +520,8 @@ draw_timelines(drawn, stamp="simulated")
 # %% [markdown]
 # ZeRO-1 reduce-scatters once, after backward. ZeRO-2 does it four times, and only the last one is
 # waited for in full. (ZeRO-1 could start early too, as DDP does; it would still
-# keep all gradients.) The all-gather comes last in both: lesson 17b hides that as well.
+# keep all gradients.) A rank that sends counts as busy here: by computing time, ZeRO-1 is
+# idle for half of the step. The update is almost too short to be seen. The all-gather comes last in both: lesson 17b hides that as well.
 
 # %% [markdown] tags=["instructor"]
 # ## Accumulation: 2 minutes
@@ -522,7 +533,7 @@ draw_timelines(drawn, stamp="simulated")
 # ## Gradient accumulation
 #
 # A batch of four micro-batches has four backwards and one step. ZeRO-1 adds up the
-# gradients at home and sends once, like DDP with `no_sync`. ZeRO-2 keeps only its shard of
+# gradients locally and sends once, like DDP with `no_sync`. ZeRO-2 keeps only its shard of
 # them. How many times as many bytes does ZeRO-2 send as ZeRO-1?
 
 # %%
@@ -537,8 +548,8 @@ reveal("17a-accumulate", sent["ZeRO-2"] / sent["ZeRO-1"], computed=True)
 
 # %% [markdown]
 # Each backward of ZeRO-2 reduce-scatters, and each step gathers once: $k + 1$ halves for
-# $k$ micro-batches, against 2. **Accumulation saves ZeRO-1 its reduce-scatters; it saves
-# ZeRO-2 only the all-gathers.**
+# $k$ micro-batches, against 2. **Accumulation saves ZeRO-1 both halves for all
+# micro-batches but one; it saves ZeRO-2 only the all-gathers.**
 
 # %% [markdown] tags=["instructor"]
 # ## Clipping: 2 minutes
@@ -548,8 +559,8 @@ reveal("17a-accumulate", sent["ZeRO-2"] / sent["ZeRO-1"], computed=True)
 # %% [markdown]
 # ## Exercise 3: clip across shards
 #
-# Many trainings *clip* (lesson 9): if the gradient, as one vector, is longer than allowed,
-# it is shortened, in the same direction. Under ZeRO nobody has the whole vector.
+# Many training runs *clip* (lesson 9): if the gradient, as one vector, is longer than
+# allowed, it is shortened and keeps its direction. Under ZeRO nobody has the whole vector.
 #
 # Write `clip_shards(shards, longest)`, called by all ranks after the sums are done.
 # `shards` is a list of this rank's shards of the gradient: one or more flat tensors,
@@ -631,7 +642,7 @@ check("17a-clip", clip_shards)
 #
 # The transformer block of lessons 14 to 16, with SGD and momentum, on two ranks. The first
 # two lines are 14a's cut by layer; then the same block by state, each rank with half of
-# the sequences:
+# the sequences. Of these we see rank 0; rank 1 holds as much:
 
 # %%
 from demos.model_parallel.parts.transformer_block import block_cut_by_layer
@@ -647,15 +658,17 @@ by_state = {strategy: run_ranks(measure_block, strategy)[:1] for strategy in BUI
 print_state_table({"by layer": by_layer} | by_state)
 
 # %% [markdown]
-# A cut by layer shares everything, and sends activations. A cut by state shares less with
-# two ranks, sends parameters and gradients whatever the samples are, and keeps all ranks busy. Two halves of
-# a block are two large layers: ZeRO-2 gains nothing here yet.
+# A cut by layer divides everything, and sends activations. A cut by state divides less with
+# two ranks, sends parameters and gradients however many samples there are, and keeps all
+# ranks busy. Two halves of a block are two large layers, so ZeRO-2 needs more here than
+# ZeRO-1.
 #
 # ## A script of your own
 #
 # DDP with a sharded optimiser, without this course's instruments. The library's
 # optimiser gives each rank whole parameters, as evenly as it can, and sends them round by broadcasts.
-# The cell starts the script as a group of one; `torchrun` starts it with two:
+# They come after a whole all-reduce, so a rank sends one and a half times what DDP sends, on
+# average. The cell starts the script as a group of one; `torchrun` starts it with two:
 #
 # ```
 # torchrun --nproc-per-node 2 demos/sharding/own_sharded_optimizer.py --save model.pt
@@ -673,19 +686,20 @@ run_demo("sharding/own_sharded_optimizer.py")
 # |---|---|---|
 # | PyTorch | `ZeroRedundancyOptimizer(params, Adam, lr=...)` | `fully_shard(layer, reshard_after_forward=False)`: parameters are whole from forward to backward |
 # | DeepSpeed | `"zero_optimization": {"stage": 1}` | `{"stage": 2}` |
-# | Megatron-LM | `--use-distributed-optimizer` | – |
+# | Megatron-LM | `--use-distributed-optimizer` | `--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads` |
 # | JAX | a `NamedSharding` of the optimiser's state | of the gradients, too |
 
 # %% [markdown]
 # ## What we saw
 #
-# * Data parallel shares activations; each rank holds the whole training state: 16 bytes for
+# * Data parallel divides a batch and its activations; each rank holds the whole training state: 16 bytes for
 #   each parameter with Adam, in float32 (4 + 4 + 8) and in mixed precision (2 + 2 + 12).
 # * Without a float32 master copy, bfloat16 loses small updates; without loss scaling,
 #   float16 loses small gradients.
 # * The ledger's formula gives all of the ZeRO paper's Table 1: $120 \to 31.4 \to 16.6 \to 1.9$ GB.
 # * ZeRO-1 updates between the two halves of the all-reduce, ZeRO-2 frees gradients during
-#   backward. Both equal DDP and send what DDP sends.
+#   backward. Each step equals DDP's up to rounding, and sends as
+#   much with one micro-batch.
 # * With $k$ micro-batches ZeRO-2 sends $(k + 1)/2$ times as much as ZeRO-1.
 
 # %% [markdown]
@@ -693,9 +707,10 @@ run_demo("sharding/own_sharded_optimizer.py")
 #
 # | | ZeRO-1 | ZeRO-2 |
 # |---|---|---|
-# | equal to DDP | two ranks: bit for bit; more: up to rounding | the same |
+# | equal to DDP | two ranks: bit for bit; more: each step up to rounding | the same |
 # | numbers each rank sends per step | $2(N-1)/N \cdot \Psi$ | $(k + 1)(N-1)/N \cdot \Psi$ with $k$ micro-batches |
 # | memory: parameters, gradients | $2\Psi + 2\Psi$ bytes | $2\Psi + 2\Psi/N$, and one layer's gradients |
+# | memory: buffers | a shard, $2\Psi/N$ | the largest layer, packed, and a shard of it |
 # | memory: optimiser | $12\Psi/N$ bytes | $12\Psi/N$ bytes |
 # | memory: activations | those of its samples | those of its samples |
 # | idle share | the time of both halves | of the last layer's scatter and of the gather, if overlapped |

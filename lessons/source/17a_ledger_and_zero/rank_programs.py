@@ -15,6 +15,7 @@ class UpdateCase(NamedTuple):
     steps: int
     lr: float
     dtype: torch.dtype
+    resting: bool = False  # are all gradients of the last rank 0?
 
 
 class StepNotes(NamedTuple):
@@ -29,6 +30,7 @@ class StepNotes(NamedTuple):
     collectives: list[str]
     not_awaited: int
     returned: str
+    moved: list[str]  # what lies in other memory than before
 
 
 class ClipCase(NamedTuple):
@@ -69,10 +71,14 @@ def _try_update(update: Callable, seed: int, case: UpdateCase) -> list[StepNotes
     sum_momentum, notes = torch.zeros_like(expected), []
     for _ in range(case.steps):
         gradients = draw(ranks, numbers)  # those of all ranks, on every rank
+        gradients[-1] *= not case.resting
         mine = gradients[rank].clone()
+        places = {"parameters": parameters.data_ptr(), "momentum": momentum.data_ptr()}
         dist.barrier()
         with MessageMeter() as meter:
             returned = update(parameters, mine, momentum, case.lr)
+        kept = {"parameters": parameters, "momentum": momentum}
+        moved = [name for name in kept if kept[name].data_ptr() != places[name]]
         mean_momentum = 0.9 * mean_momentum + gradients.mean(0)
         sum_momentum = 0.9 * sum_momentum + gradients.sum(0)
         expected = expected - case.lr * mean_momentum
@@ -85,6 +91,7 @@ def _try_update(update: Callable, seed: int, case: UpdateCase) -> list[StepNotes
                 [name for name in meter.collectives if name != "barrier"],
                 meter.not_awaited,
                 type(returned).__name__,
+                moved,
             )
         )
     return notes

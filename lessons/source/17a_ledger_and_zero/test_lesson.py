@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.optim import ZeroRedundancyOptimizer
 
 from demos.collectives.parts.loopback_meter import loopback_bytes, megabytes_per_rank
 from demos.model_parallel.parts.device_memory import DeviceMemory
@@ -175,6 +176,19 @@ def test_float16_rounds_to_0_what_the_lesson_says():
     assert small[0] == 0 < small[1]
     bfloat = torch.tensor([1.0]).bfloat16()
     assert torch.nextafter(bfloat, 2 * bfloat) == 1.0078125
+
+
+def test_autocast_leaves_parameters_gradients_and_averages_in_float32():
+    layer = nn.Linear(8, 4)
+    optimizer = torch.optim.Adam(layer.parameters())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        made = layer(torch.randn(3, 8))
+    made.float().sum().backward()
+    optimizer.step()
+    averages = [t for state in optimizer.state.values() for t in state.values()]
+    kept = [*layer.parameters(), *(p.grad for p in layer.parameters()), *averages]
+    assert made.dtype == torch.bfloat16
+    assert {tensor.dtype for tensor in kept} == {torch.float32}
 
 
 # The same numbers ---------------------------------------------------------------------
@@ -381,6 +395,26 @@ def megabytes_of_both() -> tuple[float, float]:
 def test_gloos_reduce_scatter_sends_twice_as_much():
     ours, gloos = run_ranks(megabytes_of_both, world_size=4)[0]
     assert ours == pytest.approx(12, rel=0.1) and gloos == pytest.approx(24, rel=0.1)
+
+
+def megabytes_of_the_library() -> tuple[float, float]:
+    network = nn.Sequential(*(nn.Linear(512, 512) for _ in range(8)))  # 8.4 MB
+    replica = nn.parallel.DistributedDataParallel(network)
+    sharded = ZeroRedundancyOptimizer(network.parameters(), torch.optim.Adam)
+
+    def backward() -> None:
+        replica(torch.ones(1, 512)).sum().backward()
+
+    backward()
+    sharded.step()
+    return megabytes_per_rank(backward, 2), megabytes_per_rank(sharded.step, 2)
+
+
+@pytest.mark.skipif(not loopback_bytes(), reason="no loopback interface is counted")
+def test_the_librarys_stage_1_sends_one_and_a_half_times_what_ddp_sends():
+    all_reduce, broadcasts = run_ranks(megabytes_of_the_library, world_size=4)[0]
+    assert all_reduce == pytest.approx(2 * 3 / 4 * 8.4, rel=0.1)
+    assert broadcasts == pytest.approx(3 / 4 * 8.4, rel=0.1)
 
 
 # Flat parameters ----------------------------------------------------------------------

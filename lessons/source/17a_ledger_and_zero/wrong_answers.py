@@ -66,6 +66,18 @@ def stage_of_all_ranks_together(numbers, ranks, activations, budget):
     return stage_by(ZERO)(numbers, ranks, activations, budget * ranks)
 
 
+def stage_by_bytes_for_each(numbers, ranks, activations, budget):
+    each = 16, 4 + 12 / ranks, 2 + 14 / ranks, 16 / ranks
+    for stage, size in enumerate(each):
+        if numbers * size + activations <= budget:
+            return stage
+    return None
+
+
+def stage_without_return(numbers, ranks, activations, budget):
+    print(stage_by(ZERO)(numbers, ranks, activations, budget))
+
+
 def stage_by_numpy(numbers, ranks, activations, budget):
     of_each = np.array([[2, 2, 12]] * 4, dtype=np.float64)
     divided = np.tril(np.ones((4, 3)), -1)[:, ::-1]
@@ -165,6 +177,27 @@ def update_that_returns(parameters, gradient, momentum, lr):
     own_shard(parameters).sub_(lr * momentum)
     ring_all_gather(parameters)
     return parameters
+
+
+def update_of_a_clone(parameters, gradient, momentum, lr):
+    momentum.mul_(0.9).add_(mean_shard(gradient))
+    new = parameters.clone()
+    own_shard(new).sub_(lr * momentum)
+    ring_all_gather(new)
+    parameters.data = new
+
+
+def update_of_another_momentum(parameters, gradient, momentum, lr):
+    momentum.data = 0.9 * momentum + mean_shard(gradient)
+    own_shard(parameters).sub_(lr * momentum)
+    ring_all_gather(parameters)
+
+
+def update_unless_zero(parameters, gradient, momentum, lr):
+    if gradient.any() or momentum.any():
+        momentum.mul_(0.9).add_(mean_shard(gradient))
+        own_shard(parameters).sub_(lr * momentum)
+        ring_all_gather(parameters)
 
 
 def update_by_chunks(parameters, gradient, momentum, lr):
@@ -277,6 +310,19 @@ def clip_by_means(shards, longest):
     return shorten(shards, total.sqrt().item(), longest)
 
 
+def clip_by_32_bits(shards, longest):
+    total = summed(torch.tensor(float(squares(shards))))
+    return shorten(shards, total.sqrt().item(), longest)
+
+
+def clip_by_a_division(shards, longest):
+    length = summed(squares(shards)).sqrt().item()
+    factor = longest / length
+    for shard in shards:
+        shard.mul_(min(1, factor))
+    return length
+
+
 def clip_in_64_bits(shards, longest):
     total = torch.cat(shards).double().norm().square()
     dist.all_reduce(total)
@@ -323,6 +369,8 @@ WRONG = {
         Wrong("a_name", stage_as_a_name, "fits, to the last byte"),
         Wrong("from_one", stage_from_one, "stage 0"),
         Wrong("all_ranks_together", stage_of_all_ranks_together, "its state is"),
+        Wrong("bytes_for_each", stage_by_bytes_for_each, "to the last byte"),
+        Wrong("without_return", stage_without_return, "fits, to the last byte"),
     ],
     "17a-update": [
         Wrong("sum", update_with_sum, "the mean of all gradients"),
@@ -349,6 +397,9 @@ WRONG = {
         Wrong("no_momentum", update_without_momentum, "momentum"),
         Wrong("damped", update_with_damping, "the mean of all gradients"),
         Wrong("returns", update_that_returns, "nothing is returned"),
+        Wrong("a_clone", update_of_a_clone, "parameters in other memory"),
+        Wrong("other_momentum", update_of_another_momentum, "momentum in other memory"),
+        Wrong("unless_zero", update_unless_zero, "whatever it holds", "HUNG"),
     ],
     "17a-clip": [
         Wrong(
@@ -379,6 +430,8 @@ WRONG = {
         Wrong("what_is_left", clip_and_return_what_is_left, "before it is clipped"),
         Wrong("largest", clip_by_the_largest, "may be added up"),
         Wrong("means", clip_by_means, "may be added up"),
+        Wrong("32_bits", clip_by_32_bits, "how many digits"),
+        Wrong("a_division", clip_by_a_division, "what is divided by it"),
     ],
 }
 RIGHT = {
