@@ -3,7 +3,7 @@
 Run:      python tests/benchmarks/zero_3_vs_fsdp2.py
 Look for: the last column, the median over all rounds of ours / FSDP2. In each round
           both take the same steps, one after the other, in turn first. Both call two
-          all-gathers and a reduce-scatter for each unit, and prefetch.
+          all-gathers and a reduce-scatter for each unit; ours prefetches.
 Try:      --rounds 40 on a machine that others use too.
 """
 

@@ -21,8 +21,8 @@ class GatheredLedger(TorchDispatchMode):
 
     `ledger.entries` has a pair for each: its name, and the bytes of gathered parameters
     at that moment; `ledger.peak` is the most. An operation that reads what has been
-    freed raises `FreedTooEarly`. Without the ledger it would read from address 0,
-    which ends the process.
+    freed raises `FreedTooEarly`. Without the ledger some operations, such as a sum,
+    read from address 0, which ends the process; others raise an error of torch.
     """
 
     def __init__(self, units: Sequence[ShardedUnit]):

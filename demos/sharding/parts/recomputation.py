@@ -78,22 +78,29 @@ def one_thread() -> Iterator[None]:
 
 
 @one_thread()
+def take_step(
+    layers: Sequence[nn.Module], x: torch.Tensor, length: int | None, again=None
+) -> None:
+    """Forward and backward; `length` None: no checkpointing."""
+    if length is None:
+        y = nn.Sequential(*layers)(x)
+    else:
+        y = run_in_segments(layers, x, length, again or Recompute.apply)
+    y.square().sum().backward()
+
+
 def measure_recomputation(
     depth: int, length: int | None, samples: int = 64, width: int = 32, again=None
 ) -> dict:
     """One step of a deep network: most bytes kept for backward, forwards, gradients.
 
-    `length` None: no checkpointing. The activations of one layer are `samples * width`
+    The activations of one layer are `samples * width`
     numbers of 32 bits: this is the unit of "kept".
     """
     layers = make_deep(depth, width)
     x = torch.randn(samples, width).requires_grad_()
     with KeptBytes(*layers) as kept:
-        if length is None:
-            y = nn.Sequential(*layers)(x)
-        else:
-            y = run_in_segments(layers, x, length, again or Recompute.apply)
-        y.square().sum().backward()
+        take_step(layers, x, length, again)
     return {
         "kept": kept.peak / (4 * samples * width),
         "forwards": sum(layer.forwards for layer in layers),

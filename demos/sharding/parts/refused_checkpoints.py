@@ -16,7 +16,8 @@ def load_or_refuse(folder: str, state: dict) -> None:
 
     Every rank looks at the same files, so all refuse or none does. The metadata lists
     each tensor's shape, and where each piece lies in which file. It is written last:
-    without it, the checkpoint was never finished.
+    without it, the checkpoint was never finished. A file in which bytes have changed
+    is not noticed: that would take a checksum.
     """
     if not Path(folder, ".metadata").exists():
         raise Refused(f"{folder} holds no finished checkpoint: it has no .metadata")

@@ -8,6 +8,7 @@ return something whose `wait()` ends when it is done.
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
+from threading import current_thread
 from time import sleep
 
 import torch.distributed as dist
@@ -40,15 +41,18 @@ class RingLink:
 
     def gather(self, flat: Tensor, kept: Tensor):
         own_shard(flat).copy_(kept)
-        return _done(ring_all_gather(flat))
+        ring_all_gather(flat)
+        return finished()
 
     def reduce(self, mine: Tensor, flat: Tensor):
-        return _done(mine.copy_(ring_reduce_scatter(flat)))
+        mine.copy_(ring_reduce_scatter(flat))
+        return finished()
 
 
-def _done(result) -> Future:
+def finished() -> Future:
+    """What a link returns whose work is done before it returns."""
     done = Future()
-    done.set_result(result)
+    done.set_result(None)
     done.wait = done.result
     return done
 
@@ -62,14 +66,14 @@ class SlowWire:
 
     def __init__(self, bytes_per_second: float):
         self.bytes_per_second = bytes_per_second
-        self.wire = ThreadPoolExecutor(1, thread_name_prefix="wire")
+        self.wire = ThreadPoolExecutor(1, initializer=_name_wire)
         self.mark: Callable = nullcontext  # `span` in the step that is drawn
 
     def gather(self, flat: Tensor, kept: Tensor):
         return self._send("gather", dist.all_gather, cut(flat), kept)
 
     def reduce(self, mine: Tensor, flat: Tensor):
-        return self._send("reduce", dist.reduce_scatter, mine, cut(flat))
+        return self._send("scatter", dist.reduce_scatter, mine, cut(flat))
 
     def _send(self, name: str, collective: Callable, *tensors) -> Future:
         travelling = self.wire.submit(self._carry, name, collective, tensors)
@@ -87,3 +91,7 @@ class SlowWire:
         with self.mark(name):
             collective(*tensors)
             sleep((dist.get_world_size() - 1) * size / self.bytes_per_second)
+
+
+def _name_wire() -> None:
+    current_thread().name = "wire"  # so is its lane in a timeline

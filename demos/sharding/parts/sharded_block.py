@@ -4,6 +4,7 @@ from torch import Tensor
 
 from demos.model_parallel.parts.transformer_block import make_transformer_block
 from demos.pipeline.parts.kept_bytes import KeptBytes
+from demos.sharding.parts.flat_shards import ring_reduce_scatter, room_for_chunk
 from demos.sharding.parts.gathered_ledger import GatheredLedger
 from demos.sharding.parts.ledger import (
     Ledger,
@@ -16,15 +17,34 @@ from demos.sharding.parts.measured_ledger import (
     block_loss,
     sgd_with_momentum,
 )
-from demos.sharding.parts.shard_links import RingLink
+from demos.sharding.parts.shard_links import RingLink, finished
 from demos.sharding.parts.zero_3 import ZeRO3
 from sidebyside import MessageMeter, device
+
+
+class WatchedRing(RingLink):
+    """The ring, which notes the most bytes of gradients that are on their way at once.
+
+    These are the flat gradients of a unit, room for a chunk that arrives, and the sums
+    of this rank's shards, which wait until the optimiser's step.
+    """
+
+    def __init__(self):
+        self.sums, self.peak = [], 0
+
+    def reduce(self, mine: Tensor, flat: Tensor):
+        self.sums.append(mine)
+        room = room_for_chunk(flat)
+        self.peak = max(self.peak, bytes_behind([*self.sums, flat, room]))
+        mine.copy_(ring_reduce_scatter(flat, room))
+        return finished()
 
 
 def measure_block_in_units() -> Measured:
     """Runs in each rank: two steps of the block in two units, attention and MLP.
 
-    Parameters are those that this rank keeps, and those that are gathered at the most.
+    Parameters are those that this rank keeps, and those that are gathered at the most;
+    buffers are what gradients need on their way to the shards.
     Activations are counted with the same samples in a block that is not sharded: there
     a weight that autograd keeps can be told from an activation.
     """
@@ -32,15 +52,16 @@ def measure_block_in_units() -> Measured:
     with KeptBytes(unsharded) as activations:
         block_loss(unsharded, 0).backward()
     block = make_transformer_block().to(device())
-    held: list[Tensor] = []
+    held, ring = [], WatchedRing()
     with PeakGradients(block, beside=lambda: held) as peak:
-        zero = ZeRO3(block, sgd_with_momentum, RingLink())
+        zero = ZeRO3(block, sgd_with_momentum, ring)
         held += zero.gradients
         for step in range(2):
+            ring.sums.clear()
             with MessageMeter() as meter, GatheredLedger(zero.units) as gathered:
                 block_loss(block, step).backward()
                 zero.step()
     kept = bytes_behind([unit.kept for unit in zero.units])
     state = bytes_behind(optimizer_tensors(zero.optimizer))
-    ledger = Ledger(kept + gathered.peak, peak.bytes, state, 0, activations.peak)
-    return Measured(ledger, meter.bytes_sent)
+    peaks = peak.bytes, state, ring.peak, activations.peak
+    return Measured(Ledger(kept + gathered.peak, *peaks), meter.bytes_sent)

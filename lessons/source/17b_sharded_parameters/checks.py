@@ -87,6 +87,8 @@ def _think_of(fault: str) -> str:
         return ORDER
     if fault.startswith("still whole"):
         return "who frees the unit, and when: until then its memory is taken"
+    if fault.startswith("a view"):
+        return "what stays in memory with a view: all that it is a view of"
     return "where this rank's shard of the mean gradient belongs: `unit.kept.grad`"
 
 
@@ -253,8 +255,8 @@ def _expect_pieces(expect, got, files: list[range], wanted: range) -> None:
         expect(
             start >= 0 and stop <= len(files[writer]),
             got=f"{got}; the file of writer {writer} has {len(files[writer])} numbers",
-            think="from where positions are counted: from the begin of the file; and "
-            "how long the last shards are, without padding",
+            think="from where positions are counted: from the beginning of the file; "
+            "and how long the last shards are, without padding",
         )
     read = [files[writer][start:stop] for writer, start, stop in pieces]
     numbers = (

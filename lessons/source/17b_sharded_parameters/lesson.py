@@ -13,8 +13,8 @@
 # and borrows the rest for the moment in which the layer computes.
 #
 # *You will be able to* gather and free parameters in the right order, say what this
-# costs on the wire, use torch's FSDP2, keep fewer activations, and go on from a checkpoint
-# with another number of ranks.
+# costs, use FSDP2, keep fewer activations, and go on from a checkpoint with another number
+# of ranks.
 #
 # *Before this:* lessons 10b, 11, 15 and 17a. *Time:* 45 minutes, and 45 for the exercises.
 # *Needs:* two CPU cores, no GPU.
@@ -32,8 +32,9 @@
 # ## Borrowed layers
 #
 # A *unit* is a group of parameters that travel together, often a layer. As in 17a they
-# are views of one flat tensor. Each rank has a copy of its shard, `kept`, which its
-# optimiser updates. When nobody needs the unit, the memory behind `flat` is taken away:
+# are views of one flat tensor, padded so that all shards are equal. Each rank has a copy
+# of its shard, `kept`, which its optimiser updates. When nobody needs the unit, the memory
+# behind `flat` is taken away:
 
 # %%
 from demos.sharding.parts import zero_3
@@ -44,26 +45,28 @@ show(zero_3.ShardedUnit)
 # %% [markdown]
 # The *storage* of a tensor is the memory behind it. With `resize_(0)` the tensor keeps its
 # shape and loses its numbers. Why not delete `flat`, and make another one later? For
-# backward, autograd has kept views of it. Those need their numbers again, at the same place.
+# backward, autograd has kept views of it. They need their numbers again, in the same storage.
 #
-# A unit now costs an all-gather before each use. When a backward has given all its
-# parameters their gradients, a reduce-scatter gives each rank its shard of the sum.
+# A unit now costs an all-gather before each use. When all its gradients are there, a
+# reduce-scatter gives each rank its shard of the sum.
 
 # %% [markdown]
 # ## Exercise 1: gather and free in the right order
 #
 # Write the four functions that hooks call with a unit: before and after its forward, and
-# before and after its backward. All ranks call them in the same order, `after_backward`
-# when all gradients of the unit are there.
+# before and after its backward. All ranks call them in the same order; when
+# `after_backward` is called, all gradients of the unit are there.
 #
 # * While a unit computes, its `flat` holds the current shards (`kept`) of all ranks, in
-#   rank order. Otherwise it has no memory: never are two units whole at a time.
+#   rank order. Otherwise it has no memory: two units are never whole at the same time.
 # * `after_backward` puts this rank's shard of the *mean* gradient over all ranks into
-#   `unit.kept.grad`, a tensor of the shape of `kept`. There is none before.
-#   `unit.take_gradients()` returns the unit's gradients in one flat tensor.
+#   `unit.kept.grad`, which was `None`. It has the shape of `kept`, and is not a view that
+#   holds the whole gradient in memory. `unit.take_gradients()` returns the unit's
+#   gradients in one new flat tensor, before `unit.release()` or after it.
 # * In each step a unit costs two `dist.all_gather(pieces, tensor)` and one
 #   `dist.reduce_scatter(tensor, pieces)`, where `pieces` is a list with one tensor for each
-#   rank, and no other message. With one rank they may be left out.
+#   rank, and no other message. One rank alone may leave these calls out, but `kept` must
+#   still get into `flat`.
 # * `unit.flat` stays the same tensor, as long as it was, and nothing changes `kept`. Types
 #   are float32 or float64. Results may differ by rounding. Use `unit.allocate()` and
 #   `unit.release()`. `flat.chunk(n)` gives `n` views of equal length.
@@ -83,8 +86,8 @@ show(zero_3.ShardedUnit)
 # <details><summary>Hint 2: an idea</summary>
 #
 # Both functions that come before do the same: memory, then an all-gather into the chunks
-# of `flat`. What comes after forward only frees. After backward the parameters are needed
-# no more, and the gradients travel.
+# of `flat`. What comes after forward only frees. After backward the parameters are no
+# longer needed, and the gradients travel.
 #
 # </details>
 #
@@ -162,10 +165,10 @@ check("17b-gather-free", before_forward, after_forward, before_backward, after_b
 # %% [markdown]
 # ## The same training, and its price
 #
-# `ZeRO3` (in `demos/sharding/parts/zero_3.py`, 57 lines of code) calls from hooks what you
-# have written, and updates `kept`. Ψ is the number of parameters, as in 17a. DDP's ring all-reduce makes a rank send $(N-1)/N \cdot 2Ψ$ numbers
-# in each step: half in its reduce-scatter, half in its all-gather. ZeRO-3 gathers for
-# forward, gathers for backward and reduce-scatters. How many times as much as DDP does it send?
+# `ZeRO3` (in `demos/sharding/parts/zero_3.py`) calls from hooks what you have written, and
+# updates `kept`. Ψ is the number of parameters, as in 17a. In DDP's ring all-reduce a rank
+# sends $(N-1)/N \cdot 2Ψ$ numbers: half to reduce-scatter, half to all-gather. How many
+# times as much does ZeRO-3 send?
 
 # %%
 from sidebyside import guess, reveal, run_ranks
@@ -176,12 +179,13 @@ guess("17b-bytes", None, "Bytes that ZeRO-3 sends, divided by DDP's?", "×")
 from demos.sharding.zero_from_scratch import train_in_stage
 
 stages = "DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3"
-found = {stage: run_ranks(train_in_stage, stage)[0] for stage in stages}
+found = {stage: run_ranks(train_in_stage, stage, 8)[0] for stage in stages}
 for stage, one in found.items():
     pairs = zip(one["parameters"], found["DDP"]["parameters"], strict=True)
     same = all(torch.equal(mine, ddps) for mine, ddps in pairs)
     print(f"{stage}: {one['kept']} bytes of parameters, sends {one['sent']}; ", end="")
-    print(f"loss {one['losses'][-1]:.5f}; every step as DDP, bit for bit: {same}")
+    print(f"loss {one['losses'][0]:.3f}, then {one['losses'][-1]:.3f}; ", end="")
+    print(f"all bits as DDP's: {same}")
 reveal("17b-bytes", found["ZeRO-3"]["sent"] / found["DDP"]["sent"], computed=True)
 
 # %% [markdown]
@@ -189,9 +193,9 @@ reveal("17b-bytes", found["ZeRO-3"]["sent"] / found["DDP"]["sent"], computed=Tru
 # everything.** The digits network has 21,450 parameters of 4 bytes; the meter has counted
 # lesson 10b's ring.
 #
-# Bit for bit, because two numbers have one sum in either order. With three or more ranks
-# the order matters: each unit is a ring of its own, and its chunks are other chunks than
-# those of one long tensor. Then parameters differ by rounding, unless DDP cuts its rings
+# With two ranks all steps agree bit for bit, because two numbers have the same sum in either
+# order. With more ranks the order matters, and each unit is a ring of its own, cut in other
+# places than one long tensor. Then parameters differ by rounding, unless DDP cuts its rings
 # as ZeRO-3 does.
 
 # %% [markdown] tags=["instructor"]
@@ -205,10 +209,10 @@ reveal("17b-bytes", found["ZeRO-3"]["sent"] / found["DDP"]["sent"], computed=Tru
 # %% [markdown]
 # ## The ledger over time
 #
-# `GatheredLedger` looks at every operation that torch runs, notes how many bytes are
-# gathered, and refuses an operation that wants to read what has been freed. (Without it,
-# torch's product would read from address 0, and the process would end.) On the left,
-# our ZeRO-3; on the right, units are kept whole from their forward to their backward:
+# After every operation of torch, `GatheredLedger` notes how many bytes are gathered. It
+# refuses to read what has been freed. (Without it, a sum would read from address 0, and the
+# process would end.) On the left, our ZeRO-3; on the right, units are kept whole from their
+# forward to their backward:
 
 # %%
 from demos.sharding.parts.gathered_ledger import GatheredLedger
@@ -232,9 +236,8 @@ draw_gathered(curves, whole=4 * 21450)
 
 # %% [markdown]
 # **At most one unit is whole at a time**: 4,160 parameters of 4 bytes. To the right
-# everything is whole in the middle of the step, which saves the second gather: 2Ψ on the
-# wire, as with DDP, and memory as with ZeRO-2 for that moment. FSDP2 calls this
-# `reshard_after_forward=False`.
+# everything is whole in mid-step, beside `kept`. This saves the second gather: 2Ψ on the
+# wire, as with DDP. FSDP2 calls it `reshard_after_forward=False`.
 #
 # In the table of the transformer block (14a), with two units, attention and MLP:
 
@@ -248,9 +251,9 @@ print_state_table(rows)
 
 # %% [markdown]
 # One block is too little for ZeRO-3: a rank keeps half, 99,968 bytes, and borrows the MLP
-# whole, which is two thirds. Together that is more than everything. In a stack of
-# 36 blocks the same two units are borrowed one after the other, and what is kept is 36 times as
-# much. **ZeRO-3 pays if no unit is a large part of the model.**
+# whole, which is two thirds. Its buffers are the MLP's gradients, a chunk of them that
+# arrives, and the sum. A stack of 36 blocks keeps 36 times as much, and borrows no more
+# at a time. **ZeRO-3 pays if no unit is a large part of the model.**
 
 # %% [markdown] tags=["instructor"]
 # ## Prefetch: 6 minutes
@@ -263,10 +266,9 @@ print_state_table(rows)
 # %% [markdown]
 # ## Prefetch
 #
-# A rank that gathers waits. Over a slow wire, as in lesson 11, we draw four layers that
-# sleep: 40 ms forward, 80 ms backward. To gather a layer or to scatter its gradients takes
-# 30 ms, and the wire carries one at a time. One after another that makes 4 · (30 + 40) ms
-# forward and 4 · (30 + 80 + 30) ms backward, 840 ms.
+# Over a slow wire, as in lesson 11, we draw four layers that sleep: 40 ms forward, 80 ms
+# backward. To gather a layer or to scatter its gradients takes 30 ms, one at a time. One
+# after another that makes 4 · (30 + 40) ms forward and 4 · (30 + 80 + 30) ms backward, 840 ms.
 #
 # With **prefetch** the next layer is gathered while this one computes. How long does the
 # step take then? (After the last forward, the last layer is freed and gathered again.)
@@ -290,9 +292,9 @@ draw_timelines(lines, stamp="simulated")
 # %% [markdown]
 # By the plan it takes 570 ms: the computing, 4 · (40 + 80) ms, and three trips of 30 ms
 # with nothing to hide behind: the first gather, the one between forward and backward, and the
-# last gradients. The timeline adds what threads and wake-ups cost. **Prefetch hides gathers
-# as DDP hides its all-reduce, and holds two units at a time.** It helps as long as a layer
-# computes for longer than it travels.
+# last gradients. Threads and wake-ups add to it. **Prefetch hides gathers as DDP hides its
+# all-reduce, and holds two units at a time.** Where a forward is shorter than a gather, or
+# a backward shorter than a gather and a scatter, it still helps, but layers wait.
 
 # %% [markdown] tags=["instructor"]
 # ## FSDP2: 7 minutes
@@ -319,12 +321,11 @@ for name, (losses, calls) in beside.items():
 
 # %% [markdown]
 # **FSDP2 has the same losses and calls as many collectives**: for three units six
-# all-gathers and three reduce-scatters. It prefetches, too.
-# `tests/benchmarks/zero_3_vs_fsdp2.py` times both in turn on your machine.
+# all-gathers and three reduce-scatters. `tests/benchmarks/zero_3_vs_fsdp2.py` times both in
+# turn on your machine.
 #
-# Does this scale? One process can pose as rank 0 of 1,024. Its group is fake, its
-# collectives do nothing, and the model is on the meta device (13a), which knows shapes
-# only. FSDP2 shards it all the same:
+# One process can pose as rank 0 of 1,024. Its group is fake, its collectives do nothing, and
+# the model is on the meta device (13a), which has only shapes:
 
 # %%
 from demos.sharding import rank_0_of_1024
@@ -336,8 +337,8 @@ run_demo("sharding/rank_0_of_1024.py")
 # %% [markdown]
 # That is the ZeRO paper's table from 17a: 120 GB in all, **0.12 GB for each of 1,024
 # ranks**. FSDP2's default is 4 + 4 + 8 bytes for each number, 16 as in the table's 2 + 2 +
-# 12. Here each parameter's number of rows is a multiple of 1,024. With GPT-2's vocabulary of
-# 50,257, rank 0 would get 50 rows of the embedding instead of 49.08: padding.
+# 12. Here each parameter's number of rows is a multiple of 1,024. Of GPT-2's vocabulary of
+# 50,257 rows, rank 0 would get 50, and the last 18 ranks none: shards need not be equal.
 #
 # **Hybrid sharding** takes a mesh: shards within a machine, replicas across machines. Four
 # ranks in two pairs:
@@ -347,8 +348,8 @@ calls, share = run_ranks(fsdp_beside_ours.count_hybrid_collectives, world_size=4
 print(f"calls {calls}; each rank keeps {share:.2f} of the parameters")
 
 # %% [markdown]
-# The gathers stay within the pair, over the fast link. Across, each unit's gradient shard is
-# all-reduced, half of Ψ here. The price: a rank keeps 1/2, not 1/4.
+# The gathers stay within the pair, over the fast link. Across pairs, only gradient shards
+# are all-reduced, half of Ψ here. The price: a rank keeps 1/2, not 1/4.
 
 # %% [markdown] tags=["instructor"]
 # ## Activation checkpointing: 5 minutes
@@ -361,9 +362,9 @@ print(f"calls {calls}; each rank keeps {share:.2f} of the parameters")
 # %% [markdown]
 # ## Keep less, compute again
 #
-# Activations are what is left of the memory. **Activation checkpointing** keeps the input
-# of a segment of layers only. Backward runs the segment's forward once more, and has its
-# activations then. (This checkpoint is no file.) Below, `forward` runs without autograd:
+# Activations take the rest of the memory. **Activation checkpointing** keeps only the input
+# of each segment of layers. Backward runs the segment's forward once more, and then has its
+# activations. (This kind of checkpoint is not a file.) Below, `forward` runs without autograd:
 
 # %%
 from demos.sharding.parts import recomputation
@@ -372,8 +373,7 @@ show(recomputation.Recompute)
 
 # %% [markdown]
 # Take 64 layers, in segments of $k$. Autograd keeps one input for each segment, and, during
-# the backward of a segment, the activations of its $k$ layers. Which $k$ keeps least, if one
-# layer's activations count 1?
+# its backward, the activations of its $k$ layers. Which $k$ keeps least?
 
 # %%
 guess("17b-segments", None, "Layers in a segment, of 64 in all?")
@@ -396,34 +396,35 @@ draw_kept(activations)
 
 # %% [markdown]
 # $n/k$ inputs and $k$ activations are fewest at $k = \sqrt n$: **$2\sqrt n$ instead of $n$,
-# for one more forward** (Chen et al., 2016). Backward costs about two forwards, so by
-# this count a step is a third longer. On this machine:
+# for one more forward** (Chen et al., 2016). (65 are 64 outputs and the first input.)
+# Backward costs about two forwards, so by this count a step is a third longer. On this machine:
 
 # %% tags=["nbval-ignore-output"]
 from sidebyside import compare
 
-deep = {"samples": 128, "width": 128}
+layers = recomputation.make_deep(16, width=128)
+x = torch.randn(128, 128, requires_grad=True)
 compare(
-    keep_all=lambda: recomputation.measure_recomputation(16, None, **deep),
-    segments_of_4=lambda: recomputation.measure_recomputation(16, 4, **deep),
+    keep_all=lambda: recomputation.take_step(layers, x, None),
+    segments_of_4=lambda: recomputation.take_step(layers, x, 4),
 )
 
 # %% [markdown]
 # ## Exercise 2: which layers to compute again
 #
-# Real layers differ. Attention keeps many bytes and is soon computed again; a wide
-# product is not. Write `layers_to_recompute(layers, budget)`. Each of at most ten layers is a
+# Real layers differ: some keep many bytes and are quickly computed again, others are not.
+# Write `layers_to_recompute(layers, budget)`. Each of at most ten layers is a
 # tuple `(kept, entry, seconds)`: bytes that its backward needs, bytes of its input alone, and
 # seconds of its forward. A layer to recompute is a segment of its own.
 #
 # While backward is at layer $i$, memory holds `kept` of layer $i$, and for each layer before
-# it `entry` if it is recomputed, else `kept`. Layers behind it are already free. At no layer
+# it `entry` if it is recomputed, else `kept`. Layers after it are already free. At no layer
 # may this exceed `budget`.
 #
-# Return a set of indices: a choice with the fewest seconds in sum. Any of several equal
-# ones is right, and also one with layers more that cost nothing. Return `None` if no choice
-# fits; `set()` if nothing need be recomputed, or there are no layers. All numbers are whole
-# and not negative, `entry` is at most `kept`. Arguments stay as they are.
+# Return a set of indices whose seconds have the smallest sum. Any of several equal ones is
+# right, so layers of 0 seconds may be in it, even if everything fits without. Return `None`
+# if no choice fits, and an empty set if there are no layers. All numbers are whole and not
+# negative, `entry` is at most `kept`. Arguments stay as they are.
 #
 # By hand first: `[(4, 1, 3), (4, 1, 2), (4, 1, 1)]` with a budget of 9. Which layers?
 # Does it ever help to recompute the last layer?
@@ -503,8 +504,8 @@ check("17b-which-layers", layers_to_recompute)
 # ## Several micro-batches
 #
 # With gradient accumulation (lesson 8) DDP sends once, after the last of four micro-batches.
-# What can ZeRO-3 save? It can hold back the gradients too. The parameters it needs for each
-# micro-batch, forward and backward. In units of what a rank sends to move Ψ once:
+# ZeRO-3 can hold back the gradients too, but it needs the parameters for each micro-batch,
+# forward and backward. In units of what a rank sends to move Ψ once:
 
 # %%
 for way in ("DDP", "ZeRO-2", *ways):
@@ -514,17 +515,19 @@ for way in ("DDP", "ZeRO-2", *ways):
         print(f"{way}{', gradients held back' if hold_back else ''}: {trips:.0f} trips")
 
 # %% [markdown]
-# **Accumulation saves ZeRO-3's reduce-scatters, and none of its gathers**: 4 · 2 + 1 trips
-# instead of 4 · 3. And held back, gradients are whole on every rank: the memory that
-# ZeRO-2 had saved is spent again. (ZeRO-2 sends 4 + 1: it scatters each micro-batch's gradients.)
+# **While units are freed after each use, accumulation saves ZeRO-3's reduce-scatters, and
+# none of its gathers**: 4 · 2 + 1 trips instead of 4 · 3, or 4 + 1 if whole until backward.
+# (ZeRO-2 scatters four times and gathers once.) Gradients that are held back are whole on
+# every rank: the memory that ZeRO-2 had saved is spent again. FSDP2 can spend that of the
+# parameters too: `set_reshard_after_backward(False)` as well, and each unit is gathered once
+# for all micro-batches.
 
 # %% [markdown]
 # ## Off-loading
 #
-# What is still too large can lie outside the device: **off-loading** keeps the optimiser's
-# state in the host's memory, and updates there (ZeRO-Offload; Ren et al., 2021). On our machine the
-# *host* is a file that is mapped into memory, an honest stand-in for the bytes, not for
-# the speed of a PCIe bus:
+# **Off-loading** keeps the optimiser's state in the host's memory, and updates there
+# (ZeRO-Offload; Ren et al., 2021). Our *host* is a file that is mapped into memory, which
+# stands for the bytes, not for the speed of a PCIe bus:
 
 # %%
 from demos.sharding.parts.offloading import update_with_host
@@ -540,8 +543,7 @@ print("equal shards:", torch.equal(here["shard"], away["shard"]))
 
 # %% [markdown]
 # For each number 8 bytes stay, the parameter and its gradient, instead of 16, and 4 bytes
-# travel each way in each step. Here the trip stays in memory. To and from a GPU it goes
-# through the bus, and is most of what off-loading costs.
+# travel each way in each step. With a GPU they would travel through the bus.
 
 # %% [markdown] tags=["instructor"]
 # ## Checkpoints: 4 minutes
@@ -554,9 +556,10 @@ print("equal shards:", torch.equal(here["shard"], away["shard"]))
 # %% [markdown]
 # ## Checkpoints of shards
 #
-# No rank has the whole model, so no rank can save it. `torch.distributed.checkpoint` lets each
-# rank write a file of its own, and a file `.metadata`, which says where each piece lies. Four ranks
-# train six steps and save after the third; two ranks go on from there:
+# To save the model alone, a rank would have to gather it. With `torch.distributed.checkpoint`
+# (`dcp`) each rank writes a file of its own. One more file, `.metadata`, says which part of
+# which tensor lies where. Four ranks train six steps and save after the third; two ranks go
+# on from there:
 
 # %%
 import tempfile
@@ -570,9 +573,10 @@ for alone, after in zip(whole[3:], resumed, strict=True):
     print(f"not interrupted {alone:.5f}, two ranks from the checkpoint {after:.5f}")
 
 # %% [markdown]
-# **The two ranks go on as if nobody had interrupted the four**, up to rounding, with Adam's averages
-# and all. What if the checkpoint is damaged, or another model's? Before anything is loaded,
-# `load_or_refuse` compares the metadata with the files' sizes and with the model's shapes:
+# **The two ranks go on as if nobody had interrupted the four**, up to rounding, with Adam's
+# averages and all. What if a file was cut short, or is another model's? `load_or_refuse`
+# compares the metadata with the files' sizes and the model's shapes, then calls `dcp.load`.
+# (Bytes that have changed within a file take a checksum.)
 
 # %%
 from demos.sharding.checkpoint_resharding import damage_checkpoint
@@ -590,10 +594,11 @@ folder.cleanup()
 # %% [markdown]
 # ## Exercise 3: cut anew
 #
-# What does the metadata have to answer? A flat tensor of `length` numbers lies in files,
-# one for each of `writers` ranks. Each is a shard of `ceil(length / writers)` numbers, in
+# Which part of which file does a rank have to read? A flat tensor of `length` numbers lies in
+# files, one for each of `writers` ranks. Each is a shard of `ceil(length / writers)` numbers, in
 # order; towards the end shards may be shorter or empty, and no padding is stored. `readers`
-# ranks cut the same tensor by the same rule.
+# ranks cut the same tensor by the same rule. `length` may be 0, or millions; there is at
+# least one writer and one reader.
 #
 # Write `pieces_to_read(length, writers, readers, reader)`: a list of tuples `(writer,
 # start, stop)`. Put one after the other, the numbers `start` to `stop - 1` of these
@@ -611,16 +616,16 @@ folder.cleanup()
 #
 # <details><summary>Hint 2: an idea</summary>
 #
-# Reader and writer have an interval each of the whole tensor. What both contain is from
-# the larger begin to the smaller end. Subtract where the file begins.
+# A reader and a writer each have an interval of the whole tensor. What both contain lies
+# between the larger start and the smaller end. Subtract where the file starts.
 #
 # </details>
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# For each writer: `first = max(begin of reader, begin of writer)`, `last = min(end of
-# reader, end of writer)`; if `first < last`, the piece is `(writer, first - begin of
-# writer, last - begin of writer)`. No end is above `length`.
+# For each writer: `first = max(reader_start, writer_start)` and `last = min(reader_end,
+# writer_end)`; if `first < last`, the piece is `(writer, first - writer_start,
+# last - writer_start)`. No end is above `length`.
 #
 # </details>
 
@@ -664,8 +669,10 @@ check("17b-reshard", pieces_to_read)
 # %% [markdown]
 # ## A script of your own
 #
-# FSDP2 and its checkpoints without this course's instruments. Each checkpoint has a folder
-# of its own; one without `.metadata` was never finished, and is passed over.
+# FSDP2 and its checkpoints without this course's instruments. A checkpoint folder without
+# `.metadata` was never finished, and is skipped. Below, the script runs alone: one rank
+# keeps everything. Start it twice like this, and two ranks share it; the second run goes on
+# where the first one ended:
 #
 # ```
 # torchrun --nproc-per-node 2 demos/sharding/own_fully_sharded.py --checkpoint saved
@@ -688,13 +695,10 @@ run_demo("sharding/own_fully_sharded.py")
 # ## What we saw
 #
 # * ZeRO-3 gathers a unit before forward and before backward, frees it after each, and
-#   reduce-scatters its gradients. Training stays DDP's.
+#   reduce-scatters its gradients. FSDP2 does the same in two lines.
 # * It sends 3Ψ where DDP sends 2Ψ; a rank keeps $1/N$ and borrows one unit, with prefetch two.
-# * FSDP2 does the same in two lines. On a mesh it shards within pairs and averages across.
 # * $\sqrt n$ segments keep $2\sqrt n$ activations instead of $n$, for one more forward.
-# * Accumulation saves reduce-scatters and no gathers.
-# * A checkpoint of shards has a map; with it any number of ranks can read what any other number
-#   wrote.
+# * A checkpoint of shards has a map, by which any number of ranks can read it.
 
 # %% [markdown]
 # **The scorecard** of ZeRO-3 over $N$ ranks:
@@ -703,16 +707,15 @@ run_demo("sharding/own_fully_sharded.py")
 # |---|---|
 # | equal to one process | up to rounding; to DDP over two ranks, bit for bit after every step |
 # | bytes each rank sends per step | $(N-1)/N \cdot 3Ψ$ numbers, and for each further micro-batch as much again, or 2Ψ |
-# | memory: parameters, gradients, optimiser | $1/N$ of each, and the largest unit whole: once, or twice with prefetch |
+# | memory: parameters, gradients, optimiser | $1/N$ of each, and one unit whole, or two with prefetch; and the gradients of one |
 # | memory: activations | of this rank's samples; $2\sqrt n$ of $n$ layers if recomputed |
-# | idle share | what prefetch cannot hide: the first gather, the last reduce-scatter, and all of it where a unit travels for longer than it computes |
+# | idle share | what prefetch cannot hide: the first gather, the one between forward and backward, the last reduce-scatter, and what travels for longer than a layer computes |
 # | if one rank dies | its shards are gone, and so is the training; back to the checkpoint |
 #
-# In a terminal, `python demos/sharding/zero_from_scratch.py --help`,
-# `demos/sharding/checkpoint_resharding.py` and `demos/sharding/rank_0_of_1024.py` show the
-# rest.
+# There is more to try in `demos/sharding/zero_from_scratch.py`,
+# `demos/sharding/checkpoint_resharding.py` and `demos/sharding/rank_0_of_1024.py`.
 #
 # ## Next
 #
-# Everything so far ran on one machine. Lesson 18 takes several, over a network that is
-# slow and ranks that die.
+# Everything so far ran on one machine. Lesson 18 takes several, over a slow network, with
+# ranks that die.

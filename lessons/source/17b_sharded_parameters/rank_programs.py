@@ -182,6 +182,8 @@ def _compare(units, whole: nn.Sequential, watched: Watched) -> tuple[float, floa
         if not isinstance(got, torch.Tensor) or got.shape != unit.kept.shape:
             watched.faults.append("no gradient")
             return gap, factor
+        if got.untyped_storage().nbytes() > unit.kept.nbytes:
+            watched.faults.append("a view of the whole gradient as kept.grad")
         if (got - expected).abs().max() > gap:
             gap = (got - expected).abs().max().item()
             factor = ((got * expected).sum() / (expected * expected).sum()).item()

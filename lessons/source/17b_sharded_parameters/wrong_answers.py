@@ -62,6 +62,15 @@ def own_gradient_only(unit):
     unit.kept.grad = whole.chunk(dist.get_world_size())[dist.get_rank()].clone()
 
 
+def reduce_into_a_piece(unit):
+    unit.release()
+    whole = unit.take_gradients() / dist.get_world_size()
+    pieces = list(whole.chunk(dist.get_world_size()))
+    mine = pieces[dist.get_rank()]
+    dist.reduce_scatter(mine, pieces)
+    unit.kept.grad = mine
+
+
 def reduce_without_waiting(unit):
     unit.release()
     whole = unit.take_gradients() / dist.get_world_size()
@@ -387,7 +396,7 @@ WRONG = {
             "freed_too_early",
             (gather, free, nothing, reduce),
             "freed too early|no memory after before_backward",
-            note="Gathered for forward only. Without the ledger the process ends.",
+            note="Gathered for forward only. Without the ledger the process may end.",
         ),
         Wrong(
             "never_freed_after_backward",
@@ -411,6 +420,12 @@ WRONG = {
         ),
         Wrong(
             "own_gradient", (gather, free, gather, own_gradient_only), "the gradient"
+        ),
+        Wrong(
+            "into_a_piece",
+            (gather, free, gather, reduce_into_a_piece),
+            "what stays in memory with a view",
+            note="Right numbers, and the whole gradient stays in memory.",
         ),
         Wrong(
             "not_awaited",
@@ -471,9 +486,9 @@ WRONG = {
         Wrong("from_one", counted_from_one, "from 0|while backward"),
     ],
     "17b-reshard": [
-        Wrong("in_the_whole", positions_in_the_whole, "begin of the file"),
+        Wrong("in_the_whole", positions_in_the_whole, "beginning of the file"),
         Wrong("empty_pieces", with_empty_pieces, "empty"),
-        Wrong("all_writers", all_writers, "empty|begin of the file"),
+        Wrong("all_writers", all_writers, "empty|beginning of the file"),
         Wrong("stop_included", stop_included, "where this reader's shard|empty"),
         Wrong("padding", into_the_padding, "without padding|where this reader's"),
         Wrong("rounded_down", rounded_down, "where this reader's shard"),
