@@ -610,7 +610,7 @@ draw_timelines({"ours": of_ours, "torch's": of_torch})
 # waits for the last messages is pale; torch waits in C++, out of our sight, and its bar of
 # backward includes it. On two cores, sending and computing share the cores: overlap
 # hides waiting, not work. (With GPUs these bars show when work was handed to the
-# device. Lesson 13 draws the device.)
+# device. Lesson 13a draws the device.)
 #
 # ## Does it recognise digits?
 #

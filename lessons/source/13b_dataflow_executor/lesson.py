@@ -709,4 +709,4 @@ for node in nodes:
 # ## Next
 #
 # We cut this network by hand, where two values cross. A model that is too large for one
-# device has to be cut. Lesson 14 asks where.
+# device has to be cut. Lesson 14a asks where.

@@ -648,7 +648,7 @@ print_block_table(rows)
 # %% [markdown]
 # All numbers are bytes, for 8 sequences of 16 positions, 64 wide. The MLP has two thirds
 # of the parameters, and no other cut that leaves both skips whole balances it better.
-# Lesson 16 cuts through the layers instead.
+# Lesson 16a cuts through the layers instead.
 #
 # ## The library's call
 #

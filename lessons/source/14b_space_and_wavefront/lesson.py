@@ -281,7 +281,7 @@ check("14b-halo", Halo)
 # Three boxes on the board, batch × channels × height × width, each cut along another
 # side; the layers stand one behind the other. Ask for each cut who needs what from whom.
 #
-# When late: skip the text on channels, since lesson 16 is about it.
+# When late: skip the text on channels, since lesson 16a is about it.
 
 # %% [markdown]
 # ## Three ways to split
@@ -473,7 +473,7 @@ draw_bytes_of_splits(cases)
 # %% [markdown]
 # By channels always sends more than by layers here: all inner maps and the scores, not
 # only the smallest maps. It is for a layer whose weights are too many for one device.
-# Lesson 16 does that, with less traffic.
+# Lesson 16a does that, with less traffic.
 
 # %% [markdown] tags=["instructor"]
 # ## The wavefront: 13 minutes
@@ -717,7 +717,7 @@ for width in (16, 128):
 # | here | elsewhere |
 # |---|---|
 # | by space, halo | *spatial partitioning* in XLA (JAX, TensorFlow), which inserts the halo exchange itself; `ShardTensor` in NVIDIA's PhysicsNeMo; *ghost cells* in simulations with MPI |
-# | by channels | tensor parallel, lesson 16 |
+# | by channels | tensor parallel, lesson 16a |
 # | wavefront in one device | `nn.LSTM(…, num_layers=L)` on a GPU: cuDNN runs cells of several layers at once (Appleyard et al. 2016) |
 # | wavefront over devices | Google's translation network of 2016 spread its LSTM layers over eight GPUs; the bottom one, which reads both ways, had to finish first (Wu et al. 2016) |
 

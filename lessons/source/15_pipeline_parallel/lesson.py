@@ -8,7 +8,7 @@
 # %% [markdown]
 # # 15. Pipeline parallel: keep every stage busy
 #
-# In lesson 14 a model was too large for one device, so we put its layers on several. It
+# In lesson 14a a model was too large for one device, so we put its layers on several. It
 # fitted, and most of the picture was grey: while one device computed, the others
 # waited. We had paid for four devices and used one.
 #
@@ -18,7 +18,7 @@
 # *You will be able to* write a pipeline schedule, say what it wastes in time and in
 # memory before you run it, and use the ones that torch brings.
 #
-# *Before this:* lesson 14. *Time:* 75 minutes. *Needs:* two CPU cores, no GPU.
+# *Before this:* lessons 10a and 14a. *Time:* 75 minutes. *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]
 # ## Three samples, three stages: 8 minutes
@@ -114,7 +114,7 @@ gpipe(3, 2)
 # %% [markdown]
 # A schedule says nothing about time. `timetable` adds it: everything happens as early
 # as it can. Here four micro-batches pass four stages, twice. At the top, each is
-# brought forward and back before the next one starts, as in lesson 14. Below it is the
+# brought forward and back before the next one starts, as in lesson 14a. Below it is the
 # schedule you have read, which is called **GPipe**.
 
 # %%
@@ -821,4 +821,4 @@ for m, throughputs in published.items():
 # ## Next
 #
 # A pipeline cuts a model between its layers. What if a single layer is too large for
-# one device, or the batch too small to cut? Lesson 16 cuts through the layers.
+# one device, or the batch too small to cut? Lesson 16a cuts through the layers.
