@@ -668,7 +668,7 @@ check("13a-ahead", launch_all)
 # %%
 from sidebyside import compare
 
-matrices = [torch.rand(256, 256) for _ in range(2)]
+matrices = [torch.rand(512, 512) for _ in range(2)]
 
 
 def multiply(matrix: torch.Tensor) -> None:
