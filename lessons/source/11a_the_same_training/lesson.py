@@ -25,7 +25,7 @@
 # %% [markdown]
 # ## If you come straight to this lesson
 #
-# | word | what it means | more |
+# | word | what it means | lesson |
 # |---|---|---|
 # | rank | a process of the group, and its number: 0, 1, … | 9 |
 # | world size | how many ranks there are | 9 |
@@ -90,7 +90,7 @@ alone = train(make_ddp_model(), batches)
 alone.shape
 
 # %% [markdown]
-# 22 steps of 4,810 parameters: `make_ddp_model(seed)` has two linear layers.
+# The start and 22 steps of 4,810 parameters: `make_ddp_model(seed)` has two linear layers.
 
 # %% [markdown]
 # ## Two replicas
@@ -187,7 +187,8 @@ def ddp_start() -> nn.Module:
 hold_to(first, *run_ranks(train_replica, ddp_start))
 
 # %% [markdown]
-# **Torch's parameters are ours after each of the 22 steps, within 10⁻⁶.**
+# **Torch's parameters are ours after each of the 22 steps, within 10⁻⁶.** From here on we
+# use torch's line, and take away what it relies on.
 
 # %% [markdown]
 # ## Rounding, or a small mistake?
@@ -242,10 +243,10 @@ fig
 # %% [markdown]
 # ## An optimiser that hides a mistake
 #
-# Without the division, two ranks' gradients are twice as long. Adam scales its steps
-# itself. Does it notice? One process can play both ranks: it doubles its gradients. We
-# measure the length of the shift in the weights after 22 steps, as a share of the way
-# that they have gone from the start.
+# Without the division, the gradients of two ranks are twice as long. Adam scales its steps
+# itself. Does the mistake show? One process can play both ranks: it doubles its
+# gradients. We measure the length of the shift in the weights after 22 steps, as a share
+# of the way that they have gone from the start.
 
 
 # %%
@@ -276,7 +277,7 @@ for optimizer, lr in (torch.optim.SGD, 0.1), (torch.optim.Adam, 0.001):
 #
 # So far rank r took every second image of a batch. With a `DataLoader` that is the work
 # of a sampler: torch's `DistributedSampler` shuffles all indices, in the same way on
-# every rank, and deals them like cards. In torch's sampler all ranks get equally many.
+# every rank, and deals them like cards. It gives all ranks equally many images.
 
 # %%
 from torch.utils.data import DistributedSampler

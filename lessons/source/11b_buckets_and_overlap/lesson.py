@@ -39,8 +39,8 @@
 #
 # Four layers stand in for a network. They sleep instead of computing: each 10 ms forward
 # and 30 ms backward. The cable is slow, too. Like the paced link of lesson 10b,
-# `SlowLink` sends a real all-reduce and then sleeps, 30 ms for each message. Messages queue
-# in a thread of their own, the wire.
+# `SlowLink` sends a real all-reduce and then sleeps, 30 ms for each message. Messages
+# queue in a thread of their own, the wire.
 #
 # `link.start` hands a gradient to the wire and returns at once. First we do as in 11a:
 
@@ -479,9 +479,9 @@ for bucket_mb in None, 1:
     print(run_ranks(ddp_beside_torch.bytes_of_messages, "torch's", bucket_mb)[0])
 
 # %% [markdown]
-# **In the first step torch sends all gradients in one message. Its buckets come from the
-# second step on**, in the order in which gradients have become ready. By default a bucket
-# is full at 25 MiB, but the first one at 1 MiB: so something leaves early.
+# **In the first step torch sends all gradients in one message here. Its buckets come from
+# the second step on**, in the order in which gradients have become ready. By default a
+# bucket is full at 25 MiB, but the first one at 1 MiB: so something leaves early.
 #
 # With a limit of 1 MiB its messages are ours. So we draw both, without the slow link:
 # real messages between two processes of this computer.
@@ -547,8 +547,8 @@ for mode in WRAPPERS:
 
 # %% [markdown]
 # **All three have the same losses and the same accuracy.** That was the aim: another way
-# to the same model. On a network this small, messages cost more than the second process
-# saves. Data-parallel training pays when a step computes for much longer than it sends.
+# to the same model. Is it a faster way? Only if a step computes for much longer than it
+# sends.
 #
 # In a terminal, `torchrun --nproc-per-node 2 demos/ddp/train_digits.py --mode ddp` does
 # the same, and `demos/ddp/own_ddp.py` is the script of your own from 11a.
