@@ -428,7 +428,7 @@ run_ranks(gradient_of, weighted)[0]
 # ## Exercise 2, several replicas: 25 minutes
 #
 # No second process is needed. Expected: one model under several names, and the mean of
-# means. Discuss this one together: three of its wrong answers have been published.
+# means. Discuss this one together.
 
 # %% [markdown]
 # ## Exercise 2: one step of several replicas, in one process

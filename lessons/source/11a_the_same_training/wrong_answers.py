@@ -1,4 +1,4 @@
-"""Wrong answers to the exercises of lesson 11a: mistakes that courses published."""
+"""Wrong answers to the exercises of lesson 11a, as people give them."""
 
 import copy
 import pickle

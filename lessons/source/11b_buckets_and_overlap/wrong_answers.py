@@ -1,4 +1,4 @@
-"""Wrong answers to the exercises of lesson 11b: mistakes that courses published."""
+"""Wrong answers to the exercises of lesson 11b, as people give them."""
 
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 
