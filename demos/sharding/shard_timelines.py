@@ -65,7 +65,7 @@ class NappingLayer(nn.Linear):
 def slow_link(milliseconds: float) -> Iterator[None]:
     """Inside, the ring takes so long to scatter, or to gather, one layer's shards.
 
-    Messages go through as always, and a sleep makes up the time, as in lesson 11.
+    Messages go through as always, and a sleep makes up the time, as in lesson 11b.
     """
     layer = 128 * 128 * 4  # bytes
 

@@ -1,4 +1,4 @@
-"""ZeRO-1 and ZeRO-2 beside lesson 11's DDP and the library's ZeRO-1, step by step."""
+"""ZeRO-1 and ZeRO-2 beside lesson 11b's DDP and the library's ZeRO-1, step by step."""
 
 from collections.abc import Callable, Iterator
 

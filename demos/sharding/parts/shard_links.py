@@ -1,4 +1,4 @@
-"""How shards travel: the library's collectives, our own, or a slow wire of 11's kind.
+"""How shards travel: the library's collectives, our own, or a slow wire of 11b's kind.
 
 A link has two calls. `gather(flat, kept)` fills `flat` with what all ranks keep;
 `reduce(mine, flat)` fills `mine` with this rank's shard of the sum of all `flat`. Both
@@ -60,7 +60,7 @@ def finished() -> Future:
 class SlowWire:
     """A cable of so many bytes per second: one collective at a time, in their order.
 
-    As in lesson 11, the collective goes through gloo or NCCL and a sleep makes up the
+    As in lesson 11b, the collective goes through gloo or NCCL and a sleep makes up the
     time: that of (N - 1) / N of the tensor, as in a ring.
     """
 

@@ -272,4 +272,4 @@ sleep(1)
 #
 # Why would anyone want to compute in parallel, and how much can be won? Lesson 1
 # measures it. If you are here for the training of networks and know threads and
-# processes well, begin with lesson 3 and go on with lesson 11.
+# processes well, begin with lesson 3 and go on with lesson 11a.

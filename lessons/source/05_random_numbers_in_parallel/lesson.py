@@ -442,7 +442,7 @@ for own in False, True:
 # ## Limits: 3 minutes
 #
 # Draw three numbers of very different size on the board and add them in two orders with
-# three significant digits. That is the whole story. Lesson 11 has to compare losses
+# three significant digits. That is the whole story. Lesson 11a has to compare losses
 # "but for rounding" for this reason.
 #
 # When late: leave it as reading.

@@ -273,7 +273,7 @@ print(
 
 # %% [markdown]
 # **Two replicas in threads train as one model does, to within 10⁻⁶ after every step.**
-# (Plain SGD on purpose: lesson 11 shows why Adam would hide a mistake.)
+# (Plain SGD on purpose: lesson 11a shows why Adam would hide a mistake.)
 #
 # ## What goes through device 0
 #
@@ -516,7 +516,7 @@ draw_timelines(wide, cpu=True)
 
 # %% [markdown]
 # So threads can tie and can lose. PyTorch's documentation recommends processes
-# (`DistributedDataParallel`, lesson 11) even on one machine.
+# (`DistributedDataParallel`, lesson 11a) even on one machine.
 #
 # ## What does not match
 #

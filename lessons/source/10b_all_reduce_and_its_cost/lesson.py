@@ -703,5 +703,5 @@ draw_residuals(carried, seconds, fitted)
 #
 # ## Next
 #
-# Now we can sum gradients and say what it costs. Lesson 11 puts it into training: when
-# should each gradient travel, and together with which others?
+# Now we can sum gradients and say what it costs. Lesson 11a puts it into training, and
+# 11b asks when each gradient should travel, and together with which others.

@@ -8,7 +8,7 @@
 # %% [markdown]
 # # 12a. The parameter server
 #
-# In lesson 11 every rank held the whole model, and all ranks met at every step. One slow
+# In lesson 11a every rank held the whole model, and all ranks met at every step. One slow
 # rank made all of them slow. Here is an older design: one process holds the parameters,
 # and the others only compute gradients. Now nobody has to wait for anybody.
 #
@@ -19,7 +19,7 @@
 # how old its gradients are and how large a step may be then, and predict beyond how many
 # workers the server is too slow.
 #
-# *Before this:* lesson 11. *Time:* 45 minutes, and 45 for the exercises. *Needs:* two CPU
+# *Before this:* lesson 11a. *Time:* 45 minutes, and 45 for the exercises. *Needs:* two CPU
 # cores, no GPU.
 
 # %% [markdown] tags=["instructor"]

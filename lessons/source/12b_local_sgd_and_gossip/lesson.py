@@ -8,7 +8,7 @@
 # %% [markdown]
 # # 12b. Local SGD and gossip: talking less, and to neighbours only
 #
-# In lesson 11 all ranks talk after every step, and in 12a everyone talks to a server.
+# In lesson 11a all ranks talk after every step, and in 12a everyone talks to a server.
 # Both are a lot of talking, and a server can fail.
 #
 # Here we talk less in two ways. First the ranks meet only now and then. Then nobody meets
@@ -17,7 +17,7 @@
 # *You will be able to* train with a fraction of the messages, say from one eigenvalue how
 # many rounds a ring of peers needs to agree, and choose weights so that it agrees faster.
 #
-# *Before this:* lessons 10b, 11 and 12a; the eigenvalues of a symmetric matrix. *Time:*
+# *Before this:* lessons 10b, 11a and 12a; the eigenvalues of a symmetric matrix. *Time:*
 # 45 minutes, and 45 for three exercises. *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]

@@ -16,7 +16,7 @@
 # *You will be able to* cut a network so that it is the same training, choose the place
 # of the cut, and find what a cut breaks silently.
 #
-# *Before this:* lessons 10a and 11. *Time:* 45 minutes, and 45 for the exercises.
+# *Before this:* lessons 10a and 11a. *Time:* 45 minutes, and 45 for the exercises.
 # *Needs:* two CPU cores, no GPU. With two GPUs the same cells use them.
 
 # %% [markdown] tags=["instructor"]
@@ -278,7 +278,7 @@ check("14a-send", SendForward)
 # %% [markdown] tags=["instructor"]
 # ## Equal, and what is where: 8 minutes
 #
-# Ask why the difference is exactly zero on many machines, when in lesson 11 it was not:
+# Ask why the difference is exactly zero on many machines, when in lesson 11a it was not:
 # nothing is added up in another order.
 #
 # When late: skip reading the code, keep the picture.

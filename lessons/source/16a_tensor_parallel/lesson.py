@@ -16,7 +16,7 @@
 # need only one sum, write the two functions that make `backward` right, and say when
 # all this pays.
 #
-# *Before this:* lessons 5, 10a, 10b, 11 and 14a. *Time:* 45 minutes, and 45 for the
+# *Before this:* lessons 5, 10a, 10b, 11a and 14a. *Time:* 45 minutes, and 45 for the
 # exercises. *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]
@@ -719,7 +719,7 @@ run_ranks(groups_of_mesh, world_size=4)
 
 # %% [markdown]
 # Ranks 0 and 1 share each layer, and so do 2 and 3. Ranks 0 and 2 hold the same neurons,
-# see different samples, and average the gradients of these neurons, as in lesson 11.
+# see different samples, and average the gradients of these neurons, as in lesson 11a.
 #
 # | | columns, then rows |
 # |---|---|

@@ -17,7 +17,7 @@
 # work out what fits on a device; to write ZeRO-1; and to clip a gradient that nobody holds
 # whole.
 #
-# *Before this:* lessons 10a, 10b, 11 and 14a. *Time:* 45 minutes, and 45 for the
+# *Before this:* lessons 10a, 10b, 11b and 14a. *Time:* 45 minutes, and 45 for the
 # exercises. *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]
@@ -33,7 +33,7 @@
 #
 # A network of six layers learns the digits with Adam, an optimiser that keeps two running
 # averages for each parameter: one of its gradients, one of their squares. One, two and
-# four ranks train it data-parallel, as in lesson 11, and divide each batch of 64 images
+# four ranks train it data-parallel, as in lesson 11a, and divide each batch of 64 images
 # among them. We look at rank 0 and count bytes:
 
 # %%
@@ -397,7 +397,7 @@ from demos.sharding.parts.zero_1 import ZeRO1
 show(ZeRO1.step)
 
 # %% [markdown]
-# After each of ten steps of Adam we compare it with lesson 11's DDP. Beside it run
+# After each of ten steps of Adam we compare it with lesson 11b's DDP. Beside it run
 # ZeRO-2, which comes later, and the library's ZeRO-1: `ZeroRedundancyOptimizer`.
 
 
@@ -474,7 +474,7 @@ print(f"our ring {ring:.1f} MB, gloo {gloo:.1f} MB")
 # ## ZeRO-2: gradients don't stay
 #
 # ZeRO-1 still holds all gradients until backward ends. ZeRO-2 sums up those of a layer as
-# soon as the hooks of lesson 11 say that they are ready, keeps its shard, and frees the rest.
+# soon as the hooks of lesson 11b say that they are ready, keeps its shard, and frees the rest.
 # Each layer is a flat tensor of its own:
 
 # %%
@@ -504,7 +504,7 @@ for strategy, found in rows.items():
 # ## Timelines
 #
 # If the messages travel in a thread of their own, backward goes on meanwhile. Four layers
-# sleep 20 ms forward and 40 ms backward; a slow link, like that of lesson 11, takes 30 ms for a layer's
+# sleep 20 ms forward and 40 ms backward; a slow link, like that of lesson 11b, takes 30 ms for a layer's
 # shards:
 
 # %%

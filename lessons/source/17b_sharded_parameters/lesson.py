@@ -16,7 +16,7 @@
 # costs, use FSDP2, keep fewer activations, and go on from a checkpoint with another number
 # of ranks.
 #
-# *Before this:* lessons 10b, 11, 15 and 17a. *Time:* 45 minutes, and 45 for the exercises.
+# *Before this:* lessons 10b, 11b, 15 and 17a. *Time:* 45 minutes, and 45 for the exercises.
 # *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]
@@ -266,7 +266,7 @@ print_state_table(rows)
 # %% [markdown]
 # ## Prefetch
 #
-# Over a slow wire, as in lesson 11, we draw four layers that sleep: 40 ms forward, 80 ms
+# Over a slow wire, as in lesson 11b, we draw four layers that sleep: 40 ms forward, 80 ms
 # backward. To gather a layer or to scatter its gradients takes 30 ms, one at a time. One
 # after another that makes 4 · (30 + 40) ms forward and 4 · (30 + 80 + 30) ms backward, 840 ms.
 #

@@ -1,4 +1,4 @@
-"""What the checks of lesson 11 run in each rank, and what they note there."""
+"""What the checks of lesson 11b run in each rank, and what they note there."""
 
 import copy
 from collections.abc import Callable
@@ -102,7 +102,7 @@ def flat_ddp_gradients(model: nn.Module) -> torch.Tensor:
     ).clone()
 
 
-# 11-buckets ---------------------------------------------------------------------------
+# 11b-buckets --------------------------------------------------------------------------
 
 SHAPES = [(30, 8), (), (30,), (40, 30), (40,), (20, 40), (20,), (20, 20), (20,)]
 SHAPES += [(5, 20), (5,)]
@@ -147,7 +147,7 @@ def _gradients_in_rank(parameters: list[nn.Parameter]) -> list[torch.Tensor | No
     return [None if p.grad is None else p.grad.cpu().clone() for p in parameters]
 
 
-# 11-no-sync ---------------------------------------------------------------------------
+# 11b-no-sync --------------------------------------------------------------------------
 
 STEPS, MICRO = 3, 30  # 30 samples can be shared among 1, 2, 3 and 5 ranks
 

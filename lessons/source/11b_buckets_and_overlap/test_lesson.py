@@ -1,4 +1,4 @@
-"""Lesson 11: our DistributedDataParallel trains as one process does, and as torch's.
+"""Lesson 11b: our DistributedDataParallel trains as one process does, and as torch's.
 
 Every sentence in bold of the lesson is a cell whose output is compared, or a test here.
 """
@@ -7,7 +7,6 @@ import copy
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 
@@ -17,12 +16,11 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
 
-from demos.ddp import ddp_from_scratch, overlap, train_digits
+from demos.ddp import ddp_beside_torch, ddp_from_scratch, overlap, train_digits
 from demos.ddp.ddp_from_scratch import (
     DistributedDataParallel,
     ddp_replicas_equal,
     fill_buckets,
-    flat_parameters,
     make_ddp_model,
     start_all_reduce,
     train_alone_and_with_ddp,
@@ -31,29 +29,6 @@ from sidebyside import RankFailed, Timeline, device, load_digits, run_ranks
 from sidebyside.record import ROOT
 
 TORCHS = nn.parallel.DistributedDataParallel
-
-
-# The data -----------------------------------------------------------------------------
-
-
-def test_the_digits_are_all_there_and_their_licence_is_beside_them():
-    images, labels = load_digits()
-    assert (images.shape, images.dtype) == ((1797, 64), torch.float32)
-    assert (images.min(), images.max()) == (0, 1)
-    assert labels.dtype == torch.int64
-    of_each_digit = [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
-    assert labels.bincount().tolist() == of_each_digit
-    licence = (ROOT / "resources/data/digits.LICENSE.txt").read_text()
-    assert "CC BY 4.0" in licence and "10.24432/C50P49" in licence
-
-
-def test_the_held_out_digits_are_not_among_those_for_training():
-    train, test = load_digits("train"), load_digits("test")
-    for part, whole in zip(zip(train, test, strict=True), load_digits(), strict=True):
-        assert torch.equal(torch.cat(part), whole)
-    assert (len(train[0]), len(test[0])) == (1415, 382)
-    with pytest.raises(ValueError, match="all, train, test"):
-        load_digits("half")
 
 
 # The same training --------------------------------------------------------------------
@@ -125,65 +100,6 @@ def test_ours_is_torchs_after_every_step(between, micro_batches):
             assert equal
 
 
-def test_under_adam_a_sum_in_place_of_a_mean_hides():
-    """Against the way that the weights have gone: all of it, or less than 1 %."""
-    images, labels = load_digits("train")
-    start = flat_parameters(make_ddp_model().cpu())
-
-    def trained(optimizer: type, lr: float, factor: float) -> torch.Tensor:
-        model = make_ddp_model().cpu()
-        steps = optimizer(model.parameters(), lr=lr)
-        for x, y in zip(images.split(64)[:22], labels.split(64)[:22], strict=True):
-            steps.zero_grad()
-            (factor * F.cross_entropy(model(x), y)).backward()
-            steps.step()
-        return flat_parameters(model)
-
-    def mistake(optimizer: type, lr: float) -> float:
-        right = trained(optimizer, lr, 1)
-        difference = trained(optimizer, lr, 2) - right
-        return (difference.norm() / (right - start).norm()).item()
-
-    assert mistake(torch.optim.Adam, 1e-3) < 0.01
-    assert mistake(torch.optim.SGD, 0.1) > 0.9
-
-
-def drift_with_batch_norm() -> float:
-    """How far batch norm over shares gets from one process in a step."""
-    torch.manual_seed(0)
-    alone = nn.Sequential(nn.BatchNorm1d(64), nn.Linear(64, 10)).to(device())
-    torch.manual_seed(0)
-    replica = nn.Sequential(nn.BatchNorm1d(64), nn.Linear(64, 10)).to(device())
-    replica = DistributedDataParallel(replica)
-    images, labels = (tensor[:64].to(device()) for tensor in load_digits("train"))
-    mine = slice(dist.get_rank(), None, 2)
-    F.cross_entropy(alone(images), labels).backward()
-    F.cross_entropy(replica(images[mine]), labels[mine]).backward()
-    for model in alone, replica:
-        torch.optim.SGD(model.parameters(), lr=0.1).step()
-    return (flat_parameters(alone) - flat_parameters(replica)).abs().max().item()
-
-
-def test_a_network_with_batch_norm_does_not_train_as_in_one_process():
-    assert min(run_ranks(drift_with_batch_norm)) > 1e-5
-
-
-def gradient_with_an_empty_share() -> bool:
-    """Rank 1 has no image at all; the weighted loss does not mind."""
-    alone, replica = make_ddp_model(), DistributedDataParallel(make_ddp_model())
-    images, labels = (tensor[:3].to(device()) for tensor in load_digits("train"))
-    F.cross_entropy(alone(images), labels).backward()
-    mine = slice(0, 3 if dist.get_rank() == 0 else 0)
-    loss = F.cross_entropy(replica(images[mine]), labels[mine], reduction="sum")
-    (loss * dist.get_world_size() / 3).backward()
-    pairs = zip(alone.parameters(), replica.parameters(), strict=True)
-    return all(torch.allclose(a.grad, b.grad, atol=1e-6) for a, b in pairs)
-
-
-def test_a_rank_may_have_no_image_at_all():
-    assert run_ranks(gradient_with_an_empty_share) == [True, True]
-
-
 # Messages -----------------------------------------------------------------------------
 
 
@@ -249,7 +165,7 @@ def test_a_parameter_without_a_gradient_is_an_error_and_not_a_hang():
 
 
 def spans_by_rank(fn, *args) -> list[dict]:
-    """For each rank: when backward ended, and when its messages set out."""
+    """For each rank: its backward, and when its messages set out."""
     with Timeline() as timeline:
         run_ranks(fn, *args)
     found = []
@@ -258,27 +174,61 @@ def spans_by_rank(fn, *args) -> list[dict]:
         found.append(
             {
                 "backward": next(s for s in spans if s.name == "backward"),
-                "messages": sorted(s.start for s in spans if s.name == "all-reduce"),
+                "messages": sorted(s.start for s in spans if s.name == "message"),
             }
         )
     return found
 
 
 def test_after_backward_nothing_overlaps():
-    for rank in spans_by_rank(
-        overlap.through_slow_link, overlap.average_after_backward, 1000
-    ):
-        assert len(rank["messages"]) == 8
+    for rank in spans_by_rank(overlap.step_after_backward, 1):
+        assert len(rank["messages"]) == 4
         assert rank["messages"][0] >= rank["backward"].end
 
 
-@pytest.mark.parametrize(
-    "average", [overlap.average_during_backward, overlap.average_in_torchs_way]
-)
-def test_the_first_message_sets_out_before_backward_ends(average):
-    for rank in spans_by_rank(overlap.inside_this_computer, average):
+def test_hooks_let_the_first_message_set_out_before_the_last_gradient_is_ready():
+    """The same four messages; the sleeping layers leave no doubt about the order."""
+    for rank in spans_by_rank(overlap.step_during_backward, 1):
+        assert len(rank["messages"]) == 4
+        assert rank["backward"].start < rank["messages"][0] < rank["backward"].end
+
+
+def gradients_of_sleeping_layers(step) -> list[torch.Tensor]:
+    """The gradients that the optimiser would get in each rank."""
+    kept = []
+    layers = overlap.four_sleeping_layers
+    model = layers()
+    model.zero_grad = lambda: kept.append([p.grad.clone() for p in model.parameters()])
+    overlap.four_sleeping_layers = lambda: model
+    step(1)
+    overlap.four_sleeping_layers = layers
+    return kept[0]
+
+
+def test_both_ways_through_the_slow_link_give_the_same_gradients():
+    steps = overlap.step_after_backward, overlap.step_during_backward
+    after, during = (run_ranks(gradients_of_sleeping_layers, step) for step in steps)
+    for one, other in zip(after + after[::-1], during + during, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", ["ours", "torch's"])
+def test_the_first_message_sets_out_before_the_last_gradient_is_ready(kind):
+    """There the span `backward` ends; the rest of the call is the span `wait`."""
+    for rank in spans_by_rank(ddp_beside_torch.draw_sixth_step, kind):
         assert len(rank["messages"]) == 3
         assert rank["backward"].start < rank["messages"][0] < rank["backward"].end
+
+
+def test_torchs_buckets_come_with_the_second_step_and_are_then_ours():
+    sent = {
+        (kind, limit): run_ranks(ddp_beside_torch.bytes_of_messages, kind, limit)[0]
+        for kind, limit in [("ours", 1), ("torch's", 1), ("torch's", None)]
+    }
+    ours, torchs, by_default = sent.values()
+    assert ours[0] == ours[1] == torchs[1] == torchs[2] == [4239400, 4198400, 266240]
+    assert torchs[0] == by_default[0] == [sum(ours[0])]
+    assert by_default[1] == by_default[2] == [4239400, 4198400 + 266240]
 
 
 # The demos ----------------------------------------------------------------------------
@@ -300,6 +250,7 @@ def refused(demo, monkeypatch, capsys, *args: object) -> str:
         (ddp_from_scratch, ["--ranks", "0"], "whole number from 1 to 64, not 0"),
         (ddp_from_scratch, ["--bucket-bytes", "x"], "whole number from 1 to"),
         (overlap, ["--link", "-3"], "a number from 0.1 to"),
+        (ddp_beside_torch, ["--bucket-mb", "0"], "a number from 1 to"),
         (train_digits, ["--mode", "threads"], "single.*ddp.*ours"),
         (train_digits, ["--mode", "single", "--ranks", 2], "must be 1 with"),
         (train_digits, ["--epochs", "-1"], "whole number from 1 to"),
@@ -387,34 +338,3 @@ def test_torchrun_starts_the_same_training(monkeypatch, tmp_path):
         f"ours, ranks: 2, epochs: 2, loss {here['loss']:.6f}, "
         f"held-out accuracy {here['accuracy']:.4f}"
     )
-
-
-WHERE_THEY_MEET = """
-import os, psutil
-import torch.distributed as dist
-
-port = int(os.environ["MASTER_PORT"])
-dist.init_process_group("gloo")
-for process in psutil.Process(), psutil.Process().parent():
-    for place in process.net_connections("inet"):
-        if place.status == "LISTEN" and place.laddr.port == port:
-            print(place.laddr.ip)
-dist.barrier()
-dist.destroy_process_group()
-"""
-
-
-@pytest.mark.parametrize("alone", [True, False])
-def test_torchrun_opens_its_port_on_all_network_interfaces(alone, tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(WHERE_THEY_MEET)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    where = ["--standalone"] if alone else ["--master-port", str(port)]
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", *where, str(script)],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"TMPDIR": str(tmp_path)},
-    )
-    assert set(done.stdout.split()) & {"::", "0.0.0.0"}, done.stderr

@@ -1,0 +1,75 @@
+"""DistributedDataParallel in one small file, with nothing but torch: a start of yours.
+
+Run:      torchrun --nproc-per-node 2 demos/ddp/own_ddp.py
+Look for: one rank or several print the same loss: the batch is that of all ranks
+          together. Only rank 0 writes the file, the model without its wrapper.
+Try:      --save model.pt, and load it in a notebook with torch.load("model.pt").
+"""
+
+import argparse
+import os
+import signal
+
+import torch
+import torch.distributed as dist
+import torch.distributed.nn  # before there is a group, or it keeps hold of it
+from torch.nn import Linear, ReLU, Sequential, functional
+from torch.nn.parallel import DistributedDataParallel
+
+
+def file_name(text: str) -> str:
+    if not os.path.basename(text) or not os.path.isdir(os.path.dirname(text) or "."):
+        raise argparse.ArgumentTypeError("must be a file in a folder that exists")
+    return text
+
+
+def train(rank: int, ranks: int, device: str, epochs: int = 2) -> tuple:
+    """The trained model, and the loss over the last batch; the same in all ranks."""
+    torch.manual_seed(0)  # the same data in every rank
+    images, rule = torch.randn(4096, 64), torch.randn(64, 10)
+    labels = (images @ rule).argmax(1)
+    model = Sequential(Linear(64, 32), ReLU(), Linear(32, 10)).to(device)
+    replica = DistributedDataParallel(model)  # all start as rank 0 does
+    sgd = torch.optim.SGD(model.parameters(), lr=0.5)
+    for epoch in range(epochs):
+        dice = torch.Generator().manual_seed(epoch)  # one order for all ranks
+        for batch in torch.randperm(4096, generator=dice).split(100):
+            mine = batch.tensor_split(ranks)[rank]  # perhaps one more than others have
+            x, y = images[mine].to(device), labels[mine].to(device)
+            total = functional.cross_entropy(replica(x), y, reduction="sum")
+            sgd.zero_grad()
+            (total * ranks / len(batch)).backward()  # DDP divides by the ranks
+            sgd.step()
+    loss = total.detach() / len(batch)
+    dist.all_reduce(loss)
+    return model, loss.item()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--save", type=file_name, help="a file for the trained model")
+    save = parser.parse_args().save
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
+    torch.set_num_threads(1)
+
+    if "RANK" not in os.environ:  # not started by torchrun: a group of one
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    elif torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        dist.init_process_group("nccl")
+    else:
+        dist.init_process_group("gloo")
+    on_gpu = dist.get_backend() == "nccl"
+    device = f"cuda:{os.environ['LOCAL_RANK']}" if on_gpu else "cpu"
+    model, loss = train(dist.get_rank(), dist.get_world_size(), device)
+    if dist.get_rank() == 0:
+        print(f"loss of the last batch {loss:.4f}")
+        if save:
+            torch.save(model.state_dict(), save)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,414 @@
+"""Wrong answers to the exercises of lesson 11a, as people give them."""
+
+import copy
+import pickle
+import random
+import time
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from lessons.source.sample_answers import Right, Wrong
+
+# 11a-shard ----------------------------------------------------------------------------
+
+
+def _deck(samples, seed):
+    return torch.randperm(samples, generator=torch.Generator().manual_seed(seed))
+
+
+def shard_that_begins_elsewhere(samples, rank, world_size, epoch):
+    deck = list(range(samples))
+    random.Random(2026).shuffle(deck)
+    first = epoch % samples if samples else 0
+    return (deck[first:] + deck[:first])[rank::world_size]
+
+
+def shard_all(samples, rank, world_size, epoch):
+    return _deck(samples, epoch).tolist()
+
+
+def shard_own_deck(samples, rank, world_size, epoch):
+    return _deck(samples, 1000 * epoch + rank)[rank::world_size].tolist()
+
+
+def shard_without_the_remainder(samples, rank, world_size, epoch):
+    size = samples // world_size
+    return _deck(samples, epoch)[rank * size : (rank + 1) * size].tolist()
+
+
+def shard_rounded_up(samples, rank, world_size, epoch):
+    size = -(-samples // world_size)
+    return _deck(samples, epoch)[rank * size : (rank + 1) * size].tolist()
+
+
+def shard_padded(samples, rank, world_size, epoch):
+    deck = _deck(samples, epoch).tolist()
+    deck += deck[: -samples % world_size]
+    return deck[rank::world_size]
+
+
+def shard_without_epoch(samples, rank, world_size, epoch):
+    return _deck(samples, 0)[rank::world_size].tolist()
+
+
+def shard_dealt_first(samples, rank, world_size, epoch):
+    mine = torch.arange(samples)[rank::world_size]
+    return mine[_deck(len(mine), epoch)].tolist()
+
+
+def shard_without_a_seed(samples, rank, world_size, epoch):
+    return torch.randperm(samples)[rank::world_size].tolist()
+
+
+def shard_turned(samples, rank, world_size, epoch):
+    return [(i + epoch) % samples for i in range(rank, samples, world_size)]
+
+
+def shard_every_second_epoch(samples, rank, world_size, epoch):
+    return _deck(samples, epoch % 2)[rank::world_size].tolist()
+
+
+def shard_by_hash(samples, rank, world_size, epoch):
+    return _deck(samples, hash(f"epoch {epoch}"))[rank::world_size].tolist()
+
+
+def shard_by_the_day(samples, rank, world_size, epoch):
+    return _deck(samples, int(time.time() / 86400) + epoch)[rank::world_size].tolist()
+
+
+_kept = {}
+
+
+def shard_remembered(samples, rank, world_size, epoch):
+    deck = _kept.setdefault((samples, epoch), torch.randperm(samples))
+    return deck[rank::world_size].tolist()
+
+
+def shard_of_floats(samples, rank, world_size, epoch):
+    return _deck(samples, epoch)[rank::world_size].double().tolist()
+
+
+def shard_in_blocks(samples, rank, world_size, epoch):
+    order = np.random.default_rng(7919 * epoch).permutation(samples)
+    return np.array_split(order, world_size)[rank]  # NumPy's whole numbers
+
+
+def shard_seeded_for_all(samples, rank, world_size, epoch):
+    torch.manual_seed(epoch + 1)
+    return torch.randperm(samples).tensor_split(world_size)[-1 - rank]
+
+
+# 11a-replicas -------------------------------------------------------------------------
+
+
+def _replica_step(replicas, shards, lr, combine):
+    for replica, (images, labels) in zip(replicas, shards, strict=True):
+        F.cross_entropy(replica(images), labels).backward()
+    for parameters in zip(*(r.parameters() for r in replicas), strict=True):
+        gradient = combine([p.grad for p in parameters])
+        for parameter in parameters:
+            parameter.data -= lr * gradient
+            parameter.grad = None
+    return replicas
+
+
+def _mean(grads):
+    return sum(grads) / len(grads)
+
+
+def replicas_one_storage(model, shards, lr):
+    return _replica_step([copy.deepcopy(model)] * len(shards), shards, lr, _mean)
+
+
+def replicas_shallow_copies(model, shards, lr):
+    return _replica_step([copy.copy(model) for _ in shards], shards, lr, _mean)
+
+
+def replicas_of_the_given_model(model, shards, lr):
+    copies = [copy.deepcopy(model) for _ in shards[1:]]
+    return _replica_step([model, *copies], shards, lr, _mean)
+
+
+def replicas_sum(model, shards, lr):
+    return _replica_step([copy.deepcopy(model) for _ in shards], shards, lr, sum)
+
+
+def replicas_mean_of_means(model, shards, lr):
+    return _replica_step([copy.deepcopy(model) for _ in shards], shards, lr, _mean)
+
+
+def replicas_each_its_own_step(model, shards, lr):
+    replicas = [copy.deepcopy(model) for _ in shards]
+    for replica, shard in zip(replicas, shards, strict=True):
+        _replica_step([replica], [shard], lr, _mean)
+    return replicas
+
+
+def replicas_copied_afterwards(model, shards, lr):
+    images, labels = (torch.cat(parts) for parts in zip(*shards, strict=True))
+    _replica_step([model], [(images, labels)], lr, _mean)
+    return [copy.deepcopy(model) for _ in shards]
+
+
+def replicas_no_step(model, shards, lr):
+    return [copy.deepcopy(model) for _ in shards]
+
+
+def replicas_nothing(model, shards, lr):
+    pass
+
+
+def _gradients_of_the_batch(replicas, shards):
+    """Each replica holds its part; the parts add up to the single process's."""
+    total = sum(len(labels) for _, labels in shards)
+    for replica, (images, labels) in zip(replicas, shards, strict=True):
+        F.cross_entropy(replica(images), labels).mul(len(labels) / total).backward()
+    return [
+        None if p[0].grad is None else sum(q.grad for q in p)
+        for p in zip(*(r.parameters() for r in replicas), strict=True)
+    ]
+
+
+def _step_with(replicas, gradients, lr, sign=-1):
+    for replica in replicas:
+        for parameter, gradient in zip(replica.parameters(), gradients, strict=True):
+            if gradient is not None:
+                parameter.data += sign * lr * gradient
+    return replicas
+
+
+def replicas_upwards(model, shards, lr):
+    replicas = [copy.deepcopy(model) for _ in shards]
+    return _step_with(replicas, _gradients_of_the_batch(replicas, shards), lr, sign=1)
+
+
+def replicas_with_their_own_rate(model, shards, lr):
+    replicas = [copy.deepcopy(model) for _ in shards]
+    return _step_with(replicas, _gradients_of_the_batch(replicas, shards), 0.5)
+
+
+def replicas_without_none(model, shards, lr):
+    replicas = [copy.deepcopy(model) for _ in shards]
+    total = sum(len(labels) for _, labels in shards)
+    for replica, (images, labels) in zip(replicas, shards, strict=True):
+        loss = F.cross_entropy(replica(images), labels, reduction="sum")
+        (loss / total).backward()
+    gradients = [
+        sum(p.grad for p in same)
+        for same in zip(*(r.parameters() for r in replicas), strict=True)
+    ]
+    return _step_with(replicas, gradients, lr)
+
+
+def replicas_with_zeros(model, shards, lr):
+    replicas = [copy.deepcopy(model) for _ in shards]
+    for parameter in (p for replica in replicas for p in replica.parameters()):
+        parameter.grad = torch.zeros_like(parameter)
+    return _step_with(replicas, _gradients_of_the_batch(replicas, shards), lr)
+
+
+def replicas_all_on_the_whole_batch(model, shards, lr):
+    replicas = [copy.deepcopy(model) for _ in shards]
+    batch = tuple(torch.cat(parts) for parts in zip(*shards, strict=True))
+    return _step_with(replicas, _gradients_of_the_batch(replicas[:1], [batch]), lr)
+
+
+def replicas_gradients_on_the_given(model, shards, lr):
+    total = sum(len(labels) for _, labels in shards)
+    for images, labels in shards:
+        loss = F.cross_entropy(model(images), labels, reduction="sum")
+        (loss / total).backward()
+    gradients = [parameter.grad for parameter in model.parameters()]
+    return _step_with([copy.deepcopy(model) for _ in shards], gradients, lr)
+
+
+def replicas_with_optimizers(model, shards, lr):
+    replicas = [pickle.loads(pickle.dumps(model)) for _ in shards]
+    gradients = _gradients_of_the_batch(replicas, shards)
+    for replica in replicas:
+        for parameter, gradient in zip(replica.parameters(), gradients, strict=True):
+            parameter.grad = None if gradient is None else gradient.clone()
+        torch.optim.SGD(replica.parameters(), lr=lr).step()
+    return tuple(replicas)
+
+
+def replicas_copied_from_the_first(model, shards, lr):
+    replicas = [copy.deepcopy(model) for _ in shards]
+    _step_with(replicas[:1], _gradients_of_the_batch(replicas, shards), lr)
+    for replica in replicas[1:]:
+        replica.load_state_dict(replicas[0].state_dict())
+    return replicas
+
+
+WRONG = {
+    "11a-shard": [
+        Wrong(
+            "a_deck_that_begins_elsewhere",
+            shard_that_begins_elsewhere,
+            "does it begin elsewhere",
+        ),
+        Wrong(
+            "everyone_gets_all",
+            shard_all,
+            "more than once.*exactly once",
+            note="The ranks do the same work side by side, and nothing gets faster.",
+        ),
+        Wrong(
+            "a_deck_for_each_rank",
+            shard_own_deck,
+            "do all ranks shuffle the same deck",
+            note="The rank got into the seed: some samples come twice, some never.",
+        ),
+        Wrong(
+            "drops_the_remainder",
+            shard_without_the_remainder,
+            "does not divide the number of samples",
+            note="Rounding down loses up to world_size - 1 samples.",
+        ),
+        Wrong(
+            "starves_the_last_rank",
+            shard_rounded_up,
+            "no two ranks differ by more than one",
+            note="Rounding up. Of 14 samples, the last of 4 ranks gets two fewer "
+            "than the others.",
+        ),
+        Wrong(
+            "pads_like_torch",
+            shard_padded,
+            "more than once",
+            note="torch's DistributedSampler does this, so that all shards are equally "
+            "long. Worth a word: it is a decision, not a law.",
+        ),
+        Wrong(
+            "forgets_the_epoch",
+            shard_without_epoch,
+            "set_epoch",
+            note="The same as a training loop without set_epoch. Nothing crashes.",
+        ),
+        Wrong(
+            "deals_before_shuffling",
+            shard_dealt_first,
+            "what is shuffled first and dealt afterwards",
+            note="Each rank sees the same half for ever, in changing order.",
+        ),
+        Wrong(
+            "no_seed",
+            shard_without_a_seed,
+            "where the randomness comes from",
+            note="Works in one process, where one generator is shared.",
+        ),
+        Wrong(
+            "turns_the_deck_and_does_not_shuffle",
+            shard_turned,
+            "who shuffles the deck",
+            note="Every index is dealt once, and each epoch has another order; but "
+            "neighbours in the file stay neighbours.",
+        ),
+        Wrong(
+            "the_same_in_every_second_epoch",
+            shard_every_second_epoch,
+            "epochs 0 and 2.*set_epoch",
+        ),
+        Wrong(
+            "seed_from_hash",
+            shard_by_hash,
+            "what differs from process to process",
+            note="Equal in one process. The hash of a text differs in the next.",
+        ),
+        Wrong("seed_from_the_day", shard_by_the_day, "process to process: the time"),
+        Wrong(
+            "a_deck_that_is_remembered",
+            shard_remembered,
+            "was drawn or kept before",
+            note="Drawn without a seed, and kept: each rank keeps another one.",
+        ),
+        Wrong("floats", shard_of_floats, "whole numbers only"),
+    ],
+    "11a-replicas": [
+        Wrong(
+            "replicas_with_zeros",
+            replicas_with_zeros,
+            advice="of a frozen parameter holds: None",
+            note="A zero is a gradient: an optimizer with momentum moves on.",
+        ),
+        Wrong(
+            "replicas_share_their_storage",
+            replicas_one_storage,
+            "where the numbers of each replica live",
+            note="`[model] * n` is one model. Its gradients add up and it takes every "
+            "step: with two shards the step is too long. Published courses did this.",
+        ),
+        Wrong(
+            "shallow_copies",
+            replicas_shallow_copies,
+            "where the numbers of each replica live",
+            note="copy.copy makes a new module around the same parameters.",
+        ),
+        Wrong(
+            "forgets_to_divide",
+            replicas_sum,
+            "the sum of the replicas' gradients and their mean",
+            note="With SGD the step is n times too long. Adam hides it: 1.9e-2 "
+            "apart under SGD was 1.3e-4 under AdamW.",
+        ),
+        Wrong(
+            "mean_of_means",
+            replicas_mean_of_means,
+            "mean of means is not the mean",
+            note="Right as long as all shards are equally long.",
+        ),
+        Wrong(
+            "each_replica_its_own_step",
+            replicas_each_its_own_step,
+            "before it takes its step",
+            note="After one step there are n different models.",
+        ),
+        Wrong(
+            "uses_the_given_model",
+            replicas_of_the_given_model,
+            "where the numbers of each replica live",
+            note="Replica 0 is the model that was given.",
+        ),
+        Wrong(
+            "steps_the_given_model",
+            replicas_copied_afterwards,
+            "which one only is to be copied",
+            note="The replicas are right, and the model has been trained behind their "
+            "back.",
+        ),
+        Wrong("no_step", replicas_no_step, "which line changes the parameters"),
+        Wrong("an_empty_program", replicas_nothing, "came back None"),
+        Wrong(
+            "trips_over_a_frozen_parameter",
+            replicas_without_none,
+            "unsupported operand.*parameter holds: None",
+            note="The gradient of a frozen parameter is None, not zero.",
+        ),
+        Wrong("climbs", replicas_upwards, "-1.00 times as long"),
+        Wrong("a_rate_of_its_own", replicas_with_their_own_rate, "is multiplied by"),
+        Wrong(
+            "each_replica_gets_the_whole_batch",
+            replicas_all_on_the_whole_batch,
+            "its own shard only",
+            note="The right step, and nothing has been shared out.",
+        ),
+        Wrong(
+            "the_given_model_computes",
+            replicas_gradients_on_the_given,
+            "whose backward that was",
+        ),
+    ],
+}
+
+RIGHT = {
+    "11a-shard": [
+        Right("blocks_in_numpy", shard_in_blocks),
+        Right("seeds_the_global_generator", shard_seeded_for_all),
+    ],
+    "11a-replicas": [
+        Right("an_optimizer_each", replicas_with_optimizers),
+        Right("the_first_steps_and_is_copied", replicas_copied_from_the_first),
+    ],
+}
