@@ -141,6 +141,7 @@ def _times_by_rule(time, stages: int) -> list[float]:
 def _check_rule_of_completeness(schedule: Schedule) -> None:
     """Every stage does each F, B (and W) once, on its own rank, in this order."""
     stages, microbatches = schedule_size(schedule)
+    kinds = kinds_of_work(schedule)
     for rank, order in enumerate(schedule):
         done: set[ScheduledWork] = set()
         for instruction in order:
@@ -165,7 +166,7 @@ def _check_rule_of_completeness(schedule: Schedule) -> None:
             done.add(work)
         for stage in range(rank, stages, len(schedule)):
             for m in range(microbatches):
-                for kind in kinds_of_work(schedule):
+                for kind in kinds:
                     if ScheduledWork(kind, stage, m) not in done:
                         missing = _as_written(ScheduledWork(kind, stage, m), schedule)
                         raise IllegalSchedule(f"rank {rank} never runs {missing}")
