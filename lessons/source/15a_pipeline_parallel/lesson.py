@@ -15,8 +15,8 @@
 # Here we make them work at the same time. We plan who does what and when, prove that
 # the plan can work, draw it, and then run that same plan on real processes.
 #
-# *You will be able to* write a pipeline schedule, say what it wastes before you run it,
-# show that it trains the same model, and cut a model into balanced stages.
+# *You will be able to* read and write a pipeline schedule, say what it wastes before you
+# run it, show that it trains the same model, and cut a model into balanced stages.
 #
 # *Before this:* lessons 10a and 14a. *Time:* 45 minutes to read, 25 for the exercises.
 # *Needs:* two CPU cores, no GPU.
@@ -26,14 +26,13 @@
 #
 # | | |
 # |---|---|
-# | rank | one of several processes that work together, and its number |
-# | world size | how many ranks there are |
+# | rank, world size | one of several processes and its number; how many there are |
+# | `run_ranks(fn, world_size=4)` | calls `fn` in four ranks, returns four results (9) |
 # | `send`, `recv` | one rank sends a tensor, another one waits for it (10a) |
-# | `isend`, `irecv` | the same, but Python goes on; somebody has to `wait()` later (10a) |
-# | backend | the library that carries messages: gloo between CPUs, NCCL between GPUs |
-# | `run_ranks(fn, world_size=4)` | calls `fn` in four ranks and returns four results (9) |
-# | micro-batch | one of the equal parts of a batch; their gradients are added up (8) |
-# | activations | what layers compute on the way forward; the way back needs them (14a) |
+# | `isend`, `irecv` | the same, but Python goes on, and has to `wait()` later (10a) |
+# | backend | what carries messages: gloo between CPUs, NCCL between GPUs |
+# | micro-batch | a part of a batch; the parts' gradients are added up (8) |
+# | activations | what layers compute on the way forward, for the way back (14a) |
 
 # %% [markdown] tags=["instructor"]
 # ## Three samples, three stages: 6 minutes
@@ -56,7 +55,8 @@
 # One sample after the other: sample $i$ is on stage $s$ at time $3i + s$. In the
 # picture, F1 is the forward pass of sample 1. (In code, a `Slot` is one box of the
 # picture: from when to when, on which rank, what.)
-#
+
+# %% [markdown]
 # It takes nine slots, and each rank waits for six of them. But rank 0 could take the
 # next sample as soon as it has handed on the first. How many slots do the nine pieces
 # take then? Look at the picture, write your guess in place of `None`, and run the cell
@@ -92,7 +92,8 @@ draw_schedule({"one by one": one_by_one, "pipelined": pipelined})
 # **Three samples on three stages take 9 slots one by one and 5 pipelined.** No sample
 # got through faster: each still needs three slots. Ranks work side by side because they
 # work on *different* samples. This is a **pipeline**.
-#
+
+# %% [markdown]
 # The two formulas differ in one number. $3i + s$: the next sample starts when the last
 # one is finished. $i + s$: it starts one slot later.
 
@@ -116,7 +117,8 @@ draw_schedule({"one by one": one_by_one, "pipelined": pipelined})
 # A batch is many samples, and we may cut it into micro-batches as we like: the gradient
 # of the mean loss is the mean of the parts' gradients, if the parts are equal (lesson
 # 8). Micro-batches are what flows through the pipeline.
-#
+
+# %% [markdown]
 # What each rank does, in which order, we write down as a list of instructions. One list
 # per rank is a **schedule**. Here two micro-batches go through three stages, all
 # forward and then all back. B1 is the backward pass of micro-batch 1:
@@ -141,7 +143,8 @@ draw_schedule({"naive": timetable(naive(4, 4)), "GPipe": timetable(gpipe(4, 4))}
 # %% [markdown]
 # Same work, 32 slots or 14. Follow micro-batch 2 with your finger: down the blue
 # stairs, up the orange ones.
-#
+
+# %% [markdown]
 # ## What must happen before what
 #
 # What holds an instruction back? A rank takes its list strictly in order, one at a time.
@@ -175,7 +178,8 @@ for name, schedule in candidates.items():
 # together they stand still: each rank waits for something that the other will do later.
 # That is a deadlock (lesson 4). C is unusual and fine: the order of the backwards is
 # free.
-#
+
+# %% [markdown]
 # `verdict` starts no process. It follows the lists with one finger per rank, moves any
 # finger that may move, and checks whether all arrive at the end.
 
@@ -316,8 +320,7 @@ draw_schedule({"planned": plan, "measured": done}, stamp="measured here")
 
 # %% [markdown]
 # The two pictures should be hard to tell apart. Measured work is a little late, by the
-# time of a message at each step. Now the bubble in percent, for more and more
-# micro-batches, in the same way:
+# time of a message at each step. Now the bubble for more and more micro-batches:
 
 # %%
 from sidebyside import figure
@@ -340,7 +343,8 @@ fig
 # The measured points lie on the line or a little above it: each step adds the time of a
 # message. A rule of thumb follows from the formula: with $m \geq 4p$, less than a fifth
 # is wasted.
-#
+
+# %% [markdown]
 # Then why not a thousand micro-batches? A micro-batch cannot be smaller than one
 # sample, and long before that a device computes inefficiently: small matrices do not keep
 # it busy.
@@ -348,9 +352,9 @@ fig
 # %% [markdown] tags=["instructor"]
 # ## Real work: 10 minutes
 #
-# `_forward` and `_backward` are all that a pipeline adds to the training step of lesson 8.
-# Ask what would have to change for another schedule. Nothing: neither knows which one
-# it runs.
+# `_forward` and `_backward` are all that a pipeline adds to the training step of
+# lesson 8. Ask what would have to change for another schedule. Nothing: neither knows
+# which one it runs.
 #
 # The hang: give people a minute with the report alone. Which line, which rank, why?
 #
@@ -379,9 +383,9 @@ show(Pipeline._backward)
 # %% [markdown]
 # ## The same gradients
 #
-# Is the result the gradient of the whole model? A network of eight layers, each 64 wide,
-# is cut into four stages and sees 64 samples. `step_through_pipeline` runs one step in each rank
-# and returns loss, gradients, and some counts of bytes for later.
+# Is the result the gradient of the whole model? A network of eight layers, each 64
+# wide, is cut into four stages and sees 64 samples. `step_through_pipeline` runs one
+# step in each rank and returns loss, gradients, and some counts of bytes for later.
 
 # %%
 from demos.pipeline.parts.measured_step import gradients_by_layer as by_layer
@@ -408,7 +412,8 @@ for make, m in [(naive, 8), (gpipe, 4), (gpipe, 8), (gpipe, 16)]:
 # **The gradients are those of the unsplit model**, to within rounding in 32 bits, for
 # both schedules. The weights stay as they are until all backwards are done. So the plan
 # changes when something is computed, and not what.
-#
+
+# %% [markdown]
 # That holds if each sample is computed by itself. Below, no pipeline at all: one process
 # takes a batch whole and in four parts. By how much do the gradients differ?
 
@@ -434,17 +439,18 @@ for layer in nn.LayerNorm(64), nn.BatchNorm1d(64), nn.Dropout(0.1):
     print(f"{type(layer).__name__:<12} {gap_between_whole_and_parts(layer):.3f}")
 
 # %% [markdown]
-# Layer norm looks at one sample at a time: no difference. **Batch norm computes its mean over
-# a micro-batch instead of the batch, and dropout draws other random numbers**: there a pipeline
-# trains a slightly different model. So does gradient accumulation on one device.
+# Layer norm looks at one sample at a time: no difference. **Batch norm computes its
+# mean over a micro-batch instead of the batch, and dropout draws other random
+# numbers**: there a pipeline trains a slightly different model. So does gradient
+# accumulation on one device.
 
 # %% [markdown]
 # ## Legal, and still it hangs
 #
-# Messages have rules, too. Here is the beginning of a legal schedule for two ranks, written the obvious way:
-# compute, then `send` what the other one needs. Rank 0 does F0, F1, B0. Rank 1 does F0,
-# B0, F1. **Before you run it:** follow both with a finger. Where do they stand when
-# nothing moves any more?
+# Messages have rules, too. Here is the beginning of a legal schedule for two ranks,
+# written the obvious way: compute, then `send` what the other one needs. Rank 0 does
+# F0, F1, B0. Rank 1 does F0, B0, F1. **Before you run it:** follow both with a
+# finger. Where do they stand when nothing moves any more?
 
 # %% tags=["raises-exception"]
 import torch.distributed as dist
@@ -466,14 +472,15 @@ def with_blocking_sends() -> None:
 run_ranks(with_blocking_sends, world_size=2, timeout=2)
 
 # %% [markdown]
-# With gloo, a blocking `send` waits for its `recv` (lesson 10a). Rank 0 offers the result of F1
-# while rank 1 offers the gradient of B0, and each insists on being served first. The
+# With gloo, a blocking `send` waits for its `recv` (10a). Rank 0 offers the result of
+# F1 while rank 1 offers the gradient of B0, and each insists on being served first. The
 # plan is legal. The doing adds a rule that the plan does not have.
-#
-# So the executor never waits while it sends. In each slot it starts all sends and receives
-# together, with `batch_isend_irecv`, and goes on. It waits later, and only for what its next
-# instruction needs. The same call is right with NCCL, where an `isend` followed by a
-# `recv` can hang as well.
+
+# %% [markdown]
+# So the executor never waits while it sends. In each slot it starts all sends and
+# receives together, with `batch_isend_irecv`, and goes on. It waits later, and only
+# for what its next instruction needs. The same call is right with NCCL, where an
+# `isend` followed by a `recv` can hang as well.
 
 # %% [markdown] tags=["instructor"]
 # ## A slow stage: 3 minutes
@@ -487,10 +494,11 @@ run_ranks(with_blocking_sends, world_size=2, timeout=2)
 # %% [markdown]
 # ## When one stage is slower
 #
-# All stages took equally long. Now let stage 2 of four take two slots for each pass, in both
-# directions; the others take one. With equal stages, GPipe with eight micro-batches took 22
-# slots.
-#
+# All stages took equally long. Now let stage 2 of four take two slots for each pass,
+# in both directions; the others take one. With equal stages, GPipe with eight
+# micro-batches took 22 slots.
+
+# %% [markdown]
 # Follow stage 2. When does F0 reach it? How long do its eight forwards take? Its last one
 # goes to stage 3 and back before its backwards can begin. And after its last
 # backward, two stages are left.
@@ -515,11 +523,10 @@ draw_schedule({"equal": timetable(gpipe(4, 8)), "one slow stage": slow})
 # %% [markdown]
 # ## Exercise 2: balance unequal stages
 #
-# Layers differ. Write
-# `balance(times, stages)`: `times` are the times of the layers, in order, and need not
-# be whole numbers. Cut them into
-# `stages` stages of neighbouring layers, so that the slowest stage is as fast as
-# possible. Each stage gets at least one layer. Return how many layers each stage gets.
+# Layers differ. Write `balance(times, stages)`: `times` are the times of the layers,
+# in order, and need not be whole numbers. Cut them into `stages` stages of
+# neighbouring layers, so that the slowest stage is as fast as possible. Each stage
+# gets at least one layer. Return how many layers each stage gets.
 #
 # By hand first: the layers take 1, 1, 1, 1, 4 and there are two stages. The best is
 # `[4, 1]`: both stages take 4. With equal numbers of layers, `[3, 2]` or `[2, 3]`, the
@@ -596,9 +603,10 @@ check("15a-balance", balance)
 # else:
 #     schedule.step()
 # ```
-#
-# `both_pipelines_in_turn` trains the same two stages with torch's executor and with ours, in
-# alternating rounds. It is in
+
+# %% [markdown]
+# `both_pipelines_in_turn` trains the same two stages with torch's executor and with
+# ours, in alternating rounds. It is in
 # [demos/pipeline/pipeline_beside_torch.py](../demos/pipeline/pipeline_beside_torch.py).
 
 # %%
@@ -613,9 +621,10 @@ ratio = median(found["ours seconds"]) / median(found["torch seconds"])
 print(f"ours takes {ratio:.2f} × torch's time")
 
 # %% [markdown]
-# The same losses, and about the same time. (On a busy machine the ratio moves by a third
-# or more from run to run.) Ours has about 250 lines, so that you can read it. Use torch's
-# in earnest: it has more schedules, splits models for you, and combines with data parallel.
+# The same losses, and about the same time. (On a busy machine the ratio moves by a
+# third or more from run to run.) Ours has about 250 lines, so that you can read it.
+# Use torch's in earnest: it has more schedules, splits models for you, and combines
+# with data parallel.
 
 # %% [markdown] tags=["instructor"]
 # ## What crosses a boundary, and the scorecard: 8 minutes
@@ -638,25 +647,26 @@ for m in 4, 16:
     print(f"m = {m:2}  bytes sent by each rank: {[rank['sent'] for rank in ranks]}")
 
 # %% [markdown]
-# Ranks in the middle send both ways. **How finely the batch is cut does not change the bytes.** The
-# size of the layers inside a stage does not matter either, only what leaves it. That is why
-# pipelines cross slow links, between machines, where tensor parallel (16a) stays inside.
+# Ranks in the middle send both ways. **How finely the batch is cut does not change
+# the bytes.** The size of the layers inside a stage does not matter either, only what
+# leaves it. So pipelines are used across slow links, between machines.
 
 # %% [markdown]
 # ## Pipeline times data parallel
 #
-# More devices than stages? Build the pipeline several times. With two pipelines of two
-# stages, ranks 0 and 1 are one pipeline, ranks 2 and 3 another; each gets half of the batch.
-# After the backwards, ranks that hold the same stage average their gradients, as in lesson 9. Rank 2
-# then sends activations to rank 3, and averages gradients with rank 0: it belongs to two
-# groups. `init_device_mesh` makes them (16a shows the call).
+# More devices than stages? Build the pipeline several times. With two pipelines of
+# two stages, ranks 0 and 1 are one pipeline, ranks 2 and 3 another; each gets half of
+# the batch. After the backwards, ranks that hold the same stage average their
+# gradients, as in lesson 9. Rank 2 then sends activations to rank 3, and averages
+# gradients with rank 0: it belongs to two groups. `init_device_mesh` makes them (16a
+# shows the call).
 
 # %% [markdown]
 # ## A script of your own
 #
 # A whole pipeline-parallel training without this course's instruments, started by
-# `torchrun`. GPipe's blocking messages cannot hang: while one rank sends forward, the next
-# one receives. The cell starts it as a group of one.
+# `torchrun`. Its blocking messages cannot hang: in GPipe, all go forward before the
+# first goes back. The cell starts it as a group of one.
 #
 # ```
 # torchrun --nproc-per-node 2 demos/pipeline/own_pipeline.py --save part
@@ -672,8 +682,8 @@ run_demo("pipeline/own_pipeline.py")
 # %% [markdown]
 # ## If one rank dies
 #
-# The last row of the scorecard below needs an experiment: rank 2 ends while the others are in
-# their step.
+# The last row of the scorecard below needs an experiment: rank 2 ends while the
+# others are in their step.
 
 # %%
 import os
@@ -693,13 +703,15 @@ except RankFailed as problem:
     print(str(problem).splitlines()[0])
 
 # %% [markdown]
-# The others find their connection cut, or wait for a message that never comes; `run_ranks`
-# stops them. The layers of rank 2 are gone: training goes on from a file, if there is one.
+# The others find their connection cut, or wait for a message that never comes;
+# `run_ranks` stops them. The layers of rank 2 are gone: training goes on from a file,
+# if there is one.
 
 # %% [markdown]
 # ## The scorecard
 #
-# Measured in the step above: GPipe, four ranks, eight layers of 64 × 64, 64 samples, Adam.
+# Measured in the step above: GPipe, four ranks, eight layers of 64 × 64, 64 samples,
+# Adam.
 
 # %%
 ranks = compare_with_whole(gpipe, 8)
@@ -718,8 +730,7 @@ print(f"idle share   {100 * bubble(timetable(gpipe(4, 8))):.1f} %, planned")
 # | idle share | $(p-1)/(m+p-1)$ with equal stages |
 # | if one rank dies | its layers are gone; the others get an error or wait |
 #
-# (The optimiser holds two numbers for each parameter, and Adam a step counter for each
-# tensor.)
+# (Adam holds two numbers for each parameter, and a step counter for each tensor.)
 
 # %% [markdown]
 # ## What we saw

@@ -12,14 +12,14 @@
 # activations. Here we count what each rank keeps, and make room in two ways: compute
 # activations a second time, or go back earlier.
 #
-# Then we attack the bubble itself: with thinner stages, and with a backward that is cut in
-# two.
+# Then we attack the bubble itself: with thinner stages, and with a backward that is
+# cut in two.
 #
 # *You will be able to* say what a schedule keeps before you run it, write 1F1B, and fill
 # a pipeline's gaps with work that nobody waits for.
 #
-# *Before this:* lesson 15a. *Time:* 45 minutes to read, 45 for the exercises. *Needs:* two
-# CPU cores, no GPU.
+# *Before this:* lesson 15a. *Time:* 45 minutes to read, 45 for the exercises.
+# *Needs:* two CPU cores, no GPU.
 
 # %% [markdown]
 # ## Words from earlier lessons
@@ -37,8 +37,8 @@
 # %% [markdown] tags=["instructor"]
 # ## What is kept, and computed again: 13 minutes
 #
-# Ask for the product on the board: tensors × samples × numbers × bytes. Then cut the batch
-# finer and ask again; the product stays.
+# Ask for the product on the board: tensors × samples × numbers × bytes. Then cut the
+# batch finer and ask again; the product stays.
 #
 # Recomputation: ask what a rank must keep at least. Its input, or it could not start
 # again.
@@ -50,12 +50,14 @@
 #
 # A backward needs the **activations** of its forward. Until it comes, the rank must
 # keep them. How many bytes are that?
-#
-# The network of 15a has eight layers, each a linear layer and a tanh, 64 wide, on four ranks. So
-# a stage has two layers. Autograd keeps what entered the first layer, what entered
-# the second one (the first tanh's output), and the second tanh's output: three tensors. With 64
-# samples of 64 numbers of 4 bytes that is 3 × 16,384 = 49,152 bytes. Here is what a meter in
-# rank 0 says, if the batch is cut more and more finely:
+
+# %% [markdown]
+# The network of 15a has eight layers, each a linear layer and a tanh, 64 wide, on
+# four ranks. So a stage has two layers. Autograd keeps what entered the first layer,
+# what entered the second one (the first tanh's output), and the second tanh's output:
+# three tensors. With 64 samples of 64 numbers of 4 bytes that is 3 × 16,384 = 49,152
+# bytes. Here is what a meter in rank 0 says, if the batch is cut more and more
+# finely:
 
 # %%
 from demos.pipeline.parts.measured_step import step_through_pipeline
@@ -75,17 +77,18 @@ for m in 4, 8, 16:
 # %% [markdown]
 # (`KeptBytes`, the meter, is told by autograd of every tensor that it saves and lets go.
 # Parameters do not count.)
-#
+
+# %% [markdown]
 # **If nothing is computed again, GPipe keeps the activations of the whole batch, however
 # finely it is cut.** More micro-batches shrink the bubble, but they do not make room.
 
 # %% [markdown]
 # ## Compute it again
 #
-# GPipe's authors did not keep all that. **Activation recomputation** keeps only what entered
-# the stage. When the gradient arrives, the stage runs its forward a second time and then
-# has its activations, for one micro-batch only. `Recompute` does it. `forward` runs
-# without autograd here, so nothing inside the stage is kept:
+# GPipe's authors did not keep all that. **Activation recomputation** keeps only what
+# entered the stage. When the gradient arrives, the stage runs its forward a second
+# time and then has its activations, for one micro-batch only. `Recompute` does it.
+# `forward` runs without autograd here, so nothing inside the stage is kept:
 
 # %%
 from demos.sharding.parts.recomputation import Recompute
@@ -94,11 +97,11 @@ from sidebyside import show
 show(Recompute)
 
 # %% [markdown]
-# It pays off with more layers. We take 32, so eight on each rank: without recomputation nine
-# tensors, 9 × 16,384 = 147,456 bytes.
+# It pays off with more layers. We take 32, so eight on each rank: without
+# recomputation nine tensors, 9 × 16,384 = 147,456 bytes.
 #
-# With it, what does rank 0 keep of the whole batch when all its forwards are done? To this
-# comes what one micro-batch needs while it is computed again.
+# With it, what does rank 0 keep of the whole batch when all its forwards are done? To
+# this comes what one micro-batch needs while it is computed again.
 
 # %%
 from sidebyside import guess
@@ -121,10 +124,12 @@ reveal("15b-recompute", inputs, computed=True)
 # %% [markdown]
 # 147,456 bytes have become 16,384, the stage's inputs, and one micro-batch's activations
 # besides. **With recomputation, finer cuts do make room.**
-#
-# The price is one more forward for each micro-batch. If a backward costs two forwards, a
-# step computes 4 instead of 3. (A stage with dropout would draw other numbers
-# the second time. torch's `checkpoint` restores the generator first; our `Recompute` does not.)
+
+# %% [markdown]
+# The price is one more forward for each micro-batch. If a backward costs two
+# forwards, a step computes 4 instead of 3. (A stage with dropout would draw other
+# numbers the second time. torch's `checkpoint` restores the generator first; our
+# `Recompute` does not.)
 #
 # The price is paid in time. Is there a way that costs none?
 
@@ -162,8 +167,8 @@ workbench(mine)
 #
 # By hand first: what is the least that rank 1 must keep?
 #
-# Stuck? `hint("15b-beat-gpipe")` gives one hint per call, `solution("15b-beat-gpipe")` the
-# code and why it works.
+# Stuck? `hint("15b-beat-gpipe")` gives one hint per call,
+# `solution("15b-beat-gpipe")` the code and why it works.
 #
 # <!-- exercise: 15b-beat-gpipe -->
 #
@@ -192,8 +197,8 @@ workbench(mine)
 # %% [markdown] tags=["instructor"]
 # ## Exercise 1, beat GPipe's memory: 10 minutes
 #
-# Give the bench ten quiet minutes. Most people find the answer for two ranks by trying, and
-# discover the run ahead on the way.
+# Give the bench ten quiet minutes. Most people find the answer for two ranks by
+# trying, and discover the run ahead on the way.
 
 # %% exercise="15b-beat-gpipe"
 from sidebyside import check, hint, progress, reset, solution
@@ -243,9 +248,11 @@ for make in gpipe, one_f_one_b:
     print(f"{'':<11} bytes         {bytes_kept(make(4, 8))}")
 
 # %% [markdown]
-# The bytes follow the plan: GPipe keeps 8 micro-batches everywhere, 1F1B 4, 3, 2 and 1.
-# (The last rank keeps more bytes for each, because it also keeps the targets for the loss.)
-#
+# The bytes follow the plan: GPipe keeps 8 micro-batches everywhere, while 1F1B keeps 4,
+# 3, 2 and only one on the last rank. (There a micro-batch needs more bytes, because
+# the targets are kept for the loss, too.)
+
+# %% [markdown]
 # **1F1B keeps at most as many micro-batches as there are stages**, and never more than
 # $m$. Rank 0 keeps four micro-batches however many there are. Cut finer, and those four
 # are smaller.
@@ -253,13 +260,15 @@ for make in gpipe, one_f_one_b:
 # %% [markdown]
 # ## Flush or no flush
 #
-# 1F1B comes from PipeDream (Narayanan et al. 2019), where it never stops: the next batch enters
-# while this one is still on its way back. After the start there is no bubble. But weights
-# change between a micro-batch's forward and its backward, so a rank must keep several
-# versions of its weights, and gradients belong to older ones (as in lesson 12a).
-#
-# What we run ends each batch with a **flush**: all backwards first, then one update. With a
-# flush the gradients are those of the unsplit model; without one they are not.
+# 1F1B comes from PipeDream (Narayanan et al. 2019), where it never stops: the next
+# batch enters while this one is still on its way back. After the start there is no
+# bubble. But weights change between a micro-batch's forward and its backward. So a
+# rank keeps several versions of its weights, and gradients belong to older ones (as
+# in lesson 12a).
+
+# %% [markdown]
+# What we run ends each batch with a **flush**: all backwards first, then one update.
+# With a flush the gradients are those of the unsplit model; without one they are not.
 
 # %% [markdown]
 # ## Exercise 2: write 1F1B
@@ -299,8 +308,8 @@ for make in gpipe, one_f_one_b:
 # %% [markdown] tags=["instructor"]
 # ## Exercise 2, write 1F1B: 15 minutes
 #
-# Or homework. Let people draw their result; `draw_schedule(timetable(...))` shows more than
-# the check says.
+# Or homework. Let people draw their result; `draw_schedule(timetable(...))` shows
+# more than the check says.
 
 
 # %% exercise="15b-1f1b"
@@ -359,8 +368,8 @@ draw_schedule(
 
 # %% [markdown]
 # The fill at the beginning and the drain at the end go by in thin steps, so they take
-# half as long. **With $v$ thin stages per rank the bubble is $(p-1)/(vm+p-1)$.** Does that
-# hold in every picture?
+# half as long. **With $v$ thin stages per rank the bubble is $(p-1)/(vm+p-1)$.** Does
+# that hold in every picture?
 
 # %%
 from demos.pipeline.parts.schedule_rules import bubble
@@ -376,14 +385,16 @@ for name, schedule in ("thick", one_f_one_b(4, 8)), ("thin", interleaved(4, 8)):
     print(f"{name:<5} pieces kept with 8 micro-batches: {peak_activations(schedule)}")
 
 # %% [markdown]
-# Here $m$ is a multiple of $p$. Micro-batches travel in groups of $p$: rank 0 lets $p$ of
-# them into stage 0, and after these $p$ slots the first one has come round from rank
-# $p-1$ and enters stage 4. In a group of two on four ranks, rank 0 would have nothing to do
-# for two slots until then. So Megatron-LM and our `interleaved` refuse such an $m$.
-#
-# The price: $vp-1$ cuts instead of $p-1$ for messages to cross, and more to keep. With eight
-# micro-batches rank 0 keeps 11 thin pieces instead of 4 thick ones. A thin piece is half as large,
-# so that is as much as 5.5 thick ones.
+# Here $m$ is a multiple of $p$. Micro-batches travel in groups of $p$: rank 0 lets
+# $p$ of them into stage 0, and after these $p$ slots the first one has come round
+# from rank $p-1$ and enters stage 4. In a group of two on four ranks, rank 0 would
+# have nothing to do for two slots until then. So the paper asks for a multiple of
+# $p$, and our `interleaved` refuses any other $m$.
+
+# %% [markdown]
+# The price: $vp-1$ cuts instead of $p-1$ for messages to cross, and more to keep.
+# With eight micro-batches rank 0 keeps 11 thin pieces instead of 4 thick ones. A thin
+# piece is half as large, so that is as much as 5.5 thick ones.
 
 # %% [markdown] tags=["instructor"]
 # ## A backward in two parts: 8 minutes
@@ -396,13 +407,14 @@ for name, schedule in ("thick", one_f_one_b(4, 8)), ("thin", interleaved(4, 8)):
 # %% [markdown]
 # ## A backward in two parts
 #
-# A backward computes two things. The gradient of what entered the stage: the rank before waits for
-# it. And the gradients of the weights: nobody waits for them before the update. Cut
-# the backward in two, and the second part can fill gaps. That is **zero bubble** (Qi et
-# al. 2023).
-#
-# B2 is now only the gradient for the rank before, W2 that of the weights. Each takes about as
-# long as a forward. Activations are kept until W is done.
+# A backward computes two things. The gradient of what entered the stage: the rank
+# before waits for it. And the gradients of the weights: nobody waits for them before
+# the update. Cut the backward in two, and the second part can fill gaps. That is
+# **zero bubble** (Qi et al. 2023).
+
+# %% [markdown]
+# B2 is now only the gradient for the rank before, W2 that of the weights. Each takes
+# about as long as a forward. Activations are kept until W is done.
 
 # %%
 from demos.pipeline.parts.schedule_rules import timetable_length
@@ -417,17 +429,18 @@ print(f"1F1B, a whole backward takes 2: {timetable_length(whole):g} slots")
 workbench(right_after)
 
 # %% [markdown]
-# Same work, 18 slots or 16. The order is that of 1F1B, and each W follows its B. Gradients
-# leave one slot earlier at each rank, because they no longer wait for the weights' part.
-# All three ranks still have gaps, and at the end each of them does a W that could have
-# filled one.
+# Same work, 18 slots or 16. The order is that of 1F1B, and each W follows its B.
+# Gradients leave one slot earlier at each rank, because they no longer wait for the
+# weights' part. There are still gaps: rank 0 waits twice near its end, while rank 2
+# has done Ws early that nobody waited for.
 
 # %% [markdown]
 # ## Exercise 3: fill the gaps
 #
-# Write a schedule with F, B and W for three ranks and four micro-batches that takes **14
-# slots**, and in which no rank ever keeps more than three micro-batches. All instructions take one slot. A
-# micro-batch is kept from its F to its W. Try your lists with `workbench`.
+# Write a schedule with F, B and W for three ranks and four micro-batches that takes
+# **14 slots**, and in which no rank ever keeps more than three micro-batches. All
+# instructions take one slot. A micro-batch is kept from its F to its W. Try your
+# lists with `workbench`.
 #
 # By hand first: rank 2 cannot start before slot 2 and has 12 instructions. What is the
 # least that any schedule can take?
@@ -442,9 +455,9 @@ workbench(right_after)
 #
 # <details><summary>Hint 2: an idea</summary>
 #
-# The last rank should send its gradients as early as it can: so it delays its Ws. It may keep three
-# micro-batches, so it has to do a W before its fourth forward. Rank 0 sends to nobody on the way back:
-# it can do each W at once.
+# The last rank should send its gradients as early as it can: so it delays its Ws. It
+# may keep three micro-batches, so it has to do a W before its fourth forward. Rank 0
+# sends to nobody on the way back: it can do each W at once.
 #
 # </details>
 #
@@ -477,10 +490,11 @@ check("15b-zero-bubble", fills_the_gaps)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 15b-zero-bubble -->
-# Why it works: rank 2 begins in slot 2 and has 12 instructions, so 14 is the least, and it
-# must never wait. Each B that comes earlier lets the rank before go on sooner. In the
-# first half ranks 1 and 2 put off their Ws, up to what they may keep; at the end, where ranks used
-# to wait for gradients, these Ws fill the gaps. Only the fill at the beginning is left.
+# Why it works: rank 2 begins in slot 2 and has 12 instructions, so 14 is the least,
+# and it must never wait. Each B that comes earlier lets the rank before go on sooner.
+# In the first half ranks 1 and 2 put off their Ws, up to what they may keep; at the
+# end, where ranks used to wait for gradients, these Ws fill the gaps. Only the fill
+# at the beginning is left.
 
 # %% [markdown]
 # ## Zero bubble for any size
@@ -542,14 +556,15 @@ print(f"ours takes {ratio:.2f} × torch's time")
 # | GPipe | `ScheduleGPipe` | – | – |
 # | 1F1B | `Schedule1F1B` | the default | `TrainSchedule` |
 # | interleaved, its thin stages | `ScheduleInterleaved1F1B` | virtual stages | – |
-# | zero bubble | `ScheduleInterleavedZeroBubble` | – | – |
+# | zero bubble | `ScheduleInterleavedZeroBubble` | in the authors' fork | – |
 # | recompute | `checkpoint` in the module | `--recompute-granularity` | `checkpoint` |
-#
-# Our executor goes through the whole stage for each W, and so repeats some of B's work. torch's keeps
-# the gradients in between: use ours to plan, and torch's to save time. GPipe itself was
-# published in TensorFlow's Lingvo. JAX has no schedule of its own: there, the devices form
-# a grid (a mesh), stages lie along one side of it, and activations move to the neighbour
-# with `ppermute`.
+
+# %% [markdown]
+# Our executor goes through the whole stage for each W, and so repeats some of B's
+# work. torch's keeps the gradients in between: use ours to plan, and torch's to save
+# time. GPipe itself was published in TensorFlow's Lingvo. JAX has no schedule of its
+# own: there, the devices form a grid (a mesh), stages lie along one side of it, and
+# activations move to the neighbour with `ppermute`.
 
 # %% [markdown]
 # ## Held against the paper
@@ -560,10 +575,11 @@ print(f"ours takes {ratio:.2f} × torch's time")
 # formula says $K \cdot M / (M + K - 1)$.
 
 # %% [markdown]
-# But they recompute. A rank that waits for its first gradient can use the bubble to compute
-# its activations again; only the last rank has no time for it. With forward, second forward and
-# backward in the ratio 1 : 1 : 2, a step takes $3(M + K - 1) + M$ units instead of $4(M + K - 1)$,
-# each as long as one forward of one micro-batch in one stage.
+# But they recompute. A rank that waits for its first gradient can use the bubble to
+# compute its activations again; only the last rank has no time for it. With forward,
+# second forward and backward in the ratio 1 : 1 : 2, a step takes $3(M + K - 1) + M$
+# units instead of $4(M + K - 1)$, each as long as one forward of one micro-batch in
+# one stage.
 
 # %%
 published = {1: [1, 1.07, 1.3], 4: [1.7, 3.2, 4.8], 32: [1.8, 3.4, 6.3]}
@@ -578,17 +594,18 @@ for m, throughputs in published.items():
 # With one micro-batch and $K$ = 4 the formula says 1, no gain at all, and the paper 1.07:
 # **recomputation in the bubble gives 1.08.** With $M$ = 32 the paper lies between the two
 # columns and a little more: 4 to 7 % below the first, 4 to 5 % above the second.
-#
-# The rest, $K$ = 8 with $M$ = 1 and all of $M$ = 4, is above both, by up to 65 %.
-# The paper says that the batch size "was adjusted to fit memory if necessary". So the columns did not
-# all do the same work, and then speeds cannot be compared. When a measurement beats the
-# ideal, ask what else has changed.
+
+# %% [markdown]
+# The rest, $K$ = 8 with $M$ = 1 and all of $M$ = 4, is above both, by up to 65 %. The
+# paper says that the batch size "was adjusted to fit memory if necessary". So the
+# columns did not all do the same work, and then speeds cannot be compared. When a
+# measurement beats the ideal, ask what else has changed.
 
 # %% [markdown]
 # ## The scorecard
 #
-# All of it on the network of eight layers: gradients beside one piece, bytes of activations that ranks 0 to 3
-# keep, and bytes that they send.
+# All of it on the network of eight layers: gradients beside one piece, bytes of
+# activations that ranks 0 to 3 keep, and bytes that they send.
 
 # %%
 import torch
@@ -621,8 +638,9 @@ for make, again in [
 # %% [markdown]
 # ## What we saw
 #
-# * GPipe without recomputation keeps the whole batch, however it is cut. With recomputation it keeps
-#   the stage's inputs and one micro-batch more, for one more forward.
+# * GPipe without recomputation keeps the whole batch, however it is cut. With
+#   recomputation it keeps the stage's inputs and one micro-batch more, for one more
+#   forward.
 # * 1F1B has GPipe's bubble and keeps at most $p$ micro-batches.
 # * Thin stages shrink the bubble and keep more.
 # * A backward in two parts fills gaps with work that nobody waits for.
