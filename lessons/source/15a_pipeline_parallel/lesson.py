@@ -106,7 +106,7 @@ draw_schedule({"one by one": one_by_one, "pipelined": pipelined})
 #
 # People ask why the backward starts at the last stage. Because the loss is there.
 #
-# When late: skip the verdicts; the exercises give them anyway.
+# When late: skip the verdicts; the bench of 15b gives them anyway.
 
 # %% [markdown]
 # ## And back again
@@ -406,7 +406,7 @@ def compare_with_whole(make, m: int) -> list[dict]:
 whole = run_ranks(step_through_pipeline, gpipe(1, 1), world_size=1)
 print(f"one piece     loss {whole[0]['loss']:.6f}")
 for make, m in [(naive, 8), (gpipe, 4), (gpipe, 8), (gpipe, 16)]:
-    of_ranks = compare_with_whole(make, m)
+    compare_with_whole(make, m)
 
 # %% [markdown]
 # **The gradients are those of the unsplit model**, to within rounding in 32 bits, for

@@ -268,7 +268,8 @@ for make in gpipe, one_f_one_b:
 
 # %% [markdown]
 # What we run ends each batch with a **flush**: all backwards first, then one update.
-# With a flush the gradients are those of the unsplit model; without one they are not.
+# With a flush the gradients are those of the unsplit model (but for batch norm and
+# dropout, see 15a); without one they are not.
 
 # %% [markdown]
 # ## Exercise 2: write 1F1B
@@ -593,10 +594,10 @@ for m, throughputs in published.items():
 # %% [markdown]
 # With one micro-batch and $K$ = 4 the formula says 1, no gain at all, and the paper 1.07:
 # **recomputation in the bubble gives 1.08.** With $M$ = 32 the paper lies between the two
-# columns and a little more: 4 to 7 % below the first, 4 to 5 % above the second.
+# columns: 4 to 7 % below the first, 4 to 5 % above the second.
 
 # %% [markdown]
-# The rest, $K$ = 8 with $M$ = 1 and all of $M$ = 4, is above both, by up to 65 %. The
+# The rest, $K$ = 8 with $M$ = 1 and all of $M$ = 4, is above both, by up to 65 % of the first. The
 # paper says that the batch size "was adjusted to fit memory if necessary". So the
 # columns did not all do the same work, and then speeds cannot be compared. When a
 # measurement beats the ideal, ask what else has changed.
@@ -608,8 +609,6 @@ for m, throughputs in published.items():
 # activations that ranks 0 to 3 keep, and bytes that they send.
 
 # %%
-import torch
-
 from demos.pipeline.parts.measured_step import gradients_by_layer
 from demos.pipeline.parts.schedules import naive
 
@@ -634,6 +633,9 @@ for make, again in [
 # | memory: activations | $m$ micro-batches; recomputed: their inputs, and one micro-batch | rank $r$: $p-r$ | more than 1F1B | $p$ on each rank |
 # | idle slots of a rank, backward = 2 forwards | $3(p-1)$ | $3(p-1)$ | $3(p-1)/v$ | $p-1$ |
 # | if one rank dies | its layers are gone | the same | the same | the same |
+#
+# (Equal without batch norm and dropout, see 15a. The last rank also keeps its outputs and
+# the targets for the loss, recomputed or not.)
 
 # %% [markdown]
 # ## What we saw
