@@ -5,6 +5,8 @@ Look for: GPipe and 1F1B wait for equally long, but 1F1B keeps the activations o
           most as many micro-batches as there are stages. naive lets one rank work at
           a time.
 Try:      --schedule gpipe --microbatches 16, then interleaved: smaller bubbles.
+          --schedule zero-bubble: each backward is B and then W; 1f1b --backward 2 does
+          the same work in one part.
           --times 1 1 2 1: one slow stage, and all others wait for it.
           --run: four real ranks that sleep for a slot carry the schedule out.
           --output plan.png draws a picture. --file plan.txt reads a schedule of your
@@ -52,7 +54,12 @@ def main() -> None:
     add(
         "--times", type=between(0.1, 10), nargs="+", help="slots of a forward, by stage"
     )
-    add("--backward", type=between(0.1, 10), default=1, help="in forwards (default: 1)")
+    add(
+        "--backward",
+        type=between(0.1, 10),
+        default=1,
+        help="in forwards; of B and of W each (default: 1)",
+    )
     add("--run", action="store_true", help="run it on real ranks, too")
     add("--seconds", type=positive_float, default=0.05, help="a slot of --run")
     add("--output", type=picture_file_of_plan, help="a picture, such as plan.png")
@@ -63,8 +70,9 @@ def main() -> None:
     if len(forward) != stages:
         parser.error(f"argument --times: must be {stages} numbers, one for each stage")
     backward = [time * args.backward for time in forward]
+    weights = backward  # where a schedule has W, --backward is each of the two parts
 
-    slots = timetable(schedule, forward, backward)
+    slots = timetable(schedule, forward, backward, weights)
     panels = {"planned": slots}
     name = "your own" if args.file else args.schedule
     print(f"{name}: {len(schedule)} ranks, {microbatches} micro-batches")
@@ -76,7 +84,7 @@ def main() -> None:
             rehearse,  # the plan alone needs no torch
         )
 
-        done = rehearse(schedule, forward, backward, args.seconds)
+        done = rehearse(schedule, forward, backward, weights, args.seconds)
         panels["measured"] = done
         seconds = timetable_length(done) * args.seconds
         share = 100 * bubble(done)

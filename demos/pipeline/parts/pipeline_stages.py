@@ -14,9 +14,16 @@ from itertools import accumulate
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.autograd import backward
+from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from demos.pipeline.parts.schedule_rules import schedule_size, timetable
+from demos.pipeline.parts.schedule_rules import (
+    kinds_of_work,
+    schedule_size,
+    timetable,
+)
 from demos.pipeline.parts.schedules import Schedule, ScheduledWork, read_instruction
+from demos.sharding.parts.recomputation import Recompute
 from sidebyside import device, span
 
 
@@ -47,11 +54,16 @@ class Pipeline:
     stage's output and its micro-batch of targets; it must be a mean over samples.
     After `step` every parameter's `grad` is that of the mean loss over the batch:
     what the unsplit model would have. `kept` is the largest number of forwards that
-    were waiting for their backward.
+    were waiting for their backward. With `recompute`, a stage keeps only what enters
+    it, and runs its forward once more when the backward begins.
     """
 
     def __init__(
-        self, schedule: Schedule, stages: dict[int, nn.Module], loss: Callable
+        self,
+        schedule: Schedule,
+        stages: dict[int, nn.Module],
+        loss: Callable,
+        recompute: bool = False,
     ):
         self.ranks, self.rank = len(schedule), dist.get_rank()
         if dist.get_world_size() != self.ranks:
@@ -62,7 +74,11 @@ class Pipeline:
         self.last = schedule_size(schedule)[0] - 1
         self.microbatches = schedule_size(schedule)[1]
         self.modules = {s: module.to(device()) for s, module in stages.items()}
-        self.loss = loss
+        self.loss, self.recompute = loss, recompute
+        self.run = Recompute.apply if recompute else nn.Module.__call__
+        self.splits = "W" in kinds_of_work(schedule)  # backwards are in two parts
+        if self.splits and recompute:
+            raise ValueError("recompute needs a schedule without W")
         self.slots = self._my_part(schedule)
         self.shapes: dict[int, Tensor] = {}  # shaped like what enters a stage
         self.kept = 0
@@ -105,7 +121,8 @@ class Pipeline:
         if not self.shapes or self.shapes[0].shape != self.inputs[0].shape:
             self._learn_shapes(self.inputs[0])
         self.total = torch.zeros((), device=device())
-        self.waiting: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
+        self.waiting: dict[tuple[int, int], tuple[Tensor, GradientEdge]] = {}
+        self.halfway: dict[tuple[int, int], Tensor | None] = {}  # between B and W
         self.arriving: dict[ScheduledWork, tuple[Tensor, dist.Work | None]] = {}
         self.leaving: dict[ScheduledWork, tuple[Tensor, dist.Work]] = {}
         self.kept = 0
@@ -117,11 +134,17 @@ class Pipeline:
 
     def _compute(self, instruction: str, work: ScheduledWork) -> Tensor | None:
         """Run one instruction: the activations or the gradient to pass on."""
-        _, stage, microbatch = work
+        kind, stage, microbatch = work
         arrived = _finish_between_stages(self.arriving, work)  # waiting is not work
+        if kind == "B":  # its gradient has arrived, so the message of F has, too
+            _finish_between_stages(self.leaving, work._replace(kind="F"))
         with span(instruction):
-            if work.kind == "F":
+            if kind == "F":
                 output = self._forward(stage, microbatch, arrived)
+            elif kind == "W":
+                output = self._backward_of_weights(stage, microbatch)
+            elif self.splits:
+                output = self._backward_of_inputs(stage, microbatch, arrived)
             else:
                 output = self._backward(stage, microbatch, arrived)
         self.kept = max(self.kept, len(self.waiting))
@@ -129,22 +152,39 @@ class Pipeline:
 
     def _forward(self, stage: int, microbatch: int, entered: Tensor | None) -> Tensor:
         if stage == 0:
-            entered = self.inputs[microbatch]
-        else:
+            entered = self.inputs[microbatch].detach()
+        if stage > 0 or self.splits or self.recompute:
             entered.requires_grad_()
-        output = self.modules[stage](entered)
+        output = self.run(self.modules[stage], entered)
         if stage == self.last:
             output = self.loss(output, self.targets[microbatch]) / self.microbatches
             self.total += output.detach()
-        self.waiting[stage, microbatch] = entered, output
+        self.waiting[stage, microbatch] = entered, get_gradient_edge(output)
         return output.detach()
 
     def _backward(self, stage: int, microbatch: int, gradient: Tensor | None):
-        forward = ScheduledWork("F", stage, microbatch)
-        _finish_between_stages(self.leaving, forward)  # or there were no gradient
-        entered, output = self.waiting.pop((stage, microbatch))
-        torch.autograd.backward(output, gradient)  # adds to the parameters' grad
+        entered, way_back = self.waiting.pop((stage, microbatch))
+        backward(way_back, gradient)  # adds to the parameters' grad
         return entered.grad
+
+    def _backward_of_inputs(self, stage: int, microbatch: int, gradient):
+        """The first part of a backward: the gradient that another rank waits for."""
+        entered, way_back = self.waiting[stage, microbatch]
+        self.halfway[stage, microbatch] = gradient
+        backward(way_back, gradient, inputs=[entered], retain_graph=True)
+        return entered.grad
+
+    def _backward_of_weights(self, stage: int, microbatch: int) -> None:
+        """The second part: the gradients of the weights, for which nobody waits.
+
+        torch goes the whole way back once more, and repeats work of the first part.
+        Programs that want the speed keep the gradients in between.
+        """
+        _, way_back = self.waiting.pop((stage, microbatch))
+        gradient = self.halfway.pop((stage, microbatch))
+        weights = [p for p in self.modules[stage].parameters() if p.requires_grad]
+        if weights:
+            backward(way_back, gradient, inputs=weights)
 
     def _exchange(self, slot: list, made: dict[ScheduledWork, Tensor]) -> None:
         """Send what this rank made in a slot and get what it will need, in one batch.
@@ -194,7 +234,9 @@ class Pipeline:
 
 def _stage_that_receives(work: ScheduledWork, last: int) -> ScheduledWork | None:
     """The work that needs the result of `work`, if that is passed on at all."""
-    step = 1 if work.kind == "F" else -1
+    step = {"F": 1, "B": -1}.get(work.kind)
+    if step is None:
+        return None
     if not 0 <= work.stage + step <= last:
         return None
     return work._replace(stage=work.stage + step)

@@ -20,21 +20,21 @@ from sidebyside import Timeline, run_ranks
 class RehearsedStage(nn.Module):
     """A stage that takes a known time for one micro-batch, on any machine."""
 
-    def __init__(self, forward_seconds: float = 0, backward_seconds: float = 0):
+    def __init__(self):
         super().__init__()
         self.weight = nn.Parameter(torch.ones(()))
-        self.seconds = forward_seconds, backward_seconds
+        self.seconds = 0.0, 0.0, 0.0  # of F, B and W
 
     def forward(self, tensor):
-        forward_seconds, backward_seconds = self.seconds
+        forward_seconds, *of_parts = self.seconds  # B passes here first, and then W
         time.sleep(forward_seconds)
-        output = tensor * self.weight
+        output, parts = tensor * self.weight, iter(of_parts)
         if output.requires_grad:
-            output.register_hook(lambda gradient: time.sleep(backward_seconds))
+            output.register_hook(lambda gradient: time.sleep(next(parts)))
         return output
 
 
-def _sleep_in_rehearsal(schedule: Schedule, forward: list, backward: list) -> None:
+def _sleep_in_rehearsal(schedule: Schedule, seconds: list[list[float]]) -> None:
     """Runs in each rank: once awake, to make the connections, and once asleep."""
     stages, microbatches = schedule_size(schedule)
     mine = range(dist.get_rank(), stages, len(schedule))
@@ -43,16 +43,18 @@ def _sleep_in_rehearsal(schedule: Schedule, forward: list, backward: list) -> No
     batch = torch.ones(microbatches, 1)
     pipeline.step(batch, batch)
     for stage, module in modules.items():
-        module.seconds = forward[stage], backward[stage]
+        module.seconds = tuple(times[stage] for times in seconds)
     dist.barrier()
     pipeline.step(batch, batch)
 
 
-def rehearse(schedule: Schedule, forward=1, backward=1, seconds=0.05) -> list[Slot]:
+def rehearse(
+    schedule: Schedule, forward=1, backward=1, weights=1, seconds=0.05
+) -> list[Slot]:
     """Run `schedule` on real ranks with sleeping stages: what each did, and when.
 
-    `forward` and `backward` are as in `timetable`, in units of `seconds`; so are the
-    times that come back.
+    `forward`, `backward` and `weights` are as in `timetable`, in units of `seconds`; so
+    are the times that come back.
     """
     stages, _ = schedule_size(schedule)
     times = [
@@ -60,10 +62,10 @@ def rehearse(schedule: Schedule, forward=1, backward=1, seconds=0.05) -> list[Sl
             seconds * t
             for t in ([time] * stages if isinstance(time, int | float) else time)
         ]
-        for time in (forward, backward)
+        for time in (forward, backward, weights)
     ]
     with Timeline() as timeline:
-        run_ranks(_sleep_in_rehearsal, schedule, *times, world_size=len(schedule))
+        run_ranks(_sleep_in_rehearsal, schedule, times, world_size=len(schedule))
     last = {(s.lane, s.name): s for s in timeline.spans}  # the second step's spans
     began = min(span.start for span in last.values())
     return sorted(

@@ -8,7 +8,7 @@ from demos.pipeline.parts.schedules import read_instruction as read
 from sidebyside.lanes import Bar, Lanes, extent_of_lanes, write_lane
 from sidebyside.lanes_picture import draw_lanes
 
-KINDS = {"F": "forward", "B": "backward"}
+KINDS = {"F": "forward", "B": "backward", "W": "weights"}
 
 
 def draw_schedule(
@@ -18,8 +18,9 @@ def draw_schedule(
 ):
     """A figure of one timetable, or of several, by title, on one time axis.
 
-    Blue is forward, orange is backward, the number is the micro-batch; grey is a
-    rank that waits, and the share of idle time stands at the right.
+    Each bar's colour stands above: forward, backward, and `weights` where a backward
+    is in two parts. The number is the micro-batch; grey is a rank that waits, and the
+    share of idle time stands at the right.
     """
     panels = slots if isinstance(slots, Mapping) else {"": slots}
     fig = draw_lanes(

@@ -27,6 +27,8 @@ def needs(work: ScheduledWork, stages: int) -> list[ScheduledWork]:
     kind, stage, microbatch = work
     if kind == "F":  # forward flows down
         return [ScheduledWork("F", stage - 1, microbatch)] if stage > 0 else []
+    if kind == "W":  # what the first part of this backward has computed on the way
+        return [ScheduledWork("B", stage, microbatch)]
     own_forward = ScheduledWork("F", stage, microbatch)  # it kept what this needs
     if stage == stages - 1:
         return [own_forward]
@@ -48,6 +50,12 @@ def schedule_size(schedule: Schedule) -> tuple[int, int]:
     return stages, 1 + max(work.microbatch for work in works)
 
 
+def kinds_of_work(schedule: Schedule) -> str:
+    """ "FBW" if any backward is in two parts, else "FB"."""
+    works = (i for order in schedule for i in order)
+    return "FBW" if any("W" in str(instruction) for instruction in works) else "FB"
+
+
 def verdict(schedule: Schedule) -> str:
     """ "legal", or a sentence that says why no pipeline can run this schedule."""
     try:
@@ -57,16 +65,17 @@ def verdict(schedule: Schedule) -> str:
     return "legal"
 
 
-def timetable(schedule: Schedule, forward=1, backward=1) -> list[Slot]:
+def timetable(schedule: Schedule, forward=1, backward=1, weights=1) -> list[Slot]:
     """Run `schedule` on paper: every instruction starts as early as the rules allow.
 
-    `forward` and `backward` are the time that a stage needs for one micro-batch: one
-    number, or one for each stage. Raises IllegalSchedule.
+    `forward`, `backward` and `weights` (of F, B and W) are the time that a stage needs
+    for one micro-batch: one number, or one for each stage. Raises IllegalSchedule.
     """
     stages, _ = schedule_size(schedule)
     takes = {
         "F": _times_by_rule(forward, stages),
         "B": _times_by_rule(backward, stages),
+        "W": _times_by_rule(weights, stages),
     }
     _check_rule_of_completeness(schedule)
     finished: dict[ScheduledWork, float] = {}
@@ -108,13 +117,15 @@ def bubble(slots: list[Slot]) -> float:
 def peak_activations(schedule: Schedule) -> list[int]:
     """For each rank, the largest number of forwards that wait for their backward.
 
-    Each of them keeps the activations of one micro-batch in one stage.
+    Each of them keeps the activations of one micro-batch in one stage; where the
+    backward is in two parts, until the second is done.
     """
+    change = {"F": 1, kinds_of_work(schedule)[-1]: -1}
     peaks = []
     for rank, order in enumerate(schedule):
         kept = peak = 0
         for instruction in order:
-            kept += 1 if read_instruction(instruction, rank).kind == "F" else -1
+            kept += change.get(read_instruction(instruction, rank).kind, 0)
             peak = max(peak, kept)
         peaks.append(peak)
     return peaks
@@ -128,8 +139,9 @@ def _times_by_rule(time, stages: int) -> list[float]:
 
 
 def _check_rule_of_completeness(schedule: Schedule) -> None:
-    """Every stage does each F and B once, on its own rank, F before B."""
+    """Every stage does each F, B (and W) once, on its own rank, in this order."""
     stages, microbatches = schedule_size(schedule)
+    kinds = kinds_of_work(schedule)
     for rank, order in enumerate(schedule):
         done: set[ScheduledWork] = set()
         for instruction in order:
@@ -142,16 +154,19 @@ def _check_rule_of_completeness(schedule: Schedule) -> None:
                 )
             if work in done:
                 raise IllegalSchedule(f"rank {rank} runs {instruction} twice")
-            if work.kind == "B" and work._replace(kind="F") not in done:
+            before = {"B": "F", "W": "B"}.get(work.kind)
+            if before and work._replace(kind=before) not in done:
+                why = "a backward needs what its forward has kept"
+                if work.kind == "W":
+                    why = "W needs the gradients that B computes on its way"
                 raise IllegalSchedule(
                     f"rank {rank} runs {instruction} before "
-                    f"{instruction.replace('B', 'F')}: a backward needs what its "
-                    "forward has kept"
+                    f"{instruction.replace(work.kind, before)}: {why}"
                 )
             done.add(work)
         for stage in range(rank, stages, len(schedule)):
             for m in range(microbatches):
-                for kind in "FB":
+                for kind in kinds:
                     if ScheduledWork(kind, stage, m) not in done:
                         missing = _as_written(ScheduledWork(kind, stage, m), schedule)
                         raise IllegalSchedule(f"rank {rank} never runs {missing}")

@@ -1,9 +1,11 @@
 """Pipeline schedules as plain data: what each rank does, in which order.
 
 A schedule holds one list of instructions for each rank. "F2" is the forward pass of
-micro-batch 2 through the rank's stage, "B2" its backward pass. Where a rank holds
-several stages, the stage stands in front: "4F2" is stage 4. Stage s lives on rank
-s % ranks. A schedule says nothing about time and moves no tensor: it is the plan.
+micro-batch 2 through the rank's stage, "B2" its backward pass. If a schedule holds a
+"W", its backwards are in two parts: "B2" computes the gradient that goes to the stage
+before, "W2" those of the weights. Where a rank holds several stages, the stage stands
+in front: "4F2" is stage 4. Stage s lives on rank s % ranks. A schedule says nothing
+about time and moves no tensor: it is the plan.
 `schedule_rules.py` judges it, `schedule_drawing.py` draws it, and
 `pipeline_stages.py` carries it out.
 """
@@ -15,7 +17,7 @@ Schedule = list[list[str]]
 
 
 class ScheduledWork(NamedTuple):
-    """One instruction, read: `kind` is "F" or "B"."""
+    """One instruction, read: `kind` is "F", "B" or "W"."""
 
     kind: str
     stage: int
@@ -24,11 +26,11 @@ class ScheduledWork(NamedTuple):
 
 def read_instruction(instruction: str, rank: int) -> ScheduledWork:
     """What it means on `rank`: "B3" on rank 1 is ScheduledWork("B", 1, 3)."""
-    parts = re.fullmatch(r"(\d*)([FB])(\d+)", str(instruction))
+    parts = re.fullmatch(r"(\d*)([FBW])(\d+)", str(instruction))
     if not parts:
         raise ValueError(
-            f"rank {rank}: {instruction!r} is no instruction; write F or B and the "
-            "number of a micro-batch, such as F0 or B12"
+            f"rank {rank}: {instruction!r} is no instruction; write F, B or W and "
+            "the number of a micro-batch, such as F0 or B12"
         )
     stage, kind, microbatch = parts.groups()
     return ScheduledWork(kind, int(stage or rank), int(microbatch))
@@ -91,11 +93,33 @@ def interleaved(ranks: int, microbatches: int, chunks: int = 2) -> Schedule:
     return schedule
 
 
+def zero_bubble(stages: int, microbatches: int) -> Schedule:
+    """1F1B whose backwards are in two parts, and the second fills gaps: ZB-H1.
+
+    Rank r does each W r micro-batches late. While the ranks above wait for gradients,
+    the ranks below send them sooner; so no rank keeps more than 1F1B's rank 0
+    (Qi et al. 2023).
+    """
+    schedule = []
+    for rank, order in enumerate(one_f_one_b(stages, microbatches)):
+        late = []
+        for instruction in order:
+            late.append(instruction)
+            done = int(instruction[1:]) if instruction[0] == "B" else -1
+            if done >= rank:
+                late.append(f"W{done - rank}")
+        first_left = max(microbatches - rank, 0)
+        late += [f"W{m}" for m in range(first_left, microbatches)]
+        schedule.append(late)
+    return schedule
+
+
 SCHEDULES_BY_NAME = {
     "naive": naive,
     "gpipe": gpipe,
     "1f1b": one_f_one_b,
     "interleaved": interleaved,
+    "zero-bubble": zero_bubble,
 }
 
 

@@ -12,13 +12,13 @@ from demos.pipeline.parts.schedule_rules import (
 from demos.pipeline.parts.schedules import Schedule
 
 
-def workbench(schedule: Schedule, forward=1, backward=1, seconds=0.05):
+def workbench(schedule: Schedule, forward=1, backward=1, weights=1, seconds=0.05):
     """Judge `schedule`; if it is legal, run it, and draw the plan and what happened."""
     if verdict(schedule) != "legal":
         print("illegal:", verdict(schedule))
         return None
-    plan = timetable(schedule, forward, backward)
-    done = rehearse(schedule, forward, backward, seconds)
+    plan = timetable(schedule, forward, backward, weights)
+    done = rehearse(schedule, forward, backward, weights, seconds)
     print("legal")
     print(f"micro-batches kept, by rank: {peak_activations(schedule)}")
     print(

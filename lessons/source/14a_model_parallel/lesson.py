@@ -396,7 +396,7 @@ run_ranks(meter_cut_in_time)
 # %% [markdown]
 # ## Exercise 2: the balanced cut
 #
-# In lesson 15 all devices will work at the same time. Then the slowest one sets the pace,
+# In lesson 15a all devices will work at the same time. Then the slowest one sets the pace,
 # and its messages count. Write `balanced_cut(times, sends, memory, devices, limit)`.
 #
 # Layer $i$ takes `times[i]` and needs `memory[i]`. To send its output to the next device

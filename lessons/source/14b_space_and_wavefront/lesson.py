@@ -761,4 +761,4 @@ for width in (16, 128):
 #
 # A recurrent network keeps all ranks busy, because a sequence enters it step by step.
 # Other networks have no time steps. But a batch has many samples, and they too can enter
-# one by one. Lesson 15 makes every rank work that way.
+# one by one. Lesson 15a makes every rank work that way.

@@ -8,7 +8,7 @@
 # %% [markdown]
 # # 16a. Tensor parallel: the pair
 #
-# Lessons 14a and 15 cut a model between its layers. Here we cut *through* linear layers:
+# Lessons 14a to 15b cut a model between its layers. Here we cut *through* linear layers:
 # each rank holds some of the neurons, and all ranks work on the same samples at the same
 # time. Nobody waits for a stage before it. But layers now need numbers from all ranks.
 #

@@ -445,7 +445,7 @@ check("16b-one-too-many", complete_gradients)
 # %% [markdown]
 # With $t$ ranks, tensor parallel divides what lies in a pair by $t$. Leave out the row of the
 # softmax. Of the 34, how many does each of four ranks keep? `kept_by_layer` adds up the bytes of the
-# tensors that autograd saves, without the parameters, as lesson 15 did.
+# tensors that autograd saves, without the parameters, as lesson 15b did.
 
 # %%
 question = "With tensor parallel on four ranks, how many of the 34 does a rank keep?"

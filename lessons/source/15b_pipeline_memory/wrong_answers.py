@@ -1,15 +1,9 @@
-"""Answers to the exercises of lesson 15 that people give, and that are not right."""
+"""Answers to the exercises of lesson 15b that people give, and that are not right."""
 
-from bisect import bisect_left
-from functools import cache
-from itertools import combinations, pairwise
-
-import numpy as np
-
-from demos.pipeline.parts.schedules import gpipe, naive, one_f_one_b
+from demos.pipeline.parts.schedules import gpipe, naive, one_f_one_b, zero_bubble
 from lessons.source.sample_answers import Right, Wrong
 
-# 15-1f1b
+# 15b-1f1b
 
 
 def everyone_runs_equally_far_ahead(stages, microbatches):
@@ -112,126 +106,47 @@ def with_its_stage_in_front(stages, microbatches):
     ]
 
 
-# 15-balance
+# 15b-zero-bubble
 
 
-def _slowest(times, counts):
-    edges = [sum(counts[:stage]) for stage in range(len(counts) + 1)]
-    return max(sum(times[a:b]) for a, b in pairwise(edges))
+def _with_stages(schedule):
+    return [[f"{rank}{work}" for work in order] for rank, order in enumerate(schedule)]
 
 
-def _counts(times, stages):
-    for cuts in combinations(range(1, len(times)), stages - 1):
-        yield [b - a for a, b in pairwise((0, *cuts, len(times)))]
+def _rows(text):
+    return [row.split() for row in text.strip().splitlines()]
 
 
-def tries_whole_limits_only(times, stages):
-    """Right for whole numbers: no limit below 1 is tried, and none between two."""
-    for limit in range(1, int(sum(times)) + 2):
-        for counts in _counts(times, stages):
-            if _slowest(times, counts) <= limit:
-                return counts
-
-
-def turned_round(times, stages):
-    return min(_counts(times, stages), key=lambda c: _slowest(times, c))[::-1]
-
-
-def makes_them_as_equal_as_possible(times, stages):
-    """The smallest difference between two stages is not the smallest maximum."""
-
-    def spread(counts):
-        edges = [sum(counts[:stage]) for stage in range(stages + 1)]
-        sums = [sum(times[a:b]) for a, b in pairwise(edges)]
-        return max(sums) - min(sums)
-
-    return min(_counts(times, stages), key=spread)
-
-
-def sorts_the_layers(times, stages):
-    times.sort()
-    return min(_counts(times, stages), key=lambda c: _slowest(times, c))
-
-
-def returns_the_sums(times, stages):
-    counts = min(_counts(times, stages), key=lambda c: _slowest(times, c))
-    edges = [sum(counts[:stage]) for stage in range(stages + 1)]
-    return [sum(times[a:b]) for a, b in pairwise(edges)]
-
-
-def in_a_table(times, stages):
-    """Dynamic programming; NumPy's whole numbers in NumPy's array."""
-
-    @cache
-    def best(layers, stages):
-        if stages == 1:
-            return sum(times[:layers]), (layers,)
-        return min(
-            (max(best(cut, stages - 1)[0], sum(times[cut:layers])),
-             (*best(cut, stages - 1)[1], layers - cut))
-            for cut in range(stages - 1, layers)
-        )  # fmt: skip
-
-    return np.array(best(len(times), stages)[1])
-
-
-def by_bisection(times, stages):
-    """Over all possible times of a stage; as numbers such as 2.0."""
-    n = len(times)
-    limits = sorted(sum(times[a:b]) for a, b in combinations(range(n + 1), 2))
-
-    def fill(limit):
-        counts, held = [], None
-        for layer, time in enumerate(times):
-            left = n - layer  # those that are left may each need a stage
-            if counts and sum(held) + time <= limit and stages - len(counts) < left:
-                counts[-1] += 1
-                held.append(time)
-            else:
-                counts.append(1)
-                held = [time]
-        return counts
-
-    def fits(limit):
-        return limit >= max(times) and len(fill(limit)) <= stages
-
-    counts = fill(limits[bisect_left(limits, True, key=fits)])
-    return [float(count) for count in counts]
-
-
-def deals_equal_numbers(times, stages):
-    return [len(times) // stages + (s < len(times) % stages) for s in range(stages)]
-
-
-def gives_the_rest_to_the_last(times, stages):
-    each = len(times) // stages
-    return [each] * (stages - 1) + [len(times) - each * (stages - 1)]
-
-
-def fills_up_to_the_average(times, stages):
-    """Greedy: close a stage when it has reached its share of the time."""
-    share, counts, filled = sum(times) / stages, [0], 0.0
-    for layer, time in enumerate(times):
-        layers_left, stages_left = len(times) - layer, stages - len(counts)
-        full = filled + time > share or layers_left <= stages_left
-        if counts[-1] and stages_left and full:
-            counts.append(0)
-            filled = 0.0
-        counts[-1] += 1
-        filled += time
-    return counts
-
-
-def leaves_stages_empty(times, stages):
-    return [len(times)] + [0] * (stages - 1)
-
-
-def returns_the_cuts(times, stages):
-    return list(range(1, stages))
+RIGHT_AFTER = _rows("""
+    F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3
+    F0 F1 B0 W0 F2 B1 W1 F3 B2 W2 B3 W3
+    F0 B0 W0 F1 B1 W1 F2 B2 W2 F3 B3 W3
+""")
+ALL_AT_THE_END = _rows("""
+    F0 F1 F2 B0 F3 B1 B2 B3 W0 W1 W2 W3
+    F0 F1 B0 F2 B1 F3 B2 B3 W0 W1 W2 W3
+    F0 B0 F1 B1 F2 B2 F3 B3 W0 W1 W2 W3
+""")
+SPLIT_GPIPE = _rows("F0 F1 F2 F3 B0 B1 B2 B3 W0 W1 W2 W3\n" * 3)
+ONLY_THE_LAST_IS_LATE = _rows("""
+    F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3
+    F0 F1 B0 W0 F2 B1 W1 F3 B2 W2 B3 W3
+    F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3
+""")
+FIRST_RANK_IS_LATE = _rows("""
+    F0 F1 F2 B0 B1 W0 F3 B2 W1 B3 W2 W3
+    F0 F1 B0 F2 B1 W0 F3 B2 W1 B3 W2 W3
+    F0 B0 W0 F1 B1 W1 F2 B2 W2 F3 B3 W3
+""")
+W_BEFORE_B = _rows("""
+    F0 F1 F2 W0 B0 F3 W1 B1 W2 B2 W3 B3
+    F0 F1 W0 B0 F2 W1 B1 F3 W2 B2 W3 B3
+    F0 W0 B0 F1 W1 B1 F2 W2 B2 F3 W3 B3
+""")
 
 
 WRONG = {
-    "15-beat-gpipe": [
+    "15b-beat-gpipe": [
         Wrong("gpipe", gpipe(2, 4), "only a backward makes room"),
         Wrong(
             "naive",
@@ -291,7 +206,7 @@ WRONG = {
         ),
         Wrong("one_list_for_both", ["F0", "B0", "F1", "B1"], "not a string"),
     ],
-    "15-1f1b": [
+    "15b-1f1b": [
         Wrong(
             "gpipe",
             gpipe,
@@ -345,42 +260,59 @@ WRONG = {
             "which backward could come earlier|how many stages come after",
         ),
     ],
-    "15-balance": [
+    "15b-zero-bubble": [
         Wrong(
-            "deals_equal_numbers",
-            deals_equal_numbers,
-            "times count, not numbers",
-            note="What `split` does by itself.",
+            "right_after",
+            RIGHT_AFTER,
+            "16 slots.*whose W could come later",
+            note="The lists of the bench as they are.",
         ),
-        Wrong("gives_the_rest_to_the_last", gives_the_rest_to_the_last, "times count"),
         Wrong(
-            "fills_up_to_the_average",
-            fills_up_to_the_average,
-            "every other way to cut",
-            note="Greedy filling looks right and often is; ask for 2, 2, 2, 9, 1, 1.",
+            "whole_backwards",
+            one_f_one_b(3, 4),
+            "no W",
+            note="1F1B itself: fewer instructions are fewer slots only on paper.",
         ),
-        Wrong("leaves_stages_empty", leaves_stages_empty, "at least one layer"),
-        Wrong("returns_the_cuts", returns_the_cuts, "one number for each"),
         Wrong(
-            "tries_whole_limits_only",
-            tries_whole_limits_only,
-            "every other way to cut",
-            note="`range` over the possible times: right for whole numbers only.",
+            "all_at_the_end",
+            ALL_AT_THE_END,
+            "kept by ranks.*only a W makes room",
+            note="Fills every gap and keeps the whole batch: ask for the memory.",
         ),
-        Wrong("turned_round", turned_round, "every other way to cut"),
+        Wrong("split_gpipe", SPLIT_GPIPE, "only a W makes room"),
+        Wrong("only_the_last_is_late", ONLY_THE_LAST_IS_LATE, "15 slots"),
         Wrong(
-            "as_equal_as_possible",
-            makes_them_as_equal_as_possible,
-            "every other way to cut",
-            note="The smallest difference is not the smallest maximum.",
+            "first_rank_is_late",
+            FIRST_RANK_IS_LATE,
+            "slots, and 14|only a W makes room",
+            note="The wrong end: nobody waits for a B of rank 0.",
         ),
-        Wrong("sorts_the_layers", sorts_the_layers, "who else uses|every other way"),
-        Wrong("returns_the_sums", returns_the_sums, "together 5 layers"),
+        Wrong("w_before_b", W_BEFORE_B, "W0 before B0.*W needs the gradients"),
+        Wrong(
+            "forgets_the_last_w",
+            [order[:-1] for order in zero_bubble(3, 4)],
+            "never runs W3",
+        ),
+        Wrong(
+            "same_row_on_all",
+            zero_bubble(3, 4)[:1] * 3,
+            "slots, and 14|everyone waits|only a W makes room",
+        ),
+        Wrong(
+            "rows_as_strings",
+            [" ".join(order) for order in zero_bubble(3, 4)],
+            "each rank needs a list, not a string",
+        ),
+        Wrong(
+            "three_micro_batches",
+            zero_bubble(3, 3),
+            "F, B and W of micro-batches 0 to 3|3 micro-batches on each rank",
+        ),
     ],
 }
 
 RIGHT = {
-    "15-beat-gpipe": [
+    "15b-beat-gpipe": [
         Right(
             "in_tuples",
             (
@@ -398,12 +330,19 @@ RIGHT = {
             ],
         ),
     ],
-    "15-1f1b": [
+    "15b-1f1b": [
         Right("keeps_count", keeps_count),
         Right("with_its_stage_in_front", with_its_stage_in_front),
     ],
-    "15-balance": [
-        Right("in_a_table", in_a_table),
-        Right("by_bisection", by_bisection),
+    "15b-zero-bubble": [
+        Right("with_its_stage_in_front", _with_stages(zero_bubble(3, 4))),
+        Right(
+            "micro_batches_in_another_order",
+            [
+                [work[0] + "3102"[int(work[1])] for work in order]
+                for order in zero_bubble(3, 4)
+            ],
+        ),
+        Right("in_tuples", (tuple(map(tuple, zero_bubble(3, 4))),)),
     ],
 }

@@ -1,13 +1,12 @@
-"""Checks of the exercises of lesson 15, Pipeline parallel."""
+"""Checks of the exercises of lesson 15b, Pipeline parallel: memory and bubble."""
 
 import random
 import re
-from collections.abc import Sized
-from fractions import Fraction
-from itertools import combinations, pairwise, takewhile
+from itertools import takewhile
 
 from demos.pipeline.parts.schedule_drawing import schedule_text
 from demos.pipeline.parts.schedule_rules import (
+    kinds_of_work,
     peak_activations,
     schedule_size,
     timetable,
@@ -40,6 +39,11 @@ def _expect_legal_schedule(expect, schedule, microbatches: int) -> None:
         f"each rank runs F0 to F{microbatches - 1} and B0 to B{microbatches - 1}, each "
         "once, and a backward after its forward"
     )
+    if kinds_of_work(schedule) == "FBW":
+        think = (
+            f"each rank runs F, B and W of micro-batches 0 to {microbatches - 1}, each "
+            "once, in this order"
+        )
     if microbatches < len(schedule):
         think += (
             "; there are fewer micro-batches than stages: how many forwards can a rank "
@@ -59,8 +63,8 @@ def _expect_legal_schedule(expect, schedule, microbatches: int) -> None:
     expect(stages == len(schedule), got=got, think="one stage on each rank: no prefix")
 
 
-@exercise("15-beat-gpipe")
-def check_15_beat_gpipe(beats_gpipe):
+@exercise("15b-beat-gpipe")
+def check_15b_beat_gpipe(beats_gpipe):
     with trying("your schedule") as expect:
         schedule = _expect_schedule(expect, beats_gpipe, 2)
         _expect_legal_schedule(expect, schedule, 4)
@@ -81,8 +85,8 @@ def check_15_beat_gpipe(beats_gpipe):
         )
 
 
-@exercise("15-1f1b", seconds=20)
-def check_15_1f1b(one_forward_one_backward):
+@exercise("15b-1f1b", seconds=20)
+def check_15b_1f1b(one_forward_one_backward):
     dice = random.Random(15)
     cases = [(2, 2), (3, 4), (1, 3), (4, 8), (4, 2), (5, 1), (1, 1), (8, 8), (12, 30)]
     cases += [(dice.randint(1, 9), dice.randint(1, 20)) for _ in range(30)]
@@ -141,59 +145,25 @@ def _expect_1f1b_as_long_as_gpipe(expect, schedule, microbatches: int) -> None:
         )
 
 
-@exercise("15-balance", seconds=20)
-def check_15_balance(balance):
-    dice = random.Random(7)
-    cases = [([1, 1, 1, 1, 4], 2), ([4, 1, 1, 1, 1], 2), ([3, 1, 2], 3), ([5, 2], 1)]
-    cases += [([1, 1, 1, 1, 1, 1, 1, 1], 4), ([2, 2, 2, 9, 1, 1], 3), ([7], 1)]
-    cases += [([0.5, 0.25, 0.25, 0.75], 2), ([0.1, 0.2, 0.3, 0.4, 0.25, 0.35], 3)]
-    cases += [([6, 3, 5, 5, 8, 3], 4), ([9, 5, 4, 9, 2, 9], 5)]  # most equal: not best
-    cases += [([3e-6, 1e-6, 2e-6, 2.5e-6, 1e-6], 3)]  # microseconds
-    cases += [([1e-3, 2e-3, 2.5e-3, 1e-3], 2), ([1000, 1, 1, 1, 999, 3], 3)]
-    cases += [([Fraction(1, 3), Fraction(1, 2), Fraction(1, 4), Fraction(1, 5)], 2)]
-    for number in range(80):
-        layers, whole = dice.randint(1, 11), number % 2
-        times = [dice.randint(1, 9) if whole else dice.random() for _ in range(layers)]
-        cases.append((times, dice.randint(1, min(layers, 5))))
-    for times, stages in cases:
-        _try_balance(balance, times, stages)
-
-
-def _try_balance(balance, times: list, stages: int) -> None:
-    with trying(f"balance({times}, {stages})", times) as expect:
-        got = balance(times, stages)
-        counts = _expect_balanced_counts(expect, got, len(times), stages)
-        edges = [sum(counts[:stage]) for stage in range(stages + 1)]
-        slowest = max(sum(times[a:b]) for a, b in pairwise(edges))
-        best = min(
-            max(sum(times[a:b]) for a, b in pairwise((0, *cuts, len(times))))
-            for cuts in combinations(range(1, len(times)), stages - 1)
-        )
-        think = "have you compared with every other way to cut?"
-        dealt = [len(range(stage, len(times), stages)) for stage in range(stages)]
-        if counts in (dealt, dealt[::-1]):
-            think = "what is to be equal: times count, not numbers of layers"
+@exercise("15b-zero-bubble")
+def check_15b_zero_bubble(fills_the_gaps):
+    with trying("your schedule") as expect:
+        schedule = _expect_schedule(expect, fills_the_gaps, 3)
+        has_w = kinds_of_work(schedule) == "FBW"
+        got = "a schedule in which no W stands"
+        expect(has_w, got=got, think="each backward in two parts: B, and later W")
+        _expect_legal_schedule(expect, schedule, 4)
+        kept = peak_activations(schedule)
         expect(
-            slowest <= best * (1 + 1e-9),
-            got=f"{counts}: the slowest stage takes {slowest}, and {best} is possible",
-            think=think,
+            max(kept) <= 3,
+            got=f"{kept} micro-batches kept by ranks 0, 1 and 2, at most 3 are wanted",
+            think="only a W makes room: who must do one before the next forward?",
         )
-
-
-def _expect_balanced_counts(expect, got, layers: int, stages: int) -> list[int]:
-    """Whole numbers of any kind, in a sequence of any kind, as a list."""
-    think = "the form of the answer: a list of numbers of layers"
-    many = isinstance(got, Sized) and not isinstance(got, str | dict | set)
-    expect(many, got=got, think=think)
-    try:
-        counts = [int(number) for number in got]
-        whole = all(count == number for count, number in zip(counts, got, strict=True))
-    except (TypeError, ValueError):
-        counts, whole = [], False
-    expect(whole, got=got, think=think)
-    right = len(counts) == stages
-    expect(right, got=got, think=f"one number for each of {stages} stages")
-    together = f"together {layers} layers, no more, no less"
-    expect(sum(counts) == layers, got=got, think=together)
-    expect(min(counts) >= 1, got=got, think="each stage gets at least one layer")
-    return counts
+        slots = timetable(schedule)
+        expect(
+            timetable_length(slots) <= 14,
+            got=f"{timetable_length(slots)} slots, and 14 are possible:\n"
+            + schedule_text(slots),
+            think="the gaps from the left: which B of another rank ends the gap, and "
+            "what did that rank do just before? A W, whose W could come later?",
+        )

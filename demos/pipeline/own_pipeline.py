@@ -1,0 +1,100 @@
+"""Pipeline parallel training in one file, with nothing but torch: a start of yours.
+
+Run:      torchrun --nproc-per-node 2 demos/pipeline/own_pipeline.py
+Look for: one rank or several print the same loss. Each rank holds only its layers, and
+          works on one micro-batch while the next rank works on the one before.
+Try:      --save part, and find part0.pt and part1.pt, one file for each rank's layers.
+"""
+
+import argparse
+import os
+import signal
+
+import torch
+import torch.distributed as dist
+import torch.distributed.nn  # before there is a group, or it keeps hold of it
+from torch.nn import Linear, ReLU, Sequential, functional
+
+MICROBATCHES = 5
+
+
+def start_of_file_names(text: str) -> str:
+    if not os.path.basename(text) or not os.path.isdir(os.path.dirname(text) or "."):
+        raise argparse.ArgumentTypeError("must be a file in a folder that exists")
+    return text
+
+
+def step_as_gpipe(model: Sequential, x: torch.Tensor, y: torch.Tensor) -> float:
+    """All forwards, then all backwards: adds to the gradients; the last rank's loss."""
+    rank, last = dist.get_rank(), dist.get_world_size() - 1
+    waiting, total = [], 0.0
+    for part, labels in zip(x.chunk(MICROBATCHES), y.chunk(MICROBATCHES), strict=True):
+        entering = part
+        if rank > 0:
+            entering = torch.empty(len(part), 32, device=x.device)
+            dist.recv(entering, rank - 1)
+            entering.requires_grad_()
+        leaving = model(entering)
+        if rank < last:
+            dist.send(leaving.detach(), rank + 1)
+        else:
+            leaving = functional.cross_entropy(leaving, labels) / MICROBATCHES
+            total += leaving.item()
+        waiting.append((entering, leaving))
+    for entering, leaving in waiting:
+        gradient = None
+        if rank < last:
+            gradient = torch.empty_like(leaving)
+            dist.recv(gradient, rank + 1)
+        leaving.backward(gradient)
+        if rank > 0:
+            dist.send(entering.grad, rank - 1)
+    return total
+
+
+def train_my_stage(rank: int, ranks: int, device: str, steps: int = 40) -> tuple:
+    """This rank's layers, and the loss of the last batch (0 but on the last rank)."""
+    torch.manual_seed(0)  # the same data and the same start in every rank
+    images, rule = torch.randn(4096, 64), torch.randn(64, 10)
+    labels = (images @ rule).argmax(1)
+    layers = [Linear(64, 32), ReLU(), Linear(32, 32), ReLU(), Linear(32, 10)]
+    pieces = torch.arange(len(layers)).tensor_split(ranks)  # neighbours stay together
+    model = Sequential(*(layers[i] for i in pieces[rank])).to(device)
+    sgd = torch.optim.SGD([*model.parameters(), torch.zeros(1)], lr=0.5)
+    for batch in torch.randperm(4096).split(100)[:steps]:
+        model.zero_grad()
+        loss = step_as_gpipe(model, images[batch].to(device), labels[batch].to(device))
+        sgd.step()
+    return model, loss
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--save", type=start_of_file_names, help="how the names begin")
+    save = parser.parse_args().save
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
+    torch.set_num_threads(1)
+
+    if "RANK" not in os.environ:  # not started by torchrun: a group of one
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    elif torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        dist.init_process_group("nccl")
+    else:
+        dist.init_process_group("gloo")
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    if ranks > 3:
+        raise SystemExit("this network has three layers with weights: 1 to 3 ranks")
+    model, loss = train_my_stage(rank, ranks, device)
+    if rank == ranks - 1:  # the rank that knows the loss
+        print(f"loss of the last batch {loss:.4f}")
+    if save:
+        torch.save(model.state_dict(), f"{save}{rank}.pt")  # each rank its own layers
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

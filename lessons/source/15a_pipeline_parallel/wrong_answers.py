@@ -1,0 +1,284 @@
+"""Answers to the exercises of lesson 15a that people give, and that are not right."""
+
+import math
+from bisect import bisect_left
+from fractions import Fraction
+from functools import cache
+from itertools import combinations, pairwise
+
+import numpy as np
+
+from demos.pipeline.parts.schedule_rules import bubble, timetable
+from demos.pipeline.parts.schedules import gpipe
+from lessons.source.sample_answers import Right, Wrong
+
+# 15a-microbatches
+
+
+def formula_alone(stages, batch, waste):
+    return max(1, math.ceil((stages - 1) * (1 - waste) / waste)) if waste else None
+
+
+def waste_beside_the_work(stages, batch, waste):
+    """(p - 1) / m: the idle time over the work, not over the whole picture."""
+    fits = (m for m in range(1, batch + 1) if batch % m == 0)
+    return next((m for m in fits if (stages - 1) / m <= waste), None)
+
+
+def strictly_less(stages, batch, waste):
+    fits = (m for m in range(1, batch + 1) if batch % m == 0)
+    return next((m for m in fits if (stages - 1) / (m + stages - 1) < waste), None)
+
+
+def one_sample_each(stages, batch, waste):
+    return batch if (stages - 1) / (batch + stages - 1) <= waste else None
+
+
+def always_finds_one(stages, batch, waste):
+    fits = [m for m in range(1, batch + 1) if batch % m == 0]
+    return next((m for m in fits if (stages - 1) / (m + stages - 1) <= waste), batch)
+
+
+def counts_stages_not_gaps(stages, batch, waste):
+    fits = (m for m in range(1, batch + 1) if batch % m == 0)
+    return next((m for m in fits if stages / (m + stages) <= waste), None)
+
+
+def samples_in_each(stages, batch, waste):
+    m = fewest_by_timetable(stages, batch, waste)
+    return m and batch // m
+
+
+def powers_of_two(stages, batch, waste):
+    m = 1
+    while m <= batch:
+        if batch % m == 0 and (stages - 1) / (m + stages - 1) <= waste:
+            return m
+        m *= 2
+    return None
+
+
+def rounds_down(stages, batch, waste):
+    m = max(1, int((stages - 1) * (1 - waste) / waste)) if waste else batch
+    while batch % m:
+        m += 1
+    return m
+
+
+def fewest_by_timetable(stages, batch, waste):
+    """Draws every picture, and measures it."""
+    for m in range(1, batch + 1):
+        if batch % m == 0 and bubble(timetable(gpipe(stages, m))) <= waste + 1e-12:
+            return m
+    return None
+
+
+def from_the_formula(stages, batch, waste):
+    """Solves for m exactly, and goes up to the next divisor."""
+    if stages == 1:
+        return 1
+    exact = Fraction(waste).limit_denominator(10**6)
+    least = max(1, math.ceil((stages - 1) * (1 - exact) / exact)) if exact else batch
+    divisors = [m for m in range(least, batch + 1) if batch % m == 0] if exact else []
+    return np.int64(divisors[0]) if divisors else None
+
+
+# 15a-balance
+
+
+def _slowest(times, counts):
+    edges = [sum(counts[:stage]) for stage in range(len(counts) + 1)]
+    return max(sum(times[a:b]) for a, b in pairwise(edges))
+
+
+def _counts(times, stages):
+    for cuts in combinations(range(1, len(times)), stages - 1):
+        yield [b - a for a, b in pairwise((0, *cuts, len(times)))]
+
+
+def tries_whole_limits_only(times, stages):
+    """Right for whole numbers: no limit below 1 is tried, and none between two."""
+    for limit in range(1, int(sum(times)) + 2):
+        for counts in _counts(times, stages):
+            if _slowest(times, counts) <= limit:
+                return counts
+
+
+def turned_round(times, stages):
+    return min(_counts(times, stages), key=lambda c: _slowest(times, c))[::-1]
+
+
+def makes_them_as_equal_as_possible(times, stages):
+    """The smallest difference between two stages is not the smallest maximum."""
+
+    def spread(counts):
+        edges = [sum(counts[:stage]) for stage in range(stages + 1)]
+        sums = [sum(times[a:b]) for a, b in pairwise(edges)]
+        return max(sums) - min(sums)
+
+    return min(_counts(times, stages), key=spread)
+
+
+def sorts_the_layers(times, stages):
+    times.sort()
+    return min(_counts(times, stages), key=lambda c: _slowest(times, c))
+
+
+def returns_the_sums(times, stages):
+    counts = min(_counts(times, stages), key=lambda c: _slowest(times, c))
+    edges = [sum(counts[:stage]) for stage in range(stages + 1)]
+    return [sum(times[a:b]) for a, b in pairwise(edges)]
+
+
+def in_a_table(times, stages):
+    """Dynamic programming; NumPy's whole numbers in NumPy's array."""
+
+    @cache
+    def best(layers, stages):
+        if stages == 1:
+            return sum(times[:layers]), (layers,)
+        return min(
+            (max(best(cut, stages - 1)[0], sum(times[cut:layers])),
+             (*best(cut, stages - 1)[1], layers - cut))
+            for cut in range(stages - 1, layers)
+        )  # fmt: skip
+
+    return np.array(best(len(times), stages)[1])
+
+
+def by_bisection(times, stages):
+    """Over all possible times of a stage; as numbers such as 2.0."""
+    n = len(times)
+    limits = sorted(sum(times[a:b]) for a, b in combinations(range(n + 1), 2))
+
+    def fill(limit):
+        counts, held = [], None
+        for layer, time in enumerate(times):
+            left = n - layer  # those that are left may each need a stage
+            if counts and sum(held) + time <= limit and stages - len(counts) < left:
+                counts[-1] += 1
+                held.append(time)
+            else:
+                counts.append(1)
+                held = [time]
+        return counts
+
+    def fits(limit):
+        return limit >= max(times) and len(fill(limit)) <= stages
+
+    counts = fill(limits[bisect_left(limits, True, key=fits)])
+    return [float(count) for count in counts]
+
+
+def deals_equal_numbers(times, stages):
+    return [len(times) // stages + (s < len(times) % stages) for s in range(stages)]
+
+
+def gives_the_rest_to_the_last(times, stages):
+    each = len(times) // stages
+    return [each] * (stages - 1) + [len(times) - each * (stages - 1)]
+
+
+def fills_up_to_the_average(times, stages):
+    """Greedy: close a stage when it has reached its share of the time."""
+    share, counts, filled = sum(times) / stages, [0], 0.0
+    for layer, time in enumerate(times):
+        layers_left, stages_left = len(times) - layer, stages - len(counts)
+        full = filled + time > share or layers_left <= stages_left
+        if counts[-1] and stages_left and full:
+            counts.append(0)
+            filled = 0.0
+        counts[-1] += 1
+        filled += time
+    return counts
+
+
+def leaves_stages_empty(times, stages):
+    return [len(times)] + [0] * (stages - 1)
+
+
+def returns_the_cuts(times, stages):
+    return list(range(1, stages))
+
+
+WRONG = {
+    "15a-microbatches": [
+        Wrong(
+            "formula_alone",
+            formula_alone,
+            "which numbers divide 64",
+            note="Solves for m and rounds up: right for the bubble, but 64 samples do "
+            "not make 12 equal parts.",
+        ),
+        Wrong(
+            "waste_beside_the_work",
+            waste_beside_the_work,
+            "smaller number that divides|which have you tried",
+            note="(p - 1)/m, as in Megatron-LM's papers: another definition.",
+        ),
+        Wrong("strictly_less", strictly_less, "Exactly that much|which have you tried"),
+        Wrong("one_sample_each", one_sample_each, "the fewest"),
+        Wrong(
+            "always_finds_one",
+            always_finds_one,
+            "what to return when even with",
+            note="Forgets that it may be impossible.",
+        ),
+        Wrong(
+            "counts_stages_not_gaps",
+            counts_stages_not_gaps,
+            "the fewest|which have you tried",
+            note="The last rank starts p - 1 slots late, not p.",
+        ),
+        Wrong("samples_in_each", samples_in_each, "idle share|the fewest"),
+        Wrong("powers_of_two", powers_of_two, "which have you tried|the fewest"),
+        Wrong(
+            "rounds_down",
+            rounds_down,
+            "idle share|what to return|which numbers|the fewest",
+        ),
+    ],
+    "15a-balance": [
+        Wrong(
+            "deals_equal_numbers",
+            deals_equal_numbers,
+            "times count, not numbers",
+            note="What `split` does by itself.",
+        ),
+        Wrong("gives_the_rest_to_the_last", gives_the_rest_to_the_last, "times count"),
+        Wrong(
+            "fills_up_to_the_average",
+            fills_up_to_the_average,
+            "every other way to cut",
+            note="Greedy filling looks right and often is; ask for 2, 2, 2, 9, 1, 1.",
+        ),
+        Wrong("leaves_stages_empty", leaves_stages_empty, "at least one layer"),
+        Wrong("returns_the_cuts", returns_the_cuts, "one number for each"),
+        Wrong(
+            "tries_whole_limits_only",
+            tries_whole_limits_only,
+            "every other way to cut",
+            note="`range` over the possible times: right for whole numbers only.",
+        ),
+        Wrong("turned_round", turned_round, "every other way to cut"),
+        Wrong(
+            "as_equal_as_possible",
+            makes_them_as_equal_as_possible,
+            "every other way to cut",
+            note="The smallest difference is not the smallest maximum.",
+        ),
+        Wrong("sorts_the_layers", sorts_the_layers, "who else uses|every other way"),
+        Wrong("returns_the_sums", returns_the_sums, "together 5 layers"),
+    ],
+}
+
+RIGHT = {
+    "15a-microbatches": [
+        Right("fewest_by_timetable", fewest_by_timetable),
+        Right("from_the_formula", from_the_formula),
+    ],
+    "15a-balance": [
+        Right("in_a_table", in_a_table),
+        Right("by_bisection", by_bisection),
+    ],
+}
