@@ -80,11 +80,14 @@ reveal("00-capacity", capacity, "×")
 
 # %% [markdown]
 # This is your machine's **parallel capacity** for two *workers*: whatever does work
-# beside others, here two processes. **It is never above 2**, and often below: other
-# programs want the cores too, and a core that is presented as two is not as fast as
-# two. With one usable core it is about 1. No program *that computes* in two workers can
-# gain more than that here, so we compare with it. (Waiting needs no core: three cooks who
-# wait can gain more, as you are about to see.)
+# beside others, here two processes. Two can be expected to do twice the work of one at
+# most, so the instrument never says more than 2: what is above is chance. **Often it is
+# below 2**: other programs want the cores too, and a core that is presented as two is not
+# as fast as two. With one usable core it is about 1.
+#
+# It is what a program *that computes* in two workers can hope for here, so we compare
+# with it. (Waiting needs no core: three cooks who wait can gain more, as you are about to
+# see.)
 #
 # Run the cell again. The number differs: a machine is never quite at rest. One
 # measurement is no measurement, so later we take several.

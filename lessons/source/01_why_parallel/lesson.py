@@ -115,8 +115,8 @@ reveal("01-batch", rate[256] / rate[1], "×")
 # Fast has two meanings as well. The number of images (in general: *samples*) per second
 # is the **throughput**: work done per time. The time from the beginning to the end of
 # one piece of work, here of one step, is its **latency**. **The larger batch has the
-# higher throughput and the longer latency.** Whoever trains overnight wants throughput;
-# whoever waits for one answer wants latency.
+# higher throughput and the longer latency.** For a training that runs overnight the
+# throughput counts; for a user who waits for one answer, the latency.
 
 # %% [markdown] tags=["instructor"]
 # ## The queue: 8 minutes
@@ -297,8 +297,8 @@ draw_timelines(days)
 
 # %% [markdown]
 # Eight customers at eight counters are served at once. Yet the shop is not eight times
-# as fast, since opening takes as long as ever. The grey at the other seven counters is
-# paid for and waits.
+# as fast, since opening takes as long as ever. Meanwhile the other seven counters wait,
+# and are paid.
 
 # %% [markdown]
 # ## The law

@@ -328,8 +328,8 @@ print(f"pid {signature.value} has left {list(shared)}")
 
 # %% [markdown]
 # A `RawArray` can be given to a child only when the child is started. `SharedMemory` has
-# a *name*: any process on this machine that is told the name can open it, one that has
-# long been running too.
+# a *name*: any process of yours on this machine can open it by its name, even one that
+# was started long before.
 
 # %%
 from multiprocessing.shared_memory import SharedMemory
@@ -515,8 +515,9 @@ run_demo("processes/forked_child.py")
 
 # %% [markdown]
 # **To read a Python object is to write to it**: Python counts its references, beside its
-# value, and so the child gets copies after all. An array has one count for all its
-# numbers. A large data set shared by fork belongs in arrays.
+# value, and so the child gets copies after all. (Since Python 3.12 a few constants such
+# as `None` are not counted.) An array has one count for all its numbers: data shared by
+# fork belong in arrays.
 
 # %% [markdown]
 # **Of all the threads of the parent, only the one that forked exists in the child.** If

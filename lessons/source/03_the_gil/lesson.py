@@ -196,8 +196,8 @@ for work in compute, fetch:
 # %% [markdown]
 # ## Two computations, in two threads
 #
-# Your machine has two cores, or more. `compute` twice, one by one; then in two threads
-# at once, which can run on two cores. What do you expect?
+# We call `compute` twice, one by one; then in two threads at once. Two threads can run
+# on two cores. What do you expect?
 
 # %%
 from sidebyside import guess
@@ -430,7 +430,7 @@ print(f"the switch interval is {1000 * sys.getswitchinterval():.1f} ms")
 draw_thread_turns(turns)
 
 # %% [markdown]
-# While one runs, the other stands still: so it looks inside the two long bars. The
+# While one runs, the other stands still: this is how the two long bars look inside. The
 # length of a turn is no accident. A thread that wants the GIL waits for one **switch
 # interval**, then asks the holder to let go. The holder does so at the next safe place
 # in its Python code. (Turns are longer, or have gaps, where other programs took the
@@ -570,8 +570,7 @@ from sidebyside import run_demo
 run_demo("gil/gil_releasing_kernel.py")
 
 # %% [markdown]
-# **Threads can compute at the same time, if what they compute is not Python code.** The
-# sort is C code, but what it sorts are Python objects: it keeps the GIL to the end, and
+# **Threads can compute at the same time, if their work lets go of the GIL.** The sort is C code, but what it sorts are Python objects: it keeps the GIL to the end, and
 # nobody else gets a turn before it is done. The checksum and the matrix product let go.
 #
 # Compare the gains with the capacity in the first line: nobody can gain what the machine
@@ -676,8 +675,8 @@ check("03-fetch", process_all)
 # To wait for a thousand pages, does one need a thousand threads? `asyncio` runs many
 # functions in *one* thread: where one of them must wait, it says `await`, and another
 # goes on. A function that can do so is a **coroutine**; what runs them in turn is the
-# **event loop**. Nobody is interrupted: a coroutine gives way at an `await`, and nowhere
-# else.
+# **event loop**. Nobody is interrupted: a coroutine gives way where it awaits something
+# that is not there yet, and nowhere else.
 
 # %%
 import asyncio
@@ -707,9 +706,9 @@ draw_timelines(loops)
 
 # %% [markdown]
 # Each picture is one thread. (It is not the main thread, since a notebook has an event
-# loop of its own there.) Above, two waits lie side by side: concurrent, and never
-# parallel. Below, the page has arrived after 0.1 s, but its coroutine goes on only when
-# the computation is over: **a coroutine that does not await makes all others wait.**
+# loop of its own there.) Above, two waits lie side by side: concurrent, and not
+# parallel. Below, the page is there after 0.1 s, but its coroutine goes on only when the
+# computation is over: **a coroutine that does not await makes all others wait.**
 
 # %% [markdown] tags=["instructor"]
 # ## Without a GIL: 3 minutes
