@@ -388,8 +388,8 @@ check("01-metrics", metrics)
 # Why it works: the medians are 8 and 3 s, whatever the disturbed round took. So 400
 # images per second, a speedup of 2.67 and an efficiency of 0.67. From 3 = 8s + 2 - 2s
 # comes s = 1/6. A serial share computed from one pair of times in this way is known as
-# the Karp–Flatt metric. It is exact when the law is, and like our fit it counts as
-# serial all that did not get faster.
+# the Karp–Flatt metric. It is exact when the law is, and it counts as serial all
+# that did not get faster.
 
 # %% [markdown] tags=["instructor"]
 # ## A program with a known serial share: 12 minutes
@@ -409,7 +409,8 @@ check("01-metrics", metrics)
 #
 # `run_ranks(fn, world_size=8)` calls `fn` in eight workers. Here a worker is a running
 # copy of the program, a process; lesson 2 takes one apart. Every worker runs this
-# program, of which we know the serial part, because we put it in:
+# program, of which we know the serial part, because we put it in. (`show` prints a
+# function that stands in a file.)
 
 # %%
 from demos.performance.serial_share import run_serial_and_parallel
@@ -694,6 +695,9 @@ for program, speedup in speedup_laws.SCALED_SPEEDUPS.items():
 # * A line through times over $1/k$ gives the serial share, and predicts a number of
 #   workers that was never tried.
 # * A shared core looks like serial work. Measure the capacity beside it.
+#
+# To time a piece of code, PyTorch has `torch.utils.benchmark.Timer`: it warms up, repeats,
+# uses one thread unless told otherwise, and waits for a GPU to be done.
 #
 # In a terminal: `python demos/performance/queue_simulation.py --counters 3`,
 # `python demos/performance/serial_share.py --serial 50` and

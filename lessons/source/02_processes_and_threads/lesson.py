@@ -473,8 +473,9 @@ check("02-three-ways", through_pipes, through_a_queue, through_shared_memory)
 # 3.14. So we always name it.
 
 # %% [markdown]
-# The demo starts workers one after the other, each of which does nothing: for one second
-# by each method, but no more than 4,000. Write your guess in place of `None`.
+# The demo is a small program, so that no method has to copy or repeat what this notebook
+# has done. It starts workers one after the other, each of which does nothing: for one
+# second by each method, but no more than 4,000. Write your guess in place of `None`.
 
 # %% tags=["nbval-ignore-output"]
 import json
