@@ -112,7 +112,7 @@ reveal("01-batch", rate[256] / rate[1], "×")
 # model.** From here on we compare only runs whose results are equal.
 
 # %% [markdown]
-# Fast has two meanings as well. The number of images (in general: *samples*) per second
+# *Fast* has two meanings as well. The number of images (in general: *samples*) per second
 # is the **throughput**: work done per time. The time from the beginning to the end of
 # one piece of work, here of one step, is its **latency**. **The larger batch has the
 # higher throughput and the longer latency.** For a training that runs overnight the
@@ -453,8 +453,8 @@ for workers, seconds in slept.items():
 # and let it predict them.
 
 # %% [markdown]
-# How sure is one fit? We had five rounds. Draw five of them at random, some twice, some
-# not at all, and fit again, a thousand times. Where 95 of 100 of the results lie is our
+# How sure is one fit? We measured five rounds. Draw five at random from them, some twice,
+# some not at all, and fit again, a thousand times. Where 95 of 100 of the results lie is our
 # interval. The method is called *bootstrap*.
 
 # %%

@@ -47,7 +47,7 @@ print(f"this notebook is pid {os.getpid()}, and its parent is pid {os.getppid()}
 # %% [markdown]
 # So processes form a tree. We start two *children* that do nothing but sleep, draw what
 # is above and below this notebook, and end the children again. `target` is the function
-# that the child is to call, `args` are its arguments. Of the word `spawn` we speak
+# that the child is to call, `args` are its arguments; what `spawn` means is explained
 # later. `family` asks `psutil`, a library that lists processes.
 
 # %%
@@ -267,7 +267,7 @@ run_demo("processes/thread_memory.py")
 # %% [markdown]
 # ## Three ways to get a result back
 #
-# Since nothing is shared, results have to be carried. This is called **inter-process
+# Since processes share no variables, results have to be carried. This is called **inter-process
 # communication**. The first way is a **pipe**: what goes in at one end comes out at the
 # other. What is sent is packed into bytes (*pickled*), so the receiver gets a copy.
 
@@ -505,8 +505,8 @@ reveal("02-cost", costs["spawn"]["later"] / costs["thread"]["later"])
 # lambda.
 
 # %% [markdown]
-# Fork is the cheapest way to a process while the parent is small. It copies no memory:
-# parent and child share it until one of them writes. But what is writing? The next demo
+# Fork is the cheapest way to a process while the parent is small. It copies no memory
+# at first: parent and child share it until one of them writes. But what is writing? The next demo
 # forks a child that only *reads* an array of a million numbers, and then a list of a
 # million. *Its own memory* is what no other process shares; `psutil` asks the system for
 # it.
