@@ -2,17 +2,9 @@
 
 import multiprocessing
 import os
-from time import sleep
-
-from sidebyside import span
+from multiprocessing.shared_memory import SharedMemory
 
 spawn = multiprocessing.get_context("spawn")
-
-
-def nap_in_child(seconds: float) -> None:
-    """Do nothing for a while, visible on a timeline."""
-    with span("nap"):
-        sleep(seconds)
 
 
 def send_squares(connection, numbers: list[int]) -> None:
@@ -32,3 +24,10 @@ def square_in_place(shared, signature) -> None:
     for place, n in enumerate(shared):
         shared[place] = n * n
     signature.value = os.getpid()
+
+
+def square_by_name(name: str) -> None:
+    """Square the first byte of the shared memory that has this name."""
+    block = SharedMemory(name=name)
+    block.buf[0] **= 2
+    block.close()

@@ -55,7 +55,8 @@ machine()
 # Some processors present each *physical core* as two logical ones: then there are fewer
 # physical cores than logical ones. A *GPU* is a second processor, made to compute with
 # many numbers at once.
-#
+
+# %% [markdown]
 # ## Guess first
 #
 # Two cores should do twice as much as one. Do they? In this course you guess before you
@@ -80,15 +81,20 @@ reveal("00-capacity", capacity, "×")
 
 # %% [markdown]
 # This is your machine's **parallel capacity** for two *workers*: whatever does work
-# beside others, here two processes. **It is never above 2**, and often below: other
-# programs want the cores too, and a core that is presented as two is not as fast as
-# two. With one usable core it is about 1. No program *that computes* in two workers can
-# gain more than that here, so we compare with it. (Waiting needs no core: three cooks who
-# wait can gain more, as you are about to see.)
+# beside others, here two processes. Two can be expected to do twice the work of one at
+# most, so the instrument never says more than 2: what is above is chance. **Often it is
+# below 2**: other programs want the cores too, and a core that is presented as two is not
+# as fast as two. With one usable core it is about 1.
+
+# %% [markdown]
+# It is what a program *that computes* in two workers can hope for here, so we compare
+# with it. (Waiting needs no core: three cooks who wait can gain more, as you are about to
+# see.)
 #
 # Run the cell again. The number differs: a machine is never quite at rest. One
 # measurement is no measurement, so later we take several.
-#
+
+# %% [markdown]
 # ## A picture of a program
 #
 # A cook prepares breakfast. To `make` a dish is to wait for it. `span` notes when each
@@ -137,7 +143,8 @@ draw_timelines({"one cook": one_cook, "three cooks": three_cooks})
 # The corner says where the numbers come from. Such a picture is a *timeline*. Side by
 # side, breakfast is ready when the slowest dish is. The whole course is drawn in this way, and lesson 3 teaches you
 # to read such a picture.
-#
+
+# %% [markdown]
 # ## A demo
 #
 # Every lesson has small programs that you can also run by themselves, in a terminal:
@@ -267,7 +274,8 @@ sleep(1)
 # * Guess, run, read: every lesson goes like this.
 # * Side by side, work that waits is done when the longest piece of it is.
 # * `check`, `hint`, `solution`, `progress`; ■ and ⟳.
-#
+
+# %% [markdown]
 # ## Next
 #
 # Why would anyone want to compute in parallel, and how much can be won? Lesson 1

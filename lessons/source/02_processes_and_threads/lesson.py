@@ -2,7 +2,7 @@
 # title: 02 Processes and threads
 # question: What does a program start in order to do two things at once?
 # needs: two CPU cores, no GPU
-# minutes: 50
+# minutes: 90
 # ---
 
 # %% [markdown]
@@ -10,7 +10,7 @@
 #
 # A program that wants to use a second core has to start something that runs there.
 # There are two things it can start: a process or a thread. They are started by the same
-# two lines of Python, and everything else about them differs.
+# two lines of Python, and nearly everything else about them differs.
 #
 # We look at the processes of your machine, start some, try to change a variable from
 # inside them, send results back, and measure what starting costs.
@@ -19,17 +19,18 @@
 # you, get a result back from it, and explain why a function from a notebook is
 # sometimes not found.
 #
-# *Before this:* lesson 1. *Time:* 50 minutes, and the exercises. *Needs:* two CPU
-# cores, no GPU. One core is enough, too: nothing here has to be fast.
+# *Before this:* lesson 1. *Time:* 45 minutes to read, 45 for three exercises. *Needs:*
+# two CPU cores, no GPU. One core is enough, too: nothing here has to be fast.
 
 # %% [markdown] tags=["instructor"]
-# ## Processes, parents, groups: 10 minutes
+# ## Processes, parents, how they end: 10 minutes
 #
 # Let everyone open the system monitor first and find the notebook in it. The word to
 # get across is *parent*: who started whom. Draw the tree of the room's machine on the
 # board, from the login to the notebook.
 #
-# When late: leave out the groups.
+# Ask before the demo: the child returns a string. Who gets it? Most say the parent, or
+# join(). Nobody gets it; let that stand as the problem that pipes and queues solve.
 
 # %% [markdown]
 # ## This notebook is a process
@@ -41,17 +42,13 @@
 # %%
 import os
 
-from sidebyside import check, hint, progress, reset, solution
-
 print(f"this notebook is pid {os.getpid()}, and its parent is pid {os.getppid()}")
 
 # %% [markdown]
-# So processes form a tree. Here is your own. We start two *children* that do nothing but
-# sleep, draw what is above and below this notebook, and end the children again.
-#
-# `target` is the function that the child is to call, `args` are its arguments. Of the
-# word `spawn` we speak later. `family` is from one of the lesson's demos, and asks
-# `psutil`, a library that lists processes.
+# So processes form a tree. We start two *children* that do nothing but sleep, draw what
+# is above and below this notebook, and end the children again. `target` is the function
+# that the child is to call, `args` are its arguments; what `spawn` means is explained
+# later. `family` asks `psutil`, a library that lists processes.
 
 # %%
 from time import sleep
@@ -73,51 +70,10 @@ for child in children:
 tree
 
 # %% [markdown]
-# The figure shows a line from each process down to its children. Above the notebook
-# stands the program that started it, below it are the two that sleep.
-#
-# You may find a third child: the resource tracker. Python starts it once, and it
-# removes what processes forget to remove. `terminate()` ends a child; `join()` waits
-# until it has ended.
-#
-# ## Groups
-#
-# A process also belongs to a group. The next program starts child 1 and child 2. Child
-# 2 opens a group of its own and starts a child in it. Then a *signal*, a short order from
-# the system such as *end*, goes to that group.
-# Before you run it: who is alive afterwards?
-
-# %% tags=["nbval-ignore-output"]
-from sidebyside import run_demo
-
-run_demo("processes/process_ids.py")
-
-# %% [markdown]
-# The top line is the program that started the demo; it gives the demo a group of its
-# own, as a shell does.
-#
-# A child belongs to the group of its parent, unless it leaves it. **A signal to a group
-# reaches everyone in it, and nobody else.** Child 2 and its child were ended at once;
-# child 1 was not. When you press Ctrl-C in a terminal, the signal goes to a whole
-# group: that is why the children stop with their parent. (Windows groups
-# processes in other ways; there the demo shows the tree only.)
-#
-# **See it from outside.** In a terminal, in the folder of the course, run
-# `python demos/processes/process_ids.py --hold 60`, and find the family in the system
-# monitor:
-#
-# * Linux: `ps f` in a second terminal, or `htop` and then F5 for the tree.
-# * macOS: Activity Monitor, menu View, *All Processes, Hierarchically*.
-# * Windows: Task Manager, *Details*.
-#
-# Each is a line of its own that says python. They use no core: they wait.
-
-# %% [markdown] tags=["instructor"]
-# ## Starting and ending: 6 minutes
-#
-# Ask before the first demo: the child returns a string. Who gets it? Most say the
-# parent, or join(). Nobody gets it; let that stand as the problem that pipes and queues
-# solve ten minutes later.
+# A line leads from each process down to its children. Above the notebook stands the
+# program that started it, below it are the two that sleep. (You may find a third: the
+# resource tracker, which removes what processes forget to remove.) `terminate()` ends a
+# child; `join()` waits until it has ended.
 
 # %% [markdown]
 # ## How a process ends
@@ -126,18 +82,19 @@ run_demo("processes/process_ids.py")
 # `sys.exit(3)`, one never ends and is terminated.
 
 # %%
+from sidebyside import run_demo
+
 run_demo("processes/create_process.py")
 
 # %% [markdown]
-# Before `start()` there is only a Python object, without a pid. Afterwards the child
-# runs, and the parent does not wait for it: all four have no *exit code* yet.
+# `start()` does not wait: at first none of the four has an *exit code*.
 #
 # **The parent gets an exit code, and nothing else**: a number that says how the child
-# ended. It is 0 for success, 1 for an exception, −15 for an end by signal 15, which is
-# what `terminate()` sends. The string is lost. The exception has not
-# reached the parent either: a parent that does not look at the exit code does not learn
-# that its child has failed.
-#
+# ended. It is 0 for success, 1 for an exception, −15 for an end by *signal* 15, a short
+# order from the system, which `terminate()` sends. The string is lost, and a parent that
+# does not look at the exit code does not learn that its child has failed.
+
+# %% [markdown]
 # ## Threads
 #
 # A process begins with one line of execution, its *main thread*: one place in the program
@@ -149,15 +106,105 @@ run_demo("processes/create_threads.py", "--threads", 4)
 # %% [markdown]
 # Five threads, with different ids, in one process; there is no child. Thread 1 ended
 # with an exception; the others went on, and `join()` said nothing. **A thread has no
-# exit code and cannot be ended from outside.** It ends when its function does. (Start
-# the same in a terminal with `--hold 60`: the system monitor shows one line; in htop,
-# press H first.)
+# exit code and cannot be ended from outside.** It ends when its function does, or with
+# its process.
+
+# %% [markdown]
+# ## Exercise 1: draw the tree first
 #
+# A small firm: a boss, four more processes, and a thread. `sign` writes a name and
+# process ids into a register. The boss calls `boss(register)`.
+
+# %%
+from demos.processes import small_firm
+from sidebyside import show
+
+for part in "boss", "foreman", "helper", "work_together":
+    show(getattr(small_firm, part))
+
+# %% [markdown]
+# ### Exercise 1: your tree
+#
+# Draw it on paper: who is whose child, and in which process is the thread? Then assign
+# a dictionary to `belongs_to`. For each of the four processes it gives the parent. For
+# `"helper"`, which is a thread, it gives the process in which the helper is.
+#
+# By hand first: the secretary's parent is the boss, so the dictionary begins with
+# `{"secretary": "boss", "foreman":`. The check opens the firm and reads the register.
+#
+# Stuck? `hint("02-firm")` gives one hint per call, `solution("02-firm")` the code and why
+# it works; `progress("02")` shows where you are.
+# <!-- exercise: 02-firm -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# For each `Process`: in which function is its `start()` called, and which process runs
+# that function?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# A parent is a process, as only processes have a pid. A thread cannot be anybody's
+# parent. What a thread starts belongs to the process that the thread is in.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# The boss starts two processes. The foreman starts one process and one thread. The
+# thread `helper` starts the courier: so write for the courier the name of the process
+# whose thread the helper is.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 1: 10 minutes
+#
+# On paper, in pairs. The usual answer makes the helper the courier's parent. Afterwards
+# open the firm together: `python demos/processes/small_firm.py`.
+
+# %% exercise="02-firm"
+belongs_to = ...
+### BEGIN SOLUTION
+belongs_to = {
+    "secretary": "boss",
+    "foreman": "boss",
+    "apprentice": "foreman",
+    "helper": "foreman",
+    "courier": "foreman",
+}
+### END SOLUTION
+
+# %%
+from sidebyside import check, hint, progress, reset, solution
+
+check("02-firm", belongs_to)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 02-firm -->
+# Why it works: the operating system notes down which *process* asked for a new one. The
+# helper is a thread of the foreman, so it is the foreman's process that asks for the
+# courier. The names of functions and threads play no role.
+
+# %% [markdown] tags=["instructor"]
+# ## Whose variables, and the ways back: 17 minutes
+#
+# The two demos side by side are the heart of the lesson. Let a learner read the four
+# lines aloud, pid by pid. The question that shows who has understood: how can two
+# different numbers be at the same address?
+#
+# Then the ways back. Draw two boxes and let the class say what has to cross between
+# them. Point out the order: receive first, join afterwards.
+#
+# When late: show the pipe, leave the queue and the shared memory to the exercise.
+
+# %% [markdown]
 # ## Whose variables?
 #
 # Here is the difference that matters most. A module has a list with one number in it,
 # and a function that adds 100 to the number. (The function reports through a *pipe*, a
-# tube between two processes; pipes come below.)
+# tube between two processes.)
 
 # %%
 from demos.processes import process_memory
@@ -183,7 +230,7 @@ reveal("02-box", process_memory.box[0])
 # %% [markdown]
 # The child has added 100 to a box of its own. It did not even begin with our 2: it has
 # read the file anew, and there stands 1. The next demo *forks* its child (Windows
-# cannot): a forked child begins with a copy. More on this under *What starting costs*.
+# cannot): a forked child begins with a copy.
 #
 # Look at *addresses* now, the numbers of places in memory: first in a child process,
 # then in a thread. Three columns matter: pid, number, address.
@@ -198,9 +245,8 @@ run_demo("processes/thread_memory.py")
 # all. **What a thread changes, every thread of the process sees.**
 #
 # **What a child process changes, its parent does not see.** With fork, the child even
-# uses the same address, and two different numbers stand there. An address is
-# not a place in the machine; it is a place in the memory of one process. The operating
-# system keeps the memories apart.
+# uses the same address, and two different numbers stand there: an address is a place in
+# the memory of one process, not in the machine.
 #
 # ```mermaid
 # flowchart LR
@@ -218,22 +264,10 @@ run_demo("processes/thread_memory.py")
 #   P -- "pipe" --- C
 # ```
 
-# %% [markdown] tags=["instructor"]
-# ## Whose variables, and three ways back: 14 minutes
-#
-# The two demos side by side are the heart of the lesson. Let a learner read the four
-# lines aloud, pid by pid. The question that shows who has understood: how can two
-# different numbers be at the same address?
-#
-# Then the three ways. Draw two boxes and let the class say what has to cross between
-# them. Point out the order: receive first, join afterwards.
-#
-# When late: show the pipe, leave the queue and the shared memory to the exercise.
-
 # %% [markdown]
 # ## Three ways to get a result back
 #
-# Since nothing is shared, results have to be carried. This is called **inter-process
+# Since processes share no variables, results have to be carried. This is called **inter-process
 # communication**. The first way is a **pipe**: what goes in at one end comes out at the
 # other. What is sent is packed into bytes (*pickled*), so the receiver gets a copy.
 
@@ -272,10 +306,10 @@ def join_all(children) -> None:
 
 show(put_squares)
 queue = spawn.Queue()
-children = start_all(put_squares, [(queue, n, [n, 10 * n]) for n in range(3)])
-for part, pid, squares in sorted(queue.get() for _ in children):
-    print(f"part {part}: {squares} from pid {pid}")
+children = start_all(put_squares, [(queue, n, [n]) for n in (2, 3, 4)])
+found = sum(squares[0] for _, _, squares in [queue.get() for _ in children])
 join_all(children)
+print(f"4 + 9 + 16 = {found}, in whatever order they came")
 
 # %% [markdown]
 # The third way sends nothing. **Shared memory** is a piece of memory that belongs to
@@ -293,336 +327,30 @@ child.join()
 print(f"pid {signature.value} has left {list(shared)}")
 
 # %% [markdown]
+# A `RawArray` can be given to a child only when the child is started. `SharedMemory` has
+# a *name*: any process of yours on this machine can open it by its name, even one that
+# was started long before.
+
+# %%
+from multiprocessing.shared_memory import SharedMemory
+
+from demos.processes.parts.squares_in_children import square_by_name
+
+show(square_by_name)
+block = SharedMemory(create=True, size=1)  # one byte
+block.buf[0] = 7
+child = spawn.Process(target=square_by_name, args=(block.name,))
+child.start()
+child.join()
+print(block.buf[0])
+block.close()  # this process needs it no longer
+block.unlink()  # nobody does: the system may have it back
+
+# %% [markdown]
 # With shared memory, `join()` comes first: only then are the numbers complete. With a
 # pipe or a queue it is the other way round: **receive first, then join.** A pipe holds
 # little. A child with a large result waits until someone reads, and a parent that waits
 # for the child's end does not read.
-
-# %% [markdown] tags=["instructor"]
-# ## What starting costs: 10 minutes
-#
-# Collect guesses for the ratio on the board before the run: most are between 2 and 10.
-# The plot has logarithmic axes; say what that means (each labelled mark is ten
-# times the one before) and read one point of it aloud.
-#
-# When late: show the table only.
-
-# %% [markdown]
-# ## What starting costs
-#
-# A thread naps for 0.1 s, then a spawned process does. The timeline shows when they are
-# started and when they nap. Waiting is pale: it is not work.
-
-# %%
-from threading import Thread
-
-from demos.processes.parts.squares_in_children import nap_in_child
-from sidebyside import Timeline, span
-
-with Timeline() as starts:
-    for name, kind in {"thread": Thread, "process": spawn.Process}.items():
-        with span(f"start a {name}"):
-            worker = kind(target=nap_in_child, args=(0.1,))
-            worker.start()
-        with span(f"wait for the {name}"):
-            worker.join()
-starts.plot()
-
-# %% [markdown]
-# The thread naps at once. Before the process can nap, a new Python has to start and
-# import what it needs: that is the gap. After the nap it takes a moment to end.
-#
-# It need not be so. There are three **start methods**:
-#
-# | method | how the child comes into being | what it has from its parent |
-# |---|---|---|
-# | fork | the system duplicates the parent | variables, open files; one of its threads |
-# | forkserver | a small server, started once, duplicates itself | what is sent to it |
-# | spawn | a new Python starts and reads your file again | what is sent to it |
-#
-# In our cells `spawn` is `multiprocessing.get_context("spawn")`: Python's package for
-# processes, with the start method chosen. So `spawn.Process`, `spawn.Pipe` and the others
-# are that package's, and start what they start by this method.
-#
-# Windows has only spawn, and macOS uses it unless told otherwise. On Linux the default
-# was fork, and is forkserver since Python 3.14. So a program that does not name its
-# start method behaves differently on another machine. We always name it.
-#
-# The next demo starts workers one after the other, each of which does nothing: for one
-# second by each method, but no more than 4,000. It is a small program of its own, so no
-# method has to copy or repeat what this notebook has done. Write down your guess in
-# place of `None`, then run it.
-
-# %% tags=["nbval-ignore-output"]
-import json
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
-guess(
-    "02-cost", None,
-    "How many threads can start and end in the time that one spawned process takes?",
-    "×",
-)  # fmt: skip
-with TemporaryDirectory() as folder:
-    file = Path(folder, "costs.json")
-    run_demo("processes/creation_cost.py", "--save", file)
-    costs = json.loads(file.read_text())
-
-# %%
-from sidebyside import COLOURS, figure
-
-reveal("02-cost", costs["spawn"]["later"] / costs["thread"]["later"])
-fig, ax = figure(height=3.2, alt="time to create threads and processes, by number")
-label_height = 0
-by_time = sorted(costs.items(), key=lambda item: item[1]["later"])
-for (name, found), colour in zip(by_time, COLOURS, strict=False):
-    ended = found["ended"]
-    count, last = len(ended), ended[-1]
-    ax.plot(range(1, count + 1), ended, color=colour, linewidth=2)
-    ax.plot([count, 4000], [last, last / count * 4000], ":", color=colour)
-    label_height = max(last / count * 4000, label_height * 2.2)
-    ax.text(4400, label_height, name, color=colour, va="center")
-ax.set(xscale="log", yscale="log", ylabel="time (s)")
-ax.set_xlabel("number created, one after the other")
-ax.xaxis.set_major_formatter("{x:,.0f}")
-ax.yaxis.set_major_formatter("{x:g}")
-fig
-
-# %% [markdown]
-# The figure shows how long it takes to create a number of workers, up to 4,000. Solid
-# lines are measured. Dotted lines are not: they go on at the measured pace. Both axes
-# are logarithmic: from one labelled mark to the next is a factor of ten.
-#
-# **While one process is spawned, hundreds of threads can come and go**: your number
-# stands above the figure. While one is forked, it is only tens. In memory of its own a
-# thread takes some kilobytes, a process some megabytes.
-#
-# Fork is the cheapest way to a process *while the parent is small*. It copies no memory
-# until someone writes to it, but it does copy the list of all pieces of memory. Run the
-# demo in a terminal with `--megabytes 1000`, and see how much slower fork is then.
-#
-# Fork also goes wrong most easily: **of all the threads of the parent, only the one
-# that forked exists in the child.** If another held a *lock* just then (only one thread
-# at a time can hold it; lesson 4), nobody in the child will ever give it back. Python
-# 3.12 and later warn.
-#
-# Read the lower half of the table, too. **A forked child knows the parent's variables;
-# a spawned one has read the file again.** A forked child can be given anything. To the
-# others everything must be sent, and some things cannot be packed: an open file, a
-# lambda.
-#
-# For thousands of forked processes, run the demo in a terminal with `--seconds 20` (it
-# takes a minute), and watch the system monitor: the list of processes flickers.
-
-# %% [markdown] tags=["instructor"]
-# ## Not found: 10 minutes
-#
-# Everyone meets this within a week, and nobody finds the cause alone. Do all three
-# failures, and let the class say for each how they would notice it in a long program:
-# not at all, never, at once.
-#
-# When late: show the pool only.
-
-# %% [markdown]
-# ## Why your function is not found
-#
-# Until now, everything that a child was to do stood in a file. Here is a function that
-# does not. How does it travel to a spawned child? We look at the bytes that are sent.
-
-# %%
-import pickle
-
-
-def square(n: int) -> int:
-    return n * n
-
-
-pickle.dumps(square, protocol=0)
-
-# %% [markdown]
-# That is all: "the thing called `square` in the module `__main__`". **A function is
-# sent as its name, without its code.** The child imports the module and looks the name
-# up. But `__main__` is this notebook, and a notebook cannot be imported.
-#
-# So it must fail. It fails in three different ways. `overheard` collects what the
-# children say, which would appear in red below the cell.
-
-# %%
-from demos.processes.parts.notebook_functions import overheard
-
-with overheard() as lines:
-    child = spawn.Process(target=square, args=(7,))
-    child.start()
-    child.join(20)
-error, _, _ = lines[-1].partition(":")
-print(f"exit code {child.exitcode}: {error}")
-
-# %% [markdown]
-# **1. A process dies, and nobody tells you.** The child has looked for `square` in its own
-# `__main__`, and an `AttributeError` says there that it has none. No exception here, only
-# an exit code that one has to look at.
-#
-# The next one is a *pool*: workers that wait for tasks. `apply_async` hands over a task and
-# does not wait. We wait for the answer, but not longer than 3 seconds.
-
-# %%
-with overheard(), spawn.Pool(1) as pool:
-    task = pool.apply_async(square, (7,))
-    task.wait(3)
-print(f"answered: {task.ready()}")
-
-# %% [markdown]
-# **2. `Pool` waits for ever.** The worker dies of the task, the pool puts a new one in
-# its place, and the task is gone. `pool.apply(square, (7,))` would never return.
-#
-# The third is a newer kind of pool, an *executor*. Its argument `mp_context` is the start
-# method. `submit` hands over one call and returns a *future*: there the result, or the
-# exception, will be.
-
-# %%
-from concurrent.futures import ProcessPoolExecutor
-
-with overheard(), ProcessPoolExecutor(1, mp_context=spawn) as pool:
-    future = pool.submit(square, 7)
-    print(repr(future.exception(timeout=20)))
-
-# %% [markdown]
-# **3. `ProcessPoolExecutor` says that something broke**, within a second, but not what.
-#
-# Forkserver fails in the same ways. Fork does not: the child is a copy of the notebook,
-# with the function in it. That is why notebooks that worked on Linux fail on other
-# systems, and since Python 3.14 on Linux as well.
-#
-# There are two cures. Put the function into a file and import it, as we did above. Or
-# send the code along: `cloudpickle` packs a function with its code, and a function that
-# *is* in a file unpacks and calls it.
-
-# %%
-import cloudpickle
-
-from demos.processes.parts.notebook_functions import call_by_value
-
-show(call_by_value)
-with spawn.Pool(1) as pool:
-    answer = pool.apply(call_by_value, (cloudpickle.dumps(square), 7))
-answer
-
-# %% [markdown]
-# The instruments of this course do the same, so that in later lessons you can define
-# what workers do in a cell.
-#
-# ## What you will really use
-#
-# Starting and joining by hand is for understanding. In programs one uses an executor: it
-# keeps some workers, deals out the tasks and brings back results and exceptions. `map`
-# calls a function for each item and keeps the order; `result()` of a future waits for
-# its value. Threads or processes: one word changes.
-
-# %%
-import math
-from concurrent.futures import ThreadPoolExecutor
-
-for pool in ThreadPoolExecutor(2), ProcessPoolExecutor(2, mp_context=spawn):
-    with pool:
-        roots = list(pool.map(math.sqrt, [1, 4, 9]))
-        here = pool.submit(os.getpid).result() == os.getpid()
-    print(f"{type(pool).__name__:<20} {roots}, in this process: {here}")
-
-# %% [markdown]
-# ## What we saw
-#
-# | | thread | process |
-# |---|---|---|
-# | memory | its process's: shares all variables | its own: a copy, or a new start |
-# | result comes back | is there | by pipe, queue or shared memory |
-# | to create one more | below 1 ms | a few ms (fork, small parent), 10–200 ms (spawn) |
-# | memory of its own | kilobytes | megabytes |
-# | an exception nobody catches | ends that thread only | exit code 1 |
-# | a crash (`os._exit`, a fault in C) | the whole program ends | an exit code, not 0 |
-# | can be ended from outside | no | yes |
-# | can be given | anything | what can be packed; with fork, anything |
-#
-# * Processes form a tree. Groups are what signals such as Ctrl-C go to.
-# * The same address in two processes is two places.
-# * A function is sent as its name. Notebook functions need cloudpickle or a file.
-#
-# Three exercises follow. Stuck? `hint("02-firm")` gives one hint per call,
-# `solution("02-firm")` the code and why it works; `progress("02")` shows where you are.
-
-# %% [markdown] tags=["instructor"]
-# ## Exercises: homework, or 45 minutes
-#
-# 02-firm is for everyone, on paper, in pairs: seven minutes. 02-three-ways takes
-# longest and is worth it. 02-choose is best discussed: let each pair defend one job.
-#
-# When late: 02-firm in the room, the others at home.
-
-# %% [markdown]
-# ## Exercise 1: draw the tree first
-#
-# A small firm: a boss, four more processes, and a thread. `sign` writes a name and
-# process ids into a register. The boss calls `boss(register)`.
-
-# %%
-from demos.processes import small_firm
-
-for part in "boss", "foreman", "helper", "work_together":
-    show(getattr(small_firm, part))
-
-# %% [markdown]
-# ### Exercise 1: your tree
-#
-# Draw it on paper: who is whose child, and in which process is the thread? Then assign
-# a dictionary to `belongs_to`. For each of the four processes it gives the parent. For
-# `"helper"`, which is a thread, it gives the process in which the helper is.
-#
-# By hand first: the secretary's parent is the boss, so the dictionary begins with
-# `{"secretary": "boss", "foreman":`. The check opens the firm and reads the register.
-# Afterwards you can do the same: `python demos/processes/small_firm.py`.
-# <!-- exercise: 02-firm -->
-#
-# <details><summary>Hint 1: a question</summary>
-#
-# For each `Process`: in which function is its `start()` called, and which process runs
-# that function?
-#
-# </details>
-#
-# <details><summary>Hint 2: an idea</summary>
-#
-# A parent is a process, as only processes have a pid. A thread cannot be anybody's
-# parent. What a thread starts belongs to the process that the thread is in.
-#
-# </details>
-#
-# <details><summary>Hint 3: almost the code</summary>
-#
-# The boss starts two processes. The foreman starts one process and one thread. The
-# thread `helper` starts the courier: so write for the courier the name of the process
-# whose thread the helper is.
-#
-# </details>
-
-# %% exercise="02-firm"
-belongs_to = ...
-### BEGIN SOLUTION
-belongs_to = {
-    "secretary": "boss",
-    "foreman": "boss",
-    "apprentice": "foreman",
-    "helper": "foreman",
-    "courier": "foreman",
-}
-### END SOLUTION
-
-# %%
-check("02-firm", belongs_to)
-
-# %% [markdown] tags=["why"]
-# <!-- why: 02-firm -->
-# Why it works: the operating system notes down which *process* asked for a new one. The
-# helper is a thread of the foreman, so it is the foreman's process that asks for the
-# courier. The names of functions and threads play no role.
 
 # %% [markdown]
 # ## Exercise 2: three ways back
@@ -664,6 +392,12 @@ check("02-firm", belongs_to)
 # list of `(shared, signature)`, join all, and then read each.
 #
 # </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 2: 20 minutes
+#
+# It takes longest and is worth it. Those who join before they receive are told HUNG:
+# let them say where the child waits, and for whom.
 
 
 # %% exercise="02-three-ways"
@@ -711,6 +445,85 @@ check("02-three-ways", through_pipes, through_a_queue, through_shared_memory)
 # with a large result cannot end before someone has read it. Shared memory is read after
 # the joins, as only the end of the child says that it is complete. The queue's messages
 # are sorted by part, since the order of arrival is chance.
+
+# %% [markdown] tags=["instructor"]
+# ## What starting costs: 10 minutes
+#
+# Collect guesses for the ratio on the board before the run: most are between 2 and 10.
+# Then read the table with the class, one column at a time.
+#
+# When late: the upper half of the table only.
+
+# %% [markdown]
+# ## What starting costs
+#
+# A thread only has to begin. A spawned process is a new Python, which has to start and
+# import what it needs. There are three **start methods**:
+#
+# | method | how the child comes into being | what it has from its parent |
+# |---|---|---|
+# | fork | the system duplicates the parent | variables, open files; one of its threads |
+# | forkserver | a small server, started once, duplicates itself | what is sent to it |
+# | spawn | a new Python starts and reads your file again | what is sent to it |
+
+# %% [markdown]
+# In our cells `spawn` is `multiprocessing.get_context("spawn")`: Python's package for
+# processes, with the start method chosen. Windows has only spawn, and macOS uses it
+# unless told otherwise. On Linux the default was fork, and is forkserver since Python
+# 3.14. So we always name it.
+
+# %% [markdown]
+# The demo is a small program, so that no method has to copy or repeat what this notebook
+# has done. It starts workers one after the other, each of which does nothing: for one
+# second by each method, but no more than 4,000. Write your guess in place of `None`.
+
+# %% tags=["nbval-ignore-output"]
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+guess(
+    "02-cost", None,
+    "How many threads can start and end in the time that one spawned process takes?",
+    "×",
+)  # fmt: skip
+with TemporaryDirectory() as folder:
+    file = Path(folder, "costs.json")
+    run_demo("processes/creation_cost.py", "--save", file)
+    costs = json.loads(file.read_text())
+reveal("02-cost", costs["spawn"]["later"] / costs["thread"]["later"])
+
+# %% [markdown]
+# **While one process is spawned, hundreds of threads can come and go.** While one is
+# forked, it is only tens. In memory of its own a thread takes some kilobytes, a process
+# some megabytes.
+
+# %% [markdown]
+# Read the lower half of the table, too. **A forked child knows the parent's variables; a
+# spawned one has read the file again.** A forked child can be given anything. To the
+# others everything must be sent, and some things cannot be packed: an open file, a
+# lambda.
+
+# %% [markdown]
+# Fork is the cheapest way to a process while the parent is small. It copies no memory
+# at first: parent and child share it until one of them writes. But what is writing? The next demo
+# forks a child that only *reads* an array of a million numbers, and then a list of a
+# million. *Its own memory* is what no other process shares; `psutil` asks the system for
+# it.
+
+# %%
+run_demo("processes/forked_child.py")
+
+# %% [markdown]
+# **To read a Python object is to write to it**: Python counts its references, beside its
+# value, and so the child gets copies after all. (Since Python 3.12 a few constants such
+# as `None` are not counted.) An array has one count for all its numbers: data shared by
+# fork belong in arrays.
+
+# %% [markdown]
+# **Of all the threads of the parent, only the one that forked exists in the child.** If
+# another held a *lock* just then (only one thread at a time can hold it; lesson 4),
+# nobody in the child will ever give it back. Python 3.12 and later warn.
 
 # %% [markdown]
 # ## Exercise 3: thread or process?
@@ -769,6 +582,11 @@ check("02-three-ways", through_pipes, through_a_queue, through_shared_memory)
 #
 # </details>
 
+# %% [markdown] tags=["instructor"]
+# ## Exercise 3: 15 minutes
+#
+# It is best discussed: let each pair defend one job before anybody runs a trial.
+
 # %% exercise="02-choose"
 choice = ...
 ### BEGIN SOLUTION
@@ -812,6 +630,111 @@ check("02-choose", choice, try_job)
 # be sent.
 # `old library` and `unpack` do harm to the process that they are in, so they get one of
 # their own. `search` has to be ended from outside, and only a process can be.
+
+# %% [markdown] tags=["instructor"]
+# ## Not found: 8 minutes
+#
+# Everyone meets this within a week, and nobody finds the cause alone. Let the class say
+# for each failure how they would notice it in a long program: not at all, never, at
+# once.
+#
+# When late: show the pool only.
+
+# %% [markdown]
+# ## Why your function is not found
+#
+# Until now, everything that a child was to do stood in a file. Here is a function that
+# does not. How does it travel to a spawned child? We look at the bytes that are sent.
+
+# %%
+import pickle
+
+
+def square(n: int) -> int:
+    return n * n
+
+
+pickle.dumps(square, protocol=0)
+
+# %% [markdown]
+# That is all: "the thing called `square` in the module `__main__`". **A function is
+# sent as its name, without its code.** The child imports the module and looks the name
+# up. But `__main__` is this notebook, and a notebook cannot be imported. It fails in
+# three ways: in a process; in a *pool*, workers that wait for tasks; and in a newer pool,
+# an *executor*, whose `submit` returns a *future*: there the result, or the exception,
+# will be. `overheard` keeps back what the children say as they fail.
+
+# %%
+from concurrent.futures import ProcessPoolExecutor
+
+from demos.processes.parts.notebook_functions import overheard
+
+with overheard() as lines:
+    child = spawn.Process(target=square, args=(7,))
+    child.start()
+    child.join(20)
+print(f"process: exit code {child.exitcode}, {lines[-1].partition(':')[0]}")
+with overheard(), spawn.Pool(1) as pool:
+    task = pool.apply_async(square, (7,))  # does not wait
+    task.wait(3)
+print(f"pool: answered: {task.ready()}")
+with overheard(), ProcessPoolExecutor(1, mp_context=spawn) as pool:
+    future = pool.submit(square, 7)
+    print("executor:", type(future.exception(timeout=20)).__name__)
+
+# %% [markdown]
+# 1. **A process dies, and nobody tells you**: only an exit code that one has to look at.
+# 2. **`Pool` waits for ever.** The worker dies of the task, the pool puts a new one in
+#    its place, and the task is gone.
+# 3. **`ProcessPoolExecutor` says that something broke**, but not what.
+#
+# Forkserver fails in the same ways. Fork does not: the child is a copy of the notebook,
+# with the function in it. That is why notebooks that worked on Linux fail on other
+# systems, and since Python 3.14 on Linux as well.
+
+# %% [markdown]
+# There are two cures. Put the function into a file and import it, as we did above. Or
+# send the code along: `cloudpickle` packs a function with its code, and a function that
+# *is* in a file unpacks and calls it. The instruments of this course do the same, so in
+# later lessons you can define in a cell what workers do.
+
+# %%
+import cloudpickle
+
+from demos.processes.parts.notebook_functions import call_by_value
+
+show(call_by_value)
+with ProcessPoolExecutor(1, mp_context=spawn) as pool:
+    future = pool.submit(call_by_value, cloudpickle.dumps(square), 7)
+    print(future.result())
+
+# %% [markdown]
+# This is also how one works in programs: an executor keeps some workers, deals out the
+# tasks, and brings back results and exceptions. `ThreadPoolExecutor` does the same with
+# threads.
+
+# %% [markdown]
+# ## What we saw
+#
+# | | thread | process |
+# |---|---|---|
+# | memory | its process's: shares all variables | its own: a copy, or a new start |
+# | result comes back | is there | by pipe, queue or shared memory |
+# | to create one more | below 1 ms | a few ms (fork, small parent), 10–200 ms (spawn) |
+# | memory of its own | kilobytes | megabytes |
+# | an exception nobody catches | ends that thread only | exit code 1 |
+# | a crash (`os._exit`, a fault in C) | the whole program ends | an exit code, not 0 |
+# | can be ended from outside | no | yes |
+# | can be given | anything | what can be packed; with fork, anything |
+
+# %% [markdown]
+# * The same address in two processes is two places.
+# * Receive first, then join; with shared memory, join first.
+# * A function is sent as its name. Notebook functions need cloudpickle or a file.
+#
+# In a terminal, each with `--help`: `python demos/processes/process_ids.py --hold 60` (a
+# family, and which of them a signal to a group reaches; find it in the system monitor),
+# `python demos/processes/creation_cost.py --megabytes 1000` (fork with a large parent).
 
 # %% [markdown]
 # ## Next

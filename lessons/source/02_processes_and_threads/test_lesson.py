@@ -7,6 +7,7 @@ import pickle
 import re
 import subprocess
 import sys
+from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 from threading import Thread
 
@@ -105,24 +106,34 @@ def test_a_large_result_must_be_received_before_the_join():
     assert waits and pid == child.pid and len(squares) == 200_000
 
 
-FORKED = """
-import multiprocessing, threading
-fork = multiprocessing.get_context("fork")
-end = threading.Event()
-thread = threading.Thread(target=end.wait)
-thread.start()
-queue = fork.SimpleQueue()
-child = fork.Process(target=lambda: queue.put(threading.active_count()))
-child.start()
-print(threading.active_count(), queue.get())
-child.join()
-end.set()
-"""
-
-
 @needs_fork
 def test_of_all_threads_only_the_one_that_forked_is_in_the_child():
-    assert run("-W", "ignore", "-c", FORKED).split() == ["2", "1"]
+    said = run(str(DEMOS / "forked_child.py"), "--numbers", "1")
+    assert "threads in the parent: 2\nthreads in the child:  1\n" in said
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is shared in other ways")
+def test_a_forked_child_that_reads_a_list_gets_copies_and_of_an_array_none():
+    said = run(str(DEMOS / "forked_child.py"), "--numbers", "1000000")
+    first, array, objects = map(float, re.findall(r"([\d.]+) MB", said))
+    assert array - first < 4, "8 MB of numbers are shared"
+    assert objects - array > 20, "24 MB of objects are not"
+
+
+def test_memory_with_a_name_can_be_sent_at_any_time_and_an_array_cannot():
+    ours, theirs = spawn.Pipe()
+    with pytest.raises(RuntimeError):
+        ours.send(spawn.RawArray("q", 1))
+    block = SharedMemory(create=True, size=1)
+    try:
+        ours.send(block)
+        again = theirs.recv()
+        block.buf[0] = 7
+        assert again.buf[0] == 7
+        again.close()
+    finally:
+        block.close()
+        block.unlink()
 
 
 def test_the_table_of_start_methods_tells_what_each_copies(tmp_path):

@@ -2,13 +2,13 @@
 # title: 03 The GIL
 # question: Why do two threads not run twice as fast?
 # needs: two CPU cores, no GPU
-# minutes: 40
+# minutes: 85
 # ---
 
 # %% [markdown]
 # # 3. The GIL: one thread at a time
 #
-# A thread is cheap to start and shares your variables. A process is dearer, and
+# A thread is cheap to start and shares your variables. A process costs more, and
 # whatever it should know has to be sent. So why does anyone compute in processes?
 #
 # We give the same work to two threads and to two processes, and draw what happens. Then
@@ -17,11 +17,12 @@
 # *You will be able to* read a timeline, tell CPU time from wall time, and say before
 # you write a line of code whether threads will make it faster.
 #
-# *Before this:* lesson 2. *Time:* 40 minutes, and the exercises. *Needs:* two CPU
-# cores, no GPU. With one core everything runs, and the text says what you will not see.
+# *Before this:* lesson 2. *Time:* 40 minutes to read, 45 for four exercises. *Needs:*
+# two CPU cores, no GPU. With one core everything runs, and the text says what you will
+# not see.
 
 # %% [markdown] tags=["instructor"]
-# ## Two kinds of work, and how to read a timeline: 10 minutes
+# ## Two kinds of work, and how to read a timeline: 7 minutes
 #
 # Draw the first timeline on the board before you run the cell, with the class telling
 # you where each bar goes. Ask: who waits for whom, and when? People who can draw it by
@@ -32,22 +33,28 @@
 # %% [markdown]
 # ## Two kinds of work
 #
-# `compute` keeps a core busy in pure Python. `fetch` waits, as a program does that has
-# asked for a web page. `span` notes when each begins and ends.
+# `compute` keeps a core busy in pure Python. `span` notes when it begins and ends.
 
 # %%
-from time import sleep
-
-from sidebyside import check, hint, progress, reset, solution, span
+from sidebyside import span
 
 
 def compute(steps: int = 4_000_000) -> int:
     """Keep one core busy in pure Python."""
     with span("compute"):
-        total = 0
-        for step in range(steps):
-            total += step * step
-    return total
+        return sum(step * step for step in range(steps))
+
+
+# %% [markdown]
+# `fetch` waits, as a program does that has asked for a web page. A `Timeline` collects
+# the spans of all threads and processes that run inside it. Here a second thread
+# fetches while the main thread computes, waits for the page, and computes again.
+
+# %% tags=["nbval-ignore-output"]
+from threading import Thread
+from time import sleep
+
+from sidebyside import Timeline
 
 
 def fetch(seconds: float = 0.3) -> None:
@@ -55,16 +62,6 @@ def fetch(seconds: float = 0.3) -> None:
     with span("fetch"):
         sleep(seconds)
 
-
-# %% [markdown]
-# A `Timeline` collects the spans of all threads and processes that run inside it. Here
-# a second thread fetches while the main thread computes. Then the main thread waits for
-# the page, and computes again.
-
-# %% tags=["nbval-ignore-output"]
-from threading import Thread
-
-from sidebyside import Timeline
 
 with Timeline() as first_timeline:
     fetcher = Thread(target=fetch, args=(0.6,))
@@ -79,505 +76,32 @@ first_timeline.plot()
 # %% [markdown]
 # ### How to read a timeline
 #
-# * Time runs to the right, from the start of the first span.
-# * Each worker has a lane. Here there are two workers: `main`, the thread in which
-#   every Python program begins, and `thread 1`.
+# * Time runs to the right. Each worker has a lane: `main`, in which every Python
+#   program begins, and `thread 1`.
 # * A coloured bar is a span: work with a name, from its start to its end.
-# * A pale bar is a worker that waits for another, and grey is one with nothing to do.
-#   Neither is work: the share of both stands at the right, as idle time.
+# * A pale bar is a worker that waits for another; grey is one with nothing to do. The
+#   share of both stands at the right, as idle time.
 #
+# The letters above say the same, for a terminal or a screen reader: a capital begins a
+# span, a dot is grey.
+
+# %% [markdown]
 # Read it aloud once: *main computes; it waits for thread 1; the fetch ends; main
-# computes again, and thread 1 is done.* If you can say that sentence, you can read
-# every picture of this course.
-#
-# `.text()` gives the same in letters, for a terminal or a screen reader: it stands
-# above the figure. A capital letter begins a span, small letters go on with it, and a
-# dot is grey.
-#
-# ## Wall time and CPU time
-#
-# There are two clocks. `perf_counter` runs like the one on the wall. `process_time`
-# runs only while this program has a core, and counts all its threads.
-
-# %%
-from time import perf_counter, process_time
-
-for work in compute, fetch:
-    wall, cpu = perf_counter(), process_time()
-    work()
-    wall, cpu = perf_counter() - wall, process_time() - cpu
-    print(f"{work.__name__:<8} took {wall:.3f} s and used {cpu:.3f} s of CPU time")
-
-# %% [markdown]
-# The first number is called **wall time**, the second **CPU time**. `compute` used a
-# core nearly all the time: such work is **CPU-bound**. `fetch` used next to none: it is
-# **I/O-bound**, bound to input and output. If other programs took the core, wall time
-# grows and CPU time does not.
-#
-# Ask this first of any slow program: is its CPU time close to its wall time?
-
-# %% [markdown] tags=["instructor"]
-# ## Two threads, two processes: 10 minutes
-#
-# Collect guesses by show of hands before the run: 1, 1.5, 2. In most rooms 2 wins. Let
-# the figure of the two threads stand for a while and ask what it seems to say (both
-# busy all the time) before you show the CPU time (half of it). The point to draw: a
-# span says that work was under way; only CPU time says that a core was working on it.
-#
-# When late: leave out `compare`, keep the figure with all four.
-
-# %% [markdown]
-# ## Two computations, one by one and in two threads
-#
-# First one by one, in the main thread. This is what we compare with.
-
-# %%
-with Timeline() as one_by_one:
-    compute()
-    compute()
-one_by_one.plot("one by one")
-
-# %%
-from sidebyside import guess
-
-guess("03-two-threads", None, "How many times as fast are two threads?", "×")
-
-
-# %%
-def in_two_threads(work) -> None:
-    """Call `work` in two threads at the same time, and wait for both."""
-    threads = [Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-with Timeline() as two_threads:
-    in_two_threads(compute)
-two_threads.plot("two threads")
-
-# %% [markdown]
-# Two lanes, both full of work. It looks like a success, until you read the time axis.
-# We write down wall time and CPU time of both.
-
-
-# %%
-def wall_time(timeline: Timeline) -> float:
-    """Seconds from the first start to the last end."""
-    spans = timeline.spans
-    return max(s.end for s in spans) - min(s.start for s in spans)
-
-
-def account(name: str, timeline: Timeline) -> None:
-    cpu = sum(s.cpu for s in timeline.spans)
-    print(f"{name:<14} took {wall_time(timeline):.3f} s, used {cpu:.3f} s of CPU time")
-
-
-account("one by one", one_by_one)
-account("two threads", two_threads)
-for s in two_threads.spans:
-    print(f"{s.lane}: a span of {s.duration:.3f} s, with {s.cpu:.3f} s of CPU time")
-
-# %% [markdown]
-# Both used about the same CPU time, and nearly the same wall time. (If yours differ
-# much, another program was busy: run again from *one by one*.) Each span of a thread is
-# about twice as long as its CPU time, or longer beside a busy program: half the time
-# its thread stood still, *inside* the span. Remember it when you read timelines: **a
-# span says that work was under way. Only CPU time says that a core was working on it.**
-#
-# So how much faster are two threads? One run may have been disturbed by another
-# program. `compare` runs both several times, in turn, and compares the medians.
-
-# %%
-from sidebyside import compare, reveal
-
-computed = compare(
-    workers=2,
-    one_by_one=lambda: (compute(), compute()),
-    two_threads=lambda: in_two_threads(compute),
-)
-print(computed)
-reveal("03-two-threads", computed.speedup["two_threads"], "×")
-
-# %% [markdown]
-# About 1: threads gain nothing here. Now look at the *capacity*. It is what two busy
-# *processes* can get out of this machine at the moment, measured as in lesson
-# 0. *Of capacity* is the speedup as a share of it: 100 % is all there was to get. With
-# two free cores the capacity is near 2, and the threads left half of it unused.
-#
-# ## Two processes
-#
-# `run_ranks(compute, world_size=2)` calls `compute` in two processes and returns their
-# two results. The processes are numbered from 0; such a number is called a **rank**.
-# The first call is slower than later ones, so we make one outside the timeline.
-#
-# Then two processes compute, and two threads do not compute, but wait.
-
-# %%
-from sidebyside import run_ranks
-
-print(run_ranks(compute, 10, world_size=2))
-with Timeline() as two_processes:
-    run_ranks(compute, world_size=2)
-with Timeline() as two_sleepers:
-    in_two_threads(fetch)
-
-# %% [markdown]
-# ## All four on one time axis
-
-# %% figure="the_gil_in_four_timelines"
-from sidebyside import draw_timelines
-
-experiments = {
-    "one by one": one_by_one,
-    "two threads": two_threads,
-    "two processes": two_processes,
-    "two sleeping threads": two_sleepers,
-}
-for name, timeline in experiments.items():
-    account(f"{name:<20}", timeline)
-draw_timelines(experiments, cpu=True)
-
-# %% [markdown]
-# A bar is solid as high as the share of its time that the thread was on a core. Where
-# it is light, the thread had none: it waited for its turn, or slept, or another program
-# had the core.
-#
-# The same two computations three times. Two threads take as long as one by one. Two
-# processes take about half as long, if the machine has two free cores; with only one,
-# they take turns as well. Threads that wait, wait together, and use no core for it.
-#
-# So the machine can do two things at once, and threads can wait at once. What threads
-# cannot do at once is run Python code. The reason is a *lock*, which one thread at a time
-# can hold, in the *interpreter*, the program that runs your Python code: the **global
-# interpreter lock**, or **GIL**. A thread must hold it to run Python code, and
-# two threads of a program share one. Two processes have one each. (Since Python 3.12 a
-# process can hold several interpreters, each with a GIL of its own; 3.14 has an
-# `InterpreterPoolExecutor` for them.)
-
-# %% [markdown] tags=["instructor"]
-# ## What the GIL protects, and who has it: 10 minutes
-#
-# Draw a kitchen with one knife: two cooks who cut take turns, however large the
-# kitchen. Two kitchens (processes) have two knives. A cook who waits for the oven puts
-# the knife down.
-#
-# Someone will conclude that threads need no locks of their own. Don't settle it; lesson
-# 4 does, with a count that comes out wrong.
-#
-# When late: run the picture of the turns, skip the table of the late naps.
-
-# %% [markdown]
-# ## What the GIL protects
-#
-# Python counts for each object how many names, lists and dictionaries refer to it, and
-# frees it at zero. A second name makes the count one larger:
-
-# %%
-import sys
-
-numbers = []
-before = sys.getrefcount(numbers)
-another_name = numbers
-sys.getrefcount(numbers) - before
-
-# %% [markdown]
-# If two threads changed such a count in the same instant, one change could be lost, and
-# an object could be freed while it is in use. The GIL makes sure that this never
-# happens. Lists and dictionaries are kept whole in the same way: of 200,000 numbers,
-# appended by two threads to one list, none is lost.
-
-# %%
-appended = []
-
-
-def append_many() -> None:
-    for number in range(100_000):
-        appended.append(number)
-
-
-in_two_threads(append_many)
-len(appended)
-
-# %% [markdown]
-# The GIL protects the interpreter. It does not protect your program: a sum that two
-# threads add to can still come out wrong. Lesson 4 shows how.
-#
-# ## Taking turns
-#
-# How do two threads share one lock? We look closer. Each thread notes the time, again
-# and again, as fast as it can. Where notes of one thread follow each other without one
-# of the other between, it had its **turn**. You need not read `turns` line by line.
-
-
-# %%
-def turns(seconds: float = 0.1) -> list[tuple[int, float, float]]:
-    """Who ran from when to when, while two threads ran for `seconds` seconds."""
-    notes, begin = [], perf_counter()
-
-    def note_the_time(who: int) -> None:
-        while (now := perf_counter() - begin) < seconds:
-            notes.append((now, who))
-
-    threads = [Thread(target=note_the_time, args=(who,)) for who in (0, 1)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    found = []
-    for now, who in sorted(notes):
-        if found and found[-1][0] == who:
-            found[-1] = (who, found[-1][1], now)
-        else:
-            found.append((who, now, now))
-    return found
-
-
-# %%
-from statistics import median
-
-from sidebyside import COLOURS, figure
-
-
-def draw_turns(found: list[tuple[int, float, float]]):
-    fig, ax = figure(height=1.5, alt="when each of two threads ran Python code")
-    for who, start, end in found:
-        ax.barh(-who, 1000 * (end - start), left=1000 * start, color=COLOURS[who])
-    ax.set_yticks([0, -1], ["thread 1", "thread 2"])
-    ax.set_xlabel("time (ms)")
-    ax.set_xlim(left=0)
-    return fig
-
-
-found = turns()
-length = median(end - start for _, start, end in found)
-print(f"a turn takes {1000 * length:.1f} ms, in the median")
-print(f"the switch interval is {1000 * sys.getswitchinterval():.1f} ms")
-draw_turns(found)
-
-# %% [markdown]
-# Whenever one thread runs, the other stands still: this is how the two long bars looked
-# inside. And the length of a turn is no accident (turns are longer, or have gaps, if
-# other programs took the core). A thread that wants the GIL waits for one **switch
-# interval**, then asks the holder to let go. The holder does so at the next safe place
-# in its Python code.
-#
-# That has a consequence you will meet. A thread naps for 1 ms, again and again, while
-# another computes. How late does it wake?
-
-# %%
-guess("03-late", None, "By how many ms does a nap of 1 ms end late?", "ms")
-
-
-# %%
-def lateness(other) -> float:
-    """By how many ms naps of 1 ms end late, while another thread does `other`."""
-    thread, late = Thread(target=other), []
-    thread.start()
-    while thread.is_alive():
-        start = perf_counter()
-        sleep(0.001)
-        late.append(perf_counter() - start - 0.001)
-    return 1000 * median(late)
-
-
-print(f"beside a thread that fetches: {lateness(fetch):.1f} ms late")
-reveal("03-late", lateness(compute), "ms")
-usual = sys.getswitchinterval()
-for milliseconds in 20, 1:
-    sys.setswitchinterval(milliseconds / 1000)
-    late = lateness(compute)
-    print(f"with a switch interval of {milliseconds} milliseconds: {late:.1f} ms late")
-sys.setswitchinterval(usual)
-
-# %% [markdown]
-# The napping thread needs a core for a moment only. It waits a whole switch interval
-# for the GIL, each time. A thread that loads data, answers requests or draws a progress
-# bar beside a computation has this delay in each of its steps.
-#
-# You can make the interval shorter, at the price of more switches. The better remedy is
-# to move the computation to a process.
-
-# %% [markdown] tags=["instructor"]
-# ## Who lets go of the GIL: 7 minutes
-#
-# Expect "NumPy and torch release it" as an answer to everything. Ask about sorted(): it
-# is C code too, and holds the GIL. C code releases the GIL only where its author wrote
-# so, and only where it touches no Python object meanwhile.
-#
-# On a machine with one core, or a busy one, the matrix product gains nothing. Show the
-# capacity in the last line: the threads got what there was to get.
-#
-# When late: run the demo only, leave out the comparison.
-
-# %% [markdown]
-# ## Who lets go of the GIL
-#
-# `sleep` let go of the GIL: it has no use for it while it waits. All waiting in
-# Python's library does the same: for files, for the network, for other threads. Can
-# computing do it too? A matrix product of torch runs in C++ and touches no Python
-# object.
-
-# %%
-guess(
-    "03-products",
-    None,
-    "How many times as fast are two threads with matrix products?",
-    "×",
-)
-
-# %%
-import torch
-
-torch.set_num_threads(1)  # or a single product would already use every core
-matrix = torch.rand(800, 800)
-
-
-def products(times: int = 8) -> None:
-    for _ in range(times):
-        matrix @ matrix
-
-
-multiplied = compare(
-    workers=2,
-    one_by_one=lambda: products(16),
-    two_threads=lambda: in_two_threads(products),
-)
-print(multiplied)
-reveal("03-products", multiplied.speedup["two_threads"], "×")
-
-# %% [markdown]
-# Threads can compute at the same time after all, if what they compute is not Python
-# code. Compare the gain with the capacity. On two free cores both are well above 1. On
-# one core, or beside other busy programs, both are near 1: nobody can gain what the
-# machine does not have.
-#
-# Not all C code lets go. It may do so only while it touches no Python object, and its
-# author must have written it so. The demo tries four pieces of work:
-
-# %%
-from sidebyside import run_demo
-
-run_demo("gil/gil_releasing_kernel.py")
-
-# %% [markdown]
-# The sort is C code, but what it sorts are Python objects: it keeps the GIL to the end.
-# Worse, nobody else gets a turn before it is done. The checksum (`sha256`: one number
-# made from many bytes) and the matrix product work on plain bytes and numbers, and let go.
-#
-# *CPU* is the CPU time of both threads as a share of their wall time: 100 % keeps one
-# core busy, 200 % two. Beside other busy programs nothing gains and no row shows 200 %:
-# run it again when they are done.
-
-# %% [markdown] tags=["instructor"]
-# ## Without a GIL: 3 minutes
-#
-# Someone will ask whether all of this is about to go away. The honest answer: the lock
-# can, waiting and cores cannot. The table under *What we saw* is what remains.
-#
-# To have a free-threaded interpreter for the class, install one beforehand and check
-# that python3.14t or python3.13t is found on the PATH.
-#
-# When late: leave this out.
-
-# %% [markdown]
-# ## A Python without GIL
-#
-# Since version 3.13 there is a second build of Python, called *free-threaded*. It
-# counts references in a way that is safe without one lock, and each list or dictionary
-# has a small lock of its own. Threads then run Python code at the same time.
-#
-# If this notebook runs on one, you have seen it in every figure above. If one is
-# installed beside it, the next cell runs the same demo on both.
-
-# %% tags=["nbval-ignore-output"]
-import os
-import subprocess
-from pathlib import Path
-from shutil import which
-
-from demos.gil import threads_vs_processes
-
-run_demo("gil/threads_vs_processes.py")
-
-free_threaded = which("python3.14t") or which("python3.13t")
-if free_threaded:
-    demo = Path(threads_vs_processes.__file__)
-    resources = {"PYTHONPATH": str(demo.parents[2] / "resources")}
-    command = [free_threaded, str(demo)]
-    print(subprocess.check_output(command, env=os.environ | resources, text=True))
-else:
-    print("\nThere is no python3.14t or python3.13t on the PATH.")
-
-# %% [markdown]
-# To get one: `uv python install 3.14t`, or tick *free-threaded binaries* in the
-# installer from python.org, or compile with `--disable-gil`. It is started as
-# `python3.14t`. Three things to know:
-#
-# * Ask `sys._is_gil_enabled()`. A C extension that was not made for it switches the GIL
-#   on again when it is imported, with a warning.
-# * A single thread may be slower than with the GIL. Measure your own program.
-# * What goes wrong in lesson 4 gets more likely, not less.
-#
-# ## The library's way
-#
-# Nobody starts threads by hand for every page. A `ThreadPoolExecutor` keeps some
-# threads and gives each the next piece of work. `map` returns the results in order.
-
-# %%
-from concurrent.futures import ThreadPoolExecutor
-
-with Timeline() as pooled, ThreadPoolExecutor(max_workers=3) as pool:
-    list(pool.map(fetch, [0.3, 0.1, 0.2, 0.2, 0.1, 0.1]))
-pooled.plot("six fetches, three threads")
-
-# %% [markdown]
-# `ProcessPoolExecutor` has the same methods and computes in processes; lesson 7 uses
-# it. `torch.utils.data.DataLoader(num_workers=2)` prepares batches in two *processes*.
-# Now you know why: preparing a batch is Python code, and threads would take turns with
-# the training loop.
-#
-# ## What we saw
-#
-# | work | two threads | two processes |
-# |---|---|---|
-# | waits (sleep, network, disk) | wait together | wait together; dearer to start |
-# | Python code | take turns | run together |
-# | C code that holds the GIL (sort) | one after the other | run together |
-# | C code that releases it (checksum, matrix product) | run together | run together |
-#
-# *Run together* always means: as far as there are free cores.
-#
-# * A timeline has time to the right and a lane per worker; grey is idle, pale is
-#   waiting. An open span is not a busy core: CPU time tells.
-# * Under the GIL threads take turns of one switch interval, 5 ms unless changed, and a
-#   thread beside a computation is late by that much.
-# * The GIL keeps the interpreter's own data whole, not yours.
-#
-# Four exercises follow. Stuck? `hint("03-overlap")` gives one hint per call,
-# `solution("03-overlap")` the code and why it works; `progress("03")` shows where you
-# are.
-
-# %% [markdown] tags=["instructor"]
-# ## Exercises: 12 minutes, or homework
-#
-# 03-overlap needs no thread and suits everybody. 03-gain and 03-six belong together.
-# 03-fetch is the one that people use on Monday: let them draw the timeline they want
-# before they write code, then plot the one they get.
-#
-# When late: 03-six in the room, by show of hands for each of the six, the others at
-# home.
+# computes again, and thread 1 is done.* If you can say that sentence, you can read every
+# picture of this course.
 
 # %% [markdown]
 # ## Exercise 1: how many at once?
 #
 # A figure shows what runs at once; a number can be tested. Write `overlap(spans)`: the
-# largest number of spans that are open at the same moment. A span is a pair `(start, end)`. The
-# pairs come in any order; leave the list as it is. A span that ends at 2 is no longer
-# open at 2.
+# largest number of spans that are open at the same moment. A span is a pair `(start,
+# end)`. The pairs come in any order; leave the list as it is. A span that ends at 2 is
+# no longer open at 2.
 #
 # By hand first: for (0, 2), (1, 3), (2, 4) and (5, 6) the answer is 2.
+#
+# Stuck? `hint("03-overlap")` gives one hint per call, `solution("03-overlap")` the code
+# and why it works; `progress("03")` shows where you are.
 # <!-- exercise: 03-overlap -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -604,6 +128,12 @@ pooled.plot("six fetches, three threads")
 #
 # </details>
 
+# %% [markdown] tags=["instructor"]
+# ## Exercise 1: 10 minutes
+#
+# It needs no thread and suits everybody. Those who are done early say why the lane
+# `main` never has two bars open at once.
+
 
 # %% exercise="03-overlap"
 def overlap(spans: list[tuple[float, float]]) -> int:
@@ -620,6 +150,8 @@ def overlap(spans: list[tuple[float, float]]) -> int:
 
 
 # %%
+from sidebyside import check, hint, progress, reset, solution
+
 check("03-overlap", overlap)
 
 # %% [markdown] tags=["why"]
@@ -629,10 +161,83 @@ check("03-overlap", overlap)
 # spans that touch are never counted together. It takes n log n steps for n spans.
 
 # %% [markdown]
-# Once it passes, try it on a timeline of your own: `overlap([(s.start, s.end) for s in
-# pooled.spans])`. Then on `two_threads`. Why is the second answer 2, although only one
-# thread ran at a time?
+# Once it passes, try it on the timeline above: `overlap([(s.start, s.end) for s in
+# first_timeline.spans])`.
+
+# %% [markdown] tags=["instructor"]
+# ## Two clocks, two threads: 8 minutes
 #
+# Collect guesses by show of hands before the run: 1, 1.5, 2. In most rooms 2 wins.
+#
+# When late: leave out the clocks, show the CPU time in the figure of all four.
+
+# %% [markdown]
+# ## Wall time and CPU time
+#
+# There are two clocks. `perf_counter` runs like the one on the wall. `process_time`
+# runs only while this program has a core, and counts all its threads.
+
+# %%
+from time import perf_counter, process_time
+
+for work in compute, fetch:
+    wall, cpu = perf_counter(), process_time()
+    work()
+    wall, cpu = perf_counter() - wall, process_time() - cpu
+    print(f"{work.__name__:<8} took {wall:.3f} s and used {cpu:.3f} s of CPU time")
+
+# %% [markdown]
+# The first number is called **wall time**, the second **CPU time**. `compute` used a
+# core nearly all the time: such work is **CPU-bound**. `fetch` used next to none: it is
+# **I/O-bound**, bound to input and output.
+#
+# Ask this first of any slow program: is its CPU time close to its wall time?
+
+# %% [markdown]
+# ## Two computations, in two threads
+#
+# We call `compute` twice, one by one; then in two threads at once. Two threads can run
+# on two cores. What do you expect?
+
+# %%
+from sidebyside import guess
+
+guess("03-two-threads", None, "How many times as fast are two threads?", "×")
+
+# %% [markdown]
+# One run may be disturbed by another program. `compare` runs both ways several times, in
+# turn, and compares the medians.
+
+# %%
+from sidebyside import compare, reveal
+
+
+def in_two_threads(work) -> None:
+    """Call `work` in two threads at the same time, and wait for both."""
+    threads = [Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+computed = compare(
+    workers=2,
+    one_by_one=lambda: (compute(), compute()),
+    two_threads=lambda: in_two_threads(compute),
+)
+print(computed)
+reveal("03-two-threads", computed.speedup["two_threads"], "×")
+
+# %% [markdown]
+# About 1: threads gain nothing here. Was there anything to gain? The *capacity* is what
+# two busy *processes* get out of this machine at the moment, measured as in lesson 0,
+# and *of capacity* is the speedup as a share of it. With two free cores the capacity is
+# near 2, and the threads left half of it unused.
+#
+# Is it like this for all work?
+
+# %% [markdown]
 # ## Exercise 2: measure the gain
 #
 # Write `gain(work)`. It does `work()` twice one by one, then in two threads at once,
@@ -663,6 +268,12 @@ check("03-overlap", overlap)
 #
 # </details>
 
+# %% [markdown] tags=["instructor"]
+# ## Exercise 2: 10 minutes
+#
+# The usual slip is a clock that stops before the threads have ended, or the wrong clock.
+# Exercise 3 uses `gain`: those who do not finish take the solution.
+
 
 # %% exercise="03-gain"
 def gain(work) -> float:
@@ -686,6 +297,197 @@ check("03-gain", gain)
 # Why it works: both ways do the same amount of work, two calls, and the clock on the
 # wall runs until the last thread has been joined. CPU time would say 1 in every case:
 # threads do not make less work of it.
+
+# %% [markdown] tags=["instructor"]
+# ## All four on one time axis: 5 minutes
+#
+# Let the two full lanes of the two threads stand for a while and ask what they seem to
+# say (both busy all the time) before you point at the light half of the bars. A span
+# says that work was under way; only CPU time says that a core was working on it.
+
+# %% [markdown]
+# ## Look inside
+#
+# We draw four experiments: one by one; two threads; two processes; and two threads that
+# wait. `run_ranks(compute, world_size=2)` calls `compute` in two processes, numbered
+# from 0; such a number is called a **rank**. The first call is slower than later ones,
+# so one is made before.
+
+# %%
+from sidebyside import run_ranks
+
+run_ranks(compute, 10, world_size=2)
+with Timeline() as one_by_one:
+    compute()
+    compute()
+with Timeline() as two_threads:
+    in_two_threads(compute)
+with Timeline() as two_processes:
+    run_ranks(compute, world_size=2)
+with Timeline() as two_sleepers:
+    in_two_threads(fetch)
+
+# %% figure="the_gil_in_four_timelines"
+from sidebyside import draw_timelines
+
+experiments = {
+    "one by one": one_by_one,
+    "two threads": two_threads,
+    "two processes": two_processes,
+    "two sleeping threads": two_sleepers,
+}
+for name, timeline in experiments.items():
+    spans = timeline.spans
+    wall = max(s.end for s in spans) - min(s.start for s in spans)
+    cpu = sum(s.cpu for s in spans)
+    print(f"{name:<20} took {wall:.3f} s, used {cpu:.3f} s of CPU time")
+draw_timelines(experiments, cpu=True)
+
+# %% [markdown]
+# A bar is solid as high as the share of its time that the thread was on a core. Where
+# it is light, the thread had none: it waited for its turn, or slept, or another program
+# had the core.
+#
+# Two threads fill both lanes, and take as long as one by one: each stood still for half
+# of its span. **A span says that work was under way. Only CPU time says that a core was
+# working on it.** Two processes take about half as long, if the machine has two free
+# cores. Threads that wait, wait together.
+
+# %% [markdown]
+# Two pieces of work that are under way in the same period are **concurrent**. They are
+# **parallel** if they are also worked on at the same instant, which takes two cores.
+# Your `overlap` counts the first: it says 2 for both `two_threads` and `two_processes`.
+# The CPU time tells them apart.
+
+# %% [markdown]
+# ## The lock
+#
+# So the machine can do two things at once, and threads can wait at once. What threads
+# cannot do at once is run Python code. The reason is a *lock*, which one thread at a time
+# can hold, in the *interpreter*, the program that runs your Python code: the **global
+# interpreter lock**, or **GIL**. A thread must hold it to run Python code.
+
+# %% [markdown]
+# Two threads of one interpreter share its GIL. Two processes have an interpreter each,
+# and so a GIL each. (Since Python 3.12 one process can hold several interpreters, each
+# with a GIL of its own; 3.14 has an `InterpreterPoolExecutor`, whose threads use one
+# each.)
+
+# %% [markdown] tags=["instructor"]
+# ## What the GIL protects, and the turns: 8 minutes
+#
+# Draw a kitchen with one knife: two cooks who cut take turns, however large the
+# kitchen. Two kitchens (processes) have two knives. A cook who waits for the oven puts
+# the knife down.
+#
+# Someone will conclude that threads need no locks of their own. Don't settle it; lesson
+# 4 does, with a count that comes out wrong.
+#
+# When late: run the picture of the turns, skip the table of the late naps.
+
+# %% [markdown]
+# ## What the GIL protects
+#
+# Python counts for each object how many references there are to it, and frees it at
+# zero. If two threads changed such a count in the same instant, one change could be lost,
+# and an object freed while it is in use. The GIL prevents that. It keeps lists and
+# dictionaries whole in the same way: of 200,000 numbers, appended by two threads to one
+# list, none is lost.
+
+# %%
+appended = []
+
+
+def append_many() -> None:
+    for number in range(100_000):
+        appended.append(number)
+
+
+in_two_threads(append_many)
+len(appended)
+
+# %% [markdown]
+# The GIL protects the interpreter. It does not protect your program: a sum that two
+# threads add to can still come out wrong. Lesson 4 shows how.
+
+# %% [markdown]
+# ## Taking turns
+#
+# How do two threads share one lock? In `turns_of_two_threads` both note the time, again
+# and again, as fast as they can, for 0.1 s. Where notes of one thread follow each other
+# with none of the other's between, it had its **turn**.
+
+# %%
+import sys
+from statistics import median
+
+from demos.gil.parts.thread_turns import draw_thread_turns, turns_of_two_threads
+
+turns = turns_of_two_threads()
+length = median(end - start for _, start, end in turns)
+print(f"a turn takes {1000 * length:.1f} ms, in the median")
+print(f"the switch interval is {1000 * sys.getswitchinterval():.1f} ms")
+draw_thread_turns(turns)
+
+# %% [markdown]
+# While one runs, the other stands still: this is how the two long bars look inside. The
+# length of a turn is no accident. A thread that wants the GIL waits for one **switch
+# interval**, then asks the holder to let go. The holder does so at the next safe place
+# in its Python code. (Turns are longer, or have gaps, where other programs took the
+# core.)
+
+# %% [markdown]
+# That has a consequence you will meet. A thread naps for 1 ms, again and again, while
+# another thread computes. When the nap is over, it needs the GIL again.
+
+# %%
+guess("03-late", None, "By how many ms does a nap of 1 ms end late?", "ms")
+
+
+# %%
+def lateness(other) -> float:
+    """By how many ms naps of 1 ms end late, while another thread does `other`."""
+    thread, late = Thread(target=other), []
+    thread.start()
+    while thread.is_alive():
+        start = perf_counter()
+        sleep(0.001)
+        late.append(perf_counter() - start - 0.001)
+    return 1000 * median(late)
+
+
+print(f"beside a thread that fetches: {lateness(fetch):.1f} ms late")
+reveal("03-late", lateness(compute), "ms")
+usual = sys.getswitchinterval()
+for milliseconds in 20, 1:
+    sys.setswitchinterval(milliseconds / 1000)
+    late = lateness(compute)
+    print(f"with a switch interval of {milliseconds} milliseconds: {late:.1f} ms late")
+sys.setswitchinterval(usual)
+
+# %% [markdown]
+# The napping thread needs a core for a moment only, yet it waits a whole switch interval
+# for the GIL, each time. A thread that loads data, answers requests or draws a progress
+# bar beside a computation has this delay in each of its steps. A shorter interval means
+# more switches. The better remedy is to move the computation to a process.
+
+# %% [markdown] tags=["instructor"]
+# ## Who lets go of the GIL: 4 minutes
+#
+# Expect "NumPy and torch release it" as an answer to everything. C code releases the GIL
+# only where its author wrote so, and only where it touches no Python object meanwhile.
+#
+# When late: the rule only, then the exercise.
+
+# %% [markdown]
+# ## Who lets go of the GIL
+#
+# `sleep` let go of the GIL: it has no use for it while it waits. All waiting in Python's
+# library does the same: for files, for the network, for other threads.
+#
+# Can computing do it too? Code in C or C++ may let go, on two conditions: meanwhile it
+# touches no Python object, and its author has written it so. `zlib`, which compresses
+# bytes, does. Torch lets go inside an operation, and takes the GIL back after it.
 
 # %% [markdown]
 # ## Exercise 3: six functions
@@ -716,9 +518,18 @@ check("03-gain", gain)
 #
 # </details>
 
+# %% [markdown] tags=["instructor"]
+# ## Exercise 3: 10 minutes
+#
+# In the room: a show of hands for each of the six. Ask about `sorted`: it is C code too.
+# On a machine with one core, or a busy one, nothing but the wait gains.
+
 # %% exercise="03-six"
 from hashlib import sha256
 
+import torch
+
+torch.set_num_threads(1)  # or a single product would already use every core
 data, shuffled = bytes(60_000_000), torch.randperm(200_000).tolist()
 large, small = torch.rand(800, 800), torch.rand(4, 4)
 six = {
@@ -748,6 +559,49 @@ check("03-six", gainers)
 # times for about a microsecond, and need it for everything in between: creating the
 # result, finding the method, running the loop. On top of that, both threads keep asking
 # for the GIL at the same moment, so that they may be slower than one by one.
+
+# %% [markdown]
+# The demo measures four such pieces of work. *CPU* is the CPU time of both threads as a
+# share of their wall time: 100 % keeps one core busy, 200 % two.
+
+# %%
+from sidebyside import run_demo
+
+run_demo("gil/gil_releasing_kernel.py")
+
+# %% [markdown]
+# **Threads can compute at the same time, if their work lets go of the GIL.** The sort is C code, but what it sorts are Python objects: it keeps the GIL to the end, and
+# nobody else gets a turn before it is done. The checksum and the matrix product let go.
+#
+# Compare the gains with the capacity in the first line: nobody can gain what the machine
+# does not have.
+
+# %% [markdown] tags=["instructor"]
+# ## Waiting in few threads, or in one: 5 minutes
+#
+# For the timeline of the coroutines ask: how many threads are there? One. Is it
+# concurrent? Parallel? Then: what happens if one of them computes?
+#
+# When late: leave out `asyncio`.
+
+# %% [markdown]
+# ## The library's way
+#
+# Nobody starts threads by hand for every page. A `ThreadPoolExecutor` keeps some
+# threads and gives each the next piece of work. `map` returns the results in order.
+
+# %%
+from concurrent.futures import ThreadPoolExecutor
+
+with Timeline() as pooled, ThreadPoolExecutor(max_workers=3) as pool:
+    list(pool.map(fetch, [0.3, 0.1, 0.2, 0.2, 0.1, 0.1]))
+pooled.plot("six fetches, three threads")
+
+# %% [markdown]
+# `ProcessPoolExecutor` has the same methods and computes in processes; lesson 7 uses
+# it. `torch.utils.data.DataLoader(num_workers=2)` prepares batches in two *processes*.
+# Now you know why: where preparing a batch is Python code, threads would take turns with
+# the training loop.
 
 # %% [markdown]
 # ## Exercise 4: fetch and compute
@@ -785,6 +639,12 @@ check("03-six", gainers)
 #
 # </details>
 
+# %% [markdown] tags=["instructor"]
+# ## Exercise 4: 15 minutes
+#
+# This is the one that people use on Monday: let them draw the timeline they want before
+# they write code, then plot the one they get.
+
 
 # %% exercise="03-fetch"
 def process_all(names: list, fetch, compute) -> list:
@@ -810,9 +670,113 @@ check("03-fetch", process_all)
 # the last one arrives after 0.3 s and is computed with for 0.1 s.
 
 # %% [markdown]
-# The demos of this lesson run in a terminal too: `python demos/gil/sleeping_threads.py
-# --help`.
+# ## Many waits in one thread
 #
+# To wait for a thousand pages, does one need a thousand threads? `asyncio` runs many
+# functions in *one* thread: where one of them must wait, it says `await`, and another
+# goes on. A function that can do so is a **coroutine**; what runs them in turn is the
+# **event loop**. Nobody is interrupted: a coroutine gives way where it awaits something
+# that is not there yet, and nowhere else.
+
+# %%
+import asyncio
+
+
+async def fetch_async(seconds: float) -> None:
+    with span("fetch"):
+        await asyncio.sleep(seconds)
+
+
+async def compute_async() -> None:
+    compute()  # no await in it: no other coroutine has a turn
+
+
+async def beside_a_fetch(other) -> None:
+    await asyncio.gather(fetch_async(0.1), other)
+
+
+# %%
+loops = {}
+for name, other in ("both await", fetch_async(0.2)), ("one computes", compute_async()):
+    with Timeline() as loops[name]:
+        one_thread = Thread(target=asyncio.run, args=(beside_a_fetch(other),))
+        one_thread.start()
+        one_thread.join()
+draw_timelines(loops)
+
+# %% [markdown]
+# Each picture is one thread. (It is not the main thread, since a notebook has an event
+# loop of its own there.) Above, two waits lie side by side: concurrent, and not
+# parallel. Below, the page is there after 0.1 s, but its coroutine goes on only when the
+# computation is over: **a coroutine that does not await makes all others wait.**
+
+# %% [markdown] tags=["instructor"]
+# ## Without a GIL: 3 minutes
+#
+# Someone will ask whether all of this is about to go away. The honest answer: the lock
+# can, waiting and cores cannot. The table under *What we saw* is what remains.
+#
+# To have a free-threaded interpreter for the class, install one beforehand and check
+# that python3.14t or python3.13t is found on the PATH.
+#
+# When late: leave this out.
+
+# %% [markdown]
+# ## A Python without GIL
+#
+# Since version 3.13 there is a second build of Python, called *free-threaded*. It
+# counts references in a way that is safe without one lock, and each list or dictionary
+# has a small lock of its own. Threads then run Python code at the same time. If one is
+# installed beside yours, the next cell runs the same demo on both.
+
+# %% tags=["nbval-ignore-output"]
+import os
+import subprocess
+from pathlib import Path
+from shutil import which
+
+from demos.gil import threads_vs_processes
+
+run_demo("gil/threads_vs_processes.py")
+
+free_threaded = which("python3.14t") or which("python3.13t")
+if free_threaded:
+    demo = Path(threads_vs_processes.__file__)
+    resources = {"PYTHONPATH": str(demo.parents[2] / "resources")}
+    command = [free_threaded, str(demo)]
+    print(subprocess.check_output(command, env=os.environ | resources, text=True))
+else:
+    print("\nThere is no python3.14t or python3.13t on the PATH.")
+
+# %% [markdown]
+# To get one: `uv python install 3.14t`, or the installer from python.org. Ask
+# `sys._is_gil_enabled()`: a C extension that was not made for it switches the GIL on
+# again when it is imported, with a warning. A single thread may be slower than with the
+# GIL. What goes wrong in lesson 4 gets more likely, not less.
+
+# %% [markdown]
+# ## What we saw
+#
+# | work | two threads | two processes |
+# |---|---|---|
+# | waits (sleep, network, disk) | wait together | wait together; cost more to start |
+# | Python code | take turns | run together |
+# | C code that holds the GIL (sort) | one after the other | run together |
+# | C code that releases it (checksum, matrix product) | run together | run together |
+#
+# *Run together* always means: as far as there are free cores.
+
+# %% [markdown]
+# * Under way at the same time is concurrent; worked on at the same instant is parallel.
+#   CPU time tells.
+# * Under the GIL threads take turns of one switch interval, 5 ms unless changed, and a
+#   thread beside a computation is late by that much.
+# * The GIL keeps the interpreter's own data whole, not yours.
+# * One thread can wait for many things, as long as none of them computes.
+#
+# In a terminal: `python demos/gil/sleeping_threads.py --help`.
+
+# %% [markdown]
 # ## Next
 #
 # The GIL lets only one thread run at a time, and no append is lost. So are two threads

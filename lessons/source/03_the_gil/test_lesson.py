@@ -1,7 +1,10 @@
 """What lesson 03 says about the GIL is so: shown by the order of events."""
 
+import asyncio
+import concurrent.futures
 import subprocess
 import sys
+from itertools import pairwise
 from threading import Thread
 from time import perf_counter
 
@@ -9,6 +12,7 @@ import pytest
 import torch
 
 from demos.gil import sleeping_threads
+from demos.gil.parts.thread_turns import turns_of_two_threads
 from sidebyside import Timeline, span
 
 NO_GIL = not getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -68,6 +72,57 @@ def test_each_sleeping_thread_has_a_lane_of_its_own():
     ends = [s.end for s in in_turn.spans]
     starts = [s.start for s in in_turn.spans]
     assert ends[:-1] <= starts[1:], "one after the other"
+
+
+async def wait_in_a_coroutine(started: asyncio.Event, other: asyncio.Event) -> None:
+    """It ends only if the other has started meanwhile: one by one it would hang."""
+    with span("wait for the other"):
+        started.set()
+        await asyncio.wait_for(other.wait(), timeout=30)
+
+
+def test_two_coroutines_that_await_are_under_way_at_once_in_one_thread():
+    async def both() -> None:
+        events = asyncio.Event(), asyncio.Event()
+        crew = (wait_in_a_coroutine(*events), wait_in_a_coroutine(*events[::-1]))
+        await asyncio.gather(*crew)
+
+    with Timeline() as timeline:
+        asyncio.run(both())
+    first, second = timeline.spans
+    assert timeline.lanes == ["main"]
+    assert max(first.start, second.start) < min(first.end, second.end)
+
+
+def test_a_coroutine_that_does_not_await_makes_all_others_wait():
+    events = []
+
+    async def fetch() -> None:
+        await asyncio.sleep(0)
+        events.append("the page is there")
+
+    async def compute() -> None:
+        for step in range(1000):
+            events.append(step)
+
+    async def both() -> None:
+        await asyncio.gather(fetch(), compute())
+
+    asyncio.run(both())
+    assert events == [*range(1000), "the page is there"]
+
+
+def test_turns_of_two_threads_follow_each_other():
+    turns = turns_of_two_threads(0.05)
+    assert {who for who, _, _ in turns} <= {0, 1}
+    assert all(start <= end for _, start, end in turns)
+    for (who, _, end), (next_one, start, _) in pairwise(turns):
+        assert who != next_one and end <= start
+
+
+def test_an_executor_of_interpreters_comes_with_python_3_14():
+    there = hasattr(concurrent.futures, "InterpreterPoolExecutor")
+    assert there == (sys.version_info >= (3, 14))
 
 
 def test_workers_of_threads_vs_processes_import_next_to_nothing():

@@ -1,0 +1,43 @@
+"""Who runs Python code when two threads want to: found from what each of them notes."""
+
+from threading import Thread
+from time import perf_counter
+
+from sidebyside.figures import COLOURS, figure
+
+
+def turns_of_two_threads(seconds: float = 0.1) -> list[tuple[int, float, float]]:
+    """(thread, start, end) of each turn, while two threads run for `seconds` seconds.
+
+    Each thread notes the time, again and again, as fast as it can. Where notes of one
+    follow each other without a note of the other between them, it had its turn.
+    """
+    notes, begin = [], perf_counter()
+
+    def note_the_time(who: int) -> None:
+        while (now := perf_counter() - begin) < seconds:
+            notes.append((now, who))
+
+    threads = [Thread(target=note_the_time, args=(who,)) for who in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    turns = []
+    for now, who in sorted(notes):
+        if turns and turns[-1][0] == who:
+            turns[-1] = (who, turns[-1][1], now)
+        else:
+            turns.append((who, now, now))
+    return turns
+
+
+def draw_thread_turns(turns: list[tuple[int, float, float]]):
+    """A lane for each of the two threads, a bar for each turn."""
+    fig, ax = figure(height=1.5, alt="when each of two threads ran Python code")
+    for who, start, end in turns:
+        ax.barh(-who, 1000 * (end - start), left=1000 * start, color=COLOURS[who])
+    ax.set_yticks([0, -1], ["thread 1", "thread 2"])
+    ax.set_xlabel("time (ms)")
+    ax.set_xlim(left=0)
+    return fig
