@@ -41,7 +41,7 @@
 #
 # Two threads add 1 to the same `x`, a million times each. At the end `x` should be
 # 2,000,000. An addition that `x` does not show is a **lost update**. We count them, five
-# times. (`int(1)` is 1. Why it stands there, we shall see.)
+# times. (`int(1)` is 1. You will see why it is there.)
 
 # %%
 from threading import Thread
@@ -605,7 +605,7 @@ assert ways.results["queue_for_each"] == ways.results["own_sums"] == 100_000
 #
 # Write `histogram(events, bins, energy, workers)`: a list of length `bins`, in which
 # entry b is the sum of the energies of all events of bin b. Let `workers` threads read
-# at the same time: no more, and no fewer where there are events enough. Use no lock,
+# at the same time: no more, and no fewer if there are enough events. Use no lock,
 # and let no two threads write to the same number: if a sum that they share comes out
 # right, it is luck. `energy` is called once per event.
 # There may be fewer events than workers, even none.

@@ -63,7 +63,7 @@ six_draws = run_ranks(draw, world_size=3) + run_ranks(draw, world_size=3)
 reveal("05-draws", len(set(six_draws)))
 
 # %% [markdown]
-# Six processes and one number. (Six on Windows, where every process imports torch
+# Six processes and one number. (Six numbers on Windows, where every process imports torch
 # anew.) **Workers draw equal numbers when they hold copies of the same state.** So ask
 # of a generator: was there a state to copy, and did the worker keep the copy?
 
@@ -77,14 +77,15 @@ from sidebyside import run_demo
 run_demo("random_numbers/forked_random_numbers.py")
 
 # %% [markdown]
-# The rule explains it, row by row:
+# The rule explains the rows:
 #
 # * `Generator`, *sent*: it arrives as a copy, however the workers were started.
 # * `Generator`, *made by the worker*: nothing is copied, and the operating system gives
 #   each one a state of its own.
 # * `torch`: fork copies the state. The other two import torch anew.
+# * `np.random`: NumPy 2 makes this generator when it is first used. If the parent has
+#   used it, fork copies it; if not, each worker makes its own.
 # * `random`: fork copies the state, too, but Python replaces it in the new process.
-#   Nobody does that for `np.random`.
 
 # %% [markdown]
 # Such a table is not worth learning. It depends on versions, and on what was imported
@@ -240,9 +241,10 @@ ax.minorticks_off()
 fig
 
 # %% [markdown]
-# The error against the number of workers, both axes logarithmic. The mean of $k$
-# independent estimates has the error of one divided by $\sqrt k$; spawned streams follow
-# that down to an eighth.
+# The error against the number of workers, both axes logarithmic. As a rule the mean of
+# $k$ independent estimates has the error of one divided by $\sqrt k$; spawned streams
+# follow that down to an eighth. (The lines begin apart: worker 0 has another stream in
+# each.)
 
 # %% [markdown]
 # **The mean of 64 equal numbers is as wrong as one of them.** 63 workers have warmed
@@ -291,7 +293,7 @@ print("with keys:", len(hashed))
 # %% [markdown]
 # **Worker 1 of the run with seed 0 is worker 0 of the run with seed 1.** Ten runs, made
 # to be sure of a result, have fewer than two independent runs' worth of streams. Keys
-# of numbers below 2³² collide in no such way.
+# do not collide in this way, as long as their numbers are below 2³².
 
 # %% [markdown]
 # torch has no `SeedSequence`, so draw the seeds of its generators from such a stream.
@@ -321,10 +323,10 @@ print("with keys:", len(hashed))
 from demos.random_numbers.loader_workers import Noise
 
 show(Noise)
-guess("05-loader", None, "Two epochs, 4 items: how many different dataset.rng of 8?")
+guess("05-loader", None, "2 epochs of 4 items: how many different dataset.rng?")
 
 # %% [markdown]
-# `make_loader` makes a `DataLoader` with so many workers; its seeds follow from 0. The
+# `make_loader` makes a `DataLoader` with that many workers; its seeds follow from 0. The
 # dataset stands in a module, since a worker that was not forked cannot import a
 # notebook's cells (lesson 2).
 
@@ -383,7 +385,7 @@ for workers in 1, 2, 3:
 # A worker prepares its share of the items of an epoch and needs a random number in
 # [0, 1) for each. Write `noise_of(seed, epoch, items)`, which returns them as a list,
 # in the order of `items`. The number of an item depends on seed, epoch and item, never
-# on the share it comes in. Other seed, other epoch or other item: other number. Each of
+# on the share it comes in. Another seed, epoch or item gives another number. Each of
 # the three may be any whole number from 0 to 2³² − 1.
 #
 # By hand first: one worker gets the items [0, 1, 2, 3]. Of two workers, one gets [0, 2]
@@ -428,7 +430,7 @@ check("05-items", noise_of)
 # Why it works: the state of each stream follows from seed, epoch and item alone, so
 # nothing else can have an influence: not the share, not the order, not what was drawn
 # before. The key is hashed, not added, so (epoch 0, item 1) and (epoch 1, item 0) are
-# different streams. To make a stream takes as long as some dozens of single draws; if
+# different streams. Making a stream takes as long as some dozens of single draws; if
 # an item needs many numbers, it takes them all from its one stream.
 
 # %% [markdown]
@@ -476,9 +478,9 @@ for workers in 0, 2, 3:
 # must begin with equal weights, or they are different networks. Their augmentation must
 # differ, or they all do the same work.
 #
-# Here both come from one stream, which is the same on all ranks, or each rank's own. (A
-# rank finds its number in `RANK`, an environment variable: a setting that a program is
-# started with.)
+# Here a rank draws both from one stream: first from the same on all ranks, then from its
+# own. (A rank finds its number in `RANK`, an environment variable: a setting that a
+# program is started with.)
 
 # %%
 import os
@@ -516,10 +518,10 @@ for own in False, True:
 #
 # * The weights are equal on all ranks. Another seed gives other weights.
 # * The noise differs between any two ranks, and between any two seeds: rank 1 of seed 0
-#   has not the noise of rank 0 of seed 1. No rank's noise is the weights, of this seed
+#   does not have the noise of rank 0 of seed 1. No rank's noise is the weights, of this seed
 #   or of another.
 # * Two calls with the same rank and seed return the same.
-# * The global generators of `random`, NumPy and torch are afterwards as they were.
+# * Afterwards the global generators of `random`, NumPy and torch are as they were.
 #
 # There are 10,000 ranks at most; a seed is any whole number from 0 to 2³² − 1.
 #
@@ -576,7 +578,7 @@ check("05-replicas", prepare)
 # from.
 
 # %%
-guess("05-ranks", None, "2 ranks × 2 workers: how many different seeds have the four?")
+guess("05-ranks", None, "2 ranks × 2 workers: how many different seeds do they have?")
 
 # %%
 from demos.random_numbers.workers_of_ranks import seeds_of_workers
@@ -610,7 +612,7 @@ for workers in 1, 2, 3:
     total = 0.0
     for share in np.array_split(numbers, workers):
         of_share = 0.0
-        for number in share.tolist():  # sum() rounds in another way since Python 3.12
+        for number in share.tolist():  # sum() corrects its rounding
             of_share += number
         total += of_share
     print(f"workers: {workers} | {total:.12f}")

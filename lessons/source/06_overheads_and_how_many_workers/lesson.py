@@ -69,8 +69,8 @@ print(drawn)
 reveal("06-two", drawn.median["two_new_processes"] / drawn.median["here"], "×")
 
 # %% [markdown]
-# Two workers, twice the hands, and it takes tens of times as long if they wait, hundreds
-# or thousands of times if they are new. What is done besides the work is called
+# Twice the hands, and it takes tens of times as long with workers that wait, hundreds or
+# thousands of times with new ones. What is done besides the work is called
 # **overhead**. Here we see two kinds:
 #
 # * *Starting* a process: milliseconds, paid once for each worker.
@@ -174,7 +174,7 @@ started
 
 # %% [markdown]
 # Each worker begins later than the one before: these steps are *c*. Read *c* off the
-# picture, and guess. Then we time four *crews*, numbers of workers; `time_crews` calls
+# picture, and guess. Then we time four *crews*: 1, 2, 4 and 8 workers. `time_crews` calls
 # `share_out_pieces` for each, three times in turn.
 
 # %%
