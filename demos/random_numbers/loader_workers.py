@@ -8,12 +8,13 @@ Look for: DataLoader gives each worker a seed of its own for random, np.random a
 Try:      --start-method spawn, or fork on Linux. The same numbers, digit for digit.
 """
 
-from sidebyside.programs import run_program
+from sidebyside.programs import end_with_parent, run_program
 
 import argparse
 import multiprocessing
 import random
 import warnings
+from functools import partial
 
 import numpy as np
 import torch
@@ -61,10 +62,34 @@ class NoiseByItem(Dataset):
         return stream(self.seed, self.epoch, index).random()
 
 
+class SeedOfWorker(Dataset):
+    """Item i is the seed of the worker that makes it."""
+
+    def __init__(self, items: int):
+        self.items = items
+
+    def __len__(self) -> int:
+        return self.items
+
+    def __getitem__(self, index: int) -> int:
+        return get_worker_info().seed
+
+
 def new_stream(worker_id: int) -> None:
     """A worker_init_fn: the dataset gets a generator of this worker and epoch."""
     worker = get_worker_info()
     worker.dataset.rng = np.random.default_rng(worker.seed)
+
+
+def begin_worker(worker_id: int, init=None) -> None:
+    """A worker_init_fn: the worker ends with the program, even with a killed one.
+
+    torch's own watch looks for a new parent. Here the parent may be the forkserver,
+    which lives on, because the worker holds an end of its pipe.
+    """
+    end_with_parent()
+    if init is not None:
+        init(worker_id)
 
 
 def make_loader(dataset: Dataset, workers: int, method: str, init=None) -> DataLoader:
@@ -73,10 +98,18 @@ def make_loader(dataset: Dataset, workers: int, method: str, init=None) -> DataL
         dataset,
         batch_size=None,  # item by item
         num_workers=workers,
-        worker_init_fn=init,
+        worker_init_fn=partial(begin_worker, init=init),
         multiprocessing_context=method if workers else None,  # 0: none is started
         generator=torch.Generator().manual_seed(0),
     )
+
+
+def start_method() -> str:
+    """How workers are started where every system can follow: never by fork."""
+    if "forkserver" in multiprocessing.get_all_start_methods():
+        multiprocessing.set_forkserver_preload(["torch"])  # once, not in each worker
+        return "forkserver"
+    return "spawn"
 
 
 def show_items_of_loader(title: str, items: list[list[float]]) -> None:
@@ -96,12 +129,10 @@ def main() -> None:
     parser.add_argument(
         "--start-method",
         choices=methods,
-        default="forkserver" if "forkserver" in methods else "spawn",
+        default=start_method(),
     )
     args = parser.parse_args()
 
-    if "forkserver" in methods:
-        multiprocessing.set_forkserver_preload(["torch"])
     for title, init in {"as it is": None, "worker_init_fn": new_stream}.items():
         loader = make_loader(
             Noise(2 * args.workers), args.workers, args.start_method, init

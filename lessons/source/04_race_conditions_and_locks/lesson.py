@@ -2,49 +2,46 @@
 # title: 04 Race conditions and locks
 # question: Two threads add to the same sum. Why is it too small?
 # needs: one CPU core, no GPU
-# minutes: 60
+# minutes: 90
 # ---
 
 # %% [markdown]
 # # 4. Race conditions and locks
 #
 # The GIL lets only one thread run at a time, and lesson 3 lost no append. So two
-# threads that add to one number should be safe. They are not: updates get lost, now and
-# then, and nothing fails.
+# threads that add to one number should be safe. They are not: updates get lost, and
+# nothing fails.
 #
-# We lose some, find the place where they get lost, try out every order in which two
-# threads can run, and repair the program in three ways.
+# We find the place where they get lost, try out every order in which two threads can
+# run, and repair the program in three ways.
 #
 # *You will be able to* say which lines two threads must not run at the same time,
 # protect them with a lock, recognise a deadlock, and write programs that need no lock.
 #
-# *Before this:* lesson 3. *Time:* 60 minutes, and the exercises. *Needs:* one CPU
-# core, no GPU. What is shown here goes wrong on one core as surely as on many.
+# *Before this:* lesson 3. *Time:* 45 minutes to read, 45 for three exercises. *Needs:*
+# one CPU core, no GPU. What is shown here goes wrong on one core as surely as on many.
 
 # %% [markdown] tags=["instructor"]
 # ## Two threads, one number: 10 minutes
 #
-# Ask for the guesses before each of the two cells. People who have read about races
-# guess "some are lost" for the first loop: most tutorials say so, and it was true when
-# they were written. Do not skip it. The surprise makes them look at the instructions.
+# Two volunteers, one blackboard with x = 0, a slip of paper each. Each may do one step
+# when you point at them: copy x to the slip; add 1 on the slip; write the slip to the
+# board. Point at A, B, A, A, B, B. Then let the class point. This is the explorer of
+# the next section.
 #
-# The versions stand beside the numbers on purpose. Should the first loop lose something
-# in your room, you have a newer or a free-threaded Python: celebrate, and read the
+# People who have read about races expect the loop without `int(1)` to lose, too: most
+# tutorials say so, and it was true when they were written. Should it lose something in
+# your room, you have a newer or a free-threaded Python: celebrate, and read the
 # instructions with the class.
 #
-# When late: tell them the result of the first loop and run the second.
+# When late: the volunteers instead of dis.
 
 # %% [markdown]
 # ## Two threads, one number
 #
 # Two threads add 1 to the same `x`, a million times each. At the end `x` should be
-# 2,000,000. We try it five times. An addition that `x` does not show is a **lost
-# update**.
-
-# %%
-from sidebyside import check, guess, hint, progress, reset, solution
-
-guess("04-plain", None, "How many of 10 million updates x = x + 1 get lost?")
+# 2,000,000. An addition that `x` does not show is a **lost update**. We count them, five
+# times. (`int(1)` is 1. You will see why it is there.)
 
 # %%
 from threading import Thread
@@ -59,6 +56,13 @@ def in_two_threads(work) -> None:
         thread.join()
 
 
+def add_int_one(updates: int = 1_000_000) -> None:
+    global x
+    for _ in range(updates):
+        x = x + int(1)
+
+
+# %% tags=["nbval-ignore-output"]
 def updates_lost(add) -> int:
     """How many of 2 million updates are lost."""
     global x
@@ -67,126 +71,65 @@ def updates_lost(add) -> int:
     return 2_000_000 - x
 
 
+lost = [updates_lost(add_int_one) for _ in range(5)]
+assert sum(lost) > 0
+lost
+
+# %% [markdown]
+# A good part is lost, and a different number each time. There is no error and no
+# warning, only a wrong sum.
+#
+# Python translates each line into instructions, and `dis` shows them:
+
 # %% tags=["nbval-ignore-output"]
-import sys
-
-from sidebyside import reveal
+import dis
 
 
+def update() -> None:
+    global x
+    x = x + int(1)
+
+
+dis.dis(update)
+
+# %% [markdown]
+# From top to bottom: `LOAD_GLOBAL x` copies the value of `x` to the thread's own scratch
+# paper, its *stack*. `CALL` computes `int(1)`, and `BINARY_OP` adds it to the copy.
+# `STORE_GLOBAL x` writes the sum back. (Names differ a little between versions; the
+# other instructions begin and end the function.)
+#
+# One line, and three steps that matter: **load, add, store**. If the other thread stores
+# something after our load, our store overwrites it.
+
+# %% [markdown]
+# `x = x + 1` has the same three steps. Does it lose updates, too?
+
+
+# %%
 def add_one() -> None:
     global x
     for _ in range(1_000_000):
         x = x + 1
 
 
-lost = [updates_lost(add_one) for _ in range(5)]
-print(f"Python {sys.version.split()[0]}\nlost: {lost}")
-reveal("04-plain", sum(lost))
+print("lost:", [updates_lost(add_one) for _ in range(3)])
 
 # %% [markdown]
-# Nothing is lost. Tutorials and books show this very loop as the example of lost
-# updates, and it was one. We ran it 20 times on each of seven versions:
+# Nothing, on Python 3.10 to 3.14. (On 3.9 we lost 10 to 42 %, and many tutorials show
+# this loop.) These versions switch threads only at certain instructions, such as when
+# a loop jumps back or a call has returned. In `x = x + int(1)` **a `CALL` stands between
+# the load and the store**. In `x = x + 1` none does, and the switch comes after the store.
 #
-# | Python | `x = x + 1` | `x = x + int(1)` |
-# |---|---|---|
-# | 3.8, 3.9 | 10 to 42 % lost, in all runs | 25 to 50 % lost, in all runs |
-# | 3.10 to 3.14 | nothing lost, in any run | up to 50 % lost, in all but one run |
-#
-# So is the loop safe today? Look at the last column. `int(1)` is 1: the two loops
-# compute the same.
-
-# %%
-guess("04-int", None, "What share of all updates x = x + int(1) gets lost?", "%")
-
-
-# %% tags=["nbval-ignore-output"]
-def add_int_one(updates: int = 1_000_000) -> None:
-    global x
-    for _ in range(updates):
-        x = x + int(1)
-
-
-lost = [updates_lost(add_int_one) for _ in range(5)]
-print(f"Python {sys.version.split()[0]}\nlost: {lost}")
-reveal("04-int", 100 * sum(lost) / 10_000_000, "%")
-assert sum(lost) > 0
-
-# %% [markdown]
-# A good part is lost, and each time another part. No error, no warning, a wrong sum. A
-# program whose result depends on which thread comes first has a **race condition**. This
-# one is a *data race*: two threads use the same variable without a lock, at least one
-# writes, and nothing makes one come before the other. A race condition can be without:
-# even if each access is locked, *is there a seat left?* and *take it* are two steps, and
-# somebody may come in between (*check, then act*). What nobody can come between is
-# *atomic*.
+# Nobody promises this, and a Python without a GIL keeps none of it. Code that is right
+# by luck is not right.
 
 # %% [markdown] tags=["instructor"]
-# ## Where the updates get lost: 8 minutes
-#
-# Two volunteers, one blackboard with x = 0, a slip of paper each. Each may do one step
-# when you point at them: copy x to the slip; add 1 on the slip; write the slip to the
-# board. Point at A, B, A, A, B, B. Then let the class point. This is the explorer of
-# the next section, and after it nobody needs the table of instructions explained.
-#
-# When late: the volunteers instead of dis.
-
-# %% [markdown]
-# ## Where the updates get lost
-#
-# Python translates each line into instructions, and `dis` shows them. Above the rule
-# are those of `x = x + 1`, below it those of `x = x + int(1)`.
-
-# %% tags=["nbval-ignore-output"]
-import dis
-
-
-def plain_update() -> None:
-    global x
-    x = x + 1
-
-
-def update_with_call() -> None:
-    global x
-    x = x + int(1)
-
-
-dis.dis(plain_update)
-print("-" * 50)
-dis.dis(update_with_call)
-
-# %% [markdown]
-# Read the first listing from top to bottom. The names differ a little between versions.
-#
-# | instruction | what it does |
-# |---|---|
-# | `RESUME` | the function begins |
-# | `LOAD_GLOBAL x` | copy the value of `x` to the thread's own scratch paper, its *stack* |
-# | `LOAD_CONST 1` (3.14: `LOAD_SMALL_INT`) | put a 1 on top of it |
-# | `BINARY_OP +` | replace the two by their sum |
-# | `STORE_GLOBAL x` | write the sum back to `x` |
-# | `LOAD_CONST None`, `RETURN_VALUE` or `RETURN_CONST` | the function ends |
-#
-# One line, and three steps that matter: **load, add, store**. Between load and store
-# the thread works on a copy. If the other thread stores meanwhile, our store overwrites
-# it.
-#
-# In the second listing a **`CALL` stands between the load and the store**. This makes
-# the difference. Since 3.10 a thread that is asked for the GIL gives it away only at
-# certain instructions: when a loop jumps back, when a function begins, and when a call
-# of C code such as `int` has returned. A jump comes after the store. A call may come
-# before.
-#
-# Nobody promises this. It is how the interpreter happens to be built, it has changed
-# once, and a Python without GIL keeps none of it. Do not count on a line being one
-# step.
-
-# %% [markdown] tags=["instructor"]
-# ## Every order there is: 10 minutes
+# ## Every order there is: 9 minutes
 #
 # Let everybody find one order on paper in which x ends as 1, then ask for somebody with
 # another one. There are 18. The second guess is the better one: nearly all say 3, for
 # "each thread loses at most everything the other did". Keep the answer 2 in suspense;
-# it is exercise 1.
+# the first exercise explains it.
 #
 # When late: only the first guess and its cell.
 
@@ -194,30 +137,29 @@ dis.dis(update_with_call)
 # ## Every order there is
 #
 # Running the loop shows only what happened today. To know what can happen, we play two
-# threads, A and B, by hand. An order is a text: each letter is one step of that thread.
-#
-# `AAABBB`: first A loads, adds and stores, then B. `ABABAB`: in turn. Before you run
-# the cell, follow both with a pencil. Note `x` and both copies after each letter.
-#
-# No thread is started. The rules of the game are one short function; the locks in it
-# are for later.
+# threads, A and B, by hand; no thread is started. An order is a text, in which each
+# letter is one step of that thread. Follow both orders below with a pencil, before you
+# run the cell: note `x` and both copies after each letter.
 
 # %%
 from demos.races import interleavings
 from demos.races.interleavings import UPDATE, play
-from sidebyside import show
+from sidebyside import guess, show
 
 show(interleavings.do_step)
 print("UPDATE =", UPDATE)
 print("AAABBB: x =", play("AAABBB", UPDATE, UPDATE))
 print("ABABAB: x =", play("ABABAB", UPDATE, UPDATE))
-
-# %%
 guess("04-orders", None, "There are 20 orders. In how many of them is an update lost?")
 guess("04-smallest", None, "If both add 1 three times: how small can x be in the end?")
 
+# %% [markdown]
+# Write your guesses in place of `None`. The branches of `do_step` with *take* and
+# *release* are for later. `endings` plays all orders and counts how they end.
+
 # %%
 from demos.races.interleavings import endings
+from sidebyside import reveal
 
 found = endings(UPDATE, UPDATE)
 for x_at_end, orders in found.items():
@@ -226,51 +168,109 @@ reveal("04-orders", found[1])
 
 # %% [markdown]
 # Only two orders are right: all of A before B, and all of B before A. **In 18 of 20
-# orders an update is lost.** In the loop switches are rare: thousands of updates pass
-# between two of them. But one switch at the wrong place wipes out all that the other
-# thread does until the next one: thousands of updates.
-#
-# Now let each thread add 1 three times. There are 48,620 orders. How does `x` end?
+# orders an update is lost.** Now let each thread add 1 three times. There are 48,620
+# orders. How does `x` end?
 
 # %%
 from sidebyside import COLOURS, figure
 
-
-def draw_endings(found: dict[int, int]):
-    """A bar for each x that can be the result: how many orders lead to it?"""
-    alt = f"number of orders by the x they end with: {found}"
-    fig, ax = figure(height=2.2, stamp="computed", alt=alt)
-    ax.barh(list(found), list(found.values()), color=COLOURS[0])
-    for x_at_end, orders in found.items():
-        ax.text(orders + 300, x_at_end, f"{orders:,}", va="center", fontsize=8)
-    ax.set(xlabel="orders", ylabel="x at the end", yticks=list(found))
-    ax.xaxis.set_major_formatter("{x:,.0f}")
-    return fig
-
-
 found = endings(UPDATE * 3, UPDATE * 3)
+alt = f"number of orders by the x they end with: {found}"
+fig, ax = figure(height=2.2, stamp="computed", alt=alt)
+ax.barh(list(found), list(found.values()), color=COLOURS[0])
+for x_at_end, orders in found.items():
+    ax.text(orders + 300, x_at_end, f"{orders:,}", va="center", fontsize=8)
+ax.set(xlabel="orders", ylabel="x at the end", yticks=list(found))
+ax.xaxis.set_major_formatter("{x:,.0f}")
 reveal("04-smallest", min(found))
-draw_endings(found)
+fig
 
 # %% [markdown]
 # The bars show how many orders end with each `x`. Six is right, and happens in 20
 # orders. Three was to be expected: each update of one thread destroys one of the other.
-# But `x` can end as 2. **Three and three additions, and 2 is the sum.** How? That is
-# exercise 1.
+# But **three and three additions can make 2.** How? That is your first exercise.
 #
-# This is why testing is no cure. A test runs a few orders, most often the harmless
+# This is why testing is no cure: a test runs a few orders, most often the harmless
 # ones.
 
 # %% [markdown] tags=["instructor"]
-# ## A lock: 10 minutes
+# ## Exercise 1: 15 minutes
 #
-# The picture: one key, on a hook beside the blackboard. Only who has the key may touch
-# the board. Who comes second waits at the hook. Then ask what happens if somebody
-# ignores the hook: nothing stops them. A lock protects nothing by itself; it is an
-# agreement.
+# A puzzle for pairs with paper. Whoever is stuck plays it with two slips and a board.
+
+# %% [markdown]
+# ## Exercise 1: the order that loses most
+#
+# Write `worst_order(updates)`: an order in which threads A and B each make that many
+# updates, and `x` ends as small as it can. It is a text of `A` and `B`; each occurs
+# three times per update.
+#
+# By hand first: for one update, `x` can end as 1. For three, you have seen a 2 in the
+# figure. Take paper, find an order for two updates that ends as 2, then one for three.
+# `play(order, UPDATE * 3, UPDATE * 3)` tries it out.
+#
+# Stuck? `hint("04-order")` gives one hint per call, `solution("04-order")` the code and
+# why it works; `progress("04")` shows where you are.
+# <!-- exercise: 04-order -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# The very last step of all is a store. What must that thread have loaded for `x` to be
+# as small as 2, and how long may it sit on it?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# One old copy can wipe out many updates. A loads 0 and sleeps, while B does nearly all
+# its work. Then A stores a 1. Who can now load this 1 and sleep on it?
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# With n updates each: A loads. B makes n − 1 whole updates. A adds and stores: `x` is
+# 1. B loads this 1 for its last update. A makes its other n − 1 updates. B adds and
+# stores. For n = 1 this is `AAABBB`, which loses nothing; treat one update by itself.
+#
+# </details>
+
+
+# %% exercise="04-order"
+def worst_order(updates: int) -> str:
+    """An order of A and B, each with `updates` updates, that ends with the least x."""
+    ### BEGIN SOLUTION
+    if updates == 1:
+        return "ABABAB"
+    all_but_one = 3 * (updates - 1)
+    return "A" + "B" * all_but_one + "AA" + "B" + "A" * all_but_one + "BB"
+    ### END SOLUTION
+
+
+# %%
+from sidebyside import check, hint, progress, reset, solution
+
+check("04-order", worst_order)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 04-order -->
+# Why it works: A's copy of 0 wipes out all of B's updates but the last. B's copy of the
+# resulting 1 wipes out all of A's but the first. So `x` ends as 2, however many updates
+# there were. It cannot be 1 with two or more updates each: the last store of all adds 1
+# to what that thread has loaded, and when it loads for its last update it has itself
+# stored something of at least 1 before, which nobody can turn into a 0.
+
+# %% [markdown] tags=["instructor"]
+# ## A lock: 9 minutes
+#
+# The picture: one key, on a hook beside the blackboard. Only the person with the key may
+# touch the board. Whoever comes second waits at the hook. Then ask what happens if
+# somebody ignores the hook: nothing stops them. A lock protects nothing by itself; it is
+# an agreement.
 #
 # The table of misplaced locks is the part to discuss. For each row, let somebody say
-# one order that goes wrong before the counts are shown.
+# one order that goes wrong before the counts are shown. The row with a lock around each
+# access is the one that separates a race condition from a data race.
 #
 # When late: leave out the timelines.
 
@@ -279,7 +279,7 @@ draw_endings(found)
 #
 # What must not happen is that one thread works between the load and the store of the
 # other. A **lock** can be held by one thread at a time. `with lock:` takes it, waits as
-# long as another has it, and gives it back at the end of the block, also after an
+# long as another thread has it, and gives it back at the end of the block, also after an
 # error.
 
 # %%
@@ -300,56 +300,59 @@ print("lost:", [updates_lost(add_with_lock) for _ in range(3)])
 # %% [markdown]
 # Nothing is lost. The lines that only one thread may run at a time are a **critical
 # section**. In the game a lock is two more steps: take it, if nobody has it, and
-# release it. A misplaced lock is played as well:
+# release it. Now we can also play locks that are misplaced:
 
 # %%
 from demos.races.interleavings import LATE_LOCK, LOCKED
 
+each_access = ("take l", "load", "release l", "add", "take l", "store", "release l")
 with_own_lock = [(f"take {own}", *UPDATE, f"release {own}") for own in ("A's", "B's")]
 attempts = {
     "no lock": (UPDATE, UPDATE),
     "lock around the update": (LOCKED, LOCKED),
     "lock around the store only": (LATE_LOCK, LATE_LOCK),
+    "lock around load, and around store": (each_access, each_access),
     "each thread has its own lock": with_own_lock,
     "only one thread uses the lock": (LOCKED, UPDATE),
 }
-print("LOCKED =", LOCKED)
-print("LATE_LOCK =", LATE_LOCK)
 for name, programs in attempts.items():
     found = endings(*programs)
-    print(f"{name:<30} {sum(found.values()):>4} orders, {found.get(1, 0):>4} lose")
+    print(f"{name:<35} {sum(found.values()):>4} orders, {found.get(1, 0):>4} lose")
 
 # %% [markdown]
-# The lock does not make the update one step. It strikes out orders, and **only two are
-# left, both right**. In the other three rows there is a lock, and it does not help:
+# The right lock does not make the update one step. It strikes out orders, and **only two
+# are left, both right**. In the rows below it there is a lock, and it does not help:
 #
-# * It must cover everything from the load to the store.
+# * It must cover everything from the load to the store, without a gap.
 # * It must be the same lock for all.
 # * Everyone must use it. Nothing stops a thread that does not ask.
-#
-# ## What a lock costs
-
-# %%
-guess("04-lock", None, "How many times as long does an update with a lock take?", "×")
-
-# %%
-from sidebyside import compare
-
-cost = compare(
-    without_lock=lambda: add_int_one(200_000), with_lock=lambda: add_with_lock(200_000)
-)
-reveal("04-lock", cost.median["with_lock"] / cost.median["without_lock"], "×")
-nanoseconds = (cost.median["with_lock"] - cost.median["without_lock"]) / 200_000 * 1e9
-print(f"taking and releasing a lock: {nanoseconds:.0f} ns")
 
 # %% [markdown]
-# This is one thread, and nobody else wants the lock. The price is little beside reading
-# a file, and much beside an addition.
+# ## Two kinds of mistake
 #
-# Dearer than the lock is waiting for it. Two threads read three numbers each and add
-# them up. Reading takes 60 ms and adding 20 ms (both sleep, so that the picture is the
-# same on any machine). Once the lock is held for both, once for the adding only. (To
-# draw the waiting by itself we take and release the lock by hand, without `with`.)
+# * A *data race*: two threads use the same variable, at least one of them writes, and
+#   nothing makes one come before the other.
+# * A **race condition**: whether the result is right depends on which thread comes
+#   first.
+#
+# Most often they come together. But look at the fourth row: every access is locked, so
+# there is no data race, and updates still get lost. **Locking each access is not
+# enough.**
+
+# %% [markdown]
+# You will meet the fourth row as *check, then act*: `if seats > 0:` and `seats -= 1` are
+# two steps, even if each is locked, and somebody takes the last seat in between.
+#
+# What nobody can come between is *atomic*. One lock around both steps makes them atomic
+# for all who use that lock.
+
+# %% [markdown]
+# ## Hold it briefly
+#
+# Waiting for a lock costs more than the lock. Here two threads read three numbers each
+# and add them up: reading takes 60 ms, adding 20 ms. (Both sleep, so that the picture is
+# the same on any machine; to draw the waiting as a span of its own we take the lock by
+# hand, without `with`.)
 
 # %%
 from time import sleep
@@ -371,6 +374,7 @@ def read_and_hold_it_to_add() -> None:
     hold_lock(0.02)
 
 
+# %%
 with Timeline() as all_the_time:
     in_two_threads(lambda: [hold_lock(0.08) for _ in range(3)])
 with Timeline() as to_add:
@@ -378,15 +382,12 @@ with Timeline() as to_add:
 draw_timelines({"lock held all the time": all_the_time, "lock held to add": to_add})
 
 # %% [markdown]
-# Pale is a thread that waits for the lock. At the top the two threads take as long as
-# one would. Below they read at the same time, and wait only to add. So hold a lock as
+# A pale bar is a thread that waits for the lock. At the top the two threads take as long
+# as one would. Below they read at the same time, and wait only to add. So hold a lock as
 # briefly as you can, but all the way from load to store.
-#
-# A lock is not fair. A thread that gives it back and asks again at once may well get
-# it, while another has been waiting all the time.
 
 # %% [markdown] tags=["instructor"]
-# ## Deadlock: 10 minutes
+# ## Deadlock: 8 minutes
 #
 # Two people, two pens, two sheets: each needs both. Let them reach for different things
 # first, and keep still. The class sees at once that nobody can go on, and also that no
@@ -434,18 +435,13 @@ run_ranks(pay_each_other, world_size=1, timeout=4)
 
 # %% [markdown]
 # It never ends. The report names the line on which the main thread waits: it wants the
-# lock of the *target*. The report sees one thread only. The demo has a watchdog, a thread
-# that notices when nothing moves, and looks at both:
-
-# %%
-from sidebyside import run_demo
-
-run_demo("races/deadlock.py")
+# lock of the *target*. The other thread has that one, and wants the first thread's. Each
+# has what the other wants, and neither gives back what it has. That is a **deadlock**.
+# (In a terminal, `python demos/races/deadlock.py` shows both sides.)
 
 # %% [markdown]
-# Each has what the other wants, and neither gives back what it has. That is a
-# **deadlock**. How likely is it? Here is the game with two locks. A takes the left lock
-# first; B takes the right one first, or the left one, too.
+# Here it is in the game. A takes the left lock first; B takes the right one first, or
+# the left one, too.
 
 # %%
 from demos.races.interleavings import LEFT_FIRST, RIGHT_FIRST
@@ -460,207 +456,15 @@ for name, programs in attempts.items():
     print(f"{name:<30} {sum(found.values())} orders, {found.get('stuck', 0)} stuck")
 
 # %% [markdown]
-# In 2 of 6 orders both are stuck. In the second row none is: who has the left lock can
-# always get the right one. **If all threads take their locks in the same order, there
-# is no deadlock.** Any order will do, such as by account number. You will write it in
-# exercise 2.
+# In 2 of 6 orders both are stuck. In the second row none is: whoever has the left lock
+# can always get the right one. **If all threads take their locks in the same order,
+# there is no deadlock.**
 
 # %% [markdown] tags=["instructor"]
-# ## Without a lock: 12 minutes
+# ## Exercise 2: 10 minutes
 #
-# The message of the whole lesson: the best lock is the one that is not needed. Draw two
-# tables. Left: two threads, one x in the middle, arrows from both. Right: each thread
-# has an x of its own, and one arrow with the result at the end. Ask which one they
-# would rather debug.
-#
-# Expect the question whether a Queue has a lock inside. It has. One that was written
-# and tested once, by somebody else.
-#
-# When late: the comparison without the processes.
-
-# %% [markdown]
-# ## Better: share less
-#
-# A lock repairs the sharing. Often it is better not to share. With a **queue**, threads
-# hand things to each other: `put` adds an item at the end, `get` takes the first one
-# and waits if there is none. What is in the queue belongs to nobody; after `get` it
-# belongs to one thread.
-#
-# Three ways to count to 100,000 in two threads:
-
-# %%
-from queue import Queue
-
-
-def queue_for_each() -> int:
-    numbers = Queue()
-    in_two_threads(lambda: [numbers.put(int(1)) for _ in range(50_000)])
-    return sum(numbers.get() for _ in range(100_000))
-
-
-def own_sums() -> int:
-    sums = Queue()
-    in_two_threads(lambda: sums.put(sum(int(1) for _ in range(50_000))))
-    return sums.get() + sums.get()
-
-
-ways = compare(
-    lock_for_each=lambda: in_two_threads(lambda: add_with_lock(50_000)),
-    queue_for_each=queue_for_each,
-    own_sums=own_sums,
-)
-print(ways)
-assert ways.results["queue_for_each"] == ways.results["own_sums"] == 100_000
-
-# %% [markdown]
-# All three are right. A queue item costs more than a lock, so a queue is no good for
-# single additions. `own_sums` hands over two numbers instead of 100,000: **each thread
-# adds up for itself, and only the results meet.** Remember this shape. Training on many
-# devices is built on it: each works alone for a while, then the sums meet.
-#
-# ## Processes have no common GIL
-#
-# Processes share nothing, unless you place something in shared memory, as in lesson 2.
-# Then they race too. There is no common GIL between them, and even `x = x + 1` loses
-# updates. `RawValue` places a number in shared memory. The `Barrier` is a gate that
-# opens when all processes are there, so that they begin at the same time. (`CONTEXT` is
-# what was called `spawn` in lesson 2.)
-
-# %%
-from demos.races import lost_update
-
-show(lost_update.count_in_processes)
-show(lost_update.add_one)
-for add in lost_update.add_one, lost_update.add_with_lock:
-    x = min(lost_update.count_in_processes(add, updates=300_000) for _ in range(3))
-    print(f"{add.__name__:<14} lost {100 * (600_000 - x) / 600_000:.1f} %")
-
-# %% [markdown]
-# `add_with_lock` does the same inside `with lock:`. With a lock of `multiprocessing`,
-# which works between processes, nothing is lost.
-#
-# ## Why array code rarely needs a lock
-#
-# Two threads fill one tensor, without a lock, and nothing goes wrong:
-
-# %%
-from concurrent.futures import ThreadPoolExecutor
-
-import torch
-
-values = torch.arange(1_000_000)
-squares = torch.zeros_like(values)
-
-
-def fill(part: slice) -> None:
-    squares[part] = values[part] ** 2
-
-
-with ThreadPoolExecutor(2) as pool:
-    list(pool.map(fill, [slice(0, 500_000), slice(500_000, None)]))
-    part_sums = list(pool.map(torch.sum, squares.split(500_000)))
-assert torch.equal(squares, values**2)
-sum(part_sums).item()
-
-# %% [markdown]
-# The threads share the tensor, and no element of it. A race needs two threads at the
-# *same* number, one of them writing. Array code tells each worker its part, reads the
-# old array and writes a new one, and adds up with `sum()` at the end. What is left to
-# protect is one handing-over per worker.
-#
-# ## The library's way
-#
-# `ThreadPoolExecutor.map`, used in the last cell, is all of this in one line: it hands
-# out the parts through a queue, each call returns what it has computed, and the results
-# meet in one thread.
-#
-# | you need | in threads | in processes |
-# |---|---|---|
-# | a lock | `threading.Lock` | `multiprocessing.Lock` |
-# | a queue | `queue.Queue` | `multiprocessing.Queue` |
-# | results of parts | `ThreadPoolExecutor.map` | `ProcessPoolExecutor.map` |
-# | to see who hangs | `faulthandler.dump_traceback_later(60)` | the same, in each |
-#
-# The last one prints, after 60 seconds, the line on which each thread is.
-#
-# ## What we saw
-#
-# * An update is load, add, store. In 18 of the 20 orders of two updates one is lost.
-# * `x = x + 1` happens to lose nothing on Python 3.10 to 3.14; `x = x + int(1)` loses
-#   many. Code that is right by luck is not right.
-# * A lock strikes out the wrong orders, if it covers the whole update, is the same for
-#   all, and is used by all.
-# * Two locks in two orders can hang for ever. One order for all cannot.
-# * The best way is to share less: work alone, hand over results.
-#
-# Three exercises follow. Stuck? `hint("04-order")` gives one hint per call,
-# `solution("04-order")` the code and why it works; `progress("04")` shows where you
-# are.
-
-# %% [markdown] tags=["instructor"]
-# ## Exercises: 20 minutes or homework
-#
-# 04-order is a puzzle for pairs with paper. 04-transfer is the one that is needed in
-# practice. 04-histogram is the pattern of every later lesson.
-#
-# When late: 04-order in the room, the others at home.
-
-# %% [markdown]
-# ## Exercise 1: the order that loses most
-#
-# Write `worst_order(updates)`: an order in which threads A and B each make that many
-# updates, and `x` ends as small as it can. It is a text of `A` and `B`; each occurs
-# three times per update.
-#
-# By hand first: for one update, `x` can end as 1. For three, you have seen a 2 in the
-# figure. Take paper, find an order for two updates that ends as 2, then one for three.
-# `play(order, UPDATE * 3, UPDATE * 3)` tries it out.
-# <!-- exercise: 04-order -->
-#
-# <details><summary>Hint 1: a question</summary>
-#
-# The very last step of all is a store. What must that thread have loaded for `x` to be
-# as small as 2, and how long may it sit on it?
-#
-# </details>
-#
-# <details><summary>Hint 2: an idea</summary>
-#
-# One old copy can wipe out many updates. A loads 0 and sleeps, while B does nearly all
-# its work. Then A stores a 1. Who can now load this 1 and sleep on it?
-#
-# </details>
-#
-# <details><summary>Hint 3: almost the code</summary>
-#
-# With n updates each: A loads. B makes n − 1 whole updates. A adds and stores: `x` is
-# 1. B loads this 1 for its last update. A makes its other n − 1 updates. B adds and
-# stores. For n = 1 this is `AAABBB`, which loses nothing; treat one update by itself.
-#
-# </details>
-
-
-# %% exercise="04-order"
-def worst_order(updates: int) -> str:
-    """An order of A and B, each with `updates` updates, that ends with the least x."""
-    ### BEGIN SOLUTION
-    if updates == 1:
-        return "ABABAB"
-    all_but_one = 3 * (updates - 1)
-    return "A" + "B" * all_but_one + "AA" + "B" + "A" * all_but_one + "BB"
-    ### END SOLUTION
-
-
-# %%
-check("04-order", worst_order)
-
-# %% [markdown] tags=["why"]
-# <!-- why: 04-order -->
-# Why it works: A's copy of 0 wipes out all of B's updates but the last. B's copy of the
-# resulting 1 wipes out all of A's but the first. So `x` ends as 2, however many updates
-# there were. It cannot be 1 with two or more updates each: the last store of all adds 1
-# to what that thread has loaded, and when it loads for its last update it has itself
-# stored something of at least 1 before, which nobody can turn into a 0.
+# The one that is needed in practice. A transfer from an account to itself is what
+# people forget.
 
 # %% [markdown]
 # ## Exercise 2: a transfer that always ends
@@ -728,6 +532,70 @@ check("04-transfer", transfer)
 # transfer to the same account would wait for itself: a `Lock` can be taken once, even
 # by the thread that has it.
 
+# %% [markdown] tags=["instructor"]
+# ## Without a lock: 9 minutes
+#
+# The message of the whole lesson: the best lock is the one that is not needed. Draw two
+# tables. Left: two threads, one x in the middle, arrows from both. Right: each thread
+# has an x of its own, and one arrow with the result at the end. Ask which one they
+# would rather debug.
+#
+# Expect the question whether a Queue has a lock inside. It has. One that was written
+# and tested once, by somebody else.
+#
+# When late: the comparison without the processes.
+
+# %% [markdown]
+# ## Better: share less
+#
+# A lock repairs the sharing. Often it is better not to share. With a **queue**, threads
+# hand things to each other: `put` adds an item at the end, `get` takes the first one
+# and waits if there is none. What is in the queue belongs to nobody; after `get` it
+# belongs to one thread.
+#
+# Three ways to count to 100,000 in two threads:
+
+# %%
+from concurrent.futures import ThreadPoolExecutor
+from queue import Queue
+
+from sidebyside import compare
+
+
+def queue_for_each() -> int:
+    numbers = Queue()
+    in_two_threads(lambda: [numbers.put(int(1)) for _ in range(50_000)])
+    return sum(numbers.get() for _ in range(100_000))
+
+
+def own_sums() -> int:
+    with ThreadPoolExecutor(2) as pool:
+        sums = pool.map(lambda n: sum(int(1) for _ in range(n)), [50_000, 50_000])
+    return sum(sums)
+
+
+# %%
+ways = compare(
+    lock_for_each=lambda: in_two_threads(lambda: add_with_lock(50_000)),
+    queue_for_each=queue_for_each,
+    own_sums=own_sums,
+)
+print(ways)
+assert ways.results["queue_for_each"] == ways.results["own_sums"] == 100_000
+
+# %% [markdown]
+# All three are right. A queue item costs more than a lock, so a queue is no good for
+# single additions. In `own_sums` **each thread adds up for itself, and only the results
+# meet**: two numbers instead of 100,000. Remember this shape. Training on many devices
+# is built on it.
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 3: 20 minutes
+#
+# The pattern of every later lesson.
+#
+# When late: at home.
+
 # %% [markdown]
 # ## Exercise 3: a histogram without a lock
 #
@@ -737,7 +605,7 @@ check("04-transfer", transfer)
 #
 # Write `histogram(events, bins, energy, workers)`: a list of length `bins`, in which
 # entry b is the sum of the energies of all events of bin b. Let `workers` threads read
-# at the same time: no more, and no fewer where there are events enough. Use no lock,
+# at the same time: no more, and no fewer if there are enough events. Use no lock,
 # and let no two threads write to the same number: if a sum that they share comes out
 # right, it is luck. `energy` is called once per event.
 # There may be fewer events than workers, even none.
@@ -798,14 +666,73 @@ check("04-histogram", histogram)
 # that the others have stored while this thread waited is lost.
 
 # %% [markdown]
-# The demos run in a terminal too, with other numbers: `python
-# demos/races/interleavings.py --program late-lock` plays the game, and `python
-# demos/races/lost_update.py --help` says what to try with the loops.
+# ## Processes race, too
+#
+# Processes share nothing, unless you place something in shared memory, as in lesson 2.
+# There is no common GIL between them, so even `x = x + 1` loses updates.
+# `count_in_processes` lets two processes add to one number in shared memory, and lets
+# them begin at the same time.
+
+# %%
+from demos.races import lost_update
+
+show(lost_update.add_one)
+for add in lost_update.add_one, lost_update.add_with_lock:
+    x = min(lost_update.count_in_processes(add, updates=300_000) for _ in range(3))
+    print(f"{add.__name__:<14} lost {100 * (600_000 - x) / 600_000:.1f} %")
+
+# %% [markdown]
+# `add_with_lock` does the same inside `with lock:`. With a lock of `multiprocessing`,
+# which works between processes, nothing is lost.
+#
+# ## Why array code rarely needs a lock
+#
+# Two threads fill one tensor, without a lock, and nothing goes wrong:
+
+# %%
+import torch
+
+values = torch.arange(1_000_000)
+squares = torch.zeros_like(values)
+
+
+def fill(part: slice) -> None:
+    squares[part] = values[part] ** 2
+
+
+with ThreadPoolExecutor(2) as pool:
+    list(pool.map(fill, [slice(0, 500_000), slice(500_000, None)]))
+assert torch.equal(squares, values**2)
+
+# %% [markdown]
+# The threads share the tensor, and no element of it. A race needs two threads at the
+# *same* number, one of them writing. Array code tells each worker its part, reads the
+# old array and writes a new one.
+
+# %% [markdown]
+# ## What we saw
+#
+# | you need | in threads | in processes |
+# |---|---|---|
+# | a lock | `threading.Lock` | `multiprocessing.Lock` |
+# | a queue | `queue.Queue` | `multiprocessing.Queue` |
+# | results of parts | `ThreadPoolExecutor.map` | `ProcessPoolExecutor.map` |
+# | to see who hangs | `faulthandler.dump_traceback_later(60)` | the same, in each |
+#
+# * An update is load, add, store. In 18 of the 20 orders of two updates one is lost.
+# * A lock strikes out the wrong orders, if it covers the whole update, is the same for
+#   all, and is used by all.
+# * Two locks in two orders can hang for ever. One order for all cannot.
+# * The best way is to share less: work alone, hand over results.
 
 # %%
 progress("04")
 
 # %% [markdown]
+# The demos run in a terminal too, with other numbers: `python
+# demos/races/interleavings.py --program late-lock` plays the game, and `python
+# demos/races/lost_update.py --help` says what to try with the loops.
+#
 # ## Next
 #
 # Two threads that share a number race for it. What do two processes share that were

@@ -123,7 +123,7 @@ def test_one_line_is_load_add_store():
     assert load < add < store
     known = {"RESUME", "LOAD_GLOBAL", "LOAD_CONST", "LOAD_SMALL_INT", "BINARY_OP"}
     known |= {"STORE_GLOBAL", "RETURN_VALUE", "RETURN_CONST", "NOP"}
-    assert set(names_of(plain_update)) <= known, "the lesson's table explains all"
+    assert set(names_of(plain_update)) <= known, "the lesson reads them aloud"
 
 
 def test_a_call_stands_between_load_and_store():
@@ -187,6 +187,18 @@ def test_a_lock_leaves_the_right_orders_and_a_misplaced_one_does_not():
     assert endings(LATE_LOCK, LATE_LOCK) == {1: 36, 2: 6}
     assert endings(*own) == {1: 200, 2: 52}
     assert endings(LOCKED, UPDATE) == {1: 48, 2: 8}
+
+
+def test_a_lock_around_each_access_leaves_a_race_condition_without_a_data_race():
+    each_access = (
+        *("take lock", "load", "release lock"),
+        *("add", "take lock", "store", "release lock"),
+    )
+    held = False
+    for step in each_access:
+        held = step.startswith("take") or (held and not step.startswith("release"))
+        assert held or step not in ("load", "store"), "no access without the lock"
+    assert endings(each_access, each_access) == {1: 50, 2: 2}
 
 
 def test_two_orders_of_two_locks_can_be_stuck_and_one_cannot():

@@ -2,7 +2,7 @@
 # title: 05 Random numbers in parallel
 # question: Do my workers draw the same random numbers, and should they?
 # needs: two CPU cores, no GPU
-# minutes: 50
+# minutes: 90
 # ---
 
 # %% [markdown]
@@ -12,509 +12,101 @@
 # eight times? No error message will tell you, and each number looks as random as the
 # next.
 #
-# We ask the machine what its workers draw. Then we measure what duplicated numbers
-# cost, and give every piece of work a stream of random numbers of its own.
+# We ask the machine what its workers draw, measure what duplicated numbers cost, and
+# give every piece of work a stream of random numbers of its own.
 #
 # *You will be able to* tell duplicated streams from independent ones, seed workers, a
-# `DataLoader` and replicas, and get the same result from any number of workers.
+# `DataLoader` and the ranks of a training, and get the same result from any number of
+# workers.
 #
-# *Before this:* lesson 4. *Time:* 50 minutes, the exercises 25 more. *Needs:* two CPU
-# cores, no GPU. Nothing here is about speed, so one core shows the same.
+# *Before this:* lesson 4. *Time:* 45 minutes to read, 45 for three exercises. *Needs:*
+# two CPU cores, no GPU. Nothing here is about speed, so one core shows the same.
 
 # %% [markdown] tags=["instructor"]
-# ## What workers draw: 12 minutes
+# ## What workers draw: 8 minutes
 #
 # Ask who has heard that NumPy's numbers are the same in all workers. Most have, and
-# most know one half of it. Have the room fill in the table on the board, row by row, a
-# show of hands for each entry, before you run it. Count the EQUALs of the board.
+# most know one half of it. Nobody needs to know the table: have the room explain three
+# of its rows by the rule, a state to copy and a copy kept.
 #
-# Expected: everybody puts EQUAL at `random` under fork. It was true until Python 3.6.
-#
-# When late: skip the second table (`--preload`), keep the six draws of `run_ranks`.
+# When late: skip the table, keep the six draws.
 
 # %% [markdown]
 # ## What do two workers draw?
 #
 # A **generator** is an object with a *state*. Each draw computes a number from the
-# state, and the next state. Equal states give equal numbers, for ever. A **seed** is
-# the number from which the first state is made. All that one generator draws, number
-# after number, is a **stream**. Two streams are *independent* if knowing one tells
-# nothing about the other.
+# state, and the next state. Equal states give equal numbers, for ever.
 #
-# Lesson 2 started processes in three ways: `fork` copies the parent, `spawn` starts
-# from nothing, `forkserver` forks a small server. The demo starts two workers in each
-# way. Each draws a number from six generators: from `np.random`, before and after the
-# parent has used it; from `random` and from torch, which the parent has used; from a
-# NumPy `Generator` that the parent has sent, and from one of its own. That makes a
-# table of 6 × 3 entries (on Windows 6 × 1).
-
-# %%
-from sidebyside import check, guess, hint, progress, reset, solution
-
-guess("05-equal", None, "In how many of the 18 entries are both numbers EQUAL?")
-
-# %% tags=["nbval-ignore-output"]
-from contextlib import redirect_stdout
-from io import StringIO
-
-from sidebyside import reveal, run_demo
-
-with redirect_stdout(StringIO()) as table:
-    run_demo("random_numbers/forked_random_numbers.py")
-print(table.getvalue())
-reveal("05-equal", table.getvalue().count("EQUAL"))
-
-# %% [markdown]
-# One rule explains the table: **workers draw equal numbers when they hold copies of the
-# same state.** So ask of each entry: was there a state to copy, and did the worker keep
-# the copy? On Linux, with Python 3.11 to 3.14, NumPy 2.4 and torch 2.13, we read:
-#
-# | generator | why |
-# |---|---|
-# | `np.random`, first used by the worker | NumPy 2 loads it at its first use. Before, there is no state to copy: each worker makes its own. |
-# | `random`, used by the parent | Fork copies the state. Since Python 3.7 the worker replaces it at once, even after `random.seed(0)`. (Not so a `random.Random(0)` of your own.) |
-# | `np.random`, used by the parent | Fork copies the state and nobody replaces it: EQUAL. The other two load NumPy anew. |
-# | `Generator`, sent by the parent | Fork copies it with the rest of the memory; the other two pack, send and unpack it. A copy in all three: EQUAL. |
-# | `Generator`, made by the worker | `np.random.default_rng()` asks the operating system for a seed. |
-# | `torch`, used by the parent | The state exists as soon as torch is imported. Fork copies it: EQUAL. The other two import torch anew. |
-#
-# In books and posts you find other tables. They were right, with other versions. **The
-# first entry of the fork column flips when anything in the parent has touched
-# `np.random`**: a library will do, or a type annotation that names it. When we wrote
-# the demo, an annotation did. (Python 3.14 does not look at annotations before someone
-# asks for them, so there it would not have.)
-
-# %% [markdown]
-# ### A server with a past
-#
-# A forkserver can import modules before it forks, so that workers start faster. What
-# it has imported, its workers get as copies. Which entries change?
-
-# %% tags=["nbval-ignore-output"]
-forked = "random_numbers/forked_random_numbers.py"
-run_demo(forked, "--preload", "torch", "numpy.random")
-
-# %% [markdown]
-# Three entries of the middle column have become EQUAL, though no line of the program's
-# own code is different.
-#
-# The same is true in this notebook. `run_ranks` uses a forkserver that has imported
-# torch, where the system has one. We ask three ranks for a number, twice.
+# torch makes a generator when it is imported; `torch.rand` draws from it. Where the
+# system can fork, `run_ranks` forks its ranks from a small server that has imported
+# torch. And fork copies memory (lesson 2).
 
 # %%
 import torch
 
-from sidebyside import run_ranks
+from sidebyside import guess
 
 
 def draw() -> float:
     return torch.rand(()).item()
 
 
+guess("05-draws", None, "Two times three ranks draw a number: how many different ones?")
+
+# %% [markdown]
+# Write your guess in place of `None`, then run the next cell.
+
+# %%
+from sidebyside import reveal, run_ranks
+
 six_draws = run_ranks(draw, world_size=3) + run_ranks(draw, world_size=3)
-len(set(six_draws))
+reveal("05-draws", len(set(six_draws)))
 
 # %% [markdown]
-# Six draws in six processes, and one number. Without a forkserver, on Windows, it would
-# be six: that is the table's last row, under spawn.
+# Six processes and one number. (Six numbers on Windows, where every process imports torch
+# anew.) **Workers draw equal numbers when they hold copies of the same state.** So ask
+# of a generator: was there a state to copy, and did the worker keep the copy?
+
+# %% [markdown]
+# The demo asks six generators. It starts two workers in each of lesson 2's ways: `fork`
+# copies the parent, `spawn` starts from nothing, `forkserver` forks a small server.
+
+# %% tags=["nbval-ignore-output"]
+from sidebyside import run_demo
+
+run_demo("random_numbers/forked_random_numbers.py")
+
+# %% [markdown]
+# The rule explains the rows:
 #
-# Remember this when two copies of a network start with equal weights. They may be
-# equal by luck, and the luck ends on another machine. Whatever must be equal, and
-# whatever must differ: say it with a seed.
+# * `Generator`, *sent*: it arrives as a copy, however the workers were started.
+# * `Generator`, *made by the worker*: nothing is copied, and the operating system gives
+#   each one a state of its own.
+# * `torch`: fork copies the state. The other two import torch anew.
+# * `np.random`: NumPy 2 makes this generator when it is first used. If the parent has
+#   used it, fork copies it; if not, each worker makes its own.
+# * `random`: fork copies the state, too, but Python replaces it in the new process.
+
+# %% [markdown]
+# Such a table is not worth learning. It depends on versions, and on what was imported
+# before the fork: the demo's `--preload` changes three entries without touching the
+# program.
+
+# %% [markdown]
+# Two copies of a network that start with equal weights may be equal by luck, and the
+# luck ends on another machine. Whatever must be equal, and whatever must differ: say it
+# with a **seed**, the number from which a generator's first state is made.
+
+# %% [markdown]
+# All that one generator draws, number after number, is a **stream**. Two streams are
+# *independent* if knowing one tells nothing about the other. The first exercise finds
+# streams that are not.
 
 # %% [markdown] tags=["instructor"]
-# ## Pi: 10 minutes
+# ## Exercise 1: 10 minutes
 #
-# Draw the quarter circle in the unit square and throw five points with the class. Write
-# the eight equal estimates on the board and ask what they seem to say. Someone will
-# say: they agree, so they must be precise. That is the trap. Agreement between workers
-# means something only if they could have disagreed.
-#
-# When late: the demo only, leave out the 64 workers and the figure.
-
-# %% [markdown]
-# ## What a duplicated stream costs
-#
-# Throw points into the unit square. The share that falls into the quarter circle is
-# π/4. So four times that share is an estimate of π:
-
-# %%
-from demos.random_numbers.monte_carlo_pi import circle_hits, copied, spawned
-from sidebyside import show
-
-show(circle_hits)
-show(copied)
-show(spawned)
-
-# %% [markdown]
-# All workers call `circle_hits`. With `copied` each gets a copy of one generator, as in
-# the table's fourth row. With `spawned` each gets its own. (This `spawn` is NumPy's word,
-# and starts no process: what it makes, its *children*, are seeds.) Each worker repeats
-# its experiment 1000 times. The *root mean square* of the 1000 errors, the root of the
-# mean of their squares, says how far off an estimate is as a rule.
-
-# %%
-run_demo("random_numbers/monte_carlo_pi.py", "--workers", 8)
-
-# %% [markdown]
-# Eight copied workers agree to the last digit. Their agreement says nothing about π:
-# **the mean of eight equal numbers is as wrong as one of them.** Seven workers have
-# warmed the room.
-#
-# Spawned workers disagree, and that is their use. The error of a mean of $k$
-# independent estimates is the error of one divided by $\sqrt k$. Here that is
-# $\sqrt{\pi\,(4-\pi)\,/\,(n\,k)}$ for $n$ points per worker, the column `theory`.
-#
-# Now 64 workers; two processes do their work. `pi_errors` gives the error of one worker,
-# of two together, and so on.
-
-# %%
-guess("05-pi", None, "How many times smaller is the error of 64 spawned than of 1?")
-
-# %%
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
-
-from demos.random_numbers.monte_carlo_pi import pi_errors
-
-POINTS, REPEATS, WORKERS = 1000, 300, 64
-error = {}
-spawn = multiprocessing.get_context("spawn")
-with ProcessPoolExecutor(2, mp_context=spawn) as pool:
-    for streams in copied, spawned:
-        inputs = streams(0, WORKERS), [POINTS] * WORKERS, [REPEATS] * WORKERS
-        error[streams] = pi_errors(list(pool.map(circle_hits, *inputs)), POINTS)
-reveal("05-pi", error[spawned][0] / error[spawned][-1])
-
-# %%
-import math
-
-import numpy as np
-
-k = np.arange(1, WORKERS + 1)
-theory = np.sqrt(math.pi * (4 - math.pi) / (POINTS * k))
-
-# %%
-from sidebyside import COLOURS, figure
-
-
-def plot_errors():
-    alt = "the error of copied streams stays, that of spawned ones falls as 1/√k"
-    fig, ax = figure(alt=alt)
-    ax.loglog(k, theory, color="black", linestyle=":")
-    ax.text(9, theory[8] * 1.25, "theory, 1/√k")
-    styles = {copied: (COLOURS[1], "--"), spawned: (COLOURS[0], "-")}
-    for streams, (colour, line) in styles.items():
-        ax.loglog(k, error[streams], color=colour, linestyle=line)
-        ax.text(66, error[streams][-1], streams.__name__, color=colour, va="center")
-    ax.set(xlabel="workers k", ylabel="error of π", xlim=(1, 100))
-    ax.set_xticks([1, 2, 4, 8, 16, 32, 64], [1, 2, 4, 8, 16, 32, 64])
-    ax.set_yticks([0.01, 0.02, 0.05], [0.01, 0.02, 0.05])
-    ax.minorticks_off()
-    return fig
-
-
-plot_errors()
-
-# %% [markdown]
-# The error against the number of workers, both axes logarithmic. Spawned streams follow
-# the theory down to an eighth of the error. Copied streams stay where one worker is.
-# (Theirs is another stream, so its error is not quite that of the first spawned one.)
-#
-# In training the damage is harder to see. Augmentations (random changes to the images,
-# such as a shift) repeat, so the network sees less variety; a simulated data set has a
-# fraction of the examples that you paid for.
-
-# %% [markdown] tags=["instructor"]
-# ## Streams: 10 minutes
-#
-# `seed + worker` is what nearly everyone writes, and it works within one run. Let the
-# room find out what goes wrong: ask for worker 1 of the run with seed 0, then for
-# worker 0 of the run with seed 1. Somebody averages over ten seeds for a paper; ask how
-# many independent runs these were.
-#
-# When late: skip the paragraph on torch's 32 bits.
-
-# %% [markdown]
-# ## A stream for everyone
-#
-# `SeedSequence` takes one seed and makes as many independent seeds as you ask for.
-
-# %%
-np.random.SeedSequence(2026).spawn(2)
-
-# %% [markdown]
-# Each child has the parent's seed, printed as `entropy`, and a key that says which
-# child it is. A *hash*, which mixes numbers thoroughly, makes a state of the two. You
-# need not spawn to reach a child, seed and key are enough:
-
-# %%
-from demos.random_numbers.loader_workers import stream
-
-show(stream)
-second_child = np.random.SeedSequence(2026).spawn(2)[1]
-np.random.default_rng(second_child).random(), stream(2026, 1).random()
-
-# %% [markdown]
-# Why so much ceremony? Many programs seed a worker with `seed + worker`. Take ten runs,
-# with the seeds 0 to 9, of ten workers each.
-
-# %%
-guess("05-streams", None, "seed + worker: how many of these 100 streams are different?")
-
-# %%
-runs = [(seed, worker) for seed in range(10) for worker in range(10)]
-added = {np.random.default_rng(seed + worker).random() for seed, worker in runs}
-hashed = {stream(seed, worker).random() for seed, worker in runs}
-reveal("05-streams", len(added))
-print("with keys:", len(hashed))
-
-# %% [markdown]
-# **Worker 1 of the run with seed 0 is worker 0 of the run with seed 1.** Whoever runs
-# the program with ten seeds, to be sure of a result, has fewer than two independent
-# runs' worth of streams. Keys of numbers below 2³² collide in no such way.
-#
-# ### torch
-#
-# A `torch.Generator` is a generator of one's own, as in NumPy. torch has no
-# `SeedSequence`; take its seeds from NumPy's. Two things to know:
-
-
-# %%
-def torch_stream(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-one = torch.rand(3, generator=torch_stream(5))
-other = torch.rand(3, generator=torch_stream(5 + 2**32))
-torch.equal(one, other)
-
-# %% [markdown]
-# First: **on the CPU, torch uses the last 32 bits of a seed only.** Among 10,000 random
-# seeds of 32 bits, two are equal in about 1 % of all cases; among 100,000, in 69 %.
-# Where that matters, draw in NumPy and call `torch.from_numpy`.
-#
-# Second: send seeds, not generators. A NumPy `Generator` arrives as a copy, as you saw.
-# A `torch.Generator` may not arrive at all: torch 2.13 cannot pass one to a process
-# started by `spawn` or `forkserver` (PyTorch issue 146828).
-
-# %% [markdown] tags=["instructor"]
-# ## DataLoader: 8 minutes
-#
-# People have read that DataLoader duplicates NumPy's numbers, and paste a
-# worker_init_fn that calls np.random.seed. That was needed until torch 1.8. What is
-# still needed today is in the last column. Ask for the reason before you scroll: the
-# dataset is copied to each worker, and its generator is part of it.
-#
-# When late: show the demo's output, skip the two counts.
-
-# %% [markdown]
-# ## What a DataLoader seeds
-#
-# `DataLoader(num_workers=2)` sends a copy of the dataset to two worker processes. Here
-# is a dataset whose items are random, from four generators. One of them belongs to the
-# dataset. The demo loads two epochs of four items.
-
-# %%
-from demos.random_numbers.loader_workers import Noise
-
-show(Noise)
-guess("05-loader", None, "Of eight numbers from dataset.rng, how many are different?")
-
-# %%
-run_demo("random_numbers/loader_workers.py")
-
-# %% [markdown]
-# In each epoch `DataLoader` draws a seed, adds the worker's number, and seeds `random`,
-# `np.random` and `torch` in the worker. (NumPy only since torch 1.9; much advice is
-# older.) This is `seed + worker` again, but with a seed drawn from a huge range, not 0,
-# 1, 2: two runs hardly ever meet. It comes from `DataLoader(generator=...)`, or else
-# from torch's global generator, the one that `torch.rand` uses. So one
-# `torch.manual_seed` in the parent fixes these three columns.
-#
-# The fourth generator is the dataset's own. It is copied for each worker, and in each
-# epoch anew. (With `persistent_workers=True` the workers live for all epochs, and so do
-# their copies and seeds.) The cure is the argument `worker_init_fn`, a function that
-# every worker calls once before it begins. The demo's last two tables had this one. We
-# count, without it and with it:
-
-# %%
-from demos.random_numbers.loader_workers import make_loader, new_stream
-
-show(make_loader)
-show(new_stream)
-method = "spawn"
-if "forkserver" in multiprocessing.get_all_start_methods():
-    method = "forkserver"
-    multiprocessing.set_forkserver_preload(["torch"])  # once, not in each worker
-different = {}
-for init in None, new_stream:
-    loader = make_loader(Noise(4), workers=2, method=method, init=init)
-    numbers = [rng for epoch in range(2) for *_, rng in loader]
-    different[init] = len(set(numbers))
-reveal("05-loader", different[None])
-print("with new_stream:", different[new_stream])
-
-# %% [markdown]
-# **Eight items, two numbers.** With `new_stream` there are eight, because
-# `get_worker_info().seed` differs for each worker and epoch. Unless the workers are
-# forked, dataset and function must stand in a module, since a worker cannot import a
-# notebook's cells (lesson 2).
-
-# %% [markdown] tags=["instructor"]
-# ## Any number of workers: 7 minutes
-#
-# This is the sentence to take home: streams belong to the work, not to the workers. Ask
-# what else "worker" hides in their own programs: number of GPUs, batch size per GPU,
-# resumed runs.
-#
-# When late: run both cells at once and read only the rule.
-
-# %% [markdown]
-# ## The same result for any number of workers
-#
-# With `new_stream` the numbers are independent and reproducible. Now use three workers
-# instead of two:
-
-# %%
-for workers in 1, 2, 3:
-    loader = make_loader(Noise(4), workers, method, new_stream)
-    print("workers:", workers, "|", *(f"{rng:.4f}" for *_, rng in loader))
-
-# %% [markdown]
-# Item 2 is made by worker 0 of two, and by worker 2 of three. So its number is another
-# one, and a colleague with more cores gets another training run.
-#
-# The cure is to ask *for what* a number is drawn, not *by whom*. An item is known by
-# the seed, the epoch and its index. The dataset `NoiseByItem` makes a stream of these
-# three for each item. (You write its core in exercise 2.) Two epochs of four items:
-
-# %%
-from demos.random_numbers.loader_workers import NoiseByItem
-
-show(NoiseByItem)
-for workers in 0, 2, 3:
-    dataset = NoiseByItem(4)
-    loader = make_loader(dataset, workers, method)
-    for epoch in 0, 1:
-        dataset.epoch = epoch
-        numbers = [f"{number:.4f}" for number in loader]
-        print("workers:", workers, "| epoch:", epoch, "|", *numbers)
-
-# %% [markdown]
-# **With a stream for each piece of work, any number of workers gives the same items**,
-# even none. An item can be made again alone, to look at it. A run that was stopped can
-# go on in the middle.
-#
-# The dataset cannot know the epoch: set it before each one, or all epochs are the same.
-# (With `persistent_workers=True` the workers keep their first copy and never see it.)
-#
-# ## When equal is right
-#
-# Later in the course every rank trains a **replica**, a copy of one network. Replicas
-# must begin with equal weights, or they are different networks. Their augmentation must
-# differ, or they all do the same work. A rank finds its number in `RANK`, an
-# environment variable: a setting that a program is started with.
-#
-# Here both come from one stream. First all ranks have the same, then each its own.
-
-# %%
-import os
-
-
-def start_of_training(own: bool) -> list[list[int]]:
-    key = [int(os.environ["RANK"])] if own else []
-    return stream(2026, *key).integers(100, size=(2, 4)).tolist()
-
-
-for own in False, True:
-    print("each rank its own stream" if own else "one stream for all ranks")
-    for weights, noise in run_ranks(start_of_training, own, world_size=3):
-        print("  weights", weights, " noise", noise)
-
-# %% [markdown]
-# One stream for all: the weights are equal, as they must be, and so is the noise. A
-# stream each: the noise differs, as it must, and so do the weights. **One seed per
-# rank cannot be right for both.** A program needs a key for each *use* of random
-# numbers, and only some of these keys contain the rank. Exercise 3 is such a program.
-
-# %% [markdown] tags=["instructor"]
-# ## Limits: 3 minutes
-#
-# Draw three numbers of very different size on the board and add them in two orders with
-# three significant digits. That is the whole story. Lesson 11a has to compare losses
-# "but for rounding" for this reason.
-#
-# When late: leave it as reading.
-
-# %% [markdown]
-# ## Reproducible up to what?
-#
-# All numbers are now the same for any number of workers. Is their sum? Each worker adds
-# up its share, then the shares are added.
-
-# %%
-guess("05-sums", None, "1, 2, 3, 4 workers add the same numbers: how many sums?")
-
-
-# %%
-def add_up(numbers) -> float:
-    """The sum, added from left to right."""
-    total = 0.0
-    for number in numbers:
-        total += number
-    return total
-
-
-numbers = stream(2026).random(10_000).tolist()
-sums = {}
-for workers in 1, 2, 3, 4:
-    shares = np.array_split(numbers, workers)
-    sums[workers] = add_up(add_up(share) for share in shares)
-    print(f"workers: {workers} | {sums[workers]:.12f}")
-reveal("05-sums", len(set(sums.values())))
-
-# %% [markdown]
-# Floating-point addition rounds, so its result depends on the order. **The same numbers
-# in another order have another sum**, here by about 10⁻¹¹. What helps:
-#
-# * Count in integers, as `circle_hits` does: their sum is exact in every order.
-# * Cut the work into the same pieces for any number of workers, and add the pieces in
-#   their own order, not in the order in which they arrive.
-# * `math.fsum` rounds only once, at the end.
-#
-# And there is an end to it. NumPy may improve a distribution, torch promises equal
-# numbers neither between releases nor between CPU and GPU. So write versions and seed
-# beside every result.
-#
-# ## What we saw
-#
-# | you have | write |
-# |---|---|
-# | workers that simulate | `SeedSequence(seed).spawn(workers)`, one child for each |
-# | results for any number of workers | `SeedSequence(seed, spawn_key=(epoch, item))` |
-# | a dataset that uses global generators | `DataLoader(generator=...)`, it seeds them |
-# | a dataset with its own generator | a `worker_init_fn`, or a stream per item |
-# | replicas | one key for the weights, a key with the rank for the noise |
-#
-# * Workers draw equal numbers when they hold copies of one state. Which do depends on
-#   the library, its version, the start method, and what was imported before.
-# * Copied streams: 64 workers have the error of one. Spawned: an eighth of it.
-# * With `seed + worker`, ten runs of ten workers have 19 streams, not 100.
-# * Equal numbers in another order have another sum.
-#
-# Three exercises follow. Stuck? `hint("05-shared")` gives one hint per call,
-# `solution("05-shared")` the code and why it works; `progress("05")` shows where you
-# are.
-
-# %% [markdown] tags=["instructor"]
-# ## Exercises: homework, or 25 minutes
-#
-# 05-shared is pure Python and suits everybody. 05-items is the lesson's main sentence.
-# 05-replicas is short to write and has the most instructive wrong answers: nearly
-# everyone gives rank 0 a noise that equals the weights.
-#
-# When late: 05-items in the room, the others at home.
+# Pure Python, and suits everybody. In pairs: one writes workers that share numbers, the
+# other one finds them.
 
 # %% [markdown]
 # ## Exercise 1: find the duplicates
@@ -529,6 +121,9 @@ reveal("05-sums", len(set(sums.values())))
 #
 # By hand first: for `[[0.1, 0.2, 0.3], [0.7, 0.8], [0.2, 0.3, 0.9]]` the answer is
 # `[(0, 2)]`.
+#
+# Stuck? `hint("05-shared")` gives one hint per call, `solution("05-shared")` the code
+# and why it works; `progress("05")` shows where you are.
 # <!-- exercise: 05-shared -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -565,6 +160,8 @@ def shared(outputs: list[list[float]]) -> list[tuple[int, int]]:
 
 
 # %%
+from sidebyside import check, hint, progress, reset, solution
+
 check("05-shared", shared)
 
 # %% [markdown] tags=["why"]
@@ -574,13 +171,221 @@ check("05-shared", shared)
 # it wherever it stands in the lists. All pairs must be looked at: equal workers need
 # not be neighbours.
 
+# %% [markdown] tags=["instructor"]
+# ## Pi: 8 minutes
+#
+# Draw the quarter circle in the unit square and throw five points with the class. Say
+# that eight workers have sent eight equal estimates, and ask what they seem to say.
+# Someone will say: they agree, so they must be precise. That is the trap. Agreement
+# between workers means something only if they could have disagreed.
+#
+# When late: the figure only.
+
+# %% [markdown]
+# ## What a duplicated stream costs
+#
+# Throw points into the unit square. The share that falls into the quarter circle is
+# π/4. So four times that share is an estimate of π:
+
+# %%
+from demos.random_numbers.monte_carlo_pi import circle_hits, copied, spawned
+from sidebyside import show
+
+show(circle_hits)
+show(copied)
+show(spawned)
+
+# %% [markdown]
+# 64 workers call `circle_hits`. With `copied` each gets a copy of one generator, with
+# `spawned` each gets its own. (This *spawn* is NumPy's word, and starts no process: it
+# makes seeds.) Only the streams matter, so we start no process either: `deepcopy` does
+# what sending does.
+
+# %% [markdown]
+# Each worker repeats its experiment 300 times. `pi_errors` says how far off the mean of
+# the first *k* workers is as a rule: the root of the mean squared error.
+
+# %%
+from copy import deepcopy
+
+from demos.random_numbers.monte_carlo_pi import pi_errors
+
+POINTS, REPEATS, WORKERS = 1000, 300, 64
+error = {}
+for streams in copied, spawned:
+    sent = [deepcopy(one) for one in streams(0, WORKERS)]
+    hits = [circle_hits(one, POINTS, REPEATS) for one in sent]
+    errors = error[streams.__name__] = pi_errors(hits, POINTS)
+    print(f"{streams.__name__:<8} one {errors[0]:.4f}, all 64 {errors[-1]:.4f}")
+
+# %%
+import math
+
+import numpy as np
+
+from sidebyside import COLOURS, figure
+
+k = np.arange(1, WORKERS + 1)
+theory = np.sqrt(math.pi * (4 - math.pi) / (POINTS * k))
+alt = "the error of copied streams stays, that of spawned ones falls as 1/√k"
+fig, ax = figure(alt=alt)
+ax.loglog(k, theory, color="black", linestyle=":")
+ax.text(9, theory[8] * 1.25, "theory, 1/√k")
+for name, colour, line in ("copied", COLOURS[1], "--"), ("spawned", COLOURS[0], "-"):
+    ax.loglog(k, error[name], color=colour, linestyle=line)
+    ax.text(66, error[name][-1], name, color=colour, va="center")
+ax.set(xlabel="workers k", ylabel="error of π", xlim=(1, 100))
+ax.set_xticks([1, 2, 4, 8, 16, 32, 64], [1, 2, 4, 8, 16, 32, 64])
+ax.set_yticks([0.01, 0.02, 0.05], [0.01, 0.02, 0.05])
+ax.minorticks_off()
+fig
+
+# %% [markdown]
+# The error against the number of workers, both axes logarithmic. As a rule the mean of
+# $k$ independent estimates has the error of one divided by $\sqrt k$; spawned streams
+# follow that down to an eighth. (The lines begin apart: worker 0 has another stream in
+# each.)
+
+# %% [markdown]
+# **The mean of 64 equal numbers is as wrong as one of them.** 63 workers have warmed
+# the room. In training the damage is harder to see: augmentations (random changes to
+# the images, such as a shift) repeat, so the network sees less variety.
+
+# %% [markdown] tags=["instructor"]
+# ## Streams: 8 minutes
+#
+# `seed + worker` is what nearly everyone writes, and it works within one run. Let the
+# room find out what goes wrong: ask for worker 1 of the run with seed 0, then for
+# worker 0 of the run with seed 1. Somebody averages over ten seeds for a paper; ask how
+# many independent runs these were.
+#
+# When late: the guess only.
+
+# %% [markdown]
+# ## A stream for everyone
+#
+# NumPy's `SeedSequence` takes one seed and makes as many independent seeds as you ask
+# for. You can also name one of them, by its *key*:
+
+# %%
+from demos.random_numbers.loader_workers import stream
+
+show(stream)
+second_child = np.random.SeedSequence(2026).spawn(2)[1]
+np.random.default_rng(second_child).random(), stream(2026, 1).random()
+
+# %% [markdown]
+# A *hash*, which mixes numbers thoroughly, makes a state of the seed and the key.
+#
+# Why so much ceremony? Many programs seed a worker with `seed + worker`. Take ten runs,
+# with the seeds 0 to 9, of ten workers each.
+
+# %%
+guess("05-streams", None, "seed + worker: how many of these 100 streams are different?")
+
+# %%
+runs = [(seed, worker) for seed in range(10) for worker in range(10)]
+added = {np.random.default_rng(seed + worker).random() for seed, worker in runs}
+hashed = {stream(seed, worker).random() for seed, worker in runs}
+reveal("05-streams", len(added))
+print("with keys:", len(hashed))
+
+# %% [markdown]
+# **Worker 1 of the run with seed 0 is worker 0 of the run with seed 1.** Ten runs, made
+# to be sure of a result, have fewer than two independent runs' worth of streams. Keys
+# do not collide in this way, as long as their numbers are below 2³².
+
+# %% [markdown]
+# torch has no `SeedSequence`, so draw the seeds of its generators from such a stream.
+# (On the CPU, torch uses the last 32 bits of a seed only.)
+
+# %% [markdown] tags=["instructor"]
+# ## DataLoader, and any number of workers: 12 minutes
+#
+# People have read that DataLoader duplicates NumPy's numbers, and paste a
+# worker_init_fn that calls np.random.seed. That was needed until torch 1.8. What is
+# still needed today is in the last column. Ask for the reason before you scroll: the
+# dataset is copied to each worker, and its generator is part of it.
+#
+# The sentence to take home: streams belong to the work, not to the workers. Ask what
+# else "worker" hides in their own programs: number of GPUs, resumed runs.
+#
+# When late: show the rows, skip `new_stream`.
+
+# %% [markdown]
+# ## What a DataLoader seeds
+#
+# `DataLoader(num_workers=2)` sends a copy of the dataset to two worker processes, to new
+# ones in each epoch. The items of this dataset are random, from four generators. The
+# last one belongs to the dataset.
+
+# %%
+from demos.random_numbers.loader_workers import Noise
+
+show(Noise)
+guess("05-loader", None, "2 epochs of 4 items: how many different dataset.rng?")
+
+# %% [markdown]
+# `make_loader` makes a `DataLoader` with that many workers; its seeds follow from 0. The
+# dataset stands in a module, since a worker that was not forked cannot import a
+# notebook's cells (lesson 2).
+
+# %%
+from demos.random_numbers.loader_workers import make_loader, start_method
+
+method = start_method()
+loader = make_loader(Noise(4), workers=2, method=method)
+rows = [row for epoch in range(2) for row in loader]
+print("worker   random  np.random  torch   dataset.rng")
+for worker, *numbers in rows:
+    print(f"{worker:>6}", *(f"{number:>8.4f}" for number in numbers))
+reveal("05-loader", len({row[-1] for row in rows}))
+
+# %% [markdown]
+# For each epoch the loader draws a number, *base*, and seeds `random`, `np.random` and
+# `torch` of worker $w$ with base + $w$. Base comes from `DataLoader(generator=...)`, or
+# else from the generator of `torch.rand`: one `torch.manual_seed` in the parent fixes
+# these three columns. (It is `seed + worker` again, but base is drawn from a huge range,
+# so two runs hardly ever meet.)
+
+# %% [markdown]
+# The fourth generator is the dataset's own, so it is copied with the dataset. **Eight
+# items, two numbers.**
+#
+# The cure is `worker_init_fn`, a function that every worker calls once before it begins.
+# `make_loader` takes one as its last argument:
+
+# %%
+from demos.random_numbers.loader_workers import new_stream
+
+show(new_stream)
+for workers in 1, 2, 3:
+    loader = make_loader(Noise(4), workers, method, new_stream)
+    print("workers:", workers, "|", *(f"{rng:.4f}" for *_, rng in loader))
+
+# %% [markdown]
+# ## Ask for what, not by whom
+#
+# In each line the four numbers now differ. But item 2 is made by worker 0 of two, and by
+# worker 2 of three. So its number is another one, and a colleague with more cores gets
+# another training run.
+#
+# The cure is to ask *for what* a number is drawn, not *by whom*. An item is known by the
+# seed, the epoch and its index, whoever prepares it.
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 2: 15 minutes
+#
+# The lesson's main sentence. Whoever makes one stream for the whole share should try
+# the case by hand.
+
 # %% [markdown]
 # ## Exercise 2: numbers for items
 #
 # A worker prepares its share of the items of an epoch and needs a random number in
 # [0, 1) for each. Write `noise_of(seed, epoch, items)`, which returns them as a list,
 # in the order of `items`. The number of an item depends on seed, epoch and item, never
-# on the share it comes in. Other seed, other epoch or other item: other number. Each of
+# on the share it comes in. Another seed, epoch or item gives another number. Each of
 # the three may be any whole number from 0 to 2³² − 1.
 #
 # By hand first: one worker gets the items [0, 1, 2, 3]. Of two workers, one gets [0, 2]
@@ -625,8 +430,85 @@ check("05-items", noise_of)
 # Why it works: the state of each stream follows from seed, epoch and item alone, so
 # nothing else can have an influence: not the share, not the order, not what was drawn
 # before. The key is hashed, not added, so (epoch 0, item 1) and (epoch 1, item 0) are
-# different streams. To make a stream takes as long as some dozens of single draws; if
+# different streams. Making a stream takes as long as some dozens of single draws; if
 # an item needs many numbers, it takes them all from its one stream.
+
+# %% [markdown]
+# ## The same result for any number of workers
+#
+# The dataset `NoiseByItem` does what your function does, in its `__getitem__`. Two
+# epochs of four items, made without a worker, by two and by three:
+
+# %%
+from demos.random_numbers.loader_workers import NoiseByItem
+
+show(NoiseByItem.__getitem__)
+for workers in 0, 2, 3:
+    dataset = NoiseByItem(4)
+    loader = make_loader(dataset, workers, method)
+    for epoch in 0, 1:
+        dataset.epoch = epoch
+        numbers = [f"{number:.4f}" for number in loader]
+        print("workers:", workers, "| epoch:", epoch, "|", *numbers)
+
+# %% [markdown]
+# **With a stream for each piece of work, any number of workers gives the same items**,
+# even none. An item can be made again alone, to look at it. A run that was stopped can
+# go on in the middle.
+#
+# The dataset cannot know the epoch: set it before each one. (With
+# `persistent_workers=True` the workers keep their first copy and never see it.)
+
+# %% [markdown] tags=["instructor"]
+# ## When equal is right, and workers of ranks: 9 minutes
+#
+# Let the room list, for a training on four GPUs, what must be equal on all ranks and
+# what must not. Weights, shuffled order, dropout, augmentation. Then ask where their
+# own program says so. Most say: manual_seed, on the first line.
+#
+# Expected at the last guess: four. People see four workers and forget that base comes
+# from the generator that was seeded alike on purpose.
+#
+# When late: the last guess and its table.
+
+# %% [markdown]
+# ## When equal is right
+#
+# Later in the course every rank trains a **replica**, a copy of one network. Replicas
+# must begin with equal weights, or they are different networks. Their augmentation must
+# differ, or they all do the same work.
+#
+# Here a rank draws both from one stream: first from the same on all ranks, then from its
+# own. (A rank finds its number in `RANK`, an environment variable: a setting that a
+# program is started with.)
+
+# %%
+import os
+
+
+def start_of_training(own: bool) -> list[list[int]]:
+    key = [int(os.environ["RANK"])] if own else []
+    return stream(2026, *key).integers(100, size=(2, 4)).tolist()
+
+
+for own in False, True:
+    print("each rank its own stream" if own else "one stream for all ranks")
+    for weights, noise in run_ranks(start_of_training, own, world_size=3):
+        print("  weights", weights, " noise", noise)
+
+# %% [markdown]
+# One stream for all: the weights are equal, as they must be, and so is the noise. A
+# stream each: the noise differs, as it must, and so do the weights. **One seed per
+# rank cannot be right for both.** A program needs a key for each *use* of random
+# numbers, and only some of these keys contain the rank. Exercise 3 is such a program.
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 3: 20 minutes
+#
+# Short to write, with the most instructive wrong answers: nearly everyone gives rank 0
+# a noise that equals the weights.
+#
+# When late: at home.
 
 # %% [markdown]
 # ## Exercise 3: replicas and augmentation
@@ -636,10 +518,10 @@ check("05-items", noise_of)
 #
 # * The weights are equal on all ranks. Another seed gives other weights.
 # * The noise differs between any two ranks, and between any two seeds: rank 1 of seed 0
-#   has not the noise of rank 0 of seed 1. No rank's noise is the weights, of this seed
+#   does not have the noise of rank 0 of seed 1. No rank's noise is the weights, of this seed
 #   or of another.
 # * Two calls with the same rank and seed return the same.
-# * The global generators of `random`, NumPy and torch are afterwards as they were.
+# * Afterwards the global generators of `random`, NumPy and torch are as they were.
 #
 # There are 10,000 ranks at most; a seed is any whole number from 0 to 2³² − 1.
 #
@@ -689,8 +571,81 @@ check("05-replicas", prepare)
 # leave the global generators alone: another library may be drawing from them.
 
 # %% [markdown]
-# The demos run in a terminal too: `python demos/random_numbers/monte_carlo_pi.py
-# --help`.
+# ## Workers of ranks
+#
+# Now both at once: two ranks, and on each a `DataLoader` with two workers. All ranks
+# have called `torch.manual_seed(2026)`, for equal weights. Remember where base comes
+# from.
+
+# %%
+guess("05-ranks", None, "2 ranks × 2 workers: how many different seeds do they have?")
+
+# %%
+from demos.random_numbers.workers_of_ranks import seeds_of_workers
+
+show(seeds_of_workers)
+of_each = run_ranks(seeds_of_workers, world_size=2)
+for name in of_each[0]:
+    print(name)
+    for rank, seeds in enumerate(of_each):
+        print(f"  rank {rank}: worker 0 from {seeds[name][0]}, 1 from {seeds[name][1]}")
+reveal("05-ranks", len({seed for seeds in of_each for seed in seeds["generator=None"]}))
+
+# %% [markdown]
+# **Ranks that are seeded alike hand equal seeds to their workers**: worker 0 of rank 1
+# augments as worker 0 of rank 0 does. With a hundred ranks each shift is drawn a hundred
+# times.
+
+# %% [markdown]
+# A generator with the rank in its seed gives every worker of every rank a seed of its
+# own. A stream for each item needs neither rank nor worker: the item's key is enough,
+# whoever gets the item.
+
+# %% [markdown]
+# ## Reproducible up to what?
+#
+# All numbers are now the same for any number of workers. Their sum is not:
+
+# %%
+numbers = stream(2026).random(10_000).tolist()
+for workers in 1, 2, 3:
+    total = 0.0
+    for share in np.array_split(numbers, workers):
+        of_share = 0.0
+        for number in share.tolist():  # sum() corrects its rounding
+            of_share += number
+        total += of_share
+    print(f"workers: {workers} | {total:.12f}")
+
+# %% [markdown]
+# Floating-point addition rounds, so **the same numbers in another order have another
+# sum**, here by about 10⁻¹¹. Count in integers where you can, as `circle_hits` does. Or
+# cut the work into the same pieces for any number of workers, and add these up in a
+# fixed order.
+
+# %% [markdown]
+# ## What we saw
+#
+# | you have | write |
+# |---|---|
+# | workers that simulate | `SeedSequence(seed).spawn(workers)`, one child for each |
+# | results for any number of workers | `SeedSequence(seed, spawn_key=(epoch, item))` |
+# | a dataset that uses global generators | `DataLoader(generator=...)`, on each rank its own |
+# | a dataset with its own generator | a `worker_init_fn`, or a stream per item |
+# | replicas | one key for the weights, a key with the rank for the noise |
+#
+# * Workers draw equal numbers when they hold copies of one state.
+# * Copied streams: 64 workers have the error of one. Spawned: an eighth of it.
+# * With `seed + worker`, ten runs of ten workers have 19 streams, not 100.
+# * Two ranks seeded alike, with two workers each: four workers, two seeds.
+
+# %%
+progress("05")
+
+# %% [markdown]
+# The demos run in a terminal too, each with `--help`:
+# `demos/random_numbers/monte_carlo_pi.py`, `demos/random_numbers/loader_workers.py` and
+# `demos/random_numbers/workers_of_ranks.py`.
 #
 # ## Next
 #

@@ -5,17 +5,32 @@ import multiprocessing
 import os
 import pickle
 import random
+import signal
 import subprocess
 import sys
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader
+import torch.distributed as dist
+from torch.utils.data import DataLoader, Subset
 
-from demos.random_numbers import forked_random_numbers, loader_workers, monte_carlo_pi
-from demos.random_numbers.loader_workers import Noise, NoiseByItem, make_loader, stream
+from demos.random_numbers import (
+    forked_random_numbers,
+    loader_workers,
+    monte_carlo_pi,
+    workers_of_ranks,
+)
+from demos.random_numbers.loader_workers import (
+    Noise,
+    NoiseByItem,
+    make_loader,
+    start_method,
+    stream,
+)
 from sidebyside import run_ranks
 
 DEMO = Path(forked_random_numbers.__file__)
@@ -41,8 +56,7 @@ TABLE = {  # the start methods under which two workers draw the same
 
 @pytest.fixture(autouse=True, scope="module")
 def _forkserver_imports_torch_once():
-    if METHOD == "forkserver":
-        multiprocessing.set_forkserver_preload(["torch"])
+    assert start_method() == METHOD
 
 
 def equal_entries(*arguments: str) -> dict[str, set[str]]:
@@ -172,12 +186,6 @@ def test_torch_uses_32_bits_of_a_seed():
     assert first(5) == first(5 + 2**32) != first(6)
 
 
-def test_two_equal_seeds_are_as_likely_as_the_lesson_says():
-    for seeds, percent in (10_000, 1), (100_000, 69):
-        chance = 1 - math.exp(-seeds * (seeds - 1) / 2 / 2**32)
-        assert round(100 * chance) == percent
-
-
 def test_a_dataloader_seeds_the_global_generators_and_not_the_datasets_own():
     loader = make_loader(Noise(4), 2, METHOD)
     rows = [row for epoch in range(2) for row in loader]
@@ -224,3 +232,59 @@ def test_workers_that_persist_keep_their_copy_of_the_dataset():
     first = list(loader)
     dataset.epoch = 1
     assert list(loader) == first
+
+
+def test_ranks_seeded_alike_hand_equal_seeds_to_their_workers():
+    of_each = run_ranks(workers_of_ranks.seeds_of_workers, world_size=2)
+    different = {
+        name: len({seed for seeds in of_each for seed in seeds[name]})
+        for name in of_each[0]
+    }
+    assert list(different.values()) == [2, 4]
+    for seeds in of_each:
+        assert all(first + 1 == second for first, second in seeds.values())
+
+
+def items_of_rank() -> list[float]:
+    """Every second item, made by two workers, as a sampler deals them to two ranks."""
+    share = range(dist.get_rank(), 8, 2)
+    loader = make_loader(Subset(NoiseByItem(8), share), 2, start_method())
+    return list(loader)
+
+
+def test_items_with_a_stream_each_depend_neither_on_the_rank_nor_on_the_worker():
+    first, second = run_ranks(items_of_rank, world_size=2)
+    alone = [NoiseByItem(8)[item] for item in range(8)]
+    assert (first, second) == (alone[::2], alone[1::2])
+
+
+LOADS = """
+from demos.random_numbers.loader_workers import NoiseByItem, make_loader, start_method
+
+if __name__ == "__main__":
+    items = iter(make_loader(NoiseByItem(10_000_000), 1, start_method()))
+    next(items)
+    print(items._workers[0].pid, flush=True)
+    for _ in items:
+        pass
+"""
+
+
+def test_the_loaders_worker_ends_with_a_killed_program():
+    with tempfile.TemporaryDirectory() as folder:  # a killed program leaves files
+        path = Path(folder, "loads.py")
+        path.write_text(LOADS)
+        paths = os.pathsep.join(filter(None, sys.path))
+        program = subprocess.Popen(
+            [sys.executable, path],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | {"PYTHONPATH": paths, "TMPDIR": folder},
+        )
+        worker = int(program.stdout.readline())
+        program.kill()
+        try:
+            program.communicate(timeout=30)  # until nobody holds the pipe any more
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)

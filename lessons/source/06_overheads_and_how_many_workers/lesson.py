@@ -2,7 +2,7 @@
 # title: 06 Overheads and how many workers
 # question: How many workers are best, and what do they cost?
 # needs: two CPU cores, no GPU
-# minutes: 45
+# minutes: 90
 # ---
 
 # %% [markdown]
@@ -18,11 +18,12 @@
 # *You will be able to* say what a worker costs on your machine, choose the number of
 # workers and the size of chunks, and keep libraries from starting too many threads.
 #
-# *Before this:* lesson 5. *Time:* 45 minutes, and the exercises. *Needs:* two CPU
-# cores, no GPU. With one core everything runs, and the text says what you will not see.
+# *Before this:* lesson 5. *Time:* 45 minutes to read, 45 for three exercises. *Needs:*
+# two CPU cores, no GPU. With one core everything runs, and the text says what you will
+# not see.
 
 # %% [markdown] tags=["instructor"]
-# ## Two random numbers, and how large a piece must be: 10 minutes
+# ## Two random numbers, and how large a piece must be: 9 minutes
 #
 # Ask for the guess in powers of ten: 1, 10, 100, 1000 times. The spread of the answers
 # is the point: nobody has a feeling for these ratios yet.
@@ -35,18 +36,21 @@
 # %% [markdown]
 # ## Two random numbers
 #
-# To draw a random number is a small piece of work. Two pieces can be shared by two
+# Drawing a random number is a small piece of work. Two pieces can be shared by two
 # processes. Here are three ways: draw both here, start two processes that draw one
-# each, or ask two processes that have been started before and wait. (`CONTEXT` is the
-# start method: forkserver, or spawn where there is none.)
+# each, or ask two processes that have been started before and wait.
 
 # %%
 from demos.overheads.parts.pieces_of_work import draw_piece, share_out_pieces
-from sidebyside import check, guess, hint, progress, reset, show, solution
+from sidebyside import guess, show
 
 show(draw_piece)
 show(share_out_pieces)
 guess("06-two", None, "How many times as long do two new processes take?", "×")
+
+# %% [markdown]
+# Write your guess in place of `None`. (`CONTEXT` is the start method: forkserver, or
+# spawn where there is none.)
 
 # %%
 from concurrent.futures import ProcessPoolExecutor
@@ -65,64 +69,39 @@ print(drawn)
 reveal("06-two", drawn.median["two_new_processes"] / drawn.median["here"], "×")
 
 # %% [markdown]
-# Two workers, twice the hands, and it takes tens of times as long if they wait, hundreds
-# or thousands of times if they are new. What is done besides the work is called
+# Twice the hands, and it takes tens of times as long with workers that wait, hundreds or
+# thousands of times with new ones. What is done besides the work is called
 # **overhead**. Here we see two kinds:
 #
 # * *Starting* a process: milliseconds, paid once for each worker.
 # * *Asking* a worker that waits: a fraction of a millisecond, paid for each message.
 #   Function and arguments are packed, sent, unpacked, and the result comes back.
-#
-# Starting can be paid once and used many times. That is what a pool is for.
-#
+
+# %% [markdown]
 # ## How large must a piece be?
 #
-# Two workers wait. We give each one `busy_piece`, a Python loop, in eight sizes: from 10
-# to 1,000,000 steps. The other way is to do both pieces here. `partial(busy_piece,
-# steps=10)` is `busy_piece` with `steps` filled in; unlike a lambda it can be sent.
-
-# %%
-from demos.overheads.parts.pieces_of_work import busy_piece, do_pieces
-
-show(busy_piece)
-show(do_pieces)
-guess("06-break-even", None, "From how long a piece on are two workers faster?", "µs")
-
-# %%
-from functools import partial
-from statistics import median
-from time import perf_counter
-
-from demos.overheads.parts.pieces_of_work import nap_for
-
-
-def here_and_there(work, pool) -> tuple[float, float]:
-    """Seconds for two pieces of work in this process, and in the two of the pool."""
-    here, there = [], []
-    for _ in range(5):
-        start = perf_counter()
-        do_pieces(work, [0, 1])
-        middle = perf_counter()
-        list(pool.map(work, [0, 1]))
-        here.append(middle - start)
-        there.append(perf_counter() - middle)
-    return median(here), median(there)
-
+# Two workers wait. We give each one a piece of `busy_piece`, a Python loop, in eight
+# sizes, and compare with doing both pieces here. (`partial(busy_piece, steps=10)` is
+# `busy_piece` with `steps` filled in; unlike a lambda it can be sent.)
 
 # %% tags=["nbval-ignore-output"]
+from functools import partial
+
+from demos.overheads.parts.pieces_of_work import busy_piece, do_pieces, nap_for
+
+show(busy_piece)
 length, gain = [], []
 with ProcessPoolExecutor(2, CONTEXT) as pool:
     list(pool.map(nap_for, [0.1, 0.1]))  # both are up
     for steps in 10, 100, 1000, 10_000, 30_000, 100_000, 300_000, 1_000_000:
-        here, there = here_and_there(partial(busy_piece, steps=steps), pool)
-        length.append(here / 2)
-        gain.append(here / there)
+        work = partial(busy_piece, steps=steps)
+        both = compare(
+            here=partial(do_pieces, work, [0, 1]),
+            two_workers=lambda work=work: list(pool.map(work, [0, 1])),
+        )
+        length.append(both.median["here"] / 2)
+        gain.append(both.speedup["two_workers"])
         print(f"{1e6 * length[-1]:9.1f} µs per piece: speedup {gain[-1]:.3f} ×")
-won = [seconds for seconds, times in zip(length, gain, strict=True) if times > 1]
-if won:
-    reveal("06-break-even", 1e6 * won[0], "µs")
-else:
-    print("Nowhere: there was no second core to be had.")
 
 # %%
 from sidebyside import COLOURS, figure
@@ -141,16 +120,15 @@ fig
 
 # %% [markdown]
 # Where the curve crosses the dotted line, the work in a piece outweighs the message
-# about it. A round of messages takes some tenths of a millisecond, and the two workers
-# may share a core at first. Expect the crossing at about one millisecond, perhaps at a
-# few. Smaller pieces make two workers slower than none; at tens of milliseconds the
-# message no longer matters. (With one core, or a busy second one, the curve comes near
-# the line and does not cross it.)
-#
+# about it. Expect that at about one millisecond, perhaps at a few. At tens of
+# milliseconds the message no longer matters. (With one core, or a busy second one, the
+# curve comes near the line and does not cross it.)
+
+# %% [markdown]
 # So let a piece take milliseconds at least. If it doesn't, send many at once.
 
 # %% [markdown] tags=["instructor"]
-# ## The formula: 12 minutes
+# ## The formula: 10 minutes
 #
 # Derive T(k) on the board with the class before the cell: what does not change, what
 # gets smaller, what grows? Ask for examples of each from their own work. Then let them
@@ -173,12 +151,15 @@ fig
 # * Starting the workers gets longer: *c·k*, because they are started one by one.
 #
 # $$T(k) = a + b/k + c\,k$$
-#
+
+# %% [markdown]
 # The first two are Amdahl's law of lesson 1. The third is new, and it turns the curve
 # up again: a worker too many makes the job slower.
-#
-# The pieces are naps of 10 ms. A nap needs no core, so **k naps take as long as one, on
-# any machine**, and we can measure more workers than there are cores. Look at the start:
+
+# %% [markdown]
+# The pieces are naps of 10 ms. A nap needs no core, so k naps take as long as one, on
+# any machine, and we can measure more workers than there are cores. Here is the start
+# of a crew:
 
 # %%
 from demos.overheads.parts.pieces_of_work import nap_piece
@@ -188,14 +169,13 @@ with Timeline() as starting:
     share_out_pieces(nap_piece, pieces=12, workers=4)
 started = starting.plot(width=6)
 started.alt = "four workers start one after the other and nap three times each"
+guess("06-naps", None, "48 naps of 10 ms: how many workers are best?")
 started
 
 # %% [markdown]
-# Each begins later than the one before: these steps are *c*. Now several *crews*, numbers
-# of workers.
-
-# %%
-guess("06-naps", None, "48 naps of 10 ms: how many workers are best?")
+# Each worker begins later than the one before: these steps are *c*. Read *c* off the
+# picture, and guess. Then we time four *crews*: 1, 2, 4 and 8 workers. `time_crews` calls
+# `share_out_pieces` for each, three times in turn.
 
 # %%
 from demos.overheads.how_many_workers import time_crews
@@ -211,6 +191,8 @@ for workers, seconds in naps.items():
 # those that come nearest. `numpy.linalg.lstsq` needs a row for each equation:
 
 # %%
+from statistics import median
+
 import numpy as np
 
 rows = [[1, 1 / workers, workers] for workers in naps]
@@ -220,22 +202,92 @@ print(f"a = {1000 * a:.1f} ms, b = {1000 * b:.1f} ms, c = {1000 * c:.1f} ms")
 
 # %% [markdown]
 # *b* should be near 480 ms, 48 naps of 10 ms, and you did not tell the fit. *c* is what
-# one more worker costs here.
+# one more worker costs here. With *a*, *b* and *c* we can compute T for crews that we
+# have not measured, and look for the best. That is your first exercise.
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 1: 15 minutes
 #
-# With *a*, *b* and *c* we can compute T for crews that we have not measured, and look
-# for the best. We also predict the time of 16 workers, then measure it. (On a noisy
-# machine a constant may come out below 0, which no cost is. `fit_costs` is the same
-# method with that condition.)
+# Short, and its wrong answers are instructive: rounding √(b/c), and choosing among what
+# was measured.
+
+# %% [markdown]
+# ## Exercise 1: the best number, before you measure it
+#
+# Write `best_workers(timings, most)`. `timings` is a list of pairs `(workers,
+# seconds)`, raw, in any order; a number of workers may occur several times. Fit T(k) =
+# a + b/k + c·k to all of them by least squares. (Not to the medians: a number measured
+# more often counts more. And noise can make a constant negative: leave it so.) Return
+# the whole number from 1 to `most` with the smallest T, whether it was measured or not.
+#
+# By hand first: a = 1, b = 12 and c = 1 give T(2) = 9, T(3) = 8, T(4) = 8. And with b =
+# 6.2, where √(b/c) is 2.49: is it 2 or 3?
+#
+# Stuck? `hint("06-best")` gives one hint per call, `solution("06-best")` the code and
+# why it works; `progress("06")` shows where you are.
+# <!-- exercise: 06-best -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Which part of the lesson's cell with `lstsq` depends on how often a number of workers
+# was measured? And which numbers of workers may be the answer?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Each pair is one row, `[1, 1/k, k]`, and one time. When you have the three constants,
+# you need no square root: compute T for every number that is allowed.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `a, b, c = np.linalg.lstsq(np.array(rows), seconds)[0]`, then `min(range(1, most + 1),
+# key=lambda k: a + b / k + c * k)`.
+#
+# </details>
+
+
+# %% exercise="06-best"
+def best_workers(timings: list[tuple[int, float]], most: int) -> int:
+    """The number of workers, from 1 to `most`, that should be the fastest."""
+    ### BEGIN SOLUTION
+    rows = [[1, 1 / k, k] for k, _ in timings]
+    seconds = [time for _, time in timings]
+    a, b, c = np.linalg.lstsq(np.array(rows), seconds)[0]
+    return min(range(1, most + 1), key=lambda k: a + b / k + c * k)
+    ### END SOLUTION
+
+
+# %%
+from sidebyside import check, hint, progress, reset, solution
+
+check("06-best", best_workers)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 06-best -->
+# Why it works: the formula is linear in its constants, so least squares finds them in
+# one step, from as many timings as there are. All allowed numbers are tried, so nothing
+# depends on rounding. It matters: with b/c = 6.2 the square root is 2.49, but T(3) is
+# smaller than T(2), because the curve is steep at the left and flat at the right. The
+# change from k to k + 1 is worth it as long as b/c is above k(k + 1). By hand, T(3) =
+# T(4) because 12 = 3 · 4.
+
+# %% [markdown]
+# ## Was it a good guess?
+#
+# `Costs.best` does the same as your function. `fit_costs` is least squares with one more
+# condition: no cost below 0. (Noise can make one negative.) We also predict the time of
+# 16 workers, then measure it.
 
 # %% tags=["nbval-ignore-output"]
-from demos.overheads.parts.cost_model import Costs, fit_costs
+from demos.overheads.parts.cost_model import fit_costs
 
-show(Costs.seconds)
 costs = fit_costs(naps)
-best = min(range(1, 49), key=costs.seconds)
 sixteen = median(time_crews(nap_piece, 48, [16])[16])
 print(f"16 workers: predicted {costs.seconds(16):.2f} s, measured {sixteen:.2f} s")
-reveal("06-naps", best, computed=True)
+reveal("06-naps", costs.best(most=48), computed=True)
 
 # %% [markdown]
 # Without trying all: *b*/*k* falls, *c·k* grows, and **their sum is smallest where the
@@ -243,7 +295,7 @@ reveal("06-naps", best, computed=True)
 # much work is worth twice as many workers, not four times. And *a* has no say in it.
 
 # %% [markdown] tags=["instructor"]
-# ## The knee: 8 minutes
+# ## The knee: 9 minutes
 #
 # Before the figure, have everyone draw the curve for their own machine, with its number
 # of cores. Compare with the neighbour's machine afterwards: the knee is elsewhere.
@@ -256,16 +308,16 @@ reveal("06-naps", best, computed=True)
 # %% [markdown]
 # ## Work that needs a core
 #
-# Now 48 pieces of `busy_piece`. This work keeps a core, so at most as many workers as there
-# are usable cores can work at the same time.
-#
+# Now 48 pieces of `busy_piece`. This work keeps a core, so at most as many workers as
+# there are usable cores can work at the same time.
+
+# %% [markdown]
 # We predict first. *a* and *c* have nothing to do with the kind of work, so we keep
 # them. *b* is the time of all pieces without any worker:
 
 # %%
 from demos.overheads.how_many_workers import time_without_workers
 
-show(time_without_workers)
 b = time_without_workers(busy_piece, pieces=48)
 predicted = costs._replace(b=b)  # a copy with another b
 print(f"b = {1000 * predicted.b:.0f} ms")
@@ -284,58 +336,38 @@ knee
 # %% [markdown]
 # *Measured* are only the dots; the three lines are computed. *Ideal* is the time of one
 # worker, divided by k. *The most this machine can do* divides by its measured capacity
-# instead, as soon as k is larger than that. *Predicted* is the dashed line, our
-# formula: as if each worker had a core.
-#
+# instead, as soon as k is larger than that. *Predicted* is our formula: as if each
+# worker had a core.
+
+# %% [markdown]
 # The dots follow the prediction up to the number of cores. From there on more workers
 # bring nothing, and each costs its *c*. The bend is called the **knee**. A job that
 # computes should get as many workers as there are usable cores, or fewer, if the
 # formula says so. (With one core, or beside busy programs, the knee is at 1: look at
-# the capacity. Run again when they are done.)
-#
-# The demo `how_many_workers.py` does all of this for any function. Here is its table
-# for the random numbers of the beginning:
-
-# %% tags=["nbval-ignore-output"]
-from demos.overheads.how_many_workers import print_worker_costs
-
-print(f"capacity {capacity:.2f} ×")
-draws = time_crews(draw_piece, pieces=48, crews=[1, 2, 3, 4], rounds=3)
-b = time_without_workers(draw_piece, pieces=48)
-print_worker_costs(draws, fit_costs(draws, capacity, b), capacity, most=4)
+# the capacity.)
 
 # %% [markdown]
-# One worker is best: each costs its start, and there is next to no work to share out.
-#
 # ## How many cores are there?
 #
-# It depends on whom you ask, and on what you mean by a core. (joblib is a library for
-# parallel work; lesson 7 uses it.)
+# It depends on whom you ask:
 
 # %% tags=["nbval-ignore-output"]
 import os
 
-import joblib
-
 print("os.cpu_count():", os.cpu_count())
-print("joblib.cpu_count():", joblib.cpu_count())
-print("joblib, physical only:", joblib.cpu_count(only_physical_cores=True))
 machine()
 
 # %% [markdown]
 # * A **physical core** computes. Many pose as two **logical cores**: a second program
-#   uses what the first leaves idle. That helps work which often waits for memory (a
-#   number that is far away takes longer to fetch than to add), and hardly a loop that
-#   keeps the core full. The capacity tells.
+#   uses what the first leaves idle. That helps work which often waits, and hardly a loop
+#   that keeps the core full. The capacity tells.
 # * A **container limit** is a share of time. In a container with 2 of 64 cores
-#   `os.cpu_count()` says 64. So many workers start in a `Pool()` or
-#   `ProcessPoolExecutor()` without a number, and take turns on two cores. (Since Python
-#   3.13 both ask `os.process_cpu_count()`, which knows the cores that your program may
-#   use, but not the container's limit.)
-# * *Usable cores*, as `machine()` and `joblib.cpu_count()` count them, respect that
-#   limit and the cores that your program may use.
-#
-# Always say how many workers you want, and take the usable cores as the limit.
+#   `os.cpu_count()` says 64, and a pool that believes it starts 64 workers, which take
+#   turns on two cores.
+
+# %% [markdown]
+# *Usable cores* respect that limit. Always say how many workers you want, and take the
+# usable cores as the most.
 
 # %% [markdown] tags=["instructor"]
 # ## Chunks: 8 minutes
@@ -357,7 +389,7 @@ machine()
 from demos.overheads.parts.timelines_of_naps import heavy_tailed_naps
 
 lengths = heavy_tailed_naps(48, total=1.2)
-print(f"median {1000 * median(lengths):.0f} ms, longest {1000 * max(lengths):.0f} ms")
+print("naps in ms:", *(round(1000 * length) for length in lengths))
 guess("06-tail", None, "Four workers, chunks of 12: done after how many s?", "s")
 
 # %%
@@ -379,10 +411,13 @@ chunked
 # 1.2 s of naps on four workers could be done in 0.3 s. With chunks of 12 each worker
 # gets one chunk, whatever is in it. The one with the long naps works, the others wait.
 # With chunks of 1, whoever is free takes the next piece: **small chunks balance.**
-#
+
+# %% [markdown]
 # And they cost messages. Here are 2000 tiny naps, handed to four waiting processes.
 
 # %%
+from time import perf_counter
+
 tiny = heavy_tailed_naps(2000, total=0.2)
 took = {chunk: [] for chunk in (1, 4, 16, 64, 125, 500, 1000)}
 with ProcessPoolExecutor(4, CONTEXT) as pool:
@@ -392,31 +427,99 @@ with ProcessPoolExecutor(4, CONTEXT) as pool:
             start = perf_counter()
             list(pool.map(nap_for, tiny, chunksize=chunk))
             took[chunk].append(perf_counter() - start)
-fig, ax = figure(
-    width=6, height=2.4, alt="time of the job against the size of its chunks"
-)
+fig, ax = figure(width=6, height=2.4, alt="time of the job against its chunks' size")
 ax.semilogx(list(took), [median(took[chunk]) for chunk in took], "o-")
-ax.lines[0].set_color(COLOURS[0])
 ax.set_xticks(list(took), list(took))
 ax.minorticks_off()
 ax.set(xlabel="pieces in a chunk", ylabel="time (s)", ylim=0)
 fig
 
 # %% [markdown]
-# Time against size of chunk. At the left the job pays for 2000 messages. At the right
-# two chunks of 1000 leave two workers with nothing to do. Between them lies a wide
-# valley: the size need not be exact. A good start is *pieces / (10 · workers)*: enough
-# chunks to balance, few enough to be cheap.
-#
-# The default of `ProcessPoolExecutor.map` is chunks of 1. `Pool.map` makes about four
-# chunks for each worker.
+# At the left the job pays for 2000 messages. At the right two chunks of 1000 leave two
+# workers with nothing to do. Between them lies a wide valley: the size need not be
+# exact. A good start is *pieces / (10 · workers)*: enough chunks to balance, few enough
+# to be cheap. The default of `ProcessPoolExecutor.map` is chunks of 1.
 
 # %% [markdown] tags=["instructor"]
-# ## Workers that have workers: 7 minutes
+# ## Exercise 2: 20 minutes
+#
+# The longest; the example by hand carries it.
+#
+# When late: at home.
+
+# %% [markdown]
+# ## Exercise 2: the best chunk
+#
+# You know how long each task takes, in seconds, and hand them out in their order, in
+# chunks of the same size (the last may be smaller). Whoever is free takes the next
+# chunk. A chunk takes its worker `overhead` seconds more than its tasks. The job is done
+# when the last worker is.
+#
+# Write `chunk_size(tasks, workers, overhead)`: the size, from 1 to the number of tasks,
+# with which the job is done first. If several are equally good, return any of them.
+#
+# By hand first: tasks `[1, 1, 1, 1, 4]`, two workers, overhead 1. Chunks of 1, 2, 3, 4,
+# 5 are done after 9, 8, 6, 5, 9. So the answer is 4.
+# <!-- exercise: 06-chunk -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# For one size: when does each worker become free, and who takes the next chunk? Draw
+# the timeline of the example with chunks of 2.
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Keep a list with one number for each worker: the time when it is free, 0 at first. Go
+# through the chunks. Each belongs to the smallest number of the list, and makes it
+# larger. What is the largest number in the end?
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# In a function `done(size)`: `free = [0.0] * workers`; for `start` in `range(0,
+# len(tasks), size)` let `first = free.index(min(free))` and add `overhead +
+# sum(tasks[start : start + size])` to `free[first]`; return `max(free)`. Then take the
+# `min` of all sizes with `key=done`.
+#
+# </details>
+
+
+# %% exercise="06-chunk"
+def chunk_size(tasks: list[float], workers: int, overhead: float) -> int:
+    """The number of tasks in a chunk with which the job is done first."""
+
+    ### BEGIN SOLUTION
+    def done(size: int) -> float:
+        free = [0.0] * workers
+        for start in range(0, len(tasks), size):
+            first = free.index(min(free))
+            free[first] += overhead + sum(tasks[start : start + size])
+        return max(free)
+
+    return min(range(1, len(tasks) + 1), key=done)
+    ### END SOLUTION
+
+
+# %%
+check("06-chunk", chunk_size)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 06-chunk -->
+# Why it works: a pool is this simple. Nobody plans; a free worker takes the next chunk.
+# So its timeline can be computed, task by task, before it is run. In practice you know
+# the tasks' times only afterwards, or for a sample. That is enough, since the valley is
+# wide. And if you know them before, hand out the longest tasks first: then nothing long
+# can begin late.
+
+# %% [markdown] tags=["instructor"]
+# ## Workers that have workers: 9 minutes
 #
 # Draw two cores and four threads that wait for each other at a barrier: whoever is on a
-# core spins, and whom it waits for has none. That is why oversubscription is worse than
-# taking turns.
+# core spins, and the one it waits for has none. That is why oversubscription is worse
+# than taking turns.
 #
 # On a busy machine even one process with two threads is slow: the second core is not
 # free, and the first thread waits for the second.
@@ -429,7 +532,8 @@ fig
 # A matrix product in torch or NumPy already uses all cores, by threads of its library,
 # the *BLAS*. Now let a process for each core do matrix products: each of them starts a
 # thread for each core. With N cores that makes N × N threads.
-#
+
+# %% [markdown]
 # We do about 200 products in all, and give them to 1 or *many* processes with 1 or
 # *many* threads each. *Many* is your number of cores: at least 2, at most 16.
 
@@ -451,8 +555,6 @@ def multiply(times: int, threads: int) -> float:
     return perf_counter() - start
 
 
-guess("06-blas", None, "Many × many threads: how many times as long as many × 1?", "×")
-
 # %%
 from sidebyside import run_ranks
 
@@ -471,17 +573,15 @@ for _ in range(3):
         products[name].append(max(seconds))
 for name, seconds in products.items():
     print(f"{name:<34} {1000 * median(seconds):8.1f} ms")
-*_, cured, crowded = map(median, products.values())
-reveal("06-blas", crowded / cured, "×")
 
 # %% [markdown]
-# Same products, same cores. More threads that compute than cores to compute on is called
-# **oversubscription**. It can be much worse than taking turns: the threads of one
-# product wait for each other, and a thread that waits for another without a core keeps
-# its own core busy with waiting. (Row 2 is slow, too, if another program has a core:
-# then a single process is oversubscribed. With one core two threads merely take turns,
-# and the factor stays near 1.)
-#
+# More threads that compute than cores to compute on is called **oversubscription**. It
+# can be much worse than taking turns: the threads of one product wait for each other,
+# and a thread that waits for another without a core keeps its own core busy with
+# waiting. (Row 2 is slow, too, if another program has a core. With one core two threads
+# merely take turns.)
+
+# %% [markdown]
 # **The cure: processes × threads = cores, at most.** Mostly that means one thread in
 # each worker. `run_ranks` sets it for you. In a pool of your own, set it as each worker
 # starts. (The start method is spawn here, because our forkserver hands its own setting
@@ -498,39 +598,16 @@ for name, how in {"as it is": {}, "cured": cure}.items():
 
 # %% [markdown]
 # For NumPy, set the environment variable `OMP_NUM_THREADS=1` before Python starts; its
-# BLAS reads it once, when it is loaded. joblib gives each of its workers *cores /
-# workers* threads. A `DataLoader` gives each of its workers one torch thread.
-#
-# ## What we saw
-#
-# | overhead | paid | how to pay less |
-# |---|---|---|
-# | start a process | once for each worker: *c* | a pool, kept; fewer imports |
-# | send a message | once for each chunk | larger chunks |
-# | wait for the slowest | at the end | smaller chunks |
-# | too many threads | all the time | processes × threads = cores |
-#
-# * Two random numbers are drawn best where you are. A piece must take longer than the
-#   message about it.
-# * T(k) = a + b/k + c·k is smallest near √(b/c), and for work that computes it ends at
-#   the knee: the number of usable cores.
-# * The number of usable cores is not `os.cpu_count()`.
-#
-# Three exercises follow. Stuck? `hint("06-timelines")` gives one hint per call,
-# `solution("06-timelines")` the code and why it works; `progress("06")` shows where you
-# are.
+# BLAS reads it once, when it is loaded. A `DataLoader` gives each of its workers one
+# torch thread.
 
 # %% [markdown] tags=["instructor"]
-# ## Exercises: 30 minutes, or homework
+# ## Exercise 3: 10 minutes
 #
-# 06-timelines is for the room, in pairs, without a computer. 06-best is short, and its
-# wrong answers are instructive: rounding √(b/c), and choosing among what was measured.
-# 06-chunk is the longest; the example by hand carries it.
-#
-# When late: 06-timelines only.
+# For the room, in pairs, without a computer.
 
 # %% [markdown]
-# ## Exercise 1: four slow crews
+# ## Exercise 3: four slow crews
 #
 # Four crews of two workers do the same eight pieces of 30 ms. Each should be done after
 # 120 ms, and each takes nearly twice as long. The workers wait or sleep, so these
@@ -597,134 +674,24 @@ check("06-timelines", causes)
 # their spans get longer, and CPU time tells.
 
 # %% [markdown]
-# ## Exercise 2: the best number, before you measure it
+# ## What we saw
 #
-# Write `best_workers(timings, most)`. `timings` is a list of pairs `(workers,
-# seconds)`, raw, in any order; a number of workers may occur several times. Fit T(k) =
-# a + b/k + c·k to all of them by least squares. (Not to the medians: a number measured
-# more often counts more. And noise can make a constant negative: leave it so.) Return
-# the whole number from 1 to `most` with the smallest T, whether it was measured or not.
+# | overhead | paid | how to pay less |
+# |---|---|---|
+# | start a process | once for each worker: *c* | a pool, kept; fewer imports |
+# | send a message | once for each chunk | larger chunks |
+# | wait for the slowest | at the end | smaller chunks |
+# | too many threads | all the time | processes × threads = cores |
 #
-# By hand first: a = 1, b = 12 and c = 1 give T(2) = 9, T(3) = 8, T(4) = 8. And with b =
-# 6.2, where √(b/c) is 2.49: is it 2 or 3?
-# <!-- exercise: 06-best -->
+# * Two random numbers are drawn best where you are. A piece must take longer than the
+#   message about it.
+# * T(k) = a + b/k + c·k is smallest near √(b/c), and for work that computes it ends at
+#   the knee: the number of usable cores.
+# * The number of usable cores is not `os.cpu_count()`.
 #
-# <details><summary>Hint 1: a question</summary>
-#
-# Which part of the lesson's cell with `lstsq` depends on how often a number of workers
-# was measured? And which numbers of workers may be the answer?
-#
-# </details>
-#
-# <details><summary>Hint 2: an idea</summary>
-#
-# Each pair is one row, `[1, 1/k, k]`, and one time. When you have the three constants,
-# you need no square root: compute T for every number that is allowed.
-#
-# </details>
-#
-# <details><summary>Hint 3: almost the code</summary>
-#
-# `a, b, c = np.linalg.lstsq(np.array(rows), seconds)[0]`, then `min(range(1, most + 1),
-# key=lambda k: a + b / k + c * k)`.
-#
-# </details>
-
-
-# %% exercise="06-best"
-def best_workers(timings: list[tuple[int, float]], most: int) -> int:
-    """The number of workers, from 1 to `most`, that should be the fastest."""
-    ### BEGIN SOLUTION
-    rows = [[1, 1 / k, k] for k, _ in timings]
-    seconds = [time for _, time in timings]
-    a, b, c = np.linalg.lstsq(np.array(rows), seconds)[0]
-    return min(range(1, most + 1), key=lambda k: a + b / k + c * k)
-    ### END SOLUTION
-
-
-# %%
-check("06-best", best_workers)
-
-# %% [markdown] tags=["why"]
-# <!-- why: 06-best -->
-# Why it works: the formula is linear in its constants, so least squares finds them in
-# one step, from as many timings as there are. All allowed numbers are tried, so nothing
-# depends on rounding. It matters: with b/c = 6.2 the square root is 2.49, but T(3) is
-# smaller than T(2), because the curve is steep at the left and flat at the right. The
-# change from k to k + 1 is worth it as long as b/c is above k(k + 1). By hand, T(3) =
-# T(4) because 12 = 3 · 4.
-
-# %% [markdown]
-# ## Exercise 3: the best chunk
-#
-# You know how long each task takes, in seconds, and hand them out in their order, in
-# chunks of the same size (the last may be smaller). Whoever is free takes the next
-# chunk. A chunk takes its worker `overhead` seconds more than its tasks. The job is done
-# when the last worker is.
-#
-# Write `chunk_size(tasks, workers, overhead)`: the size, from 1 to the number of tasks,
-# with which the job is done first. If several are equally good, return any of them.
-#
-# By hand first: tasks `[1, 1, 1, 1, 4]`, two workers, overhead 1. Chunks of 1, 2, 3, 4,
-# 5 are done after 9, 8, 6, 5, 9. So the answer is 4.
-# <!-- exercise: 06-chunk -->
-#
-# <details><summary>Hint 1: a question</summary>
-#
-# For one size: when does each worker become free, and who takes the next chunk? Draw
-# the timeline of the example with chunks of 2.
-#
-# </details>
-#
-# <details><summary>Hint 2: an idea</summary>
-#
-# Keep a list with one number for each worker: the time when it is free, 0 at first. Go
-# through the chunks. Each belongs to the smallest number of the list, and makes it
-# larger. What is the largest number in the end?
-#
-# </details>
-#
-# <details><summary>Hint 3: almost the code</summary>
-#
-# In a function `done(size)`: `free = [0.0] * workers`; for `start` in `range(0,
-# len(tasks), size)` let `first = free.index(min(free))` and add `overhead +
-# sum(tasks[start : start + size])` to `free[first]`; return `max(free)`. Then take the
-# `min` of all sizes with `key=done`.
-#
-# </details>
-
-
-# %% exercise="06-chunk"
-def chunk_size(tasks: list[float], workers: int, overhead: float) -> int:
-    """The number of tasks in a chunk with which the job is done first."""
-
-    ### BEGIN SOLUTION
-    def done(size: int) -> float:
-        free = [0.0] * workers
-        for start in range(0, len(tasks), size):
-            first = free.index(min(free))
-            free[first] += overhead + sum(tasks[start : start + size])
-        return max(free)
-
-    return min(range(1, len(tasks) + 1), key=done)
-    ### END SOLUTION
-
-
-# %%
-check("06-chunk", chunk_size)
-
-# %% [markdown] tags=["why"]
-# <!-- why: 06-chunk -->
-# Why it works: a pool is this simple. Nobody plans; a free worker takes the next chunk.
-# So its timeline can be computed, task by task, before it is run. In practice you know
-# the tasks' times only afterwards, or for a sample. That is enough, since the valley is
-# wide. And if you know them before, hand out the longest tasks first: then nothing long
-# can begin late.
-
-# %% [markdown]
-# Try the demo in a terminal: `python demos/overheads/how_many_workers.py --function
-# mine:f`, where `mine.py` in the current folder defines `f`, a function of one whole
-# number.
+# `progress("06")` shows where you are. Try the demo in a terminal: `python
+# demos/overheads/how_many_workers.py --function mine:f`, where `mine.py` in the current
+# folder defines `f`, a function of one whole number.
 #
 # ## Next
 #

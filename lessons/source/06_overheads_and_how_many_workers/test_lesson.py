@@ -145,23 +145,6 @@ def test_the_cure_gives_each_worker_one_thread(monkeypatch):
             assert pool.submit(torch.get_num_threads).result() == expected
 
 
-JOBLIB_ON_EIGHT_CORES = """
-import os
-import joblib._parallel_backends as backends
-from joblib import Parallel, delayed
-
-backends.cpu_count = lambda: 8
-print(Parallel(n_jobs=2)([delayed(os.getenv)("OMP_NUM_THREADS")] * 2))
-"""
-
-
-def test_joblib_shares_the_cores_among_its_workers(monkeypatch):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    program = [sys.executable, "-c", JOBLIB_ON_EIGHT_CORES]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=60)
-    assert done.stdout == "['4', '4']\n", done.stderr
-
-
 class Threads(torch.utils.data.Dataset):
     """Each item is the number of torch's threads where it was made."""
 

@@ -1,0 +1,60 @@
+"""Show from which seed each DataLoader worker of each rank draws.
+
+Run:      python demos/random_numbers/workers_of_ranks.py
+Look for: DataLoader gives worker w the seed base + w, and draws `base` from torch's
+          generator. Where all ranks have called torch.manual_seed alike, worker w of
+          one rank has the seed of worker w of every other. A generator with the rank
+          in its seed gives each worker of each rank a seed of its own.
+Try:      --ranks 3. Six workers: two seeds, then six.
+"""
+
+from sidebyside.programs import run_program
+
+import argparse
+
+import torch
+import torch.distributed as dist
+
+from demos.random_numbers.loader_workers import (
+    SeedOfWorker,
+    make_loader,
+    start_method,
+    stream,
+)
+from sidebyside import at_least, run_ranks
+
+
+def seeds_of_workers(workers: int = 2) -> dict[str, list[int]]:
+    """In each rank: the seeds of its loader's workers, with two generators."""
+    torch.manual_seed(2026)  # on every rank, for equal weights
+    seed = stream(2026, dist.get_rank()).integers(2**32).item()
+    own = torch.Generator().manual_seed(seed)
+    generators = {"generator=None": None, "a generator with the rank in its seed": own}
+    found = {}
+    for name, generator in generators.items():
+        loader = make_loader(SeedOfWorker(workers), workers, start_method())
+        loader.generator = generator
+        found[name] = list(loader)  # item by item, in turn from worker 0, 1, ...
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--ranks", type=at_least(1, 4), default=2)
+    parser.add_argument("--workers", type=at_least(1, 4), default=2, help="per rank")
+    args = parser.parse_args()
+
+    of_each = run_ranks(seeds_of_workers, args.workers, world_size=args.ranks)
+    for name in of_each[0]:
+        print(f"{name}\n  rank  worker  seed")
+        for rank, seeds in enumerate(of_each):
+            for worker, seed in enumerate(seeds[name]):
+                print(f"  {rank:>4}  {worker:>6}  {seed}")
+        different = {seed for seeds in of_each for seed in seeds[name]}
+        print("  different:", len(different), flush=True)
+
+
+if __name__ == "__main__":
+    run_program(main)
