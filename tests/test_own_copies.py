@@ -258,7 +258,7 @@ class Clone:
 
     def git(self, folder: Path, *arguments: str) -> str:
         names = "-c", "user.name=Ada", "-c", "user.email=ada@example.org"
-        variables = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+        variables = {"GIT_CONFIG_GLOBAL": "", "GIT_CONFIG_NOSYSTEM": "1"}
         return self.run(folder, ["git", *names, *arguments], **variables)
 
     def sidebyside(self, *arguments: str) -> str:
