@@ -15,10 +15,14 @@ from tests.lab import browser_page, chromium, jupyterlab, run_all_cells
 
 LESSON = "lessons/00_start_here.ipynb"
 DOCUMENTS = (
-    "README.md",
     "resources/workshop/glossary.md",
     "resources/workshop/03_the_gil.md",
+    "README.md",  # the last one, whose pictures are looked at, too
 )
+PICTURE_IS_THERE = """() => {
+    const picture = document.querySelector(".jp-MarkdownViewer img");
+    return picture && picture.naturalWidth > 200;
+}"""
 PROMPTS = ".jp-Notification, .Toastify__toast, .jp-toastContainer .jp-toast, .jp-Dialog"
 
 
@@ -127,6 +131,7 @@ def test_the_command_opens_own_copies_and_markdown_is_rendered(has_chromium, tmp
             title = (build.ROOT / document).read_text(encoding="utf-8").splitlines()[0]
             rendered = page.locator(".jp-MarkdownViewer h1").get_by_text(title[2:])
             rendered.wait_for()
+        page.wait_for_function(PICTURE_IS_THERE)
 
 
 def shut_down_kernel(page) -> None:

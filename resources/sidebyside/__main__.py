@@ -8,6 +8,7 @@ you have changed stays as it is.
 import argparse
 import importlib.util
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -18,7 +19,7 @@ from sidebyside.record import ROOT
 
 USAGE = "sidebyside [NN] [--folder FOLDER] [--no-open] [-- options of jupyter lab]"
 RESTORE = "sidebyside --restore NN [--folder FOLDER]"
-LINKED = "README.md", "demos", "lessons", "resources", "solutions"
+LINKED = "README.md", "demos", "lessons", "resources/workshop", "solutions"
 
 
 class CannotOpen(Exception):
@@ -30,7 +31,7 @@ def main() -> None:
     given = sys.argv[1:]
     dashes = given.index("--") if "--" in given else len(given)
     args = parsed_arguments(given[:dashes])
-    home = args.folder.expanduser().resolve() if args.folder else ROOT
+    home = Path(os.path.expanduser(args.folder or ROOT)).resolve()
     try:
         if args.restore:
             restore(home, args.restore)
@@ -44,8 +45,8 @@ def main() -> None:
         end(str(error))
     except OSError as error:
         end(
-            f"{error.filename or home}: {error.strerror}. If you cannot write there, "
-            "name a folder of yours: sidebyside --folder ~/side_by_side"
+            f"{error.filename or home}: {error.strerror or error}. If you cannot "
+            "write there, name a folder of yours: sidebyside --folder ~/side_by_side"
         )
     if home != ROOT:
         progress = home / ".sidebyside" / "progress.json"
@@ -68,7 +69,7 @@ def parsed_arguments(given: list[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("lesson", metavar="NN", nargs="?", help="the lesson; else where you were")
     add("--restore", metavar="NN", help="take a lesson anew, and keep a copy of yours")
-    add("--folder", type=Path, help="where my_lessons and your progress lie")
+    add("--folder", help="where my_lessons and your progress lie")
     add("--no-open", action="store_true", help="only bring the copies up to date")
     return parser.parse_args(given)
 
@@ -127,7 +128,14 @@ def restore(home: Path, number: str) -> None:
 
 
 def link_course_from(home: Path) -> None:
-    """A lesson's links lead to ../demos and ../resources, so these must be there."""
+    """A lesson's links lead to ../demos and ../resources, so these must be there.
+
+    Pictures are copied: Jupyter's server sends no file that lies outside its folder.
+    """
+    pictures = home / "resources" / "figures"
+    pictures.mkdir(parents=True, exist_ok=True)
+    for picture in (ROOT / "resources" / "figures").glob("*.*"):
+        shutil.copyfile(picture, pictures / picture.name)
     for name in LINKED:
         link = home / name
         if link.is_symlink() and not link.exists():  # the course has moved
