@@ -33,10 +33,15 @@ def chromium() -> str | None:
 
 @contextmanager
 def jupyterlab(
-    folder: Path, notebook: str, private: Path, settings: dict | None = None
+    folder: Path,
+    notebook: str,
+    private: Path,
+    settings: dict | None = None,
+    start: tuple[str, ...] = (),
 ) -> Iterator[str]:
     """`jupyter lab --notebook-dir . NOTEBOOK` in `folder`; yields the address it opens.
 
+    `start` is another command for Python, such as ("-m", "sidebyside", "--").
     Everything the server writes goes to the folder `private`. `settings` maps plugin
     names to settings, as a user would have chosen them in the settings editor.
     """
@@ -62,7 +67,8 @@ def jupyterlab(
         "BROWSER": f"{sys.executable} {browser} %s",
     }
     environment.pop("PYTEST_CURRENT_TEST", None)  # hides what children print
-    command = [sys.executable, "-m", "jupyterlab", "--notebook-dir", ".", notebook]
+    usual = "-m", "jupyterlab", "--notebook-dir", ".", notebook
+    command = [sys.executable, *(start or usual)]
     command += ["--allow-root"] if os.name == "posix" and os.getuid() == 0 else []
     command += ["--ServerApp.port=0", f"--IdentityProvider.token={secrets.token_hex()}"]
     log = private / "log"

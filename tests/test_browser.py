@@ -10,19 +10,33 @@ import psutil
 import pytest
 
 from lessons.source import build
+from sidebyside.lesson_format import lessons
 from tests.lab import browser_page, chromium, jupyterlab, run_all_cells
 
 LESSON = "lessons/00_start_here.ipynb"
+DOCUMENTS = (
+    "resources/workshop/glossary.md",
+    "resources/workshop/03_the_gil.md",
+    "README.md",  # the last one, whose pictures are looked at, too
+)
+PICTURE_IS_THERE = """() => {
+    const picture = document.querySelector(".jp-MarkdownViewer img");
+    return picture && picture.naturalWidth > 200;
+}"""
 PROMPTS = ".jp-Notification, .Toastify__toast, .jp-toastContainer .jp-toast, .jp-Dialog"
 
 
 @pytest.fixture
-def course(tmp_path):
-    """The lessons, where saving them does not change the project's own."""
+def has_chromium():
     if chromium() is None and os.environ.get("CI"):
         pytest.fail("in CI, Chromium must be installed")
     if chromium() is None:
         pytest.skip("this machine has no Chromium")
+
+
+@pytest.fixture
+def course(has_chromium, tmp_path):
+    """The lessons, where saving them does not change the project's own."""
     if not (build.ROOT / LESSON).exists():
         pytest.fail(f"{LESSON} has not been built")
     (tmp_path / "lessons").mkdir()
@@ -59,6 +73,10 @@ def test_lesson_00_opens_and_runs_with_nothing_else_to_click(course, tmp_path):
         name = page.locator(".jp-Toolbar-kernelName").first.inner_text()
         assert "Python 3 (ipykernel)" in name
 
+        save(page)
+        ours = (build.ROOT / LESSON).read_bytes()
+        assert (course / LESSON).read_bytes() == ours, "it was only opened"
+
         run_all_cells(page)
         idle.wait_for(state="attached")
         assert page.locator(PROMPTS).all_inner_texts() == []
@@ -84,6 +102,36 @@ def test_lesson_00_opens_and_runs_with_nothing_else_to_click(course, tmp_path):
         shut_down_kernel(page)
         assert_gone(started)
         assert errors == []
+
+
+def save(page) -> None:
+    """As JupyterLab does by itself after two minutes."""
+    page.locator(".jp-Notebook").first.click(position={"x": 5, "y": 5})
+    with page.expect_response(lambda r: r.request.method == "PUT" and "ipynb" in r.url):
+        page.keyboard.press("Control+s")
+
+
+def test_the_command_opens_own_copies_and_markdown_is_rendered(has_chromium, tmp_path):
+    home = tmp_path / "ada"
+    start = ("-m", "sidebyside", "--folder", str(home), "--")
+    with (
+        jupyterlab(tmp_path, "", tmp_path / "private", start=start) as url,
+        browser_page(height=1200) as page,
+    ):
+        page.goto(url)
+        page.wait_for_selector(".jp-Notebook .jp-MarkdownOutput h1")
+        assert "/lab/tree/my_lessons/00_start_here.ipynb" in page.url
+        page.wait_for_selector(".jp-DirListing-itemText")
+        listed = page.locator(".jp-DirListing-itemText").all_inner_texts()
+        assert listed == [f"{lesson.name}.ipynb" for lesson in lessons()]
+
+        server = page.url.partition("/lab/tree/")[0]
+        for document in DOCUMENTS:
+            page.goto(f"{server}/lab/tree/{document}")
+            title = (build.ROOT / document).read_text(encoding="utf-8").splitlines()[0]
+            rendered = page.locator(".jp-MarkdownViewer h1").get_by_text(title[2:])
+            rendered.wait_for()
+        page.wait_for_function(PICTURE_IS_THERE)
 
 
 def shut_down_kernel(page) -> None:

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -583,6 +584,17 @@ def test_a_record_that_is_no_file_is_left_alone(capsys):
     assert check("98-add", add_cell("return 3")).state == "PASSED"
     assert "cannot be written" in capsys.readouterr().out
     assert record_file().is_dir()
+    reset()
+
+
+def test_a_device_is_not_put_aside(capsys):
+    try:
+        os.mknod(record_file(), stat.S_IFCHR | 0o666, os.makedev(1, 3))  # /dev/null's
+    except (AttributeError, OSError):
+        pytest.skip("only root may make a device")
+    assert check("98-add", add_cell("return 3")).state == "PASSED"
+    assert "cannot be written" in capsys.readouterr().out
+    assert record_file().is_char_device()
     reset()
 
 

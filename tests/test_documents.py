@@ -1,12 +1,14 @@
 """What the README and the other documents name is there, and nothing is left out."""
 
 import re
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import nbformat
 import pytest
 
 from lessons.source.instructor_page import FENCE
+from sidebyside.__main__ import main
 from sidebyside.lesson_format import NUMBER, lessons
 from sidebyside.record import ROOT
 from tests.lesson_rules import LINK
@@ -52,19 +54,17 @@ def test_the_readme_lists_the_lesson_with_its_question(lesson):
     assert lesson.head["question"] in README
 
 
-# Without --notebook-dir the folder of the notebook would be all that learners see.
 def test_the_readme_starts_and_tests_the_course_with_one_line_each():
     lines = README.splitlines()
     starts = [line for line in lines if "pip install -r requirements.txt &&" in line]
-    assert any(
-        line.endswith("jupyter lab --notebook-dir . lessons/00_start_here.ipynb")
-        for line in starts
-    )
-    assert any(
-        line.endswith(r"jupyter lab --notebook-dir . lessons\00_start_here.ipynb")
-        for line in starts
-    )
+    assert any(line.endswith("&& .venv/bin/sidebyside") for line in starts)
+    assert any(line.endswith(r"&& .venv\Scripts\sidebyside") for line in starts)
     assert ".venv/bin/python -m pytest" in lines
+
+
+def test_the_command_that_the_readme_names_is_installed():
+    (command,) = entry_points(group="console_scripts", name="sidebyside")
+    assert command.load() is main
 
 
 def test_every_demo_is_mentioned_where_a_reader_finds_it():

@@ -28,10 +28,11 @@ def files() -> list[Path]:
     if run.returncode == 0:
         paths = [ROOT / name for name in run.stdout.split("\0") if name]
     else:  # unpacked from an archive
+        own = ".v", "my_lessons"  # an environment, and what a learner writes
         paths = [
             path
             for path in ROOT.rglob("*")
-            if not any(part.startswith(".v") for part in path.relative_to(ROOT).parts)
+            if not any(part.startswith(own) for part in path.relative_to(ROOT).parts)
         ]
     return [path for path in paths if path.is_file()]
 

@@ -14,6 +14,7 @@ import pytest
 
 from sidebyside.record import ROOT, read_record, record_file
 
+LESSON = "00_start_here.ipynb"
 LEARNER = """
 from sidebyside import check, guess, progress, reset
 def saved(minutes):
@@ -32,7 +33,7 @@ AS_OTHERS = ["setpriv", "--bounding-set=-dac_override"] if os.name == "posix" el
 def read_only_course(tmp_path):
     """A copy of the instruments and the first lesson that nobody can write to."""
     course = tmp_path / "course"
-    for part in "resources/sidebyside", "lessons/source":
+    for part in "resources/sidebyside", "lessons":
         others = shutil.ignore_patterns("__pycache__", "[1-9]*", "0[1-9]*")
         shutil.copytree(ROOT / part, course / part, ignore=others)
     for path in [course, *course.rglob("*")]:
@@ -44,18 +45,27 @@ def read_only_course(tmp_path):
 
 def learn(course: Path, script: Path, **variables: str) -> str:
     """What a learner is told who does the first lesson in this course."""
+    script.write_text(LEARNER)
+    run = python_of_learner(course, str(script), **variables)
+    assert run.stderr == ""
+    return run.stdout
+
+
+def python_of_learner(
+    course: Path, *arguments: str, **variables: str
+) -> subprocess.CompletedProcess:
     is_root = os.name == "posix" and os.geteuid() == 0
     if is_root and not shutil.which("setpriv"):
         pytest.skip("root may write anywhere")
-    script.write_text(LEARNER)
     own = {key: value for key, value in os.environ.items() if key[:10] != "SIDEBYSIDE"}
     own["PYTHONPATH"] = os.pathsep.join([str(course / "resources"), str(course)])
-    command = [*(AS_OTHERS if is_root else []), sys.executable, str(script)]
-    run = subprocess.run(
-        command, env=own | variables, capture_output=True, text=True, timeout=120
+    return subprocess.run(
+        [*(AS_OTHERS if is_root else []), sys.executable, *arguments],
+        env=own | variables,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
-    assert run.stderr == ""
-    return run.stdout
 
 
 def test_in_a_read_only_course_the_record_lives_until_the_kernel_ends(
@@ -80,6 +90,22 @@ def test_learners_of_a_read_only_course_have_a_file_each(read_only_course, tmp_p
         assert (file.parent / "progress-before-reset.json").exists()
 
 
+def test_learners_of_a_read_only_course_have_copies_each(read_only_course, tmp_path):
+    start = "-m", "sidebyside", "--no-open"
+    refused = python_of_learner(read_only_course, *start)
+    assert refused.returncode == 2
+    assert "name a folder of yours: sidebyside --folder" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    for name in "ada", "ben":
+        folder = tmp_path / name
+        run = python_of_learner(read_only_course, *start, "--folder", str(folder))
+        assert (run.returncode, run.stderr) == (0, "")
+        assert run.stdout.startswith("New in my_lessons: 00.\n")
+        assert [p.name for p in folder.glob("my_lessons/[!.]*")] == [LESSON]
+        with (folder / "my_lessons" / LESSON).open("a") as copy:
+            copy.write("\n")
+
+
 def test_a_tilde_stands_for_the_learners_home(monkeypatch, tmp_path):
     monkeypatch.setenv("SIDEBYSIDE_PROGRESS", "~/ada.json")
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -91,3 +117,4 @@ def test_a_tilde_stands_for_the_learners_home(monkeypatch, tmp_path):
 def test_the_instructors_guide_says_how():
     guide = (ROOT / "resources/workshop/README.md").read_text(encoding="utf-8")
     assert "SIDEBYSIDE_PROGRESS=~/ada.json .venv/bin/jupyter lab" in guide
+    assert ".venv/bin/sidebyside --folder ~/side_by_side" in guide

@@ -66,7 +66,10 @@ def _load_record(path: Path) -> dict:
     """The record in the file; a new one where there is none or it is broken."""
     empty = {"exercises": {}, "guesses": {}}
     try:
-        if stat.S_ISFIFO(path.stat().st_mode):  # reading it would wait for a writer
+        kind = path.stat().st_mode
+        if stat.S_ISCHR(kind) or stat.S_ISBLK(kind):
+            return empty  # /dev/null is everybody's, so it must stay where it is
+        if stat.S_ISFIFO(kind):  # reading it would wait for a writer
             raise ValueError
         record = json.loads(path.read_text(encoding="utf-8"))
     except OSError:

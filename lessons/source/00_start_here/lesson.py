@@ -254,6 +254,8 @@ progress("00")
 # * *You want an exercise, a guess or a lesson as on the first day.* `reset("00-saved")`,
 #   `reset("00-capacity")`, `reset("00")`: what is recorded is forgotten, and your code
 #   stays.
+# * *You want the page itself as on the first day.* In a terminal, in the course's folder:
+#   `.venv/bin/sidebyside --restore 00`. It keeps your page beside the new one.
 # * *A word is strange.* The glossary: `resources/workshop/glossary.md`.
 #
 # The *kernel* is the Python program behind this page. It runs your cells one at a time.

@@ -1,0 +1,164 @@
+"""Open your own copies of the lessons in JupyterLab.
+
+They lie in the folder my_lessons of the course. After an update of the course (git
+pull) this brings new lessons, and replaces those whose cells you have not changed; what
+you have changed stays as it is.
+"""
+
+import argparse
+import importlib.util
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from sidebyside import own_copies
+from sidebyside.lesson_format import number_of
+from sidebyside.record import ROOT
+
+USAGE = "sidebyside [NN] [--folder FOLDER] [--no-open] [-- options of jupyter lab]"
+RESTORE = "sidebyside --restore NN [--folder FOLDER]"
+LINKED = "README.md", "demos", "lessons", "resources/workshop", "solutions"
+
+
+class CannotOpen(Exception):
+    """The message is for the learner."""
+
+
+def main() -> None:
+    """The command `sidebyside`."""
+    given = sys.argv[1:]
+    dashes = given.index("--") if "--" in given else len(given)
+    args = parsed_arguments(given[:dashes])
+    home = Path(os.path.expanduser(args.folder or ROOT)).resolve()
+    try:
+        if args.restore:
+            restore(home, args.restore)
+            return
+        notebook = own_notebook(home, args.lesson)
+        if args.no_open:
+            print(f"Your lessons are in {notebook.parent}.")
+            return
+        launch = jupyterlab()
+    except CannotOpen as error:
+        end(str(error))
+    except OSError as error:
+        end(
+            f"{error.filename or home}: {error.strerror or error}. If you cannot "
+            "write there, name a folder of yours: sidebyside --folder ~/side_by_side"
+        )
+    if home != ROOT:
+        progress = home / ".sidebyside" / "progress.json"
+        os.environ.setdefault("SIDEBYSIDE_PROGRESS", str(progress))
+    launch(["--notebook-dir", str(home), str(notebook), *given[dashes + 1 :]])
+
+
+def end(sentence: str) -> NoReturn:
+    print(f"sidebyside: {sentence}", file=sys.stderr)
+    sys.exit(2)
+
+
+def parsed_arguments(given: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        "sidebyside",
+        usage=f"{USAGE}\n       {RESTORE}",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("lesson", metavar="NN", nargs="?", help="the lesson; else where you were")
+    add("--restore", metavar="NN", help="take a lesson anew, and keep a copy of yours")
+    add("--folder", help="where my_lessons and your progress lie")
+    add("--no-open", action="store_true", help="only bring the copies up to date")
+    return parser.parse_args(given)
+
+
+def own_notebook(home: Path, number: str | None) -> Path:
+    """Bring the copies up to date, say so, and return the one to open."""
+    chosen = lessons_asked_for(number)[0].name
+    own = home / "my_lessons"
+    update = own_copies.update_own_copies(ROOT / "lessons", own)
+    for sentence in update_in_words(update):
+        print(sentence)
+    if home != ROOT:
+        link_course_from(home)
+    return own / chosen if number else own_copies.copy_in_hand(own)
+
+
+def lessons_asked_for(number: str | None) -> list[Path]:
+    """All lessons of the course, or those with this number."""
+    course = ROOT / "lessons"
+    there = own_copies.lesson_notebooks(course)
+    if not there:
+        raise CannotOpen(
+            f"there are no lessons in {course}. Work in a clone of the course, and run "
+            "`pip install -r requirements.txt` there."
+        )
+    chosen = own_copies.notebooks_numbered(course, number) if number else there
+    if not chosen:
+        numbers = ", ".join(number_of(lesson.stem) for lesson in there)
+        raise CannotOpen(f"there is no lesson {number}; there are: {numbers}.")
+    return chosen
+
+
+def update_in_words(update: own_copies.Update) -> list[str]:
+    """One sentence for each kind of thing that has happened."""
+    new, replaced, kept, removed = (", ".join(map(number_of, part)) for part in update)
+    said = [
+        (new, f"New in my_lessons: {new}."),
+        (replaced, f"Updated, since you had not changed them: {replaced}."),
+        (removed, f"Removed, since the course no longer has them: {removed}."),
+        (
+            kept,
+            f"Kept as you changed them, though the course has newer ones: {kept}. "
+            "`sidebyside --restore NN` takes the newer one, with yours kept beside it.",
+        ),
+    ]
+    return [sentence for numbers, sentence in said if numbers]
+
+
+def restore(home: Path, number: str) -> None:
+    """The course's lesson takes the place of the learner's copy, which is kept."""
+    for lesson in lessons_asked_for(number):
+        backup = own_copies.restore_own_copy(lesson, home / "my_lessons")
+        kept = f" Yours is kept beside it as {backup.name}." if backup else ""
+        print(f"my_lessons/{lesson.name} is as in the course.{kept}")
+    print("If it is open: File → Reload Notebook from Disk.")
+
+
+def link_course_from(home: Path) -> None:
+    """A lesson's links lead to ../demos and ../resources, so these must be there.
+
+    Pictures are copied: Jupyter's server sends no file that lies outside its folder.
+    """
+    pictures = home / "resources" / "figures"
+    pictures.mkdir(parents=True, exist_ok=True)
+    for picture in (ROOT / "resources" / "figures").glob("*.*"):
+        shutil.copyfile(picture, pictures / picture.name)
+    for name in LINKED:
+        link = home / name
+        if link.is_symlink() and not link.exists():  # the course has moved
+            link.unlink()
+        if not link.exists():
+            try:
+                link.symlink_to(ROOT / name, (ROOT / name).is_dir())
+            except OSError:  # Windows asks for a right that few people have
+                print(f"Links from lessons to {', '.join(LINKED)} do not work here.")
+                return
+
+
+def jupyterlab():
+    """What `jupyter lab` calls: it runs in this process, until the learner ends it."""
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise CannotOpen(
+            "JupyterLab is not installed for this Python: run "
+            f"`pip install -r requirements.txt` in {ROOT}."
+        )
+    from jupyterlab.labapp import LabApp
+
+    return LabApp.launch_instance
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""The learner's own copies of the lessons: what an update replaces, and what it keeps.
+
+A copy that the learner has not changed is replaced when the course has a newer lesson;
+a changed one is kept. *Changed* means: some cell's text or code is not what was copied.
+Running cells, or opening a notebook, writes outputs and metadata only: no change. What
+was copied is recorded beside the copies: a hash of the cells of each lesson.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from sidebyside.lesson_format import full_number, number_of
+
+RECORD = ".copied.json"  # JupyterLab does not show it
+
+
+class Update(NamedTuple):
+    """The names of the lessons that an update brought, replaced, kept, removed."""
+
+    new: list[str]
+    replaced: list[str]
+    kept: list[str]  # changed by the learner, and since then by the course
+    removed: list[str]  # no longer in the course, never changed by the learner
+
+
+def lesson_notebooks(folder: Path) -> list[Path]:
+    """The lessons in a folder, in order; nothing else that lies there."""
+    return [path for path in sorted(folder.glob("*.ipynb")) if number_of(path.stem)]
+
+
+def notebooks_numbered(folder: Path, text: str) -> list[Path]:
+    """The lesson "03", also written "3"; for "10" both sittings, 10a and 10b."""
+    numbers = [(number_of(path.stem), path) for path in lesson_notebooks(folder)]
+    asked = full_number(text)
+    return [path for number, path in numbers if asked in (number, number[:2])]
+
+
+def update_own_copies(course: Path, own: Path) -> Update:
+    """Bring the lessons of the folder `course` into the folder `own`."""
+    own.mkdir(parents=True, exist_ok=True)
+    copied = _read_copied(own)
+    update = Update([], [], [], [])
+    lessons = lesson_notebooks(course)
+    for lesson in lessons:
+        copy, then, now = own / lesson.name, copied.get(lesson.name), _cells_of(lesson)
+        mine = _cells_of(copy) if copy.exists() else None
+        if mine not in (None, then, now):  # the learner's work
+            if then != now:
+                update.kept.append(lesson.stem)
+            continue
+        if mine != now:
+            (update.replaced if mine else update.new).append(lesson.stem)
+            _copy_whole(lesson, copy)
+        copied[lesson.name] = now
+    for name in sorted(copied.keys() - {lesson.name for lesson in lessons}):
+        if (own / name).exists() and _cells_of(own / name) == copied[name]:
+            (own / name).unlink()
+            update.removed.append(Path(name).stem)
+        del copied[name]
+    _write_copied(own, copied)
+    return update
+
+
+def restore_own_copy(lesson: Path, own: Path) -> Path | None:
+    """Replace one copy by the course's lesson. Returns where the learner's is kept."""
+    own.mkdir(parents=True, exist_ok=True)
+    copy, backup = own / lesson.name, None
+    if copy.exists() and copy.read_bytes() != lesson.read_bytes():
+        backup = _free_backup_of(copy)
+        shutil.copyfile(copy, backup)
+    _copy_whole(lesson, copy)
+    _write_copied(own, _read_copied(own) | {lesson.name: _cells_of(lesson)})
+    return backup
+
+
+def copy_in_hand(own: Path) -> Path:
+    """The copy that the learner has changed last; before that, the first."""
+    copied = _read_copied(own)
+    copies = lesson_notebooks(own)
+    changed = [copy for copy in copies if _cells_of(copy) != copied.get(copy.name)]
+    return max(changed, key=lambda copy: copy.stat().st_mtime, default=copies[0])
+
+
+def _cells_of(notebook: Path) -> str:
+    """A hash of the cells' kinds and sources; of the bytes if it is no notebook."""
+    text = notebook.read_bytes()
+    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+        cells = json.loads(text)["cells"]
+        kinds_and_sources = [
+            (cell["cell_type"], "".join(cell["source"])) for cell in cells
+        ]
+        text = json.dumps(kinds_and_sources).encode()
+    return hashlib.sha256(text).hexdigest()
+
+
+def _free_backup_of(copy: Path) -> Path:
+    """NN_name-before-restore.ipynb, or with -2, -3 … as there are some already."""
+    backup, count = copy.with_stem(f"{copy.stem}-before-restore"), 1
+    while backup.exists():
+        count += 1
+        backup = copy.with_stem(f"{copy.stem}-before-restore-{count}")
+    return backup
+
+
+def _copy_whole(lesson: Path, copy: Path) -> None:
+    """Never half a file, and writable, though the course's may not be."""
+    unfinished = copy.with_name(f".{copy.name}.new")
+    shutil.copyfile(lesson, unfinished)
+    os.replace(unfinished, copy)
+
+
+def _read_copied(own: Path) -> dict[str, str]:
+    """Without a record, whatever differs from the course counts as the learner's."""
+    with contextlib.suppress(OSError, ValueError):
+        copied = json.loads((own / RECORD).read_text(encoding="utf-8"))
+        if isinstance(copied, dict):
+            return copied
+    return {}
+
+
+def _write_copied(own: Path, copied: dict[str, str]) -> None:
+    unfinished = own / f"{RECORD}.new"
+    unfinished.write_text(json.dumps(copied, indent=1), encoding="utf-8")
+    os.replace(unfinished, own / RECORD)

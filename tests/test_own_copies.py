@@ -1,0 +1,296 @@
+"""An update never costs a learner any work, and brings all that is new."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat import v4
+
+from sidebyside import __main__ as command
+from sidebyside.own_copies import copy_in_hand, restore_own_copy, update_own_copies
+from sidebyside.record import ROOT
+
+NOTHING = ([], [], [], [])
+
+
+def write(path: Path, *cells: str, **metadata: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = [v4.new_code_cell(cell, id=f"cell-{n}") for n, cell in enumerate(cells)]
+    nbformat.write(v4.new_notebook(cells=made, metadata=metadata), path)
+    return path
+
+
+def run_cells(path: Path) -> None:
+    """What JupyterLab writes when a learner opens a notebook and runs its cells."""
+    notebook = nbformat.read(path, 4)
+    notebook.metadata["language_info"] = {"name": "python", "version": "3.11.7"}
+    for cell in notebook.cells:
+        cell.execution_count = 1
+        cell.outputs = [v4.new_output("stream", text="mine")]
+    nbformat.write(notebook, path)
+
+
+@pytest.fixture
+def course(tmp_path):
+    """The lessons of a course, and beside them what is no lesson."""
+    course = tmp_path / "clone" / "lessons"
+    for name in "00_start", "03_gil", "10a_ring", "10b_cost":
+        write(course / f"{name}.ipynb", f"print('{name}')")
+    write(course / "Untitled.ipynb", "draft")
+    (course / "source").mkdir()
+    return course
+
+
+@pytest.fixture
+def own(course, tmp_path):
+    """The copies of a learner who has begun: nothing is changed yet."""
+    own = tmp_path / "clone" / "my_lessons"
+    update_own_copies(course, own)
+    return own
+
+
+def test_the_first_time_all_lessons_come_in_order_and_nothing_else(course, tmp_path):
+    update = update_own_copies(course, tmp_path / "my_lessons")
+    assert update.new == ["00_start", "03_gil", "10a_ring", "10b_cost"]
+    visible = [p.stem for p in sorted((tmp_path / "my_lessons").glob("[!.]*"))]
+    assert visible == update.new
+    assert update_own_copies(course, tmp_path / "my_lessons") == NOTHING
+
+
+def test_a_copy_that_was_only_run_is_replaced(course, own):
+    run_cells(own / "03_gil.ipynb")
+    assert update_own_copies(course, own) == NOTHING, "the outputs stay till then"
+    assert "mine" in (own / "03_gil.ipynb").read_text()
+    newer = write(course / "03_gil.ipynb", "print('better')")
+    assert update_own_copies(course, own).replaced == ["03_gil"]
+    assert (own / "03_gil.ipynb").read_bytes() == newer.read_bytes()
+
+
+def test_a_changed_copy_is_kept_and_named_until_it_is_restored(course, own):
+    write(own / "03_gil.ipynb", "my answer")
+    mine = (own / "03_gil.ipynb").read_bytes()
+    assert update_own_copies(course, own) == NOTHING, "the course has nothing newer"
+    write(course / "03_gil.ipynb", "print('better')")
+    for _ in range(2):
+        assert update_own_copies(course, own) == ([], [], ["03_gil"], [])
+        assert (own / "03_gil.ipynb").read_bytes() == mine
+    restore_own_copy(course / "03_gil.ipynb", own)
+    assert update_own_copies(course, own) == NOTHING
+    write(course / "03_gil.ipynb", "print('best')")
+    assert update_own_copies(course, own).replaced == ["03_gil"]
+
+
+def test_what_a_restored_copy_was_is_kept_every_time(course, own):
+    lesson, copy = course / "03_gil.ipynb", own / "03_gil.ipynb"
+    assert restore_own_copy(lesson, own) is None, "nothing to keep"
+    for answer, name in ("one", "-before-restore"), ("two", "-before-restore-2"):
+        write(copy, answer)
+        assert restore_own_copy(lesson, own) == own / f"03_gil{name}.ipynb"
+        assert copy.read_bytes() == lesson.read_bytes()
+    assert "one" in (own / "03_gil-before-restore.ipynb").read_text()
+    assert "two" in (own / "03_gil-before-restore-2.ipynb").read_text()
+    assert update_own_copies(course, own) == NOTHING
+
+
+def test_a_lesson_that_left_the_course_goes_unless_it_was_changed(course, own):
+    write(own / "10a_ring.ipynb", "my answer")
+    for name in "10a_ring", "10b_cost":
+        (course / f"{name}.ipynb").unlink()
+    assert update_own_copies(course, own) == ([], [], [], ["10b_cost"])
+    assert (own / "10a_ring.ipynb").exists()
+    assert not (own / "10b_cost.ipynb").exists()
+
+
+def test_a_copy_that_was_deleted_comes_back(course, own):
+    (own / "03_gil.ipynb").unlink()
+    assert update_own_copies(course, own).new == ["03_gil"]
+
+
+@pytest.mark.parametrize("broken", ["", "{", "[]", '{"03_gil.ipynb": 3}'])
+def test_without_a_record_nothing_of_the_learners_is_replaced(course, own, broken):
+    (own / ".copied.json").write_text(broken)
+    run_cells(own / "10a_ring.ipynb")
+    write(own / "03_gil.ipynb", "my answer")
+    assert update_own_copies(course, own) == ([], [], ["03_gil"], [])
+    assert "my answer" in (own / "03_gil.ipynb").read_text()
+
+
+@pytest.mark.parametrize("broken", ["", "<<<<<<< HEAD", "[]", '{"cells": [1]}'])
+def test_a_copy_that_is_no_notebook_is_kept(course, own, broken):
+    (own / "03_gil.ipynb").write_text(broken)
+    write(course / "03_gil.ipynb", "print('better')")
+    assert update_own_copies(course, own).kept == ["03_gil"]
+    assert (own / "03_gil.ipynb").read_text() == broken
+
+
+def test_a_copy_of_a_read_only_lesson_can_be_saved(course, tmp_path):
+    (course / "03_gil.ipynb").chmod(0o444)
+    update_own_copies(course, tmp_path / "my_lessons")
+    assert (tmp_path / "my_lessons/03_gil.ipynb").stat().st_mode & 0o200
+
+
+def test_the_lesson_that_was_changed_last_is_in_hand(own):
+    assert copy_in_hand(own).stem == "00_start"
+    for seconds, name in (2, "03_gil"), (1, "10a_ring"):
+        os.utime(write(own / f"{name}.ipynb", "my answer"), (seconds, seconds))
+    assert copy_in_hand(own).stem == "03_gil"
+
+
+# The command ------------------------------------------------------------------
+
+
+@pytest.fixture
+def sidebyside(course, monkeypatch, capsys):
+    """Calls the command in the made course; returns what it says and launches."""
+
+    def call(*arguments: str) -> tuple[str, list[str]]:
+        launched = []
+        monkeypatch.setattr(command, "ROOT", course.parent)
+        monkeypatch.setattr(command, "jupyterlab", lambda: launched.extend)
+        monkeypatch.setattr(sys, "argv", ["sidebyside", *arguments])
+        command.main()
+        return capsys.readouterr().out, launched
+
+    return call
+
+
+def test_it_opens_the_first_lesson_then_the_one_in_hand_or_the_one_asked_for(
+    sidebyside, course
+):
+    root = str(course.parent)
+    own = course.parent / "my_lessons"
+    said, launched = sidebyside()
+    assert said == "New in my_lessons: 00, 03, 10a, 10b.\n"
+    assert launched == ["--notebook-dir", root, str(own / "00_start.ipynb")]
+    write(own / "03_gil.ipynb", "my answer")
+    said, launched = sidebyside("--", "--no-browser")
+    assert said == ""
+    assert launched[2:] == [str(own / "03_gil.ipynb"), "--no-browser"]
+    assert sidebyside("10")[1][2:] == [str(own / "10a_ring.ipynb")]
+    assert sidebyside("0")[1][2:] == [str(own / "00_start.ipynb")]
+
+
+def test_a_kept_copy_is_said_in_a_sentence_that_names_the_way_out(sidebyside, course):
+    own = course.parent / "my_lessons"
+    sidebyside("--no-open")
+    write(own / "03_gil.ipynb", "my answer")
+    write(course / "03_gil.ipynb", "print('better')")
+    said, _ = sidebyside("--no-open")
+    assert "Kept as you changed them, though the course has newer ones: 03." in said
+    assert "sidebyside --restore NN" in said
+    said, launched = sidebyside("--restore", "3")
+    assert "Yours is kept beside it as 03_gil-before-restore.ipynb." in said
+    assert launched == []
+
+
+def test_another_folder_has_lessons_and_progress_of_its_own(
+    sidebyside, course, tmp_path, monkeypatch
+):
+    monkeypatch.delenv("SIDEBYSIDE_PROGRESS")
+    home = (tmp_path / "ada").resolve()
+    _, launched = sidebyside("03", "--folder", str(home))
+    assert launched[1:] == [str(home), str(home / "my_lessons/03_gil.ipynb")]
+    progress = str(home / ".sidebyside/progress.json")
+    assert os.environ.pop("SIDEBYSIDE_PROGRESS") == progress
+    assert not (course.parent / "my_lessons").exists()
+    if os.name == "posix":
+        assert (home / "lessons/03_gil.ipynb").exists()
+
+
+@pytest.mark.parametrize("arguments", [["99"], ["--restore", "x"]])
+def test_a_lesson_that_is_not_there_is_one_sentence(sidebyside, capsys, arguments):
+    with pytest.raises(SystemExit, match="2"):
+        sidebyside(*arguments)
+    name = arguments[-1]
+    said = f"sidebyside: there is no lesson {name}; there are: 00, 03, 10a, 10b.\n"
+    assert capsys.readouterr().err == said
+
+
+def test_outside_a_clone_it_says_where_it_belongs(sidebyside, course, capsys):
+    shutil.rmtree(course)
+    with pytest.raises(SystemExit, match="2"):
+        sidebyside()
+    assert "Work in a clone of the course" in capsys.readouterr().err
+
+
+def test_without_jupyterlab_it_says_how_to_install_it(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jupyterlab", None)
+    with pytest.raises(command.CannotOpen, match="pip install -r"):
+        command.jupyterlab()
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(sidebyside, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit, match="2"):
+        sidebyside("--folder", str(tmp_path / "file"))
+    said = capsys.readouterr().err
+    assert said.startswith(f"sidebyside: {(tmp_path / 'file').resolve()}")
+    assert "name a folder of yours: sidebyside --folder ~/side_by_side" in said
+    assert said.count("\n") == 1
+
+
+# A real clone -----------------------------------------------------------------
+
+
+class Clone:
+    """A repository with the course's instruments, its .gitignore and some lessons."""
+
+    def __init__(self, folder: Path) -> None:
+        self.origin, self.here = folder / "origin", folder / "here"
+        unwanted = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(
+            ROOT / "resources/sidebyside",
+            self.origin / "resources/sidebyside",
+            ignore=unwanted,
+        )
+        shutil.copy(ROOT / ".gitignore", self.origin)
+        self.git(self.origin, "init", "--quiet", "--initial-branch=main")
+
+    def publish(self, **lessons: str) -> None:
+        for number, cell in lessons.items():
+            write(self.origin / f"lessons/{number.strip('_')}_lesson.ipynb", cell)
+        self.git(self.origin, "add", "--all")
+        self.git(self.origin, "commit", "--quiet", "--message", "lessons")
+
+    def git(self, folder: Path, *arguments: str) -> str:
+        names = "-c", "user.name=Ada", "-c", "user.email=ada@example.org"
+        variables = {"GIT_CONFIG_GLOBAL": "", "GIT_CONFIG_NOSYSTEM": "1"}
+        return self.run(folder, ["git", *names, *arguments], **variables)
+
+    def sidebyside(self, *arguments: str) -> str:
+        start = [sys.executable, "-m", "sidebyside", *arguments]
+        return self.run(self.here, start, PYTHONPATH=str(self.here / "resources"))
+
+    @staticmethod
+    def run(folder: Path, start: list[str], **variables: str) -> str:
+        env = os.environ | variables
+        run = subprocess.run(start, cwd=folder, env=env, capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+        return run.stdout
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="this machine has no git")
+def test_git_pull_goes_through_keeps_the_changed_copy_and_brings_the_new(tmp_path):
+    clone = Clone(tmp_path)
+    clone.publish(_00="print(0)", _01="print(1)", _02="print(2)")
+    clone.git(tmp_path, "clone", "--quiet", str(clone.origin), str(clone.here))
+    assert "New in my_lessons: 00, 01, 02." in clone.sidebyside("--no-open")
+    own = clone.here / "my_lessons"
+    mine = write(own / "01_lesson.ipynb", "my answer").read_bytes()
+    run_cells(own / "02_lesson.ipynb")
+
+    clone.publish(_01="print('better')", _02="print('better')", _03="print('new')")
+    clone.git(clone.here, "pull", "--quiet", "--ff-only")
+    said = clone.sidebyside("--no-open").splitlines()
+    assert said[:2] == [
+        "New in my_lessons: 03.",
+        "Updated, since you had not changed them: 02.",
+    ]
+    assert said[2].startswith("Kept as you changed them, though the course has newer")
+    assert (own / "01_lesson.ipynb").read_bytes() == mine
+    assert "new" in (own / "03_lesson.ipynb").read_text()
+    assert clone.git(clone.here, "status", "--porcelain") == ""
