@@ -23,6 +23,7 @@ PICTURE_IS_THERE = """() => {
     const picture = document.querySelector(".jp-MarkdownViewer img");
     return picture && picture.naturalWidth > 200;
 }"""
+BELOW = "img => img.closest('.jp-OutputArea-child').nextElementSibling.innerText"
 PROMPTS = ".jp-Notification, .Toastify__toast, .jp-toastContainer .jp-toast, .jp-Dialog"
 
 
@@ -36,15 +37,15 @@ def has_chromium():
 
 @pytest.fixture
 def course(has_chromium, tmp_path):
-    """The lessons, where saving them does not change the project's own."""
+    """The lessons and what they link to; to save them does not change the project's."""
     if not (build.ROOT / LESSON).exists():
         pytest.fail(f"{LESSON} has not been built")
     (tmp_path / "lessons").mkdir()
     for path in build.ROOT.glob("lessons/*.ipynb"):
         shutil.copy(path, tmp_path / "lessons")
-    figures = build.ROOT / "resources/figures"
-    if figures.exists():
-        shutil.copytree(figures, tmp_path / "resources/figures")
+    for folder in ("resources/figures", "resources/workshop", "demos"):
+        if (build.ROOT / folder).exists():
+            shutil.copytree(build.ROOT / folder, tmp_path / folder)
     return tmp_path
 
 
@@ -90,6 +91,7 @@ def test_lesson_00_opens_and_runs_with_nothing_else_to_click(course, tmp_path):
         box = pictures.first.bounding_box()
         assert box["width"] > 200
         assert box["height"] > 50
+        assert_each_is_described(page, pictures.all())
 
         servers = [
             child
@@ -132,6 +134,38 @@ def test_the_command_opens_own_copies_and_markdown_is_rendered(has_chromium, tmp
             rendered = page.locator(".jp-MarkdownViewer h1").get_by_text(title[2:])
             rendered.wait_for()
         page.wait_for_function(PICTURE_IS_THERE)
+
+
+def assert_each_is_described(page, pictures: list) -> None:
+    """JupyterLab drops `alt`, so each picture has its description below it."""
+    for picture in pictures:
+        below = picture.evaluate(BELOW)
+        assert below.startswith("Figure: timeline of "), below
+
+
+def test_a_lesson_leads_to_the_next_to_a_demo_and_to_the_glossary(course, tmp_path):
+    """What the links at its end name opens in JupyterLab, in a tab of its own."""
+    with (
+        jupyterlab(course, LESSON, tmp_path / "private") as url,
+        browser_page() as page,
+    ):
+        page.goto(url)
+        follow_link(page, "01 Why parallel?", "01_why_parallel.ipynb")
+        page.get_by_role("heading", name=re.compile("^1. Why parallel")).wait_for()
+        follow_link(page, "performance/speedup_laws.py", "speedup_laws.py")
+        page.get_by_role("tab", name="01_why_parallel.ipynb").click()
+        follow_link(page, "glossary", "glossary.md")
+        page.get_by_text("The course's words").first.wait_for()
+
+
+def follow_link(page, link: str, opened: str) -> None:
+    """Click a link at the end of the lesson in view; a tab with its target is shown."""
+    here = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+    here.locator(".jp-MarkdownOutput h1").first.wait_for()
+    last = here.locator(".jp-Cell").last
+    last.scroll_into_view_if_needed()
+    last.get_by_role("link", name=link, exact=True).click()
+    page.locator(".lm-TabBar-tab.lm-mod-current", has_text=opened).wait_for()
 
 
 def shut_down_kernel(page) -> None:

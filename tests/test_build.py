@@ -198,4 +198,5 @@ def test_a_solution_is_built_as_a_page_that_says_itself_what_is_next(unbuilt):
     tiny.write_sources(unbuilt, tiny.SOURCE + asks)
     assert tiny.run_build(unbuilt) == 0
     nb = json.loads(tiny.products(unbuilt)["solution"].read_text())
-    assert nb["cells"][-1]["outputs"][0]["text"] == ["solution\n"]
+    last = [cell for cell in nb["cells"] if cell["cell_type"] == "code"][-1]
+    assert last["outputs"][0]["text"] == ["solution\n"]

@@ -28,6 +28,7 @@ from lessons.source.notebooks import (
     solved_notebook,
     to_text,
 )
+from lessons.source.where_next import with_links
 from sidebyside.lesson_format import ROOM, full_number, number_of, read_lesson, rooms
 from sidebyside.record import ROOT
 
@@ -37,10 +38,11 @@ NOTEBOOK_LIMIT, TOTAL_LIMIT = 300_000, 10_000_000  # bytes
 def products(room: Path, root: Path) -> dict[Path, NotebookNode | str]:
     """What the lesson becomes, and where; the solution is not executed yet."""
     lesson, name = read_lesson(room), room.name
+    linked = with_links(lesson, root)
     page = root / f"resources/workshop/{name}.md"
     return {
-        root / f"solutions/{name}.ipynb": solved_notebook(lesson),
-        root / f"lessons/{name}.ipynb": open_notebook(lesson),
+        root / f"solutions/{name}.ipynb": solved_notebook(linked),
+        root / f"lessons/{name}.ipynb": open_notebook(linked),
         page: instructor_page(lesson, wrong_answers(room)),
     }
 

@@ -3,6 +3,7 @@
 import io
 from collections import Counter
 from collections.abc import Iterable
+from html import escape
 
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure as MatplotlibFigure
@@ -78,6 +79,17 @@ class Figure(MatplotlibFigure):
     def __repr__(self) -> str:
         return f"<figure: {self.alt}>"
 
+    def _ipython_display_(self) -> None:
+        """Show the picture, and its description below, where JupyterLab reads it out.
+
+        The picture's metadata have the description too, for exported pages.
+        """
+        from IPython.display import display
+
+        picture = {"image/png": self._repr_png_(), "text/plain": repr(self)}
+        display(picture, metadata={"image/png": {"alt": self.alt}}, raw=True)
+        display({"text/html": caption_of_figure(self.alt)}, raw=True)
+
     def _repr_png_(self) -> bytes:
         large, small = io.BytesIO(), io.BytesIO()
         self.savefig(large, format="png", dpi=110)
@@ -85,6 +97,14 @@ class Figure(MatplotlibFigure):
         # such as one in a legend: a third of the bytes
         Image.open(large).convert("RGB").quantize(128).save(small, "PNG", optimize=True)
         return small.getvalue()
+
+
+def caption_of_figure(alt: str) -> str:
+    """What stands below a figure: its description, folded away if it is long."""
+    if "\n" not in alt:
+        return f"<p><small>Figure: {escape(alt)}</small></p>"
+    summary = "<summary><small>The figure in words</small></summary>"
+    return f"<details>{summary}<pre>{escape(alt)}</pre></details>"
 
 
 def figure(
@@ -100,7 +120,8 @@ def figure(
 
     `stamp` says where the numbers come from and stands in the corner: "measured
     here", "simulated", "published" or "computed". `alt` describes the figure for
-    people who do not see it. `options` go to `Figure.subplots`.
+    people who do not see it, and stands below it in a notebook. `options` go to
+    `Figure.subplots`.
     """
     if stamp not in STAMPS:
         raise ValueError(f"stamp must be one of {', '.join(STAMPS)}, not {stamp!r}")

@@ -1,0 +1,54 @@
+"""The last cell of a lesson: where a reader can go from there.
+
+The build writes it, so that no link has to be kept by hand: the next lesson is the
+next room, and the demos are those that the lesson imports or names. The links hold in
+`lessons`, in `solutions` and in any other folder beside them.
+"""
+
+import re
+from pathlib import Path
+
+from sidebyside.lesson_format import Cell, Lesson, read_lesson, rooms
+
+TAG = "where-next"  # of this cell in the notebooks
+GLOSSARY = "../resources/workshop/glossary.md"
+# As lessons write it: from demos.gil import a, b; from demos.gil.a import c; gil/a.py
+DEMO = re.compile(
+    r"from demos\.(\w+) import ([\w, ]+)|demos\.(\w+)\.(\w+)|(\w+)/(\w+)\.py\b"
+)
+
+
+def with_links(lesson: Lesson, root: Path) -> Lesson:
+    """The lesson with one more cell: links to what comes next."""
+    lines = [f"**Words:** the [glossary]({GLOSSARY}) explains each in one line."]
+    if following := lesson_after(lesson, root):
+        link = f"[{following.title}]({following.name}.ipynb)"
+        lines.insert(0, f"**Next lesson:** {link}. *{following.head['question']}*")
+    if demos := demos_of_lesson(lesson, root):
+        links = [f"[{demo}](../demos/{demo})" for demo in demos]
+        lines.append(
+            "**Demos of this lesson,** to read and to run in a terminal: "
+            f"{', '.join(links)}."
+        )
+    cell = Cell("markdown", "\n\n".join(lines), tags=(TAG,))
+    return lesson._replace(cells=[*lesson.cells, cell])
+
+
+def lesson_after(lesson: Lesson, root: Path) -> Lesson | None:
+    """The next lesson of the course; None after the last one."""
+    later = [room for room in rooms(root) if room.name > lesson.name]
+    return read_lesson(later[0]) if later else None
+
+
+def demos_of_lesson(lesson: Lesson, root: Path) -> list[str]:
+    """ "gil/sleeping_threads.py" and others: the programs that learners read about.
+
+    In the order of the text. What lies in a group's `parts` is no program.
+    """
+    seen = [cell.source for cell in lesson.cells if "instructor" not in cell.tags]
+    found = []
+    for match in DEMO.finditer("\n".join(seen)):
+        group, names = filter(None, match.groups())
+        found += [f"{group}/{name}.py" for name in re.findall(r"\w+", names)]
+    demos = [name for name in found if (root / "demos" / name).is_file()]
+    return list(dict.fromkeys(demos))
