@@ -95,8 +95,8 @@ dis.dis(update)
 # %% [markdown]
 # From top to bottom: `LOAD_GLOBAL x` copies the value of `x` to the thread's own scratch
 # paper, its *stack*. `CALL` computes `int(1)`, and `BINARY_OP` adds it to the copy.
-# `STORE_GLOBAL x` writes the sum back. (Names differ a little between versions; the
-# other instructions begin and end the function.)
+# `STORE_GLOBAL x` writes the sum back. (The rest loads `int` and
+# 1, and begins and ends the function. Names differ a little between versions.)
 #
 # One line, and three steps that matter: **load, add, store**. If the other thread stores
 # something after our load, our store overwrites it.
@@ -705,7 +705,7 @@ with ThreadPoolExecutor(2) as pool:
 assert torch.equal(squares, values**2)
 
 # %% [markdown]
-# The threads share the tensor, and no element of it. A race needs two threads at the
+# The threads share the tensor, and no element of it. A data race needs two threads at the
 # *same* number, one of them writing. Array code tells each worker its part, reads the
 # old array and writes a new one.
 

@@ -342,11 +342,12 @@ for worker, *numbers in rows:
 reveal("05-loader", len({row[-1] for row in rows}))
 
 # %% [markdown]
-# For each epoch the loader draws a number, *base*, and seeds `random`, `np.random` and
-# `torch` of worker $w$ with base + $w$. Base comes from `DataLoader(generator=...)`, or
-# else from the generator of `torch.rand`: one `torch.manual_seed` in the parent fixes
-# these three columns. (It is `seed + worker` again, but base is drawn from a huge range,
-# so two runs hardly ever meet.)
+# For each epoch the loader draws a number, *base*. It seeds `random` and `torch` of worker
+# $w$ with base + $w$, and `np.random` with a hash of the two. (Base is drawn from a huge
+# range, so with `seed + worker` two runs hardly ever meet here.)
+#
+# Base comes from `DataLoader(generator=...)`, or else from the generator of
+# `torch.rand`: one `torch.manual_seed` in the parent fixes these three columns.
 
 # %% [markdown]
 # The fourth generator is the dataset's own, so it is copied with the dataset. **Eight

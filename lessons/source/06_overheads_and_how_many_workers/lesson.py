@@ -428,7 +428,8 @@ with ProcessPoolExecutor(4, CONTEXT) as pool:
             list(pool.map(nap_for, tiny, chunksize=chunk))
             took[chunk].append(perf_counter() - start)
 fig, ax = figure(width=6, height=2.4, alt="time of the job against its chunks' size")
-ax.semilogx(list(took), [median(took[chunk]) for chunk in took], "o-")
+times = [median(took[chunk]) for chunk in took]
+ax.semilogx(list(took), times, "o-", color=COLOURS[0])
 ax.set_xticks(list(took), list(took))
 ax.minorticks_off()
 ax.set(xlabel="pieces in a chunk", ylabel="time (s)", ylim=0)
