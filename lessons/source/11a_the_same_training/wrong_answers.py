@@ -338,7 +338,7 @@ WRONG = {
             replicas_one_storage,
             "where the numbers of each replica live",
             note="`[model] * n` is one model. Its gradients add up and it takes every "
-            "step: with two shards the step is too long. Published courses did this.",
+            "step: with two shards the step is too long.",
         ),
         Wrong(
             "shallow_copies",
