@@ -19,6 +19,7 @@ DOCUMENTS = sorted(
     path
     for pattern in ("*.md", ".github/*.md", "resources/**/*.md")
     for path in ROOT.glob(pattern)
+    if path.parent.name != ".ipynb_checkpoints"  # of a page opened in JupyterLab
 )
 DEMOS = sorted(ROOT.glob("demos/*/*.py"))
 

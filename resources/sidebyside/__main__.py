@@ -19,7 +19,8 @@ from sidebyside.record import ROOT
 
 USAGE = "sidebyside [NN] [--folder FOLDER] [--no-open] [-- options of jupyter lab]"
 RESTORE = "sidebyside --restore NN [--folder FOLDER]"
-LINKED = "README.md", "demos", "lessons", "resources/workshop", "solutions"
+COPIED = "README.md", "resources/figures/*.*", "resources/workshop/*.md"
+LINKED = "demos", "lessons", "solutions"
 
 
 class CannotOpen(Exception):
@@ -130,12 +131,13 @@ def restore(home: Path, number: str) -> None:
 def link_course_from(home: Path) -> None:
     """A lesson's links lead to ../demos and ../resources, so these must be there.
 
-    Pictures are copied: Jupyter's server sends no file that lies outside its folder.
+    Pages and pictures are copied: Jupyter's server sends no picture from outside, and
+    JupyterLab keeps a checkpoint beside each page that it opens.
     """
-    pictures = home / "resources" / "figures"
-    pictures.mkdir(parents=True, exist_ok=True)
-    for picture in (ROOT / "resources" / "figures").glob("*.*"):
-        shutil.copyfile(picture, pictures / picture.name)
+    for page in [page for pattern in COPIED for page in ROOT.glob(pattern)]:
+        copy = home / page.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(page, copy)
     for name in LINKED:
         link = home / name
         if link.is_symlink() and not link.exists():  # the course has moved
