@@ -11,8 +11,8 @@
 # Lesson 8 ended with a promise: the gradient of a batch is the mean of the gradients of
 # its equal parts. So several workers can compute one gradient, each from its own part.
 #
-# Here we build that, first with threads in one process and then with processes. Then you
-# visit a museum of programs that train in parallel, raise no error, and are wrong.
+# Here we build that, with threads and then with processes. Then you visit a museum of
+# programs that train in parallel, raise no error, and are wrong.
 #
 # *You will be able to* name the seven parts of a data-parallel step, count what goes
 # through each device, and find the mistake in a training that does not complain.
@@ -36,7 +36,7 @@
 # ## The yardstick
 #
 # First the training as you know it: one model, batches of 64 digits, plain SGD. We keep
-# all parameters after each step, a row each, and compare everything else with these.
+# all parameters after each step, and compare everything else with these.
 
 # %%
 import torch
@@ -95,15 +95,15 @@ alone.shape
 #   G -- "7 update" --> W
 # ```
 #
-# | | step | where |
-# |---|---|---|
-# | 1 | *replicate*: copy the weights to each device | from device 0 |
-# | 2 | *scatter*: cut the batch, and send each device its part | from device 0 |
-# | 3 | *forward*, on all devices at once | each device |
-# | 4 | *gather*: collect the outputs | to device 0 |
-# | 5 | *loss* of the whole batch | device 0 |
-# | 6 | *backward* on all devices at once, then *reduce*: add up the gradients | to device 0 |
-# | 7 | *update* | device 0 |
+# | | step |
+# |---|---|
+# | 1 | *replicate*: copy the weights to each device |
+# | 2 | *scatter*: cut the batch, and send each device its part |
+# | 3 | *forward*, on all devices at once |
+# | 4 | *gather*: collect the outputs |
+# | 5 | *loss* of the whole batch |
+# | 6 | *backward* on all devices at once, then *reduce*: add up the gradients |
+# | 7 | *update*, on device 0 |
 #
 # This is the design of `torch.nn.DataParallel`. On a CPU the devices are simulated; the
 # threads are real.
@@ -308,6 +308,9 @@ reveal("09-device-0", passing[8] / passing[2], computed=True)
 # In an **all-reduce** every worker gives its gradients and every worker gets the sum.
 # Lesson 10b builds one in which each worker sends 2(N − 1)/N times its gradients, and
 # receives as much. Until then we believe it.
+#
+# Memory is lopsided, too. Below is what each device holds at the end of a backward:
+# computed, in bytes, without what autograd keeps.
 
 # %%
 weights = sum(p.nbytes for p in together.replicas[0].parameters())
@@ -315,14 +318,6 @@ print("replicas  through device 0  through each worker of an all-reduce")
 for n, count in passing.items():
     print(f"{n:8}  {count:16,}  {2 * 2 * (n - 1) * weights // n:36,}")
 
-# %% [markdown]
-# For eight replicas, device 0 has four times the traffic of any worker in this
-# all-reduce.
-#
-# Memory is lopsided, too. Here is what each device holds at the end of a backward:
-# computed, in bytes, without what autograd keeps.
-
-# %%
 x, y = batches[0]
 pixels, scores = x[0].nbytes, 4 * 10  # bytes for each image
 for name, rows in ("device 0", len(x)), ("device 1", len(x) // 2):
@@ -330,6 +325,9 @@ for name, rows in ("device 0", len(x)), ("device 1", len(x) // 2):
     print(name, held | {"outputs": rows * scores, "slopes": rows * scores})
 
 # %% [markdown]
+# For eight replicas, device 0 has four times the traffic of any worker in this
+# all-reduce.
+#
 # **Device 0 holds the whole batch and all outputs; each other device only its own
 # part.** Device 0 alone holds the optimiser's numbers, such as momentum. So it is full
 # first.
@@ -337,9 +335,9 @@ for name, rows in ("device 0", len(x)), ("device 1", len(x) // 2):
 # %% [markdown]
 # ## The reduce, when parts are unequal
 #
-# In our class the loss saw all outputs, so unequal parts did no harm. Now each replica
-# has a loss of its own, the mean over its own images. Then the gradients must be
-# weighted, as in lesson 8: a replica with three times as many images counts three times.
+# In our class the loss saw all outputs, so unequal parts did no harm. If each replica
+# has a loss of its own, the mean over its own images, the gradients must be weighted: one
+# with three times as many images counts three times (lesson 8).
 
 # %% [markdown]
 # ## Exercise 2: the reduce (15 minutes)
@@ -428,10 +426,9 @@ check("09-reduce", reduce_gradients)
 # %% [markdown]
 # ## The same with processes
 #
-# Now each replica lives in a process of its own, a rank, with the whole training loop.
-# It cuts out its part of the batch, and only gradients travel. They are laid end to end
-# in one message, summed over the ranks by `dist.all_reduce` (`dist` is short for
-# `torch.distributed`), and laid back.
+# Now each replica lives in a process of its own, a rank. It cuts out its part of the
+# batch, and only gradients travel: laid end to end in one message, summed over the ranks
+# by `dist.all_reduce` (`dist` is `torch.distributed`), and laid back.
 
 # %%
 from demos.data_parallel.data_parallel_processes import (
@@ -510,8 +507,7 @@ draw_timelines(deep, cpu=True)
 
 # %% [markdown]
 # Now the wide network. Its threads spend their time in products that have released the
-# GIL: with two free cores, threads and processes tie. (On a busy machine all bars are
-# long and light, and the order can change.)
+# GIL: with two free cores, threads and processes tie.
 
 # %%
 wide = step_three_ways(make_wide)
@@ -524,9 +520,8 @@ draw_timelines(wide, cpu=True)
 # %% [markdown]
 # ## What does not match
 #
-# Equal to one process, after every step: is that so for every network? We put a layer
-# between the two linear ones and take one step, alone and in ranks, from the same seed.
-# One rank is the control.
+# Is that so for every network? We put a layer between the two linear ones and take one
+# step, alone and in ranks, from the same seed. One rank is the control.
 
 # %%
 import copy
@@ -621,8 +616,8 @@ from demos.data_parallel.parts.museum_meter import show_exhibits
 show_exhibits("AB")
 
 # %% [markdown]
-# Two programs with the same readings but for one line. (In the museum `LR` is the
-# learning rate, and `my_share` a slice: every second image for each of two ranks.)
+# (`LR` is the learning rate, and `my_share` a slice: every second image for each of two
+# ranks.)
 
 # %%
 show_exhibits("CDE")
@@ -630,8 +625,7 @@ show_exhibits("CDE")
 # %% [markdown]
 # D's batches have 32 images for each rank but the last, which has 9: 41 for two ranks.
 # F is a test and yields the accuracy that it would print. In G, `clip_grad_norm_`
-# *clips*: if the gradient, as one vector, is longer than `LONGEST`, it is shortened to
-# that.
+# shortens the gradient to `LONGEST` if it is longer.
 
 # %%
 show_exhibits("FG")
@@ -721,8 +715,8 @@ check("09-museum", repairs)
 # ## A script of your own
 #
 # This is a whole data-parallel training without this course's instruments, started by
-# `torchrun`, torch's launcher. It begins with `init_process_group`, where the ranks meet,
-# and ends with `destroy_process_group`; rank 0 saves the model.
+# `torchrun`, torch's launcher, from `init_process_group`, where the ranks meet, to
+# `destroy_process_group`. Rank 0 saves the model.
 #
 # ```
 # torchrun --nproc-per-node 2 demos/data_parallel/own_data_parallel.py --save model.pt
@@ -757,14 +751,12 @@ run_demo("data_parallel/own_data_parallel.py")
 #
 # * A data-parallel step has seven parts. Without dropout and batch norm it is the step
 #   of one model, in threads and in processes.
-# * `model.to` makes no second model. Two replicas that share storage take a step twice
-#   as long.
-# * In our class all weights and gradients go through device 0: 7 times as many bytes
-#   for 8 replicas as for 2. In an all-reduce no worker is special.
-# * On two free cores threads tie where large products have released the GIL, and lose
-#   where Python is busy.
-# * Processes send no weights. Equal starts, equal gradients and equal arithmetic keep
-#   their replicas equal, and nothing else does.
+# * Two replicas that share storage take a step twice as long.
+# * Through device 0 go all weights and gradients: 7 times as many bytes for 8 replicas
+#   as for 2. In an all-reduce no worker is special.
+# * Threads lose where Python is busy.
+# * Equal starts, equal gradients and equal arithmetic keep replicas in processes equal,
+#   and nothing else does.
 # * Seven mistakes raise no error. Whether the replicas agree, and how long the first
 #   step is, tell most of them apart.
 
