@@ -689,8 +689,8 @@ check("07-bottlenecks", bottlenecks)
 # %% [markdown]
 # In a terminal, try Ctrl-C when the first line appears: `python
 # demos/practice/generate_ode_data.py --tasks 3000 --workers 2 --out data.npz`. Then run
-# it again. `accidents.py`, `block_matmul.py`, `diagnosis.py` and `pendulum_survey.py`
-# lie in the same folder.
+# it again. `practice/block_matmul.py`, `practice/diagnosis.py` and
+# `practice/pendulum_survey.py` run there, too.
 #
 # ## Next
 #
