@@ -2,11 +2,14 @@
 
 import json
 import re
+from dataclasses import replace
 
 import nbformat
 import pytest
 
+from lessons.source import build, execution
 from lessons.source.notebooks import code_cells, solved_notebook
+from sidebyside import machines
 from sidebyside.lesson_format import parse_lesson
 from sidebyside.record import ROOT
 from tests import tiny_course as tiny
@@ -175,6 +178,43 @@ def test_a_notebook_that_is_too_large_is_refused(unbuilt, capsys):
     tiny.write_sources(unbuilt, large)
     assert tiny.run_build(unbuilt) == 1
     assert "solutions/90_tiny.ipynb is larger than" in capsys.readouterr().err
+
+
+def measured_capacities(monkeypatch, *found: float, cores: int = 2) -> list[float]:
+    """A machine on which the capacity is measured as `found`; what is left of them."""
+    left = list(found)
+    here = replace(machines.machine(), usable_cores=cores, physical_cores=cores)
+    monkeypatch.setattr(execution, "machine", lambda: here)
+    monkeypatch.setattr(machines.Machine, "capacity", lambda *_, **__: left.pop(0))
+    return left
+
+
+def test_a_busy_machine_executes_no_solution(unbuilt, capsys, monkeypatch):
+    left = measured_capacities(monkeypatch, 2.0, 0.88, 1.9)
+    assert build.main(["--root", str(unbuilt)]) == 1
+    said = capsys.readouterr()
+    assert (said.out, len(said.err.splitlines()), left) == ("", 1, [])
+    assert "0.88 × the work of one" in said.err and "--busy" in said.err
+    assert not any(path.exists() for path in tiny.products(unbuilt).values())
+    assert build.main(["--root", str(unbuilt), "--busy"]) == 0
+
+
+@pytest.mark.parametrize(("cores", "capacity"), [(1, 0.9), (2, 1.7), (64, 1.7)])
+def test_a_quiet_machine_is_one_that_gives_what_its_cores_allow(
+    monkeypatch, cores, capacity
+):
+    left = measured_capacities(monkeypatch, *3 * [capacity], cores=cores)
+    execution.require_a_quiet_machine()
+    assert not left
+
+
+def test_a_build_that_executes_nothing_does_not_measure(unbuilt, monkeypatch):
+    assert tiny.run_build(unbuilt) == 0
+    text = tiny.SOURCE.replace("one of everything", "a bit of everything")
+    tiny.write_sources(unbuilt, text)
+    measured_capacities(monkeypatch)  # asked for one, it would raise
+    assert build.main(["--root", str(unbuilt)]) == 0
+    assert build.main(["--root", str(unbuilt), "--check"]) == 0
 
 
 def test_an_unknown_lesson_is_one_line_and_status_2(course, capsys):

@@ -116,7 +116,8 @@ def write_sources(root: Path, text: str = SOURCE) -> None:
 
 
 def run_build(root: Path, *arguments: str) -> int:
-    return build.main([*arguments, "--root", str(root)])
+    """The tiny lesson shows no speed, so it may be executed while others work."""
+    return build.main([*arguments, "--busy", "--root", str(root)])
 
 
 def products(root: Path) -> dict[str, Path]:

@@ -4,12 +4,14 @@ Run:   python lessons/source/build.py            every lesson
        python lessons/source/build.py 03 10a     only these
        python lessons/source/build.py --check    build nothing, say what is stale
        python lessons/source/build.py --execute  run the solutions even if unchanged
+       python lessons/source/build.py --busy     run them while other programs work
 
 One source, NN_name/lesson.py, becomes lessons/NN_name.ipynb (exercises open, no
 outputs), solutions/NN_name.ipynb (solved, executed) and
 resources/workshop/NN_name.md. Nobody edits those three. A solution whose code is
 unchanged keeps the outputs it has, so that editing text is quick; after changing a
-demo or an instrument, use --execute.
+demo or an instrument, use --execute. Readers see the times that a solution measured, so
+it is executed on a quiet machine only, or with --busy.
 """
 
 import argparse
@@ -19,7 +21,12 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from lessons.source.execution import execute, figures, keep_outputs
+from lessons.source.execution import (
+    execute,
+    figures,
+    keep_outputs,
+    require_a_quiet_machine,
+)
 from lessons.source.instructor_page import instructor_page, wrong_answers
 from lessons.source.notebooks import (
     BuildError,
@@ -51,12 +58,14 @@ def short(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
 
 
-def build(room: Path, root: Path, always_execute: bool) -> list[Path]:
+def build(room: Path, root: Path, always_execute: bool, busy: bool) -> list[Path]:
     """Write the products that are new or changed, all or none; return them."""
     texts = {}
     for path, product in products(room, root).items():
         is_solution = path.parent.name == "solutions"
         if is_solution and (always_execute or not keep_outputs(product, path)):
+            if not busy:
+                require_a_quiet_machine()
             execute(product, folder=path.parent)
         if is_solution:
             texts |= figures(product, root)
@@ -126,6 +135,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("lessons", nargs="*", metavar="NN", help="default: all")
     parser.add_argument("--check", action="store_true", help="only say what is stale")
     parser.add_argument("--execute", action="store_true", help="run even if unchanged")
+    parser.add_argument("--busy", action="store_true", help="run on a busy machine too")
     parser.add_argument("--root", type=Path, default=ROOT, help="the project's folder")
     args = parser.parse_args(arguments)
 
@@ -145,8 +155,9 @@ def main(arguments: list[str] | None = None) -> int:
             if args.check:
                 problems += complaints(room, root)
                 continue
-            written = [short(path) for path in build(room, root, args.execute)]
-            print(f"{room.name}: wrote {', '.join(written) or 'nothing'}", flush=True)
+            written = build(room, root, args.execute, args.busy)
+            names = ", ".join(map(short, written)) or "nothing"
+            print(f"{room.name}: wrote {names}", flush=True)
         except BuildError as error:
             problems.append(f"{room.name}: {error}")
     for line in problems:

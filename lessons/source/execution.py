@@ -15,9 +15,29 @@ from nbclient.exceptions import CellExecutionError, DeadKernelError
 from nbformat import NotebookNode
 
 from lessons.source.notebooks import BuildError, code_cells, tags
+from sidebyside import machine
 from sidebyside.record import ROOT
 
 CELL_SECONDS = 120
+QUIET = 0.8  # of what the cores allow: less, and other programs are using them
+
+
+def require_a_quiet_machine() -> None:
+    """Raise BuildError where times and speedups measured now would mislead readers.
+
+    The capacity is lesson 00's, for two workers. It is measured three times and the
+    lowest counts: a crowd that disturbs the one process as much as the two hides in a
+    single measurement. On one core 1 is all there is to get.
+    """
+    here = machine()
+    allowed = min(2, here.usable_cores, here.physical_cores)
+    capacity = min(here.capacity(workers=2) for _ in range(3))
+    if capacity < QUIET * allowed:
+        raise BuildError(
+            f"this machine is busy: two processes get {capacity:.2f} × the work of one "
+            f"done, not {QUIET * allowed:.2f} × or more, so the solution was not "
+            "executed; wait until other programs are done, or add --busy"
+        )
 
 
 def execute(nb: NotebookNode, folder: Path) -> None:

@@ -38,13 +38,14 @@
 # *Shift+Enter*: it runs, and the next cell is selected. The first one takes the
 # course's instruments out of their box.
 
+# %%
+from sidebyside import machine
+
 # %% [markdown]
 # Nothing seems to happen, but a number in brackets has appeared beside the cell: it has
 # run. Now see what your machine has.
 
 # %% tags=["nbval-ignore-output"]
-from sidebyside import check, hint, machine, progress, reset, solution
-
 machine()
 
 # %% [markdown]
@@ -81,18 +82,26 @@ reveal("00-capacity", capacity, "×")
 
 # %% [markdown]
 # This is your machine's **parallel capacity** for two *workers*: whatever does work
-# beside others, here two processes. Two can be expected to do twice the work of one at
-# most, so the instrument never says more than 2: what is above is chance. **Often it is
-# below 2**: other programs want the cores too, and a core that is presented as two is not
-# as fast as two. With one usable core it is about 1.
-
-# %% [markdown]
-# It is what a program *that computes* in two workers can hope for here, so we compare
-# with it. (Waiting needs no core: three cooks who wait can gain more, as you are about to
-# see.)
+# beside others, here two processes. The instrument never says more than 2, and it is often less: other programs
+# want the cores too, and a core that is presented as two is not as fast as two. With one
+# usable core it is about 1.
 #
 # Run the cell again. The number differs: a machine is never quite at rest. One
 # measurement is no measurement, so later we take several.
+
+# %% [markdown]
+# Do more workers get more done? Here there are twice as many as cores (eight, where you
+# have many cores):
+
+# %%
+workers = min(8, 2 * machine().usable_cores)
+print(f"together they do {machine().capacity(workers):.2f} × the work of one")
+
+# %% [markdown]
+# **Work that computes gains no more than there are usable cores**, however many workers
+# share it. (The number may be above that on a busy machine: other programs disturbed the
+# one process more than the many.) So we compare programs with the capacity. Waiting
+# needs no core: three cooks who wait can gain more, as you are about to see.
 
 # %% [markdown]
 # ## A picture of a program
@@ -140,9 +149,8 @@ draw_timelines({"one cook": one_cook, "three cooks": three_cooks})
 
 # %% [markdown]
 # Each *lane* is a worker, each bar in it a *span*: work with a name. Grey is idle time.
-# The corner says where the numbers come from. Such a picture is a *timeline*. Side by
-# side, breakfast is ready when the slowest dish is. The whole course is drawn in this way, and lesson 3 teaches you
-# to read such a picture.
+# The corner says where the numbers come from. Such a picture is a *timeline*; lesson 3
+# teaches you to read it. Side by side, breakfast is ready when the slowest dish is.
 
 # %% [markdown]
 # ## A demo
@@ -205,6 +213,8 @@ def saved(minutes: list[float]) -> float:
 
 
 # %%
+from sidebyside import check, hint, progress, reset, solution
+
 check("00-saved", saved)
 
 # %% [markdown] tags=["why"]
@@ -257,7 +267,8 @@ progress("00")
 # * *You want the page itself as on the first day.* In a terminal, in the course's folder:
 #   `.venv/bin/sidebyside --restore 00`. It keeps your page beside the new one.
 # * *A word is strange.* The glossary: `resources/workshop/glossary.md`.
-#
+
+# %% [markdown]
 # The *kernel* is the Python program behind this page. It runs your cells one at a time.
 #
 # Try the two buttons now, while nothing depends on it. In the next cell write 600 in
@@ -272,7 +283,7 @@ sleep(1)
 # ## What we saw
 #
 # * What counts is the number of usable cores, and the parallel capacity that you
-#   measure.
+#   measure. More workers than cores compute no more.
 # * Guess, run, read: every lesson goes like this.
 # * Side by side, work that waits is done when the longest piece of it is.
 # * `check`, `hint`, `solution`, `progress`; ■ and ⟳.

@@ -10,6 +10,7 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
+from multiprocessing.shared_memory import SharedMemory
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from demos.practice.parts.oscillator import (
     simulate_oscillator,
     solve_oscillator,
 )
+from demos.practice.parts.shared_by_name import sum_named_numbers, sum_sent_numbers
 from sidebyside.demos import DEMOS
 
 spawn = get_context("spawn")
@@ -251,6 +253,26 @@ def test_workers_of_the_block_product_compute_with_one_thread_and_we_as_before()
     with BlockProduct(size=4, cuts=1, workers=1) as work:
         seen = work.pool.apply_async(os.getenv, (name,)).get(60)
     assert (seen, os.environ.get(name)) == ("1", before)
+
+
+def test_only_memory_with_a_name_can_be_sent_to_a_worker_that_has_started():
+    with ProcessPoolExecutor(1, mp_context=spawn) as pool:
+        pool.submit(abs, 0).result(60)  # the worker has started
+        memory = SharedMemory(create=True, size=800)
+        try:
+            numbers = np.ndarray(100, buffer=memory.buf)
+            numbers[:] = range(100)
+            by_name = pool.submit(sum_named_numbers, memory.name, 100).result(60)
+            sent = pool.submit(sum_sent_numbers, numbers).result(60)
+            refused = pool.submit(len, spawn.RawArray("d", 100)).exception(60)
+        finally:
+            del numbers
+            memory.close()
+            memory.unlink()
+    assert by_name == sent == sum(range(100))
+    assert isinstance(refused, RuntimeError)
+    with pytest.raises(FileNotFoundError):
+        SharedMemory(memory.name)
 
 
 def test_plain_loops_and_the_library_agree_on_whole_numbers():

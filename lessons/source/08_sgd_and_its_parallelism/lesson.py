@@ -36,17 +36,23 @@
 #
 # The images are 1,415 handwritten digits, 8 × 8 pixels each. The network has one hidden
 # layer and 1,210 parameters. The *loss* says how badly it does: the mean, over all
-# images, of how surprised the network is by the right answer. This is how it is trained:
+# images, of how surprised the network is by the right answer.
 
 # %%
 import torch
-from torch.nn import functional as F
 
 from demos.sgd.parts.digits_network import digits_here, digits_network
 
 torch.set_num_threads(1)  # one core: so that nothing here runs in parallel unasked
 images, labels = digits_here("train")
 model = digits_network()
+
+# %% [markdown]
+# This is how it is trained:
+
+# %%
+from torch.nn import functional as F
+
 sgd = torch.optim.SGD(model.parameters(), lr=0.5)
 for update in range(201):
     loss = F.cross_entropy(model(images), labels)

@@ -11,14 +11,14 @@
 # Lesson 8 ended with a promise: the gradient of a batch is the mean of the gradients of
 # its equal parts. So several workers can compute one gradient, each from its own part.
 #
-# Here we build that, first with threads in one process and then with processes. Then you
-# visit a museum of programs that train in parallel, raise no error, and are wrong.
+# Here we build that, with threads and then with processes. Then you visit a museum of
+# programs that train in parallel, raise no error, and are wrong.
 #
 # *You will be able to* name the seven parts of a data-parallel step, count what goes
 # through each device, and find the mistake in a training that does not complain.
 #
-# *Before this:* lesson 8. *Time:* 45 minutes, and 45 for three exercises. *Needs:* two
-# CPU cores, no GPU. With two GPUs the same cells use them.
+# *Before this:* lesson 8. *Time:* 45 minutes to read, 45 for three exercises. *Needs:*
+# two CPU cores, no GPU. With two GPUs the same cells use them.
 
 # %% [markdown] tags=["instructor"]
 # ## Seven steps and a copy that is none: 20 minutes
@@ -36,19 +36,23 @@
 # ## The yardstick
 #
 # First the training as you know it: one model, batches of 64 digits, plain SGD. We keep
-# all parameters after each step, a row each, and compare everything else with these.
+# all parameters after each step, and compare everything else with these.
 
 # %%
 import torch
-from torch import nn
-from torch.nn import functional as F
 
-from demos.data_parallel.data_parallel_threads import make_digit_model, replica_places
-from sidebyside import check, hint, load_digits, progress, reset, solution
+from sidebyside import load_digits
 
 torch.set_num_threads(1)  # one model computes on one core
 images, labels = load_digits("train")
 batches = list(zip(images.split(64), labels.split(64), strict=True))[:22]
+
+# %%
+from torch import nn
+from torch.nn import functional as F
+
+from demos.data_parallel.data_parallel_threads import make_digit_model, replica_places
+
 places = replica_places(2)  # two GPUs, or the CPU twice
 
 
@@ -91,28 +95,28 @@ alone.shape
 #   G -- "7 update" --> W
 # ```
 #
-# | | step | where |
-# |---|---|---|
-# | 1 | *replicate*: copy the weights to each device | from device 0 |
-# | 2 | *scatter*: cut the batch, and send each device its part | from device 0 |
-# | 3 | *forward*, on all devices at once | each device |
-# | 4 | *gather*: collect the outputs | to device 0 |
-# | 5 | *loss* of the whole batch | device 0 |
-# | 6 | *backward* on all devices at once, then *reduce*: add up the gradients | to device 0 |
-# | 7 | *update* | device 0 |
+# | | step |
+# |---|---|
+# | 1 | *replicate*: copy the weights to each device |
+# | 2 | *scatter*: cut the batch, and send each device its part |
+# | 3 | *forward*, on all devices at once |
+# | 4 | *gather*: collect the outputs |
+# | 5 | *loss* of the whole batch |
+# | 6 | *backward* on all devices at once, then *reduce*: add up the gradients |
+# | 7 | *update*, on device 0 |
 #
 # This is the design of `torch.nn.DataParallel`. On a CPU the devices are simulated; the
 # threads are real.
-#
+
+# %% [markdown]
 # ## Step 1: replicate
 #
-# A copy on each device is a *replica*. To bring a model to a device, torch has `.to`.
-# So here are two replicas, both on the CPU. Each gets half of the batch and adds its
-# gradient to its own `.grad`. Then replica 1's gradients are added to replica 0's, and
-# replica 0 takes the step. (`ThreadedReplicas` does that; you will see its code below.)
+# A copy on each device is a *replica*. Here are two, on the CPU, made with torch's `.to`.
+# Each gets half of the batch. Their gradients are added up on replica 0, which takes the
+# step. (`ThreadedReplicas` does that; its code is below.)
 #
-# A step is a vector: the change of all parameters. How long is this vector, compared
-# with one model's? Before you say 1, look at the line that makes the replicas.
+# A step is a vector: the change of all parameters. How long is it, compared with one
+# model's? Before you say 1, look at the line that makes the replicas.
 
 # %%
 from sidebyside import guess
@@ -146,17 +150,15 @@ def storages(replicas: list) -> int:
 
 real = replicate(make_digit_model().to(places[0]), places)
 print("with model.to:", storages(replicas), " with replicate:", storages(real))
-tensor = torch.ones(3)
 print("model.to returns the same model:", model.to("cpu") is model)
-print("tensor.to returns the same tensor:", tensor.to("cpu") is tensor)
 
 # %% [markdown]
 # `model.to` moves the model and returns it; it never makes a second. So both halves of
 # the batch went into one `.grad`, and the reduce added that to itself. **Two replicas
-# that share storage take a step twice as long** (three: four times). A tensor's `.to`
-# copies to another device, but **on the CPU `.to("cpu")` returns the same tensor**.
-# `replicate` uses `copy.deepcopy` for all replicas but the first.
-#
+# that share storage take a step twice as long.** `replicate` uses `copy.deepcopy` for all
+# replicas but the first.
+
+# %% [markdown]
 # ## Steps 2 and 4: scatter and gather
 #
 # To **scatter** is to deal the parts of one tensor to several workers. To **gather** is
@@ -231,6 +233,8 @@ def gather(outputs: list[torch.Tensor]) -> torch.Tensor:
 
 
 # %%
+from sidebyside import check, hint, progress, reset, solution
+
 check("09-scatter", scatter, gather)
 
 # %% [markdown] tags=["why"]
@@ -274,7 +278,8 @@ print(
 # %% [markdown]
 # **Two replicas in threads train as one model does, to within 10⁻⁶ after every step.**
 # (Plain SGD on purpose: lesson 11a shows why Adam would hide a mistake.)
-#
+
+# %% [markdown]
 # ## What goes through device 0
 #
 # The class counts every byte to or from device 0, as if each replica had a device of its
@@ -298,11 +303,14 @@ reveal("09-device-0", passing[8] / passing[2], computed=True)
 
 # %% [markdown]
 # **In our class device 0 sends weights to N − 1 others and receives N − 1 gradients**:
-# 7 times as many bytes for 8 replicas. All others wait for it.
+# 7 times as many bytes for 8 replicas.
 #
-# There is another way. In an **all-reduce** every worker gives its gradients and every
-# worker gets the sum. No device is special. Lesson 10b builds one in which each worker
-# sends 2(N − 1)/N times its gradients, and receives as much. Until then we believe it.
+# In an **all-reduce** every worker gives its gradients and every worker gets the sum.
+# Lesson 10b builds one in which each worker sends 2(N − 1)/N times its gradients, and
+# receives as much. Until then we believe it.
+#
+# Memory is lopsided, too. Below is what each device holds at the end of a backward:
+# computed, in bytes, without what autograd keeps.
 
 # %%
 weights = sum(p.nbytes for p in together.replicas[0].parameters())
@@ -310,15 +318,6 @@ print("replicas  through device 0  through each worker of an all-reduce")
 for n, count in passing.items():
     print(f"{n:8}  {count:16,}  {2 * 2 * (n - 1) * weights // n:36,}")
 
-# %% [markdown]
-# For two replicas it is the same. For eight, device 0 has four times the traffic of any
-# worker in this all-reduce. Moreover, a worker in it never sends more than twice its
-# gradients, however many there are.
-#
-# Memory is lopsided, too. Here is what each device holds at the end of a backward if
-# the batch starts on device 0: computed, in bytes, without what autograd keeps.
-
-# %%
 x, y = batches[0]
 pixels, scores = x[0].nbytes, 4 * 10  # bytes for each image
 for name, rows in ("device 0", len(x)), ("device 1", len(x) // 2):
@@ -326,15 +325,19 @@ for name, rows in ("device 0", len(x)), ("device 1", len(x) // 2):
     print(name, held | {"outputs": rows * scores, "slopes": rows * scores})
 
 # %% [markdown]
+# For eight replicas, device 0 has four times the traffic of any worker in this
+# all-reduce.
+#
 # **Device 0 holds the whole batch and all outputs; each other device only its own
 # part.** Device 0 alone holds the optimiser's numbers, such as momentum. So it is full
 # first.
-#
+
+# %% [markdown]
 # ## The reduce, when parts are unequal
 #
-# In our class the loss saw all outputs, so unequal parts did no harm. Now each replica
-# has a loss of its own, the mean over its own images. Then the gradients must be
-# weighted, as in lesson 8: a replica with three times as many images counts three times.
+# In our class the loss saw all outputs, so unequal parts did no harm. If each replica
+# has a loss of its own, the mean over its own images, the gradients must be weighted: one
+# with three times as many images counts three times (lesson 8).
 
 # %% [markdown]
 # ## Exercise 2: the reduce (15 minutes)
@@ -423,10 +426,9 @@ check("09-reduce", reduce_gradients)
 # %% [markdown]
 # ## The same with processes
 #
-# Now each replica lives in a process of its own, a rank, with the whole training loop.
-# It cuts out its part of the batch, and only gradients travel. They are laid end to end
-# in one message, summed over the ranks by `dist.all_reduce` (`dist` is short for
-# `torch.distributed`), and laid back.
+# Now each replica lives in a process of its own, a rank. It cuts out its part of the
+# batch, and only gradients travel: laid end to end in one message, summed over the ranks
+# by `dist.all_reduce` (`dist` is `torch.distributed`), and laid back.
 
 # %%
 from demos.data_parallel.data_parallel_processes import (
@@ -438,12 +440,11 @@ show(step_in_rank)
 show(sum_gradients_over_ranks)
 
 # %% [markdown]
-# Nobody sends weights, and there is no gather and no device 0. Each rank divides its sum
-# of losses by the size of the *whole* batch, which weights the gradients as in exercise
-# 2, and updates its own replica.
+# Nobody sends weights: there is no gather and no device 0. Each rank divides its sum of
+# losses by the size of the *whole* batch, which weights the gradients as in exercise 2.
 #
-# So what keeps the replicas equal? They start equal, from the same seed, get the same
-# sum, bit for bit, and do the same arithmetic with it.
+# What keeps the replicas equal? They start equal, from the same seed, get the same sum,
+# bit for bit, and do the same arithmetic with it.
 
 # %%
 from sidebyside import device, run_ranks
@@ -467,15 +468,16 @@ print("bytes in a message:", message)
 # %% [markdown]
 # **Two replicas in processes are equal bit for bit after every step, and within 10⁻⁶ of
 # one process.** Nobody repairs them, so they must never differ.
-#
+
+# %% [markdown]
 # ## When threads lose
 #
-# The threads of one process share the GIL (lesson 3). Torch's operations release it, the
-# small ones too, and the Python code between two operations needs it back. Here are two
-# networks: how many calls does a replica's forward make, and how much work is each?
+# The threads of one process share the GIL (lesson 3). Torch's operations release it, and
+# the Python code between two operations needs it back. Below: how many calls a forward
+# makes in two networks, and how much work each is.
 #
-# Two replicas of the deep one take a step, one by one and then in two threads. How many
-# times as much CPU time do the two forwards take in threads?
+# How many times as much CPU time do two forwards of the deep one take in two threads as
+# one by one?
 
 # %%
 from demos.data_parallel.parts.wide_and_deep import IMAGES, make_deep, make_wide
@@ -500,15 +502,12 @@ draw_timelines(deep, cpu=True)
 # %% [markdown]
 # This is the deep network, the fastest of 24 steps each way. The solid part of a bar
 # shows the share of time its thread was on a core; in the light part it waited, for the
-# GIL, a message or a core. "Device 0 alone" is replicate, loss and reduce.
-#
-# In two threads each forward takes longer: at many of its 201 calls one thread hands
-# the GIL to the other, which costs CPU time, too. Backward is C++ and needs no GIL. Two
-# processes have a GIL each.
-#
-# Below is the wide network. Its threads spend their time in products that have released
-# the GIL: with two free cores, threads and processes tie. (On a busy machine all bars
-# are long and light, and the order can change.)
+# GIL, a message or a core. In threads, one hands the GIL to the other at many of the 201
+# calls, which costs CPU time, too. Backward is C++ and needs no GIL.
+
+# %% [markdown]
+# Now the wide network. Its threads spend their time in products that have released the
+# GIL: with two free cores, threads and processes tie.
 
 # %%
 wide = step_three_ways(make_wide)
@@ -517,12 +516,12 @@ draw_timelines(wide, cpu=True)
 # %% [markdown]
 # So threads can tie and can lose. PyTorch's documentation recommends processes
 # (`DistributedDataParallel`, lesson 11a) even on one machine.
-#
+
+# %% [markdown]
 # ## What does not match
 #
-# Equal to one process, after every step: is that so for every network? We put a layer
-# between the two linear ones and take one step, alone and in ranks, from the same seed.
-# One rank is the control.
+# Is that so for every network? We put a layer between the two linear ones and take one
+# step, alone and in ranks, from the same seed. One rank is the control.
 
 # %%
 import copy
@@ -553,16 +552,16 @@ for ranks in 1, 2:
 # %% [markdown]
 # **With dropout or batch norm two ranks do not take the step of one process**, and one
 # rank does. Dropout draws a mask of what to leave out: two ranks with equal seeds draw
-# equal masks for their halves, and in threads it depends on who draws first. Batch norm
-# takes its means from the images that it sees, and each replica sees half of them. Such
-# trainings are fine, but compare step by step without these layers.
-#
+# equal masks for their halves. Batch norm takes its means from the images that it sees,
+# and each replica sees half of them. Such trainings are fine, but compare step by step
+# without these layers.
+
+# %% [markdown]
 # ## The library's call
 #
 # In torch steps 1 to 4 are one call, `nn.parallel.data_parallel(model, x)`, or the
 # wrapper `nn.DataParallel(model)`; loss, backward (which also reduces) and update remain
-# yours. Both need GPUs. The parts that copy and run replicas refuse the CPU, and without
-# a GPU the wrapper calls your model and says nothing:
+# yours. Both need GPUs. Without one the wrapper calls your model and says nothing:
 
 # %% tags=["nbval-ignore-output"]
 model, x = make_digit_model(), images[:64]
@@ -577,8 +576,7 @@ else:
     print("data_parallel: not measured here, fewer than two GPUs")
 
 # %% [markdown]
-# What we have measured is our own code. Other frameworks also have one process for all
-# devices, or one each. (`MirroredStrategy` is one process, and uses an all-reduce.)
+# Other frameworks also have one process for all devices, or one each.
 #
 # | design | PyTorch | TensorFlow | JAX |
 # |---|---|---|---|
@@ -604,9 +602,10 @@ else:
 #
 # Seven small programs, A to G, finish without an error, and in each there is one planted
 # mistake. All but A run in every rank. `yield` shows the model to a meter, at the start
-# and after each step. The meter compares two ranks with one process that has the same
-# batches, and its readings stand below the program.
-#
+# and after each step. It compares two ranks with one process, and its readings stand
+# below the program.
+
+# %% [markdown]
 # Start with the readings: *are the replicas equal? From when on? How long is the first
 # step, as a vector?* "0.500 of its way off" means: from where one process ends to where
 # the program ends is half as far as one process has come from the start.
@@ -617,19 +616,16 @@ from demos.data_parallel.parts.museum_meter import show_exhibits
 show_exhibits("AB")
 
 # %% [markdown]
-# Two programs with the same readings but for one line. (In the museum `LR` is the
-# learning rate, and `my_share` a slice: every second image for each of two ranks.)
+# (`LR` is the learning rate, and `my_share` a slice: every second image for each of two
+# ranks.)
 
 # %%
 show_exhibits("CDE")
 
 # %% [markdown]
-# In C the replicas are apart from the start, in E they move apart, in D they agree. D's
-# batches have 32 images for each rank but the last, which has 9: 41 for two ranks.
-#
+# D's batches have 32 images for each rank but the last, which has 9: 41 for two ranks.
 # F is a test and yields the accuracy that it would print. In G, `clip_grad_norm_`
-# *clips*: if the gradient, as one vector, is longer than `LONGEST`, it is shortened to
-# that.
+# shortens the gradient to `LONGEST` if it is longer.
 
 # %%
 show_exhibits("FG")
@@ -719,11 +715,8 @@ check("09-museum", repairs)
 # ## A script of your own
 #
 # This is a whole data-parallel training without this course's instruments, started by
-# `torchrun`, torch's launcher. It begins with `init_process_group`, where the ranks meet,
-# and ends with `destroy_process_group`; rank 0 saves the model. It imports
-# `torch.distributed.nn` before that: the first optimizer imports it too, and if there is
-# a group by then, that module keeps hold of it. The group's threads then outlive
-# `destroy_process_group`, and now and then one of them ends the program with an abort.
+# `torchrun`, torch's launcher, from `init_process_group`, where the ranks meet, to
+# `destroy_process_group`. Rank 0 saves the model.
 #
 # ```
 # torchrun --nproc-per-node 2 demos/data_parallel/own_data_parallel.py --save model.pt
@@ -740,7 +733,8 @@ run_demo("data_parallel/own_data_parallel.py")
 # Started like that it is a group of one rank; two ranks print the same loss.
 # `data_parallel/data_parallel_threads.py`, `data_parallel/data_parallel_processes.py`
 # and `data_parallel/bug_museum.py` show the rest of this lesson in a terminal.
-#
+
+# %% [markdown]
 # ## The scorecard
 #
 # | N replicas, P bytes of parameters | threads, device 0 | processes, all-reduce |
@@ -751,22 +745,22 @@ run_demo("data_parallel/own_data_parallel.py")
 # | activations | each: of its part | each: of its part |
 # | idle share | all but device 0, while it copies weights, adds up and updates | the time of the all-reduce |
 # | if one dies | a thread's error is raised by the step; if the process dies, all replicas are gone | the others get an error or wait; the training stops |
-#
+
+# %% [markdown]
 # ## What we saw
 #
 # * A data-parallel step has seven parts. Without dropout and batch norm it is the step
 #   of one model, in threads and in processes.
-# * `model.to` makes no second model. Two replicas that share storage take a step twice
-#   as long.
-# * In our class all weights and gradients go through device 0: 7 times as many bytes
-#   for 8 replicas as for 2. In an all-reduce no worker is special.
-# * On two free cores threads tie where large products have released the GIL, and lose
-#   where Python is busy.
-# * Processes send no weights. Equal starts, equal gradients and equal arithmetic keep
-#   their replicas equal, and nothing else does.
+# * Two replicas that share storage take a step twice as long.
+# * Through device 0 go all weights and gradients: 7 times as many bytes for 8 replicas
+#   as for 2. In an all-reduce no worker is special.
+# * Threads lose where Python is busy.
+# * Equal starts, equal gradients and equal arithmetic keep replicas in processes equal,
+#   and nothing else does.
 # * Seven mistakes raise no error. Whether the replicas agree, and how long the first
-#   step's vector is, tell most of them apart.
-#
+#   step is, tell most of them apart.
+
+# %% [markdown]
 # ## Next
 #
 # Everything now hangs on `dist.all_reduce`. How can everybody get the sum without a
