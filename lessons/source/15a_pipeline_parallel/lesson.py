@@ -204,7 +204,7 @@ for name, schedule in candidates.items():
 # * for how many slots does one rank work?
 # * how many slots long is the picture?
 #
-# Say both with $p$ and $m$ in place of numbers. Then you can predict any other picture.
+# Say both with $p$ and $m$ in place of numbers.
 
 # %%
 guess("15a-bubble", None, "How large is the bubble for 4 stages, 8 micro-batches?", "%")
