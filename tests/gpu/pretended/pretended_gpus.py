@@ -4,6 +4,7 @@ A tensor "on" such a GPU is a wrapper around one on the CPU. It says that its de
 cuda:0, and refuses to be computed with a tensor of another device, as on a GPU; so does
 its random generator. Times, streams and kernels are the CPU's: nothing is proved of
 them. What is: which device is chosen, and that what meets is on one device.
+torch's LSTM and FSDP2 cannot run on such GPUs, and torch 2.13 is needed.
 """
 
 import functools
