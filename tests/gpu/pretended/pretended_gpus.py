@@ -216,6 +216,7 @@ def copy_over(source, target, non_blocking: bool = False) -> torch.Tensor:
 
 def pretend_gpus(count: int) -> None:
     """From here on this process has so many GPUs."""
+    import torch.distributed.optim  # compiles what calls torch.zeros and its like
     from pretended_cuda import pretend_cuda
     from pretended_nccl import pretend_nccl
 
