@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from demos.sharding.parts import flat_shards, zero_1, zero_2
 from demos.sharding.parts.zero_1 import ZeRO1
 from demos.sharding.parts.zero_2 import ZeRO2
-from sidebyside import Timeline, between, run_ranks, span
+from sidebyside import Timeline, between, device, run_ranks, span
 
 FORWARD, BACKWARD = 0.02, 0.04  # seconds that a layer computes
 WAYS = "ZeRO-1", "ZeRO-2", "ZeRO-2, overlapped"
@@ -91,7 +91,7 @@ def name_the_wire() -> None:
 def step_over_slow_link(way: str, milliseconds: float) -> float:
     """Runs in each rank: seconds of the second step of two, which is drawn."""
     torch.manual_seed(0)
-    network = nn.Sequential(*(NappingLayer() for _ in range(4)))
+    network = nn.Sequential(*(NappingLayer() for _ in range(4))).to(device())
     sgd = partial(torch.optim.SGD, lr=0.1, foreach=False)
     wire = ThreadPoolExecutor(1, initializer=name_the_wire)
     with slow_link(milliseconds), wire:
@@ -108,7 +108,7 @@ def step_over_slow_link(way: str, milliseconds: float) -> float:
             with marks[0], marks[1], marks[2]:
                 dist.barrier()
                 began = perf_counter()
-                network(torch.ones(2, 128)).sum().backward()
+                network(torch.ones(2, 128, device=device())).sum().backward()
                 trained.step()
                 seconds = perf_counter() - began
     return seconds

@@ -25,7 +25,7 @@ from demos.sharding.parts.shard_links import RingLink
 from demos.sharding.parts.zero_1 import ZeRO1
 from demos.sharding.parts.zero_2 import ZeRO2
 from demos.sharding.parts.zero_3 import ZeRO3
-from sidebyside import MessageMeter, at_least, run_ranks
+from sidebyside import MessageMeter, at_least, device, run_ranks
 
 WAYS = ("DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3", "ZeRO-3, whole till backward")
 
@@ -77,7 +77,7 @@ def train_in_stage(
     units = trained.units if isinstance(trained, ZeRO3) else []
     losses, parameters = [], []
     for step in range(steps):
-        total = torch.zeros(())
+        total = torch.zeros((), device=device())
         with MessageMeter() as meter, GatheredLedger(units) as gathered:
             for micro in range(accumulate):
                 trained.syncing = not hold_back or micro == accumulate - 1
@@ -85,7 +85,7 @@ def train_in_stage(
                     F.cross_entropy(*digits_scores(network, step, micro)) / accumulate
                 )
                 loss.backward()
-                total += loss.detach().cpu() / dist.get_world_size()
+                total += loss.detach() / dist.get_world_size()
             trained.step()
         dist.all_reduce(total)
         losses.append(total.item())

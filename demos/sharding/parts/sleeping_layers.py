@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from demos.sharding.parts.shard_links import SlowWire
 from demos.sharding.parts.zero_3 import ZeRO3
-from sidebyside import span
+from sidebyside import device, span
 
 
 class Sleep(torch.autograd.Function):
@@ -54,7 +54,7 @@ def step_over_slow_wire(
     torch.manual_seed(0)
     layers = [SleepingLayer(32, seconds) for _ in range(depth)]
     wire = SlowWire(1.0)
-    model = nn.Sequential(*layers)
+    model = nn.Sequential(*layers).to(device())
     zero = ZeRO3(model, torch.optim.SGD, wire, prefetch)
     others = dist.get_world_size() - 1
     wire.bytes_per_second = others * zero.units[0].kept.nbytes / travel
@@ -63,7 +63,7 @@ def step_over_slow_wire(
             part.mark = mark
         dist.barrier()
         began = perf_counter()
-        model(torch.ones(4, 32)).sum().backward()
+        model(torch.ones(4, 32, device=device())).sum().backward()
         zero.step()
         taken = perf_counter() - began
     return taken

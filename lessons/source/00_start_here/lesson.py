@@ -82,9 +82,9 @@ reveal("00-capacity", capacity, "×")
 
 # %% [markdown]
 # This is your machine's **parallel capacity** for two *workers*: whatever does work
-# beside others, here two processes. The instrument never says more than 2, and it is often less: other programs
-# want the cores too, and a core that is presented as two is not as fast as two. With one
-# usable core it is about 1.
+# beside others, here two processes. The instrument never says more than 2, and it is
+# often less: other programs want the cores too, and a core that is presented as two is
+# not as fast as two. With one usable core it is about 1.
 #
 # Run the cell again. The number differs: a machine is never quite at rest. One
 # measurement is no measurement, so later we take several.

@@ -1,0 +1,83 @@
+"""The program for GPUs says what it has run, and its pretended GPUs are strict.
+
+`--pretend` is how the program itself is tried where there is no GPU; what is no GPU's
+must fail there, or a rehearsal would prove nothing.
+"""
+
+import os
+import subprocess
+import sys
+
+from tests.gpu.every_gpu_path import NOTHING, ROOT, Row, environment, run_one
+
+PROGRAM = ROOT / "tests" / "gpu" / "every_gpu_path.py"
+STRICT = """
+import torch, torch.distributed as dist
+from sidebyside import device
+
+def error_of(function):
+    try:
+        function()
+    except Exception as error:
+        return str(error)
+    return "no error"
+
+there, here = torch.ones(2, device="cuda"), torch.ones(2)
+print("chosen:", device(), there.device)
+print("sum:", error_of(lambda: there + here))
+print("gpus:", error_of(lambda: there + torch.ones(2, device="cuda:1")))
+dice = torch.Generator()
+print("dice:", error_of(lambda: torch.rand(2, generator=dice, device="cuda")))
+print("array:", error_of(lambda: there.numpy()))
+dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+print("rank:", device(), dist.get_backend())
+print("message:", error_of(lambda: dist.all_reduce(here)))
+dist.all_reduce(there)
+print("moved:", (there.to("cuda:1") * 2).cpu().tolist(), there.to("cuda:1").device)
+dist.destroy_process_group()
+"""
+
+
+def run_program(*arguments: str, **more) -> subprocess.CompletedProcess:
+    command = [sys.executable, str(PROGRAM), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **more)
+
+
+def test_without_a_gpu_it_says_so_and_nothing_has_failed():
+    done = run_program(env=os.environ | {"CUDA_VISIBLE_DEVICES": ""})
+    assert (done.stdout.strip(), done.returncode) == (NOTHING, 0), done.stderr
+
+
+def test_it_prints_a_table_and_writes_it_stamped_as_pretended(tmp_path):
+    table = tmp_path / "table.txt"
+    chosen = "00: the device that the instruments choose"
+    done = run_program("--pretend", "2", "--only", chosen, "--to", str(table))
+    assert done.returncode == 0, done.stdout + done.stderr
+    head, row, tail, _ = table.read_text("utf-8").split("\n")
+    assert head.startswith("PRETENDED, nothing ran on a GPU: ")
+    assert row.split("  ")[0] == chosen[:44] and " cuda:0 " in row and " equal " in row
+    assert tail == "1 paths, 0 of them failed or not run"
+
+
+def test_a_path_that_fails_or_hangs_has_a_row_like_the_others(tmp_path):
+    env = environment(1, str(tmp_path))
+    assert run_one("no such path", env, 200).result == "FAILED"
+    assert run_one("13b", env, 0.01) == Row("13b", "", "HUNG", "no result after 0 s")
+    assert run_one("13b", env, 0).result == "NO TIME"
+
+
+def test_pretended_gpus_refuse_what_gpus_refuse(tmp_path):
+    command = [sys.executable, "-c", STRICT]
+    done = subprocess.run(
+        command, env=environment(2, str(tmp_path)), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    said = dict(line.split(": ", 1) for line in done.stdout.splitlines())
+    assert said["chosen"] == "cuda:0 cuda:0"
+    assert "cpu and cuda:0" in said["sum"]
+    assert "cuda:0 and cuda:1" in said["gpus"]
+    assert "generator" in said["dice"]
+    assert "numpy" in said["array"]
+    assert said["rank"] == "cuda:0 nccl"
+    assert "No backend type associated with device type cpu" in said["message"]
+    assert said["moved"] == "[2.0, 2.0] cuda:1"
