@@ -50,7 +50,7 @@
 # %% [markdown]
 # ## The data, and one process
 #
-# Ten of the 1,415 handwritten digits on which we train, 22 batches of 64:
+# Ten of our 1,415 handwritten digits for training. We use the first 22 batches of 64:
 
 # %%
 from sidebyside import device, figure, load_digits
@@ -117,7 +117,11 @@ def train_replica(start, average=lambda model: None, batches=batches) -> torch.T
     return train(start(), [(x[mine], y[mine]) for x, y in batches], average)
 
 
-guess("11a-apart", None, "Which share of the distance between them is left at the end?")
+guess(
+    "11a-apart",
+    None,
+    "What share of the distance between the two replicas is left at the end?",
+)
 
 # %%
 from sidebyside import reveal
@@ -193,9 +197,9 @@ hold_to(first, *run_ranks(train_replica, ddp_start))
 # %% [markdown]
 # ## Rounding, or a small mistake?
 #
-# In 64-bit numbers rounding shrinks half a billion times, and a mistake stays. We draw
-# that, and two mistakes beside it: the own start, and the sum that nobody divides
-# (exhibit B of lesson 9).
+# In 64-bit numbers rounding errors are half a billion times smaller; a mistake stays as
+# large as it was. We draw that, and two mistakes beside it: the own start, and the sum
+# that nobody divides (exhibit B of lesson 9).
 
 
 # %%
@@ -246,7 +250,7 @@ fig
 # Without the division, the gradients of two ranks are twice as long. Adam scales its steps
 # itself. Does the mistake show? One process can play both ranks: it doubles its
 # gradients. We measure the length of the shift in the weights after 22 steps, as a share
-# of the way that they have gone from the start.
+# of the distance the weights have moved.
 
 
 # %%
@@ -259,12 +263,12 @@ for optimizer, lr in (torch.optim.SGD, 0.1), (torch.optim.Adam, 0.001):
     right = train(make_ddp_model(), batches, optimizer=optimizer, lr=lr)
     wrong = train(make_ddp_model(), batches, double_gradients, optimizer, lr)
     shift = (wrong[-1] - right[-1]).norm() / (right[-1] - right[0]).norm()
-    print(f"{optimizer.__name__:4}  {shift:.3f} of the way")
+    print(f"{optimizer.__name__:4}  {shift:.3f} of the distance")
 
 # %% [markdown]
-# Under SGD the shift is longer than the way itself. **Under Adam, at its usual rate of
-# 0.001, the same mistake shifts the weights by less than a hundredth of their way**: it
-# hides. So we compare with plain SGD, here and in every lesson.
+# Under SGD the shift is longer than that distance. **Under Adam, at its usual rate of
+# 0.001, the same mistake shifts the weights by less than a hundredth of that distance**:
+# it hides. So we use plain SGD here and wherever we compare step by step.
 
 # %% [markdown] tags=["instructor"]
 # ## Who gets which images: 5 minutes
@@ -372,7 +376,7 @@ check("11a-shard", shard)
 # same deck. Slices with the same step and different starts do not meet, and together
 # they are everything. The last cards go to the first ranks, one each, so no two ranks
 # differ by more than one. The generator is a new one: torch's global generator, from
-# which dropout draws, is left alone.
+# which dropout draws, is left alone. By hand: 3, 4, 2 and 0, 1.
 
 # %% [markdown] tags=["instructor"]
 # ## Uneven batches: 8 minutes
@@ -422,7 +426,8 @@ run_ranks(gradient_of, weighted)[0]
 
 # %% [markdown]
 # **Weighted by the whole batch, the gradient is that of the single process.** It stays so
-# when a rank gets no image at all.
+# when a rank gets no image at all, if that rank still calls forward and backward on its
+# empty share: the others wait for its all-reduce.
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 2, several replicas: 25 minutes
@@ -445,14 +450,14 @@ run_ranks(gradient_of, weighted)[0]
 # * A parameter that is frozen, with `requires_grad` False, gets no gradient: its `.grad`
 #   is None, and it stays as it is.
 #
-# *By hand first:* one weight, w = 1; a sample s has the gradient s; the shards are (1,
-# 2, 3) and (10); lr = 0.1. Which w does each replica have afterwards?
+# *By hand first:* one weight, w = 1; a sample s has the gradient s; the shards are
+# (2, 4) and (9); lr = 0.1. Which w does each replica have afterwards?
 #
 # <!-- exercise: 11a-replicas -->
 # <details><summary>Hint 1: a question</summary>
 #
-# How many models are there in `[model] * 3`? And if a shard has three times as many
-# images as another, how often should its mean count?
+# How many models are there in `[model] * 3`? And if a shard has twice as many images as
+# another, how often should its mean count?
 # </details>
 # <details><summary>Hint 2: an idea</summary>
 #
@@ -498,9 +503,9 @@ check("11a-replicas", replica_step)
 # Why it works: the mean over the batch is a sum over all images, divided by their
 # number. A sum can be cut into shards anywhere. Each replica's gradient is its shard's
 # part of that sum, already divided by the right number, so adding the parts gives the
-# gradient of the single process. By hand: (1 + 2 + 3) / 4 + 10 / 4 = 4, so w = 1 - 0.1
-# · 4 = 0.6 on both. Deep copies keep the replicas apart; the same arithmetic on equal
-# numbers keeps them equal.
+# gradient of the single process. By hand: (2 + 4) / 3 + 9 / 3 = 5, so w = 1 - 0.1 · 5 =
+# 0.5 on both (the mean of means is 6). Deep copies keep the replicas apart; the same
+# arithmetic on equal numbers keeps them equal.
 
 # %% [markdown] tags=["instructor"]
 # ## Steps, batch norm, batch size, files: 10 minutes
@@ -527,9 +532,10 @@ run_ranks(one_step_more_on_rank_1, timeout=3)
 
 # %% [markdown]
 # The report names the rank that waits, and the line. Elsewhere you get a message about a
-# closed connection, or silence. A sampler that repeats images avoids it.
+# closed connection, or silence. A sampler that repeats images avoids it. Our `shard`
+# does not always: one index more can mean one batch more.
 #
-# So does torch's `join`: a rank that has no images left keeps on answering the others.
+# Torch's `join` does: a rank that has no images left keeps on answering the others.
 # We try it with one weight and samples of 8. `divide_by_initial_world_size` decides by
 # how many ranks the sum is divided once rank 0 has no more.
 
@@ -551,7 +557,8 @@ run_ranks(uneven_steps, True), run_ranks(uneven_steps, False)
 
 # %% [markdown]
 # Nobody hangs. **By default the last step still divides by two ranks, so its gradient is
-# halved**; with False it counts in full.
+# halved**; with False it counts in full. When the block ends, the rank that finished
+# last sends its model to all.
 
 # %% [markdown]
 # ## Buffers
@@ -632,7 +639,7 @@ for size, lr in (64, 0.1), (128, 0.1), (128, 0.2):
 # ## One rank writes the file
 #
 # All ranks hold the same model, so one of them saves it. If all wrote to one file at the
-# same time, it could end up spoiled. Nobody may read before rank 0 has written.
+# same time, it could be corrupted. Nobody may read before rank 0 has written.
 
 # %%
 from pathlib import Path
@@ -660,8 +667,9 @@ with TemporaryDirectory() as folder:
 # %% [markdown]
 # ## A script of your own
 #
-# DDP without this course's instruments: an uneven last batch, weighed as above, and rank
-# 0 saves. The cell starts it as a group of one; `torchrun` starts it with two:
+# DDP without this course's instruments: a smaller last batch, losses weighed as above so
+# that any number of ranks will do, and rank 0 saves. The cell starts it as a group of
+# one; `torchrun` starts it with two:
 #
 # ```
 # torchrun --nproc-per-node 2 demos/ddp/own_ddp.py --save model.pt
@@ -695,9 +703,9 @@ run_demo("ddp/own_ddp.py")
 #
 # | | |
 # |---|---|
-# | equal to one process | after each step, to 10⁻⁶; replicas bit for bit; not with batch norm |
+# | equal to one process | after each step, to 10⁻⁶; replicas bit for bit; not with batch norm or dropout |
 # | bytes each rank sends per step | 2 (N − 1)/N · P in a ring |
-# | memory of each rank | P parameters, P gradients, its own optimiser, activations of its part of the batch |
+# | memory of each rank | P parameters, P gradients (torch's line also has P of buckets, see 11b), its own optimiser, activations of its part of the batch |
 # | idle share | in our version, while all gradients travel |
 # | if one rank dies | the others get an error or wait; the training stops |
 
@@ -705,5 +713,5 @@ run_demo("ddp/own_ddp.py")
 # ## Next
 #
 # Our version sends when `backward` has ended, one message for each gradient. When could
-# the first one set out, and in which company should it travel? Lesson 11b writes torch's
+# the first one set out, and with which others should it travel? Lesson 11b writes torch's
 # line.

@@ -47,7 +47,7 @@ def test_the_held_out_digits_are_not_among_those_for_training():
 
 
 def test_under_adam_a_sum_in_place_of_a_mean_hides():
-    """Against the way that the weights have gone: all of it, or less than 1 %."""
+    """Against the distance the weights have moved: all of it, or less than 1 %."""
     images, labels = load_digits("train")
     start = flat_parameters(make_ddp_model().cpu())
 
