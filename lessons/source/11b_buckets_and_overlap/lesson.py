@@ -10,8 +10,8 @@
 #
 # Lesson 11a trained one model in two ranks: all begin with rank 0's weights, and after
 # `backward` one all-reduce for each gradient gives all of them the mean. After every step
-# the replicas are equal, and equal to one process but for rounding. All the while the
-# messages travel, nobody computes.
+# the replicas are equal, and equal to one process but for rounding. While the messages
+# travel, nobody computes.
 #
 # Here we write torch's line, `DistributedDataParallel` or DDP, ourselves. When can a
 # gradient set out? Which gradients share a message? What is then left of the waiting?
@@ -58,7 +58,8 @@ after.plot(stamp="simulated")
 # A step of each rank, and its wire below it. **No message sets out before its rank's
 # backward has ended.** Pale is waiting: the rank waits for its wire. While a rank
 # computes, its wire is idle. Forward 40 ms, backward 120 ms, four messages 120 ms: 280
-# ms, and a little for Python.
+# ms. The picture shows somewhat more: Python, the real all-reduces and sleeps that end
+# late add to it.
 
 # %% [markdown]
 # ## Hooks: a gradient is ready before backward ends
@@ -91,7 +92,12 @@ ready
 from sidebyside import guess
 
 show(overlap.step_during_backward)
-guess("11b-step", None, "How long does a step take now? It was 280 ms.", "ms")
+guess(
+    "11b-step",
+    None,
+    "How long does a step take now? By the same count, it was 280 ms.",
+    "ms",
+)
 
 # %%
 from sidebyside import draw_timelines, reveal
@@ -104,12 +110,13 @@ draw_timelines({"after backward": after, "during backward": during}, stamp="simu
 # %% [markdown]
 # The bar of backward ends when the last gradient is ready. **The first message sets out
 # before that.** The rank waits for what has not arrived by then: the last message, which
-# makes 40 + 120 + 30 = 190 ms, and a little for Python. What travels while backward
+# makes 40 + 120 + 30 = 190 ms, and again the same extras. What travels while backward
 # computes costs no time: that is **overlap**.
 #
 # The first layer's gradient comes last, and nothing can hide its message. And however
 # early messages leave, a step takes at least as long as the cable needs for all of them.
-# Try `--link 60` with the demo `demos/ddp/overlap.py`.
+# Try `--link 60` with the demo `demos/ddp/overlap.py`: 40 + 30 + 4 × 60 = 310 ms, and the
+# extras.
 
 # %% [markdown] tags=["instructor"]
 # ## Buckets: 5 minutes
@@ -123,8 +130,8 @@ draw_timelines({"after backward": after, "during backward": during}, stamp="simu
 # Real models have hundreds of parameter tensors, many of them tiny, and each message
 # costs its α, however short it is (lesson 10b). So gradients travel together. A
 # **bucket** is a flat tensor with room for several of them. It is filled from the last
-# parameter to the first, is full when it holds so many bytes *or more*, and leaves when
-# its last gradient is ready. Here is a wide network:
+# parameter to the first, is full when it holds a given number of bytes *or more*, and
+# leaves when its last gradient is ready. Here is a wide network:
 
 # %%
 from demos.ddp import ddp_beside_torch
@@ -165,7 +172,7 @@ reveal("11b-messages", len(sent))
 #   in that order. A bucket is full when it holds `bucket_bytes` or more. One all-reduce
 #   for each bucket, and no other message.
 # * A parameter whose `.grad` is None is left out, on all ranks alike, and keeps its
-#   None. It may be so for all of them.
+#   None. This may be true of all of them.
 #
 # *By hand first:* gradients of 100, 10, 10 and 100 bytes, in the order of the
 # parameters, and `bucket_bytes` = 105. Which buckets are sent?
@@ -264,7 +271,7 @@ show(DistributedDataParallel._finish)
 #   in the middle of `backward`. The gradient that completes a bucket sends it.
 # * *Why in list order, even if a later bucket is complete?* Collectives meet in the
 #   order in which they are called. If two ranks sent their buckets in different orders,
-#   the gradients of different layers would be added up.
+#   the gradients of different layers would be added up, or the sizes would not match.
 # * *Who waits?* `_finish`. The first hook asks autograd to call it when `backward` has
 #   done everything else. So when `backward` returns, the gradients are averages.
 #
@@ -499,22 +506,24 @@ draw_timelines({kind: draw(kind) for kind in ("ours", "torch's")})
 # %% [markdown]
 # In each lane, `backward` and `wait` are above, and the messages below them. A hook marks
 # the moment at which the last gradient is ready: there the bar of backward ends. **In
-# both, the first message sets out before the last gradient is ready.**
+# both, the first message sets out before the last gradient is ready.** With gloo, several
+# messages can travel at the same time, unlike on the wire above.
 #
 # On two cores, sending and computing share the cores: overlap hides waiting, not work.
 # (With GPUs these bars show when work was handed to the device. Lesson 13a draws the
 # device.)
 
 # %% [markdown]
-# Is torch's faster? Both do the same steps, in alternating rounds, so that a busy moment
-# of the computer hits both.
+# Is torch's faster? One drawn step cannot tell. We take the median of twelve rounds. Both
+# do the same steps, in turn, so that a busy moment of the computer hits both.
 
 # %%
 print(f"ours / torch's: {run_ranks(ddp_beside_torch.ratio_of_steps)[0]:.2f} ×")
 
 # %% [markdown]
-# Matrix products and messages are torch's in both; ours adds a few Python calls for each
-# gradient and each bucket. `demos/ddp/ddp_beside_torch.py` shows all this in a terminal;
+# A ratio near 1 means that neither is clearly faster here. Matrix products and messages
+# are torch's in both; ours adds a few Python calls for each gradient and each bucket.
+# `demos/ddp/ddp_beside_torch.py` shows all this in a terminal;
 # `tests/benchmarks/ddp_step_time.py` takes more rounds and several sizes.
 
 # %% [markdown]
@@ -546,9 +555,9 @@ for mode in WRAPPERS:
         print(f"{mode:6}  loss {loss:.6f}  held-out accuracy {accuracy:.4f}")
 
 # %% [markdown]
-# **All three have the same losses and the same accuracy.** That was the aim: another way
-# to the same model. Is it a faster way? Only if a step computes for much longer than it
-# sends.
+# **All three have the same losses and the same accuracy.** That was the aim: a different
+# way to the same model. Is it a faster way? Only if the computing that each rank is
+# spared takes longer than the sending that overlap cannot hide.
 #
 # In a terminal, `torchrun --nproc-per-node 2 demos/ddp/train_digits.py --mode ddp` does
 # the same, and `demos/ddp/own_ddp.py` is the script of your own from 11a.
@@ -580,7 +589,7 @@ for mode in WRAPPERS:
 #
 # | | |
 # |---|---|
-# | equal to one process | after each step, to 10⁻⁶; replicas bit for bit; not with batch norm |
+# | equal to one process | after each step, to 10⁻⁶; replicas bit for bit; not with batch norm or dropout |
 # | bytes each rank sends per step | 2 (N − 1)/N · P in a ring; with `no_sync` once for all micro-batches |
 # | memory of each rank | P parameters, P gradients, P of buckets, its own optimiser, activations of its part of the batch |
 # | idle share | while the last buckets travel |
