@@ -94,8 +94,8 @@ draw_schedule({"one by one": one_by_one, "pipelined": pipelined})
 # work on *different* samples. This is a **pipeline**.
 
 # %% [markdown]
-# The two formulas differ in one number. $3i + s$: the next sample starts when the last
-# one is finished. $i + s$: it starts one slot later.
+# The two formulas differ in one number. $3i + s$: the next sample starts when the
+# previous one is finished. $i + s$: it starts one slot later.
 
 # %% [markdown] tags=["instructor"]
 # ## A plan is data: 9 minutes
@@ -119,8 +119,8 @@ draw_schedule({"one by one": one_by_one, "pipelined": pipelined})
 # 8). Micro-batches are what flows through the pipeline.
 
 # %% [markdown]
-# What each rank does, in which order, we write down as a list of instructions. One list
-# per rank is a **schedule**. Here two micro-batches go through three stages, all
+# We write down what each rank does, and in which order, as a list of instructions. One
+# list per rank is a **schedule**. Here two micro-batches go through three stages, all
 # forward and then all back. B1 is the backward pass of micro-batch 1:
 
 # %%
@@ -130,9 +130,9 @@ gpipe(3, 2)
 
 # %% [markdown]
 # A schedule says nothing about time. `timetable` adds it: everything happens as early
-# as it can. Here four micro-batches pass four stages, twice. At the top, each is
-# brought forward and back before the next one starts, as in lesson 14a. Below it is the
-# schedule you have read, which is called **GPipe**.
+# as it can. Here four micro-batches pass four stages, in two schedules. At the top,
+# each is brought forward and back before the next one starts, as in lesson 14a. Below
+# it is the schedule you have read, which is called **GPipe**.
 
 # %%
 from demos.pipeline.parts.schedule_rules import timetable
@@ -204,7 +204,7 @@ for name, schedule in candidates.items():
 # * for how many slots does one rank work?
 # * how many slots long is the picture?
 #
-# Say both with $p$ and $m$ in place of numbers.
+# Write both in terms of $p$ and $m$.
 
 # %%
 guess("15a-bubble", None, "How large is the bubble for 4 stages, 8 micro-batches?", "%")
@@ -375,10 +375,11 @@ show(Pipeline._forward)
 show(Pipeline._backward)
 
 # %% [markdown]
-# `entered` has come from the stage before, cut off from the graph there. So here it is a
-# leaf, and after the backward its `.grad` is what that stage waits for. `waiting` keeps
-# both ends until then. (`run` calls the module; 15b changes it. `splits` and `recompute`
-# belong to 15b, too.)
+# `entered` has come from the stage before, cut off from autograd's graph there. So here
+# it is a leaf, a tensor where the graph begins, and after the backward its `.grad` is
+# what that stage waits for. `get_gradient_edge(output)` is where the way back begins,
+# without keeping the output's numbers. `waiting` keeps both ends until then. (`run`,
+# `splits` and `recompute` belong to 15b; here `run` calls the module.)
 
 # %% [markdown]
 # ## The same gradients
@@ -414,8 +415,9 @@ for make, m in [(naive, 8), (gpipe, 4), (gpipe, 8), (gpipe, 16)]:
 # changes when something is computed, and not what.
 
 # %% [markdown]
-# That holds if each sample is computed by itself. Below, no pipeline at all: one process
-# takes a batch whole and in four parts. By how much do the gradients differ?
+# That holds if each sample is computed by itself. Below there is no pipeline at all: one
+# process takes a batch whole and in four parts, from the same seed. By how much do the
+# gradients differ?
 
 # %%
 import torch
@@ -429,6 +431,7 @@ def gap_between_whole_and_parts(layer: nn.Module) -> float:
     gradients = []
     for parts in 1, 4:
         model.zero_grad()
+        torch.manual_seed(1)  # dropout begins with the same random numbers
         for x, y in zip(batch.chunk(parts), targets.chunk(parts), strict=True):
             (nn.functional.mse_loss(model(x), y) / parts).backward()
         gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
@@ -440,9 +443,9 @@ for layer in nn.LayerNorm(64), nn.BatchNorm1d(64), nn.Dropout(0.1):
 
 # %% [markdown]
 # Layer norm looks at one sample at a time: no difference. **Batch norm computes its
-# mean over a micro-batch instead of the batch, and dropout draws other random
-# numbers**: there a pipeline trains a slightly different model. So does gradient
-# accumulation on one device.
+# mean over a micro-batch instead of the batch, and dropout gives a sample other random
+# numbers**: there the gradients are not those of the whole batch. The same is true of
+# gradient accumulation on one device.
 
 # %% [markdown]
 # ## Legal, and still it hangs
@@ -455,10 +458,12 @@ for layer in nn.LayerNorm(64), nn.BatchNorm1d(64), nn.Dropout(0.1):
 # %% tags=["raises-exception"]
 import torch.distributed as dist
 
+from sidebyside import device
+
 
 def with_blocking_sends() -> None:
     """The messages only; the work between them is a comment."""
-    message = torch.zeros(1)
+    message = torch.zeros(1, device=device())
     if dist.get_rank() == 0:
         dist.send(message, 1)  # I have done F0
         dist.send(message, 1)  # I have done F1
@@ -474,7 +479,7 @@ run_ranks(with_blocking_sends, world_size=2, timeout=2)
 # %% [markdown]
 # With gloo, a blocking `send` waits for its `recv` (10a). Rank 0 offers the result of
 # F1 while rank 1 offers the gradient of B0, and each insists on being served first. The
-# plan is legal. The doing adds a rule that the plan does not have.
+# plan is legal. Running it adds a rule that the plan does not have.
 
 # %% [markdown]
 # So the executor never waits while it sends. In each slot it starts all sends and
@@ -499,9 +504,9 @@ run_ranks(with_blocking_sends, world_size=2, timeout=2)
 # micro-batches took 22 slots.
 
 # %% [markdown]
-# Follow stage 2. When does F0 reach it? How long do its eight forwards take? Its last one
-# goes to stage 3 and back before its backwards can begin. And after its last
-# backward, two stages are left.
+# Follow stage 2. When does F0 reach it? How long do its eight forwards take? After
+# the last one, stage 3 does F7 and B0; only then can stage 2's backwards begin. And
+# after its last backward, two stages are left.
 
 # %%
 guess("15a-slow-stage", None, "How many slots with stage 2 twice as slow?", "slots")
@@ -515,10 +520,10 @@ for m in 8, 9, 10:
 draw_schedule({"equal": timetable(gpipe(4, 8)), "one slow stage": slow})
 
 # %% [markdown]
-# 2 + 16 + 2 + 16 + 2 = 38 slots. The other ranks finish early and wait for stage 2, time
-# and again. **A pipeline is as slow as its slowest stage**: each further micro-batch
-# costs four slots, as much as that stage needs for it. So where a model is cut can matter
-# more than the schedule.
+# 2 + 16 + 2 + 16 + 2 = 38 slots. The other ranks wait for stage 2, time and again. **A
+# pipeline is as slow as its slowest stage**: each further micro-batch costs four slots,
+# as much as that stage needs for it. So where a model is cut can matter more than the
+# schedule.
 
 # %% [markdown]
 # ## Exercise 2: balance unequal stages
@@ -528,9 +533,11 @@ draw_schedule({"equal": timetable(gpipe(4, 8)), "one slow stage": slow})
 # neighbouring layers, so that the slowest stage is as fast as possible. Each stage
 # gets at least one layer. Return how many layers each stage gets.
 #
-# By hand first: the layers take 1, 1, 1, 1, 4 and there are two stages. The best is
-# `[4, 1]`: both stages take 4. With equal numbers of layers, `[3, 2]` or `[2, 3]`, the
-# slowest takes 5 or 6.
+# For example, the layers take 1, 1, 1, 1, 4 and there are two stages. The best is
+# `[4, 1]`: both stages take 4. With nearly equal numbers of layers, `[3, 2]` or
+# `[2, 3]`, the slowest takes 5 or 6. If several are best, any will do.
+#
+# By hand first: 3, 1, 1, 1, 2 on two stages?
 # <!-- exercise: 15a-balance -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -585,12 +592,13 @@ check("15a-balance", balance)
 # wrong. There are C(n − 1, p − 1) ways: 84 for 10 layers on 4 stages, 2.6 million for
 # 32 layers on 8. For those, bisect on the claim of hint 1: whether no stage needs more
 # than T can be tested in one pass: fill each stage until the next layer would make it
-# longer than T; if that gives too few stages, cut any of them further.
+# longer than T; if that gives too few stages, cut any of them further. By hand:
+# `[2, 3]`, where both stages take 4.
 
 # %% [markdown]
 # ## The real thing: torch.distributed.pipelining
 #
-# torch brings such schedules. In each rank:
+# torch comes with such schedules. In each rank:
 #
 # ```python
 # stage = PipelineStage(module, rank, ranks, device)
@@ -623,8 +631,8 @@ print(f"ours takes {ratio:.2f} × torch's time")
 # %% [markdown]
 # The same losses, and about the same time. (On a busy machine the ratio moves by a
 # third or more from run to run.) Ours has about 250 lines, so that you can read it.
-# Use torch's in earnest: it has more schedules, splits models for you, and combines
-# with data parallel.
+# For real work use torch's: it has more schedules, can split a model at the layers that
+# you name, and combines with data parallel.
 
 # %% [markdown] tags=["instructor"]
 # ## What crosses a boundary, and the scorecard: 8 minutes
@@ -730,7 +738,8 @@ print(f"idle share   {100 * bubble(timetable(gpipe(4, 8))):.1f} %, planned")
 # | idle share | $(p-1)/(m+p-1)$ with equal stages |
 # | if one rank dies | its layers are gone; the others get an error or wait |
 #
-# (Adam holds two numbers for each parameter, and a step counter for each tensor.)
+# (Adam holds two numbers for each parameter, and a step counter for each tensor. The
+# last rank also keeps the targets for the loss.)
 
 # %% [markdown]
 # ## What we saw
@@ -740,7 +749,7 @@ print(f"idle share   {100 * bubble(timetable(gpipe(4, 8))):.1f} %, planned")
 #   whether it can run, before anything runs.
 # * The bubble is $(p-1)/(m+p-1)$, computed and measured on four real ranks.
 # * GPipe's gradients are those of the unsplit model, without batch norm and dropout.
-# * A legal plan can still hang, if the doing waits where the plan does not.
+# * A legal plan can still hang, if the program waits where the plan does not.
 # * One slow stage sets the pace.
 # * The bytes at a cut depend on the batch and on what leaves the stage, not on $m$.
 

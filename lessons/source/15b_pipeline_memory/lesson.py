@@ -100,8 +100,8 @@ show(Recompute)
 # It pays off with more layers. We take 32, so eight on each rank: without
 # recomputation nine tensors, 9 × 16,384 = 147,456 bytes.
 #
-# With it, what does rank 0 keep of the whole batch when all its forwards are done? To
-# this comes what one micro-batch needs while it is computed again.
+# With it, what does rank 0 keep of the whole batch when all its forwards are done? On
+# top of that comes what one micro-batch needs while it is computed again.
 
 # %%
 from sidebyside import guess
@@ -217,15 +217,15 @@ check("15b-beat-gpipe", beats_gpipe)
 # %% [markdown] tags=["why"]
 # <!-- why: 15b-beat-gpipe -->
 # Why it works: rank 1 is the last stage, so it can go back as soon as it has gone
-# forward, and keeps one micro-batch. Rank 0 must wait two slots for each gradient and
-# fills the first of them with one more forward. After that every backward makes room
-# for one forward: it never holds more than two, and never waits except at the ends.
+# forward, and keeps one micro-batch. Rank 0 must wait two slots for its first gradient
+# and fills one of them with F1. After that every backward makes room for one forward,
+# so it never holds more than two. It is idle for two slots, as in GPipe.
 
 # %% [markdown]
 # ## One forward, one backward
 #
 # The idea has a name: **1F1B**. Each rank first runs ahead, by one forward for each
-# stage that comes after it. Then it takes turns, one forward and one backward. In the
+# stage that comes after it. Then it takes turns, one forward and one backward. At the
 # end it does the backwards that are left.
 
 # %%
@@ -254,17 +254,17 @@ for make in gpipe, one_f_one_b:
 
 # %% [markdown]
 # **1F1B keeps at most as many micro-batches as there are stages**, and never more than
-# $m$. Rank 0 keeps four micro-batches however many there are. Cut finer, and those four
-# are smaller.
+# $m$. Here rank 0 keeps four of eight, and would keep four of 80. Cut finer, and those
+# four are smaller.
 
 # %% [markdown]
 # ## Flush or no flush
 #
 # 1F1B comes from PipeDream (Narayanan et al. 2019), where it never stops: the next
 # batch enters while this one is still on its way back. After the start there is no
-# bubble. But weights change between a micro-batch's forward and its backward. So a
-# rank keeps several versions of its weights, and gradients belong to older ones (as
-# in lesson 12a).
+# bubble, if the stages are balanced. But weights change between a micro-batch's
+# forward and its backward. So a rank keeps several versions of its weights, and
+# gradients belong to older ones (as in lesson 12a).
 
 # %% [markdown]
 # What we run ends each batch with a **flush**: all backwards first, then one update.
@@ -339,7 +339,8 @@ check("15b-1f1b", one_forward_one_backward)
 # forwards ahead, and has to, or the stages below would run dry. From then on one
 # gradient arrives for each forward that is sent, so one in, one out keeps the number of
 # kept micro-batches at p − r at most. `min` is for batches that are cut into fewer
-# parts than there are stages: then there is nothing but the run ahead and the way back.
+# parts than there are stages: then the first ranks do nothing but the
+# run ahead and the way back.
 
 # %% [markdown] tags=["instructor"]
 # ## Thin stages: 6 minutes
@@ -370,7 +371,8 @@ draw_schedule(
 # %% [markdown]
 # The fill at the beginning and the drain at the end go by in thin steps, so they take
 # half as long. **With $v$ thin stages per rank the bubble is $(p-1)/(vm+p-1)$.** Does
-# that hold in every picture?
+# that hold in every picture? And how much is kept? (A *piece* is what one stage keeps
+# of one micro-batch.)
 
 # %%
 from demos.pipeline.parts.schedule_rules import bubble
@@ -388,14 +390,15 @@ for name, schedule in ("thick", one_f_one_b(4, 8)), ("thin", interleaved(4, 8)):
 # %% [markdown]
 # Here $m$ is a multiple of $p$. Micro-batches travel in groups of $p$: rank 0 lets
 # $p$ of them into stage 0, and after these $p$ slots the first one has come round
-# from rank $p-1$ and enters stage 4. In a group of two on four ranks, rank 0 would
-# have nothing to do for two slots until then. So the paper asks for a multiple of
-# $p$, and our `interleaved` refuses any other $m$.
+# from rank $p-1$ and enters stage $p$ (here 4). In a group of two on four ranks, rank 0
+# would have nothing to do for two slots until then. So the paper asks for a multiple
+# of $p$, and our `interleaved` refuses any other $m$.
 
 # %% [markdown]
 # The price: $vp-1$ cuts instead of $p-1$ for messages to cross, and more to keep.
 # With eight micro-batches rank 0 keeps 11 thin pieces instead of 4 thick ones. A thin
-# piece is half as large, so that is as much as 5.5 thick ones.
+# piece has half the layers but keeps an input of its own: here two tensors instead of
+# three. So 11 thin ones are as much as 7.3 thick ones (the scorecard shows the bytes).
 
 # %% [markdown] tags=["instructor"]
 # ## A backward in two parts: 8 minutes
@@ -449,8 +452,8 @@ workbench(right_after)
 #
 # <details><summary>Hint 1: a question</summary>
 #
-# In the picture above, rank 1 waits for B1 of rank 2. What did rank 2 do just before that
-# B1? Did anybody wait for it?
+# In the picture above, rank 1 waits for B3 of rank 2. What had rank 2 done before that B3
+# that nobody was waiting for?
 #
 # </details>
 #
@@ -529,7 +532,7 @@ draw_schedule({"1F1B": whole, "zero bubble": split})
 # The losses agree to within rounding. On a busy machine the ratio moves; run the cell
 # twice before you read anything into it.
 #
-# The paper's column M = 4 is worth a discussion: the formula must be wrong, or the
+# The paper's row M = 4 is worth a discussion: the formula must be wrong, or the
 # measurement is of something else.
 
 # %% [markdown]
@@ -597,16 +600,16 @@ for m, throughputs in published.items():
 # columns: 4 to 7 % below the first, 4 to 5 % above the second.
 
 # %% [markdown]
-# The rest, $K$ = 8 with $M$ = 1 and all of $M$ = 4, is above both, by up to 65 % of the first. The
-# paper says that the batch size "was adjusted to fit memory if necessary". So the
-# columns did not all do the same work, and then speeds cannot be compared. When a
-# measurement beats the ideal, ask what else has changed.
+# The rest, $K$ = 8 with $M$ = 1 and all of $M$ = 4, is above both, by up to 65 % (of
+# the first). The paper says that the batch size "was adjusted to fit memory if
+# necessary". So the runs may not all have done the same work, and then speeds cannot
+# be compared. When a measurement beats the ideal, ask what else has changed.
 
 # %% [markdown]
 # ## The scorecard
 #
-# All of it on the network of eight layers: gradients beside one piece, bytes of
-# activations that ranks 0 to 3 keep, and bytes that they send.
+# All of it on the network of eight layers: gradients compared with the unsplit model's,
+# bytes of activations that ranks 0 to 3 keep, and bytes that they send.
 
 # %%
 from demos.pipeline.parts.measured_step import gradients_by_layer
@@ -634,8 +637,9 @@ for make, again in [
 # | idle slots of a rank, backward = 2 forwards | $3(p-1)$ | $3(p-1)$ | $3(p-1)/v$ | $p-1$ |
 # | if one rank dies | its layers are gone | the same | the same | the same |
 #
-# (Equal without batch norm and dropout, see 15a. The last rank also keeps its outputs and
-# the targets for the loss, recomputed or not.)
+# (Equal without batch norm and dropout, see 15a. The last rank also keeps the targets
+# for the loss, and, if it recomputes, its outputs; otherwise these are counted already,
+# as the last tanh's.)
 
 # %% [markdown]
 # ## What we saw

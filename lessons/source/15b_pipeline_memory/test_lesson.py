@@ -51,7 +51,7 @@ def test_gpipe_keeps_the_batch_and_1f1b_at_most_one_for_each_stage(
 
 
 def test_thin_stages_keep_more_as_the_lesson_says():
-    """Counts of pieces; a thin piece is half as large."""
+    """Counts of pieces: a thin one keeps two tensors, a thick one three."""
     assert peak_activations(one_f_one_b(4, 8)) == [4, 3, 2, 1]
     assert peak_activations(interleaved(4, 8)) == [11, 9, 7, 5]
 

@@ -362,9 +362,10 @@ print(f"calls {calls}; each rank keeps {share:.2f} of the parameters")
 # %% [markdown]
 # ## Keep less, compute again
 #
-# Activations take the rest of the memory. **Activation checkpointing** keeps only the input
-# of each segment of layers. Backward runs the segment's forward once more, and then has its
-# activations. (This kind of checkpoint is not a file.) Below, `forward` runs without autograd:
+# Activations take the rest of the memory. **Activation checkpointing**, another name for
+# activation recomputation (15b), keeps only the input of each segment of layers. Backward
+# runs the segment's forward once more, and then has its activations. (This kind of
+# checkpoint is not a file.) As in 15b, `forward` runs without autograd:
 
 # %%
 from demos.sharding.parts import recomputation
