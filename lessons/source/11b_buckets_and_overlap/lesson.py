@@ -58,8 +58,7 @@ after.plot(stamp="simulated")
 # A step of each rank, and its wire below it. **No message sets out before its rank's
 # backward has ended.** Pale is waiting: the rank waits for its wire. While a rank
 # computes, its wire is idle. Forward 40 ms, backward 120 ms, four messages 120 ms: 280
-# ms. The picture shows somewhat more: Python, the real all-reduces and sleeps that end
-# late add to it.
+# ms. Python, the real all-reduces and late-ending sleeps add some.
 
 # %% [markdown]
 # ## Hooks: a gradient is ready before backward ends
