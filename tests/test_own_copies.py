@@ -11,10 +11,15 @@ import pytest
 from nbformat import v4
 
 from sidebyside import __main__ as command
-from sidebyside.own_copies import copy_in_hand, restore_own_copy, update_own_copies
+from sidebyside.own_copies import (
+    Update,
+    copy_in_hand,
+    restore_own_copy,
+    update_own_copies,
+)
 from sidebyside.record import ROOT
 
-NOTHING = ([], [], [], [])
+NOTHING = ([], [], [], [], [])
 
 
 def write(path: Path, *cells: str, **metadata: object) -> Path:
@@ -68,6 +73,24 @@ def test_a_copy_that_was_only_run_is_replaced(course, own):
     newer = write(course / "03_gil.ipynb", "print('better')")
     assert update_own_copies(course, own).replaced == ["03_gil"]
     assert (own / "03_gil.ipynb").read_bytes() == newer.read_bytes()
+    assert "mine" in (own / "replaced/03_gil.ipynb").read_text()
+
+
+@pytest.mark.parametrize("lesson_leaves", [False, True])
+def test_an_answer_in_the_courses_own_file_is_not_lost(course, own, lesson_leaves):
+    """The copy has the answer, is as it was copied, and so counts as unchanged."""
+    lesson = course / "03_gil.ipynb"
+    as_published = lesson.read_bytes()
+    for n, answer in enumerate(["one", "two"]):
+        write(lesson, answer)
+        update_own_copies(course, own)
+        lesson.write_bytes(as_published)  # git checkout lessons
+        if lesson_leaves and n:
+            lesson.unlink()
+        update = update_own_copies(course, own)
+        assert "03_gil" in update.replaced + update.removed
+    kept = [path.read_text() for path in (own / "replaced").glob("03_gil*.ipynb")]
+    assert all(any(answer in text for text in kept) for answer in ("one", "two"))
 
 
 def test_a_changed_copy_is_kept_and_named_until_it_is_restored(course, own):
@@ -76,7 +99,7 @@ def test_a_changed_copy_is_kept_and_named_until_it_is_restored(course, own):
     assert update_own_copies(course, own) == NOTHING, "the course has nothing newer"
     write(course / "03_gil.ipynb", "print('better')")
     for _ in range(2):
-        assert update_own_copies(course, own) == ([], [], ["03_gil"], [])
+        assert update_own_copies(course, own) == ([], [], ["03_gil"], [], [])
         assert (own / "03_gil.ipynb").read_bytes() == mine
     restore_own_copy(course / "03_gil.ipynb", own)
     assert update_own_copies(course, own) == NOTHING
@@ -100,9 +123,13 @@ def test_a_lesson_that_left_the_course_goes_unless_it_was_changed(course, own):
     write(own / "10a_ring.ipynb", "my answer")
     for name in "10a_ring", "10b_cost":
         (course / f"{name}.ipynb").unlink()
-    assert update_own_copies(course, own) == ([], [], [], ["10b_cost"])
+    gone = ([], [], [], ["10b_cost"], ["10a_ring"])
+    assert update_own_copies(course, own) == gone
     assert (own / "10a_ring.ipynb").exists()
     assert not (own / "10b_cost.ipynb").exists()
+    assert (own / "replaced/10b_cost.ipynb").exists()
+    assert copy_in_hand(course, own).stem == "00_start", "the course goes on"
+    assert update_own_copies(course, own) == NOTHING, "it is said once"
 
 
 def test_a_copy_that_was_deleted_comes_back(course, own):
@@ -115,7 +142,7 @@ def test_without_a_record_nothing_of_the_learners_is_replaced(course, own, broke
     (own / ".copied.json").write_text(broken)
     run_cells(own / "10a_ring.ipynb")
     write(own / "03_gil.ipynb", "my answer")
-    assert update_own_copies(course, own) == ([], [], ["03_gil"], [])
+    assert update_own_copies(course, own) == ([], [], ["03_gil"], [], [])
     assert "my answer" in (own / "03_gil.ipynb").read_text()
 
 
@@ -133,11 +160,11 @@ def test_a_copy_of_a_read_only_lesson_can_be_saved(course, tmp_path):
     assert (tmp_path / "my_lessons/03_gil.ipynb").stat().st_mode & 0o200
 
 
-def test_the_lesson_that_was_changed_last_is_in_hand(own):
-    assert copy_in_hand(own).stem == "00_start"
+def test_the_lesson_that_was_changed_last_is_in_hand(course, own):
+    assert copy_in_hand(course, own).stem == "00_start"
     for seconds, name in (2, "03_gil"), (1, "10a_ring"):
         os.utime(write(own / f"{name}.ipynb", "my answer"), (seconds, seconds))
-    assert copy_in_hand(own).stem == "03_gil"
+    assert copy_in_hand(course, own).stem == "03_gil"
 
 
 # The command ------------------------------------------------------------------
@@ -181,10 +208,32 @@ def test_a_kept_copy_is_said_in_a_sentence_that_names_the_way_out(sidebyside, co
     write(course / "03_gil.ipynb", "print('better')")
     said, _ = sidebyside("--no-open")
     assert "Kept as you changed them, though the course has newer ones: 03." in said
-    assert "sidebyside --restore NN" in said
+    assert "`sidebyside --restore NN` takes the newer one" in said
     said, launched = sidebyside("--restore", "3")
     assert "Yours is kept beside it as 03_gil-before-restore.ipynb." in said
     assert launched == []
+
+
+def test_a_lesson_that_left_is_said_and_not_opened(sidebyside, course):
+    sidebyside("--no-open")
+    write(course.parent / "my_lessons/03_gil.ipynb", "my answer")
+    (course / "03_gil.ipynb").unlink()
+    said, launched = sidebyside()
+    assert said == "Yours, no longer in the course: 03.\n"
+    assert Path(launched[2]).stem == "00_start"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows quotes in another way")
+def test_what_it_says_to_type_works_without_an_activated_environment(monkeypatch):
+    """It is called by its path, as the README says, or as a module."""
+    kept = Update([], [], ["03_gil"], [], [])
+    monkeypatch.setattr(sys, "argv", [".venv/bin/sidebyside", "03"])
+    (said,) = command.update_in_words(kept, ROOT)
+    assert "`.venv/bin/sidebyside --restore NN` takes" in said
+    (said,) = command.update_in_words(kept, Path("ada b"))
+    assert "sidebyside --restore NN --folder 'ada b'` takes" in said
+    monkeypatch.setattr(sys, "argv", [command.__file__])
+    assert command.as_called() == [sys.executable, "-m", "sidebyside"]
 
 
 def test_another_folder_has_lessons_and_progress_of_its_own(
@@ -286,11 +335,12 @@ def test_git_pull_goes_through_keeps_the_changed_copy_and_brings_the_new(tmp_pat
     clone.publish(_01="print('better')", _02="print('better')", _03="print('new')")
     clone.git(clone.here, "pull", "--quiet", "--ff-only")
     said = clone.sidebyside("--no-open").splitlines()
-    assert said[:2] == [
+    assert said[:3] == [
         "New in my_lessons: 03.",
         "Updated, since you had not changed them: 02.",
+        "The copies that you had are in my_lessons/replaced.",
     ]
-    assert said[2].startswith("Kept as you changed them, though the course has newer")
+    assert said[3].startswith("Kept as you changed them, though the course has newer")
     assert (own / "01_lesson.ipynb").read_bytes() == mine
     assert "new" in (own / "03_lesson.ipynb").read_text()
     assert clone.git(clone.here, "status", "--porcelain") == ""

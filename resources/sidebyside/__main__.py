@@ -2,13 +2,15 @@
 
 They lie in the folder my_lessons of the course. After an update of the course (git
 pull) this brings new lessons, and replaces those whose cells you have not changed; what
-you have changed stays as it is.
+you have changed stays as it is. What is replaced is kept in my_lessons/replaced.
 """
 
 import argparse
 import importlib.util
 import os
+import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -47,7 +49,8 @@ def main() -> None:
     except OSError as error:
         end(
             f"{error.filename or home}: {error.strerror or error}. If you cannot "
-            "write there, name a folder of yours: sidebyside --folder ~/side_by_side"
+            "write there, name a folder of yours: "
+            f"{typed(*as_called())} --folder ~/side_by_side"
         )
     if home != ROOT:
         progress = home / ".sidebyside" / "progress.json"
@@ -58,6 +61,18 @@ def main() -> None:
 def end(sentence: str) -> NoReturn:
     print(f"sidebyside: {sentence}", file=sys.stderr)
     sys.exit(2)
+
+
+def as_called() -> list[str]:
+    """This command, by the path that was typed: other shells may not find it."""
+    if Path(sys.argv[0]).name == "__main__.py":
+        return [sys.executable, "-m", "sidebyside"]
+    return sys.argv[:1]
+
+
+def typed(*words: str) -> str:
+    """The words as a line for this system's shell."""
+    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
 
 
 def parsed_arguments(given: list[str]) -> argparse.Namespace:
@@ -80,11 +95,11 @@ def own_notebook(home: Path, number: str | None) -> Path:
     chosen = lessons_asked_for(number)[0].name
     own = home / "my_lessons"
     update = own_copies.update_own_copies(ROOT / "lessons", own)
-    for sentence in update_in_words(update):
+    for sentence in update_in_words(update, home):
         print(sentence)
     if home != ROOT:
         link_course_from(home)
-    return own / chosen if number else own_copies.copy_in_hand(own)
+    return own / chosen if number else own_copies.copy_in_hand(ROOT / "lessons", own)
 
 
 def lessons_asked_for(number: str | None) -> list[Path]:
@@ -103,17 +118,23 @@ def lessons_asked_for(number: str | None) -> list[Path]:
     return chosen
 
 
-def update_in_words(update: own_copies.Update) -> list[str]:
-    """One sentence for each kind of thing that has happened."""
-    new, replaced, kept, removed = (", ".join(map(number_of, part)) for part in update)
+def update_in_words(update: own_copies.Update, home: Path) -> list[str]:
+    """One line for each kind of thing that has happened."""
+    numbers_of = [", ".join(map(number_of, part)) for part in update]
+    new, replaced, kept, removed, left = numbers_of
+    folder = [] if home == ROOT else ["--folder", str(home)]
+    restore_one = typed(*as_called(), "--restore", "NN", *folder)
+    old_copies = f"The copies that you had are in my_lessons/{own_copies.REPLACED}."
     said = [
         (new, f"New in my_lessons: {new}."),
         (replaced, f"Updated, since you had not changed them: {replaced}."),
         (removed, f"Removed, since the course no longer has them: {removed}."),
+        (replaced or removed, old_copies),
+        (left, f"Yours, no longer in the course: {left}."),
         (
             kept,
             f"Kept as you changed them, though the course has newer ones: {kept}. "
-            "`sidebyside --restore NN` takes the newer one, with yours kept beside it.",
+            f"`{restore_one}` takes the newer one, with yours kept beside it.",
         ),
     ]
     return [sentence for numbers, sentence in said if numbers]
@@ -153,9 +174,10 @@ def link_course_from(home: Path) -> None:
 def jupyterlab():
     """What `jupyter lab` calls: it runs in this process, until the learner ends it."""
     if importlib.util.find_spec("jupyterlab") is None:
+        words = "-m", "pip", "install", "-r", "requirements.txt"
+        install = typed(sys.executable, *words)
         raise CannotOpen(
-            "JupyterLab is not installed for this Python: run "
-            f"`pip install -r requirements.txt` in {ROOT}."
+            f"JupyterLab is not installed for this Python: run `{install}` in {ROOT}."
         )
     from jupyterlab.labapp import LabApp
 

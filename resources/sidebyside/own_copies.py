@@ -4,6 +4,9 @@ A copy that the learner has not changed is replaced when the course has a newer 
 a changed one is kept. *Changed* means: some cell's text or code is not what was copied.
 Running cells, or opening a notebook, writes outputs and metadata only: no change. What
 was copied is recorded beside the copies: a hash of the cells of each lesson.
+
+What is replaced or removed is kept all the same, in a folder: a learner may have edited
+the course's own file, of which the copy was made.
 """
 
 import contextlib
@@ -17,15 +20,17 @@ from typing import NamedTuple
 from sidebyside.lesson_format import full_number, number_of
 
 RECORD = ".copied.json"  # JupyterLab does not show it
+REPLACED = "replaced"  # the folder, within that of the copies
 
 
 class Update(NamedTuple):
-    """The names of the lessons that an update brought, replaced, kept, removed."""
+    """The names of the lessons to which something has happened, by what it was."""
 
     new: list[str]
     replaced: list[str]
     kept: list[str]  # changed by the learner, and since then by the course
     removed: list[str]  # no longer in the course, never changed by the learner
+    left: list[str]  # changed by the learner, and from now on not in the course
 
 
 def lesson_notebooks(folder: Path) -> list[Path]:
@@ -44,7 +49,7 @@ def update_own_copies(course: Path, own: Path) -> Update:
     """Bring the lessons of the folder `course` into the folder `own`."""
     own.mkdir(parents=True, exist_ok=True)
     copied = _read_copied(own)
-    update = Update([], [], [], [])
+    update = Update([], [], [], [], [])
     lessons = lesson_notebooks(course)
     for lesson in lessons:
         copy, then, now = own / lesson.name, copied.get(lesson.name), _cells_of(lesson)
@@ -55,13 +60,18 @@ def update_own_copies(course: Path, own: Path) -> Update:
             continue
         if mine != now:
             (update.replaced if mine else update.new).append(lesson.stem)
+            if mine:
+                _keep_replaced(copy)
             _copy_whole(lesson, copy)
         copied[lesson.name] = now
     for name in sorted(copied.keys() - {lesson.name for lesson in lessons}):
-        if (own / name).exists() and _cells_of(own / name) == copied[name]:
-            (own / name).unlink()
-            update.removed.append(Path(name).stem)
-        del copied[name]
+        then, copy = copied.pop(name), own / name
+        if copy.exists() and _cells_of(copy) != then:
+            update.left.append(copy.stem)
+        elif copy.exists():
+            _keep_replaced(copy)
+            copy.unlink()
+            update.removed.append(copy.stem)
     _write_copied(own, copied)
     return update
 
@@ -71,17 +81,17 @@ def restore_own_copy(lesson: Path, own: Path) -> Path | None:
     own.mkdir(parents=True, exist_ok=True)
     copy, backup = own / lesson.name, None
     if copy.exists() and copy.read_bytes() != lesson.read_bytes():
-        backup = _free_backup_of(copy)
+        backup = _free_name(copy.with_stem(f"{copy.stem}-before-restore"))
         shutil.copyfile(copy, backup)
     _copy_whole(lesson, copy)
     _write_copied(own, _read_copied(own) | {lesson.name: _cells_of(lesson)})
     return backup
 
 
-def copy_in_hand(own: Path) -> Path:
+def copy_in_hand(course: Path, own: Path) -> Path:
     """The copy that the learner has changed last; before that, the first."""
     copied = _read_copied(own)
-    copies = lesson_notebooks(own)
+    copies = [own / lesson.name for lesson in lesson_notebooks(course)]
     changed = [copy for copy in copies if _cells_of(copy) != copied.get(copy.name)]
     return max(changed, key=lambda copy: copy.stat().st_mtime, default=copies[0])
 
@@ -98,13 +108,19 @@ def _cells_of(notebook: Path) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
-def _free_backup_of(copy: Path) -> Path:
-    """NN_name-before-restore.ipynb, or with -2, -3 … as there are some already."""
-    backup, count = copy.with_stem(f"{copy.stem}-before-restore"), 1
-    while backup.exists():
+def _keep_replaced(copy: Path) -> None:
+    folder = copy.parent / REPLACED
+    folder.mkdir(exist_ok=True)
+    shutil.copyfile(copy, _free_name(folder / copy.name))
+
+
+def _free_name(wanted: Path) -> Path:
+    """That path, or with -2, -3 … as there are some already."""
+    free, count = wanted, 1
+    while free.exists():
         count += 1
-        backup = copy.with_stem(f"{copy.stem}-before-restore-{count}")
-    return backup
+        free = wanted.with_stem(f"{wanted.stem}-{count}")
+    return free
 
 
 def _copy_whole(lesson: Path, copy: Path) -> None:
