@@ -131,6 +131,7 @@ def test_links_follow_the_lessons_and_keep_what_has_run(tmp_path):
         source.write("\n# %%\nopen('ran', 'a').write('x')\n")
     assert tiny.run_build(tmp_path) == 0
     assert "Next lesson" not in solution.read_text(), "it is the last one"
+    assert "This is the last lesson so far." in solution.read_text()
 
     (room / "91_more").mkdir()
     head = tiny.SOURCE.replace("90", "91").replace("smallest", "second")
@@ -139,4 +140,5 @@ def test_links_follow_the_lessons_and_keep_what_has_run(tmp_path):
     assert tiny.run_build(tmp_path, "90") == 0
     last = nbformat.read(solution, 4).cells[-1].source
     assert "[91 Tiny](91_more.ipynb). *What is the second lesson?*" in last
+    assert "last lesson" not in last
     assert (tmp_path / "solutions/ran").read_text() == "x", "a link needs no execution"

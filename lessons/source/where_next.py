@@ -24,6 +24,8 @@ def with_links(lesson: Lesson, root: Path) -> Lesson:
     if following := lesson_after(lesson, root):
         link = f"[{following.title}]({following.name}.ipynb)"
         lines.insert(0, f"**Next lesson:** {link}. *{following.head['question']}*")
+    else:
+        lines.insert(0, "This is the last lesson so far.")
     if demos := demos_of_lesson(lesson, root):
         links = [f"[{demo}](../demos/{demo})" for demo in demos]
         lines.append(
