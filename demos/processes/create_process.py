@@ -74,9 +74,9 @@ def main() -> None:
     endless.terminate()  # it would never end by itself
     endless.join()
 
-    print(f"{'what the child does':<20} exit code")
+    print(f"{'what the child does':<26} exit code")
     for function, child in zip(CHILDREN, children, strict=True):
-        print(f"{function.__name__.replace('_', ' '):<20} {child.exitcode:9}")
+        print(f"{function.__name__.replace('_', ' '):<26} {child.exitcode:9}")
 
 
 if __name__ == "__main__":

@@ -71,9 +71,9 @@ tree
 
 # %% [markdown]
 # A line leads from each process down to its children. Above the notebook stands the
-# program that started it, below it are the two that sleep. (You may find a third: the
-# resource tracker, which removes what processes forget to remove.) `terminate()` ends a
-# child; `join()` waits until it has ended.
+# program that started it, below it are the two that sleep. (On Linux and macOS there is
+# a third: the resource tracker, which removes what processes forget to remove.)
+# `terminate()` ends a child; `join()` waits until it has ended.
 
 # %% [markdown]
 # ## How a process ends
@@ -105,9 +105,9 @@ run_demo("processes/create_threads.py", "--threads", 4)
 
 # %% [markdown]
 # Five threads, with different ids, in one process; there is no child. Thread 1 ended
-# with an exception; the others went on, and `join()` said nothing. **A thread has no
-# exit code and cannot be ended from outside.** It ends when its function does, or with
-# its process.
+# with an exception; the others went on, and `join()` said nothing. **In Python, a
+# thread has no exit code and cannot be ended from outside.** It ends when its function
+# does, or with its process.
 
 # %% [markdown]
 # ## Exercise 1: draw the tree first
@@ -283,9 +283,9 @@ child.join()
 print(f"pid {pid} sent {squares}")
 
 # %% [markdown]
-# A pipe has one reader and one writer. A **queue** takes messages from many. They come
-# out in the order in which they arrive, so each message has to say whose it is. Three
-# children use one queue here, all at the same time.
+# A pipe joins two ends. A **queue** takes messages from many. They come out in the
+# order in which they arrive, so each message has to say whose it is. Three children use
+# one queue here, all at the same time.
 
 # %%
 from demos.processes.parts.squares_in_children import put_squares
@@ -313,8 +313,8 @@ print(f"4 + 9 + 16 = {found}, in whatever order they came")
 
 # %% [markdown]
 # The third way sends nothing. **Shared memory** is a piece of memory that belongs to
-# both processes. It holds plain numbers only. `RawArray("q", ...)` makes an array of
-# 64-bit integers, `RawValue("i")` a single integer.
+# both processes. It holds bytes and numbers, no Python objects. `RawArray("q", ...)`
+# makes an array of 64-bit integers, `RawValue("i")` a single integer.
 
 # %%
 from demos.processes.parts.squares_in_children import square_in_place
@@ -506,7 +506,8 @@ reveal("02-cost", costs["spawn"]["later"] / costs["thread"]["later"])
 
 # %% [markdown]
 # Fork is the cheapest way to a process while the parent is small. It copies no memory
-# at first: parent and child share it until one of them writes. But what is writing? The next demo
+# at first: parent and child share it until one of them writes. (Only the list of what
+# lies where is copied; it grows with the parent.) But what is writing? The next demo
 # forks a child that only *reads* an array of a million numbers, and then a list of a
 # million. *Its own memory* is what no other process shares; `psutil` asks the system for
 # it.
@@ -546,7 +547,7 @@ run_demo("processes/forked_child.py")
 # Then prove it. Write `try_job(kind, job)`, where `kind` is `Thread` or
 # `spawn.Process`. It
 #
-# * has the work done by one worker of this kind,
+# * lets one worker of this kind do the work,
 # * waits no longer than `job.seconds`,
 # * ends the worker if it still works and can be ended,
 # * and returns `True` if no worker is left and the promise is kept, else `False`.
@@ -662,7 +663,7 @@ pickle.dumps(square, protocol=0)
 # up. But `__main__` is this notebook, and a notebook cannot be imported. It fails in
 # three ways: in a process; in a *pool*, workers that wait for tasks; and in a newer pool,
 # an *executor*, whose `submit` returns a *future*: there the result, or the exception,
-# will be. `overheard` keeps back what the children say as they fail.
+# will be. `overheard` collects what the children print as they fail.
 
 # %%
 from concurrent.futures import ProcessPoolExecutor
@@ -684,19 +685,19 @@ with overheard(), ProcessPoolExecutor(1, mp_context=spawn) as pool:
 
 # %% [markdown]
 # 1. **A process dies, and nobody tells you**: only an exit code that one has to look at.
-# 2. **`Pool` waits for ever.** The worker dies of the task, the pool puts a new one in
+# 2. **`Pool` waits for ever.** The task kills the worker, the pool puts a new one in
 #    its place, and the task is gone.
 # 3. **`ProcessPoolExecutor` says that something broke**, but not what.
 #
-# Forkserver fails in the same ways. Fork does not: the child is a copy of the notebook,
-# with the function in it. That is why notebooks that worked on Linux fail on other
-# systems, and since Python 3.14 on Linux as well.
+# Forkserver fails in the same ways. Fork does not, if the function was there when the
+# child was forked: the child is a copy of the notebook. That is why notebooks that
+# worked on Linux fail on other systems, and since Python 3.14 on Linux as well.
 
 # %% [markdown]
 # There are two cures. Put the function into a file and import it, as we did above. Or
-# send the code along: `cloudpickle` packs a function with its code, and a function that
-# *is* in a file unpacks and calls it. The instruments of this course do the same, so in
-# later lessons you can define in a cell what workers do.
+# send the code along: `cloudpickle` packs a notebook's function with its code, and a
+# function that *is* in a file unpacks and calls it. The instruments of this course do
+# the same, so in later lessons you can define in a cell what workers do.
 
 # %%
 import cloudpickle
@@ -741,4 +742,4 @@ with ProcessPoolExecutor(1, mp_context=spawn) as pool:
 #
 # Threads are cheaper in everything: time, memory, and the way results come back. So why
 # does anyone start processes to compute faster? Because of a lock inside Python that
-# lets one thread run at a time. Lesson 3 measures it.
+# lets one thread at a time run Python code. Lesson 3 measures it.

@@ -189,7 +189,7 @@ for work in compute, fetch:
 # %% [markdown]
 # The first number is called **wall time**, the second **CPU time**. `compute` used a
 # core nearly all the time: such work is **CPU-bound**. `fetch` used next to none: it is
-# **I/O-bound**, bound to input and output.
+# **I/O-bound**, limited by input and output.
 #
 # Ask this first of any slow program: is its CPU time close to its wall time?
 
@@ -242,7 +242,7 @@ reveal("03-two-threads", computed.speedup["two_threads"], "×")
 #
 # Write `gain(work)`. It does `work()` twice one by one, then in two threads at once,
 # and returns how many times as fast the threads were. For `sleep(0.2)` this is about 2,
-# for `compute` about 1. `work` need have no span in it, so a `Timeline` may stay empty:
+# for `compute` about 1. `work` need not contain a span, so a `Timeline` may stay empty:
 # use a clock.
 # <!-- exercise: 03-gain -->
 #
@@ -295,8 +295,8 @@ check("03-gain", gain)
 # %% [markdown] tags=["why"]
 # <!-- why: 03-gain -->
 # Why it works: both ways do the same amount of work, two calls, and the clock on the
-# wall runs until the last thread has been joined. CPU time would say 1 in every case:
-# threads do not make less work of it.
+# wall runs until the last thread has been joined. For work that computes, CPU time
+# would say about 1: threads do not make less work of it.
 
 # %% [markdown] tags=["instructor"]
 # ## All four on one time axis: 5 minutes
@@ -344,9 +344,9 @@ for name, timeline in experiments.items():
 draw_timelines(experiments, cpu=True)
 
 # %% [markdown]
-# A bar is solid as high as the share of its time that the thread was on a core. Where
-# it is light, the thread had none: it waited for its turn, or slept, or another program
-# had the core.
+# The solid part of a bar is the share of its time for which the thread was on a core.
+# For the rest, the light part, the thread had none: it waited for its turn, or slept,
+# or another program had the core.
 #
 # Two threads fill both lanes, and take as long as one by one: each stood still for half
 # of its span. **A span says that work was under way. Only CPU time says that a core was
@@ -570,7 +570,8 @@ from sidebyside import run_demo
 run_demo("gil/gil_releasing_kernel.py")
 
 # %% [markdown]
-# **Threads can compute at the same time, if their work lets go of the GIL.** The sort is C code, but what it sorts are Python objects: it keeps the GIL to the end, and
+# **Threads can compute at the same time, if their work lets go of the GIL.** The sort
+# is C code, but what it sorts are Python objects: it keeps the GIL to the end, and
 # nobody else gets a turn before it is done. The checksum and the matrix product let go.
 #
 # Compare the gains with the capacity in the first line: nobody can gain what the machine
@@ -769,8 +770,8 @@ else:
 # %% [markdown]
 # * Under way at the same time is concurrent; worked on at the same instant is parallel.
 #   CPU time tells.
-# * Under the GIL threads take turns of one switch interval, 5 ms unless changed, and a
-#   thread beside a computation is late by that much.
+# * Under the GIL, threads that run Python code take turns of one switch interval, 5 ms
+#   unless changed, and a thread beside a computation is late by that much.
 # * The GIL keeps the interpreter's own data whole, not yours.
 # * One thread can wait for many things, as long as none of them computes.
 #
@@ -779,5 +780,5 @@ else:
 # %% [markdown]
 # ## Next
 #
-# The GIL lets only one thread run at a time, and no append is lost. So are two threads
-# that add to the same sum safe? Lesson 4 lets them try.
+# Only one thread at a time can run Python code, and no append is lost. So are two
+# threads that add to the same sum safe? Lesson 4 lets them try.
