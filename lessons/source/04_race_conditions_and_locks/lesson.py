@@ -76,8 +76,8 @@ assert sum(lost) > 0
 lost
 
 # %% [markdown]
-# A good part is lost, and a different number each time. There is no error and no
-# warning, only a wrong sum.
+# Many are lost, and a different number each time. There is no error and no warning,
+# only a wrong sum.
 #
 # Python translates each line into instructions, and `dis` shows them:
 
@@ -190,8 +190,8 @@ fig
 # orders. Three was to be expected: each update of one thread destroys one of the other.
 # But **three and three additions can make 2.** How? That is your first exercise.
 #
-# This is why testing is no cure: a test runs a few orders, most often the harmless
-# ones.
+# This is why testing is no cure: a test runs a few orders. In a short one, a thread is
+# often done before the other has its turn, and nothing is lost.
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 1: 15 minutes
@@ -340,8 +340,8 @@ for name, programs in attempts.items():
 # enough.**
 
 # %% [markdown]
-# You will meet the fourth row as *check, then act*: `if seats > 0:` and `seats -= 1` are
-# two steps, even if each is locked, and somebody takes the last seat in between.
+# You will meet the fourth row as *check, then act*: `if seats > 0:` and `seats -= 1`
+# are two steps, even if each is locked, and somebody can take the last seat in between.
 #
 # What nobody can come between is *atomic*. One lock around both steps makes them atomic
 # for all who use that lock.
@@ -584,10 +584,10 @@ print(ways)
 assert ways.results["queue_for_each"] == ways.results["own_sums"] == 100_000
 
 # %% [markdown]
-# All three are right. A queue item costs more than a lock, so a queue is no good for
-# single additions. In `own_sums` **each thread adds up for itself, and only the results
-# meet**: two numbers instead of 100,000. Remember this shape. Training on many devices
-# is built on it.
+# All three are right. (The last two are checked here; the lock lost nothing above.) A
+# queue item costs more than a lock, so a queue is no good for single additions. In
+# `own_sums` **each thread adds up for itself, and only the results meet**: two numbers
+# instead of 100,000. Remember this shape. Training on many devices is built on it.
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3: 20 minutes
@@ -668,8 +668,8 @@ check("04-histogram", histogram)
 # %% [markdown]
 # ## Processes race, too
 #
-# Processes share nothing, unless you place something in shared memory, as in lesson 2.
-# There is no common GIL between them, so even `x = x + 1` loses updates.
+# Processes share no variables, unless you place something in shared memory, as in
+# lesson 2. There is no common GIL between them, so even `x = x + 1` loses updates.
 # `count_in_processes` lets two processes add to one number in shared memory, and lets
 # them begin at the same time.
 
@@ -682,8 +682,9 @@ for add in lost_update.add_one, lost_update.add_with_lock:
     print(f"{add.__name__:<14} lost {100 * (600_000 - x) / 600_000:.1f} %")
 
 # %% [markdown]
-# `add_with_lock` does the same inside `with lock:`. With a lock of `multiprocessing`,
-# which works between processes, nothing is lost.
+# The worst of three rounds is shown. `add_with_lock` adds `int(1)` instead, inside
+# `with lock:`. With a lock of `multiprocessing`, which works between processes, nothing
+# is lost.
 #
 # ## Why array code rarely needs a lock
 #
@@ -735,6 +736,6 @@ progress("04")
 #
 # ## Next
 #
-# Two threads that share a number race for it. What do two processes share that were
-# copied from one parent? Lesson 5 asks them for random numbers, and sometimes gets the
-# same ones twice.
+# Two threads that share a number race for it. What do two processes copied from one
+# parent share? Lesson 5 asks them for random numbers, and sometimes gets the same ones
+# twice.

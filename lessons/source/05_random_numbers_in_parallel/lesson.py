@@ -83,8 +83,9 @@ run_demo("random_numbers/forked_random_numbers.py")
 # * `Generator`, *made by the worker*: nothing is copied, and the operating system gives
 #   each one a state of its own.
 # * `torch`: fork copies the state. The other two import torch anew.
-# * `np.random`: NumPy 2 makes this generator when it is first used. If the parent has
-#   used it, fork copies it; if not, each worker makes its own.
+# * `np.random`: NumPy 2 makes this generator when something first imports
+#   `numpy.random`. If the parent does, fork copies it; if not, each worker makes its
+#   own.
 # * `random`: fork copies the state, too, but Python replaces it in the new process.
 
 # %% [markdown]
@@ -297,7 +298,7 @@ print("with keys:", len(hashed))
 
 # %% [markdown]
 # torch has no `SeedSequence`, so draw the seeds of its generators from such a stream.
-# (On the CPU, torch uses the last 32 bits of a seed only.)
+# (On the CPU, torch uses only the last 32 bits of a seed.)
 
 # %% [markdown] tags=["instructor"]
 # ## DataLoader, and any number of workers: 12 minutes
@@ -367,9 +368,10 @@ for workers in 1, 2, 3:
 # %% [markdown]
 # ## Ask for what, not by whom
 #
-# In each line the four numbers now differ. But item 2 is made by worker 0 of two, and by
-# worker 2 of three. So its number is another one, and a colleague with more cores gets
-# another training run.
+# In each line the four numbers now differ. (`worker.seed` is base + $w$. Base is new in
+# each epoch, so epochs differ, too.) But item 2 is made by worker 0 of two, and by
+# worker 2 of three. So its number changes, and a colleague with more cores gets another
+# training run.
 #
 # The cure is to ask *for what* a number is drawn, not *by whom*. An item is known by the
 # seed, the epoch and its index, whoever prepares it.
@@ -613,16 +615,16 @@ for workers in 1, 2, 3:
     total = 0.0
     for share in np.array_split(numbers, workers):
         of_share = 0.0
-        for number in share.tolist():  # sum() corrects its rounding
+        for number in share.tolist():  # from Python 3.12, sum() corrects its rounding
             of_share += number
         total += of_share
     print(f"workers: {workers} | {total:.12f}")
 
 # %% [markdown]
-# Floating-point addition rounds, so **the same numbers in another order have another
-# sum**, here by about 10⁻¹¹. Count in integers where you can, as `circle_hits` does. Or
-# cut the work into the same pieces for any number of workers, and add these up in a
-# fixed order.
+# Floating-point addition rounds, so **the same numbers, added up in other groups, can
+# have another sum**, here by about 10⁻¹¹. Count in integers where you can, as
+# `circle_hits` does. Or cut the work into the same pieces for any number of workers,
+# and add these up in a fixed order.
 
 # %% [markdown]
 # ## What we saw

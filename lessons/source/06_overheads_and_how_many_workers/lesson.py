@@ -122,7 +122,7 @@ fig
 # Where the curve crosses the dotted line, the work in a piece outweighs the message
 # about it. Expect that at about one millisecond, perhaps at a few. At tens of
 # milliseconds the message no longer matters. (With one core, or a busy second one, the
-# curve comes near the line and does not cross it.)
+# curve comes near the line and does not cross it. Points that jump: a busy machine.)
 
 # %% [markdown]
 # So let a piece take milliseconds at least. If it doesn't, send many at once.
@@ -173,9 +173,9 @@ guess("06-naps", None, "48 naps of 10 ms: how many workers are best?")
 started
 
 # %% [markdown]
-# Each worker begins later than the one before: these steps are *c*. Read *c* off the
-# picture, and guess. Then we time four *crews*: 1, 2, 4 and 8 workers. `time_crews` calls
-# `share_out_pieces` for each, three times in turn.
+# Each worker begins later than the one before: these steps are *c*. Read a typical step
+# off the picture (the first may be longer), and guess. Then we time four *crews*: 1, 2,
+# 4 and 8 workers. `time_crews` calls `share_out_pieces` for each, three times in turn.
 
 # %%
 from demos.overheads.how_many_workers import time_crews
@@ -201,9 +201,10 @@ a, b, c = np.linalg.lstsq(np.array(rows), seconds)[0]
 print(f"a = {1000 * a:.1f} ms, b = {1000 * b:.1f} ms, c = {1000 * c:.1f} ms")
 
 # %% [markdown]
-# *b* should be near 480 ms, 48 naps of 10 ms, and you did not tell the fit. *c* is what
-# one more worker costs here. With *a*, *b* and *c* we can compute T for crews that we
-# have not measured, and look for the best. That is your first exercise.
+# *b* should be near 480 ms, 48 naps of 10 ms, and you did not tell the fit. An *a*
+# below 0 is noise: a cost cannot be negative. *c* is what one more worker costs here.
+# With *a*, *b* and *c* we can compute T for crews that we have not measured, and look
+# for the best. That is your first exercise.
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 1: 15 minutes
@@ -219,6 +220,7 @@ print(f"a = {1000 * a:.1f} ms, b = {1000 * b:.1f} ms, c = {1000 * c:.1f} ms")
 # a + b/k + c·k to all of them by least squares. (Not to the medians: a number measured
 # more often counts more. And noise can make a constant negative: leave it so.) Return
 # the whole number from 1 to `most` with the smallest T, whether it was measured or not.
+# If two are equally good, return either.
 #
 # By hand first: a = 1, b = 12 and c = 1 give T(2) = 9, T(3) = 8, T(4) = 8. And with b =
 # 6.2, where √(b/c) is 2.49: is it 2 or 3?
@@ -312,7 +314,7 @@ reveal("06-naps", costs.best(most=48), computed=True)
 # there are usable cores can work at the same time.
 
 # %% [markdown]
-# We predict first. *a* and *c* have nothing to do with the kind of work, so we keep
+# We predict first. *a* and *c* should hardly depend on the kind of work, so we keep
 # them. *b* is the time of all pieces without any worker:
 
 # %%
@@ -340,11 +342,14 @@ knee
 # worker had a core.
 
 # %% [markdown]
-# The dots follow the prediction up to the number of cores. From there on more workers
-# bring nothing, and each costs its *c*. The bend is called the **knee**. A job that
-# computes should get as many workers as there are usable cores, or fewer, if the
-# formula says so. (With one core, or beside busy programs, the knee is at 1: look at
-# the capacity.)
+# On a quiet machine the dots follow the prediction up to the number of cores. From
+# there on more workers bring nothing, and each costs its *c*. The bend is called the
+# **knee**. A job that computes should get as many workers as there are usable cores, or
+# fewer, if the formula says so.
+#
+# (Dots above the prediction: another program had a core, or *b* was measured in a
+# quieter moment. With one core, or beside busy programs, the knee is at 1: look at the
+# capacity.)
 
 # %% [markdown]
 # ## How many cores are there?
@@ -585,8 +590,8 @@ for name, seconds in products.items():
 # %% [markdown]
 # **The cure: processes × threads = cores, at most.** Mostly that means one thread in
 # each worker. `run_ranks` sets it for you. In a pool of your own, set it as each worker
-# starts. (The start method is spawn here, because our forkserver hands its own setting
-# down, one thread. With one core both lines say 1.)
+# starts. (With spawn, the worker sets torch up from nothing. With one core both lines
+# say 1.)
 
 # %% tags=["nbval-ignore-output"]
 from multiprocessing import get_context
@@ -598,9 +603,9 @@ for name, how in {"as it is": {}, "cured": cure}.items():
     print("threads in a worker,", name, "|", threads)
 
 # %% [markdown]
-# For NumPy, set the environment variable `OMP_NUM_THREADS=1` before Python starts; its
-# BLAS reads it once, when it is loaded. A `DataLoader` gives each of its workers one
-# torch thread.
+# For NumPy with OpenBLAS (Linux, Windows), set the environment variable
+# `OMP_NUM_THREADS=1` before Python starts; this BLAS reads it once, when it is loaded.
+# A `DataLoader` gives each of its workers one torch thread.
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3: 10 minutes
@@ -611,7 +616,7 @@ for name, how in {"as it is": {}, "cured": cure}.items():
 # ## Exercise 3: four slow crews
 #
 # Four crews of two workers do the same eight pieces of 30 ms. Each should be done after
-# 120 ms, and each takes nearly twice as long. The workers wait or sleep, so these
+# 120 ms, and each takes about twice as long. The workers wait or sleep, so these
 # pictures look the same on every machine. What has to be mended in each?
 #
 # Choose among `"small pieces"` (to hand them out takes about as long as to do them),
@@ -688,7 +693,7 @@ check("06-timelines", causes)
 #   message about it.
 # * T(k) = a + b/k + c·k is smallest near √(b/c), and for work that computes it ends at
 #   the knee: the number of usable cores.
-# * The number of usable cores is not `os.cpu_count()`.
+# * The number of usable cores may be smaller than `os.cpu_count()`.
 #
 # `progress("06")` shows where you are. Try the demo in a terminal: `python
 # demos/overheads/how_many_workers.py --function mine:f`, where `mine.py` in the current
