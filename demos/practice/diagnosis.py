@@ -22,7 +22,7 @@ from typing import NamedTuple
 class DiagnosisFinding(NamedTuple):
     question: str
     measured: str
-    suspicious: bool
+    suspicious: bool | None  # None: not measured
 
 
 class DiagnosedTask(NamedTuple):
@@ -107,7 +107,7 @@ def diagnose(
     packing = sum(t.pack for t in found) / sum(costs)
     size = sum(t.bytes for t in found) / len(found) / 1e6
     longest = max(costs) / sum(costs)
-    crowded = 1.0
+    crowded = None
     if not waits and each > 2 * message:
         crowded = slowdown_for_diagnosis(
             pool, work, tasks[costs.index(max(costs))], workers
@@ -138,16 +138,18 @@ def diagnose(
         ),
         DiagnosisFinding(
             "Do workers leave each other alone?",
-            f"beside others {crowded:.2f} × the CPU time",
-            crowded > 1.5,
+            f"beside others {crowded:.2f} × the CPU time"
+            if crowded
+            else "not measured",
+            crowded and crowded > 1.5,
         ),
     ]
 
 
 def findings_table(findings: list[DiagnosisFinding]) -> str:
-    lines = []
+    marks, lines = {True: "LOOK", False: "ok", None: "-"}, []
     for question, measured, suspicious in findings:
-        lines.append(f"{'LOOK' if suspicious else 'ok':<5} {question:<35} {measured}")
+        lines.append(f"{marks[suspicious]:<5} {question:<35} {measured}")
     return "\n".join(lines)
 
 

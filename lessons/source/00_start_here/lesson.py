@@ -148,9 +148,10 @@ with Timeline() as three_cooks:
 draw_timelines({"one cook": one_cook, "three cooks": three_cooks})
 
 # %% [markdown]
-# Each *lane* is a worker, each bar in it a *span*: work with a name. Grey is idle time.
-# The corner says where the numbers come from. Such a picture is a *timeline*; lesson 3
-# teaches you to read it. Side by side, breakfast is ready when the slowest dish is.
+# Each *lane* is a worker, each bar in it a *span*: work with a name. Grey is idle time; a
+# cook who waits for a dish counts as busy. The corner says where the numbers come from.
+# Such a picture is a *timeline*; lesson 3 teaches you to read it. Side by side, breakfast
+# is ready when the slowest dish is.
 
 # %% [markdown]
 # ## A demo

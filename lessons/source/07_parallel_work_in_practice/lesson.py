@@ -103,8 +103,8 @@ pooled.plot("48 tasks, two processes", height=1.6)
 
 # %% [markdown]
 # **Equal to the last bit**: `array_equal` allows no difference at all. Each task has its
-# own seed. The order of the parts is that of the tasks. And no number is added to one of
-# another task, so no sum can be rounded in another order.
+# own seed. The order of the parts is that of the tasks. And no number of one task is
+# added to a number of another, so no sum can be rounded in another order.
 
 # %% [markdown]
 # The bars differ in length. A worker that has finished takes the next task, and nobody
@@ -186,9 +186,10 @@ check("07-identical", survey_in)
 # <!-- why: 07-identical -->
 # Why it works: the generator is used in one place and in the old order, so that every
 # pendulum gets its old numbers. `map` yields periods in the order of the angles,
-# whichever is done first. The products are added in the old order, by the same `sum`.
-# Adding in another order, or by `np.mean`, rounds differently: the last digits change.
-# In a new program, give each task its own seed instead; then it may draw in the worker.
+# whichever is done first. The products are added in the old order, by the same `sum`. By
+# hand: angle, clock, angle, clock. Adding in another order, or by `np.mean`, rounds
+# differently: the last digits change. In a new program, give each task its own seed
+# instead; then it may draw in the worker.
 
 # %% [markdown] tags=["instructor"]
 # ## Three pools: 8 minutes
@@ -237,7 +238,7 @@ pools
 
 # %% [markdown]
 # **All three return the same bits**, and none is faster by nature: the work is done by
-# `simulate_oscillator`, and a message takes a fraction of a millisecond.
+# `simulate_oscillator`, and a message takes far less than a task.
 #
 # joblib can do one thing more. It packs functions with cloudpickle, so what you define
 # in a cell works. Its workers stay for the next call, until the last line ends them.
@@ -272,10 +273,12 @@ get_reusable_executor().shutdown(wait=True)
 #
 # * *exception*: it raises `ValueError`;
 # * *kill*: its worker is killed, as the system does when memory runs out;
-# * *Ctrl-C*: you interrupt the program, and the signal reaches the whole group.
+# * *Ctrl-C*: you interrupt the program, and the signal reaches the program and all its
+#   workers.
 #
 # With three pools that makes nine experiments. The caller collects results in order, as
-# they come, and waits at most 1 second for the next one.
+# they come. From `Pool` it waits at most 1 second for the next one; the other two have no
+# limit.
 
 # %%
 from sidebyside import guess
@@ -302,10 +305,10 @@ reveal("07-lost", sum(row[1] == "47" for row in rows if len(row) > 1))
 # * **Exception.** Every caller gets the `ValueError`. Pool computes the other tasks all
 #   the same; here nobody collects them. The executor's `map` and joblib drop tasks that
 #   have not been started.
-# * **Kill.** **`Pool` does not notice.** It starts another worker in place of the dead
-#   one, but the task is gone. Without a time limit the caller waits for ever. The
-#   executor raises `BrokenProcessPool` and is of no more use. joblib raises
-#   `TerminatedWorkerError`, and starts new workers.
+# * **Kill.** **`Pool` replaces the dead worker, but does not notice that its task is
+#   gone.** Without a time limit the caller waits for ever. The executor raises
+#   `BrokenProcessPool` and is of no more use. joblib raises `TerminatedWorkerError`, and
+#   starts new workers.
 # * **Ctrl-C.** Every caller gets the `KeyboardInterrupt`, and ends its workers.
 
 # %% [markdown]
@@ -317,8 +320,8 @@ reveal("07-lost", sum(row[1] == "47" for row in rows if len(row) > 1))
 # ## Resuming
 #
 # The next demo makes our data as a program would that runs all night. It saves each
-# task's rows as soon as they come. With `--kill-at 37` it meets with the accident. Then
-# we give the same command again, without it.
+# task's rows as soon as they come. With `--kill-at 37` the same accident happens. Then we
+# give the same command again, without it.
 
 # %% tags=["nbval-ignore-output"]
 from contextlib import suppress
@@ -340,6 +343,9 @@ folder.cleanup()
 np.array_equal(resumed, serial)
 
 # %% [markdown]
+# Tasks count from 0, so 37 tasks come before number 37. The other worker is usually still
+# busy with one of these, and that one is lost, too.
+#
 # **A run that was killed and resumed gives the same bits as a loop that was not.** What
 # makes it so:
 #
@@ -416,11 +422,12 @@ check("07-finish", run_all)
 # <!-- why: 07-finish -->
 # Why it works: all tasks are submitted before the first answer is awaited, so they
 # overlap. Each future holds the result or the exception of one task, and asking one does
-# not touch the others. The test is `is None`, since a result may well be 0 or empty.
-# When a worker is killed after all have been submitted, every future that is not done
-# gets `BrokenProcessPool`: those tasks are in `failed`, the others in the results. Call
-# it again, with a new pool and the results as `done`. (If it is killed earlier, `submit`
-# itself raises `BrokenProcessPool`, and so does `run_all`.)
+# not touch the others. The test is `is None`, since a result may well be 0 or empty. By
+# hand: `{2: 3, 1: 6}` and `{0: ZeroDivisionError(…)}`. When a worker is killed after all
+# have been submitted, every future that is not done gets `BrokenProcessPool`: those tasks
+# are in `failed`, the others in the results. Call it again, with a new pool and the
+# results as `done`. (If it is killed earlier, `submit` itself raises `BrokenProcessPool`,
+# and so does `run_all`.)
 
 # %% [markdown] tags=["instructor"]
 # ## Share, do not send: 10 minutes
@@ -484,17 +491,17 @@ products
 # %% [markdown]
 # **All three give the same product**, but for rounding: `allclose`, not `array_equal`.
 #
-# The library starts no process, and on a quiet machine it is usually the fastest still.
-# Its threads share one memory. And it computes in blocks as well, so small that they
-# stay in the fast memory of a core, its **cache**. Before you make a program parallel,
-# ask whether a library does the step already.
+# The library starts no process, and on a quiet machine it is usually still the fastest.
+# Its threads share one memory. And it computes in blocks as well, so small that they stay
+# in the fast memory of a core, its **cache**. Before you make a program parallel, ask
+# whether a library does the step already.
 
 # %% [markdown]
 # ### Memory with a name
 #
 # `BlockProduct` shares a `RawArray`, which a worker can be given only as it starts.
 # `multiprocessing.shared_memory` gives memory a *name*, and any process may open it by
-# that name, at any time. Here the workers are there before the memory is:
+# that name until it is unlinked. Here the workers are there before the memory is:
 
 # %%
 from multiprocessing.shared_memory import SharedMemory
@@ -560,8 +567,12 @@ show(time_task_for_diagnosis)
 # %% [markdown]
 # `diagnose` calls this function here for each task, one by one. For question 1 it gives
 # the pool tasks without work; for question 6 the longest task, alone and beside others.
-# It writes `LOOK` where the trouble may be. First our simulation, then a program that
-# asks another computer ten times, and one that fills memory.
+# (Question 6 is measured only if a task computes and is longer than two messages.)
+#
+# `LOOK` means: a task under two messages; under 10 % CPU; over 130 %; packing over
+# 30 %; the longest over 1.3 / workers; 1.5 × beside others. Costs are CPU time, or wall
+# time if the tasks wait. First our simulation, then a program that asks another computer
+# ten times, and one that fills memory.
 
 # %% tags=["nbval-ignore-output"]
 from demos.practice.diagnosis import diagnose, findings_table
@@ -667,12 +678,13 @@ check("07-bottlenecks", bottlenecks)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 07-bottlenecks -->
-# Why: counting four words takes less than a microsecond, a message some hundred. Packing
-# costs more than counting as well, but that is the same trouble: in chunks of many
-# lines both shrink. An image costs more to pack and unpack than to brighten, and chunks
-# do not help there: the bytes stay. In the search one task is nearly three quarters of
-# the work, so that one worker is busy with it while the other has long finished. Two
-# workers can be no more than 1.4 times as fast there, and only if they begin with it.
+# Why: counting four words takes about a microsecond, a message hundreds of times that.
+# Packing costs more than counting as well, but that is the same trouble: in chunks of
+# many lines both shrink. An image costs more to pack and unpack than to brighten, and
+# chunks do not help there: the bytes stay. In the search one task is nearly three
+# quarters of the work, so that one worker is busy with it while the other has long
+# finished. Two workers can be no more than 1.4 times as fast there, and only if they
+# begin with it.
 
 # %% [markdown]
 # ## What we saw
@@ -682,7 +694,7 @@ check("07-bottlenecks", bottlenecks)
 # * Three pools, the same results. A killed worker makes `Pool` wait for ever; the
 #   executor and joblib raise.
 # * Results in memory are lost with the run. Saved by task, written whole, they are not.
-# * Shared memory turns 40 million bytes into some hundred. A library that is made for
+# * Shared memory turns 40 million bytes into a few hundred. A library that is made for
 #   the step is better still.
 # * Six questions tell why a program does not get faster. Measure, then cure.
 

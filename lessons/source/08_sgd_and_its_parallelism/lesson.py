@@ -161,9 +161,10 @@ fig
 
 # %% [markdown]
 # **What autograd keeps is a straight line: 368 bytes for each image and 644 once**, 640
-# for the weights of the second layer and 4 for the loss. Throughput rises with the
-# batch, since every update has a cost of its own, however few images it takes. Where the
-# images become most of the work, the curve bends. A small network gets there late.
+# for the weights of the second layer and 4 for the loss. Throughput rises with the batch,
+# since every update has a cost of its own, however few images it takes. Where the images
+# become most of the work, the curve bends. A small network gets there late: perhaps
+# beyond the right edge.
 #
 # So memory limits a batch, and from some size on a larger one brings one device no more
 # speed. More devices would. Can they share a batch?
@@ -201,9 +202,9 @@ print("32 bit, within 1e-6: ", off_by([16, 16, 16, 16], torch.float32) <= 1e-6)
 print("64 bit, within 1e-13:", off_by([16, 16, 16, 16], torch.float64) <= 1e-13)
 
 # %% [markdown]
-# In a network without batch norm, **the mean of equal shards' gradients is the gradient
-# of the batch**, up to rounding: the gradient of a sum is the sum of the gradients.
-# *That is where the parallelism of training is.* Now shards of 48 and 16:
+# In a network without batch norm or dropout, **the mean of equal shards' gradients is the
+# gradient of the batch**, up to rounding: the gradient of a sum is the sum of the
+# gradients. *That is where the parallelism of training is.* Now shards of 48 and 16:
 
 # %%
 print(f"off by {off_by([48, 16], torch.float64):.3f}, also in 64 bit")
@@ -283,9 +284,10 @@ check("08-shards", batch_gradient)
 # %% [markdown] tags=["why"]
 # <!-- why: 08-shards -->
 # Why it works: size times mean is the sum over the shard's images. Sums may be added in
-# any grouping, and one division at the end makes the mean. By hand: (3 · 2 + 1 · 10) / 4
-# = 4, where the mean of the means would be 6. An empty shard contributes an empty sum.
-# It has to be left out before it is multiplied, for 0 · NaN is NaN.
+# any grouping, and one division at the end makes the mean (weighting by n / images does
+# both at once). By hand: (3 · 2 + 1 · 10) / 4 = 4, where the mean of the means would
+# be 6. An empty shard contributes an empty sum. It has to be left out before it is
+# multiplied, for 0 · NaN is NaN.
 
 # %% [markdown] tags=["instructor"]
 # ## Space or time: 4 minutes
@@ -449,8 +451,8 @@ fig
 # covariance matrix of one-image gradients; its *trace* $\operatorname{tr}(\Sigma)$, the
 # sum of the variances of all parts of the gradient, is the square of their spread.
 #
-# Both could be computed from all images, but in a large training that is too dear. Now,
-# the squared length of a gradient from $B$ images contains both: on average
+# Both could be computed from all images, but in a large training that costs too much.
+# Now, the squared length of a gradient from $B$ images contains both: on average
 # $|g_B|^2 = |G|^2 + \operatorname{tr}(\Sigma)/B$. Measured at *two* batch sizes, that is
 # two equations for two unknowns. And shards give us two sizes for free: the shard and
 # the batch.
@@ -557,8 +559,8 @@ print("rate 0.5:", *(f"{e:.0f}" for e in estimates[:3]))
 print("rate 1.0:", *(f"{e:.0f}" for e in estimates[3:]))
 
 # %% [markdown]
-# It is not one number: it depends on the path. At these two rates it is somewhere
-# between 10 and 70; at smaller rates it is larger.
+# It is not one number: it depends on the path. At these two rates it is somewhere between
+# 10 and 70; at the smaller of the two it is larger.
 #
 # Now the test. How many updates does it take to reach that loss? **For each batch size
 # the learning rate is tuned**: seven rates from 1/16 to 4, three random starts each; the
@@ -587,8 +589,8 @@ ax.minorticks_off()
 fig
 
 # %% [markdown]
-# From 1 to 4 images it takes about a quarter of the updates, from 4 to 16 less than half,
-# and beyond that more images save little. The black line is McCandlish's form, fitted:
+# From 1 to 4 images it takes about a quarter of the updates, from 4 to 16 less than half;
+# from 16 to 64 less than a third is saved. The black line is McCandlish's form, fitted:
 # $U_\text{min} \cdot (1 + B_\text{knee}/B)$, with $U_\text{min}$ the fewest updates. **At
 # these two rates, knee and noise scale agree within a factor of five.** One was found by
 # training more than a hundred networks, the other from the gradients of a few.
@@ -687,7 +689,7 @@ for name, (make, models) in problems.items():
 # %% [markdown]
 # **On the convex problem one message does nearly as well as 200**, and better than any
 # worker alone. For networks from one start, it is here worse than the best of them. **The
-# average of networks that started differently is worse than any of them.** Why?
+# average of networks that started differently is here worse than any of them.** Why?
 
 # %%
 trained = models[0]
@@ -703,7 +705,7 @@ print("held-out losses: {:.2f}, {:.2f}, average {:.2f}".format(*losses))
 # jobs. Networks that start apart have no order in common.
 #
 # So we share gradients, at every step. What lies between one message and 200 is for
-# lesson 12.
+# lesson 12b.
 
 # %% [markdown]
 # ## In torch and elsewhere
@@ -712,7 +714,7 @@ print("held-out losses: {:.2f}, {:.2f}, average {:.2f}".format(*losses))
 # |---|---|---|
 # | accumulation | `backward` adds to `.grad` | Transformers, DeepSpeed: `gradient_accumulation_steps`; Lightning: `accumulate_grad_batches`; JAX: `optax.MultiSteps` |
 # | warm-up | `torch.optim.lr_scheduler.LinearLR` | JAX: `optax.linear_schedule` |
-# | average of models | `torch.optim.swa_utils.AveragedModel` | |
+# | average of models | `torch.optim.swa_utils.AveragedModel` (one model, over time) | |
 #
 # ## The scorecard
 #
@@ -721,7 +723,7 @@ print("held-out losses: {:.2f}, {:.2f}, average {:.2f}".format(*losses))
 #
 # | | accumulation, 1 worker | gradients each step, N workers | models averaged once |
 # |---|---|---|---|
-# | equal to one process | to rounding, without batch norm | to rounding, without batch norm | no |
+# | equal to one process | to rounding, without batch norm or dropout | to rounding, without batch norm or dropout | no |
 # | bytes each worker has to share | 0 | P in each step | P in all |
 # | memory of each worker | 2 P, one micro-batch | 2 P, one shard | 2 P, its own batch |
 # | idle | never | until the slowest is done | at the end |
@@ -732,7 +734,8 @@ print("held-out losses: {:.2f}, {:.2f}, average {:.2f}".format(*losses))
 #
 # * Updates form a chain; the images of one update do not. That is where the parallelism
 #   is.
-# * What autograd keeps grows with the batch in a straight line; throughput bends.
+# * What autograd keeps grows with the batch in a straight line; throughput rises, until
+#   the device is busy.
 # * The mean of equal shards' gradients is the batch's gradient. Unequal shards need
 #   weights. Shards may be computed side by side or one after the other.
 # * The noise of a gradient falls as $1/\sqrt{B}$. The noise scale says about up to which

@@ -8,24 +8,25 @@
 # %% [markdown]
 # # 9. Data parallel by hand: several copies, one training
 #
-# Lesson 8 ended with a promise: the gradient of a batch is the mean of the gradients of
-# its equal parts. So several workers can compute one gradient, each from its own part.
+# Lesson 8 showed, without batch norm and dropout: the gradient of a batch is the mean of
+# the gradients of its equal parts. So several workers can compute one gradient, each from
+# its own part.
 #
 # Here we build that, with threads and then with processes. Then you visit a museum of
 # programs that train in parallel, raise no error, and are wrong.
 #
-# *You will be able to* name the seven parts of a data-parallel step, count what goes
+# *You will be able to* name the seven stages of a data-parallel step, count what goes
 # through each device, and find the mistake in a training that does not complain.
 #
 # *Before this:* lesson 8. *Time:* 45 minutes to read, 45 for three exercises. *Needs:*
 # two CPU cores, no GPU. With two GPUs the same cells use them.
 
 # %% [markdown] tags=["instructor"]
-# ## Seven steps and a copy that is none: 20 minutes
+# ## Seven stages and a copy that is none: 20 minutes
 #
-# Draw two boxes, device 0 and device 1, and let the class place the seven steps. Most
-# people forget two: that the weights have to go out again before the next step, and
-# that the gradients have to come back.
+# Draw two boxes, device 0 and device 1, and let the class place the seven stages. Most
+# people forget two: that the weights have to go out again before the next step, and that
+# the gradients have to come back.
 #
 # The step that is twice as long: ask for a show of hands (1, 2 or 4) before the cell.
 # Expected: 1, "because `.to` copies". A model's `.to` never makes a second model.
@@ -76,7 +77,7 @@ alone = train_alone(make_digit_model().to(places[0]))
 alone.shape
 
 # %% [markdown]
-# ## Seven steps
+# ## Seven stages
 #
 # Now two devices. Training in which each has a copy of the model and a part of every
 # batch is called **data parallel**. One process drives both, with a thread for each:
@@ -95,7 +96,7 @@ alone.shape
 #   G -- "7 update" --> W
 # ```
 #
-# | | step |
+# | | stage |
 # |---|---|
 # | 1 | *replicate*: copy the weights to each device |
 # | 2 | *scatter*: cut the batch, and send each device its part |
@@ -109,7 +110,7 @@ alone.shape
 # threads are real.
 
 # %% [markdown]
-# ## Step 1: replicate
+# ## Stage 1: replicate
 #
 # A copy on each device is a *replica*. Here are two, on the CPU, made with torch's `.to`.
 # Each gets half of the batch. Their gradients are added up on replica 0, which takes the
@@ -159,7 +160,7 @@ print("model.to returns the same model:", model.to("cpu") is model)
 # replicas but the first.
 
 # %% [markdown]
-# ## Steps 2 and 4: scatter and gather
+# ## Stages 2 and 4: scatter and gather
 #
 # To **scatter** is to deal the parts of one tensor to several workers. To **gather** is
 # the way back: one tensor from what they all return. A batch cannot always be divided
@@ -171,7 +172,7 @@ print("model.to returns the same model:", model.to("cpu") is model)
 # Exercise 1 takes 10. Its trap is `torch.chunk`: five images in four chunks are three
 # pieces, not four. Ask for (5, 4) at the board before anybody runs the check.
 #
-# Then the seven steps run, and the bytes. Let people say what grows with the number of
+# Then the seven stages run, and the bytes. Let people say what grows with the number of
 # replicas before the table is shown. "Device 0" is the word to take home.
 #
 # When late: show the table of bytes, leave exercise 2 for home.
@@ -413,7 +414,7 @@ check("09-reduce", reduce_gradients)
 # %% [markdown] tags=["instructor"]
 # ## Processes instead of threads: 20 minutes
 #
-# Put the list of seven steps next to the code of `step_in_rank` and cross out what is
+# Put the list of seven stages next to the code of `step_in_rank` and cross out what is
 # gone: replicate, gather, and device 0. Ask why nobody has to send weights. (All start
 # equal, get equal gradients and do the same arithmetic.)
 #
@@ -477,7 +478,7 @@ print("bytes in a message:", message)
 # makes in two networks, and how much work each is.
 #
 # How many times as much CPU time do two forwards of the deep one take in two threads as
-# one by one?
+# one by one? About as much, half as much again, or twice?
 
 # %%
 from demos.data_parallel.parts.wide_and_deep import IMAGES, make_deep, make_wide
@@ -503,7 +504,8 @@ draw_timelines(deep, cpu=True)
 # This is the deep network, the fastest of 24 steps each way. The solid part of a bar
 # shows the share of time its thread was on a core; in the light part it waited, for the
 # GIL, a message or a core. In threads, one hands the GIL to the other at many of the 201
-# calls, which costs CPU time, too. Backward is C++ and needs no GIL.
+# calls, which costs CPU time, too. Backward of torch's own layers runs in C++ and,
+# without Python hooks, needs no GIL.
 
 # %% [markdown]
 # Now the wide network. Its threads spend their time in products that have released the
@@ -559,7 +561,7 @@ for ranks in 1, 2:
 # %% [markdown]
 # ## The library's call
 #
-# In torch steps 1 to 4 are one call, `nn.parallel.data_parallel(model, x)`, or the
+# In torch stages 1 to 4 are one call, `nn.parallel.data_parallel(model, x)`, or the
 # wrapper `nn.DataParallel(model)`; loss, backward (which also reduces) and update remain
 # yours. Both need GPUs. Without one the wrapper calls your model and says nothing:
 
@@ -659,9 +661,9 @@ show_exhibits("FG")
 # <!-- exercise: 09-museum -->
 # <details><summary>Hint 1: a question</summary>
 #
-# For each exhibit: which of the seven steps is missing, in the wrong place, or done
-# with the wrong numbers? For A count the models in memory, for C look at the start, for
-# E and G at the order of the lines.
+# For each exhibit: which of the seven stages is missing, in the wrong place, or done with
+# the wrong numbers? For A count the models in memory, for C look at the start, for E and
+# G at the order of the lines.
 # </details>
 # <details><summary>Hint 2: an idea</summary>
 #
@@ -740,7 +742,7 @@ run_demo("data_parallel/own_data_parallel.py")
 # | N replicas, P bytes of parameters | threads, device 0 | processes, all-reduce |
 # |---|---|---|
 # | equal to one process | after each step, to 10⁻⁶ | after each step, to 10⁻⁶; replicas bit for bit |
-# | bytes sent per step | device 0: (N − 1) P of weights, and images; each other: P of gradients, and outputs | each rank: 2 (N − 1)/N · P |
+# | bytes sent per step | device 0: (N − 1) P of weights, also images and slopes; each other: P of gradients, and outputs | each rank: 2 (N − 1)/N · P |
 # | memory | device 0: P parameters, P gradients, all of the optimiser, the whole batch; others: 2 P and their part | each rank: P parameters, P gradients, P for the message, its own optimiser; here also the whole batch |
 # | activations | each: of its part | each: of its part |
 # | idle share | all but device 0, while it copies weights, adds up and updates | the time of the all-reduce |
@@ -749,14 +751,14 @@ run_demo("data_parallel/own_data_parallel.py")
 # %% [markdown]
 # ## What we saw
 #
-# * A data-parallel step has seven parts. Without dropout and batch norm it is the step
+# * A data-parallel step has seven stages. Without dropout and batch norm it is the step
 #   of one model, in threads and in processes.
 # * Two replicas that share storage take a step twice as long.
 # * Through device 0 go all weights and gradients: 7 times as many bytes for 8 replicas
 #   as for 2. In an all-reduce no worker is special.
 # * Threads lose where Python is busy.
 # * Equal starts, equal gradients and equal arithmetic keep replicas in processes equal,
-#   and nothing else does.
+#   here nothing else does.
 # * Seven mistakes raise no error. Whether the replicas agree, and how long the first
 #   step is, tell most of them apart.
 
