@@ -68,7 +68,7 @@ class ThreadedReplicas:
     """Replicas of `model` that take one step of SGD together, in threads.
 
     `traffic` counts the bytes to and from the first place, as if each replica were on
-    a device of its own. Design: torch.nn.DataParallel, with its seven stages. (There,
+    a device of its own. Design: torch.nn.DataParallel, with its seven phases. (There,
     autograd brings gradients back and runs one thread for each GPU. On the CPU it
     would run one thread in all, so here each replica's thread calls backward itself.)
     """

@@ -15,16 +15,16 @@
 # Here we build that, with threads and then with processes. Then you visit a museum of
 # programs that train in parallel, raise no error, and are wrong.
 #
-# *You will be able to* name the seven stages of a data-parallel step, count what goes
+# *You will be able to* name the seven phases of a data-parallel step, count what goes
 # through each device, and find the mistake in a training that does not complain.
 #
 # *Before this:* lesson 8. *Time:* 45 minutes to read, 45 for three exercises. *Needs:*
 # two CPU cores, no GPU. With two GPUs the same cells use them.
 
 # %% [markdown] tags=["instructor"]
-# ## Seven stages and a copy that is none: 20 minutes
+# ## Seven phases and a copy that is none: 20 minutes
 #
-# Draw two boxes, device 0 and device 1, and let the class place the seven stages. Most
+# Draw two boxes, device 0 and device 1, and let the class place the seven phases. Most
 # people forget two: that the weights have to go out again before the next step, and that
 # the gradients have to come back.
 #
@@ -77,14 +77,14 @@ alone = train_alone(make_digit_model().to(places[0]))
 alone.shape
 
 # %% [markdown]
-# ## Seven stages
+# ## Seven phases
 #
 # Now two devices. Training in which each has a copy of the model and a part of every
 # batch is called **data parallel**. One process drives both, with a thread for each:
 #
 # ```mermaid
 # flowchart LR
-#   accTitle: The seven parts of a data-parallel step
+#   accTitle: The seven phases of a data-parallel step
 #   accDescr: Device 0 sends weights and images to both replicas and collects outputs.
 #   W["weights<br>(device 0)"] -- "1 replicate" --> A["replica 0"]
 #   W --> B["replica 1"]
@@ -96,7 +96,7 @@ alone.shape
 #   G -- "7 update" --> W
 # ```
 #
-# | | stage |
+# | | phase |
 # |---|---|
 # | 1 | *replicate*: copy the weights to each device |
 # | 2 | *scatter*: cut the batch, and send each device its part |
@@ -110,7 +110,7 @@ alone.shape
 # threads are real.
 
 # %% [markdown]
-# ## Stage 1: replicate
+# ## Phase 1: replicate
 #
 # A copy on each device is a *replica*. Here are two, on the CPU, made with torch's `.to`.
 # Each gets half of the batch. Their gradients are added up on replica 0, which takes the
@@ -160,7 +160,7 @@ print("model.to returns the same model:", model.to("cpu") is model)
 # replicas but the first.
 
 # %% [markdown]
-# ## Stages 2 and 4: scatter and gather
+# ## Phases 2 and 4: scatter and gather
 #
 # To **scatter** is to deal the parts of one tensor to several workers. To **gather** is
 # the way back: one tensor from what they all return. A batch cannot always be divided
@@ -172,7 +172,7 @@ print("model.to returns the same model:", model.to("cpu") is model)
 # Exercise 1 takes 10. Its trap is `torch.chunk`: five images in four chunks are three
 # pieces, not four. Ask for (5, 4) at the board before anybody runs the check.
 #
-# Then the seven stages run, and the bytes. Let people say what grows with the number of
+# Then the seven phases run, and the bytes. Let people say what grows with the number of
 # replicas before the table is shown. "Device 0" is the word to take home.
 #
 # When late: show the table of bytes, leave exercise 2 for home.
@@ -414,7 +414,7 @@ check("09-reduce", reduce_gradients)
 # %% [markdown] tags=["instructor"]
 # ## Processes instead of threads: 20 minutes
 #
-# Put the list of seven stages next to the code of `step_in_rank` and cross out what is
+# Put the list of seven phases next to the code of `step_in_rank` and cross out what is
 # gone: replicate, gather, and device 0. Ask why nobody has to send weights. (All start
 # equal, get equal gradients and do the same arithmetic.)
 #
@@ -505,7 +505,7 @@ draw_timelines(deep, cpu=True)
 # shows the share of time its thread was on a core; in the light part it waited, for the
 # GIL, a message or a core. In threads, one hands the GIL to the other at many of the 201
 # calls, which costs CPU time, too. Backward of torch's own layers runs in C++ and,
-# without Python hooks, needs no GIL.
+# where it calls no Python, needs no GIL.
 
 # %% [markdown]
 # Now the wide network. Its threads spend their time in products that have released the
@@ -561,7 +561,7 @@ for ranks in 1, 2:
 # %% [markdown]
 # ## The library's call
 #
-# In torch stages 1 to 4 are one call, `nn.parallel.data_parallel(model, x)`, or the
+# In torch phases 1 to 4 are one call, `nn.parallel.data_parallel(model, x)`, or the
 # wrapper `nn.DataParallel(model)`; loss, backward (which also reduces) and update remain
 # yours. Both need GPUs. Without one the wrapper calls your model and says nothing:
 
@@ -661,7 +661,7 @@ show_exhibits("FG")
 # <!-- exercise: 09-museum -->
 # <details><summary>Hint 1: a question</summary>
 #
-# For each exhibit: which of the seven stages is missing, in the wrong place, or done with
+# For each exhibit: which of the seven phases is missing, in the wrong place, or done with
 # the wrong numbers? For A count the models in memory, for C look at the start, for E and
 # G at the order of the lines.
 # </details>
@@ -751,7 +751,7 @@ run_demo("data_parallel/own_data_parallel.py")
 # %% [markdown]
 # ## What we saw
 #
-# * A data-parallel step has seven stages. Without dropout and batch norm it is the step
+# * A data-parallel step has seven phases. Without dropout and batch norm it is the step
 #   of one model, in threads and in processes.
 # * Two replicas that share storage take a step twice as long.
 # * Through device 0 go all weights and gradients: 7 times as many bytes for 8 replicas

@@ -705,7 +705,7 @@ run_demo("ddp/own_ddp.py")
 # |---|---|
 # | equal to one process | after each step, to 10⁻⁶; replicas bit for bit; not with batch norm or dropout |
 # | bytes each rank sends per step | 2 (N − 1)/N · P in a ring |
-# | memory of each rank | P parameters, P gradients (torch's line also has P of buckets, see 11b), its own optimiser, activations of its part of the batch |
+# | memory of each rank | P parameters, P gradients (torch's line also keeps P for its messages, see 11b), its own optimiser, activations of its part of the batch |
 # | idle share | in our version, while all gradients travel |
 # | if one rank dies | the others get an error or wait; the training stops |
 
