@@ -1,4 +1,4 @@
-"""The checks of lesson 08: shards of any size, accumulation, the noise scale."""
+"""The checks of lesson 08: shards, accumulation, the noise scale, linear scaling."""
 
 import copy
 import math
@@ -332,3 +332,67 @@ def _advice_on_noise_scale(value: float, steps, each: int) -> str:
         if near(right_noise_scale([torch.cat(steps)], each)):
             return "the batch: it is one step's shards, not those of all steps"
     return "the two equations: which squares are averaged, and 1/b - 1/B"
+
+
+# 08-scaling ---------------------------------------------------------------------------
+
+# base, k, updates, warm_up, drop
+SCHEDULES = [(0.5, 2, 8, 4, 6), (0.1, 1, 6, 3, 5), (0.1, 4, 40, 12, 32)]
+SCHEDULES += [(0.2, 3, 30, 10, 20), (0.05, 8, 100, 20, 60), (0.3, 4, 43, 8, 36)]
+SCHEDULES += [(0.1, 4, 24, 0, 16), (0.1, 4, 24, 8, 24), (0.1, 5, 25, 0, 25)]
+SCHEDULES += [(0.4, 8, 64, 5, 32), (1.5, 6, 36, 36, 36), (0.1, 3, 12, 0, 0)]
+SCHEDULES += [(0.1, 8, 7, 2, 5), (0.1, 4, 0, 0, 0), (0.1, 16, 1000, 100, 600)]
+
+
+@exercise("08-scaling")
+def check_08_scaling(scaled_rates):
+    for schedule in SCHEDULES:
+        base, k, updates, warm_up, drop = schedule
+        call = f"scaled_rates({base}, {k}, {updates}, warm_up={warm_up}, drop={drop})"
+        think = "the smallest numbers: no warm-up, or not one full batch"
+        with trying(call, think=think) as expect:
+            got = scaled_rates(*schedule)
+            form = "what is to be returned: a list with one rate for each update"
+            expect(hasattr(got, "__len__"), got=got, think=form)
+            values = [as_number(rate) for rate in got]
+            expect(None not in values, got=got, think=form)
+            _expect_number_of_updates(expect, len(values), k, updates)
+            for place, value in enumerate(values):
+                right = _right_rate(place * k, base, k, warm_up, drop)
+                came = f"{value:.6g} for update {place}, where {right:.6g} is right"
+                think = _advice_on_rate(value, place, schedule)
+                expect(math.isclose(value, right, rel_tol=1e-6), got=came, think=think)
+
+
+def _right_rate(used: float, base, k, warm_up, drop) -> float:
+    """The rate after so many batches of the small run have been used."""
+    if used < warm_up:
+        return base + (k - 1) * base * used / warm_up
+    return k * base if used < drop else k * base / 10
+
+
+def _expect_number_of_updates(expect, found: int, k: int, updates: int) -> None:
+    came = f"{found} updates, where {updates // k} are right"
+    think = f"how many images are used: one update of these uses {k} small batches"
+    if found == updates // k + 1:
+        think = "the last images: do they fill a batch?"
+    expect(found == updates // k, got=came, think=think)
+
+
+def _advice_on_rate(value: float, place: int, schedule) -> str:
+    base, k, _, warm_up, drop = schedule
+    used = place * k
+    own_line = _right_rate(place, base, k, warm_up, warm_up)
+    if 0 < place < warm_up and math.isclose(value, own_line, rel_tol=1e-6):
+        return "whose updates `warm_up` counts, and how many images that is"
+    if used >= drop and math.isclose(value, k * base, rel_tol=1e-6):
+        return "whose updates `drop` counts, and how many images that is"
+    if used < warm_up:
+        if place == 0:
+            return "where a warm-up begins: which rate was stable from the start?"
+        return "the straight line: which part of the warm-up's images has been used?"
+    if math.isclose(value, base, rel_tol=1e-6):
+        return "linear scaling: k times the batch, and how many times the rate?"
+    if used < drop:
+        return "what the rate is when the warm-up is over, and how long it stays"
+    return "the drop: a tenth of which rate, and from which image on?"

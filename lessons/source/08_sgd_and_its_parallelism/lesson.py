@@ -2,7 +2,7 @@
 # title: 08 SGD and its parallelism
 # question: Every step of training needs the step before. What is left to do side by side?
 # needs: one CPU core, no GPU
-# minutes: 90
+# minutes: 100
 # ---
 
 # %% [markdown]
@@ -19,8 +19,9 @@
 # do not fit into memory, and measure how large a batch, and so how many workers, your
 # training can use.
 #
-# *Before this:* lesson 7. *Time:* 45 minutes to read, 45 for three exercises. *Needs:*
-# one CPU core, no GPU. With a GPU the same cells use it.
+# *Before this:* lesson 7. *Time:* 45 minutes to read, 45 for three exercises, 10 for a
+# fourth, which is optional. *Needs:* one CPU core, no GPU. With a GPU the same cells use
+# it.
 
 # %% [markdown] tags=["instructor"]
 # ## The loop, and how many images it takes: 8 minutes
@@ -649,6 +650,116 @@ for name in large_batch_rates(0.1):
 # warm-up some runs fail, and their mean says little. At 0.1 the toy does not have it: the
 # rate of 1.6 is stable from the start, and warm-up brings nothing.
 
+# %% [markdown]
+# ## What a script forgot
+#
+# A training with the small batch makes `updates` updates. Its rate is `base`, and from
+# update `drop` on a tenth of that. (Updates are counted from 0.) A script is to do this
+# training with `k` times the batch, with linear scaling and a warm-up. This is its list
+# of learning rates, one for each update:
+
+
+# %%
+def rates_of_the_script(base, k, updates, warm_up, drop) -> list[float]:
+    """With k times the batch, 'as Goyal et al. do it'."""
+    rates = []
+    for update in range(updates):
+        if update < warm_up:
+            rates.append(base + (k - 1) * base * update / warm_up)
+        elif update < drop:
+            rates.append(k * base)
+        else:
+            rates.append(k * base / 10)
+    return rates
+
+
+print("k = 1:", rates_of_the_script(0.5, 1, updates=8, warm_up=4, drop=6))
+print("k = 2:", rates_of_the_script(0.5, 2, updates=8, warm_up=4, drop=6))
+
+# %% [markdown]
+# With `k` = 1 it is right: that is how it was tested. With `k` = 2 it starts at the base
+# rate and reaches twice that; the drop is there, too. What did it forget?
+
+# %% [markdown]
+# ## Exercise 4: repair it (optional)
+#
+# Leave this one for later if the sitting is full.
+#
+# Write `scaled_rates(base, k, updates, warm_up, drop)`, which returns the rates of the
+# large run as a list. The numbers `updates`, `warm_up` and `drop` belong to the small
+# run: they count its updates, and 0 ≤ `warm_up` ≤ `drop` ≤ `updates`. `k` is a whole
+# number, 1 or more.
+#
+# * The large run uses as many images as the small one. Where the last ones do not fill a
+#   batch, they are left out, so the list may be empty.
+# * Two points of the two runs correspond if equally many images have been used before
+#   them. Between the points that correspond to 0 and to `warm_up`, the rate lies on a
+#   straight line from `base` to `k` × `base`, measured in images. From there on it is
+#   `k` × `base`, and a tenth of that from the point on that corresponds to `drop`.
+# * With `warm_up` 0 there is no warm-up, with `drop` equal to `updates` no drop. Each
+#   rate is right to a millionth of itself.
+#
+# By hand first: the four rates for base 0.5, `k` = 2, 8 updates, `warm_up` 4, `drop` 6.
+# <!-- exercise: 08-scaling -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# The small run used 8 batches. How many of these does the script use with `k` = 2, whose
+# batches are twice as large? And how many has it used when its warm-up ends?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Before its update i, the large run has used i · k batches of the small run. Compare
+# *this* number with `warm_up` and `drop`. For how many i is there a full batch?
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# The script with two changes: `for update in range(updates // k)`, and below it, in all
+# three places, `used = update * k` instead of `update`.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 4, optional: 10 minutes
+#
+# The length is the easy half. Whoever repairs nothing else may take 1,000 updates, `k` =
+# 16 and a drop at 600: 62 updates are left, and none of them is number 600.
+
+
+# %% exercise="08-scaling"
+def scaled_rates(base, k: int, updates: int, warm_up: int, drop: int) -> list[float]:
+    """The learning rate of each update with k times the batch."""
+    ### BEGIN SOLUTION
+    found = []
+    for update in range(updates // k):
+        used = update * k  # batches of the small run
+        if used < warm_up:
+            found.append(base + (k - 1) * base * used / warm_up)
+        elif used < drop:
+            found.append(k * base)
+        else:
+            found.append(k * base / 10)
+    return found
+    ### END SOLUTION
+
+
+# %%
+check("08-scaling", scaled_rates)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 08-scaling -->
+# Why it works: the script compared its own updates with numbers that count updates of the
+# small run. So it used `k` times the images, and warmed up and dropped `k` times too
+# late. Goyal et al. state their schedule in epochs, in images: 90 epochs, a warm-up over
+# the first 5, drops after 30, 60 and 80, whatever the batch. By hand: before the four
+# updates, 0, 2, 4 and 6 small batches have been used, so the rates are 0.5, 0.75, 1.0
+# and 0.1. If only the length is repaired, they are 0.5, 0.625, 0.75 and 0.875: the
+# warm-up never ends, and no drop comes.
+
 # %% [markdown] tags=["instructor"]
 # ## Averaging models: 4 minutes
 #
@@ -741,6 +852,7 @@ print("held-out losses: {:.2f}, {:.2f}, average {:.2f}".format(*losses))
 # * The noise of a gradient falls as $1/\sqrt{B}$. The noise scale says about up to which
 #   batch, and so up to how many workers, it pays to grow.
 # * A larger batch needs a larger learning rate; near the largest stable one, a warm-up.
+#   The schedule stays the same in images, not in updates.
 # * Averaging models once does well on a convex problem, and fails for networks that
 #   start apart.
 

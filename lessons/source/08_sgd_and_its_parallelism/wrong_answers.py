@@ -342,6 +342,87 @@ def from_the_variance_of_shards(steps, each):
     return trace / (batch - trace / (each * len(steps[0])))
 
 
+# 08-scaling
+
+
+def counts_in_its_own_updates(base, k, updates, warm_up, drop):
+    """The script, as it was."""
+    line = [base + (k - 1) * base * i / warm_up for i in range(warm_up)]
+    return line + [k * base] * (drop - warm_up) + [k * base / 10] * (updates - drop)
+
+
+def repairs_the_length_only(base, k, updates, warm_up, drop):
+    return counts_in_its_own_updates(base, k, updates, warm_up, drop)[: updates // k]
+
+
+def drops_too_late(base, k, updates, warm_up, drop):
+    with_drop = every_kth_of_the_script(base, k, updates, warm_up, drop)
+    without = every_kth_of_the_script(base, k, updates, warm_up, updates)
+    return without[:drop] + with_drop[drop:]
+
+
+def warms_up_too_long(base, k, updates, warm_up, drop):
+    found = every_kth_of_the_script(base, k, updates, 0, drop)
+    line = [base + (k - 1) * base * i / warm_up for i in range(warm_up)]
+    return line[: len(found)] + found[len(line) :]
+
+
+def keeps_the_unfilled_batch(base, k, updates, warm_up, drop):
+    return counts_in_its_own_updates(base, k, updates, warm_up, drop)[::k]
+
+
+def warms_up_to_the_base_rate(base, k, updates, warm_up, drop):
+    found = every_kth_of_the_script(base, k, updates, warm_up, drop)
+    return [base if i * k >= warm_up else rate for i, rate in enumerate(found)]
+
+
+def starts_at_the_scaled_rate(base, k, updates, warm_up, drop):
+    return every_kth_of_the_script(base, k, updates, 0, drop)
+
+
+def warms_up_from_zero(base, k, updates, warm_up, drop):
+    found = every_kth_of_the_script(base, k, updates, warm_up, drop)
+    return [min(r, k * base * i * k / (warm_up or 1)) for i, r in enumerate(found)]
+
+
+def divides_the_warm_up_first(base, k, updates, warm_up, drop):
+    """Whole updates of the large run: the line is too steep if k does not divide."""
+    short, late, found = warm_up // k, -(-drop // k), []
+    for i in range(updates // k):
+        rate = k * base if i >= short else base + (k - 1) * base * i / short
+        found.append(rate / 10 if i >= late else rate)
+    return found
+
+
+def needs_a_warm_up(base, k, updates, warm_up, drop):
+    found = []
+    for used in range(0, updates // k * k, k):
+        rate = base + (k - 1) * base * min(1, used / warm_up)
+        found.append(rate / 10 if used >= drop else rate)
+    return found
+
+
+def drops_below_the_base_rate(base, k, updates, warm_up, drop):
+    found = every_kth_of_the_script(base, k, updates, warm_up, drop)
+    return [base / 10 if i * k >= drop else rate for i, rate in enumerate(found)]
+
+
+def returns_the_last_rate(base, k, updates, warm_up, drop):
+    return every_kth_of_the_script(base, k, updates, warm_up, drop)[-1]
+
+
+def every_kth_of_the_script(base, k, updates, warm_up, drop):
+    """The script's own list: every k-th of its rates, as far as batches are full."""
+    script = counts_in_its_own_updates(base, k, updates, warm_up, drop)
+    return script[: updates // k * k : k]
+
+
+def as_an_array(base, k, updates, warm_up, drop):
+    used = k * np.arange(updates // k)
+    rates = base * np.interp(used, [0, warm_up], [1, k]) if warm_up else base * k
+    return rates * np.where(used >= drop, 0.1, 1.0)
+
+
 WRONG = {
     "08-shards": [
         Wrong(
@@ -425,6 +506,45 @@ WRONG = {
         Wrong("no_estimate_below_zero", no_estimate_below_zero, "returned as it is"),
         Wrong("changes_the_steps", changes_the_steps, "who else uses|each row"),
     ],
+    "08-scaling": [
+        Wrong(
+            "counts_in_its_own_updates",
+            counts_in_its_own_updates,
+            "how many images are used",
+            note="The script as it was: k times the images.",
+        ),
+        Wrong(
+            "repairs_the_length_only",
+            repairs_the_length_only,
+            "whose updates `warm_up` counts",
+            note="The warm-up now fills the run, and the drop never comes.",
+        ),
+        Wrong("drops_too_late", drops_too_late, "whose updates `drop` counts"),
+        Wrong("warms_up_too_long", warms_up_too_long, "whose updates `warm_up`"),
+        Wrong("keeps_the_unfilled_batch", keeps_the_unfilled_batch, "fill a batch"),
+        Wrong(
+            "warms_up_to_the_base_rate",
+            warms_up_to_the_base_rate,
+            "how many times the rate",
+        ),
+        Wrong(
+            "starts_at_the_scaled_rate",
+            starts_at_the_scaled_rate,
+            "where a warm-up begins",
+        ),
+        Wrong("warms_up_from_zero", warms_up_from_zero, "where a warm-up begins"),
+        Wrong(
+            "divides_the_warm_up_first",
+            divides_the_warm_up_first,
+            "the straight line",
+            note="Rounded to whole updates: too steep if k does not divide warm_up.",
+        ),
+        Wrong("needs_a_warm_up", needs_a_warm_up, "no warm-up"),
+        Wrong(
+            "drops_below_the_base_rate", drops_below_the_base_rate, "a tenth of which"
+        ),
+        Wrong("returns_the_last_rate", returns_the_last_rate, "one rate for each"),
+    ],
 }
 
 RIGHT = {
@@ -440,5 +560,9 @@ RIGHT = {
     "08-noise-scale": [
         Right("in_64_bit", in_64_bit),
         Right("from_the_variance_of_shards", from_the_variance_of_shards),
+    ],
+    "08-scaling": [
+        Right("every_kth_of_the_script", every_kth_of_the_script),
+        Right("as_an_array", as_an_array),
     ],
 }
