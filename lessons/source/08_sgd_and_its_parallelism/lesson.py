@@ -754,7 +754,7 @@ check("08-scaling", scaled_rates)
 # <!-- why: 08-scaling -->
 # Why it works: the script compared its own updates with numbers that count updates of the
 # small run. So it used `k` times the images, and warmed up and dropped `k` times too
-# late. Goyal et al. state their schedule in epochs, in images: 90 epochs, a warm-up over
+# late. Goyal et al. count in epochs, and so in images: 90 epochs, a warm-up over
 # the first 5, drops after 30, 60 and 80, whatever the batch. By hand: before the four
 # updates, 0, 2, 4 and 6 small batches have been used, so the rates are 0.5, 0.75, 1.0
 # and 0.1. If only the length is repaired, they are 0.5, 0.625, 0.75 and 0.875: the
@@ -852,7 +852,7 @@ print("held-out losses: {:.2f}, {:.2f}, average {:.2f}".format(*losses))
 # * The noise of a gradient falls as $1/\sqrt{B}$. The noise scale says about up to which
 #   batch, and so up to how many workers, it pays to grow.
 # * A larger batch needs a larger learning rate; near the largest stable one, a warm-up.
-#   The schedule stays the same in images, not in updates.
+#   The rate changes after the same numbers of images, not of updates.
 # * Averaging models once does well on a convex problem, and fails for networks that
 #   start apart.
 
