@@ -342,6 +342,7 @@ SCHEDULES += [(0.2, 3, 30, 10, 20), (0.05, 8, 100, 20, 60), (0.3, 4, 43, 8, 36)]
 SCHEDULES += [(0.1, 4, 24, 0, 16), (0.1, 4, 24, 8, 24), (0.1, 5, 25, 0, 25)]
 SCHEDULES += [(0.4, 8, 64, 5, 32), (1.5, 6, 36, 36, 36), (0.1, 3, 12, 0, 0)]
 SCHEDULES += [(0.1, 8, 7, 2, 5), (0.1, 4, 0, 0, 0), (0.1, 16, 1000, 100, 600)]
+SCHEDULES += [(0.2, 4, 32, 16, 16), (1.2345678e-5, 7, 70, 30, 50)]
 
 
 @exercise("08-scaling")
@@ -382,6 +383,8 @@ def _expect_number_of_updates(expect, found: int, k: int, updates: int) -> None:
 def _advice_on_rate(value: float, place: int, schedule) -> str:
     base, k, _, warm_up, drop = schedule
     used = place * k
+    if math.isclose(value, _right_rate(used, base, k, warm_up, drop), rel_tol=1e-3):
+        return "how exact a rate has to be, also a small one"
     own_line = _right_rate(place, base, k, warm_up, warm_up)
     if 0 < place < warm_up and math.isclose(value, own_line, rel_tol=1e-6):
         return "whose updates `warm_up` counts, and how many images that is"

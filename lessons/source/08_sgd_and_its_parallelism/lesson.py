@@ -687,15 +687,16 @@ print("k = 2:", rates_of_the_script(0.5, 2, updates=8, warm_up=4, drop=6))
 #
 # Write `scaled_rates(base, k, updates, warm_up, drop)`, which returns the rates of the
 # large run as a list. The numbers `updates`, `warm_up` and `drop` belong to the small
-# run: they count its updates, and 0 ≤ `warm_up` ≤ `drop` ≤ `updates`. `k` is a whole
-# number, 1 or more.
+# run: they count its updates, and 0 ≤ `warm_up` ≤ `drop` ≤ `updates`. `base` is above 0,
+# and `k` is a whole number, 1 or more.
 #
 # * The large run uses as many images as the small one. Where the last ones do not fill a
 #   batch, they are left out, so the list may be empty.
 # * Two points of the two runs correspond if equally many images have been used before
-#   them. Between the points that correspond to 0 and to `warm_up`, the rate lies on a
-#   straight line from `base` to `k` × `base`, measured in images. From there on it is
-#   `k` × `base`, and a tenth of that from the point on that corresponds to `drop`.
+#   them. An update has the rate of the point before it. Between the points that
+#   correspond to 0 and to `warm_up`, the rate lies on a straight line from `base` to
+#   `k` × `base`, measured in images. From there on it is `k` × `base`, and a tenth of
+#   that from the point on that corresponds to `drop`.
 # * With `warm_up` 0 there is no warm-up, with `drop` equal to `updates` no drop. Each
 #   rate is right to a millionth of itself.
 #

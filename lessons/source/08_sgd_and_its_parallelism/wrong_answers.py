@@ -355,6 +355,22 @@ def repairs_the_length_only(base, k, updates, warm_up, drop):
     return counts_in_its_own_updates(base, k, updates, warm_up, drop)[: updates // k]
 
 
+def warms_up_where_it_drops(base, k, updates, warm_up, drop):
+    """The end of the warm-up still counts as warm-up, also where the drop is."""
+    rates = []
+    for used in range(0, updates - k + 1, k):
+        if warm_up and used <= warm_up:
+            rates.append(base + (k - 1) * base * used / warm_up)
+        else:
+            rates.append(k * base if used < drop else k * base / 10)
+    return rates
+
+
+def rounds_to_eight_places(base, k, updates, warm_up, drop):
+    rates = every_kth_of_the_script(base, k, updates, warm_up, drop)
+    return [round(rate, 8) for rate in rates]
+
+
 def drops_too_late(base, k, updates, warm_up, drop):
     with_drop = every_kth_of_the_script(base, k, updates, warm_up, drop)
     without = every_kth_of_the_script(base, k, updates, warm_up, updates)
@@ -520,6 +536,12 @@ WRONG = {
             note="The warm-up now fills the run, and the drop never comes.",
         ),
         Wrong("drops_too_late", drops_too_late, "whose updates `drop` counts"),
+        Wrong(
+            "warms_up_where_it_drops",
+            warms_up_where_it_drops,
+            "whose updates `drop` counts",
+        ),
+        Wrong("rounds_to_eight_places", rounds_to_eight_places, "how exact a rate"),
         Wrong("warms_up_too_long", warms_up_too_long, "whose updates `warm_up`"),
         Wrong("keeps_the_unfilled_batch", keeps_the_unfilled_batch, "fill a batch"),
         Wrong(
