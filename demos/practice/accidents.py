@@ -21,9 +21,11 @@ import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import TimeoutError, get_context
+from multiprocessing import TimeoutError, get_context, resource_tracker
 from pathlib import Path
 from time import sleep
+
+import psutil
 
 from sidebyside import positive_float
 
@@ -121,7 +123,12 @@ def experiment_with_accident(
 
 
 def report_accident(pool: str, accident: str, patience: str, log: str) -> None:
-    """The whole of the program that `start_accident` starts."""
+    """The whole of the program that `start_accident` starts.
+
+    It may be killed at any moment. A semaphore is removed after it by a tracker, which
+    must run before the first one is made.
+    """
+    resource_tracker.ensure_running()
     print(json.dumps(experiment_with_accident(pool, accident, float(patience), log)))
 
 
@@ -138,14 +145,28 @@ def start_accident(
 
 
 def end_accident(program: subprocess.Popen) -> None:
-    """Helpers of an ended program get a moment to tidy up; then all of it ends."""
+    """Helpers of an ended program get a moment to tidy up; then all of it ends.
+
+    A worker that is in their way ends first: they tidy up after it, too.
+    """
     with contextlib.suppress(OSError, AttributeError):  # none is left, or Windows
-        for _ in range(60 if program.poll() is not None else 0):
-            os.killpg(program.pid, 0)  # raises when the group is gone
-            sleep(0.05)
+        if program.poll() is not None:
+            _wait_for_group_of_accident(program.pid)
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, OSError):
+                is_ours = os.getpgid(process.pid) == program.pid
+                if is_ours and "resource_tracker" not in " ".join(process.cmdline()):
+                    process.kill()
+        _wait_for_group_of_accident(program.pid)
         os.killpg(program.pid, signal.SIGKILL)
     program.kill()
     program.communicate()
+
+
+def _wait_for_group_of_accident(group: int) -> None:
+    for _ in range(60):
+        os.killpg(group, 0)  # raises when the group is gone
+        sleep(0.05)
 
 
 def outcome_of_accident(program: subprocess.Popen, patience: float) -> dict:
