@@ -1,13 +1,11 @@
 """Batches that take a known time to prepare, as if they came from a slow disk."""
 
-from sidebyside.programs import end_with_parent
-
-import multiprocessing
 from time import sleep
 
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from demos.random_numbers.loader_workers import begin_worker, start_method
 from sidebyside import span
 
 
@@ -26,29 +24,16 @@ class SlowBatches(Dataset):
         return torch.full((4,), float(k))
 
 
-def end_worker_with_program(worker: int) -> None:
-    """A worker_init_fn: the worker ends with the program, even with a killed one.
-
-    torch's own watch looks for a new parent. Here the parent is the forkserver, which
-    lives on, because the worker holds an end of its pipe.
-    """
-    end_with_parent()
-
-
 def load_slow_batches(batches: int, seconds: float, workers: int) -> DataLoader:
     """torch's loader; each of its workers prepares one batch ahead."""
     dataset = SlowBatches(batches, seconds)
     if workers == 0:
         return DataLoader(dataset, batch_size=None)
-    method = "spawn"
-    if "forkserver" in multiprocessing.get_all_start_methods():
-        method = "forkserver"
-        multiprocessing.set_forkserver_preload(["torch"])  # once, not in each worker
     return DataLoader(
         dataset,
         batch_size=None,  # an item is a batch already
         num_workers=workers,
         prefetch_factor=1,
-        worker_init_fn=end_worker_with_program,
-        multiprocessing_context=method,
+        worker_init_fn=begin_worker,
+        multiprocessing_context=start_method(),
     )

@@ -5,11 +5,8 @@ import multiprocessing
 import os
 import pickle
 import random
-import signal
 import subprocess
 import sys
-import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -256,35 +253,3 @@ def test_items_with_a_stream_each_depend_neither_on_the_rank_nor_on_the_worker()
     first, second = run_ranks(items_of_rank, world_size=2)
     alone = [NoiseByItem(8)[item] for item in range(8)]
     assert (first, second) == (alone[::2], alone[1::2])
-
-
-LOADS = """
-from demos.random_numbers.loader_workers import NoiseByItem, make_loader, start_method
-
-if __name__ == "__main__":
-    items = iter(make_loader(NoiseByItem(10_000_000), 1, start_method()))
-    next(items)
-    print(items._workers[0].pid, flush=True)
-    for _ in items:
-        pass
-"""
-
-
-def test_the_loaders_worker_ends_with_a_killed_program():
-    with tempfile.TemporaryDirectory() as folder:  # a killed program leaves files
-        path = Path(folder, "loads.py")
-        path.write_text(LOADS)
-        paths = os.pathsep.join(filter(None, sys.path))
-        program = subprocess.Popen(
-            [sys.executable, path],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=os.environ | {"PYTHONPATH": paths, "TMPDIR": folder},
-        )
-        worker = int(program.stdout.readline())
-        program.kill()
-        try:
-            program.communicate(timeout=30)  # until nobody holds the pipe any more
-        finally:
-            with suppress(ProcessLookupError):
-                os.kill(worker, signal.SIGKILL)

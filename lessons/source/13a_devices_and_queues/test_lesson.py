@@ -1,13 +1,6 @@
 """A device is an in-order queue: what the host may rely on, and what not."""
 
-import os
-import signal
-import subprocess
-import sys
-import tempfile
 import threading
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
 import torch
@@ -130,38 +123,6 @@ def test_batches_come_in_order_with_and_without_a_worker():
     for workers in (0, 1):
         batches = list(load_slow_batches(3, 0.0, workers))
         assert [batch[0].item() for batch in batches] == [0, 1, 2]
-
-
-LOADS = """
-from demos.devices.parts.slow_batches import load_slow_batches
-
-if __name__ == "__main__":
-    batches = iter(load_slow_batches(10_000, 0.05, 1))
-    next(batches)
-    print(batches._workers[0].pid, flush=True)
-    for _ in batches:
-        pass
-"""
-
-
-def test_the_loaders_worker_ends_with_a_killed_program():
-    with tempfile.TemporaryDirectory() as folder:  # a killed program leaves files
-        path = Path(folder, "loads.py")
-        path.write_text(LOADS)
-        paths = os.pathsep.join(filter(None, sys.path))
-        program = subprocess.Popen(
-            [sys.executable, path],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=os.environ | {"PYTHONPATH": paths, "TMPDIR": folder},
-        )
-        worker = int(program.stdout.readline())
-        program.kill()
-        try:
-            program.communicate(timeout=30)  # until nobody holds the pipe any more
-        finally:
-            with suppress(ProcessLookupError):
-                os.kill(worker, signal.SIGKILL)
 
 
 def test_an_operation_without_a_kernel_is_refused():
