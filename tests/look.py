@@ -3,8 +3,8 @@
 Run:      python tests/look.py 03 --to pictures
 Look for: pictures/03_lesson_1.png, 03_lesson_2.png, … from top to bottom, and the
           same of the solution.
-Try:      --only solution, --hints to fold all hints open, or --run to run all cells
-          of the lesson first, as a learner would.
+Try:      --only solution, --hints to fold all hints open, --dark, --width 800, or --run
+          to run all cells of the lesson first, as a learner would.
 """
 
 import argparse
@@ -23,6 +23,7 @@ SETTINGS = {  # every cell in the page, not only those in view
         "scrollPastEnd": False,
     },
 }
+DARK = {"@jupyterlab/apputils-extension:themes": {"theme": "JupyterLab Dark"}}
 OPEN_HINTS = "document.querySelectorAll('details').forEach(hint => hint.open = true)"
 
 
@@ -36,9 +37,10 @@ def pictures(notebook: Path, args: argparse.Namespace) -> list[Path]:
         if figures.exists():
             shutil.copytree(figures, folder / "resources" / "figures")
         relative = str(copy.relative_to(folder))
+        settings = SETTINGS | (DARK if args.dark else {})
         with (
-            jupyterlab(folder, relative, private, SETTINGS) as url,
-            browser_page(height=args.height) as page,
+            jupyterlab(folder, relative, private, settings) as url,
+            browser_page(args.width, args.height) as page,
         ):
             page.goto(url)
             page.wait_for_selector(".jp-Notebook .jp-MarkdownOutput")
@@ -75,6 +77,8 @@ def main() -> None:
     add("--only", choices=("lesson", "solution"))
     add("--run", action="store_true", help="run the lesson's cells first")
     add("--hints", action="store_true", help="fold the hints open")
+    add("--dark", action="store_true", help="in JupyterLab's dark theme")
+    add("--width", type=int, default=1300, help="of the browser's window, in pixels")
     add("--height", type=int, default=1600, help="of a picture, in pixels")
     add("--root", type=Path, default=ROOT, help="the project's folder")
     args = parser.parse_args()

@@ -7,7 +7,10 @@ import pytest
 from nbclient import NotebookClient
 from nbformat import v4
 
+from sidebyside import RankFailed
 from sidebyside.cells import names_defined, names_of_answers
+from sidebyside.findings import NOT_YET, Finding
+from sidebyside.ranks import call_in_processes
 from sidebyside.record import read_record, record_file
 from tests.exercise_rules import all_cases
 
@@ -65,6 +68,13 @@ def test_an_answer_that_needs_a_cell_above_which_has_not_run_is_no_try(said):
     uses = "def saved(minutes):\n    return breakfast"
     assert said(uses, CHECK) == ("stream", NOT_RUN.replace("saved", "breakfast"))
     assert tries() == 0
+
+
+def test_a_name_that_is_unknown_in_a_rank_is_handed_on_as_a_name():
+    with pytest.raises(RankFailed) as failed:
+        call_in_processes(eval, [("1 + breakfast",), ("1",)])
+    finding = Finding(NOT_YET, [("came back", failed.value.outcome)])
+    assert finding.unknown_names() == {"breakfast"}
 
 
 @pytest.mark.parametrize("before", [STUB, RIGHT, "saved = ..."])

@@ -28,6 +28,18 @@ def test_without_a_guess_only_the_measurement_is_shown(capsys):
     assert said(capsys) == "no guess, measured 12 bytes\n"
 
 
+def test_the_measurement_is_kept_beside_the_guess_until_the_next_guess():
+    guess("03-threads", 2, "How many times faster?", "×")
+    reveal("03-threads", numpy.float32(1.5))
+    reveal("15-slots", 5, "slots", computed=True)
+    kept = read_record()["guesses"]
+    asked = {"value": 2, "question": "How many times faster?", "unit": "×"}
+    assert kept["03-threads"] == asked | {"measured": 1.5, "computed": False}
+    assert kept["15-slots"] == {"measured": 5, "computed": True, "unit": "slots"}
+    guess("03-threads", 3, "How many times faster?", "×")
+    assert "measured" not in read_record()["guesses"]["03-threads"]
+
+
 def test_what_is_computed_is_not_called_measured(capsys):
     guess("15-slots", 6, unit="slots")
     said(capsys)

@@ -179,6 +179,31 @@ def test_ctrl_c_ends_it(program, tmp_path):
         assert nothing_is_left(mark)
 
 
+INTERRUPTED = """
+import os, signal
+from sidebyside import forkserver_apart, run_ranks
+
+usual, started = forkserver_apart._usual_spawn, []
+
+def start_and_interrupt(*args):
+    started.append(usual(*args))
+    os.kill(started[-1], signal.SIGINT)  # it has not had the time for a session
+    return started[-1]
+
+forkserver_apart._usual_spawn = start_and_interrupt
+
+if __name__ == "__main__":
+    print(run_ranks(abs, -3, world_size=2), len(started) > 1)
+"""
+
+
+def test_an_interrupt_does_not_reach_a_server_that_has_no_session_yet(tmp_path):
+    path = tmp_path / "interrupted.py"
+    path.write_text(INTERRUPTED)
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("[3, 3] True\n", "")
+
+
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_it_ends_when_nobody_reads_any_more(program, tmp_path):
     with running(tmp_path, program) as (started, mark):

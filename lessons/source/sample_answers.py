@@ -22,7 +22,10 @@ class Right:
 
 @dataclass(frozen=True)
 class Wrong(Right):
-    """A wrong answer, the state it must get, and a regex its message must match."""
+    """A wrong answer, the state it must get, and a regex its message must match.
+
+    Where chance decides between two states, `state` is "HUNG or NOT YET".
+    """
 
     advice: str
     state: str = "NOT YET"

@@ -1,7 +1,6 @@
 """check, hint, solution: what a learner does with an exercise."""
 
 import inspect
-import re
 from dataclasses import dataclass
 
 from sidebyside import cells
@@ -69,11 +68,10 @@ def _verdict_on_exercise(id: str, answers: tuple) -> Verdict:
     if told := cells.new_code_not_run(id):
         return Verdict(id, NOT_STARTED, told)
     finding = examine(found, answers)
-    text = finding.text(id)
-    for name in re.findall(r"NameError: name '(\w+)' is not defined", text):
+    for name in sorted(finding.unknown_names()):
         if told := cells.not_run_yet(name, id):
             return Verdict(id, NOT_STARTED, told)
-    return Verdict(id, finding.state, text)
+    return Verdict(id, finding.state, finding.text(id))
 
 
 def _show_what_follows(id: str) -> None:

@@ -11,6 +11,7 @@ from sidebyside.failed_frames import is_library
 from sidebyside.failures import RankError, failure_told
 from sidebyside.lesson_format import YOUR_TURN
 from sidebyside.outcomes import Outcome
+from sidebyside.rank_errors import unknown_name_of
 
 NOT_STARTED, NOT_YET, PASSED = "NOT STARTED", "NOT YET", "PASSED"
 TOO_SLOW, HUNG = "TOO SLOW", "HUNG"
@@ -24,6 +25,13 @@ class Finding:
     lines: list[tuple[str, str | Outcome]] = field(default_factory=list)
     place: tuple[str, int, str] | None = None  # file, line, function
     think: str = ""
+    unknown_name: str = ""  # if a NameError was raised outside ranks
+
+    def unknown_names(self) -> set[str]:
+        """The names that nothing had defined, there or in a rank."""
+        outcomes = [told for _, told in self.lines if isinstance(told, Outcome)]
+        raised = [error for outcome in outcomes for error in outcome.raised.values()]
+        return {self.unknown_name, *(error.unknown_name for error in raised)} - {""}
 
     def text(self, id: str) -> str:
         """As the learner sees it. The code of a notebook's cell is known only here."""
@@ -130,7 +138,7 @@ def finding_raised(error: BaseException, check_code, answers: tuple = ()) -> Fin
     code = frame.f_code
     place = (code.co_filename, line or code.co_firstlineno, code.co_name)
     think = think or "what this line does with these values"
-    return Finding(NOT_YET, lines, place, think)
+    return Finding(NOT_YET, lines, place, think, unknown_name_of(error))
 
 
 def _called_a_result(error: BaseException, answers: tuple) -> str:

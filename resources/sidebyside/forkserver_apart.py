@@ -142,14 +142,25 @@ class ForkServerContext(context.ForkServerContext):
 
 
 _usual_spawn = util.spawnv_passfds
+# An interrupt that came before the session is not the server's: it is forgotten.
+_IN_OWN_SESSION = (
+    "import os, signal; os.setsid(); signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    "signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT]); "
+    "signal.signal(signal.SIGINT, signal.default_int_handler); "
+)
 
 
 def _spawn_in_own_session(path, args, passfds):
     args = list(args)
-    if "--multiprocessing-fork" not in args and "-c" in args:  # no rank
-        program = args.index("-c") + 1
-        args[program] = f"import os; os.setsid(); {args[program]}"
-    return _usual_spawn(path, args, passfds)
+    if "--multiprocessing-fork" in args or "-c" not in args:  # a rank
+        return _usual_spawn(path, args, passfds)
+    program = args.index("-c") + 1
+    args[program] = _IN_OWN_SESSION + args[program]
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # inherited
+    try:
+        return _usual_spawn(path, args, passfds)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def keep_servers_apart() -> None:

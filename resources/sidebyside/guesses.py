@@ -5,7 +5,7 @@ import numbers
 import re
 import reprlib
 
-from sidebyside.record import changed_record, read_record
+from sidebyside.record import changed_record
 
 
 def guess(
@@ -27,29 +27,31 @@ def guess(
     if value is None:
         print("no guess yet: write a number in place of None")
     else:
-        print(f"your guess: {_guess_with_unit(value, unit)}")
+        print(f"your guess: {guess_with_unit(value, unit)}")
 
 
 def reveal(id: str, measured: float, unit: str = "", *, computed: bool = False) -> None:
-    """Set the measurement beside the guess that was made for it.
+    """Set the measurement beside the guess that was made for it, and keep both.
 
     With `computed` the number follows from a formula or a plan: "the answer is 5".
     """
     measured = _number_to_guess(f'reveal("{id}", measured)', measured)
-    earlier = read_record()["guesses"].get(id, {})
-    guessed, unit = earlier.get("value"), unit or earlier.get("unit", "")
+    with changed_record() as record:
+        entry = record["guesses"].setdefault(id, {})
+        guessed, unit = entry.get("value"), unit or entry.get("unit", "")
+        entry |= {"measured": measured, "computed": computed, "unit": unit}
     result = "the answer is " if computed else "measured "
-    result += _guess_with_unit(measured, unit)
+    result += guess_with_unit(measured, unit)
     if not isinstance(guessed, int | float):
         print(f"no guess, {result}")
         return
     print(
-        f"you guessed {_guess_with_unit(guessed, unit)}, {result}: "
-        f"{_distance_from_guess(guessed, measured, unit)}"
+        f"you guessed {guess_with_unit(guessed, unit)}, {result}: "
+        f"{distance_from_guess(guessed, measured, unit)}"
     )
 
 
-def _distance_from_guess(guessed: float, measured: float, unit: str) -> str:
+def distance_from_guess(guessed: float, measured: float, unit: str) -> str:
     """How far apart they are, in words that fit the size of the difference."""
     if guessed == measured:
         return "exactly right"
@@ -57,7 +59,7 @@ def _distance_from_guess(guessed: float, measured: float, unit: str) -> str:
         return "within 10 %"
     if guessed * measured > 0:
         return f"off by a factor {max(guessed / measured, measured / guessed):.2g}"
-    return f"off by {_guess_with_unit(abs(guessed - measured), unit)}"
+    return f"off by {guess_with_unit(abs(guessed - measured), unit)}"
 
 
 def _number_guessed(id: str, parts: list) -> float:
@@ -91,7 +93,7 @@ def _number_to_guess(what: str, value: object) -> float:
     raise ValueError(f"{what} must be a number, not {value!r}")
 
 
-def _guess_with_unit(value: float, unit: str) -> str:
+def guess_with_unit(value: float, unit: str) -> str:
     """Three digits are enough for a measurement; whole numbers are shown whole."""
     whole = isinstance(value, int) or (abs(value) >= 1000 and abs(value) < 1e15)
     text = f"{value:.0f}" if whole else f"{value:.3g}"

@@ -8,6 +8,8 @@ A lesson's checks are functions that try out the learner's answers:
         with trying(f"overlap({spans})", spans) as expect:
             got = overlap(spans)
             expect(got == 2, got=got, think="which spans are open at 1.5")
+
+A check may return a sentence: what it measured, shown when the answer has passed.
 """
 
 import builtins
@@ -145,7 +147,7 @@ def _try_out(check: Callable, answers: tuple) -> Finding:
     from sidebyside.failures import RankFailed, RanksHung
 
     try:
-        _call_check(check, answers)
+        measured = _call_check(check, answers)
     except NotYet as verdict:
         lines = [("tried", verdict.tried)] if verdict.tried else []
         if verdict.got is not OMITTED:
@@ -161,13 +163,13 @@ def _try_out(check: Callable, answers: tuple) -> Finding:
         return Finding(NOT_YET, lines, think=getattr(failed, "think", ""))
     except BaseException as error:
         return findings.finding_raised(error, check.__code__, answers)
-    return Finding(PASSED)
+    return Finding(PASSED, [("measured", measured)] if measured else [])
 
 
-def _call_check(check: Callable, answers: tuple) -> None:
+def _call_check(check: Callable, answers: tuple) -> str | None:
     """Answers may redefine `len` or `print`; afterwards we need the real ones."""
     untouched = dict(vars(builtins))
     try:
-        check(*answers)
+        return check(*answers)
     finally:
         vars(builtins).update(untouched)

@@ -25,6 +25,7 @@ class RaisedOutcome(NamedTuple):
     frames: list[OutcomeFrame] = []  # noqa: RUF012, outermost first, without ours
     before: "RaisedOutcome | None" = None  # what Python would show above it
     is_cause: bool = False  # `raise ... from before`
+    unknown_name: str = ""  # that a NameError is about
 
 
 class UnsentOutcome(NamedTuple):

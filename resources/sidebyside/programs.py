@@ -184,7 +184,7 @@ def _silent_when_nobody_reads_program(usual: Callable) -> Callable:
 def _end_children_of_program() -> None:
     """Kill all that this process has started, and what these have started.
 
-    Those are spared that end by themselves, after they have tidied up for others.
+    Those are spared that tidy up for others.
     """
     import psutil
 
@@ -194,12 +194,20 @@ def _end_children_of_program() -> None:
             with contextlib.suppress(psutil.Error):
                 if child.status() == psutil.STATUS_ZOMBIE:
                     continue
-                if not any(name in part for part in child.cmdline() for name in TIDY):
+                if not tidies_up_for_others(child):
                     running.append(child)
                     child.kill()
         if not running:
             return
         select.select([], [], [], 0.01)
+
+
+def tidies_up_for_others(process) -> bool:
+    """Whether this psutil.Process ends by itself, when it has removed what others left.
+
+    Killed, it would leave their semaphores and processes behind.
+    """
+    return any(name in part for part in process.cmdline() for name in TIDY)
 
 
 def _keep_interrupts_to_program() -> None:

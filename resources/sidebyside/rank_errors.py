@@ -25,7 +25,14 @@ def describe_error_of_rank(error: BaseException, depth: int = 0) -> RaisedOutcom
         if before and depth < DEEPEST_CAUSE
         else None,
         is_cause=error.__cause__ is not None,
+        unknown_name=unknown_name_of(error),
     )
+
+
+def unknown_name_of(error: BaseException) -> str:
+    """The name that nothing has defined, if that is the error; else ""."""
+    name = getattr(error, "name", None) if isinstance(error, NameError) else None
+    return name if type(name) is str else ""
 
 
 def frames_of_rank(walk) -> list[OutcomeFrame]:

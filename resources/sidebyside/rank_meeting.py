@@ -22,6 +22,7 @@ def rank_meets_others(
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
     os.environ["WORLD_SIZE"] = str(world_size)
     torch.set_num_threads(1)
+    dist.set_debug_level_from_env()  # torch was imported with an older environment
     if rank == 0:
         store = _rank_store_on_loopback()
         send(StorePortMessage(store.port))
