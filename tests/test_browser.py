@@ -12,6 +12,7 @@ import pytest
 from lessons.source import build
 from sidebyside.lesson_format import lessons
 from tests.lab import browser_page, chromium, jupyterlab, run_all_cells
+from tests.process_state import command_line, is_alive
 
 LESSON = "lessons/00_start_here.ipynb"
 DOCUMENTS = (
@@ -53,7 +54,7 @@ def kernels(server: psutil.Process) -> list[psutil.Process]:
     return [
         child
         for child in server.children(recursive=True)
-        if "ipykernel_launcher" in " ".join(child.cmdline())
+        if "ipykernel_launcher" in command_line(child)
     ]
 
 
@@ -96,7 +97,7 @@ def test_lesson_00_opens_and_runs_with_nothing_else_to_click(course, tmp_path):
         servers = [
             child
             for child in psutil.Process().children()
-            if child.status() != "zombie" and "jupyterlab" in child.cmdline()
+            if "jupyterlab" in command_line(child).split()
         ]
         running = kernels(servers[0])
         assert len(running) == 1
@@ -176,7 +177,7 @@ def shut_down_kernel(page) -> None:
 
 def assert_gone(processes: list[psutil.Process], seconds: float = 15) -> None:
     deadline = time.monotonic() + seconds
-    while living := [p for p in processes if p.is_running() and p.status() != "zombie"]:
+    while living := list(filter(is_alive, processes)):
         assert time.monotonic() < deadline, f"still there: {living}"
         time.sleep(0.1)
 

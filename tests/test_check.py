@@ -24,6 +24,7 @@ from sidebyside.expectations import Expect
 from sidebyside.findings import finding_raised
 from sidebyside.judge import _exercises
 from sidebyside.record import ROOT, changed_record, read_record, record_file
+from tests.process_state import is_alive
 from tests.test_exercises import LESSON
 
 # As if they were defined in a notebook: the check's process need not import this file.
@@ -44,6 +45,12 @@ def check_sort(ordered):
         got = ordered(numbers)
         expect(got == [1, 2, 3], got=got, think="which number is the smallest")
         expect.quick(type(got) is list, got=got, think="what a list has")
+
+
+@exercise("98-measure", seconds=20)
+def check_measure(number):
+    Expect("measure")(number == 3, got=number, think="three")
+    return "3 calls instead of 5"
 
 
 @exercise("98-hang", seconds=2)
@@ -94,10 +101,6 @@ def wait_until(holds, seconds: float = 10) -> None:
         time.sleep(0.02)
 
 
-def alive(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"
-
-
 def cell(code: str) -> dict:
     """What the names are after this code has run in a cell of a notebook."""
     file = "/tmp/ipykernel_1/98.py"
@@ -113,6 +116,12 @@ def add_cell(*lines: str):
 
 
 # What it says -------------------------------------------------------------------------
+
+
+def test_a_right_answer_is_told_what_the_check_has_measured():
+    passed = check("98-measure", 3)
+    assert passed.message == "98-measure: PASSED\n  measured    3 calls instead of 5"
+    assert "measured" not in check("98-measure", 4).message
 
 
 def test_a_right_answer_passes(capsys):
@@ -349,7 +358,7 @@ def test_what_an_answer_starts_ends_with_its_check(then, state, tmp_path):
     assert check(id, names["f"]).state == state
     pids = [int(pid) for pid in file.read_text().split()]
     assert len(pids) == 2
-    assert not any(map(alive, pids))
+    assert not any(map(is_alive, pids))
 
 
 def test_a_thread_that_an_answer_leaves_running_ends_with_its_check():
@@ -380,7 +389,7 @@ def test_an_interrupted_check_is_not_recorded_and_leaves_nothing(tmp_path):
     assert verdict.state == "NOT YET"
     assert "you interrupted the check" in verdict.message
     assert read_record()["exercises"] == {}
-    assert not any(alive(int(pid)) for pid in file.read_text().split())
+    assert not any(is_alive(int(pid)) for pid in file.read_text().split())
 
 
 def test_a_killed_kernel_leaves_nothing(tmp_path):
@@ -398,8 +407,8 @@ def test_a_killed_kernel_leaves_nothing(tmp_path):
     kernel.kill()
     kernel.wait()
     for pid in [int(pid) for pid in file.read_text().split()]:
-        wait_until(lambda pid=pid: not alive(pid))
-    wait_until(lambda: not any(alive(child.pid) for child in children))
+        wait_until(lambda pid=pid: not is_alive(pid))
+    wait_until(lambda: not any(map(is_alive, children)))
 
 
 def test_two_checks_at_once_both_end():

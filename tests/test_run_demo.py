@@ -8,11 +8,11 @@ import threading
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from sidebyside import demos, run_demo
 from sidebyside.demos import DemoFailed
+from tests.process_state import is_alive
 
 
 @pytest.fixture
@@ -34,10 +34,6 @@ def wait_until(holds, seconds: float = 10) -> None:
     while not holds():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.02)
-
-
-def alive(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"
 
 
 def test_a_demo_gets_its_arguments_and_is_shown(folder, capsys):
@@ -114,7 +110,7 @@ if __name__ == "__main__":
 def test_what_a_demo_leaves_running_is_ended(folder, capsys):
     run_demo(plant(folder, LEAVES_A_CHILD.format(then="os._exit(0)")))
     for pid in capsys.readouterr().out.split():
-        wait_until(lambda pid=int(pid): not alive(pid))
+        wait_until(lambda pid=int(pid): not is_alive(pid))
 
 
 def test_an_interrupt_ends_the_demo_and_its_children(folder, capsys):
@@ -132,7 +128,7 @@ def test_an_interrupt_ends_the_demo_and_its_children(folder, capsys):
     thread.join()
     pids = [int(pid) for pid in "".join(seen).split()[:2]]
     assert len(pids) == 2
-    assert not any(map(alive, pids))
+    assert not any(map(is_alive, pids))
 
 
 def test_a_demo_may_clean_up_when_it_is_interrupted(folder):
@@ -170,9 +166,9 @@ demos.run_demo({name!r})
         [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
     )
     pids = [int(pid) for pid in kernel.stdout.readline().split()]
-    assert all(map(alive, pids))
+    assert all(map(is_alive, pids))
     kernel.kill()
     kernel.wait()
     kernel.stdout.close()
     for pid in pids:
-        wait_until(lambda pid=pid: not alive(pid))
+        wait_until(lambda pid=pid: not is_alive(pid))

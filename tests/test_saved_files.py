@@ -20,6 +20,7 @@ import torch
 from demos.practice.generate_ode_data import DataParts
 from sidebyside.demos import DEMOS
 from sidebyside.single_use import hold_for_single_use
+from tests.process_state import is_alive
 
 SETTINGS = {"tasks": 4, "seed": 7}
 ROWS = np.arange(20.0).reshape(4, 5)
@@ -139,8 +140,7 @@ def test_a_killed_run_leaves_no_worker_and_its_parts(tmp_path):
     started = psutil.Process(program.pid).children(recursive=True)
     program.kill()
     program.communicate()
-    while any(process.is_running() and process.status() != "zombie"
-              for process in started if psutil.pid_exists(process.pid)):  # fmt: skip
+    while any(map(is_alive, started)):
         assert time.monotonic() < deadline
         time.sleep(0.02)
     assert DataParts(tmp_path / "data.npz", {"tasks": 3000, "seed": 7}).open()
