@@ -9,7 +9,7 @@ Try:      --accident kill --pool Pool --patience 20. Watch the processes meanwhi
           It waits as long as you let it.
 """
 
-from sidebyside.programs import run_program
+from sidebyside.programs import run_program, tidies_up_for_others
 
 import argparse
 import contextlib
@@ -155,7 +155,7 @@ def end_accident(program: subprocess.Popen) -> None:
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error, OSError):
                 is_ours = os.getpgid(process.pid) == program.pid
-                if is_ours and "resource_tracker" not in " ".join(process.cmdline()):
+                if is_ours and not tidies_up_for_others(process):
                     process.kill()
         _wait_for_group_of_accident(program.pid)
         os.killpg(program.pid, signal.SIGKILL)

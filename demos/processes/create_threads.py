@@ -44,7 +44,10 @@ def main() -> None:
         help="keep the threads alive so long (default: 0)",
     )  # fmt: skip
     args = parser.parse_args()
-    threading.excepthook = note_exception_of_thread
+    ended_badly: list[str] = []  # main prints them: a reader may have gone by then
+    threading.excepthook = lambda failed: ended_badly.append(
+        f"thread 1 ended with {failed.exc_type.__name__}: {failed.exc_value}"
+    )
 
     this = psutil.Process()
     print(f"pid {os.getpid()} has {this.num_threads()} thread", flush=True)
@@ -75,12 +78,9 @@ def main() -> None:
     go_home.set()
     for thread in threads:
         thread.join()
+    print(*ended_badly, sep="\n")
     left = threading.active_count()
     print(f"all have ended; pid {os.getpid()} goes on with {left} thread")
-
-
-def note_exception_of_thread(args) -> None:
-    print(f"thread 1 ended with {args.exc_type.__name__}: {args.exc_value}")
 
 
 if __name__ == "__main__":

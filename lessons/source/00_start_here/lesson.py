@@ -2,7 +2,7 @@
 # title: 00 Start here
 # question: What can this machine do, and how does this course work?
 # needs: any machine
-# minutes: 10
+# minutes: 20
 # ---
 
 # %% [markdown]
@@ -12,7 +12,7 @@
 # course you learn to use the others: first for small Python programs, then for training
 # neural networks on many devices. You also learn when it does not help.
 #
-# This first page takes ten minutes. At its end you will have pressed every button of
+# This first page takes twenty minutes. At its end you will have pressed every button of
 # the course: you will have measured your machine, seen a picture of a program at work,
 # and solved an exercise.
 #
@@ -20,7 +20,7 @@
 # get back.
 
 # %% [markdown] tags=["instructor"]
-# ## All of it: 10 minutes, everybody at their own machine
+# ## All of it: 20 minutes, everybody at their own machine
 #
 # Have the class open this page while people are still arriving. Let them read out their
 # usable cores and capacities and write them on the board: they differ, and later
@@ -90,8 +90,8 @@ reveal("00-capacity", capacity, "×")
 # measurement is no measurement, so later we take several.
 
 # %% [markdown]
-# Do more workers get more done? Here there are twice as many as cores (eight, where you
-# have many cores):
+# Do more workers get more done? Here there are twice as many as cores, but eight at
+# most. (With eight cores or more, write a larger number in place of the 8.)
 
 # %%
 workers = min(8, 2 * machine().usable_cores)

@@ -19,7 +19,7 @@
 # predict a run that you have not made, find the mistake in a claim about speed, and say
 # how many workers are worth their price.
 #
-# *Before this:* lesson 0. *Time:* 45 minutes to read, 45 for three exercises. *Needs:*
+# *Before this:* lesson 0. *Time:* 45 minutes to read, 25 for three exercises. *Needs:*
 # any machine. On one core everything runs, and the text says what you will not see.
 
 # %% [markdown] tags=["instructor"]
@@ -428,9 +428,9 @@ show(run_serial_and_parallel)
 # place where all wait until the last one has come. So: one alone, then all together,
 # then done.
 #
-# `time_serial_and_parallel` starts the workers and hands over the times of five rounds.
-# The `work` is `sleep`, 0.25 s in all, 20 % of it serial: eight sleepers are no burden
-# even for one core.
+# `time_serial_and_parallel` starts the workers with `run_ranks` and hands over the
+# times of five rounds. The `work` is `sleep`, 0.25 s in all, 20 % of it serial: eight
+# sleepers are no burden even for one core.
 
 # %%
 from time import sleep
@@ -446,8 +446,8 @@ for workers, seconds in slept.items():
     print(f"speedup {speedup:.2f} ×, the law says {amdahl(0.2, workers):.2f} ×")
 
 # %% [markdown]
-# The total work stays the same, and the workers get more. A measurement of this kind is
-# called **strong scaling**.
+# The total work stays the same, and more and more workers share it. A measurement of
+# this kind is called **strong scaling**.
 
 # %% [markdown]
 # ## From the times back to the serial share
@@ -652,11 +652,12 @@ reveal("01-weak", median(grown[8]) / median(grown[1]), "×")
 #
 # ## Checked against 1988
 #
-# Gustafson reported three programs on 1024 processors (*Reevaluating Amdahl's Law*, CACM
-# 31(5)): the scaled speedups below, and a serial share of 0.4 to 0.8 per cent. The paper
-# defines this $s$ as a share of *one* processor's time. If a job grows so that its time
-# stays, as above, the serial part is the same share, $s'$, of the large run. Does the law
-# then give the speedups?
+# Gustafson reported three programs on 1024 processors (*Reevaluating Amdahl's Law*,
+# CACM 31(5)): the scaled speedups below, and a serial share of 0.4 to 0.8 per cent.
+# The paper defines it as a share of the time that *one* processor needs. We take it
+# for a small job, and let the job grow with the processors, as above, so that its
+# time stays the same. Then the serial part takes the same share of the large run, and
+# that is $s'$. Does the law give the speedups?
 
 # %%
 from demos.performance import speedup_laws

@@ -660,10 +660,15 @@ pickle.dumps(square, protocol=0)
 # %% [markdown]
 # That is all: "the thing called `square` in the module `__main__`". **A function is
 # sent as its name, without its code.** The child imports the module and looks the name
-# up. But `__main__` is this notebook, and a notebook cannot be imported. It fails in
-# three ways: in a process; in a *pool*, workers that wait for tasks; and in a newer pool,
-# an *executor*, whose `submit` returns a *future*: there the result, or the exception,
-# will be. `overheard` collects what the children print as they fail.
+# up. But `__main__` is this notebook, and a notebook cannot be imported. We let it
+# fail in three ways:
+#
+# * in a process;
+# * in a *pool*, which keeps workers that wait for tasks;
+# * in an *executor*, a newer kind of pool. Its `submit` returns a *future*, an object that
+#   will have the result, or the exception.
+#
+# `overheard` collects what the children print as they fail.
 
 # %%
 from concurrent.futures import ProcessPoolExecutor
@@ -742,4 +747,6 @@ with ProcessPoolExecutor(1, mp_context=spawn) as pool:
 #
 # Threads are cheaper in everything: time, memory, and the way results come back. So why
 # does anyone start processes to compute faster? Because of a lock inside Python that
-# lets one thread at a time run Python code. Lesson 3 measures it.
+# lets one thread at a time run Python code. Lesson 3 measures it. There you also read
+# what is *concurrent* and what is *parallel*, and how `asyncio` does many things in one
+# thread.

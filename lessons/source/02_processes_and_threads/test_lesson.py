@@ -20,6 +20,7 @@ from demos.processes.parts.notebook_functions import overheard
 from demos.processes.parts.squares_in_children import send_squares, spawn
 from demos.processes.process_ids import family, start_child
 from demos.processes.small_firm import open_the_firm
+from tests.process_state import command_line, is_alive
 
 from .checks import FITS
 from .wrong_answers import FIRM, try_job
@@ -61,7 +62,7 @@ def test_a_signal_to_a_group_reaches_everyone_in_it_and_nobody_else():
     assert (grandchild[1], grandchild[2]) == (child_2[0], child_2[2])
     left = [psutil.Process(row[0]) for row in rows if psutil.pid_exists(row[0])]
     _, alive = psutil.wait_procs(left, timeout=10)
-    assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
+    assert not any(map(is_alive, alive))
 
 
 def test_the_parent_gets_an_exit_code_and_nothing_else():
@@ -219,6 +220,6 @@ def test_a_trial_leaves_nothing_running():
     before = {process.pid for process in psutil.Process().children(recursive=True)}
     outcome = job_in_a_trial(leaves_a_search, "process", "search")
     left = {p for p in psutil.Process().children(recursive=True) if p.pid not in before}
-    left = {p for p in left if "resource_tracker" not in " ".join(p.cmdline())}
+    left = {p for p in left if "resource_tracker" not in command_line(p)}
     _, alive = psutil.wait_procs(left, timeout=10)
     assert outcome == "kept" and not alive

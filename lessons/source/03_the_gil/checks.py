@@ -80,17 +80,20 @@ class _GainWork:
     It waits `free` s, every other time half as long, and then `held` s with a lock, as
     if it were the GIL; and `crowded` s more with the lock when another call waits
     for it. It computes a little, the same in each call: who compares CPU time finds 1.
+    With `late`, the first of two threads ends when `gain` has returned, or so many
+    seconds later: who has not waited for it is seen, however busy the machine is.
     """
 
-    def __init__(self, free: float, held: float, crowded: float):
-        self.free, self.held, self.crowded = free, held, crowded
+    def __init__(self, free: float, held: float, crowded: float, late: float = 0):
+        self.free, self.held, self.crowded, self.late = free, held, crowded, late
         self.lock = Lock()
-        self.begun, self.calls = 0, []
+        self.begun, self.calls, self.over = 0, [], Event()
 
     def __call__(self) -> None:
         start = _GainMoment.now()
         self.begun += 1
-        free = self.free if self.begun % 2 else self.free / 2
+        number = self.begun
+        free = self.free if number % 2 else self.free / 2
         cpu = thread_time()
         while thread_time() < cpu + 0.002:
             pass
@@ -100,6 +103,8 @@ class _GainWork:
                 sleep(self.held)
                 if self.begun > len(self.calls) + 1:
                     sleep(self.crowded)
+        if number % 2 and self.begun > number:
+            self.over.wait(self.late)
         self.calls.append(_GainCall(start, _GainMoment.now(), get_ident()))
 
     def all_calls(self) -> list[_GainCall]:
@@ -145,6 +150,7 @@ KINDS_OF_WORK = {
     "work that waits and holds a lock, so that threads take turns": (0, 1, 0),
     "work that holds a lock half of its time": (0.5, 0.5, 0),
     "work that takes longer when another thread does it too": (0, 1, 4),
+    "work of which the first thread has most": (1, 0, 0, 5),
 }
 
 
@@ -156,6 +162,7 @@ def check_03_gain(gain):
                 work = _GainWork(*(seconds * time for time in times))
                 before = _GainMoment.now()
                 got, after = gain(work), _GainMoment.now()
+                work.over.set()
                 ways = _ways_of_gain(work.all_calls(), before, after)
                 if any(len(way.calls) > 1 for way in ways):
                     break

@@ -17,7 +17,7 @@
 # *You will be able to* read a timeline, tell CPU time from wall time, and say before
 # you write a line of code whether threads will make it faster.
 #
-# *Before this:* lesson 2. *Time:* 40 minutes to read, 45 for four exercises. *Needs:*
+# *Before this:* lesson 2. *Time:* 40 minutes to read, 35 for four exercises. *Needs:*
 # two CPU cores, no GPU. With one core everything runs, and the text says what you will
 # not see.
 
@@ -79,8 +79,8 @@ first_timeline.plot()
 # * Time runs to the right. Each worker has a lane: `main`, in which every Python
 #   program begins, and `thread 1`.
 # * A coloured bar is a span: work with a name, from its start to its end.
-# * A pale bar is a worker that waits for another; grey is one with nothing to do. The
-#   share of both stands at the right, as idle time.
+# * A pale bar, a span with the name `wait`, is a worker that waits for another; grey is
+#   one with nothing to do. The share of both stands at the right, as idle time.
 #
 # The letters above say the same, for a terminal or a screen reader: a capital begins a
 # span, a dot is grey.
@@ -677,7 +677,8 @@ check("03-fetch", process_all)
 # functions in *one* thread: where one of them must wait, it says `await`, and another
 # goes on. A function that can do so is a **coroutine**; what runs them in turn is the
 # **event loop**. Nobody is interrupted: a coroutine gives way where it awaits something
-# that is not there yet, and nowhere else.
+# that is not there yet, and nowhere else. (`asyncio.gather` runs several and waits for
+# them all.)
 
 # %%
 import asyncio
@@ -750,10 +751,12 @@ else:
     print("\nThere is no python3.14t or python3.13t on the PATH.")
 
 # %% [markdown]
-# To get one: `uv python install 3.14t`, or the installer from python.org. Ask
-# `sys._is_gil_enabled()`: a C extension that was not made for it switches the GIL on
-# again when it is imported, with a warning. A single thread may be slower than with the
-# GIL. What goes wrong in lesson 4 gets more likely, not less.
+# The time of the processes includes starting them, so their speed-up stays below 2.
+#
+# To get a free-threaded Python: `uv python install 3.14t`, or the installer from
+# python.org. Ask `sys._is_gil_enabled()`: a C extension that was not made for it
+# switches the GIL on again when it is imported, with a warning. A single thread may be
+# slower than with the GIL. What goes wrong in lesson 4 gets more likely, not less.
 
 # %% [markdown]
 # ## What we saw

@@ -8,9 +8,9 @@
 # %% [markdown]
 # # 4. Race conditions and locks
 #
-# The GIL lets only one thread run at a time, and lesson 3 lost no append. So two
-# threads that add to one number should be safe. They are not: updates get lost, and
-# nothing fails.
+# The GIL lets only one thread at a time run Python code, and lesson 3 lost no append.
+# So two threads that add to one number should be safe. They are not: updates get lost,
+# and nothing fails.
 #
 # We find the place where they get lost, try out every order in which two threads can
 # run, and repair the program in three ways.
@@ -18,7 +18,7 @@
 # *You will be able to* say which lines two threads must not run at the same time,
 # protect them with a lock, recognise a deadlock, and write programs that need no lock.
 #
-# *Before this:* lesson 3. *Time:* 45 minutes to read, 45 for three exercises. *Needs:*
+# *Before this:* lesson 3. *Time:* 45 minutes to read, 35 for three exercises. *Needs:*
 # one CPU core, no GPU. What is shown here goes wrong on one core as surely as on many.
 
 # %% [markdown] tags=["instructor"]
@@ -411,8 +411,8 @@ show(deadlock.transfer)
 
 # %% [markdown]
 # Ann pays Bob, again and again, while Bob pays Ann. `run_ranks` runs this in a process
-# of its own and gives it four seconds. 500 transfers each way should take about one.
-# The red text is meant: read it.
+# of its own and gives it four seconds. 500 transfers each way should take about one
+# second. The red text is meant: read it.
 
 # %% tags=["raises-exception"]
 from sidebyside import run_ranks

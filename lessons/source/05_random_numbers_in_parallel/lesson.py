@@ -19,7 +19,7 @@
 # `DataLoader` and the ranks of a training, and get the same result from any number of
 # workers.
 #
-# *Before this:* lesson 4. *Time:* 45 minutes to read, 45 for three exercises. *Needs:*
+# *Before this:* lesson 4. *Time:* 45 minutes to read, 25 for three exercises. *Needs:*
 # two CPU cores, no GPU. Nothing here is about speed, so one core shows the same.
 
 # %% [markdown] tags=["instructor"]
@@ -70,6 +70,8 @@ reveal("05-draws", len(set(six_draws)))
 # %% [markdown]
 # The demo asks six generators. It starts two workers in each of lesson 2's ways: `fork`
 # copies the parent, `spawn` starts from nothing, `forkserver` forks a small server.
+# (The demo's server has imported nothing; the one behind `run_ranks` above has imported
+# torch.)
 
 # %% tags=["nbval-ignore-output"]
 from sidebyside import run_demo
@@ -90,8 +92,8 @@ run_demo("random_numbers/forked_random_numbers.py")
 
 # %% [markdown]
 # Such a table is not worth learning. It depends on versions, and on what was imported
-# before the fork: the demo's `--preload` changes three entries without touching the
-# program.
+# before the fork: the demo's `--preload torch numpy.random` changes three entries of
+# the column `forkserver` without touching the program.
 
 # %% [markdown]
 # Two copies of a network that start with equal weights may be equal by luck, and the
@@ -316,9 +318,10 @@ print("with keys:", len(hashed))
 # %% [markdown]
 # ## What a DataLoader seeds
 #
-# `DataLoader(num_workers=2)` sends a copy of the dataset to two worker processes, to new
-# ones in each epoch. The items of this dataset are random, from four generators. The
-# last one belongs to the dataset.
+# `DataLoader(num_workers=2)` sends a copy of the dataset to two worker processes, to
+# new ones in each epoch. The items of this dataset are random, from four generators.
+# The last one belongs to the dataset. Each worker makes two of the four items of an
+# epoch. Over two epochs, how many different *numbers* does the last generator give?
 
 # %%
 from demos.random_numbers.loader_workers import Noise
@@ -343,9 +346,10 @@ for worker, *numbers in rows:
 reveal("05-loader", len({row[-1] for row in rows}))
 
 # %% [markdown]
-# For each epoch the loader draws a number, *base*. It seeds `random` and `torch` of worker
-# $w$ with base + $w$, and `np.random` with a hash of the two. (Base is drawn from a huge
-# range, so with `seed + worker` two runs hardly ever meet here.)
+# For each epoch the loader draws a number, *base*. It seeds `random` and `torch` of
+# worker $w$ with base + $w$, and `np.random` with a hash of the two. (Adding $w$ does
+# little harm here: base is drawn from a huge range, so the seeds of two runs hardly
+# ever meet.)
 #
 # Base comes from `DataLoader(generator=...)`, or else from the generator of
 # `torch.rand`: one `torch.manual_seed` in the parent fixes these three columns.

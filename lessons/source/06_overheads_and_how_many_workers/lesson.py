@@ -18,7 +18,7 @@
 # *You will be able to* say what a worker costs on your machine, choose the number of
 # workers and the size of chunks, and keep libraries from starting too many threads.
 #
-# *Before this:* lesson 5. *Time:* 45 minutes to read, 45 for three exercises. *Needs:*
+# *Before this:* lesson 5. *Time:* 45 minutes to read, 35 for three exercises. *Needs:*
 # two CPU cores, no GPU. With one core everything runs, and the text says what you will
 # not see.
 
@@ -120,12 +120,12 @@ fig
 
 # %% [markdown]
 # Where the curve crosses the dotted line, the work in a piece outweighs the message
-# about it. Expect that at about one millisecond, perhaps at a few. At tens of
-# milliseconds the message no longer matters. (With one core, or a busy second one, the
+# about it. Expect that at one to ten milliseconds, or a little more. At several tens of
+# milliseconds the message hardly matters. (With one core, or a busy second one, the
 # curve comes near the line and does not cross it. Points that jump: a busy machine.)
 
 # %% [markdown]
-# So let a piece take milliseconds at least. If it doesn't, send many at once.
+# So let a piece take ten milliseconds or more. If it doesn't, send many at once.
 
 # %% [markdown] tags=["instructor"]
 # ## The formula: 10 minutes
@@ -617,7 +617,9 @@ for name, how in {"as it is": {}, "cured": cure}.items():
 #
 # Four crews of two workers do the same eight pieces of 30 ms. Each should be done after
 # 120 ms, and each takes about twice as long. The workers wait or sleep, so these
-# pictures look the same on every machine. What has to be mended in each?
+# pictures look the same on every machine; below them,
+# `print(four_timelines()["A"].text())` draws one in letters. What has to be mended in
+# each?
 #
 # Choose among `"small pieces"` (to hand them out takes about as long as to do them),
 # `"uneven shares"`, `"a lock"` (only one may work at a time), `"a serial part"` (before

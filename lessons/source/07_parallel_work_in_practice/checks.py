@@ -148,8 +148,8 @@ def _expect_identical(expect, got: float, seed: int, count: int) -> None:
     think = "the numbers behind the mean: which two random numbers does each pendulum "
     think += "get in survey, in that order, and what becomes of them"
     if abs(got - right) < 1e-9:
-        think = "nearly: the same numbers, but not added in the same order, or not by "
-        think += "the same sum"
+        think = "nearly: the same numbers, but not added in the same order, or not one "
+        think += "after the other, as survey adds (from Python 3.12, sum() does not)"
     elif count > 1 and math.isclose(got, count * right):
         think = f"{count} times as much: what does survey do after adding"
     elif math.isclose(got, sum(map(period, angles)) / count):

@@ -19,7 +19,7 @@
 # *You will be able to* turn a loop into a map and a reduce, choose a pool, finish a run
 # that was stopped, and find out why a program does not get faster.
 #
-# *Before this:* lesson 6. *Time:* 45 minutes to read, 45 for three exercises. *Needs:*
+# *Before this:* lesson 6. *Time:* 45 minutes to read, 40 for three exercises. *Needs:*
 # two CPU cores, no GPU. With one core everything runs; only the speedups stay near 1.
 
 # %% [markdown] tags=["instructor"]
@@ -158,7 +158,8 @@ show(survey)
 #
 # In a loop, append `dice.uniform(0.1, 3.1)` to `angles`, then `dice.uniform(0.9, 1.1)`
 # to `clocks`. `pool.map(period, angles)` yields the periods in order. Multiply each
-# with its clock, put the products in a list, and return its `sum` divided by `count`.
+# with its clock and add it to `total`, one after the other, as `survey` does. Return
+# `total / count`.
 #
 # </details>
 
@@ -172,8 +173,10 @@ def survey_in(pool, seed: int, count: int) -> float:
     for _ in range(count):
         angles.append(dice.uniform(0.1, 3.1))
         clocks.append(dice.uniform(0.9, 1.1))
-    periods = pool.map(period, angles)
-    return sum(p * c for p, c in zip(periods, clocks, strict=True)) / count
+    total = 0.0
+    for seconds, clock in zip(pool.map(period, angles), clocks, strict=True):
+        total += seconds * clock
+    return total / count
     ### END SOLUTION
 
 
@@ -186,10 +189,11 @@ check("07-identical", survey_in)
 # <!-- why: 07-identical -->
 # Why it works: the generator is used in one place and in the old order, so that every
 # pendulum gets its old numbers. `map` yields periods in the order of the angles,
-# whichever is done first. The products are added in the old order, by the same `sum`. By
-# hand: angle, clock, angle, clock. Adding in another order, or by `np.mean`, rounds
-# differently: the last digits change. In a new program, give each task its own seed
-# instead; then it may draw in the worker.
+# whichever is done first. The products are added in the old order, one after the other.
+# By hand: angle, clock, angle, clock. Adding in another order, or by `np.mean`, rounds
+# differently: the last digits change. So does `sum`, which since Python 3.12 corrects
+# its rounding. In a new program, give each task its own seed instead; then it may draw
+# in the worker.
 
 # %% [markdown] tags=["instructor"]
 # ## Three pools: 8 minutes
@@ -491,6 +495,11 @@ products
 # %% [markdown]
 # **All three give the same product**, but for rounding: `allclose`, not `array_equal`.
 #
+# Sharing pays where a task needs many bytes for little computing, and most of all where
+# several tasks need the same ones: what is sent is packed, copied and unpacked for each
+# task. With small arguments and long tasks it makes no difference.
+
+# %% [markdown]
 # The library starts no process, and on a quiet machine it is usually still the fastest.
 # Its threads share one memory. And it computes in blocks as well, so small that they stay
 # in the fast memory of a core, its **cache**. Before you make a program parallel, ask
@@ -569,10 +578,17 @@ show(time_task_for_diagnosis)
 # the pool tasks without work; for question 6 the longest task, alone and beside others.
 # (Question 6 is measured only if a task computes and is longer than two messages.)
 #
-# `LOOK` means: a task under two messages; under 10 % CPU; over 130 %; packing over
-# 30 %; the longest over 1.3 / workers; 1.5 × beside others. Costs are CPU time, or wall
-# time if the tasks wait. First our simulation, then a program that asks another computer
-# ten times, and one that fills memory.
+# `LOOK` stands at a question if
+#
+# 1. a task takes less time than two messages,
+# 2. it uses a core for less than 10 % of its time,
+# 3. it uses more than 130 % of a core,
+# 4. packing costs more than 30 % of the task,
+# 5. the longest task is more than 1.3 / workers of all,
+# 6. a task needs more than 1.5 × the CPU time beside others.
+#
+# Costs are CPU time, or wall time if the tasks wait. First our simulation, then a
+# program that asks another computer ten times, and one that fills memory.
 
 # %% tags=["nbval-ignore-output"]
 from demos.practice.diagnosis import diagnose, findings_table
@@ -589,9 +605,10 @@ with ProcessPoolExecutor(2, mp_context=spawn) as pool:
         print(f"{name}\n{findings_table(findings)}\n")
 
 # %% [markdown]
-# On a quiet machine `simulate` passes. The last line of `fill` differs by machine: a core
-# that waits for memory counts as busy. If two workers need much more CPU time than one,
-# they wait for the same memory, or share one physical core.
+# On a quiet machine `simulate` passes. The last line of `fill` differs by machine: a
+# core that waits for memory counts as busy. If two workers need much more CPU time than
+# one, they wait for the same memory, or share one physical core. A number below 1 is
+# noise.
 #
 # `ask` uses next to no CPU time. The cure is threads, ten for ten questions:
 

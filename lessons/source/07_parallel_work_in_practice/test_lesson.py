@@ -11,6 +11,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -214,6 +215,45 @@ def test_an_interrupt_ends_every_pool():
     found = met("Ctrl-C")
     assert {row["learns"] for row in found.values()} == {"KeyboardInterrupt"}
     assert all(row["computed"] < OTHERS for row in found.values())
+
+
+# Makes a semaphore and a worker that lasts, and is killed.
+CUT_OFF = """
+import os, signal, time
+from multiprocessing import get_context
+
+spawn = get_context("spawn")
+lock = spawn.Lock()
+spawn.Process(target=time.sleep, args=(600,)).start()
+print(f"/dev/shm/sem.{lock._semlock.name[1:]}", flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="semaphores are no files")
+def test_after_a_killed_program_its_worker_ends_first_and_its_semaphores_are_removed():
+    program = subprocess.Popen(
+        [sys.executable, "-c", CUT_OFF], stdout=subprocess.PIPE, start_new_session=True
+    )
+    semaphore = Path(os.fsdecode(program.stdout.readline()).strip())
+    assert semaphore.name.startswith("sem.mp-")
+    accidents.end_accident(program)
+    assert not semaphore.exists()
+
+
+def test_the_tracker_of_semaphores_runs_before_the_first_one_is_made():
+    code = """
+from multiprocessing import resource_tracker
+from demos.practice import accidents
+
+def experiment(*arguments):
+    return resource_tracker._resource_tracker._fd is not None
+
+accidents.experiment_with_accident = experiment
+accidents.report_accident("Pool", "kill", "1", "log")
+"""
+    said = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert said == "true\n"
 
 
 # Matrices ----------------------------------------------------------------------------
