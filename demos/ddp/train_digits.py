@@ -6,16 +6,18 @@ Look for: all modes and all numbers of ranks learn the same: each batch is dealt
           ranks, and the weights make up for shares of different size.
 Try:      --epochs 500 --checkpoint digits.pt, interrupt it, and run it again: it goes
           on where it stopped, also in another mode and with other ranks.
+          Under torchrun, a rank that gets the signal SIGUSR1 warns them all: they
+          finish their epoch, save, and end. resources/slurm has a job that uses it.
 """
 
 from sidebyside.programs import run_program
 
 import argparse
 import os
+import signal
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from threading import Event, Thread
 from time import perf_counter
 
@@ -25,6 +27,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from demos.ddp.ddp_from_scratch import DistributedDataParallel, make_ddp_model
+from demos.failures.parts.atomic_file import save_atomically
 from sidebyside import (
     at_least,
     device,
@@ -50,6 +53,7 @@ def train_replica(args: argparse.Namespace, report: str) -> dict:
     model = make_ddp_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9)
     done = 0
+    warnings = expect_warning() if args.checkpoint else []
     if args.checkpoint and args.checkpoint.exists():
         saved = torch.load(args.checkpoint, map_location=device())
         model.load_state_dict(saved["model"])
@@ -61,23 +65,39 @@ def train_replica(args: argparse.Namespace, report: str) -> dict:
         began = perf_counter()
         loss = train_digits_epoch(replica, optimizer, images, labels, epoch, args.batch)
         result = {"epoch": epoch + 1, "loss": loss, "accuracy": digits_accuracy(model)}
+        is_last = epoch + 1 == args.epochs or any_rank_has(warnings)
         if dist.get_rank() == 0:
-            if args.checkpoint:
+            if args.checkpoint and (is_last or (epoch + 1) % args.save_every == 0):
                 state = {
                     "model": model.state_dict(),
                     "optimizer": optimizer.state_dict(),
-                }
-                settings = {name: getattr(args, name) for name in SETTINGS}
-                save_digits_checkpoint(
-                    state | settings | {"epoch": epoch + 1}, args.checkpoint
-                )
+                    "epoch": epoch + 1,
+                } | {name: getattr(args, name) for name in SETTINGS}
+                save_atomically(state, args.checkpoint)
             seconds = perf_counter() - began
             with open(report, "a", encoding="utf-8") as file:
                 file.write(
                     f"epoch {epoch + 1:4}  loss {loss:.6f}"
                     f"  held-out accuracy {result['accuracy']:.4f}  {seconds:.3f} s\n"
                 )
+        if is_last:
+            break
     return result
+
+
+def expect_warning() -> list[int]:
+    """An empty list, to which the signal SIGUSR1 adds its number: time is nearly up."""
+    warnings: list[int] = []
+    if hasattr(signal, "SIGUSR1"):  # not on Windows
+        signal.signal(signal.SIGUSR1, lambda number, _: warnings.append(number))
+    return warnings
+
+
+def any_rank_has(warnings: list[int]) -> bool:
+    """The same answer in each rank, so that all of them stop after the same epoch."""
+    count = torch.tensor(float(len(warnings)), device=device())
+    dist.all_reduce(count)
+    return count.item() > 0
 
 
 def train_digits_epoch(
@@ -103,19 +123,6 @@ def digits_accuracy(model: nn.Module) -> float:
     """The share of the held-out images that is recognised."""
     images, labels = (tensor.to(device()) for tensor in load_digits("test"))
     return (model(images).argmax(1) == labels).float().mean().item()
-
-
-def save_digits_checkpoint(state: dict, path: Path) -> None:
-    """Write a checkpoint in one step: nobody ever finds half of one.
-
-    Its bytes are on the disk before it gets its name: not even if the power fails.
-    """
-    unfinished = path.with_name(path.name + ".unfinished")
-    with open(unfinished, "wb") as file:
-        torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(unfinished, path)
 
 
 @contextmanager
@@ -151,7 +158,14 @@ def parse_digits_arguments() -> argparse.Namespace:
     add("--epochs", type=positive_int, default=20, help="default: 20")
     add("--batch", type=positive_int, default=64, help="of all ranks; default: 64")
     add("--lr", type=positive_float, default=0.1, help="default: 0.1")
-    add("--checkpoint", type=output_file, metavar="FILE", help="written every epoch")
+    add("--checkpoint", type=output_file, metavar="FILE", help="to go on from")
+    add(
+        "--save-every",
+        type=positive_int,
+        default=1,
+        metavar="EPOCHS",
+        help="default: 1",
+    )
     args = parser.parse_args()
     started = int(os.environ.get("WORLD_SIZE", 0))  # by torchrun
     if started and args.ranks not in (None, started):
@@ -201,13 +215,16 @@ def main() -> None:
     except KeyboardInterrupt:
         kept = args.checkpoint and args.checkpoint.exists()
         print(
-            "interrupted; the same command goes on from the last whole epoch"
+            "interrupted; the same command goes on from the checkpoint"
             if kept
             else "interrupted; with --checkpoint FILE it could go on later"
         )
         return
     if os.environ.get("RANK", "0") == "0":  # under torchrun every rank is here
         last = results[0]
+        if last["epoch"] < args.epochs:
+            print("warned; the same command goes on from the checkpoint")
+            return
         print(
             f"{args.mode}, ranks: {args.ranks}, epochs: {last['epoch']}, "
             f"loss {last['loss']:.6f}, held-out accuracy {last['accuracy']:.4f}"

@@ -68,9 +68,16 @@ def paced_link(alpha: float, beta: float) -> Iterator[PacedLink]:
     library. On GPUs (NCCL) only the sender sleeps: messages that come in do not queue.
     """
     link = PacedLink(alpha, beta)
+    with paced_by(link):
+        yield link
+
+
+@contextmanager
+def paced_by(link: PacedLink) -> Iterator[None]:
+    """Inside a rank: every point-to-point message goes through `link`."""
     paced = {"isend": link.isend, "irecv": link.irecv}  # torch compares them by `is`
     patched = (
         mock.patch.multiple(where, **paced) for where in (distributed_c10d, dist)
     )
     with next(patched), next(patched):
-        yield link
+        yield

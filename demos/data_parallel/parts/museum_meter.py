@@ -3,7 +3,6 @@
 import copy
 import inspect
 from collections.abc import Iterator
-from textwrap import dedent, indent
 from types import SimpleNamespace
 
 import torch
@@ -11,6 +10,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from demos.data_parallel.parts import exhibits
+from demos.data_parallel.parts.changed_lines import with_changed_lines
 from demos.data_parallel.parts.exhibits import EXHIBITS, LONGEST, LR, make_model
 from sidebyside import device, load_digits, run_ranks
 
@@ -21,33 +21,8 @@ def exhibit_lines(name: str) -> list[str]:
 
 
 def repaired(name: str, changes: dict[int, str]) -> str:
-    """The program with other text in place of some lines.
-
-    New text may be several lines, or "" to leave the line out. It gets the old line's
-    indentation; lines after its first may have that already. A number that is no line
-    of the program raises ValueError.
-    """
-    lines = exhibit_lines(name)
-    for number in changes:
-        if number not in range(1, len(lines) + 1):
-            raise ValueError(f"{name} has lines 1 to {len(lines)}, no line {number}")
-    code = _with_changes(lines, changes, in_place=False)
-    try:
-        compile(code, name, "exec")
-    except SyntaxError:
-        code = _with_changes(lines, changes, in_place=True)
-    return code
-
-
-def _with_changes(lines: list[str], changes: dict[int, str], in_place: bool) -> str:
-    """`in_place`: lines after the first of a new text are indented as they shall be."""
-    lines = list(lines)
-    for number, text in changes.items():
-        old = lines[number - 1]
-        margin = old[: len(old) - len(old.lstrip())]
-        new = dedent(text.strip("\n"))
-        lines[number - 1] = margin + new if in_place else indent(new, margin)
-    return "\n".join(line for line in lines if line.strip())
+    """The program with new text for some lines, as `with_changed_lines` makes it."""
+    return with_changed_lines(name, exhibit_lines(name), changes)
 
 
 def program_of(code: str, name: str):

@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from demos.failures.parts.atomic_file import save_atomically
 from demos.parameter_server.parts.digits_server import DigitsGradient, digits_start
 from demos.parameter_server.parts.server_and_workers import (
     post,
@@ -20,13 +21,6 @@ from demos.parameter_server.parts.server_and_workers import (
 def kill_this_process() -> None:
     """As the system does when memory runs out: no goodbye, nothing is saved."""
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def save_server(path: Path, version: int, share: Tensor) -> None:
-    """Write a checkpoint in one step: nobody ever finds half of one."""
-    unfinished = path.with_suffix(".unfinished")
-    torch.save({"version": version, "share": share}, unfinished)
-    os.replace(unfinished, path)
 
 
 def load_server(path: Path) -> tuple[int, Tensor]:
@@ -64,7 +58,7 @@ def train_with_checkpoints(
 
     def note(version: int, worker, staleness: int, share: Tensor) -> None:
         if version % every == 0:
-            save_server(path, version, share)
+            save_atomically({"version": version, "share": share}, path)
         meet(version)
 
     first, share = load_server(path)

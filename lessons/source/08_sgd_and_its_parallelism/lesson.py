@@ -19,7 +19,7 @@
 # do not fit into memory, and measure how large a batch, and so how many workers, your
 # training can use.
 #
-# *Before this:* lesson 7. *Time:* 45 minutes to read, 45 for three exercises, 10 for a
+# *Before this:* lesson 7. *Time:* 45 minutes to read, 55 for three exercises, 10 for a
 # fourth, which is optional. *Needs:* one CPU core, no GPU. With a GPU the same cells use
 # it.
 
@@ -211,8 +211,10 @@ print("64 bit, within 1e-13:", off_by([16, 16, 16, 16], torch.float64) <= 1e-13)
 print(f"off by {off_by([48, 16], torch.float64):.3f}, also in 64 bit")
 
 # %% [markdown]
-# **For unequal shards the mean of the means is another gradient.** No error is raised.
-# It happens when the last batch of an epoch, rarely full, is cut into unequal shards.
+# **For unequal shards the mean of the means is another gradient.** Each shard counts
+# the same in it, so an image in the shard of 16 weighs three times as much as one in
+# the shard of 48. No error is raised. It happens when the last batch of an epoch,
+# rarely full, is cut into unequal shards.
 
 # %% [markdown]
 # ## Exercise 1: shards of any size
@@ -444,19 +446,21 @@ fig
 #
 # Whether that helps depends on the size of the gradient of all images, $|G|$. While
 # noise drowns it, a larger batch makes a better step. Once it stands clearly out of the
-# noise, more images hardly change it. The two are equal at
+# noise, more images hardly change it. The noise and $|G|$ are equally large at
 #
 # $$B_\text{noise} = \frac{\operatorname{tr}(\Sigma)}{|G|^2},$$
 #
 # the **noise scale** (the *simple* one of McCandlish et al. 2018). $\Sigma$ is the
 # covariance matrix of one-image gradients; its *trace* $\operatorname{tr}(\Sigma)$, the
-# sum of the variances of all parts of the gradient, is the square of their spread.
+# sum of the variances of all parts of the gradient, is the square of their spread. So
+# with $B$ images the square of the noise is $\operatorname{tr}(\Sigma)/B$.
 #
-# Both could be computed from all images, but in a large training that costs too much.
-# Now, the squared length of a gradient from $B$ images contains both: on average
-# $|g_B|^2 = |G|^2 + \operatorname{tr}(\Sigma)/B$. Measured at *two* batch sizes, that is
-# two equations for two unknowns. And shards give us two sizes for free: the shard and
-# the batch.
+# $|G|$ and the trace could be computed from all images, but in a large training that
+# costs too much. There is a cheaper way: a gradient $g_B$ from $B$ images contains both.
+# For any number that varies, the mean of the squares is the square of the mean plus the
+# variance. Added up over all parts of the gradient, on average $|g_B|^2 = |G|^2 +
+# \operatorname{tr}(\Sigma)/B$. Measured at *two* batch sizes, that is two equations for
+# two unknowns. And shards give us two sizes for free: the shard and the batch.
 
 # %% [markdown]
 # ## Exercise 3: measure the noise scale
@@ -560,8 +564,8 @@ print("rate 0.5:", *(f"{e:.0f}" for e in estimates[:3]))
 print("rate 1.0:", *(f"{e:.0f}" for e in estimates[3:]))
 
 # %% [markdown]
-# It is not one number: it depends on the path. At these two rates it is somewhere between
-# 10 and 70; at the smaller of the two it is larger.
+# It is not one number: it depends on the path. At these two rates it is somewhere
+# between 10 and 70, and larger at the smaller rate.
 #
 # Now the test. How many updates does it take to reach that loss? **For each batch size
 # the learning rate is tuned**: seven rates from 1/16 to 4, three random starts each; the
@@ -598,10 +602,10 @@ fig
 #
 # That answers how many workers are worth having. Let each compute efficiently with $b$
 # images, on a replica of the model; then about $B_\text{noise}/b$ replicas are worth
-# having. By the formula, twice as many save another quarter of the updates, and any
-# number at most half. Our problem is easy: with 8 images each, two to seven replicas.
-# Harder ones have used batches of tens of thousands of images (OpenAI 2018, *How AI
-# training scales*).
+# having. By the formula, these take $2\,U_\text{min}$ updates and twice as many
+# $1.5\,U_\text{min}$, a quarter less; any number saves at most half. Our problem is
+# easy: with 8 images each, two to seven replicas. Harder ones have used batches of tens
+# of thousands of images (OpenAI 2018, *How AI training scales*).
 
 # %% [markdown] tags=["instructor"]
 # ## Large batches: 5 minutes
@@ -644,11 +648,12 @@ for name in large_batch_rates(0.1):
 # Unscaled, the large batch makes a sixteenth of the updates at the same rate, and is
 # left behind. Scaled with warm-up it comes close to the small batch.
 #
-# Goyal et al. found, for ResNet-50 on ImageNet with batches of 8,192: with gradual warm-up
-# 23.74 % wrong, without 24.84 %, and 23.60 % for the small batch. At base rate 0.15 our
-# toy has that order: 16 times that rate is so near the largest stable one that without
-# warm-up some runs fail, and their mean says little. At 0.1 the toy does not have it: the
-# rate of 1.6 is stable from the start, and warm-up brings nothing.
+# Goyal et al. found, for ResNet-50 on ImageNet with batches of 8,192: with gradual
+# warm-up 23.74 % wrong, without 24.84 %, and 23.60 % for the small batch. At base
+# rate 0.15 our toy has that order: 16 times that rate is so near the largest stable
+# one that without warm-up some runs fail, and their mean says little. At base rate
+# 0.1 it does not: the rate of 1.6 is stable from the start, and warm-up brings
+# nothing.
 
 # %% [markdown]
 # ## What a script forgot
@@ -693,8 +698,8 @@ print("k = 2:", rates_of_the_script(0.5, 2, updates=8, warm_up=4, drop=6))
 # * The large run uses as many images as the small one. Where the last ones do not fill a
 #   batch, they are left out, so the list may be empty.
 # * Two points of the two runs correspond if equally many images have been used before
-#   them. An update has the rate of the point before it. Between the points that
-#   correspond to 0 and to `warm_up`, the rate lies on a straight line from `base` to
+#   them. The rate of an update depends on the images used *before* it. Between the points
+#   that correspond to 0 and to `warm_up`, it lies on a straight line from `base` to
 #   `k` × `base`, measured in images. From there on it is `k` × `base`, and a tenth of
 #   that from the point on that corresponds to `drop`.
 # * With `warm_up` 0 there is no warm-up, with `drop` equal to `updates` no drop. Each

@@ -18,7 +18,7 @@
 # *You will be able to* name the seven phases of a data-parallel step, count what goes
 # through each device, and find the mistake in a training that does not complain.
 #
-# *Before this:* lesson 8. *Time:* 45 minutes to read, 45 for three exercises. *Needs:*
+# *Before this:* lesson 8. *Time:* 45 minutes to read, 55 for three exercises. *Needs:*
 # two CPU cores, no GPU. With two GPUs the same cells use them.
 
 # %% [markdown] tags=["instructor"]
@@ -609,8 +609,8 @@ else:
 
 # %% [markdown]
 # Start with the readings: *are the replicas equal? From when on? How long is the first
-# step, as a vector?* "0.500 of its way off" means: from where one process ends to where
-# the program ends is half as far as one process has come from the start.
+# step, as a vector?* "0.500 of its way off" means: the weights of the program end
+# half as far from those of one process as these have moved from the start.
 
 # %%
 from demos.data_parallel.parts.museum_meter import show_exhibits

@@ -18,9 +18,9 @@
 # *You will be able to* choose the operation that gives each rank what it needs, write
 # it yourself without a deadlock, and check what a library really sends.
 #
-# *Before this:* lesson 9. *Time:* 45 minutes to read, 45 for the exercises. *Needs:*
+# *Before this:* lesson 9. *Time:* 45 minutes to read, 55 for the exercises. *Needs:*
 # two CPU cores, no GPU. (Four GPUs would do, but are not tested. There `send` does not
-# hold Python up, and the wire that we measure carries almost nothing.)
+# hold Python up, and messages take other routes than the one whose bytes we count.)
 
 # %% [markdown] tags=["instructor"]
 # ## A message, and a meter: 5 minutes
@@ -296,8 +296,9 @@ draw_collectives(run_collectives(["all_gather", "reduce_scatter"], dist))
 # ranks have at `pieces[r]`; what it held before does not count. `pieces` stays as it is.
 #
 # The pieces for rank $r$ have the shape of rank $r$'s `tensor`; those for another rank
-# may use different shapes. All are contiguous and of one type, none is empty, and
-# `tensor` is none of the pieces. It works for any number of ranks, 1 too.
+# may use different shapes. All are of one type and *contiguous* (their numbers lie in
+# memory in order, without gaps), none is empty, and `tensor` is none of the pieces. It
+# works for any number of ranks, 1 too.
 #
 # The meter is the judge. Each rank sends one message to each other rank, the piece that
 # is meant for it, straight there, and not a byte more. Call no collective of torch. Wait
@@ -614,9 +615,10 @@ held
 # rank has rows for each rank, and nobody knows beforehand how many. That is an
 # all-to-all of uneven pieces, out and back again.
 #
-# `all_to_all_single` can do that. It takes the rows for rank 0 first, then those for
-# rank 1, and so on; two lists say how many rows are for each rank, and from each. (The
-# list version, `dist.all_to_all`, takes pieces of one size only with gloo.)
+# `all_to_all_single(room, rows, from_each, to_each)` can do that. In `rows` those for
+# rank 0 come first, then those for rank 1, and so on; `to_each` says how many go to
+# each rank. `room` is filled in the same way, with `from_each[r]` rows from rank $r$.
+# (The list version, `dist.all_to_all`, takes pieces of one size only with gloo.)
 
 
 # %%

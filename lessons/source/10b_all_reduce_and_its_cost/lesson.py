@@ -13,13 +13,13 @@
 # better ways, judged by the meter of 10a.
 #
 # Then we measure what one message costs on this machine. From two numbers we estimate
-# what an all-reduce costs, and which of three ways is the cheapest.
+# what an all-reduce costs, and which way is the cheapest.
 #
 # *You will be able to* write an all-reduce round a ring, estimate its time, say what
 # the estimate leaves out, and explain why training on two ranks and on four gives
 # slightly different weights.
 #
-# *Before this:* lesson 10a. *Time:* 45 minutes, and 45 for the exercises. *Needs:* two
+# *Before this:* lesson 10a. *Time:* 45 minutes, and 50 for the exercises. *Needs:* two
 # CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]
@@ -225,7 +225,8 @@ guess("10b-tree", None, "How many steps does the tree take for 8 ranks?", "steps
 # The fourth way, **recursive halving and doubling**, swaps halves with a far partner,
 # then quarters with a nearer one, until each rank holds one finished piece. On the way
 # back the pieces double. It begins with the whole tensor and distance $N/2$;
-# `rank ^ distance` is the rank whose number differs in that one bit.
+# `rank ^ distance` is the rank whose number differs in that one bit. (On the way back,
+# `give` is reused: it is the room for the half that arrives.)
 
 # %%
 from demos.collectives.parts.all_reduces import halve_then_double
@@ -360,8 +361,9 @@ for step in (0, 21):
 #
 # $\alpha$ is the **latency**, in seconds for each message. $1/\beta$ is the
 # **bandwidth**, in bytes per second. For an all-reduce, add up the messages that must
-# follow one another: $T = \alpha \cdot \text{messages} + \beta \cdot \text{bytes}$. That
-# leaves out adding, and takes receiving while one sends to be free.
+# follow one another: $T = \alpha \cdot \text{messages} + \beta \cdot \text{bytes}$.
+# That leaves out adding, and assumes that receiving costs nothing extra while a rank
+# sends.
 
 # %% [markdown]
 # ## Exercise 2: fit the link
@@ -490,8 +492,8 @@ for size in (16_000, 16_000_000):
     print(f"{size:,} bytes: predicted {line:.2f} ms, {measured}")
 
 # %% [markdown]
-# On two cores both take about twice as long as predicted, or longer. The line was fitted
-# to one message at a time. In an all-reduce, messages in both directions share the cores,
+# On our two cores both took two to six times as long as predicted. The line was fitted to
+# one message at a time. In an all-reduce, messages in both directions share the cores,
 # ranks wait for each other, and adding takes time. So **read $T$ as an order of
 # magnitude**, and use it to compare ways.
 
@@ -677,7 +679,8 @@ draw_residuals(carried, seconds, fitted)
 # * At the root, one rank sends $(N-1)S$; round a ring, every rank sends $2(N-1)/N \cdot
 #   S$.
 # * A ring is a reduce-scatter and an all-gather, $2(N-1)$ steps. A tree takes
-#   $2\lceil\log_2 N\rceil$ steps of whole tensors.
+#   $2\lceil\log_2 N\rceil$ steps of whole tensors. For two or three ranks these are no
+#   fewer steps, so by the formula the ring, with its shorter messages, is never slower.
 # * From three ranks on the ways round differently; each gives all ranks the same bits.
 # * $T = \alpha \cdot \text{messages} + \beta \cdot \text{bytes}$: two measured numbers
 #   predict a message on a quiet machine, and the crossover of tree and ring on the paced

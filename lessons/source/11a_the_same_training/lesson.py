@@ -19,7 +19,7 @@
 # *You will be able to* prove that your parallel training is the same training, deal the
 # data, weigh uneven batches, and save the result.
 #
-# *Before this:* lesson 9, or the box below. *Time:* 45 minutes to read, 45 for the
+# *Before this:* lesson 9, or the box below. *Time:* 45 minutes to read, 25 for the
 # exercises. *Needs:* two CPU cores, no GPU. With two GPUs the same cells use them.
 
 # %% [markdown]
@@ -247,10 +247,11 @@ fig
 # %% [markdown]
 # ## An optimiser that hides a mistake
 #
-# Without the division, the gradients of two ranks are twice as long. Adam scales its steps
-# itself. Does the mistake show? One process can play both ranks: it doubles its
-# gradients. We measure the length of the shift in the weights after 22 steps, as a share
-# of the distance the weights have moved.
+# Without the division, the gradients of two ranks are twice as long. Adam divides an
+# average of the gradients by the root of an average of their squares. Does the mistake
+# show? One process can play both ranks: it doubles its gradients. We measure the length
+# of the shift in the weights after 22 steps, as a share of the distance the weights
+# have moved.
 
 
 # %%
@@ -267,8 +268,10 @@ for optimizer, lr in (torch.optim.SGD, 0.1), (torch.optim.Adam, 0.001):
 
 # %% [markdown]
 # Under SGD the shift is longer than that distance. **Under Adam, at its usual rate of
-# 0.001, the same mistake shifts the weights by less than a hundredth of that distance**:
-# it hides. So we use plain SGD here and wherever we compare step by step.
+# 0.001, the same mistake shifts the weights by less than a hundredth of that
+# distance**: the average doubles and so does the root, and the factor cancels (but for
+# Adam's small `eps`). The mistake hides. So we use plain SGD here and wherever we
+# compare step by step.
 
 # %% [markdown] tags=["instructor"]
 # ## Who gets which images: 5 minutes

@@ -20,7 +20,7 @@
 # keep a model quiet while gradients accumulate; and say which parameters a step may leave
 # out.
 #
-# *Before this:* lessons 10b and 11a. *Time:* 45 minutes to read, 45 for the exercises.
+# *Before this:* lessons 10b and 11a. *Time:* 45 minutes to read, 30 for the exercises.
 # *Needs:* two CPU cores, no GPU. With two GPUs the same cells use them.
 
 # %% [markdown] tags=["instructor"]
@@ -485,9 +485,10 @@ for bucket_mb in None, 1:
     print(run_ranks(ddp_beside_torch.bytes_of_messages, "torch's", bucket_mb)[0])
 
 # %% [markdown]
-# **In the first step torch sends all gradients in one message here. Its buckets come from
-# the second step on**, in the order in which gradients have become ready. By default a
-# bucket is full at 25 MiB, but the first one at 1 MiB: so something leaves early.
+# **In the first step torch sends all gradients in one message here. Its buckets come
+# from the second step on**, in the order in which gradients have become ready in the
+# first. Until torch knows that order, it waits for all of them. By default a bucket
+# is full at 25 MiB, but the first one at 1 MiB: so something leaves early.
 #
 # With a limit of 1 MiB its messages are ours. So we draw both, without the slow link:
 # real messages between two processes of this computer.

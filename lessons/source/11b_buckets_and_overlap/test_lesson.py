@@ -9,7 +9,9 @@ import re
 import signal
 import subprocess
 import sys
+from argparse import Namespace
 
+import psutil
 import pytest
 import torch
 import torch.distributed as dist
@@ -318,6 +320,48 @@ def test_an_interrupted_training_can_be_continued(tmp_path):
     assert training.returncode == -signal.SIGINT
     assert said.splitlines()[-1].startswith("interrupted; the same command goes on")
     assert torch.load(checkpoint)["epoch"] >= 1
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no such signal")
+def test_a_rank_that_is_warned_under_torchrun_makes_all_save_and_end(tmp_path):
+    """Slurm warns every process: torchrun must not hear it, as resources/slurm says."""
+    checkpoint = tmp_path / "digits.pt"
+    deaf = ["sh", "-c", 'trap "" USR1; exec "$@"', "-"]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    script = ["--standalone", str(ROOT / "demos/ddp/train_digits.py")]
+    endless = ["--epochs", "100000", "--save-every", "100000", "--checkpoint"]
+    training = subprocess.Popen(
+        [*deaf, *torchrun, *script, *endless, str(checkpoint)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},  # torchrun leaves a folder there
+    )
+    try:
+        assert training.stdout.readline().startswith("epoch    1")
+        assert not checkpoint.exists()
+        ranks = psutil.Process(training.pid).children()
+        (second,) = (rank for rank in ranks if rank.environ().get("RANK") == "1")
+        for process in training, second:
+            process.send_signal(signal.SIGUSR1)
+        said = training.communicate(timeout=100)[0]
+    finally:
+        if training.poll() is None:
+            os.killpg(training.pid, signal.SIGKILL)
+            training.communicate()
+    assert training.returncode == 0
+    assert said.splitlines()[-1].startswith("warned; the same command goes on")
+
+    epochs = torch.load(checkpoint)["epoch"] + 1
+    common = {"mode": "ours", "lr": 0.1, "batch": 64, "epochs": epochs, "save_every": 1}
+    whole, rest = (
+        run_ranks(
+            train_digits.train_replica, Namespace(checkpoint=file, **common), os.devnull
+        )
+        for file in (None, checkpoint)
+    )
+    assert rest == whole, "exactly as if never stopped"
 
 
 def test_torchrun_starts_the_same_training(monkeypatch, tmp_path):

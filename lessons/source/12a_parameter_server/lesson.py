@@ -19,8 +19,8 @@
 # how old its gradients are and how large a step may be then, and predict beyond how many
 # workers the server is too slow.
 #
-# *Before this:* lesson 11a. *Time:* 45 minutes, and 45 for the exercises. *Needs:* two CPU
-# cores, no GPU.
+# *Before this:* lesson 11a; for one formula also complex numbers. *Time:* 45 minutes,
+# and 50 for the exercises. *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]
 # ## Pull, compute, push: 8 minutes
@@ -259,9 +259,11 @@ for bound in (0, 2, 1000):
     print(f"the oldest {oldest}, {2 * (2 * bound + 1)} allowed")
 
 # %% [markdown]
-# **No gradient is older than $(N-1)(2 \cdot \text{bound} + 1)$ updates.** In the long
-# run the fast workers go at the pace of the slow one. When workers are slow *in turns*, a
-# bound costs less time than waiting in step. Against no bound it always costs updates.
+# **No gradient is older than $(N-1)(2 \cdot \text{bound} + 1)$ updates**: while it is
+# under way, each of the other $N-1$ workers pushes at most $2 \cdot \text{bound} + 1$
+# times, from bound behind to bound + 1 ahead. In the long run the fast workers go at
+# the pace of the slow one. When workers are slow *in turns*, a bound costs less time
+# than waiting in step. Against no bound it always costs updates.
 
 # %% [markdown] tags=["instructor"]
 # ## Two clocks: 4 minutes
@@ -409,7 +411,13 @@ check("12a-stable", stable_step)
 
 # %% [markdown]
 # Is there a formula? On the edge $x$ neither grows nor shrinks, it swings: $x_t =
-# e^{i\theta t}$. Put that into the equation above and solve for the step. The angle is
+# e^{i\theta t}$. Put that into the equation above and divide by $x_{t-\tau}$:
+#
+# $$\text{step} \cdot \lambda = (1 - e^{i\theta})\,e^{i\theta\tau}.$$
+#
+# This number has the length $2\sin(\theta/2)$ and the angle
+# $\theta(\tau + \tfrac12) - \pi/2$. On the left stands a real number above 0, so the
+# angle is 0, or a whole number of turns. The smallest step has the angle 0:
 # $\theta = \pi/(2\tau + 1)$, and
 #
 # $$\text{largest stable step} = \frac{2}{\lambda} \sin\frac{\pi}{2(2\tau + 1)}.$$
@@ -460,11 +468,10 @@ for name, (losses, updates) in compare_remedies(budget=60.0, seeds=2).items():
 # worker alone for the first 10 seconds) cost more updates than they are worth.
 
 # %% [markdown]
-# In step, only a few rounds fit: the slowest of sixteen draws from the tail nearly every
-# time. With 14 gradients of 16 there are nearly twice as many. What holds for all of
-# this: the order was the same for ten random starts, but of one small network with one
-# distribution of seconds.
-# Measure yours.
+# In step, only a few rounds fit: the slowest of sixteen draws from the tail nearly
+# every time. If 14 gradients of 16 are enough, about twice as many rounds fit. What
+# holds for all of this: the order was the same for ten random starts, but of one
+# small network with one distribution of seconds. Measure yours.
 
 # %% [markdown]
 # ## Exercise 3: what a backup worker saves
@@ -475,12 +482,15 @@ for name, (losses, updates) in compare_remedies(budget=60.0, seeds=2).items():
 # and how many gradients have been thrown away by then.
 #
 # `seconds[w][i]` is how long worker `w` takes for its gradient number `i`, from 0 on.
-# All workers pull at time 0. A round ends when `needed` gradients of *this* round have
-# arrived; then those workers pull the new parameters and begin the next round. Workers
-# that are late finish what they do. Their gradient is thrown away when it arrives, and
-# they pull the newest parameters at once. They may be among the first of the current
-# round. Letters take no time, and no late gradient arrives at the very
-# moment at which a round ends.
+#
+# * All workers pull at time 0.
+# * A round ends when `needed` gradients of *this* round have arrived. Then those workers
+#   pull the new parameters and begin the next round.
+# * Workers that are late finish what they do. Their gradient is thrown away when it
+#   arrives, and they pull the newest parameters at once. So they may still be among the
+#   first of the current round.
+# * Letters take no time, and no late gradient arrives at the very moment at which a round
+#   ends.
 #
 # There are enough numbers in `seconds`, which must not change. `needed` is at least 1
 # and at most the number of workers, `rounds` at least 1. A gradient that is still under

@@ -120,10 +120,11 @@ for every in (1, 4, 16, 64):
     print(f"{every:13} {loss:6.2f} {apart:12.1f}")
 
 # %% [markdown]
-# **With shares that differ, rare meetings cost more.** The ranks drift about twice as far
-# as before (4.3 against 2.4 with $H = 64$), each towards a model that knows its own
-# digits. The mean of four such models has all but lost some: it gets one eight in ten
-# right. (With other seeds it is another digit: `local_sgd.py --sorted --seed 1`.)
+# **With shares that differ, rare meetings cost more.** The ranks drift about twice as
+# far as before (4.3 against 2.4 with $H = 64$), each towards a model that knows its own
+# digits. The mean of four such models has all but lost some: it reads one in ten of the
+# eights correctly. (With other seeds it is another digit:
+# `local_sgd.py --sorted --seed 1`.)
 #
 # Hospitals or phones that train together without showing each other their data are in
 # just this situation; there, local SGD is the core of *federated averaging*.
@@ -264,11 +265,12 @@ for every, outer in ((16, False), (16, True), (1, True)):
     print(f"{every:13}   {name:<25} {mean_bytes_sent(ranks):11,} {loss:6.2f}")
 
 # %% [markdown]
-# With the same bytes, the loss is less than half (in nine runs with other seeds it falls
-# to between 0.4 and 0.8 of that of the mean). If all rounds went the same way, momentum
-# 0.9 would carry an outer step towards $0.7/(1-0.9) = 7$ times the mean's. It also
-# helps with a meeting after every step, so it is no remedy for drift alone. What it
-# shows: **a meeting can do more than average**, for no more traffic.
+# With the same bytes, the loss is less than half (in nine runs with other seeds it
+# falls to between 0.4 and 0.8 of that of the mean). If all rounds went the same way,
+# momentum 0.9 would carry an outer step towards $0.7\,(1 + 0.9 + 0.9^2 + \dots) =
+# 0.7/(1-0.9) = 7$ times the mean's. It also helps with a meeting after every step, so
+# it is no remedy for drift alone. What it shows: **a meeting can do more than
+# average**, for no more traffic.
 
 # %% [markdown] tags=["instructor"]
 # ## Gossip: 12 minutes
@@ -344,8 +346,9 @@ draw_agreement(lines)
 
 # %% [markdown]
 # **In the long run the distance to consensus is multiplied each round by the
-# second-largest eigenvalue modulus**, if the start disagrees in that direction at all. It
-# never falls more slowly. In the first rounds it falls faster: there, the other disagreements vanish.
+# second-largest eigenvalue modulus**, unless the start has no disagreement in that
+# direction. It never falls more slowly. In the first rounds it falls faster: there, the
+# other disagreements vanish.
 #
 # How many times as many rounds does a ring of 16 need as a ring of 8, to come a thousand
 # times closer to agreement?
