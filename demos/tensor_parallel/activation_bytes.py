@@ -92,18 +92,21 @@ def kept_by_layer(
     return kept.peak
 
 
-def published_bytes(way: str, size: LayerSize, t: int) -> float:
+def published_bytes(way: str, size: LayerSize, t: int, number: int = 2) -> float:
     """Korthikanti et al. 2022, equations 1, 2 and 4: bytes of a layer in each rank.
 
-    "sequence" keeps the two gathered inputs, 4 s b h, which the paper does not.
+    The paper counts numbers of 16 bits; `number` is the bytes of one. A mask of dropout
+    has one byte in any case: 2 of the 10, 1 of the 5. "sequence" keeps the two gathered
+    inputs, 4 s b h, which the paper does not.
     """
     s, b, h, a = size
+    whole, split, scores = 4 * number + 2, 12 * number, 2 * number + 1  # 10, 24, 5
     if way == "tensor":
-        return s * b * h * (10 + 24 / t + 5 * a * s / (h * t))
-    split = s * b * h / t * (34 + 5 * a * s / h)
+        return s * b * h * (whole + split / t + scores * a * s / (h * t))
+    sharded = s * b * h / t * (whole + split + scores * a * s / h)
     if way == "gather twice" or t == 1:
-        return split
-    return split + 4 * s * b * h * (1 - 1 / t)
+        return sharded
+    return sharded + 2 * number * s * b * h * (1 - 1 / t)
 
 
 def main() -> None:

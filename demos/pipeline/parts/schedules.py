@@ -11,6 +11,7 @@ about time and moves no tensor: it is the plan.
 """
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 Schedule = list[list[str]]
@@ -26,12 +27,20 @@ class ScheduledWork(NamedTuple):
 
 def read_instruction(instruction: str, rank: int) -> ScheduledWork:
     """What it means on `rank`: "B3" on rank 1 is ScheduledWork("B", 1, 3)."""
-    parts = re.fullmatch(r"(\d*)([FBW])(\d+)", str(instruction))
-    if not parts:
+    work = _work_of_instruction(str(instruction), rank)
+    if work is None:
         raise ValueError(
             f"rank {rank}: {instruction!r} is no instruction; write F, B or W and "
             "the number of a micro-batch, such as F0 or B12"
         )
+    return work
+
+
+@lru_cache(maxsize=2**17)  # a timetable reads each one several times
+def _work_of_instruction(instruction: str, rank: int) -> ScheduledWork | None:
+    parts = re.fullmatch(r"(\d*)([FBW])(\d+)", instruction)
+    if parts is None:
+        return None
     stage, kind, microbatch = parts.groups()
     return ScheduledWork(kind, int(stage or rank), int(microbatch))
 

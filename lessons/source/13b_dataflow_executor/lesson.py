@@ -19,7 +19,7 @@
 # *You will be able to* run any graph of operations on several devices, give an upper
 # limit on how long it takes, and place operations better than three rules of thumb.
 #
-# *Before this:* lesson 13a. *Time:* 45 minutes, and 45 for three exercises. *Needs:* two
+# *Before this:* lesson 13a. *Time:* 45 minutes, and 40 for three exercises. *Needs:* two
 # CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]
@@ -123,7 +123,8 @@ show(SimulatedDevices)
 #
 # 1. an operation is launched on its own device, once;
 # 2. only after `machine.wait()` has returned all its inputs;
-# 3. only if `wait` has returned what that device had before: one at a time;
+# 3. only if nothing runs on that device: `wait` has returned what was launched there
+#    before;
 # 4. whenever you call `wait`, no device is idle that has a ready operation: one that
 #    rule 2 allows.
 #
@@ -384,9 +385,10 @@ draw_dataflow(
 
 # %% [markdown]
 # Three slots or two, by the order alone. It never gets much worse. When a device idles,
-# nothing is ready: every operation that is left waits for a running one. So each longest
-# chain of those that are left is being worked on. Such moments add up to at most the
-# longest path $L$, and in each of them at most $p-1$ of $p$ devices idle.
+# nothing is ready: every operation that is left waits for a running one. So every longest
+# chain of those that are left begins with one that runs, and while a device idles, the
+# longest chain gets shorter. At first it was the longest path $L$. So such moments add up
+# to at most $L$, and in each of them at most $p-1$ of $p$ devices idle.
 #
 # Add up the time of all devices: with $W$ slots of work, $p \cdot T \leq W + (p-1) L$.
 # Both $W/p$ and $L$ are at most the larger of the two, so
@@ -636,7 +638,8 @@ check("13b-place", by_hand)
 #
 # `loss.backward()` runs a dataflow executor, too. Torch's forward pass writes down the
 # graph of the backward; each node knows whose gradients it feeds. Here are the counters
-# that its engine starts from:
+# that its engine starts from. `missing` counts how many gradients each node waits for;
+# a `reader` is a node to which another hands one on.
 
 # %%
 from collections import Counter

@@ -372,15 +372,17 @@ draw_cuts(front, back)
 # with the batch and the size of that output. How many parameters lie on either side does
 # not matter.**
 #
-# Fully connected: cut where it is narrow. Convolutional: after *pool 2* or *128*, which
-# cost the same; but 71 % of the parameters lie after the one, and 95 % before the other.
-# Recurrent: each layer hands on eight time steps, but only the last one is used. The
-# cheapest cut is after *last step*, and nearly all parameters lie before it.
+# Fully connected: cut where it is narrow. Convolutional: after *pool 2*, the second
+# pooling, or *128*, the layer of 128 neurons, which cost the same; but 71 % of the
+# parameters lie after the one, and 95 % before the other. Recurrent: each layer hands
+# on eight time steps, but only the last one is used. The cheapest cut is after *last
+# step*, and nearly all parameters lie before it.
 
 # %% [markdown]
-# A recurrent network can also be cut *in time*: rank 0 reads four rows, rank 1 the other
-# four. What crosses is the *state* of each layer: two vectors for each image, called h and
-# c, which an LSTM hands from one time step to the next. Bytes that each rank sends:
+# A recurrent network can also be cut *in time*: rank 0 reads four rows, rank 1 the
+# other four. What crosses is the *state* of each layer: two vectors for each image,
+# called h and c, which an LSTM (a kind of recurrent layer, see 14b) hands from one time
+# step to the next. Bytes that each rank sends:
 
 # %%
 from demos.model_parallel.parts.networks_to_cut import meter_cut_in_time

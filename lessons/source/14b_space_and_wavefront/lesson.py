@@ -113,9 +113,13 @@ show(with_halo)
 
 # %% [markdown]
 # At the end each rank has sums over its own pixels. One more swap, and both have the
-# scores of whole images. If both called `backward` on the loss, it would count twice: to
-# the gradient of my loss, the backward of `Swap` adds that of the other rank's. **What
-# the ranks call `backward` on must add up to the loss.** So each takes half of it.
+# scores of whole images.
+#
+# Say that rank 0 has the sum $a$, rank 1 has $b$, and after the swap both compute the
+# loss $a + b$. If both call `backward` on it, $a$ gets the gradient 1 from the loss on
+# its own rank, and `Swap` brings another 1 home from the loss on rank 1. That is 2, and
+# right is 1. **What the ranks call `backward` on must add up to the loss.** So each
+# takes half of it.
 
 # %% [markdown]
 # Both hold all weights. Each gets the part of the gradient that comes from its pixels,
@@ -697,9 +701,11 @@ for width in (16, 128):
 # one core do not work side by side.
 
 # %% [markdown]
-# With many chunks, one device alone wins by our formula when $(L-1)kc < \alpha$. For two
-# layers: when a chunk computes for less time than its message takes. Narrow layers, small
-# batches and short chunks bring that about.
+# Compare the two for a long sequence, with many chunks. A step costs $Lc$ on one
+# device, and $(kc + \alpha)/k$ on $L$ ranks. So one device alone wins when $Lc < c +
+# \alpha/k$, or $(L-1)kc < \alpha$. For two layers: when a chunk computes for less time
+# than its message takes. Narrow layers, small batches and short chunks bring that
+# about.
 
 # %% [markdown]
 # Chunks of one step lose for a second reason: each call of the layer, there and back, has

@@ -18,7 +18,7 @@
 # *You will be able to* read and write a pipeline schedule, say what it wastes before you
 # run it, show that it trains the same model, and cut a model into balanced stages.
 #
-# *Before this:* lessons 10a and 14a. *Time:* 45 minutes to read, 25 for the exercises.
+# *Before this:* lessons 10a and 14a. *Time:* 45 minutes to read, 20 for the exercises.
 # *Needs:* two CPU cores, no GPU.
 
 # %% [markdown]
@@ -223,6 +223,7 @@ draw_schedule(timetable(gpipe(4, 8)))
 # $$\frac{p - 1}{m + p - 1}.$$
 #
 # Does this hold for every size, and if a backward takes twice as long as a forward?
+# (`timetable(order, 1, 2)` gives a forward one slot and a backward two.)
 
 # %%
 agree = [

@@ -155,7 +155,7 @@ def by_bisection(times, stages):
         counts, held = [], None
         for layer, time in enumerate(times):
             left = n - layer  # those that are left may each need a stage
-            if counts and sum(held) + time <= limit and stages - len(counts) < left:
+            if counts and sum([*held, time]) <= limit and stages - len(counts) < left:
                 counts[-1] += 1
                 held.append(time)
             else:

@@ -18,7 +18,7 @@
 # *You will be able to* say what a schedule keeps before you run it, write 1F1B, and fill
 # a pipeline's gaps with work that nobody waits for.
 #
-# *Before this:* lesson 15a. *Time:* 45 minutes to read, 45 for the exercises.
+# *Before this:* lesson 15a. *Time:* 45 minutes to read, 30 for the exercises.
 # *Needs:* two CPU cores, no GPU.
 
 # %% [markdown]
@@ -123,7 +123,7 @@ reveal("15b-recompute", inputs, computed=True)
 
 # %% [markdown]
 # 147,456 bytes have become 16,384, the stage's inputs, and one micro-batch's activations
-# besides. **With recomputation, finer cuts do make room.**
+# besides: eight tensors, since the ninth is its input. **With recomputation, finer cuts do make room.**
 
 # %% [markdown]
 # The price is one more forward for each micro-batch. If a backward costs two
@@ -388,11 +388,11 @@ for name, schedule in ("thick", one_f_one_b(4, 8)), ("thin", interleaved(4, 8)):
     print(f"{name:<5} pieces kept with 8 micro-batches: {peak_activations(schedule)}")
 
 # %% [markdown]
-# Here $m$ is a multiple of $p$. Micro-batches travel in groups of $p$: rank 0 lets
-# $p$ of them into stage 0, and after these $p$ slots the first one has come round
-# from rank $p-1$ and enters stage $p$ (here 4). In a group of two on four ranks, rank 0
-# would have nothing to do for two slots until then. So the paper asks for a multiple
-# of $p$, and our `interleaved` refuses any other $m$.
+# Here $m$ is a multiple of $p$. Micro-batches travel in groups of $p$: rank 0 lets $p$
+# of them into stage 0, and after these $p$ slots the first one has come round from rank
+# $p-1$ and enters stage $p$ (here 4). With groups of two on four ranks, two slots would
+# be filled, and in the next two rank 0 would have nothing to do. So the paper asks for
+# a multiple of $p$, and our `interleaved` refuses any other $m$.
 
 # %% [markdown]
 # The price: $vp-1$ cuts instead of $p-1$ for messages to cross, and more to keep.
@@ -406,7 +406,8 @@ for name, schedule in ("thick", one_f_one_b(4, 8)), ("thin", interleaved(4, 8)):
 # Write one linear layer on the board: the gradient of its input is grad · W, that of
 # its weight is gradᵀ · x. Ask for each: who waits for it?
 #
-# When late: show the last picture, and give the exercise as homework.
+# When late: show the last picture, give the exercise as homework, and leave the paper's
+# table out.
 
 # %% [markdown]
 # ## A backward in two parts
@@ -505,7 +506,7 @@ check("15b-zero-bubble", fills_the_gaps)
 #
 # `zero_bubble` does the same for any number of ranks: 1F1B, with rank $r$ doing each W
 # $r$ micro-batches late (the paper calls it ZB-H1). Compare it with 1F1B, whose whole
-# backward takes two slots:
+# backward takes two slots (`timetable(…, 1, 2)`):
 
 # %%
 from demos.pipeline.parts.schedules import zero_bubble
@@ -561,7 +562,7 @@ print(f"ours takes {ratio:.2f} × torch's time")
 # | 1F1B | `Schedule1F1B` | the default | `TrainSchedule` |
 # | interleaved, its thin stages | `ScheduleInterleaved1F1B` | virtual stages | – |
 # | zero bubble | `ScheduleInterleavedZeroBubble` | in the authors' fork | – |
-# | recompute | `checkpoint` in the module | `--recompute-granularity` | `checkpoint` |
+# | recompute | `checkpoint` in the module | `--recompute-granularity` | `activation_checkpoint_interval` |
 
 # %% [markdown]
 # Our executor goes through the whole stage for each W, and so repeats some of B's
@@ -573,10 +574,10 @@ print(f"ours takes {ratio:.2f} × torch's time")
 # %% [markdown]
 # ## Held against the paper
 #
-# GPipe's authors measured a Transformer on $K$ = 2, 4 and 8 accelerators with $M$
-# micro-batches (Huang et al. 2019, table 2). Their numbers are throughputs, compared
-# with $K = 2$, $M = 1$. Only the share $1 - $ bubble of $K$ accelerators works, so our
-# formula says $K \cdot M / (M + K - 1)$.
+# (Optional: no later section needs this one.) GPipe's authors measured a Transformer on
+# $K$ = 2, 4 and 8 accelerators with $M$ micro-batches (Huang et al. 2019, table 2).
+# Their numbers are throughputs, compared with $K = 2$, $M = 1$. Only the share $1 - $
+# bubble of $K$ accelerators works, so our formula says $K \cdot M / (M + K - 1)$.
 
 # %% [markdown]
 # But they recompute. A rank that waits for its first gradient can use the bubble to

@@ -16,7 +16,7 @@
 # need only one sum, write the two functions that make `backward` right, and say when
 # all this pays.
 #
-# *Before this:* lessons 5, 10a, 10b, 11a and 14a. *Time:* 45 minutes, and 45 for the
+# *Before this:* lessons 5, 10a, 10b, 11a and 14a. *Time:* 45 minutes, and 35 for the
 # exercises. *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]
@@ -31,8 +31,9 @@
 # ## One layer, two ranks
 #
 # A linear layer with two inputs and four neurons computes $y = xA$. Each column of the
-# matrix $A$ belongs to one neuron. There are two straight cuts. Grey is what both ranks
-# hold, blue is rank 0's, orange is rank 1's:
+# matrix $A$ belongs to one neuron. There are two straight cuts. The lines of the
+# picture are the whole layer, the layer cut by columns, and cut by rows. Grey is what
+# both ranks hold, blue is rank 0's, orange is rank 1's:
 
 # %%
 import torch
@@ -70,7 +71,8 @@ draw_split_layer(x, A)
 # so have the results, which agree up to rounding; arguments stay as they are. Where you add
 # the bias is up to you.
 #
-# By hand first: the last line of the picture, without a bias. The gradient of the output
+# By hand first: the last line of the picture, without a bias. (Rank 0 has the 1 of $x$
+# and the first row of $A$, rank 1 the 2 and the second row.) The gradient of the output
 # is [1, 0, 0, 1]. Which gradients does each rank compute?
 # <!-- exercise: 16a-row -->
 #

@@ -16,7 +16,7 @@
 # rank holds whole, say to the byte what a layer keeps for its backward pass, and let
 # keys and values go round a ring.
 #
-# *Before this:* lessons 10a, 10b, 14a and 16a. *Time:* 45 minutes, and 45 for the
+# *Before this:* lessons 10a, 10b, 14a and 16a. *Time:* 45 minutes, and 50 for the
 # exercises. *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]
@@ -35,6 +35,11 @@
 # *score*. The softmax of a query's scores with all positions so far says in which proportions
 # their values are mixed.
 #
+# Say that the second position has the score 0 with the first and $\ln 3$ with itself.
+# The softmax of these is ¼ and ¾, so it gets ¼ of the first value and ¾ of its own. The
+# first position sees only itself and gets its own value.
+
+# %% [markdown]
 # The lists are cut into *heads*, each of which compares and mixes its own numbers. A second
 # layer, `out`, joins what they have mixed. Four heads on two ranks:
 
@@ -49,7 +54,10 @@ draw_heads(heads=4, ranks=2)
 # Each rank takes the neurons of its heads in `into`, and the inputs that come from its
 # heads in `out`. These are columns, then rows: **attention split by heads is a pair**,
 # with the attention itself between the two layers. (In `forward`, `attend` is
-# `causal_attention`. `drop` and `after` are dropouts, which do nothing here.)
+# `causal_attention`. `drop` and `after` are dropouts, which do nothing here.
+# `unflatten` cuts the numbers of a position into query, key and value, and each of
+# these into heads of `size` numbers; `permute` puts these three first, and heads before
+# positions.)
 
 # %%
 from demos.tensor_parallel.parts import split_block
@@ -440,12 +448,16 @@ check("16b-one-too-many", complete_gradients)
 # | before and after GELU | 16 | yes |
 # | softmax, its mask, what is left of it | $5as/h$ | yes |
 #
-# In all $sbh(34 + 5as/h)$.
+# In all $sbh(34 + 5as/h)$. The last row, for example: in each text, $a$ heads compare
+# $s$ positions with $s$, so there are $as^2b$ scores. The softmax takes two bytes for
+# each, the mask one, what is left two: $5as^2b = sbh \cdot 5as/h$.
 
 # %% [markdown]
-# With $t$ ranks, tensor parallel divides what lies in a pair by $t$. Leave out the row of the
-# softmax. Of the 34, how many does each of four ranks keep? `kept_by_layer` adds up the bytes of the
-# tensors that autograd saves, without the parameters, as lesson 15b did.
+# With $t$ ranks, tensor parallel divides what lies in a pair by $t$. Leave out the row
+# of the softmax. Of the 34, how many does each of four ranks keep? `kept_by_layer` adds
+# up the bytes of the tensors that autograd saves, without the parameters, as lesson 15b
+# did. (It also does so for sequence parallel, and for a way called *gather twice*,
+# which we come to below.)
 
 # %%
 question = "With tensor parallel on four ranks, how many of the 34 does a rank keep?"

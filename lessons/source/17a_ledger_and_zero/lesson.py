@@ -17,7 +17,7 @@
 # work out what fits on a device; to write ZeRO-1; and to clip a gradient that nobody holds
 # whole.
 #
-# *Before this:* lessons 10a, 10b, 11b and 14a. *Time:* 45 minutes, and 45 for the
+# *Before this:* lessons 10a, 10b, 11b and 14a. *Time:* 45 minutes, and 30 for the
 # exercises. *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]
@@ -387,9 +387,9 @@ check("17a-update", sharded_update)
 # ## The same numbers
 #
 # `ZeRO1` does that with any optimiser that treats each number by itself. `backward`
-# adds to one flat gradient, of which each parameter's `.grad` is a view. In the code, the
-# one of `units` is the flat parameters, `masters` are what the optimiser updates, `buffers`
-# are the room for what arrives, and clipping is exercise 3:
+# adds to one flat gradient, of which each parameter's `.grad` is a view. In the code
+# there is one unit, the flat parameters. `masters` are what the optimiser updates,
+# `buffers` are the room for what arrives, and clipping is exercise 3:
 
 # %%
 from demos.sharding.parts.zero_1 import ZeRO1
@@ -452,10 +452,11 @@ for strategy in BUILT:
 
 # %%
 from demos.collectives.parts.loopback_meter import megabytes_per_rank
+from sidebyside.devices import device
 
 
 def megabytes_of_both() -> list[float]:
-    flat = torch.ones(4_000_000)
+    flat = torch.ones(4_000_000, device=device())
     pieces = list(flat.chunk(4))
     gloos = megabytes_per_rank(lambda: dist.reduce_scatter(pieces[0], pieces), 3)
     return [megabytes_per_rank(lambda: ring_reduce_scatter(flat), 3), gloos]
@@ -473,9 +474,11 @@ print(f"our ring {ring:.1f} MB, gloo {gloo:.1f} MB")
 # %% [markdown]
 # ## ZeRO-2: gradients don't stay
 #
-# ZeRO-1 still holds all gradients until backward ends. ZeRO-2 sums up those of a layer as
-# soon as the hooks of lesson 11b say that they are ready, keeps its shard, and frees the rest.
-# Each layer is a flat tensor of its own:
+# ZeRO-1 still holds all gradients until backward ends. ZeRO-2 sums up those of a
+# layer as soon as the hooks of lesson 11b say that they are ready, keeps its shard,
+# and frees the rest. Each layer is a flat tensor of its own. `carry` sums a bucket
+# over the ranks, at once or, if it returns a future, while backward goes on.
+# `under_way` notes it until the bucket is needed again:
 
 # %%
 from demos.sharding.parts.zero_2 import ZeRO2

@@ -16,7 +16,7 @@
 # costs, use FSDP2, keep fewer activations, and go on from a checkpoint with another number
 # of ranks.
 #
-# *Before this:* lessons 10b, 11b, 15b and 17a. *Time:* 45 minutes, and 45 for the exercises.
+# *Before this:* lessons 10b, 11b, 15b and 17a. *Time:* 45 minutes, and 40 for the exercises.
 # *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]
@@ -32,9 +32,10 @@
 # ## Borrowed layers
 #
 # A *unit* is a group of parameters that travel together, often a layer. As in 17a they
-# are views of one flat tensor, padded so that all shards are equal. Each rank has a copy
-# of its shard, `kept`, which its optimiser updates. When nobody needs the unit, the memory
-# behind `flat` is taken away:
+# are views of one flat tensor, padded so that all shards are equal. Each rank has a
+# copy of its shard, `kept`, which its optimiser updates. When nobody needs the unit,
+# the memory behind `flat` is taken away. (`FlatParameters` is 17a's flat tensor;
+# `shard` is this rank's part of it.)
 
 # %%
 from demos.sharding.parts import zero_3
