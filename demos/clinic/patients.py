@@ -1,0 +1,41 @@
+"""Six sick programs, and five tools that look into their ranks.
+
+Run:      python demos/clinic/patients.py
+Look for: four hang, one is ended by the operating system, and one ends without any
+          complaint. No tool says anything about that one: only its sums do.
+Try:      --patient eve --tool recorder. Which entry has only one of the ranks?
+          --patient finn --tool stacks says which line of which rank it is.
+          --patient ben --code shows the program.
+"""
+
+from sidebyside.programs import run_program
+
+import argparse
+
+from demos.clinic.parts.examinations import TOOLS, examine_patient, ward_round
+from demos.clinic.parts.sick_programs import PATIENTS
+from demos.clinic.parts.ward import show_patients
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--patient", choices=PATIENTS, help="default: all")
+    parser.add_argument("--tool", choices=TOOLS, default="report")
+    parser.add_argument("--code", action="store_true", help="show the program, too")
+    args = parser.parse_args()
+    if args.code and not args.patient:
+        parser.error("argument --code: needs --patient")
+
+    if not args.patient:
+        print("three ranks each, with gloo, after two seconds")
+        ward_round()
+        return
+    if args.code:
+        show_patients(args.patient)
+    examine_patient(args.patient, args.tool)
+
+
+if __name__ == "__main__":
+    run_program(main)

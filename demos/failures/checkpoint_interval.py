@@ -1,0 +1,78 @@
+"""How often should a training save? Simulated failures, formulas, and five real kills.
+
+Run:      python demos/failures/checkpoint_interval.py --mean 0.8 --save 0.08
+Look for: too often, and saving costs the time; too seldom, and failures lose much.
+          Young's interval is close to the best, and around it the goodput hardly
+          changes. Five real kills give what the clock says for the same five moments;
+          other five could give nearly anything, as the last line shows.
+Try:      --mean 11134 --save 60 --restart 300 --real 0: Llama 3's 16,384 GPUs, with a
+          minute for a checkpoint. Then --mean 1824, as if there were 100,000.
+"""
+
+from sidebyside.programs import run_program
+
+import argparse
+from itertools import islice
+
+from demos.failures.parts.failure_clock import (
+    Machine,
+    best_interval,
+    daly_interval,
+    expected_goodput,
+    random_failures,
+    simulated_goodput,
+    spread_of_few,
+    young_interval,
+)
+from demos.failures.parts.real_kills import survive_kills
+from sidebyside import at_least, between
+
+
+def print_intervals(machine: Machine, failures: int) -> None:
+    young = young_interval(machine)
+    print("interval, s   goodput simulated, %   by the formula, %")
+    for times in (1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8):
+        every = young * times
+        simulated = simulated_goodput(every, machine, failures)
+        expected = expected_goodput(every, machine)
+        print(f"{every:11.4g} {100 * simulated:16.1f} {100 * expected:20.1f}")
+    print(f"best interval by search {best_interval(machine):.4g} s, ", end="")
+    print(f"Young's {young:.4g} s, Daly's {daly_interval(machine):.4g} s")
+
+
+def print_real_kills(machine: Machine, kills: int, seed: int) -> None:
+    every = young_interval(machine)
+    failures = list(islice(random_failures(machine.mean, seed), kills))
+    survived = survive_kills(every, machine, failures)
+    print(f"{kills} real kills, saving every {every:.4g} s: ", end="")
+    print(f"goodput {100 * survived.goodput:.1f} %, ", end="")
+    print(f"the clock with the same kills {100 * survived.predicted:.1f} %")
+    low, high = spread_of_few(every, machine, kills)
+    print(f"{kills} failures, a thousand simulations: 80 of 100 lie from ", end="")
+    print(f"{100 * low:.0f} % to {100 * high:.0f} %")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add, seconds = parser.add_argument, between(0.001, 1e9)
+    add("--mean", type=seconds, default=0.8, help="seconds between failures")
+    add("--save", type=seconds, default=0.08, help="seconds of a checkpoint")
+    add("--restart", type=between(0, 1e9), default=0.25, help="seconds")
+    add("--failures", type=at_least(1, 100_000), default=400, help="simulated")
+    add("--real", type=at_least(0, 100), default=5, help="real kills; default: 5")
+    add("--seed", type=at_least(0), default=8)
+    args = parser.parse_args()
+    machine = Machine(args.mean, args.save, args.restart)
+    if args.restart > 5 * args.mean or args.save > 5 * args.mean:
+        parser.error("argument --mean: must be a fifth of --save and --restart")
+    if args.real and args.real * args.mean > 600:
+        parser.error("argument --real: must be fewer: these kills take ten minutes")
+    print_intervals(machine, args.failures)
+    if args.real:
+        print_real_kills(machine, args.real, args.seed)
+
+
+if __name__ == "__main__":
+    run_program(main)

@@ -1,0 +1,118 @@
+"""Training that survives the death of a rank, with nothing but torch: a start of yours.
+
+Run:      torchrun --nproc-per-node 2 --max-restarts 3 demos/failures/own_resumable.py
+              --checkpoint saved.pt --kill-at 25   (one line; the kill is an experiment)
+Look for: the last rank kills itself after step 25. torchrun starts all ranks again,
+          they go on after step 20, and the loss is that of a run without the kill.
+          (With torch 2.13 set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 first. Else torchrun
+          keeps one store for all restarts, and a rank may find a dead one's address.)
+Try:      the same line again: it has nothing left to do. And without --checkpoint.
+"""
+
+import argparse
+import os
+import signal
+
+import torch
+import torch.distributed as dist
+import torch.distributed.nn  # before there is a group, or it keeps hold of it
+from torch.nn import Dropout, Linear, ReLU, Sequential, functional
+from torch.nn.parallel import DistributedDataParallel
+
+EVERY, STEPS = 10, 60
+
+
+def file_name(text: str) -> str:
+    if not os.path.basename(text) or not os.path.isdir(os.path.dirname(text) or "."):
+        raise argparse.ArgumentTypeError("must be a file in a folder that exists")
+    return text
+
+
+def step_number(text: str) -> int:
+    if len(text) > 2 or not text.isdecimal() or not 1 <= int(text) < STEPS:
+        raise argparse.ArgumentTypeError(
+            f"must be a whole number from 1 to {STEPS - 1}"
+        )
+    return int(text)
+
+
+def save(state: dict, path: str) -> None:
+    """The file under `path` is whole at any moment, old or new."""
+    with open(path + ".unfinished", "wb") as file:
+        torch.save(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".unfinished", path)
+
+
+def train(path: str | None, kill_at: int | None, device: str) -> float:
+    """The loss of the last batch, as if nothing had happened."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    noise = torch.cuda if device == "cuda" else torch  # whose numbers dropout draws
+    torch.manual_seed(0)  # the same data and the same start in every rank
+    images, rule = torch.randn(4096, 64), torch.randn(64, 10)
+    labels = (images @ rule).argmax(1)
+    layers = Sequential(Linear(64, 32), ReLU(), Dropout(0.1), Linear(32, 10)).to(device)
+    model = DistributedDataParallel(layers)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
+    torch.manual_seed(1 + rank)  # each rank drops other neurons
+    done, loss = 0, 0.0
+    if path and os.path.exists(path):
+        saved = torch.load(path, map_location="cpu")
+        layers.load_state_dict(saved["model"])
+        sgd.load_state_dict(saved["optimizer"])
+        if rank < len(saved["noise"]):  # one rank more than before begins its own
+            noise.set_rng_state(saved["noise"][rank])
+        done, loss = saved["step"], saved["loss"]
+        if rank == 0:
+            print(f"goes on after step {done}", flush=True)
+    life = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
+    for step in range(done, STEPS):
+        if (rank, step, life) == (ranks - 1, kill_at, 0):
+            os.kill(os.getpid(), signal.SIGKILL)
+        epoch, place = divmod(step * 64, 4096)  # the step says which images are next
+        dice = torch.Generator().manual_seed(epoch)
+        batch = torch.randperm(4096, generator=dice)[place : place + 64]
+        x, y = (data[batch[rank::ranks]].to(device) for data in (images, labels))
+        total = functional.cross_entropy(model(x), y, reduction="sum")
+        sgd.zero_grad()
+        (total * ranks / 64).backward()  # DDP divides by the ranks
+        sgd.step()
+        if (step + 1) % EVERY == 0:
+            states = [None] * ranks
+            dist.all_gather_object(states, (noise.get_rng_state(), total.item()))
+            states, totals = zip(*states, strict=True)
+            loss = sum(totals) / 64
+            if path and rank == 0:
+                parts = {"model": layers.state_dict(), "optimizer": sgd.state_dict()}
+                parts |= {"noise": states, "step": step + 1, "loss": loss}
+                save(parts, path)
+    return loss
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--checkpoint", type=file_name, help="a file to go on from")
+    parser.add_argument("--kill-at", type=step_number, help="a step, for an experiment")
+    args = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
+    torch.set_num_threads(1)
+
+    if "RANK" not in os.environ:  # not started by torchrun: a group of one
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    elif torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        dist.init_process_group("nccl")
+    else:
+        dist.init_process_group("gloo")
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+    loss = train(args.checkpoint, args.kill_at, device)
+    if dist.get_rank() == 0:
+        print(f"loss of the last batch {loss:.4f}")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""The picture of goodput against the checkpoint interval."""
+
+from demos.failures.parts.failure_clock import (
+    Machine,
+    expected_goodput,
+    simulated_goodput,
+    spread_of_few,
+    young_interval,
+)
+from sidebyside import COLOURS, figure
+
+
+def draw_goodput(machine: Machine, survived, kills: int, failures: int = 400):
+    """A line by Daly's formula, points from the simulated clock, and the real kills."""
+    young = young_interval(machine)
+    grid = [young * 2 ** (power / 8) for power in range(-28, 29)]
+    alt = "goodput against interval: it rises, has a broad top and falls"
+    fig, ax = figure(stamp="simulated", alt=alt)
+    blue, red, green = COLOURS[:3]
+    ax.plot(grid, [100 * expected_goodput(e, machine) for e in grid], color=blue)
+    points = grid[::4]
+    simulated = [
+        100 * simulated_goodput(every, machine, failures, seed)
+        for seed, every in enumerate(points)
+    ]
+    ax.plot(points, simulated, "o", color=blue, ms=4)
+    label = f"line: formula\npoints: {failures} failures each"
+    ax.text(grid[-15], 30, label, color=blue)
+    ax.axvline(young, color=green, lw=1, ls="--")
+    ax.text(young * 0.97, 4, "Young", color=green, ha="right")
+    low, high = (100 * share for share in spread_of_few(young, machine, kills))
+    ax.plot([young, young], [low, high], color=red, lw=5, alpha=0.35)
+    ax.plot([young], [100 * survived.goodput], "D", color=red, ms=6)
+    label = f"{kills} real kills, measured here\nbar: 8 of 10 simulated fives"
+    ax.text(young * 1.12, high + 5, label, color=red, va="top", fontsize=8)
+    ax.set(xscale="log", xlabel="seconds of computing between checkpoints")
+    ax.set(ylabel="goodput in %", ylim=(0, 66), xticks=grid[4::8])
+    ax.set_xticklabels([f"{every:.2g}" for every in grid[4::8]])
+    ax.minorticks_off()
+    return fig

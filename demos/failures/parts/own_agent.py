@@ -1,0 +1,90 @@
+"""What an agent such as torchrun's does: start all ranks, and again if one dies."""
+
+from sidebyside.programs import end_with_parent
+
+import os
+import tempfile
+from collections.abc import Callable
+from multiprocessing.connection import wait
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from sidebyside.ranks import context_of_ranks
+from sidebyside.timeline import label_process
+
+
+class TooManyRestarts(RuntimeError):
+    """A rank died once more than the agent starts ranks again."""
+
+
+def run_with_restarts(
+    train: Callable, ranks: int, *args, max_restarts: int = 3, elastic: bool = False
+) -> int:
+    """Call `train(life, *args)` in `ranks` connected processes until all end well.
+
+    If one dies, all are killed and started again, those that were well too: without
+    it, they could only wait. Each start is a *life*, counted from 0. With `elastic`
+    the next life has one rank fewer. Returns the number of restarts.
+    """
+    for life in range(max_restarts + 1):
+        with tempfile.TemporaryDirectory() as meeting:
+            crew = start_crew(train, ranks, meeting, life, *args)
+            try:
+                dead = wait_for_crew(crew)
+            finally:
+                for process in crew:
+                    process.kill()
+                    process.join()
+        if not dead:
+            return life
+        ranks -= elastic
+        if not ranks:
+            break
+    raise TooManyRestarts(f"a rank has died {life + 1} times")
+
+
+def start_crew(train: Callable, ranks: int, meeting: str, life: int, *args) -> list:
+    context = context_of_ranks()
+    crew = [
+        context.Process(
+            target=live_as_rank,
+            args=(train, rank, ranks, meeting, life, *args),
+            daemon=True,
+        )
+        for rank in range(ranks)
+    ]
+    for process in crew:
+        process.start()
+    return crew
+
+
+def wait_for_crew(crew: list) -> bool:
+    """Wait until all have ended, or one has ended badly: whether one has."""
+    left = {process.sentinel: process for process in crew}
+    while left:
+        for sentinel in wait(left):
+            process = left.pop(sentinel)
+            process.join()
+            if process.exitcode:
+                return True
+    return False
+
+
+def live_as_rank(
+    train: Callable, rank: int, ranks: int, meeting: str, life: int, *args
+) -> None:
+    """Runs in a process of its own: join the group, train, leave the group."""
+    end_with_parent()
+    label_process(f"rank {rank}")
+    torch.set_num_threads(1)
+    where = Path(meeting, "meet").as_uri()
+    dist.init_process_group("gloo", init_method=where, rank=rank, world_size=ranks)
+    try:
+        train(life, *args)
+        dist.destroy_process_group()
+    except RuntimeError as error:  # of gloo: another rank is gone, the agent knows
+        if "onnection" not in str(error):
+            raise
+        os._exit(1)

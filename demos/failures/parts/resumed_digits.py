@@ -1,0 +1,86 @@
+"""Digits, trained with checkpoints, by ranks of which one is killed on purpose."""
+
+import os
+import signal
+from pathlib import Path
+from time import sleep
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+
+from demos.failures.parts.atomic_file import load_checkpoint, save_atomically
+from demos.failures.parts.resumable_training import DigitsTraining, restore, snapshot
+from sidebyside import span
+
+
+class Run(NamedTuple):
+    """`accidents` maps a life to (rank, step): after it this rank is killed."""
+
+    folder: Path
+    steps: int
+    every: int  # steps from one checkpoint to the next
+    accidents: dict[int, tuple[int, int]] | None = None
+    dropout: float = 0.2
+    nap: float = 0  # seconds that a step sleeps
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / "checkpoint.pt"
+
+    @property
+    def ranks_of_lives(self) -> list[int]:
+        """How many ranks each life had, from the log."""
+        lines = self.log.read_text().splitlines()
+        return [int(line.split()[2]) for line in lines]
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "log.txt"
+
+
+def train_through_accidents(life: int, run: Run) -> None:
+    """Runs in each rank: go on from the checkpoint, if there is one."""
+    training = DigitsTraining(dropout=run.dropout)
+    if run.checkpoint.exists():
+        restore_rank(training, load_checkpoint(run.checkpoint))
+    note_in_log(run, life, training.step)
+    while training.step < run.steps:
+        if (run.accidents or {}).get(life) == (dist.get_rank(), training.step):
+            os.kill(os.getpid(), signal.SIGKILL)
+        with span(f"step {training.step}"):
+            sleep(run.nap)
+            training.take_step()
+        if training.step % run.every == 0 or training.step == run.steps:
+            with span("save"):
+                save_for_all_ranks(training, run.checkpoint)
+
+
+def save_for_all_ranks(training: DigitsTraining, path: Path) -> None:
+    """Rank 0 writes what all share, and every rank's noise. All ranks call it."""
+    saved, noises = snapshot(training), [None] * dist.get_world_size()
+    dist.all_gather_object(noises, saved.pop("noise"))
+    if dist.get_rank() == 0:
+        save_atomically(saved | {"noises": noises}, path)
+    dist.barrier()  # nobody is ahead of a checkpoint that is not there
+
+
+def restore_rank(training: DigitsTraining, saved: dict) -> None:
+    """With as many ranks as before each gets its noise; a new rank keeps its own."""
+    rank, noises = dist.get_rank(), saved["noises"]
+    noise = noises[rank] if rank < len(noises) else training.noise.get_state()
+    restore(training, saved | {"noise": noise})
+
+
+def note_in_log(run: Run, life: int, step: int) -> None:
+    if dist.get_rank() == 0:
+        with open(run.log, "a", encoding="utf-8") as file:
+            ranks = dist.get_world_size()
+            who = f"{ranks} ranks begin" if ranks > 1 else "1 rank begins"
+            file.write(f"life {life}: {who} after step {step}\n")
+
+
+def trained_parameters(run: Run) -> torch.Tensor:
+    """All parameters of the run's checkpoint, in one vector."""
+    model = load_checkpoint(run.checkpoint)["model"]
+    return torch.cat([tensor.flatten() for tensor in model.values()])

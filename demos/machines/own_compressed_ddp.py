@@ -1,0 +1,82 @@
+"""DDP that sends half the bytes, in one small file, with nothing but torch.
+
+Run:      torchrun --nproc-per-node 2 demos/machines/own_compressed_ddp.py
+          On two machines, on each: torchrun --nnodes 2 --node-rank 0 (the other: 1)
+          --master-addr <the first> --master-port 29500 --nproc-per-node 1 <this file>
+Look for: one rank or several print the same loss, up to the last digits: gradients
+          travel as 16-bit numbers. Only rank 0 writes the file.
+Try:      --send powersgd, which sends a few per cent. And --save model.pt.
+"""
+
+import argparse
+import os
+import signal
+
+import torch
+import torch.distributed as dist
+import torch.distributed.nn  # before there is a group, or it keeps hold of it
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+from torch.nn import Linear, ReLU, Sequential, functional
+from torch.nn.parallel import DistributedDataParallel
+
+
+def file_name(text: str) -> str:
+    if not os.path.basename(text) or not os.path.isdir(os.path.dirname(text) or "."):
+        raise argparse.ArgumentTypeError("must be a file in a folder that exists")
+    return text
+
+
+def train_compressed(send: str, device: str, epochs: int = 2) -> tuple:
+    """The trained model, and the loss over the last batch; the same in all ranks."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(0)  # the same data in every rank
+    images, rule = torch.randn(4096, 64), torch.randn(64, 10)
+    labels = (images @ rule).argmax(1)
+    model = Sequential(Linear(64, 256), ReLU(), Linear(256, 10)).to(device)
+    replica = DistributedDataParallel(model, bucket_cap_mb=25)  # one bucket
+    if send == "fp16":
+        replica.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    elif send == "powersgd":
+        state = powerSGD_hook.PowerSGDState(None, 2, start_powerSGD_iter=2)
+        replica.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.5)
+    for batch in torch.randperm(4096).repeat(epochs).split(128):
+        mine = batch.tensor_split(ranks)[rank]
+        x, y = images[mine].to(device), labels[mine].to(device)
+        total = functional.cross_entropy(replica(x), y, reduction="sum")
+        sgd.zero_grad()
+        (total * ranks / len(batch)).backward()  # DDP divides by the ranks
+        sgd.step()
+    loss = total.detach() / len(batch)
+    dist.all_reduce(loss)
+    return model, loss.item()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--send", choices=("fp16", "powersgd", "all"), default="fp16")
+    parser.add_argument("--save", type=file_name, help="a file for the trained model")
+    args = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
+    torch.set_num_threads(1)
+
+    if "RANK" not in os.environ:  # not started by torchrun: a group of one
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    elif torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        dist.init_process_group("nccl")
+    else:
+        dist.init_process_group("gloo")
+    on_gpu = dist.get_backend() == "nccl"
+    model, loss = train_compressed(args.send, "cuda" if on_gpu else "cpu")
+    if dist.get_rank() == 0:
+        print(f"loss of the last batch {loss:.3f}")
+        if args.save:
+            torch.save(model.state_dict(), args.save)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,768 @@
+# ---
+# title: 18b Failure and checkpoints
+# question: With thousands of GPUs something fails every few hours. What is lost, and how does training go on?
+# needs: two CPU cores, no GPU
+# minutes: 90
+# ---
+
+# %% [markdown]
+# # 18b. Failure and checkpoints
+#
+# Lesson 18a trained on several machines. The more machines there are, the more often one of
+# them fails, and in synchronous training all others need it. So here we break things on
+# purpose: we kill ranks, freeze them, cut the link, and see who says what. Then we make the
+# training go on as if nothing had happened, and ask what that costs.
+#
+# *You will be able to* write a checkpoint that is whole at any moment and complete, so that
+# training goes on bit for bit; to start ranks again when one has died; and to say how often
+# to save.
+#
+# *Before this:* lessons 11a and 18a; a checkpoint is from lesson 12a. *Time:* 45 minutes,
+# and 50 for the exercises. *Needs:* two CPU cores, no GPU; Linux or macOS.
+
+# %% [markdown] tags=["instructor"]
+# ## Dead or silent: 5 minutes
+#
+# Ask: your colleague on the phone says nothing. Has she hung up, or is she thinking? A
+# closed connection is an answer; silence is not.
+#
+# When late: run the cell, skip the questions.
+
+# %% [markdown]
+# ## Dead or silent
+#
+# Three processes add up a gradient in each step, on this machine and with gloo. Nobody
+# watches over them as `run_ranks` does over its ranks. Before its sixth step rank 2 fails in
+# one of two ways. The system *kills* it, as it does when memory runs out. Or it *freezes*
+# (`SIGSTOP`): it still exists, and does nothing. The group was made with a time limit of
+# three seconds, by `init_process_group(timeout=...)`.
+
+# %% tags=["nbval-ignore-output"]
+from demos.failures.parts.failing_ranks import ask_survivors
+
+for how in ("killed", "frozen"):
+    print(f"rank 2 is {how}")
+    for rank, steps, said, seconds in ask_survivors(how, limit=3):
+        print(f"  rank {rank}, after {steps} steps: {said} ({seconds:.2f} s)")
+
+# %% [markdown]
+# **With gloo, a killed process is noticed at once, and a frozen one at the time limit.** When
+# a process dies, its system closes its connections, and the others get an error (*reset* or
+# *closed*, depending on what was still under way). A process that freezes closes nothing;
+# neither does a machine without power, or a link that is cut. Nothing arrives any more, and
+# all that the others can do is wait. gloo's limit is 30 minutes unless you choose another.
+# NCCL's is 10, and even a killed rank may be noticed only then, unless torchrun sees it
+# (below).
+#
+# None of the survivors can go on: a sum needs all three. So training stops, and what the
+# ranks hold in memory is lost when they end. What is left is the checkpoint.
+
+# %% [markdown] tags=["instructor"]
+# ## A file that is whole at any moment: 4 minutes
+#
+# Draw a file as a long box and kill the writer in the middle. What has the *old* checkpoint
+# become by then? Everyone forgets it.
+
+# %% [markdown]
+# ## A file that is whole at any moment
+#
+# `torch.save(state, path)` writes one byte after the other. A checkpoint of step 1 lies
+# there. A process writes that of step 2 over it and is killed at some byte: the system
+# ends it as soon as the file would grow beyond a given size. We try six sizes. What is
+# left?
+
+# %%
+from demos.failures.parts.atomic_file import save_in_place
+from demos.failures.parts.killed_writers import kill_while_writing
+
+print(dict(kill_while_writing(save_in_place)))
+
+# %% [markdown]
+# Neither the new nor the old one: opening a file for writing empties it first. **A checkpoint
+# written in place can cost both checkpoints.** And failures while saving are not rare: it is the
+# moment when a disk turns out to be full.
+#
+# A few operations of a file system happen in a single step. One is giving a file another name
+# (`os.replace`), which takes the name away from the file that had it. That step is atomic, in
+# lesson 4's word: it is either done or not, and never half done.
+
+# %% [markdown]
+# ## Exercise 1: an atomic save
+#
+# Write `save_checkpoint(state, path)`. `path` is a `pathlib.Path` in a folder that exists,
+# and `state` is what `torch.save` can write. Afterwards `torch.load(path)` gives `state`.
+#
+# * The process may be killed at any moment, between any two bytes. Then `path` is still a
+#   whole checkpoint, the old one or the new one. (If there was no old one, there may be none.)
+# * Write a second file *in the same folder*, and give it the name `path` when it is complete.
+#   (Between two disks, `os.replace` fails.) Its bytes must be on the disk before that, for
+#   a power cut: `file.flush()` gives them to the system, `os.fsync(file.fileno())` to the
+#   disk.
+# * Several processes save at the same time in one folder, to paths such as `step.10` and
+#   `step.20`. So two paths never share a second file. Nothing else in the folder changes, not
+#   even what another process is writing.
+# * After a success the second file of that call is gone. One that a kill or an error has left
+#   may stay, for ever; the next call works all the same.
+# * If `torch.save` raises an error, the caller gets it, and the old checkpoint stays.
+#
+# By hand first: an old checkpoint is there. The four lines are: open the second file; write
+# half of it; write the rest, with `fsync`; `os.replace`. What does `torch.load(path)` give
+# after a kill after each line? And if `path` itself had been opened?
+# <!-- exercise: 18b-save -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Which of your lines is the first after which a reader finds the new checkpoint? What must
+# be true before it?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# `path.with_name(path.name + ".unfinished")` is a name of its own for each path.
+# `path.with_suffix(...)` is not: think of `step.10` and `step.20`.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `with open(second, "wb") as file:` and in it `torch.save(state, file)`, the flush and the
+# `fsync`. Then, outside, `os.replace(second, path)`.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 1, an atomic save: 10 minutes
+#
+# Expected: `with_suffix(".tmp")`; the old file removed first, "to be safe"; `fsync` after
+# the new name, or without `flush`; a second file in the folder for temporary files.
+
+
+# %% exercise="18b-save"
+import os
+
+import torch
+
+from sidebyside import check, hint, progress, reset, solution
+
+
+def save_checkpoint(state: dict, path) -> None:
+    """Write `state`; at any moment `path` is a whole checkpoint, old or new."""
+    ### BEGIN SOLUTION
+    second = path.with_name(path.name + ".unfinished")
+    with open(second, "wb") as file:
+        torch.save(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(second, path)
+    ### END SOLUTION
+
+
+# %%
+check("18b-save", save_checkpoint)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 18b-save -->
+# Why it works: until `os.replace`, nothing has touched the file called `path`. That call is one
+# step of the file system, so there is no moment in between. Without `fsync` the new name may
+# reach the disk before the bytes: after a power cut the name would stand on an empty file.
+# (`torch.save` happens to flush what it writes; not every writer does.)
+#
+# By hand: after the first three lines `torch.load` gives the old checkpoint, after the fourth
+# the new one. If `path` itself is opened: nothing after the first and the second line, and
+# the new one after the third.
+
+# %% [markdown]
+# The course's own version is killed at the same six sizes, and a process that saves again
+# and again is killed at ten random moments:
+
+# %%
+from demos.failures.parts.atomic_file import save_atomically
+from demos.failures.parts.killed_writers import kill_at_random_moments
+
+print(dict(kill_while_writing(save_atomically)))
+print("whole and the newest:", kill_at_random_moments(save_atomically), "of 10")
+
+# %% [markdown] tags=["instructor"]
+# ## What belongs in it: 4 minutes
+#
+# Collect on the board what a training is made of. The model comes at once, the optimiser
+# soon; who says "which image is next", and who says "the dice"?
+
+# %% [markdown]
+# ## What belongs in it
+#
+# A file that is whole may still lack something. Here is the training that we will kill. It is
+# data parallel, on digits, with momentum, a rate that falls with each epoch, and *dropout*:
+# in each step every rank sets a random fifth of its neurons to 0. What does a step depend on?
+
+# %%
+from demos.failures.parts.resumable_training import DigitsTraining
+from sidebyside import show
+
+show(DigitsTraining.next_batch)
+show(DigitsTraining.take_step)
+
+# %% [markdown]
+# We save after step 30, in the second epoch, and go on to step 50 in a new training. First
+# with everything, then each time with one part left as it is at the very start. *place* is
+# the order of the epoch's images, how many of them have been used, and the step; *shuffle*
+# draws the orders; *noise* draws what is dropped.
+
+# %%
+from demos.failures.parts.left_out import continue_without_each_part
+from sidebyside import run_ranks
+
+print("left out     bit for bit   farthest apart   images used twice")
+for part, found in run_ranks(continue_without_each_part)[0].items():
+    print(f"{part:<12} {found.equal!s:<13} {found.apart:14.2f} {found.twice:19}")
+
+# %% [markdown]
+# **With all parts, the training goes on bit for bit; without any one of them it does
+# not.** And nothing warns: each of these runs ends without an error. Without the place,
+# 311 images are used twice in this epoch, so others are never used. With digits that
+# hardly hurts what is learned; in a training that reads its data once, it is repeated
+# text after every failure.
+#
+# torch's own `nn.Dropout` draws from the process's generator: `torch.get_rng_state()`, and
+# `torch.cuda.get_rng_state()` on a GPU. Python's `random` and NumPy have others.
+
+# %% [markdown]
+# ## Exercise 2: stop and go on
+#
+# Write two functions. `snapshot(training)` returns all that this rank's `DigitsTraining` is
+# made of, as a dictionary. `restore(training, saved)` brings another `DigitsTraining` (made
+# with the same arguments; it may have taken steps of its own) to that moment. From there its
+# `take_step` gives the same losses and the same parameters, bit for bit.
+#
+# * Its state: `.model`, `.optimizer`; `.shuffle` and `.noise`, two `torch.Generator`s;
+#   `.order`, a tensor; `.used` and `.step`, numbers. Nothing else that a step leaves matters
+#   to the next (gradients are set to zero first). `restore` makes each of these parts
+#   equal to what it was.
+# * The dictionary can be written by `torch.save`, and read by `torch.load` with
+#   `weights_only=True`: dictionaries, lists, tuples, tensors, numbers, texts and `None`.
+# * A snapshot stays what it is while its training goes on. So does `saved`: it can be restored
+#   a second time. Neither function changes what random numbers others draw.
+# * Any moment: before the first step, in the middle of an epoch, right after its last batch.
+#   1, 2 or 3 ranks: each calls both functions for itself, and they send nothing.
+#
+# By hand first: an epoch has the images 0 to 4, the batch is 2, and the order 3 1 4 0 2
+# has been drawn. One step has been taken. If a checkpoint holds only the state of the
+# generator `shuffle`, will the new training draw this order again, or the next? Which
+# images should it see next?
+# <!-- exercise: 18b-resume -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# `optimizer.state_dict()` returns a dictionary. Whose tensors are in it, and what happens
+# to them in the next step?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# `copy.deepcopy` of the whole dictionary, in both functions: `load_state_dict` of an
+# optimiser goes on working in the tensors that it is given.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `training.noise.get_state()` and `training.noise.set_state(saved["noise"])`; the same for
+# `shuffle`. `model` and `optimizer` have `state_dict()` and `load_state_dict(...)`. `order`,
+# `used` and `step` are saved and set as they are.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 2, stop and go on: 20 minutes
+#
+# Expected: no copy in `snapshot`, which only shows when training goes on before the file is
+# written; no copy in `restore`, which only shows when it is restored twice; the generator
+# `shuffle` saved and the order forgotten; the parameters of the model without the optimiser's rate.
+
+# %% exercise="18b-resume"
+import copy
+
+
+def snapshot(training: DigitsTraining) -> dict:
+    """All that this rank's training is made of, as copies."""
+    ### BEGIN SOLUTION
+    return copy.deepcopy(
+        {
+            "model": training.model.state_dict(),
+            "optimizer": training.optimizer.state_dict(),
+            "shuffle": training.shuffle.get_state(),
+            "noise": training.noise.get_state(),
+            "place": (training.order, training.used, training.step),
+        }
+    )
+    ### END SOLUTION
+
+
+def restore(training: DigitsTraining, saved: dict) -> None:
+    """Bring `training` to the moment of the snapshot."""
+    ### BEGIN SOLUTION
+    saved = copy.deepcopy(saved)
+    training.model.load_state_dict(saved["model"])
+    training.optimizer.load_state_dict(saved["optimizer"])
+    training.shuffle.set_state(saved["shuffle"])
+    training.noise.set_state(saved["noise"])
+    training.order, training.used, training.step = saved["place"]
+    ### END SOLUTION
+
+
+# %%
+check("18b-resume", snapshot, restore)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 18b-resume -->
+# Why it works: a step is a function of what the training holds, and of nothing else. If all of it
+# is the same, bit for bit, the next step is the same too. Copies are needed because
+# `state_dict` shows the tensors in use, which the next step changes in place.
+#
+# By hand: 3 1 4 0 2 has been drawn, so the generator's state is behind it. The new training
+# has no order, draws the *next* one, the second epoch's, and begins with its first two
+# images: 4 and 0 of this epoch are never seen. The order has to be saved, or the state
+# from before it was drawn.
+
+# %% [markdown] tags=["instructor"]
+# ## An agent: 7 minutes
+#
+# Play it: three people are ranks, you are the agent. Tap one on the shoulder, who leaves.
+# Why must the other two start again too? They stand in the middle of a sum.
+#
+# When late: the timeline only.
+
+# %% [markdown]
+# ## An agent
+#
+# Somebody has to notice and start the ranks again. On each machine that is a process that does
+# not train: the **agent**, which is what `torchrun` is once it has started the ranks. Ours
+# works on one machine:
+
+# %%
+from demos.failures.parts.own_agent import run_with_restarts
+
+show(run_with_restarts)
+
+# %% [markdown]
+# All ranks start again, also the healthy ones: each stands in the middle of a sum that will
+# never be complete, and must go back to the same checkpoint as the others. Rank 0 saves after
+# every 10 steps: what all share, and *each rank's* noise, which it gathers. Rank 1
+# is killed after step 25. (A step sleeps here, so that the picture looks alike on all
+# machines.)
+
+# %%
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from demos.failures.parts.resumed_digits import (
+    Run,
+    train_through_accidents,
+    trained_parameters,
+)
+from sidebyside import Timeline
+
+with TemporaryDirectory() as folder, Timeline() as timeline:
+    run = Run(Path(folder), steps=40, every=10, accidents={0: (1, 25)}, nap=0.03)
+    run_with_restarts(train_through_accidents, 2, run)
+    print(run.log.read_text(), end="")
+    resumed = trained_parameters(run)
+timeline.plot("rank 1 is killed after step 25", stamp="measured here")
+
+# %% [markdown]
+# The steps labelled 20 to 24 (labels count from 0) are drawn twice: these five were
+# lost and are made again. The gap between the two lives is the restart. Is it the same
+# training?
+
+# %%
+with TemporaryDirectory() as folder:
+    run = Run(Path(folder), steps=40, every=10)
+    run_with_restarts(train_through_accidents, 2, run)
+    print("bit for bit:", torch.equal(resumed, trained_parameters(run)))
+
+# %% [markdown]
+# **With the same number of ranks, the training that was killed ends with the same parameters,
+# bit for bit.** If a kill is as likely after any step (and its save, if it has one), how many
+# steps does one cost on average, with a checkpoint after every 10?
+
+# %%
+from sidebyside import guess, reveal
+
+guess("18b-lost", None, "Steps lost by a kill, on average?", "")
+
+# %%
+reveal("18b-lost", sum(step % 10 for step in range(1000)) / 1000, computed=True)
+
+# %% [markdown]
+# About half of the interval. An agent gives up after some restarts (`--max-restarts`),
+# because a rank that dies of an error in its program dies again. `torchrun` notices and
+# starts the ranks again; saving stays in your program. Its own default is `--max-restarts 0`.
+#
+# ```
+# export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
+# torchrun --nproc-per-node 2 --max-restarts 3 demos/failures/own_resumable.py \
+#     --checkpoint saved.pt --kill-at 25
+# ```
+#
+# **By default the torchrun of torch 2.13 keeps one store for all restarts**: a rank that is
+# early may find the address of a dead one there, and wait for it. With the first line
+# every start has a store of its own.
+#
+# Type it into a terminal; it takes 10 to 60 s. Rank 0 says *Connection closed by peer*,
+# torchrun says that rank 1 had exit code -9 (signal 9, a kill), starts both
+# again, and the loss is that of a run without a kill.
+
+# %% [markdown] tags=["instructor"]
+# ## A host, or the link: 7 minutes
+#
+# On Linux run `python demos/failures/kill_and_resume.py --failure link` on the projector
+# while you talk: it takes a minute and a half. Ask why host-b must not go on by itself.
+#
+# When late: read the table's column "what is lost".
+
+# %% [markdown]
+# ## A host, or the link
+#
+# If a whole machine is lost, nobody can start its ranks again. `torchrun --nnodes 1:2` needs one
+# machine and takes two: it is **elastic**. The agents that are left meet again at the
+# rendezvous (18a) and start ranks with a smaller world size. Our agent does that with
+# `elastic=True`. Two ranks become one, without dropout this time:
+
+# %%
+lives = []
+for accidents in ({}, {0: (1, 25)}):
+    with TemporaryDirectory() as folder:
+        run = Run(Path(folder), 40, 10, accidents, dropout=0)
+        run_with_restarts(train_through_accidents, 2, run, elastic=True)
+        lives.append(trained_parameters(run))
+        print(run.ranks_of_lives, "ranks")
+print("bit for bit:", torch.equal(*lives))
+print("within 0.00001:", torch.allclose(*lives, rtol=0, atol=1e-5))
+
+# %% [markdown]
+# **With another world size, and the same batches, the result agrees up to rounding**: one rank
+# adds in another order than two. (With dropout it is another training, as good as the first:
+# one rank draws other numbers than two.) It works because the checkpoint counts images of
+# *all* ranks.
+
+# %% [markdown]
+# Now in earnest: two hosts in network namespaces (18a), and `torchrun --nnodes 1:2` on each.
+# On Linux, `demos/failures/kill_and_resume.py` does that, with `--failure agent`,
+# `--failure link`, `--failure link --heal 4` or `--failure rendezvous`. The first row is the
+# command above, on one machine:
+#
+# | what fails | who says what | after | then | what is lost |
+# |---|---|---|---|---|
+# | a worker | the other: *Connection closed by peer*; its agent: exit code -9 | at once | its agent starts all ranks again; with more machines, the other agents do so too | steps since the checkpoint |
+# | a host, with its agent | the other: *Connection reset by peer* | at once | 8 to 11 s later one host goes on, world size 1 | the same, and half of the machines |
+# | the link | both: *Timed out waiting 10000ms* | at the limit, 10 s here | the host of the rendezvous goes on alone, 12 s later; the other waits in vain, and we end it | the same |
+# | the link, for 4 s | nobody says anything | | training goes on | 4 s |
+# | the host of the rendezvous | the other: *Connection reset by peer* | at once | its agent gives up 5 s later | the same, and somebody must start the job again |
+#
+# (A lost host here means that its processes are killed, so its system closes the connections.
+# One without power is noticed at the limit, like a cut link. Single runs, on two busy cores;
+# gloo, torch 2.13, `keep_alive_interval=1`, `keep_alive_max_attempt=3` and
+# `last_call_timeout=1` in `--rdzv-conf`: with the defaults, a new group waits 30 s for
+# latecomers.)
+#
+# If the two halves of a cut cluster both went on, there would be two trainings and one
+# checkpoint file: a *split brain*. That is why only the half with the rendezvous may.
+
+# %% [markdown] tags=["instructor"]
+# ## How often: 7 minutes
+#
+# Two people argue: save every minute, save every night. Each names what the other loses.
+# Draw both losses against the interval, one falls and one rises, and their sum.
+
+# %% [markdown]
+# ## How often?
+#
+# Saving often costs time, saving seldom costs work when something fails. What counts is the
+# **goodput**: the share of the time that becomes progress. To find it we need a clock that
+# plays failures.
+#
+# ## Exercise 3: the clock
+#
+# Write `finish_time(work, every, save, restart, failures)`: when is the work done?
+#
+# * Training computes. After each `every` seconds of computing it saves, for `save` seconds, in
+#   which nothing is computed. After the last second of work it ends without saving.
+# * `failures` is a list of moments, in increasing order. It may be empty, and stays as it is.
+#   A failure throws training back to the last checkpoint whose saving was complete (or the
+#   start). `restart` seconds after the failure it goes on.
+# * A failure may come while it computes, saves or restarts; in a restart, the restart begins
+#   anew. What ends at the very moment of a failure has ended before it.
+#
+# All are whole numbers: `work` and `every` from 1, `save` and `restart` from 0, failures from
+# 1. The clock begins at 0. Return the moment at which the last second of `work` is done;
+# later failures do not matter. There may be a thousand failures, and `work` may be a million;
+# the check stops after 10 s for all its cases.
+#
+# By hand first: `work` 10, `every` 4, `save` 1, `restart` 2, failures at 7 and 8. What
+# is saved at 5? What is lost at 7? When does it go on, and when is it done?
+# <!-- exercise: 18b-clock -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# What do you have to remember after a failure? Two numbers are enough.
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Take one failure after the other. Before it, go from checkpoint to checkpoint as long as
+# the next one is complete by then. A failure during a restart needs no case of its own: nothing
+# is complete by then.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `for failure in [*failures, math.inf]:`, and inside `while True:` the next end: `now + every +
+# save`, or `now + work - saved` if that is the rest. If it is later than the failure, `break`;
+# else go there. After the loop, `now = failure + restart`.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 3, the clock: 15 minutes
+#
+# Expected: a checkpoint after the last second; what was computed since the checkpoint is kept;
+# a failure while saving counts as saved; two restarts added up when the second failure
+# falls into the first.
+
+# %% exercise="18b-clock"
+import math
+
+
+def finish_time(work, every, save, restart, failures) -> int:
+    """The moment at which `work` seconds of computing are done."""
+    ### BEGIN SOLUTION
+    now = saved = 0
+    for failure in [*failures, math.inf]:
+        while True:
+            last = saved + every >= work
+            end = now + (work - saved if last else every + save)
+            if end > failure:
+                break
+            now, saved = end, saved + every
+            if last:
+                return now
+        now = failure + restart
+    ### END SOLUTION
+
+
+# %%
+check("18b-clock", finish_time)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 18b-clock -->
+# Why it works: at any moment only two numbers matter, the clock and the work that is saved. From
+# checkpoint to checkpoint both move on; at a failure the clock jumps and the work stays. If
+# the next failure comes before `now`, nothing can be complete by then, and the clock
+# jumps again, from that failure.
+#
+# By hand: 4 seconds of work are saved at 5. At 7, 2 seconds are lost. At 8 the restart begins
+# anew and ends at 10. The next 4 seconds are saved at 15, and the last 2 are done at 17.
+
+# %% [markdown]
+# ## The best interval
+#
+# Now with random failures, which have no memory: a machine that has run for long is no
+# more likely to fail. On average one comes every 0.8 s. Saving takes 0.08 s, a restart
+# 0.25 s. Each point is 400 failures on the simulated clock; the line is Daly's formula
+# for the goodput (2006). And we kill a *real* process (it sleeps in place of computing
+# and saving) five times, at moments of the same kind.
+
+# %%
+from itertools import islice
+
+from demos.failures.parts.failure_clock import Machine, random_failures, young_interval
+from demos.failures.parts.failure_pictures import draw_goodput
+from demos.failures.parts.real_kills import survive_kills
+
+machine = Machine(mean=0.8, save=0.08, restart=0.25)
+moments = list(islice(random_failures(machine.mean, seed=8), 5))
+survived = survive_kills(young_interval(machine), machine, moments)
+print(f"goodput with five real kills {100 * survived.goodput:.0f} %")
+print(f"by the clock, with these five moments, {survived.predicted:.2f} of the time")
+draw_goodput(machine, survived, kills=5)
+
+# %% [markdown]
+# The top is broad: half or twice the best interval costs about 4 points. **Five
+# failures say next to nothing about an average**: eight of ten such sets of five lie
+# somewhere on the bar, which is much longer than what doubling the interval costs. So
+# we compare the clock with the real process for *these* five moments, and let the clock
+# play hundreds.
+#
+# Where is the top? With $\delta$ for a save and $M$ between failures, an interval $\tau$ costs
+# $\delta/\tau$ for saving and about $\tau/2M$ for what is lost. Their sum is smallest for
+# $\tau = \sqrt{2\delta M}$, **Young's formula** (1974). If failures become four times as
+# frequent, how many times as often should one save?
+
+# %%
+guess("18b-often", None, "How many times as often?", "")
+
+# %%
+often = [young_interval(machine._replace(mean=mean)) for mean in (0.8, 0.2)]
+reveal("18b-often", often[0] / often[1], computed=True)
+
+# %% [markdown]
+# Young takes $\delta$ to be short beside $M$. Daly's formula has two terms more for
+# when it is not, and takes off $\delta$:
+#
+# $$\tau = \sqrt{2\delta M}\left(1 + \frac{1}{3}\sqrt{\frac{\delta}{2M}} + \frac{\delta}{18M}\right) - \delta$$
+
+# %%
+from demos.failures.parts import failure_clock
+
+for mean in (0.8, 8, 800):
+    here = machine._replace(mean=mean)
+    best = failure_clock.best_interval(here)
+    daly = failure_clock.daly_interval(here)
+    print(f"M = {mean:5}: best {best:6.2f}, Young {young_interval(here):6.2f}", end="")
+    print(f", Daly {daly:6.2f}")
+
+# %% [markdown] tags=["instructor"]
+# ## Ten thousand GPUs: 4 minutes
+#
+# Before the guess: 419 interruptions sound like bad work. Then divide. It is the number of
+# parts, not their quality.
+
+# %% [markdown]
+# ## Ten thousand GPUs
+#
+# Llama 3 (2024) was trained on 16,384 GPUs and was interrupted unexpectedly 419 times in 54
+# days: every 3.1 hours. Suppose that each GPU, with all that belongs to it, fails as often as
+# there. How many days does a machine with 8 GPUs run between two failures?
+
+# %%
+guess("18b-days", None, "Days between failures, with 8 GPUs?", "")
+
+# %%
+reveal("18b-days", failure_clock.hours_between_failures(8) / 24, computed=True)
+for gpus in (8, 1024, 16_384, 100_000):
+    hours = failure_clock.hours_between_failures(gpus)
+    print(f"{gpus:,} GPUs, a failure every {hours:,.1f} hours")
+    for save in (60, 5):
+        here = Machine(3600 * hours, save, restart=300)
+        minutes = young_interval(here) / 60
+        share = failure_clock.goodput_by_young(here)
+        print(f"    a save takes {save:2}, one every {minutes:5.1f} minutes", end="")
+        print(f": goodput {share:.3f}")
+
+# %% [markdown]
+# (Computed by the formula; saves of 60 and 5 seconds and a restart of 300 are our
+# assumptions. The Llama 3 paper reports over 90 % of effective training time.) **What happens
+# once in 264 days on one machine happens every few hours on ten thousand GPUs, and then a
+# short save is worth more than an exact interval**: on 16,384 it brings 7 points; half or
+# twice the interval costs 2.
+
+# %% [markdown] tags=["instructor"]
+# ## Without waiting: 4 minutes
+#
+# Two timelines. Ask what must be finished before the next step may begin: the copy, because
+# the step changes the numbers in place.
+
+# %% [markdown]
+# ## Without waiting
+#
+# Training need not wait for the disk. It copies the state in memory, and a thread writes the
+# copy while steps go on: an **asynchronous checkpoint**. Steps sleep for 40 ms, the disk for
+# 150 ms:
+
+# %%
+from demos.failures.parts.background_save import BackgroundSaver, train_beside_writer
+from sidebyside import draw_timelines
+
+drawn = {}
+with TemporaryDirectory() as folder:
+    for name, background in {"in line": False, "in the background": True}.items():
+        with Timeline() as drawn[name]:
+            train_beside_writer(Path(folder), background)
+show(BackgroundSaver.save)
+draw_timelines(drawn, stamp="simulated")
+
+# %% [markdown]
+# At most one write is under way, else copies pile up: where a checkpoint comes too soon,
+# training waits for the one before. What if we do not copy? A writer is half through when
+# step 6 begins:
+
+# %%
+from demos.failures.parts.background_save import measure_pauses, steps_in_file
+
+with TemporaryDirectory() as folder:
+    for copying in (False, True):
+        found = sorted(steps_in_file(Path(folder), copying))
+        print(f"copied first: {copying!s:<6} the file has numbers of steps {found}")
+    for way, seconds in measure_pauses(Path(folder)).items():
+        print(f"64 MB {way}: training stands still for {1000 * seconds:.0f} ms")
+
+# %% [markdown]
+# **Without the copy, the file is whole and holds a mixture of two steps.** Nothing warns here
+# either. The price of the copy is memory: the state once more, usually on the CPU. (The copy
+# is slow here because fresh memory is asked for each time.) And a failure may come before the
+# write has ended: then the checkpoint before it counts. Keep several: one of a model whose
+# loss is no longer a number is whole, too.
+
+# %% [markdown] tags=["instructor"]
+# ## The library, a script, the scorecard: 3 minutes
+#
+# Let everyone say where their own training would begin again if the laptop were closed now.
+
+# %% [markdown]
+# ## The library's calls, and a script of your own
+#
+# | | agent and restarts | a checkpoint in the background |
+# |---|---|---|
+# | PyTorch | `torchrun --max-restarts 3 --nnodes 1:4`, and the variable above | `torch.distributed.checkpoint.async_save(state, checkpoint_id=folder)` |
+# | TensorFlow | – | `tf.keras.callbacks.BackupAndRestore` (in line) |
+# | Horovod | `hvd.elastic.run` with a `TorchState`, kept in memory | – |
+# | JAX | – | `orbax.checkpoint.CheckpointManager` |
+#
+# The package torchft goes further than restarts: the other replicas go on without the dead one.
+#
+# A script without this course's instruments. It saves no order of images: that is a function
+# of the epoch's number, so the step says it all. `TORCHELASTIC_RESTART_COUNT` is the life, as
+# torchrun counts it. Here as a group of one rank:
+
+# %%
+from demos.failures.own_resumable import train
+from sidebyside import run_demo
+
+show(train)
+run_demo("failures/own_resumable.py")
+
+# %% [markdown]
+# ## The scorecard
+#
+# Data parallel training with checkpoints, $N$ ranks, a state of $S$ bytes, saved every $\tau$:
+#
+# | | |
+# |---|---|
+# | equal to one process | as the training itself (11a); resumed: to the uninterrupted one bit for bit with equal world size, if every operation is deterministic (on GPUs not all are); up to rounding with another (without dropout) |
+# | bytes each rank sends per step | those of training; at a checkpoint, its random state as well (5 KB) |
+# | memory of each rank | that of training; for the copy $S$ more |
+# | idle share | $\delta/\tau$ for saving, in line; about $\tau/2M$ is computed twice |
+# | if one rank dies | $\tau/2$ of work on average, and the restart |
+
+# %% [markdown]
+# ## What we saw
+#
+# * With gloo, a killed process is noticed at once, a silent one at the time limit, and either
+#   way all stop.
+# * A checkpoint is atomic by a second file, `fsync`, and a new name. It is complete with model,
+#   optimiser, place in the data and all random states: then the training goes on bit for bit.
+# * An agent starts all ranks again; elastic, with fewer. Only the side with the rendezvous may go on.
+# * Goodput has a broad top at about $\sqrt{2\delta M}$. Five failures are too few to see it.
+# * A checkpoint in the background stops training for a copy only.
+#
+# In a terminal, `demos/failures/kill_and_resume.py` breaks one, two or many ranks, a host or
+# the link, and `demos/failures/checkpoint_interval.py` takes any $M$ and $\delta$.
+#
+# ## Next
+#
+# Here we knew what was broken, for we had broken it. Lesson 18c begins with a program that hangs,
+# or is wrong without a word, and asks which rank and which line is guilty.

@@ -1,0 +1,659 @@
+# ---
+# title: 18c The clinic
+# question: A training on many ranks hangs, aborts, or is silently wrong. Which rank is it, and which line?
+# needs: two CPU cores, no GPU
+# minutes: 90
+# ---
+
+# %% [markdown]
+# # 18c. The clinic: which rank, which line?
+#
+# When one process goes wrong, Python shows a traceback. When one rank of many goes wrong,
+# the others wait for it, and often nobody says anything. The more ranks there are, the
+# longer you search, and the more GPUs wait meanwhile.
+#
+# Six sick programs are waiting for you here. You examine them with five tools, repair them,
+# and at the end you find a rank that is not sick, only slow.
+#
+# *You will be able to* find the rank that everybody waits for, and its line; to choose the
+# tool that fits the symptom; and to build a watchdog into a script of your own.
+#
+# *Before this:* lessons 9, 10a and 11a. *Time:* 45 minutes to read, 50 for the exercises.
+# *Needs:* two CPU cores, no GPU.
+
+# %% [markdown] tags=["instructor"]
+# ## The ward round and the hang report: 8 minutes
+#
+# Let three people act out an all-reduce: each stands up when it is called, and sits down
+# when all three are standing. Then tell one of them secretly to stay seated. Ask the class
+# who is to blame: they point at the people who are standing. The guilty one sits quietly.
+#
+# When late: run the ward round, and read the report without the program.
+
+# %% [markdown]
+# ## The ward round
+#
+# Each patient is a small program that runs in three ranks, with gloo. The data are chosen
+# so that it always falls ill. We let all six run, and after two seconds we look at what
+# each rank does.
+
+# %%
+from demos.clinic.parts.examinations import ward_round
+
+ward_round()
+
+# %% [markdown]
+# **Four patients hang, one aborts, and one finishes without a complaint, with wrong
+# results.** The four that hang say nothing: a rank that waits does not know that it
+# waits in vain. And waiting proves neither guilt nor innocence.
+
+# %% [markdown]
+# ## First tool: the hang report
+#
+# You know it from lessons 10a and 11a: when its time is over, `run_ranks` asks each rank
+# for the line it is on. Here is ada, with the numbers of her lines. (`batches` are this
+# rank's own, and `RATE` is the learning rate. A file called `<ada>` in a report means this
+# listing.)
+
+# %%
+from demos.clinic.parts.ward import run_patient, show_patients
+
+show_patients("ada")
+
+# %% tags=["raises-exception"]
+run_patient("ada")
+
+# %% [markdown]
+# One rank waits in a collective, and two have finished: they never called it. Which rank is
+# guilty? In this clinic, **the guilty rank is the one of three that does what the two others
+# do not do.** Keep the answer for exercise 1.
+#
+# Outside this course there is no such report. You wait until the group's time limit: 30
+# minutes with gloo and 10 with NCCL, unless you choose another:
+# `dist.init_process_group(timeout=timedelta(minutes=2))`. Then a rank that waits raises an
+# error with gloo, "Timed out waiting 120000ms for recv operation to complete", which does
+# not say who is missing. With NCCL its process is ended.
+
+# %% [markdown] tags=["instructor"]
+# ## The debug level: 6 minutes
+#
+# Ask before the cell: what would the ranks have to tell each other, so that a mismatch is
+# noticed before it does harm? What does that cost in each collective?
+#
+# When late: show dan only.
+
+# %% [markdown]
+# ## Second tool: the debug level
+#
+# A collective does not check that all ranks call the same one. Torch does, if you ask: with
+# `TORCH_DISTRIBUTED_DEBUG=DETAIL` in the environment when the program starts, **the ranks
+# compare what they are about to call, its shape and its type, by a barrier and two extra
+# all-gathers before each collective.** Here are two patients that suffer from a mismatch:
+
+# %%
+show_patients("ben", "dan")
+
+# %%
+from demos.clinic.parts.examinations import examine_patient
+
+for name in "ben", "dan":
+    examine_patient(name, "detail")
+
+# %% [markdown]
+# (Shortened: torch's message also has types and devices.) Without the debug level ben hangs,
+# and dan aborts: rank 2 receives more bytes than it has room for, and gloo ends the process
+# ("Received data size doesn't match expected size"). The rank that is killed need not be the
+# guilty one. **With other sizes, the same mistake hangs instead.** With `DETAIL` both are
+# Python errors that name two ranks, and you can read the odd one out.
+#
+# On ada it says nothing before the group's time limit: rank 0 has no second rank to compare
+# with. Then the barrier ends with an error that names ranks 1 and 2, which never came.
+
+# %% [markdown]
+# ## Exercise 1: ada, ben and dan (15 minutes)
+#
+# For each of the three: name the guilty rank of the run above, and repair the program. Set
+# `repairs` to a dictionary:
+#
+# ```python
+# repairs = {"ada": (rank, {9: "the new line 9"}), "ben": ..., "dan": ...}
+# ```
+#
+# * As in lesson 9, new text takes the place of the line with this number and gets its
+#   indentation. It may be several lines with `\n` between them, or `""`, which leaves the
+#   line out. No block may become empty. To remove an `if`, put its lines in its place, or
+#   write `if True:`.
+# * At most four lines of a program may change, and not its first; a text with `\n` counts as
+#   one. `torch`, `dist`, `RATE` and `LIMIT` are available. `batches` is a list of tensors,
+#   and `rows` is a tensor; all tensors given are float64.
+#
+# A repaired program ends in every rank, for any number of ranks from 1 up, and returns:
+#
+# * *ada*: the weights, and on rank 0 the mean of all ranks' losses. (The loss that other
+#   ranks return does not matter.) All ranks have equally many batches, at least one.
+# * *ben*: the weights. In a step in which the gradient of any rank is longer than `LIMIT`, all
+#   ranks use rank 0's gradient, even if that is the long one. In every other step they use
+#   the mean of all ranks' gradients. All have equally many batches.
+# * *dan*: the mean of the errors of all rows of all ranks, a number. Ranks may have different
+#   numbers of rows, at least one.
+#
+# *By hand first:* rank 0 has one row, with the error 6; rank 1 has two, with the errors 3 and
+# 0. What is the mean of all rows, and what is the mean of the two ranks' means?
+#
+# <!-- exercise: 18c-hung -->
+# <details><summary>Hint 1: a question</summary>
+#
+# For each collective in the program: do all ranks come to it? If it stands behind an `if`,
+# who knows what the `if` asks about? If it has a shape, who knows that shape?
+# </details>
+# <details><summary>Hint 2: an idea</summary>
+#
+# ada: only the use of the loss may depend on the rank. ben: before the `if`, let all ranks
+# find out whether any of them has a long gradient. dan: which two numbers of a rank, of the
+# same shape everywhere, are enough for the mean of all rows?
+# </details>
+# <details><summary>Hint 3: almost the code</summary>
+#
+# ada: lines 10 and 11 without the `if`. ben: make a tensor of `gradient.norm() > LIMIT`, as a
+# float, all-reduce it with `op=dist.ReduceOp.MAX`, and ask that one. dan: all-reduce
+# `torch.stack([errors.sum(), torch.tensor(float(len(errors)))])`, sum and count in one.
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 1 in class: 15 minutes
+#
+# Two people per screen. One reads the report aloud, the other finds the line.
+#
+# Expected: for ada, a barrier for the other ranks, which is no all-reduce. For ben, a
+# decision by the mean gradient: its length is not that of any rank. For dan, padding with
+# zeros, which is right if the count is summed up as well, and the mean of means, which is
+# not.
+
+# %% exercise="18c-hung"
+from sidebyside import check, hint, progress, reset, solution
+
+repairs = ...  # {"ada": (rank, {line: "new text"}), "ben": ..., "dan": ...}
+### BEGIN SOLUTION
+repairs = {
+    "ada": (0, {9: "dist.all_reduce(loss)\nloss /= ranks", 10: "", 11: ""}),
+    "ben": (
+        2,
+        {
+            6: "wild = (gradient.norm() > LIMIT).double()\n"
+            "dist.all_reduce(wild, op=dist.ReduceOp.MAX)\n"
+            "if wild:"
+        },
+    ),
+    "dan": (
+        2,
+        {
+            4: "total = torch.stack([errors.sum(), torch.tensor(float(len(errors)))])\n"
+            "dist.all_reduce(total)",
+            5: "return (total[0] / total[1]).item()",
+        },
+    ),
+}
+### END SOLUTION
+
+# %%
+check("18c-hung", repairs)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 18c-hung -->
+# Why it works. In all three, every rank now calls the same collectives, in the same order,
+# with the same shapes, whatever its own data are. ada: all ranks sum up the loss, and
+# whoever wants to use it may. ben: the question whether there is a long gradient is itself
+# answered by a collective, so all ranks get one answer. dan: a sum and a count have the same
+# shape on every rank.
+#
+# By hand: (6 + 3 + 0) / 3 = 3. The means are 6 and 1.5, and their mean is 3.75.
+
+# %% [markdown] tags=["instructor"]
+# ## Watchdog and flight recorder: 7 minutes
+#
+# The picture: somebody is stuck in a lift and cannot come to the door. You can still look
+# through the window. The window is a second thread.
+#
+# Let the class count entries aloud, rank by rank.
+#
+# When late: skip the cell in which the others leave.
+
+# %% [markdown]
+# ## Third tool: watchdog and flight recorder
+#
+# The thread that hangs cannot print where it is: it is inside a call that does not return.
+# Another thread of the same process can, as long as that call has released the GIL, as
+# collectives and reads do. A thread that watches whether work makes progress is called a
+# **watchdog**. Ours runs a program in a second thread, and looks at it after some seconds:
+
+# %%
+from demos.clinic.parts.examinations import watched
+from sidebyside import show
+
+show(watched)
+
+# %% [markdown]
+# What is there to look at? In each rank, torch notes the collectives that are called, in the
+# **flight recorder**: a list of the latest ones, with number, kind, shape, state and the
+# lines of Python that called it. (We read it with `torch._C._distributed_c10d._dump_fr_trace`,
+# which returns a pickle. It is private, so it may change.)
+#
+# Our patient is eve. Ranks 0 and 2 have three batches, and rank 1 has one more.
+
+# %%
+from sidebyside import guess, reveal
+
+show_patients("eve")
+guess("18c-entries", None, "How many collectives has rank 1 recorded?", "")
+
+# %%
+from demos.clinic.parts.examinations import flight_recorder
+
+records = flight_recorder("eve")
+print(*records, sep="\n")
+reveal("18c-entries", records[1].count("all_reduce"), computed=True)
+
+# %% [markdown]
+# Is "scheduled" the state of a collective that waits? No: **with gloo, all entries stay
+# "scheduled", also those that are done.** So the state tells us nothing, and we look for the
+# missing entry: number 4 is there on rank 1 only. (With NCCL the state goes on to
+# "completed".)
+
+# %% [markdown]
+# Does rank 1 wait until the time limit? That depends on the others. So far they have stayed,
+# because `run_ranks` keeps them until all are done. Here they leave the group when they have
+# finished, as a script does at its end:
+
+
+# %%
+import torch.distributed as dist
+
+from demos.clinic.parts.patient_data import data_of_patient
+from demos.clinic.parts.sick_programs import eve
+from demos.clinic.parts.ward import on_cpus
+from sidebyside import run_ranks
+
+
+def eve_and_leave(given: list) -> str:
+    try:
+        eve(given[dist.get_rank()])
+    except RuntimeError as error:
+        return "an error about its peer" if "peer" in str(error) else str(error)
+    dist.destroy_process_group()
+    return "leaves"
+
+
+with on_cpus():
+    print(run_ranks(eve_and_leave, data_of_patient("eve"), world_size=3))
+
+# %% [markdown]
+# **With gloo, one batch more on one rank hangs only while the others live; when they leave, it
+# is an error**, and one that blames the network: "Connection closed by peer" or "reset by peer".
+# The same program hangs in one place and crashes in another. (`on_cpus` hides GPUs from the
+# ranks, because all these symptoms are gloo's.)
+
+# %% [markdown] tags=["instructor"]
+# ## Barrier and stacks: 5 minutes
+#
+# Ask which tools so far would name finn's rank. The report and the recorder do. Then say:
+# now you are on a cluster, without our report. What can you build into the program
+# beforehand? That leads to both tools.
+#
+# When late: show the stacks only.
+
+# %% [markdown]
+# ## Fourth and fifth tools: a barrier that reports, and the stacks
+#
+# finn's ranks read their numbers from a server, and one of them never comes to the
+# all-reduce. (`NUMBERS` is 4, and a number has 8 bytes.)
+
+# %%
+show_patients("finn")
+
+# %% [markdown]
+# `dist.monitored_barrier` is a barrier with a time limit: rank 0 notes who has come, and
+# then says who has not. It needs gloo; beside NCCL you make a group for it with
+# `dist.new_group(backend="gloo")`. We put it in front of every all-reduce:
+
+# %%
+from demos.clinic.parts.examinations import all_reduce_behind_barrier
+
+show(all_reduce_behind_barrier)
+examine_patient("finn", "barrier")
+
+# %% [markdown]
+# That names the rank. For the line we need the stacks: the functions that each thread is in.
+# Python's own module `faulthandler` writes them, even if the thread is in C code. We look for the
+# line of the program that stands there:
+
+# %%
+from demos.clinic.parts.examinations import stacks_of_threads
+
+show(stacks_of_threads)
+examine_patient("finn", "stacks")
+
+# %% [markdown]
+# In a script of your own, `faulthandler.dump_traceback_later(60)` does that after a minute.
+# `faulthandler.register(signal.SIGUSR1)` does it whenever somebody types `kill -USR1` and
+# the process id. And if nothing was prepared, `py-spy dump --pid` with that id reads the stacks of
+# a running Python process from outside; it is a package of its own, and needs the right to
+# look into other processes.
+
+# %% [markdown] tags=["instructor"]
+# ## The silent patient: 4 minutes
+#
+# Ask for hands before the cell: who says 111? Then let someone write the first all-reduce of
+# each rank side by side on the board: bias, weight, bias.
+#
+# This one is worth most: it costs weeks, not minutes.
+
+# %% [markdown]
+# ## The silent patient
+#
+# cleo finishes at once. Her data label themselves: the weight's gradient is (1, 1) on rank 0,
+# (10, 10) on rank 1 and (100, 100) on rank 2, so its sum is (111, 111). The bias's is (2, 2),
+# (5, 5) and (200, 200), which makes (207, 207). We look at the first number of each.
+
+# %%
+show_patients("cleo")
+guess("18c-silent", None, "Which sum does rank 0 get for the weight?", "")
+
+# %%
+sums = [{name: s[0].item() for name, s in rank.items()} for rank in run_patient("cleo")]
+print(*sums, sep="\n")
+reveal("18c-silent", sums[0]["weight"], computed=True)
+
+# %% [markdown]
+# **Two all-reduces of one shape in swapped order give wrong sums, and no tool of this clinic
+# says a word**: each rank has called two all-reduces of two numbers, as it should. What helps
+# is to look at results: data whose sum shows who was counted, one step against one process (lesson
+# 9), or replicas that are compared now and then. Here rank 1 holds other sums than rank 0.
+
+# %% [markdown]
+# ## Exercise 2: cleo, eve and finn (15 minutes)
+#
+# As before: the guilty rank of the three, and the repair. `recorder`, `stacks` and the other
+# tools are at hand: `examine_patient("eve", "recorder")`.
+#
+# The rules are those of exercise 1; `os`, `NUMBERS`, which is 4, and `server_with` are
+# available, too. `gradients` is a dictionary of tensors, and `numbers` is a tensor. A repaired
+# program ends in every rank, for any number of ranks from 1 up, and returns:
+#
+# * *cleo*: in every rank a dictionary of the same names, in any order, with the sums over
+#   all ranks. All ranks are given the same names, one or more, in the same order, and all
+#   gradients have one shape. The tensors that came in may be changed.
+# * *eve*: the weights after as many steps as the rank with the fewest batches can take. Every
+#   step uses one batch of each rank, in their order; batches that are left over are not
+#   used. A rank may have no batch at all.
+# * *finn*: the sum of all numbers of all ranks, a number. Each rank has one number or more
+#   and must read all of its own from the server, which sends nothing else and stays open. A
+#   read returns what has come so far, which may be less than was asked for.
+#
+# *By hand first:* ranks 0, 1 and 2 have 3, 5 and 4 batches. How many steps does eve take when
+# she is well, and how many batches are left over?
+#
+# <!-- exercise: 18c-silent -->
+# <details><summary>Hint 1: a question</summary>
+#
+# What does a rank know that the others do not: the size of its gradients, the number of its
+# batches, how much the server will send? Where does the program rely on it, or forget it?
+# </details>
+# <details><summary>Hint 2: an idea</summary>
+#
+# cleo: choose an order that does not depend on numbers. eve: before the loop, let all ranks
+# find the smallest number of batches. finn: compare what rank 2 has with what it waits for.
+# </details>
+# <details><summary>Hint 3: almost the code</summary>
+#
+# cleo 2: `largest_first = sorted(gradients)`. eve 4: a tensor of `len(batches)`, all-reduced
+# with `op=dist.ReduceOp.MIN`; then loop over `batches[:fewest]`, with `fewest` from `.item()`. finn 4: the
+# number of its own numbers.
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 2 in class: 15 minutes
+#
+# Expected: for cleo, `sorted` by another number of the rank's own; for eve, `batches[:3]`,
+# which suits this run alone, or an all-reduce with MAX; for finn, a single read, which gets
+# the first numbers only.
+#
+# When late: cleo in class, eve and finn at home.
+
+# %% exercise="18c-silent"
+cures = ...  # {"cleo": (rank, {line: "new text"}), "eve": ..., "finn": ...}
+### BEGIN SOLUTION
+cures = {
+    "cleo": (1, {2: "", 3: "for name in gradients:"}),
+    "eve": (
+        1,
+        {
+            4: "fewest = torch.tensor(len(batches))\n"
+            "dist.all_reduce(fewest, op=dist.ReduceOp.MIN)\n"
+            "for x in batches[: fewest.item()]:"
+        },
+    ),
+    "finn": (2, {4: "while len(received) < 8 * len(numbers):"}),
+}
+### END SOLUTION
+
+# %%
+check("18c-silent", cures)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 18c-silent -->
+# Why it works. cleo: a dictionary keeps its order, which is the same on all ranks; "largest
+# first" was a question to which each rank had an answer of its own. eve: MIN gives all ranks
+# one number of steps. Lesson 11a's `join` is the other cure, in which nothing is left over.
+# finn: a rank waits for what it was promised, and not for what others got.
+#
+# By hand: 3 steps; 0 + 2 + 1 = 3 batches are left over.
+
+# %% [markdown] tags=["instructor"]
+# ## The straggler: 6 minutes
+#
+# Before the picture: four people walk round a table and meet after each round. One has a
+# stone in the shoe. Who waits longest? Who never waits?
+#
+# Expected: people say that the rank with the most waiting is slow. It is the other way round.
+
+# %% [markdown]
+# ## Not sick, only slow
+#
+# A rank that is late at every step is a **straggler**. Nothing hangs and all results are
+# right, only slower. Four ranks load a batch (10 ms), compute (40 ms) and wait in an
+# all-reduce. One of them takes 50 ms longer to load. What share of their time do the other three
+# spend waiting?
+
+# %%
+guess("18c-straggler", None, "Share of waiting of a rank that is not late?", "%")
+
+# %%
+from demos.clinic.straggler import print_reports, train_and_report
+from sidebyside import Timeline
+
+with Timeline() as timeline:
+    reports = run_ranks(train_and_report, 2, 0.05, world_size=4)
+total = sum(reports[0].values())
+reveal("18c-straggler", 100 * reports[0]["wait"] / total)
+timeline.plot(stamp="simulated")
+
+# %% [markdown]
+# (Loading and computing are naps.) All ranks end each step at the same time, so speed does not
+# give the slow one away. Waiting does: everybody waits for it, and it waits for
+# hardly anybody. With thousands of ranks nobody draws all lanes. Each rank reports three
+# numbers instead:
+
+# %%
+print_reports(reports)
+waits = [report["wait"] for report in reports]
+print("waits least: rank", waits.index(min(waits)))
+
+# %% [markdown]
+# **The straggler is the rank that waits least, and what it does for longer than the others
+# is the reason.** Durations are enough for that. Starts and ends that were taken on different
+# machines cannot simply be compared: their clocks need not agree.
+
+# %% [markdown]
+# ## Exercise 3: name the straggler (15 minutes)
+#
+# Write `find_straggler(spans)`. `spans` is a list of `Span`s like those of a timeline, in
+# any order. Each has a `name`, such as "load 3" or "wait 0", a `lane`, such as "rank 2", and
+# `start` and `end` in seconds. Return a pair (lane, kind):
+#
+# * The *kind* of a span is its name without the number at its end: "load", "wait", or
+#   "wait for data" for "wait for data 12", which is not the kind "wait". A name may have no
+#   number. A number follows a space, and no kind ends in a digit.
+# * The lane is that of the straggler: the one that waits least in all its spans of the kind
+#   "wait" together. A lane may have no such span. There are two lanes or more.
+# * The kind, which is not "wait", is that in which the straggler spends the most time *beyond
+#   the mean of the other lanes*. In at least one kind it exceeds that mean. Any lane may
+#   lack a kind: then its time is 0, and counts in the mean.
+#
+# There is no tie, neither of lanes nor of kinds.
+# Spans of one lane do not overlap. Each lane has a clock of its own: only
+# durations count. The list stays as it is.
+#
+# *By hand first:* rank 0 loads for 1 s, computes for 8 and waits for 5. Rank 1 loads for 5 s and
+# computes for 9. What is returned, and why is the kind not the one with the most seconds?
+#
+# <!-- exercise: 18c-straggler -->
+# <details><summary>Hint 1: a question</summary>
+#
+# Which numbers do you need first? For each lane and each kind, one sum.
+# </details>
+# <details><summary>Hint 2: an idea</summary>
+#
+# Add up `end - start` in a dictionary whose keys are (lane, kind). Then everything is a
+# minimum over lanes, and a maximum over kinds, with `.get(key, 0.0)` for what is missing.
+# </details>
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `kind = re.sub(r"\s*\d+$", "", span.name)`. `slow = min(lanes, key=lambda lane:
+# seconds.get((lane, "wait"), 0.0))`. The excess of a kind is the slow lane's sum minus the
+# sum of the others divided by their number.
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 3 in class: 15 minutes
+#
+# Expected: the lane that waits most; the lane whose last span ends last, which compares
+# clocks; the longest kind instead of the one that is longer than elsewhere; and `min` over
+# the lanes that have a wait, which overlooks the one that never waits.
+
+
+# %% exercise="18c-straggler"
+import re
+
+
+def find_straggler(spans) -> tuple[str, str]:
+    """The lane that waits least, and the kind of work that makes it late."""
+    ### BEGIN SOLUTION
+    seconds = {}
+    for span in spans:
+        key = span.lane, re.sub(r"\s*\d+$", "", span.name)
+        seconds[key] = seconds.get(key, 0.0) + span.end - span.start
+    lanes = {lane for lane, _ in seconds}
+    slow = min(lanes, key=lambda lane: seconds.get((lane, "wait"), 0.0))
+
+    def excess(kind: str) -> float:
+        others = [seconds.get((lane, kind), 0.0) for lane in lanes - {slow}]
+        return seconds.get((slow, kind), 0.0) - sum(others) / len(others)
+
+    return slow, max({kind for _, kind in seconds} - {"wait"}, key=excess)
+    ### END SOLUTION
+
+
+# %%
+check("18c-straggler", find_straggler)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 18c-straggler -->
+# Why it works: an all-reduce ends for all ranks at about the same moment, so in each step
+# work and waiting have the same sum on every rank. Who works longest waits least, and sums of
+# durations need no common clock.
+#
+# By hand: rank 1, which does not wait at all, and "load". It computes for longer (9 s), but
+# so does rank 0 (8 s): 1 second more, against 4 more of loading.
+
+# %% [markdown] tags=["instructor"]
+# ## NCCL and a watchdog of your own: 9 minutes
+#
+# Nobody learns the table by heart. Let people mark the two lines that they would put into
+# their job script today: `TORCH_NCCL_DUMP_ON_TIMEOUT` and a time limit shorter than 10 minutes
+# are good answers.
+#
+# When late: leave the table as a reference.
+
+# %% [markdown]
+# ## The same with NCCL
+#
+# With NCCL a collective only starts work on the GPU, and Python goes on: the stack shows where
+# the host waits later, not which collective hangs. So the recorder counts for more, and the
+# watchdog is built in: in each rank a thread of torch checks whether collectives end in time. When
+# one does not, it ends the process, so that the job fails instead of hanging. (Not run
+# here: from the documentation of
+# [torch](https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html) and of
+# [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html).)
+#
+# | variable | what it does |
+# |---|---|
+# | `TORCH_NCCL_ASYNC_ERROR_HANDLING` | what the watchdog does after an error or the time limit; 3, the default, ends the process, 0 nothing |
+# | `TORCH_NCCL_DUMP_ON_TIMEOUT=1` | the watchdog writes the flight recorder to a file per rank first; the command `torchfrtrace` compares these files. It needs a `TORCH_FR_BUFFER_SIZE` above 0 |
+# | `TORCH_FR_BUFFER_SIZE` | how many collectives the recorder keeps (`TORCH_NCCL_TRACE_BUFFER_SIZE` in older versions) |
+# | `TORCH_FR_DUMP_TEMP_FILE` | the beginning of the names of those files |
+# | `TORCH_NCCL_DESYNC_DEBUG=1` | the watchdog says which ranks have not come to the same collective |
+# | `TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC` | if the watchdog itself is stuck for so long, another thread ends the process |
+# | `TORCH_NCCL_BLOCKING_WAIT=1` | waiting for a collective blocks, and raises an error at the time limit |
+# | `NCCL_DEBUG=WARN` or `INFO` | NCCL says which errors it meets; with INFO also how it connects |
+# | `NCCL_DEBUG_SUBSYS=INIT,NET` | INFO about these parts only |
+# | `NCCL_SOCKET_IFNAME=eth0` | the network that NCCL uses: the usual suspect when ranks on two machines never meet |
+# | `NCCL_P2P_DISABLE=1`, `NCCL_IB_DISABLE=1` | without direct copies between GPUs, without InfiniBand: to find out whether these are to blame |
+#
+# Elsewhere: Horovod warns when some ranks have waited for the others for 60 seconds, and names
+# them (its *stall check*).
+
+# %% [markdown]
+# ## A watchdog of your own
+#
+# For a script, a few lines are enough: before each step, `faulthandler` is told to write all
+# stacks and to end the process if it is not told again in time (`ENOUGH` is 2 seconds here).
+# Every step postpones it. Its thread is written in C, and does not need the GIL.
+
+# %%
+from demos.clinic.own_watchdog import train
+from sidebyside import run_demo
+
+show(train)
+run_demo("clinic/own_watchdog.py")
+
+# %% [markdown]
+# This was a group of one, and healthy. With `torchrun --nproc-per-node 2` in front and
+# `--stuck 1` behind, the ranks write where they are, and the job ends after seconds instead
+# of minutes. `clinic/patients.py` and `clinic/straggler.py` show the rest of this lesson
+# in a terminal.
+
+# %% [markdown]
+# ## What we saw
+#
+# | symptom | first tool | found on |
+# |---|---|---|
+# | some ranks wait, some have finished | hang report, flight recorder: the missing entry | ada, eve |
+# | all wait, in different collectives | `TORCH_DISTRIBUTED_DEBUG=DETAIL` | ben |
+# | one rank is killed (SIGABRT), the others lose the connection | `DETAIL` | dan |
+# | all wait, one not in a collective | `monitored_barrier` for the rank, stacks for the line | finn |
+# | nothing, but replicas differ | data that label themselves; replicas compared | cleo |
+# | all is right, only slow | the waiting time that each rank reports | the straggler |
+#
+# * That a rank waits proves nothing. Look for the rank that does what the others do
+#   not.
+# * All ranks must call the same collectives, in the same order, with the same shapes. So no
+#   rank may decide about a collective by what only that rank knows; if it has to, a
+#   collective comes first.
+# * The thread that hangs cannot speak. A second thread can, if the call that hangs has
+#   released the GIL: the watchdog.
+
+# %% [markdown]
+# ## Next
+#
+# Everything so far ran on your machine, or could have. What would it cost on ten thousand
+# GPUs? Lesson 19a puts the cost models of all lessons together and simulates it.

@@ -1,0 +1,311 @@
+"""Lesson 18c: every patient is sick as the lesson says, and every repair is right.
+
+Every sentence in bold of the lesson is a cell whose output is compared, or a test here.
+"""
+
+import contextlib
+import copy
+import io
+import subprocess
+import sys
+from datetime import timedelta
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from demos.clinic import straggler
+from demos.clinic.parts import examinations, patient_data, ward
+from demos.clinic.parts.sick_programs import PATIENTS
+from sidebyside import RankFailed, RanksHung, Timeline, run_ranks
+from sidebyside.record import ROOT
+
+from .checks import GUILTY
+from .treatment import cases_of
+from .wrong_answers import CURED, REPAIRED
+
+SICK = {name: "\n".join(ward.patient_lines(name)) for name in PATIENTS}
+HEALTHY = {
+    name: ward.repaired_patient(name, changes)
+    for name, (_, changes) in (REPAIRED | CURED).items()
+}
+WAITS = {"ada": {0}, "ben": {0, 1, 2}, "eve": {1}, "finn": {0, 1, 2}}
+
+
+# The patients -------------------------------------------------------------------------
+
+
+def found_in_ranks(look, name: str, code: str = "") -> list:
+    with ward.on_cpus():
+        given = patient_data.data_of_patient(name)
+        return run_ranks(look, name, code or SICK[name], given, world_size=3)
+
+
+def said_and_called(*patient) -> tuple[str, list[tuple]]:
+    """Runs in each rank: how it stands, and the collectives that it has called."""
+    said = examinations.error_of_patient(*patient)
+    entries = examinations.recorded_collectives()
+    return said, [(e["profiling_name"], str(e["input_sizes"])) for e in entries]
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_four_patients_hang_and_the_guilty_rank_calls_what_the_others_do_not(name):
+    said, called = zip(*found_in_ranks(said_and_called, name), strict=True)
+    assert {rank for rank in range(3) if said[rank] == "still waits"} == WAITS[name]
+    assert set(said) <= {"still waits", "has finished"}
+    guilty = GUILTY[name]
+    first, second = (called[rank] for rank in range(3) if rank != guilty)
+    assert first == second != called[guilty]
+
+
+def test_one_patient_is_ended_by_the_operating_system():
+    with pytest.raises(RankFailed, match="rank 2 was killed by SIGABRT"):
+        found_in_ranks(ward.admit, "dan")
+
+
+def errors_of_dan(counts: list[int]) -> list:
+    with ward.on_cpus(), contextlib.redirect_stdout(io.StringIO()):
+        given = patient_data.rows_of_ranks(counts)
+        return run_ranks(ward.admit, "dan", SICK["dan"], given, world_size=3, timeout=4)
+
+
+def test_the_rank_that_is_killed_need_not_be_the_guilty_one():
+    with pytest.raises(RankFailed, match=r"rank [01] was killed by SIGABRT"):
+        errors_of_dan([6, 6, 8])  # rank 2 is the odd one out
+
+
+def test_with_other_sizes_the_same_mistake_hangs():
+    with pytest.raises(RanksHung):
+        errors_of_dan([4, 4, 3])
+    assert len(set(errors_of_dan([4, 4, 4]))) == 1
+
+
+def test_one_patient_finishes_with_wrong_sums_that_differ_between_ranks():
+    zero, one, two = found_in_ranks(ward.admit, "cleo")
+    numbers = {name: sums.unique().tolist() for name, sums in zero.items()}
+    assert numbers == {"weight": [106], "bias": [212]}
+    assert torch.equal(one["bias"], zero["weight"]) and torch.equal(
+        two["bias"], zero["bias"]
+    )
+    right = patient_data.result_when_well("cleo", patient_data.data_of_patient("cleo"))
+    assert right[0]["weight"].tolist() == [111, 111]
+    assert right[0]["bias"].tolist() == [207, 207]
+
+
+def all_results(items: dict[str, str], ranks: int) -> dict:
+    """Runs in each rank: what each program returns in each of its cases."""
+    return {
+        name: [
+            ward.patient_from_code(name, code)(copy.deepcopy(given[dist.get_rank()]))
+            for given in cases_of(name, ranks)
+        ]
+        for name, code in items.items()
+    }
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_every_repair_is_right(ranks):
+    with ward.on_cpus():
+        found = run_ranks(all_results, HEALTHY, ranks, world_size=ranks)
+    for name in PATIENTS:
+        for number, given in enumerate(cases_of(name, ranks)):
+            for rank, right in enumerate(patient_data.result_when_well(name, given)):
+                got = found[rank][name][number]
+                if name == "ada" and rank:
+                    got, right = got[0], right[0]
+                torch.testing.assert_close(got, right, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", PATIENTS)
+def test_a_patient_in_one_rank_is_well(name):
+    given = cases_of(name, 1)[0]
+    with ward.on_cpus():
+        [got] = run_ranks(ward.admit, name, SICK[name], given, world_size=1)
+    [right] = patient_data.result_when_well(name, given)
+    torch.testing.assert_close(got, right, atol=1e-9, rtol=1e-9)
+
+
+def test_the_guilty_rank_of_the_others_has_other_data():
+    sizes = [len(rows) for rows in patient_data.data_of_patient("dan")]
+    assert sizes == [8, 8, 6] and GUILTY["dan"] == 2
+    larger = [
+        mine["weight"].norm() > mine["bias"].norm()
+        for mine in patient_data.data_of_patient("cleo")
+    ]
+    assert larger == [False, True, False] and GUILTY["cleo"] == 1
+
+
+# The tools ----------------------------------------------------------------------------
+
+
+def test_the_debug_level_names_both_sides_of_a_mismatch():
+    ben = examinations.debug_detail("ben")
+    assert "ALLREDUCE of shape [2], but Rank 2 is running BROADCAST" in ben[0]
+    dan = examinations.debug_detail("dan")
+    assert (
+        "ALLREDUCE of shape [6], but Rank 0 is running ALLREDUCE of shape [8]" in dan[2]
+    )
+
+
+def test_the_debug_level_says_nothing_at_first_of_a_rank_alone_nor_of_swapped_ones():
+    assert examinations.debug_detail("ada")[0] == "rank 0: still waits"
+    assert set(examinations.debug_detail("cleo")) == {
+        f"rank {rank}: has finished" for rank in range(3)
+    }
+
+
+def error_at_the_time_limit() -> str:
+    group = dist.new_group(timeout=timedelta(seconds=2))
+    if dist.get_rank():
+        return "never comes"
+    with pytest.raises(RuntimeError) as caught:
+        dist.all_reduce(torch.ones(1), group=group)
+    return str(caught.value)
+
+
+def test_at_the_time_limit_only_the_debug_level_says_who_is_missing(monkeypatch):
+    with ward.on_cpus():
+        plain = run_ranks(error_at_the_time_limit, world_size=3)
+        monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+        detail = run_ranks(error_at_the_time_limit, world_size=3)
+    assert "Timed out waiting 2000ms for recv operation to complete" in plain[0]
+    assert "Ranks 1, 2 failed to pass monitoredBarrier in 2000 ms" in detail[0]
+
+
+def collectives_of_one_all_reduce() -> list[str]:
+    dist.all_reduce(torch.ones(1))
+    return [e["profiling_name"] for e in examinations.recorded_collectives()]
+
+
+def test_with_the_debug_level_two_all_gathers_precede_each_collective(monkeypatch):
+    with ward.on_cpus():
+        plain = run_ranks(collectives_of_one_all_reduce)
+        monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+        detail = run_ranks(collectives_of_one_all_reduce)
+        monkeypatch.delenv("TORCH_DISTRIBUTED_DEBUG")
+        again = run_ranks(collectives_of_one_all_reduce)
+    assert plain == again == [["gloo:all_reduce"]] * 2
+    assert detail == [["gloo:all_gather", "gloo:all_gather", "gloo:all_reduce"]] * 2
+
+
+def states_after_all_is_done() -> set[str]:
+    for _ in range(3):
+        dist.all_reduce(torch.ones(1))
+    dist.barrier()
+    return {entry["state"] for entry in examinations.recorded_collectives()}
+
+
+def test_with_gloo_collectives_that_are_done_stay_scheduled():
+    with ward.on_cpus():
+        assert run_ranks(states_after_all_is_done) == [{"scheduled"}] * 2
+
+
+def test_the_recorder_of_one_rank_has_an_entry_more():
+    counts = [line.count("all_reduce") for line in examinations.flight_recorder("eve")]
+    assert counts == [3, 4, 3]
+
+
+def test_the_monitored_barrier_names_the_rank_that_did_not_come():
+    zero, one, two = examinations.monitored_barrier("finn")
+    assert zero.endswith("Ranks 2 failed to pass monitoredBarrier in 500 ms")
+    assert "successfully reached" in one and two == "rank 2: still waits"
+
+
+def test_the_stacks_name_the_line():
+    assert examinations.stack_dump("finn") == [
+        "rank 0: line 7",
+        "rank 1: line 7",
+        "rank 2: line 5",
+    ]
+    assert "os.read" in ward.patient_lines("finn")[4]
+
+
+def test_no_tool_says_anything_about_the_silent_patient():
+    assert examinations.hang_report("cleo") == ["all ranks have finished"]
+    of_ranks = [line.split(": ")[1] for line in examinations.flight_recorder("cleo")]
+    assert len(set(of_ranks)) == 1
+    assert {line.split(": ")[1] for line in examinations.monitored_barrier("cleo")} == {
+        "has finished"
+    }
+
+
+def test_the_hang_report_names_the_line_and_the_ranks_that_have_finished():
+    report = "\n".join(examinations.hang_report("ada"))
+    assert "<ada>, line 10, in ada" in report and "dist.all_reduce(loss)" in report
+    assert "rank 1 has finished" in report
+
+
+def leaves_when_done(given: list) -> str:
+    try:
+        PATIENTS["eve"](given[dist.get_rank()])
+    except RuntimeError as error:
+        return str(error)
+    dist.destroy_process_group()
+    return "left"
+
+
+def test_a_batch_more_is_an_error_when_the_others_leave():
+    with ward.on_cpus():
+        found = run_ranks(
+            leaves_when_done, patient_data.data_of_patient("eve"), world_size=3
+        )
+    assert found[0] == found[2] == "left" and "peer" in found[1]
+
+
+def limits_of_group() -> timedelta:
+    return dist.distributed_c10d._get_default_timeout("gloo")
+
+
+def test_gloos_time_limit_is_half_an_hour():
+    with ward.on_cpus():
+        assert run_ranks(limits_of_group, world_size=1) == [timedelta(minutes=30)]
+
+
+# The straggler ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("late", [0, 3])
+def test_the_straggler_waits_least_and_loads_longest(late):
+    with Timeline() as timeline:
+        reports = run_ranks(straggler.train_and_report, late, 0.2, 3, world_size=4)
+    waits = [report["wait"] for report in reports]
+    loads = [report["load"] for report in reports]
+    assert waits.index(min(waits)) == late == loads.index(max(loads))
+    kinds = [span.name for span in timeline.spans if span.lane == "rank 1"]
+    assert kinds == ["load", "compute", "wait"] * 3
+
+
+# A watchdog of your own ---------------------------------------------------------------
+
+
+def test_the_watchdog_says_where_a_rank_is_stuck_and_ends_it():
+    script = ROOT / "demos/clinic/own_watchdog.py"
+    command = [sys.executable, str(script), "--stuck", "0"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1 and "Timeout" in done.stderr
+    line = 1 + script.read_text().splitlines().index(
+        "            time.sleep(60)  # as if it read from a server that does not answer"
+    )
+    assert f'own_watchdog.py", line {line} in train' in done.stderr
+
+
+def test_torchrun_ends_the_job_when_one_of_two_ranks_is_stuck(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # it leaves a folder there
+    torchrun = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"
+    script = str(ROOT / "demos/clinic/own_watchdog.py")
+    command = [sys.executable, *torchrun, script, "--stuck", "1"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode != 0 and "Timeout" in done.stderr
+    assert "summed up" not in done.stdout
+
+
+def test_a_healthy_training_hears_nothing_of_the_watchdog():
+    script = ROOT / "demos/clinic/own_watchdog.py"
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == ""
+    assert done.stdout == "the ranks have summed up 5\n"
+
+
+def test_the_script_of_your_own_uses_no_instrument():
+    code = (ROOT / "demos/clinic/own_watchdog.py").read_text()
+    assert "sidebyside" not in code and "demos." not in code.replace("demos/", "")
