@@ -1,0 +1,250 @@
+"""The checks of lesson 19a: bytes per link, messages that travel, overlap."""
+
+import random
+from fractions import Fraction
+from functools import partial
+from itertools import product
+
+import numpy as np
+
+from demos.collectives.parts.all_reduce_costs import messages_and_bytes
+from demos.pipeline.parts.schedule_rules import timetable, timetable_length
+from demos.pipeline.parts.schedules import Schedule, gpipe, naive, one_f_one_b
+from sidebyside.any_number import as_number
+from sidebyside.exercises import exercise, trying
+
+GROUPS = "tensor group", "pipeline", "replicas"
+
+
+def _close(got: float, expected: float) -> bool:
+    return abs(got - expected) <= 1e-6 * max(1, abs(expected))
+
+
+# 19a-bytes ----------------------------------------------------------------------------
+
+BY_HAND = (4, 10, 5, 2, 2, 2, 4)  # layers, hidden, tokens, micro-batches, degrees
+
+
+def _bytes_cases() -> list[tuple[int, ...]]:
+    """Degrees from 1 up, and sizes as they are in use; all divide evenly."""
+    cases = [BY_HAND, (*BY_HAND[:6], 2), (6, 1, 1, 1, 1, 1, 1)]
+    cases += [
+        (24, 120, 11, 3, data, tensor, pipeline)
+        for data, tensor, pipeline in product((1, 2, 5), (1, 3, 8), (1, 2, 3, 8))
+    ]
+    drawn = random.Random(19)
+    for pipeline in (1, 2, 3, 4, 12):
+        layers, hidden = pipeline * drawn.randint(1, 9), 64 * drawn.randint(1, 200)
+        rest = drawn.randint(1, 4096), drawn.randint(1, 64)
+        degrees = drawn.choice((1, 2, 16, 64)), drawn.choice((1, 2, 4, 8)), pipeline
+        cases.append((layers, hidden, *rest, *degrees))
+    return cases
+
+
+def _bytes_of_gpu(
+    layers: int,
+    hidden: int,
+    tokens: int,
+    count: int,
+    data: int,
+    tensor: int,
+    stages: int,
+) -> tuple[float, float, float]:
+    message, own = 2 * tokens * hidden, layers // stages
+    gradients = 2 * 12 * hidden**2 * own / tensor
+    return (
+        4 * own * count * messages_and_bytes("ring", tensor, message)[1],
+        ((stages > 1) + (stages > 2)) * count * message,
+        messages_and_bytes("ring", data, gradients)[1],
+    )
+
+
+@exercise("19a-bytes")
+def check_19a_bytes(bytes_sent):
+    for case in _bytes_cases():
+        with trying(f"bytes_sent{case}") as expect:
+            got = bytes_sent(*case)
+            numbers = _three_numbers(got)
+            expect(
+                numbers is not None,
+                got="None" if got is None else got,
+                think="what is asked for: three numbers, for the tensor group, the "
+                "pipeline and the replicas",
+            )
+            expected = _bytes_of_gpu(*case)
+            for group, number, right in zip(GROUPS, numbers, expected, strict=True):
+                expect(
+                    _close(number, right),
+                    got=f"{number:,.6g} bytes to the {group}, not {right:,.6g}",
+                    think=_think_of_bytes(group, case),
+                )
+
+
+def _three_numbers(got: object) -> list[float] | None:
+    if not isinstance(got, tuple | list | np.ndarray) or len(got) != len(GROUPS):
+        return None
+    numbers = [as_number(number) for number in got]
+    return None if None in numbers else [float(number) for number in numbers]
+
+
+def _think_of_bytes(group: str, case: tuple[int, ...]) -> str:
+    *_, data, tensor, pipeline = case
+    if group == "pipeline":
+        return (
+            f"how many neighbours the busiest of {pipeline} stages has, and that each "
+            "micro-batch sends one whole tensor to each of them"
+        )
+    if group == "replicas":
+        return (
+            "whose gradients travel, once in a step: those of this GPU, one of "
+            f"{tensor} tensor ranks and {pipeline} stages; and a ring of {data}"
+        )
+    return (
+        "for each of its own layers and each micro-batch four rings of "
+        f"tokens * hidden numbers over {tensor} ranks: whose layers, and how many bytes"
+    )
+
+
+# 19a-pipeline -------------------------------------------------------------------------
+
+
+def _seconds_with_travel(schedule: Schedule, forward, backward, travel):
+    """When the last instruction ends: times are repeated until none of them changes."""
+    ends: dict[tuple[int, str], object] = {}
+    changed = True
+    while changed:
+        changed = False
+        for rank, order in enumerate(schedule):
+            free = 0
+            for work in order:
+                sender = rank - 1 if work[0] == "F" else rank + 1
+                arrived = 0
+                if 0 <= sender < len(schedule):
+                    arrived = ends.get((sender, work), 0) + travel
+                takes = (forward if work[0] == "F" else backward)[rank]
+                free = max(free, arrived) + takes
+                if ends.get((rank, work)) != free:
+                    ends[rank, work], changed = free, True
+    return max(ends.values())
+
+
+def _pipeline_cases() -> list[tuple]:
+    """(name, schedule, forward, backward, travel)."""
+    cases = [("gpipe(2, 2)", gpipe(2, 2), [1, 1], [2, 2], travel) for travel in (1, 0)]
+    cases += [
+        ("gpipe(1, 3)", gpipe(1, 3), [2], [3], 5),
+        ("gpipe(3, 1)", gpipe(3, 1), [1, 1, 1], [2, 2, 2], 4),
+        ("naive(3, 2)", naive(3, 2), [1, 2, 1], [2, 2, 3], 0.5),
+        ("one_f_one_b(2, 12)", one_f_one_b(2, 12), [1.5, 1], [2, 2.5], 7),
+    ]
+    drawn = random.Random(19)
+    for make, ranks, count in product((gpipe, one_f_one_b), (2, 3, 5, 8), (1, 4, 13)):
+        name = f"{make.__name__}({ranks}, {count})"
+        forward = [drawn.randint(1, 8) / 4 for _ in range(ranks)]
+        backward = [drawn.randint(2, 16) / 4 for _ in range(ranks)]
+        travel = drawn.choice((0, 0.25, 1, 3, Fraction(9)))
+        cases.append((name, make(ranks, count), forward, backward, travel))
+    mixed = one_f_one_b(3, 4)
+    cases.append(("one_f_one_b(3, 4)", mixed, [0, 1, 0], [np.float64(1.5), 0, 2], 2))
+    return cases
+
+
+@exercise(
+    "19a-pipeline",
+    when_hung="what happens in a turn in which no rank can do its next instruction, "
+    "and whether the loop ends when all of them are done",
+)
+def check_19a_pipeline(pipeline_seconds):
+    for name, schedule, forward, backward, travel in _pipeline_cases():
+        expected = float(_seconds_with_travel(schedule, forward, backward, travel))
+        without = float(timetable_length(timetable(schedule, forward, backward)))
+        call = f"pipeline_seconds({name}, {forward}, {backward}, {travel})"
+        leaves = schedule, forward, backward
+        think = "that an instruction may not be done yet when it is needed"
+        with trying(call, *leaves, think=think) as expect:
+            got = pipeline_seconds(schedule, forward, backward, travel)
+            number = as_number(got)
+            expect(
+                number is not None,
+                got="None" if got is None else got,
+                think="what is asked for: seconds, as a number",
+            )
+            expect(
+                _close(float(number), expected),
+                got=f"{float(number):g} seconds, not {expected:g}",
+                think=_think_of_travel(float(number), expected, without),
+            )
+
+
+def _think_of_travel(got: float, expected: float, without: float) -> str:
+    if _close(expected, without):
+        return (
+            "what an instruction waits for: its rank, and the same instruction on the "
+            "rank before (F) or after (B)"
+        )
+    if _close(got, without):
+        return "the travel of the messages: here it has made no difference"
+    if got < expected:
+        return "where a message may not be counted: forward, and on the way back"
+    return (
+        "who is busy while a message travels (nobody), which instructions need none, "
+        "and whether a rank can do something else before it arrives"
+    )
+
+
+# 19a-overlap --------------------------------------------------------------------------
+
+
+def _overlapped(computing: list, sending: list):
+    """From the last message back: it is held up by one layer, and all that follows."""
+    layers = range(len(computing))
+    held_up = (sum(computing[: i + 1]) + sum(sending[i:]) for i in layers)
+    return max(held_up, default=0)
+
+
+def _overlap_cases() -> list[tuple[list, list]]:
+    cases = [([2, 1, 1], [1, 3, 1]), ([], []), ([3], [2]), ([3, 2], [0, 0])]
+    cases += [([1] * 12, [1] * 12), ([1, 1, 1], [9, 1, 1]), ([1, 1, 9], [1, 1, 1])]
+    cases += [([0, 0, 0], [1, 2, 3]), ([1, 5, 1, 5], [4, 1, 4, 1])]
+    cases.append(([Fraction(1, 3)] * 3, [Fraction(1, 2)] * 3))
+    cases.append(([np.float64(0.5), 2], [1, np.float64(0.25)]))
+    drawn = random.Random(19)
+    for layers in (2, 5, 8, 30):
+        pairs = ([drawn.randint(0, 20) / 4 for _ in range(layers)] for _ in range(2))
+        cases.append(tuple(pairs))
+    return cases
+
+
+@exercise("19a-overlap")
+def check_19a_overlap(backward_with_overlap):
+    for computing, sending in _overlap_cases():
+        expected = float(_overlapped(computing, sending))
+        advice = partial(_think_of_overlap, expected, sum(computing), sum(sending))
+        call = f"backward_with_overlap({computing}, {sending})"
+        think = "lists that are empty, and fractions among the numbers"
+        with trying(call, computing, sending, think=think) as expect:
+            got = backward_with_overlap(computing, sending)
+            number = as_number(got)
+            expect(
+                number is not None,
+                got="None" if got is None else got,
+                think="what is asked for: seconds, as a number",
+            )
+            expect(
+                _close(float(number), expected),
+                got=f"{float(number):g} seconds, not {expected:g}",
+                think=advice(float(number)),
+            )
+
+
+def _think_of_overlap(expected, backward, sending, got: float) -> str:
+    if _close(got, float(backward + sending)):
+        return "what may go on at the same time: the link, while backward computes"
+    if _close(got, expected - float(backward)):
+        return "from when the seconds are counted: from the start of backward"
+    if got < expected:
+        return (
+            "when a message can leave: its layer is done, and the message before it is "
+            "through, for the link carries one at a time"
+        )
+    return "whether a message leaves as soon as its layer is done and the link is free"

@@ -1,0 +1,673 @@
+# ---
+# title: 19a From two cores to ten thousand GPUs: the simulator
+# question: How long does a step take on ten thousand GPUs, if we have two cores to find out?
+# needs: two CPU cores, no GPU
+# minutes: 90
+# ---
+
+# %% [markdown]
+# # 19a. From two cores to ten thousand GPUs: the simulator
+#
+# Many lessons ended with a price: what a message costs, what a pipeline waits, what
+# a rank holds. Each was a few lines of arithmetic, and most were checked against a measurement.
+# Here we put them together. The result is a *simulator*: it takes a model, a cluster and a
+# strategy, and says what one training step would cost, before anybody has paid for a GPU.
+#
+# *You will be able to* work out the operations, bytes, memory and idle time of a step;
+# to tell hardware utilisation from model utilisation; and to say how far such a
+# prediction can be trusted, because you have checked it against your own machine.
+#
+# *Before this:* lessons 10b, 11b, 13a, 15b, 16b and 17b. *Time:* 45 minutes, and 50 for the
+# exercises. *Needs:* two CPU cores, no GPU.
+
+# %% [markdown] tags=["instructor"]
+# ## Throughput: 9 minutes
+#
+# Write the three descriptions on the board and leave them there: model, cluster, strategy.
+# Every number of the lesson comes from them.
+#
+# Let the class find the 72 and the 96: 24 h² forward, twice as much backward, once more
+# if the forward is repeated.
+#
+# When late: skip torch's count.
+
+# %% [markdown]
+# ## Three descriptions
+#
+# A transformer of 22 billion parameters is to be trained on 64 GPUs: eight machines, called
+# *nodes*, of eight A100 each. Speeds, memory and power come from data sheets; the α of the
+# links, the efficiency and the price are our assumptions. (The shape is that of the 22 B
+# model of Korthikanti et al., 2022.)
+
+# %%
+from dataclasses import replace
+
+from demos.scale.parts.known_gpus import A100
+from demos.scale.parts.training_plan import Model, Strategy
+
+model = Model(layers=48, hidden=6144, heads=64, sequence=2048, vocabulary=51_200)
+cluster = replace(A100, nodes=8)
+strategy = Strategy(data=2, tensor=8, pipeline=4, recomputation="full")
+print(f"{model.numbers:,} parameters, {cluster.gpus} GPUs")
+cluster
+
+# %% [markdown]
+# A *strategy* says how many GPUs share what. The degrees multiply: 2 replicas × 8 tensor
+# ranks × 4 stages = 64 GPUs.
+#
+# ## Throughput
+#
+# How much arithmetic is a step? A product of two matrices has two operations, a
+# multiplication and an addition, for each pair of numbers. We count products only, as
+# the Megatron-LM papers do, with hidden size $h$ and sequence $s$:
+
+# %%
+from demos.scale.parts.step_arithmetic import layer_flops, step_flops
+from sidebyside import show
+
+show(layer_flops)
+show(step_flops)
+
+# %% [markdown]
+# Backward has two products for each of forward: one for the gradient of each factor. Torch can
+# count, too: its `FlopCounterMode` watches the products of the block of lessons 14 to 17, forward
+# and backward. **Both counts are equal.**
+
+# %%
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from demos.model_parallel.parts.transformer_block import make_transformer_block
+
+one_layer = Model(layers=1, hidden=64, heads=4, sequence=16, vocabulary=0)
+x = torch.randn(2, 16, 64, requires_grad=True)
+with FlopCounterMode(display=False) as counter:
+    make_transformer_block(64, heads=4)(x).sum().backward()
+print(f"torch {counter.get_total_flops():,}, ours {step_flops(one_layer, batch=2):,}")
+
+# %% [markdown]
+# Operations become seconds under lesson 13a's roofline. Large products reach only a share of
+# the peak: `cluster.efficiency`, which we assume to be 0.7. Between the products lie norms,
+# GELU, softmax and dropout. They write and read what the layer keeps, and the memory's
+# bandwidth decides. **The narrower the layer, the larger is their part of its time:**
+
+# %%
+from demos.scale.parts.step_arithmetic import layer_seconds
+
+for hidden, heads in ((1536, 16), (6144, 64), (24576, 256)):
+    shape = replace(model, hidden=hidden, heads=heads)
+    forward, backward = layer_seconds(shape, cluster, strategy)
+    flops = 4 * 2048 * layer_flops(shape) / strategy.tensor  # forward is repeated
+    share = flops / (forward + backward) / cluster.peak_flops
+    print(f"h = {hidden:6}: {100 * share:.1f} % of the peak while computing")
+
+# %% [markdown]
+# Utilisation is the operations of a step, divided by its seconds and by the peak of all GPUs.
+# There are two kinds. **Hardware utilisation** counts everything that is computed;
+# **model utilisation** counts what the model needs, and a forward that is repeated to
+# save memory (lesson 15b) is not needed. Suppose that full recomputation is on, and hardware
+# utilisation is 52 %. What is model utilisation?
+
+# %%
+from sidebyside import guess, reveal
+
+guess("19a-utilisation", None, "Model utilisation, if 52 % is hardware's?", "%")
+
+# %%
+needed = step_flops(model, batch=16)
+done = step_flops(model, batch=16, recomputation="full")
+reveal("19a-utilisation", 52 * needed / done, computed=True)
+
+# %% [markdown]
+# Forward, forward again, and two for backward: three of four are needed, and a little more,
+# since the logits are not repeated. Papers differ: Megatron-LM (2021) reports hardware's,
+# Llama 3 (2024) the model's. Ask which one, before you compare.
+
+# %% [markdown] tags=["instructor"]
+# ## Links: 4 minutes
+#
+# Draw two nodes of eight dots. Let people colour a tensor group, a data group and the
+# neighbours of one GPU in the pipeline. Which colour crosses the gap?
+
+# %% [markdown]
+# ## Links
+#
+# All messages are lesson 10b's: a link has an α and a bandwidth, and a collective is a
+# ring. What matters is where the ring lies. GPUs are numbered so that a tensor group stands
+# side by side; the same place in the next replica comes after that; stages are farthest
+# apart. A ring that leaves a node is as slow as the link between nodes.
+
+# %%
+from demos.scale.parts.step_messages import link_cost_of, link_of
+
+wide = replace(strategy, tensor=16, pipeline=2)
+for name, choice in (("tensor 8", strategy), ("tensor 16", wide)):
+    for group in ("tensor", "data", "pipeline"):
+        speed = link_cost_of(group, cluster, choice).bandwidth / 1e9
+        print(
+            f"{name}: {group:<8} {link_of(group, cluster, choice):<7} {speed:.0f} GB/s"
+        )
+
+# %% [markdown]
+# ## Exercise 1: bytes per link
+#
+# Write `bytes_sent(layers, hidden, tokens, micro_batches, data, tensor, pipeline)`: the bytes
+# that one GPU sends in one step, as three numbers `(to_tensor, to_pipeline, to_data)`, one for
+# each of its groups. Take a GPU of a stage that sends the most. All numbers that travel
+# have 2 bytes.
+#
+# * Each stage has `layers / pipeline` layers, a whole number. A layer has `12 * hidden**2`
+#   parameters, split equally over the tensor ranks. There is nothing but layers.
+# * A micro-batch has `tokens` tokens, so a message between layers is a tensor of
+#   `tokens * hidden` numbers.
+# * Each layer and micro-batch has four all-reduces of such a tensor over the tensor ranks: two
+#   forward, two backward. Nothing is computed again.
+# * Each stage sends such a whole tensor to the next stage, forward, and one to the stage
+#   before, backward, for each micro-batch. Every tensor rank sends it.
+# * Once in a step the GPU's gradients are all-reduced over the `data` replicas.
+# * An all-reduce is a ring: of $S$ bytes over $N$ ranks, each sends $2(N-1)/N \cdot S$.
+#
+# All arguments are whole numbers of at least 1, and all sizes can be divided evenly. A list
+# will do as well as a tuple, and any number type, up to rounding.
+#
+# By hand first: 4 layers, hidden 10, 5 tokens, 2 micro-batches, data 2, tensor 2,
+# pipeline 4. And with pipeline 2: how many bytes to the pipeline?
+# <!-- exercise: 19a-bytes -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# To how many neighbours does a stage send, if there are one, two, or four stages?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Write down the two sizes first: the tensor between layers, and the gradients of this GPU.
+# Then count how often each of them travels.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `message = 2 * tokens * hidden`; to the tensor group
+# `4 * own_layers * micro_batches * 2 * (tensor - 1) / tensor * message`; to the pipeline
+# `min(pipeline - 1, 2) * micro_batches * message`.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 1, bytes per link: 15 minutes
+#
+# Expected: gradients of the whole model instead of this GPU's, all layers instead of the
+# stage's, and two messages for each micro-batch when there are two stages only.
+
+
+# %% exercise="19a-bytes"
+from sidebyside import check, hint, progress, reset, solution
+
+
+def bytes_sent(layers, hidden, tokens, micro_batches, data, tensor, pipeline):
+    """Bytes of one GPU in a step: to its tensor group, to the pipeline, to replicas."""
+    ### BEGIN SOLUTION
+    own_layers, message = layers // pipeline, 2 * tokens * hidden
+    gradients = 2 * 12 * hidden**2 * own_layers / tensor
+    to_tensor = 4 * own_layers * micro_batches * 2 * (tensor - 1) / tensor * message
+    to_pipeline = min(pipeline - 1, 2) * micro_batches * message
+    return to_tensor, to_pipeline, 2 * (data - 1) / data * gradients
+    ### END SOLUTION
+
+
+# %%
+check("19a-bytes", bytes_sent)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 19a-bytes -->
+# Why it works: messages inside the model grow with the tokens, and happen for every
+# micro-batch; gradients depend on the parameters alone, and travel once. So the strategy
+# decides which of the two a GPU sends.
+#
+# By hand: a message is 100 bytes. The tensor group gets 4 · 1 layer · 2 micro-batches · 100 =
+# 800. A stage in the middle sends 2 · 2 · 100 = 400; with two stages it would be 200,
+# since each has one neighbour. The gradients are 1,200 bytes, and a ring of two sends as
+# many.
+
+# %% [markdown]
+# For the 22 B model: the batch has 16 sequences, so each replica has 8 micro-batches of one.
+# Full recomputation repeats the two all-reduces of forward: six for each layer. How many times
+# as many bytes does a GPU send to its tensor group as to its replicas?
+
+# %%
+guess("19a-tensor", None, "Bytes to the tensor group, divided by those to data?", "×")
+
+# %%
+from demos.scale.parts.simulated_step import simulate_step
+
+step = simulate_step(model, cluster, strategy, batch=16)
+print({group: f"{size:,.0f}" for group, size in step.sent.items()})
+reveal("19a-tensor", step.sent["tensor"] / step.sent["data"], computed=True)
+
+# %% [markdown]
+# **Here tensor parallel sends most, so it gets the fastest link.** That is why its group stays
+# within a node. The simulator shows the first stage, which sends most in all. It has one
+# neighbour, but also the word table, whose gradients go to the replicas and to the last stage.
+
+# %% [markdown] tags=["instructor"]
+# ## The pipeline: 6 minutes
+#
+# The formula assumes equal stages and messages that cost nothing. Ask what a slow last
+# stage does to everybody else: it sets the pace (lesson 15a).
+
+# %% [markdown]
+# ## The pipeline
+#
+# One replica is enough: the other does the same at the same time. Each stage has a time
+# for forward and one for backward, with all messages in them. Lesson 15's timetable
+# plays the schedule with these times; beside it stands the formula for equal stages.
+#
+# A stage that hands on a tensor waits until the message has arrived. So over a slow link
+# GPipe has a larger bubble than 1F1B: its messages all go one way first, then all go back.
+
+# %%
+from demos.pipeline.parts.schedule_rules import bubble
+
+for words in (51_200, 512_000):
+    one = simulate_step(replace(model, vocabulary=words), cluster, strategy, batch=16)
+    stages = [s.forward.total + s.backward.total for s in one.stages]
+    longest = f"longest stage {max(stages) / min(stages):.2f} times the shortest"
+    print(f"{words:,} words: {longest}", end=", ")
+    print(f"bubble {bubble(one.slots):.3f}, formula {(4 - 1) / (8 + 4 - 1):.3f}")
+
+# %% [markdown]
+# **Here, where stages are unequal, the bubble is larger than the formula says.** The last stage
+# computes the logits as well, and all others wait for it. The timetable knows that, for any
+# schedule. (Long steps repeat themselves, so the simulator plays the first micro-batches
+# and continues from them. A test compares that with the whole timetable.)
+
+# %% [markdown]
+# ## Exercise 2: messages that take their time
+#
+# Write `pipeline_seconds(schedule, forward, backward, travel)`: the time from the start of a
+# step until all ranks have done all their instructions. Here, unlike in the simulator, a
+# message keeps nobody busy, but it arrives only `travel` seconds after it was sent.
+#
+# * `schedule` is lesson 15's: for each rank a list of instructions such as `"F0"` or `"B12"`.
+#   Each rank has one stage, and does its instructions in their order, one at a time, each as early
+#   as it can. The schedule is legal, has at least one rank, each with an instruction, and no
+#   `"W"`. Do not change it, nor the other lists.
+# * `forward[r]` and `backward[r]` are the seconds that rank `r` needs for an F or a B.
+# * On rank `r > 0`, F of a micro-batch may start `travel` seconds after the same F ended on
+#   rank `r - 1`. On every rank but the last, B may start `travel` seconds after the same B ended on
+#   rank `r + 1`. Nothing else has to be waited for.
+#
+# All times are ints, floats, fractions or NumPy's numbers, not negative. The result agrees up
+# to rounding.
+#
+# By hand first: two ranks, two micro-batches, GPipe, so `[["F0", "F1", "B0", "B1"]] * 2`.
+# Forward takes 1, backward 2, and travel 1. When does rank 0 end?
+# <!-- exercise: 19a-pipeline -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Which two times decide when an instruction can start? Take the later one.
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Keep when each (rank, instruction) was done, and when each rank is free again. Go through the
+# ranks again and again; let each do its next instruction if what it needs is done already.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `sender = rank - 1 if work[0] == "F" else rank + 1`. If there is such a rank and
+# `(sender, work)` is not done yet, this rank has to wait for a later turn. Otherwise
+# `free[rank] = done[rank, work] = max(free[rank], done[sender, work] + travel) + seconds`.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 2, messages that take their time: 20 minutes
+#
+# Expected: travel added to the sender's time; travel on the way forward only; a loop that runs
+# once through all ranks, which is not enough for the way back; the formula.
+
+
+# %% exercise="19a-pipeline"
+def pipeline_seconds(schedule, forward, backward, travel) -> float:
+    """When the last instruction ends, if messages arrive `travel` seconds later."""
+    ### BEGIN SOLUTION
+    ranks = len(schedule)
+    done, free, place = {}, [0] * ranks, [0] * ranks
+    while sum(place) < sum(map(len, schedule)):
+        for rank, order in enumerate(schedule):
+            while place[rank] < len(order):
+                work = order[place[rank]]
+                sender = rank - 1 if work[0] == "F" else rank + 1
+                arrived = 0
+                if 0 <= sender < ranks:
+                    if (sender, work) not in done:
+                        break
+                    arrived = done[sender, work] + travel
+                seconds = (forward if work[0] == "F" else backward)[rank]
+                free[rank] = done[rank, work] = max(free[rank], arrived) + seconds
+                place[rank] += 1
+    return max(free)
+    ### END SOLUTION
+
+
+# %%
+check("19a-pipeline", pipeline_seconds)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 19a-pipeline -->
+# Why it works: an instruction starts as soon as its rank is free and its message is there,
+# whichever is later. The order in which the loop visits the ranks does not matter, since
+# each start is computed from times that no longer change.
+#
+# By hand: rank 0 does F0 and F1 until 2. F0 reaches rank 1 at 2, which does F0 and F1 until 4, B0
+# until 6 and B1 until 8. B0's gradient reaches rank 0 at 7, and it ends B0 at 9 and B1 at 11.
+# Without travel it would be 9. Travel is paid twice, not once for each message: later
+# ones arrive while the rank is busy.
+
+# %% [markdown] tags=["instructor"]
+# ## Memory: 4 minutes
+#
+# Ask which stage is the fullest, before the figure. 1F1B's first stage runs ahead (15b). Then ask
+# what recomputation buys, and who pays for it: the table says both.
+
+# %% [markdown]
+# ## Memory
+#
+# Lesson 17's ledger gives the state of each stage, and Korthikanti's formula (16b) the
+# activations of a layer. Lesson 15's schedule says of how many micro-batches a stage
+# keeps them. Here nothing is computed again, so that they count most:
+
+# %%
+from demos.scale.parts.step_tables import draw_memory
+
+keep_all = replace(strategy, recomputation="none")
+draw_memory(simulate_step(model, cluster, keep_all, batch=16))
+
+# %% [markdown]
+# The first stage runs ahead by three micro-batches, so it is the fullest. Sequence parallel
+# (16b) also splits what tensor ranks keep whole. *Selective recomputation* repeats the scores and
+# the mixing of the values; full recomputation repeats the whole layer, from its input, which
+# here each tensor rank keeps whole. What does each of them cost?
+
+# %%
+for choice in ("none", "selective", "full"):
+    for parallel in (False, True):
+        now = replace(strategy, recomputation=choice, sequence_parallel=parallel)
+        found = simulate_step(model, cluster, now, batch=16)
+        kept = found.memory.activations / 1e9
+        words = "split" if parallel else "whole"
+        print(f"{choice:<9} sequence {words}: {kept:5.1f} GB kept,", end=" ")
+        print(
+            f"{found.hardware_utilisation:.1%} hardware, {found.model_utilisation:.1%} model"
+        )
+
+# %% [markdown]
+# **Here the recomputation that keeps the hardware busiest is the slowest.** Whether the sequence
+# is whole or split, full recomputation has the highest hardware utilisation of the three, and
+# the lowest model utilisation. For one model, batch and number of GPUs, model
+# utilisation ranks strategies by the time of a step.
+
+# %% [markdown] tags=["instructor"]
+# ## Overlap: 5 minutes
+#
+# Two people: one computes layers, one carries letters, one letter at a time. Ask when the
+# second person ends if letters are slow, and if they are fast.
+
+# %% [markdown]
+# ## Overlap
+#
+# So far the messages of data parallel come after backward. Lesson 11b sends each
+# gradient as soon as it is ready. Write the rule yourself.
+#
+# ## Exercise 3: add overlap
+#
+# Write `backward_with_overlap(computing, sending)`: seconds from the start of backward until
+# backward is done and all messages have arrived. `computing[i]` is how long the $i$-th layer of
+# backward takes, in the order in which backward computes them. The layer's gradients are ready
+# when it ends, and their message takes `sending[i]`. The link carries one message at a time, in
+# this order, and computing goes on meanwhile.
+#
+# The two lists are equally long, possibly empty, and hold numbers as in exercise 2; a layer or a
+# message may take 0 seconds. Do not change them. The result agrees up to rounding.
+#
+# By hand first: layers of 2, 1 and 1 seconds, messages of 1, 3 and 1.
+# <!-- exercise: 19a-overlap -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# What two things must have happened before the second message can leave?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Two clocks go through the layers: one for computing, one for the link.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# In the loop: `ready += seconds`, then `free = max(free, ready) + message`.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 3, add overlap: 10 minutes
+#
+# Expected: the larger of both sums, which forgets that the first message has to wait for the first
+# layer, and the last layer for nobody; and a link that carries several messages at once.
+
+
+# %% exercise="19a-overlap"
+def backward_with_overlap(computing, sending) -> float:
+    """Seconds until backward and all its messages are done."""
+    ### BEGIN SOLUTION
+    ready = free = 0
+    for seconds, message in zip(computing, sending, strict=True):
+        ready += seconds
+        free = max(free, ready) + message
+    return free
+    ### END SOLUTION
+
+
+# %%
+check("19a-overlap", backward_with_overlap)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 19a-overlap -->
+# Why it works: a message leaves when its gradients are ready and the link is free. The last message
+# is not sent before the last layer is done, so the link's clock ends last.
+#
+# By hand: gradients are ready at 2, 3 and 4. The link is busy from 2 to 3, from 3 to 6 and from 6
+# to 7. So 7 seconds, where one after the other would take 9.
+
+# %% [markdown]
+# Take 12 equal layers, and messages that take exactly as long as the layers. How much
+# longer than backward alone does it take, in percent?
+
+# %%
+guess("19a-overlap", None, "How much longer than backward alone?", "%")
+
+# %%
+from demos.scale.parts.stage_times import side_by_side
+
+reveal("19a-overlap", 100 * (side_by_side(1.0, 1.0, units=12) - 1), computed=True)
+
+# %% [markdown]
+# One message of twelve sticks out, and all others are hidden. Below, a model of 1.7 billion parameters on
+# two nodes joined by a slow link, each GPU a replica. The simulator draws its step with the
+# timeline that we measured with:
+
+# %%
+from demos.scale.parts.simulated_timeline import timeline_of_step
+from demos.scale.parts.training_plan import Link
+from sidebyside import draw_timelines
+
+small = Model(layers=24, hidden=2304, heads=24, sequence=2048, vocabulary=51_200)
+slow = replace(A100, nodes=2, link_between=Link(20e-6, 6e9))
+drawn = {}
+for name, overlap in (("after backward", False), ("overlapped", True)):
+    plan = Strategy(data=16, micro_batch=4, recomputation="selective", overlap=overlap)
+    drawn[name] = timeline_of_step(simulate_step(small, slow, plan, batch=64))
+draw_timelines(drawn, stamp="simulated")
+
+# %% [markdown]
+# **Here messages take longer than backward, so overlap can hide no more than backward, less one
+# layer of it.** The step takes 1.30 s instead of 1.74 s. A faster link, or more work between
+# two messages, would let it hide a larger part of them.
+
+# %% [markdown] tags=["instructor"]
+# ## Assembled: 5 minutes
+#
+# Read the table line by line, and ask for each number which lesson it comes from.
+#
+# When late: skip the 10,240 GPUs.
+
+# %% [markdown]
+# ## Assembled
+#
+# `simulate_step` is all of this, one after the other. Cost and energy are the step's seconds
+# times the price and the power of all GPUs.
+
+# %%
+from demos.scale.parts.step_tables import print_step
+
+print_step(step)
+
+# %% [markdown]
+# *Idle* is all time without computing: messages and waiting. *Waiting* is waiting for other
+# stages. The *bubble* is lesson 15's: waiting as a share of the pipeline's time, which ends
+# before the gradients are exchanged.
+#
+# And the picture: 8 micro-batches through four stages, and a link for each stage.
+
+# %%
+timeline_of_step(step).plot()
+
+# %% [markdown]
+# `timeline.save("step.json")` writes a Chrome trace, as in all lessons. In a terminal the demo
+# does the same for any model, with `--trace step.json`. Here are 145.6 billion parameters on
+# 10,240 GPUs:
+
+# %%
+from sidebyside import run_demo
+
+shape = "--layers 80 --hidden 12288 --heads 96 --batch 3072 --micro-batch 1"
+split = "--nodes 1280 --data 128 --tensor 8 --pipeline 10 --overlap"
+run_demo("scale/simulate.py", *shape.split(), *split.split())
+
+# %% [markdown]
+# With the same batch, more replicas leave fewer micro-batches for each of them: here 24, for
+# ten stages, and more than a quarter of the step is waiting.
+
+# %% [markdown] tags=["instructor"]
+# ## Checked against this machine: 10 minutes
+#
+# Before the cell: which of the numbers must be exact, and which may be wrong? Bytes are
+# counted, so they have no excuse. Let the class look for reasons for the largest miss.
+#
+# A busy machine makes the misses large, in both directions.
+
+# %% [markdown]
+# ## Checked against this machine
+#
+# Is it true? Two ranks of this machine are a small cluster. `calibrate` measures its
+# constants: operations per second and memory bandwidth (13a), α and bandwidth of an
+# all-reduce (10b), and one efficiency, from one step of a small model that sends nothing. It
+# is not the 0.7 of large products: it absorbs everything that the simulator leaves out.
+
+# %%
+from demos.scale.parts.calibration import calibrate, print_constants
+
+here = calibrate()
+print_constants(here)
+
+# %% [markdown]
+# Then we predict steps that it has not seen: another width, more layers, four strategies. The
+# meter counts the bytes. *Miss* is the prediction over the measurement, minus 1:
+
+# %%
+from demos.scale.parts.held_to_this_machine import hold_to_this_machine, print_held
+
+unseen = Model(layers=4, hidden=192, heads=4, sequence=32, vocabulary=0)
+print_held(hold_to_this_machine(here, unseen, batch=16))
+
+# %% [markdown]
+# **Every rank sends exactly the bytes that were predicted.** The seconds are another matter.
+# Likely reasons: products of other sizes have another efficiency, the ranks of a tensor group wait
+# for each other in every layer, and other programs use the cores. A prediction of time needs a
+# measurement beside it.
+
+# %% [markdown]
+# What a planner needs is less: which strategy is faster? On a slow link of 2 MB/s (lesson
+# 10b's paced link, simulated by sleeping), two models, and the order of three strategies:
+
+# %% tags=["nbval-ignore-output"]
+from demos.scale.parts.held_to_this_machine import fastest_first
+
+paced = Link(0.002, 2e6)
+for layers, hidden, sequence, batch in ((2, 96, 16, 4), (4, 64, 64, 8)):
+    shape = Model(layers, hidden, heads=4, sequence=sequence, vocabulary=0)
+    ways = "data", "tensor", "pipeline"
+    held = hold_to_this_machine(here, shape, batch, ways, rounds=2, slow=paced)
+    print(f"width {hidden}, {batch * sequence} tokens")
+    print("  predicted:", ", ".join(fastest_first(held, measured=False)))
+    print("  measured: ", ", ".join(fastest_first(held, measured=True)))
+
+# %% [markdown]
+# Few tokens and wide layers: tensor parallel sends less than data parallel. Many tokens and narrow
+# layers: the other way round. Predicted and measured order agree, both times: **on this link the
+# messages decide.** Here the pipeline sends least.
+
+# %% [markdown] tags=["instructor"]
+# ## The scorecard: 2 minutes
+#
+# Ask which lines the simulator cannot fill: whether the training is the same one, and what
+# happens when a rank dies.
+
+# %% [markdown]
+# **The scorecard** of a step, as the simulator predicts it:
+#
+# | | |
+# |---|---|
+# | equal to one process | it does not know: lessons 11 to 17 tested that |
+# | bytes each rank sends per step | exact, on two ranks, for the four strategies above |
+# | memory: parameters, gradients, optimiser | lesson 17's ledger, exact; activations by formula |
+# | idle share | 15's timetable, and messages that nothing hides |
+# | seconds | from one calibrated efficiency: expect misses of tens of percent on busy cores |
+# | if one rank dies | not simulated here: lesson 18's clock, and 19b's goodput |
+#
+# It leaves out much: rings that disturb each other, ranks that are slower than others, loading
+# data, kernels that start late, memory in fragments.
+
+# %% [markdown]
+# Others do the same, in more detail:
+#
+# | | |
+# |---|---|
+# | torch | `torch.utils.flop_counter.FlopCounterMode` counts products; the `fake` backend (17b) poses as one rank of a thousand |
+# | Calculon | formulas for one step of a language model on a described system, and a search |
+# | ASTRA-sim | simulates the collectives on a described network, from recorded traces |
+# | vTrain | replays profiled kernels of one GPU |
+#
+# ## What we saw
+#
+# * A layer's forward has 24 h² + 4 s h operations for each token, and backward twice as many.
+# * Model utilisation leaves out what is computed twice: 39 % where hardware says 52 %.
+# * Messages inside the model grow with the tokens, gradients with the parameters.
+# * With a longer last stage, the timetable waits longer than the formula $(p-1)/(m+p-1)$ for $p$
+#   stages and $m$ micro-batches.
+# * With overlap and equal layers, at least one layer's message sticks out.
+# * On two ranks, the predicted bytes are the counted ones. Time is a prediction with a miss.
+#
+# ## Next
+#
+# The misses were those of two cores. Lesson 19b checks the same simulator against published
+# tables of thousands of GPUs, and lets it search: which strategy for this model and this cluster?

@@ -1,0 +1,68 @@
+"""How long does lesson 19b's planner search, and where do published choices stand?
+
+Run:      python tests/benchmarks/planner_times.py
+Look for: the search over all legal strategies of 1,024 GPUs takes less than 30 s, and
+          one strategy of 10,240 less than 1 s. Below them the place of the published
+          splits, and the miss of every published row.
+Try:      --gpus 4096.
+"""
+
+import argparse
+from time import perf_counter
+
+from demos.scale.parts.held_to_the_world import print_held_runs, simulate_run
+from demos.scale.parts.plan_pictures import print_place
+from demos.scale.parts.plan_search import (
+    fastest_strategies,
+    split_of,
+    survey_strategies,
+)
+from demos.scale.parts.published_runs import (
+    fixed_batch_runs,
+    gpt,
+    known_in_2021,
+    llama_runs,
+    megatron_runs,
+    selene,
+)
+from demos.scale.parts.simulated_step import simulate_step
+from demos.scale.parts.training_plan import Strategy
+from sidebyside import at_least
+
+BATCH = 1536
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--gpus", type=at_least(8, 16_384), default=1024)
+    args = parser.parse_args()
+    model = gpt(layers=96, hidden=12_288, heads=96)
+
+    began = perf_counter()
+    strategy = Strategy(data=80, tensor=8, pipeline=16, recomputation="full")
+    simulate_step(model, selene(10_240), strategy, 80 * 64)
+    print(f"one strategy of 10,240 GPUs: {perf_counter() - began:.2f} s")
+    began = perf_counter()
+    survey = survey_strategies(model, selene(args.gpus), BATCH, tell=print)
+    fastest_strategies(survey, tell=print)
+    print(f"search over {args.gpus:,} GPUs: {perf_counter() - began:.1f} s")
+
+    runs = [*megatron_runs(), *fixed_batch_runs()[3:4], *llama_runs()[:1]]
+    for run in runs:
+        survey = survey_strategies(run.model, run.cluster, run.batch)
+        for name, among in (
+            (run.name, lambda strategy: True),
+            ("  as known in 2021", known_in_2021),
+        ):
+            try:
+                print_place(name, survey, split_of(run.strategy), among)
+            except ValueError as problem:
+                print(f"{name:<27} {problem}")
+    for make in (megatron_runs, fixed_batch_runs, llama_runs):
+        print_held_runs([simulate_run(run) for run in make()])
+
+
+if __name__ == "__main__":
+    main()
