@@ -32,6 +32,7 @@ _HOME = {
     "DemoFailed": "demos",
     "show": "showing",
     "load_digits": "datasets",
+    "load_moby_dick": "datasets",
     "positive_int": "arguments",
     "positive_float": "arguments",
     "at_least": "arguments",

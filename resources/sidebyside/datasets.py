@@ -27,3 +27,22 @@ def load_digits(part: str = "all") -> tuple[torch.Tensor, torch.Tensor]:
         rows = np.loadtxt(file, delimiter=",", dtype=np.float32)[PARTS[part]]
     images = torch.from_numpy(rows[:, :64] / 16)
     return images, torch.from_numpy(rows[:, 64]).long()
+
+
+HELD_OUT_CHAPTER = "CHAPTER 41. "
+
+
+def load_moby_dick(part: str = "all") -> str:
+    """The first 42 chapters of Moby-Dick: 405,090 characters, 80 different ones.
+
+    `part` is "all", "train" (chapters 1 to 40) or "test" (41 and 42, never to be
+    trained on). Herman Melville, 1851, in the public domain; the file's source is in
+    resources/data/moby_dick.LICENSE.txt.
+    """
+    with gzip.open(DATA / "moby_dick.txt.gz") as file:
+        text = file.read().decode("utf-8")
+    first_of_test = text.index(HELD_OUT_CHAPTER)
+    parts = {"all": text, "train": text[:first_of_test], "test": text[first_of_test:]}
+    if part not in parts:
+        raise ValueError(f"part must be one of {', '.join(parts)}, not {part!r}")
+    return parts[part]

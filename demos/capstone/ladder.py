@@ -1,0 +1,48 @@
+"""Train one small transformer on Moby-Dick in sixteen ways that are all the same.
+
+Run:      python demos/capstone/ladder.py --rungs "one process" "DDP (ours)" tensor
+Look for: every rung equals the first after every step, but for rounding, and costs
+          what was predicted before it was climbed, to the byte: what each rank sends in
+          a step, and what it holds. Bytes and memory are those of the rank with most.
+Try:      --rungs all --steps 20: the whole ladder, up to eight ranks (a minute or two).
+          --bits 64: the difference is rounding, so it shrinks a billionfold.
+"""
+
+from sidebyside.programs import run_program
+
+import argparse
+
+import torch
+
+from demos.capstone.parts.ladder_rungs import PLANS
+from demos.capstone.parts.ladder_table import TOLERANCE, climb_ladder, print_ladder
+from demos.capstone.parts.language_model import ModelSize
+from sidebyside import at_least
+
+FEW = ["DDP (ours)", "tensor", "1F1B"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    names = [*PLANS, "all"]
+    add("--rungs", nargs="+", choices=names, default=FEW, metavar="RUNG",
+        help=f"some of: {', '.join(names)}; default: {', '.join(FEW)}")  # fmt: skip
+    add("--steps", type=at_least(3, 1000), default=5, help="default: 5")
+    add("--bits", choices=("32", "64"), default="32", help="default: 32")
+    add("--width", choices=("16", "32", "64", "128"), default="32", help="default: 32")
+    args = parser.parse_args()
+    dtype = torch.float64 if args.bits == "64" else torch.float32
+    chosen = list(PLANS) if "all" in args.rungs else args.rungs
+    size = ModelSize(width=int(args.width))
+    print(f"{args.steps} steps in {args.bits} bits, 8 excerpts of 16 characters each")
+    rungs = climb_ladder(chosen, args.steps, dtype, size)
+    climbed = print_ladder(rungs, TOLERANCE[dtype])
+    largest = max(rung.gap for rung in climbed)
+    print(f"largest difference of any number after any step: {largest:.1e}")
+
+
+if __name__ == "__main__":
+    run_program(main)

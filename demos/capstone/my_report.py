@@ -1,0 +1,100 @@
+"""Write your report: one HTML page with your guesses, exercises and measurements.
+
+Run:      python demos/capstone/my_report.py
+Look for: the page that it names at the end. A browser opens it without a network:
+          machine, guesses beside measurements, exercises, constants, timelines, ladder.
+Try:      on another machine --name workstation --to workstation.html; then here
+          --beside workstation.html: both reports on one page, row by row.
+"""
+
+from sidebyside.programs import run_program
+
+import argparse
+from datetime import date
+from pathlib import Path
+
+from demos.capstone.parts.report_facts import (
+    exercises_section,
+    guesses_section,
+    machine_section,
+)
+from demos.capstone.parts.report_measurements import (
+    constants_section,
+    ladder_section,
+    timelines_section,
+)
+from demos.capstone.parts.report_page import (
+    KIND,
+    NoReport,
+    read_report,
+    write_report_page,
+)
+from demos.capstone.parts.strategies import STRATEGIES
+from sidebyside import at_least
+from sidebyside.arguments import output_file
+from sidebyside.record import record_file
+
+FEW = ["DDP (ours)", "ZeRO-3", "tensor", "1F1B"]
+NAME = "this machine"
+
+
+def short_name(text: str) -> str:
+    if not 0 < len(text.strip()) <= 60:
+        raise argparse.ArgumentTypeError("must be a name of 1 to 60 characters")
+    return text.strip()
+
+
+def parse_report_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add, names = parser.add_argument, [*STRATEGIES, "all"]
+    add("--name", type=short_name, default=NAME, help="of this machine, on the page")
+    add("--to", type=output_file, metavar="FILE", help="else beside your progress")
+    add("--beside", metavar="FILE", help="another report, to lay beside this one")
+    add("--rungs", nargs="+", choices=names, default=FEW, metavar="RUNG",
+        help=f"of the ladder: {', '.join(names)}")  # fmt: skip
+    add("--steps", type=at_least(3, 1000), default=4, help="of each rung; default: 4")
+    args = parser.parse_args()
+    if "all" in args.rungs:
+        args.rungs = list(STRATEGIES)
+    args.other = None
+    if args.beside is not None:
+        try:
+            args.other = read_report(Path(args.beside))
+        except NoReport as error:
+            parser.error(f"argument --beside: {error}")
+    return args
+
+
+def main() -> None:
+    args = parse_report_arguments()
+    parts = {
+        "machine": machine_section,
+        "guesses": guesses_section,
+        "exercises": exercises_section,
+        "constants": constants_section,
+        "timelines": timelines_section,
+        "the ladder": lambda: ladder_section(args.rungs, args.steps),
+    }
+    sections = []
+    for name, section in parts.items():
+        sections.append(section())
+        rows = len(sections[-1].get("rows", sections[-1].get("pictures")))
+        print(f"{name:<10}  {rows} {'pictures' if name == 'timelines' else 'rows'}")
+    written = date.today().isoformat()
+    report = {
+        "kind": KIND,
+        "name": args.name,
+        "written": written,
+        "sections": sections,
+    }
+    reports = [report, args.other] if args.other else [report]
+    path = args.to or record_file().with_name("my_report.html")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_report_page(path, *reports)
+    print(f"written to {path}")
+
+
+if __name__ == "__main__":
+    run_program(main)

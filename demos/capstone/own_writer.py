@@ -1,0 +1,132 @@
+"""A language model that goes on and writes, with nothing but torch: a start of yours.
+
+Run:      torchrun --nproc-per-node 2 demos/capstone/own_writer.py
+Look for: the loss falls, and rank 0 writes a line of text in the end. With a
+          checkpoint the same command goes on where it stopped, with other ranks too.
+Try:      --steps 2000 --checkpoint whale.pt, and --text with a book of your own.
+"""
+
+import argparse
+import gzip
+import os
+import signal
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.distributed.nn  # before there is a group, or it keeps hold of it
+from torch import nn
+from torch.nn import functional
+from torch.nn.parallel import DistributedDataParallel
+
+BOOK = Path(__file__).parents[2] / "resources" / "data" / "moby_dick.txt.gz"
+LENGTH, BATCH, EVERY = 32, 32, 50
+
+
+class Writer(nn.Module):
+    """A recurrent network: the scores of the next character after each one."""
+
+    def __init__(self, words: int, width: int = 64):
+        super().__init__()
+        self.embedding = nn.Embedding(words, width)
+        self.memory = nn.GRU(width, width, batch_first=True)
+        self.scores = nn.Linear(width, words)
+
+    def forward(self, tokens):
+        return self.scores(self.memory(self.embedding(tokens))[0])
+
+
+def train_writer(tokens, words: int, steps: int, checkpoint: str, device: str):
+    """The trained model; goes on from the checkpoint, and saves every 50 steps."""
+    rank, ranks, first = dist.get_rank(), dist.get_world_size(), 0
+    torch.manual_seed(0)
+    model = Writer(words).to(device)
+    adam = torch.optim.Adam(model.parameters(), lr=0.005, foreach=False)
+    if checkpoint and os.path.exists(checkpoint):
+        saved = torch.load(checkpoint, map_location=device, weights_only=True)
+        model.load_state_dict(saved["model"])
+        adam.load_state_dict(saved["adam"])
+        first = saved["step"]
+    replica = DistributedDataParallel(model)
+    for step in range(first, steps):
+        dice = torch.Generator().manual_seed(step)  # the place follows from the step
+        starts = torch.randint(len(tokens) - LENGTH, (BATCH, 1), generator=dice)
+        rows = tokens[(starts + torch.arange(LENGTH + 1)).tensor_split(ranks)[rank]]
+        x, y = rows[:, :-1].to(device), rows[:, 1:].to(device)
+        total = functional.cross_entropy(replica(x).mT, y, reduction="sum")
+        adam.zero_grad()
+        (total * ranks / (BATCH * LENGTH)).backward()  # DDP divides by the ranks
+        adam.step()
+        done = step + 1
+        if rank == 0 and (done % EVERY == 0 or done == steps):
+            loss = total.item() / max(1, y.numel())
+            print(f"step {done}: loss of this rank's rows {loss:.3f}", flush=True)
+            if checkpoint:
+                state = {"model": model.state_dict(), "adam": adam.state_dict()}
+                torch.save(state | {"step": done}, checkpoint + ".new")
+                os.replace(checkpoint + ".new", checkpoint)  # never half a file
+    dist.barrier()
+    return model
+
+
+@torch.no_grad()
+def write(model, start, characters: int, device: str) -> list[int]:
+    tokens = list(start)
+    for _ in range(characters):
+        scores = model(torch.tensor([tokens[-LENGTH:]], device=device))[0, -1]
+        tokens.append(torch.multinomial((scores / 0.7).softmax(0), 1).item())
+    return tokens
+
+
+def file_name(text: str) -> str:
+    if not os.path.basename(text) or not os.path.isdir(os.path.dirname(text) or "."):
+        raise argparse.ArgumentTypeError("must be a file in a folder that exists")
+    return text
+
+
+def count(text: str) -> int:
+    if not (text.isdecimal() and len(text) < 8 and int(text)):
+        raise argparse.ArgumentTypeError("must be a whole number from 1 to 9,999,999")
+    return int(text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--steps", type=count, default=100, help="in all; default: 100")
+    parser.add_argument("--text", type=file_name, default=str(BOOK), help="a book")
+    parser.add_argument("--checkpoint", type=file_name, help="to save and go on")
+    args = parser.parse_args()
+    try:
+        read = gzip.open if args.text.endswith(".gz") else open
+        with read(args.text, "rt", encoding="utf-8") as file:
+            book = file.read()
+    except (OSError, EOFError, UnicodeDecodeError):
+        parser.error(f"argument --text: {args.text} cannot be read as text")
+    if len(book) <= LENGTH:
+        parser.error(f"argument --text: {args.text} has at most {LENGTH} characters")
+    for name in {"SIGINT", "SIGPIPE"} & set(dir(signal)):  # Ctrl-C, | head
+        signal.signal(getattr(signal, name), signal.SIG_DFL)  # end without a traceback
+    torch.set_num_threads(1)
+    if "RANK" not in os.environ:  # not started by torchrun: a group of one
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    elif torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        dist.init_process_group("nccl")
+    else:
+        dist.init_process_group("gloo")
+    on_gpu = dist.get_backend() == "nccl"
+    device = f"cuda:{os.environ['LOCAL_RANK']}" if on_gpu else "cpu"
+    alphabet = sorted(set(book))
+    place = {character: number for number, character in enumerate(alphabet)}
+    tokens = torch.tensor([place[character] for character in book])
+    model = train_writer(tokens, len(alphabet), args.steps, args.checkpoint, device)
+    if dist.get_rank() == 0:
+        written = write(model, tokens[:LENGTH].tolist(), 150, device)
+        print(repr("".join(alphabet[token] for token in written[LENGTH:])))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

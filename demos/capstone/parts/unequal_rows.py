@@ -1,0 +1,113 @@
+"""Strategies that are not the same training, and by how much they are not.
+
+Each is a wrapper that changes the model, backward or the update. Dropout and batch norm
+are put on one process and on two replicas alike; what differs then is due to the
+replicas. The other two are compared with one process without them.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from demos.capstone.parts.ladder_rungs import RungWatch
+from demos.capstone.parts.strategy_wrappers import ddp_ours
+from demos.capstone.parts.text_training import Strategy, train
+from sidebyside import run_ranks
+
+
+class NormOfBatch(nn.Module):
+    """Batch norm without parameters: all positions of all rows share mean and size."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(width, affine=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(x.flatten(0, 1)).view_as(x)
+
+
+def insert_before_head(layer_for: Callable) -> Callable:
+    """A wrapper that puts one more layer before the model's head."""
+
+    def wrap(training, mesh) -> None:
+        *layers, head = training.model
+        layer = layer_for(head.norm.normalized_shape[0]).to(head.norm.weight)
+        training.model = nn.Sequential(*layers, layer, head)
+
+    return wrap
+
+
+def update_late(training, mesh) -> None:
+    """Lesson 12's stale gradient, in step: each update takes that of the step before.
+
+    The first update has none and does nothing. Nothing waits for the network then.
+    """
+    update, before = training.update, []
+
+    def update_with_last() -> None:
+        parameters = list(training.model.parameters())
+        before.append([p.grad.clone() for p in parameters])
+        for p, gradient in zip(
+            parameters, before[max(0, len(before) - 2)], strict=True
+        ):
+            p.grad.copy_(gradient)
+        if len(before) > 1:
+            before.pop(0)
+            update()
+
+    training.update = update_with_last
+
+
+def other_order(training, mesh) -> None:
+    """The batch in eight parts, the last first: the same sum in another order."""
+
+    def backward(inputs: Tensor, targets: Tensor) -> float:
+        total = 0.0
+        for row in reversed(range(len(inputs))):
+            rows = slice(row, row + 1)
+            total += training.backward_alone(inputs[rows], targets[rows])
+        for p in training.model.parameters():
+            p.grad /= len(inputs)
+        return total / len(inputs)
+
+    training.backward = backward
+
+
+dropout = insert_before_head(lambda width: nn.Dropout(0.1))
+batch_norm = insert_before_head(NormOfBatch)
+TWO_REPLICAS = {"data": 2}
+UNEQUAL = {
+    "sums in another order": (
+        Strategy({}, {}),
+        Strategy({}, {"order": other_order}),
+    ),
+    "dropout": (
+        Strategy({}, {"dropout": dropout}),
+        Strategy(TWO_REPLICAS, {"dropout": dropout, "data": ddp_ours}),
+    ),
+    "batch norm": (
+        Strategy({}, {"norm": batch_norm}),
+        Strategy(TWO_REPLICAS, {"norm": batch_norm, "data": ddp_ours}),
+    ),
+    "one step late": (Strategy({}, {}), Strategy({}, {"late": update_late})),
+}
+
+
+def train_row(
+    strategy: Strategy, steps: int, dtype: torch.dtype, trail: Tensor | None
+) -> tuple[list[float], list[Tensor]]:
+    """Runs in each rank: its numbers after each step, or its gaps from a trail."""
+    watch = RungWatch(trail)
+    train(strategy, steps, dtype=dtype, after_step=watch.after)
+    return watch.gaps, watch.trail
+
+
+def gap_of_row(name: str, steps: int = 20, dtype: torch.dtype = torch.float32) -> float:
+    """The largest difference of any number between the two strategies of a row."""
+    alone, other = UNEQUAL[name]
+    [(_, trail)] = run_ranks(train_row, alone, steps, dtype, None, world_size=1)
+    ranks = run_ranks(
+        train_row, other, steps, dtype, torch.stack(trail), world_size=other.ranks
+    )
+    return max(max(gaps) for gaps, _ in ranks)

@@ -1,0 +1,165 @@
+"""Train the language model under any strategy, stop, go on, and read what it writes.
+
+Run:      python demos/capstone/train_text.py --strategy ddp-ours
+          torchrun --nproc-per-node 2 demos/capstone/train_text.py --strategy zero-2
+Look for: bits per character of text that was held out, beside those of characters that
+          are counted singly, in pairs and in triples; and the text at the end.
+Try:      --steps 3000 --checkpoint whale.pt, interrupt it, and run it again, also with
+          another strategy: it goes on where it stopped.
+"""
+
+from sidebyside.programs import run_program
+
+import argparse
+import os
+import re
+import zipfile
+from time import perf_counter
+
+import torch
+import torch.distributed as dist
+
+from demos.capstone.parts.strategies import STRATEGIES
+from demos.capstone.parts.text_baselines import NAMES, bits_of_counts
+from demos.capstone.parts.text_batches import text_alphabet, text_tokens
+from demos.capstone.parts.text_state import (
+    TEXT_MODEL,
+    TextState,
+    collect_text_state,
+    prepare_text_training,
+    take_text_step,
+    whole_text_model,
+)
+from demos.capstone.parts.written_text import held_out_bits, write_text
+from demos.ddp.train_digits import report_digits_training
+from demos.failures.parts.atomic_file import save_atomically
+from sidebyside import at_least, between, positive_int, run_ranks
+from sidebyside.arguments import output_file
+from sidebyside.single_use import hold_for_single_use
+
+BY_OPTION = {
+    re.sub(r"\W+", "-", name.lower()).strip("-"): strategy
+    for name, strategy in STRATEGIES.items()
+}
+ROWS = 8  # two ranks, with four micro-batches each
+
+
+def train_text(args: argparse.Namespace, report: str) -> TextState:
+    """Runs in each rank; rank 0 saves and reports, every `args.every` steps."""
+    state = load_text_state(args.checkpoint) if args.checkpoint else None
+    training = prepare_text_training(BY_OPTION[args.strategy], state)
+    first, began = state.step if state else 0, perf_counter()
+    for step in range(first, args.steps):
+        take_text_step(training, step, args.batch, TEXT_MODEL.length)
+        done = step + 1
+        if done % args.every and done < args.steps:
+            continue
+        state = collect_text_state(training, done)  # by all ranks alike
+        if dist.get_rank() == 0:
+            if args.checkpoint:
+                saved = state._asdict() | {"batch": args.batch}
+                save_atomically(saved, args.checkpoint)
+            each = (perf_counter() - began) / (done - first)
+            with open(report, "a", encoding="utf-8") as file:
+                file.write(text_progress(state, args.steps, each))
+    return state
+
+
+def text_progress(state: TextState, steps: int, each: float) -> str:
+    bits = held_out_bits(whole_text_model(state), TEXT_MODEL.length)
+    return (
+        f"step {state.step:5} of {steps}  held-out text {bits:.3f} bits per character"
+        f"  {1e3 * each:.1f} ms for a step, {each * (steps - state.step):.0f} s left\n"
+    )
+
+
+def load_text_state(path) -> TextState | None:
+    """What a run has saved; None where there is no such file yet."""
+    if not path.exists():
+        return None
+    saved = torch.load(path, map_location="cpu", weights_only=True)
+    return TextState(saved["step"], saved["numbers"])
+
+
+def print_text_baselines() -> None:
+    texts = text_tokens("train"), text_tokens("test")
+    words = len(text_alphabet())
+    bits = [bits_of_counts(*texts, words, order) for order in range(4)]
+    told = [f"{name} {b:.2f}" for name, b in zip(NAMES, bits, strict=True)]
+    print(f"bits per character: {', '.join(told)}")
+
+
+def parse_text_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--strategy", choices=BY_OPTION, default="ddp-ours", help="default: ddp-ours")
+    add("--steps", type=positive_int, default=100, help="in all; default: 100")
+    add("--batch", type=at_least(ROWS, 4096), default=32, help="rows; default: 32")
+    add("--every", type=positive_int, default=50, help="steps between two reports")
+    add("--write", type=at_least(0, 10_000), default=200, help="characters to write")
+    add("--temperature", type=between(0.05, 10), default=0.8, help="default: 0.8")
+    add("--checkpoint", type=output_file, metavar="FILE", help="to save and go on")
+    args = parser.parse_args()
+    if args.batch % ROWS:
+        parser.error(f"argument --batch: must be a multiple of {ROWS}")
+    ranks, started = (
+        BY_OPTION[args.strategy].ranks,
+        int(os.environ.get("WORLD_SIZE", 0)),
+    )
+    if started not in (0, ranks):
+        parser.error(f"argument --strategy: {args.strategy} takes {ranks} ranks")
+    if args.checkpoint and (problem := why_not_train_text_on(args)):
+        parser.error(f"argument --checkpoint: {problem}")
+    return args
+
+
+def why_not_train_text_on(args: argparse.Namespace) -> str:
+    """What keeps this run from going on where the checkpoint stopped, or nothing."""
+    first = os.environ.get("RANK", "0") == "0"  # under torchrun every rank is here
+    if first and (problem := hold_for_single_use(args.checkpoint)):
+        return problem
+    if not args.checkpoint.exists():
+        return ""
+    try:
+        if spoiled := zipfile.ZipFile(args.checkpoint).testzip():  # its checksums
+            raise ValueError(spoiled)
+        whole_text_model(load_text_state(args.checkpoint))
+        saved = torch.load(args.checkpoint, map_location="cpu", weights_only=True)
+        step, batch = saved["step"], saved["batch"]
+    except Exception:
+        return f"{args.checkpoint} is not a checkpoint of this program, or is spoiled"
+    if batch != args.batch:
+        return f"{args.checkpoint} was trained with --batch {batch}"
+    if step >= args.steps:
+        return f"{args.checkpoint} has {step} steps: ask for more --steps"
+    return ""
+
+
+def main() -> None:
+    args = parse_text_arguments()
+    ranks = BY_OPTION[args.strategy].ranks
+    first = os.environ.get("RANK", "0") == "0"  # under torchrun every rank is here
+    if first:
+        print_text_baselines()
+    try:
+        with report_digits_training() as report:
+            states = run_ranks(
+                train_text, args, report, world_size=ranks, timeout=24 * 3600
+            )
+    except KeyboardInterrupt:
+        kept = args.checkpoint and args.checkpoint.exists()
+        print(
+            "interrupted; the same command goes on from the last report"
+            if kept
+            else "interrupted; with --checkpoint FILE it could go on later"
+        )
+        return
+    if first and args.write:
+        model = whole_text_model(states[0])
+        print(write_text(model, TEXT_MODEL.length, args.write, args.temperature))
+
+
+if __name__ == "__main__":
+    run_program(main)

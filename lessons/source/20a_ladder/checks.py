@@ -1,0 +1,325 @@
+"""The checks of lesson 20a: a wrapper, the order of a mesh, clipping on it."""
+
+import os
+from itertools import permutations, product
+from math import prod
+
+import torch
+
+from sidebyside import run_ranks
+from sidebyside.any_number import as_number
+from sidebyside.exercises import exercise, trying
+
+from .rank_programs import (
+    MeshClipCase,
+    train_with_wrapper,
+    try_mesh_clips,
+    try_wrapper,
+)
+
+# Seconds; a right answer needs less than three. Tests of what hangs wait for less.
+PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "30"))
+
+
+# 20a-wrapper --------------------------------------------------------------------------
+
+BY_HAND = [
+    {"data": 2, "tensor": 2},
+    {"tensor": 2, "data": 2},
+    {"data": 1},
+    {"data": 3},
+    {"tensor": 1, "data": 5},
+    {"data": 2, "pipeline": 2, "tensor": 2},
+]
+TRAINED = [
+    ({"data": 3}, ["nothing"], 6),
+    ({"data": 2, "tensor": 2}, ["tensor", "sequence", "pipeline"], 8),
+    ({"tensor": 2, "data": 2}, ["tensor"], 8),
+]
+
+
+@exercise(
+    "20a-wrapper",
+    in_ranks=True,
+    when_hung="whether every rank of the group calls each all-reduce, in one order",
+)
+def check_20a_wrapper(data_parallel):
+    for sizes in BY_HAND:
+        call = f"data_parallel on a mesh of {_in_words(sizes)}"
+        with trying(call, think="what `deal` and `complete` are given and give back"):
+            args = data_parallel, sizes
+            world = prod(sizes.values())
+            found = run_ranks(try_wrapper, *args, world_size=world, timeout=PATIENCE)
+        with trying(call) as expect:
+            for rank, notes in enumerate(found):
+                _expect_rows(expect, rank, notes)
+            for rank, notes in enumerate(found):
+                _expect_gradients(expect, rank, notes)
+    for sizes, inside, batch in TRAINED:
+        call = f"two steps of training on a mesh of {_in_words(sizes)}"
+        with trying(call, think="what the former functions still have to do") as expect:
+            given = data_parallel, sizes, inside, batch
+            world = prod(sizes.values())
+            ranks = run_ranks(
+                train_with_wrapper, *given, world_size=world, timeout=PATIENCE
+            )
+            for name in inside:
+                gap = max(found[name] for found in ranks)
+                expect(
+                    gap <= 1e-9,
+                    got=f"round {name}, numbers that differ from one process by "
+                    f"{gap:.1e}",
+                    think="which gradients are averaged, when, and over whom",
+                )
+
+
+def _in_words(sizes: dict[str, int]) -> str:
+    return " x ".join(f"{ranks} ({name})" for name, ranks in sizes.items())
+
+
+def _expect_rows(expect, rank: int, notes) -> None:
+    expect(
+        notes.returned == "NoneType",
+        got=f"a return value: {notes.returned}",
+        think="what is asked for: nothing is returned",
+    )
+    expect(
+        not notes.sent_early,
+        got=f"rank {rank} sent something before `complete`",
+        think="when gradients are there to be sent",
+    )
+    expect(
+        notes.rows is not None,
+        got=f"on rank {rank}, a `deal` that does not return two tensors",
+        think="what `training.deal` has to return",
+    )
+    expect(
+        notes.rows == notes.expected_rows,
+        got=f"on rank {rank}, rows {_some(notes.rows)} instead of "
+        f"{_some(notes.expected_rows)}",
+        think="the rows that the former `deal` gives, which may be more in the next "
+        "batch, and this rank's number within the dimension: its part is consecutive",
+    )
+    expect(
+        notes.targets_follow,
+        got=f"on rank {rank}, targets of other rows than the inputs",
+        think="that targets are dealt as inputs are",
+    )
+
+
+def _some(rows: list[int]) -> str:
+    return str(rows) if len(rows) < 7 else f"[{rows[0]}, ..., {rows[-1]}]"
+
+
+def _expect_gradients(expect, rank: int, notes) -> None:
+    expect(
+        notes.former_complete == 1,
+        got=f"on rank {rank}, the former `complete` called {notes.former_complete} "
+        "times",
+        think="that it runs once, before the gradients are averaged",
+    )
+    close = _alike(notes.gradients, notes.expected)
+    expect(
+        close,
+        got=f"on rank {rank}, gradients {_firsts(notes.gradients)} instead of "
+        f"{_firsts(notes.expected)}",
+        think=_think_of_gradients(notes),
+    )
+    expect(
+        notes.summed <= notes.numbers,
+        got=f"{notes.summed} numbers in all-reduces, for {notes.numbers} gradients",
+        think="how often each number has to travel",
+    )
+
+
+def _alike(some: list[list[float]], other: list[list[float]]) -> bool:
+    pairs = zip(some, other, strict=True)
+    return all(
+        torch.allclose(torch.tensor(a), torch.tensor(b), 1e-6, 0) for a, b in pairs
+    )
+
+
+def _firsts(gradients: list[list[float]]) -> list[float]:
+    return [round(numbers[0], 4) for numbers in gradients]
+
+
+def _think_of_gradients(notes) -> str:
+    if _alike(notes.gradients, notes.of_all_ranks):
+        return "which ranks hold the same part of the model: a group, not all ranks"
+    return (
+        "the mean over this group's ranks: who is in the group, what the sum is "
+        "divided by, and that the former `complete` comes first"
+    )
+
+
+# 20a-inside ---------------------------------------------------------------------------
+
+MESHES = [
+    ({"data": 2, "tensor": 2, "pipeline": 2}, (30, 40, 8)),
+    ({"data": 4, "tensor": 8, "pipeline": 2}, (30, 40, 8)),
+    ({"data": 8, "tensor": 4}, (50, 10)),
+    ({"data": 6, "tensor": 2, "pipeline": 2}, (90, 50, 50)),
+    ({"data": 3, "tensor": 4, "pipeline": 2}, (7, 5, 4)),
+    ({"data": 2, "tensor": 4, "pipeline": 2}, (30, 40, 25)),
+    ({"data": 2, "context": 2, "tensor": 4, "pipeline": 4}, (9, 30, 40, 25)),
+    ({"data": 1, "tensor": 4, "pipeline": 2}, (99, 10, 1)),
+    ({"data": 4}, (5,)),
+    ({"data": 1}, (5,)),
+    ({"pipeline": 3, "data": 3}, (10**12, 10**12 + 1)),
+]
+
+
+def _bytes_between(order, ranks: dict[str, int], sent: dict[str, int], per_node: int):
+    """By its definition: go to every rank, and see in which nodes its groups lie."""
+    places = list(product(*(range(ranks[name]) for name in order)))
+    node = {place: number // per_node for number, place in enumerate(places)}
+    total = 0
+    for at, name in enumerate(order):
+        groups: dict[tuple, set[int]] = {}
+        for place in places:
+            groups.setdefault(place[:at] + place[at + 1 :], set()).add(node[place])
+        total += sent[name] * any(len(nodes) > 1 for nodes in groups.values())
+    return total
+
+
+@exercise("20a-inside")
+def check_20a_inside(order_of_mesh):
+    for ranks, sizes in MESHES:
+        sent = dict(zip(ranks, sizes, strict=True))
+        world = prod(ranks.values())
+        for per_node in (n for n in range(1, world + 1) if world % n == 0):
+            _expect_order(order_of_mesh, ranks, sent, per_node)
+
+
+def _expect_order(order_of_mesh, ranks: dict, sent: dict, per_node: int) -> None:
+    call = f"order_of_mesh({ranks}, {sent}, {per_node})"
+    orders = permutations(ranks)
+    least = min(_bytes_between(order, ranks, sent, per_node) for order in orders)
+    given = dict(ranks), dict(sent)
+    with trying(call) as expect:
+        got = order_of_mesh(*given, per_node)
+        expect(
+            isinstance(got, list | tuple) and sorted(map(str, got)) == sorted(ranks),
+            got=got,
+            think="what is asked for: each dimension's name, once, in a list",
+        )
+        expect(
+            given == (ranks, sent),
+            got="an argument that was changed",
+            think="who else may still need the two dictionaries",
+        )
+        found = _bytes_between(got, ranks, sent, per_node)
+        expect(
+            found == least,
+            got=f"{list(got)}, with {found} bytes between nodes, where {least} are "
+            "possible",
+            think="over how many consecutive ranks a group reaches, where the last "
+            "dimension counts fastest, and which dimensions then fit into a node: not "
+            "always the one with most bytes",
+        )
+
+
+# 20a-clip -----------------------------------------------------------------------------
+
+CLIPS = [
+    MeshClipCase((2,), (3,), 0.5),
+    MeshClipCase((4, 1), (2, 5), 1.0, torch.float32),
+    MeshClipCase((), (3,), 0.1),
+    MeshClipCase((6,), (), 0.1),
+    MeshClipCase((0, 2), (1,), 100.0),  # short enough
+    MeshClipCase((2,), (2,), 1.0, scale=0.0),
+    MeshClipCase((), (), 1.0),
+    MeshClipCase((30, 30), (40,), 9.9),  # between counted once and counted twice
+    MeshClipCase((2,), (3,), 1),
+]
+CLIPS_ON_MESHES = [
+    ({"data": 2, "tensor": 2}, CLIPS),
+    ({"tensor": 2, "data": 1}, CLIPS),
+    ({"data": 2, "tensor": 1}, CLIPS),
+    ({"data": 1, "tensor": 1}, CLIPS),
+    ({"tensor": 3, "data": 2}, CLIPS),
+    ({"data": 1, "tensor": 5}, CLIPS),
+    ({"data": 2, "tensor": 4}, CLIPS),
+    ({"data": 2, "tensor": 2}, [MeshClipCase((3, 2), (), 0.5, elsewhere=True)]),
+]
+
+
+@exercise(
+    "20a-clip",
+    in_ranks=True,
+    when_hung="whether every rank calls the all-reduce, also one without gradients",
+)
+def check_20a_clip(clip_on_mesh):
+    for sizes, cases in CLIPS_ON_MESHES:
+        call = f"clip_on_mesh on a mesh of {_in_words(sizes)}"
+        with trying(call, think="what a rank has: parts, maybe empty, maybe none"):
+            args, world = (clip_on_mesh, sizes, cases), prod(sizes.values())
+            found = run_ranks(try_mesh_clips, *args, world_size=world, timeout=PATIENCE)
+        for case, of_ranks in zip(cases, zip(*found, strict=True), strict=True):
+            shapes = f"split {list(case.split)}, whole {list(case.whole)}"
+            with trying(f"{call}: {shapes}, longest {case.longest}") as expect:
+                for rank, notes in enumerate(of_ranks):
+                    _expect_one_sum(expect, rank, sizes["tensor"], notes)
+                for rank, notes in enumerate(of_ranks):
+                    _expect_length(expect, rank, case, notes)
+                for rank, notes in enumerate(of_ranks):
+                    _expect_clipped(expect, rank, case, notes)
+
+
+def _expect_one_sum(expect, rank: int, tensor: int, notes) -> None:
+    calls = ", ".join(notes.collectives + ["send"] * notes.messages) or "nothing"
+    expect(
+        calls == "all_reduce" or (tensor == 1 and calls == "nothing"),
+        got=f"rank {rank} sent {calls}",
+        think="one all-reduce on every rank: what has to travel",
+    )
+    expect(
+        notes.travelled <= 1,
+        got=f"an all-reduce of {notes.travelled} numbers",
+        think="one number that each rank can compute from its own gradients",
+    )
+    expect(
+        notes.types <= {torch.float64},
+        got=f"an all-reduce of {', '.join(map(str, notes.types))}",
+        think="a rank without gradients, which cannot know their type: so the number "
+        "that travels has 64 bits in any case",
+    )
+
+
+def _expect_length(expect, rank: int, case: MeshClipCase, notes) -> None:
+    returned = as_number(notes.returned)
+    expect(
+        returned is not None,
+        got=f"on rank {rank}: {notes.returned!r}",
+        think="what is asked for: the length, as a float",
+    )
+    close = 1e-4 if case.dtype == torch.float32 else 1e-9
+    twice = abs(returned - notes.twice) <= close * notes.twice
+    think = (
+        "that a gradient which is whole on every tensor rank counts once"
+        if twice
+        else "whose squares are added, over which group, and what is returned: the "
+        "length of the whole before it is clipped"
+    )
+    expect(
+        abs(returned - notes.length) <= close * notes.length,
+        got=f"on rank {rank}, length {returned:.4g} instead of {notes.length:.4g}",
+        think=think,
+    )
+
+
+def _expect_clipped(expect, rank: int, case: MeshClipCase, notes) -> None:
+    expect(
+        not notes.moved,
+        got=f"on rank {rank}, gradients in other memory than before",
+        think="what in place means: who else holds these tensors",
+    )
+    close = 1e-4 if case.dtype == torch.float32 else 1e-9
+    for got, expected in zip(notes.gradients, notes.expected, strict=True):
+        expect(
+            got.shape == expected.shape
+            and torch.allclose(got, expected, close, close * case.longest),
+            got=f"on rank {rank}, a gradient that begins {got[:2].tolist()} instead of "
+            f"{expected[:2].tolist()}",
+            think="by what all gradients are multiplied, and when",
+        )

@@ -1,0 +1,665 @@
+# ---
+# title: 20a The ladder: one training run in sixteen ways
+# question: Lessons 8 to 17 split one training run in many ways. Is it still the same training run, and what happens when they are combined?
+# needs: two CPU cores, no GPU
+# minutes: 90
+# ---
+
+# %% [markdown]
+# # 20a. The ladder: one training run in sixteen ways
+#
+# Lessons 8 to 17 split training in one way at a time, each on a model of its own. Real
+# training runs combine them. Here one small transformer reads Moby-Dick: in one process
+# first, then in most of the ways that we have built, then in three ways at once on eight
+# ranks.
+# Each way is a *rung* of a ladder. We predict what it costs, climb it, and compare every
+# number with one process, after every step.
+#
+# *You will be able to* put strategies together on a mesh of ranks; to write a wrapper
+# that makes any training run data-parallel; to decide which dimension of the mesh belongs
+# inside a machine; and to clip a gradient that lies on a mesh.
+#
+# *Before this:* lessons 11b, 15b, 16b, 17b and 19a. *Time:* 45 minutes, and 55 for the
+# exercises. *Needs:* two CPU cores, no GPU.
+
+# %% [markdown] tags=["instructor"]
+# ## The text and the model: 6 minutes
+#
+# Let somebody read the first sentence aloud and stop in the middle of a word: what comes
+# next? That is the whole task of the model.
+
+# %% [markdown]
+# ## A text
+#
+# The first 42 chapters of Herman Melville's novel (1851) come with the course. A **token** is
+# here one character, written as a number: its place in the alphabet of the text. The model
+# reads 16 characters and guesses, for each, the one that follows.
+
+# %%
+from demos.capstone.parts.text_batches import decode_text, text_alphabet, text_batch
+from sidebyside import load_moby_dick
+
+text = load_moby_dick("train")
+print(
+    text[28:114], f"\n{len(text):,} characters, {len(text_alphabet())} different ones"
+)
+inputs, targets = text_batch(step=0)
+print(
+    tuple(inputs.shape),
+    repr(decode_text(inputs[0])),
+    "->",
+    repr(decode_text(targets[0])),
+)
+
+# %% [markdown]
+# A batch has eight excerpts, drawn from a seed and the number of the step. Every rank is
+# given the same batch. The model is lesson 14's block, twice, between an
+# *embedding*, which holds a vector for each token and each place, and a *head*, which gives
+# every character a score:
+
+# %%
+from demos.capstone.parts.language_model import make_language_model
+
+for layer in make_language_model():
+    count = sum(p.numel() for p in layer.parameters())
+    print(f"{type(layer).__name__:<14}{count:7,} parameters")
+
+# %% [markdown] tags=["instructor"]
+# ## One trainer: 7 minutes
+#
+# Write the four functions on the board: deal, backward, complete, update. Ask for each
+# strategy of the course which of the four it changes. Pipeline: backward. ZeRO-1:
+# update. Tensor parallel: none, it changes the model.
+
+# %% [markdown]
+# ## One trainer
+#
+# All sixteen rungs share one trainer. It asks for no rank and sends nothing itself. Its step calls four
+# functions; a strategy may change some of them, the model or the optimiser. (The parts of earlier lessons
+# talk to "all ranks"; inside `group_as_world(group)`, that means all ranks of one group.)
+
+# %%
+from demos.capstone.parts.text_training import Training, wrap_model
+from sidebyside import show
+
+show(Training.step)
+show(wrap_model)
+
+# %% [markdown]
+# A **strategy wrapper** is a function that changes a `Training`, most of them along one dimension of a mesh of
+# ranks. Here are two: tensor parallel replaces the layers by lesson 16's split ones;
+# accumulation (lesson 8) replaces `backward`, and calls the former one for each part of the batch.
+
+# %%
+from demos.capstone.parts import strategy_wrappers
+
+show(strategy_wrappers.tensor_parallel)
+show(strategy_wrappers.accumulation)
+
+# %% [markdown]
+# In a **mesh** (torch's `DeviceMesh`), ranks stand in rows and columns that have names. Each rank has a
+# place in every dimension. Ranks that differ in one dimension only form a **mesh group**. A strategy says how large the mesh is and which wrapper works along which dimension, **from
+# the inside out**: the last one wraps all those before it.
+
+# %%
+from demos.capstone.parts.strategies import STRATEGIES
+from demos.capstone.parts.text_training import make_mesh
+from sidebyside import run_ranks
+
+strategy = STRATEGIES["2 x 2 x 2"]
+print("mesh:", strategy.mesh, " wrappers:", *strategy.wrappers)
+
+
+# %%
+def places_and_groups() -> tuple:
+    import torch.distributed as dist
+
+    mesh = make_mesh(strategy)
+    groups = {
+        d: dist.get_process_group_ranks(mesh[d].get_group()) for d in strategy.mesh
+    }
+    return tuple(mesh.get_coordinate()), groups
+
+
+for rank, (place, groups) in enumerate(run_ranks(places_and_groups, world_size=8)):
+    if rank in (0, 5):
+        print(f"rank {rank} is at {place}; its groups: {groups}")
+
+# %% [markdown]
+# Rank 5 splits its layers with rank 4, hands activations on to rank 7, and holds the same
+# part of the model as rank 1.
+
+# %% [markdown] tags=["instructor"]
+# ## The first rungs: 7 minutes
+#
+# Ask before the guess which of the two numbers grows with the batch, and which with the
+# model. Write down both answers; the table of the whole ladder decides.
+
+# %% [markdown]
+# ## The first rungs
+#
+# The first rung is one process. It leaves a trail: all 31,184 numbers after each of
+# five steps. A rung is climbed beside it, and every rank compares all that it holds. In data
+# parallel each rank sends its gradients round the ring: $2(N-1)/N$ of 31,184 numbers of four bytes.
+
+# %%
+from demos.capstone.parts.ladder_rungs import climb_first
+from demos.capstone.parts.ladder_table import (
+    climb_predicted,
+    predict_ranks,
+    print_ladder,
+)
+from demos.capstone.parts.language_model import SMALL_MODEL
+
+first, trail = climb_first(steps=5)
+predicted = predict_ranks("DDP (ours)", SMALL_MODEL, item=4)
+print("predicted, for each rank:", [cost.sent for cost in predicted])
+rung = climb_predicted("DDP (ours)", trail)
+print("counted by the meter:    ", [rank.cost.sent for rank in rung.ranks])
+
+# %% [markdown]
+# Tensor parallel sends no gradients of parameters. It all-reduces activations twice forward, and
+# their gradients twice backward, for each block (lesson 16b). There are two blocks, 8 excerpts of 16 characters, and 32 numbers for each
+# character. How many bytes does each of two ranks send in a step?
+
+# %%
+from sidebyside import guess, reveal
+
+guess(
+    "20a-tensor", None, "Bytes that each of two tensor ranks sends in a step?", "bytes"
+)
+
+# %%
+tensor = climb_predicted("tensor", trail)
+reveal("20a-tensor", tensor.ranks[0].cost.sent, computed=True)
+
+# %% [markdown]
+# Eight all-reduces of 4,096 numbers, 16,384 bytes each; with two ranks a ring sends as much as the
+# tensor holds. **What tensor parallel sends grows with the batch; the gradients of parameters,
+# which data parallel sends, do not.**
+#
+# How does a rank that holds half of a layer know what to compare with? The same wrappers cut
+# a model whose parameters are *numbered* 1, 2, 3, … What a rank then finds in its half are the
+# addresses of its numbers. So a training run can stop under one strategy and go on under any other.
+
+# %%
+from demos.capstone.parts.text_training import train
+
+
+def addresses_of_this_rank():
+    return train(STRATEGIES["tensor"], steps=0).addresses.held
+
+
+mine, others = (set(held.tolist()) for held in run_ranks(addresses_of_this_rank))
+print(
+    f"each {len(mine):,}, in common {len(mine & others):,}, together {len(mine | others):,}"
+)
+
+# %% [markdown]
+# ## Exercise 1: data parallel as a wrapper
+#
+# Write `data_parallel(training, mesh)`. It is called in every rank, once for each training
+# and before its first step. `mesh` is one dimension of the mesh: it has `mesh.size()` ranks, this one is
+# number `mesh.get_local_rank()`, and `mesh.get_group()` is their process group. Other dimensions
+# may exist besides. Replace two functions of `training`:
+#
+# * `training.deal(inputs, targets)` returns two tensors: of the rows that the *former* `deal`
+#   gives, this rank's part. The rows are cut into `mesh.size()` equal, consecutive parts,
+#   in the order of the ranks; their number is a multiple of `mesh.size()` and may differ from batch to batch.
+# * `training.complete()` runs after backward and before the update. It calls the *former*
+#   `complete` first. Then it makes `.grad` of each of `training.model.parameters()` the mean over the
+#   ranks of this group. That is the model of this moment: a later wrapper may have replaced it. Every parameter
+#   has a gradient; the mean may stand in the same tensor or in a new one. Each number may go
+#   through one all-reduce only; `dist.all_reduce(tensor, group=...)` sums in place.
+#
+# Return nothing, and send nothing before `complete` runs. Results agree up to rounding.
+#
+# By hand first: a mesh of 2 (data) × 2 (tensor), ranks 0 and 1 in its first row. After
+# backward, one parameter's gradient is 1, 10, 3 and 30 on ranks 0 to 3. What is it on each of them after
+# `complete`?
+# <!-- exercise: 20a-wrapper -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Which ranks hold the same part of the model as this one, and have seen other rows?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Keep the former functions in variables of your own before you replace them. Define two
+# functions inside `data_parallel`, which call the former ones, and put them in their place.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `former = training.deal`, then in the new one
+# `inputs, targets = former(inputs, targets)` and
+# `inputs.chunk(mesh.size())[mesh.get_local_rank()]`. In `complete`: divide each gradient by
+# `mesh.size()`, then `dist.all_reduce(p.grad, group=mesh.get_group())`.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 1, data parallel as a wrapper: 20 minutes
+#
+# Expected: an all-reduce over all ranks, which adds the gradients of different parts of the
+# model; a `deal` that forgets the former one, so that a wrapper inside loses its rows.
+
+
+# %% exercise="20a-wrapper"
+import torch.distributed as dist
+
+from sidebyside import check, hint, progress, reset, solution
+
+
+def data_parallel(training, mesh) -> None:
+    """Each rank of this dimension takes its rows, and all average their gradients."""
+    ### BEGIN SOLUTION
+    former_deal, former_complete = training.deal, training.complete
+
+    def deal(inputs, targets):
+        inputs, targets = former_deal(inputs, targets)
+        here = mesh.get_local_rank()
+        return inputs.chunk(mesh.size())[here], targets.chunk(mesh.size())[here]
+
+    def complete():
+        former_complete()
+        for p in training.model.parameters():
+            p.grad /= mesh.size()
+            dist.all_reduce(p.grad, group=mesh.get_group())
+
+    training.deal, training.complete = deal, complete
+    ### END SOLUTION
+
+
+# %%
+check("20a-wrapper", data_parallel)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 20a-wrapper -->
+# Why it works: the loss is a mean over rows, so its gradient is the mean of the gradients
+# of equal parts of the rows. That holds for each part of the model by itself: a rank needs
+# the gradients of those who hold the same part, and of nobody else. What is
+# inside, a pipeline or split layers, makes no difference: it has finished when `complete` runs.
+#
+# By hand: ranks 0 and 2 hold the same part, 1 and 3 hold the other. Ranks 0 and 2 get (1 + 3) / 2 =
+# 2, ranks 1 and 3 get (10 + 30) / 2 = 20.
+
+# %% [markdown] tags=["instructor"]
+# ## The ladder: 9 minutes
+#
+# Start the cell, then let the class predict the next line while a rung is being climbed: more or less
+# memory, more or fewer bytes?
+#
+# When late: leave out ZeRO-2, "sequence" and GPipe.
+
+# %% [markdown]
+# ## The ladder
+#
+# Now rung by rung. Memory adds up, for the fullest rank, parameters, gradients and momentum when backward
+# has ended, and the most activations that autograd kept. (For ZeRO-3, the layer that it
+# has borrowed counts, too.) These need not occur at one moment; message buffers are not counted. torch's DDP sends
+# its own messages, which we cannot count ("-"): "exactly" in its line concerns memory only. Threads and torch's FSDP2 are climbed by the demo at the end.
+
+# %%
+from itertools import chain
+
+names = ["accumulation", "DDP (torch)", "ZeRO-1", "ZeRO-2", "ZeRO-3"]
+names += ["sequence", "GPipe", "1F1B"]
+one_process = climb_predicted("one process", trail)
+rest = (climb_predicted(name, trail) for name in names)
+ladder = print_ladder(chain([one_process, rung, tensor], rest))
+
+# %% [markdown]
+# **Every rung equals one process after every step, to 1e-5 in 32 bits**, and **every byte
+# that the meter sees was predicted**, sent or held. The bubble is that of the order in which the stages really
+# worked, with times set on paper (a backward takes as long as two forwards), because on two cores that others use as well, seconds
+# say little. "sequence" sends 24,640 bytes more than "tensor": of what is held whole, each rank has the gradient
+# of its own positions only, so these gradients are summed, too.
+#
+# This is what 1F1B did in its last step:
+
+# %%
+from demos.pipeline.parts.schedule_drawing import draw_schedule
+from demos.pipeline.parts.schedule_rules import timetable
+
+draw_schedule(timetable(ladder[-1].order, forward=1, backward=2))
+
+# %% [markdown]
+# The bits may differ: each rung adds its numbers in an order of its own. In 64 bits such
+# rounding is half a billion times smaller. If the difference falls below 1e-12, it was rounding:
+
+# %%
+import torch
+
+_, trail_64 = climb_first(steps=5, dtype=torch.float64)
+exact = climb_predicted("1F1B", trail_64, torch.float64)
+print("1F1B in 64 bits, within 1e-12:", exact.gap <= 1e-12)
+
+# %% [markdown] tags=["instructor"]
+# ## Combined: 7 minutes
+#
+# Draw the cube with eight corners. Each axis has a colour, and each corner belongs to three
+# groups of two.
+
+# %% [markdown]
+# ## Three dimensions at once
+#
+# Two replicas (data), each a pipeline of two stages, each stage split over two tensor ranks.
+# Three wrappers, of which you have seen the first. The second hands the layers that are left on
+# this rank to lesson 15's `Pipeline`, and the third deals rows as yours does, but averages lesson
+# 17a's flat gradients inside `update`:
+
+# %%
+show(strategy_wrappers.pipeline_parallel)
+show(strategy_wrappers.sharded_state)
+
+# %% [markdown]
+# None of them asks what the others do. That works because each keeps to what it finds: a
+# model, and the functions of those inside it. (`ddp_ours` would not fit here: it puts a `backward` of its
+# own in place of the pipeline's.) ZeRO-1 in place of DDP is one word: `sharded_state(ZeRO1)`.
+# (ZeRO-3 and a pipeline do not fit as easily: every micro-batch would gather all layers again.)
+#
+# On the rung `tensor`, a rank sent 131,072 bytes in eight all-reduces. How many bytes
+# does a rank send in such all-reduces here?
+
+# %%
+guess("20a-three", None, "Bytes to the tensor group, on 2 x 2 x 2?", "bytes")
+
+# %%
+from demos.capstone.parts.simulated_rung import simulated_bytes
+
+by_stage = simulated_bytes("2 x 2 x 2")
+print("lesson 19's simulator, a rank of each stage:", *by_stage, sep="\n  ")
+reveal("20a-three", by_stage[0]["tensor"], computed=True)
+
+# %% [markdown]
+# A quarter: half of the rows, because of data parallel, and half of the blocks, because of
+# the pipeline. Data parallel sends the gradients of a stage's half layers only.
+# **On this mesh every dimension sends less than it would alone.** Now the last three rungs are climbed, the last with
+# eight processes on whatever cores there are:
+
+# %%
+last = ["data x tensor", "data x pipeline", "2 x 2 x 2"]
+ladder += print_ladder(climb_predicted(name, trail) for name in last)
+
+# %% figure="the_ladder"
+from demos.capstone.parts.ladder_pictures import draw_ladder
+
+seen = [one for one in ladder if one.memory_is_seen and one.messages_are_seen]
+draw_ladder(seen)
+
+# %% [markdown]
+# Bytes in thousands; the black edge is the prediction. On this model
+# activations are the largest of the four parts. ZeRO leaves the activations alone, tensor parallel halves those
+# inside its pairs, and 1F1B keeps few micro-batches at a time. **2 × 2 × 2 holds less than any other
+# rung.**
+
+# %% [markdown] tags=["instructor"]
+# ## Which dimension inside: 2 minutes
+#
+# Ask: of the three links of a GPU, which is fast? Then who should be its neighbour?
+
+# %% [markdown]
+# ## Exercise 2: which dimension inside the node
+#
+# Links within a node are many times as fast as those between nodes. So as many bytes
+# as possible should stay inside. Ranks are numbered so that the mesh's *last* dimension counts
+# fastest, and node $k$ has the ranks from $k \cdot n$ to $(k+1) \cdot n - 1$, where $n$ is `per_node`. A dimension is
+# **inside** if each of its groups lies in one node; so one of one rank always is, whatever `sent` says.
+#
+# Write `order_of_mesh(ranks, sent, per_node)`. `ranks` has the number of ranks of each
+# dimension by name, `sent` the bytes that a rank sends to its group of this dimension in a
+# step. There are one to four dimensions with at least one rank each; the number of all ranks is a multiple
+# of `per_node`. Return the names in a list or a tuple, outermost first, so that the bytes of all dimensions that are not inside
+# add up to as little as possible. If several orders are equally good, return any of them.
+#
+# By hand first: `ranks = {"data": 2, "tensor": 2, "pipeline": 2}`, `sent = {"data": 30,
+# "tensor": 40, "pipeline": 8}`. Which orders are best for nodes of two ranks, and which for nodes of four?
+# <!-- exercise: 20a-inside -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# How many ranks lie between the first and the last rank of a group of the innermost
+# dimension, and of the one around it?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# A group reaches over a block of ranks: its own size times the sizes of all dimensions
+# inside it. It stays in a node if such blocks fill a node evenly. Try all orders:
+# there are 24 at most.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# For an order, go through `reversed(order)` and multiply `block *= ranks[name]`. If
+# `ranks[name] > 1` and `per_node % block`, add `sent[name]`. Take the `min` over
+# `itertools.permutations(ranks)`.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 2, which dimension inside: 10 minutes
+#
+# Expected: dimensions sorted by their bytes, which fails when the one with most does not fit
+# into a node; an order written from the inside to the outside.
+
+
+# %% exercise="20a-inside"
+from itertools import permutations
+
+
+def order_of_mesh(ranks, sent, per_node) -> list[str]:
+    """The dimensions, outermost first: as few bytes as possible leave the nodes."""
+
+    ### BEGIN SOLUTION
+    def bytes_between_nodes(order):
+        block, total = 1, 0
+        for name in reversed(order):
+            block *= ranks[name]
+            if ranks[name] > 1 and per_node % block:
+                total += sent[name]
+        return total
+
+    return list(min(permutations(ranks), key=bytes_between_nodes))
+    ### END SOLUTION
+
+
+# %%
+check("20a-inside", order_of_mesh)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 20a-inside -->
+# Why it works: a group of a dimension reaches over a block of consecutive ranks, and all
+# blocks are equally long. They stay inside nodes exactly if their length divides `per_node`. (A group
+# of one rank never leaves. The best order is as good without this exception: such a dimension may be innermost.) With four dimensions at most, all orders can be tried.
+#
+# By hand: with two ranks in a node, one dimension fits. Tensor saves 40 bytes, so it is innermost:
+# data, pipeline, tensor or pipeline, data, tensor. With four ranks, two dimensions fit: data and
+# tensor, in either order, with pipeline outermost; 8 bytes leave the node.
+
+# %% [markdown]
+# On our mesh a rank of the first stage sends 38,080 bytes to its data group, 32,768 to its tensor group and 8,192
+# along the pipeline: in nodes of two ranks, data parallel would be inside. Large models with
+# long sequences send far more activations than gradients in a step (lesson 19a), and tensor ranks wait for
+# them within every layer: so there tensor parallel stays inside the node. A pipeline sends
+# least in both, so its stages are outermost, as in 19a.
+
+# %% [markdown] tags=["instructor"]
+# ## Clipping on a mesh: 1 minute
+#
+# One question is enough: whose squares may be added, and how often?
+
+# %% [markdown]
+# ## Exercise 3: clip on a mesh
+#
+# A wrapper may have to know more than its own dimension. Clipping (lesson 17a) needs the
+# length of the whole gradient. On a mesh of data × tensor, a norm's weight is whole on every tensor rank, a
+# block's matrices are split, and all ranks of a data group hold the same.
+#
+# Write `clip_on_mesh(gradients, split, mesh, longest)`, called by all ranks after the gradients
+# have been averaged over data. `gradients` are this rank's, by name: tensors of one type, 32 or 64 bits. `split`
+# has the names of those of which each tensor rank holds another part, maybe also of some that this rank lacks; all
+# others are whole, and equal on all tensor ranks. `mesh` has the dimensions "data" and "tensor", in either order:
+# `mesh["tensor"].get_group()` is a group. If the whole gradient of the model, each number counted once, is longer than `longest` (above 0), multiply each tensor in
+# place by `longest` / length; else leave all as they are. Return the length before clipping, as a float, the same on
+# all ranks.
+#
+# Send one number of 64 bits by one `dist.all_reduce`, and nothing else (with one tensor
+# rank it may be left out). Parts may be empty. Where nothing is whole, a rank may have
+# no gradient at all while others have some. A gradient of zeros has the length 0.
+# Results agree up to rounding.
+#
+# By hand first: 2 × 2 ranks, `split = {"wide"}`. "norm" is [4] everywhere; "wide" is [3] on the first
+# rank of each tensor group and [0] on the second. What is the length?
+# <!-- exercise: 20a-clip -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# If you add up all squares of all ranks, how often has each number been counted?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# Add up two sums apart: squares of what is split, and squares of what is whole. Only one of
+# them has to travel.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `parts` sums `g.square().sum()` over the gradients whose name is in `split`, `whole` over the others. All-reduce
+# `parts`, a tensor of type `torch.float64`, over the tensor group; the length is `(parts + whole).sqrt()`.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 3, clip on a mesh: 15 minutes
+#
+# Expected: whole gradients counted once for each tensor rank; an all-reduce over all
+# ranks, which counts every replica.
+
+
+# %% exercise="20a-clip"
+def clip_on_mesh(gradients, split, mesh, longest) -> float:
+    """The length of the whole gradient, which is clipped to `longest`."""
+    ### BEGIN SOLUTION
+    squares = torch.zeros(2, dtype=torch.float64, device=mesh.device_type)
+    for name, gradient in gradients.items():
+        squares[0 if name in split else 1] += gradient.square().sum()
+    dist.all_reduce(squares[:1], group=mesh["tensor"].get_group())
+    length = squares.sum().sqrt().item()
+    if length > longest:
+        for gradient in gradients.values():
+            gradient.mul_(longest / length)
+    return length
+    ### END SOLUTION
+
+
+# %%
+check("20a-clip", clip_on_mesh)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 20a-clip -->
+# Why it works: each number must be counted once. What is split is counted once by adding over the tensor group.
+# What is whole each rank can count by itself. Over data nothing is added: those ranks hold
+# copies. All get the same length, so all multiply by the same number.
+#
+# By hand: the parts are 9 and 0, with the sum 9; the whole is 16. The length is 5. Whoever adds up
+# everything over a tensor group gets $\sqrt{9 + 16 + 16}$, about 6.4.
+
+# %% [markdown] tags=["instructor"]
+# ## What does not match: 4 minutes
+#
+# Before the cell: let the class sort the four by size. Dropout is often thought harmless, for "it is
+# random anyway".
+
+# %% [markdown]
+# ## What really does not match
+#
+# Some training runs change when they are split, and averaging gradients does not bring them back. Dropout and batch
+# norm are compared in one process and in two replicas; the other two lines compare one process with and without the
+# change. Each number is the largest difference of any parameter, over 20 steps in 32 bits.
+
+# %%
+from demos.capstone.parts.unequal_rows import UNEQUAL, gap_of_row
+
+for name in UNEQUAL:
+    print(f"{name:<22} {gap_of_row(name):.0e}")
+
+# %% [markdown]
+# Another order of sums is rounding. The others are different training runs: two replicas with
+# dropout draw different masks from those of one process (lesson 16a); *batch norm* takes mean and
+# variance from a replica's own rows; and updating with the gradient of the step before, as if workers did not wait,
+# is lesson 12a's stale gradient. **They may train as well; they do not train the same.**
+
+# %% [markdown] tags=["instructor"]
+# ## A script, and the real library: 3 minutes
+#
+# Open torchtitan's configuration beside our strategies, if there is a network: the same
+# words, in the same order.
+
+# %% [markdown]
+# ## A script of your own
+#
+# Data × tensor parallel with nothing but torch. The cell starts it as a group of one;
+# `torchrun` starts four:
+#
+# ```
+# torchrun --nproc-per-node 4 demos/capstone/own_two_dimensions.py --tensor 2 --save model.pt
+# ```
+
+# %%
+from demos.capstone.own_two_dimensions import train_on_mesh
+from sidebyside import run_demo
+
+show(train_on_mesh)
+run_demo("capstone/own_two_dimensions.py")
+
+# %% [markdown]
+# **torchtitan** is a library that does this for real models: PyTorch's own trainer, in
+# which each strategy is a function that changes the model along dimensions of a `DeviceMesh`.
+#
+# | | the mesh of 2 × 2 × 2 |
+# |---|---|
+# | torchtitan | `--parallelism.data_parallel_shard_degree 2 --parallelism.tensor_parallel_degree 2 --parallelism.pipeline_parallel_degree 2` (its data ranks hold shards, as in ZeRO-3) |
+# | Megatron-LM | `--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2`; data is what remains |
+# | DeepSpeed | `PipelineModule(topology=PipeModelDataParallelTopology(num_pp=2, num_mp=2, num_dp=2))` |
+# | JAX | `jax.make_mesh((2, 2, 2), ("data", "pipeline", "tensor"))` and a `PartitionSpec` for each array |
+
+# %% [markdown]
+# ## What we saw
+#
+# * One trainer and a wrapper for each dimension of a mesh give sixteen ways to train.
+# * Each rung that we climbed equals one process after every step: within 1e-5 in 32 bits; 1F1B, which we tried, within 1e-12 in 64.
+# * What a rank sends and holds can be predicted to the byte before the first step.
+# * On 2 × 2 × 2 every dimension sends less than it would alone: tensor parallel, a quarter.
+# * Gradients are averaged over the ranks that hold the same part; a length counts each number once.
+# * Dropout, batch norm and stale gradients make another training run, and we know by how much.
+
+# %% [markdown]
+# **The scorecard**, for two ranks or 2 × 2 × 2, with $\Psi$ parameters and $A$ bytes of activations between two layers:
+#
+# | | data (DDP) | tensor | pipeline (1F1B, 4 micro-batches) | 2 × 2 × 2 |
+# |---|---|---|---|---|
+# | equal to one process | up to rounding | up to rounding | up to rounding | up to rounding |
+# | bytes each rank sends per step | $4\Psi$ | $4A$ for each block | $A$ | a quarter of tensor's, half of the pipeline's, about a third of data's |
+# | memory: parameters, gradients, optimiser | whole | a half, and what is whole | a stage | half a stage, and what is whole |
+# | memory: activations | those of its rows | some whole, some halved | those of 2 micro-batches, or of 1 | of few rows, half a stage |
+# | idle share, with equal stages and without messages | 0 | 0 | 20 % | 20 % |
+# | if one rank dies | the training stops; another has a copy | back to a checkpoint | back to a checkpoint | the training stops; its replica has a copy |
+
+# %% [markdown]
+# In a terminal, `python demos/capstone/ladder.py --rungs all --steps 20` climbs all sixteen
+# rungs.
+#
+# ## Next
+#
+# The model has seen five batches. What does it write once it has trained for longer, how good is that, and how fast can
+# *your* machine get there? Lesson 20b trains it, under any of these strategies.

@@ -1,0 +1,250 @@
+"""What the checks of lesson 20a run in each rank, and what they note there."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import NamedTuple
+from unittest import mock
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+
+from demos.capstone.parts.language_model import ModelSize
+from demos.capstone.parts.strategy_wrappers import (
+    pipeline_parallel,
+    sequence_parallel,
+    tensor_parallel,
+)
+from demos.capstone.parts.text_training import Strategy, train
+from demos.capstone.parts.whole_training import flat_numbers
+from demos.pipeline.parts.schedules import one_f_one_b
+from sidebyside import MessageMeter, device
+
+TINY = ModelSize(width=8, heads=2, blocks=1, length=8)
+INSIDE = {  # what the wrapper is put round
+    "nothing": {},
+    "tensor": {"tensor": tensor_parallel},
+    "sequence": {"tensor": sequence_parallel},
+    "pipeline": {"tensor": pipeline_parallel(one_f_one_b, 2)},
+}
+
+
+def make_check_mesh(sizes: dict[str, int]):
+    return init_device_mesh(
+        device().type, tuple(sizes.values()), mesh_dim_names=tuple(sizes)
+    )
+
+
+# 20a-wrapper --------------------------------------------------------------------------
+
+
+class WrapperNotes(NamedTuple):
+    """What one rank saw of a wrapper round a made-up training."""
+
+    returned: str
+    sent_early: int  # collectives before `complete`
+    rows: list[int] | None  # dealt to this rank; None: no two tensors
+    expected_rows: list[int]
+    targets_follow: bool
+    former_complete: int  # how often the former function was called
+    gradients: list[list[float]]
+    expected: list[list[float]]
+    of_all_ranks: list[list[float]]  # had everybody been averaged
+    summed: int  # numbers that went through all-reduces
+    numbers: int
+
+
+def try_wrapper(wrapper: Callable, sizes: dict[str, int]) -> WrapperNotes:
+    """Runs in each rank: the wrapper on the dimension "data", with numbers by hand."""
+    data = make_check_mesh(sizes)["data"]
+    model = nn.Linear(3, 2, device=device(), dtype=torch.float64)
+    training, calls = _made_up_training(model)
+    with MessageMeter() as early:
+        returned = wrapper(training, data)
+        wrapper(_other_training(), data)  # which has functions of its own
+    training.model = model  # as if a wrapper that came later had replaced it
+    for place, p in enumerate(model.parameters()):
+        p.grad = torch.full_like(p, 10.0**place * (dist.get_rank() + 1))
+    rows = torch.arange(12 * data.size(), device=device())[:, None]
+    with MessageMeter() as dealing:
+        training.deal(rows[: 4 * data.size()], rows[: 4 * data.size()])  # a small batch
+        taken, goals = _two_tensors(training.deal(rows, rows + 100))
+    half = rows[len(rows) // 2 :].chunk(data.size())[data.get_local_rank()]
+    with counted_all_reduces() as counted:
+        training.complete()
+    group = dist.get_process_group_ranks(data.get_group())
+    return WrapperNotes(
+        type(returned).__name__,
+        len(early.collectives + dealing.collectives) + dealing.messages_sent,
+        None if taken is None else taken.flatten().tolist(),
+        half.flatten().tolist(),
+        goals is not None and torch.equal(goals, taken + 100),
+        len(calls),
+        [p.grad.flatten().tolist() for p in model.parameters()],
+        _mean_gradients(model, group),
+        _mean_gradients(model, range(dist.get_world_size())),
+        sum(numbers for numbers, _ in counted),
+        sum(p.numel() for p in model.parameters()),
+    )
+
+
+def _made_up_training(model: nn.Module) -> tuple[SimpleNamespace, list[str]]:
+    """A training whose inner wrappers deal half of the rows and complete gradients."""
+    calls, rank = [], dist.get_rank()
+
+    def former_deal(inputs, targets):
+        return inputs[len(inputs) // 2 :], targets[len(targets) // 2 :]
+
+    def former_complete() -> None:
+        calls.append("former")
+        for p in model.parameters():
+            p.grad += rank + 1
+
+    other = nn.Linear(1, 1)
+    return SimpleNamespace(
+        model=other, deal=former_deal, complete=former_complete
+    ), calls
+
+
+def _other_training() -> SimpleNamespace:
+    model = nn.Linear(3, 2, device=device(), dtype=torch.float64)
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    return _made_up_training(model)[0]
+
+
+@contextmanager
+def counted_all_reduces() -> Iterator[list[tuple[int, torch.dtype]]]:
+    """How many numbers went through each `dist.all_reduce` inside, and their type."""
+    counted, all_reduce = [], dist.all_reduce
+
+    def counting(tensor, *args, **options):
+        counted.append((tensor.numel(), tensor.dtype))
+        return all_reduce(tensor, *args, **options)
+
+    with mock.patch.object(dist, "all_reduce", counting):
+        yield counted
+
+
+def _mean_gradients(model: nn.Module, ranks) -> list[list[float]]:
+    sizes = [p.numel() for p in model.parameters()]
+    shares = sum(rank + 1 for rank in ranks) / len(ranks)
+    return [size * [(10.0**at + 1) * shares] for at, size in enumerate(sizes)]
+
+
+def _two_tensors(dealt) -> tuple:
+    whole = isinstance(dealt, tuple | list) and len(dealt) == 2
+    if whole and all(isinstance(part, torch.Tensor) for part in dealt):
+        return tuple(dealt)
+    return None, None
+
+
+def train_with_wrapper(
+    wrapper: Callable, sizes: dict[str, int], inside: list[str], batch: int
+) -> dict[str, float]:
+    """Runs in each rank: the largest difference from one process, for each inside."""
+    given = {"size": TINY, "batch": batch, "dtype": torch.float64}
+    trail = []
+    train(
+        Strategy({}, {}),
+        2,
+        **given,
+        after_step=lambda *step: trail.append(flat_numbers(step[2].held())),
+    )
+    found = {}
+    for name in inside:
+        gaps = []
+
+        def compare(step, loss, training, gaps=gaps) -> None:
+            whole = torch.cat([trail[step].new_zeros(1), trail[step]])
+            mine = whole[training.addresses.held.to(whole.device)]
+            gap = (flat_numbers(training.held()) - mine).abs().max()
+            gaps.append(gap.item())
+
+        strategy = Strategy(sizes, INSIDE[name] | {"data": wrapper})
+        train(strategy, 2, **given, after_step=compare)
+        found[name] = max(gaps)
+    return found
+
+
+# 20a-clip -----------------------------------------------------------------------------
+
+
+class MeshClipCase(NamedTuple):
+    """`split` and `whole` are numbers of each gradient; 0 is an empty one."""
+
+    split: tuple[int, ...]
+    whole: tuple[int, ...]
+    longest: float
+    dtype: torch.dtype = torch.float64
+    scale: float = 1.0
+    elsewhere: bool = False  # split gradients on the first tensor rank only
+
+
+class MeshClipNotes(NamedTuple):
+    returned: object
+    length: float
+    twice: float  # the length with whole gradients counted on each tensor rank
+    gradients: list[torch.Tensor]
+    expected: list[torch.Tensor]
+    collectives: list[str]
+    messages: int
+    travelled: int
+    types: set[torch.dtype]
+    moved: bool
+
+
+def try_mesh_clips(
+    clip: Callable, sizes: dict[str, int], cases: list[MeshClipCase]
+) -> list[MeshClipNotes]:
+    mesh = make_check_mesh(sizes)
+    return [_try_mesh_clip(clip, mesh, seed, case) for seed, case in enumerate(cases)]
+
+
+def _try_mesh_clip(clip, mesh, seed: int, case: MeshClipCase) -> MeshClipNotes:
+    mine, length, twice = _gradients_on_mesh(case, mesh["tensor"], seed)
+    before = {name: g.clone() for name, g in mine.items()}
+    places = {name: g.data_ptr() for name, g in mine.items()}
+    split = {f"wide {place}" for place in range(len(case.split) + 1)}  # one is nowhere
+    factor = min(1.0, case.longest / length) if length else 1.0
+    given = dict(mine)
+    with MessageMeter() as meter, counted_all_reduces() as counted:
+        returned = clip(given, split, mesh, case.longest)
+    return MeshClipNotes(
+        returned,
+        length,
+        twice,
+        [given.get(name, g).cpu() for name, g in mine.items()],
+        [(g * factor).cpu() for g in before.values()],
+        meter.collectives,
+        meter.messages_sent,
+        sum(numbers for numbers, _ in counted),
+        {dtype for _, dtype in counted},
+        any(g.data_ptr() != places.get(name) for name, g in given.items()),
+    )
+
+
+def _gradients_on_mesh(case: MeshClipCase, tensor, seed: int) -> tuple:
+    """This rank's gradients; the length of the whole, and with whole ones repeated."""
+    generator = torch.Generator().manual_seed(seed)
+    mine, once, often = {}, 0.0, 0.0
+    for place, numbers in enumerate(case.split):
+        ranks = 1 if case.elsewhere else tensor.size()
+        parts = _draw(case, (ranks, numbers), generator)
+        once += parts.double().square().sum().item()
+        if tensor.get_local_rank() < ranks:
+            part = parts[tensor.get_local_rank()]
+            mine[f"wide {place}"] = part.clone().to(device())
+    for place, numbers in enumerate(case.whole):
+        whole = _draw(case, (numbers,), generator)
+        once += whole.double().square().sum().item()
+        often += (tensor.size() - 1) * whole.double().square().sum().item()
+        mine[f"norm {place}"] = whole.to(device())
+    return mine, once**0.5, (once + often) ** 0.5
+
+
+def _draw(case: MeshClipCase, shape: tuple, generator) -> torch.Tensor:
+    drawn = torch.randn(shape, generator=generator, dtype=torch.float64)
+    return (case.scale * drawn).to(case.dtype)

@@ -1,0 +1,333 @@
+"""Every rung is one training: the same numbers, and the cost that was predicted."""
+
+import hashlib
+import math
+import os
+import subprocess
+import sys
+from functools import cache
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from demos.capstone.parts.group_as_world import group_as_world
+from demos.capstone.parts.ladder_rungs import PLANS, climb_first
+from demos.capstone.parts.ladder_table import climb_predicted, predict_ranks
+from demos.capstone.parts.language_model import (
+    SMALL_MODEL,
+    ModelSize,
+    make_language_model,
+    text_loss,
+)
+from demos.capstone.parts.rung_predictions import predict_rung
+from demos.capstone.parts.simulated_rung import simulate_rung, simulated_bytes
+from demos.capstone.parts.strategies import STRATEGIES
+from demos.capstone.parts.strategy_wrappers import (
+    ddp_ours,
+    sharded_state,
+    tensor_parallel,
+)
+from demos.capstone.parts.text_batches import (
+    batches,
+    decode_text,
+    encode_text,
+    text_alphabet,
+    text_batch,
+    text_tokens,
+)
+from demos.capstone.parts.text_training import Strategy, make_mesh, train
+from demos.capstone.parts.unequal_rows import gap_of_row
+from demos.capstone.parts.whole_training import MODEL, collect_text_state, flat_numbers
+from demos.sharding.parts.replicated_state import ReplicatedState
+from demos.sharding.parts.zero_1 import ZeRO1
+from sidebyside import load_moby_dick, run_ranks
+from sidebyside.record import ROOT
+
+# The text -----------------------------------------------------------------------------
+
+SHA_256 = "f436a622e4aa3c6681bb6b263d968fa073b8cf612898b3a36bc1407e7e9cc540"
+
+
+def test_the_text_is_the_one_whose_source_is_named():
+    text = load_moby_dick()
+    assert hashlib.sha256(text.encode()).hexdigest() == SHA_256
+    note = (ROOT / "resources/data/moby_dick.LICENSE.txt").read_text(encoding="utf-8")
+    assert SHA_256 in note and "public domain" in note and "CC0" in note
+    assert len(text) == 405_090 and len(text_alphabet()) == 80
+    assert "stdlib" not in text and "Gutenberg" not in text
+
+
+def test_nobody_trains_on_what_is_held_out():
+    train_part, held_out = load_moby_dick("train"), load_moby_dick("test")
+    assert train_part + held_out == load_moby_dick()
+    assert held_out.startswith("CHAPTER 41.") and 0.1 < len(held_out) / 405_090 < 0.12
+    with pytest.raises(ValueError, match="one of all, train, test"):
+        load_moby_dick("whale")
+
+
+def test_tokens_are_characters_and_targets_follow_their_inputs():
+    text = load_moby_dick("train")
+    assert decode_text(encode_text(text[:500])) == text[:500]
+    assert len(text_tokens("train")) == len(text)
+    inputs, targets = text_batch(step=3, seed=1)
+    assert torch.equal(inputs[:, 1:], targets[:, :-1])
+    assert all(decode_text(row) in text for row in inputs)
+
+
+def test_a_batch_depends_on_the_seed_and_on_its_number_only():
+    third = list(zip(range(4), batches(seed=7), strict=False))[3][1]
+    again = next(batches(seed=7, first=3))
+    assert all(torch.equal(a, b) for a, b in zip(third, again, strict=True))
+    other = text_batch(3, seed=8)
+    assert not torch.equal(third[0], other[0])
+
+
+def test_the_untrained_model_guesses_and_each_position_sees_only_what_is_before():
+    model = make_language_model(dtype=torch.float64)
+    inputs, targets = text_batch(0)
+    loss = text_loss(model(inputs), targets).item()
+    assert abs(loss - math.log(80)) < 0.4
+    changed = inputs.clone()
+    changed[:, 9] = (changed[:, 9] + 1) % 80
+    gap = (model(changed) - model(inputs)).detach().view(8, 16, 80).abs().amax((0, 2))
+    assert not gap[:9].any() and gap[9:].min() > 0
+
+
+# The ladder ---------------------------------------------------------------------------
+
+
+@cache
+def first_trail(steps: int, dtype=torch.float32, size=SMALL_MODEL) -> torch.Tensor:
+    """What the first rung leaves; it is climbed once, however many tests ask."""
+    return climb_first(steps, dtype, size)[1]
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_rung_equals_the_first_after_every_one_of_20_steps_as_predicted(name):
+    rung = climb_predicted(name, first_trail(20, torch.float64), torch.float64)
+    assert all(len(rank.gaps) == 20 for rank in rung.ranks)
+    assert rung.gap <= 1e-12
+    assert rung.as_predicted
+
+
+@pytest.mark.parametrize("name", ["ZeRO-3", "sequence", "2 x 2 x 2"])
+def test_in_32_bits_it_equals_within_rounding(name):
+    rung = climb_predicted(name, first_trail(20))
+    assert rung.gap <= 1e-5 and rung.as_predicted
+
+
+def test_training_learns():
+    [training] = run_ranks(losses_of_training, world_size=1)
+    assert sum(training[-5:]) / 5 < 0.8 * training[0]
+
+
+def losses_of_training() -> list[float]:
+    losses = []
+    train(STRATEGIES["one process"], 40, after_step=lambda *s: losses.append(s[1]))
+    return losses
+
+
+def addresses_of_this_rank(name: str) -> list[int]:
+    return train(STRATEGIES[name], steps=0).addresses.held.tolist()
+
+
+@pytest.mark.parametrize("name", ["ZeRO-3", "FSDP2 (torch)", "data x pipeline"])
+def test_all_ranks_together_hold_every_number(name):
+    ranks = run_ranks(addresses_of_this_rank, name, world_size=STRATEGIES[name].ranks)
+    held = set().union(*ranks) - {0}
+    assert held == set(range(1, 31_185))
+    assert all(len(set(one)) < 31_184 for one in ranks)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_other_shapes_are_predicted_by_the_same_formulas(name):
+    size = ModelSize(width=16, heads=2, blocks=4, length=8)
+    for cost in predict_ranks(name, size, item=4):
+        assert cost.memory > 0 and cost.sent >= 0
+    if name in ("sequence", "data x pipeline", "ZeRO-2"):
+        trail = first_trail(3, size=size)
+        assert climb_predicted(name, trail, size=size).as_predicted
+
+
+@pytest.mark.parametrize("name", [name for name in PLANS if name != "sequence"])
+def test_lesson_19s_simulator_says_the_same_bytes(name):
+    by_group = simulated_bytes(name)
+    predicted = predict_rung(SMALL_MODEL, PLANS[name])
+    assert [sum(sent.values()) for sent in by_group] == [c.sent for c in predicted]
+
+
+def test_lesson_19s_sequence_parallel_gathers_once_more():
+    block = simulate_rung("sequence").sent["tensor"]
+    assert block == simulate_rung("tensor").sent["tensor"]  # 16b's first form
+
+
+def test_every_dimension_sends_less_than_it_would_alone():
+    tensor, three = simulated_bytes("tensor")[0], simulated_bytes("2 x 2 x 2")[0]
+    assert three["tensor"] == tensor["tensor"] / 4
+    pipeline = simulated_bytes("1F1B")[0]
+    assert three["pipeline"] == pipeline["pipeline"] / 2
+    data = simulated_bytes("DDP (ours)")[0]
+    assert 0.28 < three["data"] / data["data"] < 0.32
+    assert three == {"tensor": 32_768, "pipeline": 8_192, "data": 38_080}
+
+
+@pytest.mark.parametrize("batch", [8, 16, 32])
+def test_activations_travel_with_the_batch_and_gradients_do_not(batch):
+    [tensor] = predict_rung(SMALL_MODEL, PLANS["tensor"], batch)
+    [data] = predict_rung(SMALL_MODEL, PLANS["DDP (ours)"], batch)
+    assert tensor.sent == 131_072 * batch // 8 and data.sent == 124_736
+
+
+def test_three_dimensions_hold_less_than_any_other_rung():
+    memory = {
+        name: max(cost.memory for cost in predict_ranks(name, SMALL_MODEL, 4))
+        for name in PLANS
+    }
+    assert min(memory, key=memory.get) == "2 x 2 x 2"
+
+
+# Going on under another strategy -----------------------------------------------------
+
+
+def some_steps(name: str, steps: int, start=None):
+    training = train(STRATEGIES[name], steps, dtype=torch.float64, start=start)
+    return collect_text_state(training, steps + (start.step if start else 0))
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return run_ranks(some_steps, "one process", 5, world_size=1)[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("2 x 2 x 2", "ZeRO-3"), ("FSDP2 (torch)", "1F1B"), ("ZeRO-1", "tensor")],
+)
+def test_a_run_goes_on_under_any_other_strategy(before, after, whole):
+    first = run_ranks(some_steps, before, 3, world_size=STRATEGIES[before].ranks)[-1]
+    then = run_ranks(some_steps, after, 2, first, world_size=STRATEGIES[after].ranks)[0]
+    assert then.step == 5
+    assert set(whole.numbers) == {MODEL, "momentum_buffer"}
+    torch.testing.assert_close(then.numbers, whole.numbers, atol=1e-12, rtol=0)
+
+
+# What does not match ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["dropout", "batch norm", "one step late"])
+def test_another_training_run_differs_in_64_bits_too(name):
+    assert gap_of_row(name, steps=8, dtype=torch.float64) > 1e-3
+
+
+def test_another_order_of_sums_is_rounding():
+    name = "sums in another order"
+    assert gap_of_row(name, steps=8, dtype=torch.float64) < 1e-12
+    assert gap_of_row(name, steps=8) < 1e-5
+
+
+# Groups -------------------------------------------------------------------------------
+
+
+def sums_in_groups() -> dict[str, list[float]]:
+    mesh = make_mesh(Strategy({"data": 2, "tensor": 2}, {}))
+    found = {}
+    for name in ("data", "tensor"):
+        with group_as_world(mesh[name].get_group()):
+            mine = torch.full((3,), 10.0 ** dist.get_rank())
+            dist.all_reduce(mine)
+            pieces = [torch.empty(1) for _ in range(dist.get_world_size())]
+            dist.all_gather(pieces, mine[:1] + dist.get_rank())
+            found[name] = [*mine.tolist(), *torch.cat(pieces).tolist()]
+    found["all"] = [dist.get_rank(), dist.get_world_size()]
+    return found
+
+
+def test_inside_a_group_all_ranks_means_the_group_and_afterwards_all():
+    for rank, found in enumerate(run_ranks(sums_in_groups, world_size=4)):
+        assert found["data"] == found["tensor"] == [11, 11, 11, 11, 12]
+        assert found["all"] == [rank, 4]
+
+
+def wrong_group(training, mesh) -> None:
+    """A planted bug: gradients are averaged over all ranks, not over the replicas."""
+    ddp_ours(training, mesh)
+    training.backward = training.backward_alone
+
+    def complete() -> None:
+        for p in training.model.parameters():
+            p.grad /= 4
+            dist.all_reduce(p.grad)  # in a step, all ranks
+
+    training.complete = complete
+
+
+def gap_of_wrapper(wrapper) -> float:
+    mesh = {"data": 2, "tensor": 2}
+    return gap_of_strategy(Strategy(mesh, {"tensor": tensor_parallel, "data": wrapper}))
+
+
+def gap_of_strategy(strategy: Strategy) -> float:
+    trail, gaps = [], []
+    train(
+        STRATEGIES["one process"],
+        2,
+        dtype=torch.float64,
+        after_step=lambda *s: trail.append(flat_numbers(s[2].held())),
+    )
+
+    def compare(step, loss, training) -> None:
+        whole = torch.cat([trail[step].new_zeros(1), trail[step]])
+        gap = flat_numbers(training.held()) - whole[training.addresses.held]
+        gaps.append(gap.abs().max().item())
+
+    train(strategy, 2, dtype=torch.float64, after_step=compare)
+    return max(gaps)
+
+
+def gap_of_three_dimensions_with_zero_1() -> float:
+    inside = STRATEGIES["2 x 2 x 2"].wrappers
+    wrappers = inside | {"data": sharded_state(ZeRO1)}
+    mesh = STRATEGIES["2 x 2 x 2"].mesh
+    return gap_of_strategy(Strategy(mesh, wrappers))
+
+
+def test_zero_1_takes_the_place_of_ddp_in_three_dimensions():
+    assert max(run_ranks(gap_of_three_dimensions_with_zero_1, world_size=8)) < 1e-12
+
+
+def test_an_average_over_the_wrong_group_is_another_training_run():
+    right = run_ranks(gap_of_wrapper, sharded_state(ReplicatedState), world_size=4)
+    wrong = run_ranks(gap_of_wrapper, wrong_group, world_size=4)
+    assert max(right) < 1e-12 and max(wrong) > 1e-4
+
+
+# A script of your own -----------------------------------------------------------------
+
+SCRIPT = ROOT / "demos/capstone/own_two_dimensions.py"
+
+
+def own_two_dimensions(*args: object, launcher: tuple = (), **options) -> str:
+    command = [sys.executable, *launcher, str(SCRIPT), *map(str, args)]
+    done = subprocess.run(command, capture_output=True, text=True, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_torchrun_trains_the_same_on_a_mesh_and_rank_0_saves_all(tmp_path):
+    (tmp_path / "logs").mkdir()  # torchrun leaves a folder there
+    environment = os.environ | {"TMPDIR": str(tmp_path / "logs")}
+    torchrun = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"
+    saved = [tmp_path / "one.pt", tmp_path / "four.pt"]
+    alone = own_two_dimensions("--save", saved[0])
+    options = {"launcher": torchrun, "env": environment}
+    together = own_two_dimensions("--tensor", 2, "--save", saved[1], **options)
+    assert alone == together and together.count("\n") == 1
+    one, four = (torch.load(path, map_location="cpu") for path in saved)
+    for name, tensor in one.items():
+        torch.testing.assert_close(tensor, four[name], atol=1e-4, rtol=0)
+
+
+def test_the_script_of_your_own_uses_no_instrument():
+    code = SCRIPT.read_text(encoding="utf-8")
+    assert "sidebyside" not in code and "demos." not in code

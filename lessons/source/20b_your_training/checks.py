@@ -1,0 +1,334 @@
+"""The checks of lesson 20b: pairs, the place in the text, the fast training."""
+
+import math
+import os
+import random
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+from sidebyside import RanksHung, machine, run_ranks
+from sidebyside.any_number import as_number
+from sidebyside.exercises import exercise, trying
+
+from .rank_programs import FastCase, FastNotes, fast_seconds, try_fast
+
+# Seconds; a right answer needs less than two. Tests of what hangs wait for less.
+PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
+
+
+# 20b-pairs ----------------------------------------------------------------------------
+
+
+def _pair_cases() -> list[tuple[str, str, str]]:
+    """(text, held_out, alphabet): by hand, empty, repeated, drawn, and long."""
+    cases = [
+        ("aaa", "aba", "ab"),
+        ("abab", "ba", "ab"),
+        ("", "abc", "abcd"),
+        ("z", "zz", "z"),
+        ("xxxx", "yx", "xyz"),
+        ("hello, hello", "hollow", "ehlow ,x"),
+    ]
+    drawn = random.Random(20)
+    for length, letters in (
+        (50, "ab"),
+        (400, "abcdefgh"),
+        (2000, "abc .\n"),
+        (60_000, "abcdefghijklmnopqrstuvwxyz .\n"),  # too long for a pass for each pair
+    ):
+        text = "".join(drawn.choices(letters, range(1, len(letters) + 1), k=length))
+        held_out = "".join(drawn.choices(letters, k=length // 3))
+        cases.append((text, held_out, letters + "ÄZ"))
+    cases.append(("añ—añ—b", "ñaña—", "abñ—"))  # four characters, and seven bytes
+    return cases
+
+
+def _pair_bits(text: str, held_out: str, alphabet: str, last: bool = False) -> float:
+    """With `last`, the last character counts as the first of a pair, by mistake."""
+    pairs, firsts = Counter(pairwise(text)), Counter(text if last else text[:-1])
+    bits = [
+        -math.log2((pairs[a, b] + 1) / (firsts[a] + len(alphabet)))
+        for a, b in pairwise(held_out)
+    ]
+    return sum(bits) / len(bits)
+
+
+@exercise(
+    "20b-pairs",
+    when_hung="how often you go through the whole text: once for each pair of held_out "
+    "takes hours for a book",
+)
+def check_20b_pairs(pair_bits):
+    for case in _pair_cases():
+        shown = ", ".join(_short(text) for text in case)
+        think = (
+            "what the formula says where nothing was counted, and what becomes of a "
+            "long product of chances"
+        )
+        with trying(f"pair_bits({shown})", think=think) as expect:
+            got = pair_bits(*case)
+            number = as_number(got)
+            expect(number is not None, got=got, think="what is asked for: one number")
+            expected = _pair_bits(*case)
+            expect(
+                abs(number - expected) <= 1e-6 * max(1, expected),
+                got=f"{number:.6g} bits instead of {expected:.6g}",
+                think=_think_of_pairs(case, number, expected),
+            )
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 14 else text[:11] + "...")
+
+
+def _think_of_pairs(case: tuple, got: float, expected: float) -> str:
+    text, held_out, _ = case
+    pairs = len(held_out) - 1
+    with_last = _pair_bits(*case, last=True)
+    told = {
+        expected * math.log(2): "the unit: a bit is a logarithm to the base 2",
+        expected * pairs: "the mean over the pairs of held_out: this is their sum",
+        expected * pairs / len(held_out): "how many pairs so many characters have",
+        -expected: "the sign: a chance is below 1, and its logarithm below 0",
+        2**expected: "what is asked for: bits, not the number of choices",
+        with_last: "n(a): the last character of a text begins no pair",
+    }
+    for value, advice in told.items():
+        if math.isclose(got, value, rel_tol=1e-6):
+            return advice
+    if not text:
+        return "what the formula says where nothing was counted: 1 / V for each"
+    return (
+        "which pairs of text are counted, overlapping ones too, how many of them "
+        "begin with a, and what V is"
+    )
+
+
+# 20b-place ----------------------------------------------------------------------------
+
+
+def _place_cases() -> list[tuple[int, int, int]]:
+    """(windows, batch, ranks): even, odd, one batch of all, more ranks than windows."""
+    return [
+        (5, 2, 2),
+        (8, 4, 2),
+        (7, 3, 1),
+        (6, 6, 4),
+        (4, 9, 3),
+        (1, 1, 2),
+        (13, 5, 8),
+    ]
+
+
+class _Orders:
+    """The order of each epoch; notes which were asked for, and what became of them."""
+
+    def __init__(self, windows: int):
+        self.windows, self.asked, self.given = windows, [], {}
+
+    def __call__(self, epoch: int) -> list[int]:
+        self.asked.append(epoch)
+        self.given[epoch] = self.made(epoch)
+        return self.given[epoch]
+
+    def made(self, epoch: int) -> list[int]:
+        order = list(range(self.windows))
+        random.Random(1000 + epoch).shuffle(order)
+        return order
+
+
+@exercise("20b-place")
+def check_20b_place(windows_of_step):
+    for windows, batch, ranks in _place_cases():
+        steps = -(-windows // batch)
+        for step in [*range(3 * steps), 7 * steps, 7 * steps + steps - 1]:
+            for rank in range(ranks):
+                _try_place(windows_of_step, step, rank, ranks, batch, windows)
+
+
+def _try_place(answer, step: int, rank: int, ranks: int, batch: int, windows: int):
+    orders, steps = _Orders(windows), -(-windows // batch)
+    call = f"windows_of_step({step}, {rank}, {ranks}, {batch}, {windows}, order)"
+    with trying(call) as expect:
+        got = answer(step, rank, ranks, batch, windows, orders)
+        listed = _whole_numbers(got)
+        expect(
+            listed is not None, got=got, think="what is asked for: a list of numbers"
+        )
+        epoch, place = divmod(step, steps)
+        whole = orders.made(epoch)[place * batch : (place + 1) * batch]
+        expect(
+            all(type(asked) is int for asked in orders.asked),
+            got=f"order was called with {orders.asked[:1]}",
+            think="an epoch is a whole number",
+        )
+        expect(
+            set(orders.asked) <= {epoch},  # without a window there is nothing to ask
+            got=f"order was asked for epochs {sorted(set(orders.asked))}, not {epoch}",
+            think=f"an epoch of {windows} windows in batches of {batch} has {steps} "
+            f"{'step' if steps == 1 else 'steps'}: in which epoch is step {step}?",
+        )
+        expect(
+            listed == whole[rank::ranks],
+            got=listed,
+            think=_think_of_place(listed, whole, rank, ranks, batch),
+        )
+        expect(
+            len(orders.asked) <= 1,
+            got=f"order was called {len(orders.asked)} times",
+            think="order(epoch) takes as long as shuffling the whole text: once is "
+            "enough",
+        )
+        expect(
+            all(order == orders.made(e) for e, order in orders.given.items()),
+            got="a list of order's that has been changed",
+            think="who else uses the list that order returns",
+        )
+
+
+def _whole_numbers(got) -> list[int] | None:
+    try:
+        numbers = [as_number(number) for number in got]
+    except TypeError:
+        return None
+    if any(number is None or number != int(number) for number in numbers):
+        return None
+    return [int(number) for number in numbers]
+
+
+def _think_of_place(got: list, whole: list, rank: int, ranks: int, batch: int) -> str:
+    if got == whole and ranks > 1:
+        return "the share of one rank: this is the whole batch"
+    if sorted(got) != sorted(whole[rank::ranks]) and set(got) <= set(whole):
+        return "which places of the batch are dealt to this rank: one in `ranks`"
+    if len(whole) < batch:
+        return "the last batch of an epoch: it is shorter, and the next epoch is apart"
+    return "which slice of this epoch's order the batch is"
+
+
+# 20b-fast -----------------------------------------------------------------------------
+
+CASES = [
+    FastCase(rows=6, steps=1, seed=1),
+    FastCase(rows=8, steps=4, seed=2, double=True),
+    FastCase(rows=7, steps=3, seed=3, double=True),
+    FastCase(rows=3, steps=2, seed=4, double=True),
+    FastCase(rows=4, steps=1, seed=5),  # in three ranks, Tensor.chunk makes two pieces
+]
+EVEN_SHARE, OPERATIONS, MESSAGES = 1.25, 2, 10
+
+
+@exercise(
+    "20b-fast",
+    in_ranks=True,
+    when_hung="whether every rank sends as often as the others, also one without a row",
+)
+def check_20b_fast(fast_training):
+    for ranks in (2, 1, 3):
+        call = f"fast_training in {ranks} {'ranks' if ranks > 1 else 'rank'}"
+        with trying(call, think="what every rank is given, and what it returns"):
+            args = fast_training, CASES
+            found = run_ranks(try_fast, *args, world_size=ranks, timeout=PATIENCE)
+        for case, of_ranks in zip(CASES, zip(*found, strict=True), strict=True):
+            _expect_fast_case(ranks, case, of_ranks)
+    return _measured_speed(fast_training)
+
+
+def _expect_fast_case(ranks: int, case: FastCase, of_ranks: Sequence[FastNotes]):
+    steps = f"{case.steps} {'steps' if case.steps > 1 else 'step'}"
+    with trying(f"{steps} of {case.rows} rows in {ranks} ranks") as expect:
+        for rank, notes in enumerate(of_ranks):
+            _expect_same_training(expect, rank, notes, case)
+        for rank, notes in enumerate(of_ranks):
+            expect(
+                bool((notes.parameters == of_ranks[0].parameters).all()),
+                got=f"other parameters on rank {rank} than on rank 0",
+                think="how ranks stay equal to the last bit",
+            )
+        for rank, notes in enumerate(of_ranks):
+            _expect_less_work(expect, rank, ranks, notes, case)
+
+
+def _expect_same_training(expect, rank: int, notes: FastNotes, case: FastCase) -> None:
+    close = 1e-9 if case.double else 1e-4
+    expect(
+        notes.losses is not None and len(notes.losses) == case.steps,
+        got=f"on rank {rank}: {notes.returned}",
+        think="what is asked for: a list with one number for each step",
+    )
+    pairs = list(zip(notes.losses, notes.expected_losses, strict=True))
+    for step, (got, expected) in enumerate(pairs, start=1):
+        expect(
+            abs(got - expected) <= close,
+            got=f"on rank {rank}, loss {got:.6g} instead of {expected:.6g} at step "
+            f"{step}",
+            think=_think_of_losses(step == 1),
+        )
+    gap = (notes.parameters - notes.expected).abs().max().item()
+    expect(
+        gap <= close,
+        got=f"on rank {rank}, parameters that are off by {gap:.2g} in the end",
+        think="the gradient of the mean over all rows of the batch, also when ranks "
+        "have unequal shares; and that it is 0 before each step",
+    )
+    expect(
+        notes.batches_kept,
+        got="a batch that has been changed",
+        think="who else uses the batches",
+    )
+
+
+def _think_of_losses(first: bool) -> str:
+    if first:
+        return (
+            "the loss: the mean over the rows of all ranks, before the update, the "
+            "same on every rank"
+        )
+    return (
+        "the update before: the gradient of the mean over all rows, also when ranks "
+        "have unequal shares; and that gradients are 0 before each step"
+    )
+
+
+def _expect_less_work(
+    expect, rank: int, ranks: int, notes: FastNotes, case: FastCase
+) -> None:
+    """The way is right, but it takes longer than it needs to: counts, not seconds."""
+    largest = -(-case.rows // ranks) / case.rows  # an even share, in whole rows
+    share = notes.arithmetic / notes.whole_arithmetic
+    expect.quick(
+        share <= EVEN_SHARE * largest,
+        got=f"rank {rank} does {share:.2f} of the batch's arithmetic",
+        think=f"how {ranks} ranks could share the work, so that none does much more "
+        f"than {largest:.2f} of it",
+    )
+    expect.quick(
+        notes.products <= OPERATIONS * notes.whole_products,
+        got=f"rank {rank} multiplies matrices {notes.products / case.steps:.0f} times "
+        "in a step; "
+        f"the whole batch at once needs {notes.whole_products / case.steps:.0f}",
+        think="few large operations instead of many small ones",
+    )
+    expect.quick(
+        notes.messages <= MESSAGES * case.steps,
+        got=f"rank {rank} sends {notes.messages / case.steps:.0f} times in a step",
+        think="what each message costs before its first byte, and what may travel "
+        "together",
+    )
+
+
+def _measured_speed(fast_training) -> str:
+    """In turn with one process that takes whole batches: a figure, and no verdict."""
+    ranks, args = 2, (fast_seconds, fast_training)
+    try:
+        found = run_ranks(*args, world_size=ranks, timeout=PATIENCE)[0]
+    except RanksHung:  # what is right is right on a busy machine, too
+        return "nothing: the machine is too busy; try again when it is not"
+    speedup = found.alone / found.together
+    capacity = machine().capacity(ranks, rounds=3)
+    return (
+        f"one process {1e3 * found.alone:.0f} ms for a step, {ranks} ranks with yours "
+        f"{1e3 * found.together:.0f} ms: {speedup:.2f} ×, of a capacity of "
+        f"{capacity:.2f} × that is {100 * speedup / capacity:.0f} %"
+    )

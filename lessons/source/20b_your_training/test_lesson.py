@@ -1,0 +1,340 @@
+"""What counting knows, what the model learns, and that a stopped training goes on."""
+
+import math
+import os
+import subprocess
+import sys
+from argparse import Namespace
+
+import pytest
+import torch
+
+from demos.capstone.my_report import parse_report_arguments
+from demos.capstone.own_writer import train_writer
+from demos.capstone.parts.language_model import make_language_model, text_loss
+from demos.capstone.parts.report_measurements import timelines_section
+from demos.capstone.parts.report_page import KIND, read_report, write_report_page
+from demos.capstone.parts.strategies import STRATEGIES
+from demos.capstone.parts.text_baselines import (
+    bits_of_counts,
+    next_character_table,
+    numbered_contexts,
+)
+from demos.capstone.parts.text_batches import text_alphabet, text_tokens
+from demos.capstone.parts.text_curve import draw_text_curve
+from demos.capstone.parts.text_state import (
+    TEXT_MODEL,
+    train_text_states,
+    whole_text_model,
+)
+from demos.capstone.parts.whole_training import MODEL, TextState
+from demos.capstone.parts.written_text import (
+    BEGINNING,
+    held_out_bits,
+    write_from_counts,
+    write_text,
+)
+from demos.capstone.train_text import (
+    BY_OPTION,
+    load_text_state,
+    parse_text_arguments,
+    why_not_train_text_on,
+)
+from sidebyside import device, load_moby_dick, run_ranks
+from sidebyside.record import ROOT
+
+from .checks import _pair_bits
+from .rank_programs import FastCase, counted, train_alone
+
+WORDS = len(text_alphabet())
+
+# Baselines ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", [0, 1, 2, 3])
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 500])
+def test_the_chances_after_each_context_add_up_to_one(order, length):
+    dice = torch.Generator().manual_seed(length)
+    text = torch.randint(4, (length,), generator=dice)
+    table = next_character_table(text, 5, order)
+    assert table.shape == (5 ** max(0, order - 1), 5)
+    assert (table > 0).all()
+    torch.testing.assert_close(table.sum(1), torch.ones(len(table)).double())
+
+
+def test_the_table_is_what_counting_by_hand_gives():
+    text = torch.tensor([0, 0, 1, 0])  # a a b a
+    singles = (torch.tensor([3.0, 1.0]) + 2 * 0.5) / (4 + 2)
+    torch.testing.assert_close(
+        next_character_table(text, 2, 1, 2.0)[0].float(), singles
+    )
+    after_a = (torch.tensor([1.0, 1.0]) + 2 * singles) / (2 + 2)
+    torch.testing.assert_close(
+        next_character_table(text, 2, 2, 2.0)[0].float(), after_a
+    )
+
+
+def test_contexts_are_numbered_with_the_last_character_as_last_digit():
+    text = torch.tensor([1, 2, 3, 4])
+    assert numbered_contexts(text, 10, 2).tolist() == [12, 23, 34]
+    assert numbered_contexts(text, 10, 5).tolist() == []
+
+
+@pytest.mark.parametrize("order", [0, 1, 2, 3])
+def test_every_order_is_asked_for_the_same_characters(order):
+    text, held_out = torch.tensor([0, 1, 2, 0, 1, 2]), torch.tensor([0, 1, 2, 0, 1])
+    table = next_character_table(text, 3, order)
+    chances = []
+    for place in range(3, 5):
+        context = held_out[place - max(0, order - 1) : place]
+        row = numbered_contexts(context, 3, len(context))[0] if order > 1 else 0
+        chances.append(table[row, held_out[place]])
+    expected = -torch.stack(chances).log2().mean().item()
+    assert bits_of_counts(text, held_out, 3, order) == pytest.approx(expected)
+
+
+def test_longer_contexts_need_fewer_bits_of_the_held_out_text():
+    texts = text_tokens("train"), text_tokens("test")
+    bits = [bits_of_counts(*texts, WORDS, order) for order in range(4)]
+    assert bits == sorted(bits, reverse=True)
+    assert bits[0] == pytest.approx(math.log2(80))
+    assert [round(b, 2) for b in bits] == [6.32, 4.34, 3.46, 2.9]
+
+
+def test_pairs_of_the_exercise_need_as_many_bits_as_its_why_says():
+    texts = load_moby_dick("train"), load_moby_dick("test")
+    assert round(_pair_bits(*texts, text_alphabet()), 2) == 3.47
+
+
+def test_most_triples_never_come():
+    seen = set(zip(*(load_moby_dick("train")[i:] for i in range(3)), strict=False))
+    assert WORDS**3 == 512_000
+    assert len(seen) == 9_669
+    assert len(load_moby_dick("train")) == 361_964
+
+
+# The model ----------------------------------------------------------------------------
+
+
+def test_the_model_has_as_many_parameters_as_the_text_says():
+    numbers = sum(p.numel() for p in make_language_model(TEXT_MODEL).parameters())
+    assert numbers == 62_480
+
+
+def test_held_out_bits_are_the_mean_over_all_characters_of_the_excerpts():
+    model, tokens = make_language_model(TEXT_MODEL), text_tokens("test")[:1000]
+    nats = [
+        text_loss(model(tokens[None, i : i + 32]), tokens[None, i + 1 : i + 33]).item()
+        for i in range(0, 31 * 32, 32)
+    ]
+    expected = sum(nats) / len(nats) / math.log(2)
+    assert held_out_bits(model, 32, tokens) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_model_that_knows_nothing_needs_the_bits_of_the_alphabet():
+    model = make_language_model(TEXT_MODEL)
+    with torch.no_grad():
+        for parameter in model[-1].parameters():
+            parameter.zero_()
+    assert held_out_bits(model, 32) == pytest.approx(math.log2(WORDS), rel=1e-5)
+
+
+def test_text_goes_on_from_its_beginning_and_follows_from_the_seed():
+    model = make_language_model(TEXT_MODEL)
+    table = next_character_table(text_tokens("train"), WORDS, 3)
+    for written in (
+        lambda seed: write_text(model, 32, 20, seed=seed),
+        lambda seed: write_from_counts(table, 20, seed=seed),
+    ):
+        first = written(1)
+        assert first.startswith(BEGINNING)
+        assert len(first) == len(BEGINNING) + 20
+        assert first == written(1) != written(2)
+
+
+def test_at_a_low_temperature_the_likeliest_character_is_written():
+    model = make_language_model(TEXT_MODEL)
+    cold = write_text(model, 32, 5, temperature=0.001, seed=1)
+    assert cold == write_text(model, 32, 5, temperature=0.001, seed=2)
+    tokens = torch.tensor([text_alphabet().index(c) for c in BEGINNING])
+    likeliest = model(tokens[None])[-1].argmax().item()
+    assert cold[len(BEGINNING)] == text_alphabet()[likeliest]
+
+
+def test_the_curve_names_what_it_shows():
+    fig = draw_text_curve({100: 3.4, 500: 2.8}, {"uniform": 6.3, "pairs": 3.5})
+    assert fig.alt == "the transformer needs 3.4 after 100 steps, 2.8 after 500 steps"
+    assert {text.get_text() for text in fig.axes[0].texts} == {"transformer", "pairs"}
+
+
+# Stop and go on -----------------------------------------------------------------------
+
+
+def states_of(name: str, *args) -> list[TextState]:
+    ranks = STRATEGIES[name].ranks
+    return run_ranks(train_text_states, name, *args, world_size=ranks)[0]
+
+
+def largest_gap(one: TextState, other: TextState) -> float:
+    assert one.numbers.keys() == other.numbers.keys()
+    return max(
+        (one.numbers[name] - other.numbers[name]).abs().max().item()
+        for name in one.numbers
+    )
+
+
+RESUMED = "DDP (ours)", "ZeRO-3", "FSDP2 (torch)", "2 x 2 x 2"  # one of each kind
+
+
+@pytest.mark.parametrize("name", RESUMED)
+def test_a_resumed_training_equals_the_uninterrupted_one_bit_for_bit(name):
+    saved, expected = states_of(name, 4, 2)
+    assert (saved.step, expected.step) == (2, 4)
+    assert set(saved.numbers) == {MODEL, "exp_avg", "exp_avg_sq"}
+    assert {len(row) for row in saved.numbers.values()} == {62_480}
+    [went_on] = states_of(name, 4, 4, saved)
+    assert largest_gap(went_on, expected) == 0
+
+
+def test_a_training_goes_on_under_another_strategy_up_to_rounding():
+    saved, expected = states_of("ZeRO-2", 4, 2)
+    for name in "one process", "1F1B", "data x tensor":
+        [went_on] = states_of(name, 4, 4, saved)
+        assert largest_gap(went_on, expected) < 1e-3
+
+
+def test_what_is_forgotten_raises_no_error_and_makes_another_training():
+    saved, expected = states_of("one process", 4, 2)
+    for forgetful, steps in (
+        (saved._replace(numbers={MODEL: saved.numbers[MODEL]}), 4),
+        (saved._replace(step=0), 2),
+    ):
+        [went_on] = states_of("one process", steps, steps, forgetful)
+        gap = (went_on.numbers[MODEL] - expected.numbers[MODEL]).abs().max()
+        assert gap > 1e-3
+
+
+def test_the_state_is_the_model_that_was_trained():
+    [state] = states_of("2 x 2 x 2", 2, 2)
+    [alone] = states_of("one process", 2, 2)
+    assert held_out_bits(whole_text_model(state), 32) == pytest.approx(
+        held_out_bits(whole_text_model(alone), 32), rel=1e-3
+    )
+
+
+# The demos ----------------------------------------------------------------------------
+
+
+def run_script(path: str, *args: object, folder=None) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "demos" / "capstone" / path), *map(str, args)],
+        capture_output=True, text=True, cwd=folder,
+    )  # fmt: skip
+
+
+def test_train_text_goes_on_from_its_checkpoint_under_another_strategy(tmp_path):
+    path = tmp_path / "whale.pt"
+    options = "--write", 0, "--batch", 8, "--checkpoint", path
+    first = run_script("train_text.py", "--steps", 2, "--every", 1, *options)
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.count("held-out text") == 2
+    second = run_script("train_text.py", "--steps", 4, "--strategy", "zero-2", *options)
+    assert "step     4 of 4" in second.stdout, second.stderr
+    [expected] = states_of("DDP (ours)", 4, 4, None, 8)
+    assert largest_gap(load_text_state(path), expected) < 1e-4
+    assert os.listdir(tmp_path) == ["whale.pt"]
+
+    asked = Namespace(checkpoint=path, steps=9, batch=8)
+    assert why_not_train_text_on(asked) == ""
+    asked.batch = 16
+    assert why_not_train_text_on(asked).endswith("was trained with --batch 8")
+    asked.batch, asked.steps = 8, 4
+    assert "has 4 steps: ask for more" in why_not_train_text_on(asked)
+    path.write_bytes(path.read_bytes()[:-100])
+    assert why_not_train_text_on(asked).endswith("or is spoiled")
+
+
+def test_every_strategy_has_an_option_of_its_own():
+    assert list(BY_OPTION.values()) == list(STRATEGIES.values())
+    assert {"ddp-ours", "zero-3", "1f1b", "2-x-2-x-2"} <= set(BY_OPTION)
+
+
+@pytest.mark.parametrize("batch", ["7", "12"])
+def test_rows_that_some_strategy_cannot_deal_are_refused(batch, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["train_text.py", "--batch", batch])
+    with pytest.raises(SystemExit, match="2"):
+        parse_text_arguments()
+    assert "argument --batch: must be" in capsys.readouterr().err
+
+
+def train_own_writer(*args) -> None:
+    train_writer(*args, str(device()))
+
+
+def test_the_own_script_goes_on_where_it_stopped_with_other_ranks_too(tmp_path):
+    for name, steps, ranks in ("a", 9, 1), ("b", 5, 2), ("b", 9, 2), ("c", 9, 2):
+        args = text_tokens(), WORDS, steps, str(tmp_path / name)
+        run_ranks(train_own_writer, *args, world_size=ranks)
+    alone, stopped, whole = (torch.load(tmp_path / name, "cpu") for name in "abc")
+    assert alone["step"] == stopped["step"] == whole["step"] == 9
+    for name, numbers in whole["model"].items():
+        torch.testing.assert_close(numbers, stopped["model"][name], rtol=0, atol=0)
+        torch.testing.assert_close(numbers, alone["model"][name], rtol=0, atol=0.05)
+    assert sorted(os.listdir(tmp_path)) == ["a", "b", "c"]
+
+
+def test_my_report_lays_another_report_beside_its_own(tmp_path):
+    table = {
+        "title": "The ladder", "note": "", "keys": 2,
+        "columns": ["rung", "ranks", "apart", "bytes sent", "memory", "bubble",
+                    "predicted", "a step"],
+        "rows": [["tensor", "2", "<b>", "1", "2", "", "", "7 ms"]],
+    }  # fmt: skip
+    other = {"kind": KIND, "name": "other", "written": "today", "sections": [table]}
+    write_report_page(tmp_path / "other.html", other)
+    done = run_script(
+        "my_report.py", "--rungs", "tensor", "--steps", 3, "--to", "mine.html",
+        "--beside", "other.html", folder=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    mine = read_report(tmp_path / "mine.html")
+    titles = [section["title"] for section in mine["sections"]]
+    assert titles == [
+        "Machine", "Guesses and measurements", "Exercises", "Constants", "Timelines",
+        "The ladder",
+    ]  # fmt: skip
+    rows = mine["sections"][-1]["rows"]
+    assert [row[:2] for row in rows] == [["one process", "1"], ["tensor", "2"]]
+    assert all(row[6] == "exactly" for row in rows)
+    page = (tmp_path / "mine.html").read_text()
+    assert "&lt;b&gt;" in page and "<b>" not in page and "7 ms" in page
+
+
+def test_what_is_no_report_is_refused_before_anything_is_measured(
+    tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "text").write_text("no report")
+    for file in "none.html", "text":
+        command = ["my_report.py", "--beside", str(tmp_path / file)]
+        monkeypatch.setattr(sys, "argv", command)
+        with pytest.raises(SystemExit, match="2"):
+            parse_report_arguments()
+        assert "argument --beside" in capsys.readouterr().err
+
+
+def test_a_timeline_of_the_report_shows_the_last_step_only():
+    [picture] = timelines_section(["DDP (ours)"], batch=8)["pictures"]
+    assert picture["alt"].startswith("DDP (ours): timeline of rank 0")
+
+
+# The counts of the open exercise ------------------------------------------------------
+
+
+def test_row_by_row_is_the_same_arithmetic_in_more_products():
+    case = FastCase(rows=4, steps=1, seed=0)
+    whole = counted(train_alone, case.model(), case.batches(), 0.1)
+    [(inputs, targets)] = case.batches()
+    rows = list(zip(inputs.split(1), targets.split(1), strict=True))
+    each = counted(train_alone, case.model(), rows, 0.1)
+    assert each[1] == whole[1] > 0
+    assert each[2] == 4 * whole[2] > 0

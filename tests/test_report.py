@@ -1,0 +1,251 @@
+"""A report is one page that shows whatever it is given, and can be read back."""
+
+import base64
+import json
+
+import pytest
+
+from demos.capstone.parts.report_facts import (
+    exercises_section,
+    guesses_section,
+    machine_section,
+)
+from demos.capstone.parts.report_page import (
+    KIND,
+    PNG,
+    NoReport,
+    read_report,
+    report_page,
+    write_report_page,
+)
+from sidebyside import guess, reveal
+from sidebyside.record import changed_record
+from tests.lab import browser_page
+from tests.test_browser import has_chromium  # noqa: F401
+
+HOSTILE = "</script><script>document.title = 'run'</script><!-- <b>bold & 'quoted'"
+PICTURE = base64.b64encode(PNG).decode()
+
+
+def table(*rows: list[str], title: str = "Ladder", keys: int = 1) -> dict:
+    columns = ["rung", "bytes", "seconds"]
+    return {
+        "title": title,
+        "note": "",
+        "columns": columns,
+        "keys": keys,
+        "rows": list(rows),
+    }
+
+
+def report(name: str = "laptop", *sections: dict) -> dict:
+    return {
+        "kind": KIND,
+        "name": name,
+        "written": "2026-01-31",
+        "sections": list(sections),
+    }
+
+
+def rows_of(page: str) -> list[list[str]]:
+    """The cells of each row of the body, in a browser's order."""
+    found = []
+    for row in page.split("<tbody>", 1)[1].split("</tbody>", 1)[0].split("<tr>")[1:]:
+        cells = [cell.partition(">")[2] for cell in row.split("<td")[1:]]
+        found.append([cell.partition("<")[0] for cell in cells])
+    return found
+
+
+def test_a_page_is_read_back_as_it_was_written(tmp_path):
+    mine = report("laptop", table(["DDP", "12", "3"]))
+    write_report_page(tmp_path / "mine.html", mine)
+    assert read_report(tmp_path / "mine.html") == mine
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.html"]
+
+
+def test_of_two_reports_the_first_is_read_back(tmp_path):
+    mine, other = report("laptop", table()), report("GPU machine", table())
+    write_report_page(tmp_path / "both.html", mine, other)
+    assert read_report(tmp_path / "both.html") == mine
+
+
+def test_rows_about_the_same_thing_stand_side_by_side():
+    mine = report("a", table(["one", "1", "2"], ["two", "3", "4"]))
+    other = report("b", table(["two", "5", "6"], ["three", "7", "8"]))
+    assert rows_of(report_page(mine, other)) == [
+        ["one", "1", "2", "", ""],
+        ["two", "3", "4", "5", "6"],
+        ["three", "", "", "7", "8"],
+    ]
+
+
+def test_a_row_that_comes_twice_is_shown_twice():
+    mine = report("a", table(["one", "1", "2"], ["one", "3", "4"]))
+    assert rows_of(report_page(mine)) == [["one", "1", "2"], ["one", "3", "4"]]
+
+
+def test_what_only_the_other_report_has_is_shown():
+    page = report_page(report("a"), report("b", table(["one", "1", "2"])))
+    assert rows_of(page) == [["one", "", "", "1", "2"]]
+
+
+def test_tables_of_other_columns_do_not_get_mixed_up():
+    other = table(["one", "1", "2"])
+    other |= {"columns": ["rung", "bytes"], "rows": [["one", "1"]]}
+    mine = table(["one", "3", "4"])
+    assert rows_of(report_page(report("a", mine), report("b", other))) == [
+        ["one", "3", "4", "", ""]
+    ]
+
+
+def test_no_text_of_a_report_becomes_part_of_the_page(tmp_path):
+    picture = {"title": HOSTILE, "note": HOSTILE, "pictures": []}
+    picture["pictures"].append({"alt": HOSTILE + '"', "png": PICTURE})
+    rows = table([HOSTILE, HOSTILE, HOSTILE])
+    rows |= {"note": HOSTILE, "columns": [HOSTILE] * 3}
+    mine = report(HOSTILE, rows, picture)
+    page = report_page(mine, mine)
+    assert page.count("<script") == page.count("</script") == 1
+    assert "<!--" not in page
+    assert "<b>" not in page
+    write_report_page(tmp_path / "mine.html", mine)
+    assert read_report(tmp_path / "mine.html") == mine
+
+
+def test_text_that_is_not_even_unicode_is_written(tmp_path):
+    write_report_page(tmp_path / "mine.html", report("half a \ud83d face"))
+    assert read_report(tmp_path / "mine.html")["name"] == "half a \ud83d face"
+
+
+BROKEN = {
+    "an empty file": "",
+    "another page": "<html>hello</html>",
+    "no JSON": '<script type="application/json" id="reports">[{</script>',
+    "no list": '<script type="application/json" id="reports">7</script>',
+    "an empty list": '<script type="application/json" id="reports">[]</script>',
+    "endless": f'<script type="application/json" id="reports">{"[" * 10**5}</script>',
+}
+SPOILED = [
+    {"kind": "another"},
+    {"name": 7},
+    {"written": None},
+    {"sections": {}},
+    {"sections": [[]]},
+    {"sections": [{"title": "t", "note": ""}]},
+    {"sections": [{"title": 3, "note": "", "pictures": []}]},
+    {"sections": [{"title": "t", "note": "", "pictures": [{"alt": "a"}]}]},
+    {"sections": [{"title": "t", "note": "", "pictures": [{"alt": "a", "png": "x"}]}]},
+    {"sections": [table(["one", "1"])]},
+    {"sections": [table(["one", "1", 2])]},
+    {"sections": [table(keys=0)]},
+    {"sections": [table(keys=3)]},
+    {"sections": [table(keys=True)]},
+]
+
+
+@pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
+def test_another_page_is_no_report(text, tmp_path):
+    (tmp_path / "other.html").write_text(text)
+    with pytest.raises(NoReport, match="not a page that my_report has written"):
+        read_report(tmp_path / "other.html")
+
+
+@pytest.mark.parametrize("spoiled", SPOILED)
+def test_a_spoiled_report_is_none(spoiled, tmp_path):
+    data = json.dumps([report("a", table()) | spoiled])
+    text = f'<script type="application/json" id="reports">{data}</script>'
+    (tmp_path / "other.html").write_text(text)
+    with pytest.raises(NoReport, match="not a page that my_report has written"):
+        read_report(tmp_path / "other.html")
+
+
+def test_what_is_no_text_file_is_no_report(tmp_path):
+    (tmp_path / "bytes.html").write_bytes(b"\xff\xfe\x00")
+    for name, why in ("", "not a file"), ("none", "not a file"), ("bytes.html", "page"):
+        with pytest.raises(NoReport, match=why):
+            read_report(tmp_path / name)
+
+
+# What it is filled with ---------------------------------------------------------------
+
+
+def test_guesses_stand_beside_what_was_measured():
+    guess("00-capacity", 2, "How much more?", "×")
+    reveal("00-capacity", 1.6)
+    guess("01-batch", 10, "How many?")
+    guess("01-three", None, "Not guessed, not run")
+    reveal("15a-slots", 5, "slots", computed=True)
+    assert guesses_section()["rows"] == [
+        ["00-capacity", "How much more?", "2 ×", "1.6 ×", "off by a factor 1.2"],
+        ["01-batch", "How many?", "10", "", ""],
+        ["15a-slots", "", "", "5 slots, computed", ""],
+    ]
+
+
+def test_an_odd_record_is_shown_all_the_same():
+    with changed_record() as record:
+        record["guesses"] |= {
+            "huge": {"value": 10**400, "measured": 1},
+            "nan": {"value": float("nan"), "measured": float("inf"), "unit": "s"},
+            "nothing": {},
+            "": {"value": 1},
+            "true": {"value": True, "measured": -0.0, "computed": True},
+        }
+        record["exercises"] |= {
+            "00-sum": {"state": "FAMOUS", "tries": -1},
+            "77-gone": {},
+        }
+    rows = {row[0]: row for row in guesses_section()["rows"]}
+    assert rows["huge"][2] == "?"
+    assert set(rows) == {"huge", "nan", "", "true"}
+    report_page(report("odd", guesses_section(), exercises_section()))
+
+
+def test_each_lesson_has_its_exercises_counted():
+    empty = exercises_section()["rows"]
+    assert empty[-1][1].startswith("0 of ")
+    with changed_record() as record:
+        record["exercises"]["03-overlap"] = {"state": "PASSED", "tries": 2, "hints": 1}
+    rows = {row[0]: row[1:] for row in exercises_section()["rows"]}
+    (lesson,) = [title for title in rows if title.startswith("03")]
+    assert rows[lesson][0].startswith("1 of ")
+    assert rows[lesson][1] == "overlap: PASSED (2 tries, 1 hint)"
+    assert rows["all lessons"][0] == empty[-1][1].replace("0", "1", 1)
+
+
+def test_the_machine_is_described():
+    rows = dict(machine_section()["rows"])
+    assert {"usable cores", "memory", "torch"} <= set(rows)
+
+
+# In a browser -------------------------------------------------------------------------
+
+
+def test_the_page_opens_in_a_browser_without_network_or_scripts(
+    has_chromium,  # noqa: F811
+    tmp_path,
+):
+    from sidebyside import figure
+
+    fig, _ = figure(alt="two bars")
+    png = base64.b64encode(fig._repr_png_()).decode()
+    pictures = {"title": "Timelines", "note": "Time to the right.", "pictures": []}
+    pictures["pictures"].append({"alt": "two bars", "png": png})
+    mine = report(HOSTILE, table(["DDP", "12", "3"]), pictures)
+    other = report("GPU machine", table(["DDP", "13", "4"]), pictures)
+    write_report_page(tmp_path / "both.html", mine, other)
+    with browser_page() as page:
+        asked, errors = [], []
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto((tmp_path / "both.html").as_uri())
+        assert page.title() == f"Side by Side: {HOSTILE} and GPU machine"
+        assert page.locator("tbody td").all_inner_texts() == [
+            "DDP",
+            *["12", "3", "13", "4"],
+        ]
+        images = page.locator("img").all()
+        assert [image.get_attribute("alt") for image in images] == ["two bars"] * 2
+        assert all(image.evaluate("img => img.naturalWidth") > 500 for image in images)
+        assert {url.partition(":")[0] for url in asked} <= {"file", "data"}
+        assert errors == []
