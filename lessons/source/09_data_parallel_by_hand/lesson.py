@@ -91,7 +91,7 @@ alone.shape
 #   X["batch<br>(device 0)"] --> A
 #   X -- "2 scatter" --> B
 #   A & B -- "3 forward, 4 gather" --> O["outputs<br>(device 0)"]
-#   O -- "5" --> L["loss<br>(device 0)"]
+#   O -- "5 loss" --> L["one number<br>(device 0)"]
 #   L -- "6 backward, reduce" --> G["gradients<br>(device 0)"]
 #   G -- "7 update" --> W
 # ```

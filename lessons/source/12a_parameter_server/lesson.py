@@ -306,7 +306,7 @@ draw_both_clocks(curves, updates=24)
 # ## How stale is too stale?
 #
 # The loss was still fine with a staleness of 2 and 8. When does it go wrong? Take the
-# simplest loss there is, $\lambda x^2/2$. Its gradient is $\lambda x$, and $\lambda$ is
+# simplest loss there is, $\lambda x^2/2$ with the gradient $\lambda x$; here $\lambda$ is
 # called the **curvature**. Every gradient is $\tau$ updates old:
 #
 # $$x_{t+1} = x_t - \text{step} \cdot \lambda\, x_{t-\tau}.$$
@@ -432,8 +432,8 @@ for delay in (0, 1, 2, 4, 8, 16):
     print(f"delay {delay:2}  formula {formula:.3f}, found within 1 in 100: {close}")
 
 # %% [markdown]
-# **A delay of 1 halves the largest stable step; a long delay $\tau$ divides it by about
-# $1.3\,\tau$.** (For small angles the sine is the angle, and $2\sin(\dots)$ becomes $\pi/(2\tau
+# **A delay of 1 halves the largest stable step; a long delay $\tau$ divides it by
+# $1.3\,\tau$ or so.** (For small angles the sine is the angle, and $2\sin(\dots)$ becomes $\pi/(2\tau
 # + 1)$.) So whoever doubles the number of workers, and with it the staleness, has to halve
 # the step. A network's loss is no parabola, but near a minimum it looks like one.
 
@@ -455,10 +455,10 @@ for delay in (0, 1, 2, 4, 8, 16):
 # %% tags=["nbval-ignore-output"]
 from demos.parameter_server.parts.remedies import compare_remedies
 
-print("                                 updates   loss of two runs")
+print(" " * 36 + "updates      loss of two runs")
 for name, (losses, updates) in compare_remedies(budget=60.0, seeds=2).items():
-    shown = [f"{loss:9.2f}" if loss < 8 else "runs away" for loss in losses]
-    print(f"{name:<34} {updates:5.0f}  ", *shown)
+    shown = [f"{loss:.2f}" if loss < 8 else "runs away" for loss in losses]
+    print(f"{name:<36} {updates:6.0f}", *(f"{loss:>10}" for loss in shown))
 
 # %% [markdown]
 # **At once, the step that one worker takes without harm makes sixteen run away.** A bound
@@ -757,7 +757,7 @@ show(own_parameter_server.serve)
 # * Against updates, the synchronous design wins; against seconds, with a slow worker, the
 #   asynchronous one.
 # * A delay of $\tau$ updates allows a step of $2\sin(\pi/(2(2\tau+1)))/\lambda$ at most:
-#   a long delay divides it by about $1.3\,\tau$.
+#   a long delay divides it by $1.3\,\tau$ or so.
 # * Smaller steps cure staleness, best of all those divided by 1 + staleness; backup workers
 #   cure slow moments in step. All were compared with the same budget of seconds.
 # * In step, the server moves $2N$ times the parameters for each update; $K$ servers share that.

@@ -576,8 +576,9 @@ print(f"ours takes {ratio:.2f} × torch's time")
 #
 # (Optional: no later section needs this one.) GPipe's authors measured a Transformer on
 # $K$ = 2, 4 and 8 accelerators with $M$ micro-batches (Huang et al. 2019, table 2).
-# Their numbers are throughputs, compared with $K = 2$, $M = 1$. Only the share $1 - $
-# bubble of $K$ accelerators works, so our formula says $K \cdot M / (M + K - 1)$.
+# Their numbers are throughputs, compared with $K = 2$, $M = 1$. If the
+# bubble is $b$, only the share $1 - b$ of $K$ accelerators works, so our formula says
+# $K \cdot M / (M + K - 1)$.
 
 # %% [markdown]
 # But they recompute. A rank that waits for its first gradient can use the bubble to
