@@ -15,6 +15,8 @@ DRAWS = re.compile(r"\.plot\(|\bdraw_timelines\(|\bfigure\(|\.savefig\(")
 DETAILS = re.compile(r"<details><summary>[^\n]+</summary>\n\n.*?</details>", re.DOTALL)
 MERMAID = re.compile(r"^```mermaid\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)[^)]*\)")
+ITEM = re.compile(r" *(?:[-+*]|\d+[.)]) ")
+BREAKS_IN = re.compile(r" *(?:[-+*] |1[.)] |#{1,6} |>|=+$|-+$)")  # into a paragraph
 FORBIDDEN = {  # in a line of code
     r"^\s*[!%]|get_ipython": "a shell command or a magic",
     r";\s*(#.*)?$": "a semicolon at the end",
@@ -130,6 +132,25 @@ def headings_are_in_order(lesson: Lesson) -> Iterator[str]:
             if len(marks) > level + 1 or (len(marks) == 1 and level > 0):
                 yield f"heading of level {len(marks)} after level {level}: {title}"
             level = len(marks)
+
+
+@rule
+def no_sentence_becomes_a_list(lesson: Lesson) -> Iterator[str]:
+    """By a line that begins, where it was wrapped, with "+ b" or "1. ", or the like."""
+    for cell in lesson.cells:
+        if cell.kind == "markdown":
+            for paragraph in re.split(r"\n\s*\n", prose(cell)):
+                yield from strange_lines(paragraph.splitlines())
+
+
+def strange_lines(lines: list[str]) -> Iterator[str]:
+    items = set()
+    for number, line in enumerate(lines):
+        item = ITEM.match(line)
+        begin = re.sub(r"\d+", "1", item[0]) if item else line[:1]
+        if number and BREAKS_IN.match(line) and begin not in items:
+            yield f"begins what is no part of its paragraph: {line}"
+        items.add(begin)
 
 
 @rule

@@ -91,7 +91,7 @@ def climb_predicted(
 
 
 HEADING = (
-    f"{'':<16}ranks  {'equal':<13}{'bytes sent':>10}  {'memory':>8}  bubble"
+    f"{'':<16}ranks  {'equal':<13}{'bytes sent':>10}  {'memory':>9}  bubble"
     f"  {'predicted':<9}  time"
 )
 
@@ -106,7 +106,7 @@ def rung_line(rung: Rung, tolerance: float = 1e-5) -> str:
     bubble = f"{100 * rung.bubble:.0f} %" if rung.predicted[0].bubble else "-"
     seconds = max(rank.seconds for rank in rung.ranks)
     return (
-        f"{rung.name:<16}{len(rung.ranks):5}  {equal:<13}{sent:>10}  {memory:>8}"
+        f"{rung.name:<16}{len(rung.ranks):5}  {equal:<13}{sent:>10}  {memory:>9}"
         f"  {bubble:>6}  {_how_predicted(rung):<9}"
         f"  {1000 * seconds:.0f} ms"
     )

@@ -76,8 +76,8 @@ def print_held(held: dict[str, Held]) -> None:
         sent = max(measured.sent for measured in found.measured)
         print(
             f"{way:<9} predicted {1e3 * found.step.seconds:5.0f} ms, "
-            f"measured {1e3 * found.seconds:5.0f} ms, miss {100 * found.miss:+.0f} %; "
-            f"{sent} bytes sent, as predicted: {found.bytes_agree}"
+            f"measured {1e3 * found.seconds:5.0f} ms, miss {100 * found.miss:+4.0f} %; "
+            f"{sent:>9,} bytes sent, as predicted: {found.bytes_agree}"
         )
 
 

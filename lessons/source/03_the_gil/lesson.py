@@ -263,8 +263,8 @@ reveal("03-two-threads", computed.speedup["two_threads"], "×")
 # <details><summary>Hint 3: almost the code</summary>
 #
 # `a = perf_counter()`, then `work()` twice, then `b = perf_counter()`, then
-# `in_two_threads(work)`, then `c = perf_counter()`. The gain is the first duration, `b
-# - a`, divided by the second.
+# `in_two_threads(work)`, then `c = perf_counter()`. The gain is the first duration,
+# `b - a`, divided by the second.
 #
 # </details>
 

@@ -229,8 +229,8 @@ fig
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# With n updates each: A loads. B makes n − 1 whole updates. A adds and stores: `x` is
-# 1. B loads this 1 for its last update. A makes its other n − 1 updates. B adds and
+# With n updates each: A loads. B makes n − 1 whole updates. A adds and stores: now `x`
+# is 1. B loads this 1 for its last update. A makes its other n − 1 updates. B adds and
 # stores. For n = 1 this is `AAABBB`, which loses nothing; treat one update by itself.
 #
 # </details>

@@ -433,9 +433,10 @@ for delay in (0, 1, 2, 4, 8, 16):
 
 # %% [markdown]
 # **A delay of 1 halves the largest stable step; a long delay $\tau$ divides it by
-# $1.3\,\tau$ or so.** (For small angles the sine is the angle, and $2\sin(\dots)$ becomes $\pi/(2\tau
-# + 1)$.) So whoever doubles the number of workers, and with it the staleness, has to halve
-# the step. A network's loss is no parabola, but near a minimum it looks like one.
+# $1.3\,\tau$ or so.** (For small angles the sine is the angle, and $2\sin(\dots)$ becomes
+# $\pi/(2\tau + 1)$.) So whoever doubles the number of workers, and with it the staleness,
+# has to halve the step. A network's loss is no parabola, but near a minimum it looks like
+# one.
 
 # %% [markdown] tags=["instructor"]
 # ## The remedies: 5 minutes

@@ -495,10 +495,10 @@ print("within 0.00001:", torch.allclose(*lives, rtol=0, atol=1e-5))
 # * A failure may come while it computes, saves or restarts; in a restart, the restart begins
 #   anew. What ends at the very moment of a failure has ended before it.
 #
-# All are whole numbers: `work` and `every` from 1, `save` and `restart` from 0, failures from
-# 1. The clock begins at 0. Return the moment at which the last second of `work` is done;
-# later failures do not matter. There may be a thousand failures, and `work` may be a million;
-# the check stops after 10 s for all its cases.
+# All are whole numbers: `save` and `restart` from 0; `work`, `every` and failures from 1. The
+# clock begins at 0. Return the moment at which the last second of `work` is done; later
+# failures do not matter. There may be a thousand failures, and `work` may be a million; the
+# check stops after 10 s for all its cases.
 #
 # By hand first: `work` 10, `every` 4, `save` 1, `restart` 2, failures at 7 and 8. What
 # is saved at 5? What is lost at 7? When does it go on, and when is it done?

@@ -250,7 +250,8 @@ guess("18c-entries", None, "How many collectives has rank 1 recorded?", "")
 from demos.clinic.parts.examinations import flight_recorder
 
 records = flight_recorder("eve")
-print(*records, sep="\n")
+for record in records:
+    print(record.replace(", ", "\n" + " " * len("rank 0: ")))
 reveal("18c-entries", records[1].count("all_reduce"), computed=True)
 
 # %% [markdown]

@@ -141,7 +141,7 @@ reveal("19a-utilisation", 52 * needed / done, computed=True)
 from demos.scale.parts.step_messages import link_cost_of, link_of
 
 wide = replace(strategy, tensor=16, pipeline=2)
-for name, choice in (("tensor 8", strategy), ("tensor 16", wide)):
+for name, choice in ((" tensor 8", strategy), ("tensor 16", wide)):
     for group in ("tensor", "data", "pipeline"):
         speed = link_cost_of(group, cluster, choice).bandwidth / 1e9
         print(

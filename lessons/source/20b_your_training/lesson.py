@@ -364,8 +364,8 @@ for what, state in forgotten.items():
 #   once, for the epoch that is needed, and do not change its list.
 # * Each epoch is cut into batches of `batch` windows; the last one of an epoch is shorter
 #   if it has to be. Steps are counted from 0 through all epochs, without end.
-# * A batch is dealt like cards: this rank gets the places `rank`, `rank + ranks`, `rank + 2
-#   * ranks`, ... of it; perhaps none. `ranks`, `batch` and `windows` are at least 1.
+# * A batch is dealt like cards: this rank gets the places `rank`, `rank + ranks`,
+#   `rank + 2 * ranks`, ... of it; perhaps none. `ranks`, `batch` and `windows` are at least 1.
 #
 # By hand first: 5 windows in batches of 2, two ranks, and the epochs 0 and 1 have the
 # orders [3, 0, 4, 1, 2] and [2, 1, 0, 3, 4]. What does rank 1 read at steps 1, 2 and 3?
