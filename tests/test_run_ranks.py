@@ -7,6 +7,8 @@ import sys
 import textwrap
 import threading
 import time
+from multiprocessing import get_context
+from multiprocessing.synchronize import sem_unlink
 
 import psutil
 import pytest
@@ -56,6 +58,26 @@ def test_a_temporary_folder_with_a_long_name_is_no_obstacle(tmp_path):
     )  # fmt: skip
     assert (run.stdout, run.stderr) == ("[2, 2]\n", "")
     assert not list(long.iterdir())
+
+
+KEPT = []
+
+
+def keep_a_queue() -> list[str]:
+    """The names of its semaphores."""
+    queue = get_context("spawn").Queue()
+    KEPT.append(queue)
+    locks = queue._rlock, queue._wlock, queue._sem
+    return [lock._semlock.name for lock in locks]
+
+
+def test_the_named_semaphores_of_a_rank_end_with_it():
+    found = run_ranks(keep_a_queue, world_size=2)
+    names = {name for of_rank in found for name in of_rank}
+    assert len(names) == 6
+    for name in names:
+        with pytest.raises(FileNotFoundError):
+            sem_unlink(name)
 
 
 def test_spawn_gives_the_same_results():

@@ -9,7 +9,9 @@ A wrong value ends the program with status 2 and a line such as
 import math
 from argparse import ArgumentTypeError
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from stat import S_ISREG
 
 
 def at_least(smallest: int, at_most: int = 1_000_000_000) -> Callable[[str], int]:
@@ -54,9 +56,10 @@ positive_float = between(0.000001, 1_000_000)
 
 def output_file(text: str) -> Path:
     """An argparse type: the name of a file to write, in a folder that exists."""
-    path = Path(text)
+    path, other = Path(text), False
     try:
-        other = path.exists() and not path.is_file()  # a folder, a device, a pipe
+        with suppress(FileNotFoundError, NotADirectoryError):
+            other = not S_ISREG(path.stat().st_mode)  # a folder, a device, a pipe
         if not text or other:
             raise ArgumentTypeError(
                 f"must be the name of a file, not {_shown_argument(text)}"

@@ -17,6 +17,7 @@ import sys
 import threading
 import traceback
 from dataclasses import dataclass
+from multiprocessing import util
 from multiprocessing.connection import Connection, wait
 from queue import SimpleQueue
 
@@ -85,6 +86,7 @@ def serve_rank(seat: RankSeat) -> None:
         pass
     flush_prints_of_rank()
     _remove_folder_of_rank(shared_folder)
+    _remove_semaphores_of_rank()
     os._exit(0)  # no clean-up can hang: all that was asked for has been sent
 
 
@@ -100,6 +102,18 @@ def _report_result_of_rank(result: object, reports: "_RankReports") -> None:
         )
     else:
         reports.send(DoneMessage(), followed_by=pickled)
+
+
+def _remove_semaphores_of_rank() -> None:
+    """Those with a name; multiprocessing does it where a process ends as usual.
+
+    Otherwise they would stay until the notebook's kernel ends.
+    """
+    if synchronize := sys.modules.get("multiprocessing.synchronize"):
+        for finalizer in [*util._finalizer_registry.values()]:
+            if finalizer._callback is synchronize.SemLock._cleanup:
+                with contextlib.suppress(OSError):
+                    finalizer()
 
 
 def _exit_rank(code: object, reports: "_RankReports") -> None:
