@@ -93,6 +93,11 @@ def allocate_only(unit):
     unit.allocate()
 
 
+def gather_and_spoil(unit):
+    gather(unit)
+    unit.flat.fill_(torch.nan)
+
+
 def gather_if_needed(unit):
     if not unit.flat.untyped_storage().nbytes():
         gather(unit)
@@ -447,6 +452,11 @@ WRONG = {
             (gather, free, allocate_only, reduce),
             "which numbers|before backward|the gradient",
             note="Memory alone is no parameters.",
+        ),
+        Wrong(
+            "spoiled",
+            (gather_and_spoil, free, gather_and_spoil, reduce),
+            "off by nan",
         ),
         Wrong(
             "another_order",
