@@ -466,7 +466,8 @@ def _expect_repaired(expect, name: str, found, ranks: int) -> None:
         got=f"{len(first) - 1} steps of {batches}",
         think="what the program trains on: all of its batches",
     )
-    apart = [max((one - first)[t].abs().max() for one in found.models) for t in (0, -1)]
+    gaps = (torch.stack(found.models) - first).abs()
+    apart = [gaps[:, step].max() for step in (0, -1)]  # nan, if one is
     expect(
         not apart[0],
         got=f"replicas that are {apart[0]:.3f} apart at the start",

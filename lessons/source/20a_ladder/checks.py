@@ -64,7 +64,7 @@ def check_20a_wrapper(data_parallel):
                 train_with_wrapper, *given, world_size=world, timeout=PATIENCE
             )
             for name in inside:
-                gap = max(found[name] for found in ranks)
+                gap = torch.tensor([found[name] for found in ranks]).max().item()
                 expect(
                     gap <= 1e-9,
                     got=f"round {name}, numbers that differ from one process by "
