@@ -152,6 +152,16 @@ def keeps_a_few_in_the_pool(pool, seed, count):
     return added(found) / count
 
 
+def waits_for_pairs(pool, seed, count):
+    angles, clocks = draw(seed, count)
+    found = []
+    for start in range(0, count, 2):
+        futures = [pool.submit(period, angle) for angle in angles[start : start + 2]]
+        wait(futures)
+        found += [future.result() for future in futures]
+    return added(p * c for p, c in zip(found, clocks, strict=True)) / count
+
+
 def collects_by_callbacks(pool, seed, count):
     angles, clocks = draw(seed, count)
     found = {}
@@ -560,6 +570,7 @@ WRONG = {
 RIGHT = {
     "07-identical": [
         Right("keeps_a_few_in_the_pool", keeps_a_few_in_the_pool),
+        Right("waits_for_pairs", waits_for_pairs),
         Right("collects_by_callbacks", collects_by_callbacks),
     ],
     "07-bottlenecks": [
