@@ -6,7 +6,7 @@ import random
 import torch
 
 from demos.clinic.parts.patient_data import result_when_well
-from demos.clinic.parts.ward import patient_lines, repaired_patient
+from demos.clinic.parts.ward import on_cpus, patient_lines, repaired_patient
 from demos.data_parallel.parts.changed_lines import syntax_complaint
 from sidebyside import RankFailed, run_ranks
 from sidebyside.any_number import as_number
@@ -114,14 +114,15 @@ def _expect_python(expect, name: str, lines: list, changes: dict) -> None:
 def _treated(codes: dict, ranks: int) -> list[dict]:
     """All in one launch; if a rank fails, one by one, to know in which program."""
     options = {"world_size": ranks, "timeout": PATIENCE}
-    try:
-        return run_ranks(treat, list(codes.items()), ranks, **options)
-    except RankFailed:
-        for name, code in codes.items():
-            think = "what the new lines do, each in its place, and on each rank"
-            with trying(f"{name}, repaired, {_in(ranks)}", think=think):
-                run_ranks(treat, [(name, code)], ranks, **options)
-        raise
+    with on_cpus():  # as their tensors are
+        try:
+            return run_ranks(treat, list(codes.items()), ranks, **options)
+        except RankFailed:
+            for name, code in codes.items():
+                think = "what the new lines do, each in its place, and on each rank"
+                with trying(f"{name}, repaired, {_in(ranks)}", think=think):
+                    run_ranks(treat, [(name, code)], ranks, **options)
+            raise
 
 
 def _expect_well(expect, name: str, given: list, results: list[dict]) -> None:
