@@ -49,21 +49,30 @@ class PretendedHost:
 class TwoMachines:
     """host-a and host-b, joined by a link of `rate` Mbit/s; or one machine, simulated.
 
-    Where they are real, they live until `close`, or until this process ends.
+    Where they are real, they live until `close`, or until this process ends. A later
+    call makes new ones.
     """
 
     def __init__(self, rate: float = RATE):
         self.rate, self.why_simulated = rate, why_no_hosts()
         self.stamp = "simulated" if self.why_simulated else "measured here"
-        self.calls, self.servers = 0, []
-        self.stack = contextlib.ExitStack()
+        self.calls = 0
+        self._open()
+
+    def _open(self) -> None:
+        self.servers, self.stack = [], contextlib.ExitStack()
         if self.why_simulated:
             self.hosts = [PretendedHost(name) for name in ("host-a", "host-b")]
             for host in self.hosts:
                 self.stack.enter_context(host.folder)
         else:
-            self.hosts = self.stack.enter_context(two_hosts(rate))
+            self.hosts = self.stack.enter_context(two_hosts(self.rate))
         self.close = weakref.finalize(self, self.stack.close)
+
+    def _open_again_if_closed(self) -> None:
+        """By close(), or by a call that was interrupted."""
+        if not self.close.alive:
+            self._open()
 
     def __enter__(self) -> "TwoMachines":
         return self
@@ -81,6 +90,7 @@ class TwoMachines:
         self, script: object, *args: object, machines: int = 2, per_machine: int = 1
     ) -> list[str]:
         """What torchrun prints on each machine, if a person starts it on each."""
+        self._open_again_if_closed()
         hosts = self.hosts[:machines]
         port = _free_port() if self.why_simulated else None
         return run_torchrun(hosts, script, *args, ranks_per_host=per_machine, port=port)
@@ -89,6 +99,7 @@ class TwoMachines:
         self, fn: Callable, *args: object, per_machine: int = 2, seconds: float = 60
     ) -> list:
         """Results of `fn(*args)` in rank order: `per_machine` ranks on each machine."""
+        self._open_again_if_closed()
         if self.why_simulated:
             from sidebyside import run_ranks
 
