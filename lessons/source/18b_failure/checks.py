@@ -71,11 +71,10 @@ def _expect_saved(found: SaveFound) -> None:
         )
         if notes.error.startswith("NotImplementedError"):
             raise NotImplementedError("your turn")
-        expect(
-            not notes.error,
-            got=notes.error,
-            think="what `path` is: a pathlib.Path, whose folder exists",
-        )
+        think = "which line says this; `path` is a pathlib.Path, whose folder exists"
+        if notes.error.startswith("it has not ended"):
+            think = "which line never ends"
+        expect(not notes.error, got=notes.error, think=think)
         expect(
             found.left == "new",
             got=IN_PLACE_OF_NEW.get(found.left),

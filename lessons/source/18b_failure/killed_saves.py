@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic
 from typing import NamedTuple
 
 import torch
@@ -20,7 +21,7 @@ from sidebyside.ranks import context_of_ranks
 
 CHANGES = "open", "os.rename", "os.remove", "os.link", "os.symlink", "os.truncate"
 BYTES = 0, 1_000, 40_000, 79_000  # of about 80 KB
-SECONDS = 10  # for one call
+SECONDS = 40  # for all calls, which run at the same time
 NEIGHBOURS = {"step.9": b"another checkpoint", "notes.txt": b"mine", "step": b""}
 UNFINISHED_OF_OTHERS = [f"step.9.{end}" for end in ("unfinished", "tmp", "part")]
 NEIGHBOURS |= dict.fromkeys(UNFINISHED_OF_OTHERS, b"half")  # others are saving there
@@ -182,7 +183,8 @@ def _run_calls(sent: bytes, paths: list[Path], cases: list[SaveCase]) -> list:
             process.start()
             outbox.close()
             crew.append((process, inbox))
-        return [_notes_in(inbox) for _, inbox in crew]
+        deadline = monotonic() + SECONDS
+        return [_notes_in(inbox, deadline) for _, inbox in crew]
     finally:
         for process, inbox in crew:
             process.kill()
@@ -190,8 +192,8 @@ def _run_calls(sent: bytes, paths: list[Path], cases: list[SaveCase]) -> list:
             inbox.close()
 
 
-def _notes_in(inbox) -> Notes | None:
-    if not inbox.poll(SECONDS):
+def _notes_in(inbox, deadline: float) -> Notes | None:
+    if not inbox.poll(max(0, deadline - monotonic())):
         return Notes(f"it has not ended after {SECONDS} s", [], [], True, True)
     try:
         return Notes(*inbox.recv())

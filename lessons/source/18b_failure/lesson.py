@@ -1,7 +1,7 @@
 # ---
 # title: 18b Failure and checkpoints
 # question: With thousands of GPUs something fails every few hours. What is lost, and how does training go on?
-# needs: two CPU cores, no GPU
+# needs: two CPU cores, no GPU; Linux or macOS
 # minutes: 90
 # ---
 
@@ -135,7 +135,7 @@ print(dict(kill_while_writing(save_in_place)))
 # ## Exercise 1, an atomic save: 10 minutes
 #
 # Expected: `with_suffix(".tmp")`; the old file removed first, "to be safe"; `fsync` after
-# the new name, or without `flush`; a second file in the folder for temporary files.
+# the new name; a second file in the folder for temporary files.
 
 
 # %% exercise="18b-save"
@@ -759,8 +759,9 @@ run_demo("failures/own_resumable.py")
 # * Goodput has a broad top at about $\sqrt{2\delta M}$. Five failures are too few to see it.
 # * A checkpoint in the background stops training for a copy only.
 #
-# In a terminal, `demos/failures/kill_and_resume.py` breaks one, two or many ranks, a host or
-# the link, and `demos/failures/checkpoint_interval.py` takes any $M$ and $\delta$.
+# In a terminal, `demos/failures/kill_and_resume.py` kills a rank of one, two or many, or a
+# host, or cuts the link, and `demos/failures/checkpoint_interval.py` takes any $M$ and
+# $\delta$.
 #
 # ## Next
 #

@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 import tempfile
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -145,6 +146,12 @@ def save_whatever_happens(state, path):
         write_synced(state, second)
     finally:
         os.replace(second, path)
+
+
+def save_when_nobody_else_does(state, path):
+    while list(path.parent.glob("*.tmp")):
+        time.sleep(0.01)
+    save_in_place(state, path)
 
 
 def save_unless_there(state, path):
@@ -540,6 +547,12 @@ WRONG = {
     "18b-save": [
         Wrong("in place", save_in_place, "until the new checkpoint is complete"),
         Wrong("in place, synchronised", save_in_place_synced, "until the new"),
+        Wrong(
+            "waits for ever",
+            save_when_nobody_else_does,
+            "which line never ends",
+            "HUNG or NOT YET",
+        ),
         Wrong(
             "with_suffix",
             save_with_suffix,
