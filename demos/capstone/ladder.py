@@ -40,7 +40,8 @@ def main() -> None:
     print(f"{args.steps} steps in {args.bits} bits, 8 excerpts of 16 characters each")
     rungs = climb_ladder(chosen, args.steps, dtype, size)
     climbed = print_ladder(rungs, TOLERANCE[dtype])
-    largest = max(rung.gap for rung in climbed)
+    gaps = [rung.gap for rung in climbed]
+    largest = torch.tensor(gaps, dtype=torch.float64).max().item()
     print(f"largest difference of any number after any step: {largest:.1e}")
 
 

@@ -48,9 +48,11 @@ def train_text(args: argparse.Namespace, report: str) -> TextState:
     """Runs in each rank; rank 0 saves and reports, every `args.every` steps."""
     state = load_text_state(args.checkpoint) if args.checkpoint else None
     training = prepare_text_training(BY_OPTION[args.strategy], state)
-    first, began = state.step if state else 0, perf_counter()
+    first, began, in_steps = state.step if state else 0, perf_counter(), 0.0
     for step in range(first, args.steps):
+        started = perf_counter()
         take_text_step(training, step, args.batch, TEXT_MODEL.length)
+        in_steps += perf_counter() - started
         done = step + 1
         if done % args.every and done < args.steps:
             continue
@@ -59,17 +61,18 @@ def train_text(args: argparse.Namespace, report: str) -> TextState:
             if args.checkpoint:
                 saved = state._asdict() | {"batch": args.batch}
                 save_atomically(saved, args.checkpoint)
-            each = (perf_counter() - began) / (done - first)
+            each = in_steps / (done - first)
+            left = (perf_counter() - began) / (done - first) * (args.steps - done)
             with open(report, "a", encoding="utf-8") as file:
-                file.write(text_progress(state, args.steps, each))
+                file.write(text_progress(state, args.steps, each, left))
     return state
 
 
-def text_progress(state: TextState, steps: int, each: float) -> str:
+def text_progress(state: TextState, steps: int, each: float, left: float) -> str:
     bits = held_out_bits(whole_text_model(state), TEXT_MODEL.length)
     return (
         f"step {state.step:5} of {steps}  held-out text {bits:.3f} bits per character"
-        f"  {1e3 * each:.1f} ms for a step, {each * (steps - state.step):.0f} s left\n"
+        f"  {1e3 * each:.1f} ms for a step, {left:.0f} s left\n"
     )
 
 

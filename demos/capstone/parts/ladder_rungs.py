@@ -44,13 +44,11 @@ PLANS = {
 
 class ClimbedRank(NamedTuple):
     """What one rank brings back: of each step, the largest difference from the first
-    rung and the loss (None where another rank has it); then the cost of step 2."""
+    rung; the cost of step 2; the median time of the others."""
 
     gaps: list[float]
-    losses: list[float | None]
     cost: RungCost
     seconds: float
-    collectives: list[str]
 
 
 class KeptBesideParameters(KeptBytes):
@@ -72,8 +70,7 @@ class RungWatch:
 
     def __init__(self, first_rung: Tensor | None):
         self.first_rung, self.cost = first_rung, None
-        self.trail, self.gaps, self.losses, self.times = [], [], [], []
-        self.collectives: list[str] = []
+        self.trail, self.gaps, self.times = [], [], []
 
     @contextmanager
     def around(self, step: int, training: Training) -> Iterator[None]:
@@ -108,11 +105,9 @@ class RungWatch:
         momentum = map(local_memory, optimizer_tensors(training.optimizer))
         counted = held, gradients[0], bytes_behind(momentum), kept.peak
         self.cost = RungCost(meter.bytes_sent, *counted)
-        self.collectives = meter.collectives
 
     def after(self, step: int, loss: float | None, training: Training) -> None:
         numbers, places = flat_numbers(training.held()).cpu(), training.addresses.held
-        self.losses.append(loss)
         if self.first_rung is None:
             self.trail.append(numbers)
         else:
@@ -144,9 +139,7 @@ def climb(
         after_step=watch.after,
     )
     trail = torch.stack(watch.trail) if watch.trail else None
-    seconds = median(watch.times)
-    found = watch.gaps, watch.losses, watch.cost, seconds, watch.collectives
-    return ClimbedRank(*found), trail
+    return ClimbedRank(watch.gaps, watch.cost, median(watch.times)), trail
 
 
 def climb_first(steps: int, dtype=torch.float32, size: ModelSize = SMALL_MODEL):

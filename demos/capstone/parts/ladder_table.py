@@ -38,7 +38,8 @@ class Rung(NamedTuple):
     @property
     def gap(self) -> float:
         """The largest difference of any number from the first rung, after any step."""
-        return max(max(rank.gaps) for rank in self.ranks)
+        gaps = [rank.gaps for rank in self.ranks]
+        return torch.tensor(gaps, dtype=torch.float64).max().item()  # nan, if one is
 
     @property
     def messages_are_seen(self) -> bool:
@@ -107,12 +108,13 @@ def rung_line(rung: Rung, tolerance: float = 1e-5) -> str:
     seconds = max(rank.seconds for rank in rung.ranks)
     return (
         f"{rung.name:<16}{len(rung.ranks):5}  {equal:<13}{sent:>10}  {memory:>9}"
-        f"  {bubble:>6}  {_how_predicted(rung):<9}"
+        f"  {bubble:>6}  {how_predicted(rung):<9}"
         f"  {1000 * seconds:.0f} ms"
     )
 
 
-def _how_predicted(rung: Rung) -> str:
+def how_predicted(rung: Rung) -> str:
+    """ "exactly" or "NO"; "-" of a rung that is not seen whole."""
     if not rung.memory_is_seen:
         return "-"
     return "exactly" if rung.as_predicted else "NO"

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import wraps
 from types import SimpleNamespace
 
-from demos.capstone.parts.ladder_table import climb_ladder
+from demos.capstone.parts.ladder_table import climb_ladder, how_predicted
 from demos.capstone.parts.report_page import Section
 from demos.capstone.parts.strategies import STRATEGIES
 from demos.capstone.parts.text_state import (
@@ -110,7 +110,7 @@ def ladder_section(names: list[str], steps: int) -> Section:
                 sent if rung.messages_are_seen else "not seen",
                 memory if rung.memory_is_seen else "not seen",
                 f"{rung.bubble:.0%}" if rung.bubble else "",
-                "exactly" if rung.as_predicted else "no",
+                how_predicted(rung),
                 f"{1000 * seconds:.0f} ms",
             ]
         )

@@ -110,4 +110,5 @@ def gap_of_row(name: str, steps: int = 20, dtype: torch.dtype = torch.float32) -
     ranks = run_ranks(
         train_row, other, steps, dtype, torch.stack(trail), world_size=other.ranks
     )
-    return max(max(gaps) for gaps, _ in ranks)
+    gaps = torch.tensor([gaps for gaps, _ in ranks], dtype=torch.float64)
+    return gaps.max().item()  # nan, if one is

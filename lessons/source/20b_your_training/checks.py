@@ -1,6 +1,7 @@
 """The checks of lesson 20b: pairs, the place in the text, the fast training."""
 
 import math
+import operator
 import os
 import random
 from collections import Counter
@@ -128,6 +129,8 @@ class _Orders:
         self.windows, self.asked, self.given = windows, [], {}
 
     def __call__(self, epoch: int) -> list[int]:
+        if hasattr(epoch, "__index__"):  # NumPy's whole numbers are whole numbers
+            epoch = operator.index(epoch)
         self.asked.append(epoch)
         self.given[epoch] = self.made(epoch)
         return self.given[epoch]

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from argparse import Namespace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,7 +13,11 @@ import torch
 from demos.capstone.my_report import parse_report_arguments
 from demos.capstone.own_writer import train_writer
 from demos.capstone.parts.language_model import make_language_model, text_loss
-from demos.capstone.parts.report_measurements import timelines_section
+from demos.capstone.parts.report_measurements import (
+    LAST,
+    spans_of_last_step,
+    timelines_section,
+)
 from demos.capstone.parts.report_page import KIND, read_report, write_report_page
 from demos.capstone.parts.strategies import STRATEGIES
 from demos.capstone.parts.text_baselines import (
@@ -42,6 +47,7 @@ from demos.capstone.train_text import (
 )
 from sidebyside import device, load_moby_dick, run_ranks
 from sidebyside.record import ROOT
+from sidebyside.timeline import Span
 
 from .checks import _pair_bits
 from .rank_programs import FastCase, counted, train_alone
@@ -177,10 +183,8 @@ def states_of(name: str, *args) -> list[TextState]:
 
 def largest_gap(one: TextState, other: TextState) -> float:
     assert one.numbers.keys() == other.numbers.keys()
-    return max(
-        (one.numbers[name] - other.numbers[name]).abs().max().item()
-        for name in one.numbers
-    )
+    gaps = [(one.numbers[n] - other.numbers[n]).abs().max() for n in one.numbers]
+    return torch.stack(gaps).max().item()  # nan, if one is
 
 
 RESUMED = "DDP (ours)", "ZeRO-3", "FSDP2 (torch)", "2 x 2 x 2"  # one of each kind
@@ -322,9 +326,16 @@ def test_what_is_no_report_is_refused_before_anything_is_measured(
         assert "argument --beside" in capsys.readouterr().err
 
 
-def test_a_timeline_of_the_report_shows_the_last_step_only():
+def test_a_timeline_of_the_report_is_named_by_its_lanes():
     [picture] = timelines_section(["DDP (ours)"], batch=8)["pictures"]
     assert picture["alt"].startswith("DDP (ours): timeline of rank 0")
+
+
+def test_a_timeline_of_the_report_shows_the_last_step_only():
+    made = [("forward", 0, 1), (LAST, 2, 5), ("forward", 3, 4)]
+    spans = [Span(name, "rank 0", start, end, None) for name, start, end in made]
+    shown = spans_of_last_step(SimpleNamespace(spans=spans))
+    assert shown.spans == spans[2:] and shown.lanes == ["rank 0"]
 
 
 # The counts of the open exercise ------------------------------------------------------

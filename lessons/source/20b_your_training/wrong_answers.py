@@ -239,6 +239,11 @@ def place_by_slices(step, rank, ranks, batch, windows, order):
     return numbers[place * batch + rank : min(windows, (place + 1) * batch) : ranks]
 
 
+def place_with_numpy(step, rank, ranks, batch, windows, order):
+    epoch, place = np.divmod(step, np.ceil(windows / batch).astype(int))
+    return np.array(order(epoch))[place * batch : (place + 1) * batch][rank::ranks]
+
+
 def place_by_batches(step, rank, ranks, batch, windows, order):
     starts = range(0, windows, batch)
     epoch = step // len(starts)
@@ -617,6 +622,7 @@ RIGHT = {
     "20b-place": [
         Right("slices", place_by_slices),
         Right("batches", place_by_batches),
+        Right("with_numpy", place_with_numpy),
     ],
     "20b-fast": [
         Right("ddp", fast_by_ddp),
