@@ -31,7 +31,8 @@ from sidebyside import at_least, between
 def cluster_from_arguments(parser, args) -> Cluster:
     """Machines of eight GPUs, or one machine with fewer."""
     if args.gpus > 8 and args.gpus % 8:
-        parser.error(f"argument --gpus: must be up to 8 or a multiple, not {args.gpus}")
+        allowed = "must be up to 8, or a multiple of 8"
+        parser.error(f"argument --gpus: {allowed}, not {args.gpus}")
     cluster = replace(
         KNOWN_GPUS[args.machine],
         gpus_per_node=min(8, args.gpus),

@@ -38,6 +38,8 @@ def main() -> None:
     )
     parser.add_argument("--gpus", type=at_least(8, 16_384), default=1024)
     args = parser.parse_args()
+    if args.gpus % 8:
+        parser.error(f"argument --gpus: must be a multiple of 8, not {args.gpus}")
     model = gpt(layers=96, hidden=12_288, heads=96)
 
     began = perf_counter()

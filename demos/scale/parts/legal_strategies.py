@@ -78,5 +78,6 @@ def why_no_strategy(
             reasons.append((strategy.stages, strategy.tensor, problem))
     if not reasons:
         asked = " x ".join(f"{degree} {count}" for degree, count in wanted.items())
-        return f"{asked} does not divide {cluster.gpus} GPUs"
+        verb = "is not" if len(wanted) == 3 else "does not divide"
+        return f"{asked} {verb} {cluster.gpus} GPUs"
     return min(reasons)[-1]  # of the smallest split: the plainest reason

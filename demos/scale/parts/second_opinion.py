@@ -26,9 +26,9 @@ class SecondOpinion(NamedTuple):
 
 def with_slower_links(cluster: Cluster, share: float = SHARE_OF_LINK) -> Cluster:
     """The same cluster, whose links between nodes carry `share` of the bandwidth."""
-    alpha, bandwidth = cluster.link_between
-    between = cluster.link_between._replace(alpha=alpha, bandwidth=share * bandwidth)
-    return replace(cluster, link_between=between)
+    link = cluster.link_between
+    slower = link._replace(bandwidth=share * link.bandwidth)
+    return replace(cluster, link_between=slower)
 
 
 def second_opinion(model: Model, cluster: Cluster, batch: int) -> SecondOpinion | None:

@@ -185,7 +185,10 @@ def _think_of_travel(got: float, expected: float, without: float) -> str:
     if _close(got, without):
         return "the travel of the messages: here it has made no difference"
     if got < expected:
-        return "where a message may not be counted: forward, and on the way back"
+        return (
+            "what an instruction waits for: its own rank, and a message, forward and "
+            "on the way back"
+        )
     return (
         "who is busy while a message travels (nobody), which instructions need none, "
         "and whether a rank can do something else before it arrives"

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from itertools import pairwise, product
-from time import process_time
 
 import pytest
 import torch
@@ -488,13 +487,21 @@ def test_cost_and_energy_are_those_of_all_gpus():
     assert H100.peak_flops > A100.peak_flops
 
 
-def test_ten_thousand_gpus_take_a_second_of_this_processor():
-    """Processor time, which a busy machine hardly changes; ten times the goal."""
+def test_ten_thousand_gpus_need_only_a_short_timetable(monkeypatch):
+    """That is why they take a second: tests/benchmarks/planner_times.py."""
+    played, play = [], pipeline_times._run_all_of_it
+
+    def noted(plan):
+        played.append(plan.microbatches)
+        return play(plan)
+
+    monkeypatch.setattr(pipeline_times, "_run_all_of_it", noted)
+    pipeline_times.run_on_paper.cache_clear()
     model = Model(80, 12_288, 96, 2048, 51_200)
     strategy = Strategy(data=32, tensor=8, pipeline=40, recomputation="full")
-    began = process_time()
     step = simulate_step(model, replace(A100, nodes=1280), strategy, 32 * 512)
-    assert step.cluster.gpus == 10_240 and process_time() - began < 10
+    assert step.cluster.gpus == 10_240
+    assert played and max(played) <= pipeline_times.LONG * 40 + 40  # of 512
 
 
 IMPOSSIBLE = [

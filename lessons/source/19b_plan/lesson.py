@@ -686,4 +686,5 @@ check("19b-break", break_the_planner)
 # ## Next
 #
 # Everything is predicted. Lesson 20 climbs the ladder: one training of one small transformer,
-# with every strategy of this course, and each step must equal the first one's.
+# in most of the ways of this course; after each step, all numbers must equal those of one
+# process.

@@ -286,6 +286,8 @@ def test_a_sentence_says_why_nothing_is_legal():
         SMALL, replace(NODES, nodes=4), 16, {"pipeline": 16}
     )
     assert "does not divide" in why_no_strategy(SMALL, NODES, 16, {"tensor": 3})
+    degrees = {"data": NODES.gpus, "tensor": 2, "pipeline": 1}
+    assert "1 is not" in why_no_strategy(SMALL, NODES, 16, degrees)
 
 
 def test_the_slower_the_link_the_more_stages():
