@@ -27,7 +27,7 @@ from sidebyside.findings import HUNG, NOT_YET, PASSED, Finding
 from sidebyside.lesson_format import number_of, rooms
 from sidebyside.outcomes import Outcome
 
-FOR_RANKS = 50  # seconds more for a check that calls run_ranks, which has own limits
+FOR_RANKS = 90  # seconds more for a check that calls run_ranks, which has own limits
 
 
 class Exercise(NamedTuple):

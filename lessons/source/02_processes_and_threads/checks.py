@@ -318,9 +318,9 @@ def _expect_proof_of_choice(
     """What the proof says: what it must, if not at once on a busy machine."""
     due = "kept" if kind == FITS[name] else "broken"
     proof = _try_job_with_a_look_at_seconds(try_job)
-    outcome = job_in_a_trial(proof, kind, name, seconds=6)
+    outcome = job_in_a_trial(proof, kind, name, seconds=20)
     if outcome == "broken" and due == "kept":  # has a process begun too late?
-        outcome = job_in_a_trial(proof, kind, name, seconds=6)
+        outcome = job_in_a_trial(proof, kind, name, seconds=20)
     if outcome == "your turn":
         raise NotImplementedError(outcome)
     expect(

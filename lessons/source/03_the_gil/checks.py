@@ -146,11 +146,11 @@ def _ways_of_gain(
 
 
 KINDS_OF_WORK = {
+    "work of which the first thread has most": (1, 0, 0, 5),
     "work that waits, now longer, now shorter": (1, 0, 0),
     "work that waits and holds a lock, so that threads take turns": (0, 1, 0),
     "work that holds a lock half of its time": (0.5, 0.5, 0),
     "work that takes longer when another thread does it too": (0, 1, 4),
-    "work of which the first thread has most": (1, 0, 0, 5),
 }
 
 
@@ -242,7 +242,7 @@ def _gain_ratio(above: _GainRange, below: _GainRange) -> _GainRange:
 
 
 def _gain_is_between(low: float, high: float, got: float) -> bool:
-    return 0.98 * low <= got <= 1.02 * high
+    return low - 0.02 * abs(low) <= got <= high + 0.02 * abs(high)
 
 
 def _what_number_is_it_if_no_gain(
@@ -358,6 +358,8 @@ class _WebToFetchFrom:
             pass
         self._wait(lambda: len(self.asked), len(self.names), turns=40)
         self.at_once = len(self.asked)
+        if self.at_once == len(self.names):
+            self.left.wait(0.1)  # who does not wait for the pages has left
         self.one.set()
         if self.at_once == len(self.names):
             self._wait(lambda: len(self.computed), 1, turns=100)

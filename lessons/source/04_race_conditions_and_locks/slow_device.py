@@ -48,7 +48,7 @@ class SlowDevice:
         self.energies, self.expected, self.kind = energies, expected, kind
         self.calls: list[int] = []
         self.now = self.most = 0
-        self.changed, self.patience, self.moment = Condition(), 3.0, 0.05
+        self.changed, self.patience, self.moment = Condition(), 3.0, 0.5
 
     def energy(self, event: int) -> int:
         with self.changed:

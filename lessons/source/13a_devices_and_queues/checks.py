@@ -35,7 +35,7 @@ LINKS = [
 NEVER = [(1e9, 1e9, 1e-5, 1e-9), (1e9, 1e8, 0.0, 0.0), (5, 5, 0, 0), (2e9, 1e9, 1, 1)]
 
 
-@exercise("13a-pays", when_hung="for which devices no size is large enough")
+@exercise("13a-pays", seconds=30, when_hung="for which devices no size is large enough")
 def check_13a_pays(smallest_size):
     for link in LINKS:
         _expect_smallest(smallest_size, *link)

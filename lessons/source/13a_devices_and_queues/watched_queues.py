@@ -151,6 +151,9 @@ class Course:
             first = min(len(self.buffers), len(self.batches))
             with self.changed:
                 self.changed.wait_for(lambda: self.ended["copy"] >= first, PATIENCE)
+        if self.hold == "copies" and self.batches:
+            with self.changed:
+                self.changed.wait_for(lambda: self.begun["compute"] > 0, 0.25)
         if self.hold in ("copies", "computes"):
             time.sleep(0.02)
         self.gate.set()

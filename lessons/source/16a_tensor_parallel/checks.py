@@ -75,14 +75,14 @@ def _expect_calls(
 
 def _expect_unchanged(expect, notes: SplitNotes) -> None:
     expect(
-        not notes.changed,
-        got=f"other numbers in {', '.join(notes.changed)} than before the call",
-        think="what dist.all_reduce does to the tensor that it is given",
-    )
-    expect(
         not notes.not_awaited,
         got="an all-reduce that was begun with async_op=True, and no wait() for it",
         think="when its sum is there",
+    )
+    expect(
+        not notes.changed,
+        got=f"other numbers in {', '.join(notes.changed)} than before the call",
+        think="what dist.all_reduce does to the tensor that it is given",
     )
 
 

@@ -113,16 +113,16 @@ def gather_into_a_new_flat(unit):
     dist.all_gather(list(unit.flat.chunk(dist.get_world_size())), unit.kept)
 
 
-FIRST: dict[int, torch.Tensor] = {}
+FIRST: dict[object, torch.Tensor] = {}
 
 
 def gather_once(unit):
     """Keeps a copy of what was gathered first: the optimiser changes it later."""
-    if id(unit) not in FIRST:
+    if unit not in FIRST:
         gather(unit)
-        FIRST[id(unit)] = unit.flat.clone()
+        FIRST[unit] = unit.flat.clone()
     unit.allocate()
-    unit.flat.copy_(FIRST[id(unit)])
+    unit.flat.copy_(FIRST[unit])
 
 
 def gather_joined(unit):
