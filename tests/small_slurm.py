@@ -17,9 +17,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from getpass import getuser
 from pathlib import Path
+
+from demos.machines.parts.two_machines import free_port
 
 PACKAGES = "slurmd slurmctld slurm-client munge"
 PROGRAMS = "munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "unshare"
@@ -164,14 +166,14 @@ def configure_small_slurm(folder: Path) -> None:
     key = os.open(folder / "munge.key", os.O_CREAT | os.O_WRONLY, 0o600)
     os.write(key, secrets.token_bytes(128))
     os.close(key)
-    with ExitStack() as stack:
-        free = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
-        ports = [stack.enter_context(port).getsockname()[1] for port in free]
+    ports = set()
+    while len(ports) < 3:
+        ports.add(free_port())
     configuration = CONFIGURATION.format(
         folder=folder,
         host=socket.gethostname().partition(".")[0],
         user=getuser(),
-        ports=ports,
+        ports=sorted(ports),
         # jobs meet at a port by their number: another small Slurm may run beside this
         first_job=1 + secrets.randbelow(9000),
     )

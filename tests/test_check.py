@@ -77,7 +77,7 @@ def check_faulty(function):
 def check_ranks(function):
     from sidebyside import run_ranks
 
-    got = run_ranks(function, timeout=5)
+    got = run_ranks(function, timeout=12)
     Expect("run_ranks(function)")(got == [0, 1], got=got, think="which rank you are")
 
 
@@ -503,7 +503,7 @@ def test_a_result_of_a_rank_that(what):
 
 def test_a_result_of_a_rank_that_hangs_when_it_is_compared_hangs_no_kernel(monkeypatch):
     monkeypatch.setattr(judge, "FOR_RANKS", 0)
-    exercise("98-wait", seconds=4, in_ranks=True)(check_ranks)
+    exercise("98-wait", seconds=20, in_ranks=True)(check_ranks)
     body = "threading.Event().wait()"
     names = cell(
         "import threading\nclass Odd:\n    def __eq__(self, other):\n"

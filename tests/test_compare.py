@@ -50,7 +50,7 @@ def test_the_machine_has_at_least_one_usable_core():
 
 
 def test_capacity_is_positive_and_at_most_the_number_of_workers():
-    assert machine().capacity(1, rounds=1) == pytest.approx(1, abs=0.5)
+    assert 0 < machine().capacity(1, rounds=1) <= 1
     assert 0 < machine().capacity(2, rounds=1) <= 2
 
 

@@ -152,13 +152,14 @@ def test_a_run_whose_tests_are_all_skipped_is_red(course):
     assert "executed no cells and no tests" in run.stdout
 
 
+SHARED_LEAK = Path(f"/dev/shm/sidebyside-leak-{os.getpid()}")
 LEAKS = {
     "process": "subprocess.Popen(['sleep', '60'])",
     "orphan": "subprocess.run(['sh', '-c', 'sleep 60 &'])",
     "temporary file": "tempfile.mkstemp()",
     "temporary folder": "tempfile.mkdtemp()",
     "open port": "sys.kept = socket.create_server(('localhost', 0))",
-    "shared memory": "open('/dev/shm/sidebyside-leak', 'w').close()",
+    "shared memory": f"open('{SHARED_LEAK}', 'w').close()",
 }
 
 
@@ -173,12 +174,12 @@ def test_whatever_is_left_behind_turns_the_run_red(course, processes):
     try:
         run = run_pytest(course, "tests/test_planted.py", processes)
     finally:
-        Path("/dev/shm/sidebyside-leak").unlink(missing_ok=True)
+        SHARED_LEAK.unlink(missing_ok=True)
     assert f"{len(LEAKS)} passed" in run.stdout
     assert run.returncode == 1
     found = [line for line in run.stdout.splitlines() if "left behind:" in line]
     kinds = [line.split(": ")[1].rsplit(" ", 1)[0] for line in found]
-    assert any("sidebyside-leak" in line for line in found)
+    assert any(SHARED_LEAK.name in line for line in found)
     assert sorted(kinds) == [
         "open port",
         *2 * ["process"],

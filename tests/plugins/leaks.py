@@ -24,8 +24,8 @@ import psutil
 import pytest
 
 MARKER = "SIDEBYSIDE_TEST_RUN"
-SECONDS_PER_TEST = 240
-PATIENCE = 5  # seconds that leftovers get to disappear
+SECONDS_PER_TEST = 600
+PATIENCE = 30  # seconds that leftovers get to disappear
 SHARED_MEMORY = Path("/dev/shm")
 
 
@@ -52,6 +52,8 @@ class Watch:
             "IPYTHONDIR": str(self.set_aside / "ipython"),
             # torch's cache of compiled code stays on purpose, one for each user
             "TORCHINDUCTOR_CACHE_DIR": str(self.set_aside / "torchinductor"),
+            # what holds on the CPU; tests/gpu/every_gpu_path.py tries the GPUs
+            "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", ""),
             "SIDEBYSIDE_PROGRESS": str(self.set_aside / "progress.json"),
         }
         tempfile.tempdir = None  # look at TMPDIR again

@@ -65,7 +65,7 @@ def peer_trains(
     done = 0
     for mine in local_batches(rank, ranks, steps):
         if (rank, done) == (killed, at):
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))  # Windows
         local_step(model, mine)
         flat = flat_parameters(model)
         try:

@@ -61,7 +61,7 @@ def out_of_step(seconds: list[float], until: float) -> tuple[int, float]:
     if rank % 2:
         for thread in threads:
             thread.start()
-    while perf_counter() - began < until - seconds[rank] / 2:
+    while not steps or perf_counter() - began < until - seconds[rank] / 2:
         with span("step"):
             sleep(seconds[rank])
         steps += 1

@@ -72,7 +72,8 @@ def take_steps_until_failure(
 
 def gist_of_error(error: Exception) -> str:
     """What of gloo's message says what happened, without files and addresses."""
-    known = re.search(r"Connection \w+ by peer|Timed out waiting \d+ms", str(error))
+    says = r"Connection \w+ by peer|Broken pipe|Timed out waiting \d+ms"
+    known = re.search(says, str(error))
     return known[0] if known else str(error).splitlines()[0]
 
 

@@ -11,6 +11,7 @@ are told that they sit on two, and the link is simulated.
 import contextlib
 import os
 import pickle
+import secrets
 import socket
 import subprocess
 import sys
@@ -92,7 +93,7 @@ class TwoMachines:
         """What torchrun prints on each machine, if a person starts it on each."""
         self._open_again_if_closed()
         hosts = self.hosts[:machines]
-        port = _free_port() if self.why_simulated else None
+        port = free_port() if self.why_simulated else None
         return run_torchrun(hosts, script, *args, ranks_per_host=per_machine, port=port)
 
     def run_ranks(
@@ -162,7 +163,9 @@ def call_on_pretended_machine(
         return fn(*args)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def free_port() -> int:
+    """None of those that the system gives away to anybody's connections."""
+    while True:
+        port = 10_000 + secrets.randbelow(10_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port

@@ -217,6 +217,7 @@ def test_a_trial_leaves_nothing_running():
         kind(target=job.work, args=job.args).start()
         return True
 
+    job_in_a_trial(try_job, "thread", "count")  # the keeper of sessions stays
     before = {process.pid for process in psutil.Process().children(recursive=True)}
     outcome = job_in_a_trial(leaves_a_search, "process", "search")
     left = {p for p in psutil.Process().children(recursive=True) if p.pid not in before}

@@ -61,7 +61,9 @@ from sidebyside.record import ROOT
 def test_survivors_of_a_killed_rank_hear_of_it_before_any_time_limit():
     words = ask_survivors("killed", limit=600)
     assert [(w.rank, w.steps) for w in words] == [(0, 5), (1, 5)]
-    assert all(re.fullmatch(r"Connection \w+ by peer", w.said) for w in words)
+    assert all(
+        re.fullmatch(r"Connection \w+ by peer|Broken pipe", w.said) for w in words
+    )
 
 
 def test_survivors_of_a_frozen_rank_hear_nothing_until_the_time_limit():
@@ -412,8 +414,12 @@ import os, signal, sys, time
 from datetime import timedelta
 import torch, torch.distributed as dist
 
-again = os.environ["TORCHELASTIC_RESTART_COUNT"] != "0"
+again, here = os.environ["TORCHELASTIC_RESTART_COUNT"] != "0", __file__ + ".here"
+if again and os.environ["RANK"] == "1":
+    open(here, "w").close()
 if again and os.environ["RANK"] == "0":
+    while not os.path.exists(here):
+        time.sleep(0.05)
     time.sleep(3)
 dist.init_process_group("gloo", timeout=timedelta(seconds=20))
 dist.all_reduce(torch.ones(1))
@@ -472,5 +478,7 @@ def test_two_hosts_lose_one_and_go_on(tmp_path):
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     said = done.stdout
-    assert re.search(r"host-a +rank 0 of 2: Connection \w+ by peer", said), said
+    assert re.search(
+        r"host-a +rank 0 of 2: (Connection \w+ by peer|Broken pipe)", said
+    ), said
     assert re.search(r"host-a +rank 0 of 1 has trained 40 steps", said), said

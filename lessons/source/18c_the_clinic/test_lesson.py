@@ -63,10 +63,11 @@ def test_one_patient_is_ended_by_the_operating_system():
         found_in_ranks(ward.admit, "dan")
 
 
-def errors_of_dan(counts: list[int]) -> list:
+def errors_of_dan(counts: list[int], timeout: float = 60) -> list:
     with ward.on_cpus(), contextlib.redirect_stdout(io.StringIO()):
         given = patient_data.rows_of_ranks(counts)
-        return run_ranks(ward.admit, "dan", SICK["dan"], given, world_size=3, timeout=4)
+        patient = "dan", SICK["dan"], given
+        return run_ranks(ward.admit, *patient, world_size=3, timeout=timeout)
 
 
 def test_the_rank_that_is_killed_need_not_be_the_guilty_one():
@@ -76,7 +77,7 @@ def test_the_rank_that_is_killed_need_not_be_the_guilty_one():
 
 def test_with_other_sizes_the_same_mistake_hangs():
     with pytest.raises(RanksHung):
-        errors_of_dan([4, 4, 3])
+        errors_of_dan([4, 4, 3], timeout=4)
     assert len(set(errors_of_dan([4, 4, 4]))) == 1
 
 
@@ -155,6 +156,7 @@ def test_the_debug_level_says_nothing_at_first_of_a_rank_alone_nor_of_swapped_on
 
 
 def error_at_the_time_limit() -> str:
+    dist.barrier()
     group = dist.new_group(timeout=timedelta(seconds=2))
     if dist.get_rank():
         return "never comes"
@@ -220,7 +222,8 @@ def test_the_stacks_name_the_line():
     assert "os.read" in ward.patient_lines("finn")[4]
 
 
-def test_no_tool_says_anything_about_the_silent_patient():
+def test_no_tool_says_anything_about_the_silent_patient(monkeypatch):
+    monkeypatch.setattr(examinations, "SECONDS", 20)  # for the report: it ends sooner
     assert examinations.hang_report("cleo") == ["all ranks have finished"]
     of_ranks = [line.split(": ")[1] for line in examinations.flight_recorder("cleo")]
     assert len(set(of_ranks)) == 1
@@ -229,7 +232,8 @@ def test_no_tool_says_anything_about_the_silent_patient():
     }
 
 
-def test_the_hang_report_names_the_line_and_the_ranks_that_have_finished():
+def test_the_hang_report_names_the_line_and_the_ranks_that_have_finished(monkeypatch):
+    monkeypatch.setattr(examinations, "SECONDS", 8)
     report = "\n".join(examinations.hang_report("ada"))
     assert "<ada>, line 10, in ada" in report and "dist.all_reduce(loss)" in report
     assert "rank 1 has finished" in report
@@ -249,7 +253,8 @@ def test_a_batch_more_is_an_error_when_the_others_leave():
         found = run_ranks(
             leaves_when_done, patient_data.data_of_patient("eve"), world_size=3
         )
-    assert found[0] == found[2] == "left" and "peer" in found[1]
+    assert found[0] == found[2] == "left"
+    assert "peer" in found[1] or "Broken pipe" in found[1]
 
 
 def limits_of_group() -> timedelta:
