@@ -5,8 +5,9 @@ Look for: the process exists only after start(): then it has an id. All four do 
           work at the same time. What a child returns or raises does not reach the
           parent, only its exit code does: 0 when all went well, 1 after an exception,
           minus the number of the signal when it was ended from outside.
-Try:      --seconds 30, and look at the system monitor: five lines that say python, of
-          which one is the parent. End one of the children there: its exit code changes.
+Try:      --seconds 30, and look at the system monitor: six lines that say python, of
+          which one is the parent, and one its resource tracker (on Windows there is
+          none). End one of the four children there: its exit code changes.
 """
 
 from sidebyside.programs import run_program

@@ -327,7 +327,8 @@ class _WebToFetchFrom:
 
     No page arrives before all have been asked for. Then one does, and the others as
     soon as somebody computes with it. If nothing happens for some turns of 10 ms, they
-    arrive all the same: a busy machine makes turns longer, not fewer.
+    arrive all the same: a busy machine makes turns longer, not fewer, and a worker
+    process has seconds to start.
     """
 
     def __init__(self, names: list[str]):
@@ -362,7 +363,7 @@ class _WebToFetchFrom:
             self.left.wait(0.1)  # who does not wait for the pages has left
         self.one.set()
         if self.at_once == len(self.names):
-            self._wait(lambda: len(self.computed), 1, turns=100)
+            self._wait(lambda: len(self.computed), 1, turns=400)
             self.overlapped = bool(self.computed)
         self.all.set()
 

@@ -253,7 +253,7 @@ def _expect_histogram_to_end_at_empty_queue(histogram: Callable) -> None:
     def slow_empty(self) -> bool:
         asked.append(1)
         answer = empty(self)
-        sleep(0.01)
+        sleep(0.1)
         return answer
 
     events, energy = [(0, event) for event in range(9)], SlowDevice([1] * 9, 0).energy

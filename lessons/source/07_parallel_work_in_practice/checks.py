@@ -45,9 +45,9 @@ class PackingPool(ThreadPoolExecutor):
     def __repr__(self):
         return "a pool"
 
-    def map(self, fn, *iterables, timeout=None, chunksize=1):
+    def map(self, fn, *iterables, chunksize=1, **options):
         self.chunk = max(self.chunk, chunksize)
-        return super().map(fn, *map(list, iterables), timeout=timeout)
+        return super().map(fn, *iterables, **options)
 
     def submit(self, fn, /, *args, **kwargs):
         packed = _packed_for_pool((fn, args, kwargs))
