@@ -151,7 +151,7 @@ def make_digit_model() -> nn.Module:
 def largest_difference(one: nn.Module, other: nn.Module) -> float:
     """Between the parameters of two models."""
     pairs = zip(one.parameters(), other.parameters(), strict=True)
-    return max((a.cpu() - b.cpu()).abs().max().item() for a, b in pairs)
+    return torch.stack([(a.cpu() - b.cpu()).abs().max() for a, b in pairs]).max().item()
 
 
 def main() -> None:

@@ -54,7 +54,7 @@ def _expect_batch_gradient(batch_gradient, call, gradients, sizes, wanted) -> No
     ) as expect:
         got = batch_gradient(gradients, sizes)
         same = sizes == kept_sizes and all(
-            torch.equal(a.nan_to_num(), b.nan_to_num())
+            torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
             for ours, theirs in zip(kept, gradients, strict=True)
             for a, b in zip(ours, theirs, strict=True)
         )
@@ -178,12 +178,19 @@ def _try_accumulate(accumulate, count, limit, number, frozen, stale) -> None:
         got = accumulate(model, images, labels, limit)
         _expect_passes(expect, model, images[:, 0].tolist(), limit)
         _expect_accumulated(expect, model, oracle, stale, count, limit)
-        value = as_number(got.detach() if isinstance(got, torch.Tensor) else got)
+        value = _one_number(got)
         expect(value is not None, got=got, think="what is to be returned: a number")
         near = math.isclose(value, loss.item(), rel_tol=1e-5, abs_tol=1e-7)
         came = f"a loss of {value:.4f}, and the mean over all is {loss.item():.4f}"
         think = "the loss that is returned: is it the mean over all images?"
         expect(near, got=came, think=think)
+
+
+def _one_number(got) -> float | None:
+    """A number, or a tensor with one number, of whatever shape."""
+    if isinstance(got, torch.Tensor) and got.numel() == 1:
+        got = got.detach().reshape(())
+    return as_number(got)
 
 
 def _expect_passes(expect, model, numbers: list[float], limit: int) -> None:
@@ -286,7 +293,7 @@ def _try_noise_scale(noise_scale, steps, each: int, shown: str) -> None:
     think = "what a step is: a tensor, one row for each shard"
     with trying(f"noise_scale({shown}, {each})", steps, think=think) as expect:
         got = noise_scale(steps, each)
-        value = as_number(got)
+        value = _one_number(got)
         expect(value is not None, got=got, think="what is to be returned: a number")
         expect(math.isfinite(value), got=got, think="what you divide by: can it be 0?")
         close = math.isclose(value, right, rel_tol=1e-3, abs_tol=1e-4)

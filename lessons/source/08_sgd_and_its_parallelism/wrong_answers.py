@@ -22,6 +22,12 @@ def multiplies_the_empty_shard_too(gradients, sizes):
     ]
 
 
+def writes_zeros_for_nan(gradients, sizes):
+    for part in (part for parts in gradients for part in parts):
+        part.nan_to_num_()
+    return multiplies_the_empty_shard_too(gradients, sizes)
+
+
 def forgets_to_divide(gradients, sizes):
     filled = [(n, parts) for n, parts in zip(sizes, gradients, strict=True) if n > 0]
     counts = [n for n, _ in filled]
@@ -218,6 +224,10 @@ def in_a_while_loop(model, images, labels, limit):
         total = total + loss.detach()
         start += limit
     return total
+
+
+def in_a_vector_of_one(model, images, labels, limit):
+    return torch.as_tensor(in_a_while_loop(model, images, labels, limit)).reshape(1)
 
 
 def with_autograd_grad(model, images, labels, limit):
@@ -453,6 +463,7 @@ WRONG = {
             "0 times NaN",
             note="Zero weights do not help: 0 · NaN is NaN.",
         ),
+        Wrong("writes_zeros_for_nan", writes_zeros_for_nan, "who else uses"),
         Wrong("forgets_to_divide", forgets_to_divide, "the division"),
         Wrong("divides_by_the_shards", divides_by_the_shards, "how many images"),
         Wrong("returns_one_vector", returns_one_vector, "a list of 1 tensors"),
@@ -576,6 +587,7 @@ RIGHT = {
     ],
     "08-accumulate": [
         Right("in_a_while_loop", in_a_while_loop),
+        Right("in_a_vector_of_one", in_a_vector_of_one),
         Right("with_autograd_grad", with_autograd_grad),
         Right("with_torch_func", with_torch_func),
     ],

@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from demos.data_parallel.parts import museum_meter
+from demos.data_parallel.parts.changed_lines import syntax_complaint
 from demos.data_parallel.parts.exhibits import EXHIBITS
 from sidebyside import RankFailed, RanksHung
 from sidebyside.exercises import exercise, trying
@@ -407,24 +408,17 @@ def _repaired_exhibit(name: str, changes) -> str:
 
 def _expect_python(expect, name: str, changes: dict) -> None:
     """Name the new line that is no Python, or say that together they are none."""
-    if not _syntax_error(name, changes):
+    lines = museum_meter.exhibit_lines(name)
+    if not (said := syntax_complaint(name, lines, changes)):
         return
     for number, text in changes.items():
-        if error := _syntax_error(name, {number: text}):
+        if error := syntax_complaint(name, lines, {number: text}):
             think = f"what Python says of it: {error}"
             if not text.strip():
                 think += ". May this block be empty"
             expect(False, got=f"a new line {number} that is not Python", think=think)
-    think = f"what Python says of the repaired program: {_syntax_error(name, changes)}"
+    think = f"what Python says of the repaired program: {said}"
     expect(False, got="new lines that together are not Python", think=think)
-
-
-def _syntax_error(name: str, changes: dict) -> str:
-    try:
-        compile(museum_meter.repaired(name, changes), name, "exec")
-    except (SyntaxError, ValueError) as error:
-        return getattr(error, "msg", None) or str(error)
-    return ""
 
 
 def _look_at_repaired(codes: dict, ranks: int) -> dict:
