@@ -20,7 +20,7 @@ from demos.parameter_server.parts.server_and_workers import (
 
 def kill_this_process() -> None:
     """As the system does when memory runs out: no goodbye, nothing is saved."""
-    os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))  # Windows
 
 
 def load_server(path: Path) -> tuple[int, Tensor]:

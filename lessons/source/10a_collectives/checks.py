@@ -36,7 +36,7 @@ COLUMNS = [
 PAIRS = [
     *COLUMNS[:2],
     PiecesCase(lambda s, r: (s + 1, r + 2), torch.float32, "s + 1 by r + 2 numbers"),
-    PiecesCase(lambda s, r: (s * (r + 1) % 3,), torch.int16, "no element for some"),
+    PiecesCase(lambda s, r: (s * (r + 1) % 3,), torch.int8, "no element for some"),
     PiecesCase(lambda s, r: (), torch.float64, "pieces of one number, without shape"),
     PiecesCase(lambda s, r: (40_000,), torch.float32, "pieces of 40,000 numbers"),
 ]

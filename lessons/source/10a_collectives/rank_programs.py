@@ -5,7 +5,6 @@ import sys
 import threading
 from collections.abc import Callable
 from itertools import pairwise
-from time import sleep
 from typing import NamedTuple
 
 import torch
@@ -230,7 +229,6 @@ def both_send_first() -> None:
 def request_thrown_away() -> None:
     if dist.get_rank() == 0:
         dist.isend(torch.ones(1), 1)
-        sleep(0.3)
-    else:
-        sleep(0.1)
+    dist.barrier()  # so that the other receives later
+    if dist.get_rank() == 1:
         dist.recv(torch.empty(1), 0)

@@ -85,7 +85,7 @@ def steps_of_both(between: nn.Module, micro_batches: int) -> list[tuple]:
             losses.append(loss.item())
         ours, torchs = (r.module.state_dict().values() for r in replicas)
         pairs = zip(ours, torchs, strict=True)
-        difference = max((a - b).abs().max().item() for a, b in pairs)
+        difference = torch.stack([(a - b).abs().max() for a, b in pairs]).max().item()
         equal = ddp_replicas_equal(replicas[0])
         rows.append((abs(losses[0] - losses[1]), difference, equal))
     return rows
@@ -188,11 +188,25 @@ def test_after_backward_nothing_overlaps():
         assert rank["messages"][0] >= rank["backward"].end
 
 
-def test_hooks_let_the_first_message_set_out_before_the_last_gradient_is_ready():
-    """The same four messages; the sleeping layers leave no doubt about the order."""
-    for rank in spans_by_rank(overlap.step_during_backward, 1):
-        assert len(rank["messages"]) == 4
-        assert rank["backward"].start < rank["messages"][0] < rank["backward"].end
+def missing_when_sent(step) -> list[int]:
+    """Runs in each rank: at each message, how many gradients are not there yet."""
+    model, missing, start = overlap.four_sleeping_layers(), [], overlap.SlowLink.start
+    overlap.four_sleeping_layers = lambda: model
+
+    def note(link, message):
+        missing.append(sum(p.grad is None for p in model.parameters()))
+        return start(link, message)
+
+    overlap.SlowLink.start = note
+    step(1)
+    return missing
+
+
+def test_hooks_let_each_message_set_out_before_the_next_gradient_is_ready():
+    for found in run_ranks(missing_when_sent, overlap.step_during_backward):
+        assert found == [3, 2, 1, 0] * 2
+    for found in run_ranks(missing_when_sent, overlap.step_after_backward):
+        assert found == [0] * 8
 
 
 def gradients_of_sleeping_layers(step) -> list[torch.Tensor]:

@@ -77,7 +77,7 @@ def _think_of_going(got, right: list, pushes: dict) -> str:
 
 
 def _expect_bounded_ranks(who_goes_on: Callable) -> None:
-    """In real processes: a fast and two slower workers, and a server that answers."""
+    """In real processes: three workers, and a server that answers."""
     for bound in (0, 2):
         call = "serve_at_once(...) in a server with 3 workers, your function with "
         with trying(call + f"bound = {bound}") as expect:
