@@ -63,7 +63,9 @@ def time_here_and_away(
             dist.barrier()
             moments = [perf_counter()]
             if dist.get_rank() == 0:
-                multiply(*here)
+                product = multiply(*here)
+                if host == "torch":
+                    product[0, 0].item()  # on a GPU: wait until it is there
             moments.append(perf_counter())
             product = multiply_away(pair)
             if product is not None:
@@ -76,6 +78,12 @@ def time_here_and_away(
     return times
 
 
+def measure_peak_of_rank() -> float:
+    """Runs in each rank: operations per second, where it computes."""
+    product = multiply_matrix(512, 512)
+    return product.flops / least_seconds([product])[product]
+
+
 def measure_constants(host: str = "python") -> dict[str, float]:
     """Rates in operations per second, alpha in seconds, beta in seconds per byte."""
     n, seconds = 24, []
@@ -85,8 +93,7 @@ def measure_constants(host: str = "python") -> dict[str, float]:
         began = perf_counter()
         multiply_in_python(rows, rows)
         seconds.append(perf_counter() - began)
-    product = multiply_matrix(512, 512)
-    peak = product.flops / least_seconds([product])[product]
+    peak = run_ranks(measure_peak_of_rank)[1]
     timed = run_ranks(time_messages, MESSAGES, 8)[0]
     alpha, beta = fit_link_cost(MESSAGES, [typical_seconds(t) for t in timed.values()])
     by_host = 2 * n**3 / min(seconds) if host == "python" else peak

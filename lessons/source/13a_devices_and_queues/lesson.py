@@ -56,9 +56,9 @@ for operation in operations:
 # `add` moves 12 bytes for each addition. In the product of two matrices each number is
 # used 400 times. This ratio is the **arithmetic intensity** of an operation.
 #
-# Two measurements say what one core of this machine can do: a copy moves bytes and
-# computes nothing (its bandwidth), and a product of matrices hardly waits for bytes
-# (its *peak*). A busy machine only adds to a time, so we take the shortest of 20 rounds.
+# Two measurements say what one core of this machine can do (with a GPU, all of this
+# section runs there): a copy moves bytes and computes nothing (its bandwidth), and a
+# product of matrices hardly waits for bytes (its *peak*). A busy machine only adds to a time, so we take the shortest of 20 rounds.
 
 # %%
 from demos.devices.parts.roofline import least_seconds

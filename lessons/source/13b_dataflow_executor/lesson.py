@@ -339,6 +339,7 @@ for _ in range(8):
     plain = {name: plain[name] - 0.5 * expected[f"d{name}"] for name in plain}
     for rule, place in rules.items():
         found = run_two_branches(mine[rule], images, labels, place(network)).values
+        found = {name: value.cpu() for name, value in found.items()}
         mine[rule] = {name: found[name] - 0.5 * found[f"d{name}"] for name in plain}
         assert largest_gap(mine[rule], plain) <= 1e-6
 for rule, place in rules.items():
