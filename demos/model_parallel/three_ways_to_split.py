@@ -128,11 +128,12 @@ def gap_to_one_process(
         ]
     else:
         together = front if _equal_after_every_step(front, back) else []
-    return max(
-        (a - b).abs().max().item()
+    gaps = [
+        (a - b).abs().max()
         for ours, theirs in zip(together, one, strict=True)
         for a, b in zip(ours, theirs, strict=True)
-    )
+    ]
+    return torch.stack(gaps).max().item()
 
 
 def _equal_after_every_step(one: list[list[Tensor]], other: list[list[Tensor]]) -> bool:

@@ -9,15 +9,14 @@ Try:      --rounds 30. The ratio moves less.
 from sidebyside.programs import run_program
 
 import argparse
-import os
 from statistics import median
-from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
+from demos.model_parallel.parts.split_by_torch import import_pipelining
 from demos.pipeline.parts.pipeline_stages import Pipeline, split_into_stages
 from demos.pipeline.parts.schedules import gpipe, one_f_one_b
 from sidebyside import at_least, device, run_ranks
@@ -35,10 +34,7 @@ def make_layers_beside_torch(width: int, layers: int = 8) -> nn.Sequential:
 
 def torchs_pipeline(make, module: nn.Module, microbatches: int, loss):
     """torch's executor for this rank's stage, with torch's schedule like `make`'s."""
-    with TemporaryDirectory() as folder:  # the import makes a cache that nobody needs
-        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", folder)
-        from torch.distributed import pipelining
-
+    pipelining = import_pipelining()
     stage = pipelining.PipelineStage(
         module, dist.get_rank(), dist.get_world_size(), device()
     )
@@ -102,7 +98,8 @@ def main() -> None:
     for make in SCHEDULES_OF_BOTH:
         last = run_ranks(both_pipelines_in_turn, make, *sizes, world_size=2)[-1]
         ours, torchs = (1e3 * median(last[f"{w} seconds"]) for w in ("ours", "torch"))
-        gap = max(abs(a - b) for a, b in zip(last["ours"], last["torch"], strict=True))
+        losses = torch.tensor([last["ours"], last["torch"]], dtype=torch.float64)
+        gap = losses.diff(dim=0).abs().max().item()
         print(
             f"{make.__name__:<12} {ours:6.2f} ms {torchs:6.2f} ms"
             f" {ours / torchs:5.2f} ×  {gap:.1e}",

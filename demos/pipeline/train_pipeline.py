@@ -136,10 +136,8 @@ def main() -> None:
 
     pieces = {s: module for rank in ranks for s, module in rank["stages"].items()}
     whole = nn.Sequential(*(layer for s in sorted(pieces) for layer in pieces[s]))
-    gap = max(
-        (a - b).abs().max().item()
-        for a, b in zip(whole.parameters(), alone.parameters(), strict=True)
-    )
+    pairs = zip(whole.parameters(), alone.parameters(), strict=True)
+    gap = torch.stack([(a - b).abs().max() for a, b in pairs]).max().item()
     test_images, test_labels = load_digits("test")
     right = (whole(test_images).argmax(1) == test_labels).float().mean().item()
     kept = [rank["kept"] for rank in ranks]

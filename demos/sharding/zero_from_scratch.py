@@ -133,7 +133,7 @@ def main() -> None:
         print(f"{way:<15}{columns}")
     for way in WAYS[1:4]:
         pairs = zip(found[way]["parameters"], alike, strict=True)
-        gap = max((one - other).abs().max().item() for one, other in pairs)
+        gap = torch.stack([(one - other).abs().max() for one, other in pairs]).max()
         print(f"{way}: parameters differ from DDP's by {gap:.0e} at most")
 
 

@@ -106,7 +106,7 @@ def gap_to_whole(split: nn.Module, whole: nn.Module, of=lambda p: p) -> float:
             if expected.shape[dim] != length:
                 expected = own_part(expected, dim)
         gaps.append(largest_gap(of(parameter), expected))
-    return max(gaps)
+    return torch.tensor(gaps, dtype=torch.float64).max().item()
 
 
 def largest_gap(ours: torch.Tensor, expected: torch.Tensor) -> float:

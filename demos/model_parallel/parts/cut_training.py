@@ -112,8 +112,9 @@ def gap_of_histories(parts: list[CutNotes], whole: CutNotes) -> float:
     """The largest difference of any parameter after any step."""
     pairs = zip(*(part.history for part in parts), strict=True)
     together = [list(chain.from_iterable(of_ranks)) for of_ranks in pairs]
-    return max(
-        float(abs(a - b).max())
+    gaps = [
+        abs(a - b).max()
         for mine, theirs in zip(together, whole.history, strict=True)
         for a, b in zip(mine, theirs, strict=True)
-    )
+    ]
+    return float(np.max(gaps))  # nan, if one is

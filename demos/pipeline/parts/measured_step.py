@@ -36,7 +36,7 @@ def step_through_pipeline(
     with KeptBytes(*stages.values()) as kept, MessageMeter() as meter:
         loss = pipeline.step(batch, targets)
     adam.step()
-    gradients = {s: [p.grad for p in m.parameters()] for s, m in stages.items()}
+    gradients = {s: [p.grad.cpu() for p in m.parameters()] for s, m in stages.items()}
     state = [tensor for one in adam.state.values() for tensor in one.values()]
     return {
         "loss": loss,

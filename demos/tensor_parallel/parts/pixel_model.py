@@ -75,7 +75,8 @@ def gap_to_whole_model(split: SplitPixelModel, whole: PixelModel) -> float:
     """The largest difference of this rank's parameters from the whole model's parts."""
     expected = SplitPixelModel(whole, split.way).parameters()
     pairs = zip(split.parameters(), expected, strict=True)
-    return max((mine - theirs).abs().max().item() for mine, theirs in pairs)
+    gaps = [(mine - theirs).abs().max() for mine, theirs in pairs]
+    return torch.stack(gaps).max().item()
 
 
 def train_beside_whole(way: str, steps: int = 10) -> tuple[list, list]:

@@ -29,7 +29,6 @@ class ChainNotes(NamedTuple):
 
     gradient: Tensor
     meter: MessageMeter
-    tokens: list[tuple]  # shape of what `apply` returned, and whether autograd knows it
     unchanged: bool
 
 
@@ -82,7 +81,7 @@ def _try_chain(send_forward: type, case: ChainCase) -> ChainNotes:
     rank, ranks = dist.get_rank(), dist.get_world_size()
     inputs, weights = chain_inputs(case, ranks)
     weight = weights[rank].to(device()).requires_grad_()
-    ends, tokens, left = [], [], []
+    ends, left = [], []
     dist.barrier()  # nobody is still busy with the case before
     with MessageMeter() as meter:
         for batch, x in enumerate(inputs):
@@ -101,15 +100,15 @@ def _try_chain(send_forward: type, case: ChainCase) -> ChainNotes:
             token = send_forward.apply(leaving, rank + 1)
             known = isinstance(token, Tensor) and token.requires_grad
             size = tuple(token.shape) if isinstance(token, Tensor) else None
-            tokens.append((type(token).__name__, size, known))
             if size != () or not known:
-                raise BadToken(_what_is_wrong_with_token(*tokens[-1]))
+                kind = type(token).__name__
+                raise BadToken(_what_is_wrong_with_token(kind, size, known))
             ends.append(token)
         for end in ends if case.oldest_first else reversed(ends):
             end.backward()
     unchanged = all(torch.equal(now, before) for now, before in left)
     gradient = torch.zeros_like(weight) if weight.grad is None else weight.grad
-    return ChainNotes(gradient.cpu(), meter, tokens, unchanged)
+    return ChainNotes(gradient.cpu(), meter, unchanged)
 
 
 FAN = {1: (2.0, 1.0), 2: (5.0, 10.0)}  # target: factor forward, gradient back

@@ -403,7 +403,7 @@ def train_split_and_whole() -> tuple[float, int, list[str], list[float]]:
             losses.append(take_step(split, images, labels))
         gaps.append(gap_to_whole(split, whole))
     held = sum(p.nbytes for p in split.parameters())
-    return max(gaps), held, meter.collectives, losses
+    return torch.tensor(gaps).max().item(), held, meter.collectives, losses
 
 
 whole = sum(p.nbytes for p in make_digit_blocks().parameters())

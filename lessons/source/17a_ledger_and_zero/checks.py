@@ -90,7 +90,7 @@ def _think_of_stage(case: tuple, got, expected: int) -> str:
     numbers, ranks, *_ = case
     if got not in range(4):
         return "what is asked for: 0, 1, 2, 3 or None"
-    needed = state_bytes(numbers, ranks, STRATEGIES[got]).total
+    needed = state_bytes(numbers, ranks, STRATEGIES[int(got)]).total
     if got < expected:
         return (
             f"stage {got}: its state is {needed} bytes on each rank, and activations "

@@ -416,7 +416,7 @@ def largest_differences() -> dict[str, float]:
         }
         for name, so_far in differences.items():
             now = (flat[name] - flat["DDP"]).abs().max().item()
-            differences[name] = max(so_far, now)
+            differences[name] = torch.tensor([so_far, now]).max().item()
     return differences
 
 
@@ -448,7 +448,8 @@ for strategy in BUILT:
 
 # %% [markdown]
 # **With one backward in each step, ZeRO-1 and ZeRO-2 send what DDP sends.** They need a real
-# reduce-scatter: gloo's is a whole all-reduce (lesson 10a), twice as much. Here for 16 MB and four ranks:
+# reduce-scatter: gloo's is a whole all-reduce (lesson 10a), twice as much. Here for 16 MB and four ranks
+# (on Windows, and where each rank has a GPU, these bytes are not counted, and it says 0):
 
 # %%
 from demos.collectives.parts.loopback_meter import megabytes_per_rank
