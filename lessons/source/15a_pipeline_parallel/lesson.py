@@ -390,6 +390,8 @@ show(Pipeline._backward)
 # step in each rank and returns loss, gradients, and some counts of bytes for later.
 
 # %%
+import torch
+
 from demos.pipeline.parts.measured_step import gradients_by_layer as by_layer
 from demos.pipeline.parts.measured_step import step_through_pipeline
 from sidebyside import run_ranks
@@ -421,7 +423,6 @@ for make, m in [(naive, 8), (gpipe, 4), (gpipe, 8), (gpipe, 16)]:
 # gradients differ?
 
 # %%
-import torch
 from torch import nn
 
 
