@@ -58,7 +58,8 @@ for operation in operations:
 #
 # Two measurements say what one core of this machine can do (with a GPU, all of this
 # section runs there): a copy moves bytes and computes nothing (its bandwidth), and a
-# product of matrices hardly waits for bytes (its *peak*). A busy machine only adds to a time, so we take the shortest of 20 rounds.
+# product of matrices hardly waits for bytes (its *peak*). A busy machine only adds to a
+# time, so we take the shortest of 20 rounds.
 
 # %%
 from demos.devices.parts.roofline import least_seconds

@@ -54,7 +54,7 @@ def test_the_lessons_numbers_need_one_sum_only_in_the_order_columns_and_rows():
     assert not torch.equal(sum(rows).relu(), sum(row.relu() for row in rows))
 
 
-def gaps_of_single_layers() -> float:
+def gaps_of_single_layers() -> list[float]:
     """Runs in each rank: sizes that the number of ranks does not divide."""
     torch.manual_seed(0)
     whole = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 3)).double()
