@@ -95,6 +95,6 @@ def _number_to_guess(what: str, value: object) -> float:
 
 def guess_with_unit(value: float, unit: str) -> str:
     """Three digits are enough for a measurement; whole numbers are shown whole."""
-    whole = isinstance(value, int) or (abs(value) >= 1000 and abs(value) < 1e15)
+    whole = isinstance(value, int) or (abs(value) >= 999.5 and abs(value) < 1e15)
     text = f"{value:.0f}" if whole else f"{value:.3g}"
     return f"{text} {unit}" if unit else text

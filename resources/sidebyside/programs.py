@@ -14,6 +14,7 @@ import select
 import signal
 import stat
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +28,9 @@ TIDY = "resource_tracker", "sidebyside.process_sessions"
 
 def run_program(main: Callable[[], int | None]) -> None:
     """Call `main`, and exit with the status that it returns."""
+    import psutil  # noqa: F401  an import, or a search for a folder, half done ...
+
+    tempfile.gettempdir()  # ... when a signal comes, would fail or leave a file
     ending = _EndOfProgram()
     signal.signal(signal.SIGINT, lambda *_: ending.begin(signal.SIGINT))
     if POSIX:
