@@ -22,6 +22,11 @@ from sidebyside.outcomes import (
 _LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
 
 
+def is_lost_connection(error: BaseException) -> bool:
+    """Whether gloo, or its store, may have raised this because a rank has gone."""
+    return any(word in str(error) for word in ("onnection", "Broken pipe"))
+
+
 class RankError(RuntimeError):
     """Some ranks did not return a result; `.outcome` says what came of each.
 

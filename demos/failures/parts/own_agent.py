@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+from sidebyside.failures import is_lost_connection
 from sidebyside.ranks import context_of_ranks
 from sidebyside.timeline import label_process
 
@@ -85,6 +86,6 @@ def live_as_rank(
         train(life, *args)
         dist.destroy_process_group()
     except RuntimeError as error:  # of gloo: another rank is gone, the agent knows
-        if "onnection" not in str(error):
+        if not is_lost_connection(error):
             raise
         os._exit(1)

@@ -11,6 +11,7 @@ are told that they sit on two, and the link is simulated.
 import contextlib
 import os
 import pickle
+import re
 import secrets
 import socket
 import subprocess
@@ -144,7 +145,8 @@ def _results_of(answers: Sequence[tuple[bool, object, str]]) -> list:
     failed = [rank for rank, (succeeded, _, _) in enumerate(answers) if not succeeded]
     if failed:
         told = [r for r in failed if "Error" in answers[r][1]] or failed
-        first = min(told, key=lambda r: "Connection" in answers[r][1])
+        lost = {r: re.search("Connection|Broken pipe", answers[r][1]) for r in told}
+        first = min(told, key=lambda r: bool(lost[r]))
         raise RankOnHostFailed(f"rank {first}: {answers[first][1]}")
     return [pickle.loads(result) for _, result, _ in answers]
 

@@ -16,6 +16,7 @@ from demos.parameter_server.parts.server_and_workers import (
     serve_in_step,
     work,
 )
+from sidebyside.failures import is_lost_connection
 
 
 def kill_this_process() -> None:
@@ -74,6 +75,8 @@ class EnoughUpdates(Exception):
 def train_while_worker_is_lost(updates: int, at: int, nap: float) -> list[int] | None:
     """Runs in each rank: at once, and the last rank is lost when it meets version `at`.
 
+    It has sent a gradient by then, or it stays until it has sent one.
+
     It drops all its connections, as the system does for a process that is killed. (To
     be killed in earnest would end the other ranks, too: `run_ranks` sees to that.) The
     server, rank 0, returns whose gradients it got. It cannot end well: it would wait
@@ -81,8 +84,11 @@ def train_while_worker_is_lost(updates: int, at: int, nap: float) -> list[int] |
     """
     rank, last = dist.get_rank(), dist.get_world_size() - 1
     post()
+    gradient_of = DigitsGradient(rank, nap)
+    gradient_of(digits_start(), 0)  # reads the images
+    dist.barrier()
     if rank > 0:
-        _work_until_lost(at if rank == last else updates, nap)
+        _work_until_lost(gradient_of, at if rank == last else updates)
         return None
     workers_heard = []
 
@@ -98,13 +104,14 @@ def train_while_worker_is_lost(updates: int, at: int, nap: float) -> list[int] |
     return workers_heard
 
 
-def _work_until_lost(at: int, nap: float) -> None:
-    """Work until version `at` is met, or the server has hung up."""
-    gradient_of = DigitsGradient(dist.get_rank(), nap)
+def _work_until_lost(gradient_of: DigitsGradient, at: int) -> None:
+    """Work until version `at` is met, at least once, or the server has hung up."""
+    met = []
 
     def gradient_or_loss(parameters: Tensor, version: int) -> Tensor:
-        if version >= at:
+        if version >= at and met:
             raise EnoughUpdates
+        met.append(version)
         return gradient_of(parameters, version)
 
     try:
@@ -112,5 +119,5 @@ def _work_until_lost(at: int, nap: float) -> None:
     except EnoughUpdates:
         dist.destroy_process_group()
     except RuntimeError as error:  # of gloo
-        if "onnection" not in str(error):
+        if not is_lost_connection(error):
             raise

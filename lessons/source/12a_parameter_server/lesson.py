@@ -691,16 +691,14 @@ folder.cleanup()
 # version and the worker. A worker keeps nothing, so nothing of it has to be saved.
 #
 # Now a *worker* is lost, at once, when it meets version 20: it drops its connections.
-# Whose gradients does the server get, before and after? (Its last gradient may still be
-# under way: we ask whom it hears more than once.)
+# Whose gradients does the server get, up to the lost worker's last one, and after it?
 
 # %%
 lose = server_failures.train_while_worker_is_lost
 heard = run_ranks(lose, 60, 20, 0.01, world_size=4)[0]
-print("ranks heard before it was lost:", sorted(set(heard[:20])))
-later = heard[20:]
-again = sorted({rank for rank in later if later.count(rank) > 1})
-print("ranks heard more than once later, until update 60:", again)
+end = max(place for place, rank in enumerate(heard, 1) if rank == 3)
+print("ranks heard up to its last gradient:", sorted(set(heard[:end])))
+print("ranks heard later, until update 60:", sorted(set(heard[end:])))
 
 # %% [markdown]
 # **At once and without a bound, a lost worker stops nobody**, until the end: our server
