@@ -22,7 +22,7 @@ from demos.clinic.parts.sick_programs import PATIENTS
 from demos.clinic.parts.ward import admit, on_cpus, patient_lines, run_patient
 from sidebyside import RankFailed, RanksHung, run_ranks
 
-SECONDS = 2  # that a rank has before somebody looks
+SECONDS = 3  # that a rank has before somebody looks
 
 
 def watched(program: Callable, seconds: float, look: Callable):
@@ -57,7 +57,7 @@ def stacks_of_threads() -> str:
 
 def all_reduce_behind_barrier(tensor: torch.Tensor, all_reduce=dist.all_reduce) -> None:
     """An all-reduce that first asks whether all ranks have come to this place."""
-    dist.monitored_barrier(timeout=timedelta(seconds=0.5), wait_all_ranks=True)
+    dist.monitored_barrier(timeout=timedelta(seconds=1), wait_all_ranks=True)
     all_reduce(tensor)
 
 
@@ -79,7 +79,7 @@ def error_of_patient(*patient) -> str:
 
 
 def _error_at_barrier(*patient) -> str:
-    dist.monitored_barrier()  # all begin together: a rank late by half a second is gone
+    dist.monitored_barrier()  # all begin together: a rank late by a second is gone
     with mock.patch.object(dist, "all_reduce", all_reduce_behind_barrier):
         return error_of_patient(*patient)
 
@@ -186,7 +186,7 @@ def examine_patient(name: str, tool: str) -> None:
 
 
 def ward_round() -> None:
-    """Print what each rank of each patient does after two seconds."""
+    """Print what each rank of each patient does after three seconds."""
     quiet = contextlib.redirect_stdout(io.StringIO())
     with on_cpus(), quiet, ThreadPool(3) as pool:  # three at a time
         found = pool.map(partial(_in_ranks, error_of_patient), PATIENTS, chunksize=1)
