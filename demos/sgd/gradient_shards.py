@@ -12,6 +12,7 @@ from sidebyside.programs import run_program
 
 import argparse
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from time import sleep
 
 import torch
@@ -38,9 +39,13 @@ def slow_gradient(model: nn.Module, name: str, shard: Shard) -> Tensor:
 
 def gradients_in_space(model: nn.Module, shards: list[Shard]) -> list[Tensor]:
     """All shards side by side, one worker (a thread) for each."""
-    names = [f"shard {number}" for number in range(len(shards))]
-    with ThreadPoolExecutor(len(shards)) as pool:
-        return list(pool.map(slow_gradient, [model] * len(shards), names, shards))
+    with ExitStack() as stack:  # in one pool, a worker that is through takes another
+        workers = [stack.enter_context(ThreadPoolExecutor(1)) for _ in shards]
+        jobs = [
+            worker.submit(slow_gradient, model, f"shard {number}", shard)
+            for number, (worker, shard) in enumerate(zip(workers, shards, strict=True))
+        ]
+        return [job.result() for job in jobs]
 
 
 def gradients_in_time(model: nn.Module, shards: list[Shard]) -> list[Tensor]:

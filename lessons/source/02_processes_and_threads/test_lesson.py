@@ -7,6 +7,7 @@ import pickle
 import re
 import subprocess
 import sys
+import time
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 from threading import Thread
@@ -56,13 +57,17 @@ def test_a_signal_to_a_group_reaches_everyone_in_it_and_nobody_else():
     assert said.endswith("the child of child 2 is alive: False\n")
     table = said.partition("\n\n")[0].splitlines()
     rows = [list(map(int, re.findall(r"\b\d+\b", line)[-3:])) for line in table[2:]]
-    ours, *_, child_1, child_2, grandchild = rows
+    names = [re.split(", |  +", line.strip())[1] for line in table[2:]]
+    row_of = dict(zip(names, rows, strict=True))
+    ours, grandchild = row_of["this demo"], row_of["child of child 2"]
+    child_1, child_2 = row_of["child 1"], row_of["child 2"]
     assert child_1[1] == child_2[1] == ours[0]
     assert child_1[2] == ours[2] != child_2[2] == child_2[0]
     assert (grandchild[1], grandchild[2]) == (child_2[0], child_2[2])
-    left = [psutil.Process(row[0]) for row in rows if psutil.pid_exists(row[0])]
-    _, alive = psutil.wait_procs(left, timeout=10)
-    assert not any(map(is_alive, alive))
+    end = time.monotonic() + 10
+    while (alive := any(is_alive(row[0]) for row in rows)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not alive
 
 
 def test_the_parent_gets_an_exit_code_and_nothing_else():

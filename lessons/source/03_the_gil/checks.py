@@ -88,18 +88,24 @@ class _GainWork:
         self.free, self.held, self.crowded, self.late = free, held, crowded, late
         self.lock = Lock()
         self.begun, self.calls, self.over = 0, [], Event()
+        self.locked = Event()  # by the first of two threads
 
     def __call__(self) -> None:
         start = _GainMoment.now()
         self.begun += 1
         number = self.begun
+        if number % 2:
+            self.locked.clear()
         free = self.free if number % 2 else self.free / 2
         cpu = thread_time()
         while thread_time() < cpu + 0.002:
             pass
         sleep(free)
         if self.held:
+            if number % 2 == 0:
+                self.locked.wait(1)
             with self.lock:
+                self.locked.set()
                 sleep(self.held)
                 if self.begun > len(self.calls) + 1:
                     sleep(self.crowded)
