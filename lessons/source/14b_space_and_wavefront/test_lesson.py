@@ -290,7 +290,7 @@ def test_rows_flow_through_convolutions_two_slots_later_for_each_layer(layers, r
 
 
 def overlaps_of_layers(chunk: int) -> bool:
-    timeline = rehearse_wavefront(2, 4, chunk, seconds=0.05)
+    timeline = rehearse_wavefront(2, 4, chunk, seconds=0.5)
     lanes = {
         lane: [s for s in timeline.spans if s.lane == lane and s.name != "wait"]
         for lane in ("rank 0", "rank 1")
