@@ -53,7 +53,7 @@ def check_measure(number):
     return "3 calls instead of 5"
 
 
-@exercise("98-hang", seconds=2)
+@exercise("98-hang", seconds=8)
 def check_hang(function):
     function()
 
@@ -163,7 +163,7 @@ def test_a_hang_is_shown_with_its_line():
     assert verdict.state == "HUNG"
     assert verdict.message == (
         "98-hang: HUNG\n"
-        "  after       2 s it had not ended\n"
+        "  after       8 s it had not ended\n"
         "  at line     3, in wait: lock.acquire()\n"
         "  think about what would have to happen for this line to end"
     )

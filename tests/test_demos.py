@@ -266,7 +266,7 @@ def murder_complaints(path: Path, folder: Path) -> list[str]:
             time.sleep(0.01)
         program.kill()
         program.wait()
-        left = _still_running(mark, seconds=30)
+        left = _still_running(mark)
     return [f"killed, it leaves processes behind: {left}"] if left else []
 
 
@@ -298,7 +298,7 @@ def import_complaints(path: Path, folder: Path) -> list[str]:
     return []
 
 
-def _still_running(mark: str, seconds: float = 5) -> list[str]:
+def _still_running(mark: str, seconds: float = 60) -> list[str]:
     """Processes that have inherited the mark, after a moment to end; then killed."""
     deadline = time.monotonic() + seconds
     while (left := _marked(mark)) and time.monotonic() < deadline:

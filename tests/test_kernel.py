@@ -8,6 +8,7 @@ import psutil
 import pytest
 from jupyter_client.manager import start_new_kernel
 
+from tests.plugins.nbval_hardening import at_free_ports
 from tests.process_state import is_alive
 
 DEFINITIONS = """
@@ -44,7 +45,7 @@ class Notebook:
     def __init__(self, pids, scratch):
         self.pids, self.scratch = pids, scratch
         own = os.environ | {"TMPDIR": str(self.scratch)}
-        self.manager, self.client = start_new_kernel(env=own)
+        self.manager, self.client = at_free_ports(lambda: start_new_kernel(env=own))
         assert self.run(DEFINITIONS) == ""
 
     def run(self, code: str) -> str:

@@ -9,11 +9,19 @@ import pytest
 
 SCRIPTS = sorted(Path(__file__).parents[1].glob("demos/*/own_*.py"))
 RUN_AND_NAME_THREADS = """
-import os, runpy, sys
+import contextlib, os, runpy, sys, time
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
-for thread in os.listdir("/proc/self/task"):
-    print("thread:", open(f"/proc/self/task/{thread}/comm").read().strip())
+def threads():
+    for thread in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError):
+            with open(f"/proc/self/task/{thread}/comm") as file:
+                yield file.read().strip()
+end = time.monotonic() + 10  # one that has ended is listed for a moment
+while any("gloo" in name for name in threads()) and time.monotonic() < end:
+    time.sleep(0.1)
+for name in threads():
+    print("thread:", name)
 """
 
 

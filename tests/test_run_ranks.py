@@ -102,6 +102,7 @@ def test_a_rank_computes_on_the_device_the_backend_needs():
 
 def test_a_rank_that_raises_is_named_with_its_own_line():
     def step():
+        dist.barrier()
         if dist.get_rank() == 1:
             time.sleep(1)  # by now the others wait for it
             raise ValueError("bad shard")

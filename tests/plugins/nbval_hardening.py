@@ -11,7 +11,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import Empty
 
@@ -39,6 +39,16 @@ def pytest_configure(config) -> None:
 # Kernels
 
 
+def at_free_ports(start: Callable):
+    """What start() returns. Once more if somebody took a port that it had picked."""
+    for again in (True, True, False):
+        try:
+            return start()
+        except RuntimeError:  # "Kernel died before replying to kernel_info"
+            if not again:
+                raise
+
+
 class HardKernel(RunningKernel):
     last_reply: dict
 
@@ -47,7 +57,7 @@ class HardKernel(RunningKernel):
         # With this variable set, ipykernel does not show what child processes print.
         hidden = os.environ.pop("PYTEST_CURRENT_TEST", None)
         try:
-            super().__init__(*args, **kwargs)
+            at_free_ports(lambda: super(HardKernel, self).__init__(*args, **kwargs))
         finally:
             if hidden is not None:
                 os.environ["PYTEST_CURRENT_TEST"] = hidden
