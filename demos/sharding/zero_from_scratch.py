@@ -24,7 +24,7 @@ from demos.sharding.parts.replicated_state import ReplicatedState
 from demos.sharding.parts.shard_links import RingLink
 from demos.sharding.parts.zero_1 import ZeRO1
 from demos.sharding.parts.zero_2 import ZeRO2
-from demos.sharding.parts.zero_3 import ZeRO3
+from demos.sharding.parts.zero_3 import TunedZeRO3, ZeRO3
 from sidebyside import MessageMeter, at_least, device, run_ranks
 
 WAYS = ("DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3", "ZeRO-3, whole till backward")
@@ -45,7 +45,7 @@ def make_trained(way: str, make_optimizer, **options):
     if way.startswith("ZeRO-3"):
         keep = way != "ZeRO-3"
         link = RingLink()
-        trained = ZeRO3(network, make_optimizer, link, keep_whole=keep, **options)
+        trained = TunedZeRO3(network, make_optimizer, link, keep_whole=keep, **options)
     else:
         kinds = {"DDP": ReplicatedState, "ZeRO-1": ZeRO1, "ZeRO-2": ZeRO2}
         trained = kinds[way](network, make_optimizer)
@@ -58,7 +58,7 @@ def whole_parameters(trained) -> torch.Tensor:
         return torch.cat([unit.flat[: unit.numbers] for unit in trained.units])
     found = []
     for at, unit in enumerate(trained.units):
-        trained.gather(at, -1)
+        trained.gather(at)
         found.append(unit.flat[: unit.numbers].clone())
         trained.free(at)
     return torch.cat(found)

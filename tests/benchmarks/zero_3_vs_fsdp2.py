@@ -19,7 +19,7 @@ from demos.sharding.parts.fsdp_beside_ours import (
     sgd_of,
     shard_by_torch,
 )
-from demos.sharding.parts.zero_3 import ZeRO3
+from demos.sharding.parts.zero_3 import TunedZeRO3
 from sidebyside import device, positive_int, run_ranks
 
 SIZES = [(64, 256), (512, 256)]
@@ -30,7 +30,7 @@ def time_ours_and_fsdp2(width: int, samples: int, rounds: int, steps: int) -> di
     """Runs in each rank: seconds for the same steps of both, round after round."""
     ours, theirs = make_wide_stack(width), shard_by_torch(make_wide_stack(width))
     trained = {
-        "ours": (ours, ZeRO3(ours, sgd_of, prefetch=True)),
+        "ours": (ours, TunedZeRO3(ours, sgd_of, prefetch=True)),
         "FSDP2": (theirs, sgd_of(theirs.parameters())),
     }
     x = torch.randn(samples, width, device=device())

@@ -133,15 +133,19 @@ def predicted_ledger(
     strategy: str,
     of_each: StateBytes = SINGLE,
     activations: int = 0,
+    counter: int = ADAMS_COUNTER,
 ) -> Ledger:
-    """What a rank holds in DDP, ZeRO-1 and ZeRO-2 as written here, with Adam; in bytes.
+    """What a rank holds in DDP and ZeRO-1 to 3 as written here; in bytes.
 
     `layers` are the numbers of parameters of each layer. DDP and ZeRO-1 keep all in one
     flat tensor, and have room for one chunk that arrives. ZeRO-2 has a flat tensor for
     each layer, a bucket of the largest one and room for one chunk of it; its gradients
-    are the shards and, at the most, those of one layer that is being computed.
+    are the shards and, at the most, those of one layer that is being computed. ZeRO-3
+    gathers one layer at a time. Its gradients leave a layer, the last one first, in a
+    flat tensor, with room for one chunk; the shards that arrived before lie beside it.
+    `counter`: what the optimiser counts in for each flat tensor; SGD counts nothing.
     """
-    flats = layers if strategy == "ZeRO-2" else [sum(layers)]
+    flats = layers if strategy in ("ZeRO-2", "ZeRO-3") else [sum(layers)]
     flats = [ranks * -(-numbers // ranks) for numbers in flats]  # with their padding
     state = [state_bytes(numbers, ranks, strategy, of_each) for numbers in flats]
     parameters, gradients, optimiser = (
@@ -151,5 +155,13 @@ def predicted_ledger(
     if strategy == "ZeRO-2":
         gradients += of_each.gradients * max(layers)
         buffers += of_each.gradients * max(flats)
-    counters = ADAMS_COUNTER * len(flats)
-    return Ledger(parameters, gradients, optimiser + counters, buffers, activations)
+    if strategy == "ZeRO-3":
+        parameters += of_each.parameters * max(flats)
+        gradients += of_each.gradients * max(layers)
+        leaving = [
+            flat + (flat // ranks if ranks > 1 else 0) + sum(flats[at:]) // ranks
+            for at, flat in enumerate(flats)
+        ]
+        buffers = of_each.gradients * max(leaving)
+    optimiser += counter * len(flats)
+    return Ledger(parameters, gradients, optimiser, buffers, activations)

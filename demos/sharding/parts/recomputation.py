@@ -94,8 +94,8 @@ def measure_recomputation(
 ) -> dict:
     """One step of a deep network: most bytes kept for backward, forwards, gradients.
 
-    The activations of one layer are `samples * width`
-    numbers of 32 bits: this is the unit of "kept".
+    "kept" counts in activations of one layer, which are `samples * width` numbers of 32
+    bits; "bytes" in bytes.
     """
     layers = make_deep(depth, width)
     x = torch.randn(samples, width).requires_grad_()
@@ -103,6 +103,7 @@ def measure_recomputation(
         take_step(layers, x, length, again)
     return {
         "kept": kept.peak / (4 * samples * width),
+        "bytes": kept.peak,
         "forwards": sum(layer.forwards for layer in layers),
         "gradients": [x.grad, *(layer.linear.weight.grad for layer in layers)],
     }

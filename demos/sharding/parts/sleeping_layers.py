@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from demos.sharding.parts.shard_links import SlowWire
-from demos.sharding.parts.zero_3 import ZeRO3
+from demos.sharding.parts.zero_3 import TunedZeRO3
 from sidebyside import device, span
 
 
@@ -55,7 +55,7 @@ def step_over_slow_wire(
     layers = [SleepingLayer(32, seconds) for _ in range(depth)]
     wire = SlowWire(1.0)
     model = nn.Sequential(*layers).to(device())
-    zero = ZeRO3(model, torch.optim.SGD, wire, prefetch)
+    zero = TunedZeRO3(model, torch.optim.SGD, wire, prefetch)
     others = dist.get_world_size() - 1
     wire.bytes_per_second = others * zero.units[0].kept.nbytes / travel
     for mark in (nullcontext, span):

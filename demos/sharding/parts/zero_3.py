@@ -51,56 +51,46 @@ class ZeRO3:
 
     Each child of `module` is a unit; they must run in their order, once per forward.
     Hooks gather a unit before its forward and before its backward, and free it after
-    each. Once it has its gradients, each rank gets the mean of its own shard's. With
-    `prefetch` the next unit travels while this one computes. With `keep_whole` units
-    stay gathered until their backward; while `syncing` is false, gradients stay whole.
+    each. Once it has its gradients, each rank gets the mean of its own shard's.
     """
 
-    def __init__(
-        self, module, make_optimizer, link=None, prefetch=False, keep_whole=False
-    ):
+    def __init__(self, module, make_optimizer, link=None):
         children = [child for child in module.children() if list(child.parameters())]
         self.units = [ShardedUnit(child) for child in children]
         self.gradients = [torch.zeros_like(unit.kept) for unit in self.units]
         self.masters = [master_copy(unit.kept) for unit in self.units]
         self.optimizer = make_optimizer(self.masters)
-        self.link, self.prefetch = link or DirectLink(), prefetch
-        self.keep_whole = keep_whole
-        self.arriving, self.leaving, self.syncing = {}, [], True
+        self.link, self.leaving = link or DirectLink(), []
         for at, unit in enumerate(self.units):
-            unit.module.register_forward_pre_hook(partial(self._before_forward, at))
-            unit.module.register_forward_hook(partial(self._after_forward, at))
-            call_after_gradients(unit.parameters, partial(self._after_backward, at))
+            unit.module.register_forward_pre_hook(partial(self.before_forward, at))
+            unit.module.register_forward_hook(partial(self.after_forward, at))
+            call_after_gradients(unit.parameters, partial(self.after_backward, at))
 
-    def _before_forward(self, at: int, *_) -> None:
-        self.gather(at, at + 1)
+    def before_forward(self, at: int, *_) -> None:
+        self.gather(at)
 
-    def _after_forward(self, at: int, module, inputs, output: Tensor) -> None:
-        if not self.keep_whole:
-            self.free(at)
-        if output.requires_grad:  # as soon as its gradient is there:
-            output.register_hook(lambda gradient: self.gather(at, at - 1))
-
-    def _after_backward(self, at: int) -> None:
+    def after_forward(self, at: int, module, inputs, output: Tensor) -> None:
         self.free(at)
-        if self.syncing:
-            self.start_reduce(at)
+        self.expect_backward(at, output)
 
-    def start_gather(self, at: int) -> None:
+    def expect_backward(self, at: int, output: Tensor) -> None:
+        if output.requires_grad:  # as soon as its gradient is there:
+            output.register_hook(lambda gradient: self.before_backward(at))
+
+    def before_backward(self, at: int) -> None:
+        self.gather(at)
+
+    def after_backward(self, at: int) -> None:
+        self.free(at)
+        self.start_reduce(at)
+
+    def gather(self, at: int) -> None:
         unit = self.units[at]
-        if at not in self.arriving:
-            unit.allocate()
-            self.arriving[at] = self.link.gather(unit.flat, unit.kept)
-
-    def gather(self, at: int, next_one: int) -> None:
-        self.start_gather(at)
-        self.arriving[at].wait()
-        if self.prefetch and next_one in range(len(self.units)):
-            self.start_gather(next_one)
+        unit.allocate()
+        self.link.gather(unit.flat, unit.kept).wait()
 
     def free(self, at: int) -> None:
         self.units[at].release()
-        del self.arriving[at]
 
     def start_reduce(self, at: int) -> None:
         whole = self.units[at].take_gradients().div_(dist.get_world_size())
@@ -123,6 +113,54 @@ class ZeRO3:
             master.grad = None
         for shard in self.gradients:
             shard.zero_()
+
+
+class TunedZeRO3(ZeRO3):
+    """ZeRO-3 that can gather ahead, gather less often, or send gradients less often.
+
+    With `prefetch` the next unit travels while this one computes. With `keep_whole`
+    units stay gathered until their backward; while `syncing` is false, gradients stay
+    whole.
+    """
+
+    def __init__(
+        self, module, make_optimizer, link=None, prefetch=False, keep_whole=False
+    ):
+        super().__init__(module, make_optimizer, link)
+        self.prefetch, self.keep_whole, self.syncing = prefetch, keep_whole, True
+        self.arriving = {}
+
+    def before_forward(self, at: int, *_) -> None:
+        self.gather(at, at + 1)
+
+    def after_forward(self, at: int, module, inputs, output: Tensor) -> None:
+        if not self.keep_whole:
+            self.free(at)
+        self.expect_backward(at, output)
+
+    def before_backward(self, at: int) -> None:
+        self.gather(at, at - 1)
+
+    def after_backward(self, at: int) -> None:
+        self.free(at)
+        if self.syncing:
+            self.start_reduce(at)
+
+    def start_gather(self, at: int) -> None:
+        unit = self.units[at]
+        if at not in self.arriving:
+            unit.allocate()
+            self.arriving[at] = self.link.gather(unit.flat, unit.kept)
+
+    def gather(self, at: int, next_one: int = -1) -> None:
+        self.start_gather(at)
+        self.arriving[at].wait()
+        if self.prefetch and next_one in range(len(self.units)):
+            self.start_gather(next_one)
+
+    def free(self, at: int) -> None:
+        super().free(at)
+        del self.arriving[at]
 
 
 def call_after_gradients(parameters: list[nn.Parameter], call) -> None:

@@ -135,7 +135,7 @@ for name in ("float16, master copy", "float16, loss scaled", "bfloat16, master c
 guess("17a-mixed", None, "Bytes of training state for each parameter?", "bytes")
 
 # %%
-from demos.sharding.parts.ledger import MIXED, SINGLE
+from demos.sharding.parts.ledger import MIXED
 
 state, _ = run_ranks(measure_digits, "DDP", torch.bfloat16)[0]
 numbers = state.parameters // 2

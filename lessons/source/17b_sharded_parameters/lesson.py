@@ -166,8 +166,17 @@ check("17b-gather-free", before_forward, after_forward, before_backward, after_b
 # %% [markdown]
 # ## The same training, and its price
 #
-# `ZeRO3` (in `demos/sharding/parts/zero_3.py`) calls from hooks what you have written, and
-# updates `kept`. Ψ is the number of parameters, as in 17a. In DDP's ring all-reduce a rank
+# `ZeRO3` (57 lines, in `demos/sharding/parts/zero_3.py`) calls from hooks what you have
+# written, and updates `kept`. *Before backward* is when the gradient of the unit's output
+# is there:
+
+# %%
+show(zero_3.ZeRO3.__init__)
+show(zero_3.ZeRO3.after_forward)
+show(zero_3.ZeRO3.expect_backward)
+
+# %% [markdown]
+# Ψ is the number of parameters, as in 17a. In DDP's ring all-reduce a rank
 # sends $(N-1)/N \cdot 2Ψ$ numbers: half to reduce-scatter, half to all-gather. How many
 # times as much does ZeRO-3 send?
 
@@ -240,15 +249,23 @@ draw_gathered(curves, whole=4 * 21450)
 # everything is whole in mid-step, beside `kept`. This saves the second gather: 2Ψ on the
 # wire, as with DDP. FSDP2 calls it `reshard_after_forward=False`.
 #
-# In the table of the transformer block (14a), with two units, attention and MLP:
+# In the table of the transformer block (14a), with two units, attention and MLP; the
+# formulas of 17a, and one for ZeRO-3, say beforehand what is held, but for activations:
 
 # %%
+from demos.model_parallel.parts.transformer_block import make_transformer_block
+from demos.sharding.parts.ledger import SINGLE, predicted_ledger
 from demos.sharding.parts.measured_ledger import measure_block, print_state_table
 from demos.sharding.parts.sharded_block import measure_block_in_units
 
+units = [sum(p.numel() for p in unit.parameters()) for unit in make_transformer_block()]
+momentum = SINGLE._replace(optimiser=4)
 rows = {"ZeRO-2": run_ranks(measure_block, "ZeRO-2")}
 rows["ZeRO-3"] = run_ranks(measure_block_in_units)
 print_state_table(rows)
+for stage, of_ranks in rows.items():
+    predicted = predicted_ledger(units, 2, stage, momentum, counter=0)
+    print(stage, "as predicted:", all(r.ledger[:4] == predicted[:4] for r in of_ranks))
 
 # %% [markdown]
 # One block is too little for ZeRO-3: a rank keeps half, 99,968 bytes, and borrows the MLP
@@ -390,7 +407,7 @@ for depth in (4, 16, 64):
     activations[depth] = {k: run["kept"] for k, run in runs.items()}
     plain = recomputation.measure_recomputation(depth, None)
     best = min(lengths, key=activations[depth].get)
-    saving = f"kept {activations[depth][best]:.0f} instead of {plain['kept']:.0f}"
+    saving = f"{runs[best]['bytes']:,} bytes instead of {plain['bytes']:,}"
     work = f"{runs[best]['forwards']} forwards instead of {plain['forwards']}"
     print(f"{depth} layers, segments of {best}: {saving}, {work}")
 reveal("17b-segments", best, computed=True)
@@ -398,18 +415,25 @@ draw_kept(activations)
 
 # %% [markdown]
 # $n/k$ inputs and $k$ activations are fewest at $k = \sqrt n$: **$2\sqrt n$ instead of $n$,
-# for one more forward** (Chen et al., 2016). (65 are 64 outputs and the first input.)
-# Backward costs about two forwards, so by this count a step is a third longer. On this machine:
+# for one more forward** (Chen et al., 2016). (Without segments, 64 outputs and the first
+# input.) Backward costs about two forwards, so by this count a step is a third longer. On
+# this machine:
 
 # %% tags=["nbval-ignore-output"]
+from functools import partial
+
 from sidebyside import compare
 
-layers = recomputation.make_deep(16, width=128)
-x = torch.randn(128, 128, requires_grad=True)
-compare(
-    keep_all=lambda: recomputation.take_step(layers, x, None),
-    segments_of_4=lambda: recomputation.take_step(layers, x, 4),
-)
+for depth, length in ((4, 2), (16, 4), (64, 8)):
+    layers = recomputation.make_deep(depth, width=256)
+    x = torch.randn(128, 256, requires_grad=True)
+    step = partial(recomputation.take_step, layers, x)
+    print(f"{depth} layers")
+    print(compare(keep_all=partial(step, None), in_segments=partial(step, length)))
+
+# %% [markdown]
+# A quiet machine with two cores took 1.5, 1.43 and 1.4 times as long: a segment has a fixed
+# price, too.
 
 # %% [markdown]
 # ## Exercise 2: which layers to compute again

@@ -1,5 +1,6 @@
 """ZeRO-3 trains as data parallel does, and sends and keeps what it promises."""
 
+import inspect
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from demos.sharding import checkpoint_resharding, rank_0_of_1024
 from demos.sharding.parts import fsdp_beside_ours, recomputation, sleeping_layers
 from demos.sharding.parts.flat_shards import ring_all_gather, ring_reduce_scatter
 from demos.sharding.parts.gathered_ledger import FreedTooEarly, GatheredLedger
+from demos.sharding.parts.ledger import SINGLE, predicted_ledger
 from demos.sharding.parts.offloading import update_with_host
 from demos.sharding.parts.shard_links import RingLink
 from demos.sharding.parts.sharded_block import measure_block_in_units
@@ -200,6 +202,20 @@ def test_with_two_units_in_a_block_a_rank_holds_more_than_the_block():
         assert ledger.parameters == whole // 2 + mlp > whole
         assert ledger.buffers == 2 * mlp  # flat, a chunk that arrives, the sum
         assert sent == 3 * whole // 2 and ledger.optimiser == whole // 2
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_the_ledger_of_zero_3_is_as_predicted(ranks):
+    units = [sum(p.numel() for p in u.parameters()) for u in make_transformer_block()]
+    momentum = SINGLE._replace(optimiser=4)
+    predicted = predicted_ledger(units, ranks, "ZeRO-3", momentum, counter=0)
+    for ledger, _ in run_ranks(measure_block_in_units, world_size=ranks):
+        assert ledger[:4] == predicted[:4]
+
+
+def test_zero_3_has_at_most_60_lines_to_read():
+    lines = inspect.getsource(ZeRO3).splitlines()
+    assert sum(bool(line.strip()) for line in lines) <= 60
 
 
 def peak_with_prefetch() -> int:
