@@ -1,5 +1,6 @@
 """What an update through a server costs: bytes and seconds, predicted and measured."""
 
+from collections.abc import Callable
 from itertools import pairwise
 from statistics import median
 from time import perf_counter
@@ -8,7 +9,11 @@ import torch
 import torch.distributed as dist
 
 from demos.collectives.parts.paced_link import paced_link
-from demos.parameter_server.parts.server_and_workers import post, serve_in_step, work
+from demos.parameter_server.parts.server_and_workers import (
+    post,
+    serve_in_step,
+    work,
+)
 from sidebyside import MessageMeter
 
 
@@ -31,12 +36,18 @@ def predicted_server_seconds(
 
 
 def time_server_over_paced_link(
-    servers: int, elements: int, alpha: float, beta: float, updates: int = 4
+    servers: int,
+    elements: int,
+    alpha: float,
+    beta: float,
+    updates: int = 4,
+    serve: Callable = serve_in_step,
 ) -> tuple[float, MessageMeter] | None:
     """Runs in each rank: a server's median seconds for an update, and its meter.
 
     The first `servers` ranks serve `elements` numbers between them; the other ranks
-    work, and their gradients are 0 and take no time.
+    work, and their gradients are 0 and take no time. `serve` is `serve_in_step` or
+    `serve_at_once`.
     """
     rank, ends = dist.get_rank(), []
     post()
@@ -47,8 +58,6 @@ def time_server_over_paced_link(
             return None
         workers = range(servers, dist.get_world_size())
         share = torch.zeros(elements).tensor_split(servers)[rank].clone()
-        serve_in_step(
-            share, workers, 0.0, updates, lambda *_: ends.append(perf_counter())
-        )
+        serve(share, workers, 0.0, updates, lambda *_: ends.append(perf_counter()))
     between = [after - before for before, after in pairwise(ends)]
     return median(between), meter

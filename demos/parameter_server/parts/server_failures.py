@@ -75,8 +75,6 @@ class EnoughUpdates(Exception):
 def train_while_worker_is_lost(updates: int, at: int, nap: float) -> list[int] | None:
     """Runs in each rank: at once, and the last rank is lost when it meets version `at`.
 
-    It has sent a gradient by then, or it stays until it has sent one.
-
     It drops all its connections, as the system does for a process that is killed. (To
     be killed in earnest would end the other ranks, too: `run_ranks` sees to that.) The
     server, rank 0, returns whose gradients it got. It cannot end well: it would wait
@@ -105,13 +103,11 @@ def train_while_worker_is_lost(updates: int, at: int, nap: float) -> list[int] |
 
 
 def _work_until_lost(gradient_of: DigitsGradient, at: int) -> None:
-    """Work until version `at` is met, at least once, or the server has hung up."""
-    met = []
+    """Work until version `at` is met, or the server has hung up."""
 
     def gradient_or_loss(parameters: Tensor, version: int) -> Tensor:
-        if version >= at and met:
+        if version >= at:
             raise EnoughUpdates
-        met.append(version)
         return gradient_of(parameters, version)
 
     try:

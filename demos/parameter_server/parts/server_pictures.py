@@ -8,7 +8,7 @@ from sidebyside import COLOURS, figure
 def draw_staleness(of_workers: dict[str, list[int]]):
     """How many updates had which staleness: a histogram for each group of workers."""
     fig, axes = figure(
-        1, len(of_workers), height=2.4, sharex=True, squeeze=False,
+        1, len(of_workers), height=2.4, sharex=True, squeeze=False, stamp="simulated",
         alt="histograms of staleness: " + ", ".join(of_workers),
     )  # fmt: skip
     for ax, colour, (name, staleness) in zip(
@@ -25,8 +25,9 @@ def draw_staleness(of_workers: dict[str, list[int]]):
 def draw_both_clocks(curves: dict[str, list[tuple]], updates: int):
     """Loss of each design against updates (up to `updates`), and against seconds."""
     fig, (by_updates, by_seconds) = figure(
-        1, 2, height=2.8, sharey=True, alt="loss against updates, and against seconds"
-    )
+        1, 2, height=2.8, sharey=True, stamp="simulated",
+        alt="loss against updates, and against seconds",
+    )  # fmt: skip
     for place, (name, rows) in enumerate(curves.items()):
         colour, style = COLOURS[place], ["-", "--"][place % 2]
         first = [row for row in rows if row[0] <= updates]

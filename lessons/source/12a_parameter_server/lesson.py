@@ -599,10 +599,12 @@ from demos.parameter_server.parts import server_costs
 from demos.parameter_server.parts.server_pictures import draw_server_costs
 
 pace, size, costs = (0.01, 40e-9), 200_000, {"server": {}, "ring": {}}
+time_server = server_costs.time_server_over_paced_link
 for n in (2, 4, 8):
-    seconds, _ = run_ranks(
-        server_costs.time_server_over_paced_link, 1, size // 4, *pace, world_size=n + 1
-    )[0]
+    ranks = run_ranks(time_server, 1, size // 4, *pace, world_size=n + 1)
+    seconds, meter = ranks[0]
+    moved = meter.bytes_sent + meter.bytes_received
+    print(f"{n} workers: {moved:,} bytes through the server in four updates")
     predicted = server_costs.predicted_server_seconds(n, size, *pace)
     costs["server"][n] = predicted, seconds
     around = run_ranks(time_over_paced_link, ["ring"], [size], *pace, 1, world_size=n)
@@ -615,17 +617,15 @@ draw_server_costs(costs)
 
 # %% [markdown]
 # The server's time grows with the number of workers, because all bytes pass through one
-# link. The ring's grows more slowly: each more rank costs two more $\alpha$, and the
+# link. (Its points lie a little below the line: the first gradient is under way while the
+# last letters go out, so there is one message less to wait for.) The ring's grows more slowly: each more rank costs two more $\alpha$, and the
 # bytes are shared. (Its points lie above the line: eight ranks share two cores.)
 # So do the same with servers. **$K$ servers hold a share of the parameters each**, and
 # every worker sends each of them its share of the gradient.
 
 # %%
 for servers in (1, 2, 4):
-    ranks = run_ranks(
-        server_costs.time_server_over_paced_link,
-        servers, size // 4, *pace, world_size=servers + 4,
-    )  # fmt: skip
+    ranks = run_ranks(time_server, servers, size // 4, *pace, world_size=servers + 4)
     seconds, meter = ranks[0]
     predicted = server_costs.predicted_server_seconds(4, size, *pace, servers)
     moved = meter.bytes_sent + meter.bytes_received
@@ -637,9 +637,20 @@ for servers in (1, 2, 4):
 # letters that say stop.) But each still pays $\alpha$ for $2N$ letters: from some $K$ on,
 # more servers save little.
 #
-# When is one server too slow? At once, a worker that computes $G$ seconds brings a
-# gradient every $G$, and the server needs $2(\alpha + \beta S)$ for each, here 36 ms. So
-# beyond $N = G / (2(\alpha + \beta S))$ workers the gradients queue: with $G$ = 360 ms, ten.
+# When is one server too slow? At once, it receives a letter and sends one for each
+# gradient. A link carries both at the same time: $\alpha + \beta S$, here 18 ms. Eight
+# workers that compute nothing keep it busy:
+
+# %%
+from demos.parameter_server.parts.server_and_workers import serve_at_once
+
+busy = run_ranks(time_server, 1, size // 4, *pace, 20, serve_at_once, world_size=9)
+print(f"at once: predicted 18 ms for each gradient, measured {1e3 * busy[0][0]:.0f} ms")
+
+# %% [markdown]
+# A worker that computes for $G$ seconds brings a gradient every $G + 2(\alpha + \beta S)$,
+# for a letter travels each way. So beyond $N = G / (\alpha + \beta S) + 2$ workers the
+# gradients queue: with $G$ = 360 ms, 22.
 #
 # Give each of the $N$ workers'
 # machines a server, and each machine moves what a rank of a ring moves: pushing shares
@@ -699,6 +710,7 @@ heard = run_ranks(lose, 60, 20, 0.01, world_size=4)[0]
 end = max(place for place, rank in enumerate(heard, 1) if rank == 3)
 print("ranks heard up to its last gradient:", sorted(set(heard[:end])))
 print("ranks heard later, until update 60:", sorted(set(heard[end:])))
+print("gradients of rank 3 after update 20, one at most:", heard[20:].count(3) <= 1)
 
 # %% [markdown]
 # **At once and without a bound, a lost worker stops nobody**, until the end: our server
@@ -747,7 +759,7 @@ show(own_parameter_server.serve)
 # | equal to one process | to 10⁻⁶, after each update | no: other gradients, in another order |
 # | bytes each rank sends per step | worker P, server N · P | worker P, server P for each update |
 # | memory of each rank | server P and N gradients, optimiser; worker P and its gradient | server P, one gradient and unfinished answers, optimiser; worker the same |
-# | idle share | all wait for the slowest, and for the server | none, up to G / (2(α + βS)) workers |
+# | idle share | all wait for the slowest, and for the server | none, up to G / (α + βS) + 2 workers |
 # | if one rank dies | all stop | a worker: without a bound the others go on; the server: all stop |
 #
 # ## What we saw
@@ -755,8 +767,8 @@ show(own_parameter_server.serve)
 # * In step, a parameter server trains as one process does. At once, nobody waits, and
 #   the mean staleness is $N-1$, whoever is slow.
 # * A bound on the lead of the fast workers bounds the staleness.
-# * Against updates, the synchronous design wins; against seconds, with a slow worker, the
-#   asynchronous one.
+# * Against updates, the synchronous design wins or ties; against seconds, with a slow
+#   worker, the asynchronous one wins.
 # * A delay of $\tau$ updates allows a step of $2\sin(\pi/(2(2\tau+1)))/\lambda$ at most:
 #   a long delay divides it by $1.3\,\tau$ or so.
 # * Smaller steps cure staleness, best of all those divided by 1 + staleness; backup workers
