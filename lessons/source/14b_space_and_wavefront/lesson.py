@@ -690,13 +690,16 @@ for chunk in (8, 2, 1):
 from demos.model_parallel.wavefront import time_flow_and_alone
 
 for width in (16, 128):
-    times = run_ranks(time_flow_and_alone, width, [8, 1], 64)[0]
+    times = run_ranks(time_flow_and_alone, width, [64, 8, 1], 64)[0]
     shown = [f"{way} {1e3 * seconds:.0f} ms" for way, seconds in times.items()]
     print(f"width {width}: " + ", chunk ".join(shown))
+    print(f"  chunk 8 / chunk 64: {times['8'] / times['64']:.2f} ×, by slots 0.56 ×")
 
 # %% [markdown]
-# On a quieter machine with two free cores, width 16 took 6 ms alone, 14 ms with chunks of
-# 8 and 100 ms with chunks of 1; width 128 took 76, 61 and 164 ms. (For more widths and
+# One chunk of 64 steps is layer after layer. On a quiet machine with two free cores, width
+# 16 took 6 ms alone, 6 ms layer after layer, 12 ms with chunks of 8 and 73 ms with chunks
+# of 1; width 128 took 70, 77, 51 and 98 ms. Wide layers with chunks of 8 gain, though less
+# than slots without messages promise; narrow ones lose. (For more widths and
 # chunks, run `tests/benchmarks/wavefront_beside_one_device.py`.) Two ranks that share
 # one core do not work side by side.
 

@@ -9,8 +9,8 @@
 # # 15a. Pipeline parallel: keep every stage busy
 #
 # In lesson 14a a model was too large for one device, so we put its layers on several. It
-# fitted, and most of the picture was grey: while one device computed, the others
-# waited. We had paid for four devices and used one.
+# fitted, and half of the picture was idle: while one device computed, the other one
+# waited. With four devices it would have been three quarters.
 #
 # Here we make them work at the same time. We plan who does what and when, prove that
 # the plan can work, draw it, and then run that same plan on real processes.
@@ -708,7 +708,7 @@ def step_or_die() -> dict:
 
 
 try:
-    run_ranks(step_or_die, world_size=4, timeout=10)
+    run_ranks(step_or_die, world_size=4)
 except RankFailed as problem:
     print(str(problem).splitlines()[0])
 
