@@ -323,7 +323,7 @@ def _try_finish(run_all, tasks: list, done: dict, bad: dict) -> None:
         expect(
             not pool.gave_up,
             got="tasks that you cancelled",
-            think="one task's exception stops no other task",
+            think="what one task's exception may stop",
         )
         _expect_finished(expect, *got, tasks, done, bad)
         _expect_to_finish_in_pool(expect, sent, pool.together)

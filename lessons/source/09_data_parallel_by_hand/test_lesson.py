@@ -139,6 +139,11 @@ def test_without_a_gpu_torchs_data_parallel_calls_the_model_itself():
     assert calls == [1]
     with pytest.raises(ValueError):
         nn.parallel.replicate(model, ["cpu", "cpu"])
+    inputs = [(torch.ones(1, 64),)] * 2
+    with pytest.raises(ValueError):
+        nn.parallel.parallel_apply([model, model], inputs, devices=["cpu", "cpu"])
+    with pytest.raises(RuntimeError):
+        nn.parallel.parallel_apply([model, model], inputs)
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")

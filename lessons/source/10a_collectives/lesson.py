@@ -532,19 +532,19 @@ print(
 #
 # ## The same interface everywhere
 #
-# | here and in torch | MPI, since 1994 | NCCL, for NVIDIA's GPUs | JAX |
-# |---|---|---|---|
-# | `broadcast` | `MPI_Bcast` | `ncclBroadcast` | `pbroadcast` |
-# | `scatter`, `gather` | `MPI_Scatter`, `MPI_Gather` | `ncclScatter`, `ncclGather` | – |
-# | `reduce` | `MPI_Reduce` | `ncclReduce` | – |
-# | `all_reduce` | `MPI_Allreduce` | `ncclAllReduce` | `psum` |
-# | `all_gather` | `MPI_Allgather` | `ncclAllGather` | `all_gather` |
-# | `reduce_scatter` | `MPI_Reduce_scatter` | `ncclReduceScatter` | `psum_scatter` |
-# | `all_to_all` | `MPI_Alltoall` | `ncclAlltoAll` | `all_to_all` |
-# | `isend`, `irecv` | `MPI_Isend`, `MPI_Irecv` | `ncclSend`, `ncclRecv` in a group | `ppermute` |
+# | here and in torch | MPI, since 1994 | NCCL, for NVIDIA's GPUs | gloo, for CPUs | JAX |
+# |---|---|---|---|---|
+# | `broadcast` | `MPI_Bcast` | `ncclBroadcast` | `broadcast` | `pbroadcast` |
+# | `scatter`, `gather` | `MPI_Scatter`, `MPI_Gather` | `ncclScatter`, `ncclGather` | `scatter`, `gather` | – |
+# | `reduce` | `MPI_Reduce` | `ncclReduce` | `reduce` | – |
+# | `all_reduce` | `MPI_Allreduce` | `ncclAllReduce` | `allreduce` | `psum` |
+# | `all_gather` | `MPI_Allgather` | `ncclAllGather` | `allgather` | `all_gather` |
+# | `reduce_scatter` | `MPI_Reduce_scatter` | `ncclReduceScatter` | – | `psum_scatter` |
+# | `all_to_all` | `MPI_Alltoall` | `ncclAlltoAll` | `alltoall` | `all_to_all` |
+# | `isend`, `irecv` | `MPI_Isend`, `MPI_Irecv` | `ncclSend`, `ncclRecv` in a group | `send`, `recv` of a buffer | `ppermute` |
 #
-# Torch hands a call to NCCL, gloo or MPI,
-# whichever `init_process_group` named. (NCCL has its own scatter, gather and all-to-all
+# Torch hands a call to its *backend*: NCCL, gloo or MPI, whichever `init_process_group`
+# named. (NCCL has its own scatter, gather and all-to-all
 # since version 2.28.)
 #
 # Real programs seldom pass lists of pieces: they pass one large tensor, and torch
