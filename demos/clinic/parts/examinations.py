@@ -141,7 +141,7 @@ def hang_report(name: str) -> list[str]:
     """What `run_ranks` says when the time is over, or when a rank has failed."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            run_patient(name, timeout=SECONDS)
+            run_patient(name)
     except (RankFailed, RanksHung) as error:
         return [str(error), *error.details.splitlines()]
     return ["all ranks have finished"]

@@ -3,6 +3,7 @@
 Each host runs torchrun with `--nnodes 1:2`: one host is enough, two are better.
 """
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from threading import Thread
 
+import psutil
 import torch.distributed as dist
 
 from demos.failures.parts.failing_ranks import gist_of_error
@@ -68,7 +70,8 @@ def train_on_failing_hosts(
             victim = 0 if failure == "rendezvous" else 1
             clock.say(hosts[victim].name, "killed: torchrun, and its rank with it")
             for process in processes(programs[victim]):
-                process.kill()
+                with contextlib.suppress(psutil.NoSuchProcess):  # ended with another
+                    process.kill()
         else:
             clock.say("the link", "cut")
             hosts[0].ip("link", "set", "eth0", "down")

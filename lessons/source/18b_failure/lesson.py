@@ -35,20 +35,20 @@
 # watches over them as `run_ranks` does over its ranks. Before its sixth step rank 2 fails in
 # one of two ways. The system *kills* it, as it does when memory runs out. Or it *freezes*
 # (`SIGSTOP`): it still exists, and does nothing. The group was made with a time limit of
-# three seconds, by `init_process_group(timeout=...)`.
+# ten seconds, by `init_process_group(timeout=...)`.
 
 # %% tags=["nbval-ignore-output"]
 from demos.failures.parts.failing_ranks import ask_survivors
 
 for how in ("killed", "frozen"):
     print(f"rank 2 is {how}")
-    for rank, steps, said, seconds in ask_survivors(how, limit=3):
+    for rank, steps, said, seconds in ask_survivors(how, limit=10):
         print(f"  rank {rank}, after {steps} steps: {said} ({seconds:.2f} s)")
 
 # %% [markdown]
 # **With gloo, a killed process is noticed at once, and a frozen one at the time limit.** When
-# a process dies, its system closes its connections, and the others get an error (*reset* or
-# *closed*, depending on what was still under way). A process that freezes closes nothing;
+# a process dies, its system closes its connections, and the others get an error (*reset*,
+# *closed* or *Broken pipe*, depending on what was still under way). A process that freezes closes nothing;
 # neither does a machine without power, or a link that is cut. Nothing arrives any more, and
 # all that the others can do is wait. gloo's limit is 30 minutes unless you choose another.
 # NCCL's is 10, and even a killed rank may be noticed only then, unless torchrun sees it
@@ -410,7 +410,7 @@ reveal("18b-lost", sum(step % 10 for step in range(1000)) / 1000, computed=True)
 # early may find the address of a dead one there, and wait for it. With the first line
 # every start has a store of its own.
 #
-# Type it into a terminal; it takes 10 to 60 s. Rank 0 says *Connection closed by peer*,
+# Type it into a terminal; it takes 10 to 60 s. Rank 0 says that its connection is lost,
 # torchrun says that rank 1 had exit code -9 (signal 9, a kill), starts both
 # again, and the loss is that of a run without a kill.
 
@@ -455,7 +455,7 @@ print("within 0.00001:", torch.allclose(*lives, rtol=0, atol=1e-5))
 #
 # | what fails | who says what | after | then | what is lost |
 # |---|---|---|---|---|
-# | a worker | the other: *Connection closed by peer*; its agent: exit code -9 | at once | its agent starts all ranks again; with more machines, the other agents do so too | steps since the checkpoint |
+# | a worker | the other: its connection is lost; its agent: exit code -9 | at once | its agent starts all ranks again; with more machines, the other agents do so too | steps since the checkpoint |
 # | a host, with its agent | the other: *Connection reset by peer* | at once | 8 to 11 s later one host goes on, world size 1 | the same, and half of the machines |
 # | the link | both: *Timed out waiting 10000ms* | at the limit, 10 s here | the host of the rendezvous goes on alone, 12 s later; the other waits in vain, and we end it | the same |
 # | the link, for 4 s | nobody says anything | | training goes on | 4 s |
