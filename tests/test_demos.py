@@ -298,9 +298,12 @@ def import_complaints(path: Path, folder: Path) -> list[str]:
     return []
 
 
-def _still_running(mark: str, seconds: float = 60) -> list[str]:
+PATIENCE = 60  # seconds that processes of a demo get to end
+
+
+def _still_running(mark: str) -> list[str]:
     """Processes that have inherited the mark, after a moment to end; then killed."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE
     while (left := _marked(mark)) and time.monotonic() < deadline:
         time.sleep(0.1)
     commands = []
@@ -490,13 +493,14 @@ def test_a_poor_answer_gets_a_complaint(old, new, fault, tmp_path):
         ("sys.exit('sorry')", "status 1: sorry"),
         ("pass", "prints nothing"),
         (
-            "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(20)'], "
+            "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(999)'], "
             "stdout=-3, stderr=-3)",
             "leaves processes behind",
         ),
     ],
 )
-def test_a_poor_run_gets_a_complaint(new, fault, tmp_path):
+def test_a_poor_run_gets_a_complaint(new, fault, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "PATIENCE", 3)
     path = planted(tmp_path, "print(args.steps)", new)
     assert fault in "\n".join(run_complaints(path, tmp_path))
 

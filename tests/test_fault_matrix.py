@@ -235,10 +235,10 @@ FAULTS = {
     ),
     "holds the GIL": Fault(
         explodes,
-        "not done after 5 s: rank 1 still works",
+        "not done after 8 s: rank 1 still works",
         "rank 1 does not answer: it is inside compiled code",
         RanksHung,
-        timeout=5,
+        timeout=8,
     ),
     "leaves children and a thread": Fault(leaves_children, ""),
     "prints odd bytes": Fault(prints_odd_bytes, ""),

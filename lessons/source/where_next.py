@@ -25,7 +25,7 @@ def with_links(lesson: Lesson, root: Path) -> Lesson:
         link = f"[{following.title}]({following.name}.ipynb)"
         lines.insert(0, f"**Next lesson:** {link}. *{following.head['question']}*")
     else:
-        lines.insert(0, "This is the last lesson so far.")
+        lines.insert(0, "This is the last lesson.")
     if demos := demos_of_lesson(lesson, root):
         links = [f"[{demo}](../demos/{demo})" for demo in demos]
         lines.append(

@@ -105,7 +105,10 @@ class Crew:
                 raise RankFailed(self.outcome)
             if not heard and time.monotonic() >= deadline:
                 self._ask_where()
-                raise RanksHung(self.outcome)
+                if self.outcome.has_failed:  # meanwhile
+                    raise RankFailed(self.outcome)
+                if self.outcome.unfinished:
+                    raise RanksHung(self.outcome)
         return [self._rebuild(rank) for rank in range(self.size)]
 
     def _rebuild(self, rank: int) -> object:

@@ -30,7 +30,8 @@ def run_program(main: Callable[[], int | None]) -> None:
     """Call `main`, and exit with the status that it returns."""
     import psutil  # noqa: F401  an import, or a search for a folder, half done ...
 
-    tempfile.gettempdir()  # ... when a signal comes, would fail or leave a file
+    with contextlib.suppress(OSError):
+        tempfile.gettempdir()  # ... when a signal comes, would fail or leave a file
     ending = _EndOfProgram()
     signal.signal(signal.SIGINT, lambda *_: ending.begin(signal.SIGINT))
     if POSIX:

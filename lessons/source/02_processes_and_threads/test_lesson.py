@@ -227,5 +227,7 @@ def test_a_trial_leaves_nothing_running():
     outcome = job_in_a_trial(leaves_a_search, "process", "search")
     left = {p for p in psutil.Process().children(recursive=True) if p.pid not in before}
     left = {p for p in left if "resource_tracker" not in command_line(p)}
-    _, alive = psutil.wait_procs(left, timeout=10)
+    end = time.monotonic() + 10
+    while (alive := any(map(is_alive, left))) and time.monotonic() < end:
+        time.sleep(0.05)
     assert outcome == "kept" and not alive

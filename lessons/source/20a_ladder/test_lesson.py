@@ -111,7 +111,7 @@ def test_a_rung_equals_the_first_after_every_one_of_20_steps_as_predicted(name):
     assert rung.as_predicted
 
 
-@pytest.mark.parametrize("name", ["ZeRO-3", "sequence", "2 x 2 x 2"])
+@pytest.mark.parametrize("name", STRATEGIES)
 def test_in_32_bits_it_equals_within_rounding(name):
     rung = climb_predicted(name, first_trail(20))
     assert rung.gap <= 1e-5 and rung.as_predicted
