@@ -137,11 +137,11 @@ def _by_rank(look: Callable, name: str) -> list[str]:
 # The tools ----------------------------------------------------------------------------
 
 
-def hang_report(name: str) -> list[str]:
+def hang_report(name: str, timeout: float = 10) -> list[str]:
     """What `run_ranks` says when the time is over, or when a rank has failed."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            run_patient(name)
+            run_patient(name, timeout=timeout)
     except (RankFailed, RanksHung) as error:
         return [str(error), *error.details.splitlines()]
     return ["all ranks have finished"]

@@ -9,11 +9,7 @@ import torch
 import torch.distributed as dist
 
 from demos.collectives.parts.paced_link import paced_link
-from demos.parameter_server.parts.server_and_workers import (
-    post,
-    serve_in_step,
-    work,
-)
+from demos.parameter_server.parts.server_and_workers import post, serve_in_step, work
 from sidebyside import MessageMeter
 
 

@@ -604,7 +604,7 @@ for n in (2, 4, 8):
     ranks = run_ranks(time_server, 1, size // 4, *pace, world_size=n + 1)
     seconds, meter = ranks[0]
     moved = meter.bytes_sent + meter.bytes_received
-    print(f"{n} workers: {moved:,} bytes through the server in four updates")
+    print(f"{n} workers: {moved:,} bytes in four updates, and to stop")
     predicted = server_costs.predicted_server_seconds(n, size, *pace)
     costs["server"][n] = predicted, seconds
     around = run_ranks(time_over_paced_link, ["ring"], [size], *pace, 1, world_size=n)
@@ -617,9 +617,10 @@ draw_server_costs(costs)
 
 # %% [markdown]
 # The server's time grows with the number of workers, because all bytes pass through one
-# link. (Its points lie a little below the line: the first gradient is under way while the
-# last letters go out, so there is one message less to wait for.) The ring's grows more slowly: each more rank costs two more $\alpha$, and the
-# bytes are shared. (Its points lie above the line: eight ranks share two cores.)
+# link. (Its points lie below the line, by one message: the first gradient is under way while
+# the last letters go out.) The ring's grows more slowly: each more rank costs two more
+# $\alpha$, and the bytes are shared. (Its points lie above the line: eight ranks share two
+# cores.)
 # So do the same with servers. **$K$ servers hold a share of the parameters each**, and
 # every worker sends each of them its share of the gradient.
 
@@ -642,8 +643,6 @@ for servers in (1, 2, 4):
 # workers that compute nothing keep it busy:
 
 # %%
-from demos.parameter_server.parts.server_and_workers import serve_at_once
-
 busy = run_ranks(time_server, 1, size // 4, *pace, 20, serve_at_once, world_size=9)
 print(f"at once: predicted 18 ms for each gradient, measured {1e3 * busy[0][0]:.0f} ms")
 
@@ -759,7 +758,7 @@ show(own_parameter_server.serve)
 # | equal to one process | to 10⁻⁶, after each update | no: other gradients, in another order |
 # | bytes each rank sends per step | worker P, server N · P | worker P, server P for each update |
 # | memory of each rank | server P and N gradients, optimiser; worker P and its gradient | server P, one gradient and unfinished answers, optimiser; worker the same |
-# | idle share | all wait for the slowest, and for the server | none, up to G / (α + βS) + 2 workers |
+# | idle share | all wait for the slowest, and for the server | while letters travel; no more, up to G / (α + βS) + 2 workers |
 # | if one rank dies | all stop | a worker: without a bound the others go on; the server: all stop |
 #
 # ## What we saw

@@ -23,6 +23,7 @@ from demos.parameter_server.parts.digits_server import (
     train_digits_with_server,
 )
 from demos.parameter_server.parts.remedies import compare_remedies
+from demos.parameter_server.parts.server_and_workers import serve_at_once
 from demos.parameter_server.parts.server_failures import (
     load_server,
     train_while_worker_is_lost,
@@ -211,6 +212,19 @@ def test_a_server_moves_the_predicted_bytes(servers, workers):
         versions = 4 * workers * (2 * updates + 1)
         assert meter.bytes_sent + meter.bytes_received == moved + last + versions
         assert not meter.collectives
+
+
+def test_a_server_at_once_gets_a_letter_and_sends_one_for_each_gradient():
+    elements, updates, workers = 1200, 6, 3
+    at_once = 0.0, 0.0, updates, serve_at_once
+    ranks = run_ranks(
+        server_costs.time_server_over_paced_link,
+        1, elements, *at_once, world_size=1 + workers,
+    )  # fmt: skip
+    gradients = updates + workers - 1  # the others' last ones are under way
+    letters = 2 * gradients + workers  # and those that say stop
+    meter = ranks[0][1]
+    assert meter.bytes_sent + meter.bytes_received == letters * 4 * (elements + 1)
 
 
 def test_servers_on_all_machines_move_what_a_ring_moves():

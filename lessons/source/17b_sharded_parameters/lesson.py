@@ -166,9 +166,9 @@ check("17b-gather-free", before_forward, after_forward, before_backward, after_b
 # %% [markdown]
 # ## The same training, and its price
 #
-# `ZeRO3` (57 lines, in `demos/sharding/parts/zero_3.py`) calls from hooks what you have
-# written, and updates `kept`. *Before backward* is when the gradient of the unit's output
-# is there:
+# `ZeRO3` (fewer than 60 lines, in `demos/sharding/parts/zero_3.py`) calls from hooks what
+# you have written, and updates `kept`. (`TunedZeRO3`, below it there, can also gather ahead,
+# or less often.) *Before backward* is when the gradient of the unit's output is there:
 
 # %%
 show(zero_3.ZeRO3.__init__)
@@ -415,8 +415,8 @@ draw_kept(activations)
 
 # %% [markdown]
 # $n/k$ inputs and $k$ activations are fewest at $k = \sqrt n$: **$2\sqrt n$ instead of $n$,
-# for one more forward** (Chen et al., 2016). (Without segments, 64 outputs and the first
-# input.) Backward costs about two forwards, so by this count a step is a third longer. On
+# for one more forward** (Chen et al., 2016). (One layer's are 8,192
+# bytes here. Without segments, 64 outputs and the first input are kept.) Backward costs about two forwards, so by this count a step is a third longer. On
 # this machine:
 
 # %% tags=["nbval-ignore-output"]
