@@ -548,7 +548,7 @@ WRONG = {
             stops_at_the_first,
             advice="did not raise|each task that raised",
         ),
-        Wrong("cancels_the_others", cancels_the_others, advice="stops no other"),
+        Wrong("cancels_the_others", cancels_the_others, advice="may stop"),
         Wrong("swallows_failures", swallows_failures, advice="each task that raised"),
         Wrong("returns_results_only", returns_results_only, advice="two dictionaries"),
         Wrong(

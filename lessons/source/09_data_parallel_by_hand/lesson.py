@@ -509,10 +509,9 @@ draw_timelines(deep, cpu=True)
 
 # %% [markdown]
 # Now the wide network. Its threads spend their time in products that have released the
-# GIL, so with two free cores the forwards lie side by side, as in processes. Look at the
-# backwards, too: threads also share what large tensors are made in, the memory of one
-# process. On our machine the whole step was quicker than one by one in most runs, and
-# slower than in processes in all.
+# GIL, so with two free cores the forwards lie side by side, as in processes. The backwards
+# need not: on our machine one often came after the other. Its whole step was quicker than
+# one by one in most runs, and slower than in processes in all.
 
 # %%
 wide = step_three_ways(make_wide)

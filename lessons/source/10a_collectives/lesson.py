@@ -539,7 +539,7 @@ print(
 # | `reduce` | `MPI_Reduce` | `ncclReduce` | `reduce` | – |
 # | `all_reduce` | `MPI_Allreduce` | `ncclAllReduce` | `allreduce` | `psum` |
 # | `all_gather` | `MPI_Allgather` | `ncclAllGather` | `allgather` | `all_gather` |
-# | `reduce_scatter` | `MPI_Reduce_scatter` | `ncclReduceScatter` | – | `psum_scatter` |
+# | `reduce_scatter` | `MPI_Reduce_scatter` | `ncclReduceScatter` | torch calls `allreduce` | `psum_scatter` |
 # | `all_to_all` | `MPI_Alltoall` | `ncclAlltoAll` | `alltoall` | `all_to_all` |
 # | `isend`, `irecv` | `MPI_Isend`, `MPI_Irecv` | `ncclSend`, `ncclRecv` in a group | `send`, `recv` of a buffer | `ppermute` |
 #

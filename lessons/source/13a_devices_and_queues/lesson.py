@@ -179,7 +179,7 @@ for n, measured in times.items():
     here, away = (f"{1e3 * p:6.2f} ({1e3 * m:6.2f}) ms" for p, m in both)
     print(f"{n:2} rows, predicted (measured): here {here}, away {away}")
 pays = first_that_pays({n: predict_here_and_away(n, costs) for n in sizes})
-print("by the prediction sending is quicker from", pays, "rows on")
+print("by the prediction sending is quicker from", pays or "no number of", "rows on")
 reveal("13a-away", first_that_pays(times) or 0)
 
 # %% [markdown]

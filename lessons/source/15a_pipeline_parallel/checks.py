@@ -99,7 +99,7 @@ def _expect_balanced_counts(expect, got, layers: int, stages: int) -> list[int]:
     expect(whole, got=got, think=think)
     right = len(counts) == stages
     expect(right, got=got, think=f"one number for each of {stages} stages")
-    together = f"how many layers they have together, of {layers}"
+    together = f"how many layers the stages have together: there are {layers}"
     expect(sum(counts) == layers, got=got, think=together)
     expect(min(counts) >= 1, got=got, think="what a stage computes that has no layer")
     return counts

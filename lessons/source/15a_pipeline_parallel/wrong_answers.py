@@ -252,7 +252,7 @@ WRONG = {
             "every other way to cut",
             note="Greedy filling looks right and often is; ask for 2, 2, 2, 9, 1, 1.",
         ),
-        Wrong("leaves_stages_empty", leaves_stages_empty, "at least one layer"),
+        Wrong("leaves_stages_empty", leaves_stages_empty, "has no layer"),
         Wrong("returns_the_cuts", returns_the_cuts, "one number for each"),
         Wrong(
             "tries_whole_limits_only",
@@ -268,7 +268,7 @@ WRONG = {
             note="The smallest difference is not the smallest maximum.",
         ),
         Wrong("sorts_the_layers", sorts_the_layers, "who else uses|every other way"),
-        Wrong("returns_the_sums", returns_the_sums, "together 5 layers"),
+        Wrong("returns_the_sums", returns_the_sums, "together: there are 5"),
     ],
 }
 
