@@ -644,7 +644,10 @@ for servers in (1, 2, 4):
 
 # %%
 busy = run_ranks(time_server, 1, size // 4, *pace, 20, serve_at_once, world_size=9)
-print(f"at once: predicted 18 ms for each gradient, measured {1e3 * busy[0][0]:.0f} ms")
+both = 1e3 * (pace[0] + pace[1] * size), 1e3 * busy[0][0]
+print(
+    "at once: predicted {:.0f} ms for each gradient, measured {:.0f} ms".format(*both)
+)
 
 # %% [markdown]
 # A worker that computes for $G$ seconds brings a gradient every $G + 2(\alpha + \beta S)$,

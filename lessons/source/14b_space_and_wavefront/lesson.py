@@ -689,11 +689,14 @@ for chunk in (8, 2, 1):
 # %%
 from demos.model_parallel.wavefront import time_flow_and_alone
 
+slots = (64 + 8) / (64 + 64)  # T + k for two layers
 for width in (16, 128):
     times = run_ranks(time_flow_and_alone, width, [64, 8, 1], 64)[0]
     shown = [f"{way} {1e3 * seconds:.0f} ms" for way, seconds in times.items()]
     print(f"width {width}: " + ", chunk ".join(shown))
-    print(f"  chunk 8 / chunk 64: {times['8'] / times['64']:.2f} ×, by slots 0.56 ×")
+    print(
+        f"  chunk 8 / chunk 64: {times['8'] / times['64']:.2f} ×, by slots {slots:.2f} ×"
+    )
 
 # %% [markdown]
 # One chunk of 64 steps is layer after layer. On a quiet machine with two free cores, width
