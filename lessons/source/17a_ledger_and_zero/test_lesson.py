@@ -55,6 +55,7 @@ from demos.sharding.parts.measured_ledger import (
 )
 from demos.sharding.parts.zero_1 import ZeRO1
 from demos.sharding.parts.zero_2 import ZeRO2
+from demos.sharding.parts.zero_3 import ZeRO3
 from demos.sharding.sixteen_bits import FORMATS, train_in_format
 from sidebyside import MessageMeter, Timeline, run_ranks
 from sidebyside.record import ROOT
@@ -449,7 +450,7 @@ def test_all_begin_with_rank_0s_numbers_and_parameters_are_views():
         assert torch.equal(flat, found[0]) and flat.tolist()[4:] == [7, 7, 0, 0]
 
 
-@pytest.mark.parametrize("stage", [ZeRO1, ZeRO2])
+@pytest.mark.parametrize("stage", [ZeRO1, ZeRO2, ZeRO3])
 def test_a_stage_has_at_most_60_lines_to_read(stage):
     lines = inspect.getsource(stage).splitlines()
     assert sum(bool(line.strip()) for line in lines) <= 60
