@@ -1,6 +1,7 @@
 """The promises of run_ranks: results in order, no failure silent, nothing stays."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -16,6 +17,9 @@ import torch
 import torch.distributed as dist
 
 from sidebyside import RankFailed, RanksHung, device, run_ranks
+from sidebyside.crew import Crew
+from sidebyside.failures import is_lost_connection
+from sidebyside.outcomes import DiedOutcome, Outcome
 from tests.process_state import is_alive
 
 
@@ -306,3 +310,34 @@ def test_torchrun_runs_the_same_script(tmp_path):
         text=True,
     )
     assert done.stdout.strip() == "[(0, 2), (1, 2)]", done.stderr
+
+
+@pytest.mark.parametrize("meanwhile", ["finished", "died", "nothing"])
+def test_what_happens_while_ranks_are_asked_where_they_are_counts(
+    meanwhile, monkeypatch
+):
+    crew = Crew(None, [], False, Outcome("rank", 1, timeout=0.0))
+
+    def ask_where() -> None:
+        if meanwhile == "finished":
+            crew.outcome.finished.add(0)
+            crew.results[0] = pickle.dumps("late")
+        elif meanwhile == "died":
+            crew.outcome.died[0] = DiedOutcome(7, "")
+
+    monkeypatch.setattr(crew, "_listen", lambda patience: False)
+    monkeypatch.setattr(crew, "_ask_where", ask_where)
+    if meanwhile == "finished":
+        assert crew.collect(time.monotonic()) == ["late"]
+    else:
+        with pytest.raises(RankFailed if meanwhile == "died" else RanksHung):
+            crew.collect(time.monotonic())
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["Connection closed by peer", "Connection reset by peer", "writev: Broken pipe"],
+)
+def test_every_wording_of_a_lost_connection_is_known(said):
+    assert is_lost_connection(RuntimeError(f"gloo: {said} [127.0.0.1]:40000"))
+    assert not is_lost_connection(RuntimeError("Timed out waiting 10000ms"))
