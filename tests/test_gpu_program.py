@@ -12,6 +12,7 @@ from tests.gpu.every_gpu_path import NOTHING, ROOT, Row, environment, run_one
 
 PROGRAM = ROOT / "tests" / "gpu" / "every_gpu_path.py"
 STRICT = """
+import weakref
 import torch, torch.distributed as dist
 from sidebyside import device
 
@@ -34,7 +35,9 @@ print("rank:", device(), dist.get_backend())
 print("message:", error_of(lambda: dist.all_reduce(here)))
 dist.all_reduce(there)
 print("moved:", (there.to("cuda:1") * 2).cpu().tolist(), there.to("cuda:1").device)
+group = weakref.ref(dist.group.WORLD)
 dist.destroy_process_group()
+print("group:", "kept" if group() else "freed")
 """
 
 
@@ -81,3 +84,4 @@ def test_pretended_gpus_refuse_what_gpus_refuse(tmp_path):
     assert said["rank"] == "cuda:0 nccl"
     assert "No backend type associated with device type cpu" in said["message"]
     assert said["moved"] == "[2.0, 2.0] cuda:1"
+    assert said["group"] == "freed", "its threads could abort the interpreter's end"

@@ -1,6 +1,7 @@
 """NCCL for GPUs that do not exist: gloo carries the messages, and the CPU has none."""
 
 import functools
+import weakref
 
 import torch
 import torch.distributed as dist
@@ -14,7 +15,7 @@ COLLECTIVES = (
     *("reduce_scatter", "reduce_scatter_tensor"),
 )
 SINGLE_MESSAGES = ("isend", "irecv")  # torch asks whether an operation is one of these
-nccl_groups: list = []
+nccl_groups = weakref.WeakSet()  # a group that is destroyed is to be freed
 
 
 def on_gpus_only(function):
@@ -23,7 +24,7 @@ def on_gpus_only(function):
     @functools.wraps(function)
     def call(*args, **kwargs):
         group = kwargs.get("group") or dist.group.WORLD
-        if any(group is other for other in nccl_groups):
+        if group in nccl_groups:
             for leaf in tree_leaves((args, kwargs)):
                 if isinstance(leaf, torch.Tensor) and not isinstance(leaf, GpuTensor):
                     raise RuntimeError(
@@ -43,18 +44,18 @@ def pretend_nccl() -> None:
     def init_process_group(backend=None, *args, **kwargs):
         usual_init("gloo", *args, **kwargs)
         if backend != "gloo":
-            nccl_groups.append(dist.group.WORLD)
+            nccl_groups.add(dist.group.WORLD)
 
     @functools.wraps(usual_group)
     def new_group(*args, backend=None, **kwargs):
         group = usual_group(*args, backend=None, **kwargs)
         if backend == "nccl" or (backend is None and nccl_groups):  # as the whole has
-            nccl_groups.append(group)
+            nccl_groups.add(group)
         return group
 
     def get_backend(group=None) -> str:
         group = group or dist.group.WORLD
-        if any(group is other for other in nccl_groups):
+        if group in nccl_groups:
             return "nccl"
         return usual_backend(group)
 
