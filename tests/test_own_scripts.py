@@ -1,5 +1,6 @@
-"""The scripts of your own end as they should: with their group, its threads end too."""
+"""Programs that have a group end as they should: with it, its threads end too."""
 
+import os
 import re
 import subprocess
 import sys
@@ -7,11 +8,16 @@ from pathlib import Path
 
 import pytest
 
-SCRIPTS = sorted(Path(__file__).parents[1].glob("demos/*/own_*.py"))
+DEMOS = Path(__file__).parents[1] / "demos"
+SCRIPTS = sorted(DEMOS.glob("*/own_*.py"))
+ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "0"}
+AS_TORCHRUN = ALONE | {"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_RUN_ID": "none"}
+AS_TORCHRUN |= {"TORCHELASTIC_RESTART_COUNT": "0"}
 RUN_AND_NAME_THREADS = """
 import contextlib, os, runpy, sys, time
 seconds, sys.argv = int(sys.argv[1]), sys.argv[2:]
-runpy.run_path(sys.argv[0], run_name="__main__")
+with contextlib.suppress(SystemExit):
+    runpy.run_path(sys.argv[0], run_name="__main__")
 def threads():
     for thread in os.listdir("/proc/self/task"):
         with contextlib.suppress(OSError):
@@ -25,7 +31,11 @@ for name in threads():
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads the threads' names in /proc")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="reads the threads' names in /proc"
+)
+
+
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_no_thread_of_the_group_is_left_when_the_script_ends(script):
     """A thread of gloo that lives on can abort the interpreter while it ends.
@@ -46,3 +56,15 @@ def test_no_thread_of_the_group_is_left_when_the_script_ends(script):
         assert "    dist.destroy_process_group()\n    time.sleep(" in script.read_text()
     else:
         assert "gloo" not in done.stdout
+
+
+def test_no_thread_is_left_when_a_rank_of_torchruns_has_trained(tmp_path):
+    command = [sys.executable, "-c", RUN_AND_NAME_THREADS, "10"]
+    command += [str(DEMOS / "failures" / "kill_and_resume.py"), "--folder"]
+    command += [str(tmp_path), "--failure", "link", "--steps", "3", "--kill-at", "2"]
+    path = os.pathsep.join(map(str, (DEMOS.parent, DEMOS.parent / "resources")))
+    env = os.environ | AS_TORCHRUN | {"PYTHONPATH": path}
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "rank 0 of 1 has trained 3 steps\nthread: python" in done.stdout
+    assert "gloo" not in done.stdout

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # before there is a group, or it keeps hold of it
 
 from sidebyside.failures import is_lost_connection
 from sidebyside.ranks import context_of_ranks

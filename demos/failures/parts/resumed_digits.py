@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # before there is a group, or it keeps hold of it
 
 from demos.failures.parts.atomic_file import load_checkpoint, save_atomically
 from demos.failures.parts.resumable_training import DigitsTraining, restore, snapshot

@@ -433,7 +433,9 @@ if second:
     open(looked, "w").close()
 while not os.path.exists(looked):
     time.sleep(0.05)
-dist.init_process_group("gloo") if os.environ["GOES_ON"] else None
+if os.environ["GOES_ON"]:
+    dist.init_process_group("gloo")
+    dist.destroy_process_group()
 """
 
 
