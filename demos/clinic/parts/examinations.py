@@ -25,6 +25,14 @@ from sidebyside import RankFailed, RanksHung, run_ranks
 SECONDS = 3  # that a rank has before somebody looks
 
 
+def begin_together() -> None:
+    """Whoever has imported sooner waits. By the store: the recorder sees nothing."""
+    store = dist.distributed_c10d._get_default_store()
+    if store.add("ranks that are here", 1) == dist.get_world_size():
+        store.set("all are here", "yes")
+    store.wait(["all are here"])
+
+
 def watched(program: Callable, seconds: float, look: Callable):
     """Runs in each rank: what `look()` finds after so many seconds of the program.
 
@@ -57,14 +65,14 @@ def stacks_of_threads() -> str:
 
 def all_reduce_behind_barrier(tensor: torch.Tensor, all_reduce=dist.all_reduce) -> None:
     """An all-reduce that first asks whether all ranks have come to this place."""
-    dist.monitored_barrier(timeout=timedelta(seconds=1), wait_all_ranks=True)
+    dist.monitored_barrier(timeout=timedelta(seconds=3), wait_all_ranks=True)
     all_reduce(tensor)
 
 
 # The same of a patient, in words ------------------------------------------------------
 
 
-def error_of_patient(*patient) -> str:
+def error_of_patient(*patient, seconds: float = SECONDS) -> str:
     """Runs in each rank: how the program stands, or the error that it raised."""
     said = ["still waits"]
 
@@ -75,13 +83,13 @@ def error_of_patient(*patient) -> str:
         except RuntimeError as error:
             said[0] = _in_short(str(error))
 
-    return watched(work, SECONDS, lambda: said[0])
+    begin_together()
+    return watched(work, seconds, lambda: said[0])
 
 
 def _error_at_barrier(*patient) -> str:
-    dist.monitored_barrier()  # all begin together: a rank late by a second is gone
     with mock.patch.object(dist, "all_reduce", all_reduce_behind_barrier):
-        return error_of_patient(*patient)
+        return error_of_patient(*patient, seconds=3 * SECONDS)
 
 
 def _in_short(error: str) -> str:
@@ -99,6 +107,7 @@ def _in_short(error: str) -> str:
 
 
 def _records_of_patient(*patient) -> str:
+    begin_together()
     watched(partial(admit, *patient), SECONDS, lambda: None)
     return ", ".join(map(_record_in_short, recorded_collectives())) or "nothing"
 
@@ -111,6 +120,7 @@ def _record_in_short(entry: dict) -> str:
 
 
 def _line_of_patient(*patient) -> str:
+    begin_together()
     dump = watched(partial(admit, *patient), SECONDS, stacks_of_threads)
     line = re.search(rf'File "<{patient[0]}>", line (\d+) in', dump)
     return f"line {line[1]}" if line else "not in the program"
@@ -137,7 +147,7 @@ def _by_rank(look: Callable, name: str) -> list[str]:
 # The tools ----------------------------------------------------------------------------
 
 
-def hang_report(name: str, timeout: float = 10) -> list[str]:
+def hang_report(name: str, timeout: float = 20) -> list[str]:
     """What `run_ranks` says when the time is over, or when a rank has failed."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):

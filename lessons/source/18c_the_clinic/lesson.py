@@ -489,6 +489,8 @@ timeline.plot(stamp="simulated")
 
 # %%
 print_reports(reports)
+
+# %% tags=["nbval-ignore-output"]
 waits = [report["wait"] for report in reports]
 print("waits least: rank", waits.index(min(waits)))
 

@@ -77,7 +77,7 @@ def test_the_rank_that_is_killed_need_not_be_the_guilty_one():
 
 def test_with_other_sizes_the_same_mistake_hangs():
     with pytest.raises(RanksHung) as error:
-        errors_of_dan([4, 4, 3], timeout=15)
+        errors_of_dan([4, 4, 3], timeout=30)
     assert "all_reduce" in error.value.details
     assert len(set(errors_of_dan([4, 4, 4]))) == 1
 
@@ -210,7 +210,7 @@ def test_the_recorder_of_one_rank_has_an_entry_more():
 
 def test_the_monitored_barrier_names_the_rank_that_did_not_come():
     zero, one, two = examinations.monitored_barrier("finn")
-    assert zero.endswith("Ranks 2 failed to pass monitoredBarrier in 1000 ms")
+    assert zero.endswith("Ranks 2 failed to pass monitoredBarrier in 3000 ms")
     assert "successfully reached" in one and two == "rank 2: still waits"
 
 
@@ -271,7 +271,7 @@ def test_gloos_time_limit_is_half_an_hour():
 @pytest.mark.parametrize("late", [0, 3])
 def test_the_straggler_waits_least_and_loads_longest(late):
     with Timeline() as timeline:
-        reports = run_ranks(straggler.train_and_report, late, 0.2, 3, world_size=4)
+        reports = run_ranks(straggler.train_and_report, late, 1.0, 3, world_size=4)
     waits = [report["wait"] for report in reports]
     loads = [report["load"] for report in reports]
     assert waits.index(min(waits)) == late == loads.index(max(loads))
