@@ -46,6 +46,12 @@ def torchrun_on_one_of(nodes: str, first: Host, program: str, *args: object) -> 
     return [*command, "--rdzv-conf", RENDEZVOUS, program, *args]
 
 
+def both_have_saved(run: Run) -> bool:
+    """The first may begin alone, when the other is late."""
+    there = run.checkpoint.exists() and run.log.exists()
+    return there and 2 in run.ranks_of_lives
+
+
 def train_on_failing_hosts(
     program: str, failure: str, mend: float, run: Run, *args: object
 ) -> None:
@@ -64,7 +70,7 @@ def train_on_failing_hosts(
         ]
         for reader in readers:
             reader.start()
-        _wait_until(lambda: run.checkpoint.exists() or _all_ended(programs))
+        _wait_until(lambda: both_have_saved(run) or _all_ended(programs))
         clock.began = time.monotonic()
         if failure != "link":
             victim = 0 if failure == "rendezvous" else 1

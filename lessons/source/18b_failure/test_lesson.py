@@ -23,6 +23,7 @@ from demos.failures.parts.background_save import (
     measure_pauses,
     steps_in_file,
     train_beside_writer,
+    write_to_slow_disk,
 )
 from demos.failures.parts.failing_ranks import ask_survivors
 from demos.failures.parts.failure_clock import (
@@ -315,11 +316,15 @@ def test_on_thousands_of_gpus_a_short_save_is_worth_more_than_a_good_interval():
 def test_real_kills_give_what_the_clock_says_or_less_when_the_machine_is_busy():
     """Naps take longer on a busy machine; a kill would have to be 0.18 s late."""
     machine, moments = Machine(0.8, 0.08, 0.25), [0.3, 0.65, 0.85, 1.7]
-    survived = survive_kills(0.2, machine, moments)
-    seconds = moments[-1] + machine.restart
-    assert survived.predicted * seconds == pytest.approx(0.6)
-    rounds = survived.goodput * seconds / 0.2
-    assert rounds == pytest.approx(round(rounds)) and rounds < 3.5
+    for _ in range(3):  # a mistake is there each time, a kill that comes late is not
+        survived = survive_kills(0.2, machine, moments)
+        seconds = moments[-1] + machine.restart
+        assert survived.predicted * seconds == pytest.approx(0.6)
+        rounds = survived.goodput * seconds / 0.2
+        assert rounds == pytest.approx(round(rounds))
+        if rounds < 3.5:
+            break
+    assert rounds < 3.5
 
 
 # In the background --------------------------------------------------------------------
@@ -338,7 +343,10 @@ def spans_beside_writer(folder: Path, background: bool) -> dict[str, list]:
     ]
 
 
-def test_in_the_background_the_next_step_begins_before_the_file_is_written(tmp_path):
+def test_in_the_background_the_next_step_begins_before_the_file_is_written(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(write_to_slow_disk, "__defaults__", (1.0,))
     steps, writes = spans_beside_writer(tmp_path, background=True)
     assert steps["step 4"].start < writes[0].end
     steps, writes = spans_beside_writer(tmp_path, background=False)
@@ -425,7 +433,7 @@ if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
     time.sleep(1000)
 if second:
     try:
-        seconds = timedelta(seconds=5)
+        seconds = timedelta(seconds=5 if os.environ["GOES_ON"] else 60)
         store = dist.TCPStore(*address, wait_for_workers=False, timeout=seconds)
         print("addresses:", len(store.list_keys()) > 0)
     except dist.DistNetworkError:
@@ -435,6 +443,7 @@ while not os.path.exists(looked):
     time.sleep(0.05)
 if os.environ["GOES_ON"]:
     dist.init_process_group("gloo")
+    dist.all_reduce(torch.ones(1))  # both are there: who leaves now breaks nothing
     dist.destroy_process_group()
 """
 
@@ -447,11 +456,15 @@ def test_after_a_restart_a_store_for_all_starts_has_the_addresses_of_the_dead(
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--nproc-per-node", "2", "--max-restarts", "1"]
     environment = {"TMPDIR": str(tmp_path), "GOES_ON": "yes" if own else ""}
-    done = subprocess.run(
-        [*command, str(tmp_path / "looks.py")],
-        env=os.environ | environment | (OWN_STORE if own else {}),
-        capture_output=True, text=True,
-    )  # fmt: skip
+    for _ in range(3):  # torchrun picks a port, and somebody may take it meanwhile
+        (tmp_path / "looks.py.looked").unlink(missing_ok=True)
+        done = subprocess.run(
+            [*command, str(tmp_path / "looks.py")],
+            env=os.environ | environment | (OWN_STORE if own else {}),
+            capture_output=True, text=True,
+        )  # fmt: skip
+        if "EADDRINUSE" not in done.stderr:
+            break
     assert done.returncode == 0, done.stderr
     assert done.stdout == ("no store yet\n" if own else "addresses: True\n")
 
@@ -459,7 +472,11 @@ def test_after_a_restart_a_store_for_all_starts_has_the_addresses_of_the_dead(
 def test_torchrun_starts_killed_ranks_again_and_the_result_is_the_same(tmp_path):
     loss, _ = run_ranks(own_resumable.train, str(tmp_path / "whole.pt"), None, "cpu")
     killed = tmp_path / "killed.pt"
-    resumed, said = torchrun(tmp_path, "--checkpoint", killed, "--kill-at", 25)
+    for _ in range(3):  # torchrun picks a port, and somebody may take it meanwhile
+        killed.unlink(missing_ok=True)
+        resumed, said = torchrun(tmp_path, "--checkpoint", killed, "--kill-at", 25)
+        if "EADDRINUSE" not in said:
+            break
     assert resumed == f"goes on after step 20\nloss of the last batch {loss:.4f}\n"
     assert "exitcode" in said  # whose death the agent sees first is chance
     one, other = (torch.load(tmp_path / f"{n}.pt") for n in ("whole", "killed"))
