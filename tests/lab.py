@@ -77,7 +77,7 @@ def jupyterlab(
             command, cwd=folder, env=environment, stdout=stream, stderr=stream
         )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while not (opened.exists() and opened.read_text()):
             if server.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"JupyterLab did not start:\n{log.read_text()}")
@@ -96,7 +96,7 @@ def jupyterlab(
 def browser_page(width: int = 1300, height: int = 900) -> Iterator[Page]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=chromium(), args=CHROMIUM_FLAGS
+            executable_path=chromium(), args=CHROMIUM_FLAGS, timeout=120_000
         )
         try:
             page = browser.new_page(viewport={"width": width, "height": height})

@@ -24,6 +24,9 @@ PICTURE_IS_THERE = """() => {
     const picture = document.querySelector(".jp-MarkdownViewer img");
     return picture && picture.naturalWidth > 200;
 }"""
+LISTED = """names => names.join() === [
+    ...document.querySelectorAll(".jp-DirListing-itemText")
+].map(item => item.innerText).join()"""
 BELOW = "img => img.closest('.jp-OutputArea-child').nextElementSibling.innerText"
 PROMPTS = ".jp-Notification, .Toastify__toast, .jp-toastContainer .jp-toast, .jp-Dialog"
 
@@ -88,7 +91,7 @@ def test_lesson_00_opens_and_runs_with_nothing_else_to_click(course, tmp_path):
         pictures = page.locator(".jp-OutputArea-output img")
         assert pictures.count() >= 1
         pictures.first.scroll_into_view_if_needed()
-        assert pictures.first.is_visible()
+        pictures.first.wait_for()
         box = pictures.first.bounding_box()
         assert box["width"] > 200
         assert box["height"] > 50
@@ -125,8 +128,8 @@ def test_the_command_opens_own_copies_and_markdown_is_rendered(has_chromium, tmp
         page.wait_for_selector(".jp-Notebook .jp-MarkdownOutput h1")
         assert "/lab/tree/my_lessons/00_start_here.ipynb" in page.url
         page.wait_for_selector(".jp-DirListing-itemText")
-        listed = page.locator(".jp-DirListing-itemText").all_inner_texts()
-        assert listed == [f"{lesson.name}.ipynb" for lesson in lessons()]
+        names = [f"{lesson.name}.ipynb" for lesson in lessons()]
+        page.wait_for_function(LISTED, arg=names)
 
         server = page.url.partition("/lab/tree/")[0]
         for document in DOCUMENTS:
@@ -175,7 +178,7 @@ def shut_down_kernel(page) -> None:
     page.get_by_role("menuitem", name="Shut Down Kernel", exact=True).click()
 
 
-def assert_gone(processes: list[psutil.Process], seconds: float = 15) -> None:
+def assert_gone(processes: list[psutil.Process], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while living := list(filter(is_alive, processes)):
         assert time.monotonic() < deadline, f"still there: {living}"

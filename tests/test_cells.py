@@ -3,10 +3,13 @@
 These run in a notebook's kernel, with the first lesson's exercise.
 """
 
+import contextlib
+
 import pytest
 from nbclient import NotebookClient
 from nbformat import v4
 
+from lessons.source.execution import at_free_ports
 from sidebyside import RankFailed
 from sidebyside.cells import names_defined, names_of_answers
 from sidebyside.findings import NOT_YET, Finding
@@ -35,7 +38,8 @@ OLD_CODE = (
 @pytest.fixture(scope="module")
 def kernel():
     client = NotebookClient(v4.new_notebook(), kernel_name="python3", allow_errors=True)
-    with client.setup_kernel():
+    with contextlib.ExitStack() as stack:
+        at_free_ports(lambda: stack.enter_context(client.setup_kernel()))
         yield client
 
 

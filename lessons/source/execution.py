@@ -4,6 +4,7 @@ import os
 import re
 import tempfile
 from base64 import b64decode
+from collections.abc import Callable
 from pathlib import Path
 from subprocess import DEVNULL
 
@@ -40,19 +41,32 @@ def require_a_quiet_machine() -> None:
         )
 
 
+def at_free_ports(start: Callable):
+    """What start() returns. Twice more if somebody took a port that it had picked."""
+    for again in (True, True, False):
+        try:
+            return start()
+        except RuntimeError as error:
+            if not again or "Kernel died before replying" not in str(error):
+                raise
+
+
 def execute(nb: NotebookNode, folder: Path) -> None:
     """Run every cell, in `folder`, with this interpreter; store the outputs."""
     folder.mkdir(exist_ok=True)
     metadata = nb.metadata.copy()
     specs = KernelSpecManager(kernel_dirs=[])  # knows this interpreter only
-    client = NotebookClient(
-        nb,
-        km=AsyncKernelManager(kernel_name="python3", kernel_spec_manager=specs),
-        timeout=CELL_SECONDS,
-        record_timing=False,
-        coalesce_streams=True,
-        resources={"metadata": {"path": str(folder)}},
-    )
+
+    def run() -> None:
+        NotebookClient(
+            nb,
+            km=AsyncKernelManager(kernel_name="python3", kernel_spec_manager=specs),
+            timeout=CELL_SECONDS,
+            record_timing=False,
+            coalesce_streams=True,
+            resources={"metadata": {"path": str(folder)}},
+        ).execute(env=environment, stdout=DEVNULL, stderr=DEVNULL, cleanup_kc=True)
+
     with tempfile.TemporaryDirectory() as private:
         progress = str(Path(private, "progress.json"))
         environment = os.environ | {
@@ -61,9 +75,7 @@ def execute(nb: NotebookNode, folder: Path) -> None:
         }
         environment.pop("PYTEST_CURRENT_TEST", None)  # hides what children print
         try:
-            client.execute(
-                env=environment, stdout=DEVNULL, stderr=DEVNULL, cleanup_kc=True
-            )
+            at_free_ports(run)
         except (CellExecutionError, DeadKernelError, TimeoutError) as error:
             raise BuildError(f"a cell of the solution failed:\n\n{error}") from None
     nb.metadata = metadata  # without the version of this interpreter

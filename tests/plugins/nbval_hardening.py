@@ -11,7 +11,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from queue import Empty
 
@@ -20,7 +20,7 @@ import nbval.plugin
 import psutil
 import pytest
 
-from lessons.source.execution import normalise
+from lessons.source.execution import at_free_ports, normalise
 
 SECONDS_PER_NOTEBOOK = 60  # a budget: reported, never asserted
 
@@ -37,16 +37,6 @@ def pytest_configure(config) -> None:
 
 
 # Kernels
-
-
-def at_free_ports(start: Callable):
-    """What start() returns. Twice more if somebody took a port that it had picked."""
-    for again in (True, True, False):
-        try:
-            return start()
-        except RuntimeError as error:
-            if not again or "Kernel died before replying" not in str(error):
-                raise
 
 
 class HardKernel(RunningKernel):
@@ -81,6 +71,7 @@ class HardKernel(RunningKernel):
         """Ask the kernel to end, as JupyterLab does, and kill it if it does not."""
         if hasattr(self, "km"):
             self.kc.stop_channels()
+            self.km.shutdown_wait_time = 20  # killed on the way, it would leave files
             self.km.shutdown_kernel(now=not self.km.is_alive())
             del self.km
 
@@ -145,6 +136,7 @@ def setup(self: NotebookFile, inner=NotebookFile.setup) -> None:
         patch.setenv(
             "SIDEBYSIDE_PROGRESS", str(Path(self.private.name, "progress.json"))
         )
+        patch.setenv("SIDEBYSIDE_PATIENCE", "60")  # of checks: the machine may be busy
         if is_solution(self):  # as when it was built
             patch.setenv("SIDEBYSIDE_PAGE", "solution")
         inner(self)
@@ -176,6 +168,7 @@ def runtest(self: NotebookCell, inner=NotebookCell.runtest) -> None:
         self.raise_cell_error("The kernel died in an earlier cell")
     if is_solution(self.parent) and self.cell.execution_count is None:
         self.raise_cell_error("This cell of a solution has no stored run: build it")
+    self.output_timeout = 60  # seconds from a cell's reply to the end of its output
     try:
         inner(self)
     except KernelDied:
