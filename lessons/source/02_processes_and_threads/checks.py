@@ -80,7 +80,11 @@ WAYS = {
 }
 
 
-@exercise("02-three-ways", seconds=20)
+@exercise(
+    "02-three-ways",
+    seconds=20,
+    when_hung="which child waits for a reader, and who waits for that child's end",
+)
 def check_02_three_ways(through_pipes, through_a_queue, through_shared_memory):
     ways = through_pipes, through_a_queue, through_shared_memory
     not_started = []
@@ -222,7 +226,7 @@ class _StoppedChildren:
         if hasattr(signal, "SIGSTOP"):  # elsewhere the order of arrival is chance
             os.kill(pid, signal.SIGSTOP)
             self.pids.append(pid)
-            timer = Timer(2, self.go_on)
+            timer = Timer(6, self.go_on)
             timer.daemon = True
             timer.start()
 

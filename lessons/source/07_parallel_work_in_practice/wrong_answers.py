@@ -554,7 +554,7 @@ WRONG = {
         Wrong(
             "asks_futures_that_are_not_done",
             asks_futures_that_are_not_done,
-            advice="did not raise|raised",
+            advice="did not raise|raised|who should catch",
         ),
         Wrong(
             "takes_none_for_missing",
