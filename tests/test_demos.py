@@ -193,7 +193,7 @@ def _refusal_complaints(call: dict, must_name: str) -> list[str]:
     return complaints
 
 
-def run_complaints(path: Path, folder: Path, seconds: float = 120) -> list[str]:
+def run_complaints(path: Path, folder: Path, seconds: float = 400) -> list[str]:
     """Without arguments it ends well, says something and leaves no process."""
     mark = uuid.uuid4().hex
     done = subprocess.run(

@@ -14,7 +14,9 @@ ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "0"}
 AS_TORCHRUN = ALONE | {"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_RUN_ID": "none"}
 AS_TORCHRUN |= {"TORCHELASTIC_RESTART_COUNT": "0"}
 RUN_AND_NAME_THREADS = """
-import contextlib, os, runpy, sys, time
+import contextlib, faulthandler, os, runpy, sys, time
+usual = faulthandler.dump_traceback_later  # a script's watchdog shall not bite here
+faulthandler.dump_traceback_later = lambda seconds, **more: usual(60, **more)
 seconds, sys.argv = int(sys.argv[1]), sys.argv[2:]
 with contextlib.suppress(SystemExit):
     runpy.run_path(sys.argv[0], run_name="__main__")

@@ -29,7 +29,7 @@ def plant(folder: Path, code: str) -> str:
     return "planted/demo.py"
 
 
-def wait_until(holds, seconds: float = 10) -> None:
+def wait_until(holds, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "waited in vain"
@@ -128,10 +128,11 @@ def test_an_interrupt_ends_the_demo_and_its_children(folder, capsys):
     thread.join()
     pids = [int(pid) for pid in "".join(seen).split()[:2]]
     assert len(pids) == 2
-    assert not any(map(is_alive, pids))
+    wait_until(lambda: not any(map(is_alive, pids)))
 
 
-def test_a_demo_may_clean_up_when_it_is_interrupted(folder):
+def test_a_demo_may_clean_up_when_it_is_interrupted(folder, monkeypatch):
+    monkeypatch.setattr(demos, "SECONDS_TO_END", 60)
     code = f"""
 import pathlib, time
 folder = pathlib.Path({str(folder)!r})

@@ -185,9 +185,16 @@ from sidebyside import forkserver_apart, run_ranks
 
 usual, started = forkserver_apart._usual_spawn, []
 
-def start_and_interrupt(*args):
-    started.append(usual(*args))
-    os.kill(started[-1], signal.SIGINT)  # it has not had the time for a session
+WAIT = (
+    "import signal, time\\n"
+    "while signal.SIGINT not in signal.sigpending(): time.sleep(0.01)\\n"
+)
+
+def start_and_interrupt(path, args, passfds):
+    program = args.index("-c") + 1  # the interrupt comes before it has a session
+    args = [*args[:program], WAIT + args[program], *args[program + 1 :]]
+    started.append(usual(path, args, passfds))
+    os.kill(started[-1], signal.SIGINT)
     return started[-1]
 
 forkserver_apart._usual_spawn = start_and_interrupt
@@ -237,6 +244,9 @@ def tidy():
     print("tidied")
 
 def main():
+    from sidebyside import programs
+
+    programs.FEEDER_SECONDS = 60
     threading.Thread(target=tidy, name="QueueFeederThread", daemon=True).start()
     ready()
     {end}

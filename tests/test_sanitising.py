@@ -42,6 +42,10 @@ HIDDEN = [
     ("/tmp/tmpabc/trace.json written", "/tmp/tmpxyz/trace.json written"),
     ('File "/tmp/ipykernel_12/34.py"', 'File "/var/x/ipykernel_5/6.py"'),
     (f"{ROOT}/demos/gil/x.py", "demos/gil/x.py"),
+    (
+        "rank 0 raised RuntimeError: Expected to have finished reduction",
+        "rank 1 raised RuntimeError: Expected to have finished reduction",
+    ),
     ("name   median\n------------", "name  median  \n-------"),
 ]
 SHOWN = [
@@ -50,6 +54,7 @@ SHOWN = [
     ("step 3: sum 1111", "step 4: sum 1111"),
     ("rank 0 | sent 4096 bytes", "rank 0 | sent 8192 bytes"),
     ("rank 0 | 1111", "rank 1 | 1111"),
+    ("rank 0 raised RuntimeError: bad", "rank 1 raised RuntimeError: bad"),
     ("9 slots", "5 slots"),
     ("12 samples", "13 samples"),
     ("3 × 4 numbers", "3 × 5 numbers"),

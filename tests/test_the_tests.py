@@ -24,7 +24,7 @@ def run_pytest(root: Path, *arguments: str) -> subprocess.CompletedProcess:
     """
     command = [sys.executable, "-m", "pytest", "--color=no", "-n0", *arguments]
     return subprocess.run(
-        command, cwd=root, capture_output=True, text=True, timeout=200
+        command, cwd=root, capture_output=True, text=True, timeout=550
     )
 
 

@@ -16,9 +16,9 @@ import torch.distributed as dist
 from sidebyside import RankFailed, Timeline, draw_timelines, run_ranks, span
 
 
-def work(name: str = "work") -> None:
+def work(name: str = "work", seconds: float = 0.01) -> None:
     with span(name):
-        time.sleep(0.01)
+        time.sleep(seconds)
 
 
 def test_spans_know_their_name_order_and_lane():
@@ -172,7 +172,8 @@ def test_names_may_hold_anything():
 def test_the_text_has_a_line_per_lane_and_shows_who_waits():
     with Timeline() as timeline:
         work("forward 1")
-        thread = threading.Thread(target=work, args=("backward 1",))
+        took = timeline.spans[0].duration  # the other takes as long, or longer
+        thread = threading.Thread(target=work, args=("backward 1", took))
         thread.start()
         thread.join()
     main, thread, key = timeline.text(width=20).splitlines()

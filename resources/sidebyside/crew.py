@@ -174,7 +174,7 @@ class Crew:
         for rank in self.outcome.unfinished:
             self._send(rank, WhereAreYouMessage())
         self._listen_until(
-            time.monotonic() + 3.0,
+            time.monotonic() + 5.0,
             lambda: set(self.outcome.unfinished) <= set(self.outcome.stacks),
         )
 

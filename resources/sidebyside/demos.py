@@ -12,6 +12,7 @@ from pathlib import Path
 from sidebyside.record import ROOT
 
 DEMOS = ROOT / "demos"
+SECONDS_TO_END = 2  # that an interrupted demo has to end by itself
 
 
 class DemoFailed(RuntimeError):
@@ -64,7 +65,7 @@ def _end_demo(keeper: subprocess.Popen) -> None:
             keeper.stdin.write("interrupt\n")
             keeper.stdin.flush()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            keeper.wait(timeout=2)
+            keeper.wait(timeout=SECONDS_TO_END)
     with contextlib.suppress(OSError):
         keeper.stdin.close()  # the sign to kill what is left
     keeper.wait()

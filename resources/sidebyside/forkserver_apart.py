@@ -189,8 +189,9 @@ def _folder_of_own_forkserver() -> Iterator[None]:
     """A forkserver that starts in here has its socket in a folder of its own."""
     config = current_process()._config
     usual = config.get("tempdir")
-    folder = tempfile.mkdtemp(prefix="pymp-")
+    folder = tempfile.mktemp(prefix="pymp-")  # noted first: an interrupt may come
     util.Finalize(None, shutil.rmtree, (folder, True), exitpriority=-100)
+    os.mkdir(folder, 0o700)
     config["tempdir"] = folder
     try:
         yield

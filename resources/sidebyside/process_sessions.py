@@ -125,7 +125,7 @@ def _kill_session_members(find_leaders: Callable[[], set[int]]) -> None:
     """A resource tracker is spared: it ends by itself once the others have ended, and
     then removes the shared memory that they have left.
     """
-    for _ in range(20):  # those being started right now are found in the next round
+    for _ in range(300):  # those being started right now are found in the next round
         members = [p for p in _session_members(find_leaders()) if not _is_tracker(p)]
         if not members:
             return

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 DEMOS = os.path.realpath(os.path.join(__file__, "..", "..", "..", "demos"))
 SECONDS = 5  # that `main` has to tidy up; nearly always it takes a moment
 LOOK = 0.1  # seconds between two looks whether there still is a reader
+FEEDER_SECONDS = 1  # that the feeder of a queue has
 POSIX = os.name == "posix"
 TIDY = "resource_tracker", "sidebyside.process_sessions"
 
@@ -71,7 +72,7 @@ def _wait_for_feeders_of_program() -> None:
     """
     for thread in threading.enumerate():
         if thread.name == "QueueFeederThread":
-            thread.join(1)
+            thread.join(FEEDER_SECONDS)
 
 
 def end_with_parent() -> None:

@@ -190,7 +190,7 @@ def _run_ranks_under_torchrun(fn: Callable, args: tuple, timeout: float) -> list
             ) from None
         # a group that something still holds, as DDP does, keeps its threads, and one
         # of them frees the last message a moment later with the interpreter's help
-        atexit.register(time.sleep, 0.2)
+        atexit.register(time.sleep, 0.5)
     results = [None] * dist.get_world_size()
     dist.all_gather_object(results, fn(*args))
     return results

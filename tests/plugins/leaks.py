@@ -111,8 +111,9 @@ class Watch:
         left = self.leftovers()
         while left and time.monotonic() < deadline:
             time.sleep(0.2)
-            now = self.leftovers()  # other programs' shared memory comes and goes
-            left = [line for line in left if line in now]
+            # others' shared memory comes and goes; a process may change its words
+            known = {line.partition(": ")[0] for line in left}
+            left = [one for one in self.leftovers() if one.partition(": ")[0] in known]
         for process in self.processes():
             process.kill()
         return left
