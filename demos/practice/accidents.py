@@ -113,7 +113,7 @@ def experiment_with_accident(
                 afterwards = f"{sum(results(abs, range(4))) == 6 and 'works'}"
             except Exception as error:
                 afterwards = type(error).__name__
-            sleep(0.2)  # a worker that is at a task finishes it
+            sleep(1)  # a worker that is at a task finishes it
             computed = Path(log).stat().st_size  # a byte for each
     except KeyboardInterrupt:
         learns, computed = "KeyboardInterrupt", Path(log).stat().st_size

@@ -78,7 +78,8 @@ def train_while_worker_is_lost(updates: int, at: int, nap: float) -> list[int] |
     It drops all its connections, as the system does for a process that is killed. (To
     be killed in earnest would end the other ranks, too: `run_ranks` sees to that.) The
     server, rank 0, returns whose gradients it got. It cannot end well: it would wait
-    for the lost worker's last letter. So it hangs up when it has enough.
+    for the lost worker's last letter. So it hangs up when it has enough. Until version
+    `at` nobody is left more than two gradients behind: by then all have been heard.
     """
     rank, last = dist.get_rank(), dist.get_world_size() - 1
     post()
@@ -95,8 +96,14 @@ def train_while_worker_is_lost(updates: int, at: int, nap: float) -> list[int] |
         if version == updates:
             raise EnoughUpdates
 
+    def goes_on(pushes: dict[int, int], waiting: list[int]) -> list[int]:
+        if sum(pushes.values()) >= at:
+            return waiting
+        return [one for one in waiting if pushes[one] <= min(pushes.values()) + 2]
+
+    everyone = range(1, last + 1)
     try:
-        serve_at_once(digits_start(), range(1, last + 1), 0.1, 2 * updates, note)
+        serve_at_once(digits_start(), everyone, 0.1, 2 * updates, note, goes_on)
     except EnoughUpdates:
         dist.destroy_process_group()
     return workers_heard

@@ -6,7 +6,6 @@ from demos.pipeline.parts.schedule_rules import Slot, bubble
 from demos.pipeline.parts.schedule_rules import timetable_length as length
 from demos.pipeline.parts.schedules import read_instruction as read
 from sidebyside.lanes import Bar, Lanes, extent_of_lanes, write_lane
-from sidebyside.lanes_picture import draw_lanes
 
 KINDS = {"F": "forward", "B": "backward", "W": "weights"}
 
@@ -22,6 +21,8 @@ def draw_schedule(
     is in two parts. The number is the micro-batch; grey is a rank that waits, and the
     share of idle time stands at the right.
     """
+    from sidebyside.lanes_picture import draw_lanes  # slow, and letters need none
+
     panels = slots if isinstance(slots, Mapping) else {"": slots}
     fig = draw_lanes(
         {title: _lanes_of_drawing(p) for title, p in panels.items()}, unit, stamp

@@ -59,7 +59,7 @@ def _forkserver_imports_torch_once():
 def equal_entries(*arguments: str) -> dict[str, set[str]]:
     """The demo's table: for each row the start methods that say EQUAL."""
     command = [sys.executable, str(DEMO), *arguments]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=400)
     assert run.returncode == 0, run.stderr
     lines = run.stdout.splitlines()
     rows = {row: line for line in lines for row in TABLE if line.startswith(row)}

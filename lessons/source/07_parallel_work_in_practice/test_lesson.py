@@ -180,7 +180,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
 # Accidents ---------------------------------------------------------------------------
 
 BAD, OTHERS = accidents.BAD, accidents.TASKS - 1
-PATIENCE = 2.0
+PATIENCE = 10.0
 
 
 def met(accident: str) -> dict[str, dict]:

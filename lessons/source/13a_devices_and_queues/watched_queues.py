@@ -153,7 +153,7 @@ class Course:
                 self.changed.wait_for(lambda: self.ended["copy"] >= first, PATIENCE)
         if self.hold == "copies" and self.batches:
             with self.changed:
-                self.changed.wait_for(lambda: self.begun["compute"] > 0, 0.25)
+                self.changed.wait_for(lambda: self.ended["compute"] > 0, 0.25)
         if self.hold in ("copies", "computes"):
             time.sleep(0.02)
         self.gate.set()

@@ -110,8 +110,9 @@ def pays_in_numpy(host, device, alpha, beta):
     if host >= device:
         return None
     n = np.arange(1.0, 1_100_000.0)
-    away = 2 * alpha + 12 * n**2 * beta + 2 * n**3 / device
-    return np.int64(np.argmax(away < 2 * n**3 / host) + 1)
+    operations = 2 * n * n * n
+    away = 2 * alpha + 12 * n * n * beta + operations / device
+    return np.int64(np.argmax(away < operations / host) + 1)
 
 
 # 13a-timing ---------------------------------------------------------------------------

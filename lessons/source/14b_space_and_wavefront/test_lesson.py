@@ -391,7 +391,7 @@ def test_the_script_of_ones_own_prints_one_loss_and_saves_once(ranks, tmp_path):
     command += [own_halo_exchange.__file__, "--save", str(saved / "model.pt")]
     done = subprocess.run(
         command, env=os.environ | {"TMPDIR": str(folder)},
-        capture_output=True, text=True, timeout=120, check=True,
+        capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout.startswith("loss of the last batch 0.0106")
     assert [path.name for path in saved.iterdir()] == ["model.pt"]
