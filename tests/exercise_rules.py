@@ -27,7 +27,8 @@ from sidebyside.judge import Exercise, examine, find_exercise
 from sidebyside.lesson_format import Lesson, lessons, solved, stub
 
 SECONDS_TO_HANG = 3  # a wrong answer that must hang need not hang for longer
-SECONDS_TO_END = 240  # others get more than a learner: the machine may be busy
+SECONDS_TO_END = 240  # others get more than a learner: the machine may be busy,
+TIMES_SLOWER = 8  # but not more than so many times slower
 WRONG, RIGHT = 6, 2  # answers at least
 
 
@@ -149,11 +150,12 @@ def _examined(case: Case, version) -> Finding:
 def _tried(case: Case, given: tuple, hangs_for: float = 0) -> Finding:
     """What the check finds; only an answer that must hang meets a limit soon."""
     patience = {"SIDEBYSIDE_PATIENCE": str(2 * hangs_for or SECONDS_TO_END / 4)}
+    usual = min(SECONDS_TO_END, TIMES_SLOWER * case.exercise.seconds)
     with (
         mock.patch.dict(os.environ, patience),
         mock.patch.object(judge, "FOR_RANKS", SECONDS_TO_END),
     ):
-        return examine(case.exercise, given, hangs_for or SECONDS_TO_END)
+        return examine(case.exercise, given, hangs_for or usual)
 
 
 def answers(lesson: Lesson, id: str, version) -> tuple:

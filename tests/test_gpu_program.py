@@ -85,3 +85,27 @@ def test_pretended_gpus_refuse_what_gpus_refuse(tmp_path):
     assert "No backend type associated with device type cpu" in said["message"]
     assert said["moved"] == "[2.0, 2.0] cuda:1"
     assert said["group"] == "freed", "its threads could abort the interpreter's end"
+
+
+PART = """
+import torch.distributed as dist
+from sidebyside import run_ranks
+
+def backend_of_part():
+    part = dist.new_group([0])
+    is_member = part is not dist.GroupMember.NON_GROUP_MEMBER
+    return dist.get_backend(part) if is_member else "none"
+
+if __name__ == "__main__":
+    print(run_ranks(backend_of_part))
+"""
+
+
+def test_ranks_of_pretended_gpus_may_have_a_group_without_the_others(tmp_path):
+    script = tmp_path / "part.py"
+    script.write_text(PART)
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env=environment(2, str(tmp_path)), capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout == "['nccl', 'none']\n", done.stderr

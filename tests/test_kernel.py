@@ -1,7 +1,9 @@
 """In a real notebook kernel: cells that are interrupted, kernels that are killed."""
 
+import contextlib
 import os
 import signal
+import socket
 import time
 
 import psutil
@@ -143,6 +145,14 @@ def test_a_killed_kernel_leaves_no_process_and_no_file(notebook):
     wait_until(lambda: not list(notebook.scratch.iterdir()))
 
 
+def is_free(port: int) -> bool:
+    with socket.socket() as here, contextlib.suppress(OSError):
+        here.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as zmq does
+        here.bind(("127.0.0.1", port))
+        return True
+    return False
+
+
 OWN_POOL = """
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -155,6 +165,9 @@ def test_a_kernel_that_is_shut_down_leaves_no_process_and_no_file(notebook):
     assert notebook.run("run_ranks(total)") == "[11, 11]"
     assert notebook.run(OWN_POOL) == "[1, 2]"
     family = notebook.descendants()
+    kernel = notebook.manager.provisioner.pid
+    groups = {os.getpgid(process.pid) for process in family}
+    assert os.getpgid(kernel) not in groups, "the kernel would wait for them in vain"
     notebook.manager.shutdown_wait_time = 120  # killed on the way it would leave files
     notebook.manager.shutdown_kernel()
     wait_until(lambda: not any(map(is_alive, family)))
@@ -169,6 +182,7 @@ def test_a_restarted_kernel_leaves_no_rank_and_works(notebook):
 
     def become_ready() -> None:
         if not notebook.manager.is_alive():  # somebody took one of its old ports
+            wait_until(lambda: all(map(is_free, notebook.manager.ports)))
             notebook.manager.restart_kernel(now=True)
         notebook.client.wait_for_ready(timeout=60)
 

@@ -18,8 +18,10 @@ import contextlib, faulthandler, os, runpy, sys, time
 usual = faulthandler.dump_traceback_later  # a script's watchdog shall not bite here
 faulthandler.dump_traceback_later = lambda seconds, **more: usual(60, **more)
 seconds, sys.argv = int(sys.argv[1]), sys.argv[2:]
-with contextlib.suppress(SystemExit):
+try:
     runpy.run_path(sys.argv[0], run_name="__main__")
+except SystemExit as stop:
+    assert not stop.code, stop.code
 def threads():
     for thread in os.listdir("/proc/self/task"):
         with contextlib.suppress(OSError):

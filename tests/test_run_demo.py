@@ -128,7 +128,7 @@ def test_an_interrupt_ends_the_demo_and_its_children(folder, capsys):
     thread.join()
     pids = [int(pid) for pid in "".join(seen).split()[:2]]
     assert len(pids) == 2
-    wait_until(lambda: not any(map(is_alive, pids)))
+    assert not any(map(is_alive, pids))
 
 
 def test_a_demo_may_clean_up_when_it_is_interrupted(folder, monkeypatch):

@@ -76,7 +76,7 @@ def find_exercise(id: str) -> Exercise | None:
 def examine(found: Exercise, answers: tuple, seconds: float | None = None) -> Finding:
     """Run the check of an exercise in a process of its own. Ends in any case.
 
-    `seconds` may make it end earlier, unless it runs ranks, which have own limits.
+    `seconds` stands in for its own limit, unless it runs ranks, which have own limits.
     """
     if (finding := findings.finding_unfinished(answers)) is not None:
         return finding

@@ -194,7 +194,7 @@ def _end_children_of_program() -> None:
     """
     import psutil
 
-    for _ in range(20):  # those being started right now are found in the next round
+    for _ in range(300):  # those being started right now are found in the next round
         running = []
         for child in psutil.Process().children(recursive=True):
             with contextlib.suppress(psutil.Error):

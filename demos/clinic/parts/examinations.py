@@ -89,7 +89,7 @@ def error_of_patient(*patient, seconds: float = SECONDS) -> str:
 
 def _error_at_barrier(*patient) -> str:
     with mock.patch.object(dist, "all_reduce", all_reduce_behind_barrier):
-        return error_of_patient(*patient, seconds=3 * SECONDS)
+        return error_of_patient(*patient, seconds=2 * SECONDS)
 
 
 def _in_short(error: str) -> str:

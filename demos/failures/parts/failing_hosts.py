@@ -46,8 +46,8 @@ def torchrun_on_one_of(nodes: str, first: Host, program: str, *args: object) -> 
     return [*command, "--rdzv-conf", RENDEZVOUS, program, *args]
 
 
-def both_have_saved(run: Run) -> bool:
-    """The first may begin alone, when the other is late."""
+def both_train(run: Run) -> bool:
+    """And there is a checkpoint. The first may have begun, and saved, alone."""
     there = run.checkpoint.exists() and run.log.exists()
     return there and 2 in run.ranks_of_lives
 
@@ -70,7 +70,7 @@ def train_on_failing_hosts(
         ]
         for reader in readers:
             reader.start()
-        _wait_until(lambda: both_have_saved(run) or _all_ended(programs))
+        _wait_until(lambda: both_train(run) or _all_ended(programs))
         clock.began = time.monotonic()
         if failure != "link":
             victim = 0 if failure == "rendezvous" else 1

@@ -79,7 +79,7 @@ def train_while_worker_is_lost(updates: int, at: int, nap: float) -> list[int] |
     be killed in earnest would end the other ranks, too: `run_ranks` sees to that.) The
     server, rank 0, returns whose gradients it got. It cannot end well: it would wait
     for the lost worker's last letter. So it hangs up when it has enough. Until version
-    `at` nobody is left more than two gradients behind: by then all have been heard.
+    `at` nobody gets more than three gradients ahead: by then all have been heard.
     """
     rank, last = dist.get_rank(), dist.get_world_size() - 1
     post()

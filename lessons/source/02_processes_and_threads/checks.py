@@ -83,7 +83,8 @@ WAYS = {
 @exercise(
     "02-three-ways",
     seconds=20,
-    when_hung="which child waits for a reader, and who waits for that child's end",
+    when_hung="what would have to happen for this line to end: does a child wait for a "
+    "reader, and who waits for that child's end",
 )
 def check_02_three_ways(through_pipes, through_a_queue, through_shared_memory):
     ways = through_pipes, through_a_queue, through_shared_memory
@@ -217,7 +218,7 @@ def _child_has_ended(child: _ChildProcess) -> bool:
 
 
 class _StoppedChildren:
-    """A child that has to stop for a while, two seconds at most."""
+    """A child that has to stop for a while, six seconds at most."""
 
     def __init__(self):
         self.pids = []

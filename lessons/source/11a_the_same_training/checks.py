@@ -22,7 +22,7 @@ DECKS = [(6, 1), (12, 3), (13, 2), (14, 4), (2, 3), (29, 8), (1415, 5), (1415, 2
 EPOCHS = 0, 1, 2, 7
 
 
-@exercise("11a-shard", seconds=90)
+@exercise("11a-shard", seconds=60)
 def check_11a_shard(shard):
     sent = cloudpickle.dumps(shard)  # before the first call: it remembers none
     for samples, world_size in DECKS:

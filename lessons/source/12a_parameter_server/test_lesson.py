@@ -276,7 +276,7 @@ def test_the_script_of_your_own_trains_and_saves(tmp_path):
     (tmp_path / "torchrun").mkdir()  # it leaves a folder there
     done = subprocess.run(
         [*launcher, "--nproc-per-node=3", str(script), "--updates=50", "--save=w.pt"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False,
+        cwd=tmp_path, capture_output=True, text=True, timeout=400, check=False,
         env=os.environ | {"TMPDIR": str(tmp_path / "torchrun")},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -49,8 +49,9 @@ def pretend_nccl() -> None:
     @functools.wraps(usual_group)
     def new_group(*args, backend=None, **kwargs):
         group = usual_group(*args, backend=None, **kwargs)
-        if backend == "nccl" or (backend is None and nccl_groups):  # as the whole has
-            nccl_groups.add(group)
+        is_member = group is not dist.GroupMember.NON_GROUP_MEMBER
+        if is_member and (backend == "nccl" or (backend is None and nccl_groups)):
+            nccl_groups.add(group)  # without a backend it has that of the whole
         return group
 
     def get_backend(group=None) -> str:
