@@ -221,6 +221,35 @@ def test_it_ends_when_nobody_reads_any_more(program, tmp_path):
         assert nothing_is_left(mark)
 
 
+def test_an_alarm_while_a_broken_pipe_is_looked_at_changes_nothing(tmp_path):
+    program = """
+import signal
+
+def main():
+    from sidebyside import programs
+
+    usual, asked = programs._nobody_reads_program, []
+
+    def alarm_and_ask():
+        if not asked:
+            asked.append("once")
+            os.kill(os.getpid(), signal.SIGALRM)
+        return usual()
+
+    programs._look_for_reader_of_program_in(0)
+    ready()
+    while not usual():
+        time.sleep(0.01)
+    programs._nobody_reads_program = alarm_and_ask
+    raise BrokenPipeError
+"""
+    with running(tmp_path, program) as (started, mark):
+        started.stdout.close()
+        complaints = started.stderr.read()
+        assert (started.wait(timeout=30), complaints) == (-signal.SIGPIPE, "")
+        assert nothing_is_left(mark)
+
+
 def test_a_main_may_have_a_last_word(tmp_path):
     program = """
 def main():

@@ -34,6 +34,22 @@ def run_program(main: Callable[[], int | None]) -> None:
     with contextlib.suppress(OSError):
         tempfile.gettempdir()  # ... when a signal comes, would fail or leave a file
     ending = _EndOfProgram()
+    status = 0
+    try:
+        _answer_signals_to_program(ending)
+        status = _status_of_program(main, ending)
+    except KeyboardInterrupt:  # also when `main` had ended, and nobody knew it yet
+        ending.why = ending.why or signal.SIGINT
+    ending.main_has_ended = True
+    if not ending.why and _nobody_reads_program():
+        ending.why = signal.SIGPIPE  # a thread may have met it, or nobody
+    if ending.why:
+        ending.complete()
+    _wait_for_feeders_of_program()
+    sys.exit(status)  # waits for threads, and may still be interrupted
+
+
+def _answer_signals_to_program(ending: "_EndOfProgram") -> None:
     signal.signal(signal.SIGINT, lambda *_: ending.begin(signal.SIGINT))
     if POSIX:
         _keep_interrupts_to_program()
@@ -42,27 +58,24 @@ def run_program(main: Callable[[], int | None]) -> None:
         atexit.register(ending.expect_no_alarm)
         if stat.S_ISFIFO(os.fstat(1).st_mode):
             sys.stdout.reconfigure(line_buffering=True)  # each line as it is printed
-            _look_for_reader_of_program_in(LOOK)
             threading.excepthook = _silent_when_nobody_reads_program(
                 threading.excepthook
             )
-    status = 0
+            _look_for_reader_of_program_in(LOOK)
+
+
+def _status_of_program(main: Callable, ending: "_EndOfProgram") -> int | None:
     try:
         status = main()
         sys.stdout.flush()
     except SystemExit as stop:
         status = stop.code
-    except (KeyboardInterrupt, BrokenPipeError) as error:
-        if isinstance(error, BrokenPipeError) and not _nobody_reads_program():
+    except BrokenPipeError:
+        if not _nobody_reads_program():
             raise
-        ending.why = ending.why or signal.SIGPIPE
+        status, ending.why = 0, ending.why or signal.SIGPIPE
     ending.main_has_ended = True
-    if not ending.why and _nobody_reads_program():
-        ending.why = signal.SIGPIPE  # a thread may have met it, or nobody
-    if ending.why:
-        ending.complete()
-    _wait_for_feeders_of_program()
-    sys.exit(status)  # waits for threads, and may still be interrupted
+    return status
 
 
 def _wait_for_feeders_of_program() -> None:
