@@ -32,7 +32,7 @@ def programs() -> dict[str, tuple]:
     return {
         "words": (count_words_program, [f"the line number {n}" for n in range(400)]),
         "images": (brighten_images_program, images),
-        "search": (search_squares_program, [20_000] * 15 + [1_500_000] + [20_000] * 15),
+        "search": (search_squares_program, [10_000] * 15 + [1_500_000] + [10_000] * 15),
     }
 
 

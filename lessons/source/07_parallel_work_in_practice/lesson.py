@@ -99,7 +99,9 @@ with Timeline() as pooled, ProcessPoolExecutor(2, mp_context=spawn) as pool:
             print(f"{len(parts)} of {len(work)} tasks are done")
 parallel = np.concatenate(parts)
 assert np.array_equal(parallel, serial)
-pooled.plot("48 tasks, two processes", height=1.6)
+picture = pooled.plot("48 tasks, two processes", height=1.6)
+picture.alt = "timeline of two processes that share 48 tasks"
+picture
 
 # %% [markdown]
 # **Equal to the last bit**: `array_equal` allows no difference at all. Each task has its
@@ -698,10 +700,9 @@ check("07-bottlenecks", bottlenecks)
 # Why: counting four words takes about a microsecond, a message hundreds of times that.
 # Packing costs more than counting as well, but that is the same trouble: in chunks of
 # many lines both shrink. An image costs more to pack and unpack than to brighten, and
-# chunks do not help there: the bytes stay. In the search one task is nearly three
-# quarters of the work, so that one worker is busy with it while the other has long
-# finished. Two workers can be no more than 1.4 times as fast there, and only if they
-# begin with it.
+# chunks do not help there: the bytes stay. In the search one task is five sixths of
+# the work, so that one worker is busy with it while the other has long finished. Two
+# workers can be no more than 1.2 times as fast there, and only if they begin with it.
 
 # %% [markdown]
 # ## What we saw

@@ -326,11 +326,8 @@ def test_plain_loops_and_the_library_agree_on_whole_numbers():
 
 def test_the_diagnosis_finds_the_trouble_of_each_program():
     programs = programs_to_diagnose.programs()
-    search, tasks = programs["search"]
-    programs["search"] = (
-        search,
-        [4 * t if t == max(tasks) else t for t in tasks],
-    )
+    tasks = programs["search"][1]
+    assert max(tasks) / sum(tasks) == pytest.approx(5 / 6)
     programs["ask"] = programs_to_diagnose.ask_computer_program, [0.05] * 4
     found = {}
     with ProcessPoolExecutor(2, mp_context=spawn) as pool:
