@@ -449,7 +449,7 @@ def lateness(other) -> float:
     """By how many ms naps of 1 ms end late, while another thread does `other`."""
     thread, late = Thread(target=other), []
     thread.start()
-    while thread.is_alive():
+    while thread.is_alive() or not late:
         start = perf_counter()
         sleep(0.001)
         late.append(perf_counter() - start - 0.001)

@@ -531,7 +531,7 @@ def one_step_more_on_rank_1() -> None:
         F.cross_entropy(replica(x.to(device())), y.to(device())).backward()
 
 
-run_ranks(one_step_more_on_rank_1, timeout=10)
+run_ranks(one_step_more_on_rank_1, timeout=20)
 
 # %% [markdown]
 # The report names the rank that waits, and the line. Elsewhere you get a message about a
