@@ -584,6 +584,10 @@ machines.close()
 # | `WORLD_SIZE` | `OMPI_COMM_WORLD_SIZE` | `SLURM_NTASKS` | `num_processes=` |
 # | `MASTER_ADDR`, `MASTER_PORT` | | | `coordinator_address=` |
 #
+# On a shared cluster a scheduler decides when and where a program runs. How
+# `train_digits` is handed to it, and saves when it is warned: [Slurm, and its
+# relatives](../resources/slurm/README.md), an optional page.
+#
 # ## What we saw
 #
 # * torchrun is started on each machine, and tells each rank who it is. The program stays as
