@@ -401,17 +401,27 @@ SCRIPT = ROOT / "demos/failures/own_resumable.py"
 OWN_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 
-def torchrun(folder: Path, *args: object, restarts: int = 3) -> tuple[str, str]:
-    """What two ranks of the script print, and what torchrun says."""
+def torchrun(
+    folder: Path, script: Path, leaves: Path, *args: object, own: bool = True, **env
+) -> tuple[str, str]:
+    """What two ranks of a script print, and what torchrun says.
+
+    It picks a port. If somebody takes it meanwhile, all begins anew, without the file
+    that the script leaves.
+    """
     logs = folder / "logs"
-    logs.mkdir(exist_ok=True)  # torchrun leaves a folder there
+    logs.mkdir()  # torchrun leaves a folder there
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--nproc-per-node", "2", "--max-restarts", str(restarts)]
-    done = subprocess.run(
-        [*command, str(SCRIPT), *map(str, args)],
-        env=os.environ | {"TMPDIR": str(logs)} | OWN_STORE,
-        capture_output=True, text=True,
-    )  # fmt: skip
+    command += ["--nproc-per-node", "2", "--max-restarts", "1"]
+    env |= {"TMPDIR": str(logs)} | (OWN_STORE if own else {})
+    for _ in range(3):
+        leaves.unlink(missing_ok=True)
+        done = subprocess.run(
+            [*command, str(script), *map(str, args)],
+            env=os.environ | env, capture_output=True, text=True,
+        )  # fmt: skip
+        if "EADDRINUSE" not in done.stderr:
+            break
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
 
@@ -452,31 +462,18 @@ if os.environ["GOES_ON"]:
 def test_after_a_restart_a_store_for_all_starts_has_the_addresses_of_the_dead(
     tmp_path, own
 ):
-    (tmp_path / "looks.py").write_text(LOOKS)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--nproc-per-node", "2", "--max-restarts", "1"]
-    environment = {"TMPDIR": str(tmp_path), "GOES_ON": "yes" if own else ""}
-    for _ in range(3):  # torchrun picks a port, and somebody may take it meanwhile
-        (tmp_path / "looks.py.looked").unlink(missing_ok=True)
-        done = subprocess.run(
-            [*command, str(tmp_path / "looks.py")],
-            env=os.environ | environment | (OWN_STORE if own else {}),
-            capture_output=True, text=True,
-        )  # fmt: skip
-        if "EADDRINUSE" not in done.stderr:
-            break
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == ("no store yet\n" if own else "addresses: True\n")
+    script = tmp_path / "looks.py"
+    script.write_text(LOOKS)
+    looked = tmp_path / "looks.py.looked"
+    said, _ = torchrun(tmp_path, script, looked, own=own, GOES_ON="yes" if own else "")
+    assert said == ("no store yet\n" if own else "addresses: True\n")
 
 
 def test_torchrun_starts_killed_ranks_again_and_the_result_is_the_same(tmp_path):
     loss, _ = run_ranks(own_resumable.train, str(tmp_path / "whole.pt"), None, "cpu")
     killed = tmp_path / "killed.pt"
-    for _ in range(3):  # torchrun picks a port, and somebody may take it meanwhile
-        killed.unlink(missing_ok=True)
-        resumed, said = torchrun(tmp_path, "--checkpoint", killed, "--kill-at", 25)
-        if "EADDRINUSE" not in said:
-            break
+    asked = "--checkpoint", killed, "--kill-at", 25
+    resumed, said = torchrun(tmp_path, SCRIPT, killed, *asked)
     assert resumed == f"goes on after step 20\nloss of the last batch {loss:.4f}\n"
     assert "exitcode" in said  # whose death the agent sees first is chance
     one, other = (torch.load(tmp_path / f"{n}.pt") for n in ("whole", "killed"))
