@@ -152,7 +152,7 @@ def predict_rung(
         by_layer = plan.zero in ("ZeRO-2", "ZeRO-3")
         borrowed = max(units) if plan.zero == "ZeRO-3" else 0
         units = units if by_layer else [sum(units)]
-        held = _state_of_units(plan, units, item)
+        held = state_of_units(plan, units, item)
         sent = sent_inside(size, plan, stage, batch, item)
         sent += sent_between_replicas(plan, units, item)
         parameters = held.parameters + _padded(borrowed, plan.data) * item
@@ -160,8 +160,11 @@ def predict_rung(
     return costs
 
 
-def _state_of_units(plan: RungPlan, units: list[int], item: int) -> StateBytes:
-    """17's ledger for SGD with momentum: three numbers for each parameter."""
+def state_of_units(plan: RungPlan, units: list[int], item: int) -> StateBytes:
+    """17's ledger of all units, for SGD with momentum: three numbers for each number.
+
+    `units` has the parameters that are cut into shards together, for each such unit.
+    """
     of_each = StateBytes(item, item, item)
     name = plan.zero if plan.zero in SHARDED else "DDP"
     states = [state_bytes(n, plan.data, name, of_each) for n in units]

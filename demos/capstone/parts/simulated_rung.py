@@ -4,15 +4,24 @@ The simulator knows a transformer's layers. Our embedding and head are not those
 GPT (they share no table, and tensor ranks hold them whole), so they are counted apart.
 """
 
+from operator import add
+
 from demos.capstone.parts.ladder_rungs import PLANS
+from demos.capstone.parts.ladder_table import Rung
 from demos.capstone.parts.language_model import SMALL_MODEL, ModelSize
-from demos.capstone.parts.rung_predictions import layer_numbers, sent_between_replicas
+from demos.capstone.parts.rung_predictions import (
+    RungPlan,
+    layer_numbers,
+    sent_between_replicas,
+    state_of_units,
+)
 from demos.scale.parts.simulated_step import Step, simulate_step
 from demos.scale.parts.training_plan import Cluster, Link, Model, Strategy
 from demos.sharding.parts.ledger import STRATEGIES, StateBytes
 
-# Bytes do not depend on the machine, so any will do; time is not read from it.
-SOME_LINK = Link(1e-5, 1e9)
+# Bytes do not depend on the machine, so any will do. Of its times only the bubble is
+# read, as the ladder has it: of stages whose messages take none.
+FREE_LINK = Link(0.0, 1e18)
 
 
 def simulate_rung(
@@ -30,7 +39,7 @@ def simulate_rung(
         schedule="gpipe" if name == "GPipe" else "1f1b",
         state=StateBytes(item, item, item),
     )
-    cluster = Cluster(strategy.gpus, 1, 1e12, 0.5, 1e9, 1e11, SOME_LINK, SOME_LINK)
+    cluster = Cluster(strategy.gpus, 1, 1e12, 0.5, 1e9, 1e11, FREE_LINK, FREE_LINK)
     return simulate_step(model, cluster, strategy, batch)
 
 
@@ -39,11 +48,50 @@ def simulated_bytes(
 ) -> list[dict[str, int]]:
     """Bytes to each group of the mesh, for a rank of each stage; the ends included."""
     plan, step = PLANS[name], simulate_rung(name, size, batch, item)
-    numbers = layer_numbers(size, plan.tensor)
     found = []
-    for stage, sent in enumerate(step.sent_by_ranks):
-        ends = [sum(numbers[0])] * (stage == 0)
-        ends += [sum(numbers[-1])] * (stage == plan.pipeline - 1)
+    for sent, ends in zip(step.sent_by_ranks, _ends(plan, size), strict=True):
         data = sent.get("data", 0) + sent_between_replicas(plan, ends, item)
         found.append({g: round(b) for g, b in (sent | {"data": data}).items()})
     return found
+
+
+def simulated_state(
+    name: str, size: ModelSize = SMALL_MODEL, batch: int = 8, item: int = 4
+) -> list[StateBytes]:
+    """Parameters, gradients and momentum of a rank of each stage, ends included.
+
+    Without what ZeRO borrows: the simulator gathers a layer ahead, the ladder does not.
+    """
+    plan, step = PLANS[name], simulate_rung(name, size, batch, item)
+    of_ends = [state_of_units(plan, ends, item) for ends in _ends(plan, size)]
+    return [
+        StateBytes(*map(add, ledger[:3], ends))
+        for ledger, ends in zip(step.ledgers, of_ends, strict=True)
+    ]
+
+
+def _ends(plan: RungPlan, size: ModelSize) -> list[list[int]]:
+    """Parameters of the embedding and of the head, on the stages that have them."""
+    embedding, *_, head = map(sum, layer_numbers(size, plan.tensor))
+    last = plan.pipeline - 1
+    stages = range(plan.pipeline)
+    return [[embedding] * (stage == 0) + [head] * (stage == last) for stage in stages]
+
+
+def print_simulated(rungs: list[Rung]) -> None:
+    """For the first rank of each rung: what the simulator says, and what was counted.
+
+    State is parameters, gradients and momentum. The simulator's activations are those
+    of the blocks. 16b's first form of sequence parallel it does not know.
+    """
+    pair = "simulated  counted"
+    print(f"{'':<16}{'bytes of state':>20}{'bytes of activations':>28}{'bubble':>19}")
+    print(f"{'':<16}{pair:>20}{pair:>21}{'miss':>7}{pair:>19}")
+    for rung in rungs:
+        if rung.memory_is_seen and rung.name != "sequence":
+            step, cost = simulate_rung(rung.name), rung.ranks[0].cost
+            kept, counted = step.ledgers[0].activations, cost.activations
+            state = sum(simulated_state(rung.name)[0]), sum(cost[1:4])
+            line = f"{rung.name:<16}{state[0]:11,}{state[1]:9,}{kept:12,}{counted:9,}"
+            line += f"{kept / counted - 1:+7.0%}"
+            print(line + f"{step.bubble:10.0%}{rung.bubble:9.0%}" * bool(rung.order))

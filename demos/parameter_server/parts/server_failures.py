@@ -72,14 +72,15 @@ class EnoughUpdates(Exception):
     """The server has what it wants, and does not say goodbye to anybody."""
 
 
-def train_while_worker_is_lost(updates: int, at: int, nap: float) -> list[int] | None:
+def train_while_worker_is_lost(updates: int, at: int, nap: float) -> list[int] | str:
     """Runs in each rank: at once, and the last rank is lost when it meets version `at`.
 
     It drops all its connections, as the system does for a process that is killed. (To
     be killed in earnest would end the other ranks, too: `run_ranks` sees to that.) The
     server, rank 0, returns whose gradients it got. It cannot end well: it would wait
-    for the lost worker's last letter. So it hangs up when it has enough. Until version
-    `at` nobody gets more than three gradients ahead: by then all have been heard.
+    for the lost worker's last letter. So it hangs up when it has enough, and is lost to
+    the others. A worker returns who was lost. Until version `at` nobody gets more than
+    three gradients ahead: by then all have been heard.
     """
     rank, last = dist.get_rank(), dist.get_world_size() - 1
     post()
@@ -87,8 +88,7 @@ def train_while_worker_is_lost(updates: int, at: int, nap: float) -> list[int] |
     gradient_of(digits_start(), 0)  # reads the images
     dist.barrier()
     if rank > 0:
-        _work_until_lost(gradient_of, at if rank == last else updates)
-        return None
+        return _work_until_lost(gradient_of, at if rank == last else updates)
     workers_heard = []
 
     def note(version: int, worker: int, staleness: int, share: Tensor) -> None:
@@ -109,8 +109,8 @@ def train_while_worker_is_lost(updates: int, at: int, nap: float) -> list[int] |
     return workers_heard
 
 
-def _work_until_lost(gradient_of: DigitsGradient, at: int) -> None:
-    """Work until version `at` is met, or the server has hung up."""
+def _work_until_lost(gradient_of: DigitsGradient, at: int) -> str:
+    """Work until version `at` is met, or the server has hung up: who was lost?"""
 
     def gradient_or_loss(parameters: Tensor, version: int) -> Tensor:
         if version >= at:
@@ -121,6 +121,9 @@ def _work_until_lost(gradient_of: DigitsGradient, at: int) -> None:
         work(gradient_or_loss, [0], len(digits_start()))
     except EnoughUpdates:
         dist.destroy_process_group()
+        return "this worker"
     except RuntimeError as error:  # of gloo
         if not is_lost_connection(error):
             raise
+        return "the server"
+    return "nobody"

@@ -708,16 +708,18 @@ folder.cleanup()
 
 # %%
 lose = server_failures.train_while_worker_is_lost
-heard = run_ranks(lose, 60, 20, 0.01, world_size=4)[0]
+heard, *of_workers = run_ranks(lose, 60, 20, 0.01, world_size=4)
 end = max(place for place, rank in enumerate(heard, 1) if rank == 3)
 print("ranks heard up to its last gradient:", sorted(set(heard[:end])))
 print("ranks heard later, until update 60:", sorted(set(heard[end:])))
 print("gradients of rank 3 after update 20, one at most:", heard[20:].count(3) <= 1)
+print("who was lost, say ranks 1, 2 and 3:", *of_workers, sep="\n  ")
 
 # %% [markdown]
 # **At once and without a bound, a lost worker stops nobody**, until the end: our server
-# would wait for its last letter, so it needs a time limit. With a bound, the lost worker is
-# the slowest for ever, and soon all wait. Here is who notices what:
+# would wait for its last letter, so it needs a time limit. (Here it hangs up after 60 updates,
+# as if it had died: both workers that are left have nobody to ask.) With a bound, the lost
+# worker is the slowest for ever, and soon all wait. Here is who notices what:
 #
 # | dies | in step | at once |
 # |---|---|---|

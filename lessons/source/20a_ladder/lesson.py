@@ -396,6 +396,20 @@ draw_ladder(seen)
 # activations are the largest of the four parts. ZeRO leaves the activations alone, tensor parallel halves those
 # inside its pairs, and 1F1B keeps few micro-batches at a time. **2 × 2 × 2 holds less than any other
 # rung.**
+#
+# And lesson 19's simulator? It knows blocks only, so our embedding and head are added to its **state**:
+# parameters, gradients and momentum. Its activations are those of the blocks, by the formula of
+# lesson 16b. One rank of each rung, in the first stage:
+
+# %%
+from demos.capstone.parts.simulated_rung import print_simulated
+
+print_simulated(ladder)
+
+# %% [markdown]
+# **State and bubble are the same**; with ZeRO-3 we counted the borrowed layer, too. The activations miss by
+# up to 15 %: the formula has bytes for dropout, which this model does not use, and none for
+# embedding, head and loss. ("sequence" is left out: the simulator has lesson 16b's other form.)
 
 # %% [markdown] tags=["instructor"]
 # ## Which dimension inside: 2 minutes

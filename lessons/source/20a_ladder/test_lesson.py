@@ -21,7 +21,11 @@ from demos.capstone.parts.language_model import (
     text_loss,
 )
 from demos.capstone.parts.rung_predictions import predict_rung
-from demos.capstone.parts.simulated_rung import simulate_rung, simulated_bytes
+from demos.capstone.parts.simulated_rung import (
+    simulate_rung,
+    simulated_bytes,
+    simulated_state,
+)
 from demos.capstone.parts.strategies import STRATEGIES
 from demos.capstone.parts.strategy_wrappers import (
     ddp_ours,
@@ -155,6 +159,25 @@ def test_lesson_19s_simulator_says_the_same_bytes(name):
     by_group = simulated_bytes(name)
     predicted = predict_rung(SMALL_MODEL, PLANS[name])
     assert [sum(sent.values()) for sent in by_group] == [c.sent for c in predicted]
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_lesson_19s_simulator_says_the_same_state_and_bubble(name):
+    predicted = predict_rung(SMALL_MODEL, PLANS[name])
+    for stage, cost in zip(simulated_state(name), predicted, strict=True):
+        if PLANS[name].zero == "ZeRO-3":  # but for the layer that it has borrowed
+            assert stage.parameters < cost.parameters
+        else:
+            assert stage.parameters == cost.parameters
+        assert (stage.gradients, stage.optimiser) == (cost.gradients, cost.momentum)
+    assert simulate_rung(name).bubble == pytest.approx(predicted[0].bubble, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", [name for name in PLANS if name != "sequence"])
+def test_lesson_19s_activations_miss_by_no_more_than_the_lesson_says(name):
+    [kept, *_] = (ledger.activations for ledger in simulate_rung(name).ledgers)
+    [cost, *_] = predict_rung(SMALL_MODEL, PLANS[name])
+    assert abs(kept / cost.activations - 1) < 0.155
 
 
 def test_lesson_19s_sequence_parallel_gathers_once_more():
