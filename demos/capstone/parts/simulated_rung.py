@@ -5,9 +5,10 @@ GPT (they share no table, and tensor ranks hold them whole), so they are counted
 """
 
 from operator import add
+from typing import NamedTuple
 
 from demos.capstone.parts.ladder_rungs import PLANS
-from demos.capstone.parts.ladder_table import Rung
+from demos.capstone.parts.ladder_table import HALF_SEEN, Rung
 from demos.capstone.parts.language_model import SMALL_MODEL, ModelSize
 from demos.capstone.parts.rung_predictions import (
     RungPlan,
@@ -18,6 +19,11 @@ from demos.capstone.parts.rung_predictions import (
 from demos.scale.parts.simulated_step import Step, simulate_step
 from demos.scale.parts.training_plan import Cluster, Link, Model, Strategy
 from demos.sharding.parts.ledger import STRATEGIES, StateBytes
+
+# The rungs of the notebook, but for 16b's first form of sequence parallel, which the
+# simulator does not know.
+LEFT_OUT = HALF_SEEN, "FSDP2 (torch)", "sequence"
+SIMULATED = [name for name in PLANS if name not in LEFT_OUT]
 
 # Bytes do not depend on the machine, so any will do. Of its times only the bubble is
 # read, as the ladder has it: of stages whose messages take none.
@@ -78,20 +84,49 @@ def _ends(plan: RungPlan, size: ModelSize) -> list[list[int]]:
     return [[embedding] * (stage == 0) + [head] * (stage == last) for stage in stages]
 
 
-def print_simulated(rungs: list[Rung]) -> None:
-    """For the first rank of each rung: what the simulator says, and what was counted.
+class SimulatedRank(NamedTuple):
+    """What the simulator says of a rank of the first stage.
 
-    State is parameters, gradients and momentum. The simulator's activations are those
-    of the blocks. 16b's first form of sequence parallel it does not know.
+    State is parameters, gradients and momentum. Activations are those of the blocks.
     """
+
+    sent: int
+    state: int
+    activations: int
+    bubble: float | None  # None without a pipeline
+
+
+def simulate_rank(name: str) -> SimulatedRank:
+    """Of one rung, in the sizes of the notebook: 32 bits, a batch of eight."""
+    step = simulate_rung(name)
+    sent, state = simulated_bytes(name)[0], simulated_state(name)[0]
+    bubble = step.bubble if PLANS[name].schedule else None
+    return SimulatedRank(
+        sum(sent.values()), sum(state), step.ledgers[0].activations, bubble
+    )
+
+
+def print_simulated() -> None:
+    """Before the climb: what a rank of the first stage of each rung is to cost."""
+    print(f"{'':<16}{'bytes sent':>10}{'state':>12}{'activations':>14}{'bubble':>9}")
+    for name in SIMULATED:
+        sent, state, kept, bubble = simulate_rank(name)
+        idle = "" if bubble is None else f"{100 * bubble:7.0f} %"
+        print(f"{name:<16}{sent:10,}{state:12,}{kept:14,}{idle}")
+
+
+def print_beside_counted(rungs: list[Rung]) -> None:
+    """After the climb: state, activations and bubble, and what rank 0 has counted."""
     pair = "simulated  counted"
     print(f"{'':<16}{'bytes of state':>20}{'bytes of activations':>28}{'bubble':>19}")
     print(f"{'':<16}{pair:>20}{pair:>21}{'miss':>7}{pair:>19}")
     for rung in rungs:
-        if rung.memory_is_seen and rung.name != "sequence":
-            step, cost = simulate_rung(rung.name), rung.ranks[0].cost
-            kept, counted = step.ledgers[0].activations, cost.activations
-            state = sum(simulated_state(rung.name)[0]), sum(cost[1:4])
-            line = f"{rung.name:<16}{state[0]:11,}{state[1]:9,}{kept:12,}{counted:9,}"
-            line += f"{kept / counted - 1:+7.0%}"
-            print(line + f"{step.bubble:10.0%}{rung.bubble:9.0%}" * bool(rung.order))
+        if rung.name in SIMULATED:
+            _, state, kept, bubble = simulate_rank(rung.name)
+            cost = rung.ranks[0].cost
+            counted = cost.activations
+            line = f"{rung.name:<16}{state:11,}{sum(cost[1:4]):9,}"
+            line += f"{kept:12,}{counted:9,}{100 * (kept / counted - 1):+5.0f} %"
+            if bubble is not None:
+                line += f"{100 * bubble:8.0f} %{100 * rung.bubble:7.0f} %"
+            print(line)

@@ -90,7 +90,10 @@ UNEQUAL = {
         Strategy({}, {"norm": batch_norm}),
         Strategy(TWO_REPLICAS, {"norm": batch_norm, "data": ddp_ours}),
     ),
-    "one step late": (Strategy({}, {}), Strategy({}, {"late": update_late})),
+    "as if asynchronous, one step late": (  # played in one process: nobody is late
+        Strategy({}, {}),
+        Strategy({}, {"late": update_late}),
+    ),
 }
 
 

@@ -298,10 +298,24 @@ check("20a-wrapper", data_parallel)
 # %% [markdown]
 # ## The ladder
 #
+# Before we climb, lesson 19's simulator says what a rank of each rung's first stage will send
+# and hold. It knows blocks only, so our embedding and head are added to what is sent and to the
+# **state**: parameters, gradients and momentum. Its activations are those of the blocks, by the
+# formula of lesson 16b:
+
+# %%
+from demos.capstone.parts.simulated_rung import print_simulated
+
+print_simulated()
+
+# %% [markdown]
+# ("sequence" is left out: the simulator has lesson 16b's other form.)
+#
 # Now rung by rung. Memory adds up, for the fullest rank, parameters, gradients and momentum when backward
 # has ended, and the most activations that autograd kept. (For ZeRO-3, the layer that it
 # has borrowed counts, too.) These need not occur at one moment; message buffers are not counted. torch's DDP sends
-# its own messages, which we cannot count ("-"): "exactly" in its line concerns memory only. Threads and torch's FSDP2 are climbed by the demo at the end.
+# its own messages, which our meter does not see ("-"; a test counts them on the loopback interface):
+# "exactly" in its line concerns memory only. Threads and torch's FSDP2 are climbed by the demo at the end.
 
 # %%
 from itertools import chain
@@ -397,19 +411,18 @@ draw_ladder(seen)
 # inside its pairs, and 1F1B keeps few micro-batches at a time. **2 × 2 × 2 holds less than any other
 # rung.**
 #
-# And lesson 19's simulator? It knows blocks only, so our embedding and head are added to its **state**:
-# parameters, gradients and momentum. Its activations are those of the blocks, by the formula of
-# lesson 16b. One rank of each rung, in the first stage:
+# And lesson 19's simulator? What it said before the climb stands here beside what the first rank of
+# each rung has counted:
 
 # %%
-from demos.capstone.parts.simulated_rung import print_simulated
+from demos.capstone.parts.simulated_rung import print_beside_counted
 
-print_simulated(ladder)
+print_beside_counted(ladder)
 
 # %% [markdown]
-# **State and bubble are the same**; with ZeRO-3 we counted the borrowed layer, too. The activations miss by
-# up to 15 %: the formula has bytes for dropout, which this model does not use, and none for
-# embedding, head and loss. ("sequence" is left out: the simulator has lesson 16b's other form.)
+# **State and bubble are the same, and so are the bytes sent** in the tables above; with ZeRO-3 we counted the
+# borrowed layer, too. The activations miss by up to 15 %: the formula has bytes for dropout, which this model
+# does not use, and none for embedding, head and loss.
 
 # %% [markdown] tags=["instructor"]
 # ## Which dimension inside: 2 minutes
@@ -605,13 +618,13 @@ check("20a-clip", clip_on_mesh)
 from demos.capstone.parts.unequal_rows import UNEQUAL, gap_of_row
 
 for name in UNEQUAL:
-    print(f"{name:<22} {gap_of_row(name):.0e}")
+    print(f"{name:<34} {gap_of_row(name):.0e}")
 
 # %% [markdown]
 # Another order of sums is rounding. The others are different training runs: two replicas with
 # dropout draw different masks from those of one process (lesson 16a); *batch norm* takes mean and
-# variance from a replica's own rows; and updating with the gradient of the step before, as if workers did not wait,
-# is lesson 12a's stale gradient. **They may train as well; they do not train the same.**
+# variance from a replica's own rows; and updating with the gradient of the step before, as if workers did not wait
+# (one process plays it), is lesson 12a's stale gradient. **They may train as well; they do not train the same.**
 
 # %% [markdown] tags=["instructor"]
 # ## A script, and the real library: 3 minutes

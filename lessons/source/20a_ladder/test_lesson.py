@@ -3,6 +3,7 @@
 import hashlib
 import math
 import os
+import re
 import subprocess
 import sys
 from functools import cache
@@ -22,6 +23,8 @@ from demos.capstone.parts.language_model import (
 )
 from demos.capstone.parts.rung_predictions import predict_rung
 from demos.capstone.parts.simulated_rung import (
+    print_beside_counted,
+    print_simulated,
     simulate_rung,
     simulated_bytes,
     simulated_state,
@@ -43,10 +46,12 @@ from demos.capstone.parts.text_batches import (
 from demos.capstone.parts.text_training import Strategy, make_mesh, train
 from demos.capstone.parts.unequal_rows import gap_of_row
 from demos.capstone.parts.whole_training import MODEL, collect_text_state, flat_numbers
+from demos.collectives.parts.loopback_meter import loopback_bytes, megabytes_per_rank
 from demos.sharding.parts.replicated_state import ReplicatedState
 from demos.sharding.parts.zero_1 import ZeRO1
 from sidebyside import load_moby_dick, run_ranks
 from sidebyside.record import ROOT
+from tests.quiet_loopback import least_on_loopback
 
 # The text -----------------------------------------------------------------------------
 
@@ -121,6 +126,49 @@ def test_in_32_bits_it_equals_within_rounding(name):
     assert rung.gap <= 1e-5 and rung.as_predicted
 
 
+STEPS = 2  # a short while, in which others may be quiet
+
+
+def steps_on(training, batch) -> None:
+    for _ in range(STEPS):
+        training.step(*batch)
+
+
+def megabytes_of_ddp(name: str = "DDP (torch)") -> tuple[float]:
+    """Of a step; two pairs of ranks train at once, each pair as the rung does."""
+    two_rungs = {"pairs": 2, "data": 2}
+    strategy = Strategy(two_rungs, STRATEGIES[name].wrappers)
+    training, batch = train(strategy, 3), text_batch(3)  # its buckets are arranged
+    sent = megabytes_per_rank(lambda: steps_on(training, batch))
+    return (sent / STEPS,)
+
+
+def megabytes_of_fsdp2() -> tuple[float]:
+    return megabytes_of_ddp("FSDP2 (torch)")
+
+
+@pytest.mark.skipif(
+    not loopback_bytes() or torch.cuda.is_available(),
+    reason="no loopback interface is counted, or messages take another way",
+)
+@pytest.mark.parametrize(
+    ("name", "count", "gloos", "more"),
+    [
+        ("DDP (torch)", megabytes_of_ddp, 1, 1.05),
+        # gloo's reduce_scatter sends a whole all-reduce (10a): four halves, not three
+        ("FSDP2 (torch)", megabytes_of_fsdp2, 4 / 3, 1.12),
+    ],
+)
+def test_torchs_own_messages_are_those_predicted_and_a_little_more(
+    name, count, gloos, more
+):
+    """The system counts: headers come on top, and what others send meanwhile."""
+    [cost, _] = predict_ranks(name, SMALL_MODEL, item=4)
+    expected = gloos * cost.sent / 1e6
+    [sent] = least_on_loopback(count, more * expected)
+    assert expected <= sent <= more * expected
+
+
 def test_training_learns():
     [training] = run_ranks(losses_of_training, world_size=1)
     assert sum(training[-5:]) / 5 < 0.8 * training[0]
@@ -178,6 +226,37 @@ def test_lesson_19s_activations_miss_by_no_more_than_the_lesson_says(name):
     [kept, *_] = (ledger.activations for ledger in simulate_rung(name).ledgers)
     [cost, *_] = predict_rung(SMALL_MODEL, PLANS[name])
     assert abs(kept / cost.activations - 1) < 0.155
+
+
+def numbers_of_lines(printed: str, column: int = 16) -> dict[str, list[str]]:
+    """What stands behind each rung's name, by this name."""
+    lines = printed.splitlines()
+    rungs = [line for line in lines if line[:column].strip()]
+    return {
+        line[:column].strip(): re.findall(r"\S+(?: %)?", line[column:])
+        for line in rungs
+    }
+
+
+def test_the_simulators_table_before_the_climb_is_what_the_climb_counts(capsys):
+    print_simulated()
+    before = numbers_of_lines(capsys.readouterr().out)
+    assert len(before) == 13 and "sequence" not in before
+    for name, (sent, state, *_) in before.items():
+        costs = predict_ranks(name, SMALL_MODEL, 4)
+        assert sent == f"{max(cost.sent for cost in costs):,}"  # as the ladder prints
+        if name != "ZeRO-3":
+            assert state == f"{sum(costs[0][1:4]):,}"
+    rungs = [climb_predicted(name, first_trail(3)) for name in ("sequence", "1F1B")]
+    sent, state, kept, bubble = before["1F1B"]
+    cost = rungs[-1].ranks[0].cost
+    assert sent == f"{cost.sent:,}" and bubble == "20 %"
+    print_beside_counted(rungs)
+    [(name, after)] = numbers_of_lines(capsys.readouterr().out).items()
+    miss = f"{100 * (int(kept.replace(',', '')) / cost.activations - 1):+.0f} %"
+    counted = f"{cost.activations:,}"
+    assert name == "1F1B"
+    assert after == [state, state, kept, counted, miss, bubble, bubble]
 
 
 def test_lesson_19s_sequence_parallel_gathers_once_more():
@@ -238,7 +317,9 @@ def test_a_run_goes_on_under_any_other_strategy(before, after, whole):
 # What does not match ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["dropout", "batch norm", "one step late"])
+@pytest.mark.parametrize(
+    "name", ["dropout", "batch norm", "as if asynchronous, one step late"]
+)
 def test_another_training_run_differs_in_64_bits_too(name):
     assert gap_of_row(name, steps=8, dtype=torch.float64) > 1e-3
 
