@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from demos.pipeline.parts.schedule_rules import peak_activations, timetable
-from demos.scale.parts import crossovers, published
+from demos.scale.parts import crossovers, published, scaling_curves
 from demos.scale.parts.goodput import affordable_loss, goodput, hours_between_failures
 from demos.scale.parts.gpipe_row import bare_formula, simulated_throughput
 from demos.scale.parts.held_to_the_world import (
@@ -39,6 +39,9 @@ from demos.scale.parts.published_runs import (
 )
 from demos.scale.parts.scaling_curves import (
     SEQUENCES_OF_REPLICA,
+    Series,
+    draw_scaling,
+    measured_series,
     published_series,
     strong_series,
     weak_series,
@@ -49,6 +52,7 @@ from demos.scale.parts.second_opinion import (
     with_slower_links,
 )
 from demos.scale.parts.simulated_step import simulate_step
+from demos.scale.parts.this_machine import MeasuredStep
 from demos.scale.parts.training_plan import Link, Model, Strategy, why_impossible
 from demos.sharding.parts.ledger_pictures import PUBLISHED, row_of_the_paper
 
@@ -381,6 +385,60 @@ def test_published_points_are_drawn_as_they_are_printed():
     assert of_tables["Table 1"].throughput[0] == 137
     assert of_tables["Table 2, ZeRO-3"].throughput == [144, 88, 44]
     assert {series.source for series in of_tables.values()} == {"published"}
+
+
+def test_the_measured_points_are_one_rank_and_two_of_this_machine():
+    series = measured_series(rounds=1)
+    assert [(one.name, one.source) for one in series] == [
+        ("strong", "measured"), ("weak", "measured"),
+    ]  # fmt: skip
+    for one in series:
+        assert one.workers == [1, 2]
+        assert min(one.throughput) > 0 and one.relative[0] == 1
+    strong, weak = series
+    assert strong.throughput[1] == weak.throughput[1], "16 sequences on two ranks"
+
+
+def test_a_measured_point_is_samples_per_second_of_each_worker(monkeypatch):
+    """With 16 sequences a rank takes 4 s, with 8 alone 2 s; two take 5 s together."""
+
+    def step_on_paper(measure, model, strategy, batch, rounds, world_size):
+        seconds = 5.0 if world_size == 2 else batch / 4
+        assert strategy.gpus == world_size
+        assert strategy.micro_batch * world_size == batch
+        return [MeasuredStep([seconds] * rounds, 0, 0, 0)] * world_size
+
+    monkeypatch.setattr(scaling_curves, "run_ranks", step_on_paper)
+    strong, weak = measured_series(rounds=2)
+    assert strong.throughput == weak.throughput == pytest.approx([4, 8 / 5])
+
+
+SQUARES = ("s", ":", 1)  # marker, line, its width
+LINES = ("None", "-", 2)
+CIRCLES = ("o", "-", 0)
+LOOK = {"measured": SQUARES, "simulated": LINES, "published": CIRCLES}
+
+
+def test_measured_simulated_and_published_series_are_told_apart_in_the_figure():
+    here = [Series(n, "measured", [1, 2], [4.0, 3.0]) for n in ("strong", "weak")]
+    table_1, *table_2 = published_series()
+    counts = 96, 1536
+    left = [here[0], strong_series("PTD", counts), *table_2]
+    left.append(strong_series("ZeRO-3", (384, 1536)))
+    right = [here[1], weak_series(counts), weak_series(counts, lost=1113), table_1]
+    panels = {"strong scaling": left, "weak scaling": right}
+    fig = draw_scaling(panels)
+    for ax, (title, series) in zip(fig.axes, panels.items(), strict=True):
+        assert ax.get_xlabel() == f"{title}: workers"
+        assert {one.source for one in series} == set(LOOK)
+        for line, one in zip(ax.lines, series, strict=True):
+            assert list(line.get_xdata()) == one.workers
+            assert list(line.get_ydata()) == one.relative
+            look = line.get_marker(), line.get_linestyle(), line.get_linewidth()
+            assert look == LOOK[one.source], one.name
+            assert f"{one.source} {one.name}: {one.relative[-1]:.2f}" in fig.alt
+        words = " ".join(text.get_text() for text in ax.texts)
+        assert "measured" in words and "published" in words
 
 
 def test_goodput_is_what_llamas_rate_says():

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import subprocess
 import sys
 from argparse import Namespace
@@ -165,6 +166,26 @@ def test_at_a_low_temperature_the_likeliest_character_is_written():
     tokens = torch.tensor([text_alphabet().index(c) for c in BEGINNING])
     likeliest = model(tokens[None])[-1].argmax().item()
     assert cold[len(BEGINNING)] == text_alphabet()[likeliest]
+
+
+def share_of_short_words_in_the_book(written: str) -> float:
+    """Of those with at most three letters."""
+    book = set(re.findall("[A-Za-z]+", load_moby_dick()))
+    short = [word for word in re.findall("[A-Za-z]+", written) if len(word) <= 3]
+    return sum(word in book for word in short) / len(short)
+
+
+def write_untrained_and_trained() -> list[str]:
+    torch.set_num_threads(1)  # two would wait for each other on a busy machine
+    [trained] = train_text_states("one process", 150, 150)
+    models = make_language_model(TEXT_MODEL), whole_text_model(trained)
+    return [write_text(model, 32, 250, temperature=0.3) for model in models]
+
+
+def test_most_short_words_that_a_trained_model_writes_are_in_the_book():
+    [texts] = run_ranks(write_untrained_and_trained, world_size=1)
+    untrained, trained = map(share_of_short_words_in_the_book, texts)
+    assert untrained < 0.5 < 0.85 < trained
 
 
 def test_the_curve_names_what_it_shows():
