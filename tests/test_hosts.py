@@ -40,6 +40,23 @@ with socket.create_server(("", 5000)) as server:
     with link.makefile("rb") as file:
         print(address[0], len(file.read()))
 """
+ECHO = """
+import socket
+with socket.create_server(("", 5000)) as server:
+    print("listening", flush=True)
+    link, _ = server.accept()
+    while byte := link.recv(1):
+        link.sendall(byte)
+"""
+ASK = """
+import socket, sys, time
+with socket.create_connection((sys.argv[1], 5000)) as link:
+    for _ in range(20):
+        began = time.monotonic()
+        link.sendall(b"?")
+        link.recv(1)
+        print(time.monotonic() - began)
+"""
 
 
 def python(host, code, *args, **options):
@@ -77,6 +94,16 @@ def test_what_one_host_sends_arrives_at_the_other_and_is_counted(latency):
         assert server.communicate()[0] == "10.200.1.1 1000000\n"
         sent = int(said_by(a, sys.executable, "-c", counted)) - before
     assert 1_000_000 < sent < 1_200_000
+
+
+@needs_hosts
+def test_with_latency_no_round_trip_is_shorter_than_twice_that():
+    with two_hosts(500, latency=3) as (a, b):
+        server = python(b, ECHO)
+        assert server.stdout.readline() == "listening\n"
+        said = python(a, ASK, "host-b").communicate()[0]
+    seconds = [float(line) for line in said.splitlines()]
+    assert len(seconds) == 20 and min(seconds) >= 2 * 0.003
 
 
 @needs_hosts

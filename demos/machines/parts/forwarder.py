@@ -35,6 +35,7 @@ def forward_packets(rate: float, latency: float) -> None:
         now = time.monotonic()
         for way, end in enumerate(ends):
             for packet in _packets_of(end) if end in readable else ():
+                now = time.monotonic()  # it may have been sent after the last one
                 if max(free[way], now) - now < QUEUE:
                     free[way] = max(free[way], now) + len(packet) * seconds_per_byte
                     waiting[way].append((free[way] + latency, packet))

@@ -546,8 +546,8 @@ draw_ways(ways, machines.rate, machines.stamp)
 # %% [markdown]
 # The dark part of each bar is bytes divided by rate, for PowerSGD and top-k a small one;
 # the rest is computing, packing and waiting. On a quiet machine every way below the first
-# saves time here. Below which rate do 16 bits pay? If packing takes 1 ms (here it takes
-# less), below 602,132 bytes / 1 ms = 602 MB/s, or 4.8 Gbit/s.
+# saves time here. Below which rate do 16 bits pay? If packing took 1 ms, below
+# 602,132 bytes / 1 ms = 602 MB/s, or 4.8 Gbit/s.
 #
 # **The loss tells the rest**: after these 32 steps PowerSGD and local SGD are a little
 # behind, top-k lags (some of its gradient is still in memory), and *without the memory*

@@ -9,6 +9,7 @@ import sys
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
@@ -267,6 +268,26 @@ def trained():
 def test_replicas_are_equal_in_every_way(trained):
     for way in WAYS_TO_SEND:
         assert torch.equal(trained[0][way].parameters, trained[1][way].parameters), way
+
+
+def said_of_hooks() -> list[str]:
+    """Runs in a rank: what DDP says of each hook that is to send 16 bits."""
+    said = []
+    for hook in (default_hooks.fp16_compress_hook, default_hooks.bf16_compress_hook):
+        replica = DistributedDataParallel(torch.nn.Linear(2, 2))
+        try:
+            replica.register_comm_hook(None, hook)
+            said.append("taken")
+        except TypeError as error:
+            said.append(str(error))
+    return said
+
+
+@pytest.mark.skipif(dist.is_nccl_available(), reason="this torch has NCCL")
+def test_without_nccl_the_hook_for_bfloat16_is_refused():
+    [[half, bfloat]] = run_ranks(said_of_hooks, world_size=1)
+    assert half == "taken"
+    assert re.search("BF16 .* required .* NCCL", bfloat), bfloat
 
 
 def test_bytes_per_step_are_those_of_the_text(trained):

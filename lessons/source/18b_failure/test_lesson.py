@@ -79,6 +79,17 @@ def test_gloos_own_limit_is_30_minutes():
     assert default_pg_timeout.total_seconds() == 30 * 60
 
 
+def test_nccls_own_limit_is_10_minutes_says_torch():
+    """A torch that has no NCCL knows it only in words."""
+    from torch.distributed.constants import default_pg_nccl_timeout
+
+    said = " ".join(dist.init_process_group.__doc__.split())
+    words = "Default value is 10 minutes for NCCL and 30 minutes for other backends"
+    assert words in said
+    if default_pg_nccl_timeout is not None:
+        assert default_pg_nccl_timeout.total_seconds() == 10 * 60
+
+
 # The file -----------------------------------------------------------------------------
 
 
@@ -313,6 +324,20 @@ def test_on_thousands_of_gpus_a_short_save_is_worth_more_than_a_good_interval():
     assert goodput_by_young(small) > 0.99
 
 
+def test_half_or_twice_the_interval_costs_the_points_of_the_text():
+    """And a short save brings seven, on 16,384 GPUs."""
+    there = Machine(3600 * hours_between_failures(16_384), 60, 300)
+    best = best_interval(MACHINES[0]), MACHINES[0], 4
+    young = young_interval(there), there, 2
+    for every, here, points in best, young:
+        top = expected_goodput(every, here)
+        for times in 0.5, 2:
+            cost = 100 * (top - expected_goodput(times * every, here))
+            assert round(cost) == points, (here, times, cost)
+    gain = goodput_by_young(there._replace(save=5)) - goodput_by_young(there)
+    assert round(100 * gain) == 7
+
+
 def test_real_kills_give_what_the_clock_says_or_less_when_the_machine_is_busy():
     """Naps take longer on a busy machine; a kill would have to be 0.18 s late."""
     machine, moments = Machine(0.8, 0.08, 0.25), [0.3, 0.65, 0.85, 1.7]
@@ -494,18 +519,44 @@ def test_the_script_is_killed_only_if_it_is_asked_to(tmp_path):
     assert again.stdout.startswith("goes on after step 10\nloss of the last batch")
 
 
-def test_two_hosts_lose_one_and_go_on(tmp_path):
+def test_torchruns_own_defaults_are_those_of_the_text():
+    from torch.distributed.elastic.rendezvous.dynamic_rendezvous import (
+        RendezvousTimeout,
+    )
+    from torch.distributed.run import get_args_parser
+
+    assert get_args_parser().parse_args(["train.py"]).max_restarts == 0
+    assert RendezvousTimeout().last_call.total_seconds() == 30
+
+
+LOST = r"(Connection \w+ by peer|Broken pipe)"
+BOTH = "host-a +rank 0 of 2", "host-b +rank 1 of 2"
+BOTH_LATE = [f"{who}: Timed out waiting 10000ms" for who in BOTH]
+BOTH_TRAINED = [f"{who} has trained 40 steps" for who in BOTH]
+ALONE = "host-a +rank 0 of 1 has trained 40 steps"
+TWO_HOSTS = {  # what is heard after each failure, and what is not
+    "agent": ([f"host-a +rank 0 of 2: {LOST}", ALONE], "host-b .* trained"),
+    "link": ([*BOTH_LATE, ALONE, "host-b +torchrun still waits"], "host-b .* trained"),
+    "link --heal 4": (["the link +is back", *BOTH_TRAINED], r"rank \d of \d:"),
+    "rendezvous": (
+        [f"host-b +rank 1 of 2: {LOST}", "host-b +torchrun has ended, status -?[1-9]"],
+        "has trained",
+    ),
+}
+
+
+@pytest.mark.parametrize("failure", TWO_HOSTS)
+def test_two_hosts_lose_one_or_their_link_and_say_what_the_table_says(failure):
     from demos.machines.parts.hosts import why_no_hosts
 
     if problem := why_no_hosts():
         pytest.skip(problem)
     program = ROOT / "demos/failures/kill_and_resume.py"
     done = subprocess.run(
-        [sys.executable, str(program), "--failure", "agent"],
+        [sys.executable, str(program), "--failure", *failure.split()],
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
-    said = done.stdout
-    assert re.search(
-        r"host-a +rank 0 of 2: (Connection \w+ by peer|Broken pipe)", said
-    ), said
-    assert re.search(r"host-a +rank 0 of 1 has trained 40 steps", said), said
+    heard, unheard = TWO_HOSTS[failure]
+    for words in heard:
+        assert re.search(words, done.stdout), (words, done.stdout, done.stderr)
+    assert not re.search(unheard, done.stdout), done.stdout
