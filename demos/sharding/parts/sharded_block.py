@@ -1,8 +1,11 @@
-"""The row of ZeRO-3 in the table of the transformer block."""
+"""Rows in the table of the transformer block: ZeRO-3, and the cuts of 14 to 16."""
 
 from torch import Tensor
 
-from demos.model_parallel.parts.transformer_block import make_transformer_block
+from demos.model_parallel.parts.transformer_block import (
+    BlockCost,
+    make_transformer_block,
+)
 from demos.pipeline.parts.kept_bytes import KeptBytes
 from demos.sharding.parts.flat_shards import ring_reduce_scatter, room_for_chunk
 from demos.sharding.parts.gathered_ledger import GatheredLedger
@@ -65,3 +68,15 @@ def measure_block_in_units() -> Measured:
     state = bytes_behind(optimizer_tensors(zero.optimizer))
     peaks = peak.bytes, state, ring.peak, activations.peak
     return Measured(Ledger(kept + gathered.peak, *peaks), meter.bytes_sent)
+
+
+def state_of_cuts(costs: list[BlockCost]) -> list[Measured]:
+    """The rows of a block that is cut by layer, neuron or space.
+
+    A rank has a gradient and a momentum of each parameter that it holds. Pieces that
+    messages need for a moment are not counted there.
+    """
+    return [
+        Measured(Ledger(*3 * [cost.parameters], 0, cost.activations), cost.sent)
+        for cost in costs
+    ]

@@ -146,8 +146,8 @@ reveal("17a-mixed", MIXED.total, computed=True)
 # %% [markdown]
 # As many as before. The optimiser holds the copy (4) and two averages (4 + 4): that is
 # the ZeRO paper's **K = 12**, beside 2 for the parameter and 2 for the gradient. (Torch's
-# FSDP2, in lesson 17b, keeps 4 + 4 + 8 by default: its shards are the float32 copy, and it makes 16 bits
-# of them on the way.) Mixed precision saves time and activations, not training state.
+# FSDP2, in lesson 17b, keeps 4 + 4 + 8: its shards are the float32 copy. With a `MixedPrecisionPolicy` it
+# makes 16 bits of them on the way.) Mixed precision saves time and activations, not training state.
 
 # %% [markdown] tags=["instructor"]
 # ## Who needs what: 3 minutes
@@ -429,8 +429,8 @@ for name, difference in run_ranks(largest_differences, world_size=3)[0].items():
 # **With two ranks, ZeRO-1 and ZeRO-2 equal DDP after every step, bit for bit**: a sum of
 # two numbers is the same in either order. With three or more, each algorithm adds the ranks in
 # an order of its own for each number, and each step agrees up to rounding. Over many steps
-# such differences can grow: for ZeRO-2 on three ranks, more than a thousandfold in 100
-# steps.
+# such differences can grow: for ZeRO-2 on three ranks, they are larger after ten steps than
+# after the first.
 #
 # ## The same bytes
 #

@@ -220,6 +220,20 @@ def test_zero_equals_ddp_after_every_step(make_optimizer, ranks):
         assert all(gap <= close for gap in gaps.values())
 
 
+def gaps_of_zero_2_after_steps(steps: int) -> list[float]:
+    """Runs in each rank: how far its parameters are from DDP's after each step."""
+    gaps = []
+    for networks in networks_trained_side_by_side(steps, library=False):
+        gap = flat_numbers(networks["ZeRO-2"]) - flat_numbers(networks["DDP"])
+        gaps.append(gap.abs().max().item())
+    return gaps
+
+
+def test_on_three_ranks_the_differences_of_rounding_grow():
+    for gaps in run_ranks(gaps_of_zero_2_after_steps, 10, world_size=3):
+        assert 0 < gaps[0] < gaps[-1] < 1e-5
+
+
 def train_with(strategy: str, steps=4, dtype=torch.float32, longest=None, parts=1):
     network = make_digits_network(dtype)
     trained = BUILT[strategy](network, sgd_with_momentum)
@@ -487,6 +501,22 @@ def test_the_timelines_show_what_travels_when(way):
     assert min(s.start for s in spans["all-gather"]) > max(
         s.end for s in spans["update"]
     )
+
+
+def scatters_beside_backward(way: str) -> int:
+    """How many of rank 0's scatters travel while one of its layers goes back."""
+    spans = spans_of(way)
+    return sum(
+        any(scatter.start < b.end and b.start < scatter.end for b in spans["backward"])
+        for scatter in spans["reduce-scatter"]
+    )
+
+
+def test_only_overlapped_does_backward_go_on_while_gradients_travel():
+    assert scatters_beside_backward("ZeRO-1") == 0
+    assert scatters_beside_backward("ZeRO-2") == 0
+    tries = (scatters_beside_backward("ZeRO-2, overlapped") for _ in range(5))
+    assert 3 in tries, "all but the last; a busy machine may begin one too late"
 
 
 # A script of your own -----------------------------------------------------------------

@@ -10,15 +10,29 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.checkpoint import FileSystemReader
 
-from demos.model_parallel.parts.transformer_block import make_transformer_block
+from demos.model_parallel.parts.transformer_block import (
+    block_cut_by_layer,
+    make_transformer_block,
+)
 from demos.sharding import checkpoint_resharding, rank_0_of_1024
 from demos.sharding.parts import fsdp_beside_ours, recomputation, sleeping_layers
 from demos.sharding.parts.flat_shards import ring_all_gather, ring_reduce_scatter
 from demos.sharding.parts.gathered_ledger import FreedTooEarly, GatheredLedger
-from demos.sharding.parts.ledger import SINGLE, predicted_ledger
+from demos.sharding.parts.ledger import (
+    SINGLE,
+    bytes_behind,
+    optimizer_tensors,
+    predicted_ledger,
+)
+from demos.sharding.parts.measured_ledger import (
+    Measured,
+    block_loss,
+    measure_block,
+    sgd_with_momentum,
+)
 from demos.sharding.parts.offloading import update_with_host
 from demos.sharding.parts.shard_links import RingLink
-from demos.sharding.parts.sharded_block import measure_block_in_units
+from demos.sharding.parts.sharded_block import measure_block_in_units, state_of_cuts
 from demos.sharding.parts.zero_3 import ShardedUnit, ZeRO3
 from demos.sharding.zero_from_scratch import (
     digits_scores,
@@ -26,7 +40,9 @@ from demos.sharding.zero_from_scratch import (
     train_in_stage,
     whole_parameters,
 )
-from sidebyside import MessageMeter, RankFailed, device, run_ranks
+from demos.tensor_parallel.parts import split_block
+from demos.tensor_parallel.parts.block_rows import block_cut_by_neuron
+from sidebyside import MessageMeter, RankFailed, Timeline, device, run_ranks
 from sidebyside.record import ROOT
 
 # The same training --------------------------------------------------------------------
@@ -203,6 +219,50 @@ def test_with_two_units_in_a_block_a_rank_holds_more_than_the_block():
         assert sent == 3 * whole // 2 and ledger.optimiser == whole // 2
 
 
+def state_of_own_part(way: str) -> tuple[int, ...]:
+    """Runs in each rank: bytes of its part of the block, of gradients and momentum."""
+    block = make_transformer_block()
+    if way == "by layer":
+        mine = block[dist.get_rank()]
+    else:
+        mine = split_block.split_block(block, split_block.ENDS[way])
+    optimizer = sgd_with_momentum(mine.parameters())
+    mine(torch.ones(2, 4, 64)).square().mean().backward()
+    optimizer.step()
+    gradients = [p.grad for p in mine.parameters()]
+    state = mine.parameters(), gradients, optimizer_tensors(optimizer)
+    return tuple(bytes_behind(tensors) for tensors in state)
+
+
+def rows_of_all_cuts() -> dict[str, list[Measured]]:
+    rows = {"by layer": state_of_cuts(run_ranks(block_cut_by_layer))}
+    for way in ("tensor", "sequence"):
+        rows[way] = state_of_cuts(run_ranks(block_cut_by_neuron, way))
+    for stage in ("DDP", "ZeRO-1", "ZeRO-2"):
+        rows[stage] = run_ranks(measure_block, stage)
+    return rows | {"ZeRO-3": run_ranks(measure_block_in_units)}
+
+
+def test_the_block_in_all_cuts_is_as_predicted_and_shares_add_up():
+    halves = make_transformer_block()
+    units = [sum(p.numel() for p in half.parameters()) for half in halves]
+    whole, twice = 4 * sum(units), 4 * 6 * 64  # norms, and biases of `out` and `narrow`
+    momentum = SINGLE._replace(optimiser=4)
+    for way, of_ranks in rows_of_all_cuts().items():
+        ledgers = [ledger for ledger, _ in of_ranks]
+        assert ledgers[0] == ledgers[1] or way == "by layer", "one line is enough"
+        optimisers = sum(ledger.optimiser for ledger in ledgers)
+        if way in ("by layer", "tensor", "sequence"):
+            assert [ledger[:3] for ledger in ledgers] == run_ranks(
+                state_of_own_part, way
+            )
+            assert optimisers == whole + (0 if way == "by layer" else twice)
+        else:
+            predicted = predicted_ledger(units, 2, way, momentum, counter=0)
+            assert ledgers[0][:4] == predicted[:4]
+            assert optimisers == whole * (2 if way == "DDP" else 1)
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_the_ledger_of_zero_3_is_as_predicted(ranks):
     units = [sum(p.numel() for p in u.parameters()) for u in make_transformer_block()]
@@ -210,6 +270,30 @@ def test_the_ledger_of_zero_3_is_as_predicted(ranks):
     predicted = predicted_ledger(units, ranks, "ZeRO-3", momentum, counter=0)
     for ledger, _ in run_ranks(measure_block_in_units, world_size=ranks):
         assert ledger[:4] == predicted[:4]
+
+
+def peak_of_stack(blocks: int) -> tuple[int, int]:
+    """Runs in each rank: bytes kept of a stack, and gathered at the most."""
+    halves = [half for _ in range(blocks) for half in make_transformer_block()]
+    stack = nn.Sequential(*halves).to(device())
+    zero = ZeRO3(stack, sgd_with_momentum)
+    with GatheredLedger(zero.units) as gathered:
+        block_loss(stack, 0).backward()
+        zero.step()
+    return bytes_behind([unit.kept for unit in zero.units]), gathered.peak
+
+
+def test_a_higher_stack_keeps_more_and_borrows_no_more_at_a_time():
+    units = [sum(p.numel() for p in u.parameters()) for u in make_transformer_block()]
+    mlp, shard = 4 * max(units), 4 * sum(units) // 2
+    for blocks in (1, 4):
+        assert run_ranks(peak_of_stack, blocks) == [(blocks * shard, mlp)] * 2
+    for blocks in (1, 36):
+        high = predicted_ledger(blocks * units, 2, "ZeRO-3")
+        assert high.parameters == blocks * shard + mlp
+        assert high.gradients == blocks * shard + mlp
+        whole = predicted_ledger(blocks * units, 2, "DDP")
+        assert (high.parameters < whole.parameters) == (blocks == 36)
 
 
 def peak_with_prefetch() -> int:
@@ -278,6 +362,24 @@ def test_a_step_over_a_slow_wire_never_takes_less_than_its_plan():
             assert taken > 0.95 * plan
 
 
+def gathers_beside(work: str, prefetch: bool) -> int:
+    """How many of rank 0's units are gathered while one of its layers does `work`."""
+    with Timeline() as timeline:
+        run_ranks(sleeping_layers.step_over_slow_wire, prefetch, 3, 0.06, 0.02)
+    works = [s for s in timeline.spans if (s.name, s.lane) == (work, "rank 0")]
+    wire = [s for s in timeline.spans if s.lane == "rank 0 wire"]
+    gathers = [s for s in wire if s.name == "gather"]
+    assert len(works) == 3 and len(gathers) == 6
+    return sum(any(g.start < w.end and w.start < g.end for w in works) for g in gathers)
+
+
+@pytest.mark.parametrize("work", ["forward", "backward"])
+def test_only_with_prefetch_is_a_unit_gathered_while_another_one_computes(work):
+    assert gathers_beside(work, prefetch=False) == 0
+    tries = (gathers_beside(work, prefetch=True) for _ in range(5))
+    assert 2 in tries, "all but the first; a busy machine may begin one too late"
+
+
 # FSDP2 --------------------------------------------------------------------------------
 
 
@@ -286,6 +388,53 @@ def test_fsdp2_has_our_losses_and_calls_as_many_collectives():
         (ours, our_calls), (theirs, their_calls) = found["ours"], found["FSDP2"]
         assert ours == pytest.approx(theirs, abs=1e-6)
         assert our_calls == their_calls == {"all_gather": 6, "reduce_scatter": 3}
+
+
+def bytes_under_fsdp2(in_sixteen_bits: bool) -> tuple[list[float], set, set]:
+    """Runs in each rank: bytes of parameters, gradients and averages for each number.
+
+    After a step of Adam; then the types of these shards, and of what a layer sees.
+    """
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    kind = torch.bfloat16 if in_sixteen_bits else None
+    model = fsdp_beside_ours.make_wide_stack(16)
+    for unit in [*model, model]:
+        fully_shard(unit, mp_policy=MixedPrecisionPolicy(param_dtype=kind))
+    seen = set()
+    for layer in (part for part in model.modules() if isinstance(part, nn.Linear)):
+        layer.register_forward_hook(
+            lambda layer, x, y: seen.update({x[0].dtype, layer.weight.dtype, y.dtype})
+        )
+    parameters = list(model.parameters())
+    optimizer = torch.optim.Adam(parameters)
+    model(torch.ones(4, 16, device=device())).sum().backward()
+    optimizer.step()
+    averages = [
+        state[name].to_local()
+        for state in optimizer.state.values()
+        for name in ("exp_avg", "exp_avg_sq")
+    ]
+    shards = [
+        [p.to_local() for p in parameters],
+        [p.grad.to_local() for p in parameters],
+        averages,
+    ]
+    numbers = sum(shard.numel() for shard in shards[0])
+    whole = sum(p.numel() for p in parameters)
+    assert 2 * numbers == whole, "half of each parameter on each of two ranks"
+    types = {shard.dtype for some in shards for shard in some}
+    return [bytes_behind(some) / numbers for some in shards], types, seen
+
+
+@pytest.mark.parametrize("in_sixteen_bits", [False, True])
+def test_fsdp2_keeps_4_4_and_8_bytes_and_shows_16_bits_only_to_the_layers(
+    in_sixteen_bits,
+):
+    kind = torch.bfloat16 if in_sixteen_bits else torch.float32
+    for of_each, types, seen in run_ranks(bytes_under_fsdp2, in_sixteen_bits):
+        assert of_each == [4, 4, 8]
+        assert types == {torch.float32} and seen == {kind}
 
 
 def gathers_with_fsdp2_kept_whole(micro_batches: int) -> dict[str, int]:
@@ -314,7 +463,7 @@ def test_on_a_mesh_shards_lie_within_pairs_and_gradients_are_summed_across():
 
 POSE = """
 from demos.sharding.rank_0_of_1024 import kept_by_rank_0
-print(*kept_by_rank_0(1024, layers=2), *kept_by_rank_0(1024, 2, vocabulary=50_257))
+print(*kept_by_rank_0(1024, layers=2), *kept_by_rank_0(1024, vocabulary=50_257))
 """
 
 
@@ -324,7 +473,10 @@ def test_rank_0_of_1024_keeps_its_share_up_to_a_row_of_each_parameter():
     assert done.returncode == 0, done.stderr
     even, kept, uneven, more = map(int, done.stdout.split())
     assert kept * 1024 == even
-    assert uneven < more * 1024 < 1.01 * uneven
+    assert 1 < more * 1024 / uneven < 1.001
+    assert more * 1024 - uneven == (50 * 1024 - 50_257) * 4096, "50 rows for rank 0"
+    shards = torch.empty(50_257, device="meta").chunk(1024)  # as FSDP2 cuts the rows
+    assert len(shards[0]) == 50 and len(shards) == 1024 - 18
 
 
 def test_the_lessons_model_is_the_papers_table():
