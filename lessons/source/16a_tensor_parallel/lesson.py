@@ -584,6 +584,9 @@ question = "How many times as fast as one rank are eight ranks in a machine?"
 guess("16a-eight", None, question, "×")
 
 # %%
+guess("16a-across", None, "And eight ranks across machines?", "×")
+
+# %%
 from demos.tensor_parallel.parts.pair_costs import pair_seconds, step_of_pair
 
 work, size, measured = 0.9, 40_000, {}
@@ -596,6 +599,7 @@ for name, pace in links.items():
         print(f"{ranks} ranks {name}: predicted {predicted:.0f} ms", end=", ")
         print(f"measured {1000 * measured[ranks, name]:.0f} ms")
 reveal("16a-eight", work / measured[8, "in a machine"])
+reveal("16a-across", work / measured[8, "across machines"])
 
 # %% [markdown]
 # By the formula eight ranks in a machine are 2.8 times as fast as one. The measured step

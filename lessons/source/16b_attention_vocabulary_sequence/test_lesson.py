@@ -286,6 +286,16 @@ def test_the_papers_case_leaves_1024_bytes_and_the_variants_ratios():
     assert kept("torch", "fused")[0] / whole == pytest.approx(0.67, abs=0.005)
 
 
+def test_fused_attention_keeps_nothing_that_grows_with_the_square_of_the_text():
+    kept = {}
+    for attention in ("plain", "fused"):
+        for s in (32, 64):
+            settings = "tensor", LayerSize(s, 2, 64, 4), "torch", attention
+            kept[attention, s] = run_ranks(kept_by_layer, *settings, world_size=1)[0]
+    assert kept["fused", 64] == 2 * kept["fused", 32]
+    assert kept["plain", 64] > 2.4 * kept["plain", 32]
+
+
 def test_tensor_parallel_leaves_ten_whole_and_sequence_parallel_none():
     size = LayerSize(s=1, b=1, h=1, a=0)
     for t in (1, 2, 4, 8):
@@ -352,6 +362,27 @@ def losses_of_library() -> tuple[float, int]:
 def test_the_librarys_loss_calls_three_all_reduces():
     for gap, calls in run_ranks(losses_of_library):
         assert gap < 1e-12 and calls == 3
+
+
+def attend_in_context_parallel() -> str:
+    """Runs in each rank: how torch's ring fails, after the same call without it."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.experimental import context_parallel
+
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    query, key, value = parts = list(torch.randn(3, 1, 2, 8, 4))
+    F.scaled_dot_product_attention(query, key, value, is_causal=True)
+    with context_parallel(mesh, buffers=parts, buffer_seq_dims=[2] * 3):
+        assert query.shape == (1, 2, 4, 4), "its own positions"
+        with pytest.raises(NotImplementedError) as caught:
+            F.scaled_dot_product_attention(query, key, value, is_causal=True)
+    return str(caught.value)
+
+
+def test_on_a_cpu_causal_attention_fails_in_torchs_ring():
+    for message in run_ranks(attend_in_context_parallel):
+        assert "attention_for_cpu" in message
+        assert "does not have a sharding strategy" in message
 
 
 def calls_of_ours() -> list[str]:
