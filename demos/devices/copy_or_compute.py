@@ -5,7 +5,7 @@ Look for: a small product is quicker here, a large one on the device. The data g
           n * n and the arithmetic as n * n * n, so there is a size from which on
           sending pays. It is predicted from four numbers measured on this machine.
 Try:      --host torch. Now the host multiplies as fast as the device does, and sending
-          never pays. With a GPU, a second table compares pageable and pinned memory.
+          never pays. With a GPU, two more lines compare pageable and pinned memory.
 """
 
 from sidebyside.programs import run_program
@@ -160,6 +160,8 @@ def main() -> None:
     if torch.cuda.is_available():
         for name, rate in time_gpu_copies().items():
             print(f"to the GPU from {name} memory: {1e-9 * rate:.1f} GB/s")
+    else:
+        print("no GPU: pageable and pinned memory are not compared")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ the CPU's. Figures are printed and never asserted.
 
 import copy
 import os
-from time import perf_counter
 
 import torch
 from torch import nn
@@ -71,39 +70,18 @@ def pinned_copies() -> Row:
 
 def streams_overlap() -> Row:
     """13a: batches copied in one stream, computed in another"""
+    from demos.devices.parts.gpu_streams import STREAMS, time_streams
+
     torch.manual_seed(0)
     host = [torch.rand(SIZE, SIZE).pin_memory() for _ in range(8)]
     weight = torch.rand(SIZE, SIZE, device=device())
     expected = [(batch.to(device()) @ weight).sum(0).cpu() for batch in host]
-    took = {}
-    for name, way in ("one stream", copy_then_compute), ("two", copy_one_ahead):
-        way(host, weight)  # the first time, memory is fetched
-        torch.cuda.synchronize()
-        began = perf_counter()
-        sums = way(host, weight)
-        torch.cuda.synchronize()
-        took[name] = perf_counter() - began
-        for ours, theirs in zip(sums, expected, strict=True):
+    took = time_streams(host, weight)
+    for way in STREAMS.values():
+        for ours, theirs in zip(way(host, weight), expected, strict=True):
             torch.testing.assert_close(ours.cpu(), theirs)
     shown = ", ".join(f"{name} {1e3 * s:.2f} ms" for name, s in took.items())
     return str(device()), "equal", shown
-
-
-def copy_then_compute(host: list, weight: torch.Tensor) -> list[torch.Tensor]:
-    batches = (batch.to(device(), non_blocking=True) for batch in host)
-    return [(batch @ weight).sum(0) for batch in batches]
-
-
-def copy_one_ahead(host: list, weight: torch.Tensor) -> list[torch.Tensor]:
-    """Lesson 13a's last remark: a stream that copies, an event, a stream that waits."""
-    copier, sums = torch.cuda.Stream(), []
-    for batch in host:
-        with torch.cuda.stream(copier):
-            there = batch.to(device(), non_blocking=True)
-        torch.cuda.current_stream().wait_stream(copier)
-        there.record_stream(torch.cuda.current_stream())
-        sums.append((there @ weight).sum(0))
-    return sums
 
 
 def graph_on_devices() -> Row:

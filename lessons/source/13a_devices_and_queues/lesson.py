@@ -291,12 +291,14 @@ check("13a-pays", smallest_size)
 from demos.devices.parts.queue_device import QueueDevice
 from sidebyside import show
 
+show(QueueDevice.__init__)
 show(QueueDevice.launch)
 show(QueueDevice._work)
 
 # %% [markdown]
-# `launch` returns at once. GPUs do the same: in torch, `a @ b` on a GPU returns a tensor
-# whose numbers are not there yet. The host waits only where it needs such a number
+# The thread starts at once, and as a `daemon` it does not keep your program from ending.
+# `launch` returns at once, too. GPUs do the same: in torch, `a @ b` on a GPU returns a
+# tensor whose numbers are not there yet. The host waits only where it needs such a number
 # itself, as `.item()` does.
 #
 # Below, the host launches five orders of 30 ms. A launch costs microseconds; we stretch
@@ -699,8 +701,8 @@ compare(
 
 # %% [markdown]
 # On a quiet machine with two cores, rows two and three use both. The fourth has four
-# threads: oversubscription. On a busy machine the rows with two threads in each product
-# can be many times slower: one half of a product waits for the other, which has no core.
+# threads: oversubscription. On a busy machine a second thread in each product helps less,
+# or harms: one half of a product has to wait for the other, which may have no core.
 # **Inter-op times intra-op threads should not exceed the cores.** A rule of thumb: spend
 # cores within operations that are large, and between small ones that are independent.
 
@@ -721,7 +723,20 @@ compare(
 # `with torch.cuda.stream(copier):`. Then `torch.cuda.current_stream().wait_stream(copier)`
 # records the event and waits for it. The batch has to be in pinned memory: from pageable
 # memory the host waits while the driver makes its pinned copy, and does not run ahead.
-# (`torch.set_num_interop_threads` is for TorchScript, and changes none of this.)
+# (`torch.set_num_interop_threads` is for TorchScript, and changes none of this.) With a
+# GPU, here are eight batches in one stream, and with a stream that copies ahead:
+
+# %% tags=["nbval-ignore-output"]
+from demos.devices.parts.gpu_streams import copy_one_ahead, time_streams
+
+show(copy_one_ahead)
+if torch.cuda.is_available():
+    batches = [torch.rand(2048, 2048).pin_memory() for _ in range(8)]
+    weight = torch.rand(2048, 2048, device="cuda")
+    for way, seconds in time_streams(batches, weight).items():
+        print(f"{way}: {1e3 * seconds:.2f} ms")
+else:
+    print("no GPU here, so nothing is timed")
 
 # %% [markdown]
 # ## What we saw

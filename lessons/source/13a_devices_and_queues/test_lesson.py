@@ -1,6 +1,9 @@
 """A device is an in-order queue: what the host may rely on, and what not."""
 
+import ast
+import sys
 import threading
+from pathlib import Path
 from time import perf_counter, sleep
 
 import pytest
@@ -10,7 +13,10 @@ from demos.devices import copy_or_compute, host_runs_ahead
 from demos.devices.parts import roofline
 from demos.devices.parts.queue_device import QueueDevice
 from demos.devices.parts.slow_batches import load_slow_batches
-from sidebyside import run_ranks
+from sidebyside import MessageMeter, Timeline, device, run_ranks, span
+from sidebyside.lesson_format import read_lesson
+
+LESSON = read_lesson(Path(__file__).parent)
 
 
 def test_launch_returns_before_the_work_and_synchronize_after_it():
@@ -127,6 +133,33 @@ def test_the_product_away_is_the_product_here():
     torch.testing.assert_close(by_loops, pair[0] @ pair[1])
 
 
+@pytest.mark.parametrize(("n", "here", "away"), [(1, 1, 4.02), (10, 1000, 321)])
+def test_here_and_away_are_predicted_by_the_formulas_of_the_text(n, here, away):
+    """By hand: 2 n³ / 2 here, and 2 · 0.5 + 12 n² · 0.25 + 2 n³ / 100 away."""
+    costs = {"host": 2.0, "device": 100.0, "alpha": 0.5, "beta": 0.25}
+    predicted = copy_or_compute.predict_here_and_away(n, costs)
+    assert predicted == pytest.approx((here, away))
+
+
+def meter_product_away(n: int) -> tuple[int, int]:
+    """Runs in each of two ranks: messages and bytes that it sends."""
+    with MessageMeter() as meter:
+        copy_or_compute.multiply_away(torch.rand(2, n, n, device=device()))
+    return meter.messages_sent, meter.bytes_sent
+
+
+def test_a_product_away_is_two_messages_and_the_bytes_of_the_formula():
+    assert run_ranks(meter_product_away, 5) == [(1, 8 * 5**2), (1, 4 * 5**2)]
+
+
+def test_without_a_gpu_the_demo_says_what_it_leaves_out(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["copy_or_compute.py", "--largest", "2"])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: None)  # of this process
+    copy_or_compute.main()
+    assert capsys.readouterr().out.splitlines()[-1].startswith("no GPU: ")
+
+
 def test_the_size_that_pays_is_the_first_of_an_unbroken_row():
     first = copy_or_compute.first_that_pays
     assert first({2: (1, 2), 4: (2, 1), 8: (1, 2), 16: (3, 2), 32: (9, 2)}) == 16
@@ -137,6 +170,45 @@ def test_batches_come_in_order_with_and_without_a_worker():
     for workers in (0, 1):
         batches = list(load_slow_batches(3, 0.0, workers))
         assert [batch[0].item() for batch in batches] == [0, 1, 2]
+
+
+def epoch_of_lesson(train):
+    """The lesson's own `epoch`, which launches this `train`."""
+    [cell] = [c for c in LESSON.code_cells if "def epoch(" in c.source]
+    functions = [
+        p for p in ast.parse(cell.source).body if isinstance(p, ast.FunctionDef)
+    ]
+    names = {"QueueDevice": QueueDevice, "load_slow_batches": load_slow_batches}
+    exec(compile(ast.Module(functions, []), "<lesson>", "exec"), names)
+    names["train"] = train
+    return names["epoch"]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_only_with_a_worker_is_the_next_batch_prepared_beside_training(workers):
+    """The next one, and no further one."""
+
+    def train(k):
+        """With a worker it ends after batch k + 1 is ready: the order is certain."""
+        with span(f"train {k}"):
+            latest = perf_counter() + 10
+            while workers and k < 5 and f"prepare {k + 1}" not in names_of_spans():
+                assert perf_counter() < latest, f"nothing is prepared beside batch {k}"
+                sleep(0.01)
+            sleep(0.05)
+
+    def names_of_spans():
+        return [s.name for s in timeline.spans]
+
+    with Timeline() as timeline:
+        epoch_of_lesson(train)(workers)
+    found = {s.name: s for s in timeline.spans}
+    assert len(found) == 12
+    for k in range(5):
+        beside = found[f"prepare {k + 1}"].start < found[f"train {k}"].end
+        assert beside == bool(workers)
+    for k in range(4):
+        assert found[f"prepare {k + 2}"].start > found[f"train {k}"].end
 
 
 def test_an_operation_without_a_kernel_is_refused():

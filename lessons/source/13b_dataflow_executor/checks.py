@@ -57,7 +57,7 @@ class WatchedDevices(SimulatedDevices):
         if not isinstance(operation, Operation):
             self.stop(
                 f"launch({device!r}, {operation!r})",
-                "launch gets a device and an operation, in this order",
+                "what launch gets: a device and an operation, in this order",
             )
         name, late = operation.name, "when does an operation become ready?"
         missing = [i for i in operation.inputs if i not in self.finished]
@@ -270,17 +270,17 @@ def _expect_operations(expect, answer) -> list[Operation]:
     expect(size, got=f"{len(graph)} operations", think="one to eight operations")
     names = [op.name for op in graph]
     unique = len(set(names)) == len(names)
-    expect(unique, got=names, think="each operation has a name of its own")
+    expect(unique, got=names, think="whether each operation has a name of its own")
     for op in graph:
         inputs = isinstance(op.inputs, list | tuple)
         shape = 'inputs are a tuple of names: ("a",) has a comma'
         expect(inputs, got=op, think=shape)
         known = all(name in names for name in op.inputs)
-        expect(known, got=op, think="it reads operations of your own list only")
+        expect(known, got=op, think="what it reads: operations of your own list only")
         device = op.device in (0, 1)
-        expect(device, got=op, think="the devices are 0 and 1")
+        expect(device, got=op, think="which devices there are: 0 and 1")
         takes = isinstance(op.takes, Real) and 1 <= op.takes <= 10
-        expect(takes, got=op, think="each operation takes from 1 to 10 slots")
+        expect(takes, got=op, think="how long an operation takes: from 1 to 10 slots")
     expect(
         _has_no_cycle(graph), got=answer, think="nothing can start: who waits for whom?"
     )
@@ -308,16 +308,18 @@ def check_13b_place(by_hand):
         expect(
             not missing,
             got=f"without {', '.join(sorted(missing))}",
-            think="each of the eight operations needs a device",
+            think="which of the eight operations has no device yet",
         )
         expect(
-            not more, got=sorted(map(str, more)), think="no names but the eight, please"
+            not more,
+            got=sorted(map(str, more)),
+            think="names that the graph does not have",
         )
         whole = all(
             isinstance(device, Integral | float) and device in (0, 1)
             for device in by_hand.values()
         )
-        expect(whole, got=by_hand, think="the devices are 0 and 1")
+        expect(whole, got=by_hand, think="which devices there are: 0 and 1")
         placement = {name: int(by_hand[name]) for name in names}
         ran = run_placement(EIGHT_OPERATIONS, placement, LINK_TAKES)
         best = min(

@@ -379,7 +379,7 @@ WRONG = {
         Wrong("one_more_on_device_0", UNEVEN, "deal it fairly"),
         Wrong("half_slots", TINY, "from 1 to 10 slots"),
         Wrong("two_long_ones", LONG_THEN_LONG, "because of a long chain"),
-        Wrong("three_devices", THREE_DEVICES, "the devices are 0 and 1"),
+        Wrong("three_devices", THREE_DEVICES, "which devices there are"),
         Wrong("one_operation", (_op("a"),), "a list such as"),
         Wrong("empty", [], "one to eight"),
         Wrong("one_name_twice", [*BOTH, BOTH[0]], "name of its own"),
@@ -410,9 +410,9 @@ WRONG = {
         ),
         Wrong("forgets_x", dict.fromkeys(NAMES[1:], 0), "without x"),
         Wrong("a_list", [0, 1, 0, 1, 0, 1, 1, 0], "a dictionary such as"),
-        Wrong("third_device", _places("01010120"), "the devices are 0 and 1"),
+        Wrong("third_device", _places("01010120"), "which devices there are"),
         Wrong("as_text", {k: str(v) for k, v in BEST.items()}, "0 and 1"),
-        Wrong("more_names", BEST | {"dx": 0}, "no names but the eight"),
+        Wrong("more_names", BEST | {"dx": 0}, "names that the graph does not have"),
     ],
 }  # fmt: skip
 

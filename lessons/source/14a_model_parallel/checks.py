@@ -276,7 +276,7 @@ def _expect_counts(expect, got, layers: int, devices: int) -> list[int]:
     expect(whole, got=got, think=think)
     counts = [int(number) for number in numbers]
     expect(len(counts) == devices, got=got, think=think)
-    expect(min(counts) >= 1, got=got, think="each device gets at least one layer")
+    expect(min(counts) >= 1, got=got, think="what a device does that has no layer")
     expect(sum(counts) == layers, got=got, think=f"together {layers} layers, no more")
     return counts
 

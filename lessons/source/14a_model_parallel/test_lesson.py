@@ -183,6 +183,30 @@ def test_a_cut_in_time_costs_the_same_wherever_it_is(before):
     assert run_ranks(meter_cut_in_time, 8, before) == [sent, sent]
 
 
+def test_the_cheapest_cuts_are_those_of_the_text_and_none_halves_the_parameters():
+    found, shares = {}, {}
+    for before, behind in zip(*run_ranks(meter_every_cut), strict=True):
+        found.setdefault(before.network, {})[before.after] = before.sent
+        whole = before.parameters + behind.parameters
+        shares[before.network, before.after] = before.parameters / whole
+    cheapest = {
+        (network, after)
+        for network, cuts in found.items()
+        for after, sent in cuts.items()
+        if sent == min(cuts.values())
+    }
+    assert cheapest == {
+        ("fully connected", "64"),
+        ("convolutional", "pool 2"),
+        ("convolutional", "128"),
+        ("recurrent", "last step"),
+    }
+    assert not [cut for cut in cheapest if 0.4 < shares[cut] < 0.6]
+    assert round(100 * (1 - shares["convolutional", "pool 2"])) == 71
+    assert round(100 * shares["convolutional", "128"]) == 95
+    assert shares["recurrent", "last step"] > 0.99
+
+
 # What breaks silently -----------------------------------------------------------------
 
 

@@ -699,10 +699,10 @@ for width in (16, 128):
     )
 
 # %% [markdown]
-# One chunk of 64 steps is layer after layer. On a quiet machine with two free cores, width
-# 16 took 6 ms alone, 6 ms layer after layer, 12 ms with chunks of 8 and 73 ms with chunks
-# of 1; width 128 took 70, 77, 51 and 98 ms. Wide layers with chunks of 8 gain, though less
-# than slots without messages promise; narrow ones lose. (For more widths and
+# One chunk of 64 steps is layer after layer. In one run on a quiet machine with two free
+# cores, width 16 took 6 ms alone, 6 ms layer after layer, 14 ms with chunks of 8 and 70 ms
+# with chunks of 1; width 128 took 77, 72, 51 and 100 ms. Wide layers with chunks of 8 gain,
+# though less than slots without messages promise; narrow ones lose. (For more widths and
 # chunks, run `tests/benchmarks/wavefront_beside_one_device.py`.) Two ranks that share
 # one core do not work side by side.
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from functools import partial
 from itertools import product
+from pathlib import Path
+from time import perf_counter, sleep
 
 import pytest
 import torch
@@ -49,7 +51,7 @@ from demos.model_parallel.wavefront import (
     train_layer_of_rank,
     train_unsplit_layers,
 )
-from sidebyside import device, run_ranks
+from sidebyside import Timeline, device, run_ranks, span
 from sidebyside.lesson_format import read_lesson, solved
 from sidebyside.record import ROOT
 
@@ -314,6 +316,58 @@ def test_the_wavefront_trains_what_torchs_own_layers_train(layers, chunk):
         assert rank.sent == 8 * 16 * 24 * 4 * (1 if rank is ranks[0] else 2)
         messages = -(-8 // chunk)
         assert rank.messages == messages * (1 if rank is ranks[0] else 2)
+
+
+class WatchedLayer(nn.Module):
+    """A rank's real layer; rank 0 ends its last chunk when rank 1 has begun one.
+
+    Where rank 1 cannot begin, rank 0 gives up after `patience` seconds.
+    """
+
+    def __init__(self, layer: nn.LSTM, folder: Path, last: int, patience: float):
+        super().__init__()
+        self.layer, self.folder = layer, folder
+        self.last, self.patience, self.flow = last, patience, -1
+
+    def forward(self, piece: torch.Tensor, state: tuple | None) -> tuple:
+        if state is None:
+            self.flow, self.chunk = self.flow + 1, 0
+        begun = self.folder / f"flow {self.flow}"
+        with span(f"flow {self.flow} chunk {self.chunk}"):
+            done = self.layer(piece, state)
+            if dist.get_rank() == 1:
+                begun.touch()
+            elif self.chunk == self.last:
+                latest = perf_counter() + self.patience
+                while perf_counter() < latest and not begun.exists():
+                    sleep(0.01)
+        self.chunk += 1
+        return done
+
+
+def time_watched_layers(chunk: int, folder: Path) -> dict[str, float]:
+    """Runs in each rank: the lesson's timing, with layers that are watched."""
+    last, patience = 8 // chunk - 1, 0.3 if chunk == 8 else 10
+    wavefront.layer_of_rank = lambda whole, rank: WatchedLayer(
+        layer_of_rank(whole, rank), folder, last, patience
+    )
+    return wavefront.time_flow_and_alone(16, [chunk], rounds=1)
+
+
+@pytest.mark.parametrize("chunk", [2, 8])
+def test_only_in_chunks_a_real_layer_begins_before_the_one_below_has_ended(
+    chunk, tmp_path
+):
+    with Timeline() as timeline:
+        times, of_other = run_ranks(time_watched_layers, chunk, tmp_path)
+    found = {(s.lane, s.name): s for s in timeline.spans if s.name != "wait"}
+    assert len(found) == 2 * 2 * 8 // chunk
+    for flow in range(2):
+        ended = found["rank 0", f"flow {flow} chunk {8 // chunk - 1}"].end
+        beside = found["rank 1", f"flow {flow} chunk 0"].start < ended
+        assert beside == (chunk < 8)
+    assert times == of_other, "the slowest rank's time counts"
+    assert list(times) == ["alone", str(chunk)]
 
 
 def outputs_of_flow(layers: int, chunk: int) -> torch.Tensor:

@@ -35,14 +35,15 @@ def _expect_schedule(expect, answer, ranks: int) -> list[list[str]]:
 
 def _expect_legal_schedule(expect, schedule, microbatches: int) -> None:
     said = verdict(schedule)
+    last = microbatches - 1
     think = (
-        f"each rank runs F0 to F{microbatches - 1} and B0 to B{microbatches - 1}, each "
-        "once, and a backward after its forward"
+        f"what each rank runs: F0 to F{last} and B0 to B{last}, each once, and a "
+        "backward after its forward"
     )
     if kinds_of_work(schedule) == "FBW":
         think = (
-            f"each rank runs F, B and W of micro-batches 0 to {microbatches - 1}, each "
-            "once, in this order"
+            f"what each rank runs: F, B and W of micro-batches 0 to {last}, each once, "
+            "in this order"
         )
     if microbatches < len(schedule):
         think += (

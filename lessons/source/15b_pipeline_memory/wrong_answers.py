@@ -194,7 +194,7 @@ WRONG = {
                 ["F0", "F1", "B0", "F2", "B1", "B2"],
                 ["F0", "B0", "F1", "B1", "F2", "B2"],
             ],
-            "each rank runs F0 to F3 and B0 to B3",
+            "what each rank runs: F0 to F3 and B0 to B3",
         ),
         Wrong(
             "forgets_the_last_backward",
@@ -202,7 +202,7 @@ WRONG = {
                 ["F0", "F1", "B0", "F2", "B1", "F3", "B2"],
                 ["F0", "B0", "F1", "B1", "F2", "B2", "F3", "B3"],
             ],
-            "rank 0 \\| F0 F1 B0 F2 B1 F3 B2\\b.*each rank runs F0 to F3",
+            "rank 0 \\| F0 F1 B0 F2 B1 F3 B2\\b.*what each rank runs: F0 to F3",
         ),
         Wrong("one_list_for_both", ["F0", "B0", "F1", "B1"], "not a string"),
     ],
