@@ -33,18 +33,24 @@ def load_server(path: Path) -> tuple[int, Tensor]:
 
 
 def train_with_checkpoints(
-    path: Path, updates: int, victim: int | None = None, at: int = 0, every: int = 10
+    path: Path,
+    updates: int,
+    victim: int | None = None,
+    at: int = 0,
+    every: int = 10,
+    design: str = "in step",
 ) -> tuple[int, Tensor] | None:
-    """Runs in each rank: in step, rank 0 serves and saves every so many updates.
+    """Runs in each rank: rank 0 serves, and saves every so many updates.
 
-    Rank `victim` is killed when it meets version `at`. Returns, in rank 0, the version
-    at which this run began, and the parameters at its end.
+    Rank `victim` is killed when it meets version `at` or a later one. Returns, in rank
+    0, the version at which this run began, and the parameters at its end. `design` is
+    "in step" or "at once"; at once, the letters of each run count from 0.
     """
     rank = dist.get_rank()
     post()
 
     def meet(version: int) -> None:
-        if rank == victim and version == at:
+        if rank == victim and version >= at:
             kill_this_process()
 
     if rank > 0:
@@ -64,7 +70,13 @@ def train_with_checkpoints(
 
     first, share = load_server(path)
     workers = range(1, dist.get_world_size())
-    serve_in_step(share, workers, 0.5, updates, note, first)
+    if design == "in step":
+        serve_in_step(share, workers, 0.5, updates, note, first)
+    else:
+        left = updates - first
+        serve_at_once(
+            share, workers, 0.5, left, lambda n, *rest: note(first + n, *rest)
+        )
     return first, share
 
 

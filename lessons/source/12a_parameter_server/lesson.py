@@ -263,7 +263,7 @@ for bound in (0, 2, 1000):
 # under way, each of the other $N-1$ workers pushes at most $2 \cdot \text{bound} + 1$
 # times, from bound behind to bound + 1 ahead. In the long run the fast workers go at
 # the pace of the slow one. When workers are slow *in turns*, a bound costs less time
-# than waiting in step. Against no bound it always costs updates.
+# than waiting in step. Against no bound it costs updates.
 
 # %% [markdown] tags=["instructor"]
 # ## Two clocks: 4 minutes
@@ -471,7 +471,7 @@ for name, (losses, updates) in compare_remedies(budget=60.0, seeds=2).items():
 # %% [markdown]
 # In step, only a few rounds fit: the slowest of sixteen draws from the tail nearly
 # every time. If 14 gradients of 16 are enough, about twice as many rounds fit. What
-# holds for all of this: the order was the same for ten random starts, but of one
+# holds for all of this: the order is the same for both random starts, but of one
 # small network with one distribution of seconds. Measure yours.
 
 # %% [markdown]
@@ -719,7 +719,8 @@ print("who was lost, say ranks 1, 2 and 3:", *of_workers, sep="\n  ")
 # **At once and without a bound, a lost worker stops nobody**, until the end: our server
 # would wait for its last letter, so it needs a time limit. (Here it hangs up after 60 updates,
 # as if it had died: both workers that are left have nobody to ask.) With a bound, the lost
-# worker is the slowest for ever, and soon all wait. Here is who notices what:
+# worker is the slowest for ever, and soon all wait. Here is who notices what. (The row of
+# $K$ servers we have not tried: it follows from `pull`, which needs a letter from each.)
 #
 # | dies | in step | at once |
 # |---|---|---|

@@ -5,16 +5,21 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import partial
+from heapq import heappop, heappush
+from itertools import count, repeat
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+from demos.collectives.parts import paced_link as pacing
 from demos.parameter_server import stale_gradients
 from demos.parameter_server.hogwild import WAYS, count_lost_by_hogs
 from demos.parameter_server.parameter_server import within_bound
-from demos.parameter_server.parts import server_costs
+from demos.parameter_server.parts import server_and_workers, server_costs
 from demos.parameter_server.parts.digits_server import (
     DigitsGradient,
     digits_loss,
@@ -23,7 +28,11 @@ from demos.parameter_server.parts.digits_server import (
     train_digits_with_server,
 )
 from demos.parameter_server.parts.remedies import compare_remedies
-from demos.parameter_server.parts.server_and_workers import serve_at_once
+from demos.parameter_server.parts.server_and_workers import (
+    STOP,
+    serve_at_once,
+    serve_in_step,
+)
 from demos.parameter_server.parts.server_failures import (
     load_server,
     train_while_worker_is_lost,
@@ -143,6 +152,15 @@ def test_the_edge_is_where_the_characteristic_equation_has_a_root_of_modulus_one
 # The simulated clock ------------------------------------------------------------------
 
 
+@pytest.fixture
+def one_thread():
+    """Small tensors: more threads than one only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def test_a_simulated_server_makes_the_updates_that_a_real_one_would():
     _, staleness = simulate_at_once(3, 10.5, lambda stale: 0.1)
     assert len(staleness) == 31  # ten gradients of each, and the one that ends it
@@ -162,20 +180,64 @@ def test_a_simulated_round_without_backup_is_sgd_with_the_mean_gradient():
     torch.testing.assert_close(parameters, expected)
 
 
+def one_slow(worker: int, seed: int = 0) -> Iterator[float]:
+    """The lesson's workers, in units of 20 ms: the third is four times as slow."""
+    return repeat([1.0, 1.001, 4.0][worker])
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_in_step_wins_by_updates_and_at_once_by_seconds(seed):
+    at_once = partial(
+        simulate_at_once, 3, rate=lambda stale: 0.2, seconds_of=one_slow, seed=seed
+    )
+    in_step, rounds, _ = simulate_in_step(3, 3, 96.5, 0.2, one_slow, seed)
+    as_many, staleness = at_once(11.005)
+    as_long, more = at_once(96.5)
+    assert rounds == len(staleness) == 24
+    assert len(more) >= 9 * rounds
+    by_seconds, by_updates = digits_loss(as_long), digits_loss(as_many)
+    assert by_seconds < digits_loss(in_step) < by_updates
+    larger = [
+        digits_loss(simulate_in_step(3, 3, 96.5, rate, one_slow, seed)[0])
+        for rate in (0.4, 0.8, 1.2, 1.6, 3.2)
+    ]
+    assert by_seconds < 0.7 * min(larger)
+    assert min(larger) < 0.5 * digits_loss(in_step)
+
+
+def slow_in_turns(worker: int, seed: int = 0) -> Iterator[float]:
+    """Each worker needs long for one gradient in three, and never two at a time."""
+    return (4.0 if turn % 3 == worker else 1 + 1e-3 * worker for turn in count())
+
+
+def updates_with_bound(bound: int, budget: float, seconds_of: Callable) -> int:
+    goes = partial(within_bound, bound=bound)
+    return len(simulate_at_once(3, budget, lambda stale: 0.1, goes, seconds_of)[1])
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_bound_costs_less_than_waiting_in_step_if_workers_are_slow_in_turns():
+    _, rounds, _ = simulate_in_step(3, 3, 60.5, 0.1, slow_in_turns)
+    assert rounds == 15
+    made = [updates_with_bound(bound, 60.5, slow_in_turns) for bound in (0, 2, 1000)]
+    assert made[0] <= 3 * rounds + 3 < made[1] <= made[2]
+    assert made[1] > 1.5 * 3 * rounds
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_within_a_bound_fast_workers_go_at_the_pace_of_a_slow_one():
+    slow_makes, bound = 50, 2
+    made = updates_with_bound(bound, 4 * slow_makes + 0.5, one_slow)
+    assert 3 * slow_makes <= made <= 3 * slow_makes + 2 * (bound + 1) + 1
+    assert updates_with_bound(1000, 4 * slow_makes + 0.5, one_slow) > 2.5 * made
+
+
 def test_backup_workers_give_more_rounds_and_cost_gradients():
     all_needed = simulate_in_step(16, 16, 20, 0.5, gradient_seconds)
     with_backup = simulate_in_step(16, 14, 20, 0.5, gradient_seconds)
     assert with_backup[1] > all_needed[1]
     assert with_backup[2] > all_needed[2] == 0
-
-
-@pytest.fixture
-def one_thread():
-    """Small tensors: more threads than one only wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.usefixtures("one_thread")
@@ -227,6 +289,92 @@ def test_a_server_at_once_gets_a_letter_and_sends_one_for_each_gradient():
     assert meter.bytes_sent + meter.bytes_received == letters * 4 * (elements + 1)
 
 
+def timed_by_sleeps(serve: Callable, servers: int) -> float | None:
+    """Runs in each rank: a server's seconds for an update, if only the link takes time.
+
+    What the link asks for is counted, and nobody sleeps.
+    """
+    clock = SimpleNamespace(now=0.0)
+    pacing.sleep = lambda seconds: setattr(clock, "now", clock.now + seconds)
+    pacing.perf_counter = server_costs.perf_counter = lambda: clock.now
+    timed = server_costs.time_server_over_paced_link(servers, 12, 1.0, 0.25, 4, serve)
+    return timed and timed[0]
+
+
+@pytest.mark.parametrize(("servers", "workers"), [(1, 2), (1, 5), (2, 3)])
+def test_in_step_a_server_takes_the_predicted_seconds_but_for_one_message(
+    servers, workers
+):
+    ranks = run_ranks(
+        timed_by_sleeps, serve_in_step, servers, world_size=servers + workers
+    )
+    letter = 4 * (12 // servers + 1)  # bytes, with the version
+    predicted = server_costs.predicted_server_seconds(
+        workers, servers * letter, 1.0, 0.25, servers
+    )
+    # The first gradient is under way while the last letters go out.
+    assert ranks[:servers] == [predicted - (1.0 + 0.25 * letter)] * servers
+
+
+def test_at_once_a_server_takes_one_letters_seconds_for_each_gradient():
+    ranks = run_ranks(timed_by_sleeps, serve_at_once, 1, world_size=4)
+    assert ranks[0] == 1.0 + 0.25 * 4 * (12 + 1)
+
+
+class NobodyWrites(Exception):
+    """The server would wait for ever."""
+
+
+class CountedLetters:
+    """A server's `dist` without ranks: letters and workers on a clock that is counted.
+
+    A worker takes `seconds` for a gradient, and the worker `lost` never answers. To
+    send a letter keeps the server busy for `letter` seconds, and so long it travels.
+    """
+
+    def __init__(self, seconds: float, letter: float = 0.0, lost: int | None = None):
+        self.seconds, self.letter, self.lost = seconds, letter, lost
+        self.now, self.under_way, self.queued = 0.0, [], []
+
+    def isend(self, letter: torch.Tensor, worker: int, group: None) -> SimpleNamespace:
+        self.now += self.letter
+        if worker != self.lost and letter[-1] != STOP:
+            arrives = self.now + self.seconds + self.letter
+            heappush(self.under_way, (arrives, worker, float(letter[-1])))
+        return SimpleNamespace(wait=lambda: None)
+
+    def recv(self, letter: torch.Tensor, group: None) -> int:
+        if not self.under_way:
+            raise NobodyWrites
+        arrives, worker, letter[-1] = heappop(self.under_way)
+        letter[:-1] = 0
+        self.queued.append(max(0.0, self.now - arrives))
+        self.now = max(self.now, arrives)
+        return worker
+
+
+@pytest.fixture
+def counted_letters(monkeypatch):
+    """Call it as `CountedLetters`: then this process's server uses these letters."""
+
+    def make(*args, **options) -> CountedLetters:
+        letters = CountedLetters(*args, **options)
+        monkeypatch.setattr(server_and_workers, "dist", letters)
+        monkeypatch.setattr(server_and_workers, "post", lambda: None)
+        return letters
+
+    return make
+
+
+@pytest.mark.parametrize("beyond", [-14, 0, 1, 8])
+def test_beyond_22_workers_gradients_queue(counted_letters, beyond):
+    gradient, letter, updates = 360.0, 18.0, 200
+    letters = counted_letters(gradient, letter)
+    workers = round(gradient / letter + 2) + beyond
+    serve_at_once(torch.zeros(1), range(workers), 0.0, updates)
+    assert set(letters.queued[:updates]) == {max(0, beyond) * letter}
+
+
 def test_servers_on_all_machines_move_what_a_ring_moves():
     workers, size = 8, 1_000_000
     share = server_costs.bytes_of_server(workers, size, servers=workers)
@@ -247,6 +395,32 @@ def test_a_checkpoint_brings_the_run_back_to_the_same_parameters(tmp_path, victi
     other = tmp_path / "other.pt"
     whole = run_ranks(train_with_checkpoints, other, 20, world_size=3)[0][1]
     assert first == 10 and torch.equal(again, whole)
+
+
+def test_at_once_a_checkpoint_brings_the_server_back_too(tmp_path):
+    path = tmp_path / "server.pt"
+    trains = partial(train_with_checkpoints, path, design="at once")
+    with pytest.raises(RankFailed, match="rank 0 was killed by SIGKILL"):
+        run_ranks(partial(trains, 40, victim=0, at=25), world_size=3)
+    version, share = load_server(path)
+    assert version == 20
+    first, held = run_ranks(trains, version, world_size=3)[0]  # nothing left to do
+    assert first == version and torch.equal(held, share)
+    first, again = run_ranks(trains, 40, world_size=3)[0]
+    last, saved = load_server(path)
+    assert (first, last) == (20, 40)
+    assert torch.equal(again, saved) and not torch.equal(again, share)
+
+
+@pytest.mark.parametrize(("bound", "made"), [(0, 2), (3, 8), (1000, 50)])
+def test_with_a_bound_all_soon_wait_for_a_lost_worker(counted_letters, bound, made):
+    counted_letters(1.0, lost=3)
+    goes, versions = partial(within_bound, bound=bound), []
+    with pytest.raises(NobodyWrites):  # without a bound: in the end
+        serve_at_once(
+            torch.zeros(1), [1, 2, 3], 0.1, 50, lambda n, *_: versions.append(n), goes
+        )
+    assert len(versions) == made
 
 
 def test_a_lost_worker_stops_nobody_at_once():
@@ -270,6 +444,17 @@ def test_with_a_lock_hogs_lose_nothing():
         assert 0 <= share < 1
         if "lock" in name:
             assert share == 0
+
+
+def test_without_a_lock_dense_updates_get_lost_and_sparse_ones_hardly():
+    for _ in range(5):
+        found = count_lost_by_hogs(2, 10_000, 4_000)
+        dense, add, sparse = (
+            found[name][0] for name in ("dense, copy_", "dense, add_", "sparse, copy_")
+        )
+        if dense > 0.01 and dense > 3 * max(add, sparse):
+            return
+    pytest.fail(f"lost: dense {dense}, with add_ {add}, sparse {sparse}")
 
 
 def test_the_script_of_your_own_trains_and_saves(tmp_path):

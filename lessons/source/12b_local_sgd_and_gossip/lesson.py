@@ -123,8 +123,7 @@ for every in (1, 4, 16, 64):
 # **With shares that differ, rare meetings cost more.** The ranks drift about twice as
 # far as before (4.3 against 2.4 with $H = 64$), each towards a model that knows its own
 # digits. The mean of four such models has all but lost some: it reads one in ten of the
-# eights correctly. (With other seeds it is another digit:
-# `local_sgd.py --sorted --seed 1`.)
+# eights correctly. (With another seed it may be another digit: with seed 1 the nines.)
 #
 # Hospitals or phones that train together without showing each other their data are in
 # just this situation; there, local SGD is the core of *federated averaging*.

@@ -127,6 +127,36 @@ def test_an_outer_step_with_momentum_makes_more_of_each_meeting(seed):
     assert outer_each < 0.85 * each
 
 
+def test_in_nine_runs_with_other_seeds_the_outer_step_helps_as_the_lesson_says():
+    cases = [(16, False, o, seed) for seed in range(10) for o in (False, True)]
+    losses = run_ranks(losses_with, cases, world_size=4)[0]
+    shares = [outer / plain for plain, outer in zip(*[iter(losses)] * 2, strict=True)]
+    assert len(shares) == 10 and shares[0] < 0.5
+    assert all(0.4 < share < 0.8 for share in shares)
+
+
+def shares_read(flat: torch.Tensor) -> list[float]:
+    """For each digit, the share of its training images that the model reads."""
+    images, labels = digits_here("train")
+    model = digits_network()
+    vector_to_parameters(flat.to(images.device), model.parameters())
+    right = model(images).argmax(1) == labels
+    return [right[labels == digit].float().mean().item() for digit in range(10)]
+
+
+def test_with_sorted_images_ranks_drift_twice_as_far_and_lose_a_digit():
+    alike, differ, other = (
+        run_ranks(train_local_sgd, 64, 128, *options, world_size=4)
+        for options in ((False,), (True,), (True, False, 1))
+    )
+    assert drift(alike).max().item() == pytest.approx(2.4, abs=0.1)
+    assert drift(differ).max().item() == pytest.approx(4.3, abs=0.1)
+    read = shares_read(differ[0].history[-1])
+    assert min(read) == read[8] == pytest.approx(0.1, abs=0.05)
+    read = shares_read(other[0].history[-1])
+    assert min(read) == read[9] < 0.2
+
+
 def test_a_row_of_three_that_is_left_agrees_more_slowly_than_the_ring_of_four():
     row = torch.tensor([[2.0, 1, 0], [1, 1, 1], [0, 1, 2]], dtype=torch.float64) / 3
     assert agreement_factor(row) == pytest.approx(2 / 3)
@@ -254,6 +284,17 @@ def test_in_step_or_out_of_it_the_sum_stays(way):
 def test_in_step_all_make_as_many_steps_as_the_slowest():
     ended = run_ranks(in_step, [0.01, 0.03, 0.01, 0.01], 0.15, world_size=4)
     assert {steps for steps, _ in ended} == {5}
+
+
+def test_out_of_step_nobody_waits_for_a_slow_peer():
+    seconds = [0.03, 0.09, 0.03, 0.03]
+    for _ in range(5):
+        steps = [made for made, _ in run_ranks(out_of_step, seconds, 0.9, world_size=4)]
+        slow = steps.pop(1)
+        assert slow <= 10  # that its naps make sure
+        if min(steps) > 2.3 * slow:
+            return
+    pytest.fail(f"the slow peer made {slow} steps, the others {steps}")
 
 
 def test_gossip_survives_a_killed_peer_and_an_all_reduce_does_not():
