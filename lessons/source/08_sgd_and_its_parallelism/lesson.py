@@ -651,9 +651,9 @@ for name in large_batch_rates(0.1):
 # Goyal et al. found, for ResNet-50 on ImageNet with batches of 8,192: with gradual
 # warm-up 23.74 % wrong, without 24.84 %, and 23.60 % for the small batch. At base
 # rate 0.15 our toy has that order: 16 times that rate is so near the largest stable
-# one that without warm-up some runs fail, and their mean says little: it may even lie above
-# the unscaled one. At base rate 0.1 warm-up brings nothing: the rate of 1.6 is stable from
-# the start.
+# one that without warm-up some runs fail. Then mean and median say little: both may even
+# lie above the unscaled ones. At base rate 0.1 warm-up brings nothing: the rate of 1.6 is
+# stable from the start.
 
 # %% [markdown]
 # ## What a script forgot

@@ -3,6 +3,7 @@
 Trainings are held to one another by numbers of updates and by losses, never by time.
 """
 
+import sys
 from math import inf
 
 import pytest
@@ -12,6 +13,7 @@ from torch.nn import functional as F
 from demos.sgd import parallel_sgd
 from demos.sgd.batch_size import kept_for_backward, loss_along_updates
 from demos.sgd.gradient_noise import (
+    fewest_updates,
     fit_knee,
     gradient_spread,
     noise_scale_from_two_sizes,
@@ -140,12 +142,26 @@ def test_the_knee_of_a_known_curve_is_found():
 
 
 def test_knee_and_noise_scale_agree_within_a_factor_of_five():
-    updates = {b: min(updates_to_reach(0.6, b).values()) for b in (4, 16, 64, 256)}
+    """With the lesson's loss, batches, rates and starts."""
+    tuned = fewest_updates(0.4, sizes=(1, 4, 16, 64, 1415))
+    updates = {batch: count for batch, (count, _) in tuned.items()}
+    assert updates[4] < updates[1] / 3 and updates[16] < updates[4] / 2
+    assert updates[64] > updates[16] / 2
     knee = fit_knee(updates)[1]
-    for rate in 0.5, 1.0:
-        squares = squared_norms_in_training(rate, 0.6)
+    for rate, seed in [(rate, seed) for rate in (0.5, 1.0) for seed in range(3)]:
+        squares = squared_norms_in_training(rate, 0.4, seed)
         scale = noise_scale_from_two_sizes(8, squares[0], 64, squares[1])
         assert knee / 5 < scale < 5 * knee
+        assert 10 < scale < 70
+
+
+def test_with_one_rate_for_all_sizes_the_knee_says_more_about_the_rate():
+    def updates_at(rate: float) -> dict[int, float]:
+        return {b: updates_to_reach(0.4, b, [rate])[rate] for b in (4, 16, 256)}
+
+    low, high = updates_at(1 / 8), updates_at(1 / 2)
+    assert low[256] > 0.9 * low[16], "the small rate holds both back"
+    assert fit_knee(high)[1] > 2 * fit_knee(low)[1]
 
 
 def test_the_best_learning_rate_is_none_at_the_edge_of_those_tried():
@@ -184,6 +200,17 @@ def test_near_the_edge_of_stability_warm_up_and_scaling_pay():
     assert found["large, scaled, warm-up"] < found["large, unscaled"]
 
 
+def test_far_from_the_edge_scaling_pays_and_warm_up_brings_nothing():
+    found = {
+        name: errors_after_epochs(batch, [rate], seeds=12)[0]
+        for name, (batch, rate) in large_batch_rates(0.1).items()
+        if name != "small batch"
+    }
+    scaled, warm = found["large, scaled"], found["large, scaled, warm-up"]
+    assert scaled.max() < found["large, unscaled"].mean()
+    assert warm.mean() == pytest.approx(scaled.mean(), abs=2)  # percent
+
+
 def test_one_average_beats_each_worker_on_the_convex_problem_and_none_from_own_starts():
     batches = parallel_sgd.worker_batches(4, 200)
     convex = [digits_softmax() for _ in range(4)]
@@ -196,6 +223,32 @@ def test_one_average_beats_each_worker_on_the_convex_problem_and_none_from_own_s
     average = parallel_sgd.average_models_once(own, batches)
     worst = max(parallel_sgd.held_out(model)[0] for model in own)
     assert parallel_sgd.held_out(average)[0] > worst
+
+
+def test_models_are_averaged_as_often_as_the_demo_prints(monkeypatch, capsys):
+    stack, stacked, counts = torch.stack, [], []
+    monkeypatch.setattr(torch, "stack", lambda *a: stacked.append(a) or stack(*a))
+
+    def counting(train):
+        def train_and_count(*args):
+            before = len(stacked)  # what is averaged is stacked first
+            model = train(*args)
+            counts.append(len(stacked) - before)
+            return model
+
+        return train_and_count
+
+    for train in "average_models_once", "average_gradients_each_step":
+        monkeypatch.setattr(parallel_sgd, train, counting(getattr(parallel_sgd, train)))
+    monkeypatch.setattr(sys, "argv", ["", "--workers", "3", "--steps", "7"])
+    parallel_sgd.main()
+    rows = capsys.readouterr().out.splitlines()
+    printed = [
+        int(row.split()[-3])
+        for row in rows
+        if "averaged once" in row or "at each step" in row
+    ]
+    assert printed == counts == [1, 7] * 3
 
 
 def test_numbering_the_hidden_units_anew_changes_no_answer():

@@ -510,8 +510,8 @@ draw_timelines(deep, cpu=True)
 # %% [markdown]
 # Now the wide network. Its threads spend their time in products that have released the
 # GIL, so with two free cores the forwards lie side by side, as in processes. The backwards
-# need not: on our machine one often came after the other. Its whole step was quicker than
-# one by one in most runs, and slower than in processes in all.
+# need not: on our machine one often came after the other. The whole step may then be
+# quicker than one by one, and still slower than in processes. How is it in your picture?
 
 # %%
 wide = step_three_ways(make_wide)

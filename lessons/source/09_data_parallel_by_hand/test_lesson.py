@@ -7,6 +7,7 @@ sentence in bold of the lesson is a cell whose output is compared, or a test her
 import copy
 import subprocess
 import sys
+from weakref import ref
 
 import pytest
 import torch
@@ -14,6 +15,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
 
+from demos.collectives.all_reduce_four_ways import meter_all_reduce
+from demos.collectives.parts.all_reduces import ring_all_reduce
 from demos.data_parallel.data_parallel_processes import (
     replicas_agree,
     step_in_rank,
@@ -107,6 +110,55 @@ def test_device_0_sends_all_other_replicas_their_weights(replicas):
     assert together.traffic["gradients"] == (replicas - 1) * 19_240
     assert together.traffic["images"] == 64 * 256 - 64 * 256 // replicas
     assert together.traffic["outputs"] == together.traffic["slopes"]
+
+
+@pytest.mark.parametrize(("ranks", "each"), [(2, 38_480), (4, 57_720), (8, 67_340)])
+def test_a_worker_of_an_all_reduce_sends_and_receives_what_the_lesson_prints(
+    ranks, each
+):
+    gradients = sum(p.numel() for p in make_digit_model().parameters())
+    case = meter_all_reduce, ring_all_reduce, gradients
+    meters = [meter for meter, _ in run_ranks(*case, world_size=ranks)]
+    counts = [meter.bytes_sent + meter.bytes_received for meter in meters]
+    assert sum(counts) == ranks * each
+    assert counts == pytest.approx([each] * ranks, rel=1e-3)  # chunks are not all equal
+
+
+class WatchedReplicas(ThreadedReplicas):
+    """Notes the bytes of what is there after a backward, for each device."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.seen, self.held = {}, []
+
+    def scatter(self, what: str, tensor: torch.Tensor) -> list[torch.Tensor]:
+        shards = super().scatter(what, tensor)
+        self.seen[what] = [ref(part) for part in (tensor, *shards[1:])]
+        return shards
+
+    def gather(self, outputs: list[torch.Tensor]) -> torch.Tensor:
+        whole = super().gather(outputs)
+        self.seen["outputs"] = [ref(part) for part in (whole, *outputs[1:])]
+        return whole
+
+    def reduce(self) -> None:
+        for place, replica in enumerate(self.replicas):
+            weights = list(replica.parameters())
+            held = {what: parts[place]().nbytes for what, parts in self.seen.items()}
+            held["weights"] = sum(weight.nbytes for weight in weights)
+            held["gradients"] = sum(weight.grad.nbytes for weight in weights)
+            self.held.append(held)
+        super().reduce()
+
+
+def test_each_device_holds_what_the_lesson_prints():
+    together = WatchedReplicas(make_digit_model(), [CPU] * 2)
+    together.step(*[tensor[:64] for tensor in load_digits("train")])
+    both = {"weights": 19_240, "gradients": 19_240}
+    assert together.held == [
+        both | {"images": 16_384, "outputs": 2560, "slopes": 2560},
+        both | {"images": 8192, "outputs": 1280, "slopes": 1280},
+    ]
 
 
 @pytest.mark.parametrize("make", [lambda: nn.Dropout(0.5), lambda: nn.BatchNorm1d(64)])

@@ -1,20 +1,21 @@
 """All four ways give the library's sum; what they send, and what it costs, is known."""
 
-from collections.abc import Callable
 from functools import partial
-from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
 
-from demos.collectives import link_cost
+from demos.collectives import all_reduce_four_ways, link_cost
 from demos.collectives.all_reduce_four_ways import (
     found_crossover,
     meter_all_reduce,
     meter_every_way,
+    time_over_paced_link,
 )
 from demos.collectives.parts import paced_link as pacing
 from demos.collectives.parts.all_reduce_costs import (
@@ -27,7 +28,8 @@ from demos.collectives.parts.all_reduces import ALL_REDUCES, ring_all_reduce
 from demos.collectives.parts.eight_collectives import exchange
 from demos.collectives.parts.paced_link import PacedLink, paced_link
 from demos.collectives.parts.published_all_reduces import H100_MICROSECONDS
-from sidebyside import Timeline, consecutive_steps, run_ranks
+from sidebyside import Timeline, consecutive_steps, device, run_ranks
+from sidebyside.lesson_format import read_lesson
 
 RANKS = [1, 2, 3, 4, 8]
 LENGTHS = [0, 1, 7, 64, 1000]
@@ -107,23 +109,77 @@ def test_the_ways_add_in_different_orders():
         torch.testing.assert_close(found[way], found["root"])
 
 
+def test_trainings_on_two_ranks_and_on_four_drift_apart():
+    names = {"__name__": "__main__", "torch": torch, "dist": dist}  # as in a notebook
+    names |= {"device": device, "ring_all_reduce": ring_all_reduce}
+    cells = read_lesson(Path(__file__).parent).code_cells
+    exec(next(c.source for c in cells if "def train_round_ring" in c.source), names)
+    two, four = (run_ranks(names["train_round_ring"], world_size=n)[0] for n in (2, 4))
+    differ = (two != four).sum(1)
+    assert 0 < differ[0] < differ[-1], "after the first step and after the last"
+    torch.testing.assert_close(two, four, atol=1e-6, rtol=0)
+
+
 # The paced link -----------------------------------------------------------------------
 
 
-def slept(all_reduce: Callable, length: int) -> float:
-    """Runs in each rank: seconds that the link has asked for, without any sleep."""
-    seconds = []
-    pacing.sleep = seconds.append
-    pacing.perf_counter = count(1e6, 1e6).__next__  # nothing ever queues
-    with paced_link(alpha=1.0, beta=0.25):
-        all_reduce(torch.ones(length))
-    return sum(seconds)
+def times_by_counted_sleep(*case) -> dict[tuple[str, int], float]:
+    """Runs in each rank: `time_over_paced_link` by a clock that only sleeping moves.
+
+    Each message brings its sender's time along: its receiver goes on no earlier.
+    """
+    clock, on_their_way = SimpleNamespace(now=0.0), []
+    send, receive, barrier = dist.isend, dist.irecv, dist.barrier
+
+    def sleep(seconds: float) -> None:
+        clock.now += seconds
+
+    def start_together() -> None:
+        barrier()
+        clock.now = 0.0
+
+    def send_with_time(tensor, *to, **options):
+        now = torch.tensor([clock.now], dtype=torch.float64)
+        on_their_way.append((send(now, *to, **options), now))
+        return send(tensor, *to, **options)
+
+    def receive_with_time(tensor, *of, **options):
+        sent = torch.empty(1, dtype=torch.float64)
+        works = [receive(room, *of, **options) for room in (sent, tensor)]
+
+        def wait() -> bool:
+            done = [work.wait() for work in works]
+            clock.now = max(clock.now, sent.item())
+            return all(done)
+
+        return SimpleNamespace(wait=wait)
+
+    ways = {"isend": send_with_time, "irecv": receive_with_time}
+    with (
+        mock.patch.multiple(dist, barrier=start_together, **ways),
+        mock.patch.multiple(pacing, sleep=sleep, perf_counter=lambda: clock.now),
+        mock.patch.object(all_reduce_four_ways, "perf_counter", lambda: clock.now),
+    ):
+        seconds = time_over_paced_link(*case)
+    for work, _ in on_their_way:
+        work.wait()
+    return seconds
 
 
-@pytest.mark.parametrize("way", ["ring", "halving-doubling"])
-def test_a_rank_sleeps_alpha_for_each_message_and_beta_for_each_byte(way):
-    for seconds in run_ranks(slept, ALL_REDUCES[way], 8, world_size=4):
-        assert seconds == predicted_seconds(way, 4, 32, 1.0, 0.25)
+def test_over_the_paced_link_ranks_sleep_as_long_as_predicted():
+    case = WAYS, [32], 1.0, 0.25, 1
+    for counted in run_ranks(times_by_counted_sleep, *case, world_size=4):
+        for way in WAYS:
+            assert counted[way, 32] == predicted_seconds(way, 4, 32, 1.0, 0.25), way
+
+
+def test_over_the_paced_link_a_tree_is_faster_below_400_kb_and_a_ring_above():
+    sizes = [100_000, 200_000, 400_000, 800_000, 1_600_000]
+    case = ["tree", "ring"], sizes, 0.02, 40e-9, 1
+    counted = run_ranks(times_by_counted_sleep, *case, world_size=4)[0]
+    tree, ring = ([counted[way, size] for size in sizes] for way in ("tree", "ring"))
+    assert tree[0] < ring[0] and ring[-1] < tree[-1]
+    assert found_crossover(sizes, tree, ring) == pytest.approx(400_000)
 
 
 def test_messages_that_come_in_at_once_queue(monkeypatch):
