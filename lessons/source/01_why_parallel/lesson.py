@@ -99,13 +99,15 @@ def train(batch_size: int, epochs: int = 2) -> tuple[float, float]:
 
 
 # %%
-rate = {}
+right, rate = {}, {}
 for batch_size in 1, 16, 256:
-    correct, seconds = train(batch_size)
+    right[batch_size], seconds = train(batch_size)
     rate[batch_size] = 2 * len(images) / seconds
     step = 1000 * batch_size / rate[batch_size]
-    print(f"batches of {batch_size:>3}: {correct:4.1f} % right,", end=" ")
+    print(f"batches of {batch_size:>3}: {right[batch_size]:4.1f} % right,", end=" ")
     print(f"{rate[batch_size]:9.0f} samples/s, a step takes {step:.2f} ms")
+print("most images per second: batches of", max(rate, key=rate.get))
+print("fewest right: batches of", min(right, key=right.get))
 reveal("01-batch", rate[256] / rate[1], "×")
 
 # %% [markdown]

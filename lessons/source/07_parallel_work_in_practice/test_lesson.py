@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
@@ -30,6 +31,8 @@ from demos.practice.parts.oscillator import (
 )
 from demos.practice.parts.shared_by_name import sum_named_numbers, sum_sent_numbers
 from sidebyside.demos import DEMOS
+from sidebyside.lesson_format import lessons, solved
+from tests.exercise_rules import answers
 
 spawn = get_context("spawn")
 DEMO = DEMOS / "practice" / "generate_ode_data.py"
@@ -208,6 +211,37 @@ def test_only_pool_does_not_notice_that_a_worker_was_killed():
     assert found["executor"]["next"] == "BrokenProcessPool"
     assert found["joblib"]["learns"] == "TerminatedWorkerError"
     assert found["joblib"]["next"] == "works"
+
+
+def answer_or_die(task: int) -> int:
+    """Task 3 waits until all have been submitted, and is killed."""
+    if task == 3:
+        while not os.path.exists(os.environ["ALL_SUBMITTED"]):
+            time.sleep(0.01)
+        os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
+    return task
+
+
+def test_run_all_keeps_what_was_done_when_a_worker_is_killed(tmp_path, monkeypatch):
+    monkeypatch.setenv("ALL_SUBMITTED", str(tmp_path / "all"))
+    lesson = next(one for one in lessons() if one.number == "07")
+    run_all, *_ = answers(lesson, "07-finish", solved)
+    tasks = list(range(12))
+    with ProcessPoolExecutor(1, mp_context=spawn) as pool:
+
+        def submit(work, task):
+            future = ProcessPoolExecutor.submit(pool, work, task)
+            if task == tasks[-1]:
+                (tmp_path / "all").touch()
+            return future
+
+        monkeypatch.setattr(pool, "submit", submit)
+        results, failed = run_all(answer_or_die, tasks, pool, {})
+        assert results == {task: task for task in tasks[:3]}
+        assert list(failed) == tasks[3:]
+        assert {type(error) for error in failed.values()} == {BrokenProcessPool}
+        with pytest.raises(BrokenProcessPool):
+            run_all(answer_or_die, tasks, pool, results)
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="no groups of processes")
