@@ -505,17 +505,27 @@ def test_a_result_of_a_rank_that(what):
     )
 
 
-def test_a_result_of_a_rank_that_hangs_when_it_is_compared_hangs_no_kernel(monkeypatch):
+WAITS = "threading.Event().wait()"
+HANGING = {
+    "__eq__": f"def __eq__(self, other):\n        {WAITS}",
+    "__repr__": f"def __repr__(self):\n        {WAITS}",
+    "__setstate__": f"x = 1\n    def __setstate__(self, state):\n        {WAITS}",
+}
+
+
+@pytest.mark.parametrize("method", HANGING)
+def test_a_result_of_a_rank_that_hangs_when_it_is_looked_at_hangs_no_kernel(
+    method, monkeypatch
+):
     monkeypatch.setattr(judge, "FOR_RANKS", 0)
     exercise("98-wait", seconds=30, in_ranks=True)(check_ranks)
-    body = "threading.Event().wait()"
     names = cell(
-        "import threading\nclass Odd:\n    def __eq__(self, other):\n"
-        f"        {body}\ndef f():\n    return Odd()"
+        f"import threading\nclass Odd:\n    {HANGING[method]}\ndef f():\n"
+        "    odd = Odd()\n    odd.number = 1\n    return odd"
     )
     verdict = check("98-wait", names["f"])
     assert verdict.state == "HUNG"
-    assert f"at line     4, in __eq__: {body}" in verdict.message
+    assert f"in {method}: {WAITS}" in verdict.message
 
 
 # Hints, solutions, the record ---------------------------------------------------------

@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.gpu.every_gpu_path import NOTHING, ROOT, Row, environment, run_one
 
 PROGRAM = ROOT / "tests" / "gpu" / "every_gpu_path.py"
@@ -60,6 +62,27 @@ def test_it_prints_a_table_and_writes_it_stamped_as_pretended(tmp_path):
     assert head.startswith("PRETENDED, nothing ran on a GPU: ")
     assert row.split("  ")[0] == chosen[:44] and " cuda:0 " in row and " equal " in row
     assert tail == "1 paths, 0 of them failed or not run"
+
+
+def test_its_status_says_that_a_path_did_not_end(tmp_path):
+    few = "--only", "00: the device", "--minutes", "0", "--to", str(tmp_path / "t.txt")
+    done = run_program("--pretend", "1", *few)
+    assert "NO TIME" in done.stdout and done.returncode == 1, done.stderr
+
+
+IN_RANKS = (
+    "11: data parallel by torch's wrapper",
+    "14a: a network cut in two",
+    "15: pipeline, 1F1B",
+    "16a: a layer split over ranks, beside the whole layer",
+    "17: the stages of ZeRO beside DDP",
+)
+
+
+@pytest.mark.parametrize("path", IN_RANKS)
+def test_ranks_of_pretended_gpus_compute_what_the_cpu_computes(path, tmp_path):
+    row = run_one(path, environment(2, str(tmp_path)), 400)
+    assert row.result == "equal", row
 
 
 def test_a_path_that_fails_or_hangs_has_a_row_like_the_others(tmp_path):

@@ -54,7 +54,7 @@ class Machine:
 
         In each round one process counts for a while alone, then all count at once. The
         result is the median over the rounds of (work of all) / (work of one): at
-        most `workers`, at most the usable cores, and less where cores are shared.
+        most `workers`, and less where cores are shared.
         """
         from sidebyside.ranks import check_number_of_processes
 
