@@ -509,7 +509,7 @@ WAITS = "threading.Event().wait()"
 HANGING = {
     "__eq__": f"def __eq__(self, other):\n        {WAITS}",
     "__repr__": f"def __repr__(self):\n        {WAITS}",
-    "__setstate__": f"x = 1\n    def __setstate__(self, state):\n        {WAITS}",
+    "__setstate__": f"def __setstate__(self, state):\n        {WAITS}",
 }
 
 

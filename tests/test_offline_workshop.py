@@ -65,7 +65,8 @@ def pretend_first_installation(course: Path) -> None:
     pip.write_text(f'#!/bin/sh\nexec {sys.executable} -m pip --python .venv "$@"\n')
     pip.chmod(0o755)
     pin = (course / "requirements.txt").read_text("utf-8").splitlines()[0]
-    quick = {"PIP_RETRIES": "0", "PIP_DEFAULT_TIMEOUT": "20"}
+    retries = "5" if os.environ.get("CI") else "0"
+    quick = {"PIP_RETRIES": retries, "PIP_DEFAULT_TIMEOUT": "20"}
     done = run([str(pip), "install", "--no-deps", pin], course, **quick)
     if done.returncode:
         why = f"no index of packages can be reached from here: {pin} was asked for"

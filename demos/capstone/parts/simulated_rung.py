@@ -61,15 +61,14 @@ def simulated_bytes(
     return found
 
 
-def simulated_state(
-    name: str, size: ModelSize = SMALL_MODEL, batch: int = 8, item: int = 4
-) -> list[StateBytes]:
+def simulated_state(name: str) -> list[StateBytes]:
     """Parameters, gradients and momentum of a rank of each stage, ends included.
 
-    Without what ZeRO borrows: the simulator gathers a layer ahead, the ladder does not.
+    In 32 bits, and without what ZeRO borrows: the simulator gathers a layer ahead, the
+    ladder does not.
     """
-    plan, step = PLANS[name], simulate_rung(name, size, batch, item)
-    of_ends = [state_of_units(plan, ends, item) for ends in _ends(plan, size)]
+    plan, step = PLANS[name], simulate_rung(name)
+    of_ends = [state_of_units(plan, ends, 4) for ends in _ends(plan, SMALL_MODEL)]
     return [
         StateBytes(*map(add, ledger[:3], ends))
         for ledger, ends in zip(step.ledgers, of_ends, strict=True)

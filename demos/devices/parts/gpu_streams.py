@@ -26,7 +26,7 @@ def copy_one_ahead(host: list, weight: torch.Tensor) -> list[torch.Tensor]:
     return sums
 
 
-STREAMS = {"one stream": copy_then_compute, "two": copy_one_ahead}
+STREAMS = {"one stream": copy_then_compute, "two streams": copy_one_ahead}
 
 
 def time_streams(host: list, weight: torch.Tensor) -> dict[str, float]:

@@ -697,7 +697,7 @@ check("07-bottlenecks", bottlenecks)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 07-bottlenecks -->
-# Why: counting four words takes about a microsecond, a message hundreds of times that.
+# Why: counting four words takes about a microsecond, a message about a hundred times that.
 # Packing costs more than counting as well, but that is the same trouble: in chunks of
 # many lines both shrink. An image costs more to pack and unpack than to brighten, and
 # chunks do not help there: the bytes stay. In the search one task is five sixths of

@@ -595,7 +595,7 @@ fig
 
 # %% [markdown]
 # From 1 to 4 images it takes about a quarter of the updates, from 4 to 16 less than half;
-# from 16 to 64 less than a third is saved. The black line is McCandlish's form, fitted:
+# from 16 to 64 more than half are still needed. The black line is McCandlish's form, fitted:
 # $U_\text{min} \cdot (1 + B_\text{knee}/B)$, with $U_\text{min}$ the fewest updates. **At
 # these two rates, knee and noise scale agree within a factor of five.** One was found by
 # training more than a hundred networks, the other from the gradients of a few.
@@ -652,7 +652,7 @@ for name in large_batch_rates(0.1):
 # warm-up 23.74 % wrong, without 24.84 %, and 23.60 % for the small batch. At base
 # rate 0.15 our toy has that order: 16 times that rate is so near the largest stable
 # one that without warm-up some runs fail. Then mean and median say little: both may even
-# lie above the unscaled ones. At base rate 0.1 warm-up brings nothing: the rate of 1.6 is
+# lie above those of the unscaled runs. At base rate 0.1 warm-up brings nothing: the rate of 1.6 is
 # stable from the start.
 
 # %% [markdown]

@@ -511,7 +511,8 @@ draw_timelines(deep, cpu=True)
 # Now the wide network. Its threads spend their time in products that have released the
 # GIL, so with two free cores the forwards lie side by side, as in processes. The backwards
 # need not: on our machine one often came after the other. The whole step may then be
-# quicker than one by one, and still slower than in processes. How is it in your picture?
+# quicker than one by one, and still slower than in processes. What does the picture below
+# show on your machine?
 
 # %%
 wide = step_three_ways(make_wide)

@@ -131,8 +131,9 @@ def test_in_nine_runs_with_other_seeds_the_outer_step_helps_as_the_lesson_says()
     cases = [(16, False, o, seed) for seed in range(10) for o in (False, True)]
     losses = run_ranks(losses_with, cases, world_size=4)[0]
     shares = [outer / plain for plain, outer in zip(*[iter(losses)] * 2, strict=True)]
-    assert len(shares) == 10 and shares[0] < 0.5
-    assert all(0.4 < share < 0.8 for share in shares)
+    first, *others = shares
+    assert first < 0.5 and len(others) == 9
+    assert all(0.4 < share < 0.8 for share in others)
 
 
 def shares_read(flat: torch.Tensor) -> list[float]:
@@ -292,7 +293,7 @@ def test_out_of_step_nobody_waits_for_a_slow_peer():
         steps = [made for made, _ in run_ranks(out_of_step, seconds, 0.9, world_size=4)]
         slow = steps.pop(1)
         assert slow <= 10  # that its naps make sure
-        if min(steps) > 2.3 * slow:
+        if min(steps) > 1.5 * slow:  # those who wait make as many
             return
     pytest.fail(f"the slow peer made {slow} steps, the others {steps}")
 

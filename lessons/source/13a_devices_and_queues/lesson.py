@@ -701,8 +701,9 @@ compare(
 
 # %% [markdown]
 # On a quiet machine with two cores, rows two and three use both. The fourth has four
-# threads: oversubscription. On a busy machine a second thread in each product helps less,
-# or harms: one half of a product has to wait for the other, which may have no core.
+# threads: oversubscription, which may cost nothing here. On a busy machine a second thread
+# in each product helps less, or does harm: one half of a product has to wait for the
+# other, which may have no core.
 # **Inter-op times intra-op threads should not exceed the cores.** A rule of thumb: spend
 # cores within operations that are large, and between small ones that are independent.
 
@@ -723,8 +724,10 @@ compare(
 # `with torch.cuda.stream(copier):`. Then `torch.cuda.current_stream().wait_stream(copier)`
 # records the event and waits for it. The batch has to be in pinned memory: from pageable
 # memory the host waits while the driver makes its pinned copy, and does not run ahead.
-# (`torch.set_num_interop_threads` is for TorchScript, and changes none of this.) With a
-# GPU, here are eight batches in one stream, and with a stream that copies ahead:
+# (`torch.set_num_interop_threads` is for TorchScript, and changes none of this.)
+#
+# If you have a GPU, the next cell times eight batches in one stream, and with a second
+# stream that copies ahead:
 
 # %% tags=["nbval-ignore-output"]
 from demos.devices.parts.gpu_streams import copy_one_ahead, time_streams

@@ -146,8 +146,8 @@ reveal("17a-mixed", MIXED.total, computed=True)
 # %% [markdown]
 # As many as before. The optimiser holds the copy (4) and two averages (4 + 4): that is
 # the ZeRO paper's **K = 12**, beside 2 for the parameter and 2 for the gradient. (Torch's
-# FSDP2, in lesson 17b, keeps 4 + 4 + 8: its shards are the float32 copy. With a `MixedPrecisionPolicy` it
-# makes 16 bits of them on the way.) Mixed precision saves time and activations, not training state.
+# FSDP2, in lesson 17b, keeps 4 + 4 + 8: its shards are the float32 copy. If you ask for 16 bits, it
+# casts them as it gathers them.) Mixed precision saves time and activations, not training state.
 
 # %% [markdown] tags=["instructor"]
 # ## Who needs what: 3 minutes
@@ -430,7 +430,7 @@ for name, difference in run_ranks(largest_differences, world_size=3)[0].items():
 # two numbers is the same in either order. With three or more, each algorithm adds the ranks in
 # an order of its own for each number, and each step agrees up to rounding. Over many steps
 # such differences can grow: for ZeRO-2 on three ranks, they are larger after ten steps than
-# after the first.
+# after the first (not shown here).
 #
 # ## The same bytes
 #
@@ -650,14 +650,10 @@ check("17a-clip", clip_shards)
 
 # %%
 from demos.model_parallel.parts.transformer_block import block_cut_by_layer
-from demos.sharding.parts.ledger import Ledger
-from demos.sharding.parts.measured_ledger import Measured, measure_block
+from demos.sharding.parts.measured_ledger import measure_block
+from demos.sharding.parts.sharded_block import state_of_cuts
 
-costs = run_ranks(block_cut_by_layer)
-by_layer = [
-    Measured(Ledger(*3 * [cost.parameters], activations=cost.activations), cost.sent)
-    for cost in costs
-]
+by_layer = state_of_cuts(run_ranks(block_cut_by_layer))
 by_state = {strategy: run_ranks(measure_block, strategy)[:1] for strategy in BUILT}
 print_state_table({"by layer": by_layer} | by_state)
 

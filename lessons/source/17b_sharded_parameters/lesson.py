@@ -249,7 +249,7 @@ draw_gathered(curves, whole=4 * 21450)
 # everything is whole in mid-step, beside `kept`. This saves the second gather: 2Ψ on the
 # wire, as with DDP. FSDP2 calls it `reshard_after_forward=False`.
 #
-# Here is the transformer block of lessons 14 to 17, in all cuts. By layer is 14a's; by
+# Here is the transformer block of lessons 14 to 17, cut in every way. By layer is 14a's; by
 # neuron is 16b's tensor parallel, and by space its sequence parallel, which cuts positions
 # between the pairs. By state: DDP, and ZeRO-1 to 3, with two units, attention and MLP. The
 # formulas of 17a, and one for ZeRO-3, say beforehand what these hold, but for activations.
@@ -277,7 +277,8 @@ for stage, of_ranks in by_state.items():
     print(stage, "as predicted:", all(r.ledger[:4] == predicted[:4] for r in of_ranks))
 
 # %% [markdown]
-# (The first three cuts' buffers are not counted, nor what 16b's exercise 2 sends by space.)
+# (Of the first three cuts, buffers are not counted, nor are the gradient sums of
+# 16b's exercise 2. Why ZeRO-2's gradients are more than DDP's here: the units are large, see 17a.)
 # One block is too little for ZeRO-3: a rank keeps half, 99,968 bytes, and borrows the MLP
 # whole, which is two thirds. Its buffers are the MLP's gradients, a chunk of them that
 # arrives, and the sum. A stack of 36 blocks keeps 36 times as much, and borrows no more
@@ -350,8 +351,8 @@ for name, (losses, calls) in beside.items():
 # %% [markdown]
 # **FSDP2 has the same losses and calls as many collectives**: for three units six
 # all-gathers and three reduce-scatters. `tests/benchmarks/zero_3_vs_fsdp2.py` times both in
-# turn on your machine. On two cores ours took about as long at $h$ = 64, and a little less
-# at $h$ = 512.
+# turn on your machine. In one run on two cores ours took about as long with width 64, and a little less
+# with width 512.
 #
 # One process can pose as rank 0 of 1,024. Its group is fake, its collectives do nothing, and
 # the model is on the meta device (13a), which has only shapes:

@@ -475,8 +475,7 @@ def test_rank_0_of_1024_keeps_its_share_up_to_a_row_of_each_parameter():
     assert kept * 1024 == even
     assert 1 < more * 1024 / uneven < 1.001
     assert more * 1024 - uneven == (50 * 1024 - 50_257) * 4096, "50 rows for rank 0"
-    shards = torch.empty(50_257, device="meta").chunk(1024)  # as FSDP2 cuts the rows
-    assert len(shards[0]) == 50 and len(shards) == 1024 - 18
+    assert -(-50_257 // 50) == 1024 - 18, "ranks that get rows"
 
 
 def test_the_lessons_model_is_the_papers_table():

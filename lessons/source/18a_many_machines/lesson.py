@@ -546,7 +546,7 @@ draw_ways(ways, machines.rate, machines.stamp)
 # %% [markdown]
 # The dark part of each bar is bytes divided by rate, for PowerSGD and top-k a small one;
 # the rest is computing, packing and waiting. On a quiet machine every way below the first
-# saves time here. Below which rate do 16 bits pay? If packing took 1 ms, below
+# saves time here. Below which rate do 16 bits pay? If packing took 1 ms, they would pay below
 # 602,132 bytes / 1 ms = 602 MB/s, or 4.8 Gbit/s.
 #
 # **The loss tells the rest**: after these 32 steps PowerSGD and local SGD are a little
@@ -584,9 +584,9 @@ machines.close()
 # | `WORLD_SIZE` | `OMPI_COMM_WORLD_SIZE` | `SLURM_NTASKS` | `num_processes=` |
 # | `MASTER_ADDR`, `MASTER_PORT` | | | `coordinator_address=` |
 #
-# On a shared cluster a scheduler decides when and where a program runs. How
-# `train_digits` is handed to it, and saves when it is warned: [Slurm, and its
-# relatives](../resources/slurm/README.md), an optional page.
+# On a shared cluster a scheduler decides when and where a program runs. An
+# optional page, [Slurm, and its relatives](../resources/slurm/README.md), shows how
+# `train_digits` is handed to it, and saves when it is warned.
 #
 # ## What we saw
 #

@@ -459,12 +459,13 @@ print("within 0.00001:", torch.allclose(*lives, rtol=0, atol=1e-5))
 # | a host, with its agent | the other: its connection is lost | at once | 6 to 11 s later one host goes on, world size 1 | the same, and half of the machines |
 # | the link | both: *Timed out waiting 10000ms* | at the limit, 10 s here | the host of the rendezvous goes on alone, 4 to 12 s later; the other waits in vain, and we end it | the same |
 # | the link, for 4 s | nobody says anything | | training goes on | 4 s |
-# | the host of the rendezvous | the other: its connection is lost | at once | its agent gives up 2 to 5 s later | the same, and somebody must start the job again |
+# | the host of the rendezvous | the other: its connection is lost | at once | the other's agent gives up 2 to 5 s later | the same, and somebody must start the job again |
 #
 # (A lost host here means that its processes are killed, so its system closes the connections.
-# One without power is noticed at the limit, like a cut link. The seconds are those of single
-# runs, on two busy cores; the course's tests run every row. gloo, torch 2.13,
-# `keep_alive_interval=1`, `keep_alive_max_attempt=3` and
+# One without power is noticed at the limit, like a cut link. The seconds are those of a
+# few runs, on two busy cores; where namespaces can be made, the course's
+# tests run the last four rows. They used gloo, torch 2.13,
+# and `keep_alive_interval=1`, `keep_alive_max_attempt=3` and
 # `last_call_timeout=1` in `--rdzv-conf`: with the defaults, a new group waits 30 s for
 # latecomers.)
 #

@@ -123,7 +123,7 @@ for name in "ben", "dan":
 #   indentation. It may be several lines with `\n` between them, or `""`, which leaves the
 #   line out. No block may become empty. To remove an `if`, put its lines in its place, or
 #   write `if True:`.
-# * The first line that you change is the one that you name as guilty.
+# * The guilty line is not asked for by itself: your repair shows that you have found it.
 # * At most four lines of a program may change, and not its first; a text with `\n` counts as
 #   one. `torch`, `dist`, `RATE` and `LIMIT` are available. `batches` is a list of tensors,
 #   and `rows` is a tensor; all tensors given are float64.

@@ -601,7 +601,7 @@ print_held(hold_to_this_machine(here, unseen, batch=16))
 
 # %% [markdown]
 # **Every rank sends exactly the bytes that were predicted.** The seconds are another matter.
-# Our goal is a miss of at most 15 %. In one of our runs three strategies met it; tensor parallel
+# We aim for misses of at most 15 %. In one of our runs three strategies met it; tensor parallel
 # missed by 40 %. Likely reasons: products of other sizes have another efficiency, the ranks of a tensor group wait
 # for each other in every layer, and other programs use the cores. A prediction of time needs a
 # measurement beside it.

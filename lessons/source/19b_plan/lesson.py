@@ -440,8 +440,8 @@ print_best_plans(survey, best)
 # %% [markdown]
 # (*again* is what is computed twice. *Micro* counts the sequences of a micro-batch.) Of
 # each split only the fastest variant is listed. What did people really choose? Here is
-# where the published splits of three training runs stand among all splits that fit. Each split, also the
-# published one, counts with the fastest variant that our search finds of it:
+# where the published splits of three training runs stand among all splits that fit. Each split (data,
+# tensor, pipeline), the published ones too, is represented by its fastest variant in our search:
 
 # %%
 from demos.scale.parts.plan_pictures import print_place

@@ -298,7 +298,7 @@ check("20a-wrapper", data_parallel)
 # %% [markdown]
 # ## The ladder
 #
-# Before we climb, lesson 19's simulator says what a rank of each rung's first stage will send
+# Before we climb on, lesson 19's simulator says what a rank of each rung's first stage will send
 # and hold. It knows blocks only, so our embedding and head are added to what is sent and to the
 # **state**: parameters, gradients and momentum. Its activations are those of the blocks, by the
 # formula of lesson 16b:
@@ -309,7 +309,7 @@ from demos.capstone.parts.simulated_rung import print_simulated
 print_simulated()
 
 # %% [markdown]
-# ("sequence" is left out: the simulator has lesson 16b's other form.)
+# ("sequence" is left out: the simulator has lesson 16b's other form, which gathers twice.)
 #
 # Now rung by rung. Memory adds up, for the fullest rank, parameters, gradients and momentum when backward
 # has ended, and the most activations that autograd kept. (For ZeRO-3, the layer that it
@@ -420,8 +420,8 @@ from demos.capstone.parts.simulated_rung import print_beside_counted
 print_beside_counted(ladder)
 
 # %% [markdown]
-# **State and bubble are the same, and so are the bytes sent** in the tables above; with ZeRO-3 we counted the
-# borrowed layer, too. The activations miss by up to 15 %: the formula has bytes for dropout, which this model
+# **State and bubble are the same, and so are the bytes sent** in the tables above, where we have counted them.
+# (ZeRO-3's counted state includes the borrowed layer.) The activations miss by up to 15 %: the formula has bytes for dropout, which this model
 # does not use, and none for embedding, head and loss.
 
 # %% [markdown] tags=["instructor"]
@@ -624,7 +624,7 @@ for name in UNEQUAL:
 # Another order of sums is rounding. The others are different training runs: two replicas with
 # dropout draw different masks from those of one process (lesson 16a); *batch norm* takes mean and
 # variance from a replica's own rows; and updating with the gradient of the step before, as if workers did not wait
-# (one process plays it), is lesson 12a's stale gradient. **They may train as well; they do not train the same.**
+# (one process imitates it), is lesson 12a's stale gradient. **They may train as well; they do not train the same.**
 
 # %% [markdown] tags=["instructor"]
 # ## A script, and the real library: 3 minutes

@@ -21,7 +21,7 @@ from demos.capstone.parts.language_model import (
     make_language_model,
     text_loss,
 )
-from demos.capstone.parts.rung_predictions import predict_rung
+from demos.capstone.parts.rung_predictions import layer_numbers, predict_rung
 from demos.capstone.parts.simulated_rung import (
     print_beside_counted,
     print_simulated,
@@ -154,9 +154,9 @@ def megabytes_of_fsdp2() -> tuple[float]:
 @pytest.mark.parametrize(
     ("name", "count", "gloos", "more"),
     [
-        ("DDP (torch)", megabytes_of_ddp, 1, 1.05),
+        ("DDP (torch)", megabytes_of_ddp, 1, 1.15),
         # gloo's reduce_scatter sends a whole all-reduce (10a): four halves, not three
-        ("FSDP2 (torch)", megabytes_of_fsdp2, 4 / 3, 1.12),
+        ("FSDP2 (torch)", megabytes_of_fsdp2, 4 / 3, 1.15),
     ],
 )
 def test_torchs_own_messages_are_those_predicted_and_a_little_more(
@@ -212,12 +212,12 @@ def test_lesson_19s_simulator_says_the_same_bytes(name):
 @pytest.mark.parametrize("name", PLANS)
 def test_lesson_19s_simulator_says_the_same_state_and_bubble(name):
     predicted = predict_rung(SMALL_MODEL, PLANS[name])
+    borrowed = 0
+    if PLANS[name].zero == "ZeRO-3":  # the largest layer, in two equal halves
+        largest = max(map(sum, layer_numbers(SMALL_MODEL)))
+        borrowed = 4 * (largest + largest % 2)
     for stage, cost in zip(simulated_state(name), predicted, strict=True):
-        if PLANS[name].zero == "ZeRO-3":  # but for the layer that it has borrowed
-            assert stage.parameters < cost.parameters
-        else:
-            assert stage.parameters == cost.parameters
-        assert (stage.gradients, stage.optimiser) == (cost.gradients, cost.momentum)
+        assert stage == (cost.parameters - borrowed, cost.gradients, cost.momentum)
     assert simulate_rung(name).bubble == pytest.approx(predicted[0].bubble, abs=1e-9)
 
 

@@ -255,8 +255,8 @@ for temperature in 0.3, 0.8, 1.5:
 
 # %% [markdown]
 # Words have plausible lengths, and most of the short ones are English. The whole makes no
-# sense: after so little training nothing else is to be expected. Once, on our machine, 3,000 steps
-# of the demo `train_text` came down to 2.59 bits, and it wrote "for maining out as breen their
+# sense: after so little training nothing else is to be expected. Once, in 3,000 steps on our
+# machine, the demo `train_text` came down to 2.59 bits and wrote "for maining out as breen their
 # quartucket vent of my among tright".
 
 # %% [markdown] tags=["instructor"]
@@ -612,7 +612,7 @@ show(train_writer)
 run_demo("capstone/own_writer.py")
 
 # %% [markdown]
-# These losses are in nats, of 1.44 bits each. On our machine the last one was once 2.26 nats,
+# These losses are in nats, of 1.44 bits each. In one run on our machine the last was 2.26 nats,
 # which are 3.26 bits: still more than triples need (2.90).
 #
 # | | a checkpoint that any number of ranks reads | the place in the data |

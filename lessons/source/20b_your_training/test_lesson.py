@@ -176,16 +176,18 @@ def share_of_short_words_in_the_book(written: str) -> float:
 
 
 def write_untrained_and_trained() -> list[str]:
-    torch.set_num_threads(1)  # two would wait for each other on a busy machine
     [trained] = train_text_states("one process", 150, 150)
     models = make_language_model(TEXT_MODEL), whole_text_model(trained)
-    return [write_text(model, 32, 250, temperature=0.3) for model in models]
+    return [
+        " ".join(write_text(model, 32, 250, temperature=0.3, seed=s) for s in range(3))
+        for model in models
+    ]
 
 
 def test_most_short_words_that_a_trained_model_writes_are_in_the_book():
     [texts] = run_ranks(write_untrained_and_trained, world_size=1)
     untrained, trained = map(share_of_short_words_in_the_book, texts)
-    assert untrained < 0.5 < 0.85 < trained
+    assert untrained < 0.5 < 0.75 < trained
 
 
 def test_the_curve_names_what_it_shows():
