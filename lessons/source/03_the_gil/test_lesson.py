@@ -36,14 +36,6 @@ def others_ran_during(work) -> bool:
     return any(start + quarter < stamp < end - quarter for stamp in stamps)
 
 
-@pytest.fixture
-def one_torch_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def test_a_matrix_product_lets_others_run(one_torch_thread):
     matrix = torch.rand(2500, 2500)
     assert others_ran_during(lambda: matrix @ matrix)

@@ -35,15 +35,7 @@ from demos.sgd.parts.digits_network import (
 from demos.sgd.parts.fleets import Fleet, updates_to_reach
 from sidebyside import Timeline
 
-
-@pytest.fixture(autouse=True)
-def one_core():
-    """As in the lesson. On a busy machine several threads wait for one another."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
+pytestmark = pytest.mark.usefixtures("one_torch_thread")  # as in the lesson
 
 NEAR = {torch.float32: 1e-6, torch.float64: 1e-13}
 

@@ -152,15 +152,6 @@ def test_the_edge_is_where_the_characteristic_equation_has_a_root_of_modulus_one
 # The simulated clock ------------------------------------------------------------------
 
 
-@pytest.fixture
-def one_thread():
-    """Small tensors: more threads than one only wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def test_a_simulated_server_makes_the_updates_that_a_real_one_would():
     _, staleness = simulate_at_once(3, 10.5, lambda stale: 0.1)
     assert len(staleness) == 31  # ten gradients of each, and the one that ends it
@@ -185,7 +176,7 @@ def one_slow(worker: int, seed: int = 0) -> Iterator[float]:
     return repeat([1.0, 1.001, 4.0][worker])
 
 
-@pytest.mark.usefixtures("one_thread")
+@pytest.mark.usefixtures("one_torch_thread")
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_in_step_wins_by_updates_and_at_once_by_seconds(seed):
     at_once = partial(
@@ -216,7 +207,7 @@ def updates_with_bound(bound: int, budget: float, seconds_of: Callable) -> int:
     return len(simulate_at_once(3, budget, lambda stale: 0.1, goes, seconds_of)[1])
 
 
-@pytest.mark.usefixtures("one_thread")
+@pytest.mark.usefixtures("one_torch_thread")
 def test_a_bound_costs_less_than_waiting_in_step_if_workers_are_slow_in_turns():
     _, rounds, _ = simulate_in_step(3, 3, 60.5, 0.1, slow_in_turns)
     assert rounds == 15
@@ -225,7 +216,7 @@ def test_a_bound_costs_less_than_waiting_in_step_if_workers_are_slow_in_turns():
     assert made[1] > 1.5 * 3 * rounds
 
 
-@pytest.mark.usefixtures("one_thread")
+@pytest.mark.usefixtures("one_torch_thread")
 def test_within_a_bound_fast_workers_go_at_the_pace_of_a_slow_one():
     slow_makes, bound = 50, 2
     made = updates_with_bound(bound, 4 * slow_makes + 0.5, one_slow)
@@ -240,7 +231,7 @@ def test_backup_workers_give_more_rounds_and_cost_gradients():
     assert with_backup[2] > all_needed[2] == 0
 
 
-@pytest.mark.usefixtures("one_thread")
+@pytest.mark.usefixtures("one_torch_thread")
 def test_the_order_of_the_remedies_is_the_one_that_the_lesson_names():
     found = {name: losses for name, (losses, _) in compare_remedies(60.0, 2).items()}
     alone, at_once, bound, smaller, with_bound, warm, divided, step, backup = map(
