@@ -525,7 +525,7 @@ def test_a_result_of_a_rank_that_hangs_when_it_is_looked_at_hangs_no_kernel(
     )
     verdict = check("98-wait", names["f"])
     assert verdict.state == "HUNG"
-    assert f"in {method}: {WAITS}" in verdict.message
+    assert f"at line     4, in {method}: {WAITS}" in verdict.message
 
 
 # Hints, solutions, the record ---------------------------------------------------------
