@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from functools import cache
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -44,7 +45,7 @@ from demos.capstone.parts.text_batches import (
     text_tokens,
 )
 from demos.capstone.parts.text_training import Strategy, make_mesh, train
-from demos.capstone.parts.unequal_rows import gap_of_row
+from demos.capstone.parts.unequal_rows import gap_of_row, update_late
 from demos.capstone.parts.whole_training import MODEL, collect_text_state, flat_numbers
 from demos.collectives.parts.loopback_meter import loopback_bytes, megabytes_per_rank
 from demos.sharding.parts.replicated_state import ReplicatedState
@@ -322,6 +323,19 @@ def test_a_run_goes_on_under_any_other_strategy(before, after, whole):
 )
 def test_another_training_run_differs_in_64_bits_too(name):
     assert gap_of_row(name, steps=8, dtype=torch.float64) > 1e-3
+
+
+def test_a_late_update_takes_the_gradient_of_the_step_before():
+    weight, taken = torch.nn.Parameter(torch.zeros(1)), []
+    training = SimpleNamespace(
+        model=torch.nn.ParameterList([weight]),
+        update=lambda: taken.append(weight.grad.item()),
+    )
+    update_late(training, None)
+    for gradient in (1.0, 2.0, 3.0):
+        weight.grad = torch.tensor([gradient])
+        training.update()
+    assert taken == [1.0, 2.0]
 
 
 def test_another_order_of_sums_is_rounding():
