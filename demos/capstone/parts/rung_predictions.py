@@ -161,9 +161,9 @@ def predict_rung(
 
 
 def state_of_units(plan: RungPlan, units: list[int], item: int) -> StateBytes:
-    """17's ledger of all units, for SGD with momentum: three numbers for each number.
+    """17's ledger for SGD with momentum: three numbers for each parameter.
 
-    `units` has the parameters that are cut into shards together, for each such unit.
+    `units` are numbers of parameters; those of one unit are cut into shards together.
     """
     of_each = StateBytes(item, item, item)
     name = plan.zero if plan.zero in SHARDED else "DDP"

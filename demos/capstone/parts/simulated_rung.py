@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from demos.capstone.parts.ladder_rungs import PLANS
 from demos.capstone.parts.ladder_table import HALF_SEEN, Rung
-from demos.capstone.parts.language_model import SMALL_MODEL, ModelSize
+from demos.capstone.parts.language_model import SMALL_MODEL
 from demos.capstone.parts.rung_predictions import (
     RungPlan,
     layer_numbers,
@@ -25,38 +25,36 @@ from demos.sharding.parts.ledger import STRATEGIES, StateBytes
 LEFT_OUT = HALF_SEEN, "FSDP2 (torch)", "sequence"
 SIMULATED = [name for name in PLANS if name not in LEFT_OUT]
 
+SIZE, BATCH, ITEM = SMALL_MODEL, 8, 4  # as in the notebook; bytes of a number
+
 # Bytes do not depend on the machine, so any will do. Of its times only the bubble is
 # read, as the ladder has it: of stages whose messages take none.
 FREE_LINK = Link(0.0, 1e18)
 
 
-def simulate_rung(
-    name: str, size: ModelSize = SMALL_MODEL, batch: int = 8, item: int = 4
-) -> Step:
+def simulate_rung(name: str) -> Step:
     """Lesson 19's step of the blocks of this rung, without embedding and head."""
     plan = PLANS[name]
-    model = Model(size.blocks, size.width, size.heads, size.length, vocabulary=0)
+    model = Model(SIZE.blocks, SIZE.width, SIZE.heads, SIZE.length, vocabulary=0)
     strategy = Strategy(
         plan.data,
         plan.tensor,
         plan.pipeline,
         STRATEGIES.index(plan.zero) if plan.zero else 0,
-        micro_batch=batch // plan.data // plan.microbatches,
+        micro_batch=BATCH // plan.data // plan.microbatches,
         schedule="gpipe" if name == "GPipe" else "1f1b",
-        state=StateBytes(item, item, item),
+        state=StateBytes(ITEM, ITEM, ITEM),
     )
     cluster = Cluster(strategy.gpus, 1, 1e12, 0.5, 1e9, 1e11, FREE_LINK, FREE_LINK)
-    return simulate_step(model, cluster, strategy, batch)
+    return simulate_step(model, cluster, strategy, BATCH)
 
 
-def simulated_bytes(
-    name: str, size: ModelSize = SMALL_MODEL, batch: int = 8, item: int = 4
-) -> list[dict[str, int]]:
+def simulated_bytes(name: str) -> list[dict[str, int]]:
     """Bytes to each group of the mesh, for a rank of each stage; the ends included."""
-    plan, step = PLANS[name], simulate_rung(name, size, batch, item)
+    plan, step = PLANS[name], simulate_rung(name)
     found = []
-    for sent, ends in zip(step.sent_by_ranks, _ends(plan, size), strict=True):
-        data = sent.get("data", 0) + sent_between_replicas(plan, ends, item)
+    for sent, ends in zip(step.sent_by_ranks, _ends(plan), strict=True):
+        data = sent.get("data", 0) + sent_between_replicas(plan, ends, ITEM)
         found.append({g: round(b) for g, b in (sent | {"data": data}).items()})
     return found
 
@@ -64,20 +62,19 @@ def simulated_bytes(
 def simulated_state(name: str) -> list[StateBytes]:
     """Parameters, gradients and momentum of a rank of each stage, ends included.
 
-    In 32 bits, and without what ZeRO borrows: the simulator gathers a layer ahead, the
-    ladder does not.
+    Without what ZeRO borrows: the simulator gathers a layer ahead, the ladder does not.
     """
     plan, step = PLANS[name], simulate_rung(name)
-    of_ends = [state_of_units(plan, ends, 4) for ends in _ends(plan, SMALL_MODEL)]
+    of_ends = [state_of_units(plan, ends, ITEM) for ends in _ends(plan)]
     return [
         StateBytes(*map(add, ledger[:3], ends))
         for ledger, ends in zip(step.ledgers, of_ends, strict=True)
     ]
 
 
-def _ends(plan: RungPlan, size: ModelSize) -> list[list[int]]:
+def _ends(plan: RungPlan) -> list[list[int]]:
     """Parameters of the embedding and of the head, on the stages that have them."""
-    embedding, *_, head = map(sum, layer_numbers(size, plan.tensor))
+    embedding, *_, head = map(sum, layer_numbers(SIZE, plan.tensor))
     last = plan.pipeline - 1
     stages = range(plan.pipeline)
     return [[embedding] * (stage == 0) + [head] * (stage == last) for stage in stages]
@@ -96,7 +93,6 @@ class SimulatedRank(NamedTuple):
 
 
 def simulate_rank(name: str) -> SimulatedRank:
-    """Of one rung, in the sizes of the notebook: 32 bits, a batch of eight."""
     step = simulate_rung(name)
     sent, state = simulated_bytes(name)[0], simulated_state(name)[0]
     bubble = step.bubble if PLANS[name].schedule else None
