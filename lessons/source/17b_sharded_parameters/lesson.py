@@ -278,7 +278,8 @@ for stage, of_ranks in by_state.items():
 
 # %% [markdown]
 # (Of the first three cuts, buffers are not counted, nor are the gradient sums of
-# 16b's exercise 2. Why ZeRO-2's gradients are more than DDP's here: the units are large, see 17a.)
+# 16b's exercise 2. ZeRO-2 needs more for gradients than DDP, as its
+# units are large here: see 17a.)
 # One block is too little for ZeRO-3: a rank keeps half, 99,968 bytes, and borrows the MLP
 # whole, which is two thirds. Its buffers are the MLP's gradients, a chunk of them that
 # arrives, and the sum. A stack of 36 blocks keeps 36 times as much, and borrows no more
@@ -368,7 +369,7 @@ run_demo("sharding/rank_0_of_1024.py")
 # That is the ZeRO paper's table from 17a: 120 GB in all, **0.12 GB for each of 1,024
 # ranks**. FSDP2's default is 4 + 4 + 8 bytes for each number, 16 as in the table's 2 + 2 +
 # 12. Here each parameter's number of rows is a multiple of 1,024. Of GPT-2's vocabulary of
-# 50,257 rows, rank 0 would get 50, and the last 18 ranks none: shards need not be equal.
+# 50,257 rows, rank 0 would get 50, so the last ranks get fewer, or none: shards need not be equal.
 #
 # **Hybrid sharding** takes a mesh: shards within a machine, replicas across machines. Four
 # ranks in two pairs:
