@@ -70,7 +70,8 @@ def test_its_status_says_that_a_path_did_not_end(tmp_path):
     assert "NO TIME" in done.stdout and done.returncode == 1, done.stderr
 
 
-IN_RANKS = (
+PATHS = (
+    "13a: a product here, or on the GPU and back",
     "11: data parallel by torch's wrapper",
     "14a: a network cut in two",
     "15: pipeline, 1F1B",
@@ -79,8 +80,8 @@ IN_RANKS = (
 )
 
 
-@pytest.mark.parametrize("path", IN_RANKS)
-def test_ranks_of_pretended_gpus_compute_what_the_cpu_computes(path, tmp_path):
+@pytest.mark.parametrize("path", PATHS)
+def test_pretended_gpus_compute_what_the_cpu_computes(path, tmp_path):
     row = run_one(path, environment(2, str(tmp_path)), 400)
     assert row.result == "equal", row
 

@@ -21,6 +21,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from demos.collectives.parts.paced_link import PacedLink
 from sidebyside import Timeline, between, device, run_ranks, span
 
 FORWARD, BACKWARD = 0.01, 0.03  # seconds that a layer computes
@@ -50,11 +51,11 @@ class SleepingLayer(nn.Linear):
         return SleepAsLayer.apply(super().forward(x))
 
 
-class SlowLink:
-    """All-reduce as through a slow cable: so many ms for a message, one at a time."""
+class SlowLink(PacedLink):
+    """The paced link for whole all-reduces: each takes alpha, one at a time."""
 
     def __init__(self, milliseconds: float):
-        self.milliseconds = milliseconds
+        super().__init__(alpha=milliseconds / 1e3, beta=0)
         self.wire = ThreadPoolExecutor(1, thread_name_prefix="wire")
         self.mark = nullcontext  # `span` during the step that is drawn
 
@@ -68,7 +69,7 @@ class SlowLink:
             dist.barrier()
         with self.mark("message"):
             dist.all_reduce(message)
-            sleep(self.milliseconds / 1e3)
+            sleep(self.seconds(message))
 
     def wait(self, travelling: Future) -> None:
         with self.mark("wait"):

@@ -5,7 +5,8 @@ Look for: a small product is quicker here, a large one on the device. The data g
           n * n and the arithmetic as n * n * n, so there is a size from which on
           sending pays. It is predicted from four numbers measured on this machine.
 Try:      --host torch. Now the host multiplies as fast as the device does, and sending
-          never pays. With a GPU, two more lines compare pageable and pinned memory.
+          never pays. With a GPU, two more tables: here is one core of the CPU, away the
+          GPU, and the matrices lie in pageable and in pinned memory.
 """
 
 from sidebyside.programs import run_program
@@ -17,11 +18,16 @@ import torch
 import torch.distributed as dist
 
 from demos.collectives.link_cost import fit_link_cost, time_messages, typical_seconds
+from demos.devices.parts.gpu_products import (
+    measure_gpu_constants,
+    time_here_and_on_gpu,
+)
 from demos.devices.parts.roofline import least_seconds, multiply_matrix
 from sidebyside import at_least, device, run_ranks
 
 MATRIX_SIZES = [2, 4, 8, 16, 32, 64]
 MESSAGES = [64, 4096, 65_536, 1_048_576]  # bytes
+GPU_SIZES = [2**k for k in range(5, 13)]  # rows: 32 to 4096
 Rows = list[list[float]]
 
 
@@ -117,21 +123,19 @@ def first_that_pays(times: dict[int, tuple[float, float]]) -> int | None:
     return first
 
 
-def time_gpu_copies(megabytes: int = 64) -> dict[str, float]:
-    """Bytes per second from pageable and from pinned memory to the GPU."""
-    found = {}
-    for name, pinned in ("pageable", False), ("pinned", True):
-        source = torch.empty(megabytes * 2**20, dtype=torch.uint8, pin_memory=pinned)
-        target = torch.empty_like(source, device="cuda")
-        seconds = []
-        for _ in range(10):
-            torch.cuda.synchronize()
-            began = perf_counter()
-            target.copy_(source, non_blocking=True)
-            torch.cuda.synchronize()
-            seconds.append(perf_counter() - began)
-        found[name] = source.numel() / min(seconds)
-    return found
+def print_here_and_away(
+    times: dict[int, tuple[float, float]], costs: dict[str, float]
+) -> None:
+    """For each n, both ways as predicted and as measured; then the size that pays."""
+    print(f"operations per second: host {costs['host']:.2g}, device", end=" ")
+    print(f"{costs['device']:.2g}; a message {1e6 * costs['alpha']:.0f} µs")
+    print(f"{'':>4} {'predicted':>23} {'measured':>23}")
+    print(f"{'n':>4} {'here':>11} {'away':>11} {'here':>11} {'away':>11}")
+    for n, measured in times.items():
+        both = *predict_here_and_away(n, costs), *measured
+        print(f"{n:>4}", *(f"{1e3 * seconds:8.3f} ms" for seconds in both))
+    first = first_that_pays(times)
+    print(f"sending pays from n = {first} on" if first else "sending never pays here")
 
 
 def main() -> None:
@@ -146,22 +150,17 @@ def main() -> None:
 
     torch.set_num_threads(1)
     costs = measure_constants(args.host)
-    print(f"operations per second: host {costs['host']:.2g}, device", end=" ")
-    print(f"{costs['device']:.2g}; a message {1e6 * costs['alpha']:.0f} µs")
     sizes = [n for n in (2**k for k in range(1, 10)) if n <= args.largest]
     times = run_ranks(time_here_and_away, sizes, args.host)[0]
-    print(f"{'':>4} {'predicted':>23} {'measured':>23}")
-    print(f"{'n':>4} {'here':>11} {'away':>11} {'here':>11} {'away':>11}")
-    for n, measured in times.items():
-        both = *predict_here_and_away(n, costs), *measured
-        print(f"{n:>4}", *(f"{1e3 * seconds:8.3f} ms" for seconds in both))
-    first = first_that_pays(times)
-    print(f"sending pays from n = {first} on" if first else "sending never pays here")
-    if torch.cuda.is_available():
-        for name, rate in time_gpu_copies().items():
-            print(f"to the GPU from {name} memory: {1e-9 * rate:.1f} GB/s")
-    else:
+    print_here_and_away(times, costs)
+    if not torch.cuda.is_available():
         print("no GPU: pageable and pinned memory are not compared")
+        return
+    for memory, pinned in ("pageable", False), ("pinned", True):
+        costs = measure_gpu_constants(pinned)
+        rate = 1e-9 / costs["beta"]
+        print(f"\nto this GPU from {memory} memory, at {rate:.1f} GB/s")
+        print_here_and_away(time_here_and_on_gpu(GPU_SIZES, pinned), costs)
 
 
 if __name__ == "__main__":

@@ -55,17 +55,24 @@ def roofline_of_gpu() -> Row:
     return str(device()), "equal", figure
 
 
-def pinned_copies() -> Row:
-    """13a: copies from pageable and from pinned memory"""
-    from demos.devices.copy_or_compute import time_gpu_copies
+def products_away() -> Row:
+    """13a: a product here, or on the GPU and back"""
+    from demos.devices.copy_or_compute import first_that_pays, predict_here_and_away
+    from demos.devices.parts import gpu_products
 
-    source = torch.arange(1000).pin_memory()
-    there = source.to(device(), non_blocking=True)
-    torch.cuda.synchronize()
-    assert torch.equal(there.cpu(), source)
-    rates = time_gpu_copies()
-    shown = ", ".join(f"{name} {rate / 1e9:.1f} GB/s" for name, rate in rates.items())
-    return str(device()), "equal", shown
+    sizes, shown = [2**k for k in range(5, 13) if 2**k <= SIZE], []
+    for memory, pinned in ("pageable", False), ("pinned", True):
+        pair = torch.rand(2, SIZE, SIZE, pin_memory=pinned)
+        back = torch.empty(SIZE, SIZE, pin_memory=pinned)
+        gpu_products.multiply_on_gpu(pair, back)
+        torch.testing.assert_close(back, pair[0] @ pair[1], rtol=1e-3, atol=1e-3)
+        costs = gpu_products.measure_gpu_constants(pinned, max(sizes))
+        predicted = {n: predict_here_and_away(n, costs) for n in sizes}
+        measured = gpu_products.time_here_and_on_gpu(sizes, pinned)
+        pays = [first_that_pays(times) or "none" for times in (predicted, measured)]
+        rate = f"{memory} {1e-9 / costs['beta']:.1f} GB/s"
+        shown.append(f"{rate}, smallest n that pays {pays[0]}, measured {pays[1]}")
+    return str(device()), "equal", "; ".join(shown)
 
 
 def streams_overlap() -> Row:
@@ -174,7 +181,7 @@ PATHS = [
     device_chosen,
     timing_synchronises,
     roofline_of_gpu,
-    pinned_copies,
+    products_away,
     streams_overlap,
     graph_on_devices,
     replicas_in_threads,

@@ -38,9 +38,9 @@
 # ## Where is the waiting?
 #
 # Four layers stand in for a network. They sleep instead of computing: each 10 ms forward
-# and 30 ms backward. The cable is slow, too. Like the paced link of lesson 10b,
-# `SlowLink` sends a real all-reduce and then sleeps, 30 ms for each message. Messages
-# queue in a thread of their own, the wire.
+# and 30 ms backward. The cable is slow, too: `SlowLink` is lesson 10b's paced link, for
+# whole all-reduces. It makes a real one and then sleeps, α = 30 ms for each message and
+# β = 0. Messages queue in a thread of their own, the wire.
 #
 # `link.start` hands a gradient to the wire and returns at once. First we do as in 11a:
 

@@ -193,7 +193,8 @@ reveal("13a-away", first_that_pays(times) or 0)
 # To a GPU, data travel by its own copy engine, which needs memory that the system will
 # not move meanwhile: **pinned memory** (`pin_memory=True`). From ordinary, *pageable*
 # memory the driver first makes a pinned copy. With a GPU,
-# [devices/copy_or_compute.py](../demos/devices/copy_or_compute.py) measures both.
+# [devices/copy_or_compute.py](../demos/devices/copy_or_compute.py) predicts and measures
+# for both from which size on a product pays there.
 
 # %% [markdown]
 # ## Exercise 1: the size from which it pays
