@@ -27,7 +27,7 @@ from sidebyside import at_least, device, run_ranks
 
 MATRIX_SIZES = [2, 4, 8, 16, 32, 64]
 MESSAGES = [64, 4096, 65_536, 1_048_576]  # bytes
-GPU_SIZES = [2**k for k in range(5, 13)]  # rows: 32 to 4096
+GPU_SIZES = [2**k for k in range(4, 11)]  # rows: 16 to 1024
 Rows = list[list[float]]
 
 

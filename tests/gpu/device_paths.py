@@ -57,19 +57,19 @@ def roofline_of_gpu() -> Row:
 
 def products_away() -> Row:
     """13a: a product here, or on the GPU and back"""
-    from demos.devices.copy_or_compute import first_that_pays, predict_here_and_away
+    from demos.devices import copy_or_compute as demo
     from demos.devices.parts import gpu_products
 
-    sizes, shown = [2**k for k in range(5, 13) if 2**k <= SIZE], []
+    sizes, shown = [n for n in demo.GPU_SIZES if n <= SIZE], []
     for memory, pinned in ("pageable", False), ("pinned", True):
         pair = torch.rand(2, SIZE, SIZE, pin_memory=pinned)
         back = torch.empty(SIZE, SIZE, pin_memory=pinned)
         gpu_products.multiply_on_gpu(pair, back)
         torch.testing.assert_close(back, pair[0] @ pair[1], rtol=1e-3, atol=1e-3)
         costs = gpu_products.measure_gpu_constants(pinned, max(sizes))
-        predicted = {n: predict_here_and_away(n, costs) for n in sizes}
+        predicted = {n: demo.predict_here_and_away(n, costs) for n in sizes}
         measured = gpu_products.time_here_and_on_gpu(sizes, pinned)
-        pays = [first_that_pays(times) or "none" for times in (predicted, measured)]
+        pays = [demo.first_that_pays(both) or "none" for both in (predicted, measured)]
         rate = f"{memory} {1e-9 / costs['beta']:.1f} GB/s"
         shown.append(f"{rate}, smallest n that pays {pays[0]}, measured {pays[1]}")
     return str(device()), "equal", "; ".join(shown)

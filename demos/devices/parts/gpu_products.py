@@ -31,7 +31,7 @@ def time_here_and_on_gpu(
     return times
 
 
-def measure_gpu_constants(pinned: bool, n: int = 2048) -> dict[str, float]:
+def measure_gpu_constants(pinned: bool, n: int = 1024) -> dict[str, float]:
     """Rates in operations per second; alpha and beta of a copy to the GPU.
 
     alpha is in seconds, beta in seconds per byte. The rates are those of a product of

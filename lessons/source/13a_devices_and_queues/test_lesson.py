@@ -160,6 +160,32 @@ def test_without_a_gpu_the_demo_says_what_it_leaves_out(monkeypatch, capsys):
     assert capsys.readouterr().out.splitlines()[-1].startswith("no GPU: ")
 
 
+def test_with_a_gpu_the_demo_compares_pageable_and_pinned_memory(monkeypatch, capsys):
+    """Times as predicted; worked out by hand, 32 rows are the first that pay."""
+
+    def constants(pinned: bool) -> dict[str, float]:
+        beta = 1e-10 if pinned else 2e-10
+        return {"host": 1e9, "device": 1e12, "alpha": 1e-5, "beta": beta}
+
+    def times(sizes: list[int], pinned: bool) -> dict:
+        predict = copy_or_compute.predict_here_and_away
+        return {n: predict(n, constants(pinned)) for n in sizes}
+
+    monkeypatch.setattr(sys, "argv", ["copy_or_compute.py", "--largest", "2"])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: None)  # of this process
+    monkeypatch.setattr(copy_or_compute, "measure_gpu_constants", constants)
+    monkeypatch.setattr(copy_or_compute, "time_here_and_on_gpu", times)
+    copy_or_compute.main()
+    _, pageable, pinned = capsys.readouterr().out.split("\n\n")
+    for table, head in (
+        (pageable, "to this GPU from pageable memory, at 5.0 GB/s"),
+        (pinned, "to this GPU from pinned memory, at 10.0 GB/s"),
+    ):
+        assert table.splitlines()[0] == head
+        assert table.splitlines()[-1] == "sending pays from n = 32 on"
+
+
 def test_the_size_that_pays_is_the_first_of_an_unbroken_row():
     first = copy_or_compute.first_that_pays
     assert first({2: (1, 2), 4: (2, 1), 8: (1, 2), 16: (3, 2), 32: (9, 2)}) == 16
