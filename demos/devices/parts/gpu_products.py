@@ -1,11 +1,11 @@
 """Products of two matrices, by the CPU or sent to a GPU and back; both are timed."""
 
-from collections.abc import Callable
-from time import perf_counter
+from functools import partial
 
 import torch
 
 from demos.collectives.link_cost import fit_link_cost
+from demos.devices.parts.roofline import Operation, least_seconds, multiply_matrix
 from sidebyside import device
 
 COPIES = [4**k for k in range(5, 14)]  # 1 kB to 64 MB
@@ -26,8 +26,11 @@ def time_here_and_on_gpu(
     for n in sizes:
         pair = torch.rand(2, n, n, pin_memory=pinned)
         back = torch.empty(n, n, pin_memory=pinned)
-        here = shortest_seconds(torch.mm, *pair)
-        times[n] = here, shortest_seconds(multiply_on_gpu, pair, back)
+        away = Operation(
+            "away", 2 * n**3, 12 * n**2, partial(multiply_on_gpu, pair, back)
+        )
+        seconds = least_seconds([_multiply_here(pair), away])
+        times[n] = tuple(seconds.values())
     return times
 
 
@@ -37,24 +40,22 @@ def measure_gpu_constants(pinned: bool, n: int = 1024) -> dict[str, float]:
     alpha is in seconds, beta in seconds per byte. The rates are those of a product of
     n rows.
     """
-    pair = torch.rand(2, n, n)
-    there, seconds = pair.to(device()), []
-    for size in COPIES:
-        source = torch.empty(size, dtype=torch.uint8, pin_memory=pinned)
-        target = torch.empty(size, dtype=torch.uint8, device=device())
-        seconds.append(shortest_seconds(target.copy_, source, True))  # non-blocking
-    alpha, beta = fit_link_cost(COPIES, seconds)
-    by_cpu, by_gpu = (2 * n**3 / shortest_seconds(torch.mm, *p) for p in (pair, there))
-    return {"host": by_cpu, "device": by_gpu, "alpha": alpha, "beta": beta}
+    products = least_seconds(
+        [_multiply_here(torch.rand(2, n, n)), multiply_matrix(n, n)]
+    )
+    host, there = (product.flops / seconds for product, seconds in products.items())
+    copies = least_seconds(_copy_to_gpu(size, pinned) for size in COPIES)
+    alpha, beta = fit_link_cost(COPIES, list(copies.values()))
+    return {"host": host, "device": there, "alpha": alpha, "beta": beta}
 
 
-def shortest_seconds(run: Callable, *args) -> float:
-    """The shortest of seven times, the GPU's queue empty before and after each."""
-    seconds = []
-    for _ in range(8):  # the first is not counted: memory is fetched
-        torch.cuda.synchronize()
-        began = perf_counter()
-        run(*args)
-        torch.cuda.synchronize()
-        seconds.append(perf_counter() - began)
-    return min(seconds[1:])
+def _multiply_here(pair: torch.Tensor) -> Operation:
+    n = pair.shape[-1]
+    return Operation("here", 2 * n**3, 12 * n**2, partial(torch.mm, *pair))
+
+
+def _copy_to_gpu(size: int, pinned: bool) -> Operation:
+    source = torch.empty(size, dtype=torch.uint8, pin_memory=pinned)
+    target = torch.empty(size, dtype=torch.uint8, device=device())
+    copy = partial(target.copy_, source, non_blocking=True)
+    return Operation("copy to the GPU", 0, size, copy)

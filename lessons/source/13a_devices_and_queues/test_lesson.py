@@ -184,6 +184,9 @@ def test_with_a_gpu_the_demo_compares_pageable_and_pinned_memory(monkeypatch, ca
     ):
         assert table.splitlines()[0] == head
         assert table.splitlines()[-1] == "sending pays from n = 32 on"
+        rows = [line.split() for line in table.splitlines()[4:-1]]
+        assert [int(row[0]) for row in rows] == copy_or_compute.GPU_SIZES
+        assert all(row[1:5] == row[5:] for row in rows), "as predicted, as measured"
 
 
 def test_the_size_that_pays_is_the_first_of_an_unbroken_row():
