@@ -188,6 +188,19 @@ def test_after_backward_nothing_overlaps():
         assert rank["messages"][0] >= rank["backward"].end
 
 
+def sleeps_of_link(milliseconds: float) -> list[float]:
+    """Runs in each rank: how long the slow link sleeps for two messages."""
+    link, slept = overlap.SlowLink(milliseconds), []
+    overlap.sleep = slept.append
+    for size in 1, 1000:
+        link.start(torch.ones(size, device=overlap.device())).wait()
+    return slept
+
+
+def test_the_slow_link_sleeps_as_long_for_every_message():
+    assert run_ranks(sleeps_of_link, 30) == [[0.03, 0.03]] * 2
+
+
 def missing_when_sent(step) -> list[int]:
     """Runs in each rank: at each message, how many gradients are not there yet."""
     model, missing, start = overlap.four_sleeping_layers(), [], overlap.SlowLink.start
