@@ -19,6 +19,7 @@ BREAKFASTS = [
         [0.5, 2.25, 0],
         "times that are not whole numbers: what is their sum?",
     ),
+    ([0.5, 0.25], "dishes of less than a minute: which of them is the slowest?"),
     ([2, 2, 2], "these dishes: is anything kept from those before?"),
     ([], "nothing to make: how much is saved then?"),
 ]

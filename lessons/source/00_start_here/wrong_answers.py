@@ -49,6 +49,10 @@ def counts_whole_minutes(minutes):
     return sum(int(time) for time in minutes) - int(max(minutes, default=0))
 
 
+def looks_for_the_slowest_from_one_minute_on(minutes):
+    return sum(minutes) - max([*minutes, 1]) if minutes else 0
+
+
 def remembers_by_the_sum(minutes, known={}):  # noqa: B006 - the mistake: it stays
     return known.setdefault(sum(minutes), sum(minutes) - max(minutes, default=0))
 
@@ -123,6 +127,12 @@ WRONG = {
             counts_whole_minutes,
             advice="not whole numbers",
             note="The stub says float.",
+        ),
+        Wrong(
+            "looks_for_the_slowest_from_one_minute_on",
+            looks_for_the_slowest_from_one_minute_on,
+            advice="less than a minute",
+            note="The search begins at 1, so that nothing shorter is ever the slowest.",
         ),
         Wrong(
             "remembers_by_the_sum",

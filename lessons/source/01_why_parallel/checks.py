@@ -151,6 +151,7 @@ def _images_of_claimed_run(run: ClaimedRun) -> int:
 def _cases_of_fair() -> Iterator[tuple[ClaimedRun, ClaimedRun]]:
     yield ClaimedRun(2, 32, 100, 10), ClaimedRun(2, 32, 100, 10)
     yield ClaimedRun(1, 64, 100, 10), ClaimedRun(1, 64, 100, 5)
+    yield ClaimedRun(1, 64, 100, 20), ClaimedRun(1, 64, 100, 5)  # another one
     yield from CLAIMS.values()
     dice = random.Random(1)
     for _ in range(50):

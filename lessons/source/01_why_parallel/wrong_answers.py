@@ -159,6 +159,13 @@ def seconds_for_a_million_images(one, many):
     return seconds[0] / seconds[1]
 
 
+def remembers_by_the_second_run(one, many, known={}):  # noqa: B006 - the mistake
+    """What is kept leaves out half of what it depends on."""
+    images = [run.workers * run.batch_per_worker * run.steps for run in (one, many)]
+    rates = images[0] / one.seconds, images[1] / many.seconds
+    return known.setdefault(many, rates[1] / rates[0])
+
+
 # 01-worth
 
 
@@ -353,6 +360,12 @@ WRONG = {
             speedup_of_each_worker,
             advice="images of each run|one worker's share",
             note="That is the efficiency, if one worker is compared with many.",
+        ),
+        Wrong(
+            "remembers_by_the_second_run",
+            remembers_by_the_second_run,
+            advice="images of each run",
+            note="What is kept from call to call forgets with whom it was compared.",
         ),
     ],
     "01-worth": [

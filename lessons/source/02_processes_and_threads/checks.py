@@ -7,8 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain, product
+from multiprocessing import active_children
 from multiprocessing.process import BaseProcess
 from threading import Timer, get_ident
+from time import monotonic, sleep
 from typing import NamedTuple
 from unittest.mock import patch
 
@@ -69,9 +71,9 @@ def _expect_names_of_the_firm(expect: Expect, belongs_to: object) -> None:
         )
 
 
-# The long part is not done first, and does not fit into a pipe; 60,000 squared needs
+# The long parts are not done first, and do not fit into a pipe; 60,000 squared needs
 # 64 bits; there are more parts than the children that people find enough, four.
-PARTS = [[1, -2], list(range(60_000, 0, -1)), [], [1, -2], [7], [8, 0]]
+PARTS = [[1, -2], list(range(60_000, 0, -1)), [], [1, -2], [7], list(range(30_000))]
 SQUARES = [[n * n for n in part] for part in PARTS]
 WAYS = {
     "through_pipes": "send_squares",
@@ -82,7 +84,7 @@ WAYS = {
 
 @exercise(
     "02-three-ways",
-    seconds=20,
+    seconds=40,
     when_hung="what would have to happen for this line to end: does a child wait for a "
     "reader, and who waits for that child's end",
 )
@@ -105,6 +107,26 @@ def check_02_three_ways(through_pipes, through_a_queue, through_shared_memory):
         )
 
 
+class _NumberOfParent(int):
+    """A whole number that counts the products made of it, but not in a child."""
+
+    products = 0
+
+    def __mul__(self, other):
+        _NumberOfParent.products += 1
+        return int(self) * other
+
+    def __pow__(self, power, modulo=None):
+        _NumberOfParent.products += 1
+        return pow(int(self), power, modulo)
+
+    def __deepcopy__(self, memo):
+        return self  # as a whole number does
+
+    def __reduce__(self):
+        return int, (int(self),)
+
+
 class _ChildProcess(NamedTuple):
     """A process that the answer has started."""
 
@@ -115,7 +137,8 @@ class _ChildProcess(NamedTuple):
 
 def _try_one_of_three_ways(name: str, way: Callable) -> None:
     sizes = " and ".join(str(len(part)) for part in PARTS)
-    parts = [list(part) for part in PARTS]
+    parts = [[_NumberOfParent(n) for n in part] for part in PARTS]
+    _NumberOfParent.products = 0
     with trying(f"{name}(parts), parts with {sizes} numbers", parts) as expect:
         with _watched_children(first_is_last=name == "through_a_queue") as (
             children,
@@ -128,6 +151,9 @@ def _try_one_of_three_ways(name: str, way: Callable) -> None:
         found = [list(squares) for _, squares in got]
         think = _where_squares_of_children_go_wrong(found, signed)
         expect(found == SQUARES, got=got, think=think)
+        here = f"{_NumberOfParent.products} products computed in the parent"
+        think = "where a number is squared: in the child, which brings it back"
+        expect(_NumberOfParent.products < len(PARTS[1]), got=here, think=think)
         _expect_one_child_process_each(expect, pids, children)
         _expect_way_back_from_children(expect, name, list(children.values()))
         _expect_children_at_the_same_time(expect, steps, pids)
@@ -308,6 +334,9 @@ def check_02_choose(choice, try_job):
     for name, kind in product(FITS, KINDS):
         with trying(f"in_a_trial(try_job, {kind!r}, {name!r})") as expect:
             said[name, kind] = _expect_proof_of_choice(expect, try_job, kind, name)
+    slow = "in_a_trial(try_job, 'thread', 'count'), whose work takes 0.3 s of 0.9 s"
+    with trying(slow) as expect:
+        _expect_proof_of_choice(expect, try_job, "thread", "count", slow=True)
     for name, kind in choice.items():
         with trying(f"your own proof of {kind!r} and {name!r}") as expect:
             expect(
@@ -318,11 +347,11 @@ def check_02_choose(choice, try_job):
 
 
 def _expect_proof_of_choice(
-    expect: Expect, try_job: Callable, kind: str, name: str
+    expect: Expect, try_job: Callable, kind: str, name: str, slow: bool = False
 ) -> str:
     """What the proof says: what it must, if not at once on a busy machine."""
     due = "kept" if kind == FITS[name] else "broken"
-    proof = _try_job_with_a_look_at_seconds(try_job)
+    proof = _watched_proof(try_job, slow)
     outcome = job_in_a_trial(proof, kind, name, seconds=20)
     if outcome == "broken" and due == "kept":  # has a process begun too late?
         outcome = job_in_a_trial(proof, kind, name, seconds=20)
@@ -336,8 +365,12 @@ def _expect_proof_of_choice(
     return outcome
 
 
-def _try_job_with_a_look_at_seconds(try_job: Callable) -> Callable:
-    """The same proof; one that says False without having read `job.seconds` tells."""
+def _watched_proof(try_job: Callable, slow: bool) -> Callable:
+    """The same proof, in its own process; and what the answer itself does not say.
+
+    Did it read `job.seconds` before it said False? Was there one worker only, and has
+    it ended? With `slow`, the work takes 0.3 s, and 0.9 s are allowed.
+    """
 
     class Watched:
         asked = False
@@ -347,16 +380,40 @@ def _try_job_with_a_look_at_seconds(try_job: Callable) -> Callable:
 
         def __getattr__(self, name):
             Watched.asked |= name == "seconds"
+            if slow and name in ("work", "seconds"):
+                return 0.9 if name == "seconds" else self.late_work
             return getattr(self.job, name)
 
+        def late_work(self, *args):
+            sleep(0.3)
+            self.job.work(*args)
+
     def proof(kind, job):
-        kept = try_job(kind, Watched(job))
+        begin, workers = kind.start, []
+
+        def start(worker):
+            if getattr(worker, "_target", None) in (job.work, watched.late_work):
+                workers.append(worker)
+            begin(worker)
+
+        watched = Watched(job)
+        with patch.object(kind, "start", start):
+            kept = try_job(kind, watched)
+        if len(workers) > 1:
+            return _SECOND_WORKER
+        until = monotonic() + 5  # one that is being ended may need a moment
+        while kept is True and (left := active_children()) and monotonic() < until:
+            left[0].join(0.1)
+        if kept is True and active_children():
+            return _LEFT_AT_WORK
         return _NEVER_ASKED if kept is False and not Watched.asked else kept
 
     return proof
 
 
 _NEVER_ASKED = "False, and job.seconds was never read"
+_SECOND_WORKER = "a second worker was started for the same job"
+_LEFT_AT_WORK = "True, and a process was still at work"
 _ENDLESS, _ENDED = "it did not end", "the whole program ended"
 _ALSO = {("old library", "thread"): _ENDED, ("store", "process"): "raised "}
 _ADVICE = {
@@ -368,6 +425,9 @@ _ADVICE = {
     _ENDED: "your proof: in which process is the work done?",
     repr(_NEVER_ASKED): "your proof: how long does it wait for a worker, and how long "
     "may it? Each job says so",
+    repr(_SECOND_WORKER): "your proof: how many workers do the work, if the first one "
+    "does not bring what was promised?",
+    repr(_LEFT_AT_WORK): "your proof: who ends a worker that still works, and can be?",
     "raised": "your proof: the line that raised this. Is it right for both kinds?",
 }
 

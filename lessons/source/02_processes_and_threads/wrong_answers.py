@@ -232,6 +232,26 @@ def shared_memory_with_a_lock(parts):
     return [(signature.value, shared[:]) for shared, signature in blocks]
 
 
+def joins_one_after_the_first_message(parts):
+    queue, children = spawn.Queue(), []
+    for number, part in enumerate(parts):
+        children.append(spawn.Process(target=put_squares, args=(queue, number, part)))
+        children[-1].start()
+    messages = []
+    while children:
+        messages.append(queue.get())
+        children.pop().join()
+    return [(pid, squares) for _, pid, squares in sorted(messages)]
+
+
+def squares_in_the_parent_too(parts):
+    signed = _shared_memory([[0] for _ in parts])
+    return [
+        (pid, [n * n for n in part])
+        for (pid, _), part in zip(signed, parts, strict=True)
+    ]
+
+
 # 02-choose
 
 
@@ -342,6 +362,28 @@ def does_not_end_the_worker(kind, job):
 
 def always_agrees(kind, job):
     return True
+
+
+def leaves_the_worker_to_itself(kind, job):
+    worker = kind(target=job.work, args=job.args, daemon=True)
+    worker.start()
+    worker.join(job.seconds)
+    can_be_ended = hasattr(worker, "terminate")
+    return (can_be_ended or not worker.is_alive()) and job.promise()
+
+
+def waits_whole_seconds(kind, job):
+    worker = kind(target=job.work, args=job.args)
+    worker.start()
+    worker.join(int(job.seconds))
+    if worker.is_alive() and hasattr(worker, "terminate"):
+        worker.terminate()
+        worker.join()
+    return not worker.is_alive() and job.promise()
+
+
+def tries_twice(kind, job):
+    return try_job(kind, job) or try_job(kind, job)
 
 
 PIPES, QUEUE, SHARED = through_pipes, through_a_queue, through_shared_memory
@@ -502,6 +544,19 @@ WRONG = {
             advice=r"through_shared_memory\(\[\]\)",
             note="No parts need no children.",
         ),
+        Wrong(
+            "joins_one_after_the_first_message",
+            (PIPES, joins_one_after_the_first_message, SHARED),
+            state="HUNG",
+            advice="who waits for that child's end",
+            note="Whose message was it? The one waited for may still be sending.",
+        ),
+        Wrong(
+            "squares_in_the_parent_too",
+            (PIPES, QUEUE, squares_in_the_parent_too),
+            advice="where a number is squared",
+            note="The children only sign.",
+        ),
     ],
     "02-choose": [
         Wrong(
@@ -579,6 +634,24 @@ WRONG = {
             (CHOICE, always_agrees),
             advice="a worker of the wrong kind passes it",
             note="A proof that cannot fail proves nothing.",
+        ),
+        Wrong(
+            "leaves_the_worker_to_itself",
+            (CHOICE, leaves_the_worker_to_itself),
+            advice="who ends a worker that still works",
+            note="A daemon ends with its program; here the program goes on.",
+        ),
+        Wrong(
+            "waits_whole_seconds",
+            (CHOICE, waits_whole_seconds),
+            advice="has the worker ended, at the moment when you look",
+            note="int(0.5) is 0: it does not wait at all.",
+        ),
+        Wrong(
+            "tries_twice",
+            (CHOICE, tries_twice),
+            advice="how many workers do the work",
+            note="What is to be proved is that one is enough.",
         ),
     ],
 }

@@ -9,6 +9,7 @@ from threading import Event, Lock, Thread, get_ident
 from time import perf_counter, process_time, sleep, thread_time
 from typing import NamedTuple
 
+from sidebyside import span
 from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
 from sidebyside.expectations import Expect
@@ -29,6 +30,7 @@ SPANS = [
         [(7000.001, 7000.003), (7000.002, 7000.004)],
         "times that are not whole numbers: at which moments can the number change?",
     ),
+    ([(0, 1), (-2, 0)], "a span that ends at 0: is it still open at 0?"),
     ([(-3, -1), (-2, 0), (-4, -1.5)], "times below 0: where does your count begin?"),
 ]
 
@@ -82,10 +84,19 @@ class _GainWork:
     for it. It computes a little, the same in each call: who compares CPU time finds 1.
     With `late`, the first of two threads ends when `gain` has returned, or so many
     seconds later: who has not waited for it is seen, however busy the machine is.
+    With `span`, it records a span of a small part of it.
     """
 
-    def __init__(self, free: float, held: float, crowded: float, late: float = 0):
+    def __init__(
+        self,
+        free: float,
+        held: float,
+        crowded: float,
+        late: float = 0,
+        span: float = 0,
+    ):
         self.free, self.held, self.crowded, self.late = free, held, crowded, late
+        self.span = span
         self.lock = Lock()
         self.begun, self.calls, self.over = 0, [], Event()
         self.locked = Event()  # by the first of two threads
@@ -101,6 +112,9 @@ class _GainWork:
         while thread_time() < cpu + 0.002:
             pass
         sleep(free)
+        if self.span:
+            with span("a part of work"):
+                sleep(self.span)
         if self.held:
             if number % 2 == 0:
                 self.locked.wait(1)
@@ -157,6 +171,7 @@ KINDS_OF_WORK = {
     "work that waits and holds a lock, so that threads take turns": (0, 1, 0),
     "work that holds a lock half of its time": (0.5, 0.5, 0),
     "work that takes longer when another thread does it too": (0, 1, 4),
+    "work of which only a part has a span": (1, 0, 0, 0, 0.1),
 }
 
 
@@ -331,17 +346,18 @@ def _compute_with_fetched(page: FetchedPage) -> FetchedResult:
 class _WebToFetchFrom:
     """Pages that arrive when the check says so, and notes of who asked for which.
 
-    No page arrives before all have been asked for. Then one does, and the others as
-    soon as somebody computes with it. If nothing happens for some turns of 10 ms, they
-    arrive all the same: a busy machine makes turns longer, not fewer, and a worker
-    process has seconds to start.
+    No page arrives before all have been asked for. Then one does, a second one as soon
+    as somebody computes with it, and then all others. If nothing happens for some turns
+    of 10 ms, they arrive all the same: a busy machine makes turns longer, not fewer,
+    and a worker process has seconds to start.
     """
 
     def __init__(self, names: list[str]):
         self.names, self.asked, self.at_once = list(names), [], 0
-        self.early = names[len(names) // 2] if names else ""
-        self.overlapped = False
-        self.one, self.all, self.left = Event(), Event(), Event()
+        self.early = list(dict.fromkeys([*names[len(names) // 2 :][:1], *names[-1:]]))
+        self.overlapped = 0  # of those that were early, how many were computed with
+        self.arrived = {name: Event() for name in names}
+        self.left = Event()
         self.file, self.notes = scratch_file()
 
     def __enter__(self) -> "_WebToFetchFrom":
@@ -353,7 +369,7 @@ class _WebToFetchFrom:
 
     def fetch(self, name: str) -> FetchedPage:
         self.asked.append(name)
-        (self.one if name == self.early else self.all).wait()
+        self.arrived[name].wait()
         return FetchedPage(name, self.notes)
 
     @property
@@ -367,11 +383,13 @@ class _WebToFetchFrom:
         self.at_once = len(self.asked)
         if self.at_once == len(self.names):
             self.left.wait(0.1)  # who does not wait for the pages has left
-        self.one.set()
-        if self.at_once == len(self.names):
-            self._wait(lambda: len(self.computed), 1, turns=400)
-            self.overlapped = bool(self.computed)
-        self.all.set()
+        for number, name in enumerate(self.early):
+            self.arrived[name].set()
+            if self.at_once == len(self.names) and self.overlapped == number:
+                self._wait(lambda: len(self.computed), number + 1, turns=400)
+                self.overlapped = len(self.computed)
+        for arrived in self.arrived.values():
+            arrived.set()
 
     def _wait(self, count: Callable[[], int], enough: int, turns: int) -> None:
         """Until `count()` is enough, or has not grown for so many turns."""
@@ -402,8 +420,12 @@ def check_03_fetch(process_all):
     with trying(
         "process_all([1, 2], fetch, compute), where both return None"
     ) as expect:
-        got = process_all([1, 2], lambda name: None, lambda page: None)
+        asked, computed = [], []  # to append returns None
+        got = process_all([1, 2], asked.append, computed.append)
         expect(got == [None, None], got=got, think="a page that is None: what is it?")
+        calls = f"{len(asked)} calls of fetch and {len(computed)} of compute"
+        think = "a result that is None: is it there, or is it missing?"
+        expect(len(asked) == len(computed) == 2, got=calls, think=think)
     twice = ["b", "a", "b"]
     with trying(f"process_all({twice}, fetch, compute)", twice) as expect:
         got = process_all(twice, lambda name: name, lambda page: page.upper())
@@ -465,7 +487,7 @@ def _expect_fetching_to_overlap(expect: Expect, web: _WebToFetchFrom) -> None:
         "for?",
     )
     expect.quick(
-        web.overlapped or len(web.names) < 2,
-        got="one page had arrived, and nobody computed with it before the others came",
+        web.overlapped >= min(len(web.early), len(web.names) - 1),
+        got="a page had arrived, and nobody computed with it before the others came",
         think="a page that arrives in the midst of the others: who waits for what?",
     )

@@ -95,8 +95,8 @@ first_timeline.plot()
 #
 # A figure shows what runs at once; a number can be tested. Write `overlap(spans)`: the
 # largest number of spans that are open at the same moment. A span is a pair `(start,
-# end)`. The pairs come in any order; leave the list as it is. A span that ends at 2 is
-# no longer open at 2.
+# end)`, and its end is later than its start. The pairs come in any order; leave the list
+# as it is. A span that ends at 2 is no longer open at 2.
 #
 # By hand first: for (0, 2), (1, 3), (2, 4) and (5, 6) the answer is 2.
 #

@@ -2,7 +2,12 @@
 
 import heapq
 import timeit
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    ThreadPoolExecutor,
+    as_completed,
+    wait,
+)
 from fractions import Fraction
 from itertools import pairwise
 from statistics import median
@@ -12,6 +17,7 @@ from time import perf_counter, process_time, sleep, time
 import numpy as np
 
 from lessons.source.sample_answers import Right, Wrong
+from sidebyside import Timeline
 
 # 03-overlap
 
@@ -57,6 +63,15 @@ def looks_at_whole_numbers_only(spans):
 def looks_at_every_tenth(spans):
     moments = [tenth / 10 for tenth in range(-200, 200)]
     return max(sum(s <= moment < e for s, e in spans) for moment in moments)
+
+
+def takes_0_for_no_end(spans):
+    ends = [(end or float("inf"), -1) for _, end in spans]
+    most = now_open = 0
+    for _, change in sorted([(start, 1) for start, _ in spans] + ends):
+        now_open += change
+        most = max(most, now_open)
+    return most
 
 
 def starts_at_0(spans):
@@ -199,6 +214,19 @@ def joins_the_last_thread_only(work):
         thread.start()
     thread.join()
     return serial / (perf_counter() - start)
+
+
+def from_spans_if_there_are_any(work):
+    def seconds(call) -> float:
+        start = perf_counter()
+        with Timeline() as timeline:
+            call(work)
+        end, spans = perf_counter(), timeline.spans
+        if not spans:
+            return end - start
+        return max(s.end for s in spans) - min(s.start for s in spans)
+
+    return seconds(one_by_one) / seconds(in_two_threads)
 
 
 def three_threads(work):
@@ -373,6 +401,26 @@ def takes_none_for_not_yet(names, fetch, compute):
     return [results[name] for name in names]
 
 
+def does_again_what_is_none(names, fetch, compute):
+    results = threads_with_a_place_each(names, fetch, compute)
+    for place, result in enumerate(results):
+        if result is None:
+            results[place] = compute(fetch(names[place]))
+    return results
+
+
+def waits_for_the_others_after_the_first(names, fetch, compute):
+    if not names:
+        return []
+    with ThreadPoolExecutor(len(names)) as pool:
+        pages = [pool.submit(fetch, name) for name in names]
+        first, others = wait(pages, return_when=FIRST_COMPLETED)
+        results = {page: compute(page.result()) for page in first}
+        wait(others)
+        results |= {page: compute(page.result()) for page in others}
+    return [results[page] for page in pages]
+
+
 def threads_with_a_place_each(names, fetch, compute):
     results = [None] * len(names)
 
@@ -452,6 +500,12 @@ WRONG = {
             sorts_the_list_of_its_caller,
             advice="has become .*who else uses",
             note="sort() changes the list of whoever called; sorted() makes a new one.",
+        ),
+        Wrong(
+            "takes_0_for_no_end",
+            takes_0_for_no_end,
+            advice="still open at 0",
+            note="0 is a time like others, and `or` takes it for nothing.",
         ),
     ],
     "03-gain": [
@@ -538,6 +592,12 @@ WRONG = {
             three_threads,
             advice="the number of threads",
             note="More threads, and more work than one by one.",
+        ),
+        Wrong(
+            "from_spans_if_there_are_any",
+            from_spans_if_there_are_any,
+            advice="what is done between the moments|the two clocks|until when",
+            note="A span may stand around a part of the work, and the rest is lost.",
         ),
     ],
     "03-six": [
@@ -695,6 +755,18 @@ WRONG = {
             returns_what_map_returns,
             advice="a list",
             note="map returns at once, with something that gives results one by one.",
+        ),
+        Wrong(
+            "does_again_what_is_none",
+            does_again_what_is_none,
+            advice="is it there, or is it missing",
+            note="`compute` may return None, as where it only stores something.",
+        ),
+        Wrong(
+            "waits_for_the_others_after_the_first",
+            waits_for_the_others_after_the_first,
+            advice="who waits for what",
+            note="FIRST_COMPLETED once, and then all: as_completed goes on one by one.",
         ),
     ],
 }

@@ -80,7 +80,8 @@ class _DisturbedGenerators:
     """The answer, before each call of which the world changes.
 
     The clock and the states of the global generators are others every time, so that
-    what depends on them differs. `moved` are the generators that have been drawn from.
+    what depends on them differs; each generator holds a normal number ready, for they
+    make two at a time. `moved` are the generators that have been drawn from.
     """
 
     def __init__(self, answer: Callable):
@@ -90,6 +91,7 @@ class _DisturbedGenerators:
         self.calls += 1
         for seed in random.seed, np.random.seed, torch.manual_seed:
             seed(1000 + self.calls)
+        random.gauss(), np.random.normal(), torch.randn(1)
         before = _states_of_global_generators()
         with patch("time.time", lambda: 1e6 * self.calls):
             got = self.answer(*args)
@@ -309,6 +311,7 @@ def check_05_replicas(prepare):
     large = {
         place: draw(*place) for place in _seeds_easily_mixed_up(draw, 10_000, 2**32)
     }
+    large |= {(9_999, seed): draw(9_999, seed) for seed in (0, 1)}  # the last rank's
     _expect_streams_of_their_own(found | large)
     with trying("the global generators, before prepare and after it") as expect:
         moved = f"the global generator of {' and '.join(prepare.moved)} has changed"

@@ -333,6 +333,21 @@ def restores_what_it_seeds(rank, seed):
         return weights, torch.randn(4)
 
 
+def leaves_no_room_for_the_weights(rank, seed):
+    first = 10_000 * seed  # 10,000 ranks and the weights are 10,001
+    streams = random.Random(first), random.Random(first + 1 + rank)
+    return tuple([stream.random() for _ in range(4)] for stream in streams)
+
+
+def restores_half_of_what_it_seeds(rank, seed):
+    before, lists = np.random.get_state(), []
+    for key in [1, seed], [2, seed, rank + 1]:
+        np.random.seed(key)
+        lists.append(np.random.random(4).tolist())
+    np.random.set_state(before[:3])  # name, keys and place, and not what is held ready
+    return tuple(lists)
+
+
 WRONG = {
     "05-shared": [
         Wrong(
@@ -638,6 +653,18 @@ WRONG = {
             repeats_one_number,
             "four draws, or one",
             note="A new generator for each of the four.",
+        ),
+        Wrong(
+            "leaves_no_room_for_the_weights",
+            leaves_no_room_for_the_weights,
+            "How many streams do two uses need",
+            note="The last of 10,000 ranks draws what the next seed's weights are.",
+        ),
+        Wrong(
+            "restores_half_of_what_it_seeds",
+            restores_half_of_what_it_seeds,
+            "of np.random has changed",
+            note="Normal numbers are made in pairs; the state holds the second one.",
         ),
     ],
 }

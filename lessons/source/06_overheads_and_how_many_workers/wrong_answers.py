@@ -18,6 +18,18 @@ KEY = {
     "D": "a serial part",
 }
 
+# 06-timelines
+
+
+class EqualToAnything(str):
+    """A word that no comparison tells from another one."""
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        return True
+
+
 # 06-best
 
 
@@ -129,6 +141,19 @@ def walks_from_one_to_the_next(timings, most):
     return 1 + sums.index(max(sums))
 
 
+def stops_where_it_rises(timings, most):
+    _, b, c = constants(timings)
+    k = 1
+    while k < most and b / (k + 1) + c * (k + 1) < b / k + c * k:
+        k += 1
+    return k
+
+
+def leaves_out_what_is_far_off(timings, most):
+    usual = {n: median(time for k, time in timings if k == n) for n, _ in timings}
+    return best([(k, t) for k, t in timings if t < 1.5 * abs(usual[k])], most)
+
+
 # 06-chunk
 
 
@@ -219,6 +244,18 @@ def takes_the_tasks_away(tasks, workers, overhead):
     return min(sizes, key=lambda s: done(copy, workers, overhead, s))
 
 
+def tries_powers_of_two_when_there_are_many(tasks, workers, overhead):
+    sizes = list(range(1, len(tasks) + 1))
+    if len(tasks) > 32:
+        sizes = [2**n for n in range(len(tasks).bit_length())] + [len(tasks)]
+    return min(sizes, key=lambda size: done(tasks, workers, overhead, size))
+
+
+def rounds_to_milliseconds(tasks, workers, overhead):
+    sizes = range(1, len(tasks) + 1)
+    return min(sizes, key=lambda size: round(done(tasks, workers, overhead, size), 3))
+
+
 def with_a_heap(tasks, workers, overhead):
     def last(size):
         free = [0] * workers
@@ -279,6 +316,12 @@ WRONG = {
             KEY | {"A": ["a lock"]},
             advice="words to choose from",
             note="One word for each crew, without brackets.",
+        ),
+        Wrong(
+            "says_yes_to_every_word",
+            dict.fromkeys(KEY, EqualToAnything("guess")),
+            advice="the words to choose from",
+            note="Nobody does this by mistake: it is for those who try the check.",
         ),
     ],
     "06-best": [
@@ -378,6 +421,18 @@ WRONG = {
             advice="whole number",
             note="min of the times, not of the workers: needs key=.",
         ),
+        Wrong(
+            "stops_where_it_rises",
+            stops_where_it_rises,
+            advice="T rises first",
+            note="With negative constants T can rise first, and be smallest at `most`.",
+        ),
+        Wrong(
+            "leaves_out_what_is_far_off",
+            leaves_out_what_is_far_off,
+            advice="each of these timings is one row",
+            note="Often wise, and not what is asked for: all timings, raw.",
+        ),
     ],
     "06-chunk": [
         Wrong(
@@ -457,6 +512,18 @@ WRONG = {
             returns_the_finish,
             advice="whole number",
             note="The time, not the size.",
+        ),
+        Wrong(
+            "tries_powers_of_two_when_there_are_many",
+            tries_powers_of_two_when_there_are_many,
+            advice="many tasks",
+            note="Quick, and right for powers of two only.",
+        ),
+        Wrong(
+            "rounds_to_milliseconds",
+            rounds_to_milliseconds,
+            advice="tasks of microseconds",
+            note="All sizes look equal then, and the first one wins.",
         ),
     ],
 }

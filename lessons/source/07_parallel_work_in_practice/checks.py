@@ -4,6 +4,7 @@ import math
 import pickle
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from numbers import Integral, Real
 from threading import Event, Lock, current_thread
 from time import sleep
@@ -51,7 +52,8 @@ class PackingPool(ThreadPoolExecutor):
 
     def submit(self, fn, /, *args, **kwargs):
         packed = _packed_for_pool((fn, args, kwargs))
-        name = getattr(fn, "__name__", type(fn).__name__)
+        called = fn.func if isinstance(fn, partial) else fn
+        name = getattr(called, "__name__", type(called).__name__)
         with self.lock:
             self.called[name] = self.called.get(name, 0) + 1
             self.tasks += 1
@@ -251,7 +253,8 @@ def check_07_bottlenecks(bottlenecks):
 
 # 07-finish ----------------------------------------------------------------------------
 
-RESULTS = 0, None, "", 3, 4.5  # a result may be nothing much
+# A result may be nothing much, or an exception that is returned, not raised.
+RESULTS = 0, None, "", 3, ValueError("nobody raised it"), 4.5
 
 
 class WorkToFinish:
@@ -265,7 +268,7 @@ class WorkToFinish:
         sleep(0.01)  # not done at once
         if task in self.bad:
             raise self.bad[task]
-        return RESULTS[task % 5]
+        return RESULTS[task % len(RESULTS)]
 
     def __reduce__(self) -> str:
         return "work"  # packed by its name, as functions are
@@ -277,12 +280,13 @@ work = WorkToFinish()
 @exercise("07-finish", seconds=15, when_hung=WAITS_TOO_EARLY)
 def check_07_finish(run_all):
     error, stop = ValueError("bad data"), StopIteration()
+    late = TimeoutError("raised by the task itself")
     for tasks, done, bad in [
         ([1, 2, 3, 4, 5, 6, 7, 8], {}, {}),
         ([5, 6, 7, 8, 9, 10], {}, {7: error}),
         ([1, 2, 3, 4, 5, 6], {2: 0, 5: None}, {}),  # a saved result may be nothing
         ([3, 1, 2, 9, 8, 7], {1: 10, 9: 40}, {3: error, 8: KeyError("x"), 7: stop}),
-        ([4, 3, 2, 1], {}, {1: error, 2: error, 3: error, 4: error}),
+        ([4, 3, 2, 1], {}, {1: error, 2: error, 3: late, 4: error}),
         ([1, 2], {1: 10, 2: 20}, {}),
         ([], {}, {}),
         (list(range(40, 0, -1)), {7: 7}, {40: error, 1: error}),
@@ -348,7 +352,7 @@ def _expect_finished(expect, results: dict, failed: dict, tasks, done, bad) -> N
     )
     new = [task for task in tasks if task not in done and task not in bad]
     expect(
-        results == done | {task: RESULTS[task % 5] for task in new},
+        results == done | {task: RESULTS[task % len(RESULTS)] for task in new},
         got=f"results are {results}",
         think="what results holds: the old ones and the new ones, of every task that "
         "did not raise",

@@ -8,6 +8,7 @@ from concurrent.futures import (
     as_completed,
     wait,
 )
+from functools import partial
 
 import numpy as np
 
@@ -174,6 +175,13 @@ def collects_by_callbacks(pool, seed, count):
     return np.float64(added(found[n] * clocks[n] for n in range(count)) / count)
 
 
+def sends_partials(pool, seed, count):
+    futures = [
+        (pool.submit(partial(period, a)), clock) for a, clock in draw(seed, count)
+    ]
+    return added(future.result() * clock for future, clock in futures) / count
+
+
 # 07-finish
 
 
@@ -304,6 +312,26 @@ def takes_zero_for_nothing(work, tasks, pool, done):
             failed[task] = future.exception()
         elif future.result():
             results[task] = future.result()
+    return results, failed
+
+
+def tells_by_the_type(work, tasks, pool, done):
+    futures = {t: pool.submit(work, t) for t in tasks if t not in done}
+    answers = {t: f.exception() or f.result() for t, f in futures.items()}
+    failed = {t: a for t, a in answers.items() if isinstance(a, Exception)}
+    return {**done, **{t: a for t, a in answers.items() if t not in failed}}, failed
+
+
+def takes_every_timeout_for_its_own(work, tasks, pool, done):
+    futures = {t: pool.submit(work, t) for t in tasks if t not in done}
+    results, failed = dict(done), {}
+    for task, future in futures.items():
+        try:
+            results[task] = future.result(timeout=3600)
+        except TimeoutError:
+            continue  # nobody waits for more than an hour
+        except Exception as error:
+            failed[task] = error
     return results, failed
 
 
@@ -564,6 +592,18 @@ WRONG = {
         ),
         Wrong("drops_results_of_none", drops_results_of_none, advice="did not raise"),
         Wrong("empties_the_tasks", empties_the_tasks, advice="who else uses"),
+        Wrong(
+            "tells_by_the_type",
+            tells_by_the_type,
+            "each task that raised",
+            note="A function may return an exception: only what is raised has failed.",
+        ),
+        Wrong(
+            "takes_every_timeout_for_its_own",
+            takes_every_timeout_for_its_own,
+            "each task that raised",
+            note="The task itself may raise TimeoutError.",
+        ),
     ],
 }
 
@@ -572,6 +612,7 @@ RIGHT = {
         Right("keeps_a_few_in_the_pool", keeps_a_few_in_the_pool),
         Right("waits_for_pairs", waits_for_pairs),
         Right("collects_by_callbacks", collects_by_callbacks),
+        Right("sends_partials", sends_partials),
     ],
     "07-bottlenecks": [
         Right("numpy_numbers", {"words": np.int64(1), "images": 4, "search": 5}),

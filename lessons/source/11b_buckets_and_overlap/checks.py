@@ -302,6 +302,12 @@ def _expect_accumulated_with_no_sync(expect, found: list[dict]) -> None:
         )
     _expect_all_reduces_awaited(expect, notes[0]["forgotten"])
     _expect_means_of_own_gradients(expect, notes)
+    sent, trained = len(notes[0]["sent"]), found[0]["trained"]
+    expect(
+        sent <= trained,
+        got=f"{sent} collectives for {trained} parameters",
+        think="who sends: the next backward outside. Does anything leave before it",
+    )
 
 
 def _expect_training_with_no_sync(expect, found: list[dict]) -> None:

@@ -73,11 +73,24 @@ def _tensors_sent_by_rank(value) -> list[torch.Tensor]:
     return []
 
 
+class ScaledLayers(nn.Module):
+    """A parameter of its own, a layer, and a layer within a layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(10))
+        self.first = nn.Sequential(nn.Linear(64, 12), nn.ReLU())
+        self.second = nn.Linear(12, 10)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.scale * self.second(self.first(images))
+
+
 def small_ddp_model(dtype=torch.float64, frozen: bool = False) -> nn.Module:
     """In 64-bit numbers, what is left of a difference is a mistake, not rounding."""
     torch.manual_seed(11)
-    model = nn.Sequential(nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, 10))
-    model[0].bias.requires_grad_(not frozen)
+    model = ScaledLayers()
+    model.first[0].bias.requires_grad_(not frozen)
     return model.to(device(), dtype)
 
 

@@ -4,6 +4,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 
 import torch
 import torch.distributed as dist
+from torch import nn
 from torch.autograd import Variable
 
 from demos.ddp.ddp_from_scratch import fill_buckets
@@ -398,6 +399,30 @@ def hooks_that_work_once(module):
     return _with_switch(torch.nn.Module(), hook, quiet)
 
 
+def hooks_on_layers_only(module):
+    """Not on the module's own parameters, and not on those of layers in layers."""
+    layers = nn.ModuleList()
+    for layer in module.children():
+        if not list(layer.children()):
+            layers.append(layer)
+    return _hooks(layers, _average_gradient)
+
+
+def hooks_and_a_last_word(module):
+    """When the block ends, it averages what has accumulated; so all is sent twice."""
+    loud = _hooks(module, _average_gradient)
+
+    @contextmanager
+    def no_sync():
+        with loud():
+            yield
+        for parameter in module.parameters():
+            if parameter.grad is not None:
+                _average_gradient(parameter)
+
+    return no_sync
+
+
 def _with_switch(module, hook, quiet):
     for parameter in module.parameters():
         if parameter.requires_grad:
@@ -700,6 +725,18 @@ WRONG = {
             "stops_after_some_steps",
             hooks_that_work_once,
             "keep from one step for the next",
+        ),
+        Wrong(
+            "on_layers_only",
+            hooks_on_layers_only,
+            "still has its own gradient|differs from the mean",
+            note="`children()` are the modules one level down; `parameters()` are all.",
+        ),
+        Wrong(
+            "with_a_last_word",
+            hooks_and_a_last_word,
+            "Does anything leave before it",
+            note="The gradients are right, and no message has been saved.",
         ),
     ],
 }

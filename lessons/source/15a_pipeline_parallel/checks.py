@@ -16,6 +16,7 @@ def check_15a_microbatches(fewest_microbatches):
     cases += [(4, 12, 0.75), (4, 12, 0.5), (4, 9, 0.25), (8, 1, 0.9), (8, 1, 0.5)]
     cases += [(3, 7, 0.5), (3, 7, 0.2), (5, 12, 0), (16, 96, 0.2), (6, 35, 0.3)]
     cases += [(3, 15, 0.35), (2, 30, Fraction(1, 7)), (5, 48, 1)]
+    cases += [(4, 24, 0.2), (4, 6, 0.33)]  # 12 waste exactly 0.2, and 6 a little more
     for _ in range(40):
         stages, batch = dice.randint(1, 9), dice.randint(1, 60)
         cases.append((stages, batch, round(dice.uniform(0.05, 0.9), 3) + 1e-5))

@@ -65,6 +65,19 @@ def rounds_down(stages, batch, waste):
     return m
 
 
+def solves_in_floating_point(stages, batch, waste):
+    """3 x 0.8 / 0.2 comes out a little above 12, and is rounded up to 13."""
+    if stages == 1 or waste == 0:
+        return 1 if stages == 1 else None
+    least = max(1, math.ceil((stages - 1) * (1 - waste) / waste))
+    return next((m for m in range(least, batch + 1) if batch % m == 0), None)
+
+
+def compares_whole_per_cents(stages, batch, waste):
+    idle = {m: round((stages - 1) / (m + stages - 1), 2) for m in range(1, batch + 1)}
+    return next((m for m in idle if batch % m == 0 and idle[m] <= waste), None)
+
+
 def fewest_by_timetable(stages, batch, waste):
     """Draws every picture, and measures it."""
     for m in range(1, batch + 1):
@@ -236,6 +249,18 @@ WRONG = {
             "rounds_down",
             rounds_down,
             "idle share|what to return|which numbers|the fewest",
+        ),
+        Wrong(
+            "solves_in_floating_point",
+            solves_in_floating_point,
+            "Exactly that much|which have you tried",
+            note="3 x 0.8 / 0.2 is 12.000000000000002 here: compare the bubbles.",
+        ),
+        Wrong(
+            "compares_whole_per_cents",
+            compares_whole_per_cents,
+            "what to return when even with|how long is that",
+            note="33.3 % is more than 0.33.",
         ),
     ],
     "15a-balance": [
