@@ -223,8 +223,8 @@ def _cheapest_to_pay(job: tuple, cost: Callable = _cost_to_pay) -> int:
 
 
 SLIPS_OF_WORTH = {
-    "your waiting: is it paid as well?": lambda hours, share, price, _, k: _cost_to_pay(
-        hours, share, price, 0, k
+    "your waiting: is it paid too, once for all workers?": (
+        lambda hours, share, price, _, k: _cost_to_pay(hours, share, price, 0, k)
     ),
     "the serial part: who is paid while one works?": lambda hours, share, price, w, k: (
         hours * price + hours / amdahl(share, k) * w

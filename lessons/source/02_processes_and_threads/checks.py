@@ -368,8 +368,9 @@ def _expect_proof_of_choice(
 def _watched_proof(try_job: Callable, slow: bool) -> Callable:
     """The same proof, in its own process; and what the answer itself does not say.
 
-    Did it read `job.seconds` before it said False? Was there one worker only, and has
-    it ended? With `slow`, the work takes 0.3 s, and 0.9 s are allowed.
+    Did it read `job.seconds` before it said False? Was there one worker only, has it
+    ended, and has an exception of `start()` come out? With `slow`, the work takes
+    0.3 s, and 0.9 s are allowed.
     """
 
     class Watched:
@@ -389,16 +390,22 @@ def _watched_proof(try_job: Callable, slow: bool) -> Callable:
             self.job.work(*args)
 
     def proof(kind, job):
-        begin, workers = kind.start, []
+        begin, workers, raised = kind.start, [], []
 
         def start(worker):
             if getattr(worker, "_target", None) in (job.work, watched.late_work):
                 workers.append(worker)
-            begin(worker)
+            try:
+                begin(worker)
+            except Exception as error:
+                raised.append(error)
+                raise
 
         watched = Watched(job)
         with patch.object(kind, "start", start):
             kept = try_job(kind, watched)
+        if raised:
+            return f"{kept}, after an exception of start()"
         if len(workers) > 1:
             return _SECOND_WORKER
         until = monotonic() + 5  # one that is being ended may need a moment
@@ -433,5 +440,7 @@ _ADVICE = {
 
 
 def _advice_on_choice(outcome: str) -> str:
+    if "exception of start()" in outcome:
+        return "your proof: if start() raises an exception, who is to hear of it?"
     key = "raised" if outcome.startswith("raised ") else outcome
     return _ADVICE.get(key, "what your proof returns: True or False, for all kinds")

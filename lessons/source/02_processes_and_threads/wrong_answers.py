@@ -386,6 +386,13 @@ def tries_twice(kind, job):
     return try_job(kind, job) or try_job(kind, job)
 
 
+def catches_what_start_raises(kind, job):
+    try:
+        return try_job(kind, job)
+    except Exception:
+        return False
+
+
 PIPES, QUEUE, SHARED = through_pipes, through_a_queue, through_shared_memory
 
 WRONG = {
@@ -652,6 +659,12 @@ WRONG = {
             (CHOICE, tries_twice),
             advice="how many workers do the work",
             note="What is to be proved is that one is enough.",
+        ),
+        Wrong(
+            "catches_what_start_raises",
+            (CHOICE, catches_what_start_raises),
+            advice="who is to hear of it",
+            note="The exception is the proof: an open connection cannot be sent.",
         ),
     ],
 }
