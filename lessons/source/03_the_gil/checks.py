@@ -37,7 +37,7 @@ SPANS = [
 
 def _spans_to_overlap() -> Iterator[tuple[list, str]]:
     dice = random.Random(3)
-    for unit in [1] * 100 + [0.001] * 20:
+    for unit in [1] * 100 + [0.001] * 20 + [1e-6] * 20:
         starts = [dice.randint(0, 12) for _ in range(dice.randint(1, 9))]
         spans = [(unit * s, unit * (s + dice.randint(1, 6))) for s in starts]
         yield spans, "your drawing of them: at which moment are most of them open?"

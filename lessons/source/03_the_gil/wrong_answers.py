@@ -65,6 +65,10 @@ def looks_at_every_tenth(spans):
     return max(sum(s <= moment < e for s, e in spans) for moment in moments)
 
 
+def rounds_to_milliseconds(spans):
+    return counts_with_numpy([(round(start, 3), round(end, 3)) for start, end in spans])
+
+
 def takes_0_for_no_end(spans):
     ends = [(end or float("inf"), -1) for _, end in spans]
     most = now_open = 0
@@ -506,6 +510,12 @@ WRONG = {
             takes_0_for_no_end,
             advice="still open at 0",
             note="0 is a time like others, and `or` takes it for nothing.",
+        ),
+        Wrong(
+            "rounds_to_milliseconds",
+            rounds_to_milliseconds,
+            advice="at which moment are most of them open",
+            note="What takes microseconds has no length any more.",
         ),
     ],
     "03-gain": [

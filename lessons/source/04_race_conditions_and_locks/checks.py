@@ -3,7 +3,8 @@
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import chain, product
+from graphlib import CycleError, TopologicalSorter
+from itertools import chain, pairwise, permutations, product
 from queue import Queue
 from threading import Thread
 from time import sleep
@@ -63,6 +64,7 @@ def check_04_transfer(transfer):
     _expect_no_transfer_to_itself(transfer)
     for one, other in (1, 2), (3, 4), (9, 10), (0, 5), (13, 3), (700, 1000), (8, 16):
         _expect_one_order_of_locks(transfer, one, other)
+    _expect_no_ring_of_waits(transfer, [1, 2, 3, 4, 7, 30, 200])
     _expect_no_wait_for_other_locks(transfer)
     _expect_all_transfers_to_end(transfer)
 
@@ -119,6 +121,28 @@ def _expect_one_order_of_locks(transfer: Callable, one: int, other: int) -> None
         think = "what happens if these two transfers run at the same time, and who "
         think += "should ask for which lock first?"
         see(len(waits) < 2, got="; ".join(sorted(both)), think=think)
+
+
+def _expect_no_ring_of_waits(transfer: Callable, numbers: list[int]) -> None:
+    """Where each pair has an order of its own, three transfers can still hang."""
+    accounts = [WatchedAccount(number, 100) for number in numbers]
+    with trying(f"transfers between accounts {numbers}, each to each") as expect:
+        for source, target in permutations(accounts, 2):
+            source.partner, target.partner = target, source
+            transfer(source, target, 1)
+        wanted = {number: set() for number in numbers}
+        for held, waited_for in set().union(*(account.waits for account in accounts)):
+            wanted[held].add(waited_for)
+        try:
+            TopologicalSorter(wanted).prepare()
+            ring = []
+        except CycleError as error:
+            ring = error.args[1][::-1]
+        got = "; ".join(
+            f"one has lock {a} and waits for {b}" for a, b in pairwise(ring)
+        )
+        think = "three transfers at the same time: is there one order for all accounts?"
+        expect(not ring, got=got, think=think)
 
 
 def _ends_without_deadlock(work: Callable, *args) -> bool:

@@ -131,6 +131,17 @@ def sorts_by_the_last_digit(source, target, amount):
         target.balance += amount
 
 
+def sorts_each_pair_in_its_own_way(source, target, amount):
+    """1 before 2 and 2 before 3, but 3 before 1: two never hang, and three can."""
+    if source is target:
+        return
+    odd = (source.number + target.number) % 2
+    first, second = sorted((source, target), key=lambda a: a.number, reverse=not odd)
+    with first.lock, second.lock:
+        source.balance -= amount
+        target.balance += amount
+
+
 def reads_before_it_locks(source, target, amount):
     if source is target:
         return
@@ -514,6 +525,12 @@ WRONG = {
             one_gate_before_the_locks,
             "these two transfers have in common",
             note="No deadlock, and whoever waits in the gate stops the bank.",
+        ),
+        Wrong(
+            "sorts_each_pair_in_its_own_way",
+            sorts_each_pair_in_its_own_way,
+            "one order for all accounts",
+            note="Each pair has one order, and three accounts still make a circle.",
         ),
     ],
     "04-histogram": [

@@ -236,14 +236,15 @@ def check_07_bottlenecks(bottlenecks):
             got=f"the keys {', '.join(map(str, bottlenecks))}",
             think=f"the names of the three programs: {', '.join(CAUSES)}",
         )
-        numbers = list(bottlenecks.values())
+        given = list(bottlenecks.values())
+        whole = all(isinstance(n, Integral) and n is not True for n in given)
+        numbers = {n: int(given) for n, given in bottlenecks.items()} if whole else {}
         expect(
-            all(isinstance(n, Integral) and n is not True for n in numbers)
-            and all(1 <= number <= 6 for number in numbers),
-            got=numbers,
+            whole and all(1 <= number <= 6 for number in numbers.values()),
+            got=given,
             think="what each value is: the number of a question, from 1 to 6",
         )
-        wrong = [name for name in CAUSES if bottlenecks[name] != CAUSES[name][0]]
+        wrong = [name for name in CAUSES if numbers[name] != CAUSES[name][0]]
         expect(
             not wrong,
             got=f"{3 - len(wrong)} of them are right",

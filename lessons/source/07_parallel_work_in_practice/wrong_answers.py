@@ -15,6 +15,18 @@ import numpy as np
 from demos.practice.pendulum_survey import period, survey
 from lessons.source.sample_answers import Right, Wrong
 
+# 07-bottlenecks
+
+
+class EqualToAnything(int):
+    """A number that no comparison tells from another one."""
+
+    __hash__ = int.__hash__
+
+    def __eq__(self, other):
+        return True
+
+
 # 07-identical
 
 
@@ -507,6 +519,12 @@ WRONG = {
             "one_is_missing",
             {"words": 1, "images": 4},
             advice="names of the three programs",
+        ),
+        Wrong(
+            "says_yes_to_every_number",
+            dict.fromkeys(["words", "images", "search"], EqualToAnything(3)),
+            '"words" again',
+            note="Nobody does this by mistake: it is for those who try the check.",
         ),
     ],
     "07-finish": [
