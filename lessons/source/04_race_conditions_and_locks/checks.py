@@ -1,13 +1,16 @@
 """Checks of the exercises of lesson 04, Race conditions and locks."""
 
 import random
+import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, pairwise, permutations, product
 from queue import Queue
-from threading import Thread
+from threading import Barrier, BrokenBarrierError, Thread
 from time import sleep
+from types import FrameType
 from unittest.mock import patch
 
 from demos.races.interleavings import UPDATE, play
@@ -232,6 +235,8 @@ def check_04_histogram(histogram):
         _expect_histogram_sums(histogram, events, bins, workers)
     with suppress(TypeError):  # not every right answer can add such numbers
         _expect_histogram_sums(histogram, *CASES[1], kind=SlowEnergyInArrays)
+    for bins in 5, 50:
+        _expect_histogram_sums_by_bytecode(histogram, bins)
     with trying("reading your code") as expect:
         locks = sorted(
             _names_in_histogram(histogram) & {"Lock", "RLock", "Semaphore", "Condition"}
@@ -268,6 +273,37 @@ def _expect_histogram_sums(
         )
         think += "wait for it at the same time, and nobody else?"
         expect(not exact or device.most == workers, got=together, think=think)
+
+
+def _expect_histogram_sums_by_bytecode(histogram: Callable, bins: int) -> None:
+    """Two workers end at the same time, and take turns at each of their bytecodes."""
+    meeting, events = Barrier(2), [(n % bins, n) for n in range(2 * bins)]
+
+    def energy(event: int) -> int:
+        with suppress(BrokenBarrierError):
+            meeting.wait(0.5)
+        return 1
+
+    tried = f"histogram({2 * bins} events, {bins}, energy, workers=2)"
+    with trying(f"{tried}; the threads take turns at each bytecode") as expect:
+        before = threading.gettrace()
+        threading.settrace(_pause_at_each_bytecode)
+        try:
+            got = histogram(events, bins, energy, 2)
+        finally:
+            threading.settrace(before)
+        expect(got == [2] * bins, got=got, think=TWO_WRITE)
+
+
+def _pause_at_each_bytecode(frame: FrameType, event: str, _) -> Callable | None:
+    """For threading.settrace: only the answer's own code is slow."""
+    module = frame.f_globals.get("__name__", "").partition(".")[0]
+    if module in sys.stdlib_module_names or frame.f_globals is globals():
+        return None
+    frame.f_trace_opcodes = True
+    if event == "opcode":
+        sleep(1e-5)
+    return _pause_at_each_bytecode
 
 
 def _expect_histogram_to_end_at_empty_queue(histogram: Callable) -> None:

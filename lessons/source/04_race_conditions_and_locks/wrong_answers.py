@@ -257,6 +257,21 @@ def asks_whether_the_queue_is_empty(events, bins, energy, workers):
     return [sum(column) for column in zip(*done.queue, strict=True)]
 
 
+def adds_its_sums_to_one_list(events, bins, energy, workers):
+    total = [0] * bins
+
+    def share(first):
+        own = [0] * bins
+        for b, event in events[first::workers]:
+            own[b] += energy(event)
+        for b, amount in enumerate(own):
+            total[b] = total[b] + int(amount)
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(share, range(workers)))
+    return total
+
+
 def with_a_lock(events, bins, energy, workers):
     counts, lock = [0] * bins, Lock()
 
@@ -614,6 +629,13 @@ WRONG = {
             one_worker_too_many,
             "2 read at once, not 1",
             note="The main thread counted in, or a pool with a default of its own.",
+        ),
+        Wrong(
+            "adds_its_sums_to_one_list",
+            adds_its_sums_to_one_list,
+            "loaded by one before the other has stored",
+            note="Sums of its own, and at its end each thread adds them to one list. "
+            "Some are lost only if two threads end within microseconds.",
         ),
         Wrong(
             "rounds_the_shares_up",

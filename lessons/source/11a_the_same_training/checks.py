@@ -153,10 +153,22 @@ def _shards_elsewhere(sent: bytes, calls: list[tuple]) -> list[list[int]]:
 # 11a-replicas -------------------------------------------------------------------------
 
 
+class _CountedReLU(nn.ReLU):
+    """It counts its forward passes in a buffer, as batch norm counts its batches."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("passes", torch.tensor(0))
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        self.passes += 1
+        return super().forward(values)
+
+
 def small_digits_model(dtype=torch.float64, frozen: bool = False) -> nn.Module:
     """In 64-bit numbers, what is left of a difference is a mistake, not rounding."""
     torch.manual_seed(11)
-    model = nn.Sequential(nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, 10))
+    model = nn.Sequential(nn.Linear(64, 12), _CountedReLU(), nn.Linear(12, 10))
     model[0].bias.requires_grad_(not frozen)
     return model.to(device(), dtype)
 
@@ -264,6 +276,11 @@ def _expect_replicas_apart(expect, model: nn.Module, replicas: list, before) -> 
         all(parameter.grad is None for parameter in model.parameters()),
         got="and the model that was given has gradients",
         think="whose backward that was: the replicas compute, the model is only copied",
+    )
+    expect(
+        not any(buffer.any() for buffer in model.buffers()),
+        got="and the buffers of the model that was given have changed",
+        think="whose forward that was: the replicas compute, the model is only copied",
     )
 
 

@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import torch
+from torch.func import functional_call
 from torch.nn import functional as F
 
 from lessons.source.sample_answers import Right, Wrong
@@ -202,6 +203,21 @@ def replicas_without_none(model, shards, lr):
     return _step_with(replicas, gradients, lr)
 
 
+def replicas_through_the_model(model, shards, lr):
+    replicas = [copy.deepcopy(model) for _ in shards]
+    total = sum(len(labels) for _, labels in shards)
+    for replica, (images, labels) in zip(replicas, shards, strict=True):
+        outputs = functional_call(model, dict(replica.named_parameters()), images)
+        (F.cross_entropy(outputs, labels, reduction="sum") / total).backward()
+    for copies in zip(*(replica.parameters() for replica in replicas), strict=True):
+        if copies[0].grad is None:
+            continue
+        gradient = sum(parameter.grad for parameter in copies)
+        for parameter in copies:
+            parameter.data -= lr * gradient
+    return replicas
+
+
 def replicas_with_zeros(model, shards, lr):
     replicas = [copy.deepcopy(model) for _ in shards]
     for parameter in (p for replica in replicas for p in replica.parameters()):
@@ -332,6 +348,13 @@ WRONG = {
             replicas_with_zeros,
             advice="of a frozen parameter holds: None",
             note="A zero is a gradient: an optimizer with momentum moves on.",
+        ),
+        Wrong(
+            "replicas_through_the_model",
+            replicas_through_the_model,
+            "whose forward that was",
+            note="The right step. The model lends its layers to every replica; those "
+            "that count what passes, such as batch norm, count it all.",
         ),
         Wrong(
             "replicas_share_their_storage",

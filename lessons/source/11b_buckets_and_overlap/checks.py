@@ -84,6 +84,7 @@ def check_11b_buckets(average_gradients):
                 _expect_buckets_averaged(expect, notes)
                 if ranks > 1:
                     _expect_buckets(expect, notes[0], case.bucket_bytes)
+                    _expect_only_all_reduces(expect, notes[0]["names"])
 
 
 def _call_for_buckets(cases: list[Buckets], ranks: int) -> str:
@@ -171,6 +172,16 @@ def _expect_buckets(expect, notes: dict, limit: int) -> None:
     )
 
 
+def _expect_only_all_reduces(expect, names: list[str]) -> None:
+    others = {name for name in names if "allreduce" not in name.replace("_", "")}
+    expect(
+        not others,
+        got=f"the right means, by {' and '.join(sorted(others))}",
+        think="which collective the text asks for. How many numbers does this one give "
+        "each rank, when all it needs is their sum?",
+    )
+
+
 # 11b-no-sync --------------------------------------------------------------------------
 
 
@@ -194,9 +205,10 @@ def check_11b_no_sync(average_with_hooks):
         other = f"another model's loss.backward() inside `with no_sync():`{where}"
         with trying(other) as expect:
             _expect_own_switch_of_no_sync(expect, found)
-        after = "loss.backward() after a `with no_sync():` that ended in an exception"
-        with trying(after + where) as expect:
-            _expect_sync_after_error(expect, found)
+        for error in "ValueError", "KeyboardInterrupt":
+            after = f"loss.backward() after a `with no_sync():` that ended in {error}"
+            with trying(after + where) as expect:
+                _expect_sync_after_error(expect, found, error)
         with trying(f"3 micro-batches, two of them inside no_sync,{where}") as expect:
             _expect_accumulated_with_no_sync(expect, found)
         with trying(f"3 such steps{where}") as expect:
@@ -231,6 +243,11 @@ def _expect_sync_outside_no_sync(expect, found: list[dict]) -> None:
         all(rank["frozen"] for rank in found),
         got="a gradient of the frozen parameter",
         think="what None tells the optimizer: leave this parameter alone",
+    )
+    expect(
+        not any(rank["hooks on frozen"] for rank in found),
+        got="a hook on the frozen parameter",
+        think="which parameters get a hook: only those that are trained",
     )
     sent, trained = len(loud[0]["sent"]), found[0]["trained"]
     expect(
@@ -272,8 +289,8 @@ def _expect_quiet_inside_no_sync(expect, found: list[dict]) -> None:
         )
 
 
-def _expect_sync_after_error(expect, found: list[dict]) -> None:
-    notes = found[0]["after error"]
+def _expect_sync_after_error(expect, found: list[dict], error: str) -> None:
+    notes = found[0][error]
     expect(
         "swallowed" not in notes,
         got="the exception did not come out of the with block",
@@ -282,7 +299,8 @@ def _expect_sync_after_error(expect, found: list[dict]) -> None:
     expect(
         notes["sent"] or len(found) == 1,
         got="no collective at all",
-        think="what always happens at the end of a with block: try ... finally",
+        think="what happens at the end of a with block whatever ended it, the stop "
+        "button, too: try ... finally",
     )
 
 

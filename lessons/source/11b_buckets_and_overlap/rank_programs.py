@@ -16,10 +16,11 @@ from sidebyside import device, load_digits
 
 
 class DdpTraffic(TorchDispatchMode):
-    """Notes the bytes of every collective, and which all-reduces nobody waits for."""
+    """Notes name and bytes of each collective, and what nobody waits for."""
 
     def __init__(self):
         super().__init__()
+        self.names: list[str] = []
         self.bytes: list[int] = []
         self.started: list[StartedAllReduce] = []
 
@@ -46,12 +47,14 @@ class DdpTraffic(TorchDispatchMode):
             and "barrier" not in str(func)
             and (sent := _tensors_sent_by_rank(args))
         ):
+            self.names.append(func.overloadpacket.__name__)
             self.bytes.append(max(tensor.nbytes for tensor in sent))
         return func(*args, **(kwargs or {}))
 
     def notes(self) -> dict:
         forgotten = sum(not work.asked for work in self.started)
-        return {"sent": self.bytes, "forgotten": forgotten}
+        names = self.names
+        return {"sent": self.bytes, "names": names, "forgotten": forgotten}
 
 
 class StartedAllReduce:
@@ -180,10 +183,12 @@ def try_no_sync(average_with_hooks: Callable, frozen: bool) -> dict:
     other = NoSyncTrial(another, copy.deepcopy(another))
     with no_sync():
         facts["other's"] = other.backward([0])["sent"]
-    facts["after error"] = trial.after_error(no_sync)
+    for error in ValueError, KeyboardInterrupt:
+        facts[error.__name__] = trial.after_error(no_sync, error)
     facts["accumulated"] = trial.backward([0, 1, 2], no_sync)
     frozen = [p for p in model.parameters() if not p.requires_grad]
     facts["frozen"] = all(parameter.grad is None for parameter in frozen)
+    facts["hooks on frozen"] = any(map(_has_hooks, frozen))
     facts["trained"] = len(list(model.parameters())) - len(frozen)
     model.zero_grad()
     return facts | {"together": trial.train(no_sync), "alone": trial.train_alone()}
@@ -205,6 +210,12 @@ def _why_no_sync_cannot_stand_after_with(no_sync) -> dict:
         return {"returned": f"a function that returns {opened!r}", "think": think}
     with opened:  # what has been opened is closed again
         return {}
+
+
+def _has_hooks(parameter: nn.Parameter) -> bool:
+    """torch keeps the hooks of a tensor in these two, and says so nowhere."""
+    kinds = "_backward_hooks", "_post_accumulate_grad_hooks"
+    return any(getattr(parameter, kind, None) for kind in kinds)
 
 
 class NoSyncTrial:
@@ -237,11 +248,11 @@ class NoSyncTrial:
             self._loss(self.plain, self._share(number)).backward()
         return notes | {"own": flat_ddp_gradients(self.plain)}
 
-    def after_error(self, no_sync: Callable) -> dict:
+    def after_error(self, no_sync: Callable, error: type[BaseException]) -> dict:
         try:
             with no_sync():
-                raise ValueError
-        except ValueError:
+                raise error
+        except error:
             return self.backward([0])
         return {"swallowed": True}
 

@@ -217,6 +217,16 @@ def buckets_as_they_fill(parameters, bucket_bytes):
             bucket = []
 
 
+def gathers_each_bucket(parameters, bucket_bytes):
+    for bucket in fill_buckets(_with_gradient(parameters), bucket_bytes):
+        message = torch.cat([p.grad.flatten() for p in bucket])
+        everyones = [torch.empty_like(message) for _ in range(dist.get_world_size())]
+        dist.all_gather(everyones, message)
+        pieces = torch.stack(everyones).mean(0).split([p.numel() for p in bucket])
+        for p, piece in zip(bucket, pieces, strict=True):
+            p.grad = piece.view_as(p)
+
+
 # 11b-no-sync --------------------------------------------------------------------------
 
 
@@ -439,6 +449,39 @@ def _with_switch(module, hook, quiet):
     return no_sync
 
 
+def hooks_on_frozen_ones_too(module):
+    thawed = [p for p in module.parameters() if not p.requires_grad]
+    for parameter in thawed:
+        parameter.requires_grad_(True)
+    no_sync = hooks_quiet_if_no_stop_button(module)
+    for parameter in thawed:
+        parameter.requires_grad_(False)
+    return no_sync
+
+
+def hooks_quiet_if_no_stop_button(module):
+    quiet = []
+
+    def average(parameter):
+        if not quiet:
+            _average_gradient(parameter)
+
+    for parameter in filter(lambda p: p.requires_grad, module.parameters()):
+        parameter.register_post_accumulate_grad_hook(average)
+
+    @contextmanager
+    def no_sync():
+        quiet.append(True)
+        try:
+            yield
+        except Exception:
+            quiet.pop()
+            raise
+        quiet.pop()
+
+    return no_sync
+
+
 def hooks_and_a_class(module):
     class Quiet:
         on = False
@@ -509,6 +552,13 @@ def hooks_nothing(module):
 
 WRONG = {
     "11b-buckets": [
+        Wrong(
+            "gathers_each_bucket",
+            gathers_each_bucket,
+            "which collective the text asks for",
+            note="The right means. Each rank gets every rank's bucket, to add them "
+            "itself.",
+        ),
         Wrong(
             "forgets_to_divide",
             buckets_sum,
@@ -658,6 +708,18 @@ WRONG = {
             "quiet_for_ever_after_an_exception",
             hooks_quiet_after_an_exception,
             "try ... finally",
+        ),
+        Wrong(
+            "quiet_for_ever_after_the_stop_button",
+            hooks_quiet_if_no_stop_button,
+            "the stop button, too",
+            note="`except Exception` does not catch KeyboardInterrupt.",
+        ),
+        Wrong(
+            "hooks_on_frozen_ones_too",
+            hooks_on_frozen_ones_too,
+            "only those that are trained",
+            note="torch refuses such a hook, so each is thawed for a moment.",
         ),
         Wrong(
             "averages_parameters", hooks_that_average_parameters, "in the end: is it"
