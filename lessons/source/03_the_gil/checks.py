@@ -30,8 +30,8 @@ SPANS = [
         [(7000.001, 7000.003), (7000.002, 7000.004)],
         "times that are not whole numbers: at which moments can the number change?",
     ),
-    ([(0, 1), (-2, 0)], "a span that ends at 0: is it still open at 0?"),
     ([(-3, -1), (-2, 0), (-4, -1.5)], "times below 0: where does your count begin?"),
+    ([(0, 1), (-2, 0)], "a span that ends at 0: is it still open at 0?"),
 ]
 
 
