@@ -473,7 +473,7 @@ WRONG = {
         Wrong(
             "works_in_the_parent",
             (works_in_the_parent, QUEUE, SHARED),
-            advice="each part has a child process of its own",
+            advice="where a number is squared: in the child",
             note="Rare, and a good sign that someone has read the check.",
         ),
         Wrong(

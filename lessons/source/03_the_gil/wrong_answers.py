@@ -776,6 +776,7 @@ WRONG = {
             "waits_for_the_others_after_the_first",
             waits_for_the_others_after_the_first,
             advice="who waits for what",
+            state="TOO SLOW",
             note="FIRST_COMPLETED once, and then all: as_completed goes on one by one.",
         ),
     ],

@@ -188,10 +188,10 @@ def collects_by_callbacks(pool, seed, count):
 
 
 def sends_partials(pool, seed, count):
-    futures = [
-        (pool.submit(partial(period, a)), clock) for a, clock in draw(seed, count)
-    ]
-    return added(future.result() * clock for future, clock in futures) / count
+    angles, clocks = draw(seed, count)
+    futures = [pool.submit(partial(period, angle)) for angle in angles]
+    found = [future.result() for future in futures]
+    return added(p * c for p, c in zip(found, clocks, strict=True)) / count
 
 
 # 07-finish

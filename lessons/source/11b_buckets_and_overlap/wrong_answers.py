@@ -246,7 +246,7 @@ def _hooks(module, average, after_exceptions=True, quiet=True, switch=None):
         switch["on"] = not quiet
         try:
             yield
-        except Exception:
+        except BaseException:
             switch["on"] = after_exceptions
             raise
         switch["on"] = True
@@ -453,7 +453,7 @@ def hooks_on_frozen_ones_too(module):
     thawed = [p for p in module.parameters() if not p.requires_grad]
     for parameter in thawed:
         parameter.requires_grad_(True)
-    no_sync = hooks_quiet_if_no_stop_button(module)
+    no_sync = _hooks(module, _average_gradient)
     for parameter in thawed:
         parameter.requires_grad_(False)
     return no_sync
