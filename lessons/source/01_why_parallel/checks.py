@@ -90,7 +90,7 @@ def _slips_of_metrics(samples, one, many, workers) -> dict[str, dict[str, float]
 
 
 def _cases_of_metrics() -> Iterator[tuple]:
-    yield 1200, [8, 8, 8], [2, 2, 2], 4  # nobody waits
+    yield 1200, [20, 20, 20], [5, 5, 5], 4  # nobody waits
     yield 1200, [8, 30, 8], [3, 3, 2], 4  # the example
     yield 1200, [9], [3], 2  # as many samples, in another time
     yield 500, [5], [5], 2  # all serial
@@ -180,6 +180,12 @@ def check_01_fair(fair_speedup):
             slips["one worker's share: is it asked for?"] = (
                 right / many.workers * one.workers
             )
+            slips["the workers, who are in the images already: why divide by them?"] = (
+                right / many.workers
+            )
+            slips["the images: which run's belong above the line?"] = (
+                _images_of_claimed_run(one) / many.seconds
+            ) / (_images_of_claimed_run(many) / one.seconds)
             think = "the images of each run: how many are they, in how many seconds?"
             expect(
                 _speed_is_close(got, right),
@@ -191,6 +197,15 @@ def check_01_fair(fair_speedup):
 JOBS = [  # hours, share, price, waiting, most
     ((20, 0.2, 1, 0, 16), "waiting, which costs nothing here: who else is paid?"),
     ((10, 0.2, 1, 10, 16), "the example: what do 4, 6 and 8 workers cost in total?"),
+    (
+        (0.06, 0.2, 1, 10, 16),
+        "a job of minutes: what is left of its costs in yours?",
+    ),
+    (
+        (10, 0.5, 1, 6.1, 16),
+        "the best number, which lies between two whole ones: which of the two is "
+        "cheaper?",
+    ),
     ((10, 0, 1, 10, 16), "no serial part: for how many hours are all paid together?"),
     ((8, 1, 1, 10, 16), "all of it is serial: what do you gain from a second worker?"),
     ((8, 0.25, 1, 9, 3), "`most` workers: is it among the numbers that you try?"),
@@ -248,14 +263,14 @@ def check_01_worth(worth_paying):
                 _cost_to_pay(*terms, got),
                 _cost_to_pay(*terms, _cheapest_to_pay(job)),
             )
-            if got == most - 1:
+            if got == most - 1 == _cheapest_to_pay((*terms, most - 1)):
                 think = "`most`: is it among the numbers that you try?"
             slips = [
                 slip
                 for slip, cost in SLIPS_OF_WORTH.items()
                 if got == _cheapest_to_pay(job, cost)
             ]
-            think = slips[0] if len(slips) == 1 else think
+            think = slips[0] if slips else think
             expect(
                 mine <= lowest * (1 + 1e-9),
                 got=f"{got}, and the total cost is {mine:.2f}; it can be {lowest:.2f}",

@@ -28,6 +28,13 @@ FITS = {
     "store": "thread",
 }
 
+NEEDS = {
+    "count": "what must its worker share with the program?",
+    "old library": "what must its worker not be able to end?",
+    "search": "which kind of worker can be ended when its time is up?",
+    "unpack": "what must its worker not be able to change?",
+    "store": "what must its worker share with the program?",
+}
 
 NAMES = "secretary", "foreman", "apprentice", "courier", "helper"
 
@@ -39,11 +46,14 @@ def check_02_firm(belongs_to):
     with trying("belongs_to, and reading what they all have signed") as expect:
         signed = open_the_firm()
         for name in NAMES:
-            said, where = belongs_to[name], signed[name]
+            said, where = str.__str__(belongs_to[name]), signed[name]
+            think = "what the helper is: can a thread be the parent of a process?"
+            if name == "helper":
+                think = "what the helper is: if it is a thread, in which process?"
             expect(
                 said != "helper",
                 got=f"{name} belongs to the helper, you say",
-                think="what the helper is: can a thread be the parent of a process?",
+                think=think,
             )
             expect(
                 said == where,
@@ -65,7 +75,12 @@ def _expect_names_of_the_firm(expect: Expect, belongs_to: object) -> None:
     )
     for name, where in belongs_to.items():
         expect(
-            where in ("boss", *NAMES),
+            isinstance(where, str),
+            got=f"{name} belongs to {where!r}, you say",
+            think="the form of each value: one name, in quotes",
+        )
+        expect(
+            str.__str__(where) in ("boss", *NAMES),
             got=f"{name} belongs to {where!r}, you say",
             think="the names: only the boss and the five are in the firm",
         )
@@ -179,13 +194,13 @@ def _expect_each_pid_with_squares(expect: Expect, got: object, length: int) -> N
 def _expect_one_child_process_each(expect: Expect, pids: list, children: dict) -> None:
     signed = set(pids) <= set(children)
     seen = f"you started {len(children)} children, the results are signed by {pids}"
-    expect(
-        signed and len(set(pids)) == len(pids) == len(children),
-        got=seen,
-        think="the signatures: has one of them been written by all?"
-        if signed and len(children) == len(pids)
-        else "who did the work: each part has a child process of its own",
-    )
+    think = "who did the work: each part has a child process of its own"
+    if signed and len(children) == len(pids):
+        think = "two results with the same signature: from which child is each of them?"
+        if len(set(pids)) == 1:
+            think = "the signatures: has one of them been written by all?"
+    each_has_one = signed and len(set(pids)) == len(pids) == len(children)
+    expect(each_has_one, got=seen, think=think)
     left = sum(not _child_has_ended(child) for child in children.values())
     expect(
         not left,
@@ -217,11 +232,13 @@ def _expect_children_at_the_same_time(expect: Expect, steps: dict, pids: list) -
         marks = [
             "start" if pid else "wait" for pid in of_thread if pid in (None, *pids)
         ]
+        late = re.search("start (wait )+start", " ".join(marks))
+        child = late and " ".join(marks)[: late.end()].count("start")
         expect(
-            not re.search("start (wait )+start", " ".join(marks)),
+            not late,
             got="your steps: " + ", ".join(marks),
-            think="the moment when you start the second child: is the first one still "
-            "at work then, or have you waited for it?",
+            think=f"the moment when you start child {child}: are those before it still "
+            "at work then, or have you waited for one?",
         )
 
 
@@ -342,7 +359,7 @@ def check_02_choose(choice, try_job):
             expect(
                 kind == FITS[name],
                 got=said[name, kind],
-                think=f"what the job {name!r} must share with the program, or must not",
+                think=f"the job {name!r}: {NEEDS[name]}",
             )
 
 
@@ -390,9 +407,10 @@ def _watched_proof(try_job: Callable, slow: bool) -> Callable:
             self.job.work(*args)
 
     def proof(kind, job):
-        begin, workers, raised = kind.start, [], []
+        begin, started, workers, raised = kind.start, [], [], []
 
         def start(worker):
+            started.append(worker)
             if getattr(worker, "_target", None) in (job.work, watched.late_work):
                 workers.append(worker)
             try:
@@ -413,11 +431,14 @@ def _watched_proof(try_job: Callable, slow: bool) -> Callable:
             left[0].join(0.1)
         if kept is True and active_children():
             return _LEFT_AT_WORK
-        return _NEVER_ASKED if kept is False and not Watched.asked else kept
+        if kept is False and not Watched.asked:
+            return _NEVER_ASKED if started else _NO_WORKER
+        return kept
 
     return proof
 
 
+_NO_WORKER = "False, and no worker was started"
 _NEVER_ASKED = "False, and job.seconds was never read"
 _SECOND_WORKER = "a second worker was started for the same job"
 _LEFT_AT_WORK = "True, and a process was still at work"
@@ -427,9 +448,11 @@ _ADVICE = {
     "kept": "your proof: a worker of the wrong kind passes it. Does a worker of this "
     "kind do the work, and do you look at the worker and at the promise afterwards?",
     "broken": "your proof: the right kind fails it. Is the work done, and has the "
-    "worker ended, at the moment when you look? If an error stands above, read it",
+    "worker ended, at the moment when you look? And do you ask for something that the "
+    "text does not? If an error stands above, read it",
     _ENDLESS: "your proof: which line waits longer than job.seconds?",
     _ENDED: "your proof: in which process is the work done?",
+    repr(_NO_WORKER): "your proof: which line of it starts a worker?",
     repr(_NEVER_ASKED): "your proof: how long does it wait for a worker, and how long "
     "may it? Each job says so",
     repr(_SECOND_WORKER): "your proof: how many workers do the work, if the first one "

@@ -569,20 +569,20 @@ WRONG = {
         Wrong(
             "a_process_to_count",
             (CHOICE | {"count": "process"}, try_job),
-            advice="the job 'count' must share",
+            advice="'count': what must its worker share",
             note="People have learned that processes are for speed. The dictionary is "
             "the parent's.",
         ),
         Wrong(
             "a_thread_to_search",
             (CHOICE | {"search": "thread"}, try_job),
-            advice="the job 'search' must share",
+            advice="'search': which kind of worker can be ended",
             note="People expect a method to stop a thread. There is none.",
         ),
         Wrong(
             "a_thread_to_unpack",
             (CHOICE | {"unpack": "thread"}, try_job),
-            advice="the job 'unpack' must share",
+            advice="'unpack': what must its worker not",
             note="The current folder belongs to the process, as do environment "
             "variables and signal handlers.",
         ),

@@ -23,12 +23,20 @@ SPANS = [
         [(0, 9), (1, 2), (3, 4)],
         "spans that overlap one span: must they overlap each other?",
     ),
-    ([(0, 2), (1, 3), (2, 4), (5, 6)], "the example: what do you see if you draw it?"),
+    (
+        [(0, 2), (1, 3), (2, 4), (5, 6)],
+        "your drawing of the example: is there a moment at which so many are open?",
+    ),
     ([(4, 5), (0, 3), (1, 2)], "the order of the spans: which orders are allowed?"),
+    ([(0, 5), (1, 4), (2, 3)], "three that all meet: how far does your count go?"),
     ([(0, 5)] * 9, "equal spans: does each of them count?"),
     (
         [(7000.001, 7000.003), (7000.002, 7000.004)],
         "times that are not whole numbers: at which moments can the number change?",
+    ),
+    (
+        [(6e-6, 9e-6), (4e-6, 7e-6)],
+        "spans of microseconds: what is left of their times in yours?",
     ),
     ([(-3, -1), (-2, 0), (-4, -1.5)], "times below 0: where does your count begin?"),
     ([(0, 1), (-2, 0)], "a span that ends at 0: is it still open at 0?"),
@@ -40,7 +48,9 @@ def _spans_to_overlap() -> Iterator[tuple[list, str]]:
     for unit in [1] * 100 + [0.001] * 20 + [1e-6] * 20:
         starts = [dice.randint(0, 12) for _ in range(dice.randint(1, 9))]
         spans = [(unit * s, unit * (s + dice.randint(1, 6))) for s in starts]
-        yield spans, "your drawing of them: at which moment are most of them open?"
+        think = "your drawing of them: at which moment are most of them open, and at "
+        think += "which moments do you count?"
+        yield spans, think
 
 
 def _most_that_overlap(spans: list[tuple[float, float]]) -> int:
@@ -205,13 +215,15 @@ def _expect_gain_tried_both_ways(
     expect(ways, got=f"{got}, and work was never called", think="who calls work?")
     alone = sum(len(way.calls) == 1 for way in ways)
     at_once = max(len(way.calls) for way in ways)
-    here = all(c.thread == get_ident() for way in ways for c in way.calls)
+    think = "the moment when each thread starts: has the one before ended by then?"
+    if all(c.thread == get_ident() for way in ways for c in way.calls):
+        think = "the thread that did it all. Did you write `work()` as the target?"
+        if alone <= 2:
+            think = "the second way: which line starts its two threads?"
     expect(
         at_once > 1,
         got=f"{got}; work was called {alone} times, and never twice at the same time",
-        think="the thread that did it all. Did you write `work()` as the target?"
-        if here
-        else "the moment when each thread starts: has the one before ended by then?",
+        think=think,
     )
     expect(
         at_once == 2,

@@ -514,7 +514,7 @@ WRONG = {
         Wrong(
             "rounds_to_milliseconds",
             rounds_to_milliseconds,
-            advice="at which moment are most of them open",
+            advice="spans of microseconds",
             note="What takes microseconds has no length any more.",
         ),
     ],

@@ -14,6 +14,7 @@ from types import FrameType
 from unittest.mock import patch
 
 from demos.races.interleavings import UPDATE, play
+from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
 
 from .slow_device import SlowDevice, SlowEnergy, SlowEnergyInArrays
@@ -264,15 +265,28 @@ def _expect_histogram_sums(
         expect(isinstance(got, list) and len(got) == bins, got=got, think=think)
         called = f"{got}, with {len(device.calls)} calls of energy"
         once = sorted(device.calls) == list(range(len(events)))
-        think = "energy is called once per event: which share does each worker get?"
+        think = "energy, called once per event: which share does each worker get?"
+        if len(set(device.calls)) < len(device.calls):
+            think = "energy, called once per event: which event is read twice?"
         expect(once, got=called, think=think)
-        expect(got == right, got=f"{got}; right is {right}", think=TWO_WRITE)
+        told = f"{got}; right is {right}"
+        expect(got == right, got=told, think=_why_sums_differ(got, right, workers))
         together = f"the right sums, and {device.most} read at once, not {workers}"
-        think = (
-            "what each worker does while the device is slow. Should not all of them "
-        )
-        think += "wait for it at the same time, and nobody else?"
+        think = "what each worker does while the device is slow. Should not all of "
+        think += "them wait for it at the same time?"
+        if device.most > workers:
+            think = "who reads: is it anybody beside the workers?"
         expect(not exact or device.most == workers, got=together, think=think)
+
+
+def _why_sums_differ(got: list, right: list[int], workers: int) -> str:
+    sums = [as_number(number) for number in got]
+    if None not in sums and sum(sums) > sum(right):
+        return (
+            "what is too much: is an energy added twice, or is something of an "
+            "earlier call in your lists when a call begins?"
+        )
+    return TWO_WRITE if workers > 1 else "each energy: to which bin does it belong?"
 
 
 def _expect_histogram_sums_by_bytecode(histogram: Callable, bins: int) -> None:

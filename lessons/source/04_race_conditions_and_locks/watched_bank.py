@@ -26,7 +26,9 @@ class WatchedLock:
             tried = f"transfer(…) with the lock of {account}"
             got = "nothing: a thread waits for a lock that it has itself"
             raise NotYet(
-                tried, got, "a Lock can be taken once, even by the thread that has it"
+                tried,
+                got,
+                "a Lock that is taken: may the thread that has it take it again?",
             )
         elif partner is not None and partner.held():
             account.waits.add((partner.number, account.number))

@@ -514,7 +514,7 @@ WRONG = {
         Wrong(
             "forgets_transfers_to_itself",
             forgets_transfers_to_itself,
-            "even by the thread that has it",
+            "may the thread that has it take it again",
             note="Waits for itself. An RLock would allow it; here it is not needed.",
         ),
         Wrong(

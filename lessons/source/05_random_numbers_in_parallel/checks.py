@@ -24,7 +24,7 @@ SHARED = [
     (
         [[0.1, 0.2, 0.3], [0.7, 0.8], [0.2, 0.3, 0.9]],
         {(0, 2)},
-        "a worker that began later in the same stream: its first number is another",
+        "a worker that began later in the same stream: which number is its first?",
     ),
     (
         [[0.1, 0.2, 0.3], [0.4, 0.2, 0.5]],
@@ -69,7 +69,7 @@ def _expect_pairs_that_shared(
         got = shared(given)
         expect(got is not None, got=got, think="what your function returns")
         found = [tuple(pair) for pair in got]
-        once = "in a pair (i, j), i is less than j: each pair of workers once"
+        once = "each pair of workers (i, j): is it there once, with i less than j?"
         expect(all(i < j for i, j in found), got=got, think=once)
         twice = "a pair that is there twice"
         expect(len(found) == len(set(found)), got=got, think=twice)
@@ -122,7 +122,7 @@ def _draws_in_new_process(answer: Callable) -> Callable:
     )[0]
 
 
-_ELSEWHERE = "another process gets other numbers. On what else do they depend?"
+_ELSEWHERE = "another process, which gets other numbers: on what else do they depend?"
 
 
 def _random_numbers(expect: Expect, values: Iterable) -> list[float]:
@@ -237,8 +237,8 @@ def _expect_same_noise_in_each_share(
     noise_of: Callable, seed: int, epoch: int, whole: list[float]
 ) -> None:
     each = "one number for each entry of items, in their order"
-    of_all = "the item's number is another in this share than in the whole. On what "
-    of_all += "does it depend, beside the item?"
+    of_all = "the item's number, which is another in this share than in the whole: on "
+    of_all += "what does it depend, beside the item?"
     twelve = list(range(12))
     shares = [twelve[n::w] for w in (2, 3, 5, 8) for n in range(w)]
     shares += [twelve[5:10], twelve[10:]]
@@ -373,9 +373,11 @@ def _expect_streams_of_their_own(found: dict) -> None:
 
 def _why_streams_are_alike(first: str, second: str, wholly: bool) -> str:
     if "noise" not in second:
-        return "another seed gives other weights: what becomes of the seed in yours?"
+        return "another seed, for other weights: what becomes of the seed in yours?"
     if "noise" not in first:
-        return "somebody's noise is the weights. How many streams do two uses need?"
+        return (
+            "the noise that is somebody's weights. How many streams do two uses need?"
+        )
     if not wholly:
         return "one of the two begins later in the same stream: what tells them apart?"
     (*_, rank, _, seed), (*_, other_rank, _, other_seed) = first.split(), second.split()
@@ -383,4 +385,4 @@ def _why_streams_are_alike(first: str, second: str, wholly: bool) -> str:
         return "what becomes of the rank in the noise?"
     if rank == other_rank:
         return "what becomes of the seed in the noise?"
-    return "rank and seed become one number or text: which others become the same one?"
+    return "the number or text that rank and seed become: which others become the same?"

@@ -372,13 +372,13 @@ WRONG = {
         Wrong(
             "returns_each_pair_twice",
             returns_each_pair_twice,
-            "each pair of workers once",
+            "is it there once, with i less than j",
             note="Both loops over all workers give (0, 2) and (2, 0).",
         ),
         Wrong(
             "pairs_a_worker_with_itself",
             pairs_a_worker_with_itself,
-            "each pair of workers once",
+            "is it there once, with i less than j",
             note="Every worker shares its numbers with itself.",
         ),
         Wrong(
@@ -454,7 +454,7 @@ WRONG = {
         Wrong(
             "hashes_a_text",
             hashes_a_text,
-            "another process gets other numbers",
+            "another process, which gets other numbers",
             note="Python hashes a text in another way each time that it is started.",
         ),
         Wrong(
@@ -514,7 +514,7 @@ WRONG = {
         Wrong(
             "remembers_its_numbers",
             remembers_its_numbers(),
-            "another process gets other numbers",
+            "another process, which gets other numbers",
             note="A dictionary of what was drawn: the next process has another one.",
         ),
         Wrong(
@@ -594,7 +594,7 @@ WRONG = {
         Wrong(
             "hashes_a_name",
             hashes_a_name,
-            "another process gets other numbers",
+            "another process, which gets other numbers",
             note="The hash of a text is another in each Python that is started: no two "
             "machines agree.",
         ),
@@ -607,7 +607,7 @@ WRONG = {
         Wrong(
             "noise_of_rank_0_is_the_weights",
             noise_of_rank_0_is_the_weights,
-            "somebody's noise is the weights",
+            "the noise that is somebody's weights",
             note="Nearly everyone: two uses of one key, and rank 0 gets it twice.",
         ),
         Wrong(
@@ -626,7 +626,7 @@ WRONG = {
         Wrong(
             "ignores_the_seed",
             ignores_the_seed,
-            "another seed gives other weights",
+            "another seed, for other weights",
             note="A seed that is written into the code.",
         ),
         Wrong(
@@ -639,7 +639,7 @@ WRONG = {
         Wrong(
             "remembers_its_lists",
             remembers_its_lists(),
-            "another process gets other numbers",
+            "another process, which gets other numbers",
             note="Equal on all ranks as long as all ranks are one process.",
         ),
         Wrong(

@@ -33,6 +33,8 @@ def check_06_timelines(causes):
             for name, cause in causes.items()
         }
         unknown = [causes[name] for name, word in words.items() if word is None]
+        texts = all(isinstance(cause, str) for cause in causes.values())
+        expect(texts, got=causes, think=form)
         choices = f"the words to choose from: {', '.join(map(repr, sorted(CHOICES)))}"
         expect(not unknown, got=unknown, think=choices)
         wrong = [name for name, (cause, _) in CAUSES.items() if words[name] != cause]
@@ -92,8 +94,8 @@ def check_06_best(best_workers):
         law = "with a = {:g}, b = {:g}, c = {:g}".format(*constants)
         tried = f"best_workers(timings, {most}), timings of {crews} workers {law}"
         _expect_best_workers(best_workers, timings, most, tried, think)
-    each = "each of these timings is one row of the fit, so a number that was measured "
-    each += "more often counts more. And are the rows T itself, or a multiple of it?"
+    each = "the rows of the fit: is each of these timings one of them, so that a "
+    each += "number measured more often counts more? Are they T itself, or a multiple?"
     for raw in RAW, FAR_OFF:
         tried = f"best_workers({raw}, 16)"
         _expect_best_workers(best_workers, raw, 16, tried, each)
@@ -138,7 +140,13 @@ def _seconds_of_workers(a: float, b: float, c: float, workers: int) -> float:
 
 JOBS = [  # tasks, workers, overhead; what to think about
     ([1, 1, 1, 1, 4], 2, 1, "the example: what do its timelines look like?"),
-    ([5, 1, 1, 1, 1, 1], 2, 0, "no overhead: which chunks balance best?"),
+    (
+        [1e-6, 1e-6, 1e-6, 1e-6, 4e-6],
+        2,
+        1e-6,
+        "tasks of microseconds: what is left of them in your times?",
+    ),
+    ([5, 1, 1, 1, 1, 1], 2, 0, "these tasks, in this order: when is each worker done?"),
     ([1, 1, 1, 1, 1, 1], 2, 5, "much overhead: how many chunks are best?"),
     ([2, 3, 4], 1, 1, "one worker, who has nobody to share with"),
     ([7], 3, 1, "one task: which sizes are there?"),
@@ -155,12 +163,6 @@ JOBS = [  # tasks, workers, overhead; what to think about
     ([0, 0, 3, 0, 0, 0.5], 2, 0.25, "tasks that take no time: what do they cost?"),
     ([1] * 60, 2, 5, "many tasks: is every size up to their number tried?"),
     (
-        [1e-6, 1e-6, 1e-6, 1e-6, 4e-6],
-        2,
-        1e-6,
-        "tasks of microseconds: what is left of them in your times?",
-    ),
-    (
         [1] * 29 + [15],
         2,
         0.75,
@@ -174,7 +176,7 @@ def check_06_chunk(chunk_size):
     for job in JOBS:
         _expect_best_chunk_size(chunk_size, *job)
     dice = random.Random(6)
-    think = "a free worker takes the next chunk, and each chunk costs its overhead: "
+    think = "who is free takes the next chunk, and each chunk costs its overhead: "
     think += "what does the timeline of both sizes look like?"
     for workers, overhead in product((1, 2, 3, 5, 8), (0, 0.1, 0.5, 1, 3, 20)):
         for length in 2, 5, 9, 14, 30:

@@ -314,7 +314,7 @@ WRONG = {
         Wrong(
             "a_list_of_words",
             KEY | {"A": ["a lock"]},
-            advice="words to choose from",
+            advice="one cause for each",
             note="One word for each crew, without brackets.",
         ),
         Wrong(
@@ -376,13 +376,13 @@ WRONG = {
         Wrong(
             "uses_three_timings",
             uses_three_timings,
-            advice="is one row",
+            advice="is each of these timings one of them",
             note="Three unknowns, three equations: solved, and the rest thrown away.",
         ),
         Wrong(
             "fits_a_parabola",
             fits_a_parabola,
-            advice="or a multiple of it",
+            advice="T itself, or a multiple",
             note="k·T is a parabola, but then the errors of large k count more.",
         ),
         Wrong(
@@ -430,7 +430,7 @@ WRONG = {
         Wrong(
             "leaves_out_what_is_far_off",
             leaves_out_what_is_far_off,
-            advice="each of these timings is one row",
+            advice="is each of these timings one of them",
             note="Often wise, and not what is asked for: all timings, raw.",
         ),
     ],

@@ -145,7 +145,7 @@ def _expect_identical(expect, got: float, seed: int, count: int) -> None:
     think = "the numbers behind the mean: which two random numbers does each pendulum "
     think += "get in survey, in that order, and what becomes of them"
     if abs(got - right) < 1e-9:
-        think = f"nearly: {ANOTHER_ORDER}"
+        think = ANOTHER_ORDER
     elif count > 1 and math.isclose(got, count * right):
         think = f"{count} times as much: what does survey do after adding"
     elif math.isclose(got, sum(periods) / count):
@@ -352,12 +352,12 @@ def _expect_finished(expect, results: dict, failed: dict, tasks, done, bad) -> N
         think="what failed holds: each task that raised, with its exception, no other",
     )
     new = [task for task in tasks if task not in done and task not in bad]
-    expect(
-        results == done | {task: RESULTS[task % len(RESULTS)] for task in new},
-        got=f"results are {results}",
-        think="what results holds: the old ones and the new ones, of every task that "
-        "did not raise",
-    )
+    right = done | {task: RESULTS[task % len(RESULTS)] for task in new}
+    think = "what results holds: the old ones and the new ones, of every task that did "
+    think += "not raise"
+    if set(results) == set(right):
+        think = "whose result stands under each task: in which order do the tasks end?"
+    expect(results == right, got=f"results are {results}", think=think)
 
 
 def _expect_to_finish_in_pool(expect, sent: int, together: int | None) -> None:

@@ -65,20 +65,21 @@ def _expect_shards_dealt(shard, samples: int, world_size: int, epoch: int) -> No
         )
     dealt = Counter(sample for hand in hands for sample in hand)
     with trying(call) as expect:
-        twice = sorted(sample for sample in dealt if dealt[sample] > 1)[:10]
-        expect(
-            not twice,
-            got=f"dealt more than once: {twice}",
-            think="whether every sample is dealt exactly once: do all ranks shuffle "
-            "the same deck, and does each take other cards of it",
-        )
+        twice = sorted(sample for sample in dealt if dealt[sample] > 1)
+        think = "whether every sample is dealt exactly once: do all ranks shuffle the "
+        think += "same deck, and does each take other cards of it"
+        if 0 < dealt.total() - samples < world_size:
+            think = f"{samples} samples for {world_size} ranks: must all ranks get "
+            think += "equally many?"
+        expect(not twice, got=f"dealt more than once: {twice[:10]}", think=think)
         missing = sorted(set(range(samples)) - set(dealt))
-        expect(
-            not missing,
-            got=f"{len(dealt)} samples, without {missing[:10]}",
-            think="whether every sample is dealt exactly once, also when the number of "
-            "ranks does not divide the number of samples",
-        )
+        think = "the deck of this call: how many cards has it, and is every sample "
+        think += "dealt exactly once?"
+        if samples % world_size:
+            think = "whether every sample is dealt exactly once, also when the number "
+            think += "of ranks does not divide the number of samples"
+        got = f"{len(dealt)} samples, without {missing[:10]}"
+        expect(not missing, got=got, think=think)
         strangers = sorted(set(dealt) - set(range(samples)))
         expect(
             not strangers,
@@ -224,10 +225,14 @@ def _try_replicas(step, sizes: list, lr, dtype=torch.float64, frozen=False) -> N
         _expect_replicas_apart(expect, model, replicas, before)
         _expect_no_frozen_gradient(expect, model, replicas)
         updates = [flat_digits_model(replica) - before for replica in replicas]
+        think = "what every replica has to know before it takes its step"
+        if torch.allclose(updates[0], alone, rtol=0, atol=1e-5):
+            think = "the first replica, which takes the right step: do the others add "
+            think += "up what it did, or is something changed by then?"
         expect(
             all(torch.equal(updates[0], other) for other in updates),
             got="replicas that differ from each other",
-            think="what every replica has to know before it takes its step",
+            think=think,
         )
         means = sum(
             _step_without_replicas(model, *shard, lr) - before for shard in shards
@@ -264,22 +269,22 @@ def _expect_replicas_apart(expect, model: nn.Module, replicas: list, before) -> 
     expect(
         not shared,
         got=f"models that share parameters ({shared} of them)",
-        think="where the numbers of each replica live. Two names for one storage are "
-        "one model: it collects the gradients of all shards and takes every step",
+        think="where the numbers of each replica live: if one of them changes, whose "
+        "else changes, too?",
     )
     expect(
         torch.equal(flat_digits_model(model), before),
-        got="and the model that was given has changed",
+        got="the model that was given has changed",
         think="which models are to take the step, and which one only is to be copied",
     )
     expect(
         all(parameter.grad is None for parameter in model.parameters()),
-        got="and the model that was given has gradients",
+        got="the model that was given has gradients",
         think="whose backward that was: the replicas compute, the model is only copied",
     )
     expect(
         not any(buffer.any() for buffer in model.buffers()),
-        got="and the buffers of the model that was given have changed",
+        got="the buffers of the model that was given have changed",
         think="whose forward that was: the replicas compute, the model is only copied",
     )
 

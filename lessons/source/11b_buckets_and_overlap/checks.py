@@ -35,6 +35,12 @@ def _expect_mean_gradient(
         got=f"{where} still has its own gradient",
         think="which tensor holds the sum in the end: is it `parameter.grad`",
     )
+    expect(
+        ranks == 1 or not torch.allclose(ranks * got, own, rtol=0, atol=close),
+        got=f"{where} has its own gradient, divided by {ranks}",
+        think="the moment when you divide: is the sum there by then, and in this "
+        "tensor?",
+    )
     flat_mean = mean.flatten()
     times = (got.flatten() @ flat_mean / (flat_mean @ flat_mean)).item()
     if abs(times - 1) > 1e-3 and (got - times * mean).abs().max() < close:
@@ -81,6 +87,8 @@ def check_11b_buckets(average_gradients):
             found = run_ranks(try_buckets, *args, world_size=ranks, timeout=PATIENCE)
         for case, notes in zip(cases, zip(*found, strict=True), strict=True):
             with trying(_call_for_buckets([case], ranks)) as expect:
+                if ranks > 1:
+                    _expect_last_bucket_sent(expect, notes[0], case.bucket_bytes)
                 _expect_buckets_averaged(expect, notes)
                 if ranks > 1:
                     _expect_buckets(expect, notes[0], case.bucket_bytes)
@@ -108,7 +116,7 @@ def _expect_buckets_averaged(expect, notes: tuple[dict]) -> None:
     )
     expect(
         all(rank["list"] for rank in notes),
-        got="and the list of parameters has changed",
+        got="the list of parameters has changed",
         think="who else uses what your function was given",
     )
     for place in ALL:
@@ -142,9 +150,47 @@ def _in_buckets(sizes: list[int], is_full: Callable[[int], bool]) -> list[int]:
     return buckets
 
 
+def _in_buckets_below(sizes: list[int], limit: int) -> list[int]:
+    """The buckets of someone who lets none of them grow beyond the limit."""
+    buckets = []
+    for size in sizes:
+        if not buckets or buckets[-1] + size > limit:
+            buckets.append(0)
+        buckets[-1] += size
+    return buckets
+
+
+def _in_buckets_with_holes(gradients: list, width: int, limit: int) -> list[int]:
+    """The buckets of someone who counts parameters that have no gradient, too."""
+    buckets, counted = [], limit
+    for place in reversed(ALL):
+        gradient = gradients[place]
+        if counted >= limit and gradient is not None:
+            buckets.append(0)
+            counted = 0
+        counted += width * BYTES[place] // 4
+        if gradient is not None:
+            buckets[-1] += gradient.nbytes
+    return buckets
+
+
+def _bytes_in_backward(notes: dict) -> list[int]:
+    """The bytes of all gradients that there are, the last one first."""
+    return [grad.nbytes for grad in reversed(notes["before"]) if grad is not None]
+
+
+def _expect_last_bucket_sent(expect, notes: dict, limit: int) -> None:
+    right = _in_buckets(_bytes_in_backward(notes), lambda held: held >= limit)
+    expect(
+        len(right) < 2 or notes["sent"] != right[:-1],
+        got=f"all buckets but the last, whose {sum(right[-1:])} bytes are never sent",
+        think="the last bucket: who sends it, if it never gets full?",
+    )
+
+
 def _expect_buckets(expect, notes: dict, limit: int) -> None:
     grads = [gradient for gradient in notes["before"] if gradient is not None]
-    sizes = [gradient.nbytes for gradient in reversed(grads)]
+    sizes = _bytes_in_backward(notes)
     width = grads[0].element_size() if grads else 1
     right = _in_buckets(sizes, lambda held: held >= limit)
     sent = notes["sent"]
@@ -154,6 +200,12 @@ def _expect_buckets(expect, notes: dict, limit: int) -> None:
          f"{limit} bytes is full"),
         (_in_buckets(sizes, lambda held: held >= limit * width), "what `bucket_bytes` "
          "counts. Do you count bytes or numbers"),
+        (_in_buckets(sizes, lambda held: held >= limit * width / 4), "how many bytes a "
+         "number has. Is it always 4"),
+        (_in_buckets_below(sizes, limit), "whether a bucket may hold more than "
+         f"{limit} bytes: when is it full"),
+        (_in_buckets_with_holes(notes["before"], width, limit), "what a parameter "
+         "without a gradient adds to a bucket: nothing"),
         ([sum(sizes)], "when a bucket is full. A bucket that waits for all gradients "
          "cannot leave before backward has ended"),
         (_in_buckets(sizes[::-1], lambda held: held >= limit), "which parameter's "
@@ -161,15 +213,13 @@ def _expect_buckets(expect, notes: dict, limit: int) -> None:
         (right[::-1], "which bucket is filled first: it is to leave first"),
     ]  # fmt: skip
     think = f"which gradients share a bucket: right are {right} bytes"
+    think = next((advice for buckets, advice in likely if sent == buckets), think)
     if 0 in sent:
         think = (
             "whether a bucket can be empty when it is sent, the last one for instance"
         )
-    expect(
-        sent == right,
-        got=f"{len(sent)} collectives for {len(grads)} gradients, of {sent} bytes",
-        think=next((advice for buckets, advice in likely if sent == buckets), think),
-    )
+    got = f"{len(sent)} collectives for {len(grads)} gradients, of {sent} bytes"
+    expect(sent == right, got=got, think=think)
 
 
 def _expect_only_all_reduces(expect, names: list[str]) -> None:
@@ -275,14 +325,15 @@ def _expect_own_switch_of_no_sync(expect, found: list[dict]) -> None:
 def _expect_quiet_inside_no_sync(expect, found: list[dict]) -> None:
     for number, rank in enumerate(found):
         quiet = rank["quiet"]
+        think = "how a hook learns that it is called inside no_sync: does `no_sync` "
+        think += "change the same variable"
+        local = torch.allclose(quiet["gradient"], quiet["own"], rtol=0, atol=1e-9)
+        if local:
+            think = "the line of your hook that sends: is it run inside no_sync, too?"
+        sent = f"{len(quiet['sent'])} collectives"
+        expect(not quiet["sent"], got=sent, think=think)
         expect(
-            not quiet["sent"],
-            got=f"{len(quiet['sent'])} collectives",
-            think="how a hook learns that it is called inside no_sync: does `no_sync` "
-            "change the same variable",
-        )
-        expect(
-            torch.allclose(quiet["gradient"], quiet["own"], rtol=0, atol=1e-9),
+            local,
             got=f"rank {number} does not hold its own gradient",
             think="what a backward inside no_sync leaves in `.grad`: the sum of what "
             "this rank has computed, not divided by anything",

@@ -592,7 +592,7 @@ WRONG = {
         Wrong(
             "loses_the_last_bucket",
             buckets_without_the_last,
-            "still has its own gradient",
+            "who sends it",
             note="The last bucket is never full, so nobody sends it.",
         ),
         Wrong(
@@ -644,7 +644,7 @@ WRONG = {
         Wrong(
             "never_more_than_full",
             buckets_never_overfull,
-            "which gradients share a bucket: right are",
+            "whether a bucket may hold more than",
             note="A bucket that is closed before it is full. Torch fills first, too.",
         ),
         Wrong(

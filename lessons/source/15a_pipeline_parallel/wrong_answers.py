@@ -229,7 +229,7 @@ WRONG = {
             "smaller number that divides|which have you tried",
             note="(p - 1)/m, as in Megatron-LM's papers: another definition.",
         ),
-        Wrong("strictly_less", strictly_less, "Exactly that much|which have you tried"),
+        Wrong("strictly_less", strictly_less, "is that at most"),
         Wrong("one_sample_each", one_sample_each, "the fewest"),
         Wrong(
             "always_finds_one",
@@ -243,7 +243,7 @@ WRONG = {
             "the fewest|which have you tried",
             note="The last rank starts p - 1 slots late, not p.",
         ),
-        Wrong("samples_in_each", samples_in_each, "idle share|the fewest"),
+        Wrong("samples_in_each", samples_in_each, "how many samples in each"),
         Wrong("powers_of_two", powers_of_two, "which have you tried|the fewest"),
         Wrong(
             "rounds_down",

@@ -51,7 +51,7 @@ def _expect_legal_schedule(expect, schedule, microbatches: int) -> None:
             "run ahead?"
         )
     if said.startswith("everyone waits"):
-        think = "run the lists with one finger per rank: where do the fingers stop?"
+        think = "one finger per rank, along the lists: where do the fingers stop?"
     guilty = re.match(r"rank (\d+)", said)
     ranks = [int(guilty[1])] if guilty else range(len(schedule))
     rows = "".join(f"\nrank {r} | {' '.join(map(str, schedule[r]))}" for r in ranks)
@@ -73,7 +73,7 @@ def check_15b_beat_gpipe(beats_gpipe):
         expect(
             max(kept) <= 2,
             got=f"{kept} micro-batches kept by ranks 0 and 1, at most 2 are wanted",
-            think="only a backward makes room: which backward could come earlier?",
+            think="what makes room, a backward: which of them could come earlier?",
         )
         slots = timetable(schedule)
         expect(
@@ -106,6 +106,11 @@ def _forwards_at_first_in_1f1b(order: list[str], rank: int) -> int:
     return len(list(takewhile(lambda kind: kind == "F", kinds)))
 
 
+def _backwards_in(order: list[str], rank: int) -> list[int]:
+    done = [read_instruction(work, rank) for work in order]
+    return [work.microbatch for work in done if work.kind == "B"]
+
+
 def _expect_1f1b_to_keep_little(expect, schedule) -> None:
     for rank, kept in enumerate(peak_activations(schedule)):
         most = len(schedule) - rank
@@ -134,6 +139,10 @@ def _expect_1f1b_as_long_as_gpipe(expect, schedule, microbatches: int) -> None:
                 f"for the {stages - 1 - rank} stages below: when do they have work?"
             )
             break
+        if _backwards_in(order, rank) != _backwards_in(schedule[-1], stages - 1):
+            think = f"the backwards of rank {rank}: in which order does the rank after "
+            think += "it do its own?"
+            break
     for backward, when in (1, ""), (2, ", when a backward takes two slots"):
         slots = timetable(schedule, 1, backward)
         of_gpipe = timetable(gpipe(stages, microbatches), 1, backward)
@@ -158,7 +167,7 @@ def check_15b_zero_bubble(fills_the_gaps):
         expect(
             max(kept) <= 3,
             got=f"{kept} micro-batches kept by ranks 0, 1 and 2, at most 3 are wanted",
-            think="only a W makes room: who must do one before the next forward?",
+            think="what makes room, a W: who must do one before the next forward?",
         )
         slots = timetable(schedule)
         expect(

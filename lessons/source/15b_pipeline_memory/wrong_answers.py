@@ -147,7 +147,7 @@ W_BEFORE_B = _rows("""
 
 WRONG = {
     "15b-beat-gpipe": [
-        Wrong("gpipe", gpipe(2, 4), "only a backward makes room"),
+        Wrong("gpipe", gpipe(2, 4), "what makes room, a backward"),
         Wrong(
             "naive",
             naive(2, 4),
@@ -250,7 +250,7 @@ WRONG = {
             note="A list as a default value is made once, and kept.",
         ),
         Wrong("numbers_from_one", numbers_from_one, "never runs F0"),
-        Wrong("backwards_newest_first", backwards_newest_first, "first gap in which"),
+        Wrong("backwards_newest_first", backwards_newest_first, "in which order does"),
         Wrong(
             "right_below_eight_stages", right_below_eight_stages, "\\(8, 8\\)|rank 1"
         ),
@@ -276,15 +276,15 @@ WRONG = {
         Wrong(
             "all_at_the_end",
             ALL_AT_THE_END,
-            "kept by ranks.*only a W makes room",
+            "kept by ranks.*what makes room, a W",
             note="Fills every gap and keeps the whole batch: ask for the memory.",
         ),
-        Wrong("split_gpipe", SPLIT_GPIPE, "only a W makes room"),
+        Wrong("split_gpipe", SPLIT_GPIPE, "what makes room, a W"),
         Wrong("only_the_last_is_late", ONLY_THE_LAST_IS_LATE, "15 slots"),
         Wrong(
             "first_rank_is_late",
             FIRST_RANK_IS_LATE,
-            "slots, and 14|only a W makes room",
+            "slots, and 14|what makes room, a W",
             note="The wrong end: nobody waits for a B of rank 0.",
         ),
         Wrong("w_before_b", W_BEFORE_B, "W0 before B0.*W needs the gradients"),
@@ -296,7 +296,7 @@ WRONG = {
         Wrong(
             "same_row_on_all",
             zero_bubble(3, 4)[:1] * 3,
-            "slots, and 14|everyone waits|only a W makes room",
+            "slots, and 14|everyone waits|what makes room, a W",
         ),
         Wrong(
             "rows_as_strings",
