@@ -225,15 +225,7 @@ def _try_replicas(step, sizes: list, lr, dtype=torch.float64, frozen=False) -> N
         _expect_replicas_apart(expect, model, replicas, before)
         _expect_no_frozen_gradient(expect, model, replicas)
         updates = [flat_digits_model(replica) - before for replica in replicas]
-        think = "what every replica has to know before it takes its step"
-        if torch.allclose(updates[0], alone, rtol=0, atol=1e-5):
-            think = "the first replica, which takes the right step: do the others add "
-            think += "up what it did, or is something changed by then?"
-        expect(
-            all(torch.equal(updates[0], other) for other in updates),
-            got="replicas that differ from each other",
-            think=think,
-        )
+        _expect_equal_replicas(expect, updates, alone)
         means = sum(
             _step_without_replicas(model, *shard, lr) - before for shard in shards
         )
@@ -286,6 +278,18 @@ def _expect_replicas_apart(expect, model: nn.Module, replicas: list, before) -> 
         not any(buffer.any() for buffer in model.buffers()),
         got="the buffers of the model that was given have changed",
         think="whose forward that was: the replicas compute, the model is only copied",
+    )
+
+
+def _expect_equal_replicas(expect, updates: list, alone: torch.Tensor) -> None:
+    think = "what every replica has to know before it takes its step"
+    if torch.allclose(updates[0], alone, rtol=0, atol=1e-5):
+        think = "the first replica, which takes the right step: do the others add up "
+        think += "what it did, or is something changed by then?"
+    expect(
+        all(torch.equal(updates[0], other) for other in updates),
+        got="replicas that differ from each other",
+        think=think,
     )
 
 
