@@ -55,9 +55,9 @@ def course(has_chromium, tmp_path):
 
 def kernels(server: psutil.Process) -> list[psutil.Process]:
     return [
-        child
+        child  # not a forkserver: from Python 3.14 on its line names the kernel's file
         for child in server.children(recursive=True)
-        if "ipykernel_launcher" in command_line(child)
+        if "-m ipykernel_launcher" in command_line(child)
     ]
 
 

@@ -250,6 +250,26 @@ def main():
         assert nothing_is_left(mark)
 
 
+@pytest.mark.parametrize("tasks", [[], [600] * 9], ids=["waiting", "at work"])
+def test_a_pool_of_killed_workers_needs_no_moment_to_end(tasks, tmp_path):
+    program = f"""
+def main():
+    from sidebyside import programs
+
+    programs.SECONDS = 600
+    with get_context("spawn").Pool(2) as pool:
+        pool.map(work, [0, 0])
+        ready()
+        pool.map(work, {tasks})
+        time.sleep(600)
+"""
+    with running(tmp_path, program) as (started, mark):
+        os.killpg(started.pid, signal.SIGINT)
+        assert started.communicate(timeout=60) == ("", "")
+        assert started.returncode == -signal.SIGINT
+        assert nothing_is_left(mark)
+
+
 def test_a_main_may_have_a_last_word(tmp_path):
     program = """
 def main():

@@ -54,6 +54,7 @@ def _answer_signals_to_program(ending: "_EndOfProgram") -> None:
     if POSIX:
         _keep_interrupts_to_program()
         _register_semaphores_before(ending)
+        _give_up_pools_at(ending)
         signal.signal(signal.SIGALRM, lambda *_: ending.look())
         atexit.register(ending.expect_no_alarm)
         if stat.S_ISFIFO(os.fstat(1).st_mode):
@@ -266,6 +267,23 @@ def _register_semaphores_before(ending: _EndOfProgram) -> None:
             usual(lock, *arguments, **options)
 
     SemLock.__init__ = init
+
+
+def _give_up_pools_at(ending: _EndOfProgram) -> None:
+    """A Pool replaces killed workers, and waits for locks that they have taken along.
+
+    Once the program ends there is nothing to wait for: all workers are killed.
+    """
+    from multiprocessing.pool import Pool
+
+    def unless_it_ends(usual: Callable) -> Callable:
+        return lambda *args: None if ending.why else usual(*args)
+
+    Pool._repopulate_pool_static = staticmethod(
+        unless_it_ends(Pool._repopulate_pool_static)
+    )
+    Pool._terminate_pool = classmethod(unless_it_ends(Pool._terminate_pool.__func__))
+    Pool.join = unless_it_ends(Pool.join)
 
 
 def _end_quietly_while_demo_imports() -> None:
