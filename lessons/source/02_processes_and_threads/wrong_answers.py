@@ -454,13 +454,13 @@ WRONG = {
         Wrong(
             "four_children_at_most",
             (four_children_at_most, QUEUE, SHARED),
-            advice="is the first one still at work then",
+            advice="are those before it still at work then",
             note="A pool has so many workers at most. Here each part has a child.",
         ),
         Wrong(
             "waits_before_it_starts_the_next",
             (waits_before_it_starts_the_next, QUEUE, SHARED),
-            advice="is the first one still at work then",
+            advice="are those before it still at work then",
             note="The natural first try: start, receive, join, and then the next. Ask "
             "how many cores are busy.",
         ),
@@ -542,7 +542,7 @@ WRONG = {
         Wrong(
             "asks_until_the_first_has_ended",
             (PIPES, QUEUE, asks_until_the_first_has_ended),
-            advice="is the first one still at work then",
+            advice="are those before it still at work then",
             note="To ask again and again is to wait.",
         ),
         Wrong(
