@@ -180,9 +180,10 @@ def check_01_fair(fair_speedup):
             slips["one worker's share: is it asked for?"] = (
                 right / many.workers * one.workers
             )
-            slips["the workers, who are in the images already: why divide by them?"] = (
-                right / many.workers
-            )
+            if one.workers > 1:
+                slips[
+                    "the workers, who are in the images already: why divide by them?"
+                ] = right / many.workers
             slips["the images: which run's belong above the line?"] = (
                 _images_of_claimed_run(one) / many.seconds
             ) / (_images_of_claimed_run(many) / one.seconds)
@@ -213,7 +214,7 @@ JOBS = [  # hours, share, price, waiting, most
     ((8, 0.5, 0, 3, 5), "workers that cost nothing: what costs something?"),
     (
         (0.1, 0.0001, 0.01, 90, 2000),
-        "many workers: are all up to `most` tried?",
+        "many workers: are all up to `most` tried, and is any cost rounded?",
     ),
 ]
 
@@ -273,6 +274,6 @@ def check_01_worth(worth_paying):
             think = slips[0] if slips else think
             expect(
                 mine <= lowest * (1 + 1e-9),
-                got=f"{got}, and the total cost is {mine:.2f}; it can be {lowest:.2f}",
+                got=f"{got}, and the total cost is {mine:.6g}; it can be {lowest:.6g}",
                 think=think,
             )

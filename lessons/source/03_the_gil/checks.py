@@ -25,7 +25,7 @@ SPANS = [
     ),
     (
         [(0, 2), (1, 3), (2, 4), (5, 6)],
-        "your drawing of the example: is there a moment at which so many are open?",
+        "your drawing of the example: how many are open at each moment?",
     ),
     ([(4, 5), (0, 3), (1, 2)], "the order of the spans: which orders are allowed?"),
     ([(0, 5), (1, 4), (2, 3)], "three that all meet: how far does your count go?"),

@@ -240,10 +240,10 @@ reveal("03-two-threads", computed.speedup["two_threads"], "×")
 # %% [markdown]
 # ## Exercise 2: measure the gain
 #
-# Write `gain(work)`. It does `work()` twice one by one and twice in two threads at once,
-# in either order, and returns how many times as fast the threads were. For `sleep(0.2)`
-# this is about 2, for `compute` about 1. `work` need not contain a span, so a `Timeline`
-# may stay empty: use a clock.
+# Write `gain(work)`. It does `work()` twice one by one, and once in each of two threads
+# at the same time, in either order, and returns how many times as fast the threads
+# were. For `sleep(0.2)` this is about 2, for `compute` about 1. `work` need not contain a
+# span, so a `Timeline` may stay empty: use a clock.
 # <!-- exercise: 03-gain -->
 #
 # <details><summary>Hint 1: a question</summary>

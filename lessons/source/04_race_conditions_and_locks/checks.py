@@ -3,7 +3,7 @@
 import random
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, pairwise, permutations, product
@@ -237,7 +237,9 @@ def check_04_histogram(histogram):
     with suppress(TypeError):  # not every right answer can add such numbers
         _expect_histogram_sums(histogram, *CASES[1], kind=SlowEnergyInArrays)
     for bins in 5, 50:
-        _expect_histogram_sums_by_bytecode(histogram, bins)
+        _expect_histogram_sums_by_bytecode(histogram, bins, range(2 * bins))
+        halves = [number // 2 for number in range(2 * bins)]
+        _expect_histogram_sums_by_bytecode(histogram, bins, halves)
     with trying("reading your code") as expect:
         locks = sorted(
             _names_in_histogram(histogram) & {"Lock", "RLock", "Semaphore", "Condition"}
@@ -289,9 +291,14 @@ def _why_sums_differ(got: list, right: list[int], workers: int) -> str:
     return TWO_WRITE if workers > 1 else "each energy: to which bin does it belong?"
 
 
-def _expect_histogram_sums_by_bytecode(histogram: Callable, bins: int) -> None:
-    """Two workers end at the same time, and take turns at each of their bytecodes."""
-    meeting, events = Barrier(2), [(n % bins, n) for n in range(2 * bins)]
+def _expect_histogram_sums_by_bytecode(
+    histogram: Callable, bins: int, places: Iterable[int]
+) -> None:
+    """Two workers end at the same time, and take turns at each of their bytecodes.
+
+    Those who add up what they have met do so in the order of `places`.
+    """
+    meeting, events = Barrier(2), [(b % bins, n) for n, b in enumerate(places)]
 
     def energy(event: int) -> int:
         with suppress(BrokenBarrierError):

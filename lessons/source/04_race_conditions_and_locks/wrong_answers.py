@@ -1,5 +1,6 @@
 """Answers to the exercises of lesson 04 that people give, and that are not right."""
 
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from queue import Empty, Queue
@@ -266,6 +267,21 @@ def adds_its_sums_to_one_list(events, bins, energy, workers):
             own[b] += energy(event)
         for b, amount in enumerate(own):
             total[b] = total[b] + int(amount)
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(share, range(workers)))
+    return total
+
+
+def adds_what_it_has_met_to_one_list(events, bins, energy, workers):
+    total = [0] * bins
+
+    def share(first):
+        own = Counter()
+        for b, event in events[first::workers]:
+            own[b] += int(energy(event))
+        for b, amount in own.items():
+            total[b] += amount
 
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(share, range(workers)))
@@ -636,6 +652,12 @@ WRONG = {
             "loaded by one before the other has stored",
             note="Sums of its own, and at its end each thread adds them to one list. "
             "Some are lost only if two threads end within microseconds.",
+        ),
+        Wrong(
+            "adds_what_it_has_met_to_one_list",
+            adds_what_it_has_met_to_one_list,
+            "loaded by one before the other has stored",
+            note="The same with a Counter, in the order in which bins were met.",
         ),
         Wrong(
             "rounds_the_shares_up",

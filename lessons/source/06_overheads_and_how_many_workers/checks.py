@@ -176,7 +176,7 @@ def check_06_chunk(chunk_size):
     for job in JOBS:
         _expect_best_chunk_size(chunk_size, *job)
     dice = random.Random(6)
-    think = "who is free takes the next chunk, and each chunk costs its overhead: "
+    think = "whoever is free takes the next chunk, and each chunk costs its overhead: "
     think += "what does the timeline of both sizes look like?"
     for workers, overhead in product((1, 2, 3, 5, 8), (0, 0.1, 0.5, 1, 3, 20)):
         for length in 2, 5, 9, 14, 30:

@@ -258,6 +258,26 @@ def replicas_copied_from_the_first(model, shards, lr):
     return replicas
 
 
+def replicas_by_torch_func(model, shards, lr):
+    replicas = [copy.deepcopy(model) for _ in shards]
+    total = sum(len(labels) for _, labels in shards)
+    gradients = []
+    for replica, (images, labels) in zip(replicas, shards, strict=True):
+        trained = {n: p for n, p in replica.named_parameters() if p.requires_grad}
+
+        def loss(parameters, replica=replica, images=images, labels=labels):
+            outputs = functional_call(replica, parameters, images)
+            return F.cross_entropy(outputs, labels, reduction="sum") / total
+
+        plain = {name: parameter.detach() for name, parameter in trained.items()}
+        gradients.append(torch.func.grad(loss)(plain))
+    for replica in replicas:
+        for name, parameter in replica.named_parameters():
+            if parameter.requires_grad:
+                parameter.data -= lr * sum(gradient[name] for gradient in gradients)
+    return replicas
+
+
 WRONG = {
     "11a-shard": [
         Wrong(
@@ -432,6 +452,7 @@ RIGHT = {
     ],
     "11a-replicas": [
         Right("an_optimizer_each", replicas_with_optimizers),
+        Right("by_torch_func", replicas_by_torch_func),
         Right("the_first_steps_and_is_copied", replicas_copied_from_the_first),
     ],
 }

@@ -219,7 +219,7 @@ WRONG = {
         Wrong(
             "formula_alone",
             formula_alone,
-            "which numbers divide 64",
+            "which numbers divide",
             note="Solves for m and rounds up: right for the bubble, but 64 samples do "
             "not make 12 equal parts.",
         ),
@@ -229,7 +229,7 @@ WRONG = {
             "smaller number that divides|which have you tried",
             note="(p - 1)/m, as in Megatron-LM's papers: another definition.",
         ),
-        Wrong("strictly_less", strictly_less, "is that at most"),
+        Wrong("strictly_less", strictly_less, "is that at most|Exactly that much"),
         Wrong("one_sample_each", one_sample_each, "the fewest"),
         Wrong(
             "always_finds_one",

@@ -139,7 +139,8 @@ def _expect_1f1b_as_long_as_gpipe(expect, schedule, microbatches: int) -> None:
                 f"for the {stages - 1 - rank} stages below: when do they have work?"
             )
             break
-        if _backwards_in(order, rank) != _backwards_in(schedule[-1], stages - 1):
+        after = min(rank + 1, stages - 1)
+        if _backwards_in(order, rank) != _backwards_in(schedule[after], after):
             think = f"the backwards of rank {rank}: in which order does the rank after "
             think += "it do its own?"
             break
