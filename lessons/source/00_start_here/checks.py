@@ -20,7 +20,9 @@ BREAKFASTS = [
         "times that are not whole numbers: what is their sum?",
     ),
     ([0.5, 0.25], "dishes of less than a minute: which of them is the slowest?"),
+    ([3.2, 3.9], "two dishes of three minutes and more: which is the slowest?"),
     ([2, 2, 2], "these dishes: is anything kept from those before?"),
+    ([3, 3, 3], "these dishes: is anything kept from those before?"),
     ([], "nothing to make: how much is saved then?"),
 ]
 

@@ -66,6 +66,19 @@ def with_numpy(minutes):
     return times.sum() - times.max()
 
 
+class RemembersDishesAndSum:
+    def __init__(self):
+        self.known = {}
+
+    def __call__(self, minutes):
+        longest = sum(minutes) - max(minutes, default=0)
+        return self.known.setdefault((len(minutes), sum(minutes)), longest)
+
+
+def compares_whole_minutes(minutes):
+    return sum(minutes) - max(minutes, key=int, default=0)
+
+
 WRONG = {
     "00-saved": [
         Wrong(
@@ -145,6 +158,10 @@ WRONG = {
             5,
             advice="hand over the function itself",
             note='check("00-saved", saved([3, 2, 4])): the result, not the function.',
+        ),
+        Wrong("remembers_dishes_and_sum", RemembersDishesAndSum(), "kept from those"),
+        Wrong(
+            "compares_whole_minutes", compares_whole_minutes, "three minutes and more"
         ),
     ],
 }

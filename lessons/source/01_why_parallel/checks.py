@@ -198,6 +198,7 @@ def check_01_fair(fair_speedup):
 JOBS = [  # hours, share, price, waiting, most
     ((20, 0.2, 1, 0, 16), "waiting, which costs nothing here: who else is paid?"),
     ((10, 0.2, 1, 10, 16), "the example: what do 4, 6 and 8 workers cost in total?"),
+    ((10, 0.2, 1, 10, 4), "`most`, which is 4 here: is the answer that of before?"),
     (
         (0.06, 0.2, 1, 10, 16),
         "a job of minutes: what is left of its costs in yours?",
@@ -216,6 +217,7 @@ JOBS = [  # hours, share, price, waiting, most
         (0.1, 0.0001, 0.01, 90, 2000),
         "many workers: are all up to `most` tried, and is any cost rounded?",
     ),
+    ((10, 0.1, 1, 4, 1000), "many workers: is each number of them tried?"),
 ]
 
 

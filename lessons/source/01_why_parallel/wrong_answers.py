@@ -229,6 +229,27 @@ def from_a_formula(hours, share, price, waiting, most):
     return min(near, key=lambda k: (share + (1 - share) / k) * (k * price + waiting))
 
 
+def tries_a_hundred_numbers(hours, share, price, waiting, most):
+    def cost(k):
+        return hours / amdahl(share, k) * (k * price + waiting)
+
+    return min([*range(1, most + 1, max(1, most // 100)), most], key=cost)
+
+
+class ForgetsMost:
+    """It remembers the answer for a job, but not how many could be had."""
+
+    def __init__(self):
+        self.known = {}
+
+    def __call__(self, hours, share, price, waiting, most):
+        def cost(k):
+            return hours / amdahl(share, k) * (k * price + waiting)
+
+        job = hours, share, price, waiting
+        return self.known.setdefault(job, min(range(1, most + 1), key=cost))
+
+
 WRONG = {
     "01-metrics": [
         Wrong("keeps_the_time_of_one", KeepsTheTimeOfOne(), "6.6+7 as the speedup"),
@@ -411,6 +432,10 @@ WRONG = {
             advice="are all up to",
             note="Enough for the example: `most` says how far to go.",
         ),
+        Wrong(
+            "tries_a_hundred_numbers", tries_a_hundred_numbers, "each number of them"
+        ),
+        Wrong("forgets_most", ForgetsMost(), "from 1 to 4"),
     ],
 }
 

@@ -155,10 +155,7 @@ def _try_one_of_three_ways(name: str, way: Callable) -> None:
     parts = [[_NumberOfParent(n) for n in part] for part in PARTS]
     _NumberOfParent.products = 0
     with trying(f"{name}(parts), parts with {sizes} numbers", parts) as expect:
-        with _watched_children(first_is_last=name == "through_a_queue") as (
-            children,
-            steps,
-        ):
+        with _watched_children(name) as (children, steps):
             got = way(parts)
         _expect_each_pid_with_squares(expect, got, len(parts))
         pids = [pid for pid, _ in got]
@@ -281,15 +278,14 @@ class _StoppedChildren:
 
 
 @contextmanager
-def _watched_children(
-    first_is_last: bool,
-) -> Iterator[tuple[dict[int, _ChildProcess], dict]]:
+def _watched_children(name: str) -> Iterator[tuple[dict[int, _ChildProcess], dict]]:
     """What the answer does with processes: the children that it starts, by pid.
 
     And the steps of each of its threads: the pid of a process that was started, or
-    None for a wait, be it for a message or for an end. With `first_is_last` the first
-    child has to stop until a message of another has arrived.
+    None for a wait, be it for a message or for an end. The first child has to stop: in
+    a queue until a message of another has arrived, else until a message is asked for.
     """
+    in_a_queue = name == "through_a_queue"
     children, steps, ended = {}, defaultdict(list), set()
     stopped = _StoppedChildren()
 
@@ -304,7 +300,7 @@ def _watched_children(
         name = getattr(process._target, "__name__", "something else")
         way_back = process._args[0] if process._args else None
         begin(process)
-        if first_is_last and not children:
+        if not children:
             stopped.stop(process.pid)
         children[process.pid] = _ChildProcess(process, name, way_back)
         steps[get_ident()].append(process.pid)
@@ -313,7 +309,7 @@ def _watched_children(
     def noted(wait):
         def noted_wait(*args, **options):
             steps[get_ident()].append(None)
-            if wait is join or len(children) < len(PARTS):
+            if not in_a_queue or wait is join or len(children) < len(PARTS):
                 stopped.go_on()  # nobody else can bring a message
             try:
                 return wait(*args, **options)
@@ -352,6 +348,7 @@ def check_02_choose(choice, try_job):
         with trying(f"in_a_trial(try_job, {kind!r}, {name!r})") as expect:
             said[name, kind] = _expect_proof_of_choice(expect, try_job, kind, name)
     slow = "in_a_trial(try_job, 'thread', 'count'), whose work takes 0.3 s of 0.9 s"
+    slow += ", with two arguments"
     with trying(slow) as expect:
         _expect_proof_of_choice(expect, try_job, "thread", "count", slow=True)
     for name, kind in choice.items():
@@ -385,63 +382,93 @@ def _expect_proof_of_choice(
 def _watched_proof(try_job: Callable, slow: bool) -> Callable:
     """The same proof, in its own process; and what the answer itself does not say.
 
-    Did it read `job.seconds` before it said False? Was there one worker only, has it
-    ended, and has an exception of `start()` come out? With `slow`, the work takes
-    0.3 s, and 0.9 s are allowed.
+    Did it read `job.seconds` before it said False, and is its first wait no longer?
+    Was there one worker only, has it ended, before the promise was asked for, and has
+    an exception of `start()` come out? With `slow`, the work has two arguments and
+    takes 0.3 s, and 0.9 s are allowed.
     """
-
-    class Watched:
-        asked = False
-
-        def __init__(self, job):
-            self.job = job
-
-        def __getattr__(self, name):
-            Watched.asked |= name == "seconds"
-            if slow and name in ("work", "seconds"):
-                return 0.9 if name == "seconds" else self.late_work
-            return getattr(self.job, name)
-
-        def late_work(self, *args):
-            sleep(0.3)
-            self.job.work(*args)
+    Watched = _watched_job(slow)  # this travels by value, so there are no classes here
 
     def proof(kind, job):
-        begin, started, workers, raised = kind.start, [], [], []
+        begin, wait, watched = kind.start, kind.join, Watched(job)
 
         def start(worker):
-            started.append(worker)
-            if getattr(worker, "_target", None) in (job.work, watched.late_work):
-                workers.append(worker)
+            watched.started.append(worker)
+            if getattr(worker, "_target", None) in watched.works:
+                watched.workers[worker] = monotonic()
             try:
                 begin(worker)
             except Exception as error:
-                raised.append(error)
+                watched.raised.append(error)
                 raise
 
-        watched = Watched(job)
-        with patch.object(kind, "start", start):
+        def join(worker, timeout=None):
+            since = monotonic() - watched.workers.get(worker, 0)
+            if since < watched.allowed / 2 and (timeout or 0) > watched.allowed + 1e-6:
+                watched.waits.append(f"{timeout:g} s of {watched.allowed:g} s")
+            wait(worker, timeout)
+
+        with patch.object(kind, "start", start), patch.object(kind, "join", join):
             kept = try_job(kind, watched)
-        if raised:
-            return f"{kept}, after an exception of start()"
-        if len(workers) > 1:
-            return _SECOND_WORKER
-        until = monotonic() + 5  # one that is being ended may need a moment
-        while kept is True and (left := active_children()) and monotonic() < until:
-            left[0].join(0.1)
-        if kept is True and active_children():
-            return _LEFT_AT_WORK
-        if kept is False and not Watched.asked:
-            return _NEVER_ASKED if started else _NO_WORKER
-        return kept
+        return _what_proof_leaves_unsaid(kept, watched)
 
     return proof
+
+
+def _watched_job(slow: bool) -> type:
+    class Watched:
+        def __init__(self, job):
+            self.job, self.allowed = job, 0.9 if slow else job.seconds
+            self.works = job.work, self.late_work
+            self.started, self.workers, self.raised, self.waits = [], {}, [], []
+            self.asked = self.asked_early = False
+            self.slow = {"work": self.late_work, "args": (0.3, job)} if slow else {}
+
+        def __getattr__(self, name):
+            return self.slow[name] if name in self.slow else getattr(self.job, name)
+
+        @property
+        def seconds(self):
+            self.asked = True
+            return self.allowed
+
+        def promise(self):
+            self.asked_early = any(worker.is_alive() for worker in self.workers)
+            return self.job.promise()
+
+        def late_work(self, seconds, job):
+            sleep(seconds)
+            job.work(*job.args)
+
+    return Watched
+
+
+def _what_proof_leaves_unsaid(kept: object, watched) -> object:
+    if watched.raised:
+        return f"{kept}, after an exception of start()"
+    if watched.waits:
+        return f"{_WAITS_TOO_LONG}: {watched.waits[0]}"
+    if len(watched.workers) > 1:
+        return _SECOND_WORKER
+    until = monotonic() + 5  # one that is being ended may need a moment
+    while kept is True and (left := active_children()) and monotonic() < until:
+        left[0].join(0.1)
+    if kept is True and active_children():
+        return _LEFT_AT_WORK
+    ended = not any(worker.is_alive() for worker in watched.workers)
+    if kept is True and watched.asked_early and ended:
+        return _ASKED_EARLY
+    if kept is False and not watched.asked:
+        return _NEVER_ASKED if watched.started else _NO_WORKER
+    return kept
 
 
 _NO_WORKER = "False, and no worker was started"
 _NEVER_ASKED = "False, and job.seconds was never read"
 _SECOND_WORKER = "a second worker was started for the same job"
 _LEFT_AT_WORK = "True, and a process was still at work"
+_WAITS_TOO_LONG = "it was ready to wait for its worker for longer than job.seconds"
+_ASKED_EARLY = "True, and the worker was at work when promise() was called"
 _ENDLESS, _ENDED = "it did not end", "the whole program ended"
 _ALSO = {("old library", "thread"): _ENDED, ("store", "process"): "raised "}
 _ADVICE = {
@@ -457,6 +484,8 @@ _ADVICE = {
     "may it? Each job says so",
     repr(_SECOND_WORKER): "your proof: how many workers do the work, if the first one "
     "does not bring what was promised?",
+    repr(_ASKED_EARLY): "your proof: what does the promise say once the worker has "
+    "ended? It may have changed by then",
     repr(_LEFT_AT_WORK): "your proof: who ends a worker that still works, and can be?",
     "raised": "your proof: the line that raised this. Is it right for both kinds?",
 }
@@ -465,5 +494,7 @@ _ADVICE = {
 def _advice_on_choice(outcome: str) -> str:
     if "exception of start()" in outcome:
         return "your proof: if start() raises an exception, who is to hear of it?"
+    if _WAITS_TOO_LONG in outcome:
+        return "your proof: how long may it wait? Each job says so"
     key = "raised" if outcome.startswith("raised ") else outcome
     return _ADVICE.get(key, "what your proof returns: True or False, for all kinds")

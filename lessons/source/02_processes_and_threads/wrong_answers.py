@@ -190,6 +190,15 @@ def fails_without_parts(parts):
 
 
 def pipes_in_the_order_of_arrival(parts):
+    found = _pipes_as_they_come(parts)
+    return [found[place] for place in range(len(parts))]
+
+
+def pipes_as_they_come(parts):
+    return list(_pipes_as_they_come(parts).values())
+
+
+def _pipes_as_they_come(parts):
     place_of, found, children = {}, {}, []
     for place, part in enumerate(parts):
         ours, theirs = spawn.Pipe(duplex=False)
@@ -203,7 +212,7 @@ def pipes_in_the_order_of_arrival(parts):
     for child in children:
         child.join()
         child.close()
-    return [found[place] for place in range(len(parts))]
+    return found
 
 
 def a_simple_queue_and_a_thread(parts):
@@ -393,6 +402,35 @@ def catches_what_start_raises(kind, job):
         return False
 
 
+def asks_before_the_end(kind, job):
+    worker = kind(target=job.work, args=job.args)
+    worker.start()
+    worker.join(job.seconds)
+    kept = job.promise()
+    if worker.is_alive() and hasattr(worker, "terminate"):
+        worker.terminate()
+        worker.join()
+    return kept and not worker.is_alive()
+
+
+def hands_over_one_argument(kind, job):
+    return _waits_for(job.seconds, kind, job, job.args[:1])
+
+
+def waits_two_seconds_at_least(kind, job):
+    return _waits_for(max(2, job.seconds), kind, job, job.args)
+
+
+def _waits_for(seconds, kind, job, args):
+    worker = kind(target=job.work, args=args)
+    worker.start()
+    worker.join(seconds)
+    if worker.is_alive() and hasattr(worker, "terminate"):
+        worker.terminate()
+        worker.join()
+    return not worker.is_alive() and job.promise()
+
+
 PIPES, QUEUE, SHARED = through_pipes, through_a_queue, through_shared_memory
 
 WRONG = {
@@ -456,6 +494,11 @@ WRONG = {
             (four_children_at_most, QUEUE, SHARED),
             advice="are those before it still at work then",
             note="A pool has so many workers at most. Here each part has a child.",
+        ),
+        Wrong(
+            "pipes_as_they_come",
+            (pipes_as_they_come, QUEUE, SHARED),
+            advice="who was first to arrive",
         ),
         Wrong(
             "waits_before_it_starts_the_next",
@@ -665,6 +708,22 @@ WRONG = {
             (CHOICE, catches_what_start_raises),
             advice="who is to hear of it",
             note="The exception is the proof: an open connection cannot be sent.",
+        ),
+        Wrong(
+            "asks_before_the_end",
+            (CHOICE, asks_before_the_end),
+            "what does the promise say once the worker has ended",
+        ),
+        Wrong(
+            "hands_over_one_argument",
+            (CHOICE, hands_over_one_argument),
+            "If an error stands above, read it",
+        ),
+        Wrong(
+            "waits_two_seconds_at_least",
+            (CHOICE, waits_two_seconds_at_least),
+            "Each job says so",
+            note="A process needs time to start. But the job says how long.",
         ),
     ],
 }

@@ -40,6 +40,10 @@ SPANS = [
     ),
     ([(-3, -1), (-2, 0), (-4, -1.5)], "times below 0: where does your count begin?"),
     ([(0, 1), (-2, 0)], "a span that ends at 0: is it still open at 0?"),
+    (
+        [(1e6, 1e6 + 0.001), (1e6 + 0.0005, 1e6 + 1)],
+        "a clock that has run for days: are two times equal that nearly are?",
+    ),
 ]
 
 
@@ -176,7 +180,7 @@ def _ways_of_gain(
 
 
 KINDS_OF_WORK = {
-    "work of which the first thread has most": (1, 0, 0, 5),
+    "work of which the first thread has most": (1, 0, 0, 20),
     "work that waits, now longer, now shorter": (1, 0, 0),
     "work that waits and holds a lock, so that threads take turns": (0, 1, 0),
     "work that holds a lock half of its time": (0.5, 0.5, 0),
@@ -191,8 +195,9 @@ def check_03_gain(gain):
         with trying(f"gain(work) with {kind}") as expect:
             for seconds in 0.06, 0.3:  # longer, should threads miss each other
                 work = _GainWork(*(seconds * time for time in times))
-                before = _GainMoment.now()
+                own_cpu, before = thread_time(), _GainMoment.now()
                 got, after = gain(work), _GainMoment.now()
+                own_cpu = thread_time() - own_cpu
                 work.over.set()
                 ways = _ways_of_gain(work.all_calls(), before, after)
                 if any(len(way.calls) > 1 for way in ways):
@@ -200,6 +205,22 @@ def check_03_gain(gain):
             expect(as_number(got) is not None, got=got, think="one number: a ratio")
             _expect_gain_tried_both_ways(expect, got, ways, after)
             _expect_the_measured_gain(expect, float(got), ways)
+            own = f"{own_cpu:.1f} s of computing in the thread that called `gain`"
+            think = "how your program waits for its threads: does it compute, and so "
+            think += "take turns with them?"
+            # each call of work computes for 0.002 s
+            expect(own_cpu < 0.2, got=f"{float(got):.4g}, and {own}", think=think)
+    _expect_second_gain_measured(gain)
+
+
+def _expect_second_gain_measured(gain: Callable) -> None:
+    with trying("gain(work), twice with the same work") as expect:
+        work, calls = _GainWork(0.02, 0, 0), []
+        for _ in range(2):
+            gain(work)
+            calls.append(len(work.all_calls()) - sum(calls))
+        think = "what you keep from one call of gain for the next"
+        expect(calls[1], got="no call of work the second time", think=think)
 
 
 def _expect_gain_tried_both_ways(
@@ -417,7 +438,7 @@ class _WebToFetchFrom:
     when_hung="what would have to happen for this line to end? A page may be None, too",
 )
 def check_03_fetch(process_all):
-    rounds = ["b", "c", "a"], [f"page {3 * n % 40}" for n in range(40)], ["a"], []
+    rounds = ["b", "c", "a"], [f"page {7 * n % 150}" for n in range(150)], ["a"], []
     for names in rounds:  # more than the threads that a pool has if nobody says
         shown = names if len(names) < 9 else f"{len(names)} names"
         tried = f"process_all({shown}, fetch, compute)"

@@ -10,6 +10,7 @@ from concurrent.futures import (
 )
 from fractions import Fraction
 from itertools import pairwise
+from math import isclose
 from statistics import median
 from threading import Lock, Thread
 from time import perf_counter, process_time, sleep, time
@@ -448,6 +449,65 @@ def computes_in_the_main_thread(names, fetch, compute):
     return [found[place] for place in range(len(names))]
 
 
+def takes_near_times_for_equal(spans):
+    ends, most = [], 0
+    for start, end in sorted(spans):
+        while ends and (ends[0] <= start or isclose(ends[0], start)):
+            heapq.heappop(ends)
+        heapq.heappush(ends, end)
+        most = max(most, len(ends))
+    return most
+
+
+def waits_one_second(work):
+    pool, start = ThreadPoolExecutor(2), perf_counter()
+    work()
+    work()
+    middle = perf_counter()
+    wait([pool.submit(work) for _ in range(2)], timeout=1)
+    end = perf_counter()
+    pool.shutdown()
+    return (middle - start) / (end - middle)
+
+
+class RemembersWork:
+    def __init__(self):
+        self.known = {}
+
+    def __call__(self, work):
+        if id(work) not in self.known:
+            self.known[id(work)] = work, waits_for_threads(work, Thread.join)
+        return self.known[id(work)][1]
+
+
+def waits_for_threads(work, wait_for):
+    start = perf_counter()
+    work()
+    work()
+    middle = perf_counter()
+    threads = [Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        wait_for(thread)
+    return (middle - start) / (perf_counter() - middle)
+
+
+def asks_all_the_time(work):
+    def wait_for(thread):
+        while thread.is_alive():
+            pass
+
+    return waits_for_threads(work, wait_for)
+
+
+def a_pool_of_a_hundred(names, fetch, compute):
+    if not names:
+        return []
+    with ThreadPoolExecutor(min(len(names), 100)) as pool:
+        return list(pool.map(lambda name: compute(fetch(name)), names))
+
+
 WRONG = {
     "03-overlap": [
         Wrong(
@@ -517,6 +577,7 @@ WRONG = {
             advice="spans of microseconds",
             note="What takes microseconds has no length any more.",
         ),
+        Wrong("takes_near_times_for_equal", takes_near_times_for_equal, "nearly are"),
     ],
     "03-gain": [
         Wrong(
@@ -608,6 +669,15 @@ WRONG = {
             from_spans_if_there_are_any,
             advice="what is done between the moments|the two clocks|until when",
             note="A span may stand around a part of the work, and the rest is lost.",
+        ),
+        Wrong("waits_one_second", waits_one_second, "what is asked for|the clock"),
+        Wrong("remembers_work", RemembersWork(), "what you keep from one call"),
+        Wrong(
+            "asks_all_the_time",
+            asks_all_the_time,
+            "how your program waits for its threads",
+            note="A loop that asks `is_alive()` takes turns with the two threads: for "
+            "`compute` it finds 2/3.",
         ),
     ],
     "03-six": [
@@ -738,7 +808,7 @@ WRONG = {
             "as_many_threads_as_the_library_likes",
             as_many_threads_as_the_library_likes,
             state="TOO SLOW",
-            advice="of 40 pages",
+            advice="of 150 pages",
             note="A few more than there are cores, and 32 at most.",
         ),
         Wrong(
@@ -778,6 +848,12 @@ WRONG = {
             advice="who waits for what",
             state="TOO SLOW",
             note="FIRST_COMPLETED once, and then all: as_completed goes on one by one.",
+        ),
+        Wrong(
+            "a_pool_of_a_hundred",
+            a_pool_of_a_hundred,
+            "who keeps the next page",
+            state="TOO SLOW",
         ),
     ],
 }

@@ -94,6 +94,8 @@ def _expect_transfer(transfer: Callable, one: int, other: int) -> None:
             think = "somebody who holds both locks counts the money: when is some of "
             think += "it missing?"
             expect(not source.careless + target.careless, got=got, think=think)
+            got = "two balances that changed, and between them the locks were free"
+            expect(len(source.turns | target.turns) < 2, got=got, think=think)
         with trying(f"{tried}; while it waits for a lock, {deposit} come in") as expect:
             right = right[0] + deposit, right[1] + deposit
             think = "the moment when you read a balance: may it still change then?"
@@ -234,6 +236,7 @@ def check_04_histogram(histogram):
     _expect_histogram_to_end_at_empty_queue(histogram)
     for events, bins, workers in CASES:
         _expect_histogram_sums(histogram, events, bins, workers)
+    _expect_histogram_of_fast_device(histogram)
     with suppress(TypeError):  # not every right answer can add such numbers
         _expect_histogram_sums(histogram, *CASES[1], kind=SlowEnergyInArrays)
     for bins in 5, 50:
@@ -279,6 +282,28 @@ def _expect_histogram_sums(
         if device.most > workers:
             think = "who reads: is it anybody beside the workers?"
         expect(not exact or device.most == workers, got=together, think=think)
+
+
+def _expect_histogram_of_fast_device(histogram: Callable) -> None:
+    """A thread ends before the next one begins, which may get its id then."""
+    energies, asked = [2**53 + 1, 0, 3, 4], []
+
+    def energy(event: int) -> int:
+        asked.append(event)
+        return energies[event]
+
+    events = [(1, 0), (0, 1), (0, 2), (2, 3)]
+    with trying("histogram(4 events, 3, energy, workers=9), a fast device") as expect:
+        got = histogram(events, 3, energy, 9)
+        right = [3, 2**53 + 1, 4]
+        think = "energy, called once per event, also if it is 0"
+        once = f"{got}, with {len(asked)} calls of energy"
+        expect(sorted(asked) == [0, 1, 2, 3], got=once, think=think)
+        think = "a worker that is done before the next begins: may what it leaves be "
+        think += "lost then?"
+        if list(got) == [3, 2**53, 4]:
+            think = "a large energy: which kind of number keeps each of its digits?"
+        expect(got == right, got=f"{got}; right is {right}", think=think)
 
 
 def _why_sums_differ(got: list, right: list[int], workers: int) -> str:

@@ -14,6 +14,7 @@ class WatchedLock:
 
     def __init__(self, account: "WatchedAccount"):
         self.account, self.owner, self.refusals = account, None, 0
+        self.turn = 0  # how often it has been taken
         self._lock = Lock()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
@@ -36,6 +37,7 @@ class WatchedLock:
         if not self._lock.acquire(blocking, timeout):
             return False
         self.owner = get_ident()
+        self.turn += 1
         account.money += account.deposit  # by somebody who had the lock before
         account.deposit = 0
         if account.delays:
@@ -60,6 +62,7 @@ class WatchedLock:
 class WatchedAccount:
     """An account that notes whether its balance is changed by one who has the locks.
 
+    And `turns`, how often both locks had been taken when it was changed.
     The first `delays` times, its lock takes a moment, so that two threads meet. And
     `waits` are pairs of numbers: who held the first lock and waited for the second.
     """
@@ -73,6 +76,7 @@ class WatchedAccount:
             0,
             set(),
         )
+        self.turns: set[int] = set()
         self.meanwhile = lambda: None  # called whenever it is asked for or changed
 
     def held(self) -> bool:
@@ -86,6 +90,7 @@ class WatchedAccount:
     def balance(self, balance: int) -> None:
         alone = self.held() and (self.partner is None or self.partner.held())
         self.careless += not alone
+        self.turns.add(self.lock.turn + (self.partner.lock.turn if self.partner else 0))
         self.meanwhile()
         sleep(0)
         self.money = balance

@@ -4,7 +4,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from queue import Empty, Queue
-from threading import Lock, Thread
+from threading import Lock, Thread, get_ident
 
 import numpy as np
 import torch
@@ -441,6 +441,50 @@ def takes_from_a_queue(events, bins, energy, workers):
     return [sum(column) for column in zip(*own, strict=True)]
 
 
+def gives_the_locks_back_in_between(source, target, amount):
+    if source is target:
+        return
+    first, second = sorted([source, target], key=lambda account: account.number)
+    for account, change in (source, -amount), (target, amount):
+        with first.lock, second.lock:
+            account.balance += change
+
+
+def files_under_thread_ids(events, bins, energy, workers):
+    own = {}
+
+    def share(worker):
+        counts = own[get_ident()] = [0] * bins
+        for b, event in events[worker::workers]:
+            counts[b] += energy(event)
+
+    threads = [Thread(target=share, args=(worker,)) for worker in range(workers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [sum(column) for column in zip(*own.values(), strict=True)]
+
+
+def _readings(events, energy, workers):
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(energy, [event for _, event in events]))
+
+
+def reads_again_what_is_zero(events, bins, energy, workers):
+    counts = [0] * bins
+    readings = _readings(events, energy, workers)
+    for (b, event), reading in zip(events, readings, strict=True):
+        counts[b] += reading or energy(event)
+    return counts
+
+
+def adds_up_in_floats(events, bins, energy, workers):
+    places = np.array([b for b, _ in events], dtype=np.int64)
+    weights = np.array(_readings(events, energy, workers), dtype=np.float64)
+    return [int(x) for x in np.bincount(places, weights=weights, minlength=bins)]
+
+
 WRONG = {
     "04-order": [
         Wrong(
@@ -563,6 +607,11 @@ WRONG = {
             "one order for all accounts",
             note="Each pair has one order, and three accounts still make a circle.",
         ),
+        Wrong(
+            "gives_the_locks_back_in_between",
+            gives_the_locks_back_in_between,
+            "when is some of it missing",
+        ),
     ],
     "04-histogram": [
         Wrong(
@@ -671,6 +720,14 @@ WRONG = {
             "who else uses what",
             note="Right sums, and the caller's list is empty.",
         ),
+        Wrong(
+            "files_under_thread_ids",
+            files_under_thread_ids,
+            "done before the next begins",
+            note="The id of a thread that has ended is given to a new one.",
+        ),
+        Wrong("reads_again_what_is_zero", reads_again_what_is_zero, "also if it is 0"),
+        Wrong("adds_up_in_floats", adds_up_in_floats, "keeps each of its digits"),
     ],
 }
 

@@ -1,6 +1,5 @@
 """Checks of the exercises of lesson 05, Random numbers in parallel."""
 
-import copy
 import itertools
 import operator
 import pickle
@@ -64,7 +63,7 @@ def check_05_shared(shared):
 def _expect_pairs_that_shared(
     shared: Callable, outputs: list, pairs: set, think: str
 ) -> None:
-    given = copy.deepcopy(outputs)
+    given = [[number + 0.0 for number in numbers] for numbers in outputs]  # new objects
     with trying(f"shared({outputs})", given) as expect:
         got = shared(given)
         expect(got is not None, got=got, think="what your function returns")
@@ -176,8 +175,9 @@ for _name in "add", "radd", "mul", "rmul", "lshift", "or", "ror", "xor", "rxor":
 def _seeds_easily_mixed_up(call: Callable, *below: int) -> list[tuple]:
     """Places, such as (seed, epoch, item), of which two are easily mixed up.
 
-    Small ones, for sums and for digits put side by side; then (0, 0, k) and (0, 1, 0),
-    which k * epoch + item takes for one. Of k we try what people like, and what a one
+    Small ones, for sums and for digits put side by side, then (0, 1, 1000), for digits
+    with zeros before them; and (0, 0, k) and (0, 1, 0), which k * epoch + item takes
+    for one. Of k we try what people like, and what a one
     becomes in the answer's own arithmetic. All stay `below` what is allowed.
     """
     small = list(itertools.product((0, 1, 2, 11), repeat=len(below)))
@@ -186,8 +186,12 @@ def _seeds_easily_mixed_up(call: Callable, *below: int) -> list[tuple]:
     for unit in units:
         call(*map(_TellingSeed, unit))
     own = sorted(k for k in _TellingSeed.results if k > 1)[:100]
-    popular = [2**n for n in range(2, 32)] + [10**n for n in range(1, 10)]
-    large = (tuple(k * n for n in u) for k in sorted(own + popular) for u in units)
+    tens = [10**n for n in range(1, 10)]
+    popular = [2**n for n in range(2, 32)] + tens + [2**32 - 1]
+    large = [tuple(k * n for n in u) for k in sorted(own + popular) for u in units]
+    for ten, one, other in itertools.product(tens, units, units):
+        if one != other:  # 1 and 1000, as 11 and 000
+            large.append(tuple(ten * a + b for a, b in zip(one, other, strict=True)))
     return small + [p for p in large if all(map(operator.lt, p, below))]
 
 

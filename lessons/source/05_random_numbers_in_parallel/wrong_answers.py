@@ -348,6 +348,30 @@ def restores_half_of_what_it_seeds(rank, seed):
     return tuple(lists)
 
 
+def finds_the_same_objects(outputs):
+    drawn = [set(map(id, numbers)) for numbers in outputs]
+    pairs = itertools.combinations(range(len(drawn)), 2)
+    return [(i, j) for i, j in pairs if drawn[i] & drawn[j]]
+
+
+def takes_the_largest_for_zero(seed, epoch, items):
+    def draw(item):
+        key = [number % (2**32 - 1) for number in (seed, epoch, item)]
+        return np.random.default_rng(key).random()
+
+    return [draw(item) for item in items]
+
+
+def three_digits_for_the_rank(rank, seed):
+    streams = random.Random(f"weights{seed}"), random.Random(f"noise{seed}{rank:03}")
+    return tuple([stream.random() for _ in range(4)] for stream in streams)
+
+
+def takes_the_largest_seed_for_zero(rank, seed):
+    keys = [seed % (2**32 - 1), 0], [seed % (2**32 - 1), 1, rank]
+    return tuple(np.random.default_rng(key).random(4).tolist() for key in keys)
+
+
 WRONG = {
     "05-shared": [
         Wrong(
@@ -418,6 +442,7 @@ WRONG = {
             "three workers with one stream",
             note="Finds (0, 1) and (0, 2), and forgets (1, 2).",
         ),
+        Wrong("finds_the_same_objects", finds_the_same_objects, "equal numbers"),
     ],
     "05-items": [
         Wrong(
@@ -541,6 +566,7 @@ WRONG = {
             "who knows a number",
             note="All numbers differ, and all epochs are one.",
         ),
+        Wrong("takes_the_largest_for_zero", takes_the_largest_for_zero, "is lost"),
     ],
     "05-replicas": [
         Wrong(
@@ -665,6 +691,16 @@ WRONG = {
             restores_half_of_what_it_seeds,
             "of np.random has changed",
             note="Normal numbers are made in pairs; the state holds the second one.",
+        ),
+        Wrong(
+            "three_digits_for_the_rank",
+            three_digits_for_the_rank,
+            "which others become",
+        ),
+        Wrong(
+            "takes_the_largest_seed_for_zero",
+            takes_the_largest_seed_for_zero,
+            "what becomes of the seed",
         ),
     ],
 }

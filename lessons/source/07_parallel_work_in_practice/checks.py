@@ -127,7 +127,7 @@ def _packed_for_pool(call: tuple) -> bytes:
 
 @exercise("07-identical", seconds=20, when_hung=WAITS_TOO_EARLY)
 def check_07_identical(survey_in):
-    for seed, count in (1, 1), (2, 12), (2, 3), (5, 30):
+    for seed, count in (1, 1), (2, 12), (2, 3), (0, 4), (5, 30):
         with trying(f"survey_in(pool, {seed}, {count})") as expect:
             with PackingPool(overtaken=count > 1) as pool:
                 got = survey_in(pool, seed, count)
@@ -313,25 +313,36 @@ def _try_finish(run_all, tasks: list, done: dict, bad: dict) -> None:
                     "it?",
                 )
                 raise
+            _expect_two_dictionaries(expect, got)
+            entries = [len(part) for part in got]
             sent = pool.tasks
             try:
                 pool.submit(abs, 0)
             except RuntimeError:
                 whose = "whose pool is it, who closes it?"
                 expect(False, got="a closed pool", think=whose)
-        pair = isinstance(got, tuple | list) and len(got) == 2
-        expect(
-            pair and all(isinstance(part, dict) for part in got),
-            got=got,
-            think="what comes back: two dictionaries, results and failed",
-        )
         expect(
             not pool.gave_up,
             got="tasks that you cancelled",
             think="what one task's exception may stop",
         )
+        expect(
+            entries == [len(part) for part in got],
+            got=f"{entries[0]} results and {entries[1]} failed; there are more now",
+            think="the moment at which you return: has every task ended by then? Who "
+            "waits for it?",
+        )
         _expect_finished(expect, *got, tasks, done, bad)
         _expect_to_finish_in_pool(expect, sent, pool.together)
+
+
+def _expect_two_dictionaries(expect, got: object) -> None:
+    pair = isinstance(got, tuple | list) and len(got) == 2
+    expect(
+        pair and all(isinstance(part, dict) for part in got),
+        got=got,
+        think="what comes back: two dictionaries, results and failed",
+    )
 
 
 def _expect_finished(expect, results: dict, failed: dict, tasks, done, bad) -> None:

@@ -407,6 +407,32 @@ def asks_futures_that_are_not_done(work, tasks, pool, done):
     return results, failed
 
 
+def takes_seed_zero_for_none(pool, seed, count):
+    dice = np.random.default_rng(seed or None)
+    drawn = [(dice.uniform(0.1, 3.1), dice.uniform(0.9, 1.1)) for _ in range(count)]
+    total = 0.0
+    periods = pool.map(period, [angle for angle, _ in drawn])
+    for seconds, (_, clock) in zip(periods, drawn, strict=True):
+        total += seconds * clock
+    return total / count
+
+
+def files_when_it_is_done(work, tasks, pool, done):
+    results, failed = dict(done), {}
+
+    def file(task, future):
+        error = future.exception()
+        if error is None:
+            results[task] = future.result()
+        else:
+            failed[task] = error
+
+    for task in tasks:
+        if task not in done:
+            pool.submit(work, task).add_done_callback(partial(file, task))
+    return results, failed
+
+
 WRONG = {
     "07-identical": [
         Wrong(
@@ -484,6 +510,9 @@ WRONG = {
             advice="which periods the mean is made of",
         ),
         Wrong("remembers_by_seed", remembers_by_seed, advice="numbers behind"),
+        Wrong(
+            "takes_seed_zero_for_none", takes_seed_zero_for_none, "the numbers behind"
+        ),
     ],
     "07-bottlenecks": [
         Wrong(
@@ -621,6 +650,12 @@ WRONG = {
             takes_every_timeout_for_its_own,
             "each task that raised",
             note="The task itself may raise TimeoutError.",
+        ),
+        Wrong(
+            "files_when_it_is_done",
+            files_when_it_is_done,
+            "the moment at which you return",
+            note="Callbacks file each result, but nobody waits for them.",
         ),
     ],
 }

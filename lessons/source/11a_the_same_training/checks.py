@@ -207,7 +207,7 @@ def _try_replicas(step, sizes: list, lr, dtype=torch.float64, frozen=False) -> N
     images, labels = (t[: sum(sizes)].to(device()) for t in load_digits("train"))
     images = images.to(dtype)
     shards = list(zip(images.split(sizes), labels.split(sizes), strict=True))
-    before = flat_digits_model(model)
+    before, trained = flat_digits_model(model), _trained_in_model(model)
     alone = _step_without_replicas(model, images, labels, lr) - before
     tried = f"replica_step(model, shards of {sizes} samples, lr={lr})"
     think = ""
@@ -224,6 +224,11 @@ def _try_replicas(step, sizes: list, lr, dtype=torch.float64, frozen=False) -> N
             think=f"what is to be returned: {len(sizes)} models, one for each shard",
         )
         _expect_replicas_apart(expect, model, replicas, before)
+        expect(
+            _trained_in_model(model) == trained,
+            got="the model that was given, with other parameters frozen than before",
+            think="what becomes of `requires_grad` in the model that you were given",
+        )
         _expect_no_frozen_gradient(expect, model, replicas)
         updates = [flat_digits_model(replica) - before for replica in replicas]
         _expect_equal_replicas(expect, updates, alone)
@@ -236,6 +241,10 @@ def _try_replicas(step, sizes: list, lr, dtype=torch.float64, frozen=False) -> N
             got=f"the right step, and a forward pass of {max(_forwards)} images",
             think="which images each replica computes on: its own shard only",
         )
+
+
+def _trained_in_model(model: nn.Module) -> list[bool]:
+    return [parameter.requires_grad for parameter in model.parameters()]
 
 
 def _expect_no_frozen_gradient(expect, model: nn.Module, replicas: list) -> None:

@@ -278,6 +278,12 @@ def replicas_by_torch_func(model, shards, lr):
     return replicas
 
 
+def replicas_of_a_model_unfrozen(model, shards, lr):
+    replicas = replicas_copied_from_the_first(model, shards, lr)
+    model.requires_grad_(True)
+    return replicas
+
+
 WRONG = {
     "11a-shard": [
         Wrong(
@@ -441,6 +447,11 @@ WRONG = {
             "the_given_model_computes",
             replicas_gradients_on_the_given,
             "whose backward that was",
+        ),
+        Wrong(
+            "replicas_of_a_model_unfrozen",
+            replicas_of_a_model_unfrozen,
+            "what becomes of `requires_grad`",
         ),
     ],
 }

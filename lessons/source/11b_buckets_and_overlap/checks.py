@@ -77,7 +77,7 @@ def check_11b_buckets(average_gradients):
     limits = 2000, sum(BYTES[-2:]), 1, sum(BYTES)  # the second is met exactly
     for ranks, cases, think in [
         (2, [Buckets(limit) for limit in limits], plain),
-        (3, [Buckets(4000, torch.float64, without=(0, 3, 10))], none),
+        (3, [Buckets(4000, torch.float64, w) for w in [(0, 3, 10), (3, 4)]], none),
         (2, [Buckets(4000, without=ALL)], nothing),
         (5, [Buckets(3000, without=(4,))], plain),
         (1, [Buckets(3000)], plain),
@@ -96,14 +96,14 @@ def check_11b_buckets(average_gradients):
 
 
 def _call_for_buckets(cases: list[Buckets], ranks: int) -> str:
-    limits = " or ".join(str(case.bucket_bytes) for case in cases)
+    limits = " or ".join(dict.fromkeys(str(case.bucket_bytes) for case in cases))
     tried = f"average_gradients({len(SHAPES)} parameters, {limits}) in {ranks} ranks"
     if cases[0].dtype == torch.float64:
         tried += ", in 64-bit numbers"
-    without = cases[0].without
-    if without == ALL:
+    if cases[0].without == ALL:
         return tried + "; no parameter has a gradient"
-    names = " and ".join(map(str, without))
+    names = ", then ".join(" and ".join(map(str, c.without)) for c in cases)
+    without = cases[0].without
     return tried + (f"; parameters without a gradient: {names}" if without else "")
 
 
@@ -252,6 +252,7 @@ def check_11b_no_sync(average_with_hooks):
             _expect_sync_outside_no_sync(expect, found)
         with trying(f"loss.backward() inside `with no_sync():`{where}") as expect:
             _expect_quiet_inside_no_sync(expect, found)
+            _expect_quiet_after_forward_outside(expect, found)
         other = f"another model's loss.backward() inside `with no_sync():`{where}"
         with trying(other) as expect:
             _expect_own_switch_of_no_sync(expect, found)
@@ -338,6 +339,16 @@ def _expect_quiet_inside_no_sync(expect, found: list[dict]) -> None:
             think="what a backward inside no_sync leaves in `.grad`: the sum of what "
             "this rank has computed, not divided by anything",
         )
+
+
+def _expect_quiet_after_forward_outside(expect, found: list[dict]) -> None:
+    sent = found[0]["sent after a forward outside"]
+    expect(
+        not sent,
+        got=f"{len(sent)} collectives, where the forward came before the with block",
+        think="the moment at which your code looks whether to send: in forward, or in "
+        "backward",
+    )
 
 
 def _expect_sync_after_error(expect, found: list[dict], error: str) -> None:

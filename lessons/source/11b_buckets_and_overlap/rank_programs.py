@@ -133,21 +133,25 @@ class Buckets(NamedTuple):
 
 
 def try_buckets(average_gradients: Callable, cases: list[Buckets]) -> list[dict]:
-    """What becomes of the gradients in each case, and what travels."""
-    return [_try_case_of_buckets(average_gradients, case) for case in cases]
+    """What becomes of the gradients in each case, and what travels.
+
+    The parameters are the same in all cases, as they are in all steps of a training.
+    """
+    options = {"device": device(), "dtype": cases[0].dtype}
+    parameters = [nn.Parameter(torch.zeros(shape, **options)) for shape in SHAPES]
+    return [_try_case_of_buckets(average_gradients, parameters, c) for c in cases]
 
 
-def _try_case_of_buckets(average_gradients: Callable, case: Buckets) -> dict:
+def _try_case_of_buckets(
+    average_gradients: Callable, parameters: list[nn.Parameter], case: Buckets
+) -> dict:
     generator = torch.Generator().manual_seed(dist.get_rank())
-    parameters = []
-    for place, shape in enumerate(SHAPES):
-        parameter = nn.Parameter(torch.zeros(shape, device=device(), dtype=case.dtype))
-        if place in case.without:
-            parameter.requires_grad_(False)
-        else:
-            gradient = torch.randn(shape, generator=generator)
+    for place, parameter in enumerate(parameters):
+        parameter.requires_grad_(place not in case.without)
+        parameter.grad = None
+        if place not in case.without:
+            gradient = torch.randn(parameter.shape, generator=generator)
             parameter.grad = gradient.to(parameter)
-        parameters.append(parameter)
     before, given = _gradients_in_rank(parameters), list(parameters)
     with DdpTraffic() as traffic:
         average_gradients(given, case.bucket_bytes)
@@ -178,6 +182,7 @@ def try_no_sync(average_with_hooks: Callable, frozen: bool) -> dict:
     facts = {"plain": trial.backward([0])}
     with no_sync():
         facts["quiet"] = trial.backward([0])
+    facts["sent after a forward outside"] = trial.forward_before(no_sync)
     another = small_ddp_model()
     average_with_hooks(another)
     other = NoSyncTrial(another, copy.deepcopy(another))
@@ -247,6 +252,14 @@ class NoSyncTrial:
             notes["before the last"] = flat_ddp_gradients(self.plain)
             self._loss(self.plain, self._share(number)).backward()
         return notes | {"own": flat_ddp_gradients(self.plain)}
+
+    def forward_before(self, no_sync: Callable) -> list[int]:
+        """What a backward inside sends whose forward was outside."""
+        with DdpTraffic() as traffic:
+            loss = self._loss(self.model, self._share(0))
+            with no_sync():
+                loss.backward()
+                return list(traffic.bytes)  # what comes later is another mistake
 
     def after_error(self, no_sync: Callable, error: type[BaseException]) -> dict:
         try:

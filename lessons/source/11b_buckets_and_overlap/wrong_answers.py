@@ -550,6 +550,49 @@ def hooks_nothing(module):
     pass
 
 
+class KeepsTheFirstBuckets:
+    """It fills buckets once: another step may have other gradients."""
+
+    def __init__(self):
+        self.buckets = {}
+
+    def __call__(self, parameters, bucket_bytes):
+        key = (*map(id, parameters), bucket_bytes)
+        if key not in self.buckets:
+            with_gradient = [p for p in parameters if p.grad is not None]
+            self.buckets[key] = fill_buckets(with_gradient, bucket_bytes)
+        _average(self.buckets[key])
+
+
+def no_sync_looks_in_forward(module):
+    on = send = True
+
+    def look(*_):
+        nonlocal send
+        send = on
+
+    def average(parameter):
+        if send:
+            parameter.grad /= dist.get_world_size()
+            dist.all_reduce(parameter.grad)
+
+    module.register_forward_pre_hook(look)
+    for parameter in module.parameters():
+        if parameter.requires_grad:
+            parameter.register_post_accumulate_grad_hook(average)
+
+    @contextmanager
+    def no_sync():
+        nonlocal on
+        on = False
+        try:
+            yield
+        finally:
+            on = True
+
+    return no_sync
+
+
 WRONG = {
     "11b-buckets": [
         Wrong(
@@ -677,6 +720,11 @@ WRONG = {
             buckets_of_rank_0,
             "still has its own|same gradient of every rank",
         ),
+        Wrong(
+            "keeps_the_first_buckets",
+            KeepsTheFirstBuckets(),
+            "what a parameter without a gradient holds",
+        ),
     ],
     "11b-no-sync": [
         Wrong(
@@ -799,6 +847,12 @@ WRONG = {
             hooks_and_a_last_word,
             "Does anything leave before it",
             note="The gradients are right, and no message has been saved.",
+        ),
+        Wrong(
+            "no_sync_looks_in_forward",
+            no_sync_looks_in_forward,
+            "in forward, or in backward",
+            note="As torch's DDP does: there the forward belongs inside, too.",
         ),
     ],
 }

@@ -214,6 +214,21 @@ def returns_the_cuts(times, stages):
     return list(range(1, stages))
 
 
+def twice_the_mean_at_most(times, stages):
+    most = -(-2 * len(times) // stages)
+    cuts = (
+        (0, *inner, len(times))
+        for inner in combinations(range(1, len(times)), stages - 1)
+    )
+    ways = [[b - a for a, b in pairwise(way)] for way in cuts]
+
+    def slowest(counts):
+        edges = [sum(counts[:n]) for n in range(stages + 1)]
+        return max(sum(times[a:b]) for a, b in pairwise(edges))
+
+    return min((way for way in ways if max(way) <= most), key=slowest)
+
+
 WRONG = {
     "15a-microbatches": [
         Wrong(
@@ -294,6 +309,9 @@ WRONG = {
         ),
         Wrong("sorts_the_layers", sorts_the_layers, "who else uses|every other way"),
         Wrong("returns_the_sums", returns_the_sums, "together: there are 5"),
+        Wrong(
+            "twice_the_mean_at_most", twice_the_mean_at_most, "every other way to cut"
+        ),
     ],
 }
 
