@@ -4,7 +4,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from queue import Empty, Queue
-from threading import Lock, Thread, get_ident
+from threading import Lock, Thread
 
 import numpy as np
 import torch
@@ -450,22 +450,6 @@ def gives_the_locks_back_in_between(source, target, amount):
             account.balance += change
 
 
-def files_under_thread_ids(events, bins, energy, workers):
-    own = {}
-
-    def share(worker):
-        counts = own[get_ident()] = [0] * bins
-        for b, event in events[worker::workers]:
-            counts[b] += energy(event)
-
-    threads = [Thread(target=share, args=(worker,)) for worker in range(workers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return [sum(column) for column in zip(*own.values(), strict=True)]
-
-
 def _readings(events, energy, workers):
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(energy, [event for _, event in events]))
@@ -719,12 +703,6 @@ WRONG = {
             takes_the_events_away,
             "who else uses what",
             note="Right sums, and the caller's list is empty.",
-        ),
-        Wrong(
-            "files_under_thread_ids",
-            files_under_thread_ids,
-            "done before the next begins",
-            note="The id of a thread that has ended is given to a new one.",
         ),
         Wrong("reads_again_what_is_zero", reads_again_what_is_zero, "also if it is 0"),
         Wrong("adds_up_in_floats", adds_up_in_floats, "keeps each of its digits"),
