@@ -5,6 +5,7 @@ import copy
 from collections.abc import Iterator
 
 from sidebyside.findings import NOT_YET, TOO_SLOW, shown
+from sidebyside.lesson_format import STUB_SAYS
 
 OMITTED = object()
 
@@ -17,6 +18,13 @@ class NotYet(Exception):
     def __init__(self, tried: str = "", got: object = OMITTED, think: str = ""):
         super().__init__(think)
         self.tried, self.got, self.think = tried, got, think
+
+
+class NotStarted(NotImplementedError):
+    """A check has found the stub in a process that only data leave."""
+
+    def __init__(self):
+        super().__init__(STUB_SAYS)
 
 
 class TooSlow(NotYet):

@@ -11,6 +11,7 @@ from sidebyside.failed_frames import (
     frame_of_learner,
     is_library,
 )
+from sidebyside.lesson_format import STUB_SAYS
 from sidebyside.outcomes import (
     DiedOutcome,
     Outcome,
@@ -90,9 +91,18 @@ def failure_told(outcome: Outcome) -> str:
 def failure_headline(outcome: Outcome) -> str:
     """One line: which rank failed and how, or which ranks have not ended."""
     if not outcome.has_failed:
-        return f"not done after {outcome.timeout:g} s: {who_still_works(outcome)}"
+        return f"not done after {_hang_headline(outcome)}"
     rank = rank_to_blame(outcome)
     return f"{outcome.name} {rank} {_how_it_failed(outcome, rank)}"
+
+
+def hang_told(outcome: Outcome) -> str:
+    """All there is to say about ranks that have not ended, after the word "after"."""
+    return f"{_hang_headline(outcome)}\n{details(outcome)}"
+
+
+def _hang_headline(outcome: Outcome) -> str:
+    return f"{outcome.timeout:g} s: {who_still_works(outcome)}"
 
 
 def details(outcome: Outcome) -> str:
@@ -140,7 +150,7 @@ def where_it_works(outcome: Outcome, rank: int) -> OutcomeFrame | None:
 def says_your_turn(outcome: Outcome) -> bool:
     """Is the code that failed still the stub of an exercise?"""
     error = outcome.raised.get(rank_to_blame(outcome))
-    return error is not None and error[:2] == ("NotImplementedError", "your turn")
+    return error is not None and error[:2] == ("NotImplementedError", STUB_SAYS)
 
 
 def how_it_died(end: DiedOutcome) -> str:

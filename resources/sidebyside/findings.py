@@ -8,8 +8,8 @@ import traceback
 from dataclasses import dataclass, field
 
 from sidebyside.failed_frames import is_library
-from sidebyside.failures import RankError, failure_told
-from sidebyside.lesson_format import YOUR_TURN
+from sidebyside.failures import RankError, failure_told, hang_told
+from sidebyside.lesson_format import STUB_SAYS, YOUR_TURN
 from sidebyside.outcomes import Outcome
 from sidebyside.rank_errors import unknown_name_of
 
@@ -53,7 +53,7 @@ class Finding:
 def _finding_in_words(told_of: str | Outcome) -> str:
     """What ranks did is put into words here: only the notebook knows its cells."""
     if isinstance(told_of, Outcome):
-        told_of = failure_told(told_of).removeprefix("not done after ")
+        told_of = failure_told(told_of) if told_of.has_failed else hang_told(told_of)
     return told_of.rstrip()
 
 
@@ -111,7 +111,7 @@ def finding_raised(error: BaseException, check_code, answers: tuple = ()) -> Fin
     if isinstance(error, NotImplementedError):
         last = traceback.extract_tb(error.__traceback__)[-1]
         by_learner = own and not is_library(last.filename)
-        if by_learner or summary(error).endswith("your turn"):
+        if by_learner or error.args == (STUB_SAYS,):
             return finding_not_started()
     if not own and (kind := _called_a_result(error, answers)):
         return Finding(

@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 from sidebyside.record import ROOT
 
-YOUR_TURN = 'raise NotImplementedError("your turn")'
+STUB_SAYS = "your turn"
+YOUR_TURN = f'raise NotImplementedError("{STUB_SAYS}")'
 NUMBER = r"\d\d[a-z]?"
 ROOM = re.compile(rf"({NUMBER})_\w+")
 EXERCISE = re.compile(rf"({NUMBER})-[\w-]+")

@@ -3,7 +3,7 @@
 import argparse
 import os
 
-from demos.pipeline.parts.schedule_rules import verdict
+from demos.pipeline.parts.schedule_rules import why_illegal
 from demos.pipeline.parts.schedules import SCHEDULES_BY_NAME, Schedule, read_schedule
 from sidebyside import at_least
 
@@ -19,7 +19,7 @@ def schedule_file_argument(name: str) -> Schedule:
         raise argparse.ArgumentTypeError(
             f"must be a text file with one line of instructions per rank, not {name}"
         ) from None
-    if (problem := verdict(schedule)) != "legal":
+    if problem := why_illegal(schedule):
         raise argparse.ArgumentTypeError(
             f"must be a legal schedule; in {name} {problem}"
         )

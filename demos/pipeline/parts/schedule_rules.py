@@ -6,11 +6,13 @@ on a schedule, its timetable, its bubble and the activations it keeps.
 
 from typing import NamedTuple
 
-from demos.pipeline.parts.schedules import Schedule, ScheduledWork, read_instruction
-
-
-class IllegalSchedule(ValueError):
-    """No pipeline can run this schedule; the message says why."""
+from demos.pipeline.parts.schedules import (
+    EveryoneWaits,
+    IllegalSchedule,
+    Schedule,
+    ScheduledWork,
+    read_instruction,
+)
 
 
 class Slot(NamedTuple):
@@ -40,7 +42,8 @@ def schedule_size(schedule: Schedule) -> tuple[int, int]:
     for rank, order in enumerate(schedule):
         if not isinstance(order, list | tuple):
             what = "a string" if isinstance(order, str) else repr(order)
-            raise IllegalSchedule(f"rank {rank}: each rank needs a list, not {what}")
+            problem = f"rank {rank}: each rank needs a list, not {what}"
+            raise IllegalSchedule(problem, rank)
     works = [
         read_instruction(i, rank) for rank, order in enumerate(schedule) for i in order
     ]
@@ -56,13 +59,18 @@ def kinds_of_work(schedule: Schedule) -> str:
     return "FBW" if any("W" in str(instruction) for instruction in works) else "FB"
 
 
-def verdict(schedule: Schedule) -> str:
-    """ "legal", or a sentence that says why no pipeline can run this schedule."""
+def why_illegal(schedule: Schedule) -> IllegalSchedule | None:
+    """Why no pipeline can run this schedule; None when one can."""
     try:
         timetable(schedule)
-    except ValueError as problem:
-        return str(problem)
-    return "legal"
+    except IllegalSchedule as problem:
+        return problem
+    return None
+
+
+def verdict(schedule: Schedule) -> str:
+    """ "legal", or a sentence that says why no pipeline can run this schedule."""
+    return str(why_illegal(schedule) or "legal")
 
 
 def timetable(schedule: Schedule, forward=1, backward=1, weights=1) -> list[Slot]:
@@ -98,7 +106,7 @@ def timetable(schedule: Schedule, forward=1, backward=1, weights=1) -> list[Slot
                 position[rank] += 1
                 moving = True
     if len(slots) < sum(map(len, schedule)):
-        raise IllegalSchedule(_who_waits_for_whom(schedule, position, finished))
+        raise EveryoneWaits(_who_waits_for_whom(schedule, position, finished))
     return sorted(slots)
 
 
@@ -150,10 +158,11 @@ def _check_rule_of_completeness(schedule: Schedule) -> None:
             if home != rank:
                 raise IllegalSchedule(
                     f"rank {rank} cannot run {instruction}: stage {work.stage} lives "
-                    f"on rank {home}"
+                    f"on rank {home}",
+                    rank,
                 )
             if work in done:
-                raise IllegalSchedule(f"rank {rank} runs {instruction} twice")
+                raise IllegalSchedule(f"rank {rank} runs {instruction} twice", rank)
             before = {"B": "F", "W": "B"}.get(work.kind)
             if before and work._replace(kind=before) not in done:
                 why = "a backward needs what its forward has kept"
@@ -161,7 +170,8 @@ def _check_rule_of_completeness(schedule: Schedule) -> None:
                     why = "W needs the gradients that B computes on its way"
                 raise IllegalSchedule(
                     f"rank {rank} runs {instruction} before "
-                    f"{instruction.replace(work.kind, before)}: {why}"
+                    f"{instruction.replace(work.kind, before)}: {why}",
+                    rank,
                 )
             done.add(work)
         for stage in range(rank, stages, len(schedule)):
@@ -169,7 +179,7 @@ def _check_rule_of_completeness(schedule: Schedule) -> None:
                 for kind in kinds:
                     if ScheduledWork(kind, stage, m) not in done:
                         missing = _as_written(ScheduledWork(kind, stage, m), schedule)
-                        raise IllegalSchedule(f"rank {rank} never runs {missing}")
+                        raise IllegalSchedule(f"rank {rank} never runs {missing}", rank)
 
 
 def _who_waits_for_whom(schedule: Schedule, position, finished) -> str:

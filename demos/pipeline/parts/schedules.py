@@ -17,6 +17,21 @@ from typing import NamedTuple
 Schedule = list[list[str]]
 
 
+class IllegalSchedule(ValueError):
+    """No pipeline can run this schedule; the message says why.
+
+    `rank` is the one whose list is wrong; None where it is none's alone.
+    """
+
+    def __init__(self, message: str, rank: int | None = None):
+        super().__init__(message)
+        self.rank = rank
+
+
+class EveryoneWaits(IllegalSchedule):
+    """Each list is complete, and yet no rank can go on."""
+
+
 class ScheduledWork(NamedTuple):
     """One instruction, read: `kind` is "F", "B" or "W"."""
 
@@ -29,9 +44,10 @@ def read_instruction(instruction: str, rank: int) -> ScheduledWork:
     """What it means on `rank`: "B3" on rank 1 is ScheduledWork("B", 1, 3)."""
     work = _work_of_instruction(str(instruction), rank)
     if work is None:
-        raise ValueError(
+        raise IllegalSchedule(
             f"rank {rank}: {instruction!r} is no instruction; write F, B or W and "
-            "the number of a micro-batch, such as F0 or B12"
+            "the number of a micro-batch, such as F0 or B12",
+            rank,
         )
     return work
 

@@ -7,15 +7,15 @@ from demos.pipeline.parts.schedule_rules import (
     peak_activations,
     timetable,
     timetable_length,
-    verdict,
+    why_illegal,
 )
 from demos.pipeline.parts.schedules import Schedule
 
 
 def workbench(schedule: Schedule, forward=1, backward=1, weights=1, seconds=0.05):
     """Judge `schedule`; if it is legal, run it, and draw the plan and what happened."""
-    if verdict(schedule) != "legal":
-        print("illegal:", verdict(schedule))
+    if problem := why_illegal(schedule):
+        print("illegal:", problem)
         return None
     plan = timetable(schedule, forward, backward, weights)
     done = rehearse(schedule, forward, backward, weights, seconds)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Thread
 from time import sleep
+from typing import NamedTuple
 
 Process = multiprocessing.get_context("spawn").Process
 
@@ -71,8 +72,20 @@ JOBS = {
 KINDS = {"thread": Thread, "process": Process}
 
 
-def job_in_a_trial(try_job: Callable, kind: str, name: str, seconds: float = 10) -> str:
-    """What comes of `try_job(kind, job)`: "kept", "broken" or what went wrong.
+class TrialOutcome(NamedTuple):
+    """What came of a trial; printed, it is what there is to say."""
+
+    end: str  # "kept", "broken", "raised", "hung", "ended", "stub" or something else
+    said: str
+
+    def __str__(self) -> str:
+        return self.said
+
+
+def job_in_a_trial(
+    try_job: Callable, kind: str, name: str, seconds: float = 10
+) -> TrialOutcome:
+    """What comes of `try_job(kind, job)`: kept, broken or what went wrong.
 
     It runs in a process of its own, so that no job can end or change your program.
     """
@@ -89,19 +102,22 @@ def job_in_a_trial(try_job: Callable, kind: str, name: str, seconds: float = 10)
             name=name,
         )
     except RanksHung:
-        return "it did not end"
+        return TrialOutcome("hung", "it did not end")
     except RankFailed as failed:
         if says_your_turn(failed.outcome):
-            return "your turn"
-        return "the whole program ended"
+            return TrialOutcome("stub", "your turn")
+        return TrialOutcome("ended", "the whole program ended")
     return outcome
 
 
-def _job_in_its_process(try_job: Callable, kind: str, name: str) -> str:
+def _job_in_its_process(try_job: Callable, kind: str, name: str) -> TrialOutcome:
     try:
         kept = try_job(KINDS[kind], JOBS[name])
     except NotImplementedError:
         raise
     except Exception as error:
-        return f"raised {type(error).__name__}: {error}"
-    return "kept" if kept is True else "broken" if kept is False else f"{kept!r}"
+        return TrialOutcome("raised", f"raised {type(error).__name__}: {error}")
+    if isinstance(kept, TrialOutcome):  # a proof that is watched may say more
+        return kept
+    said = "kept" if kept is True else "broken" if kept is False else f"{kept!r}"
+    return TrialOutcome(said if isinstance(kept, bool) else "something else", said)

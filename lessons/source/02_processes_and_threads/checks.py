@@ -1,12 +1,11 @@
 """The checks of the exercises of lesson 02."""
 
 import os
-import re
 import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from itertools import chain, product
+from itertools import chain, pairwise, product
 from multiprocessing import active_children
 from multiprocessing.process import BaseProcess
 from threading import Timer, get_ident
@@ -14,11 +13,11 @@ from time import monotonic, sleep
 from typing import NamedTuple
 from unittest.mock import patch
 
-from demos.processes.parts.five_jobs import JOBS, KINDS, job_in_a_trial
+from demos.processes.parts.five_jobs import JOBS, KINDS, TrialOutcome, job_in_a_trial
 from demos.processes.parts.squares_in_children import spawn
 from demos.processes.small_firm import open_the_firm
 from sidebyside.exercises import exercise, trying
-from sidebyside.expectations import Expect
+from sidebyside.expectations import Expect, NotStarted
 
 FITS = {
     "count": "thread",
@@ -112,7 +111,7 @@ def check_02_three_ways(through_pipes, through_a_queue, through_shared_memory):
         except NotImplementedError:
             not_started.append(name)
     if len(not_started) == len(WAYS):
-        raise NotImplementedError("your turn")
+        raise NotStarted
     with trying("each of the three functions") as expect:
         right = ", ".join(name for name in WAYS if name not in not_started)
         expect(
@@ -229,8 +228,15 @@ def _expect_children_at_the_same_time(expect: Expect, steps: dict, pids: list) -
         marks = [
             "start" if pid else "wait" for pid in of_thread if pid in (None, *pids)
         ]
-        late = re.search("start (wait )+start", " ".join(marks))
-        child = late and " ".join(marks)[: late.end()].count("start")
+        late = next(
+            (
+                at
+                for at, pair in enumerate(pairwise(marks), 1)
+                if pair == ("wait", "start") and "start" in marks[:at]
+            ),
+            0,
+        )
+        child = marks[: late + 1].count("start")
         expect(
             not late,
             got="your steps: " + ", ".join(marks),
@@ -345,36 +351,37 @@ def check_02_choose(choice, try_job):
         )
     said = {}
     for name, kind in product(FITS, KINDS):
-        with trying(f"in_a_trial(try_job, {kind!r}, {name!r})") as expect:
+        with trying(f"job_in_a_trial(try_job, {kind!r}, {name!r})") as expect:
             said[name, kind] = _expect_proof_of_choice(expect, try_job, kind, name)
-    slow = "in_a_trial(try_job, 'thread', 'count'), whose work takes 0.3 s of 0.9 s"
-    slow += ", with two arguments"
+    slow = "job_in_a_trial(try_job, 'thread', 'count'), whose work takes 0.3 s of "
+    slow += "0.9 s, with two arguments"
     with trying(slow) as expect:
         _expect_proof_of_choice(expect, try_job, "thread", "count", slow=True)
     for name, kind in choice.items():
         with trying(f"your own proof of {kind!r} and {name!r}") as expect:
             expect(
                 kind == FITS[name],
-                got=said[name, kind],
+                got=said[name, kind].said,
                 think=f"the job {name!r}: {NEEDS[name]}",
             )
 
 
 def _expect_proof_of_choice(
     expect: Expect, try_job: Callable, kind: str, name: str, slow: bool = False
-) -> str:
+) -> TrialOutcome:
     """What the proof says: what it must, if not at once on a busy machine."""
     due = "kept" if kind == FITS[name] else "broken"
     proof = _watched_proof(try_job, slow)
     outcome = job_in_a_trial(proof, kind, name, seconds=20)
-    if outcome == "broken" and due == "kept":  # has a process begun too late?
+    if outcome.end == "broken" and due == "kept":  # has a process begun too late?
         outcome = job_in_a_trial(proof, kind, name, seconds=20)
-    if outcome == "your turn":
-        raise NotImplementedError(outcome)
+    if outcome.end == "stub":
+        raise NotStarted
+    returns = "what your proof returns: True or False, for all kinds"
     expect(
-        outcome.startswith((due, _ALSO.get((name, kind), due))),
-        got=outcome.strip("'"),
-        think=_advice_on_choice(outcome),
+        outcome.end in (due, _ALSO.get((name, kind))),
+        got=outcome.said.strip("'"),
+        think=_ADVICE.get(outcome.end, returns),
     )
     return outcome
 
@@ -445,56 +452,50 @@ def _watched_job(slow: bool) -> type:
 
 def _what_proof_leaves_unsaid(kept: object, watched) -> object:
     if watched.raised:
-        return f"{kept}, after an exception of start()"
+        said = f"{kept}, after an exception of start()"
+        return TrialOutcome("hides an exception", said)
     if watched.waits:
-        return f"{_WAITS_TOO_LONG}: {watched.waits[0]}"
+        said = "it was ready to wait for its worker for longer than job.seconds: "
+        return TrialOutcome("waits too long", said + watched.waits[0])
     if len(watched.workers) > 1:
-        return _SECOND_WORKER
+        said = "a second worker was started for the same job"
+        return TrialOutcome("second worker", said)
     until = monotonic() + 5  # one that is being ended may need a moment
     while kept is True and (left := active_children()) and monotonic() < until:
         left[0].join(0.1)
     if kept is True and active_children():
-        return _LEFT_AT_WORK
+        return TrialOutcome("left at work", "True, and a process was still at work")
     ended = not any(worker.is_alive() for worker in watched.workers)
     if kept is True and watched.asked_early and ended:
-        return _ASKED_EARLY
+        said = "True, and the worker was at work when promise() was called"
+        return TrialOutcome("asked early", said)
     if kept is False and not watched.asked:
-        return _NEVER_ASKED if watched.started else _NO_WORKER
+        if watched.started:
+            said = "False, and job.seconds was never read"
+            return TrialOutcome("never asked", said)
+        return TrialOutcome("no worker", "False, and no worker was started")
     return kept
 
 
-_NO_WORKER = "False, and no worker was started"
-_NEVER_ASKED = "False, and job.seconds was never read"
-_SECOND_WORKER = "a second worker was started for the same job"
-_LEFT_AT_WORK = "True, and a process was still at work"
-_WAITS_TOO_LONG = "it was ready to wait for its worker for longer than job.seconds"
-_ASKED_EARLY = "True, and the worker was at work when promise() was called"
-_ENDLESS, _ENDED = "it did not end", "the whole program ended"
-_ALSO = {("old library", "thread"): _ENDED, ("store", "process"): "raised "}
+_ALSO = {("old library", "thread"): "ended", ("store", "process"): "raised"}
 _ADVICE = {
     "kept": "your proof: a worker of the wrong kind passes it. Does a worker of this "
     "kind do the work, and do you look at the worker and at the promise afterwards?",
     "broken": "your proof: the right kind fails it. Is the work done, and has the "
     "worker ended, at the moment when you look? And do you ask for something that the "
     "text does not? If an error stands above, read it",
-    _ENDLESS: "your proof: which line waits longer than job.seconds?",
-    _ENDED: "your proof: in which process is the work done?",
-    repr(_NO_WORKER): "your proof: which line of it starts a worker?",
-    repr(_NEVER_ASKED): "your proof: how long does it wait for a worker, and how long "
-    "may it? Each job says so",
-    repr(_SECOND_WORKER): "your proof: how many workers do the work, if the first one "
-    "does not bring what was promised?",
-    repr(_ASKED_EARLY): "your proof: what does the promise say once the worker has "
-    "ended? It may have changed by then",
-    repr(_LEFT_AT_WORK): "your proof: who ends a worker that still works, and can be?",
+    "hung": "your proof: which line waits longer than job.seconds?",
+    "ended": "your proof: in which process is the work done?",
     "raised": "your proof: the line that raised this. Is it right for both kinds?",
+    "hides an exception": "your proof: if start() raises an exception, who is to hear "
+    "of it?",
+    "waits too long": "your proof: how long may it wait? Each job says so",
+    "no worker": "your proof: which line of it starts a worker?",
+    "never asked": "your proof: how long does it wait for a worker, and how long may "
+    "it? Each job says so",
+    "second worker": "your proof: how many workers do the work, if the first one does "
+    "not bring what was promised?",
+    "asked early": "your proof: what does the promise say once the worker has ended? "
+    "It may have changed by then",
+    "left at work": "your proof: who ends a worker that still works, and can be?",
 }
-
-
-def _advice_on_choice(outcome: str) -> str:
-    if "exception of start()" in outcome:
-        return "your proof: if start() raises an exception, who is to hear of it?"
-    if _WAITS_TOO_LONG in outcome:
-        return "your proof: how long may it wait? Each job says so"
-    key = "raised" if outcome.startswith("raised ") else outcome
-    return _ADVICE.get(key, "what your proof returns: True or False, for all kinds")

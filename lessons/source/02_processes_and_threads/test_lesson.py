@@ -213,7 +213,7 @@ def test_the_small_firm_is_as_the_solution_says():
 
 @pytest.mark.parametrize("job", JOBS)
 def test_a_job_is_done_well_by_one_kind_of_worker_only(job):
-    kept = [kind for kind in KINDS if job_in_a_trial(try_job, kind, job) == "kept"]
+    kept = [kind for kind in KINDS if job_in_a_trial(try_job, kind, job).end == "kept"]
     assert kept == [FITS[job]]
 
 
@@ -230,4 +230,4 @@ def test_a_trial_leaves_nothing_running():
     end = time.monotonic() + 10
     while (alive := any(map(is_alive, left))) and time.monotonic() < end:
         time.sleep(0.05)
-    assert outcome == "kept" and not alive
+    assert outcome.end == "kept" and not alive

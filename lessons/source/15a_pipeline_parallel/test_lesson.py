@@ -7,6 +7,7 @@ launch. Nothing here asserts how long something takes.
 
 import os
 import random
+import re
 import subprocess
 import sys
 from itertools import combinations
@@ -167,8 +168,10 @@ def test_an_illegal_schedule_is_explained(schedule, why):
     said = verdict(schedule)
     assert why in said
     assert "\n" not in said
-    with pytest.raises(ValueError, match=r"rank|schedule"):
+    with pytest.raises(IllegalSchedule, match=r"rank|schedule") as error:
         timetable(schedule)
+    of_rank = re.match(r"rank (\d+)", said)
+    assert error.value.rank == (int(of_rank[1]) if of_rank else None)
 
 
 def test_a_deadlock_names_who_waits_for_whom():

@@ -1,7 +1,6 @@
 """Checks of the exercises of lesson 15b, Pipeline parallel: memory and bubble."""
 
 import random
-import re
 from itertools import takewhile
 
 from demos.pipeline.parts.schedule_drawing import schedule_text
@@ -11,9 +10,9 @@ from demos.pipeline.parts.schedule_rules import (
     schedule_size,
     timetable,
     timetable_length,
-    verdict,
+    why_illegal,
 )
-from demos.pipeline.parts.schedules import gpipe, read_instruction
+from demos.pipeline.parts.schedules import EveryoneWaits, gpipe, read_instruction
 from sidebyside.exercises import exercise, trying
 
 
@@ -34,7 +33,7 @@ def _expect_schedule(expect, answer, ranks: int) -> list[list[str]]:
 
 
 def _expect_legal_schedule(expect, schedule, microbatches: int) -> None:
-    said = verdict(schedule)
+    problem = why_illegal(schedule)
     last = microbatches - 1
     think = (
         f"what each rank runs: F0 to F{last} and B0 to B{last}, each once, and a "
@@ -50,13 +49,13 @@ def _expect_legal_schedule(expect, schedule, microbatches: int) -> None:
             "; there are fewer micro-batches than stages: how many forwards can a rank "
             "run ahead?"
         )
-    if said.startswith("everyone waits"):
+    if isinstance(problem, EveryoneWaits):
         think = "one finger per rank, along the lists: where do the fingers stop?"
-    guilty = re.match(r"rank (\d+)", said)
-    ranks = [int(guilty[1])] if guilty else range(len(schedule))
+    guilty = problem and problem.rank
+    ranks = range(len(schedule)) if guilty is None else [guilty]
     rows = "".join(f"\nrank {r} | {' '.join(map(str, schedule[r]))}" for r in ranks)
-    got = f"a schedule that cannot run: {said}{rows}"
-    expect(said == "legal", got=got, think=think)
+    got = f"a schedule that cannot run: {problem}{rows}"
+    expect(problem is None, got=got, think=think)
     stages, most = schedule_size(schedule)
     got = f"{most} micro-batches on each rank{rows}"
     expect(most == microbatches, got=got, think=think)

@@ -54,7 +54,8 @@ def check_17b_gather_free(
 def _expect_step(call: str, rank: int, ranks: int, notes: StepNotes) -> None:
     with trying(call) as expect:
         for fault in notes.faults:
-            expect(False, got=f"{fault}, on rank {rank}", think=_think_of(fault))
+            got = f"{fault.said}, on rank {rank}"
+            expect(False, got=got, think=THINK_OF_FAULT[fault.kind])
         expect(
             not notes.complaint,
             got=f"freed too early: {notes.complaint}, on rank {rank}",
@@ -76,20 +77,16 @@ def _expect_step(call: str, rank: int, ranks: int, notes: StepNotes) -> None:
         _expect_calls(expect, rank, ranks, notes)
 
 
-def _think_of(fault: str) -> str:
-    if fault.startswith("not awaited"):
-        return "when the numbers of a collective with async_op=True are there"
-    if fault.startswith("another flat"):
-        return "who has views of `flat`: the parameters, and autograd"
-    if fault.startswith("changed kept"):
-        return "who updates `kept`: the optimiser, and nobody else"
-    if fault.startswith("no memory"):
-        return ORDER
-    if fault.startswith("still whole"):
-        return "who frees the unit, and when: until then its memory is taken"
-    if fault.startswith("a view"):
-        return "what stays in memory with a view: all that it is a view of"
-    return "where this rank's shard of the mean gradient belongs: `unit.kept.grad`"
+THINK_OF_FAULT = {
+    "not awaited": "when the numbers of a collective with async_op=True are there",
+    "another flat": "who has views of `flat`: the parameters, and autograd",
+    "changed kept": "who updates `kept`: the optimiser, and nobody else",
+    "no memory": ORDER,
+    "still whole": "who frees the unit, and when: until then its memory is taken",
+    "a view": "what stays in memory with a view: all that it is a view of",
+    "no gradient": "where this rank's shard of the mean gradient belongs: "
+    "`unit.kept.grad`",
+}
 
 
 def _think_of_gradient(factor: float, ranks: int) -> str:

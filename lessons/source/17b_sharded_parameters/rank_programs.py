@@ -40,6 +40,13 @@ class StackCase(NamedTuple):
     dtype: torch.dtype
 
 
+class Fault(NamedTuple):
+    """A rule that one of the four functions has broken."""
+
+    kind: str  # which rule
+    said: str
+
+
 class StepNotes(NamedTuple):
     """What one rank saw in one step; gaps are to whole training on all samples."""
 
@@ -48,7 +55,7 @@ class StepNotes(NamedTuple):
     largest: int  # bytes of the largest unit
     units: int
     calls: dict[str, list[str]]  # collectives in each of the four functions
-    faults: list[str]  # in words, in the order in which they were seen
+    faults: list[Fault]  # in the order in which they were seen
     gap: float
     factor: float  # this gradient, as a multiple of the right one
 
@@ -59,7 +66,7 @@ class Watched:
     def __init__(self, functions: dict[str, Callable]):
         self.functions = functions
         self.calls = {name: [] for name in NAMES}
-        self.faults: list[str] = []
+        self.faults: list[Fault] = []
 
     def call(self, name: str, unit: ShardedUnit, *_) -> None:
         kept, flat = unit.kept.clone(), unit.flat
@@ -68,20 +75,23 @@ class Watched:
         calls = [call for call in meter.collectives if call != "barrier"]
         self.calls[name] += calls + ["send"] * meter.messages_sent
         if waiting:
-            self.faults.append(f"not awaited in {name}")
+            self.note("not awaited", f"in {name}")
             for work in waiting:
                 work.wait()
         if unit.flat is not flat:
-            self.faults.append(f"another flat after {name}")
+            self.note("another flat", f"after {name}")
             unit.flat = flat
         same = isinstance(unit.kept, torch.Tensor) and unit.kept.shape == kept.shape
         if not same or not torch.equal(unit.kept, kept):
-            self.faults.append(f"changed kept in {name}")
+            self.note("changed kept", f"in {name}")
         held = unit.flat.untyped_storage().nbytes()
         if name.startswith("before") and held != unit.flat.nbytes:
-            self.faults.append(f"no memory after {name}")
+            self.note("no memory", f"after {name}")
         if name.startswith("after") and held:
-            self.faults.append(f"still whole after {name}")
+            self.note("still whole", f"after {name}")
+
+    def note(self, kind: str, where: str) -> None:
+        self.faults.append(Fault(kind, f"{kind} {where}"))
 
 
 @contextmanager
@@ -189,10 +199,10 @@ def _compare(units, whole: nn.Sequential, watched: Watched) -> tuple[float, floa
         expected = own_shard(_padded(unit, [p.grad for p in module.parameters()]))
         got = unit.kept.grad
         if not isinstance(got, torch.Tensor) or got.shape != unit.kept.shape:
-            watched.faults.append("no gradient")
+            watched.note("no gradient", "as kept.grad")
             return gap, factor
         if got.untyped_storage().nbytes() > unit.kept.nbytes:
-            watched.faults.append("a view of the whole gradient as kept.grad")
+            watched.note("a view", "of the whole gradient as kept.grad")
         difference = (got - expected).abs().max().item()
         if difference > gap or math.isnan(difference):  # from then on it stays nan
             gap = difference

@@ -52,7 +52,8 @@ class SaveCase(NamedTuple):
 class Notes(NamedTuple):
     """What one call did in its folder, as its own process saw it."""
 
-    error: str  # the name of its exception, or nothing
+    end: str  # "done", "stub", "raised" or "endless"
+    error: str  # what was raised, or nothing
     changes: list[str]  # the audit events of the disk, in order
     renamed: list[tuple[str, str]]  # (from, to) of each new name
     synced_before_name: bool
@@ -126,15 +127,17 @@ def call_save(sent: bytes, path: Path, case: "SaveCase", outbox) -> None:
         state["bad"] = CannotBeSaved()
     if case.kill_at is None and case.most is not None:
         limit_files(case.most)
-    error, watch.active = "", True
+    end, error, watch.active = "done", "", True
     try:
         save(state, path)
+    except NotImplementedError:
+        end = "stub"
     except Exception as raised:
-        error = f"{type(raised).__name__}: {raised}"
+        end, error = "raised", f"{type(raised).__name__}: {raised}"
     watch.active = False
     same = case.fails or (all((state["weights"] == 2).tolist()) and len(state) == 2)
-    notes = Notes(error, watch.changes, watch.renamed, watch.synced_before_name, same)
-    outbox.send(tuple(notes))
+    told = watch.changes, watch.renamed, watch.synced_before_name
+    outbox.send((end, error, *told, same))
     os._exit(0)
 
 
@@ -194,7 +197,8 @@ def _run_calls(sent: bytes, paths: list[Path], cases: list[SaveCase]) -> list:
 
 def _notes_in(inbox, deadline: float) -> Notes | None:
     if not inbox.poll(max(0, deadline - monotonic())):
-        return Notes(f"it has not ended after {SECONDS} s", [], [], True, True)
+        said = f"it has not ended after {SECONDS} s"
+        return Notes("endless", said, [], [], True, True)
     try:
         return Notes(*inbox.recv())
     except EOFError:
