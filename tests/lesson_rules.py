@@ -1,5 +1,6 @@
 """The rules that every lesson's source keeps; each yields what breaks it."""
 
+import ast
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +26,8 @@ FORBIDDEN = {  # in a line of code
     r"\bclear_output\b|update_display": "an output that changes later",
     r"(?i)#\s*(nbval|pytest_validate)_": "a comment for nbval; use a tag",
 }
+IMPORTS = ast.Import | ast.ImportFrom
+LEARNERS_CALL = {"hint", "solution", "progress", "reset"}
 TAGS = {"instructor", "why", "raises-exception", "nbval-ignore-output"}
 
 
@@ -70,6 +73,53 @@ def cells_are_short_and_few(lesson: Lesson) -> Iterator[str]:
             yield f"{lines} lines, more than {LINES_OF_CODE}: {first_line(cell)}"
         if not cell.source.strip():
             yield "an empty code cell"
+
+
+@rule
+def imports_stand_where_they_are_first_needed(lesson: Lesson) -> Iterator[str]:
+    """In the cell whose code has the name, or below the text that names it.
+
+    A cell that does nothing but import, right before the cell that needs it, is meant.
+    """
+    known, text = set(), ""
+    trees = [parsed(solved(cell.source)) for cell in lesson.code_cells]
+    used = [names_in(tree) for tree in trees]
+    cells = iter(zip(trees, used, [*used[1:], set()], strict=True))
+    for cell in lesson.cells:
+        if cell.kind != "code":
+            text += cell.text
+            continue
+        tree, needed, soon = next(cells)
+        if all(isinstance(part, IMPORTS) for part in tree.body):
+            needed = needed | soon
+        for name in imported_in(tree):
+            if name in known:
+                yield f"imports {name} a second time: {first_line(cell)}"
+            elif name not in needed | LEARNERS_CALL and f"`{name}" not in text:
+                yield f"imports {name} before it is needed: {first_line(cell)}"
+            known.add(name)
+        text = ""
+
+
+def imported_in(tree: ast.Module) -> list[str]:
+    return [
+        (alias.asname or alias.name).partition(".")[0]
+        for part in tree.body
+        if isinstance(part, IMPORTS)
+        for alias in part.names
+    ]
+
+
+def parsed(code: str) -> ast.Module:
+    """Nothing of what is not Python: that breaks other rules."""
+    try:
+        return ast.parse(code)
+    except SyntaxError:
+        return ast.Module([])
+
+
+def names_in(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 def code_lines(code: str) -> int:

@@ -84,6 +84,14 @@ def test_only_small_files_are_kept():
     assert sum(path.stat().st_size for path in files()) < build.TOTAL_LIMIT
 
 
+def test_every_module_has_a_name_of_its_own():
+    """But for the four of each lesson's room: a name leads to one place."""
+    of_rooms = {"lesson.py", "checks.py", "wrong_answers.py", "test_lesson.py"}
+    names = [path.name for path in files() if path.suffix == ".py"]
+    twice = {name for name in names if names.count(name) > 1}
+    assert twice <= of_rooms | {"__init__.py"}
+
+
 @pytest.mark.parametrize("path", CHECKS, ids=lambda path: path.parent.name)
 def test_no_check_is_a_wall(path):
     functions = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
@@ -134,6 +142,15 @@ BREACHES = [
     ("1 / 0", "# NBVAL_IGNORE_OUTPUT\n1 / 0", "a comment for nbval"),
     ("1 / 0", "\n".join(["1 / 0"] * 21), "21 lines, more than 20"),
     ("1 / 0", "1 / 0\n\n# %%\n" * 30, "35 code cells, more than 30"),
+    ("1 / 0", "import os\n\n1 / 0", "imports os before it is needed"),
+    ("1 / 0", "import os\n\n# %%\nos.name", None),
+    ("1 / 0", "1\n\n# %% [markdown]\n# See `os.name`.\n\n# %%\nimport os\n\n1", None),
+    ("1 / 0", "import os\n\n# %%\n1 / 0\n\n# %%\nos.name", "imports os before"),
+    (
+        "1 / 0",
+        "import os\n\nos.name\n\n# %%\nimport os\n\nos.sep",
+        "imports os a second time",
+    ),
     ('["raises-exception"]', '["nbval-skip"]', "unknown tag nbval-skip"),
     ('["raises-exception"]', '["nbval-ignore-output", "why"]', None),
     (HINT_2, "", "has 2 hints, not 3"),

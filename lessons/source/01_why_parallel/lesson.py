@@ -41,7 +41,6 @@
 
 # %%
 import torch
-from torch import nn
 
 from sidebyside import load_digits
 
@@ -55,6 +54,9 @@ test_images, test_labels = load_digits("test")
 
 
 # %%
+from torch import nn
+
+
 def network() -> nn.Module:
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
@@ -82,8 +84,6 @@ guess("01-batch", None, "How many times as many per second with 256 as with 1?",
 # %%
 from time import perf_counter
 
-from sidebyside import reveal
-
 
 def train(batch_size: int, epochs: int = 2) -> tuple[float, float]:
     """Per cent of the test images read correctly, and seconds of training."""
@@ -99,6 +99,8 @@ def train(batch_size: int, epochs: int = 2) -> tuple[float, float]:
 
 
 # %%
+from sidebyside import reveal
+
 right, rate = {}, {}
 for batch_size in 1, 16, 256:
     right[batch_size], seconds = train(batch_size)

@@ -208,7 +208,7 @@ check("02-firm", belongs_to)
 
 # %%
 from demos.processes import process_memory
-from sidebyside import guess, show
+from sidebyside import guess
 
 show(process_memory.child_adds_100)
 guess(

@@ -357,7 +357,7 @@ for name, programs in attempts.items():
 # %%
 from time import sleep
 
-from sidebyside import Timeline, draw_timelines, span
+from sidebyside import span
 
 
 def hold_lock(seconds: float) -> None:
@@ -375,6 +375,8 @@ def read_and_hold_it_to_add() -> None:
 
 
 # %%
+from sidebyside import Timeline, draw_timelines
+
 with Timeline() as all_the_time:
     in_two_threads(lambda: [hold_lock(0.08) for _ in range(3)])
 with Timeline() as to_add:
@@ -559,8 +561,6 @@ check("04-transfer", transfer)
 from concurrent.futures import ThreadPoolExecutor
 from queue import Queue
 
-from sidebyside import compare
-
 
 def queue_for_each() -> int:
     numbers = Queue()
@@ -575,6 +575,8 @@ def own_sums() -> int:
 
 
 # %%
+from sidebyside import compare
+
 ways = compare(
     lock_for_each=lambda: in_two_threads(lambda: add_with_lock(50_000)),
     queue_for_each=queue_for_each,

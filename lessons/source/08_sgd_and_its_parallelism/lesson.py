@@ -136,7 +136,7 @@ fig
 
 # %%
 from demos.sgd.batch_size import kept_for_backward
-from sidebyside import guess, reveal, show
+from sidebyside import guess, show
 
 show(kept_for_backward)
 print([kept_for_backward(digits_network(), images[:b], labels[:b]) for b in (1, 2)])
@@ -148,6 +148,7 @@ guess("08-bytes", None, "How many bytes are kept for a batch of 1,000?", "bytes"
 
 # %%
 from demos.sgd.batch_size import samples_per_second
+from sidebyside import reveal
 
 sizes = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000]
 kept = [kept_for_backward(digits_network(), images[:b], labels[:b]) for b in sizes]

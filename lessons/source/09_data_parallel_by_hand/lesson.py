@@ -50,9 +50,8 @@ batches = list(zip(images.split(64), labels.split(64), strict=True))[:22]
 
 # %%
 from torch import nn
-from torch.nn import functional as F
 
-from demos.data_parallel.data_parallel_threads import make_digit_model, replica_places
+from demos.data_parallel.data_parallel_threads import replica_places
 
 places = replica_places(2)  # two GPUs, or the CPU twice
 
@@ -62,6 +61,11 @@ def parameters_of(model: nn.Module) -> torch.Tensor:
 
 
 # %%
+from torch.nn import functional as F
+
+from demos.data_parallel.data_parallel_threads import make_digit_model
+
+
 def train_alone(model: nn.Module) -> torch.Tensor:
     """All parameters before the first step and after each step, one row each."""
     sgd, history = torch.optim.SGD(model.parameters(), lr=0.1), [parameters_of(model)]

@@ -10,7 +10,7 @@ import torch
 from sidebyside import MessageMeter, run_ranks
 from sidebyside.exercises import exercise, trying
 
-from .rank_programs import (
+from .pieces_and_tokens import (
     WIDTH,
     PiecesCase,
     PiecesNotes,

@@ -156,12 +156,12 @@ show(eight_collectives.all_reduce)
 # does rank 0 send and receive, together?
 
 # %%
-from sidebyside import check, guess, hint, progress, reset, reveal, solution
+from sidebyside import guess, hint, progress, reset, solution
 
 guess("10a-root", None, "How many million bytes pass through rank 0?", "million")
 
 # %%
-from sidebyside import consecutive_steps
+from sidebyside import consecutive_steps, reveal
 
 for ranks in 2, 4, 8:
     runs = run_collectives(["all_reduce"], eight_collectives, ranks, 125_000 // ranks)
@@ -241,7 +241,7 @@ run_ranks(swap, world_size=2)
 # %%
 from time import sleep
 
-from sidebyside import Timeline, draw_timelines, span
+from sidebyside import span
 
 
 def hand_over(send) -> None:
@@ -262,6 +262,8 @@ def hand_over(send) -> None:
 
 
 # %%
+from sidebyside import Timeline, draw_timelines
+
 with Timeline() as blocking:
     run_ranks(hand_over, dist.send)
 with Timeline() as asynchronous:
@@ -351,6 +353,8 @@ def reduce_scatter(tensor: torch.Tensor, pieces: list[torch.Tensor]) -> None:
 
 
 # %%
+from sidebyside import check
+
 check("10a-reduce-scatter", reduce_scatter)
 
 # %% [markdown] tags=["why"]

@@ -13,7 +13,7 @@ from sidebyside import MessageMeter, consecutive_steps, run_ranks
 from tests.hanging_ranks import how_they_hang
 from tests.quiet_loopback import least_on_loopback
 
-from .rank_programs import both_send_first, request_thrown_away
+from .pieces_and_tokens import both_send_first, request_thrown_away
 
 ONE_TO_ALL, ALL_TO_ONE = ["broadcast", "scatter"], ["gather", "reduce"]
 

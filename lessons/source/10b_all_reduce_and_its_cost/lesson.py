@@ -160,7 +160,7 @@ timeline.plot(stamp="simulated", height=2.6)
 
 # %% exercise="10b-ring"
 from demos.collectives.parts.eight_collectives import exchange
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import hint, progress, reset, solution
 
 
 def ring(tensor: torch.Tensor) -> None:
@@ -185,6 +185,8 @@ def ring(tensor: torch.Tensor) -> None:
 
 
 # %%
+from sidebyside import check
+
 check("10b-ring", ring)
 
 # %% [markdown] tags=["why"]

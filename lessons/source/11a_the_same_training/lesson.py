@@ -53,7 +53,7 @@
 # Ten of our 1,415 handwritten digits for training. We use the first 22 batches of 64:
 
 # %%
-from sidebyside import device, figure, load_digits
+from sidebyside import figure, load_digits
 
 images, labels = load_digits("train")
 batches = list(zip(images.split(64), labels.split(64), strict=True))[:22]
@@ -72,6 +72,7 @@ import torch
 from torch import nn
 
 from demos.ddp.ddp_from_scratch import flat_parameters, make_ddp_model
+from sidebyside import device
 
 
 def train(model, batches, average=lambda m: None, optimizer=torch.optim.SGD, lr=0.1):
@@ -102,7 +103,7 @@ alone.shape
 # %%
 import torch.distributed as dist
 
-from sidebyside import guess, run_ranks
+from sidebyside import guess
 
 
 def mean_after_backward(model: nn.Module) -> None:
@@ -124,7 +125,7 @@ guess(
 )
 
 # %%
-from sidebyside import reveal
+from sidebyside import reveal, run_ranks
 
 
 def own_start() -> nn.Module:
@@ -287,13 +288,13 @@ for optimizer, lr in (torch.optim.SGD, 0.1), (torch.optim.Adam, 0.001):
 # every rank, and deals them like cards. It gives all ranks equally many images.
 
 # %%
-from torch.utils.data import DistributedSampler
-
 guess(
     "11a-dealt", None, "How many of the 1,415 images are dealt to the two ranks in all?"
 )
 
 # %%
+from torch.utils.data import DistributedSampler
+
 dealt = [list(DistributedSampler(images, num_replicas=2, rank=rank)) for rank in (0, 1)]
 print(f"different images among them: {len(set(dealt[0] + dealt[1]))}")
 reveal("11a-dealt", sum(map(len, dealt)))
@@ -359,7 +360,7 @@ print(f"without: {without_set_epoch}\nwith:    {with_set_epoch}")
 
 
 # %% exercise="11a-shard"
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import hint, progress, reset, solution
 
 
 def shard(samples: int, rank: int, world_size: int, epoch: int) -> list[int]:
@@ -371,6 +372,8 @@ def shard(samples: int, rank: int, world_size: int, epoch: int) -> list[int]:
 
 
 # %%
+from sidebyside import check
+
 check("11a-shard", shard)
 
 # %% [markdown] tags=["why"]

@@ -8,7 +8,7 @@ import torch
 from sidebyside import run_ranks
 from sidebyside.exercises import exercise, trying
 
-from .rank_programs import (
+from .buckets_and_no_sync import (
     SHAPES,
     Buckets,
     try_buckets,

@@ -68,7 +68,6 @@ after.plot(stamp="simulated")
 # *Before you run it:* in which order?
 
 # %%
-import torch
 from torch.nn import functional as F
 
 from demos.ddp.ddp_from_scratch import make_ddp_model
@@ -197,10 +196,11 @@ reveal("11b-messages", len(sent))
 
 
 # %% exercise="11b-buckets"
+import torch
 import torch.distributed as dist
 from torch import nn
 
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import hint, progress, reset, solution
 
 
 def average_gradients(parameters: list[nn.Parameter], bucket_bytes: int) -> None:
@@ -224,6 +224,8 @@ def average_gradients(parameters: list[nn.Parameter], bucket_bytes: int) -> None
 
 
 # %%
+from sidebyside import check
+
 check("11b-buckets", average_gradients)
 
 # %% [markdown] tags=["why"]
@@ -250,7 +252,7 @@ check("11b-buckets", average_gradients)
 # (lesson 10a):
 
 # %%
-from demos.ddp.ddp_from_scratch import Bucket, DistributedDataParallel
+from demos.ddp.ddp_from_scratch import Bucket
 
 show(Bucket)
 
@@ -260,6 +262,8 @@ show(Bucket)
 # [The whole class](../demos/ddp/ddp_from_scratch.py) has 60 lines.
 
 # %%
+from demos.ddp.ddp_from_scratch import DistributedDataParallel
+
 show(DistributedDataParallel.__init__)
 show(DistributedDataParallel._gradient_is_ready)
 show(DistributedDataParallel._finish)

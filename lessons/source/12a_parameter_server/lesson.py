@@ -218,7 +218,7 @@ draw_staleness(of_workers)
 # With `<` and bound 0 nobody ever goes on: let them find out why the check would hang.
 
 # %% exercise="12a-bounded"
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import hint, progress, reset, solution
 
 
 def who_goes_on(pushes: dict[int, int], waiting: list[int], bound: int) -> list[int]:
@@ -230,6 +230,8 @@ def who_goes_on(pushes: dict[int, int], waiting: list[int], bound: int) -> list[
 
 
 # %%
+from sidebyside import check
+
 check("12a-bounded", who_goes_on)
 
 # %% [markdown] tags=["why"]

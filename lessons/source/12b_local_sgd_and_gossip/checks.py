@@ -10,7 +10,7 @@ from sidebyside import run_ranks
 from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
 
-from .rank_programs import (
+from .local_sgd_runs import (
     LocalCase,
     LocalNotes,
     local_model,

@@ -193,7 +193,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import hint, progress, reset, solution
 
 
 def train_locally(model: nn.Module, batches: list, rate: float, every: int) -> int:
@@ -217,6 +217,8 @@ def train_locally(model: nn.Module, batches: list, rate: float, every: int) -> i
 
 
 # %%
+from sidebyside import check
+
 check("12b-local", train_locally)
 
 # %% [markdown] tags=["why"]

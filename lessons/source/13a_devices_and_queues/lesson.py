@@ -45,7 +45,7 @@
 # %%
 import torch
 
-from demos.devices.parts.roofline import add_vectors, copy_vector, multiply_matrix
+from demos.devices.parts.roofline import add_vectors, multiply_matrix
 
 torch.set_num_threads(1)  # one core, so that other programs disturb less
 operations = [add_vectors(), multiply_matrix(2048, 1), multiply_matrix(400, 400)]
@@ -62,7 +62,7 @@ for operation in operations:
 # time, so we take the shortest of 20 rounds.
 
 # %%
-from demos.devices.parts.roofline import least_seconds
+from demos.devices.parts.roofline import copy_vector, least_seconds
 
 copy, product = copy_vector(), multiply_matrix(512, 512)
 seconds = least_seconds([copy, product, *operations])
@@ -242,7 +242,7 @@ reveal("13a-away", first_that_pays(times) or 0)
 
 
 # %% exercise="13a-pays"
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import hint, progress, reset, solution
 
 
 def smallest_size(host: float, device: float, alpha: float, beta: float) -> int | None:
@@ -258,6 +258,8 @@ def smallest_size(host: float, device: float, alpha: float, beta: float) -> int 
 
 
 # %%
+from sidebyside import check
+
 check("13a-pays", smallest_size)
 
 # %% [markdown] tags=["why"]
@@ -672,8 +674,6 @@ check("13a-ahead", launch_all)
 # numbers multiply.
 
 # %%
-from sidebyside import compare
-
 matrices = [torch.rand(512, 512) for _ in range(2)]
 
 
@@ -694,6 +694,8 @@ def two_chains(inter: int, intra: int) -> None:
 
 
 # %%
+from sidebyside import compare
+
 layouts = {f"queues: {q}, threads in each: {t}": (q, t) for q in (1, 2) for t in (1, 2)}
 compare(
     rounds=3,

@@ -63,7 +63,7 @@ graph = [
 # six take together? There are ten slots of work.
 
 # %%
-from sidebyside import check, guess, hint, progress, reset, reveal, solution
+from sidebyside import guess, hint, progress, reset, solution
 
 guess("13b-six", None, "How many slots do the six operations take?", "slots")
 
@@ -73,6 +73,7 @@ from demos.dataflow.parts.simulated_devices import (
     makespan,
     simulate_dataflow,
 )
+from sidebyside import reveal
 
 ran = simulate_dataflow(graph)
 reveal("13b-six", makespan(ran), computed=True)
@@ -194,6 +195,8 @@ def execute(graph: list[Operation], machine) -> None:
 
 
 # %%
+from sidebyside import check
+
 check("13b-executor", execute)
 
 # %% [markdown] tags=["why"]

@@ -12,7 +12,7 @@ from sidebyside import run_ranks
 from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
 
-from .rank_programs import (
+from .chains_and_tied_weights import (
     FAN,
     ChainCase,
     TiedCase,

@@ -35,10 +35,8 @@
 # running sum of its gradients.
 
 # %%
-import torch
-
 from demos.model_parallel.parts.cut_training import make_layers_to_cut
-from sidebyside import check, guess, hint, progress, reset, show, solution
+from sidebyside import guess, hint, progress, reset, show, solution
 
 show(make_layers_to_cut)
 question = (
@@ -54,6 +52,7 @@ f"{sum(p.nbytes for p in make_layers_to_cut().parameters()):,} bytes of paramete
 # ends in an error; it is meant to.
 
 # %% tags=["raises-exception"]
+import torch
 from torch.nn import functional as F
 
 from demos.model_parallel.parts.cut_training import batches_to_cut
@@ -263,6 +262,8 @@ class SendForward(torch.autograd.Function):
 
 
 # %%
+from sidebyside import check
+
 check("14a-send", SendForward)
 
 # %% [markdown] tags=["why"]

@@ -48,7 +48,7 @@ from demos.model_parallel.parts.convolution_cuts import (
     scores_of_images,
 )
 from demos.model_parallel.three_ways_to_split import digits_for_step
-from sidebyside import check, guess, hint, progress, reset, show, solution
+from sidebyside import hint, progress, reset, show, solution
 
 show(scores_of_images)
 images, labels = (data.cpu() for data in digits_for_step(step=0, batch=64))
@@ -60,6 +60,8 @@ images.shape, scores_of_images(make_convolutions(), images).shape
 # We put the two results together and compare them with those of the whole image.
 
 # %%
+from sidebyside import guess
+
 guess("14b-rows", None, "How many of the eight rows come out wrong?", "rows")
 
 # %%
@@ -133,7 +135,7 @@ import torch.distributed as dist
 from torch.nn import functional as F
 
 from demos.model_parallel.parts.convolution_cuts import scores_by_space
-from sidebyside import device, run_ranks
+from sidebyside import device
 
 
 def one_way(mine: torch.Tensor, peer: int) -> torch.Tensor:
@@ -152,6 +154,8 @@ def half_an_image(swap) -> tuple:
 
 
 # %%
+from sidebyside import run_ranks
+
 network = make_convolutions()
 scores = scores_of_images(network, images)
 F.cross_entropy(scores, labels).backward()
@@ -266,6 +270,8 @@ def edges_of_neighbours(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 ### END SOLUTION
 
 # %%
+from sidebyside import check
+
 check("14b-halo", Halo)
 
 # %% [markdown] tags=["why"]

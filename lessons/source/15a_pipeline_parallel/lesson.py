@@ -282,7 +282,7 @@ print(f"{sum(agree)} of {len(agree)} pictures agree")
 
 
 # %% exercise="15a-microbatches"
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import hint, progress, reset, solution
 
 
 def fewest_microbatches(stages: int, batch: int, waste: float) -> int | None:
@@ -296,6 +296,8 @@ def fewest_microbatches(stages: int, batch: int, waste: float) -> int | None:
 
 
 # %%
+from sidebyside import check
+
 check("15a-microbatches", fewest_microbatches)
 
 # %% [markdown] tags=["why"]
@@ -370,7 +372,6 @@ fig
 
 # %%
 from demos.pipeline.parts.pipeline_stages import Pipeline
-from sidebyside import show
 
 show(Pipeline._forward)
 show(Pipeline._backward)

@@ -46,7 +46,7 @@ from demos.pipeline.pipeline_beside_torch import (
 from sidebyside import RankFailed, run_ranks
 from sidebyside.record import ROOT
 
-from .rank_programs import (
+from .pipelines_beside_whole import (
     layers_of_each_rank,
     train_pipelines_of_ranks,
     train_without_pipeline,

@@ -201,7 +201,7 @@ workbench(mine)
 # trying, and discover the run ahead on the way.
 
 # %% exercise="15b-beat-gpipe"
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import hint, progress, reset, solution
 
 beats_gpipe = ...
 ### BEGIN SOLUTION
@@ -212,6 +212,8 @@ beats_gpipe = [
 ### END SOLUTION
 
 # %%
+from sidebyside import check
+
 check("15b-beat-gpipe", beats_gpipe)
 
 # %% [markdown] tags=["why"]

@@ -8,7 +8,7 @@ import torch
 from sidebyside import run_ranks
 from sidebyside.exercises import exercise, trying
 
-from .rank_programs import (
+from .row_layers_and_branches import (
     BranchSize,
     LayerSize,
     SplitNotes,

@@ -107,7 +107,7 @@ draw_split_layer(x, A)
 # %% exercise="16a-row"
 import torch.distributed as dist
 
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import hint, progress, reset, solution
 
 
 def row_forward(x_part, rows, bias) -> torch.Tensor:
@@ -127,6 +127,8 @@ def row_backward(gradient, x_part, rows) -> tuple[torch.Tensor, ...]:
 
 
 # %%
+from sidebyside import check
+
 check("16a-row", row_forward, row_backward)
 
 # %% [markdown] tags=["why"]
@@ -323,7 +325,7 @@ check("16a-conjugates", CopyToRanks, SumOverRanks)
 # %%
 from demos.tensor_parallel.parts.split_layers import ColumnParallel, RowParallel
 from demos.tensor_parallel.tensor_parallel_block import MLPBlock
-from sidebyside import guess, reveal, run_ranks, show
+from sidebyside import show
 
 show(MLPBlock.forward)
 show(ColumnParallel.forward)
@@ -339,10 +341,13 @@ show(RowParallel.forward)
 # and 10b). In one step, how many times as many bytes does the naive way send as the pair?
 
 # %%
+from sidebyside import guess
+
 guess("16a-naive", None, "Bytes of the naive way, divided by those of the pair?", "×")
 
 # %%
 from demos.tensor_parallel.tensor_parallel_block import meter_block
+from sidebyside import reveal, run_ranks
 
 bills = {how: run_ranks(meter_block, how, 64, 32)[0] for how in ("naive", "pair")}
 for how, bill in bills.items():
@@ -371,8 +376,7 @@ reveal("16a-naive", ratio, computed=True)
 from torch import nn
 from torch.nn import functional as F
 
-from demos.tensor_parallel.tensor_parallel_block import gap_to_whole, split_as_pair
-from sidebyside import device, load_digits
+from sidebyside import device
 
 
 def make_digit_blocks() -> nn.Sequential:
@@ -390,7 +394,8 @@ def take_step(network: nn.Module, images: torch.Tensor, labels: torch.Tensor) ->
 
 
 # %%
-from sidebyside import MessageMeter
+from demos.tensor_parallel.tensor_parallel_block import gap_to_whole, split_as_pair
+from sidebyside import MessageMeter, load_digits
 
 
 def train_split_and_whole() -> tuple[float, int, list[str], list[float]]:

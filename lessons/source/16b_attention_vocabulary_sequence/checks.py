@@ -9,7 +9,7 @@ from demos.tensor_parallel.ring_attention import attend_to_piece
 from sidebyside import run_ranks
 from sidebyside.exercises import exercise, trying
 
-from .rank_programs import (
+from .rings_losses_and_blocks import (
     BlockCase,
     BlockNotes,
     LossCase,

@@ -44,8 +44,6 @@
 # layer, `out`, joins what they have mixed. Four heads on two ranks:
 
 # %%
-import torch
-
 from demos.tensor_parallel.parts.head_drawing import draw_heads
 
 draw_heads(heads=4, ranks=2)
@@ -103,8 +101,7 @@ for ranks in (2, 3):
 # have the row $[10^w, 10^w]$:
 
 # %%
-import torch.distributed as dist
-from torch import nn
+import torch
 
 from demos.tensor_parallel import vocabulary
 
@@ -148,11 +145,13 @@ for rank, summand in enumerate(run_ranks(embed_on_two_ranks)):
 # what is gathered. How many times as many bytes does gathering send?
 
 # %%
-from sidebyside import guess, reveal
+from sidebyside import guess
 
 guess("16b-gathering", None, "Bytes of gathering, divided by those of three sums?", "×")
 
 # %%
+from sidebyside import reveal
+
 bills = {}
 for way in ("gathered", "parallel"):
     bills[way] = bill = run_ranks(vocabulary.meter_loss, way, 4096, 32)[0]
@@ -220,8 +219,10 @@ reveal("16b-gathering", ratio, computed=True)
 # first two.
 
 # %% exercise="16b-cross-entropy"
+import torch.distributed as dist
+
 from demos.tensor_parallel.parts.conjugates import sum_over_ranks
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import hint, progress, reset, solution
 
 
 def parallel_cross_entropy(logits, labels, first) -> torch.Tensor:
@@ -239,6 +240,8 @@ def parallel_cross_entropy(logits, labels, first) -> torch.Tensor:
 
 
 # %%
+from sidebyside import check
+
 check("16b-cross-entropy", parallel_cross_entropy)
 
 # %% [markdown] tags=["why"]
@@ -343,6 +346,8 @@ for way in ("tensor", "sequence"):
 
 
 # %%
+from torch import nn
+
 from demos.model_parallel.parts import transformer_block
 
 

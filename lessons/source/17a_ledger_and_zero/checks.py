@@ -11,7 +11,7 @@ from sidebyside import run_ranks
 from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
 
-from .rank_programs import (
+from .zero_updates_and_clips import (
     ClipCase,
     ClipNotes,
     StepNotes,

@@ -77,12 +77,14 @@ show(bytes_behind)
 # thousand updates of 0.001 each. What is it afterwards, in bfloat16?
 
 # %%
-from sidebyside import guess, reveal
+from sidebyside import guess
 
 guess("17a-thousand", None, "1, plus 0.001 a thousand times, in bfloat16?", "")
 
 # %%
 import torch
+
+from sidebyside import reveal
 
 weight = torch.tensor(1.0, dtype=torch.bfloat16)
 for _ in range(1000):
@@ -210,7 +212,7 @@ reveal("17a-mixed", MIXED.total, computed=True)
 
 
 # %% exercise="17a-stage"
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import hint, progress, reset, solution
 
 
 def smallest_stage(numbers, ranks, activations, budget) -> int | None:
@@ -226,6 +228,8 @@ def smallest_stage(numbers, ranks, activations, budget) -> int | None:
 
 
 # %%
+from sidebyside import check
+
 check("17a-stage", smallest_stage)
 
 # %% [markdown] tags=["why"]

@@ -10,7 +10,7 @@ from sidebyside import run_ranks
 from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
 
-from .rank_programs import NAMES, StackCase, StepNotes, try_gather_free
+from .watched_gathers import NAMES, StackCase, StepNotes, try_gather_free
 
 # Seconds; a right answer needs less than one. Tests of what hangs wait for less.
 PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))

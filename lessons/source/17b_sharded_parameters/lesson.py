@@ -111,7 +111,7 @@ show(zero_3.ShardedUnit)
 import torch
 import torch.distributed as dist
 
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import hint, progress, reset, solution
 
 
 def before_forward(unit: zero_3.ShardedUnit) -> None:
@@ -143,6 +143,8 @@ def after_backward(unit: zero_3.ShardedUnit) -> None:
 
 
 # %%
+from sidebyside import check
+
 check("17b-gather-free", before_forward, after_forward, before_backward, after_backward)
 
 # %% [markdown] tags=["why"]
@@ -181,12 +183,13 @@ show(zero_3.ZeRO3.expect_backward)
 # times as much does ZeRO-3 send?
 
 # %%
-from sidebyside import guess, reveal, run_ranks
+from sidebyside import guess
 
 guess("17b-bytes", None, "Bytes that ZeRO-3 sends, divided by DDP's?", "×")
 
 # %%
 from demos.sharding.zero_from_scratch import train_in_stage
+from sidebyside import reveal, run_ranks
 
 stages = "DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3"
 found = {stage: run_ranks(train_in_stage, stage, 8)[0] for stage in stages}

@@ -132,7 +132,7 @@ print("the same loss, to the last digit:", one == two)
 
 # %%
 from demos.machines.parts.ring_among import ring_among
-from sidebyside import guess, reveal, show
+from sidebyside import show
 
 show(ring_among)
 
@@ -142,10 +142,13 @@ show(ring_among)
 # machine 0, only rank 1 sends across, at 25 MB/s. How long does it take?
 
 # %%
+from sidebyside import guess
+
 guess("18a-flat", None, "How long does the flat ring take for 16 MB?", "s")
 
 # %%
 from demos.machines.hierarchical_all_reduce import bytes_across, time_across
+from sidebyside import reveal
 
 flat = machines.run_ranks(time_across, "flat ring", 4_000_000, 2)
 print(f"{bytes_across(flat, 2):,} bytes leave machine 0: {24 / 25:.2f} s at 25 MB/s")
@@ -237,7 +240,7 @@ print(f"{dealt[0].seconds:.2f} s")
 import torch
 import torch.distributed as dist
 
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import hint, progress, reset, solution
 
 
 def two_levels(tensor: torch.Tensor, per_machine: int) -> None:
@@ -261,6 +264,8 @@ def two_levels(tensor: torch.Tensor, per_machine: int) -> None:
 
 
 # %%
+from sidebyside import check
+
 check("18a-two-levels", two_levels)
 
 # %% [markdown] tags=["why"]

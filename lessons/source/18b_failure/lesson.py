@@ -143,7 +143,7 @@ import os
 
 import torch
 
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import hint, progress, reset, solution
 
 
 def save_checkpoint(state: dict, path) -> None:
@@ -159,6 +159,8 @@ def save_checkpoint(state: dict, path) -> None:
 
 
 # %%
+from sidebyside import check
+
 check("18b-save", save_checkpoint)
 
 # %% [markdown] tags=["why"]
@@ -388,11 +390,13 @@ with TemporaryDirectory() as folder:
 # steps does one cost on average, with a checkpoint after every 10?
 
 # %%
-from sidebyside import guess, reveal
+from sidebyside import guess
 
 guess("18b-lost", None, "Steps lost by a kill, on average?", "")
 
 # %%
+from sidebyside import reveal
+
 reveal("18b-lost", sum(step % 10 for step in range(1000)) / 1000, computed=True)
 
 # %% [markdown]

@@ -56,11 +56,13 @@ ward_round()
 # listing.)
 
 # %%
-from demos.clinic.parts.ward import run_patient, show_patients
+from demos.clinic.parts.ward import show_patients
 
 show_patients("ada")
 
 # %% tags=["raises-exception"]
+from demos.clinic.parts.ward import run_patient
+
 run_patient("ada")
 
 # %% [markdown]
@@ -171,7 +173,7 @@ for name in "ben", "dan":
 # not.
 
 # %% exercise="18c-hung"
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import hint, progress, reset, solution
 
 repairs = ...  # {"ada": (rank, {line: "new text"}), "ben": ..., "dan": ...}
 ### BEGIN SOLUTION
@@ -197,6 +199,8 @@ repairs = {
 ### END SOLUTION
 
 # %%
+from sidebyside import check
+
 check("18c-hung", repairs)
 
 # %% [markdown] tags=["why"]
@@ -242,13 +246,14 @@ show(watched)
 # Our patient is eve. Ranks 0 and 2 have three batches, and rank 1 has one more.
 
 # %%
-from sidebyside import guess, reveal
+from sidebyside import guess
 
 show_patients("eve")
 guess("18c-entries", None, "How many collectives has rank 1 recorded?", "")
 
 # %%
 from demos.clinic.parts.examinations import flight_recorder
+from sidebyside import reveal
 
 records = flight_recorder("eve")
 for record in records:
@@ -473,7 +478,7 @@ check("18c-silent", cures)
 guess("18c-straggler", None, "Share of waiting of a rank that is not late?", "%")
 
 # %%
-from demos.clinic.straggler import print_reports, train_and_report
+from demos.clinic.straggler import train_and_report
 from sidebyside import Timeline
 
 with Timeline() as timeline:
@@ -489,6 +494,8 @@ timeline.plot(stamp="simulated")
 # numbers instead:
 
 # %%
+from demos.clinic.straggler import print_reports
+
 print_reports(reports)
 
 # %% tags=["nbval-ignore-output"]

@@ -109,11 +109,13 @@ for hidden, heads in ((1536, 16), (6144, 64), (24576, 256)):
 # utilisation is 52 %. What is model utilisation?
 
 # %%
-from sidebyside import guess, reveal
+from sidebyside import guess
 
 guess("19a-utilisation", None, "Model utilisation, if 52 % is hardware's?", "%")
 
 # %%
+from sidebyside import reveal
+
 needed = step_flops(model, batch=16)
 done = step_flops(model, batch=16, recomputation="full")
 reveal("19a-utilisation", 52 * needed / done, computed=True)
@@ -203,7 +205,7 @@ for name, choice in ((" tensor 8", strategy), ("tensor 16", wide)):
 
 
 # %% exercise="19a-bytes"
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import hint, progress, reset, solution
 
 
 def bytes_sent(layers, hidden, tokens, micro_batches, data, tensor, pipeline):
@@ -218,6 +220,8 @@ def bytes_sent(layers, hidden, tokens, micro_batches, data, tensor, pipeline):
 
 
 # %%
+from sidebyside import check
+
 check("19a-bytes", bytes_sent)
 
 # %% [markdown] tags=["why"]

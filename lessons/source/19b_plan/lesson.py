@@ -139,12 +139,13 @@ for name, misses in (("constant", of_constant), ("simulated", of_ours)):
 # (A GPU works for a share of $m/(m+p-1)$ of the time.)
 
 # %%
-from sidebyside import guess, reveal
+from sidebyside import guess
 
 guess("19b-fixed-batch", None, "By how much does PTD's speed fall?", "%")
 
 # %%
 from demos.scale.parts.published_runs import fixed_batch_runs
+from sidebyside import reveal
 
 reveal("19b-fixed-batch", 100 * (1 - (96 / 107) / (384 / 395)), computed=True)
 table_2 = [simulate_run(run) for run in fixed_batch_runs(efficiency)]
@@ -207,7 +208,7 @@ print_held_runs(table_2)
 # %% exercise="19b-implied"
 import math
 
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import hint, progress, reset, solution
 
 
 def implied_bandwidths(work, reached, computing, moved) -> tuple[float, float]:
@@ -222,6 +223,8 @@ def implied_bandwidths(work, reached, computing, moved) -> tuple[float, float]:
 
 
 # %%
+from sidebyside import check
+
 check("19b-implied", implied_bandwidths)
 
 # %% [markdown] tags=["why"]

@@ -10,7 +10,7 @@ from sidebyside import run_ranks
 from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
 
-from .rank_programs import (
+from .wrappers_and_mesh_clips import (
     MeshClipCase,
     train_with_wrapper,
     try_mesh_clips,

@@ -103,14 +103,16 @@ show(strategy_wrappers.accumulation)
 
 # %%
 from demos.capstone.parts.strategies import STRATEGIES
-from demos.capstone.parts.text_training import make_mesh
-from sidebyside import run_ranks
 
 strategy = STRATEGIES["2 x 2 x 2"]
 print("mesh:", strategy.mesh, " wrappers:", *strategy.wrappers)
 
 
 # %%
+from demos.capstone.parts.text_training import make_mesh
+from sidebyside import run_ranks
+
+
 def places_and_groups() -> tuple:
     import torch.distributed as dist
 
@@ -144,11 +146,7 @@ for rank, (place, groups) in enumerate(run_ranks(places_and_groups, world_size=8
 
 # %%
 from demos.capstone.parts.ladder_rungs import climb_first
-from demos.capstone.parts.ladder_table import (
-    climb_predicted,
-    predict_ranks,
-    print_ladder,
-)
+from demos.capstone.parts.ladder_table import climb_predicted, predict_ranks
 from demos.capstone.parts.language_model import SMALL_MODEL
 
 first, trail = climb_first(steps=5)
@@ -163,13 +161,15 @@ print("counted by the meter:    ", [rank.cost.sent for rank in rung.ranks])
 # character. How many bytes does each of two ranks send in a step?
 
 # %%
-from sidebyside import guess, reveal
+from sidebyside import guess
 
 guess(
     "20a-tensor", None, "Bytes that each of two tensor ranks sends in a step?", "bytes"
 )
 
 # %%
+from sidebyside import reveal
+
 tensor = climb_predicted("tensor", trail)
 reveal("20a-tensor", tensor.ranks[0].cost.sent, computed=True)
 
@@ -251,7 +251,7 @@ print(
 # %% exercise="20a-wrapper"
 import torch.distributed as dist
 
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import hint, progress, reset, solution
 
 
 def data_parallel(training, mesh) -> None:
@@ -275,6 +275,8 @@ def data_parallel(training, mesh) -> None:
 
 
 # %%
+from sidebyside import check
+
 check("20a-wrapper", data_parallel)
 
 # %% [markdown] tags=["why"]
@@ -319,6 +321,8 @@ print_simulated()
 
 # %%
 from itertools import chain
+
+from demos.capstone.parts.ladder_table import print_ladder
 
 names = ["accumulation", "DDP (torch)", "ZeRO-1", "ZeRO-2", "ZeRO-3"]
 names += ["sequence", "GPipe", "1F1B"]

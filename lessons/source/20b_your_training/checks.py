@@ -12,7 +12,7 @@ from sidebyside import RanksHung, machine, run_ranks
 from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
 
-from .rank_programs import FastCase, FastNotes, fast_seconds, try_fast
+from .fast_training_runs import FastCase, FastNotes, fast_seconds, try_fast
 
 # Seconds; a right answer needs less than two. Tests of what hangs wait for less.
 PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))

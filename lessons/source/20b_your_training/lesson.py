@@ -108,7 +108,7 @@ print(f"as often as in the text: {bits_of_counts(train, held_out, words, 1):.2f}
 from collections import Counter
 from itertools import pairwise
 
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import hint, progress, reset, solution
 
 
 def pair_bits(text, held_out, alphabet) -> float:
@@ -124,6 +124,8 @@ def pair_bits(text, held_out, alphabet) -> float:
 
 
 # %%
+from sidebyside import check
+
 check("20b-pairs", pair_bits)
 
 # %% [markdown] tags=["why"]
@@ -165,11 +167,13 @@ for name, bits in baselines.items():
 # pairs choose?
 
 # %%
-from sidebyside import guess, reveal
+from sidebyside import guess
 
 guess("20b-choices", None, "3.46 bits: among how many equally likely characters?")
 
 # %%
+from sidebyside import reveal
+
 reveal("20b-choices", round(2 ** baselines["pairs"], 1), computed=True)
 
 # %% [markdown]
@@ -485,7 +489,6 @@ draw_timelines({"a step of DDP": spans_of_last_step(timeline)})
 
 # %%
 import torch
-import torch.distributed as dist
 
 from demos.capstone.parts.language_model import text_loss
 
@@ -557,6 +560,9 @@ def slow_training(model, batches, lr) -> list[float]:
 
 
 # %% exercise="20b-fast"
+import torch.distributed as dist
+
+
 def fast_training(model, batches, lr) -> list[float]:
     """The same training as `slow_training`, shared among the ranks."""
     ### BEGIN SOLUTION

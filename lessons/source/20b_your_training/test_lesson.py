@@ -51,7 +51,7 @@ from sidebyside.record import ROOT
 from sidebyside.timeline import Span
 
 from .checks import _pair_bits
-from .rank_programs import FastCase, counted, train_alone
+from .fast_training_runs import FastCase, counted, train_alone
 
 WORDS = len(text_alphabet())
 
