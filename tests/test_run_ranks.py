@@ -1,5 +1,6 @@
 """The promises of run_ranks: results in order, no failure silent, nothing stays."""
 
+import multiprocessing
 import os
 import pickle
 import signal
@@ -20,6 +21,7 @@ from sidebyside import RankFailed, RanksHung, device, run_ranks
 from sidebyside.crew import Crew
 from sidebyside.failures import is_lost_connection
 from sidebyside.outcomes import DiedOutcome, Outcome
+from sidebyside.ranks import call_in_processes
 from tests.hanging_ranks import how_they_hang
 from tests.process_state import is_alive
 
@@ -92,6 +94,20 @@ def test_spawn_gives_the_same_results():
         for method in ("forkserver", "spawn")
     ]
     assert both[0] == both[1]
+
+
+@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+def test_the_start_method_of_the_callers_own_processes_stays_open(method):
+    found = call_in_processes(start_method_after_ranks, [(method,)], 120, name="")
+    assert found == ["spawn"]
+
+
+def start_method_after_ranks(method: str) -> str:
+    """Runs in a process, of which nobody has asked for the start method yet."""
+    multiprocessing.context._default_context._actual_context = None
+    run_ranks(dist.get_rank, start_method=method)
+    multiprocessing.set_start_method("spawn")
+    return multiprocessing.get_start_method()
 
 
 def test_a_function_defined_in_a_notebook_can_be_sent():

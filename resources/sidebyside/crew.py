@@ -1,6 +1,7 @@
 """The processes of one call of run_ranks: started, listened to, and ended."""
 
 import contextlib
+import multiprocessing.context
 import os
 import pickle
 import threading
@@ -42,6 +43,21 @@ def _one_thread_each_in_crew():
                 del os.environ[name]
                 if value is not None:
                     os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _start_method_left_open():
+    """The caller may still choose the start method of its own processes.
+
+    A process that starts is told the usual one, and to ask for it settles it.
+    """
+    usual = multiprocessing.context._default_context
+    chosen = usual._actual_context
+    try:
+        yield
+    finally:
+        if chosen is None:
+            usual._actual_context = None
 
 
 class Crew:
@@ -87,7 +103,8 @@ class Crew:
             target=serve_rank, args=(seat,), name=f"{self.name} {rank}", daemon=False
         )
         self.processes.append(process)
-        process.start()
+        with _start_method_left_open():
+            process.start()
         commands.close()
         theirs.close()
 
