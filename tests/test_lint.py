@@ -84,6 +84,20 @@ def test_only_small_files_are_kept():
     assert sum(path.stat().st_size for path in files()) < build.TOTAL_LIMIT
 
 
+def test_colours_are_named_in_one_place():
+    """In figures.py; the report's page has those of its letters, in CSS."""
+    own = {"figures.py", "report_page.py"}
+    layers = [ROOT / "resources", ROOT / "demos", ROOT / "lessons"]
+    found = [
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path, text in texts()
+        if path.suffix == ".py" and path.name not in own
+        if any(path.is_relative_to(layer) for layer in layers)
+        for match in re.finditer(r"[\"']#[0-9A-Fa-f]{6}[\"']", text)
+    ]
+    assert not found, "\n".join(found)
+
+
 def test_every_module_has_a_name_of_its_own():
     """But for the four of each lesson's room: a name leads to one place."""
     of_rooms = {"lesson.py", "checks.py", "wrong_answers.py", "test_lesson.py"}

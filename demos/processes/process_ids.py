@@ -38,9 +38,9 @@ def child(connection: Connection, leads_a_group: bool) -> None:
 
 def draw_family(rows: list[tuple[int, object]]):
     """A figure of the rows that `family` gives, with a line from each parent."""
-    from sidebyside import figure
+    from sidebyside import figures
 
-    fig, ax = figure(height=0.5 * len(rows), alt="a tree of processes")
+    fig, ax = figures.figure(height=0.5 * len(rows), alt="a tree of processes")
     for row, (depth, process) in enumerate(rows):
         name = f"{role(process)}, pid {process.pid}"
         box = {"boxstyle": "round", "facecolor": "white"}
@@ -48,7 +48,7 @@ def draw_family(rows: list[tuple[int, object]]):
         if depth:
             up = max(other for other in range(row) if rows[other][0] == depth - 1)
             across = depth - 0.8
-            ax.plot([across, across, depth], [-up, -row, -row], color="grey")
+            ax.plot([across, across, depth], [-up, -row, -row], color=figures.GREY)
     ax.set(xlim=(-0.2, 5), ylim=(0.5 - len(rows), 0.5))
     ax.axis("off")
     return fig

@@ -14,6 +14,8 @@ COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000"]
 
 GREY = "#767676"
 IDLE = "#EEEEEE"
+NOBODYS = "#E8E8E8"  # of what belongs to no rank, or to all
+FAINT = "#E4EEF5"  # of what a figure does not speak of yet
 PALE = "#FFF9DB"  # of a bar that waits; it has a dark edge and dark letters
 FIXED = {"forward": COLOURS[0], "backward": COLOURS[1]}  # in all lessons
 STAMPS = ("measured here", "simulated", "published", "computed")

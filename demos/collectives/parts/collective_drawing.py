@@ -78,5 +78,5 @@ def colour_of_number(number: int) -> str:
     """The colour of the rank whose digit is the only one in it; black for a sum."""
     digits = str(number)
     if set(digits[1:]) - {"0"}:
-        return "#000000"
+        return COLOURS[4]
     return light_colour(COLOURS[(len(digits) - 1) % 4])

@@ -3,7 +3,8 @@
 from threading import Thread
 from time import perf_counter
 
-from sidebyside.figures import COLOURS, figure
+from sidebyside.lanes import Bar
+from sidebyside.lanes_picture import draw_lanes
 
 
 def turns_of_two_threads(seconds: float = 0.1) -> list[tuple[int, float, float]]:
@@ -35,10 +36,10 @@ def turns_of_two_threads(seconds: float = 0.1) -> list[tuple[int, float, float]]
 
 def draw_thread_turns(turns: list[tuple[int, float, float]]):
     """A lane for each of the two threads, a bar for each turn."""
-    fig, ax = figure(height=1.5, alt="when each of two threads ran Python code")
+    lanes = {"thread 1": [], "thread 2": []}
     for who, start, end in turns:
-        ax.barh(-who, 1000 * (end - start), left=1000 * start, color=COLOURS[who])
-    ax.set_yticks([0, -1], ["thread 1", "thread 2"])
-    ax.set_xlabel("time (ms)")
-    ax.set_xlim(left=0)
+        bar = Bar(1000 * start, 1000 * end, kind="turn", labels=("turn",))
+        lanes[f"thread {who + 1}"].append(bar)
+    fig = draw_lanes({"": lanes}, unit="ms")
+    fig.alt = "when each of two threads ran Python code"
     return fig

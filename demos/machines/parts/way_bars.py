@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from sidebyside import COLOURS, figure
+from sidebyside.figures import light_colour
 
 
 def draw_ways(found: Mapping[str, object], rate: float, stamp: str):
@@ -18,7 +19,9 @@ def draw_ways(found: Mapping[str, object], rate: float, stamp: str):
         whole = 1000 * found[name].seconds_per_step
         link = min(whole, 8e-3 * found[name].bytes_per_step / rate)
         times.barh(row, link, color=COLOURS[0], height=0.6)
-        times.barh(row, whole - link, left=link, color="#99C7E0", height=0.6)
+        times.barh(
+            row, whole - link, left=link, color=light_colour(COLOURS[0]), height=0.6
+        )
         times.text(whole, row, f" {whole:.0f}", va="center")
         losses.barh(row, found[name].loss, color=COLOURS[1], height=0.6)
         losses.text(found[name].loss, row, f" {found[name].loss:.2f}", va="center")

@@ -6,6 +6,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from sidebyside import COLOURS, figure
+from sidebyside.figures import FAINT
 
 Cells = Mapping[tuple[int, int], int]  # (layer, time step): slot
 
@@ -65,7 +66,7 @@ def draw_cells(plans: Mapping[str, Cells], marked: int = 4):
     for ax, (title, cells) in zip(axes[0], plans.items(), strict=True):
         for (layer, step), slot in cells.items():
             dark = slot == marked
-            face = COLOURS[0] if dark else "#E4EEF5"
+            face = COLOURS[0] if dark else FAINT
             ax.add_patch(Rectangle((step - 0.46, layer - 0.46), 0.92, 0.92, fc=face))
             ink = "white" if dark else "black"
             ax.text(step, layer, str(slot), color=ink, ha="center", va="center")

@@ -1,9 +1,7 @@
 """The heads of an attention, and which rank holds them, drawn with matplotlib."""
 
 from sidebyside import COLOURS, figure
-from sidebyside.figures import light_colour
-
-GREY = "#E8E8E8"
+from sidebyside.figures import NOBODYS, light_colour
 
 
 def draw_heads(heads: int, ranks: int):
@@ -34,7 +32,7 @@ _ARROW = {"arrowstyle": "->", "color": "black"}
 def _box(ax, left, middle, width, height, text: str, rank: int | None) -> None:
     from matplotlib.patches import Rectangle
 
-    colour = GREY if rank is None else light_colour(COLOURS[rank])
+    colour = NOBODYS if rank is None else light_colour(COLOURS[rank])
     corner = left, middle - height / 2
     ax.add_patch(Rectangle(corner, width, height, facecolor=colour, edgecolor="black"))
     ax.text(left + width / 2, middle, text, ha="center", va="center", color="black")

@@ -1,7 +1,7 @@
 """Bytes that each rank keeps for backward, as bars under each other."""
 
 from sidebyside import COLOURS, figure
-from sidebyside.figures import light_colour
+from sidebyside.figures import NOBODYS, light_colour
 
 
 def draw_kept_bytes(kept: dict[tuple[int, str], int]):
@@ -13,7 +13,7 @@ def draw_kept_bytes(kept: dict[tuple[int, str], int]):
     fig, ax = figure(height=0.36 * len(kept) + 0.6, stamp="measured here", alt=alt)
     for place, ((ranks, way), size) in enumerate(kept.items()):
         name = "one rank" if ranks == 1 else f"{ranks} ranks, {way}"
-        colour = "#E8E8E8" if ranks == 1 else light_colour(COLOURS[0])
+        colour = NOBODYS if ranks == 1 else light_colour(COLOURS[0])
         ax.barh(place, size, color=colour, edgecolor="black", height=0.7)
         ax.text(-0.01 * whole, place, name, ha="right", va="center")
         share = f"{size:,} bytes, {size / whole:.2f} of the whole"

@@ -6,9 +6,8 @@ import torch
 
 from demos.tensor_parallel.split_layer import split_columns, split_rows
 from sidebyside import COLOURS, figure
-from sidebyside.figures import light_colour
+from sidebyside.figures import NOBODYS, light_colour
 
-WHOLE = "#E8E8E8"
 CELL = 0.34  # inches
 
 
@@ -79,7 +78,7 @@ def _draw_item(ax, item, left: float, middle: float) -> None:
         ax.text(left + _width(item) / 2 - 0.1, middle, item, ha="center", va="center")
         return
     table, rank = _table(item), item[1]
-    colour = WHOLE if rank is None else light_colour(COLOURS[rank])
+    colour = NOBODYS if rank is None else light_colour(COLOURS[rank])
     for i, row in enumerate(table.tolist()):
         for j, number in enumerate(row):
             place = left + 1.15 * j, middle - len(table) / 2 + i

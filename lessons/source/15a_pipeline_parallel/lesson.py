@@ -326,7 +326,7 @@ draw_schedule({"planned": plan, "measured": done}, stamp="measured here")
 # time of a message at each step. Now the bubble for more and more micro-batches:
 
 # %%
-from sidebyside import figure
+from sidebyside import COLOURS, figure
 
 sizes = [1, 2, 4, 8]
 measured = {m: bubble(rehearse(gpipe(4, m), seconds=0.05)) for m in sizes}
@@ -334,8 +334,8 @@ for m in sizes:
     print(f"m = {m}: formula {300 / (m + 3):.1f}, measured {100 * measured[m]:.1f} %")
 fig, ax = figure(height=2.4, alt="the bubble against the number of micro-batches")
 ax.plot(range(1, 33), [300 / (m + 3) for m in range(1, 33)], color="black")
-ax.plot(sizes, [100 * measured[m] for m in sizes], "o", color="#D55E00", ms=8)
-ax.text(8.7, 29, "measured", color="#D55E00")
+ax.plot(sizes, [100 * measured[m] for m in sizes], "o", color=COLOURS[1], ms=8)
+ax.text(8.7, 29, "measured", color=COLOURS[1])
 ax.text(24, 14, "(p − 1) / (m + p − 1), p = 4")
 ax.set_xlabel("micro-batches m")
 ax.set_ylabel("bubble (%)")
