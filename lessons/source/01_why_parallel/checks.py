@@ -107,8 +107,9 @@ def _cases_of_metrics() -> Iterator[tuple]:
 @exercise("01-metrics")
 def check_01_metrics(metrics):
     for samples, one, many, workers in _cases_of_metrics():
-        tried = f"metrics({samples}, {one}, {many}, {workers})"
-        with trying(tried, one, many) as expect:
+        with trying(
+            f"metrics({samples}, {one}, {many}, {workers})", one, many
+        ) as expect:
             got = metrics(samples, one, many, workers)
             values = tuple(got) if isinstance(got, Iterable) else ()  # an array, too
             think = f"the answer: are these four numbers, {', '.join(METRICS)}?"

@@ -441,8 +441,10 @@ def check_03_fetch(process_all):
     rounds = ["b", "c", "a"], [f"page {7 * n % 150}" for n in range(150)], ["a"], []
     for names in rounds:  # more than the threads that a pool has if nobody says
         shown = names if len(names) < 9 else f"{len(names)} names"
-        tried = f"process_all({shown}, fetch, compute)"
-        with trying(tried, names) as expect, _WebToFetchFrom(names) as web:
+        with (
+            trying(f"process_all({shown}, fetch, compute)", names) as expect,
+            _WebToFetchFrom(names) as web,
+        ):
             try:
                 results = process_all(names, web.fetch, _compute_with_fetched)
             except Exception:

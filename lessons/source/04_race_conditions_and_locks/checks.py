@@ -368,8 +368,12 @@ def _expect_histogram_to_end_at_empty_queue(histogram: Callable) -> None:
         return answer
 
     events, energy = [(0, event) for event in range(9)], SlowDevice([1] * 9, 0).energy
-    tried = "histogram(9 events, 1, energy, workers=4) and a queue that is slow"
-    with trying(tried) as expect, patch.object(Queue, "empty", slow_empty):
+    with (
+        trying(
+            "histogram(9 events, 1, energy, workers=4) and a queue that is slow"
+        ) as expect,
+        patch.object(Queue, "empty", slow_empty),
+    ):
         ended = _ends_without_deadlock(histogram, events, 1, energy, 4)
         think = "what happens when two workers see that one item is left, and both get "
         think += "it?"

@@ -356,9 +356,11 @@ SCHEDULES += [(0.2, 4, 32, 16, 16), (1.2345678e-5, 7, 70, 30, 50)]
 def check_08_scaling(scaled_rates):
     for schedule in SCHEDULES:
         base, k, updates, warm_up, drop = schedule
-        call = f"scaled_rates({base}, {k}, {updates}, warm_up={warm_up}, drop={drop})"
         think = "the smallest numbers: no warm-up, or not one full batch"
-        with trying(call, think=think) as expect:
+        with trying(
+            f"scaled_rates({base}, {k}, {updates}, warm_up={warm_up}, drop={drop})",
+            think=think,
+        ) as expect:
             got = scaled_rates(*schedule)
             form = "what is to be returned: a list with one rate for each update"
             expect(hasattr(got, "__len__"), got=got, think=form)

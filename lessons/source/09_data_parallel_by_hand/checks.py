@@ -428,8 +428,7 @@ def _look_at_repaired(codes: dict, ranks: int) -> dict:
     except (RankFailed, RanksHung):
         for name in codes:
             think = "what the new lines do, each in its place"
-            call = f"exhibit {name}, repaired, {_with(name, ranks)}"
-            with trying(call, think=think):
+            with trying(f"exhibit {name}, repaired, {_with(name, ranks)}", think=think):
                 museum_meter.look_at({name: codes[name]}, ranks, timeout=PATIENCE)
         raise
 

@@ -52,8 +52,9 @@ def check_12a_bounded(who_goes_on):
 
 
 def _expect_going(who_goes_on: Callable, pushes: dict, waiting: list, bound) -> None:
-    call = f"who_goes_on({pushes}, {waiting}, {bound})"
-    with trying(call, pushes, waiting) as expect:
+    with trying(
+        f"who_goes_on({pushes}, {waiting}, {bound})", pushes, waiting
+    ) as expect:
         slowest = min(pushes.values())
         right = [worker for worker in waiting if pushes[worker] <= slowest + bound]
         got = who_goes_on(pushes, waiting, bound)

@@ -52,10 +52,11 @@ KINDS = {
 )
 def check_12b_local(train_locally):
     for ranks in (2, 3, 1, 5):
-        call = f"train_locally(model, batches, rate, every) in {ranks} ranks"
         think = "what this line gets when there are no batches, when a parameter is "
         think += "frozen or stands twice in the model, or when a rank is alone"
-        with trying(call, think=think):
+        with trying(
+            f"train_locally(model, batches, rate, every) in {ranks} ranks", think=think
+        ):
             notes = run_ranks(
                 try_train_locally,
                 train_locally,
@@ -230,10 +231,13 @@ def _expect_rounds(answer: Callable, name: str, weights, fold: float) -> None:
     if tie and factor is not None and factor > 1e-9:
         return  # rounding would decide
     right = exact if math.isinf(exact) else math.ceil(exact)
-    call = f"rounds_to_agree(weights, {fold:g}), {name}"
     think = "which disagreement lasts longest, whatever its sign, and when it has "
     think += f"fallen to 1/{fold:g} or less"
-    with trying(call, weights, think=_think_of_rounds(factor, think)) as expect:
+    with trying(
+        f"rounds_to_agree(weights, {fold:g}), {name}",
+        weights,
+        think=_think_of_rounds(factor, think),
+    ) as expect:
         given = weights.clone()
         got = answer(given, fold)
         expect(

@@ -132,8 +132,7 @@ def _expect_timing(
     kinds = {ms: TimedOrder(ms / 1e3, log, all_launched) for ms in lengths}
     orders = [kinds[ms] for ms in lengths]  # equal lengths: the same order again
     behind = f" behind one of {earlier} ms" if earlier else ""
-    call = f"seconds_of_orders(device, orders) of {lengths} ms{behind}"
-    with trying(call) as expect:
+    with trying(f"seconds_of_orders(device, orders) of {lengths} ms{behind}") as expect:
         given = list(orders)
         began = time.perf_counter()
         try:

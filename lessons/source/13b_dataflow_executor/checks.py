@@ -170,8 +170,9 @@ def check_13b_executor(execute):
 
 
 def _try_executor(execute, devices: list, graph: list[Operation]) -> None:
-    tried = f"execute(graph, machine), devices {devices}, {_words_for_graph(graph)}"
-    with trying(tried, graph) as expect:
+    with trying(
+        f"execute(graph, machine), devices {devices}, {_words_for_graph(graph)}", graph
+    ) as expect:
         machine = WatchedDevices(devices, graph)
         try:
             returned = execute(graph, machine)

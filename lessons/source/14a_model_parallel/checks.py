@@ -347,10 +347,12 @@ HOLDERS = {2: (0, 1), 3: (0, 2), 5: (4, 1)}
 )
 def check_14a_tied(sum_tied_gradients):
     for ranks, holders in HOLDERS.items():
-        call = f"sum_tied_gradients(weight, peer) on ranks {holders} of {ranks}"
         think = "what this line gets when a gradient is None, or not contiguous, or of "
         think += "another type than float32"
-        with trying(call, think=think):
+        with trying(
+            f"sum_tied_gradients(weight, peer) on ranks {holders} of {ranks}",
+            think=think,
+        ):
             notes = run_ranks(
                 try_tied,
                 sum_tied_gradients,

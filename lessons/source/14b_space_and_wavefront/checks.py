@@ -145,8 +145,9 @@ def check_14b_bytes(bytes_sent):
 
 
 def _expect_bytes(bytes_sent, batch: int, channels, height: int, width: int) -> None:
-    call = f"bytes_sent({batch}, {channels}, {height}, {width})"
-    with trying(call, channels) as expect:
+    with trying(
+        f"bytes_sent({batch}, {channels}, {height}, {width})", channels
+    ) as expect:
         got = bytes_sent(batch, channels, height, width)
         form = 'the form of the answer: a dictionary with "layers", "channels", "space"'
         expect(isinstance(got, Mapping) and set(got) == set(KEYS), got=got, think=form)

@@ -91,8 +91,7 @@ def check_15b_1f1b(one_forward_one_backward):
     cases = [(2, 2), (3, 4), (1, 3), (4, 8), (4, 2), (5, 1), (1, 1), (8, 8), (12, 30)]
     cases += [(dice.randint(1, 9), dice.randint(1, 20)) for _ in range(30)]
     for stages, microbatches in cases:
-        tried = f"one_forward_one_backward({stages}, {microbatches})"
-        with trying(tried) as expect:
+        with trying(f"one_forward_one_backward({stages}, {microbatches})") as expect:
             answer = one_forward_one_backward(stages, microbatches)
             schedule = _expect_schedule(expect, answer, stages)
             _expect_legal_schedule(expect, schedule, microbatches)

@@ -305,8 +305,7 @@ RESULTS = (
 def check_16a_one_too_many(lean_branches):
     for ranks in RANKS:
         args = lean_branches, BRANCHES
-        call = f"lean_branches(x, first, second) in {ranks} ranks"
-        with trying(call, think=MEETING):
+        with trying(f"lean_branches(x, first, second) in {ranks} ranks", think=MEETING):
             found = run_ranks(try_branches, *args, world_size=ranks, timeout=PATIENCE)
         for size, of_ranks in zip(BRANCHES, zip(*found, strict=True), strict=True):
             _expect_branches(size, of_ranks)

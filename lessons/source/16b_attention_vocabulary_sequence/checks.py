@@ -96,11 +96,13 @@ LOSSES = [
 def check_16b_cross_entropy(parallel_cross_entropy):
     for ranks in RANKS:
         cases = LOSSES[: MANY.get(ranks)]
-        call = f"parallel_cross_entropy(logits, labels, first) in {ranks} ranks"
         think = "whether all ranks give a collective tensors of the same shape, and "
         think += "what a label means that is not this rank's word"
         args = parallel_cross_entropy, cases
-        with trying(call, think=think):
+        with trying(
+            f"parallel_cross_entropy(logits, labels, first) in {ranks} ranks",
+            think=think,
+        ):
             found = run_ranks(
                 try_cross_entropy, *args, world_size=ranks, timeout=PATIENCE
             )
@@ -216,11 +218,10 @@ BLOCK_TRIES = (  # ranks, no more than heads, and cases; whoever forgets both wh
 )
 def check_16b_one_too_many(complete_gradients):
     for ranks, cases in BLOCK_TRIES:
-        call = f"complete_gradients(block) in {ranks} ranks"
         think = "what this line needs, and which parameters have no gradient; where a "
         think += "rank was killed, which tensors have the same shape on all ranks"
         args = complete_gradients, cases
-        with trying(call, think=think):
+        with trying(f"complete_gradients(block) in {ranks} ranks", think=think):
             found = run_ranks(try_complete, *args, world_size=ranks, timeout=PATIENCE)
         for case, of_ranks in zip(cases, zip(*found, strict=True), strict=True):
             _expect_gradients(case, of_ranks)
@@ -314,9 +315,8 @@ def check_16b_ring(merge_seen, attend_round):
         _check_far_merge(merge_seen, one, other)
         _check_far_merge(merge_seen, other, one)
     for ranks in RANKS:
-        call = f"attend_round(query, key, value) in {ranks} ranks"
         think = "what this line needs; with one rank, how often there is to be passed"
-        with trying(call, think=think):
+        with trying(f"attend_round(query, key, value) in {ranks} ranks", think=think):
             args = attend_round, RINGS[: MANY.get(ranks)]
             found = run_ranks(try_ring, *args, world_size=ranks, timeout=PATIENCE)
         for case, of_ranks in zip(args[1], zip(*found, strict=True), strict=True):
@@ -334,9 +334,12 @@ def _check_merge(merge_seen, seed, queries, first, second, d, dtype, scale) -> N
     seen = [attend_to_piece(query, *piece) for piece in pieces]
     expected = attend_to_piece(query, key, value)
     for one, other, names in ((0, 1, "one, other"), (1, 0, "other, one")):
-        call = f"merge_seen({names}): {queries} queries, {first} and {second} keys"
         args = tuple(seen[one]), tuple(seen[other])
-        with trying(call, args, think="what each pair holds") as expect:
+        with trying(
+            f"merge_seen({names}): {queries} queries, {first} and {second} keys",
+            args,
+            think="what each pair holds",
+        ) as expect:
             _expect_pair(expect, merge_seen(*args), expected)
 
 
@@ -375,8 +378,9 @@ def _expect_pair(expect, got, expected) -> None:
 
 def _expect_ring(case: RingCase, of_ranks: Sequence[RingNotes]) -> None:
     ranks = len(of_ranks)
-    call = f"attend_round: {case.positions} positions on each of {ranks} ranks"
-    with trying(call) as expect:
+    with trying(
+        f"attend_round: {case.positions} positions on each of {ranks} ranks"
+    ) as expect:
         for rank, notes in enumerate(of_ranks):
             _expect_unchanged(expect, notes)
             where = f"on rank {rank}, the result"

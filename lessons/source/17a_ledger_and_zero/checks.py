@@ -70,9 +70,10 @@ def _stage(numbers: int, ranks: int, activations: int, budget: int) -> int | Non
 def check_17a_stage(smallest_stage):
     for case in _stage_cases():
         numbers, ranks, activations, budget = case
-        call = f"smallest_stage({numbers}, {ranks}, {activations}, {budget})"
         expected = _stage(*case)
-        with trying(call) as expect:
+        with trying(
+            f"smallest_stage({numbers}, {ranks}, {activations}, {budget})"
+        ) as expect:
             got = smallest_stage(*case)
             came_back = "None" if got is None else got  # here None may be meant
             if expected is None:
@@ -131,8 +132,9 @@ def check_17a_update(sharded_update):
 
 def _expect_update(case: UpdateCase, step: int, of_ranks: Sequence[StepNotes]) -> None:
     ranks = len(of_ranks)
-    call = f"step {step + 1} with {case.shard * ranks} parameters in {ranks} ranks"
-    with trying(call) as expect:
+    with trying(
+        f"step {step + 1} with {case.shard * ranks} parameters in {ranks} ranks"
+    ) as expect:
         for rank, notes in enumerate(of_ranks):
             _expect_messages(expect, case, rank, ranks, notes)
             _expect_the_same_memory(expect, rank, notes)
@@ -239,8 +241,9 @@ def check_17a_clip(clip_shards):
 
 def _expect_clip(case: ClipCase, of_ranks: Sequence[ClipNotes]) -> None:
     ranks, length = len(of_ranks), of_ranks[0].length
-    call = f"a gradient of length {length:.4g} in {ranks} ranks, longest {case.longest}"
-    with trying(call) as expect:
+    with trying(
+        f"a gradient of length {length:.4g} in {ranks} ranks, longest {case.longest}"
+    ) as expect:
         for rank, notes in enumerate(of_ranks):
             _expect_one_number(expect, rank, ranks, notes)
         for rank, notes in enumerate(of_ranks):

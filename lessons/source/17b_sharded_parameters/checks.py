@@ -137,9 +137,10 @@ def check_17b_which_layers(layers_to_recompute):
         ([(9, 2, 3), (1, 0, 2), (1, 1, 7), (8, 0, 9)], 12),  # the peak is in front
     ]
     for layers, budget in cases + _random_layers():
-        call = f"layers_to_recompute({layers}, {budget})"
         think = "empty lists, and choices of which none fits"
-        with trying(call, layers, think=think) as expect:
+        with trying(
+            f"layers_to_recompute({layers}, {budget})", layers, think=think
+        ) as expect:
             got = layers_to_recompute(layers, budget)
             _expect_choice(expect, got, layers, budget)
 
@@ -222,8 +223,10 @@ def check_17b_reshard(pieces_to_read):
         whole = range(length)
         files = [shard_of(whole, writers, writer) for writer in range(writers)]
         for reader in range(readers):
-            call = f"pieces_to_read({length}, {writers}, {readers}, {reader})"
-            with trying(call, think="files and shards with nothing in them") as expect:
+            with trying(
+                f"pieces_to_read({length}, {writers}, {readers}, {reader})",
+                think="files and shards with nothing in them",
+            ) as expect:
                 got = pieces_to_read(length, writers, readers, reader)
                 wanted = shard_of(whole, readers, reader)
                 _expect_pieces(expect, got, files, wanted)

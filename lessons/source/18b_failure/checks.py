@@ -62,8 +62,9 @@ def check_18b_save(save_checkpoint):
 
 def _expect_saved(found: SaveFound) -> None:
     old = "over an old checkpoint" if found.case.old else "where there was none"
-    call = f"save_checkpoint(state, folder / {found.case.name!r}), {old}"
-    with trying(call) as expect:
+    with trying(
+        f"save_checkpoint(state, folder / {found.case.name!r}), {old}"
+    ) as expect:
         notes = found.notes
         expect(
             notes is not None,
@@ -216,8 +217,9 @@ def check_18b_resume(snapshot, restore):
 
 
 def _expect_snapshot(rank: int, ranks: int, moment: int, notes: SnapshotNotes) -> None:
-    call = f"snapshot(training) {WHERE[moment]}, rank {rank} of {ranks}"
-    with trying(call) as expect:
+    with trying(
+        f"snapshot(training) {WHERE[moment]}, rank {rank} of {ranks}"
+    ) as expect:
         expect(
             notes.is_dictionary,
             got=notes.kind,
@@ -325,10 +327,11 @@ def _clock_cases() -> list[tuple]:
 def check_18b_clock(finish_time):
     for work, every, save, restart, failures in _clock_cases():
         shown = failures if len(failures) < 20 else f"{len(failures)} failures"
-        call = f"finish_time({work}, {every}, {save}, {restart}, {shown})"
         case = work, every, save, restart, list(failures)
         expected = right_finish_time(*case)
-        with trying(call, failures) as expect:
+        with trying(
+            f"finish_time({work}, {every}, {save}, {restart}, {shown})", failures
+        ) as expect:
             got = finish_time(work, every, save, restart, failures)
             expect(
                 as_number(got) is not None,

@@ -158,10 +158,13 @@ def check_19a_pipeline(pipeline_seconds):
     for name, schedule, forward, backward, travel in _pipeline_cases():
         expected = float(_seconds_with_travel(schedule, forward, backward, travel))
         without = float(timetable_length(timetable(schedule, forward, backward)))
-        call = f"pipeline_seconds({name}, {forward}, {backward}, {travel})"
         leaves = schedule, forward, backward
         think = "that an instruction may not be done yet when it is needed"
-        with trying(call, *leaves, think=think) as expect:
+        with trying(
+            f"pipeline_seconds({name}, {forward}, {backward}, {travel})",
+            *leaves,
+            think=think,
+        ) as expect:
             got = pipeline_seconds(schedule, forward, backward, travel)
             number = as_number(got)
             expect(
@@ -223,9 +226,13 @@ def check_19a_overlap(backward_with_overlap):
     for computing, sending in _overlap_cases():
         expected = float(_overlapped(computing, sending))
         advice = partial(_think_of_overlap, expected, sum(computing), sum(sending))
-        call = f"backward_with_overlap({computing}, {sending})"
         think = "lists that are empty, and fractions among the numbers"
-        with trying(call, computing, sending, think=think) as expect:
+        with trying(
+            f"backward_with_overlap({computing}, {sending})",
+            computing,
+            sending,
+            think=think,
+        ) as expect:
             got = backward_with_overlap(computing, sending)
             number = as_number(got)
             expect(

@@ -140,9 +140,8 @@ def check_19b_choose(choose):
     for name, cluster, batch, strategies in _choose_cases():
         steps = _possible(cluster, batch, strategies)
         fitting = [step for step in steps if step.fits]
-        call = f"choose(...) with {name}"
         think = "what simulate_step does with a strategy that is impossible"
-        with trying(call, strategies, think=think) as expect:
+        with trying(f"choose(...) with {name}", strategies, think=think) as expect:
             got = choose(SHAPE, cluster, batch, strategies)
             if not fitting:
                 reason = "fits" if steps else "is possible"

@@ -192,11 +192,10 @@ def check_20a_inside(order_of_mesh):
 
 
 def _expect_order(order_of_mesh, ranks: dict, sent: dict, per_node: int) -> None:
-    call = f"order_of_mesh({ranks}, {sent}, {per_node})"
     orders = permutations(ranks)
     least = min(_bytes_between(order, ranks, sent, per_node) for order in orders)
     given = dict(ranks), dict(sent)
-    with trying(call) as expect:
+    with trying(f"order_of_mesh({ranks}, {sent}, {per_node})") as expect:
         got = order_of_mesh(*given, per_node)
         expect(
             isinstance(got, list | tuple) and sorted(map(str, got)) == sorted(ranks),

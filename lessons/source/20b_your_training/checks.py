@@ -152,8 +152,9 @@ def check_20b_place(windows_of_step):
 
 def _try_place(answer, step: int, rank: int, ranks: int, batch: int, windows: int):
     orders, steps = _Orders(windows), -(-windows // batch)
-    call = f"windows_of_step({step}, {rank}, {ranks}, {batch}, {windows}, order)"
-    with trying(call) as expect:
+    with trying(
+        f"windows_of_step({step}, {rank}, {ranks}, {batch}, {windows}, order)"
+    ) as expect:
         got = answer(step, rank, ranks, batch, windows, orders)
         listed = _whole_numbers(got)
         expect(
@@ -229,8 +230,10 @@ EVEN_SHARE, OPERATIONS, MESSAGES = 1.25, 2, 10
 )
 def check_20b_fast(fast_training):
     for ranks in (2, 1, 3):
-        call = f"fast_training in {ranks} {'ranks' if ranks > 1 else 'rank'}"
-        with trying(call, think="what every rank is given, and what it returns"):
+        with trying(
+            f"fast_training in {ranks} {'ranks' if ranks > 1 else 'rank'}",
+            think="what every rank is given, and what it returns",
+        ):
             args = fast_training, CASES
             found = run_ranks(try_fast, *args, world_size=ranks, timeout=PATIENCE)
         for case, of_ranks in zip(CASES, zip(*found, strict=True), strict=True):
