@@ -147,11 +147,7 @@ def exercises_are_complete(lesson: Lesson) -> Iterator[str]:
             if kind == "exercise":
                 hints[name] = len(cell.hints)
     code = lesson.exercises
-    checks = re.findall(
-        r"^(?!\s*#).*\bcheck\(\s*[\"']([^\"']+)",
-        "\n".join(cell.source for cell in lesson.code_cells),
-        re.MULTILINE,
-    )
+    checks = [name for cell in lesson.code_cells for name in cell.checked]
     for name in sorted({*texts["exercise"], *texts["why"], *code, *checks}):
         if number_of(name) != lesson.number:
             yield f"exercise {name} does not begin with {lesson.number}-"

@@ -13,10 +13,9 @@ import sys
 import warnings
 from types import CodeType
 
-from sidebyside.lesson_format import Lesson, lesson_of, stub
+from sidebyside.lesson_format import Lesson, checked_in, lesson_of, stub
 
 NO_TRY = "(this was no try)"
-CHECKED = re.compile(r"\bcheck\(\s*[\"']([^\"']+)")
 
 
 def not_run_yet(name: str, id: str) -> str:
@@ -42,8 +41,7 @@ def new_code_not_run(id: str) -> str:
 
 def names_of_answers(lesson: Lesson, id: str) -> list[str]:
     """The names that the exercise's cells define and its check is given."""
-    cells = [cell.source for cell in lesson.code_cells]
-    checks = "\n".join(code for code in cells if id in CHECKED.findall(code))
+    checks = "\n".join(c.source for c in lesson.code_cells if id in c.checked)
     given = set(re.findall(r"\w+", checks))
     return sorted(given & names_defined(stub(lesson.code(id))))
 
@@ -65,7 +63,7 @@ def explain_names_of_cells_not_run() -> None:
 
 def _show_name_error(shell, kind, error, traceback, tb_offset=None) -> None:
     with contextlib.suppress(Exception):  # then it is shown as always
-        ids = CHECKED.findall(shell.history_manager.input_hist_parsed[-1])
+        ids = checked_in(shell.history_manager.input_hist_parsed[-1])
         sentences = [not_run_yet(error.name, id) for id in ids if error.name]
         if told := next(filter(None, sentences), ""):
             error._render_traceback_ = lambda: [told]
@@ -76,7 +74,7 @@ def _names_above_check(id: str) -> set[str]:
     """What the lesson defines from its first cell to the exercise's check."""
     lesson = lesson_of(id)
     cells = lesson.code_cells if lesson else []
-    places = [n for n, cell in enumerate(cells) if id in CHECKED.findall(cell.source)]
+    places = [n for n, cell in enumerate(cells) if id in cell.checked]
     above = cells[: max(places, default=-1) + 1]
     return set().union(*[names_defined(stub(cell.source)) for cell in above])
 

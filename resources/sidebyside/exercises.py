@@ -110,11 +110,10 @@ def hint(id: str) -> None:
         seen = entry.get("hints", 0)
         place = seen % len(hints)
         entry["hints"] = seen + 1 if seen < len(hints) else 1
-    title, text = hints[place]
-    title = title.partition(":")[2].strip() or title
+    what, text = hints[place].what, hints[place].text
     again = f"You have seen all {len(hints)} hints; here is the first again.\n\n"
     intro = again if seen >= len(hints) else ""
-    show_markdown(f"{intro}*Hint {place + 1} of {len(hints)}: {title}*\n\n{text}")
+    show_markdown(f"{intro}*Hint {place + 1} of {len(hints)}: {what}*\n\n{text}")
 
 
 def solution(id: str) -> None:

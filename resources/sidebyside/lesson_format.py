@@ -32,6 +32,7 @@ MARKER = re.compile(r"^<!--\s*(exercise|why):\s*(\S+?)\s*-->[ \t]*\n?", re.MULTI
 HINT = re.compile(
     r"<details>\s*<summary>(.*?)</summary>\s*(.*?)\s*</details>", re.DOTALL
 )
+CHECKED = re.compile(r"\bcheck\(\s*[\"']([^\"']+)")
 REGION = re.compile(
     r"^([ \t]*)### BEGIN SOLUTION[ \t]*\n(.*?)^[ \t]*### END SOLUTION[ \t]*(?:\n|\Z)",
     re.MULTILINE | re.DOTALL,
@@ -42,8 +43,13 @@ PLACEHOLDERS = re.compile(
 
 
 class Hint(NamedTuple):
-    title: str
+    title: str  # "Hint 2: an idea"
     text: str
+
+    @property
+    def what(self) -> str:
+        """ "an idea" """
+        return self.title.partition(":")[2].strip() or self.title
 
 
 class Cell(NamedTuple):
@@ -62,6 +68,11 @@ class Cell(NamedTuple):
     def text(self) -> str:
         """The source without marks, as readers see it."""
         return re.sub(r"\n{3,}", "\n\n", MARKER.sub("", self.source)).strip()
+
+    @property
+    def checked(self) -> list[str]:
+        """The exercises that this code checks."""
+        return checked_in(self.source) if self.kind == "code" else []
 
     @property
     def hints(self) -> list[Hint]:
@@ -105,6 +116,11 @@ class Lesson(NamedTuple):
         return cell.hints if cell else []
 
 
+def checked_in(code: str) -> list[str]:
+    """The ids of `check("03-overlap", ...)`, in a cell of ours or of a learner's."""
+    return CHECKED.findall(re.sub(r"^\s*#.*", "", code, flags=re.MULTILINE))
+
+
 def rooms(root: Path | None = None) -> list[Path]:
     """The folder of each lesson, in the order of the lessons."""
     folders = ((root or ROOT) / "lessons" / "source").glob("*/lesson.py")
@@ -122,6 +138,11 @@ def full_number(text: str) -> str:
     return re.sub(r"^\d(?!\d)", r"0\g<0>", text)
 
 
+def is_numbered(number: str, text: str) -> bool:
+    """Whether `text` asks for it: "03" or "3" for 03; "10", too, for 10a and 10b."""
+    return full_number(text) in (number, number[:2])
+
+
 def lessons() -> list[Lesson]:
     """Every lesson of the course, in order."""
     texts = [room / "lesson.py" for room in rooms()]
@@ -129,9 +150,8 @@ def lessons() -> list[Lesson]:
 
 
 def lessons_numbered(text: str) -> list[Lesson]:
-    """The lesson "03", also written "3"; for "10" both sittings, 10a and 10b."""
-    number = full_number(text)
-    return [found for found in lessons() if number in (found.number, found.number[:2])]
+    """Those that `text` asks for."""
+    return [found for found in lessons() if is_numbered(found.number, text)]
 
 
 def lesson_of(id: str) -> Lesson | None:

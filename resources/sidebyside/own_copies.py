@@ -17,7 +17,7 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from sidebyside.lesson_format import full_number, number_of
+from sidebyside.lesson_format import is_numbered, number_of
 
 RECORD = ".copied.json"  # JupyterLab does not show it
 REPLACED = "replaced"  # the folder, within that of the copies
@@ -39,10 +39,9 @@ def lesson_notebooks(folder: Path) -> list[Path]:
 
 
 def notebooks_numbered(folder: Path, text: str) -> list[Path]:
-    """The lesson "03", also written "3"; for "10" both sittings, 10a and 10b."""
-    numbers = [(number_of(path.stem), path) for path in lesson_notebooks(folder)]
-    asked = full_number(text)
-    return [path for number, path in numbers if asked in (number, number[:2])]
+    """Those that `text` asks for."""
+    paths = lesson_notebooks(folder)
+    return [path for path in paths if is_numbered(number_of(path.stem), text)]
 
 
 def update_own_copies(course: Path, own: Path) -> Update:
