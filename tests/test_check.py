@@ -1,6 +1,7 @@
 """check always ends, never raises, says what came back, and leaves nothing behind."""
 
 import builtins
+import contextlib
 import linecache
 import math
 import os
@@ -21,9 +22,11 @@ import torch
 from lessons.source.execution import at_free_ports
 from sidebyside import check, hint, judge, lesson_format, reset, solution
 from sidebyside.exercises import NotYet, TooSlow, Verdict, exercise, trying
-from sidebyside.expectations import Expect
+from sidebyside.expectations import Attempts, Expect
+from sidebyside.failed_frames import failed_traceback, frame_of_learner
 from sidebyside.findings import finding_raised
 from sidebyside.judge import _exercises
+from sidebyside.outcomes import OutcomeFrame, RaisedOutcome
 from sidebyside.record import ROOT, changed_record, read_record, record_file
 from tests.process_state import is_alive
 from tests.test_exercises import LESSON
@@ -46,6 +49,19 @@ def check_sort(ordered):
         got = ordered(numbers)
         expect(got == [1, 2, 3], got=got, think="which number is the smallest")
         expect.quick(type(got) is list, got=got, think="what a list has")
+
+
+@exercise("98-again", seconds=20)
+def check_again(double):
+    attempt = Attempts(double, certain="the sign")
+    for number, think in (1, "the factor"), (2, "the factor"), (-3, "the sign"):
+        attempt(_expect_double, number, think)
+
+
+def _expect_double(double, number, think):
+    with trying(f"double({number})") as expect:
+        got = double(number)
+        expect(got == 2 * number, got=got, think=think)
 
 
 @exercise("98-measure", seconds=20)
@@ -438,25 +454,55 @@ def test_a_check_works_from_any_folder(tmp_path, monkeypatch):
 
 
 CACHED = """
-from functools import cache
+import operator
+from functools import cache, lru_cache
 
 @cache
 def steps_down(n):
     return 0 if n == 0 else 1 + steps_down(n - 1)
 
-def add(a, b):
-    return a + steps_down(b)
+@lru_cache(maxsize=4)
+def minus(a):
+    return -a
 
+plus = cache(operator.add)
+
+@cache
+def add(a, b):
+    return plus(a, steps_down(-minus(b)))
+
+@cache
 def rank():
     import torch.distributed
-    return steps_down(torch.distributed.get_rank())
+    return add(torch.distributed.get_rank(), 0)
+
+def function_of_rank():
+    return add
 """
 
 
-def test_an_answer_may_use_a_helper_of_the_notebook_that_is_cached():
-    names = cell(CACHED)
-    assert check("98-add", names["add"]).state == "PASSED"
-    assert check("98-ranks", names["rank"]).state == "PASSED"
+@exercise("98-nested", seconds=20)
+def check_nested(function_of_rank):
+    from sidebyside import run_ranks
+
+    [add] = run_ranks(run_ranks(function_of_rank, world_size=1)[0], 1, 2, world_size=1)
+    Expect("add(1, 2)")(add == 3, got=add, think="what plus does")
+
+
+@pytest.mark.parametrize(
+    ("id", "answer"),
+    [("98-add", "add"), ("98-ranks", "rank"), ("98-nested", "function_of_rank")],
+)
+def test_anything_of_a_notebook_may_be_cached(id, answer):
+    verdict = check(id, cell(CACHED)[answer])
+    assert verdict.state == "PASSED", verdict.message
+
+
+def test_what_answers_travel_in_is_packed_by_one_function_only():
+    rooms = (ROOT / "lessons" / "source").glob("*/*.py")
+    ours = [f for f in rooms if f.name not in ("lesson.py", "test_lesson.py")]
+    assert len(ours) > 60
+    assert [f.parent.name for f in ours if "cloudpickle" in f.read_text()] == []
 
 
 # In ranks -----------------------------------------------------------------------------
@@ -756,6 +802,28 @@ def test_a_value_that_must_stay_is_compared_deeply(value, change):
         change(value)
 
 
+@pytest.mark.parametrize(
+    ("body", "state", "think"),
+    [
+        ("return 2 * n", "PASSED", ""),
+        ("return n", "NOT YET", "think about the factor"),
+        ("return 2 * kept.setdefault(0, n)", "NOT YET", "double.2. .* earlier calls"),
+        ("kept[n] = 2 * n; [one] = kept.values(); return one", "NOT YET",
+         "ValueError.* earlier calls"),
+        ("seen.append(n); return 2 * seen[0]", "NOT YET", "double.2. .* earlier calls"),
+        ("seen.append(n); return 2 * min(seen[:2])", "NOT YET", "earlier calls"),
+        ("seen.append(n); return 2 * n if seen[2:] == [] else 0", "NOT YET",
+         "think about the sign"),
+        ("raise NotImplementedError", "NOT STARTED", ""),
+    ],
+)  # fmt: skip
+def test_what_an_answer_keeps_from_earlier_calls_is_told(body, state, think):
+    code = f"seen = []\ndef double(n, kept={{}}):\n    {body}"
+    verdict = check("98-again", cell(code)["double"])
+    assert verdict.state == state
+    assert re.search(think, " ".join(verdict.message.split())), verdict.message
+
+
 def test_not_yet_can_be_raised_by_a_check_itself():
     exercise("98-own")(lambda f: (_ for _ in ()).throw(NotYet("a", 1, "b")))
     assert check("98-own", max).message == (
@@ -772,3 +840,21 @@ def test_an_error_where_python_has_no_line_is_placed_at_its_function():
     with pytest.raises(ValueError) as raised:
         f()
     assert finding_raised(raised.value, check_code=None).place[1:] == (first, "f")
+
+
+def test_no_code_of_a_check_is_shown_where_an_answer_fails():
+    room = ROOT / "lessons" / "source" / "11b_buckets_and_overlap"
+    check_file, helper = room / "checks.py", room / "buckets_and_no_sync.py"
+    ours = [OutcomeFrame(str(file), 1, "ours") for file in (check_file, helper)]
+    answer = OutcomeFrame(str(room / "wrong_answers.py"), 1, "answer")
+    library = OutcomeFrame(contextlib.__file__, 1, "library")
+    for frames, said in [
+        ([*ours, answer, library, ours[1], library], ["answer", "library"]),
+        ([*ours, library, library], ["library", "library"]),
+        ([*ours], []),
+    ]:
+        told = failed_traceback(RaisedOutcome("Error", "no", "Error: no", frames))
+        assert re.findall(r", in (\w+)", "\n".join(told)) == said
+        assert told[-1] == "Error: no"
+    assert frame_of_learner([*ours, library]) == ours[1]  # a rank that waits is shown
+    assert frame_of_learner([*ours, answer, ours[1], library]) == answer

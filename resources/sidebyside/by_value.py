@@ -6,6 +6,7 @@ cloudpickle sends a notebook's functions with their code. A function under
 
 import functools
 import io
+import sys
 from collections.abc import Callable
 
 import cloudpickle
@@ -22,9 +23,19 @@ def packed(value: object) -> bytes:
 
 class _PicklerByValue(cloudpickle.CloudPickler):
     def reducer_override(self, value):
-        if type(value) is _CACHED and value.__module__ == "__main__":
+        if type(value) is _CACHED and not _is_found_by_name(value):
             return _cached_by_value, (value.__wrapped__, value.cache_parameters())
         return super().reducer_override(value)
+
+
+def _is_found_by_name(function: Callable) -> bool:
+    """Is it in a module that can be imported? `cache(math.factorial)` is in none."""
+    if function.__module__ == "__main__":
+        return False
+    found = sys.modules.get(function.__module__)
+    for part in getattr(function, "__qualname__", "").split("."):
+        found = getattr(found, part, None)
+    return found is function
 
 
 def _cached_by_value(function: Callable, parameters: dict) -> Callable:

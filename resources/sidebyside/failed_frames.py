@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 _PATHS = [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")]
 _NOT_THE_LEARNERS = (*_PATHS, str(Path(__file__).parent), "<frozen")
 _ROOMS = str(ROOT / "lessons" / "source")
+_LIKE_CELLS = "lesson.py", "wrong_answers.py"  # what else lies in a room is the check's
 
 _CAUSE = "The above exception was the direct cause of the following exception:"
 _CONTEXT = "During handling of the above exception, another exception occurred:"
@@ -51,20 +52,24 @@ def _interesting_frames(frames: list[OutcomeFrame]) -> list[OutcomeFrame]:
     """The learner's frames, and the library function they called last."""
     own = [place for place, frame in enumerate(frames) if not is_library(frame.file)]
     if not own:
-        return frames[-3:]
+        return [frame for frame in frames if not _is_of_a_check(frame.file)][-3:]
     return [frames[p] for p in own] + frames[own[-1] + 1 : own[-1] + 2]
 
 
 def frame_of_learner(frames: list[OutcomeFrame]) -> OutcomeFrame:
+    """The innermost; where the learner has none, that of the check, or of a library."""
     own = [frame for frame in frames if not is_library(frame.file)]
-    return (own or frames)[-1]
+    checks = [frame for frame in frames if _is_of_a_check(frame.file)]
+    return (own or checks or frames)[-1]
 
 
 def is_library(filename: str) -> bool:
     """Is this a file of Python, of a package or of the course, not the learner's?"""
-    if filename.startswith(_ROOMS) and filename.endswith("checks.py"):
-        return True
-    return filename.startswith(_NOT_THE_LEARNERS)
+    return _is_of_a_check(filename) or filename.startswith(_NOT_THE_LEARNERS)
+
+
+def _is_of_a_check(filename: str) -> bool:
+    return filename.startswith(_ROOMS) and not filename.endswith(_LIKE_CELLS)
 
 
 def frame_in_words(frame: OutcomeFrame) -> list[str]:

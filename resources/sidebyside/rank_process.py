@@ -91,10 +91,10 @@ def serve_rank(seat: RankSeat) -> None:
 
 
 def _report_result_of_rank(result: object, reports: "_RankReports") -> None:
-    import cloudpickle
+    from sidebyside.by_value import packed
 
     try:
-        pickled = cloudpickle.dumps(result)
+        pickled = packed(result)
     except Exception as error:
         kind = f"{type(result).__module__}.{type(result).__qualname__}"
         reports.send(
