@@ -40,7 +40,7 @@ def compare_with_uninterrupted(ranks: int, run: Run, elastic: bool) -> None:
             train = train_through_accidents
             restarts = run_with_restarts(train, ranks, tried, elastic=elastic)
             print("with a kill" if accidents else "without a kill")
-            print("  " + tried.log.read_text().strip().replace("\n", "\n  "))
+            print(*(f"  {life}" for life in tried.lives), sep="\n")
             found.append(trained_parameters(tried))
     gap = (found[0] - found[1]).abs().max().item()
     lost = min(run.accidents.values())[1] % run.every

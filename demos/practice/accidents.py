@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import TimeoutError, get_context, resource_tracker
@@ -194,6 +195,30 @@ def accidents_side_by_side(pools: list[str], accident: str, patience: float):
                 end_accident(program)
 
 
+def compare_accidents(
+    patience: float, pools: Sequence = POOLS, accidents: Sequence = ACCIDENTS
+) -> list[dict]:
+    """Print a row for each accident and pool, and return what stands in them."""
+    print(f"{TASKS} tasks, {WORKERS} workers, an accident in task {BAD}")
+    print(f"{'accident':<10} {'pool':<9} {'the caller gets':<23}", end="")
+    print(f"{'computed':>9} {'in hand':>8}  next job")
+    rows = []
+    with contextlib.ExitStack() as stack:  # programs tidy up while the next ones run
+        for accident in accidents:
+            if accident == "Ctrl-C" and not hasattr(os, "killpg"):
+                print("Ctrl-C: this system has no groups of processes")
+                continue
+            results = stack.enter_context(
+                accidents_side_by_side(pools, accident, patience)
+            )
+            for pool, found in zip(pools, results, strict=True):
+                print(f"{accident:<10} {pool:<9} {found['learns']:<23}", end="")
+                print(f"{found['computed']:>9} {found['hand']:>8}  {found['next']}")
+            sys.stdout.flush()
+            rows += results
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -203,22 +228,9 @@ def main() -> None:
     parser.add_argument("--patience", type=positive_float, default=2.0, help="seconds")
     args = parser.parse_args()
 
-    print(f"{TASKS} tasks, {WORKERS} workers, an accident in task {BAD}")
-    print(f"{'accident':<10} {'pool':<9} {'the caller gets':<23}", end="")
-    print(f"{'computed':>9} {'in hand':>8}  next job")
-    pools = [args.pool] if args.pool else list(POOLS)
-    with contextlib.ExitStack() as stack:  # programs tidy up while the next ones run
-        for accident in [args.accident] if args.accident else ACCIDENTS:
-            if accident == "Ctrl-C" and not hasattr(os, "killpg"):
-                print("Ctrl-C: this system has no groups of processes")
-                continue
-            results = stack.enter_context(
-                accidents_side_by_side(pools, accident, args.patience)
-            )
-            for pool, found in zip(pools, results, strict=True):
-                print(f"{accident:<10} {pool:<9} {found['learns']:<23}", end="")
-                print(f"{found['computed']:>9} {found['hand']:>8}  {found['next']}")
-            sys.stdout.flush()
+    pools = [args.pool] if args.pool else POOLS
+    accidents = [args.accident] if args.accident else ACCIDENTS
+    compare_accidents(args.patience, pools, accidents)
 
 
 if __name__ == "__main__":

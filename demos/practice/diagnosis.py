@@ -101,7 +101,8 @@ def diagnose(
     work(tasks[0])  # the first call may load what later ones have
     found = [time_task_for_diagnosis(work, task) for task in tasks]
     wall, cpu = sum(t.wall for t in found), sum(t.cpu for t in found)
-    waits = cpu < 0.1 * wall
+    # Who computes has a core for one task at least, however busy the machine is.
+    waits = all(t.cpu < 0.1 * t.wall for t in found)
     costs = [t.wall if waits else t.cpu for t in found]
     each, message = sum(costs) / len(costs), message_time_for_diagnosis(pool, workers)
     packing = sum(t.pack for t in found) / sum(costs)

@@ -34,8 +34,9 @@ class Machine:
         count = torch.cuda.device_count()
         return tuple(torch.cuda.get_device_name(place) for place in range(count))
 
-    def __repr__(self) -> str:
-        rows = {
+    def rows(self) -> dict[str, object]:
+        """What the table says, by the name of each row."""
+        return {
             "usable cores": f"{self.usable_cores}   ({self.limit})",
             "logical cores": self.logical_cores,
             "physical cores": self.physical_cores,
@@ -45,7 +46,9 @@ class Machine:
             "torch": self.torch,
             "NumPy": self.numpy,
         }
-        return "\n".join(f"{name:<15} {value}" for name, value in rows.items())
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name:<15} {value}" for name, value in self.rows().items())
 
     def capacity(
         self, workers: int = 2, rounds: int = 5, seconds: float = 0.1

@@ -4,9 +4,7 @@ The record may come from an older course or another hand: what it lacks stays em
 what cannot be shown as a number becomes a question mark.
 """
 
-import re
-
-from demos.capstone.parts.report_page import Section
+from demos.capstone.parts.report_page import ReportSection
 from sidebyside import machine
 from sidebyside.findings import NOT_STARTED, PASSED
 from sidebyside.guesses import distance_from_guess, guess_with_unit
@@ -14,21 +12,18 @@ from sidebyside.lesson_format import lessons
 from sidebyside.record import read_record
 
 
-def machine_section() -> Section:
+def machine_section() -> ReportSection:
     """The lines that `machine()` shows."""
-    rows = [
-        re.split(r"\s{2,}", line, maxsplit=1) for line in str(machine()).split("\n")
-    ]
     return {
         "title": "Machine", "note": "", "columns": ["what", "here"], "keys": 1,
-        "rows": rows,
+        "rows": [[name, str(here)] for name, here in machine().rows().items()],
     }  # fmt: skip
 
 
-def guesses_section() -> Section:
+def guesses_section() -> ReportSection:
     """A row for each guess or measurement on record, in the order of the lessons."""
     guesses = read_record()["guesses"]
-    rows = [_row_of_guess(id, guesses[id]) for id in sorted(guesses)]
+    rows = [_row_of_guess_in_report(id, guesses[id]) for id in sorted(guesses)]
     rows = [row for row in rows if row[2] or row[3]]
     return {
         "title": "Guesses and measurements",
@@ -41,10 +36,10 @@ def guesses_section() -> Section:
     }
 
 
-def _row_of_guess(id: str, entry: dict) -> list[str]:
+def _row_of_guess_in_report(id: str, entry: dict) -> list[str]:
     guessed, found, unit = entry.get("value"), entry.get("measured"), entry.get("unit")
     unit = unit or ""
-    apart, came_out = "", _number_of_record(found, unit)
+    apart, came_out = "", _number_of_report_record(found, unit)
     if came_out and entry.get("computed"):
         came_out += ", computed"
     if guessed is not None and found is not None:
@@ -53,10 +48,10 @@ def _row_of_guess(id: str, entry: dict) -> list[str]:
         except (ArithmeticError, ValueError):
             apart = "?"
     asked = str(entry.get("question", ""))
-    return [id, asked, _number_of_record(guessed, unit), came_out, apart]
+    return [id, asked, _number_of_report_record(guessed, unit), came_out, apart]
 
 
-def _number_of_record(number: float | None, unit: str) -> str:
+def _number_of_report_record(number: float | None, unit: str) -> str:
     if number is None:
         return ""
     try:
@@ -65,7 +60,7 @@ def _number_of_record(number: float | None, unit: str) -> str:
         return "?"
 
 
-def exercises_section() -> Section:
+def exercises_section() -> ReportSection:
     """A row for each lesson: how many exercises are passed, and the state of each."""
     recorded, rows, passed, total = read_record()["exercises"], [], 0, 0
     for lesson in lessons():
@@ -74,7 +69,7 @@ def exercises_section() -> Section:
         done = states.count(PASSED)
         passed, total = passed + done, total + len(ids)
         told = [
-            f"{id.removeprefix(lesson.number + '-')}: {_tries(recorded[id])}"
+            f"{id.removeprefix(lesson.number + '-')}: {_tries_in_report(recorded[id])}"
             for id in ids
             if id in recorded
         ]
@@ -89,7 +84,7 @@ def exercises_section() -> Section:
     }
 
 
-def _tries(entry: dict) -> str:
+def _tries_in_report(entry: dict) -> str:
     """ "PASSED (2 tries, 1 hint)" """
     counts = {"tries": "try tries", "hints": "hint hints"}
     told = []

@@ -49,7 +49,7 @@ def torchrun_on_one_of(nodes: str, first: Host, program: str, *args: object) -> 
 def both_train(run: Run) -> bool:
     """And there is a checkpoint. The first may have begun, and saved, alone."""
     there = run.checkpoint.exists() and run.log.exists()
-    return there and 2 in run.ranks_of_lives
+    return there and any(life.ranks == 2 for life in run.lives)
 
 
 def train_on_failing_hosts(

@@ -45,7 +45,7 @@ def finish_time(
         now = failure + restart
 
 
-def progress_at_last(
+def progress_at_last_failure(
     every: float, save: float, restart: float, failures: Sequence[float]
 ) -> float:
     """Seconds of computing that the last of these failures finds saved."""
@@ -126,7 +126,7 @@ def spread_of_few(
     found = []
     for seed in range(trials):
         few = list(islice(random_failures(machine.mean, seed), failures))
-        saved = progress_at_last(every, machine.save, machine.restart, few)
+        saved = progress_at_last_failure(every, machine.save, machine.restart, few)
         found.append(saved / (few[-1] + machine.restart))
     found.sort()
     return found[trials // 10], found[trials * 9 // 10]

@@ -16,7 +16,7 @@ from demos.failures.parts.atomic_file import load_checkpoint, save_in_place
 from sidebyside.ranks import context_of_ranks
 
 
-def state_of_step(step: int) -> dict:
+def state_to_be_written(step: int) -> dict:
     """About 400 KB, all of which hold the number of the step."""
     return {"step": step, "weights": torch.full((100_000,), step)}
 
@@ -44,17 +44,17 @@ def write_so_many_bytes(save: Callable, path: Path, most: int) -> None:
     """Runs in a process; the system kills it when a file is to have more bytes."""
     end_with_parent()
     limit_files(most)
-    save(state_of_step(2), path)
+    save(state_to_be_written(2), path)
 
 
 def kill_while_writing(save: Callable, kills: int = 6) -> Counter:
     """What is left after kills at 1/6, 2/6 ... of the file, and after none."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "checkpoint.pt")
-        save_in_place(state_of_step(1), path)
+        save_in_place(state_to_be_written(1), path)
         size, left = path.stat().st_size, Counter()
         for part in range(1, kills + 1):
-            save_in_place(state_of_step(1), path)
+            save_in_place(state_to_be_written(1), path)
             most = part * size // (kills + 1)
             args = save, path, most
             process = context_of_ranks().Process(target=write_so_many_bytes, args=args)
@@ -69,7 +69,7 @@ def save_again_and_again(save: Callable, path: Path, first: int, outbox) -> None
     end_with_parent()
     step = first
     while True:
-        save(state_of_step(step), path)
+        save(state_to_be_written(step), path)
         outbox.send(step)
         step += 1
 

@@ -15,7 +15,7 @@ EPOCH = 22  # steps
 SAVED_AT, ENDS_AT = 30, 50  # in the middle of the second epoch, and in the third
 
 
-class Continued(NamedTuple):
+class ContinuedWithoutPart(NamedTuple):
     """A training that was stopped at step `SAVED_AT` and went on to `ENDS_AT`."""
 
     equal: bool  # every parameter, bit for bit, to the uninterrupted training
@@ -40,7 +40,7 @@ class WatchedTraining(DigitsTraining):
             self.take_step()
 
 
-def continue_without_each_part() -> dict[str, Continued]:
+def continue_without_each_part() -> dict[str, ContinuedWithoutPart]:
     """Runs in each rank: once with the whole checkpoint, once without each part."""
     whole = WatchedTraining()
     whole.take_steps(SAVED_AT)
@@ -55,5 +55,5 @@ def continue_without_each_part() -> dict[str, Continued]:
         rest = training.seen[: (2 * EPOCH - SAVED_AT) * whole.batch]
         gap = (training.parameters() - whole.parameters()).abs().max().item()
         twice = len(set(seen) & set(rest))
-        found[part] = Continued(gap == 0, gap, twice)
+        found[part] = ContinuedWithoutPart(gap == 0, gap, twice)
     return found

@@ -10,13 +10,13 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import NamedTuple
 
-from demos.failures.parts.failure_clock import Machine, progress_at_last
+from demos.failures.parts.failure_clock import Machine, progress_at_last_failure
 from sidebyside import span
 from sidebyside.ranks import context_of_ranks
 from sidebyside.timeline import label_process
 
 
-class Survived(NamedTuple):
+class SurvivedKills(NamedTuple):
     goodput: float  # computing that was saved, as a share of all the time
     predicted: float  # what the simulated clock says for the same failures
 
@@ -73,7 +73,7 @@ class SpareProcesses:
 
 def survive_kills(
     every: float, machine: Machine, failures: Sequence[float]
-) -> Survived:
+) -> SurvivedKills:
     """Train until the last of the `failures`, seconds from now, and the restart after.
 
     What was saved by then counts. A spare process goes on `machine.restart` seconds
@@ -94,5 +94,5 @@ def survive_kills(
             spares.end()
         rounds = int(path.read_text()) if path.exists() else 0
     seconds = failures[-1] + machine.restart
-    clock = progress_at_last(every, machine.save, machine.restart, failures)
-    return Survived(rounds * every / seconds, clock / seconds)
+    clock = progress_at_last_failure(every, machine.save, machine.restart, failures)
+    return SurvivedKills(rounds * every / seconds, clock / seconds)

@@ -1,5 +1,6 @@
 """Digits, trained with checkpoints, by ranks of which one is killed on purpose."""
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -13,6 +14,18 @@ import torch.distributed.nn  # before there is a group, or it keeps hold of it
 from demos.failures.parts.atomic_file import load_checkpoint, save_atomically
 from demos.failures.parts.resumable_training import DigitsTraining, restore, snapshot
 from sidebyside import span
+
+
+class Life(NamedTuple):
+    """From the start of all ranks to the end of all, or of one."""
+
+    number: int
+    ranks: int
+    step: int  # after which it begins
+
+    def __str__(self) -> str:
+        who = f"{self.ranks} ranks begin" if self.ranks > 1 else "1 rank begins"
+        return f"life {self.number}: {who} after step {self.step}"
 
 
 class Run(NamedTuple):
@@ -30,14 +43,13 @@ class Run(NamedTuple):
         return self.folder / "checkpoint.pt"
 
     @property
-    def ranks_of_lives(self) -> list[int]:
-        """How many ranks each life had, from the log."""
-        lines = self.log.read_text().splitlines()
-        return [int(line.split()[2]) for line in lines]
+    def lives(self) -> list[Life]:
+        """From the log, a line of JSON for each."""
+        return [Life(*json.loads(line)) for line in self.log.read_text().splitlines()]
 
     @property
     def log(self) -> Path:
-        return self.folder / "log.txt"
+        return self.folder / "log.jsonl"
 
 
 def train_through_accidents(life: int, run: Run) -> None:
@@ -76,9 +88,7 @@ def restore_rank(training: DigitsTraining, saved: dict) -> None:
 def note_in_log(run: Run, life: int, step: int) -> None:
     if dist.get_rank() == 0:
         with open(run.log, "a", encoding="utf-8") as file:
-            ranks = dist.get_world_size()
-            who = f"{ranks} ranks begin" if ranks > 1 else "1 rank begins"
-            file.write(f"life {life}: {who} after step {step}\n")
+            file.write(json.dumps(Life(life, dist.get_world_size(), step)) + "\n")
 
 
 def trained_parameters(run: Run) -> torch.Tensor:

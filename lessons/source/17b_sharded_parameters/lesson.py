@@ -630,7 +630,7 @@ for name, width in {"another's": 32, "torn": 16}.items():
     try:
         run_ranks(train_sharded, folder.name, 3, 6, None, width, world_size=1)
     except RankFailed as failure:
-        print(f"{name}: {str(failure).splitlines()[0].split('Refused: ')[1]}")
+        print(f"{name}: {failure.outcome.raised[failure.rank].message}")
 folder.cleanup()
 
 # %% [markdown]

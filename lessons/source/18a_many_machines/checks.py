@@ -11,7 +11,7 @@ from sidebyside import run_ranks
 from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
 
-from .machine_programs import LevelsNotes, TopKNotes, try_top_k, try_two_levels
+from .machine_programs import TopKNotes, TwoLevelsNotes, try_top_k, try_two_levels
 
 # Seconds; a right answer needs less than one. Tests of what hangs wait for less.
 PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
@@ -54,11 +54,11 @@ def check_18a_two_levels(two_levels):
             kind = str(case[1]).replace("torch.", "")
             call = f"two_levels(tensor of shape {case[0]}, {kind}; {per_machine})"
             with trying(f"{call} on {where}") as expect:
-                _expect_levels_sum(expect, of_ranks)
-                _expect_levels_messages(expect, of_ranks, per_machine)
+                _expect_two_levels_sum(expect, of_ranks)
+                _expect_two_levels_messages(expect, of_ranks, per_machine)
 
 
-def _expect_levels_sum(expect, of_ranks: Sequence[LevelsNotes]) -> None:
+def _expect_two_levels_sum(expect, of_ranks: Sequence[TwoLevelsNotes]) -> None:
     total = torch.stack([notes.before for notes in of_ranks]).sum(0)
     for rank, notes in enumerate(of_ranks):
         expect(
@@ -77,7 +77,7 @@ def _expect_levels_sum(expect, of_ranks: Sequence[LevelsNotes]) -> None:
         expect(False, got=f"on rank {rank}, not the sum over all ranks", think=think)
 
 
-def _expect_levels_messages(expect, of_ranks, per_machine: int) -> None:
+def _expect_two_levels_messages(expect, of_ranks, per_machine: int) -> None:
     machines = len(of_ranks) // per_machine
     numbers = of_ranks[0].before.numel()
     size = of_ranks[0].before.element_size()
@@ -254,8 +254,8 @@ def _expect_top_k_memory(expect, rank: int, one: TopKNotes, k: int) -> None:
     stays[sent] = 0
     expect(
         torch.equal(one.memory, stays) and k - min(k, zeros) <= len(sent) <= k,
-        got=f"rank {rank}: memory + gradient was {_short(one.candidates)}, and "
-        f"`memory` is now {_short(one.memory)}",
+        got=f"rank {rank}: memory + gradient was {_short_top_k(one.candidates)}, and "
+        f"`memory` is now {_short_top_k(one.memory)}",
         think="what `memory` holds afterwards: 0 at the k places that were sent, and "
         "memory + gradient at all others. Does `memory` itself change, or a new tensor "
         "of that name",
@@ -263,7 +263,8 @@ def _expect_top_k_memory(expect, rank: int, one: TopKNotes, k: int) -> None:
     smallest = one.candidates[sent].abs().min() if len(sent) else math.inf
     expect(
         one.memory.abs().max() <= smallest,
-        got=f"rank {rank}: of {_short(one.candidates)}, {_short(one.memory)} stays",
+        got=f"rank {rank}: of {_short_top_k(one.candidates)}, "
+        f"{_short_top_k(one.memory)} stays",
         think="which entries are the largest in absolute value, and of what: of memory "
         "and gradient together",
     )
@@ -290,7 +291,7 @@ def _expect_top_k_mean(expect, of_ranks: Sequence[TopKNotes], kind) -> None:
             think = "what is asked for: the sum, or the mean over all ranks"
         expect(
             torch.allclose(got, mean, rtol=close, atol=close),
-            got=f"rank {rank}: {_short(got)} instead of {_short(mean)}",
+            got=f"rank {rank}: {_short_top_k(got)} instead of {_short_top_k(mean)}",
             think=think,
         )
         expect(
@@ -316,6 +317,6 @@ def _expect_top_k_messages(expect, rank: int, one: TopKNotes, k: int) -> None:
     )
 
 
-def _short(numbers: torch.Tensor) -> str:
+def _short_top_k(numbers: torch.Tensor) -> str:
     shown = [round(number, 3) for number in numbers[:6].tolist()]
     return f"{shown}" if len(numbers) <= 6 else f"{shown}"[:-1] + ", ...]"

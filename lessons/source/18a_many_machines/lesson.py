@@ -103,11 +103,11 @@ for said in machines.torchrun(ROOT / "demos/machines/roll_call.py", per_machine=
 # %%
 words = ROOT / "demos/ddp/train_digits.py", "--epochs", 1
 one = machines.torchrun(*words, machines=1, per_machine=2)[0].splitlines()[-1]
-print("one machine: ", one.rpartition(", ")[2])
+print("one machine: ", one)
 
 # %%
 two = machines.torchrun(*words, machines=2, per_machine=1)[0].splitlines()[-1]
-print("two machines:", two.rpartition(", ")[2])
+print("two machines:", two)
 print("the same loss, to the last digit:", one == two)
 
 # %% [markdown]

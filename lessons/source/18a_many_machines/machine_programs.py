@@ -11,7 +11,7 @@ from sidebyside import MessageMeter, device
 GATHERS = ("allgather", "_allgather_base", "all_gather_single")
 
 
-class LevelsNotes(NamedTuple):
+class TwoLevelsNotes(NamedTuple):
     """What one rank saw of one call of the all-reduce."""
 
     before: torch.Tensor
@@ -20,23 +20,23 @@ class LevelsNotes(NamedTuple):
     meter: MessageMeter
 
 
-def levels_tensor(shape: tuple, dtype: torch.dtype) -> torch.Tensor:
+def two_levels_tensor(shape: tuple, dtype: torch.dtype) -> torch.Tensor:
     """Whole numbers, so that every order of adding gives the same; each rank's own."""
     dice = torch.Generator().manual_seed(100 + dist.get_rank())
     return torch.randint(-1000, 1000, shape, generator=dice).to(device(), dtype)
 
 
-def try_two_levels(two_levels, per_machine: int, cases: list) -> list[LevelsNotes]:
+def try_two_levels(two_levels, per_machine: int, cases: list) -> list[TwoLevelsNotes]:
     notes = []
     for shape, dtype in cases:
-        tensor = levels_tensor(shape, dtype)
+        tensor = two_levels_tensor(shape, dtype)
         before = tensor.clone()
         dist.barrier()
         with MessageMeter() as meter:
             returned = two_levels(tensor, per_machine)
         dist.barrier()
         said = "None" if returned is None else f"{type(returned).__name__}"
-        notes.append(LevelsNotes(before.cpu(), tensor.cpu(), said, meter))
+        notes.append(TwoLevelsNotes(before.cpu(), tensor.cpu(), said, meter))
     return notes
 
 
@@ -60,7 +60,7 @@ def try_top_k(top_k_mean, gradients: list, memory: torch.Tensor, k: int) -> list
     for gradient in gradients:
         given, candidates = gradient.clone(), memory + gradient
         dist.barrier()
-        with MessageMeter() as meter, GatherSizes() as sizes:
+        with MessageMeter() as meter, TopKGatherSizes() as sizes:
             returned = top_k_mean(given, memory, k)
         dist.barrier()
         notes.append(_notes_of_top_k(gradient, given, candidates, memory, returned))
@@ -83,14 +83,14 @@ def _notes_of_top_k(gradient, given, candidates, memory, returned) -> TopKNotes:
     return TopKNotes(candidates, memory.cpu().clone(), kept, own, returned, [], 0, [])
 
 
-class GatherSizes:
+class TopKGatherSizes:
     """Inside it, the bytes of tensors that all-gathers are given."""
 
     def __init__(self):
         self.given: list[int] = []
         self.patches = []
 
-    def __enter__(self) -> "GatherSizes":
+    def __enter__(self) -> "TopKGatherSizes":
         for name in GATHERS:
             if hasattr(dist.ProcessGroup, name):
                 original = vars(dist.ProcessGroup)[name]

@@ -45,7 +45,7 @@ def check_18b_save(save_checkpoint):
     with trying("save_checkpoint(state, path)"):
         *whole, failed = try_saves(save_checkpoint, calm)
     for found in whole:
-        _expect_saved(found)
+        _expect_checkpoint_saved(found)
     changes = range(len(whole[0].notes.changes))
     cases = [SaveCase(kill_at=n, most=most) for n in changes for most in (None, 1000)]
     cases += [SaveCase(most=most) for most in BYTES]
@@ -53,14 +53,14 @@ def check_18b_save(save_checkpoint):
     with trying("save_checkpoint(state, path), killed"):
         killed = try_saves(save_checkpoint, cases)
     for found in killed:
-        _expect_survived(found)
+        _expect_save_survived_kill(found)
     for found in whole:
-        _expect_way(found)
-    _expect_own_second_files(whole)
-    _expect_error_passed_on(failed)
+        _expect_way_of_save(found)
+    _expect_saves_own_second_files(whole)
+    _expect_save_error_passed_on(failed)
 
 
-def _expect_saved(found: SaveFound) -> None:
+def _expect_checkpoint_saved(found: SaveFound) -> None:
     old = "over an old checkpoint" if found.case.old else "where there was none"
     with trying(
         f"save_checkpoint(state, folder / {found.case.name!r}), {old}"
@@ -87,7 +87,7 @@ def _expect_saved(found: SaveFound) -> None:
             got="another `state` than before",
             think="who else uses what your function was given",
         )
-        _expect_neighbours(expect, found)
+        _expect_neighbours_of_checkpoint(expect, found)
         debris = sorted(set(found.files) - set(NEIGHBOURS))
         expect(
             not debris,
@@ -103,7 +103,7 @@ IN_PLACE_OF_NEW = {
 }
 
 
-def _expect_neighbours(expect, found: SaveFound) -> None:
+def _expect_neighbours_of_checkpoint(expect, found: SaveFound) -> None:
     for name, text in NEIGHBOURS.items():
         expect(
             found.files.get(name) == text,
@@ -114,7 +114,7 @@ def _expect_neighbours(expect, found: SaveFound) -> None:
         )
 
 
-def _expect_survived(found: SaveFound) -> None:
+def _expect_save_survived_kill(found: SaveFound) -> None:
     case = found.case
     step = "" if case.kill_at is None else f"change {case.kill_at + 1} of the folder"
     when = f"killed before its {step}"
@@ -132,7 +132,7 @@ def _expect_survived(found: SaveFound) -> None:
             think="what is at `path` until the new checkpoint is complete, and how "
             "many steps of the file system put it there",
         )
-        _expect_neighbours(expect, found)
+        _expect_neighbours_of_checkpoint(expect, found)
         expect(
             found.again in ("", "new"),
             got="not the new checkpoint, after one more call",
@@ -140,10 +140,14 @@ def _expect_survived(found: SaveFound) -> None:
         )
 
 
-def _expect_way(found: SaveFound) -> None:
+def _expect_way_of_save(found: SaveFound) -> None:
     """By which steps it got there: a second file, in the same folder, synchronised."""
     with trying(f"save_checkpoint(state, folder / {found.case.name!r})") as expect:
-        names = [pair for pair in found.notes.renamed if _is(pair[1], found.case.name)]
+        names = [
+            pair
+            for pair in found.notes.renamed
+            if _is_path_of_save(pair[1], found.case.name)
+        ]
         expect(
             names,
             got="`path` was never given to a complete second file",
@@ -163,11 +167,11 @@ def _expect_way(found: SaveFound) -> None:
         )
 
 
-def _is(path: str, name: str) -> bool:
+def _is_path_of_save(path: str, name: str) -> bool:
     return os.path.basename(path) == name
 
 
-def _expect_own_second_files(whole: list[SaveFound]) -> None:
+def _expect_saves_own_second_files(whole: list[SaveFound]) -> None:
     seen = {}
     with trying(f"save_checkpoint to {' and '.join(NAMES[:2])}") as expect:
         for found in whole[: len(NAMES)]:
@@ -180,7 +184,7 @@ def _expect_own_second_files(whole: list[SaveFound]) -> None:
                 )
 
 
-def _expect_error_passed_on(found: SaveFound) -> None:
+def _expect_save_error_passed_on(found: SaveFound) -> None:
     with trying("save_checkpoint of what torch.save cannot write") as expect:
         expect(
             found.left == "old",
@@ -212,8 +216,8 @@ def check_18b_resume(snapshot, restore):
             with trying(f"restore(training, saved) in {ranks} ranks"):
                 given = run_ranks(try_restores, restore, *args, **options)
             for moment, notes in zip(MOMENTS, zip(*given, strict=True), strict=True):
-                _expect_same_parts(moment, notes)
-                _expect_the_same_training(moment, notes)
+                _expect_restored_parts(moment, notes)
+                _expect_resumed_training(moment, notes)
 
 
 def _expect_snapshot(rank: int, ranks: int, moment: int, notes: SnapshotNotes) -> None:
@@ -230,7 +234,7 @@ def _expect_snapshot(rank: int, ranks: int, moment: int, notes: SnapshotNotes) -
             got=f"what torch.load(weights_only=True) refuses: {notes.unreadable}",
             think="of what kinds of values a file may be made that runs no code",
         )
-        _expect_nothing_sent(expect, notes.called)
+        _expect_snapshot_sends_nothing(expect, notes.called)
         expect(
             not notes.disturbed,
             got="other random numbers, for everyone else or for this training",
@@ -243,7 +247,7 @@ def _expect_snapshot(rank: int, ranks: int, moment: int, notes: SnapshotNotes) -
         )
 
 
-def _expect_nothing_sent(expect, called: list[str]) -> None:
+def _expect_snapshot_sends_nothing(expect, called: list[str]) -> None:
     expect(
         not called,
         got=f"a call of {called[0] if called else ''}",
@@ -251,12 +255,12 @@ def _expect_nothing_sent(expect, called: list[str]) -> None:
     )
 
 
-def _expect_same_parts(moment: int, of_ranks: tuple[RestoreNotes, ...]) -> None:
+def _expect_restored_parts(moment: int, of_ranks: tuple[RestoreNotes, ...]) -> None:
     """Right after `restore`, on all ranks, before anything is said of later steps."""
     for rank, notes in enumerate(of_ranks):
         call = f"restore(training, saved) {WHERE[moment]}, rank {rank}"
         with trying(f"{call} of {len(of_ranks)}") as expect:
-            _expect_nothing_sent(expect, notes.called)
+            _expect_snapshot_sends_nothing(expect, notes.called)
             expect(
                 not notes.disturbed,
                 got="other random numbers for everyone else",
@@ -267,7 +271,7 @@ def _expect_same_parts(moment: int, of_ranks: tuple[RestoreNotes, ...]) -> None:
                 expect(part not in notes.differ, got=came_back, think=think)
 
 
-def _expect_the_same_training(moment: int, of_ranks: tuple[RestoreNotes, ...]) -> None:
+def _expect_resumed_training(moment: int, of_ranks: tuple[RestoreNotes, ...]) -> None:
     for rank, notes in enumerate(of_ranks):
         call = f"restore(training, saved) {WHERE[moment]}, rank {rank}"
         with trying(f"{call} of {len(of_ranks)}") as expect:
@@ -301,7 +305,7 @@ THINK_OF_PARTS = {
 # 18b-clock ----------------------------------------------------------------------------
 
 
-def _clock_cases() -> list[tuple]:
+def _failure_clock_cases() -> list[tuple]:
     """By hand, at edges, many drawn ones, and one that is long."""
     cases = [(8, 4, 1, 2, []), (10, 4, 1, 2, []), (10, 4, 1, 2, [7, 8])]
     edges = [5], [4], [6], [7], [9], [10], [1, 2, 3, 4, 5, 6], [5, 7, 9, 14, 40]
@@ -325,7 +329,7 @@ def _clock_cases() -> list[tuple]:
     "loop turns: once for each second is too often",
 )
 def check_18b_clock(finish_time):
-    for work, every, save, restart, failures in _clock_cases():
+    for work, every, save, restart, failures in _failure_clock_cases():
         shown = failures if len(failures) < 20 else f"{len(failures)} failures"
         case = work, every, save, restart, list(failures)
         expected = right_finish_time(*case)
@@ -338,10 +342,10 @@ def check_18b_clock(finish_time):
                 got="None" if got is None else got,
                 think="what is asked for: a moment, as a number",
             )
-            expect(got == expected, got=got, think=_think_of_clock(case, got))
+            expect(got == expected, got=got, think=_think_of_failure_clock(case, got))
 
 
-def _think_of_clock(case: tuple, got) -> str:
+def _think_of_failure_clock(case: tuple, got) -> str:
     """The mistake that gives this very number, if we know it."""
     work, every, save, _, failures = case
     segments = math.ceil(work / every)

@@ -32,7 +32,7 @@ def saved_state(number: int) -> dict:
     return {"number": number, "weights": torch.full((10_000,), number)}
 
 
-class CannotBeSaved:
+class CannotBeSavedByTorch:
     """torch.save raises an error when it comes to this."""
 
     def __reduce__(self):
@@ -49,7 +49,7 @@ class SaveCase(NamedTuple):
     fails: bool = False  # torch.save raises an error
 
 
-class Notes(NamedTuple):
+class NotesOfSave(NamedTuple):
     """What one call did in its folder, as its own process saw it."""
 
     end: str  # "done", "stub", "raised" or "endless"
@@ -62,13 +62,13 @@ class Notes(NamedTuple):
 
 class SaveFound(NamedTuple):
     case: SaveCase
-    notes: Notes | None  # None if it was killed
+    notes: NotesOfSave | None  # None if it was killed
     left: str  # "old", "new", "none" or "broken"
     files: dict[str, bytes]  # all others in the folder
     again: str  # what a killed one's file is after one more call, which nobody kills
 
 
-class DiskWatch:
+class SaveWatchedOnDisk:
     """Counts the changes of a folder by audit events, and may kill at one of them."""
 
     def __init__(self, folder: Path, kill_at: int | None, most: int | None):
@@ -121,10 +121,10 @@ def call_save(sent: bytes, path: Path, case: "SaveCase", outbox) -> None:
     """Runs in a process: call the save once; perhaps it is killed meanwhile."""
     end_with_parent()
     tempfile.tempdir = str(path.parents[1])  # what is left there goes with all else
-    watch = DiskWatch(path.parent, case.kill_at, case.most)
+    watch = SaveWatchedOnDisk(path.parent, case.kill_at, case.most)
     save, state = pickle.loads(sent), saved_state(2)
     if case.fails:
-        state["bad"] = CannotBeSaved()
+        state["bad"] = CannotBeSavedByTorch()
     if case.kill_at is None and case.most is not None:
         limit_files(case.most)
     end, error, watch.active = "done", "", True
@@ -152,22 +152,22 @@ def try_saves(save: Callable, cases: list[SaveCase]) -> list[SaveFound]:
                 (path.parent / name).write_bytes(text)
             if case.old:
                 torch.save(saved_state(1), path)
-        notes = _run_calls(sent, paths, cases)
+        notes = _run_saves(sent, paths, cases)
         found = [
-            SaveFound(case, noted, state_in(path), _others(path), "")
+            SaveFound(case, noted, saved_state_in(path), _other_files_of_save(path), "")
             for case, noted, path in zip(cases, notes, paths, strict=True)
         ]
         killed = [n for n, noted in enumerate(notes) if noted is None and cases[n].most]
         for n in killed:
-            _lengthen_leftovers(paths[n])
+            _lengthen_leftovers_of_save(paths[n])
         calm = [cases[n]._replace(kill_at=None, most=None) for n in killed]
-        _run_calls(sent, [paths[n] for n in killed], calm)
+        _run_saves(sent, [paths[n] for n in killed], calm)
         for n in killed:
-            found[n] = found[n]._replace(again=state_in(paths[n]))
+            found[n] = found[n]._replace(again=saved_state_in(paths[n]))
         return found
 
 
-def _lengthen_leftovers(path: Path) -> None:
+def _lengthen_leftovers_of_save(path: Path) -> None:
     """As if the call that was killed had saved a larger state."""
     for other in path.parent.iterdir():
         if other != path and other.name not in NEIGHBOURS and other.is_file():
@@ -175,7 +175,7 @@ def _lengthen_leftovers(path: Path) -> None:
                 file.write(b"longer" * 30_000)
 
 
-def _run_calls(sent: bytes, paths: list[Path], cases: list[SaveCase]) -> list:
+def _run_saves(sent: bytes, paths: list[Path], cases: list[SaveCase]) -> list:
     """The notes of each call, or None of one that was killed."""
     context, crew = context_of_ranks(), []
     try:
@@ -187,7 +187,7 @@ def _run_calls(sent: bytes, paths: list[Path], cases: list[SaveCase]) -> list:
             outbox.close()
             crew.append((process, inbox))
         deadline = monotonic() + SECONDS
-        return [_notes_in(inbox, deadline) for _, inbox in crew]
+        return [_notes_of_save_in(inbox, deadline) for _, inbox in crew]
     finally:
         for process, inbox in crew:
             process.kill()
@@ -195,17 +195,17 @@ def _run_calls(sent: bytes, paths: list[Path], cases: list[SaveCase]) -> list:
             inbox.close()
 
 
-def _notes_in(inbox, deadline: float) -> Notes | None:
+def _notes_of_save_in(inbox, deadline: float) -> NotesOfSave | None:
     if not inbox.poll(max(0, deadline - monotonic())):
         said = f"it has not ended after {SECONDS} s"
-        return Notes("endless", said, [], [], True, True)
+        return NotesOfSave("endless", said, [], [], True, True)
     try:
-        return Notes(*inbox.recv())
+        return NotesOfSave(*inbox.recv())
     except EOFError:
         return None
 
 
-def state_in(path: Path) -> str:
+def saved_state_in(path: Path) -> str:
     """ "old" or "new" for a whole checkpoint, "none" for no file, else "broken"."""
     if not path.exists():
         return "none"
@@ -219,7 +219,7 @@ def state_in(path: Path) -> str:
         return "broken"
 
 
-def _others(path: Path) -> dict[str, bytes]:
+def _other_files_of_save(path: Path) -> dict[str, bytes]:
     """All other files of the folder, and what is in them; folders too, as nothing."""
     return {
         other.name: other.read_bytes() if other.is_file() else b""

@@ -369,7 +369,7 @@ from sidebyside import Timeline
 with TemporaryDirectory() as folder, Timeline() as timeline:
     run = Run(Path(folder), steps=40, every=10, accidents={0: (1, 25)}, nap=0.03)
     run_with_restarts(train_through_accidents, 2, run)
-    print(run.log.read_text(), end="")
+    print(*run.lives, sep="\n")
     resumed = trained_parameters(run)
 timeline.plot("rank 1 is killed after step 25", stamp="measured here")
 
@@ -441,7 +441,7 @@ for accidents in ({}, {0: (1, 25)}):
         run = Run(Path(folder), 40, 10, accidents, dropout=0)
         run_with_restarts(train_through_accidents, 2, run, elastic=True)
         lives.append(trained_parameters(run))
-        print(run.ranks_of_lives, "ranks")
+        print([life.ranks for life in run.lives], "ranks")
 print("bit for bit:", torch.equal(*lives))
 print("within 0.00001:", torch.allclose(*lives, rtol=0, atol=1e-5))
 

@@ -41,13 +41,13 @@ class RestoreNotes(NamedTuple):
     called: list[str]
 
 
-def take_steps(training: DigitsTraining, steps: int) -> Tensor:
+def take_resumed_steps(training: DigitsTraining, steps: int) -> Tensor:
     """The losses of the steps, and all parameters after them."""
     losses = [training.take_step() for _ in range(steps)]
     return torch.cat([torch.tensor(losses), training.parameters()])
 
 
-def own_state(training: DigitsTraining) -> dict[str, object]:
+def state_of_resumed(training: DigitsTraining) -> dict[str, object]:
     """By the name of each part, something that is equal if the part is."""
     momenta = training.optimizer.state_dict()["state"].values()
     rates = [group["lr"] for group in training.optimizer.param_groups]
@@ -62,30 +62,30 @@ def own_state(training: DigitsTraining) -> dict[str, object]:
     }
 
 
-def same(one: object, other: object) -> bool:
+def same_when_resumed(one: object, other: object) -> bool:
     if isinstance(one, Tensor):
         return isinstance(other, Tensor) and torch.equal(one, other)
     if isinstance(one, dict):
         return (
             isinstance(other, dict)
             and one.keys() == other.keys()
-            and all(same(one[key], other[key]) for key in one)
+            and all(same_when_resumed(one[key], other[key]) for key in one)
         )
     if isinstance(one, list | tuple):
         pairs = zip(one, other, strict=False)
-        return len(one) == len(other) and all(same(a, b) for a, b in pairs)
+        return len(one) == len(other) and all(same_when_resumed(a, b) for a, b in pairs)
     return type(one) is type(other) and one == other
 
 
-def global_dice() -> tuple:
+def global_dice_of_resumed() -> tuple:
     return random.getstate(), torch.get_rng_state()
 
 
-def calls_of(meter: MessageMeter) -> list[str]:
+def calls_of_resumed(meter: MessageMeter) -> list[str]:
     return meter.collectives + ["send or recv" for _ in meter.events]
 
 
-def place_of(folder: Path, moment: int, what: str) -> Path:
+def place_of_resumed(folder: Path, moment: int, what: str) -> Path:
     return folder / f"{what}_{moment}_{dist.get_rank()}.pt"
 
 
@@ -93,7 +93,7 @@ def try_snapshots(snapshot: Callable, folder: Path) -> list[SnapshotNotes]:
     """One training, whose snapshots are taken on the way."""
     training, notes, done = DigitsTraining(), [], 0
     for moment in MOMENTS:
-        take_steps(training, moment - done)
+        take_resumed_steps(training, moment - done)
         done = moment + AFTER
         notes.append(_try_snapshot(snapshot, folder, moment, training))
     return notes
@@ -102,26 +102,30 @@ def try_snapshots(snapshot: Callable, folder: Path) -> list[SnapshotNotes]:
 def _try_snapshot(
     snapshot: Callable, folder: Path, moment: int, training: DigitsTraining
 ) -> SnapshotNotes:
-    before, dice = own_state(training), global_dice()
+    before, dice = state_of_resumed(training), global_dice_of_resumed()
     with MessageMeter() as meter:
         saved = snapshot(training)
-    called = calls_of(meter)
-    disturbed = not same(before, own_state(training)) or not same(dice, global_dice())
+    called = calls_of_resumed(meter)
+    disturbed = not same_when_resumed(
+        before, state_of_resumed(training)
+    ) or not same_when_resumed(dice, global_dice_of_resumed())
     kind = type(saved).__name__
     if not isinstance(saved, dict):
         return SnapshotNotes(kind, False, "", False, False, called)
-    path = place_of(folder, moment, "snapshot")
+    path = place_of_resumed(folder, moment, "snapshot")
     try:
         torch.save(saved, path)
         at_once = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         why = type(error).__name__
         return SnapshotNotes(kind, True, why, False, False, called)
-    after = take_steps(training, AFTER)
-    torch.save([before, after], place_of(folder, moment, "right"))
-    torch.save(saved, place_of(folder, moment, "later"))
-    later = torch.load(place_of(folder, moment, "later"), weights_only=True)
-    return SnapshotNotes(kind, True, "", disturbed, same(at_once, later), called)
+    after = take_resumed_steps(training, AFTER)
+    torch.save([before, after], place_of_resumed(folder, moment, "right"))
+    torch.save(saved, place_of_resumed(folder, moment, "later"))
+    later = torch.load(place_of_resumed(folder, moment, "later"), weights_only=True)
+    return SnapshotNotes(
+        kind, True, "", disturbed, same_when_resumed(at_once, later), called
+    )
 
 
 def try_restores(restore: Callable, folder: Path) -> list[RestoreNotes]:
@@ -130,21 +134,27 @@ def try_restores(restore: Callable, folder: Path) -> list[RestoreNotes]:
 
 
 def _try_restore(restore: Callable, folder: Path, moment: int) -> RestoreNotes:
-    path = place_of(folder, moment, "snapshot")
+    path = place_of_resumed(folder, moment, "snapshot")
     saved = torch.load(path, map_location="cpu", weights_only=True)
-    before, after = torch.load(place_of(folder, moment, "right"), weights_only=True)
+    before, after = torch.load(
+        place_of_resumed(folder, moment, "right"), weights_only=True
+    )
     training = DigitsTraining()
     random.random(), torch.rand(1)  # others have drawn since the snapshot
-    dice = global_dice()
-    take_steps(training, 3)  # it may have taken steps of its own
+    dice = global_dice_of_resumed()
+    take_resumed_steps(training, 3)  # it may have taken steps of its own
     with MessageMeter() as meter:
         restore(training, saved)
-    disturbed = not same(dice, global_dice())
-    now = own_state(training)
-    differ = {part for part in before if not same(before[part], now[part])}
-    goes_on = torch.equal(take_steps(training, AFTER), after)
-    stays = same(saved, torch.load(path, map_location="cpu", weights_only=True))
+    disturbed = not same_when_resumed(dice, global_dice_of_resumed())
+    now = state_of_resumed(training)
+    differ = {part for part in before if not same_when_resumed(before[part], now[part])}
+    goes_on = torch.equal(take_resumed_steps(training, AFTER), after)
+    stays = same_when_resumed(
+        saved, torch.load(path, map_location="cpu", weights_only=True)
+    )
     second = DigitsTraining()
     restore(second, saved)
-    again = torch.equal(take_steps(second, AFTER), after)
-    return RestoreNotes(differ, disturbed, goes_on, stays, again, calls_of(meter))
+    again = torch.equal(take_resumed_steps(second, AFTER), after)
+    return RestoreNotes(
+        differ, disturbed, goes_on, stays, again, calls_of_resumed(meter)
+    )

@@ -34,7 +34,7 @@ from demos.failures.parts.failure_clock import (
     finish_time,
     goodput_by_young,
     hours_between_failures,
-    progress_at_last,
+    progress_at_last_failure,
     random_failures,
     simulated_goodput,
     spread_of_few,
@@ -133,7 +133,7 @@ def trained(folder: Path, ranks=2, elastic=False, **options) -> tuple:
     folder.mkdir()
     run = Run(folder, options.pop("steps", 24), options.pop("every", 10), **options)
     run_with_restarts(train_through_accidents, ranks, run, elastic=elastic)
-    return trained_parameters(run), run.log.read_text().splitlines()
+    return trained_parameters(run), list(map(str, run.lives))
 
 
 @pytest.mark.parametrize(("ranks", "victim", "at"), [(2, 1, 15), (3, 0, 20)])
@@ -256,7 +256,7 @@ def test_hundreds_of_simulated_failures_agree_with_dalys_formula(machine):
 def test_progress_is_what_the_clock_has_saved():
     machine = MACHINES[0]
     failures = [f for f, _ in zip(random_failures(0.8, 3), range(30), strict=False)]
-    saved = progress_at_last(0.3, machine.save, machine.restart, failures)
+    saved = progress_at_last_failure(0.3, machine.save, machine.restart, failures)
     rounds = round(saved / 0.3)
     assert finish_time(saved - 1e-6, 0.3, *machine[1:], failures) < failures[-1]
     one_more = (rounds + 1) * 0.3 + 0.1
