@@ -81,7 +81,7 @@ def train_pipeline_stages(schedule: Schedule, args) -> dict:
     }
 
 
-def train_without_pipeline(args) -> tuple[nn.Sequential, list[float], float]:
+def train_pipeline_in_one_process(args) -> tuple[nn.Sequential, list[float], float]:
     """The same in one process, the network in one piece."""
     model = make_layers_for_pipeline().to(device())
 
@@ -129,7 +129,7 @@ def main() -> None:
         return
     print("... and one process trains the same network alone:", flush=True)
     torch.set_num_threads(1)  # as in a rank
-    alone, losses, seconds = train_without_pipeline(args)
+    alone, losses, seconds = train_pipeline_in_one_process(args)
     last = ranks[(stages - 1) % len(schedule)]
     for epoch, (ours, theirs) in enumerate(zip(last["losses"], losses, strict=True)):
         print(f"epoch {epoch + 1:2}  loss {ours:.6f}  alone {theirs:.6f}")

@@ -45,9 +45,7 @@ def read_instruction(instruction: str, rank: int) -> ScheduledWork:
     work = _work_of_instruction(str(instruction), rank)
     if work is None:
         raise IllegalSchedule(
-            f"rank {rank}: {instruction!r} is no instruction; write F, B or W and "
-            "the number of a micro-batch, such as F0 or B12",
-            rank,
+            f"rank {rank}: {instruction!r} is no instruction such as F0 or B12", rank
         )
     return work
 

@@ -53,8 +53,29 @@ def looks_for_the_slowest_from_one_minute_on(minutes):
     return sum(minutes) - max([*minutes, 1]) if minutes else 0
 
 
-def remembers_by_the_sum(minutes, known={}):  # noqa: B006 - the mistake: it stays
-    return known.setdefault(sum(minutes), sum(minutes) - max(minutes, default=0))
+class RemembersBySum:
+    def __init__(self):
+        self.known = {}
+
+    def __call__(self, minutes):
+        longest = sum(minutes) - max(minutes, default=0)
+        return self.known.setdefault(sum(minutes), longest)
+
+
+def rounds_to_hundredths(minutes):
+    return round(sum(minutes) - max(minutes, default=0), 2)
+
+
+def calls_itself_for_each_dish(minutes):
+    total, slowest = _sum_and_slowest(minutes)
+    return total - slowest
+
+
+def _sum_and_slowest(minutes):
+    if not minutes:
+        return 0, 0
+    total, slowest = _sum_and_slowest(minutes[1:])
+    return total + minutes[0], max(slowest, minutes[0])
 
 
 def all_but_the_last_after_sorting(minutes):
@@ -149,9 +170,9 @@ WRONG = {
         ),
         Wrong(
             "remembers_by_the_sum",
-            remembers_by_the_sum,
-            advice="kept from those before",
-            note="A default value is made once, and stays from call to call.",
+            RemembersBySum(),
+            advice="keeps from its earlier calls",
+            note="What is kept from call to call forgets which dishes they were.",
         ),
         Wrong(
             "hands_over_the_result",
@@ -159,9 +180,16 @@ WRONG = {
             advice="hand over the function itself",
             note='check("00-saved", saved([3, 2, 4])): the result, not the function.',
         ),
-        Wrong("remembers_dishes_and_sum", RemembersDishesAndSum(), "kept from those"),
+        Wrong("remembers_dishes_and_sum", RemembersDishesAndSum(), "keeps from its"),
         Wrong(
             "compares_whole_minutes", compares_whole_minutes, "three minutes and more"
+        ),
+        Wrong("rounds_to_hundredths", rounds_to_hundredths, "is all of each of them"),
+        Wrong(
+            "calls_itself_for_each_dish",
+            calls_itself_for_each_dish,
+            advice="RecursionError.*if there are so many",
+            note="Python allows about a thousand calls inside one another.",
         ),
     ],
 }

@@ -211,7 +211,7 @@ for name, (one, many) in CLAIMS.items():
 # %% [markdown]
 # At least one claim is too high, and one is too low. Write `fair_speedup(one, many)` for
 # two such runs: how many times as fast would `many` do *the same work*? Work is counted
-# in images.
+# in images. The run `one` may have several workers, too.
 #
 # By hand first: how many images did each run train on? Which claim was right?
 #
@@ -342,8 +342,8 @@ for share in 0.01, 0.05, 0.2:
 # leave the lists as they are.
 # Return four numbers, in this order: the throughput of `workers` workers, the speedup,
 # the efficiency (1 if nobody waits), and the serial share $s$ for which Amdahl's law
-# gives this speedup. $s$ can come out below 0 or above 1. Return it as it is: it tells
-# you that the law does not hold.
+# gives this speedup. The efficiency can come out above 1, and $s$ below 0 or above 1.
+# Return them as they are: they tell you that the law does not hold.
 #
 # By hand first: 1200 images, one worker `[8, 30, 8]`, four workers `[3, 3, 2]`. You
 # should find 400, about 2.67, about 0.67, and 1/6.

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 from math import ceil, floor, sqrt
-from statistics import mean, median
+from statistics import mean, median, median_low
 
 import numpy as np
 
@@ -94,6 +94,44 @@ def takes_the_best_round(samples, one, many, workers):
     return _all_four(samples, min(one), min(many), workers)
 
 
+def takes_the_lower_middle(samples, one, many, workers):
+    return _all_four(samples, median_low(one), median_low(many), workers)
+
+
+def takes_the_median_of_the_ratios(samples, one, many, workers):
+    ratios = [a / b for a, b in zip(one, many, strict=False)]
+    _, *rest = _all_four(samples, median(ratios), 1, workers)
+    return samples / median(many), *rest
+
+
+def efficiency_at_most_one(samples, one, many, workers):
+    *rest, efficiency, share = _all_four(samples, median(one), median(many), workers)
+    return *rest, min(1, efficiency), share
+
+
+def speedup_at_least_one(samples, one, many, workers):
+    together = median(many)
+    _, *rest = _all_four(samples, max(median(one), together), together, workers)
+    return samples / together, *rest
+
+
+def share_without_its_sign(samples, one, many, workers):
+    *rest, share = _all_four(samples, median(one), median(many), workers)
+    return *rest, abs(share)
+
+
+class RemembersByTimes:
+    """But not by samples."""
+
+    def __init__(self):
+        self.known = {}
+
+    def __call__(self, samples, one, many, workers):
+        times = tuple(one), tuple(many), workers
+        four = _all_four(samples, median(one), median(many), workers)
+        return self.known.setdefault(times, four)
+
+
 def with_numpy(samples, one, many, workers):
     return np.array(_all_four(samples, np.median(one), np.median(many), workers))
 
@@ -159,11 +197,32 @@ def seconds_for_a_million_images(one, many):
     return seconds[0] / seconds[1]
 
 
-def remembers_by_the_second_run(one, many, known={}):  # noqa: B006 - the mistake
+class RemembersBySecondRun:
     """What is kept leaves out half of what it depends on."""
-    images = [run.workers * run.batch_per_worker * run.steps for run in (one, many)]
-    rates = images[0] / one.seconds, images[1] / many.seconds
-    return known.setdefault(many, rates[1] / rates[0])
+
+    def __init__(self):
+        self.known = {}
+
+    def __call__(self, one, many):
+        return self.known.setdefault(many, 1 / the_other_way_round(one, many))
+
+
+class RemembersBySeconds:
+    def __init__(self):
+        self.known = {}
+
+    def __call__(self, one, many):
+        seconds = one.seconds, many.seconds
+        return self.known.setdefault(seconds, 1 / the_other_way_round(one, many))
+
+
+def at_least_as_fast(one, many):
+    return max(1.0, 1 / the_other_way_round(one, many))
+
+
+def whole_images_per_second(one, many):
+    rates = [r[0] * r[1] * r[2] // r.seconds for r in (one, many)]
+    return rates[1] / rates[0]
 
 
 # 01-worth
@@ -250,9 +309,38 @@ class ForgetsMost:
         return self.known.setdefault(job, min(range(1, most + 1), key=cost))
 
 
+class ForgetsPrice:
+    def __init__(self):
+        self.known = {}
+
+    def __call__(self, hours, share, price, waiting, most):
+        job = hours, share, waiting, most
+        best = _tried(hours, share, price, waiting, most)
+        return self.known.setdefault(job, best)
+
+
+def small_share_is_none(hours, share, price, waiting, most):
+    return _tried(hours, 0 if share < 0.01 else share, price, waiting, most)
+
+
+def tens_above_a_hundred(hours, share, price, waiting, most):
+    def cost(k):
+        return hours / amdahl(share, k) * (k * price + waiting)
+
+    return min([*range(1, min(most, 100) + 1), *range(110, most + 1, 10)], key=cost)
+
+
+def one_if_mostly_serial(hours, share, price, waiting, most):
+    return 1 if share >= 0.9 else _tried(hours, share, price, waiting, most)
+
+
+def pays_for_whole_hours(hours, share, price, waiting, most):
+    return _tried(int(hours), share, price, waiting, most)
+
+
 WRONG = {
     "01-metrics": [
-        Wrong("keeps_the_time_of_one", KeepsTheTimeOfOne(), "6.6+7 as the speedup"),
+        Wrong("keeps_the_time_of_one", KeepsTheTimeOfOne(), "keeps from its"),
         Wrong(
             "takes_means",
             takes_means,
@@ -329,9 +417,20 @@ WRONG = {
         Wrong(
             "takes_the_best_round",
             takes_the_best_round,
-            advice="why not the best round|median round",
+            advice="why not the best round",
             note="A best round is luck as well.",
         ),
+        Wrong("takes_the_lower_middle", takes_the_lower_middle, "halfway between"),
+        Wrong(
+            "takes_the_median_of_the_ratios",
+            takes_the_median_of_the_ratios,
+            advice="of the times, or of their ratios",
+            note="Round 2 of one worker has nothing to do with round 2 of four.",
+        ),
+        Wrong("efficiency_at_most_one", efficiency_at_most_one, "above 1: what does"),
+        Wrong("speedup_at_least_one", speedup_at_least_one, "slower than one"),
+        Wrong("share_without_its_sign", share_without_its_sign, "does its sign tell"),
+        Wrong("remembers_by_times", RemembersByTimes(), "keeps from its earlier calls"),
     ],
     "01-fair": [
         Wrong(
@@ -343,13 +442,13 @@ WRONG = {
         Wrong(
             "compares_steps",
             compares_steps,
-            advice="the images of each run",
+            advice="do all runs train on as many images in one",
             note="A step of four workers is more work than a step of one.",
         ),
         Wrong(
             "forgets_the_workers",
             forgets_the_workers,
-            advice="the images of each run",
+            advice="speak of all of them, or of one",
             note="Counts the images of one worker only.",
         ),
         Wrong(
@@ -379,15 +478,23 @@ WRONG = {
         Wrong(
             "speedup_of_each_worker",
             speedup_of_each_worker,
-            advice="images of each run|one worker's share",
+            advice="speak of all of them, or of one",
             note="That is the efficiency, if one worker is compared with many.",
         ),
         Wrong(
             "remembers_by_the_second_run",
-            remembers_by_the_second_run,
-            advice="images of each run",
+            RemembersBySecondRun(),
+            advice="keeps from its earlier calls",
             note="What is kept from call to call forgets with whom it was compared.",
         ),
+        Wrong("remembers_by_seconds", RemembersBySeconds(), "keeps from its earlier"),
+        Wrong(
+            "at_least_as_fast",
+            at_least_as_fast,
+            advice="is anything rounded, or limited",
+            note="More workers can be slower.",
+        ),
+        Wrong("whole_images_per_second", whole_images_per_second, "of one cut off"),
     ],
     "01-worth": [
         Wrong(
@@ -405,7 +512,7 @@ WRONG = {
         Wrong(
             "pays_only_for_work",
             pays_only_for_work,
-            advice="cost in total|who is paid while one works",
+            advice="who is paid while one works",
             note="Workers that wait are paid too; this is the point of the exercise.",
         ),
         Wrong(
@@ -435,7 +542,22 @@ WRONG = {
         Wrong(
             "tries_a_hundred_numbers", tries_a_hundred_numbers, "each number of them"
         ),
-        Wrong("forgets_most", ForgetsMost(), "from 1 to 4"),
+        Wrong("forgets_most", ForgetsMost(), "keeps from its earlier calls"),
+        Wrong("forgets_price", ForgetsPrice(), "keeps from its earlier calls"),
+        Wrong("small_share_is_none", small_share_is_none, "is it used as it is"),
+        Wrong("tens_above_a_hundred", tens_above_a_hundred, "each number of them"),
+        Wrong(
+            "one_if_mostly_serial",
+            one_if_mostly_serial,
+            advice="the cost of each number of workers",
+            note="Even then a second one can be worth its price.",
+        ),
+        Wrong(
+            "pays_for_whole_hours",
+            pays_for_whole_hours,
+            advice="what is left of its costs",
+            note="Of a job of minutes nothing is left, and all numbers cost the same.",
+        ),
     ],
 }
 

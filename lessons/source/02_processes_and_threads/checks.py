@@ -1,23 +1,28 @@
 """The checks of the exercises of lesson 02."""
 
 import os
+import pickle
 import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from itertools import chain, pairwise, product
-from multiprocessing import active_children
+from multiprocessing import active_children, connection
 from multiprocessing.process import BaseProcess
-from threading import Timer, get_ident
+from operator import index
+from threading import Thread, Timer, get_ident
 from time import monotonic, sleep
-from typing import NamedTuple
 from unittest.mock import patch
 
 from demos.processes.parts.five_jobs import JOBS, KINDS, TrialOutcome, job_in_a_trial
 from demos.processes.parts.squares_in_children import spawn
 from demos.processes.small_firm import open_the_firm
+from sidebyside.by_value import packed
 from sidebyside.exercises import exercise, trying
 from sidebyside.expectations import Expect, NotStarted
+
+from .falling_pids import falling_pids
 
 FITS = {
     "count": "thread",
@@ -67,10 +72,13 @@ def _expect_names_of_the_firm(expect: Expect, belongs_to: object) -> None:
     expect(isinstance(belongs_to, dict), got=belongs_to, think="the form: a dictionary")
     unknown = ", ".join(str(name) for name in belongs_to if name not in NAMES)
     missing = ", ".join(name for name in NAMES if name not in belongs_to)
+    think = "the dictionary: one entry for each of the five, and no other"
+    if missing and "boss" in belongs_to:
+        think = "the direction: whose parent does an entry give, or whose children?"
     expect(
         not unknown and not missing,
         got=f"unknown names: {unknown or 'none'}; missing names: {missing or 'none'}",
-        think="the dictionary: one entry for each of the five, and no other",
+        think=think,
     )
     for name, where in belongs_to.items():
         expect(
@@ -81,14 +89,14 @@ def _expect_names_of_the_firm(expect: Expect, belongs_to: object) -> None:
         expect(
             str.__str__(where) in ("boss", *NAMES),
             got=f"{name} belongs to {where!r}, you say",
-            think="the names: only the boss and the five are in the firm",
+            think="the names: who is in the firm, but for the boss and the five?",
         )
 
 
 # The long parts are not done first, and do not fit into a pipe; 60,000 squared needs
 # 64 bits; there are more parts than the children that people find enough, four.
-PARTS = [[1, -2], list(range(60_000, 0, -1)), [], [1, -2], [7], list(range(30_000))]
-SQUARES = [[n * n for n in part] for part in PARTS]
+PARTS = [[1, -2], list(range(60_000, 0, -1)), [], [1, -2], list(range(30_000))]
+FEW = [[1, 2], [3]]  # tried twice: what is kept from the first time brings no children
 WAYS = {
     "through_pipes": "send_squares",
     "through_a_queue": "put_squares",
@@ -141,63 +149,106 @@ class _NumberOfParent(int):
         return int, (int(self),)
 
 
-class _ChildProcess(NamedTuple):
+@dataclass
+class _ChildProcess:
     """A process that the answer has started."""
 
     process: BaseProcess
     target: str
     way_back: object  # its first argument: a connection, a queue, an array
+    has_sentinel_read: bool = False
+
+    @classmethod
+    def about_to_start(cls, process: BaseProcess) -> "_ChildProcess":
+        by_name = (process._kwargs.get(key) for key in ("connection", "queue", "shared"))
+        target = getattr(process._target, "__name__", "something else")
+        return cls(process, target, next(iter([*process._args[:1], *by_name])))
+
+    def has_ended(self) -> bool:
+        """Ended, and the parent has asked: after join(), is_alive(), close() ..."""
+        popen = self.process._popen
+        if popen is None or popen.returncode is not None:
+            return True
+        return self.has_sentinel_read and bool(connection.wait([popen.sentinel], 0))
+
+    def left_behind(self) -> list:
+        """What is in shared memory when the child has ended."""
+        with suppress(Exception):
+            self.process.join(10)
+            return list(self.way_back)
+        return []
 
 
 def _try_one_of_three_ways(name: str, way: Callable) -> None:
     sizes = " and ".join(str(len(part)) for part in PARTS)
-    parts = [[_NumberOfParent(n) for n in part] for part in PARTS]
+    tried = f"{name}(parts), parts with {sizes} numbers"
+    _expect_squares_of_children(name, way, PARTS, tried)
+    _expect_squares_of_children(name, way, FEW, f"{name}({FEW})")
+    with falling_pids(len(FEW)):
+        tried = f"{name}({FEW}) again, when process ids fall from child to child"
+        _expect_squares_of_children(name, way, FEW, tried)
+
+
+def _expect_squares_of_children(
+    name: str, way: Callable, numbers: list[list[int]], tried: str
+) -> None:
+    parts = [[_NumberOfParent(n) for n in part] for part in numbers]
+    right = [[n * n for n in part] for part in numbers]
     _NumberOfParent.products = 0
-    with trying(f"{name}(parts), parts with {sizes} numbers", parts) as expect:
-        with _watched_children(name) as (children, steps):
+    with trying(tried, parts) as expect:
+        watched = _watched_children(expect, name, stops=numbers is PARTS)
+        with watched as (children, steps):
             got = way(parts)
-        _expect_each_pid_with_squares(expect, got, len(parts))
-        pids = [pid for pid, _ in got]
+        pids, found = _pids_and_squares(expect, got, len(parts))
         signed = set(pids) <= set(children)
-        found = [list(squares) for _, squares in got]
-        think = _where_squares_of_children_go_wrong(found, signed)
-        expect(found == SQUARES, got=got, think=think)
+        think = "the order: who is first in your list, and who was first to arrive?"
+        if sorted(found) != sorted(right):
+            copied = signed and found == numbers
+            copied &= sorted(c.left_behind() for c in children.values()) != sorted(right)
+            think = _where_squares_of_children_go_wrong(found, right, copied)
+        elif pids == sorted(pids):
+            think = "the order: does a process id say whose part it was?"
+        expect(found == right, got=got, think=think)
         here = f"{_NumberOfParent.products} products computed in the parent"
-        think = "where a number is squared: in the child, which brings it back"
+        think = "the squares: does the parent have to compute any of them itself?"
         expect(_NumberOfParent.products < len(PARTS[1]), got=here, think=think)
         _expect_one_child_process_each(expect, pids, children)
-        _expect_way_back_from_children(expect, name, list(children.values()))
         _expect_children_at_the_same_time(expect, steps, pids)
-    with trying(f"{name}([])") as expect:
-        got = way([])
-        expect(got == [], got=got, think="no parts: how many entries has the list?")
 
 
-def _expect_each_pid_with_squares(expect: Expect, got: object, length: int) -> None:
+def _pids_and_squares(
+    expect: Expect, got: object, length: int
+) -> tuple[list[int], list[list]]:
     expect(
         isinstance(got, list) and len(got) == length,
         got=got,
-        think="what is returned: a list with one entry for each part",
+        think="what is returned: is it a list with one entry for each part?",
     )
     for pair in got:
         expect(
             isinstance(pair, tuple | list) and len(pair) == 2,
             got=got,
-            think="what one entry is: a pair (process id, squares), and nothing more",
+            think="one entry: is it a pair (process id, squares), and nothing more?",
         )
+    pids, found = [], []
+    with suppress(TypeError):
+        pids, found = [index(pid) for pid, _ in got], [list(part) for _, part in got]
+    think = "one pair: is it a number, and a list of numbers?"
+    expect(len(found) == length, got=got, think=think)
+    return pids, found
 
 
 def _expect_one_child_process_each(expect: Expect, pids: list, children: dict) -> None:
     signed = set(pids) <= set(children)
     seen = f"you started {len(children)} children, the results are signed by {pids}"
-    think = "who did the work: each part has a child process of its own"
+    think = "who did the work: has each part a child process of its own?"
     if signed and len(children) == len(pids):
         think = "two results with the same signature: from which child is each of them?"
         if len(set(pids)) == 1:
             think = "the signatures: has one of them been written by all?"
     each_has_one = signed and len(set(pids)) == len(pids) == len(children)
     expect(each_has_one, got=seen, think=think)
-    left = sum(not _child_has_ended(child) for child in children.values())
+    left = sum(not child.has_ended() for child in children.values())
     expect(
         not left,
         got=f"{left} children for whose end nobody has waited",
@@ -212,14 +263,16 @@ def _expect_way_back_from_children(
     expect(
         not targets & {child for child in WAYS.values() if child != WAYS[name]},
         got="children that do " + ", ".join(sorted(targets)),
-        think=f"the way back: here the children are to do {WAYS[name]}",
+        think=f"the way back: is it {WAYS[name]} that your children do here?",
     )
-    ways = len({id(child.way_back) for child in children})
-    wanted = 1 if name == "through_a_queue" else len(children)
+    ways, wanted = len({id(child.way_back) for child in children}), len(children)
+    think = "the way back: has each child a pipe, or an array, of its own?"
+    if name == "through_a_queue":
+        wanted, think = 1, "the way back: how many queues do all children together need?"
     expect(
         ways == wanted,
         got=f"{ways} different first arguments of {len(children)} children",
-        think="the way back: one queue for all, but a pipe or an array for each",
+        think=think,
     )
 
 
@@ -245,29 +298,29 @@ def _expect_children_at_the_same_time(expect: Expect, steps: dict, pids: list) -
         )
 
 
-def _where_squares_of_children_go_wrong(found: list[list[int]], signed: bool) -> str:
-    if sorted(found) == sorted(SQUARES):
-        return "the order: who is first in your list, and who was first to arrive?"
-    if signed and found == PARTS:
+def _where_squares_of_children_go_wrong(
+    found: list[list[int]], right: list[list[int]], copied: bool
+) -> str:
+    if copied:
         return "the numbers: do they belong to both processes, or has the child a copy?"
-    lengths = [len(part) for part in found] == [len(part) for part in PARTS]
-    pairs = zip(chain(*found), chain(*SQUARES), strict=False)
+    lengths = [len(part) for part in found] == [len(part) for part in right]
+    pairs = zip(chain(*found), chain(*right), strict=False)
     if lengths and all((number - square) % 256 == 0 for number, square in pairs):
         return "the size of a number: has a large square room in a place of the array?"
     return "the moment at which you read: had the child written everything by then?"
-
-
-def _child_has_ended(child: _ChildProcess) -> bool:
-    """Ended, and the parent has asked: after join(), is_alive(), close() ..."""
-    popen = child.process._popen
-    return popen is None or popen.returncode is not None
 
 
 class _StoppedChildren:
     """A child that has to stop for a while, six seconds at most."""
 
     def __init__(self):
-        self.pids = []
+        self.pids, self.outlasted = [], set()
+
+    def outlasts(self, pid: int) -> bool:
+        """It is stopped for longer than a wait with a limit: than the first of them."""
+        first = pid in self.pids and pid not in self.outlasted
+        self.outlasted.add(pid)
+        return first
 
     def stop(self, pid: int) -> None:
         if hasattr(signal, "SIGSTOP"):  # elsewhere the order of arrival is chance
@@ -284,12 +337,15 @@ class _StoppedChildren:
 
 
 @contextmanager
-def _watched_children(name: str) -> Iterator[tuple[dict[int, _ChildProcess], dict]]:
+def _watched_children(
+    expect: Expect, name: str, stops: bool
+) -> Iterator[tuple[dict[int, _ChildProcess], dict]]:
     """What the answer does with processes: the children that it starts, by pid.
 
     And the steps of each of its threads: the pid of a process that was started, or
-    None for a wait, be it for a message or for an end. The first child has to stop: in
-    a queue until a message of another has arrived, else until a message is asked for.
+    None for a wait, be it for a message or for an end. If it `stops`, the first child
+    has to: in a queue until a message of another has arrived, else until a message is
+    asked for. The first wait with a limit for a child that is stopped is over at once.
     """
     in_a_queue = name == "through_a_queue"
     children, steps, ended = {}, defaultdict(list), set()
@@ -303,12 +359,12 @@ def _watched_children(name: str) -> Iterator[tuple[dict[int, _ChildProcess], dic
     def start(process):
         if known_ends() - ended:
             steps[get_ident()].append(None)
-        name = getattr(process._target, "__name__", "something else")
-        way_back = process._args[0] if process._args else None
+        child = _ChildProcess.about_to_start(process)
+        _expect_way_back_from_children(expect, name, [*children.values(), child])
         begin(process)
-        if not children:
+        if stops and not children:
             stopped.stop(process.pid)
-        children[process.pid] = _ChildProcess(process, name, way_back)
+        children[process.pid] = child
         steps[get_ident()].append(process.pid)
         ended.update(known_ends())  # start() looks after others, too
 
@@ -324,14 +380,29 @@ def _watched_children(name: str) -> Iterator[tuple[dict[int, _ChildProcess], dic
 
         return noted_wait
 
+    def join_with_limit(process, timeout=None):
+        if timeout is not None and stopped.outlasts(process.pid):
+            steps[get_ident()].append(None)
+        else:
+            noted(join)(process, timeout)
+
+    def sentinel_of(process):
+        children[process.pid].has_sentinel_read = True
+        return read_sentinel(process)
+
     begin, join = BaseProcess.start, BaseProcess.join
+    read_sentinel = BaseProcess.sentinel.fget
     receiver = type(spawn.Pipe()[0])
-    waits = (BaseProcess, "join"), (receiver, "recv"), (receiver, "recv_bytes")
+    instead = [
+        (BaseProcess, "start", start),
+        (BaseProcess, "join", join_with_limit),
+        (BaseProcess, "sentinel", property(sentinel_of)),
+        (receiver, "recv", noted(receiver.recv)),
+        (receiver, "recv_bytes", noted(receiver.recv_bytes)),
+    ]
     with ExitStack() as stack:
-        stack.enter_context(patch.object(BaseProcess, "start", start))
-        for kind, name in waits:
-            wait = noted(getattr(kind, name))
-            stack.enter_context(patch.object(kind, name, wait))
+        for replacement in instead:
+            stack.enter_context(patch.object(*replacement))
         yield children, steps
         stopped.go_on()
 
@@ -351,7 +422,8 @@ def check_02_choose(choice, try_job):
         )
     said = {}
     for name, kind in product(FITS, KINDS):
-        with trying(f"job_in_a_trial(try_job, {kind!r}, {name!r})") as expect:
+        less = ", which may take 0.9 s" if name == "search" else ""
+        with trying(f"job_in_a_trial(try_job, {kind!r}, {name!r}){less}") as expect:
             said[name, kind] = _expect_proof_of_choice(expect, try_job, kind, name)
     slow = "job_in_a_trial(try_job, 'thread', 'count'), whose work takes 0.3 s of "
     slow += "0.9 s, with two arguments"
@@ -371,7 +443,8 @@ def _expect_proof_of_choice(
 ) -> TrialOutcome:
     """What the proof says: what it must, if not at once on a busy machine."""
     due = "kept" if kind == FITS[name] else "broken"
-    proof = _watched_proof(try_job, slow)
+    allowed = 0.9 if slow or name == "search" else JOBS[name].seconds
+    proof = _watched_proof(try_job, allowed, slow)
     outcome = job_in_a_trial(proof, kind, name, seconds=20)
     if outcome.end == "broken" and due == "kept":  # has a process begun too late?
         outcome = job_in_a_trial(proof, kind, name, seconds=20)
@@ -386,15 +459,16 @@ def _expect_proof_of_choice(
     return outcome
 
 
-def _watched_proof(try_job: Callable, slow: bool) -> Callable:
+def _watched_proof(try_job: Callable, allowed: float, slow: bool) -> Callable:
     """The same proof, in its own process; and what the answer itself does not say.
 
-    Did it read `job.seconds` before it said False, and is its first wait no longer?
-    Was there one worker only, has it ended, before the promise was asked for, and has
-    an exception of `start()` come out? With `slow`, the work has two arguments and
-    takes 0.3 s, and 0.9 s are allowed.
+    Did it read `job.seconds` before it said False, and does a worker get all of them
+    and no more? Was there one worker only, has it ended, before the promise was asked
+    for, and has an exception of `start()` come out? With `slow`, the work has two
+    arguments and takes 0.3 s.
     """
-    Watched = _watched_job(slow)  # this travels by value, so there are no classes here
+    # this travels by value, so there are no classes here
+    Watched, sent = _watched_job(allowed, slow), packed(try_job)
 
     def proof(kind, job):
         begin, wait, watched = kind.start, kind.join, Watched(job)
@@ -410,22 +484,32 @@ def _watched_proof(try_job: Callable, slow: bool) -> Callable:
                 raise
 
         def join(worker, timeout=None):
-            since = monotonic() - watched.workers.get(worker, 0)
-            if since < watched.allowed / 2 and (timeout or 0) > watched.allowed + 1e-6:
-                watched.waits.append(f"{timeout:g} s of {watched.allowed:g} s")
+            if worker in watched.workers:
+                watched.note_wait(timeout or 0)
             wait(worker, timeout)
 
-        with patch.object(kind, "start", start), patch.object(kind, "join", join):
-            kept = try_job(kind, watched)
+        def noted_sleep(seconds):
+            if get_ident() == here:
+                watched.note_wait(seconds)
+            sleep(seconds)
+
+        here = get_ident()
+        with (
+            patch.object(kind, "start", start),
+            patch.object(kind, "join", join),
+            patch("time.sleep", noted_sleep),
+        ):
+            kept = pickle.loads(sent)(kind, watched)  # a copy, which imports our sleep
+        watched.note_end()
         return _what_proof_leaves_unsaid(kept, watched)
 
     return proof
 
 
-def _watched_job(slow: bool) -> type:
+def _watched_job(allowed: float, slow: bool) -> type:
     class Watched:
         def __init__(self, job):
-            self.job, self.allowed = job, 0.9 if slow else job.seconds
+            self.job, self.allowed, self.given_up_after = job, allowed, allowed
             self.works = job.work, self.late_work
             self.started, self.workers, self.raised, self.waits = [], {}, [], []
             self.asked = self.asked_early = False
@@ -440,12 +524,33 @@ def _watched_job(slow: bool) -> type:
             return self.allowed
 
         def promise(self):
-            self.asked_early = any(worker.is_alive() for worker in self.workers)
+            self.asked_early = bool(self.at_work())
             return self.job.promise()
 
         def late_work(self, seconds, job):
             sleep(seconds)
             job.work(*job.args)
+
+        def note_wait(self, seconds):
+            """How long it is ready to wait for a worker that cannot be ended yet.
+
+            For a process in the first half of its time only: later it may be ended.
+            """
+            for worker in self.at_work():
+                since = monotonic() - self.workers[worker]
+                if isinstance(worker, Thread) or since < self.allowed / 2:
+                    self.waits.append(seconds)
+
+        def note_end(self):
+            """A thread that is left has had the time asked for, or that has passed."""
+            for worker in self.at_work():
+                if isinstance(worker, Thread):
+                    since = monotonic() - self.workers[worker]
+                    self.given_up_after = max(sum(self.waits), since)
+
+        def at_work(self):
+            asked = [w for w in self.workers if not getattr(w, "_closed", False)]
+            return [worker for worker in asked if worker.is_alive()]
 
     return Watched
 
@@ -454,19 +559,24 @@ def _what_proof_leaves_unsaid(kept: object, watched) -> object:
     if watched.raised:
         said = f"{kept}, after an exception of start()"
         return TrialOutcome("hides an exception", said)
-    if watched.waits:
-        said = "it was ready to wait for its worker for longer than job.seconds: "
-        return TrialOutcome("waits too long", said + watched.waits[0])
     if len(watched.workers) > 1:
         said = "a second worker was started for the same job"
         return TrialOutcome("second worker", said)
+    # who waits bit by bit, until the time is over, may have begun a last bit
+    waits, allowed = watched.waits, watched.allowed
+    if sum(waits) > 1.2 * allowed or max(waits, default=0) > allowed + 1e-6:
+        said = "it was ready to wait for its worker for longer than job.seconds: "
+        said += f"{sum(waits):g} s, not {allowed:g} s"
+        return TrialOutcome("waits too long", said)
+    if watched.given_up_after < 0.8 * allowed:
+        said = f"it gave its worker up after {watched.given_up_after:.2g} s, not "
+        return TrialOutcome("gives up early", f"{said}{allowed:g} s")
     until = monotonic() + 5  # one that is being ended may need a moment
     while kept is True and (left := active_children()) and monotonic() < until:
         left[0].join(0.1)
     if kept is True and active_children():
         return TrialOutcome("left at work", "True, and a process was still at work")
-    ended = not any(worker.is_alive() for worker in watched.workers)
-    if kept is True and watched.asked_early and ended:
+    if kept is True and watched.asked_early and not watched.at_work():
         said = "True, and the worker was at work when promise() was called"
         return TrialOutcome("asked early", said)
     if kept is False and not watched.asked:
@@ -483,19 +593,22 @@ _ADVICE = {
     "kind do the work, and do you look at the worker and at the promise afterwards?",
     "broken": "your proof: the right kind fails it. Is the work done, and has the "
     "worker ended, at the moment when you look? And do you ask for something that the "
-    "text does not? If an error stands above, read it",
+    "text does not? What does an error above say, if there is one?",
     "hung": "your proof: which line waits longer than job.seconds?",
     "ended": "your proof: in which process is the work done?",
     "raised": "your proof: the line that raised this. Is it right for both kinds?",
     "hides an exception": "your proof: if start() raises an exception, who is to hear "
     "of it?",
-    "waits too long": "your proof: how long may it wait? Each job says so",
+    "waits too long": "your proof: how long does it wait, all in all, and which number "
+    "of the job says how long it may?",
+    "gives up early": "your proof: how long may the work take, and does the worker get "
+    "all of this time?",
     "no worker": "your proof: which line of it starts a worker?",
-    "never asked": "your proof: how long does it wait for a worker, and how long may "
-    "it? Each job says so",
+    "never asked": "your proof: how long does it wait for a worker, and which number "
+    "of the job says how long it may?",
     "second worker": "your proof: how many workers do the work, if the first one does "
     "not bring what was promised?",
     "asked early": "your proof: what does the promise say once the worker has ended? "
-    "It may have changed by then",
+    "May it have changed by then?",
     "left at work": "your proof: who ends a worker that still works, and can be?",
 }

@@ -126,8 +126,9 @@ for part in "boss", "foreman", "helper", "work_together":
 # ### Exercise 1: your tree
 #
 # Draw it on paper: who is whose child, and in which process is the thread? Then assign
-# a dictionary to `belongs_to`. For each of the four processes it gives the parent. For
-# `"helper"`, which is a thread, it gives the process in which the helper is.
+# a dictionary to `belongs_to`. For each of the four processes it gives the parent; the
+# boss, whose parent is not in the firm, is left out. For `"helper"`, which is a thread,
+# it gives the process in which the helper is.
 #
 # By hand first: the secretary's parent is the boss, so the dictionary begins with
 # `{"secretary": "boss", "foreman":`. The check opens the firm and reads the register.
@@ -363,7 +364,7 @@ block.unlink()  # nobody does: the system may have it back
 #
 # The children are those from above: `send_squares(connection, numbers)`,
 # `put_squares(queue, part, numbers)` and `square_in_place(shared, signature)`. Parts
-# can be large.
+# can be long, and squares larger than $2^{31}$; the parts stay as they are.
 #
 # By hand first: for the parts `[1, 2]` and `[3]` the squares are `[1, 4]` and `[9]`,
 # and there are two different process ids.
@@ -544,11 +545,11 @@ run_demo("processes/forked_child.py")
 # Choose: assign a dictionary that gives `"thread"` or `"process"` for each job, for
 # example `{"count": "thread", ...}`.
 #
-# Then prove it. Write `try_job(kind, job)`, where `kind` is `Thread` or
+# Then prove it. Write `try_job(kind, job)`, where `kind` is `threading.Thread` or
 # `spawn.Process`. It
 #
 # * lets one worker of this kind do the work,
-# * waits no longer than `job.seconds`,
+# * waits for it as long as `job.seconds`, if need be, and no longer,
 # * ends the worker if it still works and can be ended,
 # * and returns `True` if no worker is left and the promise is kept, else `False`.
 #

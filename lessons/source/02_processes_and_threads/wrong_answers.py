@@ -421,6 +421,50 @@ def waits_two_seconds_at_least(kind, job):
     return _waits_for(max(2, job.seconds), kind, job, job.args)
 
 
+def waits_half_a_second_at_most(kind, job):
+    return _waits_for(min(0.5, job.seconds), kind, job, job.args)
+
+
+def waits_a_second_time(kind, job):
+    worker = kind(target=job.work, args=job.args)
+    worker.start()
+    worker.join(job.seconds)
+    if worker.is_alive() and hasattr(worker, "terminate"):
+        worker.terminate()
+    worker.join(job.seconds)
+    return not worker.is_alive() and job.promise()
+
+
+def sleeps_a_bit_more(kind, job):
+    from time import sleep
+
+    worker = kind(target=job.work, args=job.args)
+    worker.start()
+    worker.join(job.seconds)
+    sleep(0.5)
+    if worker.is_alive() and hasattr(worker, "terminate"):
+        worker.terminate()
+        worker.join()
+    return not worker.is_alive() and job.promise()
+
+
+def asks_again_and_again(kind, job):
+    from time import sleep
+
+    worker = kind(target=job.work, args=job.args)
+    worker.start()
+    deadline = monotonic() + job.seconds
+    while worker.is_alive() and monotonic() < deadline:
+        sleep(0.005)
+    if worker.is_alive() and kind is Thread:
+        return False
+    if kind is not Thread:
+        worker.terminate()
+        worker.join(5)
+        worker.close()
+    return job.promise()
+
+
 def _waits_for(seconds, kind, job, args):
     worker = kind(target=job.work, args=args)
     worker.start()
@@ -694,7 +738,7 @@ WRONG = {
         Wrong(
             "waits_whole_seconds",
             (CHOICE, waits_whole_seconds),
-            advice="has the worker ended, at the moment when you look",
+            advice="does the worker get all of this time",
             note="int(0.5) is 0: it does not wait at all.",
         ),
         Wrong(
@@ -717,13 +761,32 @@ WRONG = {
         Wrong(
             "hands_over_one_argument",
             (CHOICE, hands_over_one_argument),
-            "If an error stands above, read it",
+            "an error above",
         ),
         Wrong(
             "waits_two_seconds_at_least",
             (CHOICE, waits_two_seconds_at_least),
-            "Each job says so",
+            "how long does it wait, all in all",
             note="A process needs time to start. But the job says how long.",
+        ),
+        Wrong(
+            "waits_half_a_second_at_most",
+            (CHOICE, waits_half_a_second_at_most),
+            advice="does the worker get all of this time",
+            note="Enough for the job in the table. The next one may take longer.",
+        ),
+        Wrong(
+            "waits_a_second_time",
+            (CHOICE, waits_a_second_time),
+            advice="how long does it wait, all in all",
+            note="The second join is for the process that has been ended, and waits "
+            "for the thread again.",
+        ),
+        Wrong(
+            "sleeps_a_bit_more",
+            (CHOICE, sleeps_a_bit_more),
+            advice="how long does it wait, all in all",
+            note="To be on the safe side. So is the job's number.",
         ),
     ],
 }
@@ -743,5 +806,6 @@ RIGHT = {
     "02-choose": [
         Right("kills_what_can_be_killed", (CHOICE, kills_what_can_be_killed)),
         Right("looks_at_the_kind", (CHOICE, looks_at_the_kind)),
+        Right("asks_again_and_again", (CHOICE, asks_again_and_again)),
     ],
 }

@@ -9,6 +9,7 @@ from concurrent.futures import (
     wait,
 )
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from math import isclose
 from statistics import median
@@ -92,6 +93,70 @@ def starts_at_0(spans):
 def sorts_the_list_of_its_caller(spans):
     spans.sort()
     return max((sum(s <= start < e for s, e in spans) for start, _ in spans), default=0)
+
+
+class AddsToTheEventsOfEarlierCalls:
+    """As with a default value `events=[]`."""
+
+    def __init__(self):
+        self.events = []
+
+    def __call__(self, spans):
+        self.events += [(start, 1) for start, _ in spans] + [(e, -1) for _, e in spans]
+        most = now_open = 0
+        for _, change in sorted(self.events):
+            now_open += change
+            most = max(most, now_open)
+        return most
+
+
+class KnowsTheListAgain:
+    """As with a dictionary of results by `id(spans)`."""
+
+    def __init__(self):
+        self.known = {}
+
+    def __call__(self, spans):
+        if id(spans) not in self.known:
+            self.known[id(spans)] = keeps_the_ends_in_a_heap(spans)
+        return self.known[id(spans)]
+
+
+def calls_itself_for_each_event(spans, now_open=0, events=None):
+    if events is None:
+        events = sorted(
+            [(start, 1) for start, _ in spans] + [(e, -1) for _, e in spans]
+        )
+    if not events:
+        return now_open
+    now = now_open + events[0][1]
+    return max(now_open, calls_itself_for_each_event(spans, now, events[1:]))
+
+
+def empties_the_list(spans):
+    heapq.heapify(spans)
+    ends, most = [], 0
+    while spans:
+        start, last = heapq.heappop(spans)
+        ends = [end for end in ends if end > start] + [last]
+        most = max(most, len(ends))
+    return most
+
+
+def looks_at_the_middle_of_each(spans):
+    middles = [(start + end) / 2 for start, end in spans]
+    return max((sum(s <= m < e for s, e in spans) for m in middles), default=0)
+
+
+def keeps_one_change_for_each_moment(spans):
+    changes = {}
+    for start, end in spans:
+        changes[start], changes[end] = 1, -1
+    most = now_open = 0
+    for moment in sorted(changes):
+        now_open += changes[moment]
+        most = max(most, now_open)
+    return most
 
 
 def keeps_the_ends_in_a_heap(spans):
@@ -232,6 +297,30 @@ def from_spans_if_there_are_any(work):
         return max(s.end for s in spans) - min(s.start for s in spans)
 
     return seconds(one_by_one) / seconds(in_two_threads)
+
+
+def returns_percent(work):
+    from time import perf_counter
+
+    start = perf_counter()
+    work()
+    work()
+    middle = perf_counter()
+    in_two_threads(work)
+    end = perf_counter()
+    return 100 * ((middle - start) / (end - middle) - 1)
+
+
+def one_thread_does_both(work):
+    serial, start = one_by_one(work), perf_counter()
+    thread = Thread(target=one_by_one, args=(work,))
+    thread.start()
+    thread.join()
+    return serial / (perf_counter() - start)
+
+
+def each_thread_does_both(work):
+    return 2 * one_by_one(work) / in_two_threads(lambda: (work(), work()))
 
 
 def three_threads(work):
@@ -460,6 +549,8 @@ def takes_near_times_for_equal(spans):
 
 
 def waits_one_second(work):
+    from time import perf_counter
+
     pool, start = ThreadPoolExecutor(2), perf_counter()
     work()
     work()
@@ -493,6 +584,33 @@ def waits_for_threads(work, wait_for):
     return (middle - start) / (perf_counter() - middle)
 
 
+def asks_now_and_then(work, seconds=0.3):
+    from time import sleep
+
+    def wait_for(thread):
+        while thread.is_alive():
+            sleep(seconds)
+
+    return waits_for_threads(work, wait_for)
+
+
+def asks_every_millisecond(work):
+    return asks_now_and_then(work, 0.001)
+
+
+def starts_one_after_a_nap(work):
+    from time import sleep
+
+    serial, threads = one_by_one(work), [Thread(target=work) for _ in range(2)]
+    start = perf_counter()
+    for thread in threads:
+        thread.start()
+        sleep(0.05)
+    for thread in threads:
+        thread.join()
+    return serial / (perf_counter() - start)
+
+
 def asks_all_the_time(work):
     def wait_for(thread):
         while thread.is_alive():
@@ -501,11 +619,68 @@ def asks_all_the_time(work):
     return waits_for_threads(work, wait_for)
 
 
-def a_pool_of_a_hundred(names, fetch, compute):
+def a_pool_of_two_hundred(names, fetch, compute):
     if not names:
         return []
-    with ThreadPoolExecutor(min(len(names), 100)) as pool:
+    with ThreadPoolExecutor(min(len(names), 200)) as pool:
         return list(pool.map(lambda name: compute(fetch(name)), names))
+
+
+def joins_for_a_second(names, fetch, compute, seconds=1, nap=0):
+    from time import sleep
+
+    results = [None] * len(names)
+
+    def process(place, name):
+        results[place] = compute(fetch(name))
+
+    threads = [Thread(target=process, args=pair) for pair in enumerate(names)]
+    for thread in threads:
+        thread.start()
+    sleep(nap)
+    for thread in threads:
+        thread.join(seconds)
+    return results
+
+
+def naps_before_it_joins(names, fetch, compute):
+    return joins_for_a_second(names, fetch, compute, None, 0.5)
+
+
+def looks_now_and_then(names, fetch, compute, seconds=0.1):
+    from time import sleep
+
+    found = {}
+    with ThreadPoolExecutor(len(names) + 1) as pool:
+        pages = [pool.submit(fetch, name) for name in names]
+        while len(found) < len(pages):
+            for place, page in enumerate(pages):
+                if page.done() and place not in found:
+                    found[place] = compute(page.result())
+            sleep(seconds)
+    return [found[place] for place in range(len(names))]
+
+
+def looks_every_millisecond(names, fetch, compute):
+    return looks_now_and_then(names, fetch, compute, 0.001)
+
+
+class AddsToResultsOfEarlierCalls:
+    def __init__(self):
+        self.results = []
+
+    def __call__(self, names, fetch, compute):
+        self.results += threads_with_a_place_each(names, fetch, compute)
+        return self.results
+
+
+def computes_with_a_cache(names, fetch, compute):
+    return threads_with_a_place_each(names, fetch, cache(compute))
+
+
+def leaves_out_what_is_none(names, fetch, compute):
+    results = threads_with_a_place_each(names, fetch, compute)
+    return [result for result in results if result is not None]
 
 
 WRONG = {
@@ -578,6 +753,34 @@ WRONG = {
             note="What takes microseconds has no length any more.",
         ),
         Wrong("takes_near_times_for_equal", takes_near_times_for_equal, "nearly are"),
+        Wrong(
+            "adds_to_the_events_of_earlier_calls",
+            AddsToTheEventsOfEarlierCalls(),
+            advice="keeps from its earlier calls",
+            note="A default value such as [] is made once, and kept for all calls.",
+        ),
+        Wrong("knows_the_list_again", KnowsTheListAgain(), "keeps from its earlier"),
+        Wrong(
+            "calls_itself_for_each_event",
+            calls_itself_for_each_event,
+            advice="1500 spans.*RecursionError",
+            note="A long list needs more calls inside each other than Python allows.",
+        ),
+        Wrong(
+            "empties_the_list", empties_the_list, advice="has become .*who else uses"
+        ),
+        Wrong(
+            "looks_at_the_middle_of_each",
+            looks_at_the_middle_of_each,
+            advice="at which moments do you count",
+            note="The moment when most are open need not be the middle of any.",
+        ),
+        Wrong(
+            "keeps_one_change_for_each_moment",
+            keeps_one_change_for_each_moment,
+            advice="two that start at the same moment",
+            note="A dictionary has one entry for each moment: the last change stays.",
+        ),
     ],
     "03-gain": [
         Wrong(
@@ -595,7 +798,7 @@ WRONG = {
         Wrong(
             "joins_at_once",
             joins_at_once,
-            advice="never twice at the same time.*has the one before ended",
+            advice="never two at the same time.*has the one before ended",
             note="start() and join() in the same loop: threads one by one.",
         ),
         Wrong(
@@ -667,11 +870,39 @@ WRONG = {
         Wrong(
             "from_spans_if_there_are_any",
             from_spans_if_there_are_any,
-            advice="what is done between the moments|the two clocks|until when",
+            advice="the moments|the two clocks|until when|what is returned",
             note="A span may stand around a part of the work, and the rest is lost.",
         ),
-        Wrong("waits_one_second", waits_one_second, "what is asked for|the clock"),
+        Wrong("waits_one_second", waits_one_second, "until when"),
         Wrong("remembers_work", RemembersWork(), "what you keep from one call"),
+        Wrong(
+            "asks_now_and_then",
+            asks_now_and_then,
+            advice="the moment when both threads end",
+            note="The clock runs on until the nap is over: join() ends at once.",
+        ),
+        Wrong(
+            "starts_one_after_a_nap",
+            starts_one_after_a_nap,
+            advice="between the starts of the two threads",
+        ),
+        Wrong(
+            "each_thread_does_both",
+            each_thread_does_both,
+            advice="beside another.*the same amount of work",
+        ),
+        Wrong(
+            "returns_percent",
+            returns_percent,
+            advice="what is made of the two",
+            note="Twice as fast is 2, not 100.",
+        ),
+        Wrong(
+            "one_thread_does_both",
+            one_thread_does_both,
+            advice="which one does the second call",
+            note="A thread more, and still one call after the other.",
+        ),
         Wrong(
             "asks_all_the_time",
             asks_all_the_time,
@@ -716,6 +947,12 @@ WRONG = {
             {"wait", "checksum", "product"},
             advice="the names: wait, loop",
             note="A slip of the pen.",
+        ),
+        Wrong(
+            "those_that_do_not",
+            {"loop", "sort", "small products"},
+            advice="those that gain, or the others",
+            note="Has read the question the other way round.",
         ),
         Wrong(
             "one_string",
@@ -808,7 +1045,7 @@ WRONG = {
             "as_many_threads_as_the_library_likes",
             as_many_threads_as_the_library_likes,
             state="TOO SLOW",
-            advice="of 150 pages",
+            advice="of 300 pages",
             note="A few more than there are cores, and 32 at most.",
         ),
         Wrong(
@@ -850,10 +1087,40 @@ WRONG = {
             note="FIRST_COMPLETED once, and then all: as_completed goes on one by one.",
         ),
         Wrong(
-            "a_pool_of_a_hundred",
-            a_pool_of_a_hundred,
+            "a_pool_of_two_hundred",
+            a_pool_of_two_hundred,
             "who keeps the next page",
             state="TOO SLOW",
+        ),
+        Wrong(
+            "joins_for_a_second",
+            joins_for_a_second,
+            advice="is every thread done",
+            note="join(1) ends after a second, whether the thread has ended or not.",
+        ),
+        Wrong(
+            "naps_before_it_joins",
+            naps_before_it_joins,
+            advice="what waits for its end",
+            state="TOO SLOW",
+        ),
+        Wrong(
+            "looks_now_and_then",
+            looks_now_and_then,
+            advice="what waits for its end",
+            state="TOO SLOW",
+            note="A page that arrives during the nap waits for its end.",
+        ),
+        Wrong(
+            "adds_to_results_of_earlier_calls",
+            AddsToResultsOfEarlierCalls(),
+            advice="keeps from its earlier calls",
+        ),
+        Wrong("computes_with_a_cache", computes_with_a_cache, "pages that are equal"),
+        Wrong(
+            "leaves_out_what_is_none",
+            leaves_out_what_is_none,
+            advice="a result that is None",
         ),
     ],
 }
@@ -867,6 +1134,7 @@ RIGHT = {
         Right("the_threads_are_timed_first", the_threads_are_timed_first),
         Right("the_main_thread_helps", the_main_thread_helps),
         Right("the_median_of_three", the_median_of_three),
+        Right("asks_every_millisecond", asks_every_millisecond),
     ],
     "03-six": [
         Right("a_list", ["large product", "wait", "checksum"]),
@@ -875,5 +1143,6 @@ RIGHT = {
     "03-fetch": [
         Right("threads_with_a_place_each", threads_with_a_place_each),
         Right("computes_in_the_main_thread", computes_in_the_main_thread),
+        Right("looks_every_millisecond", looks_every_millisecond),
     ],
 }

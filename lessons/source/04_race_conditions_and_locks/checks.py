@@ -3,12 +3,13 @@
 import random
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, pairwise, permutations, product
 from queue import Queue
-from threading import Barrier, BrokenBarrierError, Thread
+from threading import Barrier, BrokenBarrierError, Event, Thread, get_ident
 from time import sleep
 from types import FrameType
 from unittest.mock import patch
@@ -16,35 +17,40 @@ from unittest.mock import patch
 from demos.races.interleavings import UPDATE, play
 from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
+from sidebyside.expectations import Attempts, Expect
 
 from .slow_device import SlowDevice, SlowEnergy, SlowEnergyInArrays
-from .watched_bank import WatchedAccount, pair_of_watched_accounts
+from .watched_bank import LongHolder, WatchedAccount, pair_of_watched_accounts
 
 PATIENCE = 4  # seconds after which something that should take milliseconds has hung
 
 
 @exercise("04-order")
 def check_04_order(worst_order):
+    attempt = Attempts(worst_order)
     for updates in 3, 2, 1, 4, 7, 30:
-        with trying(f"worst_order({updates})") as expect:
-            got = worst_order(updates)
-            text = "the form of the answer: one text, such as 'ABABAB'"
-            expect(isinstance(got, str), got=got, think=text)
-            two = "the names of the threads: there are two, A and B"
-            expect(set(got) <= set("AB"), got=got, think=two)
-            counts = got.count("A"), got.count("B")
-            expect(
-                counts == (3 * updates, 3 * updates),
-                got=f"{got!r}, with {counts[0]} A and {counts[1]} B",
-                think=f"the length of an update: load, add and store, so {3 * updates} "
-                "steps for each thread",
-            )
-            x = play(got, UPDATE * updates, UPDATE * updates)
-            seen, think = (
-                f"{got!r}, and x ends as {x}",
-                _how_to_lose_in_order(updates, x),
-            )
-            expect(x == min(updates, 2), got=seen, think=think)
+        attempt(_expect_worst_order, updates)
+
+
+def _expect_worst_order(worst_order: Callable, updates: int) -> None:
+    with trying(f"worst_order({updates})") as expect:
+        got = worst_order(updates)
+        text = "the form of the answer: one text, such as 'ABABAB'"
+        expect(isinstance(got, str), got=got, think=text)
+        names = "the names of the threads: there are two, A and B"
+        if set(got) >= set("AB"):
+            names = "what stands between the quotes: which characters name no thread?"
+        expect(set(got) <= set("AB"), got=f"the text {got!r}", think=names)
+        counts = got.count("A"), got.count("B")
+        expect(
+            counts == (3 * updates, 3 * updates),
+            got=f"{got!r}, with {counts[0]} A and {counts[1]} B",
+            think=f"the length of an update: load, add and store, so {3 * updates} "
+            "steps for each thread",
+        )
+        x, least = play(got, UPDATE * updates, UPDATE * updates), min(updates, 2)
+        seen = f"{got!r}, and x ends as {x}, not {least}"
+        expect(x == least, got=seen, think=_how_to_lose_in_order(updates, x))
 
 
 def _how_to_lose_in_order(updates: int, x: int) -> str:
@@ -52,7 +58,7 @@ def _how_to_lose_in_order(updates: int, x: int) -> str:
         return "one update each: both can load the same 0"
     if x == 2 * updates:
         return "who loads before the other has stored? Here nothing is lost"
-    return "how long a thread may keep an old copy; 2 can be reached"
+    return "how long a thread may keep an old copy"
 
 
 @exercise(
@@ -60,57 +66,108 @@ def _how_to_lose_in_order(updates: int, x: int) -> str:
     seconds=20,
     when_hung="who holds the lock that this line waits for, and what does that one "
     "wait for?",
-    when_unsent="what of the notebook your function uses. If it is one lock for all: "
-    "which lock may two transfers between four different accounts have in common?",
+    when_unsent="what your function uses that was made before the call. If it is one "
+    "lock for all: which lock may two transfers between four different accounts have "
+    "in common?",
 )
 def check_04_transfer(transfer):
-    _expect_transfer(transfer, 1, 2)
+    _expect_amount_to_move(transfer)
+    _expect_transfer_to_wait_for_long(transfer)
+    _expect_both_locks_during_transfer(transfer)
     _expect_no_transfer_to_itself(transfer)
+    _expect_no_wait_for_other_locks(transfer)
     for one, other in (1, 2), (3, 4), (9, 10), (0, 5), (13, 3), (700, 1000), (8, 16):
         _expect_one_order_of_locks(transfer, one, other)
+    for alike in 10**3, 10**9, 720_720:  # alike modulo many numbers
+        _expect_one_order_of_locks(transfer, 7, 7 + alike)
     _expect_no_ring_of_waits(transfer, [1, 2, 3, 4, 7, 30, 200])
-    _expect_no_wait_for_other_locks(transfer)
     _expect_all_transfers_to_end(transfer)
 
 
-def _expect_transfer(transfer: Callable, one: int, other: int) -> None:
+def _expect_amount_to_move(transfer: Callable) -> None:
+    """Of equal balances, again and again, and of more than there is.
+
+    Nobody else has the locks. A thread of the answer's own is late, so that a
+    transfer that does not wait for it returns too early.
+    """
+    source, target = pair_of_watched_accounts(1, 2, 95, 35, refuses=0)
+    here, looked = get_ident(), Event()
+    source.meanwhile = target.meanwhile = lambda: (
+        get_ident() == here or looked.wait(0.3)
+    )
+    for before in (95, 35), (65, 65), (35, 95), (5, 125):
+        right = before[0] - 30, before[1] + 30
+        call = "transfer(source, target, 30) with the balances {} and {}"
+        with trying(call.format(*before)) as expect:
+            transfer(source, target, 30)
+            after = source.money, target.money
+            looked.set()
+            if after != right and _change_later(source, target):
+                think = "the moment when transfer returns: what must be done by then?"
+                expect(False, got=f"{after}; they changed later", think=think)
+            think = "which balance must grow, which shrink, and by how much?"
+            if after == before:
+                think = "what decides in your function whether the amount moves?"
+            expect(after == right, got=after, think=think)
+            _expect_locks_to_be_free(expect, source, target)
+
+
+def _change_later(*accounts: WatchedAccount) -> bool:
+    """Whether the balances change when nobody should change them any more."""
+    then = [account.money for account in accounts]
+    return any(
+        sleep(0.01) or [account.money for account in accounts] != then
+        for _ in range(100)
+    )
+
+
+def _expect_locks_to_be_free(expect: Expect, *accounts: WatchedAccount) -> None:
+    think = "who gives the locks back when the transfer is done?"
+    free = not any(account.lock.locked() for account in accounts)
+    expect(free, got="a lock that is still taken", think=think)
+
+
+def _expect_transfer_to_wait_for_long(transfer: Callable) -> None:
+    source, target = pair_of_watched_accounts(1, 2, 100, 50)
+    source.lock.holder = target.lock.holder = LongHolder()
+    tried = "transfer(source, target, 30) with the balances 100 and 50, while somebody "
+    tried += "else has both locks for a long time"
+    with trying(tried) as expect:
+        transfer(source, target, 30)
+        after = source.money, target.money
+        think = "a lock that somebody else has: what does yours do then?"
+        expect(after == (70, 80), got=after, think=think)
+        _expect_locks_to_be_free(expect, source, target)
+
+
+def _expect_both_locks_during_transfer(transfer: Callable) -> None:
     for amount, deposit in (30, 0), (7, 1000):
-        source, target = pair_of_watched_accounts(one, other, 100, 50, deposit=deposit)
+        source, target = pair_of_watched_accounts(1, 2, 100, 50, deposit=deposit)
         tried = f"transfer(source, target, {amount}) with the balances 100 and 50"
-        with trying(tried) as expect:
-            transfer(source, target, amount)
-            free = not (source.lock.locked() or target.lock.locked())
-            whose = "who gives the locks back when the transfer is done?"
-            expect(free, got="a lock that is still taken", think=whose)
-            after = source.balance, target.balance
-            if after == (100, 50) and source.lock.refusals + target.lock.refusals:
-                think = "a lock that somebody else has: what does yours do then?"
-            else:
-                think = "which balance must grow, which shrink, and by how much?"
-            right = 100 - amount, 50 + amount
-            expect(deposit or after == right, got=after, think=think)
         with trying(f"{tried}, and looked at the locks at each change") as expect:
+            transfer(source, target, amount)
             got = "a balance that changed while one of the two account locks was free"
-            think = "somebody who holds both locks counts the money: when is some of "
-            think += "it missing?"
+            think = "the money, counted by somebody who holds both locks: when is some "
+            think += "of it missing?"
             expect(not source.careless + target.careless, got=got, think=think)
             got = "two balances that changed, and between them the locks were free"
             expect(len(source.turns | target.turns) < 2, got=got, think=think)
         with trying(f"{tried}; while it waits for a lock, {deposit} come in") as expect:
-            right = right[0] + deposit, right[1] + deposit
+            after = source.money, target.money
+            right = 100 - amount + deposit, 50 + amount + deposit
             think = "the moment when you read a balance: may it still change then?"
             expect(after == right, got=f"{after}, not {right}", think=think)
 
 
 def _expect_no_transfer_to_itself(transfer: Callable) -> None:
-    with trying("transfer(ann, ann, 10), from an account to itself") as expect:
-        ann = WatchedAccount(6, 100)
+    tried = "transfer(ann, ann, 10), from an account to itself"
+    with trying(tried) as expect:
+        ann = WatchedAccount(6, 100, tried=tried)
         transfer(ann, ann, 10)
         got, think = f"the balance {ann.balance}, not 100", "a transfer to the same "
         think += "account: it changes nothing"
         expect(ann.balance == 100, got=got, think=think)
-        whose = "who gives the lock back when the transfer is done?"
-        expect(not ann.lock.locked(), got="a lock that is still taken", think=whose)
+        _expect_locks_to_be_free(expect, ann)
 
 
 def _expect_one_order_of_locks(transfer: Callable, one: int, other: int) -> None:
@@ -216,9 +273,12 @@ TWO_WRITE = (
     "which thread may write to which list? A count that two threads write to can be "
     "loaded by one before the other has stored"
 )
+WHO_NEEDS_A_LOCK = "what does it protect, and which threads write to that?"
+MANY = [(0, event) for event in range(40)], 1, 4
 CASES = [  # events, bins, workers
     ([(0, 0), (2, 1), (0, 2)], 4, 1),
-    ([(0, event) for event in range(40)], 1, 4),
+    ([(0, 1), (2, 0), (1, 1)], 3, 1),  # an event in two pairs
+    MANY,
     ([(event * event % 5, event) for event in range(61)], 5, 3),
     ([(1, 0)], 3, 4),
     ([], 2, 3),
@@ -229,8 +289,8 @@ CASES = [  # events, bins, workers
 @exercise(
     "04-histogram",
     seconds=25,
-    when_unsent="what of the notebook your function uses. If it is a lock: what do you "
-    "protect with it? Give each worker a list of its own instead",
+    when_unsent="what your function uses that was made before the call. If it is a "
+    f"lock: {WHO_NEEDS_A_LOCK}",
 )
 def check_04_histogram(histogram):
     _expect_histogram_to_end_at_empty_queue(histogram)
@@ -238,7 +298,7 @@ def check_04_histogram(histogram):
         _expect_histogram_sums(histogram, events, bins, workers)
     _expect_histogram_of_fast_device(histogram)
     with suppress(TypeError):  # not every right answer can add such numbers
-        _expect_histogram_sums(histogram, *CASES[1], kind=SlowEnergyInArrays)
+        _expect_histogram_sums(histogram, *MANY, kind=SlowEnergyInArrays)
     for bins in 5, 50:
         _expect_histogram_sums_by_bytecode(histogram, bins, range(2 * bins))
         halves = [number // 2 for number in range(2 * bins)]
@@ -248,10 +308,8 @@ def check_04_histogram(histogram):
             _names_in_histogram(histogram) & {"Lock", "RLock", "Semaphore", "Condition"}
         )
         got = f"the right sums, and a lock: {', '.join(locks)}"
-        think = (
-            "what do you protect with it? Give each worker a list of its own instead"
-        )
-        expect(not locks, got=got, think=think)
+        expect(not locks, got=got, think=f"the lock: {WHO_NEEDS_A_LOCK}")
+    _expect_no_sum_of_several_threads(histogram)
 
 
 def _expect_histogram_sums(
@@ -269,46 +327,78 @@ def _expect_histogram_sums(
         think = f"the form: a list of {bins} sums; a bin without an event has 0"
         expect(isinstance(got, list) and len(got) == bins, got=got, think=think)
         called = f"{got}, with {len(device.calls)} calls of energy"
-        once = sorted(device.calls) == list(range(len(events)))
-        think = "energy, called once per event: which share does each worker get?"
-        if len(set(device.calls)) < len(device.calls):
-            think = "energy, called once per event: which event is read twice?"
-        expect(once, got=called, think=think)
+        wanted = sorted(event for _, event in events)
+        think = _why_calls_of_energy_differ(device.calls, wanted)
+        expect(sorted(device.calls) == wanted, got=called, think=think)
         told = f"{got}; right is {right}"
         expect(got == right, got=told, think=_why_sums_differ(got, right, workers))
         together = f"the right sums, and {device.most} read at once, not {workers}"
         think = "what each worker does while the device is slow. Should not all of "
         think += "them wait for it at the same time?"
+        if device.most > 1:
+            think = "how many shares there are, and how many threads: does every "
+            think += "worker of this call read?"
         if device.most > workers:
-            think = "who reads: is it anybody beside the workers?"
+            think = "who reads: is it anybody besides the workers of this call?"
         expect(not exact or device.most == workers, got=together, think=think)
 
 
+def _why_calls_of_energy_differ(calls: list[int], wanted: list[int]) -> str:
+    each = "energy, called once per pair: "
+    if Counter(calls) - Counter(wanted):
+        return each + "which pair is read twice?"
+    if set(calls) == set(wanted):
+        return each + "what if two pairs have the same event?"
+    return each + "which share does each worker get?"
+
+
 def _expect_histogram_of_fast_device(histogram: Callable) -> None:
-    """A thread ends before the next one begins, which gets its id on most systems."""
-    energies, asked, begin = [2**53 + 1, 0, 3, 4], [], Thread.start
+    """A thread ends before the next one begins, which gets its id on most systems.
+
+    An event is a list here, which cannot be the key of a dictionary.
+    """
+    energies, asked, begin = [2**53 + 1, 0, 3, 4, -6], [], Thread.start
 
     def start(thread: Thread) -> None:
         begin(thread)
         sleep(0.01)
 
-    def energy(event: int) -> int:
-        asked.append(event)
-        return energies[event]
+    def energy(event: list[int]) -> int:
+        asked.append(event[0])
+        return energies[event[0]]
 
-    events = [(1, 0), (0, 1), (0, 2), (2, 3)]
-    with trying("histogram(4 events, 3, energy, workers=9), a fast device") as expect:
+    events = [(1, [0]), (0, [1]), (0, [2]), (2, [3]), (2, [4])]
+    with trying(f"histogram({events}, 3, energy, workers=9), a fast device") as expect:
         with patch.object(Thread, "start", start):
             got = histogram(events, 3, energy, 9)
-        right = [3, 2**53 + 1, 4]
-        think = "energy, called once per event, also if it is 0"
+        right = [3, 2**53 + 1, -2]
+        think = "energy, called once per pair, also if it is 0"
         once = f"{got}, with {len(asked)} calls of energy"
-        expect(sorted(asked) == [0, 1, 2, 3], got=once, think=think)
+        expect(sorted(asked) == [0, 1, 2, 3, 4], got=once, think=think)
+        both = enumerate(zip(got, right, strict=False))
+        wrong = [place for place, (found, sure) in both if found != sure]
         think = "a worker that is done before the next begins: may what it leaves be "
         think += "lost then?"
-        if list(got) == [3, 2**53, 4]:
+        if wrong == [1] and got[1] != 0:
             think = "a large energy: which kind of number keeps each of its digits?"
+        if wrong == [2] and got[2] != 0:
+            think = f"the energies {energies[3:]}: what is their sum?"
         expect(got == right, got=f"{got}; right is {right}", think=think)
+
+
+def _expect_no_sum_of_several_threads(histogram: Callable) -> None:
+    """Whatever makes them take turns at a sum is a lock by another name."""
+    events, bins, workers = MANY
+    energy = SlowDevice([1] * len(events), workers).energy
+    tried = f"histogram(40 events, {bins}, energy, workers={workers})"
+    with trying(f"{tried}, and looked at who adds") as expect:
+        got = histogram(list(events), bins, energy, workers)
+        writers = [getattr(number, "writers", ()) for number in got]
+        in_turn = any(len(set(threads)) < len(threads) for threads in writers)
+        think = "what lets one thread at a time add to a sum that others add to: how "
+        think += "does it differ from a lock?"
+        seen = "the right sum, and several threads have added to it in turn"
+        expect(not in_turn, got=seen, think=think)
 
 
 def _why_sums_differ(got: list, right: list[int], workers: int) -> str:
@@ -381,14 +471,17 @@ def _expect_histogram_to_end_at_empty_queue(histogram: Callable) -> None:
 
 
 def _names_in_histogram(answer: Callable) -> set[str]:
-    """The names used by a function or object, and by the functions it calls."""
+    """The names used by a function or object and by what it calls, and their types."""
     found, names, parts = set(), set(), [answer, *vars(type(answer)).values()]
+    around = getattr(answer, "__globals__", {})  # also of functions in functions
     while parts:
         part = parts.pop()
-        code = getattr(part, "__code__", part)
+        kind, code = type(part).__name__, getattr(part, "__code__", part)
+        names.add({"lock": "Lock"}.get(kind, kind))
         if hasattr(code, "co_names") and code not in found:
             found.add(code)
             names |= {*code.co_names, *code.co_varnames}
-            known = getattr(part, "__globals__", {})
+            parts += getattr(part, "__defaults__", None) or ()
+            known = getattr(part, "__globals__", around)
             parts += [*code.co_consts, *(known.get(name) for name in code.co_names)]
     return names

@@ -472,8 +472,8 @@ for name, programs in attempts.items():
 # ## Exercise 2: a transfer that always ends
 #
 # Write `transfer(source, target, amount)`. An account has a `.number`, different for
-# each account, a `.balance` and a `.lock`. The amount moves from one balance to the
-# other, however long somebody else has the locks. Three promises:
+# each account, a `.balance` and a `.lock`. The amount moves from one balance, which may
+# go below zero, to the other, however long somebody else has the locks. Three promises:
 #
 # * **It always ends**, whoever else transfers whatever at the same time.
 # * Whoever holds the locks of both accounts never sees the money on its way. So both
@@ -601,15 +601,16 @@ assert ways.results["queue_for_each"] == ways.results["own_sums"] == 100_000
 # %% [markdown]
 # ## Exercise 3: a histogram without a lock
 #
-# A detector has recorded events. `events` is a list of pairs `(bin, event)`, and
-# `energy(event)`, a whole number, is read from a slow device: it waits, so threads
+# A detector has recorded events. `events` is a list of pairs `(bin, event)`, which stays
+# as it is. An event can be any object, in one pair or in several. `energy(event)`, a
+# whole number of any size and sign, is read from a slow device: it waits, so threads
 # help.
 #
 # Write `histogram(events, bins, energy, workers)`: a list of length `bins`, in which
 # entry b is the sum of the energies of all events of bin b. Let `workers` threads read
 # at the same time: no more, and no fewer if there are enough events. Use no lock,
 # and let no two threads write to the same number: if a sum that they share comes out
-# right, it is luck. `energy` is called once per event.
+# right, it is luck. `energy` is called once per pair.
 # There may be fewer events than workers, even none.
 #
 # By hand first: in `counts[b] += energy(event)`, what is loaded when? Is `energy`

@@ -1,10 +1,16 @@
 """A device that sees who reads it at the same time, for the check of 04-histogram."""
 
-from threading import Condition
+from threading import Condition, get_ident
 from time import sleep
 
 
-class SlowEnergy(int):
+class NotedSum(int):
+    """A sum of energies. `writers` are the threads that have added to it, in turn."""
+
+    writers: tuple[int, ...] = ()
+
+
+class SlowEnergy(NotedSum):
     """A number that takes its time to be added.
 
     `counts[b] += energy` loads, adds and stores. Here the adding lasts so long that two
@@ -13,7 +19,13 @@ class SlowEnergy(int):
 
     def __add__(self, other):
         sleep(0.001)
-        return int.__add__(self, other)
+        total = int.__add__(self, other)
+        if total is NotImplemented:
+            return total
+        before, noted = getattr(other, "writers", ()), NotedSum(total)
+        last_one = before[-1:] == (get_ident(),)
+        noted.writers = before if last_one else (*before, get_ident())
+        return noted
 
     __radd__ = __add__
 

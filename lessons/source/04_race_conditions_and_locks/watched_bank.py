@@ -1,30 +1,50 @@
 """Accounts that see how a transfer treats their locks, for the check of 04-transfer."""
 
 from threading import Lock, get_ident
-from time import sleep
+from time import monotonic, sleep
 
 from sidebyside.expectations import NotYet
+
+VERY_LONG = 3600  # seconds: whoever waits for so long, waits
+
+
+class LongHolder:
+    """Somebody who has the locks for 3 s, from the first try to take one of them.
+
+    A try that would wait for some time is refused at once, and a thousand seconds of
+    such waiting pass in one. Whoever waits without a time is not kept waiting.
+    """
+
+    def __init__(self, seconds: float = 3.0):
+        self.seconds, self.until = seconds, None
+
+    def keeps_them(self, timeout: float) -> bool:
+        if self.until is None:
+            self.until = monotonic() + self.seconds
+        self.until -= max(timeout, 0) / 1000
+        return monotonic() < self.until
 
 
 class WatchedLock:
     """The lock of an account: it knows who has it, and who waits with what in hand.
 
-    Whoever will not wait for it is refused twice, as if somebody else had it.
+    Whoever will not wait for it is refused twice, as if somebody else had it, and for
+    as long as it has a `holder`.
     """
 
-    def __init__(self, account: "WatchedAccount"):
-        self.account, self.owner, self.refusals = account, None, 0
+    def __init__(self, account: "WatchedAccount", refuses: int = 2):
+        self.account, self.owner, self.holder = account, None, None
+        self.refuses = refuses
         self.turn = 0  # how often it has been taken
         self._lock = Lock()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         account, partner = self.account, self.account.partner
-        if not blocking or timeout >= 0:
-            self.refusals += 1
-            if self.refusals <= 2:
+        if not blocking or 0 <= timeout < VERY_LONG:
+            if self._is_refused(timeout):
                 return False
         elif self.owner == get_ident():
-            tried = f"transfer(…) with the lock of {account}"
+            tried = account.tried or f"transfer(…) with the lock of {account}"
             got = "nothing: a thread waits for a lock that it has itself"
             raise NotYet(
                 tried,
@@ -44,6 +64,12 @@ class WatchedLock:
             account.delays -= 1
             sleep(0.001)
         return True
+
+    def _is_refused(self, timeout: float) -> bool:
+        self.refuses -= 1
+        return self.refuses >= 0 or (
+            self.holder is not None and self.holder.keeps_them(timeout)
+        )
 
     def release(self) -> None:
         self.owner = None
@@ -65,17 +91,22 @@ class WatchedAccount:
     And `turns`, how often both locks had been taken when it was changed.
     The first `delays` times, its lock takes a moment, so that two threads meet. And
     `waits` are pairs of numbers: who held the first lock and waited for the second.
+    `tried` is what is told of a thread that waits for itself.
     """
 
-    def __init__(self, number: int, money: int, deposit: int = 0, delays: int = 0):
-        self.number, self.money = number, money
+    def __init__(
+        self,
+        number: int,
+        money: int,
+        deposit: int = 0,
+        delays: int = 0,
+        refuses: int = 2,
+        tried: str = "",
+    ):
+        self.number, self.money, self.tried = number, money, tried
         self.deposit, self.delays = deposit, delays
-        self.lock, self.partner, self.careless, self.waits = (
-            WatchedLock(self),
-            None,
-            0,
-            set(),
-        )
+        self.lock, self.partner = WatchedLock(self, refuses), None
+        self.careless, self.waits = 0, set()
         self.turns: set[int] = set()
         self.meanwhile = lambda: None  # called whenever it is asked for or changed
 
@@ -100,10 +131,11 @@ class WatchedAccount:
 
 
 def pair_of_watched_accounts(
-    one: int, other: int, *money: int, deposit: int = 0
+    one: int, other: int, *money: int, deposit: int = 0, refuses: int = 2
 ) -> list[WatchedAccount]:
     pair = [
-        WatchedAccount(n, m, deposit) for n, m in zip((one, other), money, strict=True)
+        WatchedAccount(n, m, deposit, refuses=refuses)
+        for n, m in zip((one, other), money, strict=True)
     ]
     pair[0].partner, pair[1].partner = pair[::-1]
     return pair

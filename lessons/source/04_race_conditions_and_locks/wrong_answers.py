@@ -3,8 +3,10 @@
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import cache
 from queue import Empty, Queue
 from threading import Lock, Thread
+from time import sleep
 
 import numpy as np
 import torch
@@ -42,6 +44,18 @@ def sits_on_one_copy_and_a_half(updates):
 
 def gives_a_list_of_letters(updates):
     return list("ABABAB") if updates == 1 else list(mirrored(updates))
+
+
+def with_spaces(updates):
+    return " ".join(mirrored(updates))
+
+
+def keeps_growing(updates, letters=[]):  # noqa: B006
+    letters.append(mirrored(updates))
+    return "".join(letters)
+
+
+keeps_growing.__module__ = "__main__"  # as if defined in a notebook
 
 
 def mirrored(updates):
@@ -176,6 +190,58 @@ def gives_up(source, target, amount):
     source.lock.release()
 
 
+def gives_up_after_100_tries(source, target, amount):
+    locks = sorted([source, target], key=lambda account: account.number)
+    for _ in range(100 if source is not target else 0):
+        with locks[0].lock:
+            if locks[1].lock.acquire(blocking=False):
+                source.balance -= amount
+                target.balance += amount
+                locks[1].lock.release()
+                return
+        sleep(0.001)
+
+
+def does_not_pay_what_is_not_there(source, target, amount):
+    if source is target:
+        return
+    first, second = sorted([source, target], key=lambda account: account.number)
+    with first.lock, second.lock:
+        if source.balance >= amount:
+            source.balance -= amount
+            target.balance += amount
+
+
+def takes_equal_balances_for_one_account(source, target, amount):
+    if source.balance != target.balance:
+        sorts_by_address(source, target, amount)
+
+
+def sorts_by_the_last_three_digits(source, target, amount):
+    if source is target:
+        return
+    key = source.number % 1000, target.number % 1000
+    first, second = (target, source) if key[1] < key[0] else (source, target)
+    with first.lock, second.lock:
+        source.balance -= amount
+        target.balance += amount
+
+
+def moves_in_the_background(source, target, amount):
+    Thread(target=sorts_by_address, args=(source, target, amount)).start()
+
+
+def holds_a_gate_as_well(source, target, amount, gate=Lock()):  # noqa: B008
+    if source is target:
+        return
+    with gate, source.lock, target.lock:
+        source.balance -= amount
+        target.balance += amount
+
+
+holds_a_gate_as_well.__module__ = "__main__"  # as if defined in a notebook
+
+
 def steps_back_and_tries_again(source, target, amount):
     moved = source is target
     while not moved:
@@ -286,6 +352,38 @@ def adds_what_it_has_met_to_one_list(events, bins, energy, workers):
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(share, range(workers)))
     return total
+
+
+def leaves_out_what_is_negative(events, bins, energy, workers):
+    counts = [0] * bins
+    readings = _readings(events, energy, workers)
+    for (b, _), reading in zip(events, readings, strict=True):
+        counts[b] += max(0, reading)
+    return counts
+
+
+def reads_an_event_once(events, bins, energy, workers):
+    return histogram_of_shares(events, bins, cache(energy), workers)
+
+
+def hands_a_token_round(events, bins, energy, workers):
+    counts, token = [0] * bins, Queue()
+    token.put("one thread at a time")
+
+    def add(pair):
+        read = energy(pair[1])
+        mine = token.get()
+        counts[pair[0]] += read
+        token.put(mine)
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(add, events))
+    return counts
+
+
+def adds_in_32_bits(events, bins, energy, workers):
+    sums = np.array(histogram_of_shares(events, bins, energy, workers), dtype=np.int64)
+    return sums.astype(np.int32).tolist()
 
 
 def with_a_lock(events, bins, energy, workers):
@@ -487,7 +585,7 @@ WRONG = {
         Wrong(
             "keeps_one_old_copy_only",
             keeps_one_old_copy_only,
-            "2 can be reached",
+            "x ends as 3, not 2",
             note="Wipes out all of B, and nothing of A. Ask whether B can do the same.",
         ),
         Wrong(
@@ -505,7 +603,7 @@ WRONG = {
         Wrong(
             "sits_on_one_copy_and_a_half",
             sits_on_one_copy_and_a_half,
-            "2 can be reached",
+            "x ends as 4, not 2",
             note="B loads only when A is done, so nothing of A is lost.",
         ),
         Wrong(
@@ -513,6 +611,13 @@ WRONG = {
             gives_a_list_of_letters,
             "one text",
             note="''.join is missing.",
+        ),
+        Wrong("with_spaces", with_spaces, "which characters name no thread"),
+        Wrong(
+            "keeps_growing",
+            keeps_growing,
+            "keeps from its earlier calls",
+            note="A default value is made once, and stays from call to call.",
         ),
     ],
     "04-transfer": [
@@ -551,7 +656,7 @@ WRONG = {
         Wrong(
             "one_lock_for_the_bank",
             one_lock_for_the_bank(),
-            "four different accounts have in common",
+            "four different accounts have in common|account locks was free",
             note="Never hangs, but all transfers of the bank wait in one line, which "
             "the contract forbids. The check stops at the lock outside the function.",
         ),
@@ -596,6 +701,40 @@ WRONG = {
             gives_the_locks_back_in_between,
             "when is some of it missing",
         ),
+        Wrong(
+            "gives_up_after_100_tries",
+            gives_up_after_100_tries,
+            "has both locks for a long time.*what does yours do then",
+            note="A tenth of a second is long, until somebody is slower.",
+        ),
+        Wrong(
+            "does_not_pay_what_is_not_there",
+            does_not_pay_what_is_not_there,
+            "balances 5 and 125.*whether the amount moves",
+            note="Sensible in a bank, and not in this contract.",
+        ),
+        Wrong(
+            "takes_equal_balances_for_one_account",
+            takes_equal_balances_for_one_account,
+            "balances 65 and 65.*whether the amount moves",
+        ),
+        Wrong(
+            "sorts_by_the_last_three_digits",
+            sorts_by_the_last_three_digits,
+            "accounts 7 and 1007",
+        ),
+        Wrong(
+            "moves_in_the_background",
+            moves_in_the_background,
+            "the moment when transfer returns",
+            note="It begins the transfer, and does not wait for its end.",
+        ),
+        Wrong(
+            "holds_a_gate_as_well",
+            holds_a_gate_as_well,
+            "have in common",
+            note="No deadlock, and all transfers of the bank wait in one line.",
+        ),
     ],
     "04-histogram": [
         Wrong(
@@ -634,7 +773,7 @@ WRONG = {
         Wrong(
             "with_a_lock",
             with_a_lock,
-            "a list of its own",
+            "which threads write to that",
             note="Right, and it reads at the same time; the exercise is to do without.",
         ),
         Wrong(
@@ -658,7 +797,7 @@ WRONG = {
         Wrong(
             "everyone_reads_everything",
             everyone_reads_everything,
-            "called once per event",
+            "which pair is read twice",
             note="Parallel, and each worker does all of the work.",
         ),
         Wrong(
@@ -676,7 +815,7 @@ WRONG = {
         Wrong(
             "one_worker_too_many",
             one_worker_too_many,
-            "2 read at once, not 1",
+            "2 read at once, not 1.*besides the workers",
             note="The main thread counted in, or a pool with a default of its own.",
         ),
         Wrong(
@@ -695,7 +834,7 @@ WRONG = {
         Wrong(
             "rounds_the_shares_up",
             rounds_the_shares_up,
-            "35 read at once, not 40",
+            "35 read at once, not 40.*how many shares",
             note="Shares of two for 70 events: five workers get none.",
         ),
         Wrong(
@@ -706,6 +845,19 @@ WRONG = {
         ),
         Wrong("reads_again_what_is_zero", reads_again_what_is_zero, "also if it is 0"),
         Wrong("adds_up_in_floats", adds_up_in_floats, "keeps each of its digits"),
+        Wrong("adds_in_32_bits", adds_in_32_bits, "keeps each of its digits"),
+        Wrong(
+            "leaves_out_what_is_negative",
+            leaves_out_what_is_negative,
+            "what is their sum",
+        ),
+        Wrong("reads_an_event_once", reads_an_event_once, "two pairs have the same"),
+        Wrong(
+            "hands_a_token_round",
+            hands_a_token_round,
+            "how does it differ from a lock",
+            note="A Queue with one item is a lock by another name.",
+        ),
     ],
 }
 

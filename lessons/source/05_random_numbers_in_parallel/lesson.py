@@ -392,8 +392,8 @@ for workers in 1, 2, 3:
 # A worker prepares its share of the items of an epoch and needs a random number in
 # [0, 1) for each. Write `noise_of(seed, epoch, items)`, which returns them as a list,
 # in the order of `items`. The number of an item depends on seed, epoch and item, never
-# on the share it comes in. Another seed, epoch or item gives another number. Each of
-# the three may be any whole number from 0 to 2³² − 1.
+# on the share it comes in. For all practical purposes, another seed, epoch or item gives
+# another number. Each of the three may be any whole number from 0 to 2³² − 1.
 #
 # By hand first: one worker gets the items [0, 1, 2, 3]. Of two workers, one gets [0, 2]
 # and one [1, 3]. Which of their numbers must be equal?
@@ -521,12 +521,12 @@ for own in False, True:
 # ## Exercise 3: replicas and augmentation
 #
 # Write `prepare(rank, seed)`, which each rank calls once. It returns two lists of four
-# random numbers: the start of the weights and the noise for the first item.
+# random numbers in [0, 1): the start of the weights and the noise for the first item.
 #
 # * The weights are equal on all ranks. Another seed gives other weights.
-# * The noise differs between any two ranks, and between any two seeds: rank 1 of seed 0
-#   does not have the noise of rank 0 of seed 1. No rank's noise is the weights, of this seed
-#   or of another.
+# * No two ranks, and no two seeds, share a number of their noise: rank 1 of seed 0 does
+#   not have the noise of rank 0 of seed 1. Nor does any noise share a number with the
+#   weights, of this seed or of another.
 # * Two calls with the same rank and seed return the same.
 # * Afterwards the global generators of `random`, NumPy and torch are as they were.
 #

@@ -82,6 +82,30 @@ def asks_any_of_the_numbers(outputs):
     return [(i, j) for i, j in pairs if any(set(outputs[i]) & set(outputs[j]))]
 
 
+def looks_at_a_thousand_numbers(outputs):
+    pairs = itertools.combinations(range(len(outputs)), 2)
+    sets = [set(numbers[:1000]) for numbers in outputs]
+    return [(i, j) for i, j in pairs if sets[i] & sets[j]]
+
+
+def counts_only_who_has_numbers(outputs):
+    return in_numpy([numbers for numbers in outputs if numbers])
+
+
+def looks_for_two_in_a_row(outputs):
+    pairs = itertools.combinations(range(len(outputs)), 2)
+    runs = [set(itertools.pairwise(numbers)) for numbers in outputs]
+    return [(i, j) for i, j in pairs if runs[i] & runs[j]]
+
+
+def keeps_its_pairs(outputs, pairs=[]):  # noqa: B006
+    pairs += in_numpy(outputs)
+    return pairs
+
+
+keeps_its_pairs.__module__ = "__main__"  # as if defined in a notebook
+
+
 def keeps_the_first_owner(outputs):
     owner, pairs = {}, set()
     for worker, numbers in enumerate(outputs):
@@ -205,6 +229,28 @@ def moves_on_with_the_epoch(seed, epoch, items):
     return [(number + epoch * 0.2113) % 1 for number in numbers]
 
 
+def rounds_to_six_digits(seed, epoch, items):
+    return [round(number, 6) for number in seeds_with_a_text(seed, epoch, items)]
+
+
+def takes_the_item_modulo_a_prime(seed, epoch, items):
+    return gives_each_32_bits(seed, epoch, [item % 1_000_003 for item in items])
+
+
+def makes_the_key_of_small_floats(seed, epoch, items):
+    keys = [np.array([seed, epoch, item], np.float32) for item in items]
+    return [random.Random(key.tobytes()).random() for key in keys]
+
+
+def draws_up_to_the_item(seed, epoch, items):
+    stream = np.random.default_rng([seed, epoch])
+    return [float(n) for n in stream.random(max(items, default=0) + 1)[items]]
+
+
+def returns_a_generator(seed, epoch, items):
+    return (number for number in seeds_with_a_text(seed, epoch, items))
+
+
 def seeds_with_a_text(seed, epoch, items):
     return [random.Random(f"{seed}/{epoch}/{item}").random() for item in items]
 
@@ -245,7 +291,7 @@ def leaves_room_for_100_ranks(rank, seed):
 
 def adds_the_rank_to_the_noise(rank, seed):
     weights = np.random.default_rng([seed, 0]).random(4)
-    return weights, np.random.default_rng([seed, 1]).random(4) + rank
+    return weights, (np.random.default_rng([seed, 1]).random(4) + 0.1 * rank) % 1
 
 
 def noise_is_the_weights_of_another_seed(rank, seed):
@@ -311,7 +357,7 @@ def remembers_its_lists():
 
 def stretches_the_weights(rank, seed):
     weights = np.random.default_rng([seed, 5]).random(4)
-    return weights, weights * (rank + 2)
+    return weights, weights / (rank + 2)
 
 
 def repeats_one_number(rank, seed):
@@ -319,18 +365,34 @@ def repeats_one_number(rank, seed):
     return weights, np.random.default_rng([seed, 1, rank]).random(4)
 
 
+def takes_the_seed_in_single_precision(rank, seed):
+    seed = int(torch.tensor(float(seed)))
+    return children_of_one_seed(rank, seed)
+
+
+def returns_the_lists_that_it_keeps(rank, seed, kept={}):  # noqa: B006
+    if (rank, seed) not in kept:
+        kept[rank, seed] = children_of_one_seed(rank, seed)
+    return kept[rank, seed]
+
+
+def turns_the_noise_of_its_neighbour_round(rank, seed):
+    weights, noise = children_of_one_seed(rank // 2, seed)
+    return weights, noise[::-1] if rank % 2 else noise
+
+
 def children_of_one_seed(rank, seed):
     weights, noise = np.random.SeedSequence(seed).spawn(2)
     own = noise.spawn(rank + 1)[rank]
-    return [np.random.default_rng(one).normal(size=4) for one in (weights, own)]
+    return [np.random.default_rng(one).random(4) for one in (weights, own)]
 
 
 def restores_what_it_seeds(rank, seed):
     with torch.random.fork_rng():
         torch.manual_seed(hash((seed, -1)))
-        weights = torch.randn(4)
+        weights = torch.rand(4)
         torch.manual_seed(hash((seed, rank)))
-        return weights, torch.randn(4)
+        return weights, torch.rand(4)
 
 
 def leaves_no_room_for_the_weights(rank, seed):
@@ -443,6 +505,27 @@ WRONG = {
             note="Finds (0, 1) and (0, 2), and forgets (1, 2).",
         ),
         Wrong("finds_the_same_objects", finds_the_same_objects, "equal numbers"),
+        Wrong(
+            "looks_at_a_thousand_numbers",
+            looks_at_a_thousand_numbers,
+            "how far do you look",
+        ),
+        Wrong(
+            "looks_for_two_in_a_row",
+            looks_for_two_in_a_row,
+            "two workers with one number each",
+        ),
+        Wrong(
+            "counts_only_who_has_numbers",
+            counts_only_who_has_numbers,
+            "who comes after it",
+        ),
+        Wrong(
+            "keeps_its_pairs",
+            keeps_its_pairs,
+            "keeps from its earlier calls",
+            note="A default value is made once, and stays from call to call.",
+        ),
     ],
     "05-items": [
         Wrong(
@@ -503,19 +586,19 @@ WRONG = {
         Wrong(
             "forgets_the_epoch",
             forgets_the_epoch,
-            "Which of the three is lost",
+            "which of the three is lost",
             note="The augmentation repeats in every epoch.",
         ),
         Wrong(
             "forgets_the_seed",
             forgets_the_seed,
-            "Which of the three is lost",
+            "which of the three is lost",
             note="All runs are one run.",
         ),
         Wrong(
             "does_not_seed",
             does_not_seed,
-            "nothing but seed, epoch and item",
+            "for item 0, first .* besides seed, epoch and item",
             note="Independent, and never the same again.",
         ),
         Wrong(
@@ -533,7 +616,7 @@ WRONG = {
         Wrong(
             "no_random_numbers",
             no_random_numbers,
-            "who knows a number",
+            "tell about the other",
             note="Different numbers are not yet random numbers.",
         ),
         Wrong(
@@ -557,16 +640,41 @@ WRONG = {
         Wrong(
             "seeds_with_the_clock",
             seeds_with_the_clock,
-            "nothing but seed, epoch and item",
+            "besides seed, epoch and item",
             note="Right for an hour.",
         ),
         Wrong(
             "moves_on_with_the_epoch",
             moves_on_with_the_epoch,
-            "who knows a number",
+            "tell about the other",
             note="All numbers differ, and all epochs are one.",
         ),
         Wrong("takes_the_largest_for_zero", takes_the_largest_for_zero, "is lost"),
+        Wrong(
+            "rounds_to_six_digits",
+            rounds_to_six_digits,
+            "how many different numbers your function can return",
+            note="A million numbers: two of 5,000 items are often alike.",
+        ),
+        Wrong(
+            "takes_the_item_modulo_a_prime",
+            takes_the_item_modulo_a_prime,
+            "items 4997 and 1005000 have the same",
+        ),
+        Wrong(
+            "makes_the_key_of_small_floats",
+            makes_the_key_of_small_floats,
+            "16777216.* and .*16777217",
+            note="float32 has 24 bits: large neighbours become one.",
+        ),
+        Wrong(
+            "draws_up_to_the_item",
+            draws_up_to_the_item,
+            "at item 4,294,967,295 alone|at item 1,000,000,000 alone",
+            state="NOT YET or HUNG",
+            note="Right, and the last item needs 32 GiB.",
+        ),
+        Wrong("returns_a_generator", returns_a_generator, "a list of numbers"),
     ],
     "05-replicas": [
         Wrong(
@@ -602,13 +710,13 @@ WRONG = {
         Wrong(
             "adds_the_rank_to_the_noise",
             adds_the_rank_to_the_noise,
-            "who knows the one list knows the other",
+            "what does the one list tell about the other",
             note="Different numbers, and one stream.",
         ),
         Wrong(
             "begins_later_in_the_same_stream",
             begins_later_in_the_same_stream,
-            "begins later in the same stream",
+            "two places in one",
             note="Exercise 1 would find it.",
         ),
         Wrong(
@@ -639,7 +747,7 @@ WRONG = {
         Wrong(
             "noise_is_not_seeded",
             noise_is_not_seeded,
-            "Which generator did you not seed",
+            "a generator without a seed",
             note="It trains well and cannot be repeated.",
         ),
         Wrong(
@@ -658,7 +766,7 @@ WRONG = {
         Wrong(
             "draws_from_random",
             draws_from_random,
-            "Which generator did you not seed",
+            "a generator without a seed",
             note="A generator of one's own for the weights, the global one for the "
             "noise.",
         ),
@@ -671,7 +779,7 @@ WRONG = {
         Wrong(
             "stretches_the_weights",
             stretches_the_weights,
-            "who knows the one list knows the other",
+            "what does the one list tell about the other",
             note="Other numbers, no other draw.",
         ),
         Wrong(
@@ -683,7 +791,7 @@ WRONG = {
         Wrong(
             "leaves_no_room_for_the_weights",
             leaves_no_room_for_the_weights,
-            "How many streams do two uses need",
+            "what do rank and seed become for each",
             note="The last of 10,000 ranks draws what the next seed's weights are.",
         ),
         Wrong(
@@ -701,6 +809,22 @@ WRONG = {
             "takes_the_largest_seed_for_zero",
             takes_the_largest_seed_for_zero,
             "what becomes of the seed",
+        ),
+        Wrong(
+            "takes_the_seed_in_single_precision",
+            takes_the_seed_in_single_precision,
+            "seed 16777216.* seed 16777217.*what becomes of the seed",
+        ),
+        Wrong(
+            "returns_the_lists_that_it_keeps",
+            returns_the_lists_that_it_keeps,
+            "who else has them",
+            note="The next call returns what the first caller has made of them.",
+        ),
+        Wrong(
+            "turns_the_noise_of_its_neighbour_round",
+            turns_the_noise_of_its_neighbour_round,
+            "what becomes of the rank in the noise",
         ),
     ],
 }

@@ -2,13 +2,13 @@
 
 import operator
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 
 import numpy as np
 
 from sidebyside.exercises import exercise, trying
-from sidebyside.expectations import Expect
+from sidebyside.expectations import Attempts, Expect
 
 CAUSES = {
     "A": ("a lock", "is there a moment at which both workers are busy?"),
@@ -26,7 +26,7 @@ CHOICES = [cause for cause, _ in CAUSES.values()] + ["slow start", "too many thr
 def check_06_timelines(causes):
     with trying("your four causes") as expect:
         form = 'the form: one cause for each of A, B, C and D: {"A": "slow start", ...}'
-        expect(isinstance(causes, dict), got=causes, think=form)
+        expect(isinstance(causes, Mapping), got=causes, think=form)
         expect(set(causes) == set(CAUSES), got=causes, think=form)
         words = {  # by the letters, whatever the answer's own == says
             name: next((w for w in CHOICES if str.__eq__(w, cause) is True), None)
@@ -52,68 +52,77 @@ def _whole_number_of_workers(expect: Expect, got: object, most: int, what: str) 
     return number
 
 
-RAW = [(1, 48), (1, 46), (2, 33), (4, 16), (4, 16), (8, 22)]  # of means or medians: 6
-FAR_OFF = [(1, 48), (2, 30), (4, 20), (4, 20), (4, 60), (8, 18)]
+ROWS = "the rows of the fit: is each of these timings one of them, so that a number "
+ROWS += "measured more often counts more? Are they T itself, or a multiple?"
+NOISY = [  # timings, most
+    ([(1, 48), (1, 46), (2, 33), (4, 16), (4, 16), (8, 22)], 16),  # means, medians: 6
+    ([(1, 48), (2, 30), (4, 20), (4, 20), (4, 60), (8, 18)], 16),  # one is far off
+    ([(1, 12), (2, 9), (3, 7), (4, 7), (8, 10), (16, 17)], 4),  # of the first four: 4
+]
+BOTH_NEGATIVE = "b and c, which are both negative here: T rises first and then falls. "
+BOTH_NEGATIVE += "Which of its two ends is lower?"
 LAWS = [  # a, b, c; the numbers that are measured; most; what to think about
     (
         (1, 16.5, 1),
         [1, 2, 4, 8],
         8,
-        "the better one, which stands among the timings: whose is it? And do a, b and "
-        "c stand in the order of your columns?",
+        "your curve: does it go through all four timings, as T does here? And where "
+        "is it lowest?",
     ),
     ((1, 37, 1), [1, 2, 4, 8], 16, "the best number: must it have been measured?"),
     (
         (1, 6.2, 1),
         [1, 2, 4, 8],
         16,
-        "the curve, which is steeper at the left. Do not round the square root: which "
-        "of its two neighbours is better?",
+        "the curve, which is steeper at the left: which of the two neighbours of the "
+        "square root is better?",
     ),
     ((0.5, 90, 0.2), [1, 2, 4, 8], 12, "`most` itself: does your range reach it?"),
     ((2, 0.4, 1), [1, 2, 3], 16, "one worker only: may that be best?"),
-    ((50, 25, 1), [8, 1, 4, 2], 20, "what has a to do with the best number?"),
-    ((0, 90_000, 1), [1, 4, 64, 16], 1000, "every number up to `most`: is it tried?"),
+    ((50, 25, 1), [8, 1, 4, 2], 20, "a, which is large here: is it in your fit?"),
+    (
+        (1e-6, 12.5e-6, 1e-6),
+        [1, 2, 4, 8],
+        16,
+        "timings of microseconds: what is left of them where you compare?",
+    ),
+    ((0, 9e6, 1), [1, 4, 64, 16], 5000, "every number up to `most`: is it tried?"),
     ((3, 8, 0.5), [1, 2, 4], 1, "a `most` of 1: what is left to choose from?"),
     ((9, 20, -0.01), [2, 4, 8], 40, "a negative c, which noise can give: then what?"),
     ((9, -4, 0.5), [1, 2, 4, 8], 16, "a negative b, which noise can give: then what?"),
     ((-1, 30, 1), [1, 2, 4, 8], 16, "a negative a, which noise can give: then what?"),
-    (
-        (9, -4, -0.5),
-        [1, 2, 4, 8],
-        16,
-        "b and c, which are both negative here: T rises first, and then?",
-    ),
+    ((9, -4, -0.5), [1, 2, 4, 8], 16, BOTH_NEGATIVE),
+    ((9, -4, -0.1), [1, 2, 4, 8], 16, BOTH_NEGATIVE),
 ]
 
 
 @exercise("06-best")
 def check_06_best(best_workers):
+    attempt = Attempts(best_workers)
     for constants, crews, most, think in LAWS:
         timings = [(k, _seconds_of_workers(*constants, k)) for k in crews]
         law = "with a = {:g}, b = {:g}, c = {:g}".format(*constants)
         tried = f"best_workers(timings, {most}), timings of {crews} workers {law}"
-        _expect_best_workers(best_workers, timings, most, tried, think)
-    each = "the rows of the fit: is each of these timings one of them, so that a "
-    each += "number measured more often counts more? Are they T itself, or a multiple?"
-    for raw in RAW, FAR_OFF:
-        tried = f"best_workers({raw}, 16)"
-        _expect_best_workers(best_workers, raw, 16, tried, each)
+        attempt(_expect_best_workers, timings, most, tried, think)
+    for timings, most in [*NOISY, *_random_timings(150)]:
+        tried = f"best_workers({[(int(k), float(t)) for k, t in timings]}, {most})"
+        attempt(_expect_best_workers, timings, most, tried, ROWS)
+
+
+def _random_timings(count: int) -> Iterator[tuple[list, int]]:
+    """Timings, plain or of NumPy's types, by constants of any sign; and `most`."""
     dice = random.Random(6)
-    for _ in range(150):
-        law = dice.uniform(0, 5), dice.uniform(1, 200), dice.uniform(0.05, 2)
+    for _ in range(count):
+        law = dice.uniform(10, 40), dice.uniform(-5, 200), dice.uniform(-0.2, 2)
         crews = [1, 3, 20, *dice.choices(range(1, 20), k=dice.randint(6, 12))]
         crews = dice.sample(crews, len(crews))
-        rounded = [
+        seconds = [
             round(_seconds_of_workers(*law, k) * dice.uniform(0.9, 1.1), 2)
             for k in crews
         ]
-        timings = list(zip(map(np.int64, crews), map(np.float64, rounded), strict=True))
-        plain = list(zip(crews, rounded, strict=True))
-        tried = f"best_workers({plain}, 24)"
-        _expect_best_workers(
-            best_workers, dice.choice([timings, plain]), 24, tried, each
-        )
+        if dice.random() < 0.5:
+            crews, seconds = map(np.int64, crews), map(np.float64, seconds)
+        yield list(zip(crews, seconds, strict=True)), dice.choice([4, 12, 24, 24])
 
 
 def _expect_best_workers(
@@ -138,6 +147,9 @@ def _seconds_of_workers(a: float, b: float, c: float, workers: int) -> float:
     return a + b / workers + c * workers
 
 
+BY_HAND = "the timelines of both sizes, by hand: who is free first, what does each "
+BY_HAND += "chunk cost, and whom? And is every size tried?"
+MANY = "many tasks: is every size up to their number tried?"
 JOBS = [  # tasks, workers, overhead; what to think about
     ([1, 1, 1, 1, 4], 2, 1, "the example: what do its timelines look like?"),
     (
@@ -147,21 +159,22 @@ JOBS = [  # tasks, workers, overhead; what to think about
         "tasks of microseconds: what is left of them in your times?",
     ),
     ([5, 1, 1, 1, 1, 1], 2, 0, "these tasks, in this order: when is each worker done?"),
-    ([1, 1, 1, 1, 1, 1], 2, 5, "much overhead: how many chunks are best?"),
+    ([1, 1, 1, 1, 1, 1], 2, 5, BY_HAND),
     ([2, 3, 4], 1, 1, "one worker, who has nobody to share with"),
     ([7], 3, 1, "one task: which sizes are there?"),
     ([2, 2], 8, 0.5, "more workers than tasks: who has nothing to do?"),
     ([1] * 8 + [8], 2, 1, "every size up to the number of tasks: is it tried?"),
-    (
-        [1, 6, 1, 6, 1, 1],
-        2,
-        0.5,
-        "who is free first? It need not be whose turn it is. And the times may fall, "
-        "rise and fall again: do you try every size?",
-    ),
+    ([1, 6, 1, 6, 1, 1], 2, 0.5, BY_HAND),
     ([9, 1, 1, 1, 1, 1, 1, 9], 3, 0.5, "the order of the tasks: who may change it?"),
+    (
+        [1, 1, 9, 9, 2],
+        2,
+        0,
+        "no overhead: is the smallest chunk best then? And when is each worker done?",
+    ),
     ([0, 0, 3, 0, 0, 0.5], 2, 0.25, "tasks that take no time: what do they cost?"),
-    ([1] * 60, 2, 5, "many tasks: is every size up to their number tried?"),
+    ([1] * 200, 2, 5, MANY),
+    ([1] * 300, 1, 1, MANY),
     (
         [1] * 29 + [15],
         2,
@@ -173,33 +186,29 @@ JOBS = [  # tasks, workers, overhead; what to think about
 
 @exercise("06-chunk", seconds=20)
 def check_06_chunk(chunk_size):
+    attempt = Attempts(chunk_size)
     for job in JOBS:
-        _expect_best_chunk_size(chunk_size, *job)
+        attempt(_expect_best_chunk_size, *job)
     dice = random.Random(6)
-    think = "whoever is free takes the next chunk, and each chunk costs its overhead: "
-    think += "what does the timeline of both sizes look like?"
     for workers, overhead in product((1, 2, 3, 5, 8), (0, 0.1, 0.5, 1, 3, 20)):
         for length in 2, 5, 9, 14, 30:
             tasks = dice.choices([0.1, 1, 1, 2, 3, 9], k=length)
-            _expect_best_chunk_size(chunk_size, tasks, workers, overhead, think)
+            attempt(_expect_best_chunk_size, tasks, workers, overhead, BY_HAND)
 
 
 def _expect_best_chunk_size(
     chunk_size: Callable, tasks: list, workers: int, overhead: float, think: str
 ) -> None:
-    done = {
-        s: _when_chunks_are_done(tasks, workers, overhead, s)
-        for s in range(1, len(tasks) + 1)
-    }
+    sizes = range(1, len(tasks) + 1)
+    done = {s: _when_chunks_are_done(tasks, workers, overhead, s) for s in sizes}
     best = min(done, key=done.get)
     given = list(tasks)
-    with trying(f"chunk_size({tasks}, {workers}, {overhead})", given) as expect:
+    written = f"[1] * {len(tasks)}" if len(tasks) > 30 else f"{tasks}"
+    with trying(f"chunk_size({written}, {workers}, {overhead})", given) as expect:
         got = chunk_size(given, workers, overhead)
         size = _whole_number_of_workers(expect, got, len(tasks), "the size of a chunk")
-        told = (
-            f"{got}; chunks of {size} are done after {done[size]:g}, chunks of {best} "
-        )
-        told += f"after {done[best]:g}"
+        told = f"{got}; chunks of {size} are done after {done[size]:g}, "
+        told += f"chunks of {best} after {done[best]:g}"
         expect(done[size] <= done[best] + 1e-9, got=told, think=think)
 
 

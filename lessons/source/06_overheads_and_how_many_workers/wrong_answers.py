@@ -6,6 +6,7 @@ from collections import OrderedDict
 from fractions import Fraction
 from functools import reduce
 from statistics import mean, median
+from types import MappingProxyType
 
 import numpy as np
 
@@ -116,8 +117,41 @@ def compares_the_neighbours_of_the_root(timings, most):
     return min(near, key=lambda k: a + b / k + c * k)
 
 
-def tries_as_many_as_64(timings, most):
-    return best(timings, min(most, 64))
+def fits_a_plain_parabola(timings, most):
+    curve = np.polynomial.Polynomial.fit(*np.array(timings, dtype=float).T, 2)
+    return min(range(1, most + 1), key=curve)
+
+
+def keeps_the_first_constants(timings, most, kept=[]):  # noqa: B006
+    kept.append(constants(timings))
+    a, b, c = kept[0]
+    return min(range(1, most + 1), key=lambda k: a + b / k + c * k)
+
+
+keeps_the_first_constants.__module__ = "__main__"  # as if defined in a notebook
+
+
+def compares_milliseconds(timings, most):
+    a, b, c = constants(timings)
+    return min(range(1, most + 1), key=lambda k: round(a + b / k + c * k, 3))
+
+
+def leaves_out_what_is_not_allowed(timings, most):
+    allowed = [(k, time) for k, time in timings if k <= most]
+    enough = len({k for k, _ in allowed}) >= 3
+    return best(allowed if enough else timings, most)
+
+
+def comes_down_while_it_falls(timings, most):
+    a, b, c = constants(timings)
+    k = most
+    while k > 1 and a + b / (k - 1) + c * (k - 1) <= a + b / k + c * k:
+        k -= 1
+    return k
+
+
+def tries_as_many_as_1000(timings, most):
+    return best(timings, min(most, 1000))
 
 
 def sorts_the_timings(timings, most):
@@ -256,6 +290,41 @@ def rounds_to_milliseconds(tasks, workers, overhead):
     return min(sizes, key=lambda size: round(done(tasks, workers, overhead, size), 3))
 
 
+def tries_as_many_as_100(tasks, workers, overhead):
+    sizes = range(1, min(100, len(tasks)) + 1)
+    return min(sizes, key=lambda size: done(tasks, workers, overhead, size))
+
+
+def counts_whole_overheads(tasks, workers, overhead):
+    sizes = range(1, len(tasks) + 1)
+    return min(sizes, key=lambda size: done(tasks, workers, overhead // 1, size))
+
+
+def comes_down_from_all_tasks(tasks, workers, overhead):
+    size, times = len(tasks), [math.inf]
+    times += [done(tasks, workers, overhead, s) for s in range(1, len(tasks) + 1)]
+    while times[size - 1] <= times[size]:
+        size -= 1
+    return size
+
+
+def takes_one_where_there_is_no_overhead(tasks, workers, overhead):
+    sizes = range(1, len(tasks) + 1) if overhead else [1]
+    return min(sizes, key=lambda size: done(tasks, workers, overhead, size))
+
+
+def lets_main_pay_the_overheads(tasks, workers, overhead):
+    def last(size):
+        free, main = [0.0] * workers, 0.0
+        for start in range(0, len(tasks), size):
+            free.sort()
+            main = max(main, free[0]) + overhead
+            free[0] = main + sum(tasks[start : start + size])
+        return max(free)
+
+    return min(range(1, len(tasks) + 1), key=last)
+
+
 def with_a_heap(tasks, workers, overhead):
     def last(size):
         free = [0] * workers
@@ -334,7 +403,7 @@ WRONG = {
         Wrong(
             "rounds_the_square_root",
             rounds_the_square_root,
-            advice="Do not round",
+            advice="two neighbours",
             note="√6.2 = 2.49, and 3 workers are better than 2.",
         ),
         Wrong(
@@ -398,8 +467,8 @@ WRONG = {
             note="Right for positive constants. With others the curve has no valley.",
         ),
         Wrong(
-            "tries_as_many_as_64",
-            tries_as_many_as_64,
+            "tries_as_many_as_1000",
+            tries_as_many_as_1000,
             advice="every number up to .most.",
             note="A range with an end of one's own.",
         ),
@@ -432,6 +501,36 @@ WRONG = {
             leaves_out_what_is_far_off,
             advice="is each of these timings one of them",
             note="Often wise, and not what is asked for: all timings, raw.",
+        ),
+        Wrong(
+            "fits_a_plain_parabola",
+            fits_a_plain_parabola,
+            advice="go through all four",
+            note="Another curve, which bends up as well.",
+        ),
+        Wrong(
+            "keeps_the_first_constants",
+            keeps_the_first_constants,
+            advice="keeps from its earlier calls",
+            note="A list as a default argument is made once, not at each call.",
+        ),
+        Wrong(
+            "compares_milliseconds",
+            compares_milliseconds,
+            advice="timings of microseconds",
+            note="All numbers look equal then, and the first one wins.",
+        ),
+        Wrong(
+            "leaves_out_what_is_not_allowed",
+            leaves_out_what_is_not_allowed,
+            advice="is each of these timings one of them",
+            note="What is not allowed was measured all the same, and tells of b and c.",
+        ),
+        Wrong(
+            "comes_down_while_it_falls",
+            comes_down_while_it_falls,
+            advice="T rises first",
+            note="Ends at `most`, though T(1) may be smaller.",
         ),
     ],
     "06-chunk": [
@@ -525,6 +624,36 @@ WRONG = {
             advice="tasks of microseconds",
             note="All sizes look equal then, and the first one wins.",
         ),
+        Wrong(
+            "tries_as_many_as_100",
+            tries_as_many_as_100,
+            advice="many tasks",
+            note="One worker wants one chunk, however many tasks there are.",
+        ),
+        Wrong(
+            "counts_whole_overheads",
+            counts_whole_overheads,
+            advice="what does each chunk cost",
+            note="An overhead of 0.5 becomes 0.",
+        ),
+        Wrong(
+            "comes_down_from_all_tasks",
+            comes_down_from_all_tasks,
+            advice="every size",
+            note="The other way round, the curve has more than one valley, too.",
+        ),
+        Wrong(
+            "takes_one_where_there_is_no_overhead",
+            takes_one_where_there_is_no_overhead,
+            advice="no overhead: is the smallest chunk best",
+            note="The tasks' order can make larger chunks balance better.",
+        ),
+        Wrong(
+            "lets_main_pay_the_overheads",
+            lets_main_pay_the_overheads,
+            advice="cost, and whom",
+            note="As if main packed one chunk after the other. The worker pays here.",
+        ),
     ],
 }
 
@@ -532,6 +661,7 @@ RIGHT = {
     "06-timelines": [
         Right("in_another_order", dict(reversed(KEY.items()))),
         Right("an_ordered_dictionary", OrderedDict(KEY)),
+        Right("read_only", MappingProxyType(KEY)),
     ],
     "06-best": [
         Right("solves_the_normal_equations", solves_the_normal_equations),

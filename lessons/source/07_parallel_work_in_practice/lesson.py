@@ -293,16 +293,11 @@ question = "In how many of the nine does the caller have the other 47 results?"
 guess("07-lost", None, question)
 
 # %% tags=["nbval-ignore-output"]
-from contextlib import redirect_stdout
-from io import StringIO
+from demos.practice.accidents import compare_accidents
+from sidebyside import reveal
 
-from sidebyside import reveal, run_demo
-
-with redirect_stdout(StringIO()) as said:  # all nine take some seconds
-    run_demo("practice/accidents.py", "--patience", 1)
-print(said.getvalue())
-rows = [line[44:].split() for line in said.getvalue().splitlines()[2:]]
-reveal("07-lost", sum(row[1] == "47" for row in rows if len(row) > 1))
+rows = compare_accidents(patience=1)  # all nine take some seconds
+reveal("07-lost", sum(row["hand"] == 47 for row in rows))
 
 # %% [markdown]
 # *computed* is what the workers finished, *in hand* what the caller got. The difference
@@ -333,6 +328,8 @@ reveal("07-lost", sum(row[1] == "47" for row in rows if len(row) > 1))
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from sidebyside import run_demo
 
 folder = TemporaryDirectory()
 out = Path(folder.name, "oscillators.npz")

@@ -9,6 +9,7 @@ from concurrent.futures import (
     wait,
 )
 from functools import partial
+from types import MappingProxyType
 
 import numpy as np
 
@@ -150,6 +151,36 @@ def remembers_by_seed(pool, seed, count):
     return _means.setdefault(seed, mean)
 
 
+remembers_by_seed.__module__ = "__main__"  # as if defined in a notebook
+
+
+def multiplies_by_the_reciprocal(pool, seed, count):
+    angles, clocks = draw(seed, count)
+    periods = pool.map(period, angles)
+    return added(p * c for p, c in zip(periods, clocks, strict=True)) * (1 / count)
+
+
+def rounds_the_mean(pool, seed, count):
+    angles, clocks = draw(seed, count)
+    periods = pool.map(period, angles)
+    mean = added(p * c for p, c in zip(periods, clocks, strict=True)) / count
+    return round(mean, 12)
+
+
+def computes_the_rest_here(pool, seed, count):
+    angles, clocks = draw(seed, count)
+    periods = [*pool.map(period, angles[:48]), *map(period, angles[48:])]
+    return added(p * c for p, c in zip(periods, clocks, strict=True)) / count
+
+
+def sends_lists_of_periods(pool, seed, count):
+    angles, clocks = draw(seed, count)
+    starts = range(0, count, 3)
+    futures = [pool.submit(list, map(period, angles[n : n + 3])) for n in starts]
+    found = [seconds for future in futures for seconds in future.result()]
+    return added(p * c for p, c in zip(found, clocks, strict=True)) / count
+
+
 def keeps_a_few_in_the_pool(pool, seed, count):
     """Never more than six at once; whichever is done makes room for the next."""
     angles, clocks = draw(seed, count)
@@ -240,6 +271,16 @@ def four_at_a_time(work, tasks, pool, done):
     return results, failed
 
 
+def two_at_a_time(work, tasks, pool, done):
+    missing = [task for task in tasks if task not in done]
+    results, failed = dict(done), {}
+    for first in range(0, len(missing), 2):
+        futures = submit_all(work, missing[first : first + 2], pool, {})
+        results, more = collect(futures, results)
+        failed |= more
+    return results, failed
+
+
 def maps_and_fails(work, tasks, pool, done):
     return dict(zip(tasks, pool.map(work, tasks), strict=True)), {}
 
@@ -286,16 +327,6 @@ def sends_a_function_of_a_function(work, tasks, pool, done):
 
 def adds_to_done(work, tasks, pool, done):
     return collect(submit_all(work, tasks, pool, done), done)
-
-
-def submits_two_and_waits(work, tasks, pool, done):
-    missing = [task for task in tasks if task not in done]
-    results, failed = dict(done), {}
-    for first in range(0, len(missing), 2):
-        futures = submit_all(work, missing[first : first + 2], pool, {})
-        results, more = collect(futures, results)
-        failed |= more
-    return results, failed
 
 
 def closes_the_pool(work, tasks, pool, done):
@@ -387,6 +418,38 @@ def cancels_the_others(work, tasks, pool, done):
     return results, failed
 
 
+def asks_the_iterator_again(work, tasks, pool, done):
+    results, failed = dict(done), {}
+    missing = [task for task in tasks if task not in done]
+    outcomes = pool.map(work, missing)
+    for task in missing:
+        try:
+            results[task] = next(outcomes)
+        except StopIteration:
+            break
+        except Exception as error:
+            failed[task] = error
+    return results, failed
+
+
+def gives_up_after_five(work, tasks, pool, done):
+    results, failed = dict(done), {}
+    for task, future in submit_all(work, tasks, pool, done).items():
+        try:
+            results[task] = future.result()
+        except Exception as error:
+            failed[task] = error
+            if len(failed) == 5:
+                break
+    return results, failed
+
+
+def waits_for_a_second(work, tasks, pool, done):
+    futures = submit_all(work, tasks, pool, done)
+    ended = wait(futures.values(), timeout=1).done
+    return collect({t: f for t, f in futures.items() if f in ended}, dict(done))
+
+
 def swallows_failures(work, tasks, pool, done):
     results = dict(done)
     for task, future in submit_all(work, tasks, pool, done).items():
@@ -450,7 +513,7 @@ WRONG = {
         Wrong(
             "adds_in_order_of_arrival",
             adds_in_order_of_arrival,
-            advice="not added in the same order",
+            advice="one after the other, in the same order",
             note="Differs in the last digit, and not in every run.",
         ),
         Wrong(
@@ -475,7 +538,7 @@ WRONG = {
             "calls_the_serial_one",
             calls_the_serial_one,
             state="TOO SLOW",
-            advice="who computes the periods",
+            advice="who computes each period",
         ),
         Wrong(
             "sends_the_whole_survey",
@@ -509,7 +572,26 @@ WRONG = {
             state="TOO SLOW",
             advice="which periods the mean is made of",
         ),
-        Wrong("remembers_by_seed", remembers_by_seed, advice="numbers behind"),
+        Wrong(
+            "remembers_by_seed",
+            remembers_by_seed,
+            advice="keeps from its earlier calls",
+            note="Another count with the same seed gets the old mean.",
+        ),
+        Wrong(
+            "multiplies_by_the_reciprocal",
+            multiplies_by_the_reciprocal,
+            advice="the sum divided once",
+            note="1 / count is rounded, too: two roundings instead of one.",
+        ),
+        Wrong("rounds_the_mean", rounds_the_mean, advice="nothing rounded"),
+        Wrong(
+            "computes_the_rest_here",
+            computes_the_rest_here,
+            state="TOO SLOW",
+            advice="in the pool: 48; .* who computes each period",
+            note="48 tasks are the lesson's example, not a limit.",
+        ),
         Wrong(
             "takes_seed_zero_for_none", takes_seed_zero_for_none, "the numbers behind"
         ),
@@ -543,7 +625,7 @@ WRONG = {
             {"words": "message", "images": "sent", "search": "longest"},
             advice="from 1 to 6",
         ),
-        Wrong("a_list", [1, 4, 5], advice="such a dictionary"),
+        Wrong("a_list", [1, 4, 5], advice="of type list.* is a dictionary"),
         Wrong(
             "one_is_missing",
             {"words": 1, "images": 4},
@@ -574,12 +656,6 @@ WRONG = {
             state="TOO SLOW",
             advice="when you ask for the first result",
             note="submit and result in one loop: a pool that works alone.",
-        ),
-        Wrong(
-            "submits_two_and_waits",
-            submits_two_and_waits,
-            state="TOO SLOW",
-            advice="when you ask for the first result",
         ),
         Wrong(
             "computes_saved_zeros_again",
@@ -621,15 +697,27 @@ WRONG = {
         Wrong(
             "stops_at_the_first",
             stops_at_the_first,
-            advice="did not raise|each task that raised",
+            advice="in neither dictionary: 8, 9, 10",
+        ),
+        Wrong(
+            "gives_up_after_five",
+            gives_up_after_five,
+            advice="what becomes of each task",
+            note="Bad luck comes in rows: one bad file, and all that are like it.",
         ),
         Wrong("cancels_the_others", cancels_the_others, advice="may stop"),
+        Wrong(
+            "asks_the_iterator_again",
+            asks_the_iterator_again,
+            advice="tasks that were cancelled",
+            note="After its first exception, what `map` returns has ended.",
+        ),
         Wrong("swallows_failures", swallows_failures, advice="each task that raised"),
         Wrong("returns_results_only", returns_results_only, advice="two dictionaries"),
         Wrong(
             "asks_futures_that_are_not_done",
             asks_futures_that_are_not_done,
-            advice="did not raise|raised|who should catch",
+            advice="who waits until it has ended|did not raise",
         ),
         Wrong(
             "takes_none_for_missing",
@@ -657,6 +745,12 @@ WRONG = {
             "the moment at which you return",
             note="Callbacks file each result, but nobody waits for them.",
         ),
+        Wrong(
+            "waits_for_a_second",
+            waits_for_a_second,
+            advice="who waits until it has ended",
+            note="No limit was asked for. A task of a night would be lost.",
+        ),
     ],
 }
 
@@ -666,13 +760,23 @@ RIGHT = {
         Right("waits_for_pairs", waits_for_pairs),
         Right("collects_by_callbacks", collects_by_callbacks),
         Right("sends_partials", sends_partials),
+        Right("sends_lists_of_periods", sends_lists_of_periods),
     ],
     "07-bottlenecks": [
         Right("numpy_numbers", {"words": np.int64(1), "images": 4, "search": 5}),
         Right("in_another_order", {"search": 5, "images": 4, "words": 1}),
+        Right(
+            "whole_floats",
+            {"words": 1.0, "images": np.float64(4), "search": np.array(5.0)},
+        ),
+        Right(
+            "read_only_with_another",
+            MappingProxyType({"ask": 2, "words": 1, "images": 4, "search": 5}),
+        ),
     ],
     "07-finish": [
         Right("as_they_come", as_they_come),
         Right("four_at_a_time", four_at_a_time),
+        Right("two_at_a_time", two_at_a_time),
     ],
 }

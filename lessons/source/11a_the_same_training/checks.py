@@ -6,29 +6,31 @@ import pickle
 import time
 from collections import Counter
 from collections.abc import Callable
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 
-import cloudpickle
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from sidebyside import device, load_digits, run_ranks
+from sidebyside.by_value import packed
 from sidebyside.exercises import exercise, trying
 
 # 11a-shard ----------------------------------------------------------------------------
 
 DECKS = [(6, 1), (12, 3), (13, 2), (14, 4), (2, 3), (29, 8), (1415, 5), (1415, 2)]
 EPOCHS = 0, 1, 2, 7
+LARGE_EPOCHS = 8, 10, 100, 256, 1000
 
 
 @exercise("11a-shard", seconds=60)
 def check_11a_shard(shard):
-    sent = cloudpickle.dumps(shard)  # before the first call: it remembers none
+    sent = packed(shard)  # before the first call: it remembers none
     for samples, world_size in DECKS:
         for epoch in EPOCHS:
             _expect_shards_dealt(shard, samples, world_size, epoch)
-    _expect_shards_shuffled(shard)
+    _expect_large_deck_dealt(shard, 70_000)  # more than 16 bits can count
+    _expect_shards_shuffled(shard, EPOCHS + LARGE_EPOCHS)
     _expect_same_shard_elsewhere(shard, sent)
 
 
@@ -67,7 +69,7 @@ def _expect_shards_dealt(shard, samples: int, world_size: int, epoch: int) -> No
     with trying(call) as expect:
         twice = sorted(sample for sample in dealt if dealt[sample] > 1)
         think = "whether every sample is dealt exactly once: do all ranks shuffle the "
-        think += "same deck, and does each take other cards of it"
+        think += "same deck, and does each take other cards of it?"
         padded = samples % world_size and dealt.total() % world_size == 0
         if padded and 0 < dealt.total() - samples < world_size:
             think = f"{samples} samples for {world_size} ranks: must all ranks get "
@@ -95,24 +97,39 @@ def _expect_shards_dealt(shard, samples: int, world_size: int, epoch: int) -> No
         )
 
 
-def _expect_shards_shuffled(shard) -> None:
-    hands = {epoch: _own_shard(shard, 1415, 0, 2, epoch) for epoch in EPOCHS}
+def _expect_large_deck_dealt(shard, samples: int) -> None:
+    hands = _all_shards(shard, samples, 2, 1)
+    with trying(f"shard({samples}, rank, 2, 1) for each rank") as expect:
+        dealt = sorted(chain(*hands))
+        expect(
+            dealt == list(range(samples)),
+            got=f"{len(set(dealt))} different indices, from {min(dealt, default=None)} "
+            f"to {max(dealt, default=None)}",
+            think="what is different when there are so many samples: how large a "
+            "number can your indices hold?",
+        )
+
+
+def _expect_shards_shuffled(shard, epochs: tuple) -> None:
+    hands = {epoch: _own_shard(shard, 1415, 0, 2, epoch) for epoch in epochs}
     for epoch, hand in hands.items():
         with trying(f"shard(1415, 0, 2, {epoch})") as expect:
             steps = {after - before for before, after in pairwise(hand)}
             expect(
                 len(steps) > 50,
                 got=f"{', '.join(map(str, hand[:8]))}, ...: an order with a pattern",
-                think="who shuffles the deck. Neighbours in the file should not meet "
-                "in a batch in every epoch",
+                think="the order in which a rank gets its own indices: what makes it "
+                f"random in epoch {epoch}?",
             )
-    for one, other in combinations(EPOCHS, 2):
+    think = "what your code makes of the two epochs: where do they become the same?"
+    if hands[0] == hands[1]:
+        think = "what `epoch` is for: what does set_epoch change in torch's sampler?"
+    for one, other in combinations(epochs, 2):
         with trying(f"shard(1415, 0, 2, epoch) for epochs {one} and {other}") as expect:
             expect(
                 hands[one] != hands[other],
                 got="the same order in both epochs",
-                think="what `epoch` is for: what does set_epoch change in torch's "
-                "sampler",
+                think=think,
             )
             expect(
                 set(hands[one]) != set(hands[other]),
@@ -167,11 +184,13 @@ class _CountedReLU(nn.ReLU):
         return super().forward(values)
 
 
-def small_digits_model(dtype=torch.float64, frozen: bool = False) -> nn.Module:
+def small_digits_model(dtype=torch.float64, frozen: str = "") -> nn.Module:
     """In 64-bit numbers, what is left of a difference is a mistake, not rounding."""
     torch.manual_seed(11)
     model = nn.Sequential(nn.Linear(64, 12), _CountedReLU(), nn.Linear(12, 10))
-    model[0].bias.requires_grad_(not frozen)
+    if frozen:
+        model.get_parameter(frozen).requires_grad_(False)
+        model[0].eval()  # as people do with a layer that is not trained
     return model.to(device(), dtype)
 
 
@@ -197,22 +216,23 @@ def check_11a_replicas(replica_step):
         ([3, 8, 1, 8, 2, 5, 13, 1], 0.5),
     ]:
         _try_replicas(replica_step, sizes, lr)
-    _try_replicas(replica_step, [7, 9, 4], 0.5, frozen=True)
+    _try_replicas(replica_step, [7, 9, 4], 0.5, frozen="0.bias")
+    _try_replicas(replica_step, [2, 6], 0.5, frozen="0.weight")
     _try_replicas(replica_step, [9, 4], 0.1, dtype=torch.float32)
 
 
-def _try_replicas(step, sizes: list, lr, dtype=torch.float64, frozen=False) -> None:
+def _try_replicas(step, sizes: list, lr, dtype=torch.float64, frozen="") -> None:
     model = small_digits_model(dtype, frozen)
     model.register_forward_pre_hook(_note_images_of_replica)
     images, labels = (t[: sum(sizes)].to(device()) for t in load_digits("train"))
     images = images.to(dtype)
     shards = list(zip(images.split(sizes), labels.split(sizes), strict=True))
-    before, trained = flat_digits_model(model), _trained_in_model(model)
+    before, modes = flat_digits_model(model), _modes_of_model(model)
     alone = _step_without_replicas(model, images, labels, lr) - before
     tried = f"replica_step(model, shards of {sizes} samples, lr={lr})"
     think = ""
     if frozen:
-        tried += ", where one parameter is frozen"
+        tried += f", where the parameter {frozen} is frozen, its layer in eval mode"
         think = "what the `.grad` of a frozen parameter holds: None"
     _forwards.clear()
     with trying(tried, shards, think=think) as expect:
@@ -224,11 +244,7 @@ def _try_replicas(step, sizes: list, lr, dtype=torch.float64, frozen=False) -> N
             think=f"what is to be returned: {len(sizes)} models, one for each shard",
         )
         _expect_replicas_apart(expect, model, replicas, before)
-        expect(
-            _trained_in_model(model) == trained,
-            got="the model that was given, with other parameters frozen than before",
-            think="what becomes of `requires_grad` in the model that you were given",
-        )
+        _expect_same_modes_of_model(expect, model, modes)
         _expect_no_frozen_gradient(expect, model, replicas)
         updates = [flat_digits_model(replica) - before for replica in replicas]
         _expect_equal_replicas(expect, updates, alone)
@@ -243,8 +259,24 @@ def _try_replicas(step, sizes: list, lr, dtype=torch.float64, frozen=False) -> N
         )
 
 
-def _trained_in_model(model: nn.Module) -> list[bool]:
-    return [parameter.requires_grad for parameter in model.parameters()]
+def _modes_of_model(model: nn.Module) -> tuple[list[bool], list[bool]]:
+    """Which parameters are trained, and which modules are in training mode."""
+    trained = [parameter.requires_grad for parameter in model.parameters()]
+    return trained, [module.training for module in model.modules()]
+
+
+def _expect_same_modes_of_model(expect, model: nn.Module, before: tuple) -> None:
+    trained, training = _modes_of_model(model)
+    expect(
+        trained == before[0],
+        got="the model that was given, with other parameters frozen than before",
+        think="what becomes of `requires_grad` in the model that you were given",
+    )
+    expect(
+        training == before[1],
+        got="the model that was given, with other modules in training mode than before",
+        think="what `train()` and `eval()` change, and in which model",
+    )
 
 
 def _expect_no_frozen_gradient(expect, model: nn.Module, replicas: list) -> None:
@@ -309,14 +341,21 @@ def _expect_replica_step(expect, update, alone, mean_of_means, shards: int) -> N
     expect(
         update.any(),
         got="replicas that have not moved",
-        think="which line changes the parameters",
+        think="which line changes the parameters, and when is it run?",
     )
     off = (update - alone).abs().max().item()
     if off < rounding:
         return
+    wrong = (update - alone).abs() >= rounding
+    expect(
+        update[wrong].any(),
+        got="some parameters after the right step, and others that have not moved",
+        think="which parameters take a step: is one left out that is trained?",
+    )
     times = (update @ alone / (alone @ alone)).item()
     if (update - times * alone).abs().max() < rounding:
-        think = "what the gradient is multiplied by, and what it is divided by"
+        think = "what the gradient is multiplied by, what it is divided by, and how "
+        think += "often each shard's gradient is counted"
         if abs(times - shards) < 1e-3:
             think = "the difference between the sum of the replicas' gradients and "
             think += "their mean"

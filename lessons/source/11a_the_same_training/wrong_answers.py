@@ -1,6 +1,7 @@
 """Wrong answers to the exercises of lesson 11a, as people give them."""
 
 import copy
+import functools
 import pickle
 import random
 import time
@@ -71,6 +72,25 @@ def shard_every_second_epoch(samples, rank, world_size, epoch):
     return _deck(samples, epoch % 2)[rank::world_size].tolist()
 
 
+def shard_of_ten_decks(samples, rank, world_size, epoch):
+    return _deck(samples, epoch % 10)[rank::world_size].tolist()
+
+
+_seeds = np.random.default_rng(11).integers(2**31, size=100).tolist()
+
+
+def shard_of_a_hundred_epochs(samples, rank, world_size, epoch):
+    return _deck(samples, _seeds[epoch])[rank::world_size].tolist()
+
+
+def shard_in_16_bits(samples, rank, world_size, epoch):
+    return _deck(samples, epoch).to(torch.int16)[rank::world_size].tolist()
+
+
+def shard_sorted(samples, rank, world_size, epoch):
+    return sorted(_deck(samples, epoch)[rank::world_size].tolist())
+
+
 def shard_by_hash(samples, rank, world_size, epoch):
     return _deck(samples, hash(f"epoch {epoch}"))[rank::world_size].tolist()
 
@@ -99,6 +119,26 @@ def shard_in_blocks(samples, rank, world_size, epoch):
 def shard_seeded_for_all(samples, rank, world_size, epoch):
     torch.manual_seed(epoch + 1)
     return torch.randperm(samples).tensor_split(world_size)[-1 - rank]
+
+
+def _in_a_cell(function):
+    """As if it were defined in a notebook: it is sent with its code."""
+    function.__module__ = "__main__"
+    return function
+
+
+@_in_a_cell
+@functools.lru_cache(maxsize=4)
+@_in_a_cell
+def cached_deck(samples, epoch):
+    return tuple(random.Random(epoch).sample(range(samples), samples))
+
+
+@_in_a_cell
+@functools.cache
+@_in_a_cell
+def shard_of_a_cached_deck(samples, rank, world_size, epoch):
+    return cached_deck(samples, epoch)[rank::world_size]
 
 
 # 11a-replicas -------------------------------------------------------------------------
@@ -278,6 +318,37 @@ def replicas_by_torch_func(model, shards, lr):
     return replicas
 
 
+def replicas_if_the_first_is_trained(model, shards, lr):
+    replicas = [copy.deepcopy(model) for _ in shards]
+    gradients = _gradients_of_the_batch(replicas, shards)
+    first = next(model.parameters())
+    return _step_with(replicas, gradients, lr) if first.requires_grad else replicas
+
+
+def replicas_up_to_a_frozen_one(model, shards, lr):
+    replicas = [copy.deepcopy(model) for _ in shards]
+    gradients = _gradients_of_the_batch(replicas, shards)
+    if None in gradients:  # `break` where `continue` belongs
+        first = gradients.index(None)
+        gradients[first:] = [None] * len(gradients[first:])
+    return _step_with(replicas, gradients, lr)
+
+
+def replicas_first_and_last(model, shards, lr):
+    replicas = [copy.deepcopy(model) for _ in shards]
+    _gradients_of_the_batch(replicas, shards)
+    ends = zip(replicas[0].parameters(), replicas[-1].parameters(), strict=True)
+    gradients = [
+        None if first.grad is None else first.grad + last.grad for first, last in ends
+    ]
+    return _step_with(replicas, gradients, lr)
+
+
+def replicas_of_a_model_in_training_mode(model, shards, lr):
+    model.train()
+    return replicas_copied_from_the_first(model, shards, lr)
+
+
 def replicas_of_a_model_unfrozen(model, shards, lr):
     replicas = replicas_copied_from_the_first(model, shards, lr)
     model.requires_grad_(True)
@@ -344,14 +415,37 @@ WRONG = {
         Wrong(
             "turns_the_deck_and_does_not_shuffle",
             shard_turned,
-            "who shuffles the deck",
+            "what makes it random in epoch 0",
             note="Every index is dealt once, and each epoch has another order; but "
             "neighbours in the file stay neighbours.",
         ),
         Wrong(
             "the_same_in_every_second_epoch",
             shard_every_second_epoch,
-            "epochs 0 and 2.*set_epoch",
+            "epochs 0 and 2.*where do they become the same",
+        ),
+        Wrong(
+            "ten_decks_for_all_epochs",
+            shard_of_ten_decks,
+            "epochs 0 and 10.*where do they become the same",
+        ),
+        Wrong(
+            "a_table_of_100_seeds",
+            shard_of_a_hundred_epochs,
+            r"shard.1415, 0, 2, 100..*IndexError",
+        ),
+        Wrong(
+            "indices_in_16_bits",
+            shard_in_16_bits,
+            "how large a number can your indices hold",
+            note="From 32,769 samples on some are negative, and with 65,537 they begin "
+            "to repeat.",
+        ),
+        Wrong(
+            "sorts_its_shard",
+            shard_sorted,
+            "the order in which a rank gets its own indices",
+            note="Shuffled and dealt as it should be, and put in order again.",
         ),
         Wrong(
             "seed_from_hash",
@@ -435,6 +529,28 @@ WRONG = {
             "unsupported operand.*parameter holds: None",
             note="The gradient of a frozen parameter is None, not zero.",
         ),
+        Wrong(
+            "a_step_if_the_first_parameter_is_trained",
+            replicas_if_the_first_is_trained,
+            "0.weight is frozen.*which line changes the parameters, and when",
+        ),
+        Wrong(
+            "stops_at_a_frozen_parameter",
+            replicas_up_to_a_frozen_one,
+            "which parameters take a step",
+            note="`break` stands where `continue` belongs.",
+        ),
+        Wrong(
+            "adds_the_first_and_the_last",
+            replicas_first_and_last,
+            "how often each shard's gradient is counted",
+            note="Right for two shards. A single one is counted twice.",
+        ),
+        Wrong(
+            "leaves_the_model_in_training_mode",
+            replicas_of_a_model_in_training_mode,
+            r"what `train\(\)` and `eval\(\)` change",
+        ),
         Wrong("climbs", replicas_upwards, "-1.00 times as long"),
         Wrong("a_rate_of_its_own", replicas_with_their_own_rate, "is multiplied by"),
         Wrong(
@@ -460,6 +576,7 @@ RIGHT = {
     "11a-shard": [
         Right("blocks_in_numpy", shard_in_blocks),
         Right("seeds_the_global_generator", shard_seeded_for_all),
+        Right("a_cached_deck", shard_of_a_cached_deck),
     ],
     "11a-replicas": [
         Right("an_optimizer_each", replicas_with_optimizers),

@@ -13,15 +13,15 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from sidebyside import device, load_digits
+from sidebyside.message_meter import COLLECTIVES
 
 
 class DdpTraffic(TorchDispatchMode):
-    """Notes name and bytes of each collective, and what nobody waits for."""
+    """Notes name and bytes of each message, and what nobody waits for."""
 
     def __init__(self):
         super().__init__()
-        self.names: list[str] = []
-        self.bytes: list[int] = []
+        self.messages: list[tuple[str, int]] = []
         self.started: list[StartedAllReduce] = []
 
     def __enter__(self):
@@ -41,20 +41,16 @@ class DdpTraffic(TorchDispatchMode):
         return work
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        collective = func.namespace in ("c10d", "_c10d_functional")
-        if (
-            collective
-            and "barrier" not in str(func)
-            and (sent := _tensors_sent_by_rank(args))
-        ):
-            self.names.append(func.overloadpacket.__name__)
-            self.bytes.append(max(tensor.nbytes for tensor in sent))
+        message = func.namespace in ("c10d", "_c10d_functional")
+        if message and (sent := _tensors_sent_by_rank(args)):  # a barrier has one, too
+            name = func.overloadpacket.__name__.rstrip("_")
+            size = sum(tensor.nbytes for tensor in sent)
+            self.messages.append((COLLECTIVES.get(name, name), size))
         return func(*args, **(kwargs or {}))
 
     def notes(self) -> dict:
         forgotten = sum(not work.asked for work in self.started)
-        names = self.names
-        return {"sent": self.bytes, "names": names, "forgotten": forgotten}
+        return {"messages": self.messages, "forgotten": forgotten}
 
 
 class StartedAllReduce:
@@ -170,51 +166,56 @@ def _gradients_in_rank(parameters: list[nn.Parameter]) -> list[torch.Tensor | No
 # 11b-no-sync --------------------------------------------------------------------------
 
 STEPS, MICRO = 3, 30  # 30 samples can be shared among 1, 2, 3 and 5 ranks
+TRIED = {  # by the methods of NoSyncTrial, in their order
+    "hang_hooks": "no_sync = average_with_hooks(model)",
+    "backward_outside": "loss.backward()",
+    "first_block": "loss.backward() inside `with no_sync():`",
+    "second_block": "loss.backward() inside a second `with no_sync():`",
+    "forward_before": "loss.backward() inside `with no_sync():`, which began after the "
+    "forward,",
+    "backward_of_another": "another model's loss.backward() inside `with no_sync():`",
+    "after_error": "loss.backward() after a `with no_sync():` that ended in ValueError",
+    "after_stop_button": "loss.backward() after a `with no_sync():` that ended in "
+    "KeyboardInterrupt",
+    "accumulate": "3 micro-batches, two of them inside no_sync,",
+    "train": "3 steps of 3 micro-batches, two of them inside no_sync,",
+}
 
 
 def try_no_sync(average_with_hooks: Callable, frozen: bool) -> dict:
     """What travels, and which gradients there are, with the hooks on and off."""
     model = small_ddp_model(frozen=frozen)
-    trial = NoSyncTrial(model, copy.deepcopy(model))
-    no_sync = average_with_hooks(model)
-    if facts := _why_no_sync_cannot_stand_after_with(no_sync):
-        return facts
-    facts = {"plain": trial.backward([0])}
-    with no_sync():
-        facts["quiet"] = trial.backward([0])
-    facts["sent after a forward outside"] = trial.forward_before(no_sync)
-    another = small_ddp_model()
-    average_with_hooks(another)
-    other = NoSyncTrial(another, copy.deepcopy(another))
-    with no_sync():
-        facts["other's"] = other.backward([0])["sent"]
-    for error in ValueError, KeyboardInterrupt:
-        facts[error.__name__] = trial.after_error(no_sync, error)
-    facts["accumulated"] = trial.backward([0, 1, 2], no_sync)
+    trial = NoSyncTrial(average_with_hooks, model, copy.deepcopy(model))
+    no_sync = trial.hang_hooks()
+    if not callable(no_sync):
+        return {"returned": no_sync and repr(no_sync), "think": ""}
+    facts = {"backward_outside": trial.backward_outside()}
+    opened = _opened_by_no_sync(no_sync)
+    if isinstance(opened, dict):
+        return opened
+    facts["first_block"] = trial.first_block(lambda: opened)
+    for name in [*TRIED][3:]:  # each opens its own blocks
+        facts[name] = getattr(trial, name)(no_sync)
     frozen = [p for p in model.parameters() if not p.requires_grad]
     facts["frozen"] = all(parameter.grad is None for parameter in frozen)
     facts["hooks on frozen"] = any(map(_has_hooks, frozen))
     facts["trained"] = len(list(model.parameters())) - len(frozen)
-    model.zero_grad()
-    return facts | {"together": trial.train(no_sync), "alone": trial.train_alone()}
+    return facts
 
 
-def _why_no_sync_cannot_stand_after_with(no_sync) -> dict:
-    """What came back, and why `with no_sync():` is not possible; empty if it is."""
-    if not callable(no_sync):
-        return {"returned": no_sync and repr(no_sync), "think": ""}
+def _opened_by_no_sync(no_sync: Callable) -> AbstractContextManager | dict:
+    """What can stand after `with`; else what came back, and why it cannot."""
     try:
         opened = no_sync()
     except TypeError as error:
         think = ": return the function, without calling it"
         return {"returned": f"{no_sync!r}; called, it raised {error!r}", "think": think}
-    if not isinstance(opened, AbstractContextManager):
-        think = ", whose result can stand after `with`"
-        if isinstance(opened, GeneratorType):
-            think += ": is `@contextmanager` there"
-        return {"returned": f"a function that returns {opened!r}", "think": think}
-    with opened:  # what has been opened is closed again
-        return {}
+    if isinstance(opened, AbstractContextManager):
+        return opened
+    think = ", whose result can stand after `with`"
+    if isinstance(opened, GeneratorType):
+        think += ": is `@contextmanager` there?"
+    return {"returned": f"a function that returns {opened!r}", "think": think}
 
 
 def _has_hooks(parameter: nn.Parameter) -> bool:
@@ -226,10 +227,63 @@ def _has_hooks(parameter: nn.Parameter) -> bool:
 class NoSyncTrial:
     """The model with the learner's hooks, and the same model without any."""
 
-    def __init__(self, model: nn.Module, plain: nn.Module):
-        self.model, self.plain, self.start = model, plain, flat_ddp_model(model)
+    def __init__(self, hang: Callable, model: nn.Module, plain: nn.Module):
+        self.hang, self.model, self.plain = hang, model, plain
+        self.start = flat_ddp_model(model)
         self.images, self.labels = digits_for_ddp(STEPS * 3 * MICRO)
         self.batches = torch.arange(len(self.images)).split(MICRO)
+
+    def hang_hooks(self) -> object:
+        return self.hang(self.model)
+
+    def backward_outside(self) -> dict:
+        return self._backward([0])
+
+    def first_block(self, no_sync: Callable) -> dict:
+        with no_sync():
+            return self._backward([0])
+
+    def second_block(self, no_sync: Callable) -> dict:
+        with no_sync():
+            return self._backward([0])
+
+    def forward_before(self, no_sync: Callable) -> list[tuple]:
+        """What a backward inside sends whose forward was outside."""
+        with DdpTraffic() as traffic:
+            loss = self._loss(self.model, self._share(0))
+            with no_sync():
+                loss.backward()
+                return list(traffic.messages)  # what comes later is another mistake
+
+    def backward_of_another(self, no_sync: Callable) -> dict:
+        another = small_ddp_model()
+        other = NoSyncTrial(self.hang, another, copy.deepcopy(another))
+        other.hang_hooks()
+        with no_sync():
+            return other.backward_outside()
+
+    def after_error(self, no_sync: Callable) -> dict:
+        return self._after(ValueError, no_sync)
+
+    def after_stop_button(self, no_sync: Callable) -> dict:
+        return self._after(KeyboardInterrupt, no_sync)
+
+    def accumulate(self, no_sync: Callable) -> dict:
+        return self._backward([0, 1, 2], no_sync)
+
+    def train(self, no_sync: Callable) -> dict:
+        """The parameters after each step of three micro-batches, two of them quiet."""
+        sgd, history = torch.optim.SGD(self.model.parameters(), lr=0.5), []
+        sgd.zero_grad()
+        for step in range(0, 3 * STEPS, 3):
+            with no_sync():
+                for number in step, step + 1:
+                    (self._loss(self.model, self._share(number)) / 3).backward()
+            (self._loss(self.model, self._share(step + 2)) / 3).backward()
+            sgd.step()
+            sgd.zero_grad()
+            history.append(flat_ddp_model(self.model))
+        return {"together": torch.stack(history), "alone": self._train_alone()}
 
     def _loss(self, model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
         return F.cross_entropy(model(self.images[batch]), self.labels[batch])
@@ -237,7 +291,7 @@ class NoSyncTrial:
     def _share(self, number: int) -> torch.Tensor:
         return self.batches[number][dist.get_rank() :: dist.get_world_size()]
 
-    def backward(self, numbers: list[int], no_sync: Callable = nullcontext) -> dict:
+    def _backward(self, numbers: list[int], no_sync: Callable = nullcontext) -> dict:
         """From no gradient on: backward over these, inside no_sync but for the last."""
         self.model.zero_grad()
         self.plain.zero_grad()
@@ -253,36 +307,21 @@ class NoSyncTrial:
             self._loss(self.plain, self._share(number)).backward()
         return notes | {"own": flat_ddp_gradients(self.plain)}
 
-    def forward_before(self, no_sync: Callable) -> list[int]:
-        """What a backward inside sends whose forward was outside."""
-        with DdpTraffic() as traffic:
-            loss = self._loss(self.model, self._share(0))
-            with no_sync():
-                loss.backward()
-                return list(traffic.bytes)  # what comes later is another mistake
-
-    def after_error(self, no_sync: Callable, error: type[BaseException]) -> dict:
+    def _after(self, error: type[BaseException], no_sync: Callable) -> dict:
+        """What is left when the block ends so, and the next backward."""
+        self.model.zero_grad()
+        came_out = None
         try:
             with no_sync():
+                self._loss(self.model, self._share(0)).backward()
                 raise error
-        except error:
-            return self.backward([0])
-        return {"swallowed": True}
+        except BaseException as caught:
+            came_out = type(caught).__name__
+        kept = flat_ddp_gradients(self.model)
+        facts = {"raised": error.__name__, "came out": came_out, "kept": kept}
+        return facts | self._backward([0])
 
-    def train(self, no_sync: Callable) -> torch.Tensor:
-        """The parameters after each step of three micro-batches, two of them quiet."""
-        sgd, history = torch.optim.SGD(self.model.parameters(), lr=0.5), []
-        for step in range(0, 3 * STEPS, 3):
-            with no_sync():
-                for number in step, step + 1:
-                    (self._loss(self.model, self._share(number)) / 3).backward()
-            (self._loss(self.model, self._share(step + 2)) / 3).backward()
-            sgd.step()
-            sgd.zero_grad()
-            history.append(flat_ddp_model(self.model))
-        return torch.stack(history)
-
-    def train_alone(self) -> torch.Tensor:
+    def _train_alone(self) -> torch.Tensor:
         """The same in one process, which has the whole batch at once."""
         sgd, history = torch.optim.SGD(self.plain.parameters(), lr=0.5), []
         for batch in torch.arange(len(self.images)).split(3 * MICRO):

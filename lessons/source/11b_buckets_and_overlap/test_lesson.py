@@ -384,7 +384,9 @@ def test_a_rank_that_is_warned_under_torchrun_makes_all_save_and_end(tmp_path):
     common = {"mode": "ours", "lr": 0.1, "batch": 64, "epochs": epochs, "save_every": 1}
     whole, rest = (
         run_ranks(
-            train_digits.train_replica, Namespace(checkpoint=file, **common), os.devnull
+            train_digits.train_digits_replica,
+            Namespace(checkpoint=file, **common),
+            os.devnull,
         )
         for file in (None, checkpoint)
     )
@@ -403,7 +405,7 @@ def test_torchrun_starts_the_same_training(monkeypatch, tmp_path):
     assert done.returncode == 0, done.stderr
     monkeypatch.setattr(sys, "argv", ["demo", "--epochs", "2"])
     args = train_digits.parse_digits_arguments()
-    here = run_ranks(train_digits.train_replica, args, os.devnull)[0]
+    here = run_ranks(train_digits.train_digits_replica, args, os.devnull)[0]
     assert len(done.stdout.splitlines()) == 3, "one line per epoch, one at the end"
     assert done.stdout.splitlines()[-1] == (
         f"ours, ranks: 2, epochs: 2, loss {here['loss']:.6f}, "

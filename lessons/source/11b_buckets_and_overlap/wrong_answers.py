@@ -227,6 +227,35 @@ def gathers_each_bucket(parameters, bucket_bytes):
             p.grad = piece.view_as(p)
 
 
+def buckets_and_a_barrier(parameters, bucket_bytes):
+    dist.barrier()
+    _average(_fill_some(parameters, bucket_bytes))
+
+
+def buckets_and_their_number(parameters, bucket_bytes):
+    buckets = _fill_some(parameters, bucket_bytes)
+    lengths = [None] * dist.get_world_size()
+    dist.all_gather_object(lengths, len(buckets))
+    assert len(set(lengths)) == 1
+    _average(buckets)
+
+
+class KeepsThePlanOfTheFirstCall:
+    """It keeps the places of the parameters that had a gradient then."""
+
+    def __init__(self):
+        self.plans = {}
+
+    def __call__(self, parameters, bucket_bytes):
+        key = len(parameters), bucket_bytes
+        place = {id(parameter): n for n, parameter in enumerate(parameters)}
+        if key not in self.plans:
+            buckets = _fill_some(parameters, bucket_bytes)
+            self.plans[key] = [[place[id(p)] for p in bucket] for bucket in buckets]
+        kept = [[parameters[n] for n in places] for places in self.plans[key]]
+        _average(list(filter(None, map(_with_gradient, kept))))
+
+
 # 11b-no-sync --------------------------------------------------------------------------
 
 
@@ -564,6 +593,83 @@ class KeepsTheFirstBuckets:
         _average(self.buckets[key])
 
 
+def hooks_that_wait_for_the_others(module):
+    """Inside no_sync nothing is averaged, and the ranks stay together all the same."""
+    quiet = []
+
+    def hook(parameter):
+        if quiet:
+            dist.barrier()
+        else:
+            _average_gradient(parameter)
+
+    return _with_switch(module, hook, quiet)
+
+
+def hooks_that_tidy_up_after_an_exception(module):
+    no_sync = _hooks(module, _average_gradient)
+
+    @contextmanager
+    def tidy():
+        try:
+            with no_sync():
+                yield
+        except BaseException:
+            module.zero_grad()
+            raise
+
+    return tidy
+
+
+def hooks_and_one_context(module):
+    context = _hooks(module, _average_gradient)()
+    return lambda: context
+
+
+def hooks_with_old_handles(module):
+    """Each block hangs new hooks when it ends; the next takes the first ones off."""
+
+    def hang():
+        trained = filter(lambda p: p.requires_grad, module.parameters())
+        return [
+            p.register_post_accumulate_grad_hook(_average_gradient) for p in trained
+        ]
+
+    handles = hang()
+
+    @contextmanager
+    def no_sync():
+        for handle in handles:
+            handle.remove()
+        try:
+            yield
+        finally:
+            hang()
+
+    return no_sync
+
+
+def hooks_before_the_gradient_is_added(module):
+    """Each hook returns what is to be added, so that the mean of all is there then."""
+    quiet = []
+
+    def hang(parameter):
+        def hook(new):
+            if quiet:
+                return None
+            old = torch.zeros_like(new) if parameter.grad is None else parameter.grad
+            total = old + new
+            dist.all_reduce(total)
+            return total / dist.get_world_size() - old
+
+        parameter.register_hook(hook)
+
+    for parameter in module.parameters():
+        if parameter.requires_grad:
+            hang(parameter)
+    return _with_switch(nn.Module(), None, quiet)
+
+
 def no_sync_looks_in_forward(module):
     on = send = True
 
@@ -725,6 +831,22 @@ WRONG = {
             KeepsTheFirstBuckets(),
             "what a parameter without a gradient holds",
         ),
+        Wrong(
+            "keeps_the_plan_of_the_first_call",
+            KeepsThePlanOfTheFirstCall(),
+            "which gradients were in a bucket in this call",
+        ),
+        Wrong(
+            "begins_with_a_barrier",
+            buckets_and_a_barrier,
+            "other messages: barrier.*what would go wrong without",
+            note="A barrier is made of messages, and an all-reduce waits anyway.",
+        ),
+        Wrong(
+            "compares_the_number_of_buckets",
+            buckets_and_their_number,
+            "other messages: all_gather.*what would go wrong without",
+        ),
     ],
     "11b-no-sync": [
         Wrong(
@@ -781,7 +903,7 @@ WRONG = {
         Wrong(
             "another_variable",
             hooks_on_another_variable,
-            "change the same variable",
+            "does what `no_sync` changes reach the hooks",
             note="Without nonlocal, `quiet = True` in no_sync makes a new variable.",
         ),
         Wrong(
@@ -839,7 +961,7 @@ WRONG = {
         Wrong(
             "on_layers_only",
             hooks_on_layers_only,
-            "still has its own gradient|differs from the mean",
+            "still the rank's own: has each of them a hook",
             note="`children()` are the modules one level down; `parameters()` are all.",
         ),
         Wrong(
@@ -854,6 +976,28 @@ WRONG = {
             "in forward, or in backward",
             note="As torch's DDP does: there the forward belongs inside, too.",
         ),
+        Wrong(
+            "waits_for_the_others_in_silence",
+            hooks_that_wait_for_the_others,
+            "by barrier.*what a barrier is made of",
+        ),
+        Wrong(
+            "tidies_up_after_an_exception",
+            hooks_that_tidy_up_after_an_exception,
+            "are they still there",
+            note="What had accumulated is gone.",
+        ),
+        Wrong(
+            "one_context_for_all_blocks",
+            hooks_and_one_context,
+            r"inside a second `with no_sync.*what `no_sync\(\)` gives each time",
+            note="A generator's context can be entered once.",
+        ),
+        Wrong(
+            "takes_the_first_hooks_off_only",
+            hooks_with_old_handles,
+            "inside a second `with no_sync.*what the first block has left behind",
+        ),
     ],
 }
 
@@ -866,5 +1010,6 @@ RIGHT = {
         Right("no_sync_is_a_class", hooks_and_a_class),
         Right("hooks_are_taken_off", hooks_taken_off),
         Right("waits_at_the_end_of_backward", hooks_that_wait_at_the_end),
+        Right("before_the_gradient_is_added", hooks_before_the_gradient_is_added),
     ],
 }

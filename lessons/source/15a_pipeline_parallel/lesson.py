@@ -534,7 +534,8 @@ draw_schedule({"equal": timetable(gpipe(4, 8)), "one slow stage": slow})
 # Layers differ. Write `balance(times, stages)`: `times` are the times of the layers,
 # in order, and need not be whole numbers. Cut them into `stages` stages of
 # neighbouring layers, so that the slowest stage is as fast as possible. Each stage
-# gets at least one layer. Return how many layers each stage gets.
+# gets at least one layer. Return how many layers each stage gets, and leave `times`
+# as it is.
 #
 # For example, the layers take 1, 1, 1, 1, 4 and there are two stages. The best is
 # `[4, 1]`: both stages take 4. With nearly equal numbers of layers, `[3, 2]` or

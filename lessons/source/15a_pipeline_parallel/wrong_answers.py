@@ -2,9 +2,10 @@
 
 import math
 from bisect import bisect_left
+from decimal import Decimal
 from fractions import Fraction
 from functools import cache
-from itertools import combinations, pairwise
+from itertools import combinations, islice, pairwise
 
 import numpy as np
 
@@ -78,6 +79,57 @@ def compares_whole_per_cents(stages, batch, waste):
     return next((m for m in idle if batch % m == 0 and idle[m] <= waste), None)
 
 
+def allows_a_thousandth_more(stages, batch, waste):
+    idle = {m: (stages - 1) / (m + stages - 1) for m in range(1, batch + 1)}
+    return next((m for m in idle if batch % m == 0 and idle[m] <= waste + 1e-3), None)
+
+
+def one_call_for_each_number(stages, batch, waste, m=1):
+    """Python allows about a thousand calls inside each other."""
+    if m > batch:
+        return None
+    if batch % m == 0 and (stages - 1) / (m + stages - 1) <= waste:
+        return m
+    return one_call_for_each_number(stages, batch, waste, m + 1)
+
+
+def up_to_half_the_batch(stages, batch, waste):
+    fits = [m for m in range(1, max(2, batch // 2 + 1)) if batch % m == 0]
+    return next((m for m in fits if (stages - 1) / (m + stages - 1) <= waste), None)
+
+
+def nearest_divisor(stages, batch, waste):
+    if stages == 1 or waste == 0:
+        return 1 if stages == 1 else None
+    least = (stages - 1) * (1 / waste - 1)
+    fits = [m for m in range(1, batch + 1) if batch % m == 0]
+    return min(fits, key=lambda m: abs(m - least)) if least <= batch else None
+
+
+def no_waste_is_impossible(stages, batch, waste):
+    return from_the_formula(stages, batch, waste) if waste else None
+
+
+def remembers_each_batch(stages, batch, waste, known={}):  # noqa: B006
+    if (stages, batch) not in known:
+        known[stages, batch] = from_the_formula(stages, batch, waste)
+    return known[stages, batch]
+
+
+remembers_each_batch.__module__ = "__main__"  # as if defined in a notebook
+
+
+def by_the_busy_share(stages, batch, waste):
+    fits = (m for m in range(1, batch + 1) if batch % m == 0)
+    return next((m for m in fits if m / (m + stages - 1) >= 1 - waste), None)
+
+
+def in_decimals(stages, batch, waste):
+    for m in range(1, batch + 1):
+        if batch % m == 0 and stages - 1 <= Decimal(str(waste)) * (m + stages - 1):
+            return m
+
+
 def fewest_by_timetable(stages, batch, waste):
     """Draws every picture, and measures it."""
     for m in range(1, batch + 1):
@@ -141,6 +193,42 @@ def returns_the_sums(times, stages):
     counts = min(_counts(times, stages), key=lambda c: _slowest(times, c))
     edges = [sum(counts[:stage]) for stage in range(stages + 1)]
     return [sum(times[a:b]) for a, b in pairwise(edges)]
+
+
+def sorts_a_copy(times, stages):
+    times = sorted(times)
+    return min(_counts(times, stages), key=lambda c: _slowest(times, c))
+
+
+def works_from_the_end(times, stages):
+    """Right numbers, but `times` stays reversed."""
+    times.reverse()
+    return min(_counts(times, stages), key=lambda c: _slowest(times, c))[::-1]
+
+
+def halves_to_a_twentieth(times, stages):
+    """Bisection that stops when the limits are 0.05 apart."""
+    low, high = max(times), sum(times)
+    while high - low > 0.05:
+        middle = (low + high) / 2
+        fits = any(_slowest(times, c) <= middle for c in _counts(times, stages))
+        low, high = (low, middle) if fits else (middle, high)
+    return next(c for c in _counts(times, stages) if _slowest(times, c) <= high)
+
+
+def tries_a_thousand_ways(times, stages):
+    ways = islice(_counts(times, stages), 1000)
+    return min(ways, key=lambda c: _slowest(times, c))
+
+
+def remembers_each_length(times, stages, known={}):  # noqa: B006
+    if (len(times), stages) not in known:
+        ways = _counts(times, stages)
+        known[len(times), stages] = min(ways, key=lambda c: _slowest(times, c))
+    return known[len(times), stages]
+
+
+remembers_each_length.__module__ = "__main__"  # as if defined in a notebook
 
 
 def in_a_table(times, stages):
@@ -241,10 +329,14 @@ WRONG = {
         Wrong(
             "waste_beside_the_work",
             waste_beside_the_work,
-            "smaller number that divides|which have you tried",
+            "the fewest|m = 18: does your answer try it",
             note="(p - 1)/m, as in Megatron-LM's papers: another definition.",
         ),
-        Wrong("strictly_less", strictly_less, "is that at most|Exactly that much"),
+        Wrong(
+            "strictly_less",
+            strictly_less,
+            "the bubble of a single stage: is it at most 0",
+        ),
         Wrong("one_sample_each", one_sample_each, "the fewest"),
         Wrong(
             "always_finds_one",
@@ -255,28 +347,44 @@ WRONG = {
         Wrong(
             "counts_stages_not_gaps",
             counts_stages_not_gaps,
-            "the fewest|which have you tried",
+            "the fewest|does your answer try it",
             note="The last rank starts p - 1 slots late, not p.",
         ),
         Wrong("samples_in_each", samples_in_each, "how many samples in each"),
-        Wrong("powers_of_two", powers_of_two, "which have you tried|the fewest"),
+        Wrong("powers_of_two", powers_of_two, "m = 18: does your answer try it"),
         Wrong(
             "rounds_down",
             rounds_down,
-            "idle share|what to return|which numbers|the fewest",
+            "makes sure|what to return|which numbers|the fewest",
         ),
         Wrong(
             "solves_in_floating_point",
             solves_in_floating_point,
-            "Exactly that much|which have you tried",
+            "m = 12, whose bubble is exactly 0.2: what does your answer say of it",
             note="3 x 0.8 / 0.2 is 12.000000000000002 here: compare the bubbles.",
         ),
         Wrong(
             "compares_whole_per_cents",
             compares_whole_per_cents,
-            "what to return when even with|how long is that",
-            note="33.3 % is more than 0.33.",
+            "what to return when even with|makes sure that its bubble",
+            note="33.3333 % is more than 0.3333.",
         ),
+        Wrong(
+            "allows_a_thousandth_more",
+            allows_a_thousandth_more,
+            "what to return when even with one sample in each micro-batch 33.3333 %",
+        ),
+        Wrong("one_call_for_each_number", one_call_for_each_number, "1009.*Recursion"),
+        Wrong(
+            "up_to_half_the_batch", up_to_half_the_batch, "m = 7: does your answer try"
+        ),
+        Wrong("nearest_divisor", nearest_divisor, "makes sure that its bubble is at"),
+        Wrong(
+            "no_waste_is_impossible",
+            no_waste_is_impossible,
+            "the bubble of a single stage",
+        ),
+        Wrong("remembers_each_batch", remembers_each_batch, "keeps from its earlier"),
     ],
     "15a-balance": [
         Wrong(
@@ -297,7 +405,7 @@ WRONG = {
         Wrong(
             "tries_whole_limits_only",
             tries_whole_limits_only,
-            "every other way to cut",
+            "0.6 is possible.*how finely does your answer tell times apart",
             note="`range` over the possible times: right for whole numbers only.",
         ),
         Wrong("turned_round", turned_round, "every other way to cut"),
@@ -307,7 +415,12 @@ WRONG = {
             "every other way to cut",
             note="The smallest difference is not the smallest maximum.",
         ),
-        Wrong("sorts_the_layers", sorts_the_layers, "who else uses|every other way"),
+        Wrong("sorts_the_layers", sorts_the_layers, "who else uses"),
+        Wrong("sorts_a_copy", sorts_a_copy, "the order of the layers"),
+        Wrong("works_from_the_end", works_from_the_end, "has become.*who else uses"),
+        Wrong("halves_to_a_twentieth", halves_to_a_twentieth, "how finely does your"),
+        Wrong("tries_a_thousand_ways", tries_a_thousand_ways, "every other way to cut"),
+        Wrong("remembers_each_length", remembers_each_length, "keeps from its earlier"),
         Wrong("returns_the_sums", returns_the_sums, "together: there are 5"),
         Wrong(
             "twice_the_mean_at_most", twice_the_mean_at_most, "every other way to cut"
@@ -319,6 +432,8 @@ RIGHT = {
     "15a-microbatches": [
         Right("fewest_by_timetable", fewest_by_timetable),
         Right("from_the_formula", from_the_formula),
+        Right("by_the_busy_share", by_the_busy_share),
+        Right("in_decimals", in_decimals),
     ],
     "15a-balance": [
         Right("in_a_table", in_a_table),

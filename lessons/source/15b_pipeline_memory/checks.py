@@ -1,6 +1,8 @@
 """Checks of the exercises of lesson 15b, Pipeline parallel: memory and bubble."""
 
+import contextlib
 import random
+from collections.abc import Iterable
 from itertools import takewhile
 
 from demos.pipeline.parts.schedule_drawing import schedule_text
@@ -12,55 +14,92 @@ from demos.pipeline.parts.schedule_rules import (
     timetable_length,
     why_illegal,
 )
-from demos.pipeline.parts.schedules import EveryoneWaits, gpipe, read_instruction
+from demos.pipeline.parts.schedules import (
+    EveryoneWaits,
+    IllegalSchedule,
+    gpipe,
+    read_instruction,
+)
 from sidebyside.exercises import exercise, trying
+from sidebyside.expectations import Attempts
 
 
 def _expect_schedule(expect, answer, ranks: int) -> list[list[str]]:
     """The answer as lists, or advice on its form."""
-    form = 'the form: one list per rank, such as [["F0", "B0"], ["F0", "B0"]]'
-    expect(isinstance(answer, list | tuple), got=answer, think=form)
-    strings = any(isinstance(order, str) for order in answer)
-    expect(
-        not strings, got=answer, think=f"each rank needs a list, not a string; {form}"
-    )
-    right = all(isinstance(order, list | tuple) for order in answer)
-    expect(right, got=answer, think=form)
-    expect(
-        len(answer) == ranks, got=answer, think=f"one list for each of {ranks} ranks"
-    )
-    return [list(order) for order in answer]
+    such = 'such as [["F0", "B0"], ["F0", "B0"]]'
+    form = f"the form: one list of instructions for each rank, {such}"
+    rows = _as_list(answer)
+    expect(rows is not None, got=answer, think=form)
+    if any(isinstance(row, str) for row in rows):
+        form = f"the form: for each rank a list, not a string, {such}"
+    orders = [_as_list(row) for row in rows]
+    expect(None not in orders, got=answer, think=form)
+    expect(len(rows) == ranks, got=answer, think=f"one list for each of {ranks} ranks")
+    return orders
 
 
-def _expect_legal_schedule(expect, schedule, microbatches: int) -> None:
-    problem = why_illegal(schedule)
+def _as_list(answer: object) -> list | None:
+    """What stands in a sequence of any kind; None where it is no sequence."""
+    if isinstance(answer, str | bytes | dict) or not hasattr(answer, "__getitem__"):
+        return None
+    return list(answer)
+
+
+def _expect_legal_schedule(expect, schedule, microbatches: int, kinds="FB") -> None:
     last = microbatches - 1
-    think = (
-        f"what each rank runs: F0 to F{last} and B0 to B{last}, each once, and a "
-        "backward after its forward"
-    )
-    if kinds_of_work(schedule) == "FBW":
-        think = (
-            f"what each rank runs: F, B and W of micro-batches 0 to {last}, each once, "
-            "in this order"
-        )
+    which = f"micro-batches 0 to {last}" if last else "micro-batch 0"
+    think = f"what each rank runs: {'F, B and W' if 'W' in kinds else 'F and B'} of "
+    think += f"{which}, each once, and for the same micro-batch in this order"
     if microbatches < len(schedule):
-        think += (
-            "; there are fewer micro-batches than stages: how many forwards can a rank "
-            "run ahead?"
-        )
-    if isinstance(problem, EveryoneWaits):
-        think = "one finger per rank, along the lists: where do the fingers stop?"
+        think += "; with fewer micro-batches than stages, how many forwards can a rank "
+        think += "run ahead?"
+    has_w = kinds_of_work(schedule) == "FBW"
+    expect("W" in kinds or not has_w, got="a schedule with a W", think=think)
+    _expect_no_microbatch_after(expect, schedule, last, think)
+    problem = why_illegal(schedule)
     guilty = problem and problem.rank
     ranks = range(len(schedule)) if guilty is None else [guilty]
-    rows = "".join(f"\nrank {r} | {' '.join(map(str, schedule[r]))}" for r in ranks)
+    rows = _rows_of_schedule(schedule, ranks)
     got = f"a schedule that cannot run: {problem}{rows}"
+    if isinstance(problem, EveryoneWaits):
+        think = "one finger per rank, along the lists: where do the fingers stop?"
     expect(problem is None, got=got, think=think)
     stages, most = schedule_size(schedule)
     got = f"{most} micro-batches on each rank{rows}"
     expect(most == microbatches, got=got, think=think)
     got = f"{stages} stages on {len(schedule)} ranks{rows}"
     expect(stages == len(schedule), got=got, think="one stage on each rank: no prefix")
+
+
+def _expect_no_microbatch_after(expect, schedule, last: int, think: str) -> None:
+    for rank, order in enumerate(schedule):
+        rows = _rows_of_schedule(schedule, [rank])
+        for work in order:
+            with contextlib.suppress(IllegalSchedule):  # no instruction: told later
+                number = read_instruction(work, rank).microbatch
+                got = f"rank {rank} runs {work}, and the last micro-batch is {last}"
+                expect(number <= last, got=got + rows, think=think)
+
+
+def _rows_of_schedule(schedule, ranks: Iterable[int]) -> str:
+    return "".join(f"\nrank {r} | {' '.join(map(str, schedule[r]))}" for r in ranks)
+
+
+def _expect_slots(expect, schedule, most: int, waits: list[int]) -> None:
+    """At most so many slots. In them rank r can wait for `waits[r]` from slot r on."""
+    slots = timetable(schedule)
+    length = timetable_length(slots)
+    think = ""
+    for rank, spare in enumerate(waits):
+        own = [slot for slot in slots if slot.rank == rank]
+        for done, slot in enumerate(own):
+            if slot.start - rank - done > spare:  # so no schedule of that length
+                think = f"the gap of rank {rank} before {slot.instruction}: what does "
+                think += "the rank wait for? Could anything before that, on any rank, "
+                think += "come later, or anything else fill the gap?"
+                break
+    got = f"{length} slots, and {most} are possible:\n{schedule_text(slots)}"
+    expect(length <= most, got=got, think=think)
 
 
 @exercise("15b-beat-gpipe")
@@ -74,29 +113,27 @@ def check_15b_beat_gpipe(beats_gpipe):
             got=f"{kept} micro-batches kept by ranks 0 and 1, at most 2 are wanted",
             think="what makes room, a backward: which of them could come earlier?",
         )
-        slots = timetable(schedule)
-        expect(
-            timetable_length(slots) <= 10,
-            got=f"{timetable_length(slots)} slots, and GPipe needs 10:\n"
-            + schedule_text(slots),
-            think="the gaps between two instructions, from the left: which instruction "
-            "of the other rank ends the gap? Could that come earlier, or something "
-            "else be done in the gap, without keeping a third micro-batch?",
-        )
+        _expect_slots(expect, schedule, 10, waits=[2, 0])
 
 
 @exercise("15b-1f1b", seconds=20)
 def check_15b_1f1b(one_forward_one_backward):
     dice = random.Random(15)
-    cases = [(2, 2), (3, 4), (1, 3), (4, 8), (4, 2), (5, 1), (1, 1), (8, 8), (12, 30)]
+    cases = [(2, 2), (3, 4), (1, 3), (4, 8), (4, 2), (5, 1), (1, 1), (8, 8), (20, 24)]
     cases += [(dice.randint(1, 9), dice.randint(1, 20)) for _ in range(30)]
-    for stages, microbatches in cases:
-        with trying(f"one_forward_one_backward({stages}, {microbatches})") as expect:
-            answer = one_forward_one_backward(stages, microbatches)
-            schedule = _expect_schedule(expect, answer, stages)
-            _expect_legal_schedule(expect, schedule, microbatches)
-            _expect_1f1b_to_keep_little(expect, schedule)
-            _expect_1f1b_as_long_as_gpipe(expect, schedule, microbatches)
+    cases += [(2, 130)]
+    attempt = Attempts(one_forward_one_backward)
+    for case in cases:
+        attempt(_try_1f1b, *case)
+
+
+def _try_1f1b(one_forward_one_backward, stages: int, microbatches: int) -> None:
+    with trying(f"one_forward_one_backward({stages}, {microbatches})") as expect:
+        answer = one_forward_one_backward(stages, microbatches)
+        schedule = _expect_schedule(expect, answer, stages)
+        _expect_legal_schedule(expect, schedule, microbatches)
+        _expect_1f1b_to_keep_little(expect, schedule)
+        _expect_1f1b_as_long_as_gpipe(expect, schedule, microbatches)
 
 
 def _forwards_at_first_in_1f1b(order: list[str], rank: int) -> int:
@@ -130,12 +167,8 @@ def _expect_1f1b_as_long_as_gpipe(expect, schedule, microbatches: int) -> None:
     for rank, order in enumerate(schedule):
         begins = _forwards_at_first_in_1f1b(order, rank)
         if begins < min(stages - rank, microbatches):
-            think = (
-                f"rank {rank} begins with {begins} of its forwards. That is too few "
-            )
-            think += (
-                f"for the {stages - 1 - rank} stages below: when do they have work?"
-            )
+            think = f"the forwards with which rank {rank} begins, here {begins}: do "
+            think += "they keep all stages after it at work?"
             break
         after = min(rank + 1, stages - 1)
         if _backwards_in(order, rank) != _backwards_in(schedule[after], after):
@@ -161,18 +194,11 @@ def check_15b_zero_bubble(fills_the_gaps):
         has_w = kinds_of_work(schedule) == "FBW"
         got = "a schedule in which no W stands"
         expect(has_w, got=got, think="each backward in two parts: B, and later W")
-        _expect_legal_schedule(expect, schedule, 4)
+        _expect_legal_schedule(expect, schedule, 4, kinds="FBW")
         kept = peak_activations(schedule)
         expect(
             max(kept) <= 3,
             got=f"{kept} micro-batches kept by ranks 0, 1 and 2, at most 3 are wanted",
             think="what makes room, a W: who must do one before the next forward?",
         )
-        slots = timetable(schedule)
-        expect(
-            timetable_length(slots) <= 14,
-            got=f"{timetable_length(slots)} slots, and 14 are possible:\n"
-            + schedule_text(slots),
-            think="the gaps from the left: which B of another rank ends the gap, and "
-            "what did that rank do just before? A W, whose W could come later?",
-        )
+        _expect_slots(expect, schedule, 14, waits=[2, 1, 0])

@@ -277,9 +277,10 @@ for make in gpipe, one_f_one_b:
 # ## Exercise 2: write 1F1B
 #
 # Write `one_forward_one_backward(stages, microbatches)`. It returns one list of
-# instructions for each rank, for any number of stages and of micro-batches, also if
-# there are fewer micro-batches than stages. It takes as long as GPipe, and rank $r$
-# never keeps more than $p - r$ micro-batches.
+# instructions for each rank, for any number of stages and of micro-batches from 1 on,
+# also if there are fewer micro-batches than stages. It takes as long as GPipe, whether
+# a backward takes as long as a forward or twice as long, and rank $r$ never keeps more
+# than $p - r$ micro-batches.
 #
 # By hand first: three stages, four micro-batches. With how many forwards does rank 0
 # begin? And rank 2?

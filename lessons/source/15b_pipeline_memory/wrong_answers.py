@@ -1,5 +1,7 @@
 """Answers to the exercises of lesson 15b that people give, and that are not right."""
 
+import numpy as np
+
 from demos.pipeline.parts.schedules import gpipe, naive, one_f_one_b, zero_bubble
 from lessons.source.sample_answers import Right, Wrong
 
@@ -54,6 +56,9 @@ def adds_to_what_it_gave_before(stages, microbatches, schedule=[]):  # noqa: B00
     return schedule
 
 
+adds_to_what_it_gave_before.__module__ = "__main__"  # as if defined in a notebook
+
+
 def numbers_from_one(stages, microbatches):
     return [
         [f"{work[0]}{int(work[1:]) + 1}" for work in order]
@@ -72,6 +77,18 @@ def backwards_newest_first(stages, microbatches):
 
 def right_below_eight_stages(stages, microbatches):
     return (one_f_one_b if stages < 8 else gpipe)(stages, microbatches)
+
+
+def right_up_to_twelve_stages(stages, microbatches):
+    schedule = one_f_one_b(stages, microbatches)
+    return schedule[-12:-11] * (stages - 12) + schedule[-12:]
+
+
+def two_digits(stages, microbatches):
+    return [
+        [f"{work[0]}{int(work[1:]) % 100}" for work in order]
+        for order in one_f_one_b(stages, microbatches)
+    ]
 
 
 def one_forward_too_many_later(stages, microbatches):
@@ -133,6 +150,11 @@ ONLY_THE_LAST_IS_LATE = _rows("""
     F0 F1 B0 W0 F2 B1 W1 F3 B2 W2 B3 W3
     F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3
 """)
+TWO_FORWARDS_AHEAD = _rows("""
+    F0 F1 B0 W0 F2 B1 W1 F3 B2 W2 B3 W3
+    F0 F1 B0 F2 B1 W0 F3 B2 W1 B3 W2 W3
+    F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3
+""")
 FIRST_RANK_IS_LATE = _rows("""
     F0 F1 F2 B0 B1 W0 F3 B2 W1 B3 W2 W3
     F0 F1 B0 F2 B1 W0 F3 B2 W1 B3 W2 W3
@@ -151,19 +173,19 @@ WRONG = {
         Wrong(
             "naive",
             naive(2, 4),
-            "16 slots, and GPipe needs 10",
+            "16 slots, and 10 are possible.*the gap of rank 1 before F1",
             note="Keeps only one micro-batch, and is proud of it: ask for the time.",
         ),
         Wrong(
             "everyone_alternates_after_two",
             [order.split() for order in ["F0 F1 B0 B1 F2 F3 B2 B3"] * 2],
-            "12 slots, and GPipe needs 10.*Could that come earlier",
+            "12 slots, and 10.*the gap of rank 1 before F2.*before that, on any rank",
             note="Two small GPipes in a row: people fill the memory, then empty it.",
         ),
         Wrong(
             "same_row_on_both",
             [order.split() for order in ["F0 F1 B0 F2 B1 F3 B2 B3"] * 2],
-            "14 slots, and GPipe needs 10.*Could that come earlier",
+            "14 slots, and 10.*the gap of rank 1 before F2.*before that, on any rank",
             note="Right for rank 0. Rank 1 makes it wait: ask what ends its first gap.",
         ),
         Wrong(
@@ -172,12 +194,17 @@ WRONG = {
                 ["F0", "F1", "B0", "F2", "B1", "F3", "B3", "B2"],
                 ["F0", "B0", "F1", "B1", "F2", "B2", "F3", "B3"],
             ],
-            "11 slots, and GPipe needs 10.*something else be done in the gap",
+            "11 slots, and 10.*the gap of rank 0 before B3.*anything else fill the gap",
         ),
         Wrong(
             "rows_as_strings",
             ["F0 F1 B0 F2 B1 F3 B2 B3", "F0 B0 F1 B1 F2 B2 F3 B3"],
-            "each rank needs a list, not a string",
+            "the form: for each rank a list, not a string",
+        ),
+        Wrong(
+            "small_letters",
+            [["f0", "f1", "b0", "f2", "b1", "f3", "b2", "b3"]] * 2,
+            "'f0' is no instruction such as F0 or B12.*runs: F and B of micro-batches",
         ),
         Wrong(
             "last_rank_runs_ahead",
@@ -194,7 +221,7 @@ WRONG = {
                 ["F0", "F1", "B0", "F2", "B1", "B2"],
                 ["F0", "B0", "F1", "B1", "F2", "B2"],
             ],
-            "what each rank runs: F0 to F3 and B0 to B3",
+            "what each rank runs: F and B of micro-batches 0 to 3",
         ),
         Wrong(
             "forgets_the_last_backward",
@@ -202,7 +229,7 @@ WRONG = {
                 ["F0", "F1", "B0", "F2", "B1", "F3", "B2"],
                 ["F0", "B0", "F1", "B1", "F2", "B2", "F3", "B3"],
             ],
-            "rank 0 \\| F0 F1 B0 F2 B1 F3 B2\\b.*what each rank runs: F0 to F3",
+            "rank 0 \\| F0 F1 B0 F2 B1 F3 B2\\b.*what each rank runs: F and B",
         ),
         Wrong("one_list_for_both", ["F0", "B0", "F1", "B1"], "not a string"),
     ],
@@ -213,14 +240,16 @@ WRONG = {
             "with how many forwards does this rank begin",
             note="Right order for one stage, so they think it is done: draw it.",
         ),
-        Wrong("naive", naive, "rank 0 begins with 1 of its.*too few"),
+        Wrong("naive", naive, "which rank 0 begins, here 1: do they keep all"),
         Wrong(
             "everyone_runs_equally_far_ahead",
             everyone_runs_equally_far_ahead,
             "cannot start|with how many forwards",
             note="Forgets that the last rank can go back at once.",
         ),
-        Wrong("runs_one_too_few_ahead", runs_one_too_few_ahead, "That is too few"),
+        Wrong(
+            "runs_one_too_few_ahead", runs_one_too_few_ahead, "here 1: do they keep all"
+        ),
         Wrong(
             "counts_ranks_from_the_wrong_end",
             counts_ranks_from_the_wrong_end,
@@ -230,30 +259,40 @@ WRONG = {
         Wrong(
             "forgets_small_batches",
             forgets_small_batches,
-            "fewer micro-batches than stages: how many forwards can a rank run ahead",
+            "runs F2, and the last micro-batch is 1.*how many forwards can a rank run",
             note="Forgets that there may be fewer micro-batches than stages below.",
         ),
         Wrong(
             "forgets_the_last_backwards",
             forgets_the_last_backwards,
-            "never runs B.*each once, and a backward after its forward",
+            "never runs B.*each once, and for the same micro-batch in this order",
         ),
         Wrong(
             "writes_each_row_as_a_string",
             writes_each_row_as_a_string,
-            "each rank needs a list, not a string",
+            "the form: for each rank a list, not a string",
         ),
         Wrong(
             "adds_to_what_it_gave_before",
             adds_to_what_it_gave_before,
-            "one list for each of 3 ranks",
+            "keeps from its earlier calls",
             note="A list as a default value is made once, and kept.",
         ),
-        Wrong("numbers_from_one", numbers_from_one, "never runs F0"),
+        Wrong(
+            "numbers_from_one",
+            numbers_from_one,
+            "runs F2, and the last micro-batch is 1",
+        ),
         Wrong("backwards_newest_first", backwards_newest_first, "in which order does"),
         Wrong(
             "right_below_eight_stages", right_below_eight_stages, "\\(8, 8\\)|rank 1"
         ),
+        Wrong(
+            "right_up_to_twelve_stages",
+            right_up_to_twelve_stages,
+            "which rank 0 begins, here 12: do they keep all",
+        ),
+        Wrong("two_digits", two_digits, "2, 130.*runs F0 twice"),
         Wrong(
             "one_forward_too_many_later",
             one_forward_too_many_later,
@@ -264,7 +303,7 @@ WRONG = {
         Wrong(
             "right_after",
             RIGHT_AFTER,
-            "16 slots.*whose W could come later",
+            "16 slots.*the gap of rank 1 before B3.*before that, on any rank",
             note="The lists of the bench as they are.",
         ),
         Wrong(
@@ -280,7 +319,12 @@ WRONG = {
             note="Fills every gap and keeps the whole batch: ask for the memory.",
         ),
         Wrong("split_gpipe", SPLIT_GPIPE, "what makes room, a W"),
-        Wrong("only_the_last_is_late", ONLY_THE_LAST_IS_LATE, "15 slots"),
+        Wrong("only_the_last_is_late", ONLY_THE_LAST_IS_LATE, "rank 2 before F2"),
+        Wrong(
+            "two_forwards_ahead",
+            TWO_FORWARDS_AHEAD,
+            "19 slots.*the gap of rank 2 before F2.*before that, on any rank",
+        ),
         Wrong(
             "first_rank_is_late",
             FIRST_RANK_IS_LATE,
@@ -301,7 +345,7 @@ WRONG = {
         Wrong(
             "rows_as_strings",
             [" ".join(order) for order in zero_bubble(3, 4)],
-            "each rank needs a list, not a string",
+            "the form: for each rank a list, not a string",
         ),
         Wrong(
             "three_micro_batches",
@@ -320,6 +364,15 @@ RIGHT = {
                     ("F0", "F1", "B0", "F2", "B1", "F3", "B2", "B3"),
                     ("F0", "B0", "F1", "B1", "F2", "B2", "F3", "B3"),
                 ),
+            ),
+        ),
+        Right(
+            "in_an_array",
+            np.array(
+                [
+                    ["F0", "F1", "B0", "F2", "B1", "F3", "B2", "B3"],
+                    ["F0", "B0", "F1", "B1", "F2", "B2", "F3", "B3"],
+                ]
             ),
         ),
         Right(
