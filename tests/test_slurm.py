@@ -18,7 +18,7 @@ import psutil
 import pytest
 import torch
 
-from demos.ddp.train_digits import train_replica
+from demos.ddp.train_digits import train_digits_replica
 from sidebyside import run_ranks
 from sidebyside.record import ROOT
 from tests import small_slurm as small
@@ -77,7 +77,7 @@ def train_on_one_machine(folder: Path, *settings: tuple[int, float]) -> list[dic
         args = Namespace(
             mode="ours", lr=lr, epochs=epochs, batch=64, checkpoint=file, save_every=999
         )
-        train_replica(args, "/dev/null")
+        train_digits_replica(args, "/dev/null")
         kept.append(file)
     return kept
 

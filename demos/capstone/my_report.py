@@ -38,7 +38,7 @@ FEW = ["DDP (ours)", "ZeRO-3", "tensor", "1F1B"]
 NAME = "this machine"
 
 
-def short_name(text: str) -> str:
+def short_name_for_report(text: str) -> str:
     if not 0 < len(text.strip()) <= 60:
         raise argparse.ArgumentTypeError("must be a name of 1 to 60 characters")
     return text.strip()
@@ -49,7 +49,12 @@ def parse_report_arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add, names = parser.add_argument, [*STRATEGIES, "all"]
-    add("--name", type=short_name, default=NAME, help="of this machine, on the page")
+    add(
+        "--name",
+        type=short_name_for_report,
+        default=NAME,
+        help="of this machine, on the page",
+    )
     add("--to", type=output_file, metavar="FILE", help="else beside your progress")
     add("--beside", metavar="FILE", help="another report, to lay beside this one")
     add("--rungs", nargs="+", choices=names, default=FEW, metavar="RUNG",

@@ -27,7 +27,7 @@ from sidebyside import Timeline, between, device, run_ranks, span
 FORWARD, BACKWARD = 0.01, 0.03  # seconds that a layer computes
 
 
-class SleepAsLayer(torch.autograd.Function):
+class SleepAsOverlapLayer(torch.autograd.Function):
     """The identity, which sleeps forward and backward as if it computed."""
 
     @staticmethod
@@ -41,14 +41,14 @@ class SleepAsLayer(torch.autograd.Function):
         return gradient
 
 
-class SleepingLayer(nn.Linear):
+class SleepingOverlapLayer(nn.Linear):
     """A layer of 64 parameters that takes 10 ms forward and 30 ms backward."""
 
     def __init__(self):
         super().__init__(8, 8, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return SleepAsLayer.apply(super().forward(x))
+        return SleepAsOverlapLayer.apply(super().forward(x))
 
 
 class SlowLink(PacedLink):
@@ -109,7 +109,7 @@ def wait_for_means(messages: list) -> None:
 
 def four_sleeping_layers() -> nn.Module:
     torch.manual_seed(0)
-    return nn.Sequential(*(SleepingLayer() for _ in range(4))).to(device())
+    return nn.Sequential(*(SleepingOverlapLayer() for _ in range(4))).to(device())
 
 
 def step_through_link(model: nn.Module, link: SlowLink, average: Callable) -> float:

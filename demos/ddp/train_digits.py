@@ -48,7 +48,7 @@ WRAPPERS = {
 SETTINGS = ("batch", "lr")  # a run that is continued must not change these
 
 
-def train_replica(args: argparse.Namespace, report: str) -> dict:
+def train_digits_replica(args: argparse.Namespace, report: str) -> dict:
     """Runs in each rank; rank 0 writes checkpoints and a line for each epoch."""
     model = make_ddp_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9)
@@ -210,7 +210,7 @@ def main() -> None:
     try:
         with report_digits_training() as report:
             results = run_ranks(
-                train_replica, args, report, world_size=args.ranks, timeout=3600
+                train_digits_replica, args, report, world_size=args.ranks, timeout=3600
             )
     except KeyboardInterrupt:
         kept = args.checkpoint and args.checkpoint.exists()

@@ -18,7 +18,7 @@ from sidebyside import Timeline, at_least, positive_float, span
 MOST_LANES = 16  # that are drawn
 
 
-def doze(seconds: float) -> None:
+def doze_in_thread(seconds: float) -> None:
     """Wait, as a thread does that has asked for a web page, a file or a row."""
     with span("sleep"):
         sleep(seconds)
@@ -26,11 +26,11 @@ def doze(seconds: float) -> None:
 
 def doze_one_by_one(threads: int, seconds: float) -> None:
     for _ in range(threads):
-        doze(seconds)
+        doze_in_thread(seconds)
 
 
 def doze_all_at_once(threads: int, seconds: float) -> None:
-    crew = [Thread(target=doze, args=(seconds,)) for _ in range(threads)]
+    crew = [Thread(target=doze_in_thread, args=(seconds,)) for _ in range(threads)]
     for thread in crew:
         thread.start()
     for thread in crew:

@@ -41,7 +41,7 @@ WAYS_TO_SEND = (
 )
 
 
-class Training(NamedTuple):
+class CompressedTraining(NamedTuple):
     """What a rank reports: bytes and seconds per step over eight steps, once all has
     settled; the loss over all training images; all parameters."""
 
@@ -117,7 +117,7 @@ def replica_that_sends(model: nn.Module, way: str) -> nn.Module:
     return replica
 
 
-def train_over_link(way: str, steps: int = 4 * EVERY) -> Training:
+def train_over_link(way: str, steps: int = 4 * EVERY) -> CompressedTraining:
     """Runs in each rank: train on the rank's own share of the digits, sending `way`."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     model = wide_digits_network()
@@ -142,10 +142,10 @@ def train_over_link(way: str, steps: int = 4 * EVERY) -> Training:
     with torch.no_grad():
         loss = nn.functional.cross_entropy(model(images), labels).item()
     flat = parameters_to_vector(model.parameters()).detach().clone()
-    return Training(*settled(notes), loss, flat.cpu())
+    return CompressedTraining(*settled_compressed_training(notes), loss, flat.cpu())
 
 
-def settled(notes: list[tuple[int, float]]) -> tuple[int, float]:
+def settled_compressed_training(notes: list[tuple[int, float]]) -> tuple[int, float]:
     """Bytes per step in the last eight, and seconds per step in the fastest eight after
     the first: PowerSGD begins after two steps, and a busy machine only adds time."""
     rounds = [notes[at : at + EVERY] for at in range(0, len(notes), EVERY)]
@@ -161,7 +161,7 @@ def average_parameters(model: nn.Module) -> None:
     vector_to_parameters(flat / dist.get_world_size(), model.parameters())
 
 
-def describe_training(way: str, found: Training) -> str:
+def describe_training(way: str, found: CompressedTraining) -> str:
     seconds = f"{1000 * found.seconds_per_step:.0f} ms"
     return f"{way:<15} {found.bytes_per_step:14,} {seconds:>15} {found.loss:6.2f}"
 

@@ -28,7 +28,7 @@ from demos.machines.parts.two_machines import TwoMachines
 from sidebyside import MessageMeter, at_least, between, device, span
 
 
-class Crossing(NamedTuple):
+class HierarchicalCrossing(NamedTuple):
     """What one rank reports of an all-reduce."""
 
     seconds: float  # of the fastest round
@@ -84,7 +84,9 @@ ALL_REDUCES_OF_MACHINES = {
 }
 
 
-def time_across(way: str, elements: int, per_machine: int, rounds: int = 2) -> Crossing:
+def time_across(
+    way: str, elements: int, per_machine: int, rounds: int = 2
+) -> HierarchicalCrossing:
     """Runs in each rank: an all-reduce of `elements` float32 numbers, some rounds.
 
     Rank r holds 10 ** r: each digit of the sum says who has been counted.
@@ -104,7 +106,7 @@ def time_across(way: str, elements: int, per_machine: int, rounds: int = 2) -> C
     sent = meter.sent_to.items()
     crossed = sum(size for to, size in sent if to // per_machine != mine)
     counted = (link_megabytes() - before) / rounds
-    return Crossing(min(seconds), crossed, counted, tensor[:1].cpu())
+    return HierarchicalCrossing(min(seconds), crossed, counted, tensor[:1].cpu())
 
 
 def rehearse_across(way: str, elements: int, per_machine: int, rate: float) -> None:
@@ -127,7 +129,7 @@ def link_megabytes() -> float:
     return sent_through("eth0") / 1e6 if on_host else 0.0
 
 
-def bytes_across(found: list[Crossing], per_machine: int) -> int:
+def bytes_across(found: list[HierarchicalCrossing], per_machine: int) -> int:
     """Bytes that leave the first machine; the others' are the same."""
     return sum(one.crossed for one in found[:per_machine])
 

@@ -40,7 +40,7 @@ HEAD_OF_SPLITS = (
 )
 
 
-class SplitNotes(NamedTuple):
+class NotesOfThreeWays(NamedTuple):
     """What one rank reports: its parameters after each step, and bytes of one step."""
 
     history: list[list[Tensor]]
@@ -97,7 +97,7 @@ def add_gradients_of_other(part: nn.ModuleList) -> None:
 
 def train_split(
     way: str, steps: int = 10, batch: int = 64, zoom: int = 1, maps: int = CHANNELS[1]
-) -> SplitNotes:
+) -> NotesOfThreeWays:
     """Runs in each rank: train this rank's part with plain SGD."""
     whole = make_convolutions((CHANNELS[0], maps, maps, CHANNELS[-1]))
     part, history = part_of_network(way, whole).to(device()), []
@@ -111,11 +111,11 @@ def train_split(
             sgd.step()
             history.append([p.detach().cpu().clone() for p in part.parameters()])
     held = sum(p.nbytes for p in part.parameters())
-    return SplitNotes(history, meter.bytes_sent // steps, held, kept.peak)
+    return NotesOfThreeWays(history, meter.bytes_sent // steps, held, kept.peak)
 
 
 def gap_to_one_process(
-    way: str, parts: list[SplitNotes], one: list[list[Tensor]]
+    way: str, parts: list[NotesOfThreeWays], one: list[list[Tensor]]
 ) -> float:
     """The largest difference of any parameter after any step."""
     front, back = (part.history for part in parts)
@@ -144,7 +144,7 @@ def _equal_after_every_step(one: list[list[Tensor]], other: list[list[Tensor]]) 
     )
 
 
-def print_split(way: str, parts: list[SplitNotes], gap: float) -> None:
+def print_split(way: str, parts: list[NotesOfThreeWays], gap: float) -> None:
     """One line: the gap, and the bytes of rank 0 and of rank 1."""
     columns = zip(*((p.sent, p.parameters, p.kept) for p in parts), strict=True)
     cells = "".join(f"{a:>12,}{b:>11,}" for a, b in columns)

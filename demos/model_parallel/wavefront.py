@@ -30,7 +30,7 @@ from sidebyside import MessageMeter, at_least, between, device, load_digits, run
 PIXELS = 64  # a digit is read in 8 time steps of 8 pixels, or in 64 of one
 
 
-class FlowNotes(NamedTuple):
+class WavefrontNotes(NamedTuple):
     """What one rank reports: its parameters after each step, bytes sent in a step."""
 
     history: list[list[Tensor]]
@@ -66,7 +66,7 @@ def digits_in_time(step: int, batch: int, times: int = 8) -> tuple[Tensor, Tenso
 
 def train_layer_of_rank(
     chunk: int, width: int = 64, steps: int = 10, batch: int = 64
-) -> FlowNotes:
+) -> WavefrontNotes:
     """Runs in each rank: train one LSTM layer; the last rank has the head as well."""
     rank, last = dist.get_rank(), dist.get_world_size() - 1
     whole, head = make_recurrent_network(last + 1, width)
@@ -85,7 +85,9 @@ def train_layer_of_rank(
             loss.backward()
             sgd.step()
             history.append([p.detach().cpu().clone() for p in mine])
-    return FlowNotes(history, meter.bytes_sent // steps, meter.messages_sent // steps)
+    return WavefrontNotes(
+        history, meter.bytes_sent // steps, meter.messages_sent // steps
+    )
 
 
 def train_unsplit_layers(
@@ -104,7 +106,7 @@ def train_unsplit_layers(
     return history
 
 
-def gap_of_flow(ranks: list[FlowNotes], whole: list[list[Tensor]]) -> float:
+def gap_of_flow(ranks: list[WavefrontNotes], whole: list[list[Tensor]]) -> float:
     """The largest difference of any parameter after any step."""
     gaps = [
         (a - b).abs().max()

@@ -47,7 +47,9 @@ WAYS = {  # name: (change, is it sparse, is there a lock)
 }
 
 
-def hog(worker: int, memory, times, lock, gate, size: int, updates: int) -> None:
+def hog_of_hogwild(
+    worker: int, memory, times, lock, gate, size: int, updates: int
+) -> None:
     """Runs in each process: all ways in turn, each with its own part of the memory."""
     import torch
 
@@ -81,7 +83,10 @@ def count_lost_by_hogs(
     times = CONTEXT.RawArray("d", len(WAYS) * workers)
     lock, gate = CONTEXT.Lock(), CONTEXT.Barrier(workers)
     shared = memory, times, lock, gate, size, updates
-    crew = [CONTEXT.Process(target=hog, args=(w, *shared)) for w in range(workers)]
+    crew = [
+        CONTEXT.Process(target=hog_of_hogwild, args=(w, *shared))
+        for w in range(workers)
+    ]
     for process in crew:
         process.start()
     for process in crew:

@@ -15,7 +15,7 @@ from collections import Counter
 from functools import partial
 
 from demos.parameter_server.parts.digits_server import (
-    digits_loss,
+    digits_server_loss,
     digits_start,
     train_digits_with_server,
 )
@@ -75,7 +75,7 @@ def main() -> None:
             row = ", ".join(f"{n} × {s}" for s, n in sorted(counts.items()))
             print(f"staleness of rank {worker}: {row}")
     if args.servers == 1:
-        losses = digits_loss(digits_start()), digits_loss(diary[-1].share)
+        losses = digits_server_loss(digits_start()), digits_server_loss(diary[-1].share)
         print("loss {:.3f} before, {:.3f} after".format(*losses))
 
 

@@ -32,7 +32,7 @@ FORWARD, BACKWARD = 0.02, 0.04  # seconds that a layer computes
 WAYS = "ZeRO-1", "ZeRO-2", "ZeRO-2, overlapped"
 
 
-class NapAsLong(torch.autograd.Function):
+class NapInShardTimeline(torch.autograd.Function):
     """The identity, which sleeps forward and backward as if it computed."""
 
     @staticmethod
@@ -49,7 +49,7 @@ class NapAsLong(torch.autograd.Function):
         return gradient, None
 
 
-class NappingLayer(nn.Linear):
+class NappingShardedLayer(nn.Linear):
     """16,384 parameters that are as slow as we want; `mark` draws a span or nothing."""
 
     mark = nullcontext
@@ -58,11 +58,11 @@ class NappingLayer(nn.Linear):
         super().__init__(128, 128, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return NapAsLong.apply(super().forward(x), NappingLayer.mark)
+        return NapInShardTimeline.apply(super().forward(x), NappingShardedLayer.mark)
 
 
 @contextmanager
-def slow_link(milliseconds: float) -> Iterator[None]:
+def slow_link_for_shards(milliseconds: float) -> Iterator[None]:
     """Inside, the ring takes so long to scatter, or to gather, one layer's shards.
 
     Messages go through as always, and a sleep makes up the time, as in lesson 11b.
@@ -91,10 +91,10 @@ def name_the_wire() -> None:
 def step_over_slow_link(way: str, milliseconds: float) -> float:
     """Runs in each rank: seconds of the second step of two, which is drawn."""
     torch.manual_seed(0)
-    network = nn.Sequential(*(NappingLayer() for _ in range(4))).to(device())
+    network = nn.Sequential(*(NappingShardedLayer() for _ in range(4))).to(device())
     sgd = partial(torch.optim.SGD, lr=0.1, foreach=False)
     wire = ThreadPoolExecutor(1, initializer=name_the_wire)
-    with slow_link(milliseconds), wire:
+    with slow_link_for_shards(milliseconds), wire:
         if way == "ZeRO-1":
             trained = ZeRO1(network, sgd)
         else:
@@ -102,7 +102,7 @@ def step_over_slow_link(way: str, milliseconds: float) -> float:
             if way == WAYS[2]:
                 trained.carry = partial(wire.submit, trained.reduce_scatter)
         for mark in (nullcontext, span):
-            marks = [mock.patch.object(NappingLayer, "mark", mark)]
+            marks = [mock.patch.object(NappingShardedLayer, "mark", mark)]
             marks += [mock.patch.object(module, "span", mark) for module in
                       (zero_1, zero_2)]  # fmt: skip
             with marks[0], marks[1], marks[2]:

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from sidebyside import at_least, device, load_digits, positive_float
 
 
-class Format(NamedTuple):
+class SixteenBitsFormat(NamedTuple):
     """How training stores its numbers."""
 
     dtype: torch.dtype
@@ -29,15 +29,15 @@ class Format(NamedTuple):
 
 
 FORMATS = {
-    "float32": Format(torch.float32),
-    "bfloat16, master copy": Format(torch.bfloat16),
-    "bfloat16 alone": Format(torch.bfloat16, master=False),
-    "float16, master copy": Format(torch.float16),
-    "float16, loss scaled": Format(torch.float16, scale=2**16),
+    "float32": SixteenBitsFormat(torch.float32),
+    "bfloat16, master copy": SixteenBitsFormat(torch.bfloat16),
+    "bfloat16 alone": SixteenBitsFormat(torch.bfloat16, master=False),
+    "float16, master copy": SixteenBitsFormat(torch.float16),
+    "float16, loss scaled": SixteenBitsFormat(torch.float16, scale=2**16),
 }
 
 
-class Outcome(NamedTuple):
+class SixteenBitsOutcome(NamedTuple):
     loss: float  # of the last epoch's images, all together
     zeros: float  # the share of the first gradients that is 0
     unchanged: float  # the share of the weights that the last update left as it was
@@ -49,7 +49,7 @@ def make_digits_classifier() -> nn.Sequential:
     return nn.Sequential(*layers).to(device())
 
 
-def flat_copy(tensors: list[Tensor]) -> Tensor:
+def flat_sixteen_bits_copy(tensors: list[Tensor]) -> Tensor:
     return torch.cat([tensor.detach().flatten() for tensor in tensors])
 
 
@@ -63,8 +63,8 @@ def backward_of_part(
 
 
 def train_in_format(
-    format: Format, parts: int = 1, lr: float = 0.0003, epochs: int = 10
-) -> Outcome:
+    format: SixteenBitsFormat, parts: int = 1, lr: float = 0.0003, epochs: int = 10
+) -> SixteenBitsOutcome:
     """Train with Adam; each batch pretends to be one of so many `parts`.
 
     Its loss is divided by `parts`, as if others had the rest; we multiply the gradients
@@ -80,18 +80,23 @@ def train_in_format(
         model.zero_grad()
         backward_of_part(model, images[batch], labels[batch], parts, format.scale)
         if zeros is None:
-            zeros = (flat_copy([w.grad for w in weights]) == 0).double().mean().item()
+            zeros = (
+                (flat_sixteen_bits_copy([w.grad for w in weights]) == 0)
+                .double()
+                .mean()
+                .item()
+            )
         for master, weight in zip(masters, weights, strict=True):
             factor = parts / format.scale
             master.grad = (weight.grad.float() * factor).to(master.dtype)
-        before = flat_copy(masters)
+        before = flat_sixteen_bits_copy(masters)
         adam.step()
         for master, weight in zip(masters, weights, strict=True):
             weight.data.copy_(master.detach())
-    moved = (flat_copy(masters) != before).double().mean().item()
+    moved = (flat_sixteen_bits_copy(masters) != before).double().mean().item()
     with torch.no_grad():
         loss = F.cross_entropy(model(images.to(format.dtype)).float(), labels).item()
-    return Outcome(loss, zeros, 1 - moved)
+    return SixteenBitsOutcome(loss, zeros, 1 - moved)
 
 
 def main() -> None:

@@ -43,7 +43,7 @@ def labelled_matrix(inputs: int, outputs: int) -> torch.Tensor:
     return torch.outer(10 ** torch.arange(inputs), 1 + torch.arange(outputs))
 
 
-def in_a_row(numbers: torch.Tensor) -> str:
+def split_layer_in_a_row(numbers: torch.Tensor) -> str:
     return " ".join(f"{number:6}" for number in numbers.flatten().tolist())
 
 
@@ -60,14 +60,14 @@ def main() -> None:
 
     print("the matrix of the layer; all inputs are 1")
     for row in matrix:
-        print(f"  {in_a_row(row)}")
-    print(f"whole    {in_a_row(x @ matrix)}")
+        print(f"  {split_layer_in_a_row(row)}")
+    print(f"whole    {split_layer_in_a_row(x @ matrix)}")
     columns = outputs_by_columns(x, matrix, args.ranks)
     rows = outputs_by_rows(x, matrix, args.ranks)
     for how, outputs in (("by columns", columns), ("by rows", rows)):
         print(how)
         for rank, output in enumerate(outputs):
-            print(f"  rank {rank} {in_a_row(output)}")
+            print(f"  rank {rank} {split_layer_in_a_row(output)}")
     side_by_side, added = torch.cat(columns, 1), sum(rows)
     print(
         f"columns side by side are the whole: {torch.equal(side_by_side, x @ matrix)}"

@@ -77,8 +77,8 @@ def meter_block(arrangement: str, width: int, samples: int) -> dict:
     expected, x_whole = run_forward(whole, x)
     expected.backward(gradient)
     gaps = {
-        "output": largest_gap(y, expected),
-        "input gradient": largest_gap(x_split.grad, x_whole.grad),
+        "output": largest_gap_of_block(y, expected),
+        "input gradient": largest_gap_of_block(x_split.grad, x_whole.grad),
         "weight gradients": gap_to_whole(split, whole, of=lambda p: p.grad),
     }
     with messages_of_ours(), MessageMeter() as meter:
@@ -105,11 +105,11 @@ def gap_to_whole(split: nn.Module, whole: nn.Module, of=lambda p: p) -> float:
         for dim, length in enumerate(parameter.shape):
             if expected.shape[dim] != length:
                 expected = own_part(expected, dim)
-        gaps.append(largest_gap(of(parameter), expected))
+        gaps.append(largest_gap_of_block(of(parameter), expected))
     return torch.tensor(gaps, dtype=torch.float64).max().item()
 
 
-def largest_gap(ours: torch.Tensor, expected: torch.Tensor) -> float:
+def largest_gap_of_block(ours: torch.Tensor, expected: torch.Tensor) -> float:
     return (ours - expected).abs().max().item()
 
 

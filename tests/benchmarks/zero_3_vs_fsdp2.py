@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from demos.sharding.parts.fsdp_beside_ours import (
     make_wide_stack,
-    sgd_of,
+    sgd_beside_fsdp2,
     shard_by_torch,
 )
 from demos.sharding.parts.zero_3 import TunedZeRO3
@@ -30,8 +30,8 @@ def time_ours_and_fsdp2(width: int, samples: int, rounds: int, steps: int) -> di
     """Runs in each rank: seconds for the same steps of both, round after round."""
     ours, theirs = make_wide_stack(width), shard_by_torch(make_wide_stack(width))
     trained = {
-        "ours": (ours, TunedZeRO3(ours, sgd_of, prefetch=True)),
-        "FSDP2": (theirs, sgd_of(theirs.parameters())),
+        "ours": (ours, TunedZeRO3(ours, sgd_beside_fsdp2, prefetch=True)),
+        "FSDP2": (theirs, sgd_beside_fsdp2(theirs.parameters())),
     }
     x = torch.randn(samples, width, device=device())
     seconds = {kind: [] for kind in trained}

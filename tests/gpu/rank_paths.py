@@ -120,9 +120,9 @@ def train_digits_quietly(args) -> dict:
     """Runs in each rank; the lines for each epoch go nowhere."""
     import os
 
-    from demos.ddp.train_digits import train_replica
+    from demos.ddp.train_digits import train_digits_replica
 
-    return train_replica(args, os.devnull)
+    return train_digits_replica(args, os.devnull)
 
 
 def ranks_share_gpu() -> Row:
@@ -152,7 +152,7 @@ def pipeline_losses(make: str, ranks: int) -> tuple[list[float], list[float]]:
         train_pipeline.train_pipeline_stages, schedule, args, world_size=ranks
     )
     train_pipeline.device = lambda: torch.device("cpu")
-    return found[-1]["losses"], train_pipeline.train_without_pipeline(args)[1]
+    return found[-1]["losses"], train_pipeline.train_pipeline_in_one_process(args)[1]
 
 
 def pipeline_equal_to_cpu(make: str, ranks: int) -> Row:

@@ -15,12 +15,12 @@ def draw_ladder(rungs: Sequence[Rung]):
     The black edge is what was predicted; beside the bar stands what a rank sends.
     """
     rungs = sorted(rungs, key=lambda rung: list(PLANS).index(rung.name))
-    words = [f"{rung.name}: {_largest(rung).memory:,}" for rung in rungs]
+    words = [f"{rung.name}: {_largest_of_rung(rung).memory:,}" for rung in rungs]
     alt = "bytes that a rank holds; " + "; ".join(words)
     fig, ax = figure(height=0.9 + 0.3 * len(rungs), stamp="measured here", alt=alt)
-    widest = max(_largest(rung).memory for rung in rungs) / 1000
+    widest = max(_largest_of_rung(rung).memory for rung in rungs) / 1000
     for place, rung in enumerate(rungs):
-        cost, left = _largest(rung), 0.0
+        cost, left = _largest_of_rung(rung), 0.0
         for part, colour in zip(PARTS, COLOURS, strict=False):
             wide = getattr(cost, part) / 1000
             label = part if place == 0 else None
@@ -28,8 +28,10 @@ def draw_ladder(rungs: Sequence[Rung]):
             left += wide
         expected = max(p.memory for p in rung.predicted) / 1000
         ax.barh(place, expected, height=0.7, fill=False, edgecolor="black", lw=1.2)
-        ax.text(left + widest / 80, place, _what_is_sent(rung), va="center", fontsize=8)
-    ax.set_yticks(range(len(rungs)), list(map(_name, rungs)))
+        ax.text(
+            left + widest / 80, place, _what_rung_sends(rung), va="center", fontsize=8
+        )
+    ax.set_yticks(range(len(rungs)), list(map(_name_of_rung, rungs)))
     ax.invert_yaxis()
     ax.set_xlim(0, 1.45 * widest)
     ax.set_xlabel("thousands of bytes that the fullest rank holds")
@@ -37,16 +39,16 @@ def draw_ladder(rungs: Sequence[Rung]):
     return fig
 
 
-def _largest(rung: Rung):
+def _largest_of_rung(rung: Rung):
     return max((rank.cost for rank in rung.ranks), key=lambda cost: cost.memory)
 
 
-def _name(rung: Rung) -> str:
+def _name_of_rung(rung: Rung) -> str:
     ranks = len(rung.ranks)
     return f"{rung.name} ({ranks} rank{'s' * (ranks > 1)})"
 
 
-def _what_is_sent(rung: Rung) -> str:
+def _what_rung_sends(rung: Rung) -> str:
     sent = max(rank.cost.sent for rank in rung.ranks) / 1000
     bubble = f", bubble {100 * rung.bubble:.0f} %" if rung.predicted[0].bubble else ""
     return (f"sends {sent:.0f}" if sent else "sends nothing") + bubble

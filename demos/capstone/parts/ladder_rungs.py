@@ -89,7 +89,7 @@ class RungWatch:
 
         def count_then_update() -> None:  # backward has ended, nothing is freed yet
             grads = [p.grad for p in training.model.parameters()]
-            grads = [local_memory(g) for g in grads if g is not None]
+            grads = [local_memory_of_rung(g) for g in grads if g is not None]
             gradients[0] = bytes_behind([*grads, *training.shards])
             update()
 
@@ -101,8 +101,11 @@ class RungWatch:
         ):
             yield
         training.update = update
-        held = bytes_behind(local_memory(p) for p in training.held()) + borrowed.peak
-        momentum = map(local_memory, optimizer_tensors(training.optimizer))
+        held = (
+            bytes_behind(local_memory_of_rung(p) for p in training.held())
+            + borrowed.peak
+        )
+        momentum = map(local_memory_of_rung, optimizer_tensors(training.optimizer))
         counted = held, gradients[0], bytes_behind(momentum), kept.peak
         self.cost = RungCost(meter.bytes_sent, *counted)
 
@@ -115,7 +118,7 @@ class RungWatch:
             self.gaps.append((numbers - expected[places]).abs().max().item())
 
 
-def local_memory(tensor: Tensor) -> Tensor:
+def local_memory_of_rung(tensor: Tensor) -> Tensor:
     """The tensor, or this rank's shard of a DTensor."""
     return getattr(tensor, "to_local", lambda: tensor)()
 
@@ -155,11 +158,15 @@ def climb_rung(
     world, steps = STRATEGIES[name].ranks, len(trail)
     with Timeline() as timeline:
         found = run_ranks(climb, name, steps, dtype, size, trail, world_size=world)
-    order = order_of_work(timeline.spans, PLANS[name]) if PLANS[name].schedule else None
+    order = (
+        order_of_work_in_rung(timeline.spans, PLANS[name])
+        if PLANS[name].schedule
+        else None
+    )
     return [rank for rank, _ in found], order
 
 
-def order_of_work(spans: list, plan: RungPlan) -> Schedule:
+def order_of_work_in_rung(spans: list, plan: RungPlan) -> Schedule:
     """What each stage of the first pipeline did in its last step, in its order."""
     orders = []
     for stage in range(plan.pipeline):

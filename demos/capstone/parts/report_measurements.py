@@ -6,7 +6,7 @@ from functools import wraps
 from types import SimpleNamespace
 
 from demos.capstone.parts.ladder_table import climb_ladder, how_predicted
-from demos.capstone.parts.report_page import Section
+from demos.capstone.parts.report_page import ReportSection
 from demos.capstone.parts.strategies import STRATEGIES
 from demos.capstone.parts.text_state import (
     TEXT_MODEL,
@@ -20,7 +20,7 @@ LAST = "last step"
 DRAWN = "one process", "DDP (ours)", "1F1B"
 
 
-def constants_section(rounds: int = 6) -> Section:
+def constants_section(rounds: int = 6) -> ReportSection:
     """Capacity, and alpha and beta of a message between two ranks (lesson 10b)."""
     here = machine()
     workers = max(2, min(here.usable_cores, 8))
@@ -46,7 +46,7 @@ def constants_section(rounds: int = 6) -> Section:
     }
 
 
-def timelines_section(names: Iterable[str] = DRAWN, batch: int = 32) -> Section:
+def timelines_section(names: Iterable[str] = DRAWN, batch: int = 32) -> ReportSection:
     """A picture for each strategy: what its ranks do in a step of the training."""
     pictures = []
     for name in names:
@@ -70,8 +70,10 @@ def train_in_spans(name: str, batch: int) -> None:
     for step in range(2):
         take_text_step(training, step, batch, TEXT_MODEL.length)
     if "pipeline" not in STRATEGIES[name].mesh:  # it has a span for each micro-batch
-        training.backward = in_span("forward and backward", training.backward)
-    training.update = in_span("update", training.update)
+        training.backward = in_span_for_report(
+            "forward and backward", training.backward
+        )
+    training.update = in_span_for_report("update", training.update)
     with span(LAST):
         take_text_step(training, 2, batch, TEXT_MODEL.length)
 
@@ -86,7 +88,7 @@ def spans_of_last_step(timeline: Timeline) -> SimpleNamespace:
     )
 
 
-def in_span(name: str, function):
+def in_span_for_report(name: str, function):
     @wraps(function)
     def spanned(*args):
         with span(name):
@@ -95,7 +97,7 @@ def in_span(name: str, function):
     return spanned
 
 
-def ladder_section(names: list[str], steps: int) -> Section:
+def ladder_section(names: list[str], steps: int) -> ReportSection:
     """A row for each rung: whether it equals the first, and what it costs."""
     rows = []
     for rung in climb_ladder(names, steps):

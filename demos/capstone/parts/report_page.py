@@ -38,12 +38,12 @@ figcaption { color: #595959; font-size: 0.85rem; }
 """
 
 
-class Picture(TypedDict):
+class ReportPicture(TypedDict):
     alt: str
     png: str  # base64
 
 
-class Section(TypedDict):
+class ReportSection(TypedDict):
     """A table whose first `keys` columns say what a row is about; or pictures."""
 
     title: str
@@ -51,14 +51,14 @@ class Section(TypedDict):
     columns: NotRequired[list[str]]
     keys: NotRequired[int]
     rows: NotRequired[list[list[str]]]
-    pictures: NotRequired[list[Picture]]
+    pictures: NotRequired[list[ReportPicture]]
 
 
 class Report(TypedDict):
     kind: str
     name: str
     written: str  # the date
-    sections: list[Section]
+    sections: list[ReportSection]
 
 
 def report_page(*reports: Report) -> str:
@@ -95,11 +95,13 @@ def _section_of_page(title: str, reports: tuple[Report, ...]) -> str:
     return f"<section><h2>{escape(title)}</h2>{note}{body}</section>"
 
 
-def _section_called(title: str, report: Report) -> Section | None:
+def _section_called(title: str, report: Report) -> ReportSection | None:
     return next((s for s in report["sections"] if s["title"] == title), None)
 
 
-def _table_of_page(of_each: list[Section | None], reports: tuple[Report, ...]) -> str:
+def _table_of_page(
+    of_each: list[ReportSection | None], reports: tuple[Report, ...]
+) -> str:
     """Rows about the same thing become one row, with the other columns of each."""
     there = next(section for section in of_each if section)
     keys, columns = there["keys"], there["columns"]
@@ -127,7 +129,7 @@ def _table_of_page(of_each: list[Section | None], reports: tuple[Report, ...]) -
     return f'<div class="wide">{table}</div>'
 
 
-def _rows_by_key(section: Section | None, keys: int, columns: int) -> dict:
+def _rows_by_key(section: ReportSection | None, keys: int, columns: int) -> dict:
     """The rest of each row by its first cells; a key that comes twice gets a number."""
     table: dict[tuple, list[str]] = {}
     same_shape = section and "rows" in section and len(section["columns"]) == columns

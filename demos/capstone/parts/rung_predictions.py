@@ -55,7 +55,7 @@ class RungPlan(NamedTuple):
         return len(self.schedule[0]) // 2 if self.schedule else self.accumulate
 
 
-def layer_numbers(size: ModelSize, tensor: int = 1) -> list[tuple[int, int]]:
+def numbers_of_rung_layers(size: ModelSize, tensor: int = 1) -> list[tuple[int, int]]:
     """Parameters of each layer on a tensor rank: those held whole, and those split."""
     h, words = size.width, len(text_alphabet())
     attention = 3 * h, (4 * h * h + 3 * h) // tensor
@@ -64,13 +64,13 @@ def layer_numbers(size: ModelSize, tensor: int = 1) -> list[tuple[int, int]]:
     return [(embedding, 0), *size.blocks * [attention, mlp], (head, 0)]
 
 
-def layers_of_rank(size: ModelSize, plan: RungPlan, stage: int) -> range:
+def layers_of_rung_rank(size: ModelSize, plan: RungPlan, stage: int) -> range:
     """The layers of one stage, as lesson 15 cuts: equally many each, or one more."""
     layers = 2 * size.blocks + 2
     return range(layers * stage // plan.pipeline, layers * (stage + 1) // plan.pipeline)
 
 
-def kept_by_layers(
+def kept_by_rung_layers(
     size: ModelSize, plan: RungPlan, layers: range, rows: int, item: int
 ) -> int:
     """Bytes that autograd keeps of so many rows in these layers, and of the loss.
@@ -96,27 +96,31 @@ def predicted_activations(size: ModelSize, plan: RungPlan, batch: int, item: int
     kept = peak_activations(plan.schedule) if plan.schedule else [1]
     return [
         times
-        * kept_by_layers(size, plan, layers_of_rank(size, plan, stage), rows, item)
+        * kept_by_rung_layers(
+            size, plan, layers_of_rung_rank(size, plan, stage), rows, item
+        )
         for stage, times in enumerate(kept)
     ]
 
 
-def ring_bytes(ranks: int, size: int) -> int:
+def ring_bytes_of_rung(ranks: int, size: int) -> int:
     """What a rank sends for an all-reduce: lesson 10b."""
     return round(messages_and_bytes("ring", ranks, size)[1])
 
 
-def sent_inside(
+def sent_inside_rung(
     size: ModelSize, plan: RungPlan, stage: int, batch: int, item: int
 ) -> int:
     """Bytes of tensor and pipeline parallel: they depend on the batch."""
-    layers = layers_of_rank(size, plan, stage)
+    layers = layers_of_rung_rank(size, plan, stage)
     pairs = sum(0 < layer < 2 * size.blocks + 1 for layer in layers)
     hidden = batch // plan.data * size.length * size.width * item
-    sent = 2 * pairs * ring_bytes(plan.tensor, hidden)  # one forward, one backward
+    sent = (
+        2 * pairs * ring_bytes_of_rung(plan.tensor, hidden)
+    )  # one forward, one backward
     if plan.sequence:  # gradients of what all ranks hold whole
-        whole = sum(numbers for numbers, _ in layer_numbers(size, plan.tensor))
-        sent += ring_bytes(plan.tensor, whole * item)
+        whole = sum(numbers for numbers, _ in numbers_of_rung_layers(size, plan.tensor))
+        sent += ring_bytes_of_rung(plan.tensor, whole * item)
     neighbours = (stage > 0) + (stage < plan.pipeline - 1)
     return sent + neighbours * hidden
 
@@ -126,11 +130,14 @@ def sent_between_replicas(plan: RungPlan, units: list[int], item: int) -> int:
     if not plan.zero:
         return 0
     halves = 3 if plan.zero == "ZeRO-3" else 2
-    sent = sum(ring_bytes(plan.data, _padded(n, plan.data) * item) for n in units)
+    sent = sum(
+        ring_bytes_of_rung(plan.data, _padded_for_rung(n, plan.data) * item)
+        for n in units
+    )
     return sent * halves // 2
 
 
-def _padded(numbers: int, ranks: int) -> int:
+def _padded_for_rung(numbers: int, ranks: int) -> int:
     return -(-numbers // ranks) * ranks
 
 
@@ -146,21 +153,21 @@ def predict_rung(
     idle = bubble(timetable(plan.schedule, 1, 2)) if plan.schedule else 0.0
     costs = []
     for stage, kept in enumerate(activations):
-        layers = layers_of_rank(size, plan, stage)
-        numbers = layer_numbers(size, plan.tensor)
+        layers = layers_of_rung_rank(size, plan, stage)
+        numbers = numbers_of_rung_layers(size, plan.tensor)
         units = [sum(numbers[layer]) for layer in layers]
         by_layer = plan.zero in ("ZeRO-2", "ZeRO-3")
         borrowed = max(units) if plan.zero == "ZeRO-3" else 0
         units = units if by_layer else [sum(units)]
-        held = state_of_units(plan, units, item)
-        sent = sent_inside(size, plan, stage, batch, item)
+        held = state_of_rung_units(plan, units, item)
+        sent = sent_inside_rung(size, plan, stage, batch, item)
         sent += sent_between_replicas(plan, units, item)
-        parameters = held.parameters + _padded(borrowed, plan.data) * item
+        parameters = held.parameters + _padded_for_rung(borrowed, plan.data) * item
         costs.append(RungCost(sent, parameters, *held[1:], kept, idle))
     return costs
 
 
-def state_of_units(plan: RungPlan, units: list[int], item: int) -> StateBytes:
+def state_of_rung_units(plan: RungPlan, units: list[int], item: int) -> StateBytes:
     """17's ledger for SGD with momentum: three numbers for each parameter.
 
     `units` are numbers of parameters; those of one unit are cut into shards together.

@@ -12,9 +12,9 @@ from demos.capstone.parts.ladder_table import HALF_SEEN, Rung
 from demos.capstone.parts.language_model import SMALL_MODEL
 from demos.capstone.parts.rung_predictions import (
     RungPlan,
-    layer_numbers,
+    numbers_of_rung_layers,
     sent_between_replicas,
-    state_of_units,
+    state_of_rung_units,
 )
 from demos.scale.parts.simulated_step import Step, simulate_step
 from demos.scale.parts.training_plan import Cluster, Link, Model, Strategy
@@ -53,7 +53,9 @@ def simulated_bytes(name: str) -> list[dict[str, int]]:
     """Bytes to each group of the mesh, for a rank of each stage; the ends included."""
     plan, step = PLANS[name], simulate_rung(name)
     found = []
-    for sent, ends in zip(step.sent_by_ranks, _ends(plan), strict=True):
+    for sent, ends in zip(
+        step.sent_by_ranks, _ends_of_simulated_rung(plan), strict=True
+    ):
         data = sent.get("data", 0) + sent_between_replicas(plan, ends, ITEM)
         found.append({g: round(b) for g, b in (sent | {"data": data}).items()})
     return found
@@ -65,16 +67,18 @@ def simulated_state(name: str) -> list[StateBytes]:
     Without what ZeRO borrows: the simulator gathers a layer ahead, the ladder does not.
     """
     plan, step = PLANS[name], simulate_rung(name)
-    of_ends = [state_of_units(plan, ends, ITEM) for ends in _ends(plan)]
+    of_ends = [
+        state_of_rung_units(plan, ends, ITEM) for ends in _ends_of_simulated_rung(plan)
+    ]
     return [
         StateBytes(*map(add, ledger[:3], ends))
         for ledger, ends in zip(step.ledgers, of_ends, strict=True)
     ]
 
 
-def _ends(plan: RungPlan) -> list[list[int]]:
+def _ends_of_simulated_rung(plan: RungPlan) -> list[list[int]]:
     """Parameters of the embedding and of the head, on the stages that have them."""
-    embedding, *_, head = map(sum, layer_numbers(SIZE, plan.tensor))
+    embedding, *_, head = map(sum, numbers_of_rung_layers(SIZE, plan.tensor))
     last = plan.pipeline - 1
     stages = range(plan.pipeline)
     return [[embedding] * (stage == 0) + [head] * (stage == last) for stage in stages]

@@ -15,7 +15,7 @@ from demos.tensor_parallel.parts.sequence_conjugates import own_positions
 from demos.tensor_parallel.parts.split_block import (
     ENDS,
     HELD_WHOLE,
-    Ends,
+    EndsOfSplitBlock,
     SplitAttention,
     SplitMLP,
     causal_attention,
@@ -23,7 +23,7 @@ from demos.tensor_parallel.parts.split_block import (
 )
 
 
-def ends_in_group(group) -> Ends:
+def ends_in_group(group) -> EndsOfSplitBlock:
     """Tensor parallel's two ends for one group: functions, so a copy has them too."""
 
     def enter(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -32,7 +32,7 @@ def ends_in_group(group) -> Ends:
     def leave(summand: Tensor) -> Tensor:
         return sum_over_ranks(summand, group)
 
-    return Ends(enter, leave)
+    return EndsOfSplitBlock(enter, leave)
 
 
 def split_language_model(model: nn.Sequential, way: str, group) -> nn.Sequential:

@@ -89,7 +89,7 @@ class Training:
         return loss
 
 
-def plain_sgd(parameters: list[nn.Parameter], lr: float = 0.1) -> torch.optim.SGD:
+def text_sgd(parameters: list[nn.Parameter], lr: float = 0.1) -> torch.optim.SGD:
     """SGD with momentum: what ZeRO has to shard, and yet the same sums everywhere."""
     return torch.optim.SGD(parameters, lr=lr, momentum=0.9, foreach=False)
 
@@ -121,7 +121,7 @@ def train(
     batch: int = 8,
     dtype: torch.dtype = torch.float32,
     seed: int = 0,
-    make_optimizer: MakeOptimizer = plain_sgd,
+    make_optimizer: MakeOptimizer = text_sgd,
     start: TextState | None = None,
     around_step: Callable[[int, Training], AbstractContextManager] | None = None,
     after_step: Callable[[int, float | None, Training], None] | None = None,

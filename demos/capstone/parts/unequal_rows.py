@@ -97,7 +97,7 @@ UNEQUAL = {
 }
 
 
-def train_row(
+def train_unequal_row(
     strategy: Strategy, steps: int, dtype: torch.dtype, trail: Tensor | None
 ) -> tuple[list[float], list[Tensor]]:
     """Runs in each rank: its numbers after each step, or its gaps from a trail."""
@@ -109,9 +109,14 @@ def train_row(
 def gap_of_row(name: str, steps: int = 20, dtype: torch.dtype = torch.float32) -> float:
     """The largest difference of any number between the two strategies of a row."""
     alone, other = UNEQUAL[name]
-    [(_, trail)] = run_ranks(train_row, alone, steps, dtype, None, world_size=1)
+    [(_, trail)] = run_ranks(train_unequal_row, alone, steps, dtype, None, world_size=1)
     ranks = run_ranks(
-        train_row, other, steps, dtype, torch.stack(trail), world_size=other.ranks
+        train_unequal_row,
+        other,
+        steps,
+        dtype,
+        torch.stack(trail),
+        world_size=other.ranks,
     )
     gaps = torch.tensor([gaps for gaps, _ in ranks], dtype=torch.float64)
     return gaps.max().item()  # nan, if one is

@@ -25,7 +25,7 @@ def repaired(name: str, changes: dict[int, str]) -> str:
     return with_changed_lines(name, exhibit_lines(name), changes)
 
 
-def program_of(code: str, name: str):
+def program_of_exhibit(code: str, name: str):
     """The function that this code defines, among the museum's own names."""
     names = vars(exhibits) | {"copy": copy}
     exec(compile(code, f"<exhibit {name}>", "exec"), names)
@@ -35,14 +35,14 @@ def program_of(code: str, name: str):
 def museum_batches(name: str, ranks: int, steps: int = 4) -> list[tuple]:
     """What the program trains on: equal shares for all ranks, but for D and F."""
     if name == "F":
-        return [_digits(load_digits("test"))]
+        return [_museum_digits(load_digits("test"))]
     size = 32 * ranks - 23 if name == "D" else 12 * ranks
-    images, labels = _digits(load_digits("train"))
+    images, labels = _museum_digits(load_digits("train"))
     numbers = torch.arange(steps * size) % len(images)  # a batch of many ranks is large
     return [(images[n], labels[n]) for n in numbers.split(size)]
 
 
-def _digits(part: tuple) -> tuple[torch.Tensor, torch.Tensor]:
+def _museum_digits(part: tuple) -> tuple[torch.Tensor, torch.Tensor]:
     images, labels = part
     return images.to(device(), torch.float64), labels.to(device())
 
@@ -60,10 +60,10 @@ def _run_exhibit(code: str, name: str, ranks: int) -> SimpleNamespace:
     batches = museum_batches(name, ranks)
     arguments = (batches, ranks) if name == "A" else (batches,)
     models, said, storages = [], [], 0
-    for shown in program_of(code, name)(*arguments):
+    for shown in program_of_exhibit(code, name)(*arguments):
         if isinstance(shown, nn.Module | list):
             replicas = shown if isinstance(shown, list) else [shown]
-            models.append([_flat(replica) for replica in replicas])
+            models.append([_flat_exhibit_model(replica) for replica in replicas])
             storages = len({next(r.parameters()).data_ptr() for r in replicas})
         else:
             said.append(float(shown))
@@ -71,11 +71,11 @@ def _run_exhibit(code: str, name: str, ranks: int) -> SimpleNamespace:
     return SimpleNamespace(models=history, said=said, storages=storages)
 
 
-def _flat(model: nn.Module) -> torch.Tensor:
+def _flat_exhibit_model(model: nn.Module) -> torch.Tensor:
     return nn.utils.parameters_to_vector(model.parameters()).detach().cpu().clone()
 
 
-def train_alone(name: str, ranks: int, start: torch.Tensor) -> torch.Tensor:
+def train_exhibit_alone(name: str, ranks: int, start: torch.Tensor) -> torch.Tensor:
     """What one process does with the same batches: the parameters after each step."""
     model = make_model()
     nn.utils.vector_to_parameters(start.clone().to(device()), model.parameters())
@@ -86,7 +86,7 @@ def train_alone(name: str, ranks: int, start: torch.Tensor) -> torch.Tensor:
         if name == "G":
             nn.utils.clip_grad_norm_(model.parameters(), LONGEST)
         sgd.step()
-        history.append(_flat(model))
+        history.append(_flat_exhibit_model(model))
     return torch.stack(history)
 
 
@@ -95,14 +95,19 @@ def accuracy_alone() -> float:
     return (exhibits.make_trained_model()(x).argmax(1) == y).double().mean().item()
 
 
-def look_at(codes: dict[str, str], ranks: int = 2, timeout: float = 60) -> dict:
+def look_at_exhibits(
+    codes: dict[str, str], ranks: int = 2, timeout: float = 60
+) -> dict:
     """Run all programs in so many ranks; A with so many replicas in one rank."""
     options = {"world_size": ranks, "timeout": timeout}
     found = run_ranks(run_exhibits, codes, ranks, **options)
-    return {name: _of_all_ranks([rank[name] for rank in found], name) for name in codes}
+    return {
+        name: _exhibit_of_all_ranks([rank[name] for rank in found], name)
+        for name in codes
+    }
 
 
-def _of_all_ranks(found: list[SimpleNamespace], name: str) -> SimpleNamespace:
+def _exhibit_of_all_ranks(found: list[SimpleNamespace], name: str) -> SimpleNamespace:
     found = found[:1] if name == "A" else found
     models = [model for rank in found for model in rank.models]
     said = [number for rank in found for number in rank.said]
@@ -117,7 +122,7 @@ def readings(name: str, found: SimpleNamespace, ranks: int) -> Iterator[str]:
         yield f"one process with all images says {accuracy_alone():.3f}"
         return
     first, last = found.models[0], found.models[-1]
-    alone = train_alone(name, ranks, first[0])
+    alone = train_exhibit_alone(name, ranks, first[0])
     apart = (first - last).abs().amax(dim=1)
     step, right = first[1] - first[0], alone[1] - alone[0]
     yield f"replicas apart: {apart[0]:.3f} at the start, {apart[-1]:.3f} in the end"
@@ -131,7 +136,7 @@ def readings(name: str, found: SimpleNamespace, ranks: int) -> Iterator[str]:
 def show_exhibits(names: str = "ABCDEFG", ranks: int = 2) -> None:
     """Print programs with the numbers of their lines, and what the meter reads."""
     lines = {name: exhibit_lines(name) for name in names}
-    found = look_at({name: "\n".join(lines[name]) for name in names}, ranks)
+    found = look_at_exhibits({name: "\n".join(lines[name]) for name in names}, ranks)
     for name in names:
         print(f"Exhibit {name}")
         for number, line in enumerate(lines[name], 1):

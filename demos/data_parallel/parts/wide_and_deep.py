@@ -36,12 +36,12 @@ def make_deep() -> nn.Module:
 IMAGES = {make_wide: 1024, make_deep: 32}  # in a batch
 
 
-def made_up_batch(images: int) -> tuple[torch.Tensor, torch.Tensor]:
+def wide_or_deep_batch(images: int) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
     return torch.randn(images, 64, generator=generator), torch.arange(images) % 10
 
 
-class OneStep(NamedTuple):
+class OneStepWideOrDeep(NamedTuple):
     """The part of a timeline that is one step; it can be drawn like a timeline."""
 
     spans: list
@@ -57,7 +57,7 @@ class OneStep(NamedTuple):
         return max(ends) - min(starts)
 
 
-def fastest_step(timeline: Timeline, steps: int = STEPS) -> OneStep:
+def fastest_step(timeline: Timeline, steps: int = STEPS) -> OneStepWideOrDeep:
     """Of equal steps the one that other programs have disturbed least."""
     alike = defaultdict(list)
     for span in timeline.spans:
@@ -66,43 +66,43 @@ def fastest_step(timeline: Timeline, steps: int = STEPS) -> OneStep:
     found = []
     for step in range(steps):
         spans = []
-        for _, group in sorted(alike.items(), key=_place_of_kind):
+        for _, group in sorted(alike.items(), key=_place_of_wide_or_deep):
             each = len(group) // steps
             spans += group[step * each : (step + 1) * each]
-        found.append(OneStep(spans, timeline.lanes))
+        found.append(OneStepWideOrDeep(spans, timeline.lanes))
     return min(found, key=lambda step: step.seconds)
 
 
-def _place_of_kind(item: tuple) -> int:
+def _place_of_wide_or_deep(item: tuple) -> int:
     """Where this kind stands in the key to the bars: the same in every picture."""
     (_, name), _ = item
     return KINDS.index("device 0 alone" if name in ALONE else name)
 
 
-def draw_step_of_replicas(make, run) -> OneStep:
+def draw_step_of_replicas(make, run) -> OneStepWideOrDeep:
     """Two replicas in this process; `run` is in_threads or one_by_one."""
     places = replica_places(2)
     together = ThreadedReplicas(make().to(places[0]), places, run=run)
-    x, y = made_up_batch(IMAGES[make])
+    x, y = wide_or_deep_batch(IMAGES[make])
     with Timeline() as timeline:
         for _ in range(STEPS):
             together.step(x, y)
     return fastest_step(timeline)
 
 
-def steps_in_rank(make) -> None:
+def wide_or_deep_steps(make) -> None:
     """Runs in each rank."""
     model = make().to(device())
     sgd = torch.optim.SGD(model.parameters(), lr=0.1)
-    x, y = (tensor.to(device()) for tensor in made_up_batch(IMAGES[make]))
+    x, y = (tensor.to(device()) for tensor in wide_or_deep_batch(IMAGES[make]))
     for _ in range(STEPS):
         step_in_rank(model, sgd, x, y)
 
 
-def step_three_ways(make) -> dict[str, OneStep]:
+def step_three_ways(make) -> dict[str, OneStepWideOrDeep]:
     """One step of two replicas: one by one, in two threads, in two processes."""
     with Timeline() as timeline:
-        run_ranks(steps_in_rank, make)
+        run_ranks(wide_or_deep_steps, make)
     return {
         "one by one": draw_step_of_replicas(make, one_by_one),
         "threads": draw_step_of_replicas(make, in_threads),

@@ -5,7 +5,11 @@ from functools import partial
 import torch
 
 from demos.collectives.link_cost import fit_link_cost
-from demos.devices.parts.roofline import Operation, least_seconds, multiply_matrix
+from demos.devices.parts.roofline import (
+    RooflineOperation,
+    least_seconds,
+    multiply_matrix,
+)
 from sidebyside import device
 
 COPIES = [4**k for k in range(5, 14)]  # 1 kB to 64 MB
@@ -26,7 +30,7 @@ def time_here_and_on_gpu(
     for n in sizes:
         pair = torch.rand(2, n, n, pin_memory=pinned)
         back = torch.empty(n, n, pin_memory=pinned)
-        away = Operation(
+        away = RooflineOperation(
             "away", 2 * n**3, 12 * n**2, partial(multiply_on_gpu, pair, back)
         )
         seconds = least_seconds([_multiply_here(pair), away])
@@ -49,13 +53,13 @@ def measure_gpu_constants(pinned: bool, n: int = 1024) -> dict[str, float]:
     return {"host": host, "device": there, "alpha": alpha, "beta": beta}
 
 
-def _multiply_here(pair: torch.Tensor) -> Operation:
+def _multiply_here(pair: torch.Tensor) -> RooflineOperation:
     n = pair.shape[-1]
-    return Operation("here", 2 * n**3, 12 * n**2, partial(torch.mm, *pair))
+    return RooflineOperation("here", 2 * n**3, 12 * n**2, partial(torch.mm, *pair))
 
 
-def _copy_to_gpu(size: int, pinned: bool) -> Operation:
+def _copy_to_gpu(size: int, pinned: bool) -> RooflineOperation:
     source = torch.empty(size, dtype=torch.uint8, pin_memory=pinned)
     target = torch.empty(size, dtype=torch.uint8, device=device())
     copy = partial(target.copy_, source, non_blocking=True)
-    return Operation("copy to the GPU", 0, size, copy)
+    return RooflineOperation("copy to the GPU", 0, size, copy)

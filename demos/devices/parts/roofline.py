@@ -17,7 +17,7 @@ ROUNDS = 20
 NUMBERS = 8_000_000  # in a vector of 32 MB, more than fits into a core's cache
 
 
-class Operation(NamedTuple):
+class RooflineOperation(NamedTuple):
     """What it is called, what it does to float32 numbers, and how it is run.
 
     `flops` counts additions and multiplications, `bytes` each input read once and each
@@ -36,8 +36,8 @@ class Operation(NamedTuple):
 
 
 def least_seconds(
-    operations: Iterable[Operation], rounds: int = ROUNDS
-) -> dict[Operation, float]:
+    operations: Iterable[RooflineOperation], rounds: int = ROUNDS
+) -> dict[RooflineOperation, float]:
     """The shortest time of each, of several rounds in turn.
 
     A busy machine only ever adds to a time, so the shortest is nearest to the truth.
@@ -55,25 +55,27 @@ def least_seconds(
     return seconds
 
 
-def copy_vector(numbers: int = NUMBERS) -> Operation:
+def copy_vector(numbers: int = NUMBERS) -> RooflineOperation:
     """No arithmetic: it measures the bandwidth of the memory."""
     source = torch.rand(numbers, device=device())
     target = torch.empty_like(source)
-    return Operation("copy", 0, 8 * numbers, lambda: target.copy_(source))
+    return RooflineOperation("copy", 0, 8 * numbers, lambda: target.copy_(source))
 
 
-def add_vectors(numbers: int = NUMBERS) -> Operation:
+def add_vectors(numbers: int = NUMBERS) -> RooflineOperation:
     a, b = torch.rand(2, numbers, device=device())
     c = torch.empty_like(a)
-    return Operation("add", numbers, 12 * numbers, lambda: torch.add(a, b, out=c))
+    return RooflineOperation(
+        "add", numbers, 12 * numbers, lambda: torch.add(a, b, out=c)
+    )
 
 
-def multiply_matrix(size: int, columns: int) -> Operation:
+def multiply_matrix(size: int, columns: int) -> RooflineOperation:
     """A square matrix times a matrix of so many columns; one column is a vector."""
     a = torch.rand(size, size, device=device())
     b = torch.rand(size, columns, device=device())
     c = torch.empty(size, columns, device=device())
-    return Operation(
+    return RooflineOperation(
         "matrix-vector" if columns == 1 else f"matrix times {columns}",
         2 * size * size * columns,
         4 * (size * size + 2 * size * columns),
@@ -81,12 +83,16 @@ def multiply_matrix(size: int, columns: int) -> Operation:
     )
 
 
-def seconds_under_roof(operation: Operation, peak: float, bandwidth: float) -> float:
+def seconds_under_roof(
+    operation: RooflineOperation, peak: float, bandwidth: float
+) -> float:
     """The longer of the times for arithmetic and for moving bytes."""
     return max(operation.flops / peak, operation.bytes / bandwidth)
 
 
-def draw_roofline(peak: float, bandwidth: float, measured: dict[Operation, float]):
+def draw_roofline(
+    peak: float, bandwidth: float, measured: dict[RooflineOperation, float]
+):
     """The two lines in billions of operations per second, and the measured points."""
     ridge = peak / bandwidth
     fig, ax = figure(height=3, alt="the roofline of this machine and operations on it")

@@ -40,7 +40,7 @@ def forward_packets(rate: float, latency: float) -> None:
                     free[way] = max(free[way], now) + len(packet) * seconds_per_byte
                     waiting[way].append((free[way] + latency, packet))
             while waiting[way] and waiting[way][0][0] <= now:
-                _deliver(ends[1 - way], waiting[way].popleft()[1])
+                _deliver_packet(ends[1 - way], waiting[way].popleft()[1])
 
 
 def _packets_of(end: int, most: int = 64):
@@ -51,7 +51,7 @@ def _packets_of(end: int, most: int = 64):
             return
 
 
-def _deliver(end: int, packet: bytes) -> None:
+def _deliver_packet(end: int, packet: bytes) -> None:
     with contextlib.suppress(OSError):  # lost, as on a network: TCP sends it again
         os.write(end, packet)
 

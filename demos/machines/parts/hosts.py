@@ -129,7 +129,7 @@ def two_hosts(rate: float = RATE, latency: float = 0) -> Iterator[list[Host]]:
     command += [f"{rate:.6f}", f"{latency:g}"]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     keeper = subprocess.Popen(
-        command, **pipes, text=True, env=_environment(), start_new_session=True
+        command, **pipes, text=True, env=_environment_of_hosts(), start_new_session=True
     )
     hosts: list[Host] = []
     try:
@@ -138,7 +138,7 @@ def two_hosts(rate: float = RATE, latency: float = 0) -> Iterator[list[Host]]:
             raise HostsForbidden(f"this system does not allow it: {said[-1]}")
         first = psutil.Process(keeper.pid).children()[0].pid
         for name, address in zip(NAMES, ADDRESSES, strict=True):
-            hosts.append(Host(name, address, first, _environment()))
+            hosts.append(Host(name, address, first, _environment_of_hosts()))
         if latency:
             _lay_forwarder(hosts[0], rate, latency)
         yield hosts
@@ -180,7 +180,7 @@ def _lay_forwarder(host: Host, rate: float, latency: float) -> None:
         raise HostsForbidden(f"this system allows no latency on a link: {said[-1]}")
 
 
-def _environment() -> dict[str, str]:
+def _environment_of_hosts() -> dict[str, str]:
     """For all that runs on a host. What torchrun writes into the folder for temporary
     files disappears with the host."""
     one_thread = {"OMP_NUM_THREADS": "1", "TMPDIR": "/run/tmp", "LC_ALL": "C.UTF-8"}

@@ -14,7 +14,7 @@ import traceback
 from typing import BinaryIO, NamedTuple
 
 
-class Job(NamedTuple):
+class ServedJob(NamedTuple):
     """What a host has to do: `here` ranks of `world`, the first of them `first`."""
 
     work: bytes  # the function and its arguments, pickled by value
@@ -40,25 +40,25 @@ def receive_frame(file: BinaryIO) -> bytes:
 
 
 def serve_ranks() -> None:
-    """Answer each Job by a list: for each rank whether it succeeded, its result or
+    """Answer each job by a list: for each rank whether it succeeded, its result or
     what went wrong, and what it printed."""
     import torch.distributed  # noqa: F401  once, for all ranks
 
     answers = os.fdopen(os.dup(1), "wb")
     while True:
         try:
-            job = Job(*pickle.loads(receive_frame(sys.stdin.buffer)))
+            job = ServedJob(*pickle.loads(receive_frame(sys.stdin.buffer)))
         except EOFError:
             return
         send_frame(answers, pickle.dumps(call_ranks_here(job)))
 
 
-def call_ranks_here(job: Job) -> list[tuple[bool, object, str]]:
+def call_ranks_here(job: ServedJob) -> list[tuple[bool, object, str]]:
     files = [f"{os.environ['TMPDIR']}/rank-{job.first + n}" for n in range(job.here)]
     ranks = {}
     for local, file in enumerate(files):
         if (pid := os.fork()) == 0:
-            be_rank(job, local, file)
+            be_served_rank(job, local, file)
         ranks[pid] = local
     deadline = time.monotonic() + job.seconds
     while ranks:
@@ -71,10 +71,10 @@ def call_ranks_here(job: Job) -> list[tuple[bool, object, str]]:
                 os.kill(left, signal.SIGKILL)
         if not pid:
             time.sleep(0.002)
-    return [answer_in(file) for file in files]
+    return [answer_of_served_rank(file) for file in files]
 
 
-def answer_in(file: str) -> tuple[bool, object, str]:
+def answer_of_served_rank(file: str) -> tuple[bool, object, str]:
     with open(file + ".out", errors="replace") as printed:
         said = printed.read()
     if not os.path.exists(file):
@@ -85,12 +85,12 @@ def answer_in(file: str) -> tuple[bool, object, str]:
     return succeeded, result, said
 
 
-def be_rank(job: Job, local: int, file: str) -> None:
+def be_served_rank(job: ServedJob, local: int, file: str) -> None:
     """One rank, from joining the group to the result in `file`; it does not return."""
     printed = os.open(file + ".out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(printed, 1)
     try:
-        answer = True, join_and_call(job, local)
+        answer = True, join_served_ranks_and_call(job, local)
     except BaseException:
         answer = False, traceback.format_exc()
     try:
@@ -102,7 +102,7 @@ def be_rank(job: Job, local: int, file: str) -> None:
         os._exit(not answer[0])
 
 
-def join_and_call(job: Job, local: int) -> bytes:
+def join_served_ranks_and_call(job: ServedJob, local: int) -> bytes:
     import torch
     import torch.distributed as dist
 

@@ -14,7 +14,7 @@ def draw_ways(found: Mapping[str, object], rate: float, stamp: str):
     fig, ax = figure(height=2.8, stamp=stamp, alt="time per step and loss of each way")
     ax.set_axis_off()
     names = list(found)[::-1]
-    times, losses = _panels(fig)
+    times, losses = _panels_of_way_bars(fig)
     for row, name in enumerate(names):
         whole = 1000 * found[name].seconds_per_step
         link = min(whole, 8e-3 * found[name].bytes_per_step / rate)
@@ -34,7 +34,7 @@ def draw_ways(found: Mapping[str, object], rate: float, stamp: str):
     return fig
 
 
-def _panels(fig) -> list:
+def _panels_of_way_bars(fig) -> list:
     """Two empty panels, side by side."""
     panels = [fig.add_axes((0.17 + 0.42 * n, 0.26, 0.34, 0.7)) for n in range(2)]
     for panel in panels:

@@ -30,7 +30,7 @@ def flow_through_layers(
     return leaving
 
 
-class Nap(torch.autograd.Function):
+class NapInWavefront(torch.autograd.Function):
     """Sleep forward, and again in backward; what passes through stays as it is."""
 
     @staticmethod
@@ -47,7 +47,7 @@ class Nap(torch.autograd.Function):
         return gradient, None, None
 
 
-class SleepingLayer(nn.Module):
+class SleepingWavefrontLayer(nn.Module):
     """A recurrent layer that sleeps for a known time at each time step."""
 
     def __init__(self, seconds: float):
@@ -58,7 +58,9 @@ class SleepingLayer(nn.Module):
         step, hidden = state or (0, torch.zeros_like(piece[0]))
         outputs = []
         for entering in piece:
-            hidden = Nap.apply(self.weight * (entering + hidden), self.seconds, step)
+            hidden = NapInWavefront.apply(
+                self.weight * (entering + hidden), self.seconds, step
+            )
             outputs.append(hidden)
             step += 1
         return torch.stack(outputs), (step, hidden)
@@ -69,7 +71,7 @@ def sleep_through_layers(
 ) -> None:
     """Runs in each rank: its layer, forward, and backward if so asked."""
     sequence = torch.ones(steps, 1, 1, device=device())
-    layer = SleepingLayer(seconds).to(device())
+    layer = SleepingWavefrontLayer(seconds).to(device())
     dist.barrier()  # all start together
     leaving = flow_through_layers(layer, sequence, chunk, 1)
     if backward:

@@ -20,7 +20,7 @@ from demos.parameter_server.parts.server_and_workers import (
 from demos.sgd.parts.digits_network import digits_here, digits_network, flat_gradient
 
 
-class Update(NamedTuple):
+class DigitsServerUpdate(NamedTuple):
     """One update at a server: whose gradient, how stale, when, and the share after."""
 
     worker: int | None  # None: the mean of all workers
@@ -56,7 +56,7 @@ class DigitsGradient:
         return flat_gradient(self.model, pixels[mine], labels[mine]).cpu()
 
 
-def digits_loss(parameters: Tensor) -> float:
+def digits_server_loss(parameters: Tensor) -> float:
     """The loss over all 1,415 images of the training set."""
     pixels, labels = digits_here("train")
     model = digits_network()
@@ -72,7 +72,7 @@ def train_digits_with_server(
     updates: int,
     servers: int = 1,
     who_goes_on: Callable = everyone,
-) -> list[Update]:
+) -> list[DigitsServerUpdate]:
     """Runs in each rank; the updates of this server, and none from a worker.
 
     The first `servers` ranks hold a share each. The others work and nap `naps[i]`
@@ -91,7 +91,7 @@ def train_digits_with_server(
 
     def note(version: int, worker: int | None, staleness: int, share: Tensor) -> None:
         seconds = perf_counter() - began
-        diary.append(Update(worker, staleness, seconds, share.clone()))
+        diary.append(DigitsServerUpdate(worker, staleness, seconds, share.clone()))
 
     share = start.tensor_split(servers)[rank].clone()
     if design == "in step":
@@ -101,8 +101,10 @@ def train_digits_with_server(
     return diary
 
 
-def losses_over_time(diary: list[Update], every: int = 1) -> list[tuple]:
+def losses_over_time(diary: list[DigitsServerUpdate], every: int = 1) -> list[tuple]:
     """(updates, seconds, loss) after every so many updates; one server held all."""
     chosen = list(enumerate(diary, 1))[every - 1 :: every]
-    rows = [(n, update.seconds, digits_loss(update.share)) for n, update in chosen]
-    return [(0, 0.0, digits_loss(digits_start())), *rows]
+    rows = [
+        (n, update.seconds, digits_server_loss(update.share)) for n, update in chosen
+    ]
+    return [(0, 0.0, digits_server_loss(digits_start())), *rows]

@@ -7,7 +7,7 @@ from statistics import median
 from torch import Tensor
 
 from demos.parameter_server.parameter_server import within_bound
-from demos.parameter_server.parts.digits_server import digits_loss
+from demos.parameter_server.parts.digits_server import digits_server_loss
 from demos.parameter_server.parts.simulated_server import (
     gradient_seconds,
     simulate_at_once,
@@ -55,6 +55,6 @@ def compare_remedies(
     found = {}
     for name in REMEDIES:
         runs = [train(name, budget, seed) for seed in range(seeds)]
-        losses = [digits_loss(parameters) for parameters, _ in runs]
+        losses = [digits_server_loss(parameters) for parameters, _ in runs]
         found[name] = losses, median(updates for _, updates in runs)
     return found

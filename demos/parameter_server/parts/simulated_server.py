@@ -27,7 +27,7 @@ def gradient_seconds(worker: int, seed: int = 0) -> Iterator[float]:
         yield 1.0 + 0.2 * float(random.pareto(1.6))
 
 
-def same_seconds(worker: int, seed: int = 0) -> Iterator[float]:
+def same_seconds_of_workers(worker: int, seed: int = 0) -> Iterator[float]:
     """Every gradient of every worker takes 1, and a little that tells them apart."""
     while True:
         yield 1.0 + 1e-3 * worker
@@ -38,7 +38,7 @@ def simulate_at_once(
     budget: float,
     rate: Callable[[int], float],
     who_goes_on: Callable = everyone,
-    seconds_of: Callable = same_seconds,
+    seconds_of: Callable = same_seconds_of_workers,
     alone: float = 0.0,
     seed: int = 0,
 ) -> tuple[Tensor, list[int]]:
@@ -74,7 +74,7 @@ def simulate_in_step(
     needed: int,
     budget: float,
     rate: float,
-    seconds_of: Callable = same_seconds,
+    seconds_of: Callable = same_seconds_of_workers,
     seed: int = 0,
 ) -> tuple[Tensor, int, int]:
     """Synchronous with backup workers: the first `needed` of `workers` make a round.

@@ -12,7 +12,7 @@ from demos.scale.parts.training_plan import Strategy
 from sidebyside import COLOURS, figure
 
 
-class Curves(NamedTuple):
+class CrossoverCurves(NamedTuple):
     """Two costs for each x, in the unit that `unit` says."""
 
     x: list[int]
@@ -20,7 +20,7 @@ class Curves(NamedTuple):
     second: list[float]
 
 
-def first_crossing(curves: Curves) -> float | None:
+def first_crossing(curves: CrossoverCurves) -> float | None:
     """The x at which the first curve comes to lie above the second, by straight lines.
 
     None if it does nowhere.
@@ -33,12 +33,14 @@ def first_crossing(curves: Curves) -> float | None:
     return None
 
 
-def _curves(x: Iterable[int], pair: Callable[[int], tuple[float, float]]) -> Curves:
+def _crossover_curves(
+    x: Iterable[int], pair: Callable[[int], tuple[float, float]]
+) -> CrossoverCurves:
     x = list(x)
-    return Curves(x, *map(list, zip(*map(pair, x), strict=True)))
+    return CrossoverCurves(x, *map(list, zip(*map(pair, x), strict=True)))
 
 
-def sequences_curves(counts: Iterable[int] = range(1, 9)) -> Curves:
+def sequences_curves(counts: Iterable[int] = range(1, 9)) -> CrossoverCurves:
     """Sequences for each GPU: seconds of computing, and of data parallel's all-reduce.
 
     1.7 billion parameters on 128 GPUs, nothing overlapped or computed again.
@@ -51,7 +53,7 @@ def sequences_curves(counts: Iterable[int] = range(1, 9)) -> Curves:
         spent = simulate_step(model, selene(128), strategy, 128 * count).spent
         return spent["computing"], spent["data"]
 
-    return _curves(counts, pair)
+    return _crossover_curves(counts, pair)
 
 
 def fixed_batch_step(name: str, gpus: int) -> Step:
@@ -62,17 +64,19 @@ def fixed_batch_step(name: str, gpus: int) -> Step:
     return simulate_step(model, selene(gpus), strategy, paper.TABLE_2_BATCH)
 
 
-def fixed_batch_curves(counts: Iterable[int] = (192, 384, 768, 1536)) -> Curves:
+def fixed_batch_curves(
+    counts: Iterable[int] = (192, 384, 768, 1536),
+) -> CrossoverCurves:
     """GPUs: seconds of ZeRO-3, and of pipeline, tensor and data parallel together."""
 
     def pair(gpus: int) -> tuple[float, float]:
         steps = (fixed_batch_step(way, gpus) for way in ("ZeRO-3", "PTD"))
         return tuple(step.seconds for step in steps)
 
-    return _curves(counts, pair)
+    return _crossover_curves(counts, pair)
 
 
-def micro_batch_curves(counts: Iterable[int] = range(8, 129, 8)) -> Curves:
+def micro_batch_curves(counts: Iterable[int] = range(8, 129, 8)) -> CrossoverCurves:
     """Micro-batches: seconds of tensor parallel, and of a pipeline, within a machine.
 
     18.4 billion parameters on one machine of eight GPUs, all of them in one group.
@@ -86,10 +90,10 @@ def micro_batch_curves(counts: Iterable[int] = range(8, 129, 8)) -> Curves:
         steps = (simulate_step(model, cluster, s, count) for s in (tensor, pipeline))
         return tuple(step.seconds for step in steps)
 
-    return _curves(counts, pair)
+    return _crossover_curves(counts, pair)
 
 
-def three_crossovers() -> dict[str, Curves]:
+def three_crossovers() -> dict[str, CrossoverCurves]:
     """All three, each with the curve that begins below as the first."""
     return {
         "sequences": sequences_curves(),
@@ -105,7 +109,7 @@ WORDS = {  # x, the first curve, the second
 }
 
 
-def draw_crossovers(found: dict[str, Curves]):
+def draw_crossovers(found: dict[str, CrossoverCurves]):
     """A panel for each: seconds of a step, or of a part of it."""
     crossings = {name: first_crossing(curves) for name, curves in found.items()}
     alt = "; ".join(

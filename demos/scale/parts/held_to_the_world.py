@@ -12,7 +12,7 @@ FITTED_ON = (
 )
 
 
-class Held(NamedTuple):
+class HeldToTheWorld(NamedTuple):
     """A published run beside the simulated step; `miss` is a share of the published."""
 
     run: PublishedRun
@@ -24,11 +24,11 @@ class Held(NamedTuple):
         return self.teraflops / self.run.teraflops - 1
 
 
-def simulate_run(run: PublishedRun) -> Held:
+def simulate_run(run: PublishedRun) -> HeldToTheWorld:
     """Count operations as the paper does, and divide by the simulated seconds."""
     step = simulate_step(run.model, run.cluster, run.strategy, run.batch)
     flops = step_flops(run.model, run.batch, run.counted)
-    return Held(run, step, flops / (step.seconds * run.cluster.gpus * 1e12))
+    return HeldToTheWorld(run, step, flops / (step.seconds * run.cluster.gpus * 1e12))
 
 
 def fitted_efficiency(
@@ -53,7 +53,7 @@ def worst_miss(misses: list[float]) -> float:
     return max(map(abs, misses))
 
 
-def implied_links(held: Held) -> tuple[float, float]:
+def implied_links(held: HeldToTheWorld) -> tuple[float, float]:
     """Bytes per second of data parallel's messages that a published row allows.
 
     The least if messages had the whole step, the most if they had only what computing
@@ -65,7 +65,7 @@ def implied_links(held: Held) -> tuple[float, float]:
     return moved / seconds, moved / (seconds - computing)
 
 
-def print_held_runs(held: list[Held]) -> None:
+def print_held_runs(held: list[HeldToTheWorld]) -> None:
     """Published and simulated TF/s of a GPU, the miss, and both utilisations."""
     print(f"{'TF/s of a GPU':<16}  paper  simulated    miss  hardware  model")
     for one in held:

@@ -17,7 +17,7 @@ from sidebyside import run_ranks
 WAYS = "data", "ZeRO-1", "tensor", "pipeline"
 
 
-class Held(NamedTuple):
+class HeldToThisMachine(NamedTuple):
     """One way to train: the simulated step, and both ranks' measurements."""
 
     step: Step
@@ -55,7 +55,7 @@ def hold_to_this_machine(
     ways: Iterable[str] = WAYS,
     rounds: int = 5,
     slow: Link | None = None,
-) -> dict[str, Held]:
+) -> dict[str, HeldToThisMachine]:
     """Simulate and run each of `ways`; with `slow`, over a paced link of that cost."""
     pace = None
     if slow:
@@ -66,11 +66,13 @@ def hold_to_this_machine(
         strategy = strategies_of_two(batch)[way]
         task = model, strategy, batch, rounds, pace
         measured = run_ranks(measure_step, *task, world_size=2)
-        held[way] = Held(simulate_step(model, cluster, strategy, batch), measured)
+        held[way] = HeldToThisMachine(
+            simulate_step(model, cluster, strategy, batch), measured
+        )
     return held
 
 
-def print_held(held: dict[str, Held]) -> None:
+def print_held(held: dict[str, HeldToThisMachine]) -> None:
     """Seconds predicted and measured, the miss, and whether the bytes are equal."""
     for way, found in held.items():
         sent = max(measured.sent for measured in found.measured)
@@ -81,7 +83,7 @@ def print_held(held: dict[str, Held]) -> None:
         )
 
 
-def fastest_first(held: dict[str, Held], measured: bool) -> list[str]:
+def fastest_first(held: dict[str, HeldToThisMachine], measured: bool) -> list[str]:
     """The ways by the time of a step, measured or predicted."""
     return sorted(
         held, key=lambda way: held[way].seconds if measured else held[way].step.seconds

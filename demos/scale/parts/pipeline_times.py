@@ -15,7 +15,7 @@ Times = tuple[float, ...]  # seconds of each stage for one micro-batch
 LONG = 4  # micro-batches for each rank: a step with more repeats itself
 
 
-class Plan(NamedTuple):
+class PlanOfPipeline(NamedTuple):
     """A schedule of lesson 15, and the seconds of its stages. `chunks` as there."""
 
     name: str
@@ -43,14 +43,14 @@ class PlannedPipeline(NamedTuple):
     ends: Times
     kept: tuple[int, ...]
 
-    def bubble(self, plan: Plan) -> float:
+    def bubble(self, plan: PlanOfPipeline) -> float:
         """Lesson 15's share of the ranks' time that is spent waiting."""
         busy = plan.microbatches * (sum(plan.forward) + sum(plan.backward))
         return max(0.0, 1 - busy / (plan.ranks * max(self.ends)))
 
 
 @lru_cache(maxsize=2**14)
-def run_on_paper(plan: Plan) -> PlannedPipeline:
+def run_on_paper(plan: PlanOfPipeline) -> PlannedPipeline:
     """How long each rank of the pipeline works, and what it keeps."""
     ranks, microbatches = plan.ranks, plan.microbatches
     if microbatches <= LONG * ranks:
@@ -69,7 +69,7 @@ def run_on_paper(plan: Plan) -> PlannedPipeline:
     )
 
 
-def _run_all_of_it(plan: Plan) -> PlannedPipeline:
+def _run_all_of_it(plan: PlanOfPipeline) -> PlannedPipeline:
     """All slots, by the timetable that is kept for this schedule."""
     kept = kept_timetable(plan.name, plan.ranks, plan.microbatches, plan.chunks)
     backward, weights = plan.backward, ()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from demos.scale.parts.plan_search import (
     Split,
-    Survey,
+    StrategySurvey,
     fastest_strategies,
     rank_of_split,
 )
@@ -43,7 +43,7 @@ def shares_of_step(step: Step) -> str:
 
 
 def print_best_plans(
-    survey: Survey,
+    survey: StrategySurvey,
     best: list[Step],
     asked: Callable[[Strategy], bool] = lambda strategy: True,
 ) -> None:
@@ -68,7 +68,9 @@ def what_costs_more(step: Step, best: Step) -> str:
     return f"{part} +{grown[part]:.2f} s"
 
 
-def print_why_others_lose(survey: Survey, best: Step, kinds: dict[str, Kind]) -> None:
+def print_why_others_lose(
+    survey: StrategySurvey, best: Step, kinds: dict[str, Kind]
+) -> None:
     """The best of each kind, and what it loses by; or the least memory it needs."""
     print("\nthe best of each kind     step      most of the difference")
     for name, kind in kinds.items():
@@ -90,7 +92,7 @@ def print_why_others_lose(survey: Survey, best: Step, kinds: dict[str, Kind]) ->
 
 def print_place(
     name: str,
-    survey: Survey,
+    survey: StrategySurvey,
     split: Split,
     among: Callable[[Strategy], bool] = lambda strategy: True,
 ) -> None:

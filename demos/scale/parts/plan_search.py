@@ -22,7 +22,7 @@ Tell = Callable[[str], None]
 Split = tuple[int, int, int]  # data, tensor, pipeline
 
 
-class Survey(NamedTuple):
+class StrategySurvey(NamedTuple):
     """All legal strategies, the bytes that each needs, and the bound of what fits."""
 
     model: Model
@@ -36,7 +36,7 @@ def split_of(strategy: Strategy) -> Split:
     return strategy.data, strategy.tensor, strategy.pipeline
 
 
-def memory_of(model: Model, strategy: Strategy, batch: int) -> float:
+def memory_of_strategy(model: Model, strategy: Strategy, batch: int) -> float:
     """Bytes on the fullest GPU, by lesson 17's ledger and what 15's schedule keeps.
 
     No rank runs ahead by more than two micro-batches for each rank, so a short
@@ -45,12 +45,14 @@ def memory_of(model: Model, strategy: Strategy, batch: int) -> float:
     ranks, count = strategy.pipeline, strategy.micro_batches(batch)
     if strategy.schedule != "gpipe":
         count = min(count, 2 * ranks)
-    kept = _most_kept(strategy.schedule, ranks, count, strategy.chunks)
+    kept = _most_kept_by_plan(strategy.schedule, ranks, count, strategy.chunks)
     return max(sum(ledger) for ledger in ledgers_of_ranks(model, strategy, kept))
 
 
 @lru_cache(maxsize=1024)
-def _most_kept(name: str, ranks: int, microbatches: int, chunks: int) -> list[int]:
+def _most_kept_by_plan(
+    name: str, ranks: int, microbatches: int, chunks: int
+) -> list[int]:
     return peak_activations(scheduled(name, ranks, microbatches, chunks))
 
 
@@ -73,22 +75,24 @@ def bound_of(model: Model, cluster: Cluster, strategy: Strategy, batch: int) -> 
 
 def survey_strategies(
     model: Model, cluster: Cluster, batch: int, tell: Tell = lambda line: None
-) -> Survey:
+) -> StrategySurvey:
     """Count the memory of every legal strategy, and give a bound to those that fit."""
     legal = list(legal_strategies(model, cluster, batch))
     tell(f"{len(legal):,} legal strategies: counting the memory of each")
-    memory = {strategy: memory_of(model, strategy, batch) for strategy in legal}
+    memory = {
+        strategy: memory_of_strategy(model, strategy, batch) for strategy in legal
+    }
     fitting = [strategy for strategy in legal if memory[strategy] <= cluster.memory]
     bounds = {s: bound_of(model, cluster, s, batch) for s in fitting}
     tell(f"{len(fitting):,} fit into {cluster.memory / 1e9:.0f} GB")
     in_order = {
         strategy: bounds[strategy] for strategy in sorted(bounds, key=bounds.get)
     }
-    return Survey(model, cluster, batch, memory, in_order)
+    return StrategySurvey(model, cluster, batch, memory, in_order)
 
 
 def fastest_strategies(
-    survey: Survey,
+    survey: StrategySurvey,
     count: int = 5,
     up_to: float = 0.0,
     among: Callable[[Strategy], bool] = lambda strategy: True,
@@ -120,7 +124,7 @@ def fastest_strategies(
 
 
 def rank_of_split(
-    survey: Survey,
+    survey: StrategySurvey,
     split: Split,
     among: Callable[[Strategy], bool] = lambda strategy: True,
 ) -> tuple[int, int, Step, Step]:

@@ -22,7 +22,7 @@ STRONG = 96, 192, 384, 768, 1536, 3072, 6144, 12_288  # copies of 96 GPUs
 SEQUENCES_OF_REPLICA = 384  # weak scaling: as in Table 2's first row
 
 
-class Series(NamedTuple):
+class ScalingSeries(NamedTuple):
     """Workers, and samples per second of each worker. `source` is how it is known."""
 
     name: str
@@ -35,7 +35,7 @@ class Series(NamedTuple):
         return [each / self.throughput[0] for each in self.throughput]
 
 
-def measured_series(rounds: int = 5) -> list[Series]:
+def measured_series(rounds: int = 5) -> list[ScalingSeries]:
     """Data parallel on this machine, one rank and two: a fixed and a growing batch."""
     series = []
     both = strategies_of_two(16)["data"]
@@ -44,18 +44,20 @@ def measured_series(rounds: int = 5) -> list[Series]:
         alone = replace(both, data=1, micro_batch=batch)
         task = SMALL, alone, batch, rounds
         one = step_seconds(run_ranks(measure_step, *task, world_size=1))
-        series.append(Series(name, "measured", [1, 2], [batch / one, 8 / pair]))
+        series.append(ScalingSeries(name, "measured", [1, 2], [batch / one, 8 / pair]))
     return series
 
 
-def strong_series(name: str, counts: Iterable[int] = STRONG) -> Series:
+def strong_series(name: str, counts: Iterable[int] = STRONG) -> ScalingSeries:
     """Table 2's model and batch on more and more GPUs, "ZeRO-3" or "PTD"."""
     counts, batch = list(counts), paper.TABLE_2_BATCH
     each = [batch / fixed_batch_step(name, n).seconds / n for n in counts]
-    return Series(f"{name}, strong", "simulated", counts, each)
+    return ScalingSeries(f"{name}, strong", "simulated", counts, each)
 
 
-def weak_series(counts: Iterable[int] = STRONG, lost: float | None = None) -> Series:
+def weak_series(
+    counts: Iterable[int] = STRONG, lost: float | None = None
+) -> ScalingSeries:
     """The same model; each copy on 96 GPUs has 384 sequences, however many copies.
 
     With `lost`, times the share that counts if an interruption costs so many seconds.
@@ -69,18 +71,18 @@ def weak_series(counts: Iterable[int] = STRONG, lost: float | None = None) -> Se
         share = 1.0 if lost is None else goodput(gpus, lost)
         each.append(share * batch / step.seconds / gpus)
     name = "PTD, weak" if lost is None else "with failures"
-    return Series(name, "simulated", counts, each)
+    return ScalingSeries(name, "simulated", counts, each)
 
 
-def published_series() -> list[Series]:
+def published_series() -> list[ScalingSeries]:
     """Table 1 (weak: the model grows) and both halves of Table 2 (strong)."""
     rows = paper.MEGATRON_TABLE_1
     gpus, teraflops = [r.gpus for r in rows], [r.teraflops for r in rows]
-    series = [Series("Table 1", "published", gpus, teraflops)]
+    series = [ScalingSeries("Table 1", "published", gpus, teraflops)]
     for name in ("PTD", "ZeRO-3"):
         rows = [r for r in paper.MEGATRON_TABLE_2 if r.strategy == name]
         gpus, teraflops = [r.gpus for r in rows], [r.teraflops for r in rows]
-        series.append(Series(f"Table 2, {name}", "published", gpus, teraflops))
+        series.append(ScalingSeries(f"Table 2, {name}", "published", gpus, teraflops))
     return series
 
 
@@ -103,7 +105,7 @@ LABELS = {  # of a series' name: words, where they stand, how they are aligned, 
 }
 
 
-def draw_scaling(panels: dict[str, list[Series]]):
+def draw_scaling(panels: dict[str, list[ScalingSeries]]):
     """A panel each; measured squares, simulated lines, published circles."""
     words = "; ".join(
         f"{s.source} {s.name}: {s.relative[-1]:.2f} at {s.workers[-1]:,}"

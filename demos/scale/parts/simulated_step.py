@@ -10,7 +10,7 @@ from functools import cached_property
 
 from demos.pipeline.parts.schedule_rules import Slot
 from demos.scale.parts import step_messages as messages
-from demos.scale.parts.pipeline_times import Plan, run_on_paper
+from demos.scale.parts.pipeline_times import PlanOfPipeline, run_on_paper
 from demos.scale.parts.stage_times import StageTimes, side_by_side, times_of_stages
 from demos.scale.parts.step_arithmetic import step_flops, update_seconds
 from demos.scale.parts.step_memory import layers_of_stages, ledgers_of_ranks
@@ -157,8 +157,10 @@ def simulate_step(
     )  # fmt: skip
 
 
-def _plan_step(strategy: Strategy, batch: int, stages: list[StageTimes]) -> Plan:
-    return Plan(
+def _plan_step(
+    strategy: Strategy, batch: int, stages: list[StageTimes]
+) -> PlanOfPipeline:
+    return PlanOfPipeline(
         strategy.schedule,
         strategy.pipeline,
         strategy.micro_batches(batch),

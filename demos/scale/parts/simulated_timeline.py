@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from demos.pipeline.parts.schedules import read_instruction
 from demos.scale.parts.simulated_step import Step
-from demos.scale.parts.stage_times import Passage
+from demos.scale.parts.stage_times import PassageThroughStage
 from demos.scale.parts.step_messages import data_messages
 from sidebyside import Timeline
 from sidebyside.timeline import Span
@@ -62,7 +62,7 @@ def _spans_of_slots(step: Step) -> Iterator[Span]:
 
 
 def _busy_then_wait(
-    name: str, lane: str, start: float, end: float, passage: Passage
+    name: str, lane: str, start: float, end: float, passage: PassageThroughStage
 ) -> Iterator[Span]:
     """The messages of a passage are drawn together, behind its computing."""
     share = passage.computing / passage.total if passage.total else 1.0

@@ -8,7 +8,7 @@ from demos.scale.parts.step_memory import layers_of_stages
 from demos.scale.parts.training_plan import Cluster, Model, Strategy
 
 
-class Passage(NamedTuple):
+class PassageThroughStage(NamedTuple):
     """A micro-batch's way through a stage: seconds of computing, and of messages."""
 
     computing: float
@@ -25,8 +25,8 @@ class StageTimes(NamedTuple):
     """The passages of one stage, which has so many layers."""
 
     layers: int
-    forward: Passage
-    backward: Passage
+    forward: PassageThroughStage
+    backward: PassageThroughStage
 
     @property
     def computing(self) -> float:
@@ -70,7 +70,9 @@ def times_of_stages(
                 busy = computing + tensor
                 waiting = side_by_side(busy, waiting, count) - busy
             passages.append(
-                Passage(computing, tensor, waiting, handed_on if goes_on else 0.0)
+                PassageThroughStage(
+                    computing, tensor, waiting, handed_on if goes_on else 0.0
+                )
             )
         stages.append(StageTimes(count, *passages))
     return stages

@@ -4,7 +4,7 @@ Additions and multiplications are counted as in Narayanan et al. 2021 (Megatron-
 appendix: a product of matrices has 2 for each pair of numbers, and only products count.
 """
 
-from demos.devices.parts.roofline import Operation, seconds_under_roof
+from demos.devices.parts.roofline import RooflineOperation, seconds_under_roof
 from demos.scale.parts.step_memory import layer_activations
 from demos.scale.parts.training_plan import Cluster, Model, Strategy
 
@@ -52,14 +52,16 @@ def layer_seconds(
     flops = tokens * layer_flops(model) / strategy.tensor
     weights = strategy.state.parameters * 12 * model.hidden**2 / strategy.tensor
     kept = layer_activations(model, strategy)
-    forward = _roof(cluster, flops, weights) + _roof(cluster, 0, 2 * kept)
+    forward = _roof_of_step(cluster, flops, weights) + _roof_of_step(
+        cluster, 0, 2 * kept
+    )
     again = 0.0
     if strategy.recomputation == "full":
         again = forward
     elif strategy.recomputation == "selective":
         scores = kept - layer_activations(model, strategy, scores=False)
         flops = tokens * score_flops(model) / strategy.tensor
-        again = _roof(cluster, flops, 0) + _roof(cluster, 0, 2 * scores)
+        again = _roof_of_step(cluster, flops, 0) + _roof_of_step(cluster, 0, 2 * scores)
     return forward, BACKWARD * forward + again
 
 
@@ -72,16 +74,18 @@ def head_seconds(
     table = model.vocabulary / strategy.tensor
     weights = strategy.state.parameters * model.hidden * table
     logits = 4 * tokens * table
-    forward = _roof(cluster, flops, weights) + _roof(cluster, 0, 2 * logits)
+    forward = _roof_of_step(cluster, flops, weights) + _roof_of_step(
+        cluster, 0, 2 * logits
+    )
     return forward, BACKWARD * forward
 
 
 def update_seconds(state: int, cluster: Cluster) -> float:
     """The optimiser reads and writes the state that this GPU updates: bytes decide."""
-    return _roof(cluster, 0, 2 * state)
+    return _roof_of_step(cluster, 0, 2 * state)
 
 
-def _roof(cluster: Cluster, flops: float, size: float) -> float:
-    operation = Operation("", flops, size, run=lambda: None)
+def _roof_of_step(cluster: Cluster, flops: float, size: float) -> float:
+    operation = RooflineOperation("", flops, size, run=lambda: None)
     reached = cluster.peak_flops * cluster.efficiency
     return seconds_under_roof(operation, reached, cluster.memory_bandwidth)

@@ -17,17 +17,17 @@ def layers_of_stages(model: Model, strategy: Strategy) -> list[int]:
     return [b - a for a, b in pairwise(edges)]
 
 
-def whole_numbers(model: Model) -> int:
+def unsplit_numbers_in_memory(model: Model) -> int:
     """Parameters of a layer that tensor ranks do not split: norms, biases of rows."""
     return 6 * model.hidden
 
 
-def layer_numbers(model: Model, tensor: int) -> int:
+def layer_numbers_in_memory(model: Model, tensor: int) -> int:
     """Parameters of a layer on one of `tensor` ranks, as 16b's split block has them:
     the matrices and the biases of columns are split.
     """
     h = model.hidden
-    return (12 * h**2 + 7 * h) // tensor + whole_numbers(model)
+    return (12 * h**2 + 7 * h) // tensor + unsplit_numbers_in_memory(model)
 
 
 def numbers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
@@ -36,7 +36,7 @@ def numbers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
     The first also has the embeddings; the last has the norm at the end and, if it is
     another rank, a copy of the tied table.
     """
-    ranks, layer = strategy.pipeline, layer_numbers(model, strategy.tensor)
+    ranks, layer = strategy.pipeline, layer_numbers_in_memory(model, strategy.tensor)
     layers = layers_of_stages(model, strategy)
     numbers = [layer * sum(layers[rank::ranks]) for rank in range(ranks)]
     if model.vocabulary:
@@ -102,7 +102,7 @@ def ledgers_of_ranks(
     Buffers are what ZeRO borrows: of stage 2 the gradients of one layer, of stage 3
     besides them two layers' parameters, one in use and one on its way.
     """
-    layer = layer_numbers(model, strategy.tensor)
+    layer = layer_numbers_in_memory(model, strategy.tensor)
     buffers, sharded = 0, SHARDED[strategy.shards]
     if "gradients" in sharded:
         buffers += strategy.state.gradients * layer

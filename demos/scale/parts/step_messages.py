@@ -15,21 +15,21 @@ from demos.scale.parts.step_memory import (
     hidden_numbers,
     layers_of_stages,
     numbers_of_ranks,
-    whole_numbers,
+    unsplit_numbers_in_memory,
 )
 from demos.scale.parts.training_plan import Cluster, Link, Model, Strategy
 
 LOSS_NUMBERS = 3  # of each position: 16b's maximum, sum, and the right word's logit
 
 
-class Message(NamedTuple):
+class StepMessage(NamedTuple):
     """What one GPU sends, and the seconds that it takes."""
 
     size: float = 0.0
     seconds: float = 0.0
 
-    def times(self, count: float) -> "Message":
-        return Message(count * self.size, count * self.seconds)
+    def times(self, count: float) -> "StepMessage":
+        return StepMessage(count * self.size, count * self.seconds)
 
 
 def link_of(group: str, cluster: Cluster, strategy: Strategy) -> str:
@@ -50,21 +50,21 @@ def link_cost_of(group: str, cluster: Cluster, strategy: Strategy) -> Link:
     return cluster.link_within if within else cluster.link_between
 
 
-def ring(ranks: int, size: float, link: Link) -> Message:
+def ring(ranks: int, size: float, link: Link) -> StepMessage:
     """An all-reduce of `size` bytes: a reduce-scatter, then an all-gather."""
     _, sent = messages_and_bytes("ring", ranks, size)
     seconds = predicted_seconds("ring", ranks, size, link.alpha, 1 / link.bandwidth)
-    return Message(sent, seconds)
+    return StepMessage(sent, seconds)
 
 
-def half_ring(ranks: int, size: float, link: Link) -> Message:
+def half_ring_of_step(ranks: int, size: float, link: Link) -> StepMessage:
     """A reduce-scatter, or an all-gather, of `size` bytes."""
     return ring(ranks, size, link).times(1 / 2)
 
 
 def tensor_messages(
     model: Model, cluster: Cluster, strategy: Strategy
-) -> tuple[Message, Message]:
+) -> tuple[StepMessage, StepMessage]:
     """Of one layer and one micro-batch: forward and backward.
 
     Each way two all-reduces of s b h numbers (16a), or as much in halves (16b's
@@ -78,7 +78,9 @@ def tensor_messages(
     return pair.times(2), pair.times(backward)
 
 
-def embedding_messages(model: Model, cluster: Cluster, strategy: Strategy) -> Message:
+def embedding_messages(
+    model: Model, cluster: Cluster, strategy: Strategy
+) -> StepMessage:
     """Forward of a micro-batch on the first stage: words' vectors are summed (16b)."""
     size = strategy.state.parameters * hidden_numbers(model, strategy)
     link = link_cost_of("tensor", cluster, strategy)
@@ -87,7 +89,7 @@ def embedding_messages(model: Model, cluster: Cluster, strategy: Strategy) -> Me
 
 def head_messages(
     model: Model, cluster: Cluster, strategy: Strategy
-) -> tuple[Message, Message]:
+) -> tuple[StepMessage, StepMessage]:
     """The last stage: the loss forward, the gradient of its input backward (16b)."""
     link = link_cost_of("tensor", cluster, strategy)
     numbers = hidden_numbers(model, strategy) if model.vocabulary else 0
@@ -97,18 +99,18 @@ def head_messages(
     return loss, ring(strategy.tensor, size, link).times(1 if numbers else 0)
 
 
-def stage_message(model: Model, cluster: Cluster, strategy: Strategy) -> Message:
+def stage_message(model: Model, cluster: Cluster, strategy: Strategy) -> StepMessage:
     """What a stage hands on: s b h numbers, a rank's own if the sequence is split."""
     size = strategy.state.parameters * hidden_numbers(model, strategy)
     size /= strategy.tensor if strategy.sequence_parallel else 1
     alpha, bandwidth = link_cost_of("pipeline", cluster, strategy)
-    return Message(size, alpha + size / bandwidth)
+    return StepMessage(size, alpha + size / bandwidth)
 
 
-def tied_messages(model: Model, cluster: Cluster, strategy: Strategy) -> Message:
+def tied_messages(model: Model, cluster: Cluster, strategy: Strategy) -> StepMessage:
     """First and last stage sum up their gradients of the tied table, once in a step."""
     if strategy.pipeline == 1 or not model.vocabulary:
-        return Message()
+        return StepMessage()
     table = -(-model.vocabulary // strategy.tensor) * model.hidden
     link = link_cost_of("pipeline", cluster, strategy)
     return ring(2, strategy.state.gradients * table, link)
@@ -121,10 +123,10 @@ class DataMessages(NamedTuple):
     last backward and the update; `after` follows the update.
     """
 
-    forward: Message = Message()
-    backward: Message = Message()
-    once: Message = Message()
-    after: Message = Message()
+    forward: StepMessage = StepMessage()
+    backward: StepMessage = StepMessage()
+    once: StepMessage = StepMessage()
+    after: StepMessage = StepMessage()
 
 
 def data_messages(
@@ -136,8 +138,8 @@ def data_messages(
     link = link_cost_of("data", cluster, strategy)
     units = _units_of_rank(model, strategy, rank)  # each is a message of its own
 
-    def half(size: float, units: int) -> Message:
-        return half_ring(strategy.data, size / units, link).times(units)
+    def half(size: float, units: int) -> StepMessage:
+        return half_ring_of_step(strategy.data, size / units, link).times(units)
 
     apart = units if strategy.overlap else 1
     stage, state = strategy.shard_stage, strategy.state
@@ -146,14 +148,16 @@ def data_messages(
         gather = half(padded * state.parameters, 1)
         if stage == 0:  # gradients travel both ways
             gather = half(padded * state.gradients, apart)
-            both = Message(scatter.size + gather.size, scatter.seconds + gather.seconds)
+            both = StepMessage(
+                scatter.size + gather.size, scatter.seconds + gather.seconds
+            )
             return DataMessages(once=both)
         return DataMessages(once=scatter, after=gather)
     scatter = half(padded * state.gradients, units)
     gather = half(padded * state.parameters, units)
     if stage == 2:
         return DataMessages(backward=scatter, after=gather)
-    both = Message(scatter.size + gather.size, scatter.seconds + gather.seconds)
+    both = StepMessage(scatter.size + gather.size, scatter.seconds + gather.seconds)
     return DataMessages(forward=gather, backward=both)
 
 
@@ -164,15 +168,15 @@ def _units_of_rank(model: Model, strategy: Strategy, rank: int) -> int:
 
 def norm_messages(
     model: Model, cluster: Cluster, strategy: Strategy, rank: int
-) -> Message:
+) -> StepMessage:
     """Sequence parallel sums gradients of what each rank has whole, once in a step.
 
     Norms and the biases of rows have seen this rank's positions only (16b): an
     all-reduce for each layer.
     """
     if not strategy.sequence_parallel:
-        return Message()
-    size = strategy.state.gradients * whole_numbers(model)
+        return StepMessage()
+    size = strategy.state.gradients * unsplit_numbers_in_memory(model)
     link = link_cost_of("tensor", cluster, strategy)
     layers = _units_of_rank(model, strategy, rank)
     return ring(strategy.tensor, size, link).times(layers)

@@ -9,7 +9,7 @@ from demos.ddp.ddp_from_scratch import DistributedDataParallel
 from demos.sharding.parts.measured_ledger import (
     BUILT,
     adam,
-    digits_loss,
+    digits_loss_for_ledger,
     make_digits_network,
 )
 
@@ -39,10 +39,10 @@ def networks_trained_side_by_side(
     for step in range(steps):
         for replica, optimizer in replicas.values():
             optimizer.zero_grad()
-            digits_loss(replica, step).backward()
+            digits_loss_for_ledger(replica, step).backward()
             optimizer.step()
         for name, zero in zeros.items():
-            digits_loss(networks[name], step).backward()
+            digits_loss_for_ledger(networks[name], step).backward()
             zero.step()
         with torch.no_grad():
             yield networks

@@ -33,8 +33,8 @@ def train_beside_fsdp2(steps: int = 3, width: int = 64) -> dict:
     """Runs in each rank: losses of both, and the collectives of the last step."""
     ours, theirs = make_wide_stack(width), shard_by_torch(make_wide_stack(width))
     steppers = {
-        "ours": (ours, ZeRO3(ours, sgd_of)),
-        "FSDP2": (theirs, sgd_of(theirs.parameters())),
+        "ours": (ours, ZeRO3(ours, sgd_beside_fsdp2)),
+        "FSDP2": (theirs, sgd_beside_fsdp2(theirs.parameters())),
     }
     found = {}
     for name, (network, stepper) in steppers.items():
@@ -47,15 +47,15 @@ def train_beside_fsdp2(steps: int = 3, width: int = 64) -> dict:
                 loss.backward()
                 stepper.step()
             losses.append(loss.item())
-        found[name] = losses, count_names(meter.collectives)
+        found[name] = losses, count_fsdp2_names(meter.collectives)
     return found
 
 
-def sgd_of(parameters) -> torch.optim.Optimizer:
+def sgd_beside_fsdp2(parameters) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, lr=0.1)
 
 
-def count_names(names: list[str]) -> dict[str, int]:
+def count_fsdp2_names(names: list[str]) -> dict[str, int]:
     return {name: names.count(name) for name in sorted(set(names))}
 
 
@@ -71,6 +71,6 @@ def count_hybrid_collectives(width: int = 16) -> tuple[dict[str, int], float]:
     with MessageMeter() as meter:
         model(torch.ones(4, width, device=device())).sum().backward()
     kept = sum(p.to_local().nbytes for p in model.parameters())
-    return count_names(meter.collectives), kept / sum(
+    return count_fsdp2_names(meter.collectives), kept / sum(
         p.nbytes for p in model.parameters()
     )

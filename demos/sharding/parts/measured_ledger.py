@@ -40,7 +40,7 @@ def own_digits(step: int, batch: int = 64) -> tuple[Tensor, Tensor]:
     return images[mine], labels[mine]
 
 
-def digits_loss(network: nn.Module, step: int) -> Tensor:
+def digits_loss_for_ledger(network: nn.Module, step: int) -> Tensor:
     images, labels = own_digits(step)
     dtype = next(network.parameters()).dtype
     return F.cross_entropy(network(images.to(dtype)).float(), labels)
@@ -81,7 +81,9 @@ def measure_state(
 
 def measure_digits(strategy: str, dtype: torch.dtype = torch.float32) -> Measured:
     """Runs in each rank: the ledger of the network on digits, trained by Adam."""
-    return measure_state(strategy, make_digits_network(dtype), digits_loss, adam)
+    return measure_state(
+        strategy, make_digits_network(dtype), digits_loss_for_ledger, adam
+    )
 
 
 def block_loss(block: nn.Module, step: int) -> Tensor:
@@ -114,6 +116,6 @@ def bytes_of_accumulation(strategy: str, micro_batches: int) -> int:
     trained = BUILT[strategy](network, adam)
     with MessageMeter() as meter:
         for part in range(micro_batches):
-            (digits_loss(network, part) / micro_batches).backward()
+            (digits_loss_for_ledger(network, part) / micro_batches).backward()
         trained.step()
     return meter.bytes_sent

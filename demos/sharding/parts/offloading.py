@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from demos.sharding.parts.recomputation import one_thread
 
 
-def host_tensor(folder: str, name: str, numbers: int) -> Tensor:
+def offloaded_tensor(folder: str, name: str, numbers: int) -> Tensor:
     """Zeros in a memory-mapped file, which stands for the memory of another place.
 
     The system keeps the file's pages in memory or writes them to the disk, as it likes.
@@ -21,10 +21,12 @@ def host_tensor(folder: str, name: str, numbers: int) -> Tensor:
 
 def adam_on_host(folder: str, shard: Tensor) -> tuple[nn.Parameter, torch.optim.Adam]:
     """A master copy of `shard` and an Adam, both with all their numbers on the host."""
-    master = nn.Parameter(host_tensor(folder, "master", shard.numel()).copy_(shard))
+    master = nn.Parameter(
+        offloaded_tensor(folder, "master", shard.numel()).copy_(shard)
+    )
     adam = torch.optim.Adam([master], lr=0.001)
     averages = {
-        name: host_tensor(folder, name, shard.numel())
+        name: offloaded_tensor(folder, name, shard.numel())
         for name in ("exp_avg", "exp_avg_sq")
     }
     adam.state[master] = {"step": torch.tensor(0.0), **averages}
@@ -44,7 +46,7 @@ def update_with_host(numbers: int, off_load: bool, steps: int = 5) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         if off_load:
             master, adam = adam_on_host(folder, shard)
-            master.grad = host_tensor(folder, "gradient", numbers)
+            master.grad = offloaded_tensor(folder, "gradient", numbers)
         else:
             master = nn.Parameter(shard)
             adam = torch.optim.Adam([master], lr=0.001)

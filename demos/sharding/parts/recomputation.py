@@ -33,7 +33,7 @@ class Recompute(torch.autograd.Function):
         return None, x.grad
 
 
-def by_torch(segment: Callable, x: torch.Tensor) -> torch.Tensor:
+def recomputed_by_torch(segment: Callable, x: torch.Tensor) -> torch.Tensor:
     """The library's call for the same thing."""
     from torch.utils.checkpoint import checkpoint
 

@@ -32,7 +32,7 @@ def load_or_refuse(folder: str, state: dict) -> None:
         for name, entry in metadata.state_dict_metadata.items()
         if hasattr(entry, "size")
     }
-    for name, tensor in _tensors(state).items():
+    for name, tensor in _tensors_of_checkpoint(state).items():
         if shapes.get(name) != tuple(tensor.shape):
             found = shapes.get(name, "nothing")
             raise Refused(
@@ -42,12 +42,12 @@ def load_or_refuse(folder: str, state: dict) -> None:
     dcp.load(state, checkpoint_id=folder)
 
 
-def _tensors(state: dict, prefix: str = "") -> dict[str, torch.Tensor]:
+def _tensors_of_checkpoint(state: dict, prefix: str = "") -> dict[str, torch.Tensor]:
     """All tensors in nested dictionaries, by their names joined with dots."""
     found = {}
     for key, value in state.items():
         if isinstance(value, dict):
-            found |= _tensors(value, f"{prefix}{key}.")
+            found |= _tensors_of_checkpoint(value, f"{prefix}{key}.")
         elif isinstance(value, torch.Tensor):
             found[f"{prefix}{key}"] = value
     return found

@@ -69,7 +69,7 @@ def step_over_slow_wire(
     return taken
 
 
-def predicted_step(
+def predicted_step_of_sleepers(
     prefetch: bool, depth: int = 4, seconds: float = 0.04, travel: float = 0.03
 ) -> float:
     """The same, added up; for a wire that carries a layer while another one computes.

@@ -12,15 +12,15 @@ def draw_heads(heads: int, ranks: int):
     owners = [rank for rank in range(ranks) for _ in range(heads)[rank::ranks]]
     alt = f"{heads} heads on {ranks} ranks: each goes from into to out by itself"
     fig, ax = figure(height=0.42 * heads + 0.5, stamp="computed", alt=alt)
-    _box(ax, 0, (heads - 1) / 2, 0.8, heads - 0.2, "x", None)
+    _box_of_head(ax, 0, (heads - 1) / 2, 0.8, heads - 0.2, "x", None)
     for head, rank in enumerate(owners):
         texts = "query, key, value", "compare and mix", "rows of out"
         ax.text(1.0, head, f"rank {rank}, head {head}", va="center")
         for place, text in enumerate(texts):
             left = 2.75 + 2.25 * place
-            _box(ax, left, head, 1.95, 0.8, text, rank)
+            _box_of_head(ax, left, head, 1.95, 0.8, text, rank)
             ax.annotate("", (left + 2.25, head), (left + 1.95, head), arrowprops=_ARROW)
-    _box(ax, 9.5, (heads - 1) / 2, 1.5, heads - 0.2, "all-reduce", None)
+    _box_of_head(ax, 9.5, (heads - 1) / 2, 1.5, heads - 0.2, "all-reduce", None)
     ax.set(xlim=(-0.1, 11.1), ylim=(heads - 0.3, -0.7))
     ax.set_axis_off()
     return fig
@@ -29,7 +29,7 @@ def draw_heads(heads: int, ranks: int):
 _ARROW = {"arrowstyle": "->", "color": "black"}
 
 
-def _box(ax, left, middle, width, height, text: str, rank: int | None) -> None:
+def _box_of_head(ax, left, middle, width, height, text: str, rank: int | None) -> None:
     from matplotlib.patches import Rectangle
 
     colour = NOBODYS if rank is None else light_colour(COLOURS[rank])

@@ -44,40 +44,42 @@ def draw_products(rows: Sequence[Sequence], alt: str):
     (matrix, rank); rank None is what every rank holds. A matrix is a tensor of whole
     numbers, with one or two dimensions.
     """
-    heights = [max(_height(item) for item in row) + 0.7 for row in rows]
+    heights = [max(_drawn_height(item) for item in row) + 0.7 for row in rows]
     fig, ax = figure(height=CELL * sum(heights), stamp="computed", alt=alt)
-    widest = max(sum(map(_width, row)) for row in rows)
+    widest = max(sum(map(_drawn_width, row)) for row in rows)
     top = 0.0
     for row, height in zip(rows, heights, strict=True):
         left = 0.0
         for item in row:
-            _draw_item(ax, item, left, top + height / 2)
-            left += _width(item)
+            _draw_item_of_product(ax, item, left, top + height / 2)
+            left += _drawn_width(item)
         top += height
     ax.set(xlim=(0, max(widest, 8 / CELL)), ylim=(top, 0), aspect="equal")
     ax.set_axis_off()
     return fig
 
 
-def _table(item) -> torch.Tensor:
+def _drawn_table(item) -> torch.Tensor:
     return torch.atleast_2d(item[0])
 
 
-def _height(item) -> float:
-    return 1 if isinstance(item, str) else len(_table(item))
+def _drawn_height(item) -> float:
+    return 1 if isinstance(item, str) else len(_drawn_table(item))
 
 
-def _width(item) -> float:
+def _drawn_width(item) -> float:
     if isinstance(item, str):
         return 0.7 + 0.26 * len(item)
-    return 1.15 * _table(item).shape[1] + 0.2
+    return 1.15 * _drawn_table(item).shape[1] + 0.2
 
 
-def _draw_item(ax, item, left: float, middle: float) -> None:
+def _draw_item_of_product(ax, item, left: float, middle: float) -> None:
     if isinstance(item, str):
-        ax.text(left + _width(item) / 2 - 0.1, middle, item, ha="center", va="center")
+        ax.text(
+            left + _drawn_width(item) / 2 - 0.1, middle, item, ha="center", va="center"
+        )
         return
-    table, rank = _table(item), item[1]
+    table, rank = _drawn_table(item), item[1]
     colour = NOBODYS if rank is None else light_colour(COLOURS[rank])
     for i, row in enumerate(table.tolist()):
         for j, number in enumerate(row):
@@ -88,12 +90,12 @@ def _draw_item(ax, item, left: float, middle: float) -> None:
                 "facecolor": colour,
                 "edgecolor": "white",
             }
-            ax.add_patch(_rectangle(place, **box))
+            ax.add_patch(_rectangle_of_product(place, **box))
             text = str(number).replace("-", "−")
             ax.text(place[0] + 0.575, place[1] + 0.5, text, ha="center", va="center")
 
 
-def _rectangle(place: tuple, **box):
+def _rectangle_of_product(place: tuple, **box):
     from matplotlib.patches import Rectangle
 
     return Rectangle(place, **box)

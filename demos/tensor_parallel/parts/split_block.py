@@ -1,8 +1,8 @@
 """The transformer block of lessons 14 to 17, split over ranks by heads and neurons.
 
 What stands between two pairs (norm, dropout, the sum with x) is either whole on every
-rank or split by positions. The block is the same for both: only its `Ends` differ, the
-functions that lead into a pair and out of it.
+rank or split by positions. The block is the same for both: only its
+`EndsOfSplitBlock` differ, the functions that lead into a pair and out of it.
 """
 
 import copy
@@ -26,7 +26,7 @@ from demos.tensor_parallel.parts.split_layers import own_part
 Drop = Callable[[Tensor], Tensor]
 
 
-class Ends(NamedTuple):
+class EndsOfSplitBlock(NamedTuple):
     """How a pair begins and ends.
 
     `enter(x, weight, bias)` is the linear layer of this rank's neurons, for all
@@ -46,9 +46,9 @@ def enter_by_gather(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 ENDS = {
-    "tensor": Ends(enter_by_copy, sum_over_ranks),
-    "sequence": Ends(enter_by_gather, scatter_sum),
-    "gather twice": Ends(GatherAgainLinear.apply, scatter_sum),
+    "tensor": EndsOfSplitBlock(enter_by_copy, sum_over_ranks),
+    "sequence": EndsOfSplitBlock(enter_by_gather, scatter_sum),
+    "gather twice": EndsOfSplitBlock(GatherAgainLinear.apply, scatter_sum),
 }
 
 
@@ -100,7 +100,9 @@ class SplitAttention(nn.Module):
     The number of heads may differ by 1 between ranks.
     """
 
-    def __init__(self, half: AttentionHalf, ends: Ends, attend: Callable, after: Drop):
+    def __init__(
+        self, half: AttentionHalf, ends: EndsOfSplitBlock, attend: Callable, after: Drop
+    ):
         super().__init__()
         width, heads = half.out.in_features, half.heads
         self.size, self.attend, self.after = width // heads, attend, after
@@ -125,7 +127,7 @@ class SplitAttention(nn.Module):
 class SplitMLP(nn.Module):
     """The MLP half with this rank's neurons: lesson 16a's pair."""
 
-    def __init__(self, half: MLPHalf, ends: Ends, after: Drop):
+    def __init__(self, half: MLPHalf, ends: EndsOfSplitBlock, after: Drop):
         super().__init__()
         wide, narrow, self.after = half.wide, half.narrow, after
         self.norm = copy.deepcopy(half.norm)
@@ -141,7 +143,7 @@ class SplitMLP(nn.Module):
 
 def split_block(
     block: nn.Sequential,
-    ends: Ends,
+    ends: EndsOfSplitBlock,
     attend: Callable = causal_attention,
     after: Drop = no_dropout,
 ) -> nn.Sequential:

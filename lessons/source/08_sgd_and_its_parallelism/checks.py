@@ -67,10 +67,10 @@ def _expect_batch_gradient(batch_gradient, call, gradients, sizes, wanted) -> No
         expect(tensors, got=got, think=form)
         if not isinstance(wanted[0], torch.Tensor):
             wanted = [torch.tensor(wanted)]
-        _expect_same_tensors(expect, list(got), gradients, sizes, wanted)
+        _expect_batch_gradient_tensors(expect, list(got), gradients, sizes, wanted)
 
 
-def _expect_same_tensors(expect, got, gradients, sizes, wanted) -> None:
+def _expect_batch_gradient_tensors(expect, got, gradients, sizes, wanted) -> None:
     shapes = [tuple(part.shape) for part in got]
     right = [tuple(part.shape) for part in wanted]
     expect(shapes == right, got=f"shapes {shapes}", think=f"the shapes given: {right}")
@@ -105,14 +105,14 @@ PASSES = [(5, 4), (8, 4), (7, 2), (1, 1), (1, 8), (12, 5), (6, 1), (16, 16), (9,
 PASSES += [(33, 8), (64, 63)]
 
 
-class Kept:
+class KeptWhileAccumulating:
     """What autograd keeps, in a shell whose life can be watched."""
 
     def __init__(self, tensor: torch.Tensor):
         self.tensor = tensor
 
 
-class Watched(nn.Module):
+class AccumulatingNetwork(nn.Module):
     """A network that notes each pass forward, and each backward through it.
 
     `held` says for each pass whether something of an earlier one was still kept.
@@ -123,8 +123,8 @@ class Watched(nn.Module):
         self.inner, self.notes, self.held = inner, [], []
         self.kept = weakref.WeakSet()
 
-    def _keep(self, tensor: torch.Tensor) -> Kept:
-        kept = Kept(tensor)
+    def _keep(self, tensor: torch.Tensor) -> KeptWhileAccumulating:
+        kept = KeptWhileAccumulating(tensor)
         self.kept.add(kept)
         return kept
 
@@ -140,7 +140,9 @@ class Watched(nn.Module):
         return output
 
 
-def watched_network(number: torch.dtype, frozen: bool, stale: bool) -> Watched:
+def accumulating_network(
+    number: torch.dtype, frozen: bool, stale: bool
+) -> AccumulatingNetwork:
     torch.manual_seed(8)
     inner = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 4)).to(number)
     for parameter in inner[0].parameters():
@@ -148,7 +150,7 @@ def watched_network(number: torch.dtype, frozen: bool, stale: bool) -> Watched:
     for parameter in inner.parameters():
         if stale and parameter.requires_grad:
             parameter.grad = torch.full_like(parameter, 100.0)
-    return Watched(inner)
+    return AccumulatingNetwork(inner)
 
 
 @exercise("08-accumulate")
@@ -166,8 +168,8 @@ def _try_accumulate(accumulate, count, limit, number, frozen, stale) -> None:
     images[:, 0] = torch.arange(count)  # each image carries its number
     images[:, 0] /= 10
     labels = torch.randint(4, (count,), generator=dice)
-    model = watched_network(number, frozen, stale)
-    oracle = watched_network(number, frozen, False)
+    model = accumulating_network(number, frozen, stale)
+    oracle = accumulating_network(number, frozen, False)
     loss = F.cross_entropy(oracle(images), labels)
     loss.backward()
     call = f"accumulate(model, images, labels, {limit}) with {count} images"
@@ -176,7 +178,7 @@ def _try_accumulate(accumulate, count, limit, number, frozen, stale) -> None:
     think = "the last pass: does it have fewer images?"
     with trying(call, images, labels, think=think) as expect:
         got = accumulate(model, images, labels, limit)
-        _expect_passes(expect, model, images[:, 0].tolist(), limit)
+        _expect_accumulating_passes(expect, model, images[:, 0].tolist(), limit)
         _expect_accumulated(expect, model, oracle, stale, count, limit)
         value = _one_number(got)
         expect(value is not None, got=got, think="what is to be returned: a number")
@@ -193,7 +195,9 @@ def _one_number(got) -> float | None:
     return as_number(got)
 
 
-def _expect_passes(expect, model, numbers: list[float], limit: int) -> None:
+def _expect_accumulating_passes(
+    expect, model, numbers: list[float], limit: int
+) -> None:
     passes = [seen for kind, seen in model.notes if kind == "forward"]
     sizes = [len(seen) for seen in passes]
     think = "at most so many images at a time: what is `limit` for?"
@@ -230,14 +234,18 @@ def _expect_accumulated(expect, model, oracle, stale, count, limit) -> None:
             continue
         think = "where backward puts the gradient: `.grad` of every trained parameter"
         expect(parameter.grad is not None, got=f"{name}.grad is None", think=think)
-        think = _advice_on_gradient(parameter.grad, right.grad, stale, count, limit)
+        think = _advice_on_accumulated_gradient(
+            parameter.grad, right.grad, stale, count, limit
+        )
         near = 1e-4 if right.dtype == torch.float32 else 1e-10
         close = torch.allclose(parameter.grad, right.grad, rtol=near, atol=near / 10)
         came = f"{name}.grad is off by {(parameter.grad - right.grad).abs().max():.2g}"
         expect(close, got=came, think=think)
 
 
-def _advice_on_gradient(got, right, stale: bool, count: int, limit: int) -> str:
+def _advice_on_accumulated_gradient(
+    got, right, stale: bool, count: int, limit: int
+) -> str:
     passes = -(-count // limit)
     if stale and torch.allclose(got - 100, right, rtol=1e-3, atol=1e-4):
         return "what `.grad` held before you began: backward adds to it"
@@ -260,7 +268,7 @@ def right_noise_scale(steps: list[torch.Tensor], each: int) -> float:
     return trace / (large - trace / batch)
 
 
-def _noisy_steps(steps, shards, each, parameters, number, noise=1.0):
+def _steps_with_gradient_noise(steps, shards, each, parameters, number, noise=1.0):
     """Steps whose true gradient shrinks, with the noise of `each` images."""
     dice = torch.Generator().manual_seed(steps * 100 + shards)
     found = []
@@ -280,7 +288,9 @@ def check_08_noise_scale(noise_scale):
     cases += [(7, 8, 8, 11), (3, 4, 100, 2)]
     for place, (steps, shards, each, parameters) in enumerate(cases):
         number = (torch.float32, torch.float64)[place % 2]
-        given = _noisy_steps(steps, shards, each, parameters, number, noise=2.0)
+        given = _steps_with_gradient_noise(
+            steps, shards, each, parameters, number, noise=2.0
+        )
         _try_noise_scale(noise_scale, given, each, f"{steps} steps of {shards} shards")
     same = [torch.ones(4, 3)] * 2  # no noise at all
     _try_noise_scale(noise_scale, same, 8, "2 steps of 4 equal shards")
@@ -301,7 +311,7 @@ def _try_noise_scale(noise_scale, steps, each: int, shown: str) -> None:
         expect(close, got=f"{value:.4f}, where {right:.4f} is right", think=think)
 
 
-def _with_batch(batch: int, small: float, large: float, each: int) -> float:
+def _noise_scale_with_batch(batch: int, small: float, large: float, each: int) -> float:
     """The noise scale of those who take `batch` for the number of images."""
     trace = (small - large) / (1 / each - 1 / batch) if batch != each else math.inf
     square = large - trace / batch
@@ -320,7 +330,7 @@ def _advice_on_noise_scale(value: float, steps, each: int) -> str:
 
     if right_noise_scale(steps, each) < 0 <= value:
         return "an estimate below 0: it is to be returned as it is"
-    if near(_with_batch(len(steps[0]), small, large, each)):
+    if near(_noise_scale_with_batch(len(steps[0]), small, large, each)):
         return "B, the batch: how many images do all shards of a step have together?"
     if near(trace / large):
         return "|G|²: the batch's own noise, tr(Σ) / B, is still in S"
@@ -366,22 +376,22 @@ def check_08_scaling(scaled_rates):
             expect(hasattr(got, "__len__"), got=got, think=form)
             values = [as_number(rate) for rate in got]
             expect(None not in values, got=got, think=form)
-            _expect_number_of_updates(expect, len(values), k, updates)
+            _expect_scaled_updates(expect, len(values), k, updates)
             for place, value in enumerate(values):
-                right = _right_rate(place * k, base, k, warm_up, drop)
+                right = _right_scaled_rate(place * k, base, k, warm_up, drop)
                 came = f"{value:.6g} for update {place}, where {right:.6g} is right"
-                think = _advice_on_rate(value, place, schedule)
+                think = _advice_on_scaled_rate(value, place, schedule)
                 expect(math.isclose(value, right, rel_tol=1e-6), got=came, think=think)
 
 
-def _right_rate(used: float, base, k, warm_up, drop) -> float:
+def _right_scaled_rate(used: float, base, k, warm_up, drop) -> float:
     """The rate after so many batches of the small run have been used."""
     if used < warm_up:
         return base + (k - 1) * base * used / warm_up
     return k * base if used < drop else k * base / 10
 
 
-def _expect_number_of_updates(expect, found: int, k: int, updates: int) -> None:
+def _expect_scaled_updates(expect, found: int, k: int, updates: int) -> None:
     came = f"{found} updates, where {updates // k} are right"
     think = f"how many images are used: one update of these uses {k} small batches"
     if found == updates // k + 1:
@@ -389,12 +399,14 @@ def _expect_number_of_updates(expect, found: int, k: int, updates: int) -> None:
     expect(found == updates // k, got=came, think=think)
 
 
-def _advice_on_rate(value: float, place: int, schedule) -> str:
+def _advice_on_scaled_rate(value: float, place: int, schedule) -> str:
     base, k, _, warm_up, drop = schedule
     used = place * k
-    if math.isclose(value, _right_rate(used, base, k, warm_up, drop), rel_tol=1e-3):
+    if math.isclose(
+        value, _right_scaled_rate(used, base, k, warm_up, drop), rel_tol=1e-3
+    ):
         return "how exact a rate has to be, also a small one"
-    own_line = _right_rate(place, base, k, warm_up, warm_up)
+    own_line = _right_scaled_rate(place, base, k, warm_up, warm_up)
     if 0 < place < warm_up and math.isclose(value, own_line, rel_tol=1e-6):
         return "whose updates `warm_up` counts, and how many images that is"
     if used >= drop and math.isclose(value, k * base, rel_tol=1e-6):

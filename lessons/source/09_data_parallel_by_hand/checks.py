@@ -36,7 +36,7 @@ def check_09_scatter(scatter, gather):
         _try_gather(gather, [torch.randn(n, 10, dtype=torch.float64) for n in sizes])
     _try_gather(gather, [torch.randn(n) for n in (2, 3)])
     _try_gather(gather, [torch.randn(n, 2, 2) for n in (2, 0, 1)])
-    _try_there_and_back(scatter, gather)
+    _try_scatter_and_gather(scatter, gather)
 
 
 def _try_scatter(scatter, batch: tuple, rows: int, parts: int) -> None:
@@ -112,7 +112,7 @@ def _try_gather(gather, values: list[torch.Tensor]) -> None:
     with trying(f"gather(outputs of {sizes} rows)", values) as expect:
         whole = gather([output * 2 for output in outputs])
         _expect_gathered(expect, whole, torch.cat(values) * 2)
-        _expect_way_back(expect, whole)
+        _expect_way_back_from_gather(expect, whole)
         whole_slope = torch.arange(whole.numel(), dtype=whole.dtype).view(whole.shape)
         whole.backward(whole_slope)
         for output, slope in zip(outputs, whole_slope.split(sizes), strict=True):
@@ -151,7 +151,7 @@ def _expect_gathered(expect, whole, right: torch.Tensor) -> None:
     )
 
 
-def _expect_way_back(expect, whole: torch.Tensor) -> None:
+def _expect_way_back_from_gather(expect, whole: torch.Tensor) -> None:
     expect(
         whole.requires_grad and whole.grad_fn is not None,
         got="a tensor that does not know where it came from",
@@ -160,12 +160,12 @@ def _expect_way_back(expect, whole: torch.Tensor) -> None:
     )
 
 
-def _try_there_and_back(scatter, gather) -> None:
+def _try_scatter_and_gather(scatter, gather) -> None:
     x = torch.randn(7, 4, dtype=torch.float64, requires_grad=True)
     with trying("gather of what scatter gave, then backward") as expect:
         parts = scatter((x,), 3)
         whole = gather([part[0] ** 2 for part in parts])
-        _expect_way_back(expect, whole)
+        _expect_way_back_from_gather(expect, whole)
         whole.sum().backward()
         expect(
             x.grad is not None and torch.equal(x.grad, 2 * x.detach()),
@@ -197,7 +197,10 @@ def _try_reduce(
 ) -> None:  # fmt: skip
     replicas = _replicas_after_backward(sizes, dtype, frozen, empty_is_none, unused_in)
     before = [value.clone() for value in replicas[0].state_dict().values()]
-    own = [[_no_nan(p.grad) for p in replica.parameters()] for replica in replicas]
+    own = [
+        [_replica_gradient_without_nan(p.grad) for p in replica.parameters()]
+        for replica in replicas
+    ]
     tried = f"reduce_gradients(replicas, {sizes})"
     tried += ", where one parameter is frozen" if frozen else ""
     if unused_in:
@@ -211,7 +214,8 @@ def _try_reduce(
             think="where the result belongs: in `.grad` of replica 0",
         )
         expect(
-            len(given) == len(replicas) and all(map(_is, given, replicas)),
+            len(given) == len(replicas)
+            and all(map(_is_same_replica_tensor, given, replicas)),
             got="another list of replicas than before",
             think="whose list it is: others use it after you",
         )
@@ -222,19 +226,19 @@ def _try_reduce(
                 got="parameters or buffers that have moved",
                 think="which step comes later: the update",
             )
-        right = _right_reduction(own, sizes)
-        _expect_reduction(expect, replicas, right, own, sizes)
+        right = _right_reduction_of_replicas(own, sizes)
+        _expect_reduction_of_replicas(expect, replicas, right, own, sizes)
 
 
-def _is(one, other) -> bool:
+def _is_same_replica_tensor(one, other) -> bool:
     return one is other
 
 
-def _no_nan(gradient):
+def _replica_gradient_without_nan(gradient):
     return None if gradient is None or gradient.isnan().any() else gradient.clone()
 
 
-class _Branching(nn.Module):
+class _BranchingReplica(nn.Module):
     """A network with one parameter that only some replicas use."""
 
     def __init__(self):
@@ -251,7 +255,7 @@ class _Branching(nn.Module):
 
 def _replicas_after_backward(sizes, dtype, frozen, empty_is_none, unused_in) -> list:
     torch.manual_seed(9)
-    model = _Branching().to(dtype)
+    model = _BranchingReplica().to(dtype)
     model.first.bias.requires_grad_(not frozen)
     replicas = [copy.deepcopy(model) for _ in sizes]
     for number, (replica, size) in enumerate(zip(replicas, sizes, strict=True)):
@@ -265,7 +269,7 @@ def _replicas_after_backward(sizes, dtype, frozen, empty_is_none, unused_in) -> 
     return replicas
 
 
-def _right_reduction(own: list[list], sizes: list) -> list:
+def _right_reduction_of_replicas(own: list[list], sizes: list) -> list:
     right = []
     for gradients in zip(*own, strict=True):
         pairs = zip(gradients, sizes, strict=True)
@@ -274,7 +278,9 @@ def _right_reduction(own: list[list], sizes: list) -> list:
     return right
 
 
-def _expect_reduction(expect, replicas, right: list, own: list[list], sizes) -> None:
+def _expect_reduction_of_replicas(
+    expect, replicas, right: list, own: list[list], sizes
+) -> None:
     close = 1e-9 if replicas[0].extra.dtype == torch.float64 else 1e-5
     got = [parameter.grad for parameter in replicas[0].parameters()]
     for gradient, wanted in zip(got, right, strict=True):
@@ -300,7 +306,7 @@ def _expect_reduction(expect, replicas, right: list, own: list[list], sizes) -> 
             got=f"a gradient of type {gradient.dtype}",
             think="which type the parameter has",
         )
-    _expect_weighing(expect, got, right, own, sizes, close)
+    _expect_weighing_of_replicas(expect, got, right, own, sizes, close)
     for replica in replicas[1:]:
         expect(
             all(parameter.grad is None for parameter in replica.parameters()),
@@ -309,7 +315,7 @@ def _expect_reduction(expect, replicas, right: list, own: list[list], sizes) -> 
         )
 
 
-def _expect_weighing(expect, got, right, own, sizes, close: float) -> None:
+def _expect_weighing_of_replicas(expect, got, right, own, sizes, close: float) -> None:
     present = [place for place, wanted in enumerate(right) if wanted is not None]
     flat = torch.cat([got[place].flatten() for place in present])
     wanted = torch.cat([right[place].flatten() for place in present])
@@ -357,10 +363,12 @@ def check_09_museum(repairs):
         )
     codes = {name: _repaired_exhibit(name, repairs[name]) for name in sorted(repairs)}
     for ranks in SEVERAL:
-        found = _look_at_repaired(codes, ranks)
+        found = _look_at_repaired_exhibits(codes, ranks)
         for name in codes:
-            with trying(f"exhibit {name}, repaired, {_with(name, ranks)}") as expect:
-                _expect_repaired(expect, name, found[name], ranks)
+            with trying(
+                f"exhibit {name}, repaired, {_with_museum_ranks(name, ranks)}"
+            ) as expect:
+                _expect_repaired_exhibit(expect, name, found[name], ranks)
     with trying("repairs") as expect:
         missing = [name for name in NEEDED if name not in repairs]
         expect(
@@ -370,7 +378,7 @@ def check_09_museum(repairs):
         )
 
 
-def _with(name: str, ranks: int) -> str:
+def _with_museum_ranks(name: str, ranks: int) -> str:
     return f"with {ranks} replicas" if name == "A" else f"in {ranks} ranks"
 
 
@@ -393,7 +401,7 @@ def _repaired_exhibit(name: str, changes) -> str:
             got=f"{len(changes)} changed lines",
             think="which lines are wrong: three at most may change",
         )
-        _expect_python(expect, name, changes)
+        _expect_exhibit_in_python(expect, name, changes)
         code = museum_meter.repaired(name, changes)
         yields = [line.strip() for line in lines if "yield model" in line]
         kept = [line.strip() for line in code.splitlines() if "yield model" in line]
@@ -402,11 +410,11 @@ def _repaired_exhibit(name: str, changes) -> str:
             got="other yields than before",
             think="who looks at the models: the yields have to stay",
         )
-        museum_meter.program_of(code, name)
+        museum_meter.program_of_exhibit(code, name)
     return code
 
 
-def _expect_python(expect, name: str, changes: dict) -> None:
+def _expect_exhibit_in_python(expect, name: str, changes: dict) -> None:
     """Name the new line that is no Python, or say that together they are none."""
     lines = museum_meter.exhibit_lines(name)
     if not (said := syntax_complaint(name, lines, changes)):
@@ -421,19 +429,24 @@ def _expect_python(expect, name: str, changes: dict) -> None:
     expect(False, got="new lines that together are not Python", think=think)
 
 
-def _look_at_repaired(codes: dict, ranks: int) -> dict:
+def _look_at_repaired_exhibits(codes: dict, ranks: int) -> dict:
     """All in one launch; if that fails, one by one, to know which it was."""
     try:
-        return museum_meter.look_at(codes, ranks, timeout=PATIENCE)
+        return museum_meter.look_at_exhibits(codes, ranks, timeout=PATIENCE)
     except (RankFailed, RanksHung):
         for name in codes:
             think = "what the new lines do, each in its place"
-            with trying(f"exhibit {name}, repaired, {_with(name, ranks)}", think=think):
-                museum_meter.look_at({name: codes[name]}, ranks, timeout=PATIENCE)
+            with trying(
+                f"exhibit {name}, repaired, {_with_museum_ranks(name, ranks)}",
+                think=think,
+            ):
+                museum_meter.look_at_exhibits(
+                    {name: codes[name]}, ranks, timeout=PATIENCE
+                )
         raise
 
 
-def _expect_repaired(expect, name: str, found, ranks: int) -> None:
+def _expect_repaired_exhibit(expect, name: str, found, ranks: int) -> None:
     if name == "F":
         right = museum_meter.accuracy_alone()
         off = abs(found.said[0] - right) if found.said else 1
@@ -471,11 +484,11 @@ def _expect_repaired(expect, name: str, found, ranks: int) -> None:
         think="what every replica has to know before it takes its step, and what it "
         "does after it",
     )
-    alone = museum_meter.train_alone(name, ranks, first[0])
-    _expect_steps_of_one_process(expect, name, first, alone)
+    alone = museum_meter.train_exhibit_alone(name, ranks, first[0])
+    _expect_steps_of_exhibit(expect, name, first, alone)
 
 
-def _expect_steps_of_one_process(expect, name: str, first, alone) -> None:
+def _expect_steps_of_exhibit(expect, name: str, first, alone) -> None:
     off = (first - alone).abs().max().item()
     if off < 1e-9:
         return

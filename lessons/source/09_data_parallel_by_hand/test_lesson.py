@@ -302,13 +302,13 @@ def apart(found) -> float:
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_every_exhibit_misbehaves_as_its_meter_says(ranks):
-    found = museum_meter.look_at(codes_of({}), ranks)
+    found = museum_meter.look_at_exhibits(codes_of({}), ranks)
     assert abs(found["F"].said[0] - museum_meter.accuracy_alone()) > 0.002
     assert found["A"].storages == 1
     lengths = {}
     for name in "ABCDEG":
         first = found[name].models[0]
-        alone = museum_meter.train_alone(name, ranks, first[0])
+        alone = museum_meter.train_exhibit_alone(name, ranks, first[0])
         assert (first - alone)[-1].norm() > 0.1 * (alone[-1] - alone[0]).norm()
         lengths[name] = (
             (first[1] - first[0]).norm() / (alone[1] - alone[0]).norm()
@@ -321,12 +321,12 @@ def test_every_exhibit_misbehaves_as_its_meter_says(ranks):
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_every_repair_is_right(ranks):
-    found = museum_meter.look_at(codes_of(REPAIRED), ranks)
+    found = museum_meter.look_at_exhibits(codes_of(REPAIRED), ranks)
     assert found["F"].said[0] == pytest.approx(museum_meter.accuracy_alone(), abs=1e-12)
     assert found["A"].storages == ranks
     for name in "ABCDEG":
         first = found[name].models[0]
-        alone = museum_meter.train_alone(name, ranks, first[0])
+        alone = museum_meter.train_exhibit_alone(name, ranks, first[0])
         assert (first - alone).abs().max() < 1e-12
         assert apart(found[name]) == 0
 

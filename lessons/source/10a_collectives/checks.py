@@ -16,7 +16,7 @@ from .pieces_and_tokens import (
     PiecesNotes,
     TokensCase,
     TokensNotes,
-    are_messages_under_way_together,
+    are_pieces_under_way_together,
     try_all_to_all,
     try_experts,
     try_reduce_scatter,
@@ -61,13 +61,13 @@ def check_10a_reduce_scatter(reduce_scatter):
         for case, notes in zip(COLUMNS[which], zip(*found, strict=True), strict=True):
             with trying(f"{tried}, {case.about}") as expect:
                 _expect_no_collective(expect, [note.meter for note in notes])
-                _expect_columns_added(expect, notes)
+                _expect_columns_of_pieces_added(expect, notes)
                 _expect_pieces_kept(expect, notes)
                 _expect_each_piece_sent_once(expect, notes)
-                _expect_all_awaited(expect, notes)
+                _expect_all_pieces_awaited(expect, notes)
 
 
-def _expect_columns_added(expect, notes: tuple[PiecesNotes]) -> None:
+def _expect_columns_of_pieces_added(expect, notes: tuple[PiecesNotes]) -> None:
     for rank, note in enumerate(notes):
         got, wanted = note.got[0], note.wanted[0]
         if torch.equal(got, wanted):
@@ -83,7 +83,8 @@ def _expect_columns_added(expect, notes: tuple[PiecesNotes]) -> None:
             think = "the sum is asked for. Who divides, and by what?"
         expect(
             False,
-            got=f"rank {rank} has {_first(got)}, and {_first(wanted)} is the sum",
+            got=f"rank {rank} has {_first_of_piece(got)}, and "
+            f"{_first_of_piece(wanted)} is the sum",
             think=think,
         )
 
@@ -114,8 +115,7 @@ def check_10a_all_to_all(all_to_all):
                     think="which calls are allowed here: send and recv, which wait",
                 )
                 together = any(
-                    are_messages_under_way_together(note.meter)
-                    or note.meter.not_awaited
+                    are_pieces_under_way_together(note.meter) or note.meter.not_awaited
                     for note in notes
                 )
                 expect(
@@ -140,8 +140,8 @@ def _expect_pieces_arrived(expect, notes: tuple[PiecesNotes]) -> None:
                     think = "the own piece, and " + think
             expect(
                 False,
-                got=f"rank {rank} has {_first(got)} from rank {sender}, who has "
-                f"{_first(wanted)} for it",
+                got=f"rank {rank} has {_first_of_piece(got)} from rank {sender}, "
+                f"who has {_first_of_piece(wanted)} for it",
                 think=think,
             )
 
@@ -149,7 +149,7 @@ def _expect_pieces_arrived(expect, notes: tuple[PiecesNotes]) -> None:
 # Both ---------------------------------------------------------------------------------
 
 
-def _first(tensor: torch.Tensor) -> str:
+def _first_of_piece(tensor: torch.Tensor) -> str:
     numbers = tensor.flatten().tolist()
     return f"{numbers[:4]}"[:-1] + (", ...]" if len(numbers) > 4 else "]")
 
@@ -199,7 +199,7 @@ def _expect_each_piece_sent_once(expect, notes: tuple[PiecesNotes]) -> None:
                 )
 
 
-def _expect_all_awaited(expect, notes: tuple[PiecesNotes]) -> None:
+def _expect_all_pieces_awaited(expect, notes: tuple[PiecesNotes]) -> None:
     left = sum(note.meter.not_awaited for note in notes)
     expect(
         not left,

@@ -70,7 +70,7 @@ def _try_with_pieces(case, answer, first_argument, rooms, wanted) -> PiecesNotes
     pieces = [piece_of_case(case, rank, receiver) for receiver in ranks]
     given = list(pieces)
     dist.barrier()
-    with MessageMeter() as meter, AsynchronousCalls() as calls:
+    with MessageMeter() as meter, AsynchronousCallsWithPieces() as calls:
         answer(first_argument, pieces)
     dist.barrier()
     are_kept = len(pieces) == len(given) and all(
@@ -83,7 +83,7 @@ def _try_with_pieces(case, answer, first_argument, rooms, wanted) -> PiecesNotes
     return PiecesNotes(got, wanted, are_kept, meter, calls.names, sizes, comes)
 
 
-class AsynchronousCalls:
+class AsynchronousCallsWithPieces:
     """Notes the calls of isend, irecv and batch_isend_irecv, but not torch's own; and
     that a thread has been started."""
 
@@ -93,7 +93,7 @@ class AsynchronousCalls:
         self.names: list[str] = []
         self.code = {inspect.unwrap(f).__code__: f.__name__ for f in self.FUNCTIONS}
 
-    def __enter__(self) -> "AsynchronousCalls":
+    def __enter__(self) -> "AsynchronousCallsWithPieces":
         sys.setprofile(self._note)
         threading.setprofile(self._note_thread)
         return self
@@ -115,7 +115,7 @@ class AsynchronousCalls:
             self.names.append(self.code[frame.f_code])
 
 
-def are_messages_under_way_together(meter: MessageMeter) -> bool:
+def are_pieces_under_way_together(meter: MessageMeter) -> bool:
     """Has a message begun before the one before it was through?"""
     return any(
         isinstance(one, Message) and isinstance(next_one, Message)
@@ -170,15 +170,17 @@ class TokenTraffic(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func.namespace == "c10d":
-            self.bytes += sum(t.nbytes for t in _floating_tensors(args))
+            self.bytes += sum(t.nbytes for t in _floating_tensors_of_tokens(args))
         return func(*args, **(kwargs or {}))
 
 
-def _floating_tensors(value) -> list[torch.Tensor]:
+def _floating_tensors_of_tokens(value) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value] if value.is_floating_point() else []
     if isinstance(value, list | tuple):
-        return [tensor for part in value for tensor in _floating_tensors(part)]
+        return [
+            tensor for part in value for tensor in _floating_tensors_of_tokens(part)
+        ]
     return []
 
 
@@ -220,13 +222,13 @@ def _try_tokens(answer: Callable, case: TokensCase) -> TokensNotes:
     )
 
 
-def both_send_first() -> None:
+def both_send_pieces_first() -> None:
     tensor, other = torch.ones(1), 1 - dist.get_rank()
     dist.send(tensor, other)
     dist.recv(tensor, other)
 
 
-def request_thrown_away() -> None:
+def request_for_piece_thrown_away() -> None:
     if dist.get_rank() == 0:
         dist.isend(torch.ones(1), 1)
     dist.barrier()  # so that the other receives later

@@ -13,7 +13,7 @@ from sidebyside import MessageMeter, consecutive_steps, run_ranks
 from tests.hanging_ranks import how_they_hang
 from tests.quiet_loopback import least_on_loopback
 
-from .pieces_and_tokens import both_send_first, request_thrown_away
+from .pieces_and_tokens import both_send_pieces_first, request_for_piece_thrown_away
 
 ONE_TO_ALL, ALL_TO_ONE = ["broadcast", "scatter"], ["gather", "reduce"]
 
@@ -94,11 +94,11 @@ def test_reduce_scatter_and_then_all_gather_end_where_all_reduce_ends():
 
 
 def test_two_ranks_that_both_send_first_wait_until_the_time_limit():
-    how_they_hang(both_send_first, "rank 0 waits in send")
+    how_they_hang(both_send_pieces_first, "rank 0 waits in send")
 
 
 def test_a_message_whose_request_is_thrown_away_does_not_arrive_with_gloo():
-    how_they_hang(request_thrown_away, "rank 1 waits in recv")
+    how_they_hang(request_for_piece_thrown_away, "rank 1 waits in recv")
 
 
 def left_by_reduce() -> int:

@@ -12,7 +12,7 @@ from sidebyside import consecutive_steps, run_ranks
 from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
 
-from .ring_programs import RingCase, RingNotes, try_ring
+from .ring_programs import AllReduceRingCase, AllReduceRingNotes, try_all_reduce_ring
 
 # Seconds; a right answer needs less than one. Tests of what hangs wait for less.
 PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
@@ -30,30 +30,37 @@ RANKS = 2, 3, 1, 5, 8
     when_hung="who receives while everybody sends",
 )
 def check_10b_ring(ring):
-    cases = [RingCase(shape, torch.float64) for shape in SHAPES]
-    cases += [RingCase((24,), torch.int64), RingCase((3, 5), torch.float32)]
+    cases = [AllReduceRingCase(shape, torch.float64) for shape in SHAPES]
+    cases += [
+        AllReduceRingCase((24,), torch.int64),
+        AllReduceRingCase((3, 5), torch.float32),
+    ]
     for ranks in RANKS:
         think = "what this line gets when the tensor is shorter than the ring, or when "
         think += "the number of ranks does not divide its length"
         with trying(f"ring(tensor) in {ranks} ranks", think=think):
-            notes = run_ranks(try_ring, ring, cases, world_size=ranks, timeout=PATIENCE)
+            notes = run_ranks(
+                try_all_reduce_ring, ring, cases, world_size=ranks, timeout=PATIENCE
+            )
         for case, of_ranks in zip(cases, zip(*notes, strict=True), strict=True):
-            _expect_ring(case, of_ranks)
+            _expect_all_reduce_ring(case, of_ranks)
 
 
-def _expect_ring(case: RingCase, of_ranks: Sequence[RingNotes]) -> None:
+def _expect_all_reduce_ring(
+    case: AllReduceRingCase, of_ranks: Sequence[AllReduceRingNotes]
+) -> None:
     ranks = len(of_ranks)
     call = f"ring(tensor of shape {case.shape}, {case.dtype}) in {ranks} ranks"
     with trying(call.replace("torch.", "")) as expect:
         total = torch.stack([notes.before for notes in of_ranks]).sum(0)
         for rank, notes in enumerate(of_ranks):
-            _expect_ring_sum(expect, rank, notes, total, ranks)
+            _expect_all_reduce_sum(expect, rank, notes, total, ranks)
         expect(
             all(torch.equal(notes.after, of_ranks[0].after) for notes in of_ranks),
             got="sums that differ between ranks in their last bits",
             think="how often each chunk is added up: once, and then it is copied",
         )
-        _expect_ring_messages(expect, of_ranks)
+        _expect_all_reduce_messages(expect, of_ranks)
         expect(
             consecutive_steps([notes.meter for notes in of_ranks]) <= 2 * (ranks - 1),
             got="the sum, in more than 2 (N - 1) steps",
@@ -61,7 +68,9 @@ def _expect_ring(case: RingCase, of_ranks: Sequence[RingNotes]) -> None:
         )
 
 
-def _expect_ring_sum(expect, rank: int, notes: RingNotes, total, ranks: int) -> None:
+def _expect_all_reduce_sum(
+    expect, rank: int, notes: AllReduceRingNotes, total, ranks: int
+) -> None:
     expect(
         notes.returned is None,
         got=f"rank {rank} returned {notes.returned}",
@@ -81,7 +90,7 @@ def _expect_ring_sum(expect, rank: int, notes: RingNotes, total, ranks: int) -> 
     expect(False, got=f"on rank {rank}, the sum in {share}", think=think)
 
 
-def _expect_ring_messages(expect, of_ranks: Sequence[RingNotes]) -> None:
+def _expect_all_reduce_messages(expect, of_ranks: Sequence[AllReduceRingNotes]) -> None:
     ranks, numbers = len(of_ranks), of_ranks[0].before.numel()
     size = of_ranks[0].before.element_size()
     for rank, notes in enumerate(of_ranks):
@@ -124,23 +133,23 @@ FIT_SIZES = [8, 64, 1000, 4096, 30_000, 2**18, 5_000_000, 2**26]
 
 @exercise("10b-fit")
 def check_10b_fit(fit):
-    _expect_fit(fit, [1000, 101_000], [30e-6, 130e-6])
+    _expect_fit_of_cost(fit, [1000, 101_000], [30e-6, 130e-6])
     for alpha, beta in LINKS:
-        _expect_fit(fit, FIT_SIZES, [alpha + beta * size for size in FIT_SIZES])
+        _expect_fit_of_cost(fit, FIT_SIZES, [alpha + beta * size for size in FIT_SIZES])
     random = np.random.default_rng(10)
     for (alpha, beta), count in itertools.product(LINKS, (3, 9, 40)):
         sizes = [int(size) for size in 2 ** random.uniform(2, 26, count)]
         noise = random.lognormal(0, 0.2, count)
         pairs = zip(sizes, noise, strict=True)
         seconds = [float((alpha + beta * size) * by) for size, by in pairs]
-        _expect_fit(fit, sizes, seconds, "with noise")
+        _expect_fit_of_cost(fit, sizes, seconds, "with noise")
     repeated = [65_536, 64, 1_048_576, 64, 65_536, 64, 1_048_576, 65_536]
     seconds = [180e-6, 52e-6, 1.9e-3, 81e-6, 240e-6, 60e-6, 1.3e-3, 150e-6]
     think = "the messages of the same size: each of them counts"
-    _expect_fit(fit, repeated, seconds, "of three sizes, with noise", think)
+    _expect_fit_of_cost(fit, repeated, seconds, "of three sizes, with noise", think)
 
 
-def _expect_fit(
+def _expect_fit_of_cost(
     fit: Callable, sizes: list, seconds: list, kind="on a straight line", think=""
 ) -> None:
     call = f"fit(sizes, seconds) of {len(sizes)} messages {kind}"
@@ -152,41 +161,47 @@ def _expect_fit(
         pair = pair and len(got) == 2 and None not in map(as_number, got)
         expect(pair, got=got, think="what is to be returned: two numbers")
         line = tuple(map(float, got))
-        best = _weighted_line(sizes, seconds, 1 / np.array(seconds))
-        loss, least = (_relative_loss(ab, sizes, seconds) for ab in (line, best))
+        best = _weighted_line_of_cost(sizes, seconds, 1 / np.array(seconds))
+        loss, least = (
+            _relative_loss_of_cost(ab, sizes, seconds) for ab in (line, best)
+        )
         expect(
             loss <= 1.001 * least + 1e-8 * len(sizes),  # 0.01 % off for each message
             got=f"alpha = {line[0]:.4g}, beta = {line[1]:.4g}: squared relative errors "
             f"add up to {loss:.4g}; with alpha = {best[0]:.4g}, beta = {best[1]:.4g} "
             f"they are {least:.4g}",
-            think=think or _think_of_fit(line, best, sizes, seconds),
+            think=think or _think_of_fit_of_cost(line, best, sizes, seconds),
         )
 
 
-def _think_of_fit(line: tuple, best: tuple, sizes: list, seconds: list) -> str:
+def _think_of_fit_of_cost(line: tuple, best: tuple, sizes: list, seconds: list) -> str:
     """The mistake that leads to just this line, if it is a known one."""
     time = np.array(seconds)
     if np.allclose(line[::-1], best, rtol=1e-3, atol=0):
         return "the order: first alpha, then beta"
-    if np.allclose(line, _weighted_line(sizes, seconds, np.ones_like(time)), 1e-3, 0):
+    if np.allclose(
+        line, _weighted_line_of_cost(sizes, seconds, np.ones_like(time)), 1e-3, 0
+    ):
         return (
             "whose errors count: a microsecond is much for a short message and nothing "
             "for a long one. Did you take errors in seconds"
         )
     for power in (-0.5, -2):
-        if np.allclose(line, _weighted_line(sizes, seconds, time**power), 1e-3, 0):
+        if np.allclose(
+            line, _weighted_line_of_cost(sizes, seconds, time**power), 1e-3, 0
+        ):
             return "what your weights multiply: the errors, or their squares"
     return "which errors are to be small: the relative ones, as the text says"
 
 
-def _weighted_line(sizes: list, seconds: list, weights) -> tuple[float, float]:
+def _weighted_line_of_cost(sizes: list, seconds: list, weights) -> tuple[float, float]:
     """alpha and beta that minimise the sum of (weight * error) ** 2."""
     size, time = np.array(sizes, float), np.array(seconds, float)
     rows = np.column_stack([np.ones_like(size), size]) * np.asarray(weights)[:, None]
     return tuple(np.linalg.lstsq(rows, time * weights, rcond=None)[0])
 
 
-def _relative_loss(line, sizes: list, seconds: list) -> float:
+def _relative_loss_of_cost(line, sizes: list, seconds: list) -> float:
     alpha, beta = map(float, line)
     pairs = zip(sizes, seconds, strict=True)
     return sum(((alpha + beta * size - time) / time) ** 2 for size, time in pairs)
@@ -203,15 +218,15 @@ NAMES = ("root", "tree", "ring")
 @exercise("10b-choose")
 def check_10b_choose(fastest):
     for size, ranks in FIVE:
-        _expect_fastest(fastest, size, ranks, 50e-6, 1e-9)
+        _expect_fastest_all_reduce(fastest, size, ranks, 50e-6, 1e-9)
     sizes = [10**6, 10**7, 10**9, 123_456, 10_000, 1000, 1, 0]
     for ranks, (alpha, beta) in itertools.product(MANY_RANKS, MANY_LINKS):
         for size in sizes:
-            _expect_fastest(fastest, size, ranks, alpha, beta)
+            _expect_fastest_all_reduce(fastest, size, ranks, alpha, beta)
         _expect_fastest_near_crossover(fastest, ranks, alpha, beta)
 
 
-def _seconds_of_ways(size: float, ranks: int, alpha, beta) -> dict[str, float]:
+def _seconds_of_all_reduces(size: float, ranks: int, alpha, beta) -> dict[str, float]:
     levels = (ranks - 1).bit_length()
     return {
         "root": 2 * (ranks - 1) * (alpha + beta * size),
@@ -220,12 +235,14 @@ def _seconds_of_ways(size: float, ranks: int, alpha, beta) -> dict[str, float]:
     }
 
 
-def _expect_fastest(fastest: Callable, size, ranks: int, alpha, beta) -> None:
+def _expect_fastest_all_reduce(
+    fastest: Callable, size, ranks: int, alpha, beta
+) -> None:
     with trying(f"fastest({size:g}, {ranks}, {alpha:g}, {beta:g})") as expect:
         got = fastest(size, ranks, alpha, beta)
         name = isinstance(got, str) and got in NAMES
         expect(name, got=got, think='which answers there are: "root", "tree", "ring"')
-        times = _seconds_of_ways(size, ranks, alpha, beta)
+        times = _seconds_of_all_reduces(size, ranks, alpha, beta)
         least = min(times.values())
         best = [way for way in NAMES if math.isclose(times[way], least, rel_tol=1e-9)]
         described = {way: f"{seconds:.4g} s" for way, seconds in times.items()}
@@ -246,4 +263,4 @@ def _expect_fastest_near_crossover(fastest, ranks: int, alpha, beta) -> None:
         return
     crossing = alpha * more_messages / beta / (2 * levels - 2 * (ranks - 1) / ranks)
     for size in (0.98 * crossing, 1.02 * crossing):
-        _expect_fastest(fastest, size, ranks, alpha, beta)
+        _expect_fastest_all_reduce(fastest, size, ranks, alpha, beta)

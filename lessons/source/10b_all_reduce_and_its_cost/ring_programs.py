@@ -9,14 +9,14 @@ import torch.distributed as dist
 from sidebyside import MessageMeter, device
 
 
-class RingCase(NamedTuple):
+class AllReduceRingCase(NamedTuple):
     """A tensor to sum: its shape and type."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
 
 
-class RingNotes(NamedTuple):
+class AllReduceRingNotes(NamedTuple):
     """One rank's tensor before and after, and all that it sent and received."""
 
     before: torch.Tensor
@@ -25,12 +25,18 @@ class RingNotes(NamedTuple):
     returned: str | None
 
 
-def try_ring(ring: Callable, cases: list[RingCase]) -> list[RingNotes]:
+def try_all_reduce_ring(
+    ring: Callable, cases: list[AllReduceRingCase]
+) -> list[AllReduceRingNotes]:
     """Sum each case's tensor over the ranks with the learner's function."""
-    return [_try_case_of_ring(ring, case, seed) for seed, case in enumerate(cases)]
+    return [
+        _try_case_of_all_reduce(ring, case, seed) for seed, case in enumerate(cases)
+    ]
 
 
-def _try_case_of_ring(ring: Callable, case: RingCase, seed: int) -> RingNotes:
+def _try_case_of_all_reduce(
+    ring: Callable, case: AllReduceRingCase, seed: int
+) -> AllReduceRingNotes:
     generator = torch.Generator().manual_seed(100 * seed + dist.get_rank())
     if case.dtype == torch.int64:
         tensor = torch.randint(-1000, 1000, case.shape, generator=generator)
@@ -42,4 +48,4 @@ def _try_case_of_ring(ring: Callable, case: RingCase, seed: int) -> RingNotes:
     with MessageMeter() as meter:
         returned = ring(tensor)
     shown = None if returned is None else type(returned).__name__
-    return RingNotes(before, tensor.cpu().clone(), meter, shown)
+    return AllReduceRingNotes(before, tensor.cpu().clone(), meter, shown)

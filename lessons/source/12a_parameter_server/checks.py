@@ -41,17 +41,19 @@ BY_HAND = [
 @exercise("12a-bounded", in_ranks=True, when_hung="whether some worker always goes on")
 def check_12a_bounded(who_goes_on):
     for pushes, waiting, bound in BY_HAND:
-        _expect_going(who_goes_on, pushes, waiting, bound)
+        _expect_who_goes_on(who_goes_on, pushes, waiting, bound)
     dice = random.Random(12)
     for workers, bound in itertools.product((1, 2, 3, 5, 8), (0, 1, 2, 5, 100)):
         for _ in range(6):
             pushes = {w: dice.randint(0, 8) for w in dice.sample(range(1, 20), workers)}
             waiting = dice.sample(sorted(pushes), dice.randint(0, workers))
-            _expect_going(who_goes_on, pushes, waiting, bound)
+            _expect_who_goes_on(who_goes_on, pushes, waiting, bound)
     _expect_bounded_ranks(who_goes_on)
 
 
-def _expect_going(who_goes_on: Callable, pushes: dict, waiting: list, bound) -> None:
+def _expect_who_goes_on(
+    who_goes_on: Callable, pushes: dict, waiting: list, bound
+) -> None:
     with trying(
         f"who_goes_on({pushes}, {waiting}, {bound})", pushes, waiting
     ) as expect:
@@ -63,10 +65,12 @@ def _expect_going(who_goes_on: Callable, pushes: dict, waiting: list, bound) -> 
             got=got,
             think="what is to be returned: a list of workers",
         )
-        expect(list(got) == right, got=got, think=_think_of_going(got, right, pushes))
+        expect(
+            list(got) == right, got=got, think=_think_of_who_goes_on(got, right, pushes)
+        )
 
 
-def _think_of_going(got, right: list, pushes: dict) -> str:
+def _think_of_who_goes_on(got, right: list, pushes: dict) -> str:
     got = list(got)
     if sorted(map(str, got)) == sorted(map(str, right)):
         return "the order: that of `waiting`, first come, first served"
@@ -82,7 +86,7 @@ def _expect_bounded_ranks(who_goes_on: Callable) -> None:
     for bound in (0, 2):
         call = "serve_at_once(...) in a server with 3 workers, your function with "
         with trying(call + f"bound = {bound}") as expect:
-            goes = partial(_called_with_bound, who_goes_on, bound)
+            goes = partial(_who_goes_on_with_bound, who_goes_on, bound)
             ranks = run_ranks(
                 serve_scripted_workers, goes, world_size=4, timeout=PATIENCE
             )
@@ -95,7 +99,7 @@ def _expect_bounded_ranks(who_goes_on: Callable) -> None:
             )
 
 
-def _called_with_bound(who_goes_on: Callable, bound: int, pushes, waiting):
+def _who_goes_on_with_bound(who_goes_on: Callable, bound: int, pushes, waiting):
     return who_goes_on(pushes, waiting, bound)
 
 
@@ -106,15 +110,15 @@ CURVATURES = {0: 1.0, 1: 1.0, 2: 3.0, 3: 0.25, 4: 1.0, 6: 10.0, 8: 0.1, 16: 1.0}
 
 @exercise("12a-stable", seconds=60)
 def check_12a_stable(stable_step):
-    _expect_stable(stable_step, 25.0, 0)
+    _expect_stable_step(stable_step, 25.0, 0)
     for delay, curvature in CURVATURES.items():
-        _expect_stable(stable_step, curvature, delay)
-    _expect_stable(stable_step, 7, 5)
-    _expect_stable(stable_step, 0.01, 0)
-    _expect_stable(stable_step, 2000.0, 1)
+        _expect_stable_step(stable_step, curvature, delay)
+    _expect_stable_step(stable_step, 7, 5)
+    _expect_stable_step(stable_step, 0.01, 0)
+    _expect_stable_step(stable_step, 2000.0, 1)
 
 
-def _expect_stable(stable_step: Callable, curvature: float, delay: int) -> None:
+def _expect_stable_step(stable_step: Callable, curvature: float, delay: int) -> None:
     with trying(f"stable_step({curvature}, {delay})") as expect:
         got = stable_step(curvature, delay)
         number = as_number(got)
@@ -124,11 +128,11 @@ def _expect_stable(stable_step: Callable, curvature: float, delay: int) -> None:
         expect(
             abs(apart) <= 0.0105,
             got=number,
-            think=_think_of_stable(number, curvature, delay),
+            think=_think_of_stable_step(number, curvature, delay),
         )
 
 
-def _think_of_stable(number: float, curvature: float, delay: int) -> str:
+def _think_of_stable_step(number: float, curvature: float, delay: int) -> str:
     def is_step(c: float, d: int) -> bool:
         return math.isclose(number, predicted_stable_step(c, d), rel_tol=0.011)
 
@@ -161,16 +165,18 @@ THREE = [[1.0] * 6, [2.0] * 6, [4.5, 1.0, 1.0, 1.0, 1.0, 1.0]]
 @exercise("12a-backup")
 def check_12a_backup(backup):
     for needed, rounds in ((2, 3), (3, 3), (2, 1), (2, 2), (1, 1)):
-        _expect_backup(backup, copy.deepcopy(THREE), needed, rounds)
+        _expect_backup_workers(backup, copy.deepcopy(THREE), needed, rounds)
     random_numbers = np.random.default_rng(12)
     for workers in (1, 2, 3, 5, 8):
         for needed in {1, max(1, workers - 1), max(1, workers - 2), workers}:
             for rounds in (1, 2, 7, 20):
                 tail = 0.2 * random_numbers.pareto(1.2, (workers, 60 * rounds)) + 0.5
-                _expect_backup(backup, tail.tolist(), needed, rounds)
+                _expect_backup_workers(backup, tail.tolist(), needed, rounds)
 
 
-def _expect_backup(backup: Callable, seconds: list, needed: int, rounds: int) -> None:
+def _expect_backup_workers(
+    backup: Callable, seconds: list, needed: int, rounds: int
+) -> None:
     call = f"backup(seconds of {len(seconds)} workers, {needed}, {rounds})"
     if seconds == THREE:
         call = f"backup({seconds}, {needed}, {rounds})"
@@ -180,8 +186,8 @@ def _expect_backup(backup: Callable, seconds: list, needed: int, rounds: int) ->
         pair = pair and len(got) == 2 and None not in map(as_number, got)
         expect(pair, got=got, think="what is to be returned: seconds, and a count")
         end, thrown = map(as_number, got)
-        right_end, right_thrown = backup_by_events(seconds, needed, rounds)
-        think = _think_of_backup(end, seconds, needed, rounds)
+        right_end, right_thrown = backup_workers_by_events(seconds, needed, rounds)
+        think = _think_of_backup_workers(end, seconds, needed, rounds)
         expect(math.isclose(end, right_end, rel_tol=1e-9), got=got, think=think)
         expect(
             thrown == right_thrown,
@@ -191,9 +197,11 @@ def _expect_backup(backup: Callable, seconds: list, needed: int, rounds: int) ->
         )
 
 
-def _think_of_backup(end: float, seconds: list, needed: int, rounds: int) -> str:
+def _think_of_backup_workers(
+    end: float, seconds: list, needed: int, rounds: int
+) -> str:
     if len(seconds) > needed and math.isclose(
-        end, backup_by_events(seconds, len(seconds), rounds)[0]
+        end, backup_workers_by_events(seconds, len(seconds), rounds)[0]
     ):
         return f"how many gradients end a round: the first {needed}"
     fresh = sum(sorted(row[r] for row in seconds)[needed - 1] for r in range(rounds))
@@ -209,7 +217,9 @@ def _think_of_backup(end: float, seconds: list, needed: int, rounds: int) -> str
     )
 
 
-def backup_by_events(seconds: list, needed: int, rounds: int) -> tuple[float, int]:
+def backup_workers_by_events(
+    seconds: list, needed: int, rounds: int
+) -> tuple[float, int]:
     """Gradient after gradient, in the order in which they arrive."""
     takes = [iter(row) for row in seconds]
     under_way = [(next(row), worker, 0) for worker, row in enumerate(takes)]

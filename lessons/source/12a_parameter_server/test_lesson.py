@@ -22,7 +22,7 @@ from demos.parameter_server.parameter_server import within_bound
 from demos.parameter_server.parts import server_and_workers, server_costs
 from demos.parameter_server.parts.digits_server import (
     DigitsGradient,
-    digits_loss,
+    digits_server_loss,
     digits_start,
     losses_over_time,
     train_digits_with_server,
@@ -46,7 +46,7 @@ from demos.parameter_server.parts.simulated_server import (
 from sidebyside import RankFailed, run_ranks
 from sidebyside.record import ROOT
 
-from .checks import THREE, backup_by_events
+from .checks import THREE, backup_workers_by_events
 
 train = train_digits_with_server
 
@@ -121,7 +121,7 @@ def test_losses_are_those_of_the_updates_chosen():
     diary = run_ranks(train, "in step", [0, 0], 0.5, 9, world_size=3)[0]
     rows = losses_over_time(diary, every=3)
     assert [row[0] for row in rows] == [0, 3, 6, 9]
-    assert rows[-1][2] == digits_loss(diary[-1].share) < rows[0][2]
+    assert rows[-1][2] == digits_server_loss(diary[-1].share) < rows[0][2]
 
 
 # Stale gradients ----------------------------------------------------------------------
@@ -187,14 +187,14 @@ def test_in_step_wins_by_updates_and_at_once_by_seconds(seed):
     as_long, more = at_once(96.5)
     assert rounds == len(staleness) == 24
     assert len(more) >= 9 * rounds
-    by_seconds, by_updates = digits_loss(as_long), digits_loss(as_many)
-    assert by_seconds < digits_loss(in_step) < by_updates
+    by_seconds, by_updates = digits_server_loss(as_long), digits_server_loss(as_many)
+    assert by_seconds < digits_server_loss(in_step) < by_updates
     larger = [
-        digits_loss(simulate_in_step(3, 3, 96.5, rate, one_slow, seed)[0])
+        digits_server_loss(simulate_in_step(3, 3, 96.5, rate, one_slow, seed)[0])
         for rate in (0.4, 0.8, 1.2, 1.6, 3.2)
     ]
     assert by_seconds < 0.7 * min(larger)
-    assert min(larger) < 0.5 * digits_loss(in_step)
+    assert min(larger) < 0.5 * digits_server_loss(in_step)
 
 
 def slow_in_turns(worker: int, seed: int = 0) -> Iterator[float]:
@@ -245,8 +245,8 @@ def test_the_order_of_the_remedies_is_the_one_that_the_lesson_names():
 
 
 def test_the_case_by_hand_ends_as_the_lesson_says():
-    assert backup_by_events(THREE, 2, 3) == (5.5, 1)
-    assert backup_by_events(THREE, 3, 3) == (8.5, 0)
+    assert backup_workers_by_events(THREE, 2, 3) == (5.5, 1)
+    assert backup_workers_by_events(THREE, 3, 3) == (8.5, 0)
 
 
 # Costs --------------------------------------------------------------------------------

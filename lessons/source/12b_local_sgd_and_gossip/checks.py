@@ -65,10 +65,10 @@ def check_12b_local(train_locally):
                 timeout=PATIENCE,
             )
         for case, of_ranks in zip(LOCAL_CASES, zip(*notes, strict=True), strict=True):
-            _expect_local(case, of_ranks)
+            _expect_local_sgd(case, of_ranks)
 
 
-def _expect_local(case: LocalCase, of_ranks: tuple[LocalNotes, ...]) -> None:
+def _expect_local_sgd(case: LocalCase, of_ranks: tuple[LocalNotes, ...]) -> None:
     ranks, steps = len(of_ranks), len(case.sizes)
     call = f"train_locally with {steps} batches, every = {case.every}, {ranks} ranks"
     with trying(call + KINDS[case.kind]) as expect:
@@ -105,7 +105,7 @@ def _expect_local_models(expect, case: LocalCase, of_ranks) -> None:
     apart = max((models[0] - model).abs().max().item() for model in models)
     think = "what a meeting does: each parameter becomes its mean over all ranks"
     got = f"a model that is not the right one (replicas apart by {apart:.2g})"
-    for mistake, meets in _known_meetings(case).items():
+    for mistake, meets in _known_meetings_of_local_sgd(case).items():
         wrong = trained_locally(case, len(models), meets)
         pairs = zip(models, wrong, strict=True)
         if all(torch.allclose(m, w, rtol=0, atol=close) for m, w in pairs):
@@ -119,7 +119,7 @@ def _expect_local_models(expect, case: LocalCase, of_ranks) -> None:
     expect(False, got=got, think=think)
 
 
-def _known_meetings(case: LocalCase) -> dict[str, Callable]:
+def _known_meetings_of_local_sgd(case: LocalCase) -> dict[str, Callable]:
     """What to think of if just these meetings were held."""
     steps = len(case.sizes)
     return {
@@ -163,7 +163,7 @@ def _expect_local_messages(expect, case: LocalCase, of_ranks) -> None:
 # 12b-rounds ---------------------------------------------------------------------------
 
 
-def _ring(ranks: int, own: float) -> torch.Tensor:
+def _gossip_ring(ranks: int, own: float) -> torch.Tensor:
     weights = torch.eye(ranks, dtype=torch.float64) * own
     for rank in range(ranks):
         for other in ((rank + 1) % ranks, (rank - 1) % ranks):
@@ -171,7 +171,7 @@ def _ring(ranks: int, own: float) -> torch.Tensor:
     return weights
 
 
-def _random_mixing(ranks: int, seed: int) -> torch.Tensor:
+def _random_gossip_mixing(ranks: int, seed: int) -> torch.Tensor:
     """Symmetric, rows add up to 1: a mean of the identity and random swaps."""
     dice = torch.Generator().manual_seed(seed)
     total = 0.3 * torch.eye(ranks, dtype=torch.float64)
@@ -184,49 +184,51 @@ def _random_mixing(ranks: int, seed: int) -> torch.Tensor:
     return total
 
 
-def _mixing_matrices() -> dict[str, torch.Tensor]:
-    pairs = torch.block_diag(_ring(2, 0.75), _ring(2, 0.75))
+def _gossip_matrices() -> dict[str, torch.Tensor]:
+    pairs = torch.block_diag(_gossip_ring(2, 0.75), _gossip_ring(2, 0.75))
     half = torch.full((2, 2), 0.5, dtype=torch.float64)
     named = {
-        "two ranks, 3/4 of one's own": _ring(2, 0.75),
-        "a ring of 4 without self-weight": _ring(4, 0),
+        "two ranks, 3/4 of one's own": _gossip_ring(2, 0.75),
+        "a ring of 4 without self-weight": _gossip_ring(4, 0),
         "one rank alone": torch.ones(1, 1, dtype=torch.float64),
         "two pairs that never meet": pairs,
         "one pair and two ranks alone": torch.block_diag(half, torch.eye(2).double()),
-        "a ring of 3, a third each": _ring(3, 1 / 3),
+        "a ring of 3, a third each": _gossip_ring(3, 1 / 3),
         "five ranks, a fifth each": torch.full((5, 5), 0.2, dtype=torch.float64),
-        "two ranks, 1/10 of one's own": _ring(2, 0.1),
-        "the two ranks that swap": _ring(2, 0),
+        "two ranks, 1/10 of one's own": _gossip_ring(2, 0.1),
+        "the two ranks that swap": _gossip_ring(2, 0),
     }
     for ranks in (3, 5, 6, 8, 9, 16, 32):
         for own in (0, 0.05, 1 / 3, 0.9):
-            named[f"a ring of {ranks}, self-weight {own:.2f}"] = _ring(ranks, own)
+            named[f"a ring of {ranks}, self-weight {own:.2f}"] = _gossip_ring(
+                ranks, own
+            )
     for ranks in (3, 4, 7):
         name = f"{ranks} ranks with weights drawn at random"
-        named[name] = _random_mixing(ranks, ranks)
+        named[name] = _random_gossip_mixing(ranks, ranks)
     return named
 
 
 @exercise("12b-rounds", seconds=60)
 def check_12b_rounds(rounds_to_agree):
-    for name, weights in _mixing_matrices().items():
+    for name, weights in _gossip_matrices().items():
         for fold in (1000, 2.5, 10, 1e6, 3e4):
-            _expect_rounds(rounds_to_agree, name, weights, fold)
+            _expect_rounds_of_gossip(rounds_to_agree, name, weights, fold)
 
 
-def _moduli(weights: torch.Tensor) -> list[float]:
+def _moduli_of_gossip(weights: torch.Tensor) -> list[float]:
     return sorted(torch.linalg.eigvalsh(weights).abs().tolist(), reverse=True)
 
 
-def _rounds_of(factor: float, fold: float) -> float:
+def _rounds_of_gossip(factor: float, fold: float) -> float:
     if factor > 1 - 1e-9:
         return math.inf
     return 1 if factor < 1e-9 else math.log(fold) / -math.log(factor)
 
 
-def _expect_rounds(answer: Callable, name: str, weights, fold: float) -> None:
-    factor = _moduli(weights)[1] if len(weights) > 1 else None
-    exact = 0 if factor is None else _rounds_of(factor, fold)
+def _expect_rounds_of_gossip(answer: Callable, name: str, weights, fold: float) -> None:
+    factor = _moduli_of_gossip(weights)[1] if len(weights) > 1 else None
+    exact = 0 if factor is None else _rounds_of_gossip(factor, fold)
     tie = math.isfinite(exact) and abs(exact - round(exact)) < 1e-6
     if tie and factor is not None and factor > 1e-9:
         return  # rounding would decide
@@ -236,7 +238,7 @@ def _expect_rounds(answer: Callable, name: str, weights, fold: float) -> None:
     with trying(
         f"rounds_to_agree(weights, {fold:g}), {name}",
         weights,
-        think=_think_of_rounds(factor, think),
+        think=_think_of_rounds_of_gossip(factor, think),
     ) as expect:
         given = weights.clone()
         got = answer(given, fold)
@@ -248,11 +250,11 @@ def _expect_rounds(answer: Callable, name: str, weights, fold: float) -> None:
         number = as_number(got)
         expect(number is not None, got=got, think="what is to be returned: a number")
         if number != right and factor is not None:
-            think = _think_of_wrong_rounds(number, weights, fold, factor, think)
+            think = _think_of_wrong_gossip_rounds(number, weights, fold, factor, think)
         expect(number == right, got=got, think=think)
 
 
-def _think_of_rounds(factor: float | None, think: str) -> str:
+def _think_of_rounds_of_gossip(factor: float | None, think: str) -> str:
     if factor is None:
         return "one rank alone, which has no second eigenvalue and always agrees"
     if factor > 1 - 1e-9:
@@ -260,7 +262,7 @@ def _think_of_rounds(factor: float | None, think: str) -> str:
     return "a modulus of 0, whose logarithm there is not" if factor < 1e-9 else think
 
 
-def _think_of_wrong_rounds(number, weights, fold, factor, think: str) -> str:
+def _think_of_wrong_gossip_rounds(number, weights, fold, factor, think: str) -> str:
     signed = sorted(torch.linalg.eigvalsh(weights).tolist())
     if factor > 1 - 1e-9:
         if signed[0] < -1 + 1e-9:
@@ -268,7 +270,7 @@ def _think_of_wrong_rounds(number, weights, fold, factor, think: str) -> str:
         return "a second eigenvalue 1: ranks that never hear of each other"
     if factor < 1e-9:
         return "what is left of a disagreement after one round, if its eigenvalue is 0"
-    exact = _rounds_of(factor, fold)
+    exact = _rounds_of_gossip(factor, fold)
     if number == math.floor(exact):
         return "rounding: after this many rounds it is not yet enough"
     if number == math.ceil(exact) + 1:
@@ -276,7 +278,7 @@ def _think_of_wrong_rounds(number, weights, fold, factor, think: str) -> str:
     if abs(number - exact) < 1:
         return "what a number of rounds is: a whole number"
     if abs(signed[0]) > abs(signed[-2]) and signed[-2] > 0:
-        by_sign = _rounds_of(signed[-2], fold)
+        by_sign = _rounds_of_gossip(signed[-2], fold)
         if number == math.ceil(by_sign):
             return "eigenvalues below 0: what counts is the modulus"
     return think
@@ -298,11 +300,11 @@ def check_12b_weights(best_self_weight):
             expect(
                 abs(number - best) <= 0.001 + 1e-9,
                 got=got,
-                think=_think_of_self_weight(number, cosines),
+                think=_think_of_gossip_weight(number, cosines),
             )
 
 
-def _think_of_self_weight(number: float, cosines: list[float]) -> str:
+def _think_of_gossip_weight(number: float, cosines: list[float]) -> str:
     if not 0 <= number <= 1:
         return "which weights are allowed: from 0 to 1"
     lines = [number + (1 - number) * cosine for cosine in cosines]

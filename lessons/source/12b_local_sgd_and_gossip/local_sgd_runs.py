@@ -38,7 +38,7 @@ class LocalNotes(NamedTuple):
     frozen_changed: bool
 
 
-class NumbersSent(TorchDispatchMode):
+class NumbersSentInLocalSGD(TorchDispatchMode):
     """Notes every operation of torch.distributed, and how many numbers it is given."""
 
     def __init__(self):
@@ -49,16 +49,16 @@ class NumbersSent(TorchDispatchMode):
         if func.namespace in ("c10d", "_c10d_functional"):
             name = str(func).split(".")[1].strip("_")
             if name not in ("barrier", "wait_tensor"):
-                given = sum(tensor.numel() for tensor in _tensors_in(args))
+                given = sum(tensor.numel() for tensor in _tensors_in_local_sgd(args))
                 self.names.setdefault(name, []).append(given)
         return func(*args, **(kwargs or {}))
 
 
-def _tensors_in(value) -> list[Tensor]:
+def _tensors_in_local_sgd(value) -> list[Tensor]:
     if isinstance(value, Tensor):
         return [value]
     if isinstance(value, list | tuple):
-        return [tensor for part in value for tensor in _tensors_in(part)]
+        return [tensor for part in value for tensor in _tensors_in_local_sgd(part)]
     return []
 
 
@@ -77,13 +77,13 @@ def local_model(case: LocalCase) -> nn.Module:
 
 
 @cache
-def _digits_read_once() -> tuple[Tensor, Tensor]:
+def _local_digits_read_once() -> tuple[Tensor, Tensor]:
     return load_digits("train")
 
 
 def local_case_batches(case: LocalCase, rank: int) -> list[tuple[Tensor, Tensor]]:
     """Every rank has other images; those of a batch are never those of another."""
-    images, labels = _digits_read_once()
+    images, labels = _local_digits_read_once()
     dice = torch.Generator().manual_seed(rank)
     batches = []
     for size in case.sizes:
@@ -98,17 +98,17 @@ def flat_local_model(model: nn.Module) -> Tensor:
 
 
 def try_train_locally(train: Callable, cases: list[LocalCase]) -> list[LocalNotes]:
-    return [_try_case(train, case) for case in cases]
+    return [_try_local_case(train, case) for case in cases]
 
 
-def _try_case(train: Callable, case: LocalCase) -> LocalNotes:
+def _try_local_case(train: Callable, case: LocalCase) -> LocalNotes:
     model = local_model(case)
     for parameter in model.parameters():
         if parameter.requires_grad:
             parameter.grad = torch.full_like(parameter, 7.0)  # left from before
     batches = local_case_batches(case, dist.get_rank())
     before, bias = copy.deepcopy(batches), model[0].bias.detach().clone()
-    with NumbersSent() as sent:
+    with NumbersSentInLocalSGD() as sent:
         returned = train(model, batches, case.rate, case.every)
     same = len(before) == len(batches) and all(
         torch.equal(a, b)
@@ -136,12 +136,12 @@ def trained_locally(case: LocalCase, ranks: int, meets: Callable) -> list[Tensor
                 for parameter, gradient in zip(trained, gradients, strict=True):
                     parameter -= case.rate * gradient
         if meets(step + 1):
-            _set_to_mean(models)
+            _set_local_models_to_mean(models)
     return [flat_local_model(model) for model in models]
 
 
 @torch.no_grad()
-def _set_to_mean(models: list[nn.Module]) -> None:
+def _set_local_models_to_mean(models: list[nn.Module]) -> None:
     for same in zip(*(model.parameters() for model in models), strict=True):
         mean = torch.stack(list(same)).mean(0)
         for parameter in same:

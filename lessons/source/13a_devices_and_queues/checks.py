@@ -11,9 +11,9 @@ from sidebyside.exercises import exercise, trying
 
 from .watched_queues import (
     CountingDevice,
-    Course,
     HostWaited,
-    TimedOrder,
+    QueueCourse,
+    TimedQueueOrder,
     host_may_not_wait,
 )
 
@@ -38,9 +38,9 @@ NEVER = [(1e9, 1e9, 1e-5, 1e-9), (1e9, 1e8, 0.0, 0.0), (5, 5, 0, 0), (2e9, 1e9, 
 @exercise("13a-pays", seconds=30, when_hung="for which devices no size is large enough")
 def check_13a_pays(smallest_size):
     for link in LINKS:
-        _expect_smallest(smallest_size, *link)
+        _expect_smallest_for_device(smallest_size, *link)
     for link in NEVER:
-        with trying(_call_of_link(link)) as expect:
+        with trying(_call_of_device_link(link)) as expect:
             got = smallest_size(*link)
             think = "what a device that is not faster than the host can gain"
             expect(got is None, got=got, think=think)
@@ -51,34 +51,38 @@ def check_13a_pays(smallest_size):
         # scaled so that the answer is between 1 and some thousands
         scale = 2 * 10 ** random.uniform(0, 8) / host
         alpha, beta = random.uniform(0, 1, 2) * scale / (2, 12 * 500)
-        _expect_smallest(
+        _expect_smallest_for_device(
             smallest_size, float(host), float(device), float(alpha), float(beta)
         )
 
 
-def _call_of_link(link: tuple) -> str:
+def _call_of_device_link(link: tuple) -> str:
     return f"smallest_size({', '.join(f'{value:.6g}' for value in link)})"
 
 
-def _gain(n: int, host: float, device: float, alpha: float, beta: float) -> float:
+def _gain_by_device(
+    n: int, host: float, device: float, alpha: float, beta: float
+) -> float:
     """Seconds here over seconds away."""
     away = 2 * alpha + 12 * n**2 * beta + 2 * n**3 / device
     return (2 * n**3 / host) / away
 
 
-def _smallest_size(*link: float) -> int:
+def _smallest_size_for_device(*link: float) -> int:
     high = 1
-    while _gain(high, *link) <= 1:
+    while _gain_by_device(high, *link) <= 1:
         high *= 2
     low = high // 2  # does not pay, or is 0
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _gain(middle, *link) > 1 else (middle, high)
+        low, high = (
+            (low, middle) if _gain_by_device(middle, *link) > 1 else (middle, high)
+        )
     return high
 
 
-def _expect_smallest(smallest_size: Callable, *link: float) -> None:
-    with trying(_call_of_link(link)) as expect:
+def _expect_smallest_for_device(smallest_size: Callable, *link: float) -> None:
+    with trying(_call_of_device_link(link)) as expect:
         got = smallest_size(*link)
         expect(
             got is not None,
@@ -91,13 +95,21 @@ def _expect_smallest(smallest_size: Callable, *link: float) -> None:
             got=got,
             think="what is to be returned: a whole number of rows, 1 or more",
         )
-        right, n = _smallest_size(*link), int(got)
-        ties = [k for k in (right - 1, right) if k and abs(_gain(k, *link) - 1) < 1e-9]
+        right, n = _smallest_size_for_device(*link), int(got)
+        ties = [
+            k
+            for k in (right - 1, right)
+            if k and abs(_gain_by_device(k, *link) - 1) < 1e-9
+        ]
         if n == right or (ties and n in (right - 1, right, right + 1)):
             return
-        times = f"{_gain(n, *link):.6g} times as long here as away"
-        before = f"for n = {n - 1} it takes {_gain(n - 1, *link):.6g}" if n > 1 else ""
-        if _gain(n, *link) <= 1:
+        times = f"{_gain_by_device(n, *link):.6g} times as long here as away"
+        before = (
+            f"for n = {n - 1} it takes {_gain_by_device(n - 1, *link):.6g}"
+            if n > 1
+            else ""
+        )
+        if _gain_by_device(n, *link) <= 1:
             think = "how many messages and bytes there are, there and back, and what "
             think += "the device itself takes"
         else:
@@ -116,10 +128,10 @@ def check_13a_timing(seconds_of_orders):
     for earlier in (0, 40):
         for lengths in (MILLISECONDS, MILLISECONDS[:1], [], TWICE):
             with CountingDevice("device") as device:
-                _expect_timing(seconds_of_orders, device, lengths, earlier)
+                _expect_device_timing(seconds_of_orders, device, lengths, earlier)
 
 
-def _expect_timing(
+def _expect_device_timing(
     answer: Callable, device: CountingDevice, lengths: list, earlier: float
 ) -> None:
     def all_launched() -> bool:
@@ -127,9 +139,9 @@ def _expect_timing(
 
     log, earlier_log = [], []
     if earlier:
-        device.launch(TimedOrder(earlier / 1e3, earlier_log))
+        device.launch(TimedQueueOrder(earlier / 1e3, earlier_log))
     before = device.launched
-    kinds = {ms: TimedOrder(ms / 1e3, log, all_launched) for ms in lengths}
+    kinds = {ms: TimedQueueOrder(ms / 1e3, log, all_launched) for ms in lengths}
     orders = [kinds[ms] for ms in lengths]  # equal lengths: the same order again
     behind = f" behind one of {earlier} ms" if earlier else ""
     with trying(f"seconds_of_orders(device, orders) of {lengths} ms{behind}") as expect:
@@ -155,10 +167,10 @@ def _expect_timing(
             got="a list of orders that has changed",
             think="who else uses the list",
         )
-        _expect_runs(expect, orders, [order for order, *_ in log])
+        _expect_queue_runs(expect, orders, [order for order, *_ in log])
         edges = [first_ends]
         edges += [moment for _, *moments in log for moment in moments] + [ended]
-        _expect_seconds(expect, got, edges, len(orders))
+        _expect_queue_seconds(expect, got, edges, len(orders))
 
 
 def _say_host_waited(expect) -> None:
@@ -169,7 +181,9 @@ def _say_host_waited(expect) -> None:
     )
 
 
-def _expect_runs(expect, orders: list[TimedOrder], carried_out: list) -> None:
+def _expect_queue_runs(
+    expect, orders: list[TimedQueueOrder], carried_out: list
+) -> None:
     times = [carried_out.count(order) for order in orders]
     expect(
         times == [orders.count(order) for order in orders]
@@ -184,7 +198,7 @@ def _expect_runs(expect, orders: list[TimedOrder], carried_out: list) -> None:
     )
 
 
-def _expect_seconds(expect, got: object, edges: list[float], count: int) -> None:
+def _expect_queue_seconds(expect, got: object, edges: list[float], count: int) -> None:
     """`edges`: the end before the first, then each begin and end, and the return.
 
     What stands between two neighbours in the queue lasts at least as long as the order
@@ -264,15 +278,15 @@ def check_13a_ahead(launch_all):
         for hold, how in HOLDS.items():
             call = f"launch_all(...) of {batches} batches in {buffers} buffers"
             with trying(f"{call}, {how}") as expect:
-                _expect_course(expect, launch_all, batches, buffers, hold)
+                _expect_queue_course(expect, launch_all, batches, buffers, hold)
 
 
-def _expect_course(expect, launch_all, count: int, rooms: int, hold: str) -> None:
+def _expect_queue_course(expect, launch_all, count: int, rooms: int, hold: str) -> None:
     batches = [f"batch {k}" for k in range(count)]
     buffers = [[None] for _ in range(rooms)]
     given, room = list(batches), list(buffers)
     copier, computer = QueueDevice("copier"), QueueDevice("computer")
-    course = Course(batches, buffers, copier, computer, hold)
+    course = QueueCourse(batches, buffers, copier, computer, hold)
     think = "what the host has to do: launch, and not wait"
     try:
         with host_may_not_wait():

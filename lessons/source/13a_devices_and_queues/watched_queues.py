@@ -48,7 +48,7 @@ class CountingDevice(QueueDevice):
         self.launched += 1
 
 
-class TimedOrder:
+class TimedQueueOrder:
     """An order that sleeps, and notes in `log` that it began and ended, and when."""
 
     def __init__(
@@ -68,7 +68,7 @@ class TimedOrder:
         self.log.append((self, began, time.perf_counter()))
 
 
-class Course:
+class QueueCourse:
     """`copy` and `compute` that note what they did, and hold on where a test says so.
 
     `hold` is "copies" or "computes": those begin only when the test opens the gate.

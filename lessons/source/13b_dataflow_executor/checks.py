@@ -38,11 +38,11 @@ SMALL = [
 TWICE = [Operation("square", ("x", "x"), 0, 1), Operation("x", (), 0, 1)]
 
 
-class BrokenRule(Exception):
+class BrokenExecutorRule(Exception):
     """An executor did what it must not."""
 
 
-class WatchedDevices(SimulatedDevices):
+class DevicesWatchingExecutor(SimulatedDevices):
     """A machine that remembers the first rule that an executor breaks."""
 
     def __init__(self, devices, graph: list[Operation]):
@@ -111,10 +111,10 @@ class WatchedDevices(SimulatedDevices):
     def stop(self, broken: str, think: str) -> None:
         if self.broken == ("", ""):
             self.broken = broken, think
-        raise BrokenRule(broken)
+        raise BrokenExecutorRule(broken)
 
 
-def _devices_and_graphs():
+def _devices_and_dataflows():
     yield [0, 1], SMALL
     yield [0, 1], SMALL[::-1]  # the same names again: nothing is left of the first call
     yield [0], TWICE
@@ -147,7 +147,7 @@ def _devices_and_graphs():
         yield list(range(devices)), graph
 
 
-def _words_for_graph(graph: list[Operation]) -> str:
+def _words_for_dataflow(graph: list[Operation]) -> str:
     if not graph:
         return "an empty graph"
     if len(graph) > 6:
@@ -164,16 +164,17 @@ def _words_for_graph(graph: list[Operation]) -> str:
     when_hung="what ends your loop? Each turn should call wait() once",
 )
 def check_13b_executor(execute):
-    for devices, graph in _devices_and_graphs():
+    for devices, graph in _devices_and_dataflows():
         _try_executor(execute, devices, graph)
-    _try_real_work(execute)
+    _try_executor_on_threads(execute)
 
 
 def _try_executor(execute, devices: list, graph: list[Operation]) -> None:
     with trying(
-        f"execute(graph, machine), devices {devices}, {_words_for_graph(graph)}", graph
+        f"execute(graph, machine), devices {devices}, {_words_for_dataflow(graph)}",
+        graph,
     ) as expect:
-        machine = WatchedDevices(devices, graph)
+        machine = DevicesWatchingExecutor(devices, graph)
         try:
             returned = execute(graph, machine)
         except Exception:
@@ -200,7 +201,7 @@ def _try_executor(execute, devices: list, graph: list[Operation]) -> None:
         expect(returned is None, got=returned, think="the text: it returns None")
 
 
-def _try_real_work(execute) -> None:
+def _try_executor_on_threads(execute) -> None:
     """The learner's executor runs the network of the lesson, on threads."""
     import torch
 
@@ -229,7 +230,7 @@ def _try_real_work(execute) -> None:
 @exercise("13b-beyond")
 def check_13b_beyond(beyond):
     with trying("your list of operations", beyond) as expect:
-        graph = _expect_operations(expect, beyond)
+        graph = _expect_dataflow_operations(expect, beyond)
         work = [
             sum(op.takes for op in graph if op.device == device) for device in (0, 1)
         ]
@@ -259,7 +260,7 @@ def check_13b_beyond(beyond):
         )
 
 
-def _expect_operations(expect, answer) -> list[Operation]:
+def _expect_dataflow_operations(expect, answer) -> list[Operation]:
     """The answer as a list of proper operations, or advice on its form."""
     form = 'a list such as [Operation("a", (), device=0, takes=1), …]'
     is_list = isinstance(answer, list | tuple) and not isinstance(answer, Operation)
@@ -283,12 +284,14 @@ def _expect_operations(expect, answer) -> list[Operation]:
         takes = isinstance(op.takes, Real) and 1 <= op.takes <= 10
         expect(takes, got=op, think="how long an operation takes: from 1 to 10 slots")
     expect(
-        _has_no_cycle(graph), got=answer, think="nothing can start: who waits for whom?"
+        _dataflow_has_no_cycle(graph),
+        got=answer,
+        think="nothing can start: who waits for whom?",
     )
     return graph
 
 
-def _has_no_cycle(graph: list[Operation]) -> bool:
+def _dataflow_has_no_cycle(graph: list[Operation]) -> bool:
     left, done = list(graph), set()
     while free := [op for op in left if set(op.inputs) <= done]:
         done |= {op.name for op in free}
@@ -331,11 +334,11 @@ def check_13b_place(by_hand):
             makespan(ran) < best,
             got=f"{makespan(ran)} slots, and a rule takes {best}:\n"
             + dataflow_text(ran),
-            think=_advice_on_placement(placement),
+            think=_advice_on_dataflow_placement(placement),
         )
 
 
-def _advice_on_placement(placement: dict[str, int]) -> str:
+def _advice_on_dataflow_placement(placement: dict[str, int]) -> str:
     if len(set(placement.values())) == 1:
         return "nothing crosses, and nobody helps: which branch could move?"
     crossing = [

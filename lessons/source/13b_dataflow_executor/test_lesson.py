@@ -48,7 +48,7 @@ from demos.dataflow.parts.two_branch_network import (
 )
 from sidebyside.lesson_format import read_lesson, solved
 
-from .checks import WatchedDevices, _devices_and_graphs
+from .checks import DevicesWatchingExecutor, _devices_and_dataflows
 
 # Rules ------------------------------------------------------------------------------
 
@@ -64,8 +64,8 @@ def test_an_executor_keeps_the_four_rules(which):
     execute = execute_dataflow
     if which == "the lesson's":
         execute = solution_of("13b-executor")["execute"]
-    for devices, graph in _devices_and_graphs():
-        machine = WatchedDevices(devices, graph)
+    for devices, graph in _devices_and_dataflows():
+        machine = DevicesWatchingExecutor(devices, graph)
         execute(graph, machine)
         assert machine.finished == {op.name for op in graph}
         _expect_inputs_first_and_one_at_a_time(machine.ran)

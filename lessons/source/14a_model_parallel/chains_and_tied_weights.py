@@ -54,7 +54,7 @@ def work_of_chain(entering: Tensor, weight: Tensor, turned: bool) -> Tensor:
     return product.permute(*range(product.dim())[::-1]) if turned else product
 
 
-def _as_entered(x: Tensor, case: ChainCase) -> Tensor:
+def _as_chain_was_entered(x: Tensor, case: ChainCase) -> Tensor:
     """In a turned chain what left has the turned shape of what enters the next rank."""
     return x.reshape(case.shape[::-1]) if case.turned else x
 
@@ -67,7 +67,7 @@ def chain_in_one_piece(case: ChainCase, ranks: int) -> list[Tensor]:
     for x in inputs:
         for place, weight in enumerate(weights):
             turned = case.turned and place < ranks - 1
-            x = work_of_chain(_as_entered(x, case), weight, turned)
+            x = work_of_chain(_as_chain_was_entered(x, case), weight, turned)
         x.square().sum().backward()
     return [weight.grad for weight in weights]
 
@@ -91,7 +91,7 @@ def _try_chain(send_forward: type, case: ChainCase) -> ChainNotes:
                     (), dtype=case.dtype, device=device(), requires_grad=True
                 )
                 x = ReceiveForward.apply(anchor, case.shape_of(batch), rank - 1)
-                x = _as_entered(x, case)
+                x = _as_chain_was_entered(x, case)
             leaving = work_of_chain(x, weight, case.turned and rank < ranks - 1)
             if rank == ranks - 1:
                 ends.append(leaving.square().sum())
@@ -102,7 +102,7 @@ def _try_chain(send_forward: type, case: ChainCase) -> ChainNotes:
             size = tuple(token.shape) if isinstance(token, Tensor) else None
             if size != () or not known:
                 kind = type(token).__name__
-                raise BadToken(_what_is_wrong_with_token(kind, size, known))
+                raise BadTokenOfChain(_what_is_wrong_with_token(kind, size, known))
             ends.append(token)
         for end in ends if case.oldest_first else reversed(ends):
             end.backward()
@@ -114,7 +114,7 @@ def _try_chain(send_forward: type, case: ChainCase) -> ChainNotes:
 FAN = {1: (2.0, 1.0), 2: (5.0, 10.0)}  # target: factor forward, gradient back
 
 
-def try_fan(send_forward: type) -> float:
+def try_fan_of_sends(send_forward: type) -> float:
     """Runs in each of three ranks: rank 0 sends to both others, rank 2 answers last.
 
     Gives what one weight's gradient is on rank 0, whose ways back begin with rank 2's.
@@ -139,7 +139,7 @@ def try_fan(send_forward: type) -> float:
     return 0.0
 
 
-class BadToken(RuntimeError):
+class BadTokenOfChain(RuntimeError):
     """What `apply` returned is nothing to call `backward` on."""
 
 

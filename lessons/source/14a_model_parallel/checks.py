@@ -18,7 +18,7 @@ from .chains_and_tied_weights import (
     TiedCase,
     chain_in_one_piece,
     tied_gradients,
-    try_fan,
+    try_fan_of_sends,
     try_send_forward,
     try_tied,
 )
@@ -63,7 +63,9 @@ def check_14a_send(send_forward):
         for case, of_ranks in zip(CHAINS, zip(*notes, strict=True), strict=True):
             _expect_chain(case, of_ranks)
     with trying("SendForward.apply to rank 1, then to rank 2") as expect:
-        got = run_ranks(try_fan, send_forward, world_size=3, timeout=PATIENCE)[0]
+        got = run_ranks(try_fan_of_sends, send_forward, world_size=3, timeout=PATIENCE)[
+            0
+        ]
         expect(
             got == sum(factor * gradient for factor, gradient in FAN.values()),
             got="another gradient, when the one from rank 2 is asked for first",
@@ -146,13 +148,13 @@ def check_14a_balanced_cut(balanced_cut):
     cases += [([1, 1, 1, 1], [5, 0, 5, 0], [0, 0, 0, 0], 2, 0)]
     third = Fraction(1, 3)
     cases += [([third, 2 * third, third, 1], [third] * 4, [third] * 4, 2, 3 * third)]
-    cases += [_drawn_case(random.Random(number)) for number in range(150)]
+    cases += [_drawn_layers_to_cut(random.Random(number)) for number in range(150)]
     for case in cases:
         _try_cut(balanced_cut, *case)
     _try_long_cut(balanced_cut)
 
 
-def _drawn_case(dice: random.Random) -> tuple:
+def _drawn_layers_to_cut(dice: random.Random) -> tuple:
     layers, whole = dice.randint(1, 9), dice.random() < 0.5
 
     def draw(most: int) -> list:
@@ -172,26 +174,26 @@ def _slowest_of_cut(times, sends, counts) -> float:
     return max(sum(times[a:b]) + (sends[b - 1] if b < last else 0) for a, b in parts)
 
 
-def _held_by_devices(memory, counts) -> list:
+def _held_by_devices_of_cut(memory, counts) -> list:
     edges = [sum(counts[:place]) for place in range(len(counts) + 1)]
     return [sum(memory[a:b]) for a, b in pairwise(edges)]
 
 
-def _fits(memory, counts, limit) -> bool:
-    return all(held <= limit for held in _held_by_devices(memory, counts))
+def _cut_fits_memory(memory, counts, limit) -> bool:
+    return all(held <= limit for held in _held_by_devices_of_cut(memory, counts))
 
 
-def _all_counts(layers: int, devices: int):
+def _all_cuts_of_layers(layers: int, devices: int):
     for cuts in combinations(range(1, layers), devices - 1):
         yield [b - a for a, b in pairwise((0, *cuts, layers))]
 
 
-def _best_by_trying_all(times, sends, memory, devices, limit) -> float | None:
+def _best_cut_by_trying_all(times, sends, memory, devices, limit) -> float | None:
     return min(
         (
             _slowest_of_cut(times, sends, counts)
-            for counts in _all_counts(len(times), devices)
-            if _fits(memory, counts, limit)
+            for counts in _all_cuts_of_layers(len(times), devices)
+            if _cut_fits_memory(memory, counts, limit)
         ),
         default=None,
     )
@@ -200,7 +202,7 @@ def _best_by_trying_all(times, sends, memory, devices, limit) -> float | None:
 def _try_cut(balanced_cut, times, sends, memory, devices, limit) -> None:
     call = f"balanced_cut({times}, {sends}, {memory}, {devices}, {limit})"
     with trying(call.replace("Fraction", ""), times, sends, memory) as expect:
-        best = _best_by_trying_all(times, sends, memory, devices, limit)
+        best = _best_cut_by_trying_all(times, sends, memory, devices, limit)
         lists = [list(times), list(sends), list(memory)]
         got = balanced_cut(times, sends, memory, devices, limit)
         changed = [list(times), list(sends), list(memory)] != lists
@@ -213,9 +215,9 @@ def _try_cut(balanced_cut, times, sends, memory, devices, limit) -> None:
             return
         think = "a device that needs exactly the limit: it fits"
         expect(got is not None, got="None, and there is a way", think=think)
-        counts = _expect_counts(expect, got, len(times), devices)
+        counts = _expect_counts_of_cut(expect, got, len(times), devices)
         expect(
-            _fits(memory, counts, limit),
+            _cut_fits_memory(memory, counts, limit),
             got=f"{counts}, where a device holds more than {limit}",
             think="the memory of each device: is it looked at for each of them",
         )
@@ -223,11 +225,11 @@ def _try_cut(balanced_cut, times, sends, memory, devices, limit) -> None:
         expect(
             slowest <= best + 1e-9 * max(1, abs(best)),
             got=f"{counts}: the slowest device takes {slowest}, and {best} is possible",
-            think=_what_was_forgotten(counts, times, sends, memory, devices, limit),
+            think=_what_the_cut_forgot(counts, times, sends, memory, devices, limit),
         )
 
 
-def _what_was_forgotten(counts, times, sends, memory, devices, limit) -> str:
+def _what_the_cut_forgot(counts, times, sends, memory, devices, limit) -> str:
     """If the answer is the best of one other problem, say which."""
     free, dear = [0] * len(times), [*times[:-1], times[-1] + sends[-1]]
     others = {
@@ -243,9 +245,9 @@ def _what_was_forgotten(counts, times, sends, memory, devices, limit) -> str:
             lambda held: held < limit,
         ),
     }
-    ways = list(_all_counts(len(times), devices))
+    ways = list(_all_cuts_of_layers(len(times), devices))
     right = min(
-        (way for way in ways if _fits(memory, way, limit)),
+        (way for way in ways if _cut_fits_memory(memory, way, limit)),
         key=lambda way: _slowest_of_cut(times, sends, way),
     )
     fitting = []
@@ -253,7 +255,7 @@ def _what_was_forgotten(counts, times, sends, memory, devices, limit) -> str:
         cost = {
             tuple(way): _slowest_of_cut(of_layers, of_messages, way)
             for way in ways
-            if all(fits(held) for held in _held_by_devices(memory, way))
+            if all(fits(held) for held in _held_by_devices_of_cut(memory, way))
         }
         best = min(cost.values(), default=None)
         if cost.get(tuple(counts)) == best != cost.get(tuple(right)):
@@ -266,7 +268,7 @@ def _what_was_forgotten(counts, times, sends, memory, devices, limit) -> str:
     )
 
 
-def _expect_counts(expect, got, layers: int, devices: int) -> list[int]:
+def _expect_counts_of_cut(expect, got, layers: int, devices: int) -> list[int]:
     """Whole numbers of any kind, in a sequence of any kind, as a list."""
     think = "the form of the answer: a list of numbers of layers, one for each device"
     many = isinstance(got, Sized) and not isinstance(got, str | dict | set)
@@ -291,11 +293,15 @@ def _try_long_cut(balanced_cut) -> None:
         got = balanced_cut(times, sends, memory, 10, limit)
         think = "what is compared with the limit"
         expect(got is not None, got="None, and there is a way", think=think)
-        counts = _expect_counts(expect, got, 60, 10)
+        counts = _expect_counts_of_cut(expect, got, 60, 10)
         got = f"{counts}, with a device that is too full"
-        expect(_fits(memory, counts, limit), got=got, think="each device's memory")
+        expect(
+            _cut_fits_memory(memory, counts, limit),
+            got=got,
+            think="each device's memory",
+        )
         slowest = _slowest_of_cut(times, sends, counts)
-        best = _best_by_levels(times, sends, memory, 10, limit)
+        best = _best_cut_by_levels(times, sends, memory, 10, limit)
         expect(
             slowest <= best,
             got=f"{counts}: the slowest device takes {slowest}, and {best} is possible",
@@ -303,7 +309,7 @@ def _try_long_cut(balanced_cut) -> None:
         )
 
 
-def _best_by_levels(times, sends, memory, devices, limit) -> float:
+def _best_cut_by_levels(times, sends, memory, devices, limit) -> float:
     """By another way than the exercise: try each level that a device could have."""
     n = len(times)
     own = {

@@ -78,10 +78,10 @@ def _expect_halo_forward(expect, rank: int, notes: HaloNotes, wanted) -> None:
     inner = torch.equal(found, wanted)
     think = "the strip itself: it stays as it is, between the two new rows"
     expect(inner, got=f"on rank {rank}, other inner rows", think=think)
-    _expect_unchanged(expect, rank, notes)
+    _expect_halo_leaves_unchanged(expect, rank, notes)
 
 
-def _expect_unchanged(expect, rank: int, notes: HaloNotes) -> None:
+def _expect_halo_leaves_unchanged(expect, rank: int, notes: HaloNotes) -> None:
     expect(
         not notes.changed and not notes.shares,
         got=f"rank {rank} has changed {notes.changed or 'or shares its strip'}",
@@ -93,7 +93,7 @@ def _expect_halo_backward(expect, rank: int, notes: HaloNotes, wanted) -> None:
     found = notes.backward
     think = "what backward returns: the gradient of the strip, of the strip's shape"
     expect(found is not None, got=f"on rank {rank}, no gradient", think=think)
-    _expect_unchanged(expect, rank, notes)
+    _expect_halo_leaves_unchanged(expect, rank, notes)
     close = 1e-4 if wanted.dtype == torch.float32 else 1e-10
     for name, part in ("first", slice(1)), ("last", slice(-1, None)):
         think = "how many copies of this row there are, on which ranks, and who sends "
@@ -139,28 +139,32 @@ IMAGES = [(64, 8, 8), (1, 4, 6), (7, 9, 5), (2, 1, 1), (16, 224, 100), (1, 2, 30
 
 @exercise("14b-bytes")
 def check_14b_bytes(bytes_sent):
-    _expect_bytes(bytes_sent, 1, (1, 2, 4), 4, 4)
+    _expect_bytes_in_space(bytes_sent, 1, (1, 2, 4), 4, 4)
     for channels, (batch, height, width) in product(NETWORKS, IMAGES):
-        _expect_bytes(bytes_sent, batch, channels, height, width)
+        _expect_bytes_in_space(bytes_sent, batch, channels, height, width)
 
 
-def _expect_bytes(bytes_sent, batch: int, channels, height: int, width: int) -> None:
+def _expect_bytes_in_space(
+    bytes_sent, batch: int, channels, height: int, width: int
+) -> None:
     with trying(
         f"bytes_sent({batch}, {channels}, {height}, {width})", channels
     ) as expect:
         got = bytes_sent(batch, channels, height, width)
         form = 'the form of the answer: a dictionary with "layers", "channels", "space"'
         expect(isinstance(got, Mapping) and set(got) == set(KEYS), got=got, think=form)
-        parts = _parts_of_bytes(batch, channels, height, width)
+        parts = _parts_of_bytes_in_space(batch, channels, height, width)
         for way in KEYS:
             numbers = parts[way]
             found = as_number(got[way])
-            think = f"by {way}: " + _think_of_bytes(found, numbers)
+            think = f"by {way}: " + _think_of_bytes_in_space(found, numbers)
             shown = f"by {way}, {got[way]}"
             expect(found == 4 * sum(numbers.values()), got=shown, think=think)
 
 
-def _parts_of_bytes(batch, channels, height, width) -> dict[str, dict[str, int]]:
+def _parts_of_bytes_in_space(
+    batch, channels, height, width
+) -> dict[str, dict[str, int]]:
     """The numbers that travel, by what they are."""
     inner, scores = channels[1:-1], batch * channels[-1]
     maps, rows = sum(inner) * batch * height * width, sum(inner) * batch * width
@@ -178,7 +182,7 @@ def _parts_of_bytes(batch, channels, height, width) -> dict[str, dict[str, int]]
     }
 
 
-def _think_of_bytes(found, numbers: dict[str, int]) -> str:
+def _think_of_bytes_in_space(found, numbers: dict[str, int]) -> str:
     """The part that is missing, or there twice, if that explains the number."""
     total = sum(numbers.values())
     if found == total:
@@ -204,21 +208,25 @@ GRIDS = [(2, 3), (1, 1), (1, 5), (4, 1), (2, 8), (3, 3), (5, 2), (8, 13), (13, 8
 def check_14b_wavefront(plan_cells):
     for layers, steps in GRIDS:
         with trying(f"plan_cells({layers}, {steps})") as expect:
-            plan = _expect_plan(expect, plan_cells(layers, steps), layers, steps)
-            _expect_order(expect, plan, layers, steps)
-            _expect_one_at_a_time(expect, plan, layers)
-            ends = max(begin + _slots(cell) for cell, begin in plan.items())
+            plan = _expect_wavefront_plan(
+                expect, plan_cells(layers, steps), layers, steps
+            )
+            _expect_wavefront_order(expect, plan, layers, steps)
+            _expect_one_cell_at_once(expect, plan, layers)
+            ends = max(
+                begin + _slots_of_wavefront_cell(cell) for cell, begin in plan.items()
+            )
             shortest = 3 * (steps + layers - 1)
             think = "which cells could begin earlier, and what they really wait for"
             got = f"a plan of {ends} slots, and {shortest} are enough"
             expect(ends <= shortest, got=got, think=think)
 
 
-def _slots(cell: tuple) -> int:
+def _slots_of_wavefront_cell(cell: tuple) -> int:
     return 1 if cell[0] == "F" else 2
 
 
-def _expect_plan(expect, got, layers: int, steps: int) -> dict[tuple, int]:
+def _expect_wavefront_plan(expect, got, layers: int, steps: int) -> dict[tuple, int]:
     think = 'the form: {("F", 0, 0): 0, ...}, with "F" and "B", layer and step'
     expect(isinstance(got, Mapping), got=got, think=think)
     cells = set(product("FB", range(layers), range(steps)))
@@ -236,7 +244,7 @@ def _expect_plan(expect, got, layers: int, steps: int) -> dict[tuple, int]:
     return plan
 
 
-def _needs_of_cell(cell: tuple, layers: int, steps: int) -> list[tuple]:
+def _needs_of_wavefront_cell(cell: tuple, layers: int, steps: int) -> list[tuple]:
     kind, layer, step = cell
     if kind == "F":
         before = [("F", layer - 1, step), ("F", layer, step - 1)]
@@ -246,10 +254,10 @@ def _needs_of_cell(cell: tuple, layers: int, steps: int) -> list[tuple]:
     return [b for b in before if 0 <= b[1] < layers and 0 <= b[2] < steps]
 
 
-def _expect_order(expect, plan: dict, layers: int, steps: int) -> None:
+def _expect_wavefront_order(expect, plan: dict, layers: int, steps: int) -> None:
     for cell in sorted(plan, key=plan.get):
-        for before in _needs_of_cell(cell, layers, steps):
-            ended = plan[before] + _slots(before)
+        for before in _needs_of_wavefront_cell(cell, layers, steps):
+            ended = plan[before] + _slots_of_wavefront_cell(before)
             think = f"when {before} has ended, and how long it takes"
             if cell[0] == "B" and before[0] == "F":
                 think = f"what the loss needs: {before} ends at {ended}"
@@ -259,11 +267,11 @@ def _expect_order(expect, plan: dict, layers: int, steps: int) -> None:
             )
 
 
-def _expect_one_at_a_time(expect, plan: dict, layers: int) -> None:
+def _expect_one_cell_at_once(expect, plan: dict, layers: int) -> None:
     for layer in range(layers):
         mine = sorted((cell for cell in plan if cell[1] == layer), key=plan.get)
         for cell, after in pairwise(mine):
-            free = plan[cell] + _slots(cell)
+            free = plan[cell] + _slots_of_wavefront_cell(cell)
             got = f"{cell} begins at {plan[cell]} and {after} at {plan[after]}"
             think = "how many things a rank does at a time"
             expect(plan[after] >= free, got=got, think=think)

@@ -33,7 +33,7 @@ from demos.model_parallel.parts.split_pictures import (
     draw_halves_with_halo,
 )
 from demos.model_parallel.parts.wavefront_flow import (
-    SleepingLayer,
+    SleepingWavefrontLayer,
     flow_through_layers,
     rehearse_wavefront,
     slots_of_naps,
@@ -403,7 +403,7 @@ def test_outputs_of_all_time_steps_are_those_of_torchs_own_layers(chunk):
 
 
 def test_a_sleeping_layer_depends_on_the_step_before():
-    layer = SleepingLayer(0.0)
+    layer = SleepingWavefrontLayer(0.0)
     outputs, (step, _) = layer(torch.ones(3, 1, 1), None)
     assert outputs.flatten().tolist() == [1.0, 2.0, 3.0]
     assert step == 3

@@ -10,9 +10,9 @@ from sidebyside.exercises import exercise, trying
 
 from .row_layers_and_branches import (
     BranchSize,
-    LayerSize,
-    SplitNotes,
-    TensorKind,
+    ConjugateKind,
+    RowLayerSize,
+    TensorParallelNotes,
     try_branches,
     try_conjugates,
     try_row_layer,
@@ -26,13 +26,15 @@ MEETING += "collective tensors of the same shape"
 SINGLE, DOUBLE = torch.float32, torch.float64
 
 
-def _close(got: torch.Tensor, expected: torch.Tensor) -> bool:
+def _tensor_parallel_close(got: torch.Tensor, expected: torch.Tensor) -> bool:
     close = 1e-4 if expected.dtype == SINGLE else 1e-9
     same = got.shape == expected.shape
     return same and torch.allclose(got.to(expected.dtype), expected, close, close)
 
 
-def _expect_close(expect, rank: int, what: str, got, expected, think: str) -> None:
+def _expect_tensor_parallel_result(
+    expect, rank: int, what: str, got, expected, think: str
+) -> None:
     """A tensor with the expected shape, numbers and type."""
     where = f"on rank {rank}, {what}"
     a_tensor = isinstance(got, torch.Tensor)
@@ -48,18 +50,19 @@ def _expect_close(expect, rank: int, what: str, got, expected, think: str) -> No
         think="what makes a tensor of another type on the way",
     )
     expect(
-        _close(got, expected),
-        got=f"{where}: {_numbers(got)} instead of {_numbers(expected)}",
+        _tensor_parallel_close(got, expected),
+        got=f"{where}: {_tensor_parallel_numbers(got)} instead of "
+        f"{_tensor_parallel_numbers(expected)}",
         think=think,
     )
 
 
-def _numbers(tensor: torch.Tensor) -> str:
+def _tensor_parallel_numbers(tensor: torch.Tensor) -> str:
     first = ", ".join(f"{number:.4g}" for number in tensor.flatten()[:3].tolist())
     return f"[{first}{', ...' if tensor.numel() > 3 else ''}]"
 
 
-def _expect_calls(
+def _expect_tensor_parallel_calls(
     expect, rank: int, when: str, sent: list[str], wanted: list[str], optional=False
 ) -> None:
     """Exactly these collectives, and no message beside them; or none, if optional."""
@@ -73,7 +76,7 @@ def _expect_calls(
     )
 
 
-def _expect_unchanged(expect, notes: SplitNotes) -> None:
+def _expect_tensor_parallel_inputs_kept(expect, notes: TensorParallelNotes) -> None:
     expect(
         not notes.not_awaited,
         got="an all-reduce that was begun with async_op=True, and no wait() for it",
@@ -89,13 +92,13 @@ def _expect_unchanged(expect, notes: SplitNotes) -> None:
 # 16a-row ------------------------------------------------------------------------------
 
 LAYERS = [
-    LayerSize(3, 2, 4, DOUBLE),
-    LayerSize(1, 2, 4, DOUBLE),
-    LayerSize(5, 7, 3, DOUBLE),
-    LayerSize(3, 16, 1, SINGLE),
-    LayerSize(4, 1, 2, DOUBLE),  # most ranks hold no inputs
-    LayerSize(0, 6, 5, DOUBLE),
-    LayerSize(8, 8, 8, DOUBLE),
+    RowLayerSize(3, 2, 4, DOUBLE),
+    RowLayerSize(1, 2, 4, DOUBLE),
+    RowLayerSize(5, 7, 3, DOUBLE),
+    RowLayerSize(3, 16, 1, SINGLE),
+    RowLayerSize(4, 1, 2, DOUBLE),  # most ranks hold no inputs
+    RowLayerSize(0, 6, 5, DOUBLE),
+    RowLayerSize(8, 8, 8, DOUBLE),
 ]
 GRADIENTS = "the output", "gradient of x_part", "gradient of rows", "gradient of bias"
 
@@ -116,16 +119,20 @@ def check_16a_row(row_forward, row_backward):
             _expect_row_layer(size, of_ranks)
 
 
-def _expect_row_layer(size: LayerSize, of_ranks: Sequence[SplitNotes]) -> None:
+def _expect_row_layer(
+    size: RowLayerSize, of_ranks: Sequence[TensorParallelNotes]
+) -> None:
     call = f"{size.samples} samples, {size.inputs} inputs and {size.outputs} outputs"
     with trying(f"{call} in {len(of_ranks)} ranks") as expect:
         for rank, notes in enumerate(of_ranks):
             there, back = notes.sent
             alone = len(of_ranks) == 1 or not size.samples
-            _expect_calls(expect, rank, "in row_forward", there, ["all_reduce"], alone)
-            _expect_calls(expect, rank, "in row_backward", back, [])
+            _expect_tensor_parallel_calls(
+                expect, rank, "in row_forward", there, ["all_reduce"], alone
+            )
+            _expect_tensor_parallel_calls(expect, rank, "in row_backward", back, [])
         for rank, notes in enumerate(of_ranks):
-            _expect_unchanged(expect, notes)
+            _expect_tensor_parallel_inputs_kept(expect, notes)
             expect(
                 len(notes.got) == 4,
                 got=f"row_backward returned {notes.got[1]}",
@@ -134,15 +141,17 @@ def _expect_row_layer(size: LayerSize, of_ranks: Sequence[SplitNotes]) -> None:
             for name, got, expected in zip(
                 GRADIENTS, notes.got, notes.expected, strict=True
             ):
-                think = _think_of_row(name, got, expected, len(of_ranks))
-                _expect_close(expect, rank, name, got, expected, think)
+                think = _think_of_row_layer(name, got, expected, len(of_ranks))
+                _expect_tensor_parallel_result(expect, rank, name, got, expected, think)
 
 
-def _think_of_row(name: str, got, expected: torch.Tensor, ranks: int) -> str:
+def _think_of_row_layer(name: str, got, expected: torch.Tensor, ranks: int) -> str:
     if name == "the output":
         return "how often the bias is counted, and when the summands are complete"
     if isinstance(got, torch.Tensor) and got.shape == expected.shape:
-        if _close(got, ranks * expected) or _close(got * ranks, expected):
+        if _tensor_parallel_close(got, ranks * expected) or _tensor_parallel_close(
+            got * ranks, expected
+        ):
             return "the number of ranks: the gradient of the output is already whole"
         if name == "gradient of bias" and got.numel():
             return "how many samples use the bias, and what becomes of their gradients"
@@ -152,11 +161,11 @@ def _think_of_row(name: str, got, expected: torch.Tensor, ranks: int) -> str:
 # 16a-conjugates -----------------------------------------------------------------------
 
 KINDS = [
-    TensorKind((3,), DOUBLE),
-    TensorKind((2, 3, 5), SINGLE),
-    TensorKind((4, 6), DOUBLE, contiguous=False),
-    TensorKind((), DOUBLE),
-    TensorKind((0, 4), DOUBLE),
+    ConjugateKind((3,), DOUBLE),
+    ConjugateKind((2, 3, 5), SINGLE),
+    ConjugateKind((4, 6), DOUBLE, contiguous=False),
+    ConjugateKind((), DOUBLE),
+    ConjugateKind((0, 4), DOUBLE),
 ]
 
 
@@ -180,95 +189,109 @@ def check_16a_conjugates(CopyToRanks, SumOverRanks):
             found = run_ranks(try_conjugates, *args, world_size=ranks, timeout=PATIENCE)
         for kind, of_ranks in zip(KINDS, zip(*found, strict=True), strict=True):
             for rank, (copied, summed, both) in enumerate(of_ranks):
-                _expect_copy(kind, rank, ranks, copied)
-                _expect_sum(kind, rank, ranks, summed)
-                _expect_both(kind, rank, ranks, both)
-            _expect_same_bits(kind, of_ranks)
+                _expect_copy_to_ranks(kind, rank, ranks, copied)
+                _expect_sum_over_ranks(kind, rank, ranks, summed)
+                _expect_both_conjugates(kind, rank, ranks, both)
+            _expect_conjugates_same_bits(kind, of_ranks)
 
 
-def _nothing_to_add(kind: TensorKind, ranks: int) -> bool:
+def _conjugates_add_nothing(kind: ConjugateKind, ranks: int) -> bool:
     return ranks == 1 or 0 in kind.shape
 
 
-def _of_shape(kind: TensorKind, ranks: int) -> str:
+def _of_conjugate_shape(kind: ConjugateKind, ranks: int) -> str:
     dense = "" if kind.contiguous else ", on odd ranks not contiguous,"
     return f"x of shape {kind.shape}{dense} in {ranks} ranks"
 
 
-def _expect_copy(kind: TensorKind, rank: int, ranks: int, notes: SplitNotes) -> None:
+def _expect_copy_to_ranks(
+    kind: ConjugateKind, rank: int, ranks: int, notes: TensorParallelNotes
+) -> None:
     total_of_gradient, x, _ = notes.expected[1:]
-    with trying(f"CopyToRanks.apply(x), {_of_shape(kind, ranks)}") as expect:
-        _expect_unchanged(expect, notes)
-        _expect_calls(expect, rank, "forward", notes.sent[0], [])
-        _expect_calls(
+    with trying(f"CopyToRanks.apply(x), {_of_conjugate_shape(kind, ranks)}") as expect:
+        _expect_tensor_parallel_inputs_kept(expect, notes)
+        _expect_tensor_parallel_calls(expect, rank, "forward", notes.sent[0], [])
+        _expect_tensor_parallel_calls(
             expect,
             rank,
             "backward",
             notes.sent[1],
             ["all_reduce"],
-            _nothing_to_add(kind, ranks),
+            _conjugates_add_nothing(kind, ranks),
         )
         think = "what the copy of a number is"
-        _expect_close(expect, rank, "the copy", notes.got[0], x, think)
+        _expect_tensor_parallel_result(expect, rank, "the copy", notes.got[0], x, think)
         for got in notes.got[1:]:
             think = "by how many paths x influences the loss: the gradients of all "
             think += "of them are added, also in a second backward"
             if not kind.contiguous:
                 think = "what lies at the same place in memory on both ranks"
-            _expect_close(expect, rank, "the gradient", got, total_of_gradient, think)
+            _expect_tensor_parallel_result(
+                expect, rank, "the gradient", got, total_of_gradient, think
+            )
 
 
-def _expect_sum(kind: TensorKind, rank: int, ranks: int, notes: SplitNotes) -> None:
+def _expect_sum_over_ranks(
+    kind: ConjugateKind, rank: int, ranks: int, notes: TensorParallelNotes
+) -> None:
     total, _, _, gradient = notes.expected
-    with trying(f"SumOverRanks.apply(x), {_of_shape(kind, ranks)}") as expect:
-        _expect_unchanged(expect, notes)
-        _expect_calls(
+    with trying(f"SumOverRanks.apply(x), {_of_conjugate_shape(kind, ranks)}") as expect:
+        _expect_tensor_parallel_inputs_kept(expect, notes)
+        _expect_tensor_parallel_calls(
             expect,
             rank,
             "forward",
             notes.sent[0],
             ["all_reduce"],
-            _nothing_to_add(kind, ranks),
+            _conjugates_add_nothing(kind, ranks),
         )
-        _expect_calls(expect, rank, "backward", notes.sent[1], [])
+        _expect_tensor_parallel_calls(expect, rank, "backward", notes.sent[1], [])
         think = "what is asked for: the sum over the ranks"
         if not kind.contiguous:
             think = "what lies at the same place in memory on both ranks"
-        _expect_close(expect, rank, "the sum", notes.got[0], total, think)
+        _expect_tensor_parallel_result(
+            expect, rank, "the sum", notes.got[0], total, think
+        )
         for got in notes.got[1:]:
             think = "the gradient of a sum with respect to one of its summands"
-            _expect_close(expect, rank, "the gradient", got, gradient, think)
+            _expect_tensor_parallel_result(
+                expect, rank, "the gradient", got, gradient, think
+            )
 
 
-def _expect_both(kind: TensorKind, rank: int, ranks: int, notes: SplitNotes) -> None:
+def _expect_both_conjugates(
+    kind: ConjugateKind, rank: int, ranks: int, notes: TensorParallelNotes
+) -> None:
     call = "SumOverRanks.apply(f(CopyToRanks.apply(x))).sum().backward()"
-    with trying(f"{call}, {_of_shape(kind, ranks)}") as expect:
-        _expect_unchanged(expect, notes)
-        _expect_calls(
+    with trying(f"{call}, {_of_conjugate_shape(kind, ranks)}") as expect:
+        _expect_tensor_parallel_inputs_kept(expect, notes)
+        _expect_tensor_parallel_calls(
             expect,
             rank,
             "forward",
             notes.sent[0],
             ["all_reduce"],
-            _nothing_to_add(kind, ranks),
+            _conjugates_add_nothing(kind, ranks),
         )
-        _expect_calls(
+        _expect_tensor_parallel_calls(
             expect,
             rank,
             "backward",
             notes.sent[1],
             ["all_reduce"],
-            _nothing_to_add(kind, ranks),
+            _conjugates_add_nothing(kind, ranks),
         )
         think = "a tensor that is not contiguous, such as the gradient of sum()"
         for name, got, expected in zip(
             ("the sum", "the gradient"), notes.got, notes.expected, strict=True
         ):
-            _expect_close(expect, rank, name, got, expected, think)
+            _expect_tensor_parallel_result(expect, rank, name, got, expected, think)
 
 
-def _expect_same_bits(kind: TensorKind, of_ranks: Sequence) -> None:
-    with trying(f"SumOverRanks.apply(x), {_of_shape(kind, len(of_ranks))}") as expect:
+def _expect_conjugates_same_bits(kind: ConjugateKind, of_ranks: Sequence) -> None:
+    with trying(
+        f"SumOverRanks.apply(x), {_of_conjugate_shape(kind, len(of_ranks))}"
+    ) as expect:
         sums = [summed.got[0] for _, summed, _ in of_ranks]
         expect(
             all(torch.equal(sums[0], other) for other in sums),
@@ -311,16 +334,16 @@ def check_16a_one_too_many(lean_branches):
             _expect_branches(size, of_ranks)
 
 
-def _expect_branches(size: BranchSize, of_ranks: Sequence[SplitNotes]) -> None:
+def _expect_branches(size: BranchSize, of_ranks: Sequence[TensorParallelNotes]) -> None:
     ranks = len(of_ranks)
     call = f"{size.samples} samples, {size.inputs} inputs, branches of {size.first} "
     call += f"and {size.second} neurons in {ranks} ranks"
     needed = ranks > 1 and size.samples
     with trying(f"lean_branches(x, first, second): {call}") as expect:
         for rank, notes in enumerate(of_ranks):
-            _expect_unchanged(expect, notes)
+            _expect_tensor_parallel_inputs_kept(expect, notes)
             think = "what each rank adds to the sum, and what is added only once"
-            _expect_close(
+            _expect_tensor_parallel_result(
                 expect, rank, RESULTS[0], notes.got[0], notes.expected[0], think
             )
             expect(
@@ -339,7 +362,7 @@ def _expect_branches(size: BranchSize, of_ranks: Sequence[SplitNotes]) -> None:
                 RESULTS[1:], notes.got[1:], notes.expected[1:], strict=True
             ):
                 think = _think_of_branches(name)
-                _expect_close(expect, rank, name, got, expected, think)
+                _expect_tensor_parallel_result(expect, rank, name, got, expected, think)
             for when, sent in zip(("forward", "backward"), notes.sent, strict=True):
                 expect(
                     sent == ["all_reduce"] or (not sent and not needed),

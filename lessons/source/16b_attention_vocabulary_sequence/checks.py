@@ -10,15 +10,15 @@ from sidebyside import run_ranks
 from sidebyside.exercises import exercise, trying
 
 from .rings_losses_and_blocks import (
-    BlockCase,
-    BlockNotes,
-    LossCase,
-    LossNotes,
-    RingCase,
-    RingNotes,
-    try_complete,
+    CrossEntropyCase,
+    CrossEntropyNotes,
+    RingAttentionCase,
+    RingAttentionNotes,
+    SequenceBlockCase,
+    SequenceBlockNotes,
+    try_attention_rounds,
+    try_complete_sequence_blocks,
     try_cross_entropy,
-    try_ring,
 )
 
 # Seconds; a right answer needs less than one. Tests of what hangs wait for less.
@@ -28,14 +28,18 @@ MANY = {5: 4, 8: 2}  # fewer cases with more ranks than most computers have core
 SINGLE, DOUBLE = torch.float32, torch.float64
 
 
-def _close(got: torch.Tensor, expected: torch.Tensor, size: float = 1.0) -> bool:
+def _rings_and_losses_close(
+    got: torch.Tensor, expected: torch.Tensor, size: float = 1.0
+) -> bool:
     """Up to rounding, where numbers of this size have been subtracted."""
     close = 1e-4 if expected.dtype == SINGLE else 1e-9
     got = got.to(expected.dtype)
     return torch.allclose(got, expected, close, close * max(1, size / 100))
 
 
-def _expect_tensor(expect, where: str, got, expected: torch.Tensor) -> None:
+def _expect_ring_or_loss_tensor(
+    expect, where: str, got, expected: torch.Tensor
+) -> None:
     """A tensor with the expected shape and type."""
     a_tensor = isinstance(got, torch.Tensor)
     expect(a_tensor, got=f"{where}: {got}", think="what is asked for: a tensor")
@@ -51,12 +55,12 @@ def _expect_tensor(expect, where: str, got, expected: torch.Tensor) -> None:
     )
 
 
-def _numbers(tensor: torch.Tensor) -> str:
+def _numbers_of_ring_or_loss(tensor: torch.Tensor) -> str:
     first = ", ".join(f"{number:.4g}" for number in tensor.flatten()[:3].tolist())
     return f"[{first}{', ...' if tensor.numel() > 3 else ''}]"
 
 
-def _expect_unchanged(expect, notes) -> None:
+def _expect_rings_and_losses_unchanged(expect, notes) -> None:
     expect(
         not notes.changed,
         got=f"other numbers in {', '.join(notes.changed)} than before the call",
@@ -64,7 +68,7 @@ def _expect_unchanged(expect, notes) -> None:
     )
 
 
-def _expect_awaited(expect, notes) -> None:
+def _expect_rings_and_losses_awaited(expect, notes) -> None:
     expect(
         not notes.not_awaited,
         got="a collective that was begun with async_op=True, and no wait() for it",
@@ -75,15 +79,15 @@ def _expect_awaited(expect, notes) -> None:
 # 16b-cross-entropy --------------------------------------------------------------------
 
 LOSSES = [
-    LossCase(4, 6, DOUBLE),
-    LossCase(1, 0, DOUBLE),
-    LossCase(19, 12, SINGLE),
-    LossCase(6, 9, DOUBLE, scale=2000),
-    LossCase(5, 7, SINGLE, scale=3, shift=500),
-    LossCase(5, 7, DOUBLE, shift=-3000),
-    LossCase(7, 8, DOUBLE, gap=3000),  # on rank 0 every exponential is 0
-    LossCase(3, 4, SINGLE, gap=-300),
-    LossCase(4, 6, DOUBLE),  # once more, with other numbers
+    CrossEntropyCase(4, 6, DOUBLE),
+    CrossEntropyCase(1, 0, DOUBLE),
+    CrossEntropyCase(19, 12, SINGLE),
+    CrossEntropyCase(6, 9, DOUBLE, scale=2000),
+    CrossEntropyCase(5, 7, SINGLE, scale=3, shift=500),
+    CrossEntropyCase(5, 7, DOUBLE, shift=-3000),
+    CrossEntropyCase(7, 8, DOUBLE, gap=3000),  # on rank 0 every exponential is 0
+    CrossEntropyCase(3, 4, SINGLE, gap=-300),
+    CrossEntropyCase(4, 6, DOUBLE),  # once more, with other numbers
 ]
 
 
@@ -107,10 +111,10 @@ def check_16b_cross_entropy(parallel_cross_entropy):
                 try_cross_entropy, *args, world_size=ranks, timeout=PATIENCE
             )
         for case, of_ranks in zip(cases, zip(*found, strict=True), strict=True):
-            _expect_loss(case, of_ranks)
+            _expect_cross_entropy(case, of_ranks)
 
 
-def _describe_loss(case: LossCase, ranks: int) -> str:
+def _describe_cross_entropy(case: CrossEntropyCase, ranks: int) -> str:
     kind = "logits"
     if case.scale > 1 or case.shift or case.gap:
         kind = "large logits" if not case.gap else "rank 0's logits far from the others"
@@ -118,45 +122,49 @@ def _describe_loss(case: LossCase, ranks: int) -> str:
     return f"{kind}, {case.positions} positions, {words} words in {ranks} ranks"
 
 
-def _expect_loss(case: LossCase, of_ranks: Sequence[LossNotes]) -> None:
+def _expect_cross_entropy(
+    case: CrossEntropyCase, of_ranks: Sequence[CrossEntropyNotes]
+) -> None:
     ranks = len(of_ranks)
-    with trying(_describe_loss(case, ranks)) as expect:
+    with trying(_describe_cross_entropy(case, ranks)) as expect:
         for rank, notes in enumerate(of_ranks):
-            _expect_unchanged(expect, notes)
-            _expect_awaited(expect, notes)
-            _expect_loss_number(expect, rank, notes, case, ranks)
+            _expect_rings_and_losses_unchanged(expect, notes)
+            _expect_rings_and_losses_awaited(expect, notes)
+            _expect_cross_entropy_number(expect, rank, notes, case, ranks)
         for rank, notes in enumerate(of_ranks):
-            _expect_loss_gradient(expect, rank, notes)
-            _expect_loss_messages(expect, rank, notes)
+            _expect_cross_entropy_gradient(expect, rank, notes)
+            _expect_cross_entropy_messages(expect, rank, notes)
 
 
-def _expect_loss_number(
-    expect, rank: int, notes: LossNotes, case: LossCase, ranks: int
+def _expect_cross_entropy_number(
+    expect, rank: int, notes: CrossEntropyNotes, case: CrossEntropyCase, ranks: int
 ) -> None:
     got, expected = notes.got[0], notes.expected[0]
     if isinstance(got, torch.Tensor) and got.numel() == 1:
         got = got.reshape(())  # one number, of any shape
-    _expect_tensor(expect, f"on rank {rank}, the loss", got, expected)
+    _expect_ring_or_loss_tensor(expect, f"on rank {rank}, the loss", got, expected)
     think = "which numbers every rank adds to each of the sums"
     if not got.isfinite():
         think = "the largest number whose exponential is finite, and the smallest "
         think += "whose exponential is not 0: which number all ranks subtract"
-    elif _close(got * ranks, expected, notes.size):
+    elif _rings_and_losses_close(got * ranks, expected, notes.size):
         think = "what is summed over the ranks already, and what is a mean"
-    elif case.positions > 1 and _close(got, expected * case.positions, notes.size):
+    elif case.positions > 1 and _rings_and_losses_close(
+        got, expected * case.positions, notes.size
+    ):
         think = "the mean over all positions"
     elif ranks > 1:
         think += ", that each subtracts the same number first, and whose word the "
         think += "label is"
     expect(
-        _close(got, expected, notes.size),
+        _rings_and_losses_close(got, expected, notes.size),
         got=f"on rank {rank}, a loss of {got.item():.6g} instead of "
         f"{expected.item():.6g}",
         think=think,
     )
 
 
-def _expect_loss_gradient(expect, rank: int, notes: LossNotes) -> None:
+def _expect_cross_entropy_gradient(expect, rank: int, notes: CrossEntropyNotes) -> None:
     where = f"on rank {rank}, the gradient of logits"
     got, expected = notes.got[1], notes.expected[1]
     expect(
@@ -171,14 +179,15 @@ def _expect_loss_gradient(expect, rank: int, notes: LossNotes) -> None:
         think="what sum_over_ranks does backward, and what detach() is for",
     )
     expect(
-        _close(got, expected),
-        got=f"{where}: {_numbers(got)} instead of {_numbers(expected)}",
+        _rings_and_losses_close(got, expected),
+        got=f"{where}: {_numbers_of_ring_or_loss(got)} instead of "
+        f"{_numbers_of_ring_or_loss(expected)}",
         think="the softmax, less 1 at the label: what of it flows through the largest "
         "number, through words of other ranks, and how often it is summed",
     )
 
 
-def _expect_loss_messages(expect, rank: int, notes: LossNotes) -> None:
+def _expect_cross_entropy_messages(expect, rank: int, notes: CrossEntropyNotes) -> None:
     forward, backward = notes.numbers
     names = ", ".join(notes.collectives[0])
     expect(
@@ -197,10 +206,10 @@ def _expect_loss_messages(expect, rank: int, notes: LossNotes) -> None:
 # 16b-one-too-many ---------------------------------------------------------------------
 
 BLOCKS = [
-    BlockCase(12, 12, 2),
-    BlockCase(8, 8, 1, blocks=3),
-    BlockCase(12, 6, 3, frozen="norm.weight"),
-    BlockCase(8, 4, 2, frozen="out.bias"),
+    SequenceBlockCase(12, 12, 2),
+    SequenceBlockCase(8, 8, 1, blocks=3),
+    SequenceBlockCase(12, 6, 3, frozen="norm.weight"),
+    SequenceBlockCase(8, 4, 2, frozen="out.bias"),
 ]
 BLOCK_TRIES = (  # ranks, no more than heads, and cases; whoever forgets both what is
     (2, BLOCKS[:2]),  # complete and what is frozen first hears of what is complete
@@ -222,22 +231,26 @@ def check_16b_one_too_many(complete_gradients):
         think += "rank was killed, which tensors have the same shape on all ranks"
         args = complete_gradients, cases
         with trying(f"complete_gradients(block) in {ranks} ranks", think=think):
-            found = run_ranks(try_complete, *args, world_size=ranks, timeout=PATIENCE)
+            found = run_ranks(
+                try_complete_sequence_blocks, *args, world_size=ranks, timeout=PATIENCE
+            )
         for case, of_ranks in zip(cases, zip(*found, strict=True), strict=True):
-            _expect_gradients(case, of_ranks)
+            _expect_block_gradients(case, of_ranks)
 
 
-def _expect_gradients(case: BlockCase, of_ranks: Sequence[BlockNotes]) -> None:
+def _expect_block_gradients(
+    case: SequenceBlockCase, of_ranks: Sequence[SequenceBlockNotes]
+) -> None:
     ranks, frozen = len(of_ranks), f", {case.frozen} frozen" if case.frozen else ""
     call = f"{case.blocks} of width {case.width} with {case.heads} heads{frozen}"
     with trying(f"complete_gradients(block): {call} in {ranks} ranks") as expect:
         for rank, notes in enumerate(of_ranks):
-            _expect_unchanged(expect, notes)
-            _expect_awaited(expect, notes)
+            _expect_rings_and_losses_unchanged(expect, notes)
+            _expect_rings_and_losses_awaited(expect, notes)
             for name, got, expected in zip(
                 notes.names, notes.got, notes.expected, strict=True
             ):
-                _expect_gradient(expect, rank, ranks, name, got, expected)
+                _expect_one_block_gradient(expect, rank, ranks, name, got, expected)
             others = [name for name in notes.collectives if name != "all_reduce"]
             expect(
                 not others and not notes.messages,
@@ -253,7 +266,7 @@ def _expect_gradients(case: BlockCase, of_ranks: Sequence[BlockNotes]) -> None:
             )
 
 
-def _expect_gradient(expect, rank, ranks, name: str, got, expected) -> None:
+def _expect_one_block_gradient(expect, rank, ranks, name: str, got, expected) -> None:
     where = f"on rank {rank}, the gradient of {name}"
     if isinstance(expected, str):
         expect(
@@ -262,17 +275,18 @@ def _expect_gradient(expect, rank, ranks, name: str, got, expected) -> None:
             think="which parameters have no gradient",
         )
         return
-    _expect_tensor(expect, where, got, expected)
+    _expect_ring_or_loss_tensor(expect, where, got, expected)
     think = "which positions this parameter has seen on this rank, and whether all "
     think += "ranks hold the same one"
     if not name.endswith(("norm.weight", "norm.bias", "out.bias", "narrow.bias")):
         think = "whose neurons these are: the ranks' gradients of different neurons "
         think += "don't add up to anything"
-    elif _close(got * ranks, expected):
+    elif _rings_and_losses_close(got * ranks, expected):
         think = "the loss: the sum over all positions, not the mean over ranks"
     expect(
-        _close(got, expected),
-        got=f"{where}: {_numbers(got)} instead of {_numbers(expected)}",
+        _rings_and_losses_close(got, expected),
+        got=f"{where}: {_numbers_of_ring_or_loss(got)} instead of "
+        f"{_numbers_of_ring_or_loss(expected)}",
         think=think,
     )
 
@@ -294,12 +308,12 @@ FAR_MERGES = [  # log-sums of one, log-sums of other
     ([5000.0, -5000.0], [4998.0, -4999.0]),
 ]
 RINGS = [
-    RingCase(3, 2, DOUBLE),
-    RingCase(6, 5, DOUBLE),
-    RingCase(1, 1, DOUBLE),
-    RingCase(4, 8, SINGLE),
-    RingCase(5, 3, DOUBLE, scale=60),
-    RingCase(6, 5, DOUBLE),  # once more, with other numbers
+    RingAttentionCase(3, 2, DOUBLE),
+    RingAttentionCase(6, 5, DOUBLE),
+    RingAttentionCase(1, 1, DOUBLE),
+    RingAttentionCase(4, 8, SINGLE),
+    RingAttentionCase(5, 3, DOUBLE, scale=60),
+    RingAttentionCase(6, 5, DOUBLE),  # once more, with other numbers
 ]
 
 
@@ -310,20 +324,24 @@ RINGS = [
 )
 def check_16b_ring(merge_seen, attend_round):
     for seed, case in enumerate(MERGES):
-        _check_merge(merge_seen, seed, *case)
+        _check_attention_merge(merge_seen, seed, *case)
     for one, other in FAR_MERGES:
-        _check_far_merge(merge_seen, one, other)
-        _check_far_merge(merge_seen, other, one)
+        _check_far_attention_merge(merge_seen, one, other)
+        _check_far_attention_merge(merge_seen, other, one)
     for ranks in RANKS:
         think = "what this line needs; with one rank, how often there is to be passed"
         with trying(f"attend_round(query, key, value) in {ranks} ranks", think=think):
             args = attend_round, RINGS[: MANY.get(ranks)]
-            found = run_ranks(try_ring, *args, world_size=ranks, timeout=PATIENCE)
+            found = run_ranks(
+                try_attention_rounds, *args, world_size=ranks, timeout=PATIENCE
+            )
         for case, of_ranks in zip(args[1], zip(*found, strict=True), strict=True):
-            _expect_ring(case, of_ranks)
+            _expect_ring_attention(case, of_ranks)
 
 
-def _check_merge(merge_seen, seed, queries, first, second, d, dtype, scale) -> None:
+def _check_attention_merge(
+    merge_seen, seed, queries, first, second, d, dtype, scale
+) -> None:
     generator = torch.Generator().manual_seed(seed)
     query, key, value = (
         torch.randn(n, d, generator=generator, dtype=dtype)
@@ -340,29 +358,29 @@ def _check_merge(merge_seen, seed, queries, first, second, d, dtype, scale) -> N
             args,
             think="what each pair holds",
         ) as expect:
-            _expect_pair(expect, merge_seen(*args), expected)
+            _expect_merged_attention_pair(expect, merge_seen(*args), expected)
 
 
-def _check_far_merge(merge_seen, *log_sums: list[float]) -> None:
+def _check_far_attention_merge(merge_seen, *log_sums: list[float]) -> None:
     logs = torch.tensor(log_sums, dtype=DOUBLE)  # (2, queries)
     mixed = torch.arange(logs.numel() * 2, dtype=DOUBLE).view(*logs.shape, 2) - 1.5
     expected = (logs.softmax(0)[..., None] * mixed).sum(0), logs.logsumexp(0)
     args = (mixed[0], logs[0]), (mixed[1], logs[1])
-    named = " and ".join(_numbers(log) for log in logs)
+    named = " and ".join(_numbers_of_ring_or_loss(log) for log in logs)
     with trying(
         f"merge_seen with the log-sums {named}", args, think="what each pair holds"
     ) as expect:
-        _expect_pair(expect, merge_seen(*args), expected)
+        _expect_merged_attention_pair(expect, merge_seen(*args), expected)
 
 
-def _expect_pair(expect, got, expected) -> None:
+def _expect_merged_attention_pair(expect, got, expected) -> None:
     expect(
         isinstance(got, tuple | list) and len(got) == 2,
         got=got,
         think="what is to be returned: a mixture and a log-sum, as a pair",
     )
     for name, mine, wanted in zip(("mixed", "log_sum"), got, expected, strict=True):
-        _expect_tensor(expect, name, mine, wanted)
+        _expect_ring_or_loss_tensor(expect, name, mine, wanted)
         think = "how much each set counts: the share that it has of the whole softmax"
         if name == "log_sum":
             think = "the logarithm of the sum of both sums"
@@ -370,30 +388,33 @@ def _expect_pair(expect, got, expected) -> None:
             think = "which exponentials are finite: only differences of log-sums are "
             think += "small enough, and of these only the ones that are not above 0"
         expect(
-            _close(mine, wanted, wanted.abs().max().item()),
-            got=f"{name}: {_numbers(mine)} instead of {_numbers(wanted)}",
+            _rings_and_losses_close(mine, wanted, wanted.abs().max().item()),
+            got=f"{name}: {_numbers_of_ring_or_loss(mine)} instead of "
+            f"{_numbers_of_ring_or_loss(wanted)}",
             think=think,
         )
 
 
-def _expect_ring(case: RingCase, of_ranks: Sequence[RingNotes]) -> None:
+def _expect_ring_attention(
+    case: RingAttentionCase, of_ranks: Sequence[RingAttentionNotes]
+) -> None:
     ranks = len(of_ranks)
     with trying(
         f"attend_round: {case.positions} positions on each of {ranks} ranks"
     ) as expect:
         for rank, notes in enumerate(of_ranks):
-            _expect_unchanged(expect, notes)
+            _expect_rings_and_losses_unchanged(expect, notes)
             where = f"on rank {rank}, the result"
-            _expect_tensor(expect, where, notes.got, notes.expected)
+            _expect_ring_or_loss_tensor(expect, where, notes.got, notes.expected)
             expect(
-                _close(notes.got, notes.expected),
-                got=f"{where}: {_numbers(notes.got)} instead of "
-                f"{_numbers(notes.expected)}",
+                _rings_and_losses_close(notes.got, notes.expected),
+                got=f"{where}: {_numbers_of_ring_or_loss(notes.got)} instead of "
+                f"{_numbers_of_ring_or_loss(notes.expected)}",
                 think="whether this rank's queries have seen every rank's keys, each "
                 "once",
             )
         for rank, notes in enumerate(of_ranks):
-            _expect_ring_messages(expect, rank, ranks, case, notes)
+            _expect_ring_attention_messages(expect, rank, ranks, case, notes)
             piece = max(case.positions**2, case.positions * case.d)
             expect(
                 notes.largest <= max(2 * piece, 64),
@@ -403,7 +424,9 @@ def _expect_ring(case: RingCase, of_ranks: Sequence[RingNotes]) -> None:
             )
 
 
-def _expect_ring_messages(expect, rank, ranks, case: RingCase, notes) -> None:
+def _expect_ring_attention_messages(
+    expect, rank, ranks, case: RingAttentionCase, notes
+) -> None:
     expect(
         not notes.collectives,
         got=f"on rank {rank}, {', '.join(notes.collectives)}",

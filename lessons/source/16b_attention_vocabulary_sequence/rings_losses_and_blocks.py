@@ -38,7 +38,7 @@ METHODS = (
 )
 
 
-class CallNotes:
+class CallsOfRingsAndLosses:
     """`with calls.noted():` around each call notes what this rank has sent in it."""
 
     def __init__(self):
@@ -90,13 +90,13 @@ class CallNotes:
         return ask
 
 
-def as_result(value: object) -> Tensor | str:
+def ring_or_loss_result(value: object) -> Tensor | str:
     if not isinstance(value, Tensor):
         return type(value).__name__
     return value.detach().cpu().clone()
 
 
-def random_tensor(seed: int, dtype: torch.dtype, *shape: int) -> Tensor:
+def random_ring_or_loss_tensor(seed: int, dtype: torch.dtype, *shape: int) -> Tensor:
     """The same on all ranks."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(shape, generator=generator, dtype=dtype).to(device())
@@ -105,7 +105,7 @@ def random_tensor(seed: int, dtype: torch.dtype, *shape: int) -> Tensor:
 # 16b-cross-entropy --------------------------------------------------------------------
 
 
-class LossCase(NamedTuple):
+class CrossEntropyCase(NamedTuple):
     positions: int
     more_words: int  # than ranks
     dtype: torch.dtype
@@ -114,7 +114,7 @@ class LossCase(NamedTuple):
     gap: float = 0.0  # the words of rank 0 lie lower by this
 
 
-class LossNotes(NamedTuple):
+class CrossEntropyNotes(NamedTuple):
     """What came back on one rank, what it should be, and what the rank has sent."""
 
     got: list  # the loss, the gradient; a tensor or the name of what is none
@@ -127,23 +127,29 @@ class LossNotes(NamedTuple):
     unknown_to_autograd: bool
 
 
-def try_cross_entropy(loss: Callable, cases: list[LossCase]) -> list[LossNotes]:
-    return [_try_one_loss(loss, *entry) for entry in enumerate(cases)]
+def try_cross_entropy(
+    loss: Callable, cases: list[CrossEntropyCase]
+) -> list[CrossEntropyNotes]:
+    return [_try_one_cross_entropy(loss, *entry) for entry in enumerate(cases)]
 
 
-def _cut_words(seed: int, words: int) -> list[int]:
+def _cut_vocabulary(seed: int, words: int) -> list[int]:
     """Where each rank's words begin, and the end: each has one at least."""
     generator = torch.Generator().manual_seed(seed)
     cuts = 1 + torch.randperm(words - 1, generator=generator)
     return [0, *sorted(cuts[: dist.get_world_size() - 1].tolist()), words]
 
 
-def _make_logits(seed: int, case: LossCase) -> tuple[Tensor, Tensor, int, int]:
+def _make_vocabulary_logits(
+    seed: int, case: CrossEntropyCase
+) -> tuple[Tensor, Tensor, int, int]:
     """All logits, the labels, and the first and last + 1 of this rank's words."""
     ranks, rank = dist.get_world_size(), dist.get_rank()
     words = ranks + case.more_words
-    cuts = _cut_words(seed, words)
-    logits = case.scale * random_tensor(seed, case.dtype, case.positions, words)
+    cuts = _cut_vocabulary(seed, words)
+    logits = case.scale * random_ring_or_loss_tensor(
+        seed, case.dtype, case.positions, words
+    )
     logits = logits + case.shift
     logits[:, : cuts[1]] -= case.gap
     edges = torch.tensor(cuts[:-1] + [cut - 1 for cut in cuts[1:]])
@@ -153,24 +159,26 @@ def _make_logits(seed: int, case: LossCase) -> tuple[Tensor, Tensor, int, int]:
     return logits, labels, cuts[rank], cuts[rank + 1]
 
 
-def _try_one_loss(loss: Callable, seed: int, case: LossCase) -> LossNotes:
-    whole, labels, first, end = _make_logits(seed, case)
+def _try_one_cross_entropy(
+    loss: Callable, seed: int, case: CrossEntropyCase
+) -> CrossEntropyNotes:
+    whole, labels, first, end = _make_vocabulary_logits(seed, case)
     part = whole[:, first:end].clone().requires_grad_()
     kept = {"logits": part.detach().clone(), "labels": labels.clone()}
     whole.requires_grad_()
     expected = F.cross_entropy(whole, labels)
     (3 * expected).backward()
-    calls, gradient = CallNotes(), "nothing"
+    calls, gradient = CallsOfRingsAndLosses(), "nothing"
     dist.barrier()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with calls.noted():
             got = loss(part, labels, first)
-        result = as_result(got)
+        result = ring_or_loss_result(got)
         with calls.noted():
             if isinstance(got, Tensor) and got.requires_grad and got.numel() == 1:
                 (3 * got).sum().backward()
-                gradient = as_result(part.grad)
+                gradient = ring_or_loss_result(part.grad)
     # another call must not disturb the first one's result
     loss((whole.detach()[:, first:end] + 1).requires_grad_(), labels.flip(0), first)
     changed = [
@@ -178,15 +186,15 @@ def _try_one_loss(loss: Callable, seed: int, case: LossCase) -> LossNotes:
         for name, now in (("logits", part.detach()), ("labels", labels))
         if not torch.equal(now, kept[name])
     ]
-    if isinstance(got, Tensor) and not torch.equal(as_result(got), result):
+    if isinstance(got, Tensor) and not torch.equal(ring_or_loss_result(got), result):
         changed.append("an earlier result")
     sent = [
         handed + sum(to.values()) / part.element_size()
         for handed, to in zip(calls.handed, calls.sent_to, strict=True)
     ]
-    return LossNotes(
+    return CrossEntropyNotes(
         [result, gradient],
-        [as_result(expected), as_result(whole.grad[:, first:end])],
+        [ring_or_loss_result(expected), ring_or_loss_result(whole.grad[:, first:end])],
         whole.detach().abs().max().item(),
         calls.collectives,
         [numbers / case.positions for numbers in sent],
@@ -199,7 +207,7 @@ def _try_one_loss(loss: Callable, seed: int, case: LossCase) -> LossNotes:
 # 16b-one-too-many ---------------------------------------------------------------------
 
 
-class BlockCase(NamedTuple):
+class SequenceBlockCase(NamedTuple):
     width: int
     heads: int
     positions: int  # of each rank
@@ -207,7 +215,7 @@ class BlockCase(NamedTuple):
     frozen: str = ""  # parameters whose names end so
 
 
-class BlockNotes(NamedTuple):
+class SequenceBlockNotes(NamedTuple):
     """The gradients of one rank's parameters, and what they should be."""
 
     names: list[str]
@@ -220,40 +228,48 @@ class BlockNotes(NamedTuple):
     not_awaited: int
 
 
-def try_complete(complete: Callable, cases: list[BlockCase]) -> list[BlockNotes]:
-    return [_try_one_block(complete, *entry) for entry in enumerate(cases)]
+def try_complete_sequence_blocks(
+    complete: Callable, cases: list[SequenceBlockCase]
+) -> list[SequenceBlockNotes]:
+    return [_try_one_sequence_block(complete, *entry) for entry in enumerate(cases)]
 
 
-def _make_blocks(case: BlockCase) -> nn.Sequential:
+def _make_sequence_blocks(case: SequenceBlockCase) -> nn.Sequential:
     blocks = [
         make_transformer_block(case.width, case.heads) for _ in range(case.blocks)
     ]
     whole = (nn.Sequential(*blocks) if case.blocks > 1 else blocks[0]).double()
     for name, parameter in whole.named_parameters():
-        parameter.data += 0.1 * random_tensor(len(name), torch.double, *parameter.shape)
+        parameter.data += 0.1 * random_ring_or_loss_tensor(
+            len(name), torch.double, *parameter.shape
+        )
         parameter.requires_grad_(not (case.frozen and name.endswith(case.frozen)))
     return whole.to(device())
 
 
-def _split(whole: nn.Sequential, case: BlockCase) -> nn.Sequential:
+def _split_sequence_blocks(
+    whole: nn.Sequential, case: SequenceBlockCase
+) -> nn.Sequential:
     ends = ENDS["sequence"]
     if case.blocks == 1:
         return split_block(whole, ends)
     return nn.Sequential(*(split_block(block, ends) for block in whole))
 
 
-def _try_one_block(complete: Callable, seed: int, case: BlockCase) -> BlockNotes:
-    whole = _make_blocks(case)
-    mine = _split(whole, case)
+def _try_one_sequence_block(
+    complete: Callable, seed: int, case: SequenceBlockCase
+) -> SequenceBlockNotes:
+    whole = _make_sequence_blocks(case)
+    mine = _split_sequence_blocks(whole, case)
     if case.frozen:
         for name, parameter in mine.named_parameters():
             parameter.requires_grad_(not name.endswith(case.frozen))
     positions = case.positions * dist.get_world_size()
-    x = random_tensor(seed, torch.double, 2, positions, case.width)
+    x = random_ring_or_loss_tensor(seed, torch.double, 2, positions, case.width)
     whole(x).square().sum().backward()
     mine(own_positions(x).contiguous()).square().sum().backward()
     kept = {name: p.detach().clone() for name, p in mine.named_parameters()}
-    calls = CallNotes()
+    calls = CallsOfRingsAndLosses()
     dist.barrier()
     with calls.noted():
         complete(mine)
@@ -265,13 +281,15 @@ def _try_one_block(complete: Callable, seed: int, case: BlockCase) -> BlockNotes
         place.data = none if parameter.grad is None else parameter.grad
     named = dict(mine.named_parameters())
     whole_ones = "norm.weight", "norm.bias", "out.bias", "narrow.bias"
-    return BlockNotes(
+    return SequenceBlockNotes(
         list(named),
-        [as_result(p.grad) for p in named.values()],
+        [ring_or_loss_result(p.grad) for p in named.values()],
         [
-            as_result(g if p.requires_grad else None)
+            ring_or_loss_result(g if p.requires_grad else None)
             for g, p in zip(
-                _split(gradients, case).parameters(), named.values(), strict=True
+                _split_sequence_blocks(gradients, case).parameters(),
+                named.values(),
+                strict=True,
             )
         ],
         calls.collectives[0],
@@ -285,14 +303,14 @@ def _try_one_block(complete: Callable, seed: int, case: BlockCase) -> BlockNotes
 # 16b-ring -----------------------------------------------------------------------------
 
 
-class RingCase(NamedTuple):
+class RingAttentionCase(NamedTuple):
     positions: int  # of each rank
     d: int
     dtype: torch.dtype
     scale: float = 1.0
 
 
-class RingNotes(NamedTuple):
+class RingAttentionNotes(NamedTuple):
     """What came back on one rank, what it should be, and what the rank has sent."""
 
     got: object
@@ -303,7 +321,7 @@ class RingNotes(NamedTuple):
     changed: list[str]
 
 
-class LargestTensor(TorchDispatchMode):
+class LargestRingTensor(TorchDispatchMode):
     """`numbers` is how many the largest tensor holds that torch makes inside."""
 
     numbers = 0
@@ -316,36 +334,40 @@ class LargestTensor(TorchDispatchMode):
         return result
 
 
-def try_ring(attend_round: Callable, cases: list[RingCase]) -> list[RingNotes]:
-    return [_try_one_ring(attend_round, *entry) for entry in enumerate(cases)]
+def try_attention_rounds(
+    attend_round: Callable, cases: list[RingAttentionCase]
+) -> list[RingAttentionNotes]:
+    return [_try_one_ring_attention(attend_round, *entry) for entry in enumerate(cases)]
 
 
-def _try_one_ring(attend_round: Callable, seed: int, case: RingCase) -> RingNotes:
+def _try_one_ring_attention(
+    attend_round: Callable, seed: int, case: RingAttentionCase
+) -> RingAttentionNotes:
     positions = case.positions * dist.get_world_size()
     shape = 1, positions, case.d
     whole = [
-        factor * random_tensor(3 * seed + place, case.dtype, *shape)
+        factor * random_ring_or_loss_tensor(3 * seed + place, case.dtype, *shape)
         for place, factor in enumerate((case.scale, case.scale, 1))
     ]
     expected = own_positions(attend_to_piece(*whole)[0])[0]
     mine = [own_positions(tensor)[0].contiguous() for tensor in whole]
     kept = [tensor.clone() for tensor in mine]
-    calls = CallNotes()
+    calls = CallsOfRingsAndLosses()
     dist.barrier()
-    with calls.noted(), LargestTensor() as largest:
+    with calls.noted(), LargestRingTensor() as largest:
         got = attend_round(*mine)
-    result = as_result(got)
+    result = ring_or_loss_result(got)
     attend_round(*(tensor + 1 for tensor in mine))
     changed = [
         name
         for name, now, before in zip(("query", "key", "value"), mine, kept, strict=True)
         if not torch.equal(now, before)
     ]
-    if isinstance(got, Tensor) and not torch.equal(as_result(got), result):
+    if isinstance(got, Tensor) and not torch.equal(ring_or_loss_result(got), result):
         changed.append("an earlier result")
-    return RingNotes(
+    return RingAttentionNotes(
         result,
-        as_result(expected),
+        ring_or_loss_result(expected),
         calls.collectives[0],
         calls.sent_to[0],
         largest.numbers,

@@ -12,12 +12,12 @@ from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
 
 from .zero_updates_and_clips import (
-    ClipCase,
-    ClipNotes,
-    StepNotes,
-    UpdateCase,
-    try_clips,
-    try_updates,
+    ShardClipCase,
+    ShardClipNotes,
+    ZeroUpdateCase,
+    ZeroUpdateNotes,
+    try_shard_clips,
+    try_zero_updates,
 )
 
 # Seconds; a right answer needs less than one. Tests of what hangs wait for less.
@@ -27,12 +27,12 @@ SINGLE, DOUBLE = torch.float32, torch.float64
 GB = 10**9
 
 
-def _close(got: torch.Tensor, expected: torch.Tensor) -> bool:
+def _zero_shards_close(got: torch.Tensor, expected: torch.Tensor) -> bool:
     close = 1e-4 if expected.dtype == SINGLE else 1e-9
     return torch.allclose(got.to(expected.dtype), expected, close, close)
 
 
-def _numbers(tensor: torch.Tensor) -> str:
+def _zero_shard_numbers(tensor: torch.Tensor) -> str:
     digits = 4 if tensor.dtype == SINGLE else 10
     some = tensor.flatten()[:3].tolist()
     first = ", ".join(f"{number:.{digits}g}" for number in some)
@@ -42,7 +42,7 @@ def _numbers(tensor: torch.Tensor) -> str:
 # 17a-stage ----------------------------------------------------------------------------
 
 
-def _stage_cases() -> list[tuple[int, int, int, int]]:
+def _zero_stage_cases() -> list[tuple[int, int, int, int]]:
     """(numbers, ranks, activations, budget): at each edge, by hand, large and drawn."""
     cases = [(8, 4, 10, 60), (8, 4, 10, 42), (8, 4, 10, 41), (1, 1, 0, 16)]
     cases += [(7_500_000_000, 64, 10 * GB, budget * GB) for budget in (130, 42, 40, 27)]
@@ -59,7 +59,7 @@ def _stage_cases() -> list[tuple[int, int, int, int]]:
     return cases
 
 
-def _stage(numbers: int, ranks: int, activations: int, budget: int) -> int | None:
+def _zero_stage(numbers: int, ranks: int, activations: int, budget: int) -> int | None:
     for stage, strategy in enumerate(STRATEGIES):
         if state_bytes(numbers, ranks, strategy).total + activations <= budget:
             return stage
@@ -68,9 +68,9 @@ def _stage(numbers: int, ranks: int, activations: int, budget: int) -> int | Non
 
 @exercise("17a-stage")
 def check_17a_stage(smallest_stage):
-    for case in _stage_cases():
+    for case in _zero_stage_cases():
         numbers, ranks, activations, budget = case
-        expected = _stage(*case)
+        expected = _zero_stage(*case)
         with trying(
             f"smallest_stage({numbers}, {ranks}, {activations}, {budget})"
         ) as expect:
@@ -84,10 +84,14 @@ def check_17a_stage(smallest_stage):
                 got=came_back,
                 think=f"whether stage {expected} fits, to the last byte",
             )
-            expect(got == expected, got=got, think=_think_of_stage(case, got, expected))
+            expect(
+                got == expected,
+                got=got,
+                think=_think_of_zero_stage(case, got, expected),
+            )
 
 
-def _think_of_stage(case: tuple, got, expected: int) -> str:
+def _think_of_zero_stage(case: tuple, got, expected: int) -> str:
     numbers, ranks, *_ = case
     if got not in range(4):
         return "what is asked for: 0, 1, 2, 3 or None"
@@ -106,11 +110,11 @@ def _think_of_stage(case: tuple, got, expected: int) -> str:
 # 17a-update ---------------------------------------------------------------------------
 
 UPDATES = [
-    UpdateCase(1, 1, 1.0, DOUBLE),
-    UpdateCase(3, 3, 0.1, DOUBLE),
-    UpdateCase(7, 4, 0.5, SINGLE),
-    UpdateCase(16, 2, 0.01, DOUBLE),
-    UpdateCase(2, 2, 0.5, DOUBLE, resting=True),
+    ZeroUpdateCase(1, 1, 1.0, DOUBLE),
+    ZeroUpdateCase(3, 3, 0.1, DOUBLE),
+    ZeroUpdateCase(7, 4, 0.5, SINGLE),
+    ZeroUpdateCase(16, 2, 0.01, DOUBLE),
+    ZeroUpdateCase(2, 2, 0.5, DOUBLE, resting=True),
 ]
 
 
@@ -124,34 +128,39 @@ def check_17a_update(sharded_update):
         args = sharded_update, UPDATES
         think = "which lengths the whole and a shard have"
         with trying(f"sharded_update in {ranks} ranks", think=think):
-            found = run_ranks(try_updates, *args, world_size=ranks, timeout=PATIENCE)
+            found = run_ranks(
+                try_zero_updates, *args, world_size=ranks, timeout=PATIENCE
+            )
         for case, of_ranks in zip(UPDATES, zip(*found, strict=True), strict=True):
             for step, notes in enumerate(zip(*of_ranks, strict=True)):
-                _expect_update(case, step, notes)
+                _expect_zero_update(case, step, notes)
 
 
-def _expect_update(case: UpdateCase, step: int, of_ranks: Sequence[StepNotes]) -> None:
+def _expect_zero_update(
+    case: ZeroUpdateCase, step: int, of_ranks: Sequence[ZeroUpdateNotes]
+) -> None:
     ranks = len(of_ranks)
     with trying(
         f"step {step + 1} with {case.shard * ranks} parameters in {ranks} ranks"
     ) as expect:
         for rank, notes in enumerate(of_ranks):
-            _expect_messages(expect, case, rank, ranks, notes)
-            _expect_the_same_memory(expect, rank, notes)
+            _expect_zero_update_messages(expect, case, rank, ranks, notes)
+            _expect_zero_update_in_place(expect, rank, notes)
         for rank, notes in enumerate(of_ranks):
             expect(
-                _close(notes.momentum, notes.expected_momentum),
-                got=f"on rank {rank}, momentum {_numbers(notes.momentum)} instead of "
-                f"{_numbers(notes.expected_momentum)}",
+                _zero_shards_close(notes.momentum, notes.expected_momentum),
+                got=f"on rank {rank}, momentum {_zero_shard_numbers(notes.momentum)} "
+                f"instead of {_zero_shard_numbers(notes.expected_momentum)}",
                 think="the mean of all gradients, of which the ring gives the sum; and "
                 "whether momentum is changed in place, for the next call",
             )
         for rank, notes in enumerate(of_ranks):
             expect(
-                _close(notes.parameters, notes.expected),
-                got=f"on rank {rank}, parameters {_numbers(notes.parameters)} instead "
-                f"of {_numbers(notes.expected)}",
-                think=_think_of_update(notes),
+                _zero_shards_close(notes.parameters, notes.expected),
+                got=f"on rank {rank}, parameters "
+                f"{_zero_shard_numbers(notes.parameters)} instead of "
+                f"{_zero_shard_numbers(notes.expected)}",
+                think=_think_of_zero_update(notes),
             )
             expect(
                 torch.equal(notes.parameters, of_ranks[0].parameters),
@@ -165,7 +174,7 @@ def _expect_update(case: UpdateCase, step: int, of_ranks: Sequence[StepNotes]) -
             )
 
 
-def _expect_the_same_memory(expect, rank: int, notes: StepNotes) -> None:
+def _expect_zero_update_in_place(expect, rank: int, notes: ZeroUpdateNotes) -> None:
     expect(
         not notes.moved,
         got=f"on rank {rank}, {' and '.join(notes.moved)} in other memory than before",
@@ -173,8 +182,8 @@ def _expect_the_same_memory(expect, rank: int, notes: StepNotes) -> None:
     )
 
 
-def _expect_messages(
-    expect, case: UpdateCase, rank: int, ranks: int, notes: StepNotes
+def _expect_zero_update_messages(
+    expect, case: ZeroUpdateCase, rank: int, ranks: int, notes: ZeroUpdateNotes
 ) -> None:
     expect(
         not notes.collectives,
@@ -194,8 +203,8 @@ def _expect_messages(
     )
 
 
-def _think_of_update(notes: StepNotes) -> str:
-    if _close(notes.parameters, notes.wrong_gradient):
+def _think_of_zero_update(notes: ZeroUpdateNotes) -> str:
+    if _zero_shards_close(notes.parameters, notes.wrong_gradient):
         return "the mean of the gradients: the ring returns their sum"
     return (
         "which shard this rank updates, in the memory of `parameters`, and that all "
@@ -205,17 +214,19 @@ def _think_of_update(notes: StepNotes) -> str:
 
 # 17a-clip -----------------------------------------------------------------------------
 
-SAME_COUNT = [ClipCase((2, 3), 1.0, 0.5, DOUBLE, fewer=False)]
-ZEROS = [ClipCase((3,), 0.0, 1.0, SINGLE)]
+SAME_COUNT = [ShardClipCase((2, 3), 1.0, 0.5, DOUBLE, fewer=False)]
+ZEROS = [ShardClipCase((3,), 0.0, 1.0, SINGLE)]
 CLIPS = [
-    ClipCase((2,), 1.0, 0.5, DOUBLE),
-    ClipCase((3, 1), 10.0, 1.0, SINGLE),
-    ClipCase((4, 0, 2), 1.0, 0.01, DOUBLE),
-    ClipCase((5, 2), 0.1, 100.0, DOUBLE),  # short enough
-    ClipCase((0,), 1.0, 1.0, DOUBLE),  # rank 0 and all others have no number
-    ClipCase((3,), 0.0, 1.0, DOUBLE),  # zeros
-    ClipCase((6, 6), 1.0, 3.0, DOUBLE),  # each rank's part alone may be short enough
-    ClipCase((40,), 1.0, 1, SINGLE),
+    ShardClipCase((2,), 1.0, 0.5, DOUBLE),
+    ShardClipCase((3, 1), 10.0, 1.0, SINGLE),
+    ShardClipCase((4, 0, 2), 1.0, 0.01, DOUBLE),
+    ShardClipCase((5, 2), 0.1, 100.0, DOUBLE),  # short enough
+    ShardClipCase((0,), 1.0, 1.0, DOUBLE),  # rank 0 and all others have no number
+    ShardClipCase((3,), 0.0, 1.0, DOUBLE),  # zeros
+    ShardClipCase(
+        (6, 6), 1.0, 3.0, DOUBLE
+    ),  # each rank's part alone may be short enough
+    ShardClipCase((40,), 1.0, 1, SINGLE),
 ]
 
 
@@ -234,18 +245,22 @@ def check_17a_clip(clip_shards):
             call += ", a gradient of zeros"
             think = "the length of zeros, and what is divided by it"
         with trying(call, think=think):
-            found = run_ranks(try_clips, *args, world_size=ranks, timeout=PATIENCE)
+            found = run_ranks(
+                try_shard_clips, *args, world_size=ranks, timeout=PATIENCE
+            )
         for case, of_ranks in zip(clips, zip(*found, strict=True), strict=True):
-            _expect_clip(case, of_ranks)
+            _expect_clip_of_shards(case, of_ranks)
 
 
-def _expect_clip(case: ClipCase, of_ranks: Sequence[ClipNotes]) -> None:
+def _expect_clip_of_shards(
+    case: ShardClipCase, of_ranks: Sequence[ShardClipNotes]
+) -> None:
     ranks, length = len(of_ranks), of_ranks[0].length
     with trying(
         f"a gradient of length {length:.4g} in {ranks} ranks, longest {case.longest}"
     ) as expect:
         for rank, notes in enumerate(of_ranks):
-            _expect_one_number(expect, rank, ranks, notes)
+            _expect_clip_sends_one_number(expect, rank, ranks, notes)
         for rank, notes in enumerate(of_ranks):
             returned = as_number(notes.returned)
             expect(
@@ -261,20 +276,22 @@ def _expect_clip(case: ClipCase, of_ranks: Sequence[ClipNotes]) -> None:
             )
             for got, expected in zip(notes.shards, notes.expected, strict=True):
                 expect(
-                    _close(got, expected),
-                    got=f"on rank {rank}, a shard {_numbers(got)} instead of "
-                    f"{_numbers(expected)}",
-                    think=_think_of_shard(got, expected),
+                    _zero_shards_close(got, expected),
+                    got=f"on rank {rank}, a shard {_zero_shard_numbers(got)} "
+                    f"instead of {_zero_shard_numbers(expected)}",
+                    think=_think_of_clipped_shard(got, expected),
                 )
 
 
-def _think_of_shard(got: torch.Tensor, expected: torch.Tensor) -> str:
+def _think_of_clipped_shard(got: torch.Tensor, expected: torch.Tensor) -> str:
     if torch.allclose(got, expected, 1e-5, 1e-6):
         return "of what type the number is that is sent, and how many digits it has"
     return "by what all shards are multiplied, in place, and when"
 
 
-def _expect_one_number(expect, rank: int, ranks: int, notes: ClipNotes) -> None:
+def _expect_clip_sends_one_number(
+    expect, rank: int, ranks: int, notes: ShardClipNotes
+) -> None:
     calls = ", ".join(notes.collectives + ["send"] * notes.messages) or "nothing"
     expect(
         (notes.collectives == ["all_reduce"] and not notes.messages)

@@ -46,7 +46,7 @@ from demos.sharding.parts.measured_ledger import (
     adam,
     bytes_of_accumulation,
     digits_activations,
-    digits_loss,
+    digits_loss_for_ledger,
     make_digits_network,
     measure_block,
     measure_digits,
@@ -95,7 +95,7 @@ def all_tensors_beside_the_ledger(strategy: str) -> tuple[int, int]:
     with DeviceMemory() as memory:
         network = make_digits_network()
         trained = BUILT[strategy](network, adam)
-        digits_loss(network, 0).backward()
+        digits_loss_for_ledger(network, 0).backward()
         trained.step()
         gc.collect()
         ledger = count_ledger(trained, network, bytes_behind(trained.gradients), 0)
@@ -240,7 +240,7 @@ def train_with(strategy: str, steps=4, dtype=torch.float32, longest=None, parts=
     found = []
     for step in range(steps):
         for part in range(parts):
-            (digits_loss(network, parts * step + part) / parts).backward()
+            (digits_loss_for_ledger(network, parts * step + part) / parts).backward()
         trained.step(longest)
         found.append(flat_numbers(network))
     return torch.stack(found)
@@ -297,7 +297,7 @@ def train_whole_batches() -> torch.Tensor:
     for step in range(4):
         sgd.zero_grad()
         for part in range(2):
-            (digits_loss(network, 2 * step + part) / 2).backward()
+            (digits_loss_for_ledger(network, 2 * step + part) / 2).backward()
         sgd.step()
     return flat_numbers(network)
 

@@ -10,7 +10,7 @@ from demos.sharding.parts.flat_shards import own_shard
 from sidebyside import MessageMeter, device
 
 
-class UpdateCase(NamedTuple):
+class ZeroUpdateCase(NamedTuple):
     shard: int  # numbers for each rank
     steps: int
     lr: float
@@ -18,7 +18,7 @@ class UpdateCase(NamedTuple):
     resting: bool = False  # are all gradients of the last rank 0?
 
 
-class StepNotes(NamedTuple):
+class ZeroUpdateNotes(NamedTuple):
     """What one rank holds after one step, what it should hold, and what it has sent."""
 
     parameters: torch.Tensor
@@ -33,7 +33,7 @@ class StepNotes(NamedTuple):
     moved: list[str]  # what lies in other memory than before
 
 
-class ClipCase(NamedTuple):
+class ShardClipCase(NamedTuple):
     lengths: tuple[int, ...]  # of the shards of rank 0; the other ranks have others
     size: float  # about how large the numbers are
     longest: float
@@ -41,7 +41,7 @@ class ClipCase(NamedTuple):
     fewer: bool = True  # do later ranks have fewer shards?
 
 
-class ClipNotes(NamedTuple):
+class ShardClipNotes(NamedTuple):
     returned: object
     length: float
     shards: list[torch.Tensor]
@@ -52,11 +52,15 @@ class ClipNotes(NamedTuple):
     not_awaited: int
 
 
-def try_updates(update: Callable, cases: list[UpdateCase]) -> list[list[StepNotes]]:
-    return [_try_update(update, seed, case) for seed, case in enumerate(cases)]
+def try_zero_updates(
+    update: Callable, cases: list[ZeroUpdateCase]
+) -> list[list[ZeroUpdateNotes]]:
+    return [_try_zero_update(update, seed, case) for seed, case in enumerate(cases)]
 
 
-def _try_update(update: Callable, seed: int, case: UpdateCase) -> list[StepNotes]:
+def _try_zero_update(
+    update: Callable, seed: int, case: ZeroUpdateCase
+) -> list[ZeroUpdateNotes]:
     rank, ranks = dist.get_rank(), dist.get_world_size()
     numbers = case.shard * ranks
     generator = torch.Generator().manual_seed(seed)
@@ -85,7 +89,7 @@ def _try_update(update: Callable, seed: int, case: UpdateCase) -> list[StepNotes
         undivided = undivided - case.lr * sum_momentum
         held = (parameters, momentum, expected, own_shard(mean_momentum), undivided)
         notes.append(
-            StepNotes(
+            ZeroUpdateNotes(
                 *(tensor.detach().cpu().clone() for tensor in held),
                 meter.bytes_sent,
                 [name for name in meter.collectives if name != "barrier"],
@@ -97,28 +101,28 @@ def _try_update(update: Callable, seed: int, case: UpdateCase) -> list[StepNotes
     return notes
 
 
-def try_clips(clip: Callable, cases: list[ClipCase]) -> list[ClipNotes]:
-    return [_try_clip(clip, seed, case) for seed, case in enumerate(cases)]
+def try_shard_clips(clip: Callable, cases: list[ShardClipCase]) -> list[ShardClipNotes]:
+    return [_try_shard_clip(clip, seed, case) for seed, case in enumerate(cases)]
 
 
-def lengths_on(rank: int, case: ClipCase) -> list[int]:
+def lengths_of_clipped_shards(rank: int, case: ShardClipCase) -> list[int]:
     """Shards get longer from rank to rank, and fewer, but there is at least one."""
     lengths = [length + rank * (length > 0) for length in case.lengths]
     return lengths[: max(1, len(lengths) - rank * case.fewer)]
 
 
-def shards_on(rank: int, seed: int, case: ClipCase) -> list[torch.Tensor]:
+def shards_to_clip(rank: int, seed: int, case: ShardClipCase) -> list[torch.Tensor]:
     generator = torch.Generator().manual_seed(100 * seed + rank)
     return [
         case.size
         * torch.randn(length, generator=generator, dtype=case.dtype).to(device())
-        for length in lengths_on(rank, case)
+        for length in lengths_of_clipped_shards(rank, case)
     ]
 
 
-def _try_clip(clip: Callable, seed: int, case: ClipCase) -> ClipNotes:
+def _try_shard_clip(clip: Callable, seed: int, case: ShardClipCase) -> ShardClipNotes:
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    everyone = [shards_on(other, seed, case) for other in range(ranks)]
+    everyone = [shards_to_clip(other, seed, case) for other in range(ranks)]
     whole = torch.cat([shard for shards in everyone for shard in shards])
     length = whole.double().norm().item()
     factor = case.longest / length if length > case.longest else 1
@@ -142,7 +146,7 @@ def _try_clip(clip: Callable, seed: int, case: ClipCase) -> ClipNotes:
     if isinstance(returned, torch.Tensor):
         returned = returned.detach().cpu()
         returned = returned.item() if returned.numel() == 1 else "a tensor of several"
-    return ClipNotes(
+    return ShardClipNotes(
         returned,
         length,
         [shard.cpu() for shard in kept],

@@ -10,7 +10,12 @@ from sidebyside import run_ranks
 from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
 
-from .watched_gathers import NAMES, StackCase, StepNotes, try_gather_free
+from .watched_gathers import (
+    NAMES,
+    GatheredStackCase,
+    GatheredStepNotes,
+    try_gather_free,
+)
 
 # Seconds; a right answer needs less than one. Tests of what hangs wait for less.
 PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
@@ -19,9 +24,13 @@ PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
 # 17b-gather-free ----------------------------------------------------------------------
 
 STACKS = [
-    StackCase((4, 6, 3, 5), torch.float64),  # no number of ranks divides all of these
-    StackCase((2, 1, 1), torch.float64),  # two numbers: most of 8 ranks keep padding
-    StackCase((5, 16, 16, 16, 2), torch.float32),
+    GatheredStackCase(
+        (4, 6, 3, 5), torch.float64
+    ),  # no number of ranks divides all of these
+    GatheredStackCase(
+        (2, 1, 1), torch.float64
+    ),  # two numbers: most of 8 ranks keep padding
+    GatheredStackCase((5, 16, 16, 16, 2), torch.float32),
 ]
 ORDER = "which operations read the parameters: forward and backward, of each unit"
 
@@ -48,10 +57,12 @@ def check_17b_gather_free(
                 call = f"step {step} of {len(case.widths) - 1} units, widths "
                 call += f"{case.widths}, in {ranks} ranks"
                 for rank, of_rank in enumerate(notes):
-                    _expect_step(call, rank, ranks, of_rank)
+                    _expect_gather_free_step(call, rank, ranks, of_rank)
 
 
-def _expect_step(call: str, rank: int, ranks: int, notes: StepNotes) -> None:
+def _expect_gather_free_step(
+    call: str, rank: int, ranks: int, notes: GatheredStepNotes
+) -> None:
     with trying(call) as expect:
         for fault in notes.faults:
             got = f"{fault.said}, on rank {rank}"
@@ -72,9 +83,9 @@ def _expect_step(call: str, rank: int, ranks: int, notes: StepNotes) -> None:
             close,
             got=f"on rank {rank}, a shard of the gradient that is off by "
             f"{notes.gap:.2g}",
-            think=_think_of_gradient(notes.factor, ranks),
+            think=_think_of_sharded_gradient(notes.factor, ranks),
         )
-        _expect_calls(expect, rank, ranks, notes)
+        _expect_gather_calls(expect, rank, ranks, notes)
 
 
 THINK_OF_FAULT = {
@@ -89,7 +100,7 @@ THINK_OF_FAULT = {
 }
 
 
-def _think_of_gradient(factor: float, ranks: int) -> str:
+def _think_of_sharded_gradient(factor: float, ranks: int) -> str:
     if ranks > 1 and abs(factor - ranks) < 0.01:
         return "what is asked for: the mean over the ranks, not the sum"
     if ranks > 1 and abs(factor * ranks - 1) < 0.01:
@@ -100,7 +111,9 @@ def _think_of_gradient(factor: float, ranks: int) -> str:
     )
 
 
-def _expect_calls(expect, rank: int, ranks: int, notes: StepNotes) -> None:
+def _expect_gather_calls(
+    expect, rank: int, ranks: int, notes: GatheredStepNotes
+) -> None:
     calls = [call for name in NAMES for call in notes.calls[name]]
     gathers, reduces = calls.count("all_gather"), calls.count("reduce_scatter")
     units = notes.units
@@ -221,26 +234,27 @@ def check_17b_reshard(pieces_to_read):
     cases += list(product((2, 11, 17), (1, 2, 3, 5), (1, 2, 4, 6)))
     for length, writers, readers in cases:
         whole = range(length)
-        files = [shard_of(whole, writers, writer) for writer in range(writers)]
+        files = [shard_to_reshard(whole, writers, writer) for writer in range(writers)]
         for reader in range(readers):
             with trying(
                 f"pieces_to_read({length}, {writers}, {readers}, {reader})",
                 think="files and shards with nothing in them",
             ) as expect:
                 got = pieces_to_read(length, writers, readers, reader)
-                wanted = shard_of(whole, readers, reader)
-                _expect_pieces(expect, got, files, wanted)
+                wanted = shard_to_reshard(whole, readers, reader)
+                _expect_pieces_to_reshard(expect, got, files, wanted)
 
 
-def shard_of(whole, ranks: int, rank: int):
+def shard_to_reshard(whole, ranks: int, rank: int):
     """A slice of equal length for each rank, rounded up; the last ones get the rest."""
     size = -(-len(whole) // ranks)
     return whole[rank * size : (rank + 1) * size]
 
 
-def _expect_pieces(expect, got, files: list[range], wanted: range) -> None:
+def _expect_pieces_to_reshard(expect, got, files: list[range], wanted: range) -> None:
     expect(
-        isinstance(got, list | tuple) and all(_three_numbers(piece) for piece in got),
+        isinstance(got, list | tuple)
+        and all(_is_piece_to_reshard(piece) for piece in got),
         got=got,
         think="what is asked for: a list of tuples (writer, start, stop)",
     )
@@ -263,7 +277,9 @@ def _expect_pieces(expect, got, files: list[range], wanted: range) -> None:
         [number for piece in read for number in piece] if len(wanted) < 100 else []
     )
     expect(
-        _joined(read) == wanted if not numbers else numbers == list(wanted),
+        _joined_pieces_to_reshard(read) == wanted
+        if not numbers
+        else numbers == list(wanted),
         got=f"{got}: these are not the numbers of {wanted}",
         think="where this reader's shard begins and ends in the whole tensor, and the "
         "order of the pieces",
@@ -275,7 +291,7 @@ def _expect_pieces(expect, got, files: list[range], wanted: range) -> None:
     )
 
 
-def _joined(pieces: list[range]) -> range:
+def _joined_pieces_to_reshard(pieces: list[range]) -> range:
     """One range, if each piece begins where the one before it ends."""
     for one, other in pairwise(pieces):
         if one.stop != other.start:
@@ -283,7 +299,7 @@ def _joined(pieces: list[range]) -> range:
     return range(pieces[0].start, pieces[-1].stop) if pieces else range(0)
 
 
-def _three_numbers(piece) -> bool:
+def _is_piece_to_reshard(piece) -> bool:
     if not isinstance(piece, list | tuple) or len(piece) != 3:
         return False
     numbers = [as_number(part) for part in piece]

@@ -346,16 +346,16 @@ def test_without_the_ledger_reading_freed_memory_ends_the_process():
 
 
 def test_prefetch_leaves_three_trips_with_nothing_to_hide_behind():
-    assert sleeping_layers.predicted_step(False) == pytest.approx(0.84)
-    assert sleeping_layers.predicted_step(True) == pytest.approx(0.57)
+    assert sleeping_layers.predicted_step_of_sleepers(False) == pytest.approx(0.84)
+    assert sleeping_layers.predicted_step_of_sleepers(True) == pytest.approx(0.57)
     with pytest.raises(ValueError, match="travel"):
-        sleeping_layers.predicted_step(True, seconds=0.01)
+        sleeping_layers.predicted_step_of_sleepers(True, seconds=0.01)
 
 
 def test_a_step_over_a_slow_wire_never_takes_less_than_its_plan():
     for prefetch in (False, True):
         settings = 3, 0.02, 0.015
-        plan = sleeping_layers.predicted_step(prefetch, *settings)
+        plan = sleeping_layers.predicted_step_of_sleepers(prefetch, *settings)
         for taken in run_ranks(
             sleeping_layers.step_over_slow_wire, prefetch, *settings
         ):
@@ -446,7 +446,7 @@ def gathers_with_fsdp2_kept_whole(micro_batches: int) -> dict[str, int]:
             model.set_reshard_after_forward(False)
             model.set_reshard_after_backward(is_last)
             model(torch.ones(4, 16, device=device())).sum().backward()
-    return fsdp_beside_ours.count_names(meter.collectives)
+    return fsdp_beside_ours.count_fsdp2_names(meter.collectives)
 
 
 def test_fsdp2_can_keep_units_whole_and_gather_them_once_for_all_micro_batches():
@@ -504,7 +504,9 @@ def test_segments_of_the_root_keep_least_and_cost_one_more_forward(depth):
 
 def test_torchs_checkpoint_has_the_same_gradients_and_forwards():
     ours = recomputation.measure_recomputation(8, 2)
-    theirs = recomputation.measure_recomputation(8, 2, again=recomputation.by_torch)
+    theirs = recomputation.measure_recomputation(
+        8, 2, again=recomputation.recomputed_by_torch
+    )
     assert ours["forwards"] == theirs["forwards"]
     for mine, librarys in zip(ours["gradients"], theirs["gradients"], strict=True):
         torch.testing.assert_close(mine, librarys)

@@ -33,21 +33,21 @@ BEGUN = [
 ]
 
 
-class StackCase(NamedTuple):
+class GatheredStackCase(NamedTuple):
     """Widths before and after each unit's layer."""
 
     widths: tuple[int, ...]
     dtype: torch.dtype
 
 
-class Fault(NamedTuple):
+class FaultOfGathers(NamedTuple):
     """A rule that one of the four functions has broken."""
 
     kind: str  # which rule
     said: str
 
 
-class StepNotes(NamedTuple):
+class GatheredStepNotes(NamedTuple):
     """What one rank saw in one step; gaps are to whole training on all samples."""
 
     complaint: str  # what went wrong in an operation, or nothing
@@ -55,22 +55,22 @@ class StepNotes(NamedTuple):
     largest: int  # bytes of the largest unit
     units: int
     calls: dict[str, list[str]]  # collectives in each of the four functions
-    faults: list[Fault]  # in the order in which they were seen
+    faults: list[FaultOfGathers]  # in the order in which they were seen
     gap: float
     factor: float  # this gradient, as a multiple of the right one
 
 
-class Watched:
+class WatchedGathers:
     """Calls the four functions of an answer, and looks at the unit after each."""
 
     def __init__(self, functions: dict[str, Callable]):
         self.functions = functions
         self.calls = {name: [] for name in NAMES}
-        self.faults: list[Fault] = []
+        self.faults: list[FaultOfGathers] = []
 
     def call(self, name: str, unit: ShardedUnit, *_) -> None:
         kept, flat = unit.kept.clone(), unit.flat
-        with MessageMeter() as meter, under_way() as waiting:
+        with MessageMeter() as meter, gathers_under_way() as waiting:
             self.functions[name](unit)
         calls = [call for call in meter.collectives if call != "barrier"]
         self.calls[name] += calls + ["send"] * meter.messages_sent
@@ -91,11 +91,11 @@ class Watched:
             self.note("still whole", f"after {name}")
 
     def note(self, kind: str, where: str) -> None:
-        self.faults.append(Fault(kind, f"{kind} {where}"))
+        self.faults.append(FaultOfGathers(kind, f"{kind} {where}"))
 
 
 @contextmanager
-def under_way() -> Iterator[list]:
+def gathers_under_way() -> Iterator[list]:
     """The collectives that were begun inside and that nobody has waited for since."""
     waiting: list = []
 
@@ -125,34 +125,38 @@ def under_way() -> Iterator[list]:
         yield waiting
 
 
-def make_stack(case: StackCase) -> nn.Sequential:
+def make_stack_to_gather(case: GatheredStackCase) -> nn.Sequential:
     torch.manual_seed(len(case.widths))
     pairs = zip(case.widths, case.widths[1:], strict=False)
     units = [nn.Sequential(nn.Linear(*pair), nn.Tanh()) for pair in pairs]
     return nn.Sequential(*units).to(device(), case.dtype)
 
 
-def try_gather_free(functions: dict, cases: list[StackCase], steps: int = 3) -> list:
+def try_gather_free(
+    functions: dict, cases: list[GatheredStackCase], steps: int = 3
+) -> list:
     """For each case, the notes of each step."""
-    return [_train_watched(functions, case, steps) for case in cases]
+    return [_train_with_watched_gathers(functions, case, steps) for case in cases]
 
 
-def _train_watched(functions: dict, case: StackCase, steps: int) -> list[StepNotes]:
-    model, whole = make_stack(case), make_stack(case)
+def _train_with_watched_gathers(
+    functions: dict, case: GatheredStackCase, steps: int
+) -> list[GatheredStepNotes]:
+    model, whole = make_stack_to_gather(case), make_stack_to_gather(case)
     units = [ShardedUnit(unit) for unit in model]
-    watched = Watched(functions)
+    watched = WatchedGathers(functions)
     for unit in units:
-        _hook(unit, watched)
+        _hook_of_gathers(unit, watched)
     notes = []
     for step in range(steps):
         watched.calls = {name: [] for name in NAMES}
-        notes.append(_take_step(model, whole, units, watched, case, step))
-        if not _all_go_on(notes[-1]):
+        notes.append(_take_gathered_step(model, whole, units, watched, case, step))
+        if not _all_go_on_gathering(notes[-1]):
             break
     return notes
 
 
-def _all_go_on(notes: StepNotes) -> bool:
+def _all_go_on_gathering(notes: GatheredStepNotes) -> bool:
     """Memory that nobody has filled may hold the right numbers on one rank only."""
     right = not notes.complaint and not notes.faults and notes.gap <= 1e-3
     wrong_ranks = torch.tensor(float(not right), device=device())
@@ -160,7 +164,7 @@ def _all_go_on(notes: StepNotes) -> bool:
     return not wrong_ranks.item()
 
 
-def _hook(unit: ShardedUnit, watched: Watched) -> None:
+def _hook_of_gathers(unit: ShardedUnit, watched: WatchedGathers) -> None:
     def after_forward(module, inputs, output):
         watched.call("after_forward", unit)
         output.register_hook(lambda _: watched.call("before_backward", unit))
@@ -172,7 +176,9 @@ def _hook(unit: ShardedUnit, watched: Watched) -> None:
     call_after_gradients(unit.parameters, lambda: watched.call("after_backward", unit))
 
 
-def _take_step(model, whole, units, watched, case: StackCase, step: int) -> StepNotes:
+def _take_gathered_step(
+    model, whole, units, watched, case: GatheredStackCase, step: int
+) -> GatheredStepNotes:
     rank, ranks = dist.get_rank(), dist.get_world_size()
     generator = torch.Generator().manual_seed(step)
     shape = 3 * ranks, case.widths[0]
@@ -186,17 +192,23 @@ def _take_step(model, whole, units, watched, case: StackCase, step: int) -> Step
     except FreedTooEarly as error:
         complaint = str(error)
     largest = max(unit.flat.nbytes for unit in units)
-    gap, factor = (0.0, 1.0) if complaint else _compare(units, whole, watched)
+    gap, factor = (
+        (0.0, 1.0) if complaint else _compare_gathered_units(units, whole, watched)
+    )
     calls, faults = watched.calls, list(watched.faults)
     counts = ledger.peak, largest, len(units)
-    return StepNotes(complaint, *counts, calls, faults, gap, factor)
+    return GatheredStepNotes(complaint, *counts, calls, faults, gap, factor)
 
 
-def _compare(units, whole: nn.Sequential, watched: Watched) -> tuple[float, float]:
+def _compare_gathered_units(
+    units, whole: nn.Sequential, watched: WatchedGathers
+) -> tuple[float, float]:
     """The largest gap of a shard of a gradient; then both take a step of SGD."""
     gap, factor = 0.0, 1.0
     for unit, module in zip(units, whole, strict=True):
-        expected = own_shard(_padded(unit, [p.grad for p in module.parameters()]))
+        expected = own_shard(
+            _padded_for_gathers(unit, [p.grad for p in module.parameters()])
+        )
         got = unit.kept.grad
         if not isinstance(got, torch.Tensor) or got.shape != unit.kept.shape:
             watched.note("no gradient", "as kept.grad")
@@ -215,6 +227,8 @@ def _compare(units, whole: nn.Sequential, watched: Watched) -> tuple[float, floa
     return gap, factor
 
 
-def _padded(unit: ShardedUnit, gradients: list[torch.Tensor]) -> torch.Tensor:
+def _padded_for_gathers(
+    unit: ShardedUnit, gradients: list[torch.Tensor]
+) -> torch.Tensor:
     flat = torch.cat([gradient.flatten() for gradient in gradients])
     return nn.functional.pad(flat, (0, unit.flat.numel() - flat.numel()))

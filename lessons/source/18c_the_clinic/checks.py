@@ -13,7 +13,7 @@ from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
 from sidebyside.timeline import Span
 
-from .treatment import cases_of, treat
+from .treatment import cases_for_treatment, treat_in_rank
 
 # Seconds; a right answer needs less than one. Tests of what hangs wait for less.
 PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
@@ -45,25 +45,27 @@ def _try_repairs(variable: str, repairs, wanted: list[str]) -> None:
         strangers = [name for name in repairs if name not in wanted]
         think = f"the names of the patients: {', '.join(wanted)}"
         expect(not strangers, got=f"the names {strangers}", think=think)
-    codes = {n: _repaired(variable, n, repairs[n]) for n in wanted if n in repairs}
+    codes = {
+        n: _repaired_in_clinic(variable, n, repairs[n]) for n in wanted if n in repairs
+    }
     for ranks in SEVERAL:
-        found = _treated(codes, ranks)
+        found = _treated_patients(codes, ranks)
         for name in codes:
-            with trying(f"{name}, repaired, {_in(ranks)}") as expect:
-                for number, given in enumerate(cases_of(name, ranks)):
+            with trying(f"{name}, repaired, {_in_clinic_ranks(ranks)}") as expect:
+                for number, given in enumerate(cases_for_treatment(name, ranks)):
                     results = [rank[name][number] for rank in found]
-                    _expect_well(expect, name, given, results)
+                    _expect_patient_well(expect, name, given, results)
     with trying(variable) as expect:
         missing = [name for name in wanted if name not in repairs]
         got = f"right repairs of {', '.join(codes)}; {', '.join(missing)} to go"
         expect(not missing, got=got, think="the next patient: what does its tool say")
 
 
-def _in(ranks: int) -> str:
+def _in_clinic_ranks(ranks: int) -> str:
     return f"in {ranks} ranks" if ranks > 1 else "in one rank"
 
 
-def _repaired(variable: str, name: str, answer) -> str:
+def _repaired_in_clinic(variable: str, name: str, answer) -> str:
     """The repaired program, if the answer has its form and names the guilty rank."""
     lines = patient_lines(name)
     with trying(f'{variable}["{name}"]') as expect:
@@ -84,7 +86,7 @@ def _repaired(variable: str, name: str, answer) -> str:
         expect(known, got=f"lines {', '.join(map(repr, changes))}", think=think)
         think = f"which lines are wrong: {MOST} at most may change"
         expect(len(changes) <= MOST, got=f"{len(changes)} changed lines", think=think)
-        _expect_python(expect, name, lines, changes)
+        _expect_repair_in_python(expect, name, lines, changes)
         think = (
             "which rank does what the two others do not do: compare the three lines "
         )
@@ -100,7 +102,7 @@ def _repaired(variable: str, name: str, answer) -> str:
     return repaired_patient(name, changes)
 
 
-def _expect_python(expect, name: str, lines: list, changes: dict) -> None:
+def _expect_repair_in_python(expect, name: str, lines: list, changes: dict) -> None:
     said = syntax_complaint(name, lines, changes)
     think = f"what Python says of the repaired program: {said}"
     if "expected an indented block" in said:
@@ -111,38 +113,42 @@ def _expect_python(expect, name: str, lines: list, changes: dict) -> None:
     expect(not said, got=f"a program that is not Python (lines {which})", think=think)
 
 
-def _treated(codes: dict, ranks: int) -> list[dict]:
+def _treated_patients(codes: dict, ranks: int) -> list[dict]:
     """All in one launch; if a rank fails, one by one, to know in which program."""
     options = {"world_size": ranks, "timeout": PATIENCE}
     with on_cpus():  # as their tensors are
         try:
-            return run_ranks(treat, list(codes.items()), ranks, **options)
+            return run_ranks(treat_in_rank, list(codes.items()), ranks, **options)
         except RankFailed:
             for name, code in codes.items():
                 think = "what the new lines do, each in its place, and on each rank"
-                with trying(f"{name}, repaired, {_in(ranks)}", think=think):
-                    run_ranks(treat, [(name, code)], ranks, **options)
+                with trying(
+                    f"{name}, repaired, {_in_clinic_ranks(ranks)}", think=think
+                ):
+                    run_ranks(treat_in_rank, [(name, code)], ranks, **options)
             raise
 
 
-def _expect_well(expect, name: str, given: list, results: list[dict]) -> None:
+def _expect_patient_well(expect, name: str, given: list, results: list[dict]) -> None:
     for rank, (right, result) in enumerate(
         zip(result_when_well(name, given), results, strict=True)
     ):
         got = result["returned"]
         if name == "cleo":
-            _expect_sums(expect, rank, got, right)
+            _expect_patient_sums(expect, rank, got, right)
         elif name in ("dan", "finn"):
-            _expect_number(expect, name, rank, got, right, given)
+            _expect_patient_number(expect, name, rank, got, right, given)
         else:
-            _expect_training(expect, name, rank, got, right)
+            _expect_patient_training(expect, name, rank, got, right)
         think = "who has to bring the numbers: all of them come from the server"
         expect(not result["unread"], got="numbers that nobody has read", think=think)
 
 
-def _expect_sums(expect, rank: int, got, right: dict) -> None:
+def _expect_patient_sums(expect, rank: int, got, right: dict) -> None:
     form = isinstance(got, dict) and set(got) == set(right)
-    form = form and all(_is_like(got[name], right[name]) for name in right)
+    form = form and all(
+        _is_like_patient_tensor(got[name], right[name]) for name in right
+    )
     think = "what is returned in every rank: a dictionary with the sum for each name"
     expect(form, got=got, think=think)
     for name, sums in right.items():
@@ -154,7 +160,7 @@ def _expect_sums(expect, rank: int, got, right: dict) -> None:
         expect(torch.allclose(got[name], sums, atol=1e-9), got=shown, think=think)
 
 
-def _is_like(tensor, other: torch.Tensor) -> bool:
+def _is_like_patient_tensor(tensor, other: torch.Tensor) -> bool:
     return (
         isinstance(tensor, torch.Tensor)
         and tensor.shape == other.shape
@@ -162,7 +168,9 @@ def _is_like(tensor, other: torch.Tensor) -> bool:
     )
 
 
-def _expect_number(expect, name, rank: int, got, right: float, given: list) -> None:
+def _expect_patient_number(
+    expect, name, rank: int, got, right: float, given: list
+) -> None:
     number = as_number(got)
     expect(
         number is not None, got=got, think="what is returned: a number, on each rank"
@@ -184,14 +192,14 @@ def _expect_number(expect, name, rank: int, got, right: float, given: list) -> N
     expect(abs(number - right) <= 1e-6 * abs(right), got=shown, think=think)
 
 
-def _expect_training(expect, name: str, rank: int, got, right) -> None:
+def _expect_patient_training(expect, name: str, rank: int, got, right) -> None:
     weight, loss = got, None
     if name == "ada":
         pair = isinstance(got, tuple | list) and len(got) == 2
         think = "what is returned in every rank: the weights and a loss"
         expect(pair, got=got, think=think)
         (weight, loss), (right, right_loss) = got, right
-    like = _is_like(weight, right)
+    like = _is_like_patient_tensor(weight, right)
     expect(like, got=weight, think="what is returned in every rank: the two weights")
     thoughts = {
         "ada": "what belongs to the training, and what to the report about it",
@@ -262,7 +270,7 @@ SMALL_AND_DOUBLED = {
 }
 
 
-def spans_of(rows: dict[str, dict[str, float]], steps, dice) -> list[Span]:
+def spans_with_straggler(rows: dict[str, dict[str, float]], steps, dice) -> list[Span]:
     """For each lane the seconds of each kind, in so many steps; each has its clock.
 
     Steps are not equally long, so one of them does not stand for all. `steps` is one
@@ -290,23 +298,33 @@ def _straggler_cases() -> list[tuple[list[Span], tuple[str, str]]]:
     dice = random.Random(18)
     by_hand = {"rank 0": {"load": 1.0, "compute": 8.0, "wait": 5.0},
                "rank 1": {"load": 5.0, "compute": 9.0}}  # fmt: skip
-    cases = [(spans_of(by_hand, 1, dice), ("rank 1", "load"))]
-    cases.append((spans_of(WAITS_FOR_DATA, 3, dice), ("rank 0", "wait for data")))
+    cases = [(spans_with_straggler(by_hand, 1, dice), ("rank 1", "load"))]
+    cases.append(
+        (spans_with_straggler(WAITS_FOR_DATA, 3, dice), ("rank 0", "wait for data"))
+    )
     for lanes, kinds in [(2, 2), (3, 1), (4, 3), (5, 2), (8, 4), (11, 3)] * 3:
-        cases.append(_made_up(lanes, kinds, dice))
-    cases.append((spans_of(WITHOUT_WAIT, 12, dice), ("b", "save")))
-    cases.append((spans_of(NOT_THE_BEST, 4, dice), ("rank 0", "y")))
-    cases.append((spans_of(NOT_THE_WORST, 4, dice), ("rank 0", "x")))
-    cases.append((spans_of(SOME_LACK_A_KIND, 3, dice), ("rank 0", "save")))
-    cases.append((spans_of(DIGITS_WITHIN, 3, dice), ("rank 0", "layer3 forward")))
-    uneven = spans_of(ONE_HAS_LONG_STEPS, STEPS_OF_EACH, dice)
+        cases.append(_made_up_straggler(lanes, kinds, dice))
+    cases.append((spans_with_straggler(WITHOUT_WAIT, 12, dice), ("b", "save")))
+    cases.append((spans_with_straggler(NOT_THE_BEST, 4, dice), ("rank 0", "y")))
+    cases.append((spans_with_straggler(NOT_THE_WORST, 4, dice), ("rank 0", "x")))
+    cases.append((spans_with_straggler(SOME_LACK_A_KIND, 3, dice), ("rank 0", "save")))
+    cases.append(
+        (spans_with_straggler(DIGITS_WITHIN, 3, dice), ("rank 0", "layer3 forward"))
+    )
+    uneven = spans_with_straggler(ONE_HAS_LONG_STEPS, STEPS_OF_EACH, dice)
     cases.append((uneven, ("rank 0", "load")))
-    cases.append((spans_of(MEAN_AND_MEDIAN_DIFFER, 3, dice), ("rank 0", "y")))
-    cases.append((spans_of(SMALL_AND_DOUBLED, 3, dice), ("rank 0", "compute")))
+    cases.append(
+        (spans_with_straggler(MEAN_AND_MEDIAN_DIFFER, 3, dice), ("rank 0", "y"))
+    )
+    cases.append(
+        (spans_with_straggler(SMALL_AND_DOUBLED, 3, dice), ("rank 0", "compute"))
+    )
     return cases
 
 
-def _made_up(lanes: int, kinds: int, dice) -> tuple[list[Span], tuple[str, str]]:
+def _made_up_straggler(
+    lanes: int, kinds: int, dice
+) -> tuple[list[Span], tuple[str, str]]:
     names = dice.sample(["load", "compute", "save", "send", "wait for data"], kinds)
     usual = {name: dice.uniform(1, 9) for name in names}
     late, why = f"rank {dice.randrange(lanes)}", dice.choice(names)
@@ -318,7 +336,7 @@ def _made_up(lanes: int, kinds: int, dice) -> tuple[list[Span], tuple[str, str]]
     longest = max(sum(row.values()) for row in rows.values())
     for row in rows.values():
         row["wait"] = longest - sum(row.values()) + 0.01
-    return spans_of(rows, dice.choice([1, 3, 12]), dice), (late, why)
+    return spans_with_straggler(rows, dice.choice([1, 3, 12]), dice), (late, why)
 
 
 @exercise("18c-straggler")

@@ -21,7 +21,7 @@ from sidebyside import RankFailed, RanksHung, Timeline, run_ranks
 from sidebyside.record import ROOT
 
 from .checks import GUILTY
-from .treatment import cases_of
+from .treatment import cases_for_treatment
 from .wrong_answers import CURED, REPAIRED
 
 SICK = {name: "\n".join(ward.patient_lines(name)) for name in PATIENTS}
@@ -99,7 +99,7 @@ def all_results(items: dict[str, str], ranks: int) -> dict:
     return {
         name: [
             ward.patient_from_code(name, code)(copy.deepcopy(given[dist.get_rank()]))
-            for given in cases_of(name, ranks)
+            for given in cases_for_treatment(name, ranks)
         ]
         for name, code in items.items()
     }
@@ -110,7 +110,7 @@ def test_every_repair_is_right(ranks):
     with ward.on_cpus():
         found = run_ranks(all_results, HEALTHY, ranks, world_size=ranks)
     for name in PATIENTS:
-        for number, given in enumerate(cases_of(name, ranks)):
+        for number, given in enumerate(cases_for_treatment(name, ranks)):
             for rank, right in enumerate(patient_data.result_when_well(name, given)):
                 got = found[rank][name][number]
                 if name == "ada" and rank:
@@ -120,7 +120,7 @@ def test_every_repair_is_right(ranks):
 
 @pytest.mark.parametrize("name", PATIENTS)
 def test_a_patient_in_one_rank_is_well(name):
-    given = cases_of(name, 1)[0]
+    given = cases_for_treatment(name, 1)[0]
     with ward.on_cpus():
         [got] = run_ranks(ward.admit, name, SICK[name], given, world_size=1)
     [right] = patient_data.result_when_well(name, given)

@@ -16,7 +16,7 @@ from demos.clinic.parts.sick_programs import LIMIT
 from demos.clinic.parts.ward import patient_from_code
 
 
-def cases_of(name: str, ranks: int) -> list[list]:
+def cases_for_treatment(name: str, ranks: int) -> list[list]:
     """What the ranks are given, case by case: the patient's own data first."""
     return [
         *([data.data_of_patient(name, ranks)] if ranks > 1 else []),
@@ -86,13 +86,18 @@ _CASES: dict[str, Callable] = {
 }
 
 
-def treat(items: list[tuple[str, str]], ranks: int) -> dict[str, list]:
+def treat_in_rank(items: list[tuple[str, str]], ranks: int) -> dict[str, list]:
     """Runs in each rank: of each (name, code), what it returns in each of its cases."""
-    return {name: [_result(name, code, g) for g in cases_of(name, ranks)]
-            for name, code in items}  # fmt: skip
+    return {
+        name: [
+            _result_of_treatment(name, code, given)
+            for given in cases_for_treatment(name, ranks)
+        ]
+        for name, code in items
+    }
 
 
-class NameOfOneRank(str):
+class PatientNameOfOneRank(str):
     """Its hash is another one on each rank, as that of any text is in real life.
 
     Ranks of one forkserver share their hashes, and so the order of their sets.
@@ -102,7 +107,7 @@ class NameOfOneRank(str):
         return hash((dist.get_rank(), *map(ord, self)))
 
 
-class InPieces:
+class PatientReadsInPieces:
     """The module os, but that reads return few bytes, now more and now less.
 
     As a network may do. They are whole numbers, of 8 bytes: three, one or two.
@@ -118,7 +123,7 @@ class InPieces:
         return os.read(file, min(size, next(self.most)))
 
 
-def _result(name: str, code: str, given: list):
+def _result_of_treatment(name: str, code: str, given: list):
     """With "unread": whether a server still has numbers that nobody has read."""
     servers = []
 
@@ -126,21 +131,25 @@ def _result(name: str, code: str, given: list):
         servers.append(server_with(numbers))
         return os.dup(servers[-1])  # which the program may close
 
-    program = patient_from_code(name, code, server_with=watched_server, os=InPieces())
+    program = patient_from_code(
+        name, code, server_with=watched_server, os=PatientReadsInPieces()
+    )
     mine = copy.deepcopy(given[dist.get_rank()])
     if name == "cleo":
-        mine = {NameOfOneRank(key): gradient for key, gradient in mine.items()}
+        mine = {PatientNameOfOneRank(key): gradient for key, gradient in mine.items()}
     returned = program(mine)
     if isinstance(returned, dict):
         returned = {str(key): sums for key, sums in returned.items()}
     dist.barrier()  # what belongs to the next case stays away from this one
-    unread = name == "finn" and not (servers and _nothing_to_read(servers))
+    unread = name == "finn" and not (
+        servers and _nothing_unread_after_treatment(servers)
+    )
     for server in servers:
         os.close(server)
     return {"returned": returned, "unread": unread}
 
 
-def _nothing_to_read(servers: list[int]) -> bool:
+def _nothing_unread_after_treatment(servers: list[int]) -> bool:
     if os.name != "posix":  # there, select knows network connections only
         return True
     return not select.select(servers, [], [], 0)[0]

@@ -16,7 +16,7 @@ from sidebyside.exercises import exercise, trying
 GROUPS = "tensor group", "pipeline", "replicas"
 
 
-def _close(got: float, expected: float) -> bool:
+def _close_to_simulated(got: float, expected: float) -> bool:
     return abs(got - expected) <= 1e-6 * max(1, abs(expected))
 
 
@@ -25,7 +25,7 @@ def _close(got: float, expected: float) -> bool:
 BY_HAND = (4, 10, 5, 2, 2, 2, 4)  # layers, hidden, tokens, micro-batches, degrees
 
 
-def _bytes_cases() -> list[tuple[int, ...]]:
+def _simulated_bytes_cases() -> list[tuple[int, ...]]:
     """Degrees from 1 up, and sizes as they are in use; all divide evenly."""
     cases = [BY_HAND, (*BY_HAND[:6], 2), (6, 1, 1, 1, 1, 1, 1)]
     cases += [
@@ -41,7 +41,7 @@ def _bytes_cases() -> list[tuple[int, ...]]:
     return cases
 
 
-def _bytes_of_gpu(
+def _simulated_bytes_of_gpu(
     layers: int,
     hidden: int,
     tokens: int,
@@ -61,33 +61,33 @@ def _bytes_of_gpu(
 
 @exercise("19a-bytes")
 def check_19a_bytes(bytes_sent):
-    for case in _bytes_cases():
+    for case in _simulated_bytes_cases():
         with trying(f"bytes_sent{case}") as expect:
             got = bytes_sent(*case)
-            numbers = _three_numbers(got)
+            numbers = _simulated_bytes_of_groups(got)
             expect(
                 numbers is not None,
                 got="None" if got is None else got,
                 think="what is asked for: three numbers, for the tensor group, the "
                 "pipeline and the replicas",
             )
-            expected = _bytes_of_gpu(*case)
+            expected = _simulated_bytes_of_gpu(*case)
             for group, number, right in zip(GROUPS, numbers, expected, strict=True):
                 expect(
-                    _close(number, right),
+                    _close_to_simulated(number, right),
                     got=f"{number:,.6g} bytes to the {group}, not {right:,.6g}",
-                    think=_think_of_bytes(group, case),
+                    think=_think_of_simulated_bytes(group, case),
                 )
 
 
-def _three_numbers(got: object) -> list[float] | None:
+def _simulated_bytes_of_groups(got: object) -> list[float] | None:
     if not isinstance(got, tuple | list | np.ndarray) or len(got) != len(GROUPS):
         return None
     numbers = [as_number(number) for number in got]
     return None if None in numbers else [float(number) for number in numbers]
 
 
-def _think_of_bytes(group: str, case: tuple[int, ...]) -> str:
+def _think_of_simulated_bytes(group: str, case: tuple[int, ...]) -> str:
     *_, data, tensor, pipeline = case
     if group == "pipeline":
         return (
@@ -108,7 +108,7 @@ def _think_of_bytes(group: str, case: tuple[int, ...]) -> str:
 # 19a-pipeline -------------------------------------------------------------------------
 
 
-def _seconds_with_travel(schedule: Schedule, forward, backward, travel):
+def _simulated_seconds_with_travel(schedule: Schedule, forward, backward, travel):
     """When the last instruction ends: times are repeated until none of them changes."""
     ends: dict[tuple[int, str], object] = {}
     changed = True
@@ -128,7 +128,7 @@ def _seconds_with_travel(schedule: Schedule, forward, backward, travel):
     return max(ends.values())
 
 
-def _pipeline_cases() -> list[tuple]:
+def _simulated_pipeline_cases() -> list[tuple]:
     """(name, schedule, forward, backward, travel)."""
     cases = [("gpipe(2, 2)", gpipe(2, 2), [1, 1], [2, 2], travel) for travel in (1, 0)]
     cases += [
@@ -155,8 +155,10 @@ def _pipeline_cases() -> list[tuple]:
     "and whether the loop ends when all of them are done",
 )
 def check_19a_pipeline(pipeline_seconds):
-    for name, schedule, forward, backward, travel in _pipeline_cases():
-        expected = float(_seconds_with_travel(schedule, forward, backward, travel))
+    for name, schedule, forward, backward, travel in _simulated_pipeline_cases():
+        expected = float(
+            _simulated_seconds_with_travel(schedule, forward, backward, travel)
+        )
         without = float(timetable_length(timetable(schedule, forward, backward)))
         leaves = schedule, forward, backward
         think = "that an instruction may not be done yet when it is needed"
@@ -173,19 +175,19 @@ def check_19a_pipeline(pipeline_seconds):
                 think="what is asked for: seconds, as a number",
             )
             expect(
-                _close(float(number), expected),
+                _close_to_simulated(float(number), expected),
                 got=f"{float(number):g} seconds, not {expected:g}",
-                think=_think_of_travel(float(number), expected, without),
+                think=_think_of_simulated_travel(float(number), expected, without),
             )
 
 
-def _think_of_travel(got: float, expected: float, without: float) -> str:
-    if _close(expected, without):
+def _think_of_simulated_travel(got: float, expected: float, without: float) -> str:
+    if _close_to_simulated(expected, without):
         return (
             "what an instruction waits for: its rank, and the same instruction on the "
             "rank before (F) or after (B)"
         )
-    if _close(got, without):
+    if _close_to_simulated(got, without):
         return "the travel of the messages: here it has made no difference"
     if got < expected:
         return (
@@ -201,14 +203,14 @@ def _think_of_travel(got: float, expected: float, without: float) -> str:
 # 19a-overlap --------------------------------------------------------------------------
 
 
-def _overlapped(computing: list, sending: list):
+def _simulated_overlap(computing: list, sending: list):
     """From the last message back: it is held up by one layer, and all that follows."""
     layers = range(len(computing))
     held_up = (sum(computing[: i + 1]) + sum(sending[i:]) for i in layers)
     return max(held_up, default=0)
 
 
-def _overlap_cases() -> list[tuple[list, list]]:
+def _simulated_overlap_cases() -> list[tuple[list, list]]:
     cases = [([2, 1, 1], [1, 3, 1]), ([], []), ([3], [2]), ([3, 2], [0, 0])]
     cases += [([1] * 12, [1] * 12), ([1, 1, 1], [9, 1, 1]), ([1, 1, 9], [1, 1, 1])]
     cases += [([0, 0, 0], [1, 2, 3]), ([1, 5, 1, 5], [4, 1, 4, 1])]
@@ -223,9 +225,11 @@ def _overlap_cases() -> list[tuple[list, list]]:
 
 @exercise("19a-overlap")
 def check_19a_overlap(backward_with_overlap):
-    for computing, sending in _overlap_cases():
-        expected = float(_overlapped(computing, sending))
-        advice = partial(_think_of_overlap, expected, sum(computing), sum(sending))
+    for computing, sending in _simulated_overlap_cases():
+        expected = float(_simulated_overlap(computing, sending))
+        advice = partial(
+            _think_of_simulated_overlap, expected, sum(computing), sum(sending)
+        )
         think = "lists that are empty, and fractions among the numbers"
         with trying(
             f"backward_with_overlap({computing}, {sending})",
@@ -241,16 +245,16 @@ def check_19a_overlap(backward_with_overlap):
                 think="what is asked for: seconds, as a number",
             )
             expect(
-                _close(float(number), expected),
+                _close_to_simulated(float(number), expected),
                 got=f"{float(number):g} seconds, not {expected:g}",
                 think=advice(float(number)),
             )
 
 
-def _think_of_overlap(expected, backward, sending, got: float) -> str:
-    if _close(got, float(backward + sending)):
+def _think_of_simulated_overlap(expected, backward, sending, got: float) -> str:
+    if _close_to_simulated(got, float(backward + sending)):
         return "what may go on at the same time: the link, while backward computes"
-    if _close(got, expected - float(backward)):
+    if _close_to_simulated(got, expected - float(backward)):
         return "from when the seconds are counted: from the start of backward"
     if got < expected:
         return (

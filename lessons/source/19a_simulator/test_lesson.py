@@ -236,7 +236,9 @@ def test_a_long_step_is_continued_as_the_whole_timetable_goes_on(name, ends):
         forward = [1.0] * stages
         forward[0], forward[-1] = ends
         backward = tuple(2 * time for time in forward)
-        plan = pipeline_times.Plan(name, ranks, count, 2, tuple(forward), backward)
+        plan = pipeline_times.PlanOfPipeline(
+            name, ranks, count, 2, tuple(forward), backward
+        )
         found = pipeline_times.run_on_paper(plan)
         whole = pipeline_times._run_all_of_it(plan)
         assert found.ends == pytest.approx(whole.ends) and found.kept == whole.kept

@@ -31,7 +31,7 @@ IMPLIED = [
 ]
 
 
-def _implied(work, reached, computing, moved) -> tuple[float, float]:
+def _implied_seconds_of_plan(work, reached, computing, moved) -> tuple[float, float]:
     step = work / reached
     left = step - work / computing
     return moved / step, math.inf if reached == computing else moved / left
@@ -40,7 +40,7 @@ def _implied(work, reached, computing, moved) -> tuple[float, float]:
 @exercise("19b-implied")
 def check_19b_implied(implied_bandwidths):
     for case in IMPLIED:
-        expected = _implied(*case)
+        expected = _implied_seconds_of_plan(*case)
         with trying(f"implied_bandwidths{case}") as expect:
             got = implied_bandwidths(*case)
             try:
@@ -56,11 +56,13 @@ def check_19b_implied(implied_bandwidths):
                 math.isclose(a, b, rel_tol=1e-6)
                 for a, b in zip(found, expected, strict=True)
             ]
-            expect(all(agree), got=got, think=_think_of_implied(case, found, agree))
+            expect(
+                all(agree), got=got, think=_think_of_implied_plan(case, found, agree)
+            )
 
 
-def _think_of_implied(case: tuple, found: list[float], agree: list[bool]) -> str:
-    least, most = _implied(*case)
+def _think_of_implied_plan(case: tuple, found: list[float], agree: list[bool]) -> str:
+    least, most = _implied_seconds_of_plan(*case)
     if math.isclose(found[0], most) and math.isclose(found[1], least):
         return "which of the two assumptions gives the messages more time"
     if not agree[0]:
@@ -77,11 +79,11 @@ SHAPE = Model(layers=24, hidden=2304, heads=24, sequence=2048, vocabulary=51_200
 IMPOSSIBLE = Strategy(data=5, tensor=3)  # 15 GPUs, and there are 16
 
 
-def _with_link(bandwidth: float, memory: float = 80e9) -> Cluster:
+def _plan_cluster_with_link(bandwidth: float, memory: float = 80e9) -> Cluster:
     return replace(FOUR_NODES, memory=memory, link_between=Link(1e-5, bandwidth))
 
 
-def _at_speed(cluster: Cluster, times: float) -> Cluster:
+def _plan_cluster_at_speed(cluster: Cluster, times: float) -> Cluster:
     """Everything in it so many times as fast, links and memory too."""
     within, between = (
         Link(link.alpha / times, link.bandwidth * times)
@@ -96,19 +98,26 @@ def _at_speed(cluster: Cluster, times: float) -> Cluster:
     )
 
 
-def _some_strategies(model: Model, cluster: Cluster, batch: int) -> list[Strategy]:
+def _some_strategies_to_plan(
+    model: Model, cluster: Cluster, batch: int
+) -> list[Strategy]:
     """Every ninth legal one, with impossible ones at the ends and in between."""
     legal = list(itertools.islice(legal_strategies(model, cluster, batch), 0, None, 9))
     return [IMPOSSIBLE, *legal[::2], IMPOSSIBLE, *legal[1::2], IMPOSSIBLE]
 
 
-def _choose_cases() -> list[tuple[str, Cluster, int, list[Strategy]]]:
-    fast, slow = _with_link(100e9), _with_link(0.25e9)
-    full, tiny = _with_link(25e9, memory=20e9), _with_link(25e9, memory=0.1e9)
-    many = _some_strategies(SHAPE, fast, 64)
+def _cases_to_plan() -> list[tuple[str, Cluster, int, list[Strategy]]]:
+    fast, slow = _plan_cluster_with_link(100e9), _plan_cluster_with_link(0.25e9)
+    full, tiny = (
+        _plan_cluster_with_link(25e9, memory=20e9),
+        _plan_cluster_with_link(25e9, memory=0.1e9),
+    )
+    many = _some_strategies_to_plan(SHAPE, fast, 64)
     one = Strategy(data=16, shard_stage=3, overlap=True)
     deep = Strategy(pipeline=16, micro_batch=2, recomputation="full", overlap=True)
-    between = _with_link(25e9, memory=5.5e9)  # the first stage of `deep` would fit
+    between = _plan_cluster_with_link(
+        25e9, memory=5.5e9
+    )  # the first stage of `deep` would fit
     return [
         ("one strategy", fast, 64, [one]),
         ("no strategy", fast, 64, []),
@@ -120,12 +129,19 @@ def _choose_cases() -> list[tuple[str, Cluster, int, list[Strategy]]]:
         ("one strategy, the last stage the fullest", between, 64, [deep]),
         ("none is possible", fast, 64, [IMPOSSIBLE, IMPOSSIBLE]),
         ("a batch of 7", fast, 7, many),
-        ("GPUs that take a minute", _at_speed(fast, 0.01), 64, [one]),
-        ("GPUs that take milliseconds", _at_speed(fast, 100), 7, many[::-1]),
+        ("GPUs that take a minute", _plan_cluster_at_speed(fast, 0.01), 64, [one]),
+        (
+            "GPUs that take milliseconds",
+            _plan_cluster_at_speed(fast, 100),
+            7,
+            many[::-1],
+        ),
     ]
 
 
-def _possible(cluster: Cluster, batch: int, strategies: list[Strategy]) -> list[Step]:
+def _possible_plans(
+    cluster: Cluster, batch: int, strategies: list[Strategy]
+) -> list[Step]:
     steps = []
     for strategy in strategies:
         try:
@@ -137,8 +153,8 @@ def _possible(cluster: Cluster, batch: int, strategies: list[Strategy]) -> list[
 
 @exercise("19b-choose", seconds=60)
 def check_19b_choose(choose):
-    for name, cluster, batch, strategies in _choose_cases():
-        steps = _possible(cluster, batch, strategies)
+    for name, cluster, batch, strategies in _cases_to_plan():
+        steps = _possible_plans(cluster, batch, strategies)
         fitting = [step for step in steps if step.fits]
         think = "what simulate_step does with a strategy that is impossible"
         with trying(f"choose(...) with {name}", strategies, think=think) as expect:
@@ -151,10 +167,10 @@ def check_19b_choose(choose):
                     think=f"what is asked for if none of them {reason}: None",
                 )
                 continue
-            _expect_choice(expect, got, steps, fitting)
+            _expect_chosen_plan(expect, got, steps, fitting)
 
 
-def _expect_choice(expect, got, steps: list[Step], fitting: list[Step]) -> None:
+def _expect_chosen_plan(expect, got, steps: list[Step], fitting: list[Step]) -> None:
     expect(
         isinstance(got, Strategy),
         got="None" if got is None else got,
@@ -203,11 +219,11 @@ def check_19b_break(break_the_planner):
             got=f"a batch of {batch}",
             think="the batch: a whole number of sequences",
         )
-        _expect_a_small_cluster(expect, cluster)
+        _expect_small_cluster_for_plan(expect, cluster)
         _expect_a_bad_plan(expect, model, cluster, int(size))
 
 
-def _expect_a_small_cluster(expect, cluster: Cluster) -> None:
+def _expect_small_cluster_for_plan(expect, cluster: Cluster) -> None:
     expect(
         min(cluster.nodes, cluster.gpus_per_node) >= 1 and cluster.gpus <= GPUS,
         got=f"{cluster.nodes} nodes with {cluster.gpus_per_node} GPUs each",
@@ -236,11 +252,11 @@ def _expect_a_bad_plan(expect, model: Model, cluster: Cluster, batch: int) -> No
         opinion.loss >= LOSS,
         got=f"a loss of {opinion.loss:.1%}: the favourite has data {favourite.data}, "
         f"tensor {favourite.tensor}, pipeline {favourite.pipeline}",
-        think=_think_of_loss(cluster, favourite == better),
+        think=_think_of_losing_plan(cluster, favourite == better),
     )
 
 
-def _think_of_loss(cluster: Cluster, same: bool) -> str:
+def _think_of_losing_plan(cluster: Cluster, same: bool) -> str:
     if cluster.nodes == 1:
         return "which messages leave the node here"
     if same:

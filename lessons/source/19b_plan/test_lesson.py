@@ -22,7 +22,7 @@ from demos.scale.parts.legal_strategies import legal_strategies, why_no_strategy
 from demos.scale.parts.plan_search import (
     bound_of,
     fastest_strategies,
-    memory_of,
+    memory_of_strategy,
     rank_of_split,
     split_of,
     survey_strategies,
@@ -39,7 +39,7 @@ from demos.scale.parts.published_runs import (
 )
 from demos.scale.parts.scaling_curves import (
     SEQUENCES_OF_REPLICA,
-    Series,
+    ScalingSeries,
     draw_scaling,
     measured_series,
     published_series,
@@ -193,7 +193,7 @@ def test_llama_is_missed_by_a_quarter_and_by_little_if_few_scores_are_written():
 def test_llamas_scores_would_not_fit_into_memory():
     run = llama_runs()[0]
     keeps = replace(run.strategy, recomputation="none")
-    assert memory_of(run.model, keeps, run.batch) > 5 * run.cluster.memory
+    assert memory_of_strategy(run.model, keeps, run.batch) > 5 * run.cluster.memory
 
 
 def test_the_assumed_cost_of_a_message_is_up_to_6_percent_of_a_row(table_1):
@@ -342,7 +342,7 @@ def test_a_deeper_pipeline_would_have_fitted_without_recomputation():
 
 def test_llamas_own_settings_do_not_fit_in_our_ledger():
     run = llama_runs()[0]
-    assert round(memory_of(run.model, run.strategy, run.batch) / 1e9) == 107
+    assert round(memory_of_strategy(run.model, run.strategy, run.batch) / 1e9) == 107
 
 
 # Crossovers, scaling, goodput ---------------------------------------------------------
@@ -365,7 +365,7 @@ def test_the_three_crossovers_are_where_the_lesson_says():
 
 
 def test_curves_that_do_not_cross_have_no_crossing():
-    curves = crossovers.Curves([1, 2, 3], [1.0, 2.0, 3.0], [4.0, 4.0, 4.0])
+    curves = crossovers.CrossoverCurves([1, 2, 3], [1.0, 2.0, 3.0], [4.0, 4.0, 4.0])
     assert crossovers.first_crossing(curves) is None
     assert crossovers.first_crossing(curves._replace(second=[2.0, 2.0, 2.0])) == 2
 
@@ -420,7 +420,9 @@ LOOK = {"measured": SQUARES, "simulated": LINES, "published": CIRCLES}
 
 
 def test_measured_simulated_and_published_series_are_told_apart_in_the_figure():
-    here = [Series(n, "measured", [1, 2], [4.0, 3.0]) for n in ("strong", "weak")]
+    here = [
+        ScalingSeries(n, "measured", [1, 2], [4.0, 3.0]) for n in ("strong", "weak")
+    ]
     table_1, *table_2 = published_series()
     counts = 96, 1536
     left = [here[0], strong_series("PTD", counts), *table_2]

@@ -45,18 +45,18 @@ TRAINED = [
 )
 def check_20a_wrapper(data_parallel):
     for sizes in BY_HAND:
-        call = f"data_parallel on a mesh of {_in_words(sizes)}"
+        call = f"data_parallel on a mesh of {_mesh_in_words(sizes)}"
         with trying(call, think="what `deal` and `complete` are given and give back"):
             args = data_parallel, sizes
             world = prod(sizes.values())
             found = run_ranks(try_wrapper, *args, world_size=world, timeout=PATIENCE)
         with trying(call) as expect:
             for rank, notes in enumerate(found):
-                _expect_rows(expect, rank, notes)
+                _expect_wrapper_rows(expect, rank, notes)
             for rank, notes in enumerate(found):
-                _expect_gradients(expect, rank, notes)
+                _expect_wrapper_gradients(expect, rank, notes)
     for sizes, inside, batch in TRAINED:
-        call = f"two steps of training on a mesh of {_in_words(sizes)}"
+        call = f"two steps of training on a mesh of {_mesh_in_words(sizes)}"
         with trying(call, think="what the former functions still have to do") as expect:
             given = data_parallel, sizes, inside, batch
             world = prod(sizes.values())
@@ -73,11 +73,11 @@ def check_20a_wrapper(data_parallel):
                 )
 
 
-def _in_words(sizes: dict[str, int]) -> str:
+def _mesh_in_words(sizes: dict[str, int]) -> str:
     return " x ".join(f"{ranks} ({name})" for name, ranks in sizes.items())
 
 
-def _expect_rows(expect, rank: int, notes) -> None:
+def _expect_wrapper_rows(expect, rank: int, notes) -> None:
     expect(
         notes.returned == "NoneType",
         got=f"a return value: {notes.returned}",
@@ -95,8 +95,8 @@ def _expect_rows(expect, rank: int, notes) -> None:
     )
     expect(
         notes.rows == notes.expected_rows,
-        got=f"on rank {rank}, rows {_some(notes.rows)} instead of "
-        f"{_some(notes.expected_rows)}",
+        got=f"on rank {rank}, rows {_some_wrapper_rows(notes.rows)} instead of "
+        f"{_some_wrapper_rows(notes.expected_rows)}",
         think="the rows that the former `deal` gives, which may be more in the next "
         "batch, and this rank's number within the dimension: its part is consecutive",
     )
@@ -107,23 +107,23 @@ def _expect_rows(expect, rank: int, notes) -> None:
     )
 
 
-def _some(rows: list[int]) -> str:
+def _some_wrapper_rows(rows: list[int]) -> str:
     return str(rows) if len(rows) < 7 else f"[{rows[0]}, ..., {rows[-1]}]"
 
 
-def _expect_gradients(expect, rank: int, notes) -> None:
+def _expect_wrapper_gradients(expect, rank: int, notes) -> None:
     expect(
         notes.former_complete == 1,
         got=f"on rank {rank}, the former `complete` called {notes.former_complete} "
         "times",
         think="that it runs once, before the gradients are averaged",
     )
-    close = _alike(notes.gradients, notes.expected)
+    close = _wrapper_gradients_alike(notes.gradients, notes.expected)
     expect(
         close,
-        got=f"on rank {rank}, gradients {_firsts(notes.gradients)} instead of "
-        f"{_firsts(notes.expected)}",
-        think=_think_of_gradients(notes),
+        got=f"on rank {rank}, gradients {_first_wrapper_gradients(notes.gradients)} "
+        f"instead of {_first_wrapper_gradients(notes.expected)}",
+        think=_think_of_wrapper_gradients(notes),
     )
     expect(
         notes.summed <= notes.numbers,
@@ -132,19 +132,19 @@ def _expect_gradients(expect, rank: int, notes) -> None:
     )
 
 
-def _alike(some: list[list[float]], other: list[list[float]]) -> bool:
+def _wrapper_gradients_alike(some: list[list[float]], other: list[list[float]]) -> bool:
     pairs = zip(some, other, strict=True)
     return all(
         torch.allclose(torch.tensor(a), torch.tensor(b), 1e-6, 0) for a, b in pairs
     )
 
 
-def _firsts(gradients: list[list[float]]) -> list[float]:
+def _first_wrapper_gradients(gradients: list[list[float]]) -> list[float]:
     return [round(numbers[0], 4) for numbers in gradients]
 
 
-def _think_of_gradients(notes) -> str:
-    if _alike(notes.gradients, notes.of_all_ranks):
+def _think_of_wrapper_gradients(notes) -> str:
+    if _wrapper_gradients_alike(notes.gradients, notes.of_all_ranks):
         return "which ranks hold the same part of the model: a group, not all ranks"
     return (
         "the mean over this group's ranks: who is in the group, what the sum is "
@@ -169,7 +169,9 @@ MESHES = [
 ]
 
 
-def _bytes_between(order, ranks: dict[str, int], sent: dict[str, int], per_node: int):
+def _mesh_bytes_between_nodes(
+    order, ranks: dict[str, int], sent: dict[str, int], per_node: int
+):
     """By its definition: go to every rank, and see in which nodes its groups lie."""
     places = list(product(*(range(ranks[name]) for name in order)))
     node = {place: number // per_node for number, place in enumerate(places)}
@@ -188,12 +190,16 @@ def check_20a_inside(order_of_mesh):
         sent = dict(zip(ranks, sizes, strict=True))
         world = prod(ranks.values())
         for per_node in (n for n in range(1, world + 1) if world % n == 0):
-            _expect_order(order_of_mesh, ranks, sent, per_node)
+            _expect_order_of_mesh(order_of_mesh, ranks, sent, per_node)
 
 
-def _expect_order(order_of_mesh, ranks: dict, sent: dict, per_node: int) -> None:
+def _expect_order_of_mesh(
+    order_of_mesh, ranks: dict, sent: dict, per_node: int
+) -> None:
     orders = permutations(ranks)
-    least = min(_bytes_between(order, ranks, sent, per_node) for order in orders)
+    least = min(
+        _mesh_bytes_between_nodes(order, ranks, sent, per_node) for order in orders
+    )
     given = dict(ranks), dict(sent)
     with trying(f"order_of_mesh({ranks}, {sent}, {per_node})") as expect:
         got = order_of_mesh(*given, per_node)
@@ -207,7 +213,7 @@ def _expect_order(order_of_mesh, ranks: dict, sent: dict, per_node: int) -> None
             got="an argument that was changed",
             think="who else may still need the two dictionaries",
         )
-        found = _bytes_between(got, ranks, sent, per_node)
+        found = _mesh_bytes_between_nodes(got, ranks, sent, per_node)
         expect(
             found == least,
             got=f"{list(got)}, with {found} bytes between nodes, where {least} are "
@@ -250,7 +256,7 @@ CLIPS_ON_MESHES = [
 )
 def check_20a_clip(clip_on_mesh):
     for sizes, cases in CLIPS_ON_MESHES:
-        call = f"clip_on_mesh on a mesh of {_in_words(sizes)}"
+        call = f"clip_on_mesh on a mesh of {_mesh_in_words(sizes)}"
         with trying(call, think="what a rank has: parts, maybe empty, maybe none"):
             args, world = (clip_on_mesh, sizes, cases), prod(sizes.values())
             found = run_ranks(try_mesh_clips, *args, world_size=world, timeout=PATIENCE)
@@ -258,14 +264,14 @@ def check_20a_clip(clip_on_mesh):
             shapes = f"split {list(case.split)}, whole {list(case.whole)}"
             with trying(f"{call}: {shapes}, longest {case.longest}") as expect:
                 for rank, notes in enumerate(of_ranks):
-                    _expect_one_sum(expect, rank, sizes["tensor"], notes)
+                    _expect_mesh_clip_sum(expect, rank, sizes["tensor"], notes)
                 for rank, notes in enumerate(of_ranks):
-                    _expect_length(expect, rank, case, notes)
+                    _expect_mesh_clip_length(expect, rank, case, notes)
                 for rank, notes in enumerate(of_ranks):
-                    _expect_clipped(expect, rank, case, notes)
+                    _expect_mesh_clipped(expect, rank, case, notes)
 
 
-def _expect_one_sum(expect, rank: int, tensor: int, notes) -> None:
+def _expect_mesh_clip_sum(expect, rank: int, tensor: int, notes) -> None:
     calls = ", ".join(notes.collectives + ["send"] * notes.messages) or "nothing"
     expect(
         calls == "all_reduce" or (tensor == 1 and calls == "nothing"),
@@ -285,7 +291,7 @@ def _expect_one_sum(expect, rank: int, tensor: int, notes) -> None:
     )
 
 
-def _expect_length(expect, rank: int, case: MeshClipCase, notes) -> None:
+def _expect_mesh_clip_length(expect, rank: int, case: MeshClipCase, notes) -> None:
     returned = as_number(notes.returned)
     expect(
         returned is not None,
@@ -307,7 +313,7 @@ def _expect_length(expect, rank: int, case: MeshClipCase, notes) -> None:
     )
 
 
-def _expect_clipped(expect, rank: int, case: MeshClipCase, notes) -> None:
+def _expect_mesh_clipped(expect, rank: int, case: MeshClipCase, notes) -> None:
     expect(
         not notes.moved,
         got=f"on rank {rank}, gradients in other memory than before",

@@ -22,7 +22,7 @@ from demos.capstone.parts.language_model import (
     make_language_model,
     text_loss,
 )
-from demos.capstone.parts.rung_predictions import layer_numbers, predict_rung
+from demos.capstone.parts.rung_predictions import numbers_of_rung_layers, predict_rung
 from demos.capstone.parts.simulated_rung import (
     print_beside_counted,
     print_simulated,
@@ -215,7 +215,7 @@ def test_lesson_19s_simulator_says_the_same_state_and_bubble(name):
     predicted = predict_rung(SMALL_MODEL, PLANS[name])
     borrowed = 0
     if PLANS[name].zero == "ZeRO-3":  # the largest layer, in two equal halves
-        largest = max(map(sum, layer_numbers(SMALL_MODEL)))
+        largest = max(map(sum, numbers_of_rung_layers(SMALL_MODEL)))
         borrowed = 4 * (largest + largest % 2)
     for stage, cost in zip(simulated_state(name), predicted, strict=True):
         assert stage == (cost.parameters - borrowed, cost.gradients, cost.momentum)

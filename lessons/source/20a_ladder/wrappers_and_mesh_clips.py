@@ -60,19 +60,19 @@ def try_wrapper(wrapper: Callable, sizes: dict[str, int]) -> WrapperNotes:
     """Runs in each rank: the wrapper on the dimension "data", with numbers by hand."""
     data = make_check_mesh(sizes)["data"]
     model = nn.Linear(3, 2, device=device(), dtype=torch.float64)
-    training, calls = _made_up_training(model)
+    training, calls = _made_up_training_to_wrap(model)
     with MessageMeter() as early:
         returned = wrapper(training, data)
-        wrapper(_other_training(), data)  # which has functions of its own
+        wrapper(_other_training_to_wrap(), data)  # which has functions of its own
     training.model = model  # as if a wrapper that came later had replaced it
     for place, p in enumerate(model.parameters()):
         p.grad = torch.full_like(p, 10.0**place * (dist.get_rank() + 1))
     rows = torch.arange(12 * data.size(), device=device())[:, None]
     with MessageMeter() as dealing:
         training.deal(rows[: 4 * data.size()], rows[: 4 * data.size()])  # a small batch
-        taken, goals = _two_tensors(training.deal(rows, rows + 100))
+        taken, goals = _wrapper_deals_two_tensors(training.deal(rows, rows + 100))
     half = rows[len(rows) // 2 :].chunk(data.size())[data.get_local_rank()]
-    with counted_all_reduces() as counted:
+    with counted_wrapper_all_reduces() as counted:
         training.complete()
     group = dist.get_process_group_ranks(data.get_group())
     return WrapperNotes(
@@ -83,14 +83,14 @@ def try_wrapper(wrapper: Callable, sizes: dict[str, int]) -> WrapperNotes:
         goals is not None and torch.equal(goals, taken + 100),
         len(calls),
         [p.grad.flatten().tolist() for p in model.parameters()],
-        _mean_gradients(model, group),
-        _mean_gradients(model, range(dist.get_world_size())),
+        _mean_gradients_to_wrap(model, group),
+        _mean_gradients_to_wrap(model, range(dist.get_world_size())),
         sum(numbers for numbers, _ in counted),
         sum(p.numel() for p in model.parameters()),
     )
 
 
-def _made_up_training(model: nn.Module) -> tuple[SimpleNamespace, list[str]]:
+def _made_up_training_to_wrap(model: nn.Module) -> tuple[SimpleNamespace, list[str]]:
     """A training whose inner wrappers deal half of the rows and complete gradients."""
     calls, rank = [], dist.get_rank()
 
@@ -108,15 +108,15 @@ def _made_up_training(model: nn.Module) -> tuple[SimpleNamespace, list[str]]:
     ), calls
 
 
-def _other_training() -> SimpleNamespace:
+def _other_training_to_wrap() -> SimpleNamespace:
     model = nn.Linear(3, 2, device=device(), dtype=torch.float64)
     for p in model.parameters():
         p.grad = torch.zeros_like(p)
-    return _made_up_training(model)[0]
+    return _made_up_training_to_wrap(model)[0]
 
 
 @contextmanager
-def counted_all_reduces() -> Iterator[list[tuple[int, torch.dtype]]]:
+def counted_wrapper_all_reduces() -> Iterator[list[tuple[int, torch.dtype]]]:
     """How many numbers went through each `dist.all_reduce` inside, and their type."""
     counted, all_reduce = [], dist.all_reduce
 
@@ -128,13 +128,13 @@ def counted_all_reduces() -> Iterator[list[tuple[int, torch.dtype]]]:
         yield counted
 
 
-def _mean_gradients(model: nn.Module, ranks) -> list[list[float]]:
+def _mean_gradients_to_wrap(model: nn.Module, ranks) -> list[list[float]]:
     sizes = [p.numel() for p in model.parameters()]
     shares = sum(rank + 1 for rank in ranks) / len(ranks)
     return [size * [(10.0**at + 1) * shares] for at, size in enumerate(sizes)]
 
 
-def _two_tensors(dealt) -> tuple:
+def _wrapper_deals_two_tensors(dealt) -> tuple:
     whole = isinstance(dealt, tuple | list) and len(dealt) == 2
     if whole and all(isinstance(part, torch.Tensor) for part in dealt):
         return tuple(dealt)
@@ -210,7 +210,7 @@ def _try_mesh_clip(clip, mesh, seed: int, case: MeshClipCase) -> MeshClipNotes:
     split = {f"wide {place}" for place in range(len(case.split) + 1)}  # one is nowhere
     factor = min(1.0, case.longest / length) if length else 1.0
     given = dict(mine)
-    with MessageMeter() as meter, counted_all_reduces() as counted:
+    with MessageMeter() as meter, counted_wrapper_all_reduces() as counted:
         returned = clip(given, split, mesh, case.longest)
     return MeshClipNotes(
         returned,
@@ -232,19 +232,19 @@ def _gradients_on_mesh(case: MeshClipCase, tensor, seed: int) -> tuple:
     mine, once, often = {}, 0.0, 0.0
     for place, numbers in enumerate(case.split):
         ranks = 1 if case.elsewhere else tensor.size()
-        parts = _draw(case, (ranks, numbers), generator)
+        parts = _draw_mesh_gradient(case, (ranks, numbers), generator)
         once += parts.double().square().sum().item()
         if tensor.get_local_rank() < ranks:
             part = parts[tensor.get_local_rank()]
             mine[f"wide {place}"] = part.clone().to(device())
     for place, numbers in enumerate(case.whole):
-        whole = _draw(case, (numbers,), generator)
+        whole = _draw_mesh_gradient(case, (numbers,), generator)
         once += whole.double().square().sum().item()
         often += (tensor.size() - 1) * whole.double().square().sum().item()
         mine[f"norm {place}"] = whole.to(device())
     return mine, once**0.5, (once + often) ** 0.5
 
 
-def _draw(case: MeshClipCase, shape: tuple, generator) -> torch.Tensor:
+def _draw_mesh_gradient(case: MeshClipCase, shape: tuple, generator) -> torch.Tensor:
     drawn = torch.randn(shape, generator=generator, dtype=torch.float64)
     return (case.scale * drawn).to(case.dtype)

@@ -62,7 +62,7 @@ def _pair_bits(text: str, held_out: str, alphabet: str, last: bool = False) -> f
 )
 def check_20b_pairs(pair_bits):
     for case in _pair_cases():
-        shown = ", ".join(_short(text) for text in case)
+        shown = ", ".join(_short_text_of_pairs(text) for text in case)
         think = (
             "what the formula says where nothing was counted, and what becomes of a "
             "long product of chances"
@@ -79,7 +79,7 @@ def check_20b_pairs(pair_bits):
             )
 
 
-def _short(text: str) -> str:
+def _short_text_of_pairs(text: str) -> str:
     return repr(text if len(text) <= 14 else text[:11] + "...")
 
 
@@ -109,7 +109,7 @@ def _think_of_pairs(case: tuple, got: float, expected: float) -> str:
 # 20b-place ----------------------------------------------------------------------------
 
 
-def _place_cases() -> list[tuple[int, int, int]]:
+def _training_place_cases() -> list[tuple[int, int, int]]:
     """(windows, batch, ranks): even, odd, one batch of all, more ranks than windows."""
     return [
         (5, 2, 2),
@@ -122,7 +122,7 @@ def _place_cases() -> list[tuple[int, int, int]]:
     ]
 
 
-class _Orders:
+class _TrainingOrders:
     """The order of each epoch; notes which were asked for, and what became of them."""
 
     def __init__(self, windows: int):
@@ -143,20 +143,20 @@ class _Orders:
 
 @exercise("20b-place")
 def check_20b_place(windows_of_step):
-    for windows, batch, ranks in _place_cases():
+    for windows, batch, ranks in _training_place_cases():
         steps = -(-windows // batch)
         for step in [*range(3 * steps), 7 * steps, 7 * steps + steps - 1]:
             for rank in range(ranks):
-                _try_place(windows_of_step, step, rank, ranks, batch, windows)
+                _try_text_place(windows_of_step, step, rank, ranks, batch, windows)
 
 
-def _try_place(answer, step: int, rank: int, ranks: int, batch: int, windows: int):
-    orders, steps = _Orders(windows), -(-windows // batch)
+def _try_text_place(answer, step: int, rank: int, ranks: int, batch: int, windows: int):
+    orders, steps = _TrainingOrders(windows), -(-windows // batch)
     with trying(
         f"windows_of_step({step}, {rank}, {ranks}, {batch}, {windows}, order)"
     ) as expect:
         got = answer(step, rank, ranks, batch, windows, orders)
-        listed = _whole_numbers(got)
+        listed = _training_place_numbers(got)
         expect(
             listed is not None, got=got, think="what is asked for: a list of numbers"
         )
@@ -176,7 +176,7 @@ def _try_place(answer, step: int, rank: int, ranks: int, batch: int, windows: in
         expect(
             listed == whole[rank::ranks],
             got=listed,
-            think=_think_of_place(listed, whole, rank, ranks, batch),
+            think=_think_of_training_place(listed, whole, rank, ranks, batch),
         )
         expect(
             len(orders.asked) <= 1,
@@ -191,7 +191,7 @@ def _try_place(answer, step: int, rank: int, ranks: int, batch: int, windows: in
         )
 
 
-def _whole_numbers(got) -> list[int] | None:
+def _training_place_numbers(got) -> list[int] | None:
     try:
         numbers = [as_number(number) for number in got]
     except TypeError:
@@ -201,7 +201,9 @@ def _whole_numbers(got) -> list[int] | None:
     return [int(number) for number in numbers]
 
 
-def _think_of_place(got: list, whole: list, rank: int, ranks: int, batch: int) -> str:
+def _think_of_training_place(
+    got: list, whole: list, rank: int, ranks: int, batch: int
+) -> str:
     if got == whole and ranks > 1:
         return "the share of one rank: this is the whole batch"
     if sorted(got) != sorted(whole[rank::ranks]) and set(got) <= set(whole):
@@ -237,15 +239,17 @@ def check_20b_fast(fast_training):
             args = fast_training, CASES
             found = run_ranks(try_fast, *args, world_size=ranks, timeout=PATIENCE)
         for case, of_ranks in zip(CASES, zip(*found, strict=True), strict=True):
-            _expect_fast_case(ranks, case, of_ranks)
-    return _measured_speed(fast_training)
+            _expect_fast_training_case(ranks, case, of_ranks)
+    return _measured_fast_training(fast_training)
 
 
-def _expect_fast_case(ranks: int, case: FastCase, of_ranks: Sequence[FastNotes]):
+def _expect_fast_training_case(
+    ranks: int, case: FastCase, of_ranks: Sequence[FastNotes]
+):
     steps = f"{case.steps} {'steps' if case.steps > 1 else 'step'}"
     with trying(f"{steps} of {case.rows} rows in {ranks} ranks") as expect:
         for rank, notes in enumerate(of_ranks):
-            _expect_same_training(expect, rank, notes, case)
+            _expect_fast_training_same(expect, rank, notes, case)
         for rank, notes in enumerate(of_ranks):
             expect(
                 bool((notes.parameters == of_ranks[0].parameters).all()),
@@ -253,10 +257,12 @@ def _expect_fast_case(ranks: int, case: FastCase, of_ranks: Sequence[FastNotes])
                 think="how ranks stay equal to the last bit",
             )
         for rank, notes in enumerate(of_ranks):
-            _expect_less_work(expect, rank, ranks, notes, case)
+            _expect_fast_training_products(expect, rank, ranks, notes, case)
 
 
-def _expect_same_training(expect, rank: int, notes: FastNotes, case: FastCase) -> None:
+def _expect_fast_training_same(
+    expect, rank: int, notes: FastNotes, case: FastCase
+) -> None:
     close = 1e-9 if case.double else 1e-4
     expect(
         notes.losses is not None and len(notes.losses) == case.steps,
@@ -269,7 +275,7 @@ def _expect_same_training(expect, rank: int, notes: FastNotes, case: FastCase) -
             abs(got - expected) <= close,
             got=f"on rank {rank}, loss {got:.6g} instead of {expected:.6g} at step "
             f"{step}",
-            think=_think_of_losses(step == 1),
+            think=_think_of_fast_training_losses(step == 1),
         )
     gap = (notes.parameters - notes.expected).abs().max().item()
     expect(
@@ -285,7 +291,7 @@ def _expect_same_training(expect, rank: int, notes: FastNotes, case: FastCase) -
     )
 
 
-def _think_of_losses(first: bool) -> str:
+def _think_of_fast_training_losses(first: bool) -> str:
     if first:
         return (
             "the loss: the mean over the rows of all ranks, before the update, the "
@@ -297,7 +303,7 @@ def _think_of_losses(first: bool) -> str:
     )
 
 
-def _expect_less_work(
+def _expect_fast_training_products(
     expect, rank: int, ranks: int, notes: FastNotes, case: FastCase
 ) -> None:
     """The way is right, but it takes longer than it needs to: counts, not seconds."""
@@ -324,7 +330,7 @@ def _expect_less_work(
     )
 
 
-def _measured_speed(fast_training) -> str:
+def _measured_fast_training(fast_training) -> str:
     """In turn with one process that takes whole batches: a figure, and no verdict."""
     ranks, args = 2, (fast_seconds, fast_training)
     try:

@@ -35,7 +35,7 @@ class FastCase(NamedTuple):
     double: bool = False
 
     def batches(self) -> list[tuple[Tensor, Tensor]]:
-        return batches_of(self.rows, self.steps, self.seed, SMALL.length)
+        return batches_of_fast_training(self.rows, self.steps, self.seed, SMALL.length)
 
     def model(self):
         dtype = torch.float64 if self.double else torch.float32
@@ -58,7 +58,7 @@ class FastNotes(NamedTuple):
     messages: int
 
 
-class CountedProducts(TorchDispatchMode):
+class FastTrainingProducts(TorchDispatchMode):
     """Counts the products of matrices that are computed inside it."""
 
     def __init__(self):
@@ -73,21 +73,21 @@ class CountedProducts(TorchDispatchMode):
 PRODUCTS = {getattr(torch.ops.aten, name) for name in ("mm", "addmm", "bmm", "baddbmm")}
 
 
-class Fastest(NamedTuple):
+class FastestTraining(NamedTuple):
     """Seconds for a step, the median of rounds in turn."""
 
     alone: float
     together: float
 
 
-def batches_of(rows: int, steps: int, seed: int, length: int) -> list:
+def batches_of_fast_training(rows: int, steps: int, seed: int, length: int) -> list:
     batches = [text_batch(step, seed, rows, length) for step in range(steps)]
     return [
         (x.contiguous().to(device()), y.contiguous().to(device())) for x, y in batches
     ]
 
 
-def train_alone(model, batches, lr: float) -> list[float]:
+def train_alone_beside_fast(model, batches, lr: float) -> list[float]:
     """One process, whole batches: what every answer is compared with."""
     losses = []
     for inputs, targets in batches:
@@ -100,9 +100,9 @@ def train_alone(model, batches, lr: float) -> list[float]:
     return losses
 
 
-def counted(train: Callable, *args) -> tuple[object, int, int]:
+def counted_fast_training(train: Callable, *args) -> tuple[object, int, int]:
     """What it returns, its arithmetic and its products of matrices."""
-    with CountedProducts() as products, FlopCounterMode(display=False) as flops:
+    with FastTrainingProducts() as products, FlopCounterMode(display=False) as flops:
         returned = train(*args)
     return returned, flops.get_total_flops(), products.products
 
@@ -114,19 +114,21 @@ def try_fast(fast_training: Callable, cases: list[FastCase]) -> list[FastNotes]:
 
 def _try_fast_case(fast_training: Callable, case: FastCase) -> FastNotes:
     alone, batches = case.model(), case.batches()
-    expected, whole_arithmetic, whole_products = counted(
-        train_alone, alone, batches, RATE
+    expected, whole_arithmetic, whole_products = counted_fast_training(
+        train_alone_beside_fast, alone, batches, RATE
     )
     model = case.model()
     with MessageMeter() as meter:
-        returned, arithmetic, products = counted(fast_training, model, batches, RATE)
+        returned, arithmetic, products = counted_fast_training(
+            fast_training, model, batches, RATE
+        )
     return FastNotes(
         returned=f"a {type(returned).__name__}",
-        losses=_as_losses(returned),
+        losses=_losses_of_fast_training(returned),
         expected_losses=expected,
         parameters=parameters_to_vector(model.parameters()).detach().cpu(),
         expected=parameters_to_vector(alone.parameters()).detach().cpu(),
-        batches_kept=all(map(_equal_batch, batches, case.batches())),
+        batches_kept=all(map(_equal_fast_training_batch, batches, case.batches())),
         arithmetic=arithmetic,
         whole_arithmetic=whole_arithmetic,
         products=products,
@@ -135,7 +137,7 @@ def _try_fast_case(fast_training: Callable, case: FastCase) -> FastNotes:
     )
 
 
-def _as_losses(returned) -> list[float] | None:
+def _losses_of_fast_training(returned) -> list[float] | None:
     try:
         losses = [as_number(loss) for loss in returned]
     except TypeError:
@@ -143,14 +145,16 @@ def _as_losses(returned) -> list[float] | None:
     return None if None in losses else losses
 
 
-def _equal_batch(one: tuple, other: tuple) -> bool:
+def _equal_fast_training_batch(one: tuple, other: tuple) -> bool:
     return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-def fast_seconds(fast_training: Callable, rounds: int = 5, steps: int = 2) -> Fastest:
+def fast_seconds(
+    fast_training: Callable, rounds: int = 5, steps: int = 2
+) -> FastestTraining:
     """Runs in each rank: rank 0 trains alone, then all with the answer, in turn."""
-    batches = batches_of(32, steps, 1, TIMED.length)
-    seconds = {train_alone: [], fast_training: []}
+    batches = batches_of_fast_training(32, steps, 1, TIMED.length)
+    seconds = {train_alone_beside_fast: [], fast_training: []}
     for turn in range(rounds + 1):  # the first is not counted
         for train, noted in seconds.items():
             model = make_language_model(TIMED).to(device())
@@ -161,4 +165,4 @@ def fast_seconds(fast_training: Callable, rounds: int = 5, steps: int = 2) -> Fa
             dist.barrier()
             if turn:
                 noted.append((perf_counter() - began) / steps)
-    return Fastest(*map(median, seconds.values()))
+    return FastestTraining(*map(median, seconds.values()))

@@ -51,7 +51,7 @@ from sidebyside.record import ROOT
 from sidebyside.timeline import Span
 
 from .checks import _pair_bits
-from .fast_training_runs import FastCase, counted, train_alone
+from .fast_training_runs import FastCase, counted_fast_training, train_alone_beside_fast
 
 WORDS = len(text_alphabet())
 
@@ -366,9 +366,11 @@ def test_a_timeline_of_the_report_shows_the_last_step_only():
 
 def test_row_by_row_is_the_same_arithmetic_in_more_products():
     case = FastCase(rows=4, steps=1, seed=0)
-    whole = counted(train_alone, case.model(), case.batches(), 0.1)
+    whole = counted_fast_training(
+        train_alone_beside_fast, case.model(), case.batches(), 0.1
+    )
     [(inputs, targets)] = case.batches()
     rows = list(zip(inputs.split(1), targets.split(1), strict=True))
-    each = counted(train_alone, case.model(), rows, 0.1)
+    each = counted_fast_training(train_alone_beside_fast, case.model(), rows, 0.1)
     assert each[1] == whole[1] > 0
     assert each[2] == 4 * whole[2] > 0
