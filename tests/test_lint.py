@@ -115,8 +115,11 @@ def test_no_check_is_a_wall(path):
 
 
 def own_lines(function: ast.FunctionDef) -> int:
-    """Its lines without those of the functions inside it."""
-    inner = (part for part in function.body if isinstance(part, ast.FunctionDef))
+    """Its lines without those of the functions inside it, methods too."""
+    bodies = [function.body]
+    bodies += [part.body for part in function.body if isinstance(part, ast.ClassDef)]
+    inner = (part for body in bodies for part in body)
+    inner = [part for part in inner if isinstance(part, ast.FunctionDef)]
     lines = function.end_lineno - function.lineno + 1
     return lines - sum(part.end_lineno - part.lineno + 1 for part in inner)
 
