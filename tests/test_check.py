@@ -326,11 +326,10 @@ def test_an_answer_that(body):
 
 
 def test_an_answer_that_cannot_be_sent_is_told_why():
-    names = cell("lock = __import__('threading').Lock()\ndef add(a, b):\n"
-                 "    with lock:\n        return a + b")  # fmt: skip
+    names = cell("ones = (1 for _ in 'ab')\ndef add(a, b):\n    return a + next(ones)")
     verdict = check("98-add", names["add"])
     assert verdict.state == "NOT YET"
-    assert "cannot pickle '_thread.lock' object" in verdict.message
+    assert "cannot pickle 'generator' object" in verdict.message
     assert "which variable" in verdict.message
     assert "make it inside the function" in verdict.message
 
@@ -495,6 +494,24 @@ def check_nested(function_of_rank):
 )
 def test_anything_of_a_notebook_may_be_cached(id, answer):
     verdict = check(id, cell(CACHED)[answer])
+    assert verdict.state == "PASSED", verdict.message
+
+
+LOCKED = """
+from queue import Queue
+from threading import Lock, RLock, Semaphore
+
+gate, queue, few = Lock(), Queue(), Semaphore(2)
+
+def add(a, b, own=RLock()):
+    with gate, own, few:
+        queue.put(a + b)
+        return queue.get()
+"""
+
+
+def test_an_answer_may_hold_locks_of_the_notebook():
+    verdict = check("98-add", cell(LOCKED)["add"])
     assert verdict.state == "PASSED", verdict.message
 
 
@@ -802,6 +819,21 @@ def test_a_value_that_must_stay_is_compared_deeply(value, change):
         change(value)
 
 
+class _Exits:
+    def __reduce__(self):
+        sys.exit(3)
+
+
+class _ExitsWhenRead(list):
+    def __iter__(self):
+        sys.exit(5)
+
+
+@pytest.mark.parametrize("answer", [_Exits(), _ExitsWhenRead([1])])
+def test_an_answer_that_exits_when_it_is_read_or_sent_ends_nothing(answer):
+    assert check("98-add", answer).state == "NOT YET"
+
+
 @pytest.mark.parametrize(
     ("body", "state", "think"),
     [
@@ -858,3 +890,5 @@ def test_no_code_of_a_check_is_shown_where_an_answer_fails():
         assert told[-1] == "Error: no"
     assert frame_of_learner([*ours, library]) == ours[1]  # a rank that waits is shown
     assert frame_of_learner([*ours, answer, ours[1], library]) == answer
+    of_cython = OutcomeFrame("numpy/random/_mt19937.pyx", 182, "_legacy_seeding")
+    assert frame_of_learner([*ours, answer, of_cython]) == answer

@@ -141,6 +141,37 @@ def fails_to_be_pickled():
     return Returned(pickling=lambda: 1 / 0)
 
 
+class Treacherous(Exception):
+    """Nothing that one asks of it can be had."""
+
+    def __getattr__(self, name):
+        return self.__dict__["data"][name]
+
+
+def raises_what_has_no_attributes():
+    raise Treacherous("the text")
+
+
+def raises_a_group():
+    reasons = [ValueError("first reason"), TypeError("second reason")]
+    raise ExceptionGroup("several", reasons)
+
+
+def forks(end_of_child: Callable):
+    """The child ends before the rank does, in one way or another."""
+    if (child := os.fork()) == 0:
+        end_of_child()
+        return "the child's"
+    os.waitpid(child, 0)
+    return "the rank's"
+
+
+def returns_after_a_fork():
+    found = [forks(end) for end in (int, lambda: sys.exit("child"), lambda: 1 / 0)]
+    assert found == ["the rank's"] * 3
+    return found
+
+
 def says_much():
     raise ValueError("x" * 20_000_000)
 
@@ -193,6 +224,19 @@ FAULTS = {
         lambda: signal.raise_signal(signal.SIGINT) or exec("raise KeyboardInterrupt"),
         "raised KeyboardInterrupt",
     ),
+    "raises what has no attributes": Fault(
+        raises_what_has_no_attributes,
+        "raised Treacherous: the text",
+        "in raises_what_has_no_attributes",
+    ),
+    "raises a group": Fault(
+        raises_a_group,
+        "raised ExceptionGroup: several",
+        r"(?s)ValueError: first reason\n *TypeError: second reason",
+    ),
+    "raises a syntax error": Fault(
+        lambda: exec("x = = 1"), "raised SyntaxError: invalid syntax"
+    ),
     "says much": Fault(says_much, "x{100} …", "and 19,998,0.. more characters"),
     "recurses": Fault(
         recurses, "raised RecursionError", r"Previous line repeated \d{3} more times"
@@ -241,6 +285,7 @@ FAULTS = {
         timeout=8,
     ),
     "leaves children and a thread": Fault(leaves_children, ""),
+    "forks, and the child returns too": Fault(returns_after_a_fork, ""),
     "prints odd bytes": Fault(prints_odd_bytes, ""),
     "closes its output": Fault(closes_its_output, ""),
 }

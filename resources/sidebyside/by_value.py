@@ -7,17 +7,23 @@ cloudpickle sends a notebook's functions with their code. A function under
 import functools
 import io
 import sys
+import threading
 from collections.abc import Callable
 
 import cloudpickle
 
 _CACHED = type(functools.cache(len))
+_LOCK, _RLOCK = type(threading.Lock()), type(threading.RLock())
 
 
-def packed(value: object) -> bytes:
-    """Like cloudpickle.dumps; a notebook's cached function arrives with no cache."""
+def packed(value: object, new_locks: bool = False) -> bytes:
+    """Like cloudpickle.dumps; a notebook's cached function arrives with no cache.
+
+    With `new_locks` a lock that is free arrives as a new one. That is for one process
+    that gets all of its users: between two, it would keep nobody out.
+    """
     file = io.BytesIO()
-    _PicklerByValue(file).dump(value)
+    (_PicklerOfLocks if new_locks else _PicklerByValue)(file).dump(value)
     return file.getvalue()
 
 
@@ -25,6 +31,15 @@ class _PicklerByValue(cloudpickle.CloudPickler):
     def reducer_override(self, value):
         if type(value) is _CACHED and not _is_found_by_name(value):
             return _cached_by_value, (value.__wrapped__, value.cache_parameters())
+        return super().reducer_override(value)
+
+
+class _PicklerOfLocks(_PicklerByValue):
+    def reducer_override(self, value):
+        if type(value) is _LOCK and not value.locked():
+            return threading.Lock, ()
+        if type(value) is _RLOCK:
+            return threading.RLock, ()
         return super().reducer_override(value)
 
 

@@ -100,7 +100,7 @@ class Attempts:
 
         self.answer, self.certain, self.before_all_calls = answer, certain, b""
         with contextlib.suppress(Exception):
-            self.before_all_calls = packed(answer)
+            self.before_all_calls = packed(answer, new_locks=True)
 
     def __call__(self, try_out: Callable, *case: object) -> None:
         try:

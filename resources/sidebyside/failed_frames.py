@@ -65,6 +65,8 @@ def frame_of_learner(frames: list[OutcomeFrame]) -> OutcomeFrame:
 
 def is_library(filename: str) -> bool:
     """Is this a file of Python, of a package or of the course, not the learner's?"""
+    if filename.endswith((".pyx", ".pxd")):  # Cython names its files by themselves
+        return True
     return _is_of_a_check(filename) or filename.startswith(_NOT_THE_LEARNERS)
 
 

@@ -170,7 +170,7 @@ def _how_it_failed(outcome: Outcome, rank: int) -> str:
         return how_it_died(outcome.died[rank])
     if rank in outcome.unsent:
         return _how_it_was_lost(outcome.unsent[rank])
-    return f"raised {_first_line_of_failure(outcome.raised[rank].summary)}"
+    return f"raised {_headline_of_error(outcome.raised[rank])}"
 
 
 def _how_it_was_lost(result: UnsentOutcome) -> str:
@@ -186,8 +186,11 @@ def _lost_partner(error: RaisedOutcome) -> bool:
     return any(lost in error.message for lost in _LOST)
 
 
-def _first_line_of_failure(text: str, longest: int = 300) -> str:
-    line = text.partition("\n")[0]
+def _headline_of_error(error: RaisedOutcome, longest: int = 300) -> str:
+    """The line that has the type; a syntax error begins with where it is."""
+    lines = error.summary.splitlines() or [error.type]
+    named = (line for line in lines if error.type in line.partition(":")[0])
+    line = next(named, lines[0])
     return line if len(line) <= longest else f"{line[:longest]} …"
 
 

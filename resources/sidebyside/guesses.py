@@ -7,6 +7,8 @@ import reprlib
 
 from sidebyside.record import changed_record
 
+LARGEST = 1e300  # beyond, a number and its distance are no floats
+
 
 def guess(
     id: str, value: object = None, *more: object, question: str = "", unit: str = ""
@@ -42,7 +44,7 @@ def reveal(id: str, measured: float, unit: str = "", *, computed: bool = False) 
         entry |= {"measured": measured, "computed": computed, "unit": unit}
     result = "the answer is " if computed else "measured "
     result += guess_with_unit(measured, unit)
-    if not isinstance(guessed, int | float):
+    if not isinstance(guessed, int | float) or not abs(guessed) <= LARGEST:
         print(f"no guess, {result}")
         return
     print(
@@ -82,6 +84,8 @@ def _number_guessed(id: str, parts: list) -> float:
 def _number_to_guess(what: str, value: object) -> float:
     """A finite Python number from a Python, NumPy or torch number."""
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        if abs(value) > LARGEST:
+            raise ValueError(f"{what} must be a number from -{LARGEST} to {LARGEST}")
         return int(value)
     if not isinstance(value, str | bytes | bool):
         try:

@@ -85,8 +85,8 @@ def examine(found: Exercise, answers: tuple, seconds: float | None = None) -> Fi
     from sidebyside.ranks import call_in_processes
 
     try:
-        sent = packed((found.check, answers))
-    except Exception as error:
+        sent = packed((found.check, answers), new_locks=True)
+    except (Exception, SystemExit) as error:
         return findings.finding_cannot_be_sent(error, found.when_unsent)
     seconds = found.seconds + FOR_RANKS if found.in_ranks else seconds or found.seconds
     try:

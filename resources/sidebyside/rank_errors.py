@@ -7,15 +7,30 @@ from sidebyside.outcomes import OutcomeFrame, RaisedOutcome
 
 LONGEST_MESSAGE = 2_000  # characters of an exception's text
 DEEPEST_CAUSE = 5  # exceptions that are shown above one
+MOST_IN_GROUP = 10  # exceptions that are shown of a group
 OURS = {str(Path(__file__).with_name(f"rank_{n}.py")) for n in ("process", "meeting")}
 
 
 def describe_error_of_rank(error: BaseException, depth: int = 0) -> RaisedOutcome:
-    """What the parent needs to show `error` as Python would, without our frames."""
+    """What the parent needs to show `error` as Python would, without our frames.
+
+    An exception whose own attributes raise, too, is told by its type and its frames.
+    """
+    try:
+        return _whole_error_of_rank(error, depth)
+    except BaseException:
+        kind, text = type(error).__name__, text_of_error(error)
+        traceback_ = BaseException.__dict__["__traceback__"].__get__(error)
+        frames = frames_of_rank(traceback.walk_tb(traceback_))
+        return RaisedOutcome(kind, text, f"{kind}: {text}", frames)
+
+
+def _whole_error_of_rank(error: BaseException, depth: int) -> RaisedOutcome:
     before = error.__cause__
     if before is None and not error.__suppress_context__:
         before = error.__context__
     summary = "".join(traceback.format_exception_only(error)).strip()
+    summary += _errors_in_group(error)
     return RaisedOutcome(
         type(error).__name__,
         text_of_error(error),
@@ -27,6 +42,19 @@ def describe_error_of_rank(error: BaseException, depth: int = 0) -> RaisedOutcom
         is_cause=error.__cause__ is not None,
         unknown_name=unknown_name_of(error),
     )
+
+
+def _errors_in_group(error: BaseException, indent: str = "  ") -> str:
+    """A line for each exception of a group, and where it was raised."""
+    lines = ""
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions[:MOST_IN_GROUP]:
+            frames = frames_of_rank(traceback.walk_tb(one.__traceback__))
+            lines += f"\n{indent}{type(one).__name__}: {text_of_error(one)}"
+            if frames:
+                lines += f" (line {frames[-1].line}, in {frames[-1].function})"
+            lines += _errors_in_group(one, indent + "  ")
+    return lines
 
 
 def unknown_name_of(error: BaseException) -> str:

@@ -20,7 +20,7 @@ def rank_meets_others(
     import torch.distributed as dist
 
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-    os.environ["WORLD_SIZE"] = str(world_size)
+    os.environ |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(world_size))
     torch.set_num_threads(1)
     dist.set_debug_level_from_env()  # torch was imported with an older environment
     if rank == 0:

@@ -52,6 +52,7 @@ class RankSeat:
 
 def serve_rank(seat: RankSeat) -> None:
     """Run one piece of work as rank `seat.rank`, then wait for the end."""
+    own = os.getpid()
     _rank_dies_with_parent()
     lead_session(seat.register, multiprocessing.parent_process().pid)
     shared_folder = _folder_of_rank()
@@ -76,11 +77,20 @@ def serve_rank(seat: RankSeat) -> None:
             label_process(f"rank {seat.rank}")
             rank_meets_others(seat.rank, seat.world_size, reports.send, inbox.get)
         fn, args = pickle.loads(work.pickled)
-        _report_result_of_rank(fn(*args), reports)
+        result = fn(*args)
+        if os.getpid() == own:
+            _report_result_of_rank(result, reports)
     except SystemExit as stop:
-        _exit_rank(stop.code, reports)
+        if os.getpid() == own:
+            _exit_rank(stop.code, reports)
     except BaseException as error:
-        reports.send(describe_error_of_rank(error))
+        if os.getpid() == own:
+            reports.send(describe_error_of_rank(error))
+        else:
+            traceback.print_exc()
+    if os.getpid() != own:  # the work has forked, and this is not the rank
+        flush_prints_of_rank()
+        os._exit(0)
     flush_prints_of_rank()
     while inbox.get() != ExitMessage():
         pass

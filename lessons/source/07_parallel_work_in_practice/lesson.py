@@ -282,9 +282,9 @@ get_reusable_executor().shutdown(wait=True)
 # * *Ctrl-C*: you interrupt the program, and the signal reaches the program and all its
 #   workers.
 #
-# With three pools that makes nine experiments. The caller collects results in order, as
-# they come. From `Pool` it waits at most 1 second for the next one; the other two have no
-# limit.
+# With three pools that makes nine experiments (`practice/accidents.py`, which you can also
+# run in a terminal). The caller collects results in order, as they come. From `Pool` it
+# waits at most 1 second for the next one; the other two have no limit.
 
 # %%
 from sidebyside import guess
