@@ -58,47 +58,63 @@ def _right_metrics(samples: int, serial: float, parallel: float, workers: int) -
 def _slips_of_metrics(samples, one, many, workers) -> dict[str, list]:
     """Advice and value of each common slip, for each of the four."""
     right = _right_metrics(samples, median(one), median(many), workers)
-    slips = {name: [] for name in METRICS}
+    slips = {
+        "throughput": _slips_of_throughput(samples, one, many, workers, right),
+        "speedup": _slips_of_speedup(one, many, right["speedup"]),
+        "efficiency": _slips_of_efficiency(many, right),
+        "serial share": _slips_of_share(right),
+    }
     for think, middle in SLIPS_OF_MEDIAN:
         middles = _right_metrics(samples, middle(one), middle(many), workers)
         for name, value in middles.items():
             slips[name].append((think, value))
-    throughput, speedup, efficiency, share = right.values()
-    pairs = [alone / together for alone, together in zip(one, many, strict=False)]
-    slips["throughput"] += [
-        (
-            "whose throughput it is: that of one worker, or of all?",
-            throughput / workers,
-        ),
+    return slips
+
+
+def _slips_of_throughput(samples, one, many, workers, right) -> list:
+    throughput, speedup, *_ = right.values()
+    return [
+        ("whose throughput it is: one worker's, or that of all?", throughput / workers),
         ("the samples: does each worker train on all?", throughput * workers),
         ("whose time it is: the one worker's, or the many's?", samples / median(one)),
         ("images per second: is a part of one cut off?", samples // median(many)),
         ("the order of the four numbers: which comes first?", speedup),
     ]
-    slips["speedup"] += [
+
+
+def _slips_of_speedup(one, many, speedup) -> list:
+    pairs = [alone / together for alone, together in zip(one, many, strict=False)]
+    return [
         ("the ratio: which of the two times belongs above the line?", 1 / speedup),
         ("the medians: of the times, or of their ratios?", median(pairs)),
         ("many workers who are slower than one: what is the speedup?", max(1, speedup)),
     ]
-    slips["efficiency"] += [
+
+
+def _slips_of_efficiency(many, right) -> list:
+    speedup, efficiency = right["speedup"], right["efficiency"]
+    return [
         ("the unit: is it 1 if nobody waits, or 100?", 100 * efficiency),
         ("what was lost: is that the efficiency?", 1 - efficiency),
         ("an efficiency above 1: what does it tell you?", min(1, efficiency)),
         ("the workers: which value says how many they are?", speedup / len(many)),
     ]
-    slips["serial share"] += [
+
+
+def _slips_of_share(right) -> list:
+    _, speedup, efficiency, share = right.values()
+    return [
         ("the share that was lost: is it the serial share?", 1 - efficiency),
         (
             "the speedup that many workers come near to: is it that of these?",
             1 / speedup,
         ),
+        ("a share below 0: what does its sign tell you?", abs(share)),
         (
             "a share that is not between 0 and 1: what does it tell you?",
             float(share > 1),
         ),
-        ("a share below 0: what does its sign tell you?", abs(share)),
     ]
-    return slips
 
 
 SLIPS_OF_MEDIAN = [

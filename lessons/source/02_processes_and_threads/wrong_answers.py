@@ -185,8 +185,95 @@ def asks_until_the_first_has_ended(parts):
     return [(signature.value, list(shared)) for shared, signature in blocks]
 
 
-def fails_without_parts(parts):
-    return _shared_memory(parts) if parts[0] else []
+class RemembersParts:
+    def __init__(self):
+        self.known = {}
+
+    def __call__(self, parts):
+        key = str(parts)
+        if key not in self.known:
+            self.known[key] = through_pipes(parts)
+        return self.known[key]
+
+
+def waits_ten_seconds_at_most(parts):
+    blocks = [(spawn.RawArray("q", part), spawn.RawValue("i")) for part in parts]
+    children = [spawn.Process(target=square_in_place, args=block) for block in blocks]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(timeout=10)
+    return [(signature.value, list(shared)) for shared, signature in blocks]
+
+
+def has_one_pipe_for_all(parts):
+    (ours, theirs), children = spawn.Pipe(), []
+    for part in parts:
+        children.append(spawn.Process(target=send_squares, args=(theirs, part)))
+        children[-1].start()
+    found = dict(ours.recv() for _ in parts)
+    for child in children:
+        child.join()
+    return [(child.pid, found[child.pid]) for child in children]
+
+
+def reads_squares_before_it_joins(parts):
+    blocks = [(spawn.RawArray("q", part), spawn.RawValue("i")) for part in parts]
+    children = [spawn.Process(target=square_in_place, args=block) for block in blocks]
+    for child in children:
+        child.start()
+    found = [list(shared) for shared, _ in blocks]
+    for child in children:
+        child.join()
+    return [(child.pid, part) for child, part in zip(children, found, strict=True)]
+
+
+def returns_what_is_shared(parts):
+    blocks = [(spawn.RawArray("q", part), spawn.RawValue("i")) for part in parts]
+    children = [spawn.Process(target=square_in_place, args=block) for block in blocks]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    return [(signature, shared) for shared, signature in blocks]
+
+
+def pipes_by_keywords(parts):
+    ends, children = [], []
+    for part in parts:
+        ours, theirs = spawn.Pipe(duplex=False)
+        given = {"numbers": part, "connection": theirs}
+        children.append(spawn.Process(target=send_squares, kwargs=given))
+        children[-1].start()
+        ends.append(ours)
+    results = [ours.recv() for ours in ends]
+    while any(child.exitcode is None for child in children):
+        children[-1].join(0.01)
+    return results
+
+
+def queue_by_keywords(parts):
+    queue, children = spawn.SimpleQueue(), []
+    for number, part in enumerate(parts):
+        given = {"part": number, "numbers": part, "queue": queue}
+        children.append(spawn.Process(target=put_squares, kwargs=given))
+        children[-1].start()
+    messages = sorted(queue.get() for _ in parts)
+    for child in children:
+        while child.is_alive():
+            child.join(0.01)
+    return [(pid, squares) for _, pid, squares in messages]
+
+
+def waits_for_sentinels(parts):
+    blocks = [(spawn.RawArray("q", part), spawn.RawValue("i")) for part in parts]
+    children = [spawn.Process(target=square_in_place, args=block) for block in blocks]
+    for child in children:
+        child.start()
+    at_work = {child.sentinel for child in children}
+    while at_work:
+        at_work -= set(connection.wait(at_work))
+    return [(signature.value, list(shared)) for shared, signature in blocks]
 
 
 def pipes_in_the_order_of_arrival(parts):
@@ -502,7 +589,7 @@ WRONG = {
         Wrong(
             "names_functions",
             FIRM | {"apprentice": "work_together"},
-            advice="only the boss and the five",
+            advice="who is in the firm besides the boss",
             note="The function in which start() stands is not a process.",
         ),
         Wrong(
@@ -516,6 +603,14 @@ WRONG = {
             FIRM | {"boss": "boss"},
             advice="unknown names: boss",
             note="The boss's parent is no part of the firm: it is your notebook.",
+        ),
+        Wrong(
+            "has_children_as_values",
+            {
+                "boss": ["secretary", "foreman"],
+                "foreman": ["apprentice", "helper", "courier"],
+            },
+            advice="whose parent does an entry give, or whose children",
         ),
         Wrong(
             "the_thread_is_in_its_child",
@@ -554,19 +649,19 @@ WRONG = {
         Wrong(
             "goes_the_same_way_twice",
             (PIPES, PIPES, SHARED),
-            advice="here the children are to do put_squares",
+            advice="is it put_squares that your children do",
             note="A copy of the first function, to begin with, and then forgotten.",
         ),
         Wrong(
             "works_in_the_parent",
             (works_in_the_parent, QUEUE, SHARED),
-            advice="where a number is squared: in the child",
+            advice="does the parent have to compute any",
             note="Rare, and a good sign that someone has read the check.",
         ),
         Wrong(
             "uses_one_child_for_all",
             (uses_one_child_for_all, QUEUE, SHARED),
-            advice="each part has a child process of its own",
+            advice="has each part a child process of its own",
             note="One child does not use more cores than none.",
         ),
         Wrong(
@@ -623,7 +718,7 @@ WRONG = {
         Wrong(
             "has_a_queue_for_each",
             (PIPES, has_a_queue_for_each, SHARED),
-            advice="one queue for all",
+            advice="how many queues do all children together need",
             note="Then it is a pipe with another name, and the part number is no use.",
         ),
         Wrong(
@@ -633,10 +728,32 @@ WRONG = {
             note="To ask again and again is to wait.",
         ),
         Wrong(
-            "fails_without_parts",
-            (PIPES, QUEUE, fails_without_parts),
-            advice=r"through_shared_memory\(\[\]\)",
-            note="No parts need no children.",
+            "remembers_parts",
+            (RemembersParts(), QUEUE, SHARED),
+            advice="has each part a child process of its own",
+        ),
+        Wrong(
+            "waits_ten_seconds_at_most",
+            (PIPES, QUEUE, waits_ten_seconds_at_most),
+            advice="had the child written everything by then",
+            note="join with a limit does not say whether the child has ended.",
+        ),
+        Wrong(
+            "has_one_pipe_for_all",
+            (has_one_pipe_for_all, QUEUE, SHARED),
+            advice="a pipe, or an array, of its own",
+            note="Two children that send at the same time write into each other's "
+            "messages.",
+        ),
+        Wrong(
+            "reads_squares_before_it_joins",
+            (PIPES, QUEUE, reads_squares_before_it_joins),
+            advice="had the child written everything by then",
+        ),
+        Wrong(
+            "returns_what_is_shared",
+            (PIPES, QUEUE, returns_what_is_shared),
+            advice="is it a number, and a list of numbers",
         ),
         Wrong(
             "joins_one_after_the_first_message",
@@ -648,7 +765,7 @@ WRONG = {
         Wrong(
             "squares_in_the_parent_too",
             (PIPES, QUEUE, squares_in_the_parent_too),
-            advice="where a number is squared",
+            advice="does the parent have to compute any",
             note="The children only sign.",
         ),
     ],
@@ -802,6 +919,10 @@ RIGHT = {
             (pipes_in_the_order_of_arrival, QUEUE, shared_memory_with_a_lock),
         ),
         Right("a_thread_reads", (PIPES, a_simple_queue_and_a_thread, SHARED)),
+        Right(
+            "by_keywords_and_sentinels",
+            (pipes_by_keywords, queue_by_keywords, waits_for_sentinels),
+        ),
     ],
     "02-choose": [
         Right("kills_what_can_be_killed", (CHOICE, kills_what_can_be_killed)),
