@@ -310,10 +310,10 @@ def _where_squares_of_children_go_wrong(
 
 
 class _StoppedChildren:
-    """A child that has to stop for a while, six seconds at most."""
+    """A child that has to stop for a while, so many seconds at most."""
 
-    def __init__(self):
-        self.pids, self.outlasted = [], set()
+    def __init__(self, seconds: float):
+        self.seconds, self.pids, self.outlasted = seconds, [], set()
 
     def outlasts(self, pid: int) -> bool:
         """Whether it is stopped: then the first wait with a limit is over too soon."""
@@ -325,7 +325,7 @@ class _StoppedChildren:
         if hasattr(signal, "SIGSTOP"):  # elsewhere the order of arrival is chance
             os.kill(pid, signal.SIGSTOP)
             self.pids.append(pid)
-            timer = Timer(6, self.go_on)
+            timer = Timer(self.seconds, self.go_on)
             timer.daemon = True
             timer.start()
 
@@ -348,7 +348,7 @@ def _watched_children(
     """
     in_a_queue = name == "through_a_queue"
     children, steps, ended = {}, defaultdict(list), set()
-    stopped = _StoppedChildren()
+    stopped = _StoppedChildren(20 if in_a_queue else 6)  # who sleeps sleeps too little
 
     def known_ends() -> set[int]:
         return {
