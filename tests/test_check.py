@@ -856,6 +856,16 @@ def test_what_an_answer_keeps_from_earlier_calls_is_told(body, state, think):
     assert re.search(think, " ".join(verdict.message.split())), verdict.message
 
 
+def test_an_answer_that_changes_its_input_is_not_said_to_keep_anything():
+    def try_out(empty, numbers):
+        with trying("empty([1])", numbers):
+            empty(numbers)
+
+    with pytest.raises(NotYet) as fault:
+        Attempts(list.clear)(try_out, [1])
+    assert fault.value.think == "who else uses what your function was given"
+
+
 def test_not_yet_can_be_raised_by_a_check_itself():
     exercise("98-own")(lambda f: (_ for _ in ()).throw(NotYet("a", 1, "b")))
     assert check("98-own", max).message == (

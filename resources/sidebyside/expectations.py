@@ -90,8 +90,9 @@ class Attempts:
         attempt(_expect_largest, [3, 1, 2])
 
     calls `_expect_largest(largest, [3, 1, 2])`. Where that finds a fault, it is called
-    once more, with a copy of the answer that was made before all calls. If the copy
-    has no fault, the advice is to think of what is kept; only `certain` advice stays.
+    once more, with a copy of the answer that was made before all calls, and of the case
+    as it was. If the copy has no fault, the advice is to think of what is kept; only
+    `certain` advice stays.
     This is for answers whose calls do not depend on chance.
     """
 
@@ -103,11 +104,12 @@ class Attempts:
             self.before_all_calls = packed(answer, new_locks=True)
 
     def __call__(self, try_out: Callable, *case: object) -> None:
+        as_it_was = copy.deepcopy(case)
         try:
             try_out(self.answer, *case)
         except Exception as fault:
             certain = self.certain and getattr(fault, "think", "") == self.certain
-            if not certain and self._new_one_passes(try_out, case):
+            if not certain and self._new_one_passes(try_out, as_it_was):
                 fault.think = KEPT
             raise
 

@@ -50,7 +50,6 @@ def check_00_saved(saved):
 
 
 def _expect_minutes_saved(saved: Callable, minutes: list[float], think: str) -> None:
-    minutes = list(minutes)  # an earlier try may have changed them
     said = str(minutes) if len(minutes) < 100 else shown(minutes)
     with trying(f"saved({said})", minutes, think=think) as expect:
         right = sum(minutes) - max(minutes, default=0)

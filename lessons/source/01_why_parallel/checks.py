@@ -155,7 +155,6 @@ def check_01_metrics(metrics):
 def _expect_four_numbers(
     metrics: Callable, samples: int, one: list, many: list, workers: int
 ) -> None:
-    one, many = list(one), list(many)  # an earlier try may have changed them
     with trying(f"metrics({samples}, {one}, {many}, {workers})", one, many) as expect:
         got = metrics(samples, one, many, workers)
         values = tuple(got) if isinstance(got, Iterable) else ()  # an array, too
