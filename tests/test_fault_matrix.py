@@ -153,8 +153,11 @@ def raises_what_has_no_attributes():
 
 
 def raises_a_group():
-    reasons = [ValueError("first reason"), TypeError("second reason")]
-    raise ExceptionGroup("several", reasons)
+    reasons = [TypeError("never raised"), ExceptionGroup("inner", [KeyError("deep")])]
+    try:
+        int("no number")
+    except ValueError as error:
+        raise ExceptionGroup("several", [error, *reasons]) from None
 
 
 def forks(end_of_child: Callable):
@@ -232,7 +235,8 @@ FAULTS = {
     "raises a group": Fault(
         raises_a_group,
         "raised ExceptionGroup: several",
-        r"(?s)ValueError: first reason\n *TypeError: second reason",
+        r"ValueError: invalid .* \(line \d+, in raises_a_group\)\n"
+        r" *TypeError: never raised\n *ExceptionGroup: inner .*\n *KeyError: 'deep'",
     ),
     "raises a syntax error": Fault(
         lambda: exec("x = = 1"), "raised SyntaxError: invalid syntax"
@@ -398,6 +402,12 @@ def test_a_variable_of_torchrun_without_torchrun_is_named(variables, patch):
         patch.setenv(name, value)
     with pytest.raises(RuntimeError, match=r"TORCHELASTIC_RUN_ID is set.* remove that"):
         run_ranks(os.getpid, timeout=1)
+
+
+@pytest.mark.parametrize("foreign", ["zz", "7"])
+def test_ranks_do_not_take_over_how_many_of_them_another_launcher_had(foreign, patch):
+    patch.setenv("LOCAL_WORLD_SIZE", foreign)
+    assert run_ranks(os.getenv, "LOCAL_WORLD_SIZE", world_size=2) == ["2", "2"]
 
 
 def test_a_deleted_folder_is_named(tmp_path, patch):

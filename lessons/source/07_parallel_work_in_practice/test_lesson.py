@@ -412,6 +412,8 @@ def test_the_limits_of_the_diagnosis(monkeypatch):
     assert suspicious([healthy] * 8) == []
     assert suspicious([healthy] * 8, message=0.02) == [1]
     assert suspicious([healthy._replace(cpu=1e-5)] * 8) == [2]
+    starved = [healthy._replace(wall=1.0)] * 7  # by other programs, and then not
+    assert suspicious([*starved, healthy]) == []
     assert suspicious([healthy._replace(cpu=0.02)] * 8) == [3]
     assert suspicious([healthy._replace(pack=0.01)] * 8) == [4]
     assert suspicious([healthy] * 8 + [DiagnosedTask(0.5, 0.5, 1e-5, 100)]) == [5]
