@@ -580,8 +580,8 @@ show(time_task_for_diagnosis)
 # `LOOK` stands at a question if
 #
 # 1. a task takes less time than two messages,
-# 2. it uses a core for less than 10 % of its time,
-# 3. it uses more than 130 % of a core,
+# 2. every task uses a core for less than 10 % of its time,
+# 3. the tasks use more than 130 % of a core,
 # 4. packing costs more than 30 % of the task,
 # 5. the longest task is more than 1.3 / workers of all,
 # 6. a task needs more than 1.5 × the CPU time beside others.
