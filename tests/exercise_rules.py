@@ -17,6 +17,8 @@ import importlib
 import linecache
 import os
 import re
+from threading import Lock
+from types import FunctionType
 from typing import NamedTuple
 from unittest import mock
 
@@ -105,10 +107,17 @@ def stub_complaints(case: Case) -> list[str]:
 
 
 def solution_complaints(case: Case) -> list[str]:
-    """The solution is PASSED."""
+    """The solution is PASSED, also if it uses a lock of the notebook.
+
+    Ranks could not share one.
+    """
     if case.exercise is None:
         return [f"{case.id} has no check"]
-    finding = _examined(case, solved)
+    given = answers(case.lesson, case.id, solved)
+    for answer in () if case.exercise.in_ranks else given:
+        if isinstance(answer, FunctionType):
+            answer.lock = Lock()
+    finding = _tried(case, given)
     if finding.state == PASSED:
         return []
     return [f"the solution is not {PASSED}:\n{finding.text(case.id)}"]

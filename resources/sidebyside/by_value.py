@@ -16,14 +16,22 @@ _CACHED = type(functools.cache(len))
 _LOCK, _RLOCK = type(threading.Lock()), type(threading.RLock())
 
 
-def packed(value: object, new_locks: bool = False) -> bytes:
-    """Like cloudpickle.dumps; a notebook's cached function arrives with no cache.
+def packed(value: object) -> bytes:
+    """Like cloudpickle.dumps; a notebook's cached function arrives with no cache."""
+    return _pickled(_PicklerByValue, value)
 
-    With `new_locks` a lock that is free arrives as a new one. That is for one process
-    that gets all of its users: between two, it would keep nobody out.
+
+def packed_answer(value: object) -> bytes:
+    """The same for a whole answer, whose locks, if they are free, arrive as new ones.
+
+    For one process, that is: between two, such a lock would keep nobody out.
     """
+    return _pickled(_PicklerOfLocks, value)
+
+
+def _pickled(kind: type[cloudpickle.CloudPickler], value: object) -> bytes:
     file = io.BytesIO()
-    (_PicklerOfLocks if new_locks else _PicklerByValue)(file).dump(value)
+    kind(file).dump(value)
     return file.getvalue()
 
 

@@ -97,11 +97,11 @@ class Attempts:
     """
 
     def __init__(self, answer: object, certain: str = ""):
-        from sidebyside.by_value import packed
+        from sidebyside.by_value import packed_answer
 
         self.answer, self.certain, self.before_all_calls = answer, certain, b""
         with contextlib.suppress(Exception):
-            self.before_all_calls = packed(answer, new_locks=True)
+            self.before_all_calls = packed_answer(answer)
 
     def __call__(self, try_out: Callable, *case: object) -> None:
         as_it_was = copy.deepcopy(case)

@@ -80,12 +80,13 @@ def examine(found: Exercise, answers: tuple, seconds: float | None = None) -> Fi
     """
     if (finding := findings.finding_unfinished(answers)) is not None:
         return finding
-    from sidebyside.by_value import packed
+    from sidebyside.by_value import packed, packed_answer
     from sidebyside.failures import RankFailed, RanksHung
     from sidebyside.ranks import call_in_processes
 
+    pack = packed if found.in_ranks else packed_answer  # ranks would share no lock
     try:
-        sent = packed((found.check, answers), new_locks=True)
+        sent = pack((found.check, answers))
     except (Exception, SystemExit) as error:
         return findings.finding_cannot_be_sent(error, found.when_unsent)
     seconds = found.seconds + FOR_RANKS if found.in_ranks else seconds or found.seconds

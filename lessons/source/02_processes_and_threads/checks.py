@@ -18,7 +18,7 @@ from unittest.mock import patch
 from demos.processes.parts.five_jobs import JOBS, KINDS, TrialOutcome, job_in_a_trial
 from demos.processes.parts.squares_in_children import spawn
 from demos.processes.small_firm import open_the_firm
-from sidebyside.by_value import packed
+from sidebyside.by_value import packed_answer
 from sidebyside.exercises import exercise, trying
 from sidebyside.expectations import Expect, NotStarted
 
@@ -470,7 +470,7 @@ def _watched_proof(try_job: Callable, allowed: float, slow: bool) -> Callable:
     arguments and takes 0.3 s.
     """
     # this travels by value, so there are no classes here
-    Watched, sent = _watched_job(allowed, slow), packed(try_job)
+    Watched, sent = _watched_job(allowed, slow), packed_answer(try_job)
 
     def proof(kind, job):
         begin, wait, watched = kind.start, kind.join, Watched(job)

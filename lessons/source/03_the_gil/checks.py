@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 from sidebyside import span
 from sidebyside.any_number import as_number
-from sidebyside.by_value import packed
+from sidebyside.by_value import packed_answer
 from sidebyside.exercises import exercise, trying
 from sidebyside.expectations import Attempts, Expect
 from sidebyside.scratch import open_scratch_to_append, read_all_scratch, scratch_file
@@ -122,7 +122,7 @@ class _NapsAndClocks(NamedTuple):
 @contextmanager
 def _naps_and_clocks_of(answer: Callable) -> Iterator[tuple[Callable, _NapsAndClocks]]:
     """A copy of the answer, which imports our sleep and clocks, by whatever name."""
-    noted, here, sent = _NapsAndClocks([], []), current_thread(), packed(answer)
+    noted, here, sent = _NapsAndClocks([], []), current_thread(), packed_answer(answer)
 
     def noted_sleep(seconds):
         if seconds > 0.02 and current_thread() is here:

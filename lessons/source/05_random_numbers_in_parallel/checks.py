@@ -12,7 +12,7 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-from sidebyside.by_value import packed
+from sidebyside.by_value import packed_answer
 from sidebyside.exercises import exercise, trying
 from sidebyside.expectations import Attempts, Expect
 from sidebyside.ranks import call_in_processes
@@ -120,7 +120,7 @@ def _draws_in_new_process(answer: Callable) -> Callable:
 
     Neither memory nor the hash of a text nor the order of calls is the same there.
     """
-    sent = packed(answer)
+    sent = packed_answer(answer)
 
     def call_in_turn(calls: tuple) -> list:  # sent by value: it imports nothing here
         answer = pickle.loads(sent)

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sidebyside import device, load_digits, run_ranks
-from sidebyside.by_value import packed
+from sidebyside.by_value import packed_answer
 from sidebyside.exercises import exercise, trying
 
 # 11a-shard ----------------------------------------------------------------------------
@@ -25,7 +25,7 @@ LARGE_EPOCHS = 8, 10, 100, 256, 1000
 
 @exercise("11a-shard", seconds=60)
 def check_11a_shard(shard):
-    sent = packed(shard)  # before the first call: it remembers none
+    sent = packed_answer(shard)  # before the first call: it remembers none
     for samples, world_size in DECKS:
         for epoch in EPOCHS:
             _expect_shards_dealt(shard, samples, world_size, epoch)
