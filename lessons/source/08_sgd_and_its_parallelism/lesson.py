@@ -89,7 +89,7 @@ for update in range(201):
 from demos.sgd.batch_size import loss_along_updates
 
 runs = {
-    batch: loss_along_updates(digits_network(), batch, epochs=2, rate=0.2)
+    batch: loss_along_updates(digits_network(), batch, epochs=2, rate=0.1)
     for batch in (1, 16, 1415)
 }
 for batch, points in runs.items():
