@@ -126,9 +126,9 @@ for part in "boss", "foreman", "helper", "work_together":
 # ### Exercise 1: your tree
 #
 # Draw it on paper: who is whose child, and in which process is the thread? Then assign
-# a dictionary to `belongs_to`. For each of the four processes it gives the parent; the
-# boss, whose parent is not in the firm, is left out. For `"helper"`, which is a thread,
-# it gives the process in which the helper is.
+# a dictionary to `belongs_to`. The boss, whose parent is not in the firm, is left out.
+# For each of the four other processes the dictionary gives the parent; for `"helper"`,
+# which is a thread, the process in which the helper is.
 #
 # By hand first: the secretary's parent is the boss, so the dictionary begins with
 # `{"secretary": "boss", "foreman":`. The check opens the firm and reads the register.

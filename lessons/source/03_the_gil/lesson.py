@@ -96,7 +96,7 @@ first_timeline.plot()
 # A figure shows what runs at once; a number can be tested. Write `overlap(spans)`: the
 # largest number of spans that are open at the same moment. A span is a pair `(start,
 # end)`, and its end is later than its start. The pairs come in any order; leave the list
-# as it is. A span that ends at 2 is no longer open at 2.
+# as it is. A span that ends at 2 is no longer open at 2. Of no spans, 0 are open.
 #
 # By hand first: for (0, 2), (1, 3), (2, 4) and (5, 6) the answer is 2.
 #
@@ -243,7 +243,8 @@ reveal("03-two-threads", computed.speedup["two_threads"], "×")
 # Write `gain(work)`. It does `work()` twice one by one, and once in each of two threads
 # at the same time, in either order, and returns how many times as fast the threads
 # were. For `sleep(0.2)` this is about 2, for `compute` about 1. `work` need not contain a
-# span, so a `Timeline` may stay empty: use a clock.
+# span, so a `Timeline` may stay empty: use a clock. You may call `work` once more, to
+# warm up, before the clock starts.
 # <!-- exercise: 03-gain -->
 #
 # <details><summary>Hint 1: a question</summary>
