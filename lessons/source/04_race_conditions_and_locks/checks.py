@@ -297,6 +297,7 @@ def check_04_histogram(histogram):
     for events, bins, workers in CASES:
         _expect_histogram_sums(histogram, events, bins, workers)
     _expect_histogram_of_fast_device(histogram)
+    _expect_histogram_of_empty_events(histogram)
     with suppress(TypeError):  # not every right answer can add such numbers
         _expect_histogram_sums(histogram, *MANY, kind=SlowEnergyInArrays)
     for bins in 5, 50:
@@ -310,6 +311,11 @@ def check_04_histogram(histogram):
         got = f"the right sums, and a lock: {', '.join(locks)}"
         expect(not locks, got=got, think=f"the lock: {WHO_NEEDS_A_LOCK}")
     _expect_no_sum_of_several_threads(histogram)
+    large = [2**70 + 1, 2**70]
+    with trying(f"histogram([(0, 0), (0, 1)], 1, {large}.__getitem__, 2)") as expect:
+        got = histogram([(0, 0), (0, 1)], 1, large.__getitem__, 2)
+        think = "an energy of any size: which kind of number keeps each of its digits?"
+        expect(got == [2**71 + 1], got=got, think=think)
 
 
 def _expect_histogram_sums(
@@ -384,6 +390,24 @@ def _expect_histogram_of_fast_device(histogram: Callable) -> None:
         if wrong == [2] and got[2] != 0:
             think = f"the energies {energies[3:]}: what is their sum?"
         expect(got == right, got=f"{got}; right is {right}", think=think)
+
+
+def _expect_histogram_of_empty_events(histogram: Callable) -> None:
+    """Two events in each bin. None marks the end only where nobody records it."""
+    kinds, asked = (None, False, (), ""), []
+
+    def energy(event: object) -> int:
+        asked.append(event)
+        return 1
+
+    events = [(place, event) for event in kinds for place in range(2)]
+    with trying(f"histogram({events}, 2, energy, workers=2)", events) as expect:
+        got = histogram(events, 2, energy, 2)
+        read = [sum(event is kind for event in asked) for kind in kinds]
+        told = f"{got}; of {kinds} it has read {read}"
+        think = "an event that means nothing to you: what does your program do with it?"
+        expect(read == [2] * 4, got=told, think=think)
+        expect(got == [4, 4], got=got, think=think)
 
 
 def _expect_no_sum_of_several_threads(histogram: Callable) -> None:

@@ -381,9 +381,23 @@ def hands_a_token_round(events, bins, energy, workers):
     return counts
 
 
-def adds_in_32_bits(events, bins, energy, workers):
-    sums = np.array(histogram_of_shares(events, bins, energy, workers), dtype=np.int64)
-    return sums.astype(np.int32).tolist()
+def adds_in_64_bits(events, bins, energy, workers):
+    sums = histogram_of_shares(events, bins, energy, workers)
+    return np.array(sums, dtype=np.int64).tolist()
+
+
+def ends_at_none(events, bins, energy, workers):
+    todo, own = Queue(), [[0] * bins for _ in range(workers)]
+    for pair in [*events, *[(0, None)] * workers]:
+        todo.put(pair)
+
+    def work(counts):
+        while (pair := todo.get())[1] is not None:
+            counts[pair[0]] += energy(pair[1])
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(work, own))
+    return [sum(column) for column in zip(*own, strict=True)]
 
 
 def with_a_lock(events, bins, energy, workers):
@@ -498,7 +512,7 @@ def takes_the_events_away(events, bins, energy, workers):
 
 
 def a_row_of_one_array_each(events, bins, energy, workers):
-    counts = np.zeros((workers, bins), dtype=int)
+    counts = np.zeros((workers, bins), dtype=object)
 
     def share(worker):
         for place, event in events[worker::workers]:
@@ -510,7 +524,7 @@ def a_row_of_one_array_each(events, bins, energy, workers):
 
 
 def reads_in_threads_and_adds_in_numpy(events, bins, energy, workers):
-    counts = np.zeros(bins, dtype=int)
+    counts = np.zeros(bins, dtype=object)
     with ThreadPoolExecutor(workers) as pool:
         energies = list(pool.map(lambda pair: energy(pair[1]), events))
     for (place, _), read in zip(events, energies, strict=True):
@@ -845,7 +859,13 @@ WRONG = {
         ),
         Wrong("reads_again_what_is_zero", reads_again_what_is_zero, "also if it is 0"),
         Wrong("adds_up_in_floats", adds_up_in_floats, "keeps each of its digits"),
-        Wrong("adds_in_32_bits", adds_in_32_bits, "keeps each of its digits"),
+        Wrong("adds_in_64_bits", adds_in_64_bits, "OverflowError"),
+        Wrong(
+            "ends_at_none",
+            ends_at_none,
+            "an event that means nothing to you",
+            note="None marks the end only where nobody records it.",
+        ),
         Wrong(
             "leaves_out_what_is_negative",
             leaves_out_what_is_negative,

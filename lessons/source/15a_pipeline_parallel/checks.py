@@ -80,6 +80,7 @@ def check_15a_balance(balance):
     cases += [([6, 3, 5, 5, 8, 3], 4), ([9, 5, 4, 9, 2, 9], 5)]  # most equal: not best
     cases += [([1] * 5 + [2] * 10, 6)]  # 2,002 ways, the best are late ones
     close = [([1000, 1, 1, 1, 999, 3], 3), ([0.5, 0.25, 0.25, 0.75], 2)]
+    close += [([100_000, 1, 1, 99_999], 2)]  # for whoever halves an interval some times
     close += [([0.1, 0.2, 0.3, 0.4, 0.25, 0.35], 3), ([0.33, 0.5, 0.25, 0.2], 2)]
     close += [([3e-6, 1e-6, 2e-6, 2.5e-6, 1e-6], 3)]  # microseconds
     close += [([1e-3, 2e-3, 2.5e-3, 1e-3], 2)]

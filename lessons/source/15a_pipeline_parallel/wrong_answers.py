@@ -216,6 +216,16 @@ def halves_to_a_twentieth(times, stages):
     return next(c for c in _counts(times, stages) if _slowest(times, c) <= high)
 
 
+def halves_twelve_times(times, stages):
+    low, high = max(times), sum(times)
+    for _ in range(12):
+        middle = (low + high) / 2
+        fits = any(_slowest(times, c) <= middle for c in _counts(times, stages))
+        low, high = (low, middle) if fits else (middle, high)
+    ways = list(_counts(times, stages))[::-1]
+    return next(c for c in ways if _slowest(times, c) <= high)
+
+
 def tries_a_thousand_ways(times, stages):
     ways = islice(_counts(times, stages), 1000)
     return min(ways, key=lambda c: _slowest(times, c))
@@ -419,6 +429,7 @@ WRONG = {
         Wrong("sorts_a_copy", sorts_a_copy, "the order of the layers"),
         Wrong("works_from_the_end", works_from_the_end, "has become.*who else uses"),
         Wrong("halves_to_a_twentieth", halves_to_a_twentieth, "how finely does your"),
+        Wrong("halves_twelve_times", halves_twelve_times, "how finely does your"),
         Wrong("tries_a_thousand_ways", tries_a_thousand_ways, "every other way to cut"),
         Wrong("remembers_each_length", remembers_each_length, "keeps from its earlier"),
         Wrong("returns_the_sums", returns_the_sums, "together: there are 5"),
