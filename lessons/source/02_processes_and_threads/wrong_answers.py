@@ -700,7 +700,7 @@ WRONG = {
             "takes_numbers_that_are_too_small",
             (PIPES, QUEUE, takes_numbers_that_are_too_small),
             advice="has a large square room",
-            note='"i" is for the signature; 60,000 squared needs "q". Shared memory '
+            note='"i" is for the signature; 70,000 squared needs "q". Shared memory '
             "holds what fits, and says nothing of the rest.",
         ),
         Wrong(

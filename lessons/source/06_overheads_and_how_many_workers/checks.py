@@ -105,12 +105,12 @@ def check_06_best(best_workers):
         tried = f"best_workers(timings, {most}), timings of {crews} workers {law}"
         attempt(_expect_best_workers, timings, most, tried, think)
     for timings, most in [*NOISY, *_random_timings(150)]:
-        tried = f"best_workers({[(int(k), float(t)) for k, t in timings]}, {most})"
+        tried = f"best_workers({timings}, {most})"
         attempt(_expect_best_workers, timings, most, tried, ROWS)
 
 
 def _random_timings(count: int) -> Iterator[tuple[list, int]]:
-    """Timings, plain or of NumPy's types, by constants of any sign; and `most`."""
+    """Timings by constants of any sign; and `most`."""
     dice = random.Random(6)
     for _ in range(count):
         law = dice.uniform(10, 40), dice.uniform(-5, 200), dice.uniform(-0.2, 2)
@@ -120,8 +120,6 @@ def _random_timings(count: int) -> Iterator[tuple[list, int]]:
             round(_seconds_of_workers(*law, k) * dice.uniform(0.9, 1.1), 2)
             for k in crews
         ]
-        if dice.random() < 0.5:
-            crews, seconds = map(np.int64, crews), map(np.float64, seconds)
         yield list(zip(crews, seconds, strict=True)), dice.choice([4, 12, 24, 24])
 
 
