@@ -368,8 +368,8 @@ np.array_equal(resumed, serial)
 # ## Exercise 2: finish what can be finished (15 minutes)
 #
 # Write `run_all(work, tasks, pool, done)` for an executor `pool`, of threads or of
-# processes. `done` is a dictionary of results that an earlier run has saved, by task,
-# and stays as it is. Return two dictionaries, `results, failed`: the results of all
+# processes, which stays open. `done` is a dictionary of results that an earlier run has
+# saved, by task, and stays as it is. Return two dictionaries, `results, failed`: the results of all
 # tasks, old and new, and the exceptions of those that raised one. A task in `done` is
 # not computed again. **One task's exception stops no other task**, and tasks run
 # several at the same time.
