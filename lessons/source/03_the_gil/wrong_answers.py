@@ -577,6 +577,25 @@ class RemembersWork:
         return self.known[id(work)][1]
 
 
+class RemembersOneByOne:
+    def __init__(self):
+        self.known = {}
+
+    def __call__(self, work):
+        if id(work) not in self.known:
+            start = perf_counter()
+            work()
+            work()
+            self.known[id(work)] = work, perf_counter() - start
+        threads = [Thread(target=work) for _ in range(2)]
+        start = perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return self.known[id(work)][1] / (perf_counter() - start)
+
+
 def waits_for_threads(work, wait_for):
     start = perf_counter()
     work()
@@ -881,6 +900,7 @@ WRONG = {
         ),
         Wrong("waits_one_second", waits_one_second, "until when"),
         Wrong("remembers_work", RemembersWork(), "what you keep from one call"),
+        Wrong("remembers_one_by_one", RemembersOneByOne(), "what you keep from one"),
         Wrong(
             "asks_now_and_then",
             asks_now_and_then,
