@@ -497,6 +497,27 @@ def test_anything_of_a_notebook_may_be_cached(id, answer):
     assert verdict.state == "PASSED", verdict.message
 
 
+DISPATCHED = """
+from functools import singledispatch
+
+@singledispatch
+def total(value):
+    return value
+
+@total.register
+def _(value: list):
+    return sum(total(part) for part in value)
+
+def add(a, b):
+    return total([a, [b]])
+"""
+
+
+def test_a_notebooks_function_for_several_types_may_be_used():
+    verdict = check("98-add", cell(DISPATCHED)["add"])
+    assert verdict.state == "PASSED", verdict.message
+
+
 LOCKED = """
 from queue import Queue
 from threading import Lock, RLock, Semaphore
