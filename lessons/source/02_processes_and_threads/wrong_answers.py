@@ -144,6 +144,10 @@ def takes_numbers_that_are_too_small(parts):
     return _shared_memory(parts, kind="i")
 
 
+def takes_numbers_without_sign(parts):
+    return _shared_memory(parts, kind="I")
+
+
 def expects_the_list_to_change(parts):
     found = []
     for part in parts:
@@ -702,6 +706,11 @@ WRONG = {
             advice="has a large square room",
             note='"i" is for the signature; 70,000 squared needs "q". Shared memory '
             "holds what fits, and says nothing of the rest.",
+        ),
+        Wrong(
+            "takes_numbers_without_sign",
+            (PIPES, QUEUE, takes_numbers_without_sign),
+            advice="has a large square room",
         ),
         Wrong(
             "has_one_signature_for_all",

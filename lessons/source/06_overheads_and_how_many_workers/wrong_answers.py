@@ -336,6 +336,21 @@ def with_a_heap(tasks, workers, overhead):
     return 1 + np.argmin([last(size + 1) for size in range(len(tasks))])
 
 
+def fits_in_exact_fractions(timings, most):
+    """The normal equations, by elimination."""
+    rows = [(1, Fraction(1, k), k, Fraction(seconds)) for k, seconds in timings]
+    sums = [[sum(r[i] * r[j] for r in rows) for j in range(4)] for i in range(3)]
+    for i in range(3):
+        sums[i] = [x / Fraction(sums[i][i]) for x in sums[i]]
+        for other in {0, 1, 2} - {i}:
+            factor = sums[other][i]
+            sums[other] = [
+                x - factor * y for x, y in zip(sums[other], sums[i], strict=True)
+            ]
+    a, b, c = (row[3] for row in sums)
+    return min(range(1, most + 1), key=lambda k: a + b / k + c * k)
+
+
 def in_exact_fractions(tasks, workers, overhead):
     exact = [Fraction(task) for task in tasks]
     sizes = range(len(tasks), 0, -1)
@@ -666,6 +681,7 @@ RIGHT = {
     "06-best": [
         Right("solves_the_normal_equations", solves_the_normal_equations),
         Right("walks_from_one_to_the_next", walks_from_one_to_the_next),
+        Right("fits_in_exact_fractions", fits_in_exact_fractions),
     ],
     "06-chunk": [
         Right("with_a_heap", with_a_heap),
