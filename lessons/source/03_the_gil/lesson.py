@@ -243,8 +243,8 @@ reveal("03-two-threads", computed.speedup["two_threads"], "×")
 # Write `gain(work)`. It does `work()` twice one by one, and once in each of two threads
 # at the same time, in either order, and returns how many times as fast the threads
 # were. For `sleep(0.2)` this is about 2, for `compute` about 1. `work` need not contain a
-# span, so a `Timeline` may stay empty: use a clock. You may call `work` once more, to
-# warm up, before the clock starts.
+# span, so a `Timeline` may stay empty: use a clock. You may call `work`, to warm up,
+# before the clock starts.
 # <!-- exercise: 03-gain -->
 #
 # <details><summary>Hint 1: a question</summary>
