@@ -531,7 +531,7 @@ for own in False, True:
 # * Afterwards the global generators of `random`, NumPy and torch are as they were.
 #
 # There are 10,000 ranks at most; a seed is any whole number from 0 to 2³² − 1.
-# Single precision will do, in which two numbers are equal now and then by chance.
+# Numbers of single precision will do, though two of them can be equal by chance.
 #
 # By hand first: write down what four ranks get if both lists come from `seed + rank`.
 # <!-- exercise: 05-replicas -->
