@@ -369,10 +369,10 @@ np.array_equal(resumed, serial)
 #
 # Write `run_all(work, tasks, pool, done)` for an executor `pool`, of threads or of
 # processes, which stays open. `done` is a dictionary of results that an earlier run has
-# saved, by task, and stays as it is. Return two dictionaries, `results, failed`: the results of all
-# tasks, old and new, and the exceptions of those that raised one. A task in `done` is
-# not computed again. **One task's exception stops no other task**, and tasks run
-# several at the same time.
+# saved, by task, and stays as it is. Return two dictionaries, `results, failed`: the
+# results of all tasks, old and new, and the exceptions of those that raised one. A task
+# in `done` is not computed again. **One task's exception stops no other task**, and
+# tasks run several at the same time.
 #
 # By hand first: tasks 1, 0, 2, work `lambda n: 6 // n`, and `done` is `{2: 3}`. Which
 # two dictionaries come back?
