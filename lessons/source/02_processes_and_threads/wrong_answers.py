@@ -711,6 +711,7 @@ WRONG = {
             "takes_numbers_without_sign",
             (PIPES, QUEUE, takes_numbers_without_sign),
             advice="has a large square room",
+            note="Enough for 65,535 squared, and no further.",
         ),
         Wrong(
             "has_one_signature_for_all",
