@@ -1,5 +1,6 @@
 """The promises of run_ranks: results in order, no failure silent, nothing stays."""
 
+import gc
 import multiprocessing
 import os
 import pickle
@@ -50,6 +51,14 @@ def test_every_rank_is_connected_and_counted_once(world_size):
     expected = int("1" * world_size)
     results = run_ranks(ten_to_the_rank, world_size=world_size)
     assert results == [[rank, expected, 1] for rank in range(world_size)]
+
+
+def garbage_collection() -> tuple[bool, bool]:
+    return gc.isenabled(), gc.get_freeze_count() > 100_000
+
+
+def test_a_rank_collects_its_own_garbage_and_does_not_search_what_was_imported():
+    assert run_ranks(garbage_collection) == [(True, True)] * 2
 
 
 def test_a_temporary_folder_with_a_long_name_is_no_obstacle(tmp_path):

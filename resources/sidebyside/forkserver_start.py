@@ -6,6 +6,7 @@ the process that started it, which cannot do it when it is killed.
 
 import atexit
 import contextlib
+import gc
 import importlib
 import os
 import shutil
@@ -27,9 +28,12 @@ def _import_at_forkserver_start() -> None:
     variable = "TORCHINDUCTOR_CACHE_DIR"
     chosen = os.environ.get(variable)
     os.environ[variable] = chosen or tempfile.gettempdir()
+    gc.disable()
     for module in PRELOADED:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
+    gc.freeze()  # no rank searches, and so copies, what is imported here
+    gc.enable()
     del os.environ[variable]
     if chosen is not None:
         os.environ[variable] = chosen
