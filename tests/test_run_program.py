@@ -105,6 +105,20 @@ def main():
         ready()
         list(pool.map(work, [600] * 9))
 """,
+    "its process forks all the time": """
+def fork_on():
+    print("ready", flush=True)
+    for _ in range(300):
+        if os.fork() == 0:
+            break
+        time.sleep(0.001)
+    time.sleep(600)
+
+def main():
+    child = get_context("spawn").Process(target=fork_on)
+    child.start()
+    child.join()
+""",
     "its ranks work": """
 def main():
     from sidebyside import run_ranks
@@ -283,6 +297,22 @@ def main():
         os.killpg(started.pid, signal.SIGINT)
         said, complaints = started.communicate(timeout=30)
     assert (started.returncode, said, complaints) == (-signal.SIGINT, "saved\n", "")
+
+
+def test_a_demo_collects_garbage_from_its_main_on(tmp_path):
+    path = tmp_path / "demo.py"
+    path.write_text("""
+import gc
+import os
+from sidebyside import programs
+
+programs.DEMOS = os.path.dirname(os.path.realpath(__file__))
+programs._import_quietly_and_without_delay()
+print(gc.isenabled())
+programs.run_program(lambda: print(gc.isenabled(), gc.get_freeze_count() > 0))
+""")
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("False\nTrue True\n", "")
 
 
 @pytest.mark.parametrize("end", ["return", "sys.exit(0)"])
