@@ -1,9 +1,11 @@
-"""How many test files run at a time; a notebook is one, and a lesson's exercises are.
+"""How many test files run at a time; a notebook is one, and a lesson's exercises are,
+and a folder of demos is.
 
 Half of the time a test waits, so one more than the machine has cores, but no more than
 four: each may start processes of its own.
 """
 
+import gc
 import re
 
 import pytest
@@ -12,6 +14,11 @@ from xdist.scheduler import LoadScopeScheduling
 from sidebyside import machine
 from sidebyside.lesson_format import NUMBER
 
+PARTS = {
+    "tests/test_exercises.py": re.compile(rf"\[({NUMBER})-"),
+    "tests/test_demos.py": re.compile(r"\[(\w+)/"),
+}
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_xdist_auto_num_workers(config) -> int:
@@ -19,12 +26,21 @@ def pytest_xdist_auto_num_workers(config) -> int:
 
 
 class ByFile(LoadScopeScheduling):
-    """A file is run as a whole by one worker, and so are the exercises of a lesson."""
+    """A file is run as a whole by one worker, but for two long ones.
+
+    All the exercises of a lesson are run by one, and all the demos of a folder.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         file, _, test = nodeid.partition("::")
-        lesson = re.search(rf"\[({NUMBER})-", test)
-        return f"{file} {lesson[1]}" if lesson else file
+        part = PARTS[file].search(test) if file in PARTS else None
+        return f"{file} {part[1]}" if part else file
+
+
+def pytest_collection_finish() -> None:
+    """No test searches thousands of tests for garbage, or copies them for a fork."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_xdist_make_scheduler(config, log) -> ByFile:
