@@ -23,6 +23,7 @@ import pytest
 
 from sidebyside.arguments import at_least, output_file, positive_float, positive_int
 from sidebyside.demos import DEMOS, demo_names
+from tests.forked_programs import ForkedPrograms
 
 NAMES = demo_names()
 TEXTS = {name: (DEMOS / name).read_text(encoding="utf-8") for name in NAMES}
@@ -30,95 +31,26 @@ POOL = re.compile(r"\bPool\(|ProcessPoolExecutor\(|DataLoader\(")
 WITH_POOL = [name for name in NAMES if POOL.search(TEXTS[name])]
 # a script that people take with them has no instrument, nor what that does for it
 WITH_INSTRUMENTS = [name for name in NAMES if "sidebyside" in TEXTS[name]]
+ANSWERS_OF_DEMO = Path(__file__).with_name("answers_of_demo.py")
 BAD = ["0", "-1", "x"]  # refused, unless the option's type allows it on purpose
 ABSURD = ["", "nan", "inf", "-inf", "1e308", "-1e308", str(10**30), str(-(10**30))]
 ABSURD += ["9" * 5000]  # refused in any case
 
-# Run by `answers`: calls main() with each command line and prints what came of it.
-HARNESS = """
-import argparse, contextlib, io, json, os, runpy, sys
-import multiprocessing.process
-
-path, *bad = sys.argv[1:]
-bad, absurd = bad[:bad.index("absurd")], bad[bad.index("absurd") + 1:]
-sys.argv = [path]
-sys.path.insert(0, os.path.dirname(path))
-demo = runpy.run_path(path, run_name="demo")
-stopped = {"now": ""}
-
-def nothing_may_start(event, args):
-    if event in ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"):
-        stopped["now"] = event
-        raise RuntimeError(event)
-
-def no_process(self):
-    stopped["now"] = "a process"
-    raise RuntimeError("a process")
-
-def call(*arguments):
-    sys.argv = [path, *arguments]
-    stopped["now"] = ""
-    out, err, status = io.StringIO(), io.StringIO(), "none: main() returned"
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            demo["main"]()
-        except SystemExit as stop:
-            status = stop.code or 0
-        except BaseException as error:
-            status = f"{type(error).__name__}: {error}"
-    return {"arguments": arguments, "status": status, "started": stopped["now"],
-            "out": out.getvalue(), "err": err.getvalue()}
-
-found, with_value = [], []
-
-def note_options(self, args=None, namespace=None):
-    for action in self._actions:
-        kind, number = action.type, isinstance(action.default, (int, float))
-        if action.nargs != 0:
-            with_value.append(action.option_strings[-1:])
-        if action.nargs == 0 or not (number or kind in (int, float) or ours(kind)):
-            continue
-        found.append((action.option_strings[-1:], allowed(kind)))
-    raise SystemExit(0)
-
-def ours(kind):
-    return getattr(kind, "__module__", "") == "sidebyside.arguments" and (
-        kind.__qualname__ != "output_file")
-
-def allowed(kind):
-    "The bad values that the option allows on purpose, because its type says so."
-    good = []
-    for value in bad if ours(kind) else ():
-        with contextlib.suppress(argparse.ArgumentTypeError):
-            kind(value)
-            good.append(value)
-    return good
-
-sys.addaudithook(nothing_may_start)
-multiprocessing.process.BaseProcess.start = no_process
-parse = argparse.ArgumentParser.parse_args
-argparse.ArgumentParser.parse_args = note_options
-call()
-argparse.ArgumentParser.parse_args = parse
-calls = {"help": call("--help"), "unknown": call("--no-such-option"), "bad": []}
-for option, good in found:
-    calls["bad"] += [call(*option, value) for value in bad if value not in good]
-    calls["bad"] += [call(*option, value) for value in absurd]
-calls["bad"] += [call(*option, "") for option in with_value]
-calls["options"] = [option for option, good in found]
-json.dump(calls, sys.__stdout__)
-"""
-
 
 @cache
-def answers(path: Path, folder: Path) -> dict:
+def answers(path: Path, folder: Path, programs: ForkedPrograms) -> dict:
     """What `main` of the demo answers to --help, to nonsense and to bad numbers."""
-    done = subprocess.run(
-        [sys.executable, "-c", HARNESS, str(path), *BAD, "absurd", *ABSURD],
-        cwd=folder, capture_output=True, encoding="utf-8", timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    values = [*BAD, "absurd", *ABSURD]
+    with programs.start(ANSWERS_OF_DEMO, str(path), *values, folder=folder) as program:
+        out, err = program.communicate(120)
+    assert program.returncode == 0, err
+    return json.loads(out)
+
+
+@pytest.fixture(scope="session")
+def programs():
+    with ForkedPrograms() as programs:
+        yield programs
 
 
 def folder_complaints(demos: Path) -> list[str]:
@@ -158,9 +90,9 @@ def manual_complaints(path: Path) -> list[str]:
     return found
 
 
-def answer_complaints(path: Path, folder: Path) -> list[str]:
+def answer_complaints(path: Path, folder: Path, programs: ForkedPrograms) -> list[str]:
     """--help shows the manual; bad input ends with status 2 and one clear line."""
-    found = answers(path, folder)
+    found = answers(path, folder, programs)
     help_, unknown = found["help"], found["unknown"]
     complaints = []
     if help_["status"] != 0 or help_["err"]:
@@ -212,61 +144,53 @@ def run_complaints(path: Path, folder: Path, seconds: float = 400) -> list[str]:
     return found
 
 
-def ending_complaints(path: Path, folder: Path) -> list[str]:
+def ending_complaints(path: Path, folder: Path, programs: ForkedPrograms) -> list[str]:
     """After its first line, Ctrl-C or a closed pipe ends it quietly, with all of it.
 
     A demo that is through before that has ended well. A child that is killed while
     Python tries out its folder for temporary files leaves one there: it gets its own.
     """
     with tempfile.TemporaryDirectory() as temporary:
-        return _after_signals(path, folder, {"TMPDIR": temporary})
+        return [
+            complaint
+            for how in ("SIGINT", "SIGPIPE")
+            for complaint in _after_signal(how, path, folder, temporary, programs)
+        ]
 
 
-def _after_signals(path: Path, folder: Path, environment: dict) -> list[str]:
-    marks = {how: uuid.uuid4().hex for how in ("SIGINT", "SIGPIPE")}
-    programs = {
-        how: subprocess.Popen(
-            [sys.executable, str(path)], cwd=folder, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-            env=os.environ | environment | {"SIDEBYSIDE_DEMO": mark, "PYTHONUTF8": "1"},
-        )
-        for how, mark in marks.items()
-    }  # fmt: skip
-    for program in programs.values():
-        program.stdout.readline()
-    os.killpg(programs["SIGINT"].pid, signal.SIGINT)  # as a terminal does
-    programs["SIGPIPE"].stdout.close()
+def _after_signal(how: str, path: Path, folder: Path, temporary, programs) -> list[str]:
+    mark = uuid.uuid4().hex
+    own = {"TMPDIR": temporary, "SIDEBYSIDE_DEMO": mark}
     complaints = []
-    for how, program in programs.items():
+    with programs.start(path, folder=folder, **own) as program:
+        program.stdout.readline()
+        if how == "SIGINT":
+            program.interrupt()
+        else:
+            program.stdout.close()
         try:
-            said = program.communicate(timeout=60)[1].decode()
-        except subprocess.TimeoutExpired:
-            program.kill()
-            said = "it did not end\n" + program.communicate()[1].decode()
-        if said:
-            complaints.append(f"after {how}: {said[-2000:]}")
-        if program.returncode not in (0, -getattr(signal, how)):
-            complaints.append(f"after {how} it ends with status {program.returncode}")
-        if left := _still_running(marks[how]):
-            complaints.append(f"after {how} it leaves processes behind: {left}")
+            said = program.communicate(60)[1]
+        except subprocess.TimeoutExpired as late:
+            said = f"it did not end\n{late.stderr.decode()}"
+    if said:
+        complaints.append(f"after {how}: {said[-2000:]}")
+    if program.returncode not in (0, -getattr(signal, how)):
+        complaints.append(f"after {how} it ends with status {program.returncode}")
+    if left := _still_running(mark, program.pid):
+        complaints.append(f"after {how} it leaves processes behind: {left}")
     return complaints
 
 
-def murder_complaints(path: Path, folder: Path) -> list[str]:
+def murder_complaints(path: Path, folder: Path, programs: ForkedPrograms) -> list[str]:
     """Killed when two workers of its pool have started, it leaves none of them."""
     mark = uuid.uuid4().hex
     with tempfile.TemporaryDirectory() as temporary:
-        environment = {"SIDEBYSIDE_DEMO": mark, "TMPDIR": temporary}
-        program = subprocess.Popen(
-            [sys.executable, str(path)], cwd=folder, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env=os.environ | environment,
-        )  # fmt: skip
-        while program.poll() is None and len(_workers(mark)) < 2:
-            time.sleep(0.01)
-        program.kill()
-        program.wait()
-        left = _still_running(mark)
+        own = {"TMPDIR": temporary, "SIDEBYSIDE_DEMO": mark}
+        with programs.start(path, folder=folder, **own) as program:
+            while program.poll() is None and len(_workers(mark)) < 2:
+                time.sleep(0.01)
+            program.kill()
+        left = _still_running(mark, program.pid)
     return [f"killed, it leaves processes behind: {left}"] if left else []
 
 
@@ -301,10 +225,13 @@ def import_complaints(path: Path, folder: Path) -> list[str]:
 PATIENCE = 60  # seconds that processes of a demo get to end
 
 
-def _still_running(mark: str) -> list[str]:
-    """Processes that have inherited the mark, after a moment to end; then killed."""
+def _still_running(mark: str, session: int | None = None) -> list[str]:
+    """Processes with the mark, or of the session, after a moment to end; then killed.
+
+    A forked process shows the environment that its server was started with.
+    """
     deadline = time.monotonic() + PATIENCE
-    while (left := _marked(mark)) and time.monotonic() < deadline:
+    while (left := _marked(mark, session)) and time.monotonic() < deadline:
         time.sleep(0.1)
     commands = []
     for process in left:
@@ -314,11 +241,12 @@ def _still_running(mark: str) -> list[str]:
     return commands
 
 
-def _marked(mark: str) -> list[psutil.Process]:
+def _marked(mark: str, session: int | None = None) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
+        with contextlib.suppress(psutil.Error, ProcessLookupError):
             marked = process.environ().get("SIDEBYSIDE_DEMO") == mark
+            marked = marked or os.getsid(process.pid) == session
             if marked and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
     return found
@@ -334,8 +262,9 @@ def test_the_docstring_is_the_manual(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_help_and_bad_input_are_answered(name, tmp_path_factory):
-    assert not answer_complaints(DEMOS / name, tmp_path_factory.getbasetemp())
+def test_help_and_bad_input_are_answered(name, tmp_path_factory, programs):
+    folder = tmp_path_factory.getbasetemp()
+    assert not answer_complaints(DEMOS / name, folder, programs)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -345,14 +274,14 @@ def test_a_demo_runs_from_another_folder(name, tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize("name", NAMES)
-def test_an_interrupt_and_a_closed_pipe_end_a_demo_quietly(name, tmp_path):
-    assert not ending_complaints(DEMOS / name, tmp_path)
+def test_an_interrupt_and_a_closed_pipe_end_a_demo_quietly(name, tmp_path, programs):
+    assert not ending_complaints(DEMOS / name, tmp_path, programs)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize("name", WITH_POOL)
-def test_a_killed_demo_leaves_no_worker_of_its_pool(name, tmp_path):
-    assert not murder_complaints(DEMOS / name, tmp_path)
+def test_a_killed_demo_leaves_no_worker_of_its_pool(name, tmp_path, programs):
+    assert not murder_complaints(DEMOS / name, tmp_path, programs)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
@@ -409,12 +338,12 @@ def planted(folder: Path, old: str = "", new: str = "") -> Path:
     return path
 
 
-def test_a_good_demo_gets_no_complaint(tmp_path):
+def test_a_good_demo_gets_no_complaint(tmp_path, programs):
     path = planted(tmp_path)
     assert manual_complaints(path) == []
-    assert answer_complaints(path, tmp_path) == []
+    assert answer_complaints(path, tmp_path, programs) == []
     assert run_complaints(path, tmp_path) == []
-    assert answers(path, tmp_path)["options"] == [
+    assert answers(path, tmp_path, programs)["options"] == [
         ["--steps"],
         ["--seconds"],
         ["--seed"],
@@ -482,8 +411,8 @@ def test_a_poor_manual_gets_a_complaint(old, new, fault, tmp_path):
         ("args = ", "print('hm', file=sys.stderr); args = ", "not answered by one"),
     ],
 )
-def test_a_poor_answer_gets_a_complaint(old, new, fault, tmp_path):
-    complaints = answer_complaints(planted(tmp_path, old, new), tmp_path)
+def test_a_poor_answer_gets_a_complaint(old, new, fault, tmp_path, programs):
+    complaints = answer_complaints(planted(tmp_path, old, new), tmp_path, programs)
     assert (fault in "\n".join(complaints)) if fault else not complaints
 
 
@@ -513,11 +442,11 @@ def test_a_poor_run_gets_a_complaint(new, fault, tmp_path, monkeypatch):
         ("run_program(main)", "run_program(main)", None),
     ],
 )
-def test_a_poor_ending_gets_a_complaint(old, new, fault, tmp_path):
+def test_a_poor_ending_gets_a_complaint(old, new, fault, tmp_path, programs):
     path = planted(tmp_path, old, new)
     text = path.read_text().replace("print(args.steps)", ENDLESS)
     path.write_text(text)
-    complaints = "\n".join(ending_complaints(path, tmp_path))
+    complaints = "\n".join(ending_complaints(path, tmp_path, programs))
     assert (fault in complaints) if fault else not complaints
 
 
