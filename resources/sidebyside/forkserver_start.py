@@ -15,6 +15,7 @@ import time
 from multiprocessing import forkserver
 
 PRELOADED = ["sidebyside.rank_process", "sidebyside.forkserver_apart", "cloudpickle"]
+PRELOADED += ["sidebyside.ranks", "sidebyside.exercises"]  # what checks import
 PRELOADED += ["torch", "torch.distributed"]
 PRELOADED += ["torch._dynamo"]  # the first optimizer of a process imports it: 1 s
 
