@@ -197,20 +197,23 @@ class ForkserverInWaiting:
 
     def __init__(self) -> None:
         self.channel, theirs = socket.socketpair()
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         self.pid = os.fork()
         if self.pid == 0:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # not a word after Ctrl-C
             self.channel.close()
             self.channel = theirs
         else:
             theirs.close()
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def wait(self) -> str:
         """In the child: the code of the forkserver that it is to be."""
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
         received = _receive(self.channel)
         if received is None:
             os._exit(0)
         request, fds = received
+        signal.pthread_sigmask(signal.SIG_SETMASK, request["mask"])
         signal.signal(signal.SIGINT, signal.default_int_handler)
         wanted = dict(zip(request["fds"], fds, strict=True))
         high = {place: _moved_up(fd) for place, fd in wanted.items()}
@@ -230,7 +233,9 @@ class ForkserverInWaiting:
             code = args[args.index("-c") + 1] if "-c" in args else ""
             if "multiprocessing.forkserver" not in str(code) or not self.channel:
                 return usual(path, args, passfds)
-            _send(self.channel, {"code": code, "fds": list(passfds)}, list(passfds))
+            fds, mask = list(passfds), signal.pthread_sigmask(signal.SIG_BLOCK, [])
+            request = {"code": code, "fds": fds, "mask": [int(n) for n in mask]}
+            _send(self.channel, request, fds)
             self.channel.close()
             self.channel = None
             return self.pid
