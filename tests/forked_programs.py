@@ -10,7 +10,6 @@ child waits to become its forkserver.
 """
 
 import contextlib
-import fcntl
 import gc
 import importlib
 import json
@@ -244,6 +243,8 @@ class ForkserverInWaiting:
 
 
 def _moved_up(fd: int) -> int:
+    import fcntl  # not on Windows
+
     return fcntl.fcntl(fd, fcntl.F_DUPFD, 500)
 
 

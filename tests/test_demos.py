@@ -49,6 +49,8 @@ def answers(path: Path, folder: Path, programs: ForkedPrograms) -> dict:
 
 @pytest.fixture(scope="session")
 def programs():
+    if not hasattr(os, "fork"):
+        pytest.skip("forks programs")
     with ForkedPrograms() as programs:
         yield programs
 
@@ -246,7 +248,7 @@ def _marked(mark: str, session: int | None = None) -> list[psutil.Process]:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, ProcessLookupError):
             marked = process.environ().get("SIDEBYSIDE_DEMO") == mark
-            marked = marked or os.getsid(process.pid) == session
+            marked = marked or (session and os.getsid(process.pid) == session)
             if marked and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
     return found
