@@ -33,10 +33,10 @@ def run_program(main: Callable[[], int | None]) -> None:
     """Call `main`, and exit with the status that it returns."""
     import psutil  # noqa: F401  an import, or a search for a folder, half done ...
 
-    gc.freeze()  # what is imported stays
-    gc.enable()
     with contextlib.suppress(OSError):
         tempfile.gettempdir()  # ... when a signal comes, would fail or leave a file
+    gc.freeze()  # what is imported stays
+    gc.enable()
     ending = _EndOfProgram()
     status = 0
     try:
