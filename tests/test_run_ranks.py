@@ -61,6 +61,14 @@ def test_a_rank_collects_its_own_garbage_and_does_not_search_what_was_imported()
     assert run_ranks(garbage_collection) == [(True, True)] * 2
 
 
+def has_imported_what_checks_need() -> bool:
+    return {"sidebyside.ranks", "sidebyside.exercises"} <= sys.modules.keys()
+
+
+def test_a_rank_need_not_import_what_checks_need():
+    assert run_ranks(has_imported_what_checks_need) == [True] * 2
+
+
 def test_a_temporary_folder_with_a_long_name_is_no_obstacle(tmp_path):
     long = tmp_path / ("long" * 20)
     long.mkdir()
