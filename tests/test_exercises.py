@@ -28,6 +28,7 @@ from tests.exercise_rules import (
 )
 
 CASES = [pytest.param(case, id=case.id) for case in all_cases()]
+STRANGERS = set(DECLARED) - {case.values[0].id for case in CASES}
 MISTAKES = [
     pytest.param(case, wrong, id=f"{case.id}-{wrong.name}")
     for case in all_cases()
@@ -66,8 +67,7 @@ def test_an_unusual_right_answer_passes(case, right):
 
 
 def test_every_check_and_every_wrong_answer_belongs_to_an_exercise():
-    strangers = set(DECLARED) - {case.values[0].id for case in CASES}
-    assert not strangers, f"answers without an exercise: {strangers}"
+    assert not STRANGERS, f"answers without an exercise: {STRANGERS}"
     for room, lesson in zip(rooms(), lessons(), strict=True):
         strangers = _ids_of_checks(room / "checks.py") - set(lesson.exercises)
         assert not strangers, f"checks without an exercise: {strangers}"
