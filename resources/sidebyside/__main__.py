@@ -93,8 +93,8 @@ def refuse_folder_of_others(home: Path) -> None:
     if others:
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
         raise CannotOpen(
-            f"{', '.join(others[:3])}{more} in {home} did not come from this course, and "
-            "nothing of yours is overwritten. Name an empty folder: "
+            f"{', '.join(others[:3])}{more} in {home} did not come from this course, "
+            "and nothing of yours is overwritten. Name an empty folder: "
             f"{typed(*as_called())} --folder ~/side_by_side"
         )
 
