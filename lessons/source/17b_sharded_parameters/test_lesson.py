@@ -641,8 +641,3 @@ def test_torchrun_goes_on_with_two_ranks_where_one_has_stopped(tmp_path):
     together = own_fully_sharded("--checkpoint", two, **options)
     losses = [float(said.split()[-1]) for said in (first, alone, together)]
     assert losses[1] == pytest.approx(losses[2], abs=2e-4) and losses[1] < losses[0]
-
-
-def test_the_script_of_your_own_uses_no_instrument():
-    code = SCRIPT.read_text(encoding="utf-8")
-    assert "sidebyside" not in code and "demos." not in code

@@ -506,11 +506,6 @@ def test_torchrun_starts_killed_ranks_again_and_the_result_is_the_same(tmp_path)
     assert one["loss"] == other["loss"]
 
 
-def test_the_script_of_your_own_uses_no_instrument():
-    code = SCRIPT.read_text(encoding="utf-8")
-    assert "sidebyside" not in code and "demos." not in code
-
-
 def test_the_script_is_killed_only_if_it_is_asked_to(tmp_path):
     command = [sys.executable, str(SCRIPT), "--checkpoint", str(tmp_path / "a.pt")]
     done = subprocess.run([*command, "--kill-at", "15"], capture_output=True)

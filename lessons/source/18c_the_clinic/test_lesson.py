@@ -308,8 +308,3 @@ def test_a_healthy_training_hears_nothing_of_the_watchdog():
     done = subprocess.run([sys.executable, script], capture_output=True, text=True)
     assert done.returncode == 0 and done.stderr == ""
     assert done.stdout == "the ranks have summed up 5\n"
-
-
-def test_the_script_of_your_own_uses_no_instrument():
-    code = (ROOT / "demos/clinic/own_watchdog.py").read_text()
-    assert "sidebyside" not in code and "demos." not in code.replace("demos/", "")
