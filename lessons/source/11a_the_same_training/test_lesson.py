@@ -148,6 +148,7 @@ dist.destroy_process_group()
 
 
 @pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.everything
 def test_torchrun_opens_its_port_on_all_network_interfaces(alone, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(WHERE_THEY_MEET)

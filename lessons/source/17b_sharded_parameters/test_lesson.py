@@ -578,7 +578,13 @@ def plant_in_learning_rate(folder: Path, planted: Planted) -> None:
     (folder / ".metadata").write_bytes(pickle.dumps(metadata))
 
 
-@pytest.mark.parametrize("plant", [plant_in_metadata, plant_in_learning_rate])
+@pytest.mark.parametrize(
+    "plant",
+    [
+        plant_in_metadata,
+        pytest.param(plant_in_learning_rate, marks=pytest.mark.everything),
+    ],
+)
 def test_a_command_that_is_planted_in_a_checkpoint_does_not_run(plant, tmp_path):
     folder, made = tmp_path / "saved", tmp_path / "made"
     run_ranks(checkpoint_resharding.train_sharded, str(folder), 0, 2, 1)
@@ -627,6 +633,7 @@ def own_fully_sharded(*args: object, launcher: tuple = (), **options) -> str:
     return done.stdout
 
 
+@pytest.mark.everything
 def test_torchrun_goes_on_with_two_ranks_where_one_has_stopped(tmp_path):
     (tmp_path / "logs").mkdir()  # torchrun leaves a folder there
     environment = os.environ | {"TMPDIR": str(tmp_path / "logs")}

@@ -484,6 +484,7 @@ if os.environ["GOES_ON"]:
 
 
 @pytest.mark.parametrize("own", [True, False])
+@pytest.mark.everything
 def test_after_a_restart_a_store_for_all_starts_has_the_addresses_of_the_dead(
     tmp_path, own
 ):
@@ -494,6 +495,7 @@ def test_after_a_restart_a_store_for_all_starts_has_the_addresses_of_the_dead(
     assert said == ("no store yet\n" if own else "addresses: True\n")
 
 
+@pytest.mark.everything
 def test_torchrun_starts_killed_ranks_again_and_the_result_is_the_same(tmp_path):
     loss, _ = run_ranks(own_resumable.train, str(tmp_path / "whole.pt"), None, "cpu")
     killed = tmp_path / "killed.pt"

@@ -293,6 +293,7 @@ def test_the_watchdog_says_where_a_rank_is_stuck_and_ends_it():
     assert f'own_watchdog.py", line {line} in train' in done.stderr
 
 
+@pytest.mark.everything
 def test_torchrun_ends_the_job_when_one_of_two_ranks_is_stuck(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # it leaves a folder there
     torchrun = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"
