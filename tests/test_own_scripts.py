@@ -1,19 +1,91 @@
-"""Programs that have a group end as they should: with it, its threads end too."""
+"""Scripts of your own: torch alone, one launch for all, one result on any ranks.
 
+A person takes them to work, so they are started here as a person starts them.
+"""
+
+import ast
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+import torch
 
 DEMOS = Path(__file__).parents[1] / "demos"
-SCRIPTS = sorted(DEMOS.glob("*/own_*.py"))
-ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "0"}
-ALONE |= {"LOCAL_WORLD_SIZE": "1"}
-AS_TORCHRUN = ALONE | {"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_RUN_ID": "none"}
-AS_TORCHRUN |= {"TORCHELASTIC_RESTART_COUNT": "0"}
+SCRIPTS = {script.stem: script for script in sorted(DEMOS.glob("*/own_*.py"))}
+LAUNCH = """
+    if "RANK" not in os.environ:  # not started by torchrun: a group of one
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    elif torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        dist.init_process_group("nccl")
+    else:
+        dist.init_process_group("gloo")
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+"""
+ON_CPU_ONLY = "own_parameter_server", "own_watchdog"
+
+
+class Start(NamedTuple):
+    """By torchrun: how far what is saved may be from what one rank saves."""
+
+    ranks: int
+    arguments: str = ""
+    apart: float = 1e-4
+    says: str = r"loss of the last batch \d\.\d+\n"
+
+
+STARTS = {
+    "own_compressed_ddp": Start(2, apart=0.1),
+    "own_data_parallel": Start(2),
+    "own_ddp": Start(2),
+    "own_halo_exchange": Start(3, apart=1e-3),
+    "own_local_sgd": Start(2, says="[12] ranks?, 10 meetings, one model: True\n"),
+    "own_model_parallel": Start(2),
+    "own_parameter_server": Start(3, "--updates 50", says=r"50 up.*\nloss [0-2]\..*\n"),
+    "own_pipeline": Start(3),
+    "own_sharded_optimizer": Start(2),
+    "own_tensor_parallel": Start(2),
+    "own_two_dimensions": Start(4, "--tensor 2"),
+    "own_vocabulary_parallel": Start(2),
+    "own_writer": Start(2, "--steps 3", apart=0.05, says="step 3: .*\n.*\n"),
+}
+OTHER_RESULT_ALONE = "own_local_sgd", "own_parameter_server"
+FAILS_ON_PURPOSE = "own_resumable", "own_watchdog"  # see their lessons, 18b and 18c
+GOES_ON = ("own_fully_sharded",)  # see its lesson, 17b
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_it_needs_torch_alone(name):
+    tree = ast.parse(SCRIPTS[name].read_text(encoding="utf-8"))
+    imported = {
+        alias.name if isinstance(node, ast.Import) else node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    packages = {module.split(".")[0] for module in imported}
+    assert packages - sys.stdlib_module_names == {"torch"}
+
+
+@pytest.mark.parametrize("name", [name for name in SCRIPTS if name not in ON_CPU_ONLY])
+def test_its_launch_is_that_of_all(name):
+    assert SCRIPTS[name].read_text(encoding="utf-8").count(LAUNCH[1:]) == 1
+
+
+def test_each_is_started_by_torchrun_here_or_in_its_lesson():
+    assert sorted(SCRIPTS) == sorted({*STARTS, *FAILS_ON_PURPOSE, *GOES_ON})
+
+
+# Started ------------------------------------------------------------------------------
+
+ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
+AS_TORCHRUN = ALONE | {"MASTER_PORT": "0", "MASTER_ADDR": "127.0.0.1"}
+AS_TORCHRUN |= {"TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_RESTART_COUNT": "0"}
 RUN_AND_NAME_THREADS = """
 import contextlib, faulthandler, os, runpy, sys, time
 usual = faulthandler.dump_traceback_later  # a script's watchdog shall not bite here
@@ -34,15 +106,46 @@ while any("gloo" in name for name in threads()) and time.monotonic() < end:
 for name in threads():
     print("thread:", name)
 """
-
-
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="reads the threads' names in /proc"
 )
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_no_thread_of_the_group_is_left_when_the_script_ends(script):
+def said_by(*command: object, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *map(str, command)],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def named_tensors(saved: object, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
+    if isinstance(saved, torch.Tensor):
+        yield name, saved
+    elif isinstance(saved, dict):
+        for key, value in saved.items():
+            yield from named_tensors(value, f"{name}{key}.")
+
+
+def tensors_saved_in(folder: Path) -> list[torch.Tensor]:
+    """Of all files, in order: where each rank saves its layers, rank 0's come first."""
+    files = (torch.load(path, map_location="cpu") for path in sorted(folder.iterdir()))
+    found = [pair for saved in files for pair in named_tensors(saved)]
+    assert not any("module." in name for name, _ in found), "as if without DDP"
+    return [tensor for _, tensor in found]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.everything] * (name != "own_ddp"))
+        for name in SCRIPTS
+    ],
+)
+def test_alone_it_leaves_no_thread_and_by_torchrun_it_trains_the_same(name, tmp_path):
     """A thread of gloo that lives on can abort the interpreter while it ends.
 
     torch.distributed.nn takes the group of the moment as its functions' default. The
@@ -50,26 +153,45 @@ def test_no_thread_of_the_group_is_left_when_the_script_ends(script):
     has caches that keep the group, and FSDP2 uses it: there the script has to wait for
     the threads.
     """
+    script, start = SCRIPTS[name], STARTS.get(name)
+    one, several = tmp_path / "one", tmp_path / "several"
+    for folder in one, several, tmp_path / "logs":
+        folder.mkdir()
+    option = "--checkpoint" if name == "own_writer" else "--save"
+    asked = [option, one / "m", *start.arguments.split()] if start else []
+    if name == "own_two_dimensions":
+        asked = asked[:2]
     keeps = re.search(r"distributed\.(tensor|fsdp)", script.read_text())
-    seconds = "0" if keeps else "10"
-    command = [sys.executable, "-c", RUN_AND_NAME_THREADS, seconds, str(script)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "thread: python" in done.stdout
+    watched = "-c", RUN_AND_NAME_THREADS, "0" if keeps else "10"
+    alone, threads = said_by(*watched, script, *asked).split("thread:", 1)
+    assert "python" in threads
     if keeps:
-        assert "gloo" in done.stdout, "it need not wait any longer"
+        assert "gloo" in threads, "it need not wait any longer"
         assert "    dist.destroy_process_group()\n    time.sleep(" in script.read_text()
     else:
-        assert "gloo" not in done.stdout
+        assert "gloo" not in threads
+    if start is None:
+        return
+
+    torchrun = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"
+    asked = option, several / "m", *start.arguments.split()
+    leaves = {"TMPDIR": str(tmp_path / "logs")}  # torchrun leaves a folder there
+    together = said_by(*torchrun, start.ranks, script, *asked, **leaves)
+    assert re.fullmatch(start.says, together)
+    saved = tensors_saved_in(several)
+    assert saved and len(list(several.iterdir())) in (1, start.ranks)
+    if name not in OTHER_RESULT_ALONE:
+        assert alone == together or start.apart > 1e-4
+        for by_one, by_several in zip(tensors_saved_in(one), saved, strict=True):
+            torch.testing.assert_close(by_one, by_several, atol=start.apart, rtol=0)
 
 
+@pytest.mark.everything
 def test_no_thread_is_left_when_a_rank_of_torchruns_has_trained(tmp_path):
-    command = [sys.executable, "-c", RUN_AND_NAME_THREADS, "10"]
-    command += [str(DEMOS / "failures" / "kill_and_resume.py"), "--folder"]
-    command += [str(tmp_path), "--failure", "link", "--steps", "3", "--kill-at", "2"]
+    script = DEMOS / "failures" / "kill_and_resume.py"
+    asked = "--folder", tmp_path, "--failure", "link", "--steps", "3", "--kill-at", "2"
     path = os.pathsep.join(map(str, (DEMOS.parent, DEMOS.parent / "resources")))
-    env = os.environ | AS_TORCHRUN | {"PYTHONPATH": path}
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "rank 0 of 1 has trained 3 steps\nthread: python" in done.stdout
-    assert "gloo" not in done.stdout
+    env = AS_TORCHRUN | {"PYTHONPATH": path}
+    said = said_by("-c", RUN_AND_NAME_THREADS, "10", script, *asked, **env)
+    assert "rank 0 of 1 has trained 3 steps\nthread: python" in said
+    assert "gloo" not in said

@@ -116,8 +116,7 @@ def main() -> None:
         dist.init_process_group("nccl")
     else:
         dist.init_process_group("gloo")
-    on_gpu = dist.get_backend() == "nccl"
-    device = f"cuda:{os.environ['LOCAL_RANK']}" if on_gpu else "cpu"
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
     alphabet = sorted(set(book))
     place = {character: number for number, character in enumerate(alphabet)}
     tokens = torch.tensor([place[character] for character in book])

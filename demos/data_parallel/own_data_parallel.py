@@ -54,11 +54,11 @@ def main() -> None:
     if "RANK" not in os.environ:  # not started by torchrun: a group of one
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     elif torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         dist.init_process_group("nccl")
     else:
         dist.init_process_group("gloo")
-    on_gpu = dist.get_backend() == "nccl"
-    device = f"cuda:{os.environ['LOCAL_RANK']}" if on_gpu else "cpu"
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
     model, loss = train(dist.get_rank(), dist.get_world_size(), device)
     if dist.get_rank() == 0:
         print(f"loss of the last batch {loss:.4f}")

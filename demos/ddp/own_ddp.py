@@ -61,8 +61,7 @@ def main() -> None:
         dist.init_process_group("nccl")
     else:
         dist.init_process_group("gloo")
-    on_gpu = dist.get_backend() == "nccl"
-    device = f"cuda:{os.environ['LOCAL_RANK']}" if on_gpu else "cpu"
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
     model, loss = train(dist.get_rank(), dist.get_world_size(), device)
     if dist.get_rank() == 0:
         print(f"loss of the last batch {loss:.4f}")

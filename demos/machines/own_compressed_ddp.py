@@ -69,8 +69,8 @@ def main() -> None:
         dist.init_process_group("nccl")
     else:
         dist.init_process_group("gloo")
-    on_gpu = dist.get_backend() == "nccl"
-    model, loss = train_compressed(args.send, "cuda" if on_gpu else "cpu")
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+    model, loss = train_compressed(args.send, device)
     if dist.get_rank() == 0:
         print(f"loss of the last batch {loss:.3f}")
         if args.save:

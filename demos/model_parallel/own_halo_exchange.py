@@ -90,11 +90,11 @@ def main() -> None:
     if "RANK" not in os.environ:  # not started by torchrun: a group of one
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     elif torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         dist.init_process_group("nccl")
     else:
         dist.init_process_group("gloo")
-    on_gpu = dist.get_backend() == "nccl"
-    device = f"cuda:{os.environ['LOCAL_RANK']}" if on_gpu else "cpu"
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
     rank, ranks = dist.get_rank(), dist.get_world_size()
     if 12 % ranks:
         raise SystemExit("12 rows: start it on 1, 2, 3, 4, 6 or 12 ranks")

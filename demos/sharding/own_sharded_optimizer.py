@@ -63,7 +63,8 @@ def main() -> None:
         dist.init_process_group("nccl")
     else:
         dist.init_process_group("gloo")
-    trained, loss = train_sharded("cuda" if dist.get_backend() == "nccl" else "cpu")
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+    trained, loss = train_sharded(device)
     if dist.get_rank() == 0:
         print(f"loss of the last batch {loss:.4f}")
         if save:

@@ -5,7 +5,6 @@ the CPU's. Figures are printed and never asserted.
 """
 
 import copy
-import os
 
 import torch
 from torch import nn
@@ -15,8 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from sidebyside import device, machine
 
 Row = tuple[str, str, str]
-PRETENDED = os.environ.get("SIDEBYSIDE_PRETENDED_GPUS", "0") != "0"
-SIZE = 64 if PRETENDED else 4096
+SIZE = 4096
 
 
 def device_chosen() -> Row:
@@ -153,8 +151,6 @@ def one_process_two_devices() -> Row:
 
 def peak_memory() -> Row:
     """15: peak memory from the device, activations kept or recomputed"""
-    if PRETENDED:
-        return str(device()), "says why not", "a GPU that is pretended has no memory"
     torch.manual_seed(0)
     layers = [nn.Sequential(nn.Linear(512, 512), nn.Tanh()) for _ in range(16)]
     model = nn.Sequential(*layers).to(device())
@@ -175,16 +171,3 @@ def peak_memory() -> Row:
     assert peaks["recomputed"] < peaks["kept"], peaks
     shown = ", ".join(f"{name} {peak / 1e6:.0f} MB" for name, peak in peaks.items())
     return str(device()), "equal", shown
-
-
-PATHS = [
-    device_chosen,
-    timing_synchronises,
-    roofline_of_gpu,
-    products_away,
-    streams_overlap,
-    graph_on_devices,
-    replicas_in_threads,
-    one_process_two_devices,
-    peak_memory,
-]

@@ -3,12 +3,12 @@
 Run:      python tests/gpu/every_gpu_path.py
           It needs torch (2.11 or later), NumPy, psutil, cloudpickle and matplotlib, for
           all lessons SciPy and joblib too, and no JupyterLab. It ends within eight
-          minutes, and with status 1 if a path failed or there was no time for it.
+          minutes, and with status 1 if a path failed or there was no time for it. The
+          most telling paths come first.
 Look for: the column "result". "equal" means: equal to the CPU's result to within
           rounding, or to that of what the name has behind "beside". "ran": it ended
-          well. Please send us the table, `gpu_paths.txt`, whatever it says.
-Try:      --only 15 runs what has "15" in its name. --pretend 2 shows two GPUs that do
-          not exist: tensors on them are held by the CPU, and refuse to meet its own.
+          well. Please send us the table, `resources/gpu_paths.txt`, whatever it says.
+Try:      --only 15 runs what has "15" in its name, and leaves the stored table alone.
 """
 
 import argparse
@@ -22,8 +22,8 @@ from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import NamedTuple
 
-FOLDER = Path(__file__).parent
-ROOT = FOLDER.parents[1]
+ROOT = Path(__file__).parents[2]
+TABLE = ROOT / "resources" / "gpu_paths.txt"
 NOTHING = "no GPU: nothing run"
 COUNT_GPUS = (
     "import torch; print('torch', torch.__version__); n = torch.cuda.device_count(); "
@@ -39,15 +39,12 @@ class Row(NamedTuple):
     figure: str
 
 
-def environment(pretended: int, scratch: str) -> dict[str, str]:
-    """The course is found though it is not installed; pretended GPUs are there."""
+def environment(scratch: str) -> dict[str, str]:
+    """The course is found though it is not installed."""
     folders = [str(ROOT), str(ROOT / "resources")]
-    if pretended:
-        folders.insert(0, str(FOLDER / "pretended"))
     folders += filter(None, [os.environ.get("PYTHONPATH")])
     return os.environ | {
         "PYTHONPATH": os.pathsep.join(folders),
-        "SIDEBYSIDE_PRETENDED_GPUS": str(pretended),
         "SIDEBYSIDE_PROGRESS": os.path.join(scratch, "progress.json"),
         "MPLBACKEND": "agg",
     }
@@ -129,17 +126,18 @@ def parsed_arguments() -> argparse.Namespace:
     )
     add = parser.add_argument
     add("--only", default="", metavar="TEXT", help="paths with this text in their name")
-    add("--pretend", type=int, default=0, choices=range(9), metavar="N", help="GPUs")
     add("--minutes", type=float, default=8, help="for all; default: 8")
     add("--seconds", type=float, default=100, help="for one path; default: 100")
-    add("--to", type=Path, default=Path("gpu_paths.txt"), help="the table's file")
-    return parser.parse_args()
+    add("--to", type=Path, help="the table's file; default: resources/gpu_paths.txt")
+    args = parser.parse_args()
+    args.to = args.to or (None if args.only else TABLE)
+    return args
 
 
 def main() -> int:
     args = parsed_arguments()
     with TemporaryDirectory() as scratch:
-        return run_on_gpus(args, environment(args.pretend, scratch))
+        return run_on_gpus(args, environment(scratch))
 
 
 def run_on_gpus(args: argparse.Namespace, env: dict[str, str]) -> int:
@@ -153,14 +151,14 @@ def run_on_gpus(args: argparse.Namespace, env: dict[str, str]) -> int:
         print(f"no path has {args.only!r} in its name", file=sys.stderr)
         return 2
     head = f"{version}, Python {sys.version.split()[0]}, GPUs: {', '.join(gpus)}"
-    if args.pretend:
-        head = f"PRETENDED, nothing ran on a GPU: {head}"
     print(head, in_columns(Row("path", "device", "result", "figure")), sep="\n")
     rows = run_all(names, env, args)
     bad = [row for row in rows if row.result not in GOOD]
     tail = f"{len(rows)} paths, {len(bad)} of them failed or not run"
     print(tail)
-    args.to.write_text("\n".join([head, *map(in_columns, rows), tail, ""]), "utf-8")
+    if args.to:
+        table = "\n".join([head, *map(in_columns, rows), tail, ""])
+        args.to.write_text(table, "utf-8")
     return 1 if bad else 0
 
 

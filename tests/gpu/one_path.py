@@ -11,35 +11,61 @@ import torch
 
 from sidebyside.demos import DEMOS, demo_names
 from sidebyside.lesson_format import lessons
-from tests.gpu import device_paths, rank_paths
+from tests.gpu import device_paths as device
+from tests.gpu import rank_paths as rank
 from tests.gpu.plain_lesson import run_lesson_plainly
 
 ASKS_FOR_DEVICES = ("device()", "torch.cuda", "run_ranks")
+MOST_TELLING_FIRST = (
+    *(device.device_chosen, rank.backend_chosen, device.timing_synchronises),
+    *(device.roofline_of_gpu, device.products_away, device.streams_overlap),
+    *(rank.ranks_share_gpu, rank.own_ddp, rank.torch_ddp, rank.sharded_training),
+    *(rank.tensor_parallel, device.peak_memory, rank.ways_to_all_reduce),
+    *(rank.pipeline_1f1b, rank.pipeline_gpipe, rank.cut_network),
+    *(rank.pipeline_with_too_few_gpus, device.one_process_two_devices),
+    *(device.replicas_in_threads, device.graph_on_devices),
+)
+LESSONS_FIRST = (
+    "13a",
+    "11a",
+    "17a",
+    "16a",
+    "15a",
+    "14a",
+    "10b",
+    "09",
+    "20a",
+    "11b",
+    "17b",
+)
 Result = tuple[str, str]  # "equal" or "ran", and a figure
 
 
 def functions() -> dict:
     """The paths that have a function of their own; the first line says which it is."""
-    found = [*device_paths.PATHS, *rank_paths.PATHS]
-    return {path.__doc__.partition("\n")[0].rstrip("."): path for path in found}
+    return {path.__doc__.partition("\n")[0]: path for path in MOST_TELLING_FIRST}
 
 
 def demos_that_differ() -> list[str]:
-    """Those that ask for the device themselves, or whose ranks or parts do."""
-    return [name for name in demo_names() if _differs(DEMOS / name)]
+    """Those that ask for the device themselves; then those whose group's parts do."""
+    asking = [name for name in demo_names() if _asks(DEMOS / name)]
+    others = [name for name in demo_names() if name not in asking]
+    parts_ask = {part.parents[1] for part in DEMOS.glob("*/parts/*.py") if _asks(part)}
+    return asking + [name for name in others if (DEMOS / name).parent in parts_ask]
 
 
-def _differs(demo: Path) -> bool:
-    parts = [demo, *demo.parent.glob("parts/*.py")]
-    return any(word in p.read_text("utf-8") for p in parts for word in ASKS_FOR_DEVICES)
+def _asks(file: Path) -> bool:
+    return any(word in file.read_text("utf-8") for word in ASKS_FOR_DEVICES)
 
 
 def lessons_that_differ() -> list[str]:
-    return [
+    differ = [
         lesson.number
         for lesson in lessons()
         if any(w in cell.source for cell in lesson.code_cells for w in ASKS_FOR_DEVICES)
     ]
+    first = [number for number in LESSONS_FIRST if number in differ]
+    return first + [number for number in differ if number not in first]
 
 
 def names() -> list[str]:

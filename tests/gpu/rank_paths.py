@@ -216,18 +216,3 @@ def sharded_training() -> Row:
             gap = max(gap, abs(ours - theirs))
     assert gap < 1e-4, f"largest gap {gap}"
     return places_of_ranks(count), "equal", f"{len(WAYS)} ways, losses within {gap:.0e}"
-
-
-PATHS = [
-    backend_chosen,
-    ways_to_all_reduce,
-    own_ddp,
-    torch_ddp,
-    ranks_share_gpu,
-    pipeline_gpipe,
-    pipeline_1f1b,
-    pipeline_with_too_few_gpus,
-    cut_network,
-    tensor_parallel,
-    sharded_training,
-]

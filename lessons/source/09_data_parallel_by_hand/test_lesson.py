@@ -5,8 +5,6 @@ sentence in bold of the lesson is a cell whose output is compared, or a test her
 """
 
 import copy
-import subprocess
-import sys
 from weakref import ref
 
 import pytest
@@ -34,7 +32,6 @@ from demos.data_parallel.data_parallel_threads import (
 from demos.data_parallel.parts import museum_meter, wide_and_deep
 from demos.data_parallel.parts.exhibits import EXHIBITS
 from sidebyside import Timeline, device, load_digits, run_ranks
-from sidebyside.record import ROOT
 
 from .answers import REPAIRED
 
@@ -340,34 +337,3 @@ def test_a_repair_takes_the_place_of_its_line():
     assert indented.splitlines()[8:10] == lines[8:10]
     with pytest.raises(ValueError, match="lines 1 to 12"):
         museum_meter.repaired("B", {13: "pass"})
-
-
-# A script of your own -----------------------------------------------------------------
-
-
-def own_script(*args: object, launcher: tuple = (), **options) -> str:
-    script = ROOT / "demos/data_parallel/own_data_parallel.py"
-    command = [sys.executable, *launcher, str(script), *map(str, args)]
-    done = subprocess.run(command, capture_output=True, text=True, **options)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_torchrun_trains_the_same_with_two_ranks_and_rank_0_saves(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "torchrun"))  # it leaves a folder there
-    (tmp_path / "torchrun").mkdir()
-    torchrun = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"
-    saved = [tmp_path / "one.pt", tmp_path / "two.pt"]
-    alone = own_script("--save", saved[0])
-    together = own_script("--save", saved[1], launcher=torchrun)
-    assert alone == together and together.count("\n") == 1
-    one, two = (torch.load(path, map_location="cpu") for path in saved)
-    for name in one:
-        torch.testing.assert_close(one[name], two[name], atol=1e-5, rtol=0)
-
-
-def test_the_script_of_your_own_uses_no_instrument():
-    code = (ROOT / "demos/data_parallel/own_data_parallel.py").read_text()
-    assert "sidebyside" not in code and "demos." not in code

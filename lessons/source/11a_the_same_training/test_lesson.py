@@ -132,25 +132,6 @@ def test_twice_the_batch_needs_twice_the_rate_to_get_as_far():
 # torchrun -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_the_script_of_your_own_trains_the_same_model_on_any_number_of_ranks(
-    ranks, tmp_path
-):
-    """Only one rank prints and writes; without torchrun it is a group of one."""
-    script, file = str(ROOT / "demos/ddp/own_ddp.py"), tmp_path / "model.pt"
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    start = [sys.executable, *(torchrun if ranks == 2 else []), script]
-    done = subprocess.run(
-        [*start, "--save", str(file)],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"TMPDIR": str(tmp_path)},  # torchrun leaves a folder there
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "loss of the last batch 0.5993\n"
-    assert list(torch.load(file)) == ["0.weight", "0.bias", "2.weight", "2.bias"]
-
-
 WHERE_THEY_MEET = """
 import os, psutil
 import torch.distributed as dist
@@ -167,6 +148,7 @@ dist.destroy_process_group()
 
 
 @pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.everything
 def test_torchrun_opens_its_port_on_all_network_interfaces(alone, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(WHERE_THEY_MEET)

@@ -350,6 +350,7 @@ def test_an_interrupted_training_can_be_continued(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no such signal")
+@pytest.mark.everything
 def test_a_rank_that_is_warned_under_torchrun_makes_all_save_and_end(tmp_path):
     """Slurm warns every process: torchrun must not hear it, as resources/slurm says."""
     checkpoint = tmp_path / "digits.pt"
@@ -393,6 +394,7 @@ def test_a_rank_that_is_warned_under_torchrun_makes_all_save_and_end(tmp_path):
     assert rest == whole, "exactly as if never stopped"
 
 
+@pytest.mark.everything
 def test_torchrun_starts_the_same_training(monkeypatch, tmp_path):
     script = str(ROOT / "demos/ddp/train_digits.py")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]

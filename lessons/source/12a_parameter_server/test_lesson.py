@@ -1,9 +1,5 @@
 """In step equals one process; staleness, bounds and costs are what the lesson says."""
 
-import os
-import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -44,7 +40,6 @@ from demos.parameter_server.parts.simulated_server import (
     simulate_in_step,
 )
 from sidebyside import RankFailed, run_ranks
-from sidebyside.record import ROOT
 
 from .checks import THREE, backup_workers_by_events
 
@@ -446,18 +441,3 @@ def test_without_a_lock_dense_updates_get_lost_and_sparse_ones_hardly():
         if dense > 0.01 and dense > 3 * max(add, sparse):
             return
     pytest.fail(f"lost: dense {dense}, with add_ {add}, sparse {sparse}")
-
-
-def test_the_script_of_your_own_trains_and_saves(tmp_path):
-    script = ROOT / "demos/parameter_server/own_parameter_server.py"
-    assert "sidebyside" not in script.read_text()
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    (tmp_path / "torchrun").mkdir()  # it leaves a folder there
-    done = subprocess.run(
-        [*launcher, "--nproc-per-node=3", str(script), "--updates=50", "--save=w.pt"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=400, check=False,
-        env=os.environ | {"TMPDIR": str(tmp_path / "torchrun")},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert float(re.search(r"loss (\S+)", done.stdout)[1]) < 2.3
-    assert torch.load(tmp_path / "w.pt", weights_only=True).shape == (10, 64)

@@ -1,8 +1,6 @@
 """Local SGD talks H times less; gossip agrees as the eigenvalue says, and survives."""
 
 import math
-import subprocess
-import sys
 from itertools import pairwise
 
 import pytest
@@ -36,7 +34,6 @@ from demos.decentralised.parts.killed_peer import train_with_a_kill
 from demos.decentralised.parts.out_of_step import in_step, out_of_step
 from demos.sgd.parts.digits_network import digits_here, digits_network, flat_gradient
 from sidebyside import run_ranks
-from sidebyside.record import ROOT
 
 # Local SGD ----------------------------------------------------------------------------
 
@@ -305,30 +302,3 @@ def test_gossip_survives_a_killed_peer_and_an_all_reduce_does_not():
     assert all(loss_of(peer["model"]) < 0.8 * start for peer in left.values())
     left = train_with_a_kill(killed=2, at=8, steps=40, all_reduce=True)
     assert {rank: peer["steps"] for rank, peer in left.items()} == {0: 8, 1: 8, 3: 8}
-
-
-# A script of your own -----------------------------------------------------------------
-
-SCRIPT = ROOT / "demos/decentralised/own_local_sgd.py"
-
-
-def own_script(*args: object, launcher: tuple = ()) -> str:
-    command = [sys.executable, *launcher, str(SCRIPT), *map(str, args)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_torchrun_trains_one_model_and_rank_0_saves(tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "torchrun"))  # it leaves a folder there
-    (tmp_path / "torchrun").mkdir()
-    torchrun = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"
-    saved = tmp_path / "two.pt"
-    said = own_script("--every", 8, "--save", saved, launcher=torchrun)
-    assert said == "2 ranks, 10 meetings, one model: True\n"
-    assert torch.load(saved, map_location="cpu")["0.weight"].shape == (32, 64)
-
-
-def test_the_script_of_your_own_uses_no_instrument():
-    code = SCRIPT.read_text()
-    assert "sidebyside" not in code and "demos." not in code

@@ -5,9 +5,6 @@ timed. Each mistake that the lesson shows is tested to misbehave.
 """
 
 import ast
-import os
-import subprocess
-import sys
 from itertools import combinations
 from pathlib import Path
 
@@ -39,7 +36,6 @@ from demos.model_parallel.parts.transformer_block import (
 )
 from sidebyside import RankFailed, Timeline, run_ranks
 from sidebyside.lesson_format import read_lesson
-from sidebyside.record import ROOT
 
 # The budget ---------------------------------------------------------------------------
 
@@ -277,34 +273,6 @@ def test_the_block_looks_at_no_later_position():
     changed[:, 4] += 1
     difference = (block(x) - block(changed)).abs().sum(-1)[0]
     assert (difference[:4] == 0).all() and (difference[4:] > 0).all()
-
-
-def own_script(folder, ranks: int) -> str:
-    script = str(ROOT / "demos/model_parallel/own_model_parallel.py")
-    launcher = f"-m torch.distributed.run --standalone --nproc-per-node {ranks}".split()
-    command = [sys.executable, *(launcher if ranks > 1 else []), script]
-    (folder / "tmp").mkdir(exist_ok=True)
-    done = subprocess.run(
-        [*command, "--save", str(folder / f"of{ranks}_")],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"TMPDIR": str(folder / "tmp")},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_the_script_of_your_own_trains_the_same_on_two_ranks(tmp_path):
-    assert own_script(tmp_path, 1) == own_script(tmp_path, 2)
-    whole = torch.load(tmp_path / "of1_0.pt", map_location="cpu")
-    parts = [torch.load(tmp_path / f"of2_{r}.pt", map_location="cpu") for r in (0, 1)]
-    flat = [tensor for part in parts for tensor in part.values()]
-    torch.testing.assert_close(flat, list(whole.values()), atol=1e-6, rtol=0)
-
-
-def test_the_script_of_your_own_uses_no_instrument():
-    code = (ROOT / "demos/model_parallel/own_model_parallel.py").read_text()
-    assert "sidebyside" not in code and "demos." not in code.split('"""')[2]
 
 
 def test_the_network_of_the_lesson_has_the_size_that_the_text_says():

@@ -3,8 +3,6 @@
 Every sentence in bold of the lesson is a cell whose output is compared, or a test here.
 """
 
-import os
-import subprocess
 import sys
 from functools import partial
 from itertools import product
@@ -432,23 +430,6 @@ def test_the_pictures_say_what_they_show():
     cells = {(layer, t): layer + t for layer in range(2) for t in range(3)}
     assert draw_cells({"a": cells}).alt == "a\nlayer 1:  1  2  3\nlayer 0:  0  1  2"
     assert bars._repr_png_().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize("ranks", [1, 3])
-def test_the_script_of_ones_own_prints_one_loss_and_saves_once(ranks, tmp_path):
-    """One alone is started by Python, three by torchrun, which leaves a folder."""
-    launcher = f"-m torch.distributed.run --standalone --nproc-per-node {ranks}".split()
-    saved, folder = tmp_path / "saved", tmp_path / "tmp"
-    saved.mkdir()
-    folder.mkdir()
-    command = [sys.executable, *(launcher if ranks > 1 else [])]
-    command += [own_halo_exchange.__file__, "--save", str(saved / "model.pt")]
-    done = subprocess.run(
-        command, env=os.environ | {"TMPDIR": str(folder)},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stdout.startswith("loss of the last batch 0.0106")
-    assert [path.name for path in saved.iterdir()] == ["model.pt"]
 
 
 def test_the_demos_refuse_an_odd_number_of_maps(monkeypatch, capsys):

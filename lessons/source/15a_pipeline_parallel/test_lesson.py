@@ -5,11 +5,8 @@ gradients of the unsplit model is tested on real ranks, with many schedules in o
 launch. Nothing here asserts how long something takes.
 """
 
-import os
 import random
 import re
-import subprocess
-import sys
 from itertools import combinations
 
 import pytest
@@ -44,7 +41,6 @@ from demos.pipeline.pipeline_beside_torch import (
     both_pipelines_in_turn,
 )
 from sidebyside import RankFailed, run_ranks
-from sidebyside.record import ROOT
 
 from .pipelines_beside_whole import (
     layers_of_each_rank,
@@ -366,33 +362,3 @@ def test_the_workbench_answers(capsys):
     assert "illegal: rank 0 never runs B0" in capsys.readouterr().out
     assert workbench(gpipe(2, 2), seconds=0.005) is not None
     assert "planned:  6 slots, bubble 33.3 %" in capsys.readouterr().out
-
-
-# The script of your own --------------------------------------------------------------
-
-
-def printed_by_ranks_of_own_pipeline(ranks: int, folder) -> str:
-    torchrun = ["-m", "torch.distributed.run", "--standalone"]
-    torchrun += ["--nproc-per-node", str(ranks)]
-    script = str(ROOT / "demos/pipeline/own_pipeline.py")
-    done = subprocess.run(
-        [sys.executable, *torchrun, script, "--save", str(folder / "part")],
-        env=os.environ | {"TMPDIR": str(folder)},  # torchrun leaves a folder there
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_the_script_of_your_own_trains_the_same_on_one_two_and_three_ranks(tmp_path):
-    said, saved = [], []
-    for ranks in 1, 2, 3:
-        (folder := tmp_path / str(ranks)).mkdir()
-        said.append(printed_by_ranks_of_own_pipeline(ranks, folder))
-        assert len(list(folder.glob("part*.pt"))) == ranks
-        parts = [torch.load(folder / f"part{rank}.pt") for rank in range(ranks)]
-        saved.append([tensor for part in parts for tensor in part.values()])
-    assert said[0].startswith("loss of the last batch") and len(set(said)) == 1
-    for parameters in saved[1:]:
-        for one, other in zip(parameters, saved[0], strict=True):
-            assert torch.allclose(one, other, atol=1e-5)

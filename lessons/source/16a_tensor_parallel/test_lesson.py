@@ -1,8 +1,5 @@
 """A split layer gives what the unsplit one gives, and sends what is promised."""
 
-import os
-import subprocess
-import sys
 from functools import partial
 from itertools import product
 
@@ -31,7 +28,6 @@ from demos.tensor_parallel.tensor_parallel_block import (
     split_as_pair,
 )
 from sidebyside import MessageMeter, run_ranks
-from sidebyside.record import ROOT
 
 # One layer ----------------------------------------------------------------------------
 
@@ -336,34 +332,3 @@ def test_dtensor_trains_the_same_with_as_many_collectives(ranks):
         assert gap < 1e-12
         if ranks > 1:
             assert counts == [2] * 5, "one forward, one backward"
-
-
-# A script of your own -----------------------------------------------------------------
-
-SCRIPT = ROOT / "demos/tensor_parallel/own_tensor_parallel.py"
-
-
-def own_tensor_parallel(*args: object, launcher: tuple = (), **options) -> str:
-    command = [sys.executable, *launcher, str(SCRIPT), *map(str, args)]
-    done = subprocess.run(command, capture_output=True, text=True, **options)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_torchrun_trains_the_same_with_two_ranks_and_rank_0_saves(tmp_path):
-    (tmp_path / "logs").mkdir()  # torchrun leaves a folder there
-    environment = os.environ | {"TMPDIR": str(tmp_path / "logs")}
-    torchrun = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"
-    saved = [tmp_path / "one.pt", tmp_path / "two.pt"]
-    alone = own_tensor_parallel("--save", saved[0])
-    options = {"launcher": torchrun, "env": environment}
-    together = own_tensor_parallel("--save", saved[1], **options)
-    assert alone == together and together.count("\n") == 1
-    one, two = (torch.load(path, map_location="cpu") for path in saved)
-    for name in one:
-        torch.testing.assert_close(one[name], two[name], atol=1e-5, rtol=0)
-
-
-def test_the_script_of_your_own_uses_no_instrument():
-    code = SCRIPT.read_text(encoding="utf-8")
-    assert "sidebyside" not in code and "demos." not in code

@@ -1,8 +1,5 @@
 """Split attention, vocabulary and sequence give what the whole model gives."""
 
-import os
-import subprocess
-import sys
 from functools import partial
 from unittest import mock
 
@@ -36,7 +33,6 @@ from demos.tensor_parallel.parts.sequence_conjugates import (
 )
 from demos.tensor_parallel.parts.split_layers import own_part
 from sidebyside import MessageMeter, run_ranks
-from sidebyside.record import ROOT
 
 WAYS = list(split_block.ENDS)
 
@@ -398,34 +394,3 @@ def calls_of_ours() -> list[str]:
 def test_our_loss_calls_three_all_reduces_and_none_backward():
     assert run_ranks(calls_of_ours) == [["all_reduce"] * 3] * 2
     assert sum_over_ranks is vocabulary.sum_over_ranks
-
-
-# A script of your own -----------------------------------------------------------------
-
-SCRIPT = ROOT / "demos/tensor_parallel/own_vocabulary_parallel.py"
-
-
-def own_vocabulary_parallel(*args: object, launcher: tuple = (), **options) -> str:
-    command = [sys.executable, *launcher, str(SCRIPT), *map(str, args)]
-    done = subprocess.run(command, capture_output=True, text=True, **options)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_torchrun_trains_the_same_with_two_ranks_and_rank_0_saves(tmp_path):
-    (tmp_path / "logs").mkdir()  # torchrun leaves a folder there
-    environment = os.environ | {"TMPDIR": str(tmp_path / "logs")}
-    torchrun = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"
-    saved = [tmp_path / "one.pt", tmp_path / "two.pt"]
-    alone = own_vocabulary_parallel("--save", saved[0])
-    options = {"launcher": torchrun, "env": environment}
-    together = own_vocabulary_parallel("--save", saved[1], **options)
-    assert alone == together and together.count("\n") == 1
-    one, two = (torch.load(path, map_location="cpu") for path in saved)
-    for name in one:
-        torch.testing.assert_close(one[name], two[name], atol=1e-4, rtol=0)
-
-
-def test_the_script_of_your_own_uses_no_instrument():
-    code = SCRIPT.read_text(encoding="utf-8")
-    assert "sidebyside" not in code and "demos." not in code

@@ -2,9 +2,6 @@
 
 import gc
 import inspect
-import os
-import subprocess
-import sys
 from functools import partial
 
 import pytest
@@ -58,7 +55,6 @@ from demos.sharding.parts.zero_2 import ZeRO2
 from demos.sharding.parts.zero_3 import ZeRO3
 from demos.sharding.sixteen_bits import FORMATS, train_in_format
 from sidebyside import MessageMeter, Timeline, run_ranks
-from sidebyside.record import ROOT
 from tests.quiet_loopback import least_on_loopback
 
 PRECISIONS = {torch.float32: SINGLE, torch.bfloat16: MIXED}
@@ -517,38 +513,6 @@ def test_only_overlapped_does_backward_go_on_while_gradients_travel():
     assert scatters_beside_backward("ZeRO-2") == 0
     tries = (scatters_beside_backward("ZeRO-2, overlapped") for _ in range(5))
     assert 3 in tries, "all but the last; a busy machine may begin one too late"
-
-
-# A script of your own -----------------------------------------------------------------
-
-SCRIPT = ROOT / "demos/sharding/own_sharded_optimizer.py"
-
-
-def own_sharded_optimizer(*args: object, launcher: tuple = (), **options) -> str:
-    command = [sys.executable, *launcher, str(SCRIPT), *map(str, args)]
-    done = subprocess.run(command, capture_output=True, text=True, **options)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_torchrun_trains_the_same_with_two_ranks_and_rank_0_saves_all(tmp_path):
-    (tmp_path / "logs").mkdir()  # torchrun leaves a folder there
-    environment = os.environ | {"TMPDIR": str(tmp_path / "logs")}
-    torchrun = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"
-    saved = [tmp_path / "one.pt", tmp_path / "two.pt"]
-    alone = own_sharded_optimizer("--save", saved[0])
-    options = {"launcher": torchrun, "env": environment}
-    together = own_sharded_optimizer("--save", saved[1], **options)
-    assert alone == together and together.count("\n") == 1
-    one, two = (torch.load(path, map_location="cpu") for path in saved)
-    for name, tensor in one["model"].items():
-        torch.testing.assert_close(tensor, two["model"][name], atol=1e-4, rtol=0)
-    assert len(two["optimizer"]["state"]) == len(two["model"]), "the whole state"
-
-
-def test_the_script_of_your_own_uses_no_instrument():
-    code = SCRIPT.read_text(encoding="utf-8")
-    assert "sidebyside" not in code and "demos." not in code
 
 
 def test_the_thousand_updates_are_lost():

@@ -388,27 +388,6 @@ def test_the_demo_goes_on_with_a_simulated_link():
     assert "150,000" in said and "100,000" in said
 
 
-OWN = ROOT / "demos/machines/own_compressed_ddp.py"
-
-
-def test_the_script_of_your_own_learns_the_same_alone_and_by_torchrun(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))  # torchrun leaves a folder there
-    torchrun = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"
-    alone = said_by(OWN)
-    two = said_by(*torchrun, OWN, "--save", tmp_path / "two.pt")
-    first, second = (float(said.split()[-1]) for said in (alone, two))
-    assert abs(first - second) < 0.01
-    saved = torch.load(tmp_path / "two.pt", map_location="cpu")
-    assert saved["0.weight"].shape == (256, 64)
-
-
-def test_the_script_of_your_own_uses_no_instrument():
-    code = OWN.read_text()
-    assert "sidebyside" not in code and "demos." not in code
-
-
 @pytest.mark.skipif(bool(why_no_hosts()), reason="the notebook itself is this test")
 def test_where_hosts_are_forbidden_the_lesson_shows_the_same(tmp_path):
     """The stored outputs were made on one branch: the other must print the same."""

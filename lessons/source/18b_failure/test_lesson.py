@@ -484,6 +484,7 @@ if os.environ["GOES_ON"]:
 
 
 @pytest.mark.parametrize("own", [True, False])
+@pytest.mark.everything
 def test_after_a_restart_a_store_for_all_starts_has_the_addresses_of_the_dead(
     tmp_path, own
 ):
@@ -494,6 +495,7 @@ def test_after_a_restart_a_store_for_all_starts_has_the_addresses_of_the_dead(
     assert said == ("no store yet\n" if own else "addresses: True\n")
 
 
+@pytest.mark.everything
 def test_torchrun_starts_killed_ranks_again_and_the_result_is_the_same(tmp_path):
     loss, _ = run_ranks(own_resumable.train, str(tmp_path / "whole.pt"), None, "cpu")
     killed = tmp_path / "killed.pt"
@@ -504,11 +506,6 @@ def test_torchrun_starts_killed_ranks_again_and_the_result_is_the_same(tmp_path)
     one, other = (torch.load(tmp_path / f"{n}.pt") for n in ("whole", "killed"))
     assert all(torch.equal(one["model"][n], other["model"][n]) for n in one["model"])
     assert one["loss"] == other["loss"]
-
-
-def test_the_script_of_your_own_uses_no_instrument():
-    code = SCRIPT.read_text(encoding="utf-8")
-    assert "sidebyside" not in code and "demos." not in code
 
 
 def test_the_script_is_killed_only_if_it_is_asked_to(tmp_path):

@@ -293,6 +293,7 @@ def test_the_watchdog_says_where_a_rank_is_stuck_and_ends_it():
     assert f'own_watchdog.py", line {line} in train' in done.stderr
 
 
+@pytest.mark.everything
 def test_torchrun_ends_the_job_when_one_of_two_ranks_is_stuck(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # it leaves a folder there
     torchrun = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"
@@ -308,8 +309,3 @@ def test_a_healthy_training_hears_nothing_of_the_watchdog():
     done = subprocess.run([sys.executable, script], capture_output=True, text=True)
     assert done.returncode == 0 and done.stderr == ""
     assert done.stdout == "the ranks have summed up 5\n"
-
-
-def test_the_script_of_your_own_uses_no_instrument():
-    code = (ROOT / "demos/clinic/own_watchdog.py").read_text()
-    assert "sidebyside" not in code and "demos." not in code.replace("demos/", "")

@@ -2,10 +2,7 @@
 
 import hashlib
 import math
-import os
 import re
-import subprocess
-import sys
 from functools import cache
 from types import SimpleNamespace
 
@@ -419,34 +416,3 @@ def test_an_average_over_the_wrong_group_is_another_training_run():
     right = run_ranks(gap_of_wrapper, sharded_state(ReplicatedState), world_size=4)
     wrong = run_ranks(gap_of_wrapper, wrong_group, world_size=4)
     assert all(gap < 1e-12 for gap in right) and max(wrong) > 1e-4
-
-
-# A script of your own -----------------------------------------------------------------
-
-SCRIPT = ROOT / "demos/capstone/own_two_dimensions.py"
-
-
-def own_two_dimensions(*args: object, launcher: tuple = (), **options) -> str:
-    command = [sys.executable, *launcher, str(SCRIPT), *map(str, args)]
-    done = subprocess.run(command, capture_output=True, text=True, **options)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_torchrun_trains_the_same_on_a_mesh_and_rank_0_saves_all(tmp_path):
-    (tmp_path / "logs").mkdir()  # torchrun leaves a folder there
-    environment = os.environ | {"TMPDIR": str(tmp_path / "logs")}
-    torchrun = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"
-    saved = [tmp_path / "one.pt", tmp_path / "four.pt"]
-    alone = own_two_dimensions("--save", saved[0])
-    options = {"launcher": torchrun, "env": environment}
-    together = own_two_dimensions("--tensor", 2, "--save", saved[1], **options)
-    assert alone == together and together.count("\n") == 1
-    one, four = (torch.load(path, map_location="cpu") for path in saved)
-    for name, tensor in one.items():
-        torch.testing.assert_close(tensor, four[name], atol=1e-4, rtol=0)
-
-
-def test_the_script_of_your_own_uses_no_instrument():
-    code = SCRIPT.read_text(encoding="utf-8")
-    assert "sidebyside" not in code and "demos." not in code
