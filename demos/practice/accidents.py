@@ -127,9 +127,11 @@ def report_accident(pool: str, accident: str, patience: str, log: str) -> None:
     """The whole of the program that `start_accident` starts.
 
     It may be killed at any moment. A semaphore is removed after it by a tracker, which
-    must run before the first one is made.
+    must run before the first one is made. The demo keeps Ctrl-C from what it starts.
     """
     resource_tracker.ensure_running()
+    if hasattr(signal, "pthread_sigmask"):  # not on Windows
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     print(json.dumps(experiment_with_accident(pool, accident, float(patience), log)))
 
 
