@@ -125,6 +125,12 @@ def main():
 """,
 }
 
+QUICK = ["it waits", "its pool works", "its executor works", "its ranks work"]
+CASES = [
+    pytest.param(text, id=name, marks=[] if name in QUICK else pytest.mark.everything)
+    for name, text in PROGRAMS.items()
+]
+
 
 @contextlib.contextmanager
 def running(folder: Path, program: str):
@@ -180,7 +186,7 @@ def nothing_is_left(mark: str, seconds: float = 60) -> bool:
     return True
 
 
-@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+@pytest.mark.parametrize("program", CASES)
 def test_ctrl_c_ends_it(program, tmp_path):
     with running(tmp_path, program) as (started, mark):
         os.killpg(started.pid, signal.SIGINT)  # as a terminal does: to the group
@@ -190,7 +196,7 @@ def test_ctrl_c_ends_it(program, tmp_path):
         assert nothing_is_left(mark)
 
 
-@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+@pytest.mark.parametrize("program", CASES)
 def test_it_ends_when_nobody_reads_any_more(program, tmp_path):
     with running(tmp_path, program) as (started, mark):
         started.stdout.close()

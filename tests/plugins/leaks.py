@@ -144,7 +144,7 @@ def stop_helpers() -> None:
     """End what multiprocessing keeps as long as this process: servants, a folder."""
     for module, servant in (
         ("multiprocessing.forkserver", "_forkserver"),
-        ("sidebyside.forkserver_apart", "server"),
+        ("sidebyside.rank_forkserver", "server"),
         ("multiprocessing.resource_tracker", "_resource_tracker"),
     ):
         if module in sys.modules:
