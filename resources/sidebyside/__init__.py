@@ -57,7 +57,7 @@ def __dir__() -> list[str]:
 
 if in_notebook():
     from sidebyside.cells import explain_names_of_cells_not_run
-    from sidebyside.process_groups import keep_resource_tracker_apart
+    from sidebyside.process_groups import keep_servants_apart
 
-    keep_resource_tracker_apart()
+    keep_servants_apart()
     explain_names_of_cells_not_run()

@@ -16,7 +16,7 @@ PATIENCE = 0.2  # seconds that processes get to end after SIGTERM
 
 
 def lead_group() -> None:
-    if POSIX:
+    if POSIX and os.getpgrp() != os.getpid():
         os.setsid()
 
 
@@ -43,17 +43,20 @@ def end_groups(leaders: Iterable[int]) -> None:
             os.killpg(leader, signal.SIGKILL)
 
 
-def keep_resource_tracker_apart() -> None:
-    """In a notebook's kernel, multiprocessing's resource tracker leads a group.
+def keep_servants_apart() -> None:
+    """In a notebook's kernel, what multiprocessing starts for itself leads a group.
 
-    A kernel that is shut down ends its own group, and would wait for the tracker in
-    vain, which ignores that. In a script nothing is changed.
+    A kernel that is shut down ends its own group, and would wait in vain: for the
+    resource tracker, which ignores that, and for a forkserver that nobody buries. In a
+    script nothing is changed.
     """
     usual = util.spawnv_passfds
 
     def spawn(path, args, passfds):
-        lead = "import os; os.setsid(); "
-        args = [lead + a if "resource_tracker import" in str(a) else a for a in args]
+        if "--multiprocessing-fork" not in args:  # no process of the learner's
+            program = args.index("-c") + 1
+            args = [*args]
+            args[program] = f"import os; os.setsid(); {args[program]}"
         return usual(path, args, passfds)
 
     util.spawnv_passfds = spawn
