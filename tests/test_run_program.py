@@ -221,6 +221,27 @@ def main():
     assert (started.returncode, said, complaints) == (-signal.SIGINT, "saved\n", "")
 
 
+def test_after_an_alarm_on_its_way_when_the_program_ends_there_is_no_other(tmp_path):
+    program = """
+import atexit, signal
+
+atexit.register(lambda: print(signal.getitimer(signal.ITIMER_REAL)[0]))  # the last
+
+def main():
+    usual = signal.setitimer
+
+    def stop_and_get_one_more(which, seconds):
+        signal.setitimer = usual
+        usual(which, seconds)
+        os.kill(os.getpid(), signal.SIGALRM)
+
+    atexit.register(setattr, signal, "setitimer", stop_and_get_one_more)
+    ready()
+"""
+    with running(tmp_path, program) as (started, _):
+        assert started.communicate(timeout=30) == ("0.0\n", "")
+
+
 IN_A_HOST = """
 import signal, sys
 from sidebyside import run_program

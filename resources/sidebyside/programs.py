@@ -73,6 +73,7 @@ class _Ending:
 
     why = None
     began = 0.0
+    next_look = LOOK
     main_has_ended = False
     runs_exit_functions = False
 
@@ -107,11 +108,12 @@ class _Ending:
             elif not self.why and _nobody_reads():
                 self.begin(signal.SIGPIPE)
         finally:
-            signal.setitimer(signal.ITIMER_REAL, LOOK)
+            signal.setitimer(signal.ITIMER_REAL, self.next_look)
 
     def look_no_more(self) -> None:
         """Python forgets our handlers when it ends, also when it ends of an error."""
         if not self.why:
+            self.next_look = 0  # never, though one alarm may be on its way
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
