@@ -186,6 +186,7 @@ class Crew:
         """End every process, whatever it does; ask nicely only if all are done."""
         clean = len(self.results) == self.size
         started = [process for process in self.processes if process.pid is not None]
+        leaders = self.groups | {process.pid for process in started}
         for rank, process in enumerate(started):
             if clean:
                 self._send(rank, ExitMessage())
@@ -197,8 +198,8 @@ class Crew:
                 process.kill()
                 process.join()
             process.close()
-        end_groups(self.groups)
-        self._note_groups(self.groups, False)
+        end_groups(leaders)
+        self._note_groups(leaders, False)
         for pipe in self.commands + self.reports:
             pipe.close()
 
