@@ -9,6 +9,7 @@ Shared memory is left to the latter: nobody could tell which worker it belongs t
 For the same reason a run inside a test leaves semaphores to the run around it.
 """
 
+import contextlib
 import multiprocessing.util
 import os
 import shutil
@@ -148,7 +149,8 @@ def stop_helpers() -> None:
         ("multiprocessing.resource_tracker", "_resource_tracker"),
     ):
         if module in sys.modules:
-            getattr(sys.modules[module], servant)._stop()
+            with contextlib.suppress(FileNotFoundError):  # ours has removed its socket
+                getattr(sys.modules[module], servant)._stop()
     multiprocessing.util._run_finalizers()
 
 
