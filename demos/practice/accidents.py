@@ -9,8 +9,6 @@ Try:      --accident kill --pool Pool --patience 20. Watch the processes meanwhi
           It waits as long as you let it.
 """
 
-from sidebyside.programs import run_program, tidies_up_for_others
-
 import argparse
 import contextlib
 import json
@@ -29,6 +27,7 @@ from time import sleep
 import psutil
 
 from sidebyside import positive_float
+from sidebyside.programs import run_program, tidies_up_for_others
 
 TASKS, BAD, WORKERS = 48, 37, 2
 POOLS = ("Pool", "executor", "joblib")
