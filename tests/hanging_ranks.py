@@ -11,7 +11,7 @@ def how_they_hang(fn, *lines: str) -> RanksHung:
     On a busy machine ranks may not have come to their line within a few seconds: then
     they are tried again, with more.
     """
-    for seconds in 6, 60:
+    for seconds in 3, 60:
         with pytest.raises(RanksHung) as stopped:
             run_ranks(fn, timeout=seconds)
         if all(line in stopped.value.details for line in lines):

@@ -602,14 +602,18 @@ def test_a_result_of_a_rank_that_hangs_when_it_is_looked_at_hangs_no_kernel(
     method, monkeypatch
 ):
     monkeypatch.setattr(judge, "FOR_RANKS", 0)
-    exercise("98-wait", seconds=30, in_ranks=True)(check_ranks)
     names = cell(
         f"import threading\nclass Odd:\n    {HANGING[method]}\ndef f():\n"
         "    odd = Odd()\n    odd.number = 1\n    return odd"
     )
-    verdict = check("98-wait", names["f"])
-    assert verdict.state == "HUNG"
-    assert f"at line     4, in {method}: {WAITS}" in verdict.message
+    where = f"at line     4, in {method}: {WAITS}"
+    for seconds in 3, 60:  # more where others make the rank slow to begin
+        exercise("98-wait", seconds=seconds, in_ranks=True)(check_ranks)
+        verdict = check("98-wait", names["f"])
+        assert verdict.state == "HUNG"
+        if where in verdict.message:
+            break
+    assert where in verdict.message
 
 
 # Hints, solutions, the record ---------------------------------------------------------

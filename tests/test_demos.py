@@ -29,8 +29,6 @@ NAMES = demo_names()
 TEXTS = {name: (DEMOS / name).read_text(encoding="utf-8") for name in NAMES}
 POOL = re.compile(r"\bPool\(|ProcessPoolExecutor\(|DataLoader\(")
 WITH_POOL = [name for name in NAMES if POOL.search(TEXTS[name])]
-# a script that people take with them has no instrument, nor what that does for it
-WITH_INSTRUMENTS = [name for name in NAMES if "sidebyside" in TEXTS[name]]
 ANSWERS_OF_DEMO = Path(__file__).with_name("answers_of_demo.py")
 BAD = ["0", "-1", "x"]  # refused, unless the option's type allows it on purpose
 ABSURD = ["", "nan", "inf", "-inf", "1e308", "-1e308", str(10**30), str(-(10**30))]
@@ -207,23 +205,6 @@ def _workers(mark: str) -> list[psutil.Process]:
     return found
 
 
-def import_complaints(path: Path, folder: Path) -> list[str]:
-    """Ctrl-C ends it quietly while it still imports: here its first import hangs."""
-    for name in ("argparse", "multiprocessing"):
-        text = "import time\nprint(flush=True)\ntime.sleep(600)"
-        (folder / f"{name}.py").write_text(text)
-    program = subprocess.Popen(
-        [sys.executable, str(path)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(folder)},
-    )  # fmt: skip
-    program.stdout.readline()
-    program.send_signal(signal.SIGINT)
-    said = program.communicate(timeout=60)[1].decode()
-    if said or program.returncode != -signal.SIGINT:
-        return [f"while it imports, Ctrl-C ends it with {program.returncode}: {said}"]
-    return []
-
-
 PATIENCE = 60  # seconds that processes of a demo get to end
 
 
@@ -284,12 +265,6 @@ def test_an_interrupt_and_a_closed_pipe_end_a_demo_quietly(name, tmp_path, progr
 @pytest.mark.parametrize("name", WITH_POOL)
 def test_a_killed_demo_leaves_no_worker_of_its_pool(name, tmp_path, programs):
     assert not murder_complaints(DEMOS / name, tmp_path, programs)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-@pytest.mark.parametrize("name", WITH_INSTRUMENTS)
-def test_an_interrupt_ends_a_demo_quietly_while_it_imports(name, tmp_path):
-    assert not import_complaints(DEMOS / name, tmp_path)
 
 
 # Planted demos: each fault is found --------------------------------------------------

@@ -11,11 +11,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import uuid
-from multiprocessing import get_context
-from multiprocessing.synchronize import sem_unlink
 from pathlib import Path
 
 import psutil
@@ -28,7 +25,7 @@ import multiprocessing, os, sys, tempfile, threading, time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from sidebyside import run_program
+from sidebyside import programs, run_program
 from sidebyside.programs import end_with_parent
 
 def work(seconds):
@@ -128,6 +125,12 @@ def main():
 """,
 }
 
+QUICK = ["it waits", "its pool works", "its executor works", "its ranks work"]
+CASES = [
+    pytest.param(text, id=name, marks=[] if name in QUICK else pytest.mark.everything)
+    for name, text in PROGRAMS.items()
+]
+
 
 @contextlib.contextmanager
 def running(folder: Path, program: str):
@@ -183,7 +186,7 @@ def nothing_is_left(mark: str, seconds: float = 60) -> bool:
     return True
 
 
-@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+@pytest.mark.parametrize("program", CASES)
 def test_ctrl_c_ends_it(program, tmp_path):
     with running(tmp_path, program) as (started, mark):
         os.killpg(started.pid, signal.SIGINT)  # as a terminal does: to the group
@@ -193,94 +196,13 @@ def test_ctrl_c_ends_it(program, tmp_path):
         assert nothing_is_left(mark)
 
 
-INTERRUPTED = """
-import os, signal
-from sidebyside import forkserver_apart, run_ranks
-
-usual, started = forkserver_apart._usual_spawn, []
-
-WAIT = (
-    "import signal, time\\n"
-    "while signal.SIGINT not in signal.sigpending(): time.sleep(0.01)\\n"
-)
-
-def start_and_interrupt(path, args, passfds):
-    program = args.index("-c") + 1  # the interrupt comes before it has a session
-    args = [*args[:program], WAIT + args[program], *args[program + 1 :]]
-    started.append(usual(path, args, passfds))
-    os.kill(started[-1], signal.SIGINT)
-    return started[-1]
-
-forkserver_apart._usual_spawn = start_and_interrupt
-
-if __name__ == "__main__":
-    print(run_ranks(abs, -3, world_size=2), len(started) > 1)
-"""
-
-
-def test_an_interrupt_does_not_reach_a_server_that_has_no_session_yet(tmp_path):
-    path = tmp_path / "interrupted.py"
-    path.write_text(INTERRUPTED)
-    done = subprocess.run([sys.executable, path], capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("[3, 3] True\n", "")
-
-
-@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+@pytest.mark.parametrize("program", CASES)
 def test_it_ends_when_nobody_reads_any_more(program, tmp_path):
     with running(tmp_path, program) as (started, mark):
         started.stdout.close()
         complaints = started.stderr.read()
         assert started.wait(timeout=30) == -signal.SIGPIPE
         assert complaints == ""
-        assert nothing_is_left(mark)
-
-
-def test_an_alarm_while_a_broken_pipe_is_looked_at_changes_nothing(tmp_path):
-    program = """
-import signal
-
-def main():
-    from sidebyside import programs
-
-    usual, asked = programs._nobody_reads_program, []
-
-    def alarm_and_ask():
-        if not asked:
-            asked.append("once")
-            os.kill(os.getpid(), signal.SIGALRM)
-        return usual()
-
-    programs._look_for_reader_of_program_in(0)
-    ready()
-    while not usual():
-        time.sleep(0.01)
-    programs._nobody_reads_program = alarm_and_ask
-    raise BrokenPipeError
-"""
-    with running(tmp_path, program) as (started, mark):
-        started.stdout.close()
-        complaints = started.stderr.read()
-        assert (started.wait(timeout=30), complaints) == (-signal.SIGPIPE, "")
-        assert nothing_is_left(mark)
-
-
-@pytest.mark.parametrize("tasks", [[], [600] * 9], ids=["waiting", "at work"])
-def test_a_pool_of_killed_workers_needs_no_moment_to_end(tasks, tmp_path):
-    program = f"""
-def main():
-    from sidebyside import programs
-
-    programs.SECONDS = 600
-    with get_context("spawn").Pool(2) as pool:
-        pool.map(work, [0, 0])
-        ready()
-        pool.map(work, {tasks})
-        time.sleep(600)
-"""
-    with running(tmp_path, program) as (started, mark):
-        os.killpg(started.pid, signal.SIGINT)
-        assert started.communicate(timeout=60) == ("", "")
-        assert started.returncode == -signal.SIGINT
         assert nothing_is_left(mark)
 
 
@@ -299,98 +221,60 @@ def main():
     assert (started.returncode, said, complaints) == (-signal.SIGINT, "saved\n", "")
 
 
-def test_a_demo_collects_garbage_from_its_main_on(tmp_path):
-    path = tmp_path / "demo.py"
-    path.write_text("""
-import gc
-import os
-from sidebyside import programs
+def test_after_an_alarm_on_its_way_when_the_program_ends_there_is_no_other(tmp_path):
+    program = """
+import atexit, signal
 
-programs.DEMOS = os.path.dirname(os.path.realpath(__file__))
-programs._import_quietly_and_without_delay()
-print(gc.isenabled())
-programs.run_program(lambda: print(gc.isenabled(), gc.get_freeze_count() > 0))
-""")
-    done = subprocess.run([sys.executable, path], capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("False\nTrue True\n", "")
-
-
-@pytest.mark.parametrize("end", ["return", "sys.exit(0)"])
-def test_the_feeder_of_a_queue_tidies_up_before_the_program_ends(end, tmp_path):
-    program = f"""
-def tidy():
-    time.sleep(0.2)
-    print("tidied")
+atexit.register(lambda: print(signal.getitimer(signal.ITIMER_REAL)[0]))  # the last
 
 def main():
-    from sidebyside import programs
+    usual = signal.setitimer
 
-    programs.FEEDER_SECONDS = 60
-    threading.Thread(target=tidy, name="QueueFeederThread", daemon=True).start()
+    def stop_and_get_one_more(which, seconds):
+        signal.setitimer = usual
+        usual(which, seconds)
+        os.kill(os.getpid(), signal.SIGALRM)
+
+    atexit.register(setattr, signal, "setitimer", stop_and_get_one_more)
     ready()
-    {end}
 """
     with running(tmp_path, program) as (started, _):
-        assert started.communicate(timeout=30) == ("tidied\n", "")
+        assert started.communicate(timeout=30) == ("0.0\n", "")
 
 
-def test_the_threads_that_feed_queues_have_the_name_that_we_wait_for():
-    queue = get_context("spawn").Queue()
-    queue.put(1)
-    assert "QueueFeederThread" in [thread.name for thread in threading.enumerate()]
-    assert queue.get(timeout=30) == 1
-    queue.close()
-    queue.join_thread()
+IN_A_HOST = """
+import signal, sys
+from sidebyside import run_program
 
-
-def test_an_alarm_on_its_way_does_not_cut_the_last_word(tmp_path):
-    program = """
-import signal
-
-def main():
-    both = {signal.SIGINT, signal.SIGALRM}
-    signal.pthread_sigmask(signal.SIG_BLOCK, both)
-    for one in both:
-        os.kill(os.getpid(), one)
-    try:
-        ready()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, both)
-        time.sleep(600)
-    except KeyboardInterrupt:
-        print("saved")
+sys.ps1 = ">>> "
+before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGALRM)]
+run_program(lambda: print("here") or 3)
+print([signal.getsignal(one) for one in (signal.SIGINT, signal.SIGALRM)] == before)
 """
-    with running(tmp_path, program) as (started, _):
-        said, complaints = started.communicate(timeout=30)
-    assert (started.returncode, said, complaints) == (-signal.SIGINT, "saved\n", "")
 
 
-def test_a_semaphore_that_is_being_made_is_removed_and_the_next_one_is_made(tmp_path):
+def test_in_a_notebook_it_calls_main_and_changes_nothing():
+    done = subprocess.run([sys.executable, "-c", IN_A_HOST], capture_output=True)
+    assert (done.stdout, done.stderr) == (b"here\nTrue\n", b"")
+
+
+def test_an_output_that_is_no_file_is_no_obstacle(tmp_path):
     program = """
-from multiprocessing import resource_tracker
-
-def register(name, kind, usual=resource_tracker.register):
-    print(name)
-    os.kill(os.getpid(), 2)
-    usual(name, kind)
+import io
 
 def main():
     ready()
-    usual, resource_tracker.register = resource_tracker.register, register
-    try:
-        get_context("spawn").Lock()
-    except KeyboardInterrupt:
-        resource_tracker.register = usual
-        get_context("spawn").Lock()
-        print("saved")
+    sys.stdout = io.StringIO()
+
+sys.stdout, pipe = io.StringIO(), sys.stdout
+
+def ready():
+    pipe.write("ready\\n")
+    pipe.flush()
 """
-    with running(tmp_path, program) as (started, mark):
-        said, complaints = started.communicate(timeout=30)
-        name, last_word = said.splitlines()
-        assert (last_word, complaints) == ("saved", "")
-        assert started.returncode == -signal.SIGINT
-        assert nothing_is_left(mark)
-    with pytest.raises(FileNotFoundError):
-        sem_unlink(name)
+    with running(tmp_path, program) as (started, _):
+        assert started.communicate(timeout=30) == ("", "")
+    assert started.returncode == 0
 
 
 DEAF = {
@@ -425,7 +309,7 @@ def main():
 
 @pytest.mark.parametrize("program", DEAF.values(), ids=DEAF)
 def test_a_main_that_does_not_end_is_ended(program, tmp_path):
-    with running(tmp_path, program) as (started, mark):
+    with running(tmp_path, "programs.SECONDS = 1\n" + program) as (started, mark):
         os.killpg(started.pid, signal.SIGINT)
         assert started.communicate(timeout=30)[1] == ""
         assert started.returncode == -signal.SIGINT

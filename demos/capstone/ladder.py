@@ -8,8 +8,6 @@ Try:      --rungs all --steps 20: the whole ladder, up to eight ranks (a minute 
           --bits 64: the difference is rounding, so it shrinks a billionfold.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 
 import torch
@@ -18,6 +16,7 @@ from demos.capstone.parts.ladder_rungs import PLANS
 from demos.capstone.parts.ladder_table import TOLERANCE, climb_ladder, print_ladder
 from demos.capstone.parts.language_model import ModelSize
 from sidebyside import at_least
+from sidebyside.programs import run_program
 
 FEW = ["DDP (ours)", "tensor", "1F1B"]
 

@@ -7,8 +7,6 @@ Try:      on another machine --name workstation --to workstation.html; then here
           --beside workstation.html: both reports on one page, row by row.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from datetime import date
 from pathlib import Path
@@ -32,6 +30,7 @@ from demos.capstone.parts.report_page import (
 from demos.capstone.parts.strategies import STRATEGIES
 from sidebyside import at_least
 from sidebyside.arguments import output_file
+from sidebyside.programs import run_program
 from sidebyside.record import record_file
 
 FEW = ["DDP (ours)", "ZeRO-3", "tensor", "1F1B"]

@@ -8,8 +8,6 @@ Try:      --steps 3000 --checkpoint whale.pt, interrupt it, and run it again, al
           another strategy: it goes on where it stopped.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import os
 import re
@@ -35,6 +33,7 @@ from demos.ddp.train_digits import report_digits_training
 from demos.failures.parts.atomic_file import save_atomically
 from sidebyside import at_least, between, positive_int, run_ranks
 from sidebyside.arguments import output_file
+from sidebyside.programs import run_program
 from sidebyside.single_use import hold_for_single_use
 
 BY_OPTION = {

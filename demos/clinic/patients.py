@@ -8,13 +8,12 @@ Try:      --patient eve --tool recorder. Which entry has only one of the ranks?
           --patient ben --code shows the program.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 
 from demos.clinic.parts.examinations import TOOLS, examine_patient, ward_round
 from demos.clinic.parts.sick_programs import PATIENTS
 from demos.clinic.parts.ward import show_patients
+from sidebyside.programs import run_program
 
 
 def main() -> None:

@@ -8,8 +8,6 @@ Look for: in the picture all ranks are in step, however late one of them is. Of 
 Try:      --late 0. Then nobody is to blame, and what is left of waiting is noise.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +17,7 @@ import torch
 import torch.distributed as dist
 
 from sidebyside import Timeline, at_least, between, device, run_ranks, span
+from sidebyside.programs import run_program
 
 RANKS, LOAD, COMPUTE = 4, 0.01, 0.04  # seconds of each step
 

@@ -10,8 +10,6 @@ Try:      --elements 1000, then --elements 500000: which way is the fastest chan
           cores, and the more of them there are, the later each wakes up.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from statistics import median
 from time import perf_counter
@@ -33,6 +31,7 @@ from sidebyside import (
     device,
     run_ranks,
 )
+from sidebyside.programs import run_program
 
 
 def meter_all_reduce(all_reduce, elements: int) -> tuple[MessageMeter, torch.Tensor]:

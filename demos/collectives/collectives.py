@@ -10,8 +10,6 @@ Try:      --operation reduce_scatter --ranks 3, then all_gather, then all_reduce
           --save all_to_all.png writes the picture to a file.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 
 import torch.distributed as dist
@@ -20,6 +18,7 @@ from demos.collectives.parts import eight_collectives
 from demos.collectives.parts.collective_writing import collective_text
 from demos.collectives.parts.who_holds_what import EIGHT, MOST_RANKS, run_collectives
 from sidebyside import at_least, consecutive_steps, output_file
+from sidebyside.programs import run_program
 
 
 def main() -> None:

@@ -8,8 +8,6 @@ Try:      --gpus. The same two numbers for a published table of 16 GPUs. And
           --unseen 64: small messages are the ones that the line predicts worst.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from time import perf_counter
 
@@ -23,6 +21,7 @@ from demos.collectives.parts.published_all_reduces import (
     H100_SOURCE,
 )
 from sidebyside import at_least, device, run_ranks
+from sidebyside.programs import run_program
 
 LINK_SIZES = [4**k for k in range(3, 12)]  # 64 bytes to 4 MB
 

@@ -7,13 +7,12 @@ Look for: none of them stops with an error. Whether the replicas agree, how long
 Try:      --ranks 3. Readings that grow with the number of ranks say a lot.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 
 from demos.data_parallel.parts.exhibits import EXHIBITS
 from demos.data_parallel.parts.museum_meter import show_exhibits
 from sidebyside import at_least
+from sidebyside.programs import run_program
 
 
 def main() -> None:

@@ -8,8 +8,6 @@ Try:      --batch 65, which two ranks cannot share equally. Each rank weighs its
           with the number of its images, and all stays right.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import os
 
@@ -23,6 +21,7 @@ from demos.data_parallel.data_parallel_threads import (
     make_digit_model,
 )
 from sidebyside import at_least, device, load_digits, run_ranks, span
+from sidebyside.programs import run_program
 
 
 def sum_gradients_over_ranks(model: nn.Module) -> int:

@@ -8,8 +8,6 @@ Try:      --replicas 8. Or --shared, which "copies" with model.to(device): that 
           no second model, and each step of two replicas is twice as long.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import copy
 from collections import Counter
@@ -21,6 +19,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sidebyside import at_least, load_digits, span
+from sidebyside.programs import run_program
 
 
 def replica_places(replicas: int) -> list[torch.device]:

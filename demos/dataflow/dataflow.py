@@ -9,8 +9,6 @@ Try:      --placement round-robin sends ten values; --devices 1 sends none.
           --simulated --link 4 shows what slow links cost each placement.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 
 from demos.dataflow.parts.operations import placed, transfers_in, with_transfers
@@ -29,6 +27,7 @@ from demos.dataflow.parts.two_branch_network import (
     run_two_branches,
 )
 from sidebyside import at_least, between, load_digits
+from sidebyside.programs import run_program
 
 RULES = {name.replace(" ", "-"): rule for name, rule in HEURISTICS.items()}
 

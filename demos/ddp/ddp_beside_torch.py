@@ -8,8 +8,6 @@ Look for: in both, the first message sets out before the last gradient is ready:
 Try:      --bucket-mb 25. All gradients fit into one bucket, and nothing leaves early.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from collections.abc import Callable
 from statistics import median
@@ -23,6 +21,7 @@ from torch.nn import functional as F
 
 from demos.ddp.ddp_from_scratch import DistributedDataParallel, start_all_reduce
 from sidebyside import Timeline, between, device, load_digits, run_ranks, span
+from sidebyside.programs import run_program
 
 TORCHS = nn.parallel.DistributedDataParallel
 

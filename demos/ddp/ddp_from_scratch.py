@@ -8,8 +8,6 @@ Look for: each rank computes the gradient of its share of the batch, and yet the
 Try:      --bucket-bytes 1. Every gradient travels alone: more all-reduces, same result.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import os
 from collections.abc import Callable
@@ -23,6 +21,7 @@ from torch.autograd import Variable
 from torch.nn import functional as F
 
 from sidebyside import at_least, device, load_digits, positive_int, run_ranks
+from sidebyside.programs import run_program
 
 
 def start_all_reduce(flat: torch.Tensor) -> dist.Work:

@@ -8,8 +8,6 @@ Look for: the same four messages in both pictures. After backward, a rank waits 
 Try:      --link 60. Now the cable decides: the wire is busy from the first gradient on.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,6 +21,7 @@ from torch import nn
 
 from demos.collectives.parts.paced_link import PacedLink
 from sidebyside import Timeline, between, device, run_ranks, span
+from sidebyside.programs import run_program
 
 FORWARD, BACKWARD = 0.01, 0.03  # seconds that a layer computes
 

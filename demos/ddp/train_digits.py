@@ -10,8 +10,6 @@ Try:      --epochs 500 --checkpoint digits.pt, interrupt it, and run it again: i
           finish their epoch, save, and end. resources/slurm has a job that uses it.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import os
 import signal
@@ -37,6 +35,7 @@ from sidebyside import (
     run_ranks,
 )
 from sidebyside.arguments import output_file
+from sidebyside.programs import run_program
 from sidebyside.scratch import scratch_file
 from sidebyside.single_use import hold_for_single_use
 

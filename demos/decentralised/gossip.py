@@ -7,8 +7,6 @@ Try:      --self-weight 0 on an even ring: they never agree. On an odd one they 
           --pairs: no rounds, one pair of neighbours at a time.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from random import Random
 
@@ -18,6 +16,7 @@ from torch import Tensor
 
 from demos.collectives.parts.eight_collectives import exchange
 from sidebyside import at_least, between, device, run_ranks
+from sidebyside.programs import run_program
 
 
 def ring_mixing_matrix(ranks: int, self_weight: float = 1 / 3) -> Tensor:

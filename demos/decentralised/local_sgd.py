@@ -8,8 +8,6 @@ Try:      --sorted. Now each rank has its own digits and sees no others: rare me
           --seed 1: other batches and another start, and the same lessons.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from collections.abc import Callable
 from typing import NamedTuple
@@ -23,6 +21,7 @@ from demos.collectives.parts.all_reduces import ring_all_reduce
 from demos.sgd.parallel_sgd import RATE
 from demos.sgd.parts.digits_network import digits_here, digits_network, flat_gradient
 from sidebyside import MessageMeter, at_least, run_ranks
+from sidebyside.programs import run_program
 
 LOCAL_BATCH, LOCAL_RATE = 8, RATE  # of lesson 8's workers: 0.5
 

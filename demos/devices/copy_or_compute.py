@@ -9,8 +9,6 @@ Try:      --host torch. Now the host multiplies as fast as the device does, and 
           GPU, and the matrices lie in pageable and in pinned memory.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from time import perf_counter
 
@@ -24,6 +22,7 @@ from demos.devices.parts.gpu_products import (
 )
 from demos.devices.parts.roofline import least_seconds, multiply_matrix
 from sidebyside import at_least, device, run_ranks
+from sidebyside.programs import run_program
 
 MATRIX_SIZES = [2, 4, 8, 16, 32, 64]
 MESSAGES = [64, 4096, 65_536, 1_048_576]  # bytes

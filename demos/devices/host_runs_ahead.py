@@ -9,8 +9,6 @@ Try:      --waiting 10. Orders of somebody else are in the queue already: who st
           With a GPU, a second table does the same with matrix products on it.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from time import perf_counter, sleep
 
@@ -18,6 +16,7 @@ import torch
 
 from demos.devices.parts.queue_device import QueueDevice
 from sidebyside import Timeline, at_least, between, span
+from sidebyside.programs import run_program
 
 
 def device_work(name: str, seconds: float) -> None:

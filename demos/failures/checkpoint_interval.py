@@ -9,8 +9,6 @@ Try:      --mean 11134 --save 60 --restart 300 --real 0: Llama 3's 16,384 GPUs, 
           minute for a checkpoint. Then --mean 1824, as if there were 100,000.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from itertools import islice
 
@@ -26,6 +24,7 @@ from demos.failures.parts.failure_clock import (
 )
 from demos.failures.parts.real_kills import survive_kills
 from sidebyside import at_least, between
+from sidebyside.programs import run_program
 
 
 def print_intervals(machine: Machine, failures: int) -> None:

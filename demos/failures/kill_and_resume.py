@@ -11,8 +11,6 @@ Try:      --elastic: one rank fewer goes on, equal up to rounding. On Linux, wit
           hosts made of namespaces (a minute each): --failure agent, rendezvous, link.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import os
 import tempfile
@@ -27,6 +25,7 @@ from demos.failures.parts.resumed_digits import (
     trained_parameters,
 )
 from sidebyside import at_least, between
+from sidebyside.programs import run_program
 
 FAILURES = "worker", "agent", "rendezvous", "link"
 

@@ -12,8 +12,6 @@ Try:      --threads 4. The gain ends where the cores end.
           needs the GIL.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import hashlib
 from collections.abc import Callable
@@ -24,6 +22,7 @@ from time import perf_counter, process_time
 import torch
 
 from sidebyside import at_least, machine
+from sidebyside.programs import run_program
 
 ROUNDS = 3
 

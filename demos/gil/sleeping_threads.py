@@ -7,13 +7,12 @@ Look for: four threads that sleep half a second each are done after half a secon
 Try:      --threads 500. Would you start 500 processes to wait for 500 web pages?
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from threading import Thread
 from time import process_time, sleep
 
 from sidebyside import Timeline, at_least, positive_float, span
+from sidebyside.programs import run_program
 
 MOST_LANES = 16  # that are drawn
 

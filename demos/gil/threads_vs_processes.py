@@ -9,8 +9,6 @@ Try:      --steps 1_000. Now starting the workers costs more than they save.
           now the processes take turns as well.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import multiprocessing
 import sys
@@ -19,6 +17,7 @@ from threading import Thread
 from time import perf_counter
 
 from sidebyside import at_least, positive_int
+from sidebyside.programs import run_program
 
 # "spawn" is the one start method that Linux, macOS and Windows have in common.
 Process = multiprocessing.get_context("spawn").Process

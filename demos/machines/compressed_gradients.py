@@ -7,8 +7,6 @@ Look for: bytes, seconds per step and loss, side by side. 16 bits halve the byte
 Try:      --rate 2000 (Mbit/s): bytes cost a tenth, packing costs what it did.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from time import perf_counter
 from typing import NamedTuple
@@ -27,6 +25,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from demos.machines.parts.collective_bytes import CollectiveBytes
 from demos.machines.parts.two_machines import TwoMachines
 from sidebyside import at_least, between, device, load_digits
+from sidebyside.programs import run_program
 
 RATE_OF_LEARNING, BATCH = 0.3, 64  # images of each rank
 EVERY = 8  # steps between two meetings of local SGD

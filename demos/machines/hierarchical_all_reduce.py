@@ -10,8 +10,6 @@ Try:      --order dealt: neighbours in the ring never sit on one machine, and it
           twice the bytes. --per-machine 1: nothing is left to gain.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import os
 import tempfile
@@ -26,6 +24,7 @@ from demos.machines.parts.link_inside import link_inside
 from demos.machines.parts.ring_among import ring_among
 from demos.machines.parts.two_machines import TwoMachines
 from sidebyside import MessageMeter, at_least, between, device, span
+from sidebyside.programs import run_program
 
 
 class HierarchicalCrossing(NamedTuple):

@@ -7,11 +7,11 @@ Try:      python demos/machines/two_hosts.py --program demos/machines/roll_call.
           Now LOCAL_RANK 0 is there twice, and RANK 0 once.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import os
 import socket
+
+from sidebyside.programs import run_program
 
 SET_BY_TORCHRUN = ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 MEETING = ("MASTER_ADDR", "MASTER_PORT")

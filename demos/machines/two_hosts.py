@@ -8,8 +8,6 @@ Try:      --program demos/machines/roll_call.py --ranks-per-host 2: who is who.
           --latency 2 (ms): an answer now takes 4 ms more, and an epoch has hundreds.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from demos.machines.parts.torchrun_on_hosts import (
     torchrun_command,
 )
 from sidebyside import at_least, between
+from sidebyside.programs import run_program
 
 TRAIN = Path(__file__).parents[1] / "ddp" / "train_digits.py"
 

@@ -9,8 +9,6 @@ Try:      --layers 3 5: a cut in another place. --layers 3 3 2: three ranks.
           --budget-mb 10: now even half of the network is too large.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import os
 
@@ -22,6 +20,7 @@ from demos.model_parallel.parts.cut_training import (
 )
 from demos.model_parallel.parts.device_memory import DeviceFull
 from sidebyside import RankFailed, at_least, between, positive_int, run_ranks
+from sidebyside.programs import run_program
 
 
 def print_memory_of_ranks(counts: list[int], parts: list) -> None:

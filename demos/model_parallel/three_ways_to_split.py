@@ -8,8 +8,6 @@ Try:      --zoom 4: larger images. By space sends little more, the others a lot 
           cost by space more than the images save.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import copy
 from typing import NamedTuple
@@ -32,6 +30,7 @@ from demos.model_parallel.parts.convolution_cuts import (
 )
 from demos.pipeline.parts.kept_bytes import KeptBytes
 from sidebyside import MessageMeter, at_least, device, load_digits, run_ranks
+from sidebyside.programs import run_program
 
 WAYS = ("layers", "channels", "space")
 HEAD_OF_SPLITS = (

@@ -8,8 +8,6 @@ Try:      --layers 4: T + 3 slots instead of 4 T.
           --chunk 4: fewer messages, and a longer way until the last layer begins.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from statistics import median
 from time import perf_counter
@@ -26,6 +24,7 @@ from demos.model_parallel.parts.wavefront_flow import (
     slots_of_naps,
 )
 from sidebyside import MessageMeter, at_least, between, device, load_digits, run_ranks
+from sidebyside.programs import run_program
 
 PIXELS = 64  # a digit is read in 8 time steps of 8 pixels, or in 64 of one
 

@@ -6,8 +6,6 @@ Look for: as many bytes go back as go forward. A cut is cheap after a layer whos
 Try:      --batch 64: twice the bytes at every cut.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 
 from demos.model_parallel.parts.networks_to_cut import (
@@ -15,6 +13,7 @@ from demos.model_parallel.parts.networks_to_cut import (
     meter_every_cut,
 )
 from sidebyside import at_least, run_ranks
+from sidebyside.programs import run_program
 
 
 def main() -> None:

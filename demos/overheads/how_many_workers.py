@@ -11,8 +11,6 @@ Try:      --function nap. Waiting needs no core: more workers than cores are bes
           --plot knee.png. Writes the figure to a file.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import importlib
 import math
@@ -32,6 +30,7 @@ from demos.overheads.parts.pieces_of_work import (
     share_out_pieces,
 )
 from sidebyside import at_least, machine, output_file
+from sidebyside.programs import run_program
 
 if TYPE_CHECKING:
     from demos.overheads.parts.cost_model import Costs  # each worker would import NumPy

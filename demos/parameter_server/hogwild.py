@@ -9,14 +9,13 @@ Look for: x[i].add_(1) loses next to nothing, for it reads and writes a number a
 Try:      --size 100, then --size 100000: how does the share of lost updates change?
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import multiprocessing
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from sidebyside import at_least
+from sidebyside.programs import run_program
 
 if TYPE_CHECKING:  # not when it runs: only the processes that change numbers need torch
     from torch import Tensor

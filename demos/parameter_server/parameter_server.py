@@ -8,8 +8,6 @@ Try:      --bound 1: a worker that is more than one gradient ahead of the slowes
           --servers 2: each holds half of the parameters, and gets half of the bytes.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from collections import Counter
 from functools import partial
@@ -21,6 +19,7 @@ from demos.parameter_server.parts.digits_server import (
 )
 from demos.parameter_server.parts.server_and_workers import everyone
 from sidebyside import Timeline, at_least, between, run_ranks
+from sidebyside.programs import run_program
 
 
 def within_bound(pushes: dict[int, int], waiting: list[int], bound: int) -> list[int]:

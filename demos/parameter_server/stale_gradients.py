@@ -6,13 +6,12 @@ Look for: found and predicted agree within 1 %. A delay of one halves the larges
 Try:      --delays 32 64: is the step halved again when the delay doubles?
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from collections import deque
 from math import pi, sin
 
 from sidebyside import at_least, between
+from sidebyside.programs import run_program
 
 
 def delayed_descent(

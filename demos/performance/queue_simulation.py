@@ -9,14 +9,13 @@ Try:      --counters 16. Who is served at the ninth?
           --opening 0.4. Somebody must open the shop first, and no counter helps.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from queue import SimpleQueue
 from threading import Event, Thread
 from time import sleep
 
 from sidebyside import Timeline, at_least, positive_float, span
+from sidebyside.programs import run_program
 
 
 def serve_customers(

@@ -9,8 +9,6 @@ Try:      --serial 50. What do 8 workers gain, and what would 1000?
           --grow: the parallel part grows with the workers, and the time stays.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from collections.abc import Callable, Iterable, Mapping
 from statistics import median
@@ -22,6 +20,7 @@ import torch.distributed as dist
 
 from demos.performance.speedup_laws import amdahl
 from sidebyside import at_least, machine, run_ranks
+from sidebyside.programs import run_program
 
 STEPS = 30_000_000  # for 1 of work; about a second on one core of today
 

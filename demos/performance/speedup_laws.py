@@ -8,9 +8,9 @@ Look for: with a fixed amount of work (Amdahl) the speedup never exceeds the wor
 Try:      --serial 1. How much do 1024 workers gain now, by either law?
 """
 
-from sidebyside.programs import run_program
-
 import argparse
+
+from sidebyside.programs import run_program
 
 
 def amdahl(share: float, workers: float) -> float:

@@ -6,8 +6,6 @@ Look for: both train the same two stages, and their losses agree to within round
 Try:      --rounds 30. The ratio moves less.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from statistics import median
 from time import perf_counter
@@ -20,6 +18,7 @@ from demos.model_parallel.parts.split_by_torch import import_pipelining
 from demos.pipeline.parts.pipeline_stages import Pipeline, split_into_stages
 from demos.pipeline.parts.schedules import gpipe, one_f_one_b
 from sidebyside import at_least, device, run_ranks
+from sidebyside.programs import run_program
 
 SCHEDULES_OF_BOTH = [gpipe, one_f_one_b]
 

@@ -14,8 +14,6 @@ Try:      --schedule gpipe --microbatches 16, then interleaved: smaller bubbles.
                                           F0 B0 F1 B1
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from pathlib import Path
 
@@ -33,6 +31,7 @@ from demos.pipeline.parts.schedule_rules import (
 )
 from sidebyside import between, positive_float
 from sidebyside.arguments import output_file
+from sidebyside.programs import run_program
 
 
 def picture_file_of_plan(name: str) -> Path:

@@ -10,8 +10,6 @@ Try:      --schedule gpipe: the same losses, more micro-batches kept.
           --file plan.txt: a schedule of your own, one line per rank.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import os
 from itertools import pairwise
@@ -29,6 +27,7 @@ from demos.pipeline.parts.schedule_arguments import (
 from demos.pipeline.parts.schedule_rules import schedule_size
 from demos.pipeline.parts.schedules import Schedule
 from sidebyside import device, load_digits, positive_float, positive_int, run_ranks
+from sidebyside.programs import run_program
 
 WIDTH, LAYERS = 256, 8
 

@@ -9,8 +9,6 @@ Try:      --accident kill --pool Pool --patience 20. Watch the processes meanwhi
           It waits as long as you let it.
 """
 
-from sidebyside.programs import run_program, tidies_up_for_others
-
 import argparse
 import contextlib
 import json
@@ -29,6 +27,7 @@ from time import sleep
 import psutil
 
 from sidebyside import positive_float
+from sidebyside.programs import run_program, tidies_up_for_others
 
 TASKS, BAD, WORKERS = 48, 37, 2
 POOLS = ("Pool", "executor", "joblib")
@@ -127,9 +126,11 @@ def report_accident(pool: str, accident: str, patience: str, log: str) -> None:
     """The whole of the program that `start_accident` starts.
 
     It may be killed at any moment. A semaphore is removed after it by a tracker, which
-    must run before the first one is made.
+    must run before the first one is made. The demo keeps Ctrl-C from what it starts.
     """
     resource_tracker.ensure_running()
+    if hasattr(signal, "pthread_sigmask"):  # not on Windows
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     print(json.dumps(experiment_with_accident(pool, accident, float(patience), log)))
 
 

@@ -9,8 +9,6 @@ Look for: with shared memory next to nothing is sent, and the blocks are done so
 Try:      --cuts 8. 64 small blocks: more is sent, for the same product.
 """
 
-from sidebyside.programs import end_with_parent, run_program
-
 import argparse
 import math
 import os
@@ -25,6 +23,7 @@ from time import perf_counter, process_time
 import numpy as np
 
 from sidebyside import at_least, machine
+from sidebyside.programs import end_with_parent, run_program
 
 ROUNDS = 3
 # "spawn" is the one start method that Linux, macOS and Windows have in common.

@@ -7,8 +7,6 @@ Try:      --program all. Predict first, from parts/programs_to_diagnose.py, wher
           of them will say LOOK.
 """
 
-from sidebyside.programs import end_with_parent, run_program
-
 import argparse
 import pickle
 from collections.abc import Callable, Sequence
@@ -17,6 +15,8 @@ from multiprocessing import get_context
 from statistics import median
 from time import perf_counter, process_time, sleep
 from typing import NamedTuple
+
+from sidebyside.programs import end_with_parent, run_program
 
 
 class DiagnosisFinding(NamedTuple):

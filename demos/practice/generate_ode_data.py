@@ -12,8 +12,6 @@ Try:      --out oscillators.npz --kill-at 37. The worker that has task 37 is kil
           Reading it: numpy.load("oscillators.npz")["rows"]
 """
 
-from sidebyside.programs import end_with_parent, run_program
-
 import argparse
 import hashlib
 import json
@@ -37,6 +35,7 @@ from demos.practice.parts.oscillator import (
 )
 from sidebyside import at_least, machine
 from sidebyside.arguments import output_file
+from sidebyside.programs import end_with_parent, run_program
 from sidebyside.single_use import hold_for_single_use
 
 

@@ -6,13 +6,13 @@ Look for: the same seed gives the same mean, to the last digit. All the time goe
 Try:      make it parallel (lesson 07). The last digit must stay.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import math
 from time import perf_counter
 
 import numpy as np
+
+from sidebyside.programs import run_program
 
 
 def period(angle: float) -> float:

@@ -10,13 +10,13 @@ Try:      --seconds 30, and look at the system monitor: six lines that say pytho
           none). End one of the four children there: its exit code changes.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import multiprocessing
 import os
 import sys
 import time
+
+from sidebyside.programs import run_program
 
 spawn = multiprocessing.get_context("spawn")
 

@@ -9,13 +9,13 @@ Try:      --threads 1000.
           threads (htop: H; Task Manager: add the column) says how many there are.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import os
 import threading
 import time
 from threading import Event, Thread, get_native_id
+
+from sidebyside.programs import run_program
 
 SHOWN = 8  # threads that are listed
 

@@ -17,13 +17,13 @@ methods that copy or repeat what the parent has done look better here than in la
 programs. The start methods are those that this system has.
 """
 
-from sidebyside.programs import run_program
-
 import multiprocessing
 import os
 import sys
 import threading
 from time import perf_counter, sleep
+
+from sidebyside.programs import run_program
 
 # More is imported in the functions below: some workers read this file again, and what
 # it imports here counts as part of their creation.

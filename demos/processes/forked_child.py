@@ -9,14 +9,14 @@ Look for: two threads in the parent, one in the child: of all threads only the o
 Try:      --numbers 3000000. Which line grows?
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import multiprocessing
 import threading
 from array import array
 
 import psutil
+
+from sidebyside.programs import run_program
 
 
 def megabytes_of_its_own() -> float:

@@ -10,8 +10,6 @@ Try:      --hold 30, and find the family in the system monitor: `ps f`, or htop 
           Manager, Details (Windows). There, too, each is a line that says python.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import contextlib
 import multiprocessing
@@ -19,6 +17,8 @@ import os
 import signal
 import time
 from multiprocessing.connection import Connection
+
+from sidebyside.programs import run_program
 
 spawn = multiprocessing.get_context("spawn")
 

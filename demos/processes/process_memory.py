@@ -9,13 +9,13 @@ Try:      --start-method spawn. Now the child finds 1, as this file says: it has
           --hold 30, and compare the memory of the two in the system monitor.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import multiprocessing
 import os
 import time
 from multiprocessing.connection import Connection
+
+from sidebyside.programs import run_program
 
 box = [1]
 

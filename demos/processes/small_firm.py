@@ -9,13 +9,13 @@ Try:      write "forkserver" in place of "spawn" below (Linux, macOS), and run i
           --seconds 30, and find the five processes in the system monitor.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import multiprocessing
 import os
 from threading import Thread
 from time import sleep
+
+from sidebyside.programs import run_program
 
 spawn = multiprocessing.get_context("spawn")
 SECONDS = "SMALL_FIRM_SECONDS"  # the variable of the environment that --seconds sets

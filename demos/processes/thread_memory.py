@@ -8,12 +8,12 @@ Try:      compare with process_memory.py, line by line.
           column for threads (htop: H; Task Manager: add the column) says 2.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import os
 import time
 from threading import Thread, get_native_id
+
+from sidebyside.programs import run_program
 
 box = [1]
 

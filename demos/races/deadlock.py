@@ -10,14 +10,14 @@ Try:      --in-order. Both threads take the lock of account 1 first, and both fi
 The exit status is 0 when the threads did as expected: hung, or with --in-order not.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import linecache
 import sys
 from dataclasses import dataclass, field
 from threading import Lock, Thread
 from time import perf_counter, sleep
+
+from sidebyside.programs import run_program
 
 
 @dataclass

@@ -10,12 +10,12 @@ Try:      --program locked. Only the two orders are left that end as they should
           --updates 3. How small can x get? The answer is neither 6 nor 3.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
+
+from sidebyside.programs import run_program
 
 Program = tuple[str, ...]
 

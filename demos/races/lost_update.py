@@ -9,14 +9,14 @@ Try:      --workers 4. More workers lose a larger part.
           is still there, and the test no longer shows it.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import multiprocessing
 import sys
 from collections.abc import Callable
 from threading import Barrier, Lock, Thread
 from types import SimpleNamespace
+
+from sidebyside.programs import run_program
 
 # "spawn" is the one start method that Linux, macOS and Windows have in common.
 CONTEXT = multiprocessing.get_context("spawn")

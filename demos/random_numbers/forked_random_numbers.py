@@ -9,8 +9,6 @@ Try:      --preload torch numpy.random. The server that forks the workers now ow
           --numbers. The first number of each worker, under each word.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import multiprocessing
 import random
@@ -22,6 +20,7 @@ from platform import python_version
 import numpy as np  # NumPy 2 makes np.random when it is first named: not yet
 
 from sidebyside import at_least
+from sidebyside.programs import run_program
 
 UNTOUCHED = "np.random, first used by the worker"
 USED = (

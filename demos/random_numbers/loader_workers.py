@@ -8,8 +8,6 @@ Look for: DataLoader gives each worker a seed of its own for random, np.random a
 Try:      --start-method spawn, or fork on Linux. The same numbers, digit for digit.
 """
 
-from sidebyside.programs import end_with_parent, run_program
-
 import argparse
 import multiprocessing
 import random
@@ -21,6 +19,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 from sidebyside import at_least
+from sidebyside.programs import end_with_parent, run_program
 
 # These workers only draw numbers, so more of them than cores do no harm.
 warnings.filterwarnings("ignore", message="This DataLoader will create")

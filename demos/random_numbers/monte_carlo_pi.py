@@ -9,8 +9,6 @@ Try:      --points 10_000. Copied streams gain by more points, never by more wor
           --seed 1. Other numbers, the same story.
 """
 
-from sidebyside.programs import end_with_parent, run_program
-
 import argparse
 import math
 from concurrent.futures import ProcessPoolExecutor
@@ -19,6 +17,7 @@ from multiprocessing import get_context
 import numpy as np
 
 from sidebyside import at_least, machine
+from sidebyside.programs import end_with_parent, run_program
 
 Stream = np.random.Generator
 

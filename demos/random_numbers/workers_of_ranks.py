@@ -8,8 +8,6 @@ Look for: DataLoader gives worker w the seed base + w, and draws `base` from tor
 Try:      --ranks 3. Six workers: two seeds, then six.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 
 import torch
@@ -22,6 +20,7 @@ from demos.random_numbers.loader_workers import (
     stream,
 )
 from sidebyside import at_least, run_ranks
+from sidebyside.programs import run_program
 
 
 def seeds_of_workers(workers: int = 2) -> dict[str, list[int]]:

@@ -10,8 +10,6 @@ Try:      --between 1: a slow network between the machines. Then --hidden 12288
           cannot be cut. --memory 1: what is the least that a GPU needs?
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from dataclasses import replace
 
@@ -26,6 +24,7 @@ from demos.scale.parts.plan_search import fastest_strategies, survey_strategies
 from demos.scale.parts.published_runs import EFFICIENCY
 from demos.scale.parts.training_plan import Cluster, Model
 from sidebyside import at_least, between
+from sidebyside.programs import run_program
 
 
 def cluster_from_arguments(parser, args) -> Cluster:

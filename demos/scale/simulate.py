@@ -11,8 +11,6 @@ Try:      --shard-stage 1: the optimiser is shared out. --recomputation none: le
           --tensor 8 --pipeline 10 --micro-batch 1 --batch 3072.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from dataclasses import replace
 
@@ -24,6 +22,7 @@ from demos.scale.parts.simulated_timeline import timeline_of_step
 from demos.scale.parts.step_tables import print_step
 from demos.scale.parts.training_plan import RECOMPUTATIONS, Model, Strategy
 from sidebyside import at_least, output_file
+from sidebyside.programs import run_program
 
 MOST_LANES = 8  # stages in the text timeline
 

@@ -7,8 +7,6 @@ Look for: all rows have seen the same samples. Small batches make many updates a
 Try:      --rate 2. Which batch sizes survive it?
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from statistics import median
 from time import perf_counter
@@ -20,6 +18,7 @@ from torch.nn import functional as F
 
 from demos.sgd.parts.digits_network import digits_here, digits_network
 from sidebyside import at_least, between
+from sidebyside.programs import run_program
 
 SIZES = 1, 4, 16, 64, 256, 1415
 

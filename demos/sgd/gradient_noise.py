@@ -8,8 +8,6 @@ Try:      --target 0.25. Nearer to the optimum the gradient is small and the noi
           not: the noise scale grows, and so does the batch that is worth having.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 
 import numpy as np
@@ -20,6 +18,7 @@ from torch.nn import functional as F
 from demos.sgd.parts.digits_network import digits_here, digits_network, flat_gradient
 from demos.sgd.parts.fleets import updates_to_reach
 from sidebyside import between
+from sidebyside.programs import run_program
 
 SIZES = 1, 4, 16, 64, 256, 1415
 

@@ -8,8 +8,6 @@ Try:      --sizes 16 16 16 16, and then --sizes 61 1 1 1. In an equal cut all ag
           in the other one sample weighs as much as sixty-one.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -20,6 +18,7 @@ from torch import Tensor, nn
 
 from demos.sgd.parts.digits_network import digits_here, digits_network, flat_gradient
 from sidebyside import Timeline, at_least, span
+from sidebyside.programs import run_program
 
 Shard = tuple[Tensor, Tensor]  # images, labels
 

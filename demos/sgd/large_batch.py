@@ -8,8 +8,6 @@ Try:      --base-rate 0.1. A milder rate: is the warm-up worth anything?
           --base-rate 0.3. Scaled, that is too much: not even the warm-up helps.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from collections.abc import Callable
 
@@ -18,6 +16,7 @@ import torch
 from demos.sgd.parts.digits_network import digits_here, digits_network
 from demos.sgd.parts.fleets import Fleet
 from sidebyside import at_least, between
+from sidebyside.programs import run_program
 
 SMALL, TIMES, EPOCHS, WARM_UP = 8, 16, 10, 4  # images, -, epochs, epochs
 

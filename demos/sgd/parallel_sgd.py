@@ -8,8 +8,6 @@ Look for: on the convex problem one message per worker at the end is nearly as g
 Try:      --workers 16. Each share is smaller, and the convex average holds.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from collections.abc import Callable
 
@@ -25,6 +23,7 @@ from demos.sgd.parts.digits_network import (
     flat_gradient,
 )
 from sidebyside import at_least
+from sidebyside.programs import run_program
 
 BATCH, RATE = 4, 0.5  # of each worker
 

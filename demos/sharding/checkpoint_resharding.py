@@ -8,8 +8,6 @@ Try:      --damage torn, a file that ends too early, or --damage foreign, a chec
           of another model: both are refused in one sentence. --readers 3 also works.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import tempfile
 from pathlib import Path
@@ -20,6 +18,7 @@ import torch.distributed as dist
 from demos.sharding.parts.fsdp_beside_ours import make_wide_stack, shard_by_torch
 from demos.sharding.parts.refused_checkpoints import load_or_refuse
 from sidebyside import RankFailed, at_least, device, run_ranks
+from sidebyside.programs import run_program
 
 WIDTH = 16
 STATE = "model", "optimizer"  # the names of the two parts of a checkpoint

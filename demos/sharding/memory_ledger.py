@@ -7,8 +7,6 @@ Try:      --ranks 1024. ZeRO-1 and 2 end at what they leave whole on every rank,
           does not. Then --precision single: float32 without a copy, FSDP2's default.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from typing import NamedTuple
 
@@ -19,6 +17,7 @@ from demos.sharding.parts.ledger import (
     state_bytes,
 )
 from sidebyside import at_least
+from sidebyside.programs import run_program
 
 # Bytes of activations of a layer: s b h (first + second * a s / h), of which one byte
 # in 34 numbers and one in 5 is a mask of dropout. Korthikanti et al. 2022, section 4.1.

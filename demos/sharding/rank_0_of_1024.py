@@ -9,8 +9,6 @@ Try:      --vocabulary 50257. The embedding's rows no longer divide evenly, so r
           gets some that the last ranks lack.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 
 import torch
@@ -18,6 +16,7 @@ import torch.distributed as dist
 from torch import nn
 
 from sidebyside import at_least
+from sidebyside.programs import run_program
 
 
 def make_language_model(layers: int, width: int, vocabulary: int) -> nn.Sequential:

@@ -8,8 +8,6 @@ Look for: ZeRO-1 sends all gradients after backward. ZeRO-2 sends each layer's a
 Try:      --link 60. Now the link decides, and the overlap hides the backward instead.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import threading
 from collections.abc import Iterator
@@ -27,6 +25,7 @@ from demos.sharding.parts import flat_shards, zero_1, zero_2
 from demos.sharding.parts.zero_1 import ZeRO1
 from demos.sharding.parts.zero_2 import ZeRO2
 from sidebyside import Timeline, between, device, run_ranks, span
+from sidebyside.programs import run_program
 
 FORWARD, BACKWARD = 0.02, 0.04  # seconds that a layer computes
 WAYS = "ZeRO-1", "ZeRO-2", "ZeRO-2, overlapped"

@@ -8,8 +8,6 @@ Look for: with a master copy bfloat16 learns what float32 learns. Without it, up
 Try:      --lr 0.0001. The smaller the updates, the more of them bfloat16 alone loses.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from typing import NamedTuple
 
@@ -18,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sidebyside import at_least, device, load_digits, positive_float
+from sidebyside.programs import run_program
 
 
 class SixteenBitsFormat(NamedTuple):

@@ -8,8 +8,6 @@ Try:      --ranks 3. Sums of three numbers depend on their order: parameters now
           by rounding. --accumulate 4: each stage sends other things more often.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 
 import torch
@@ -26,6 +24,7 @@ from demos.sharding.parts.zero_1 import ZeRO1
 from demos.sharding.parts.zero_2 import ZeRO2
 from demos.sharding.parts.zero_3 import TunedZeRO3, ZeRO3
 from sidebyside import MessageMeter, at_least, device, run_ranks
+from sidebyside.programs import run_program
 
 WAYS = ("DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3", "ZeRO-3, whole till backward")
 

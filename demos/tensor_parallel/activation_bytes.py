@@ -10,8 +10,6 @@ Try:      --dropout torch: on the CPU its mask has 2 bytes for each number, not 
           --attention fused: scores are not kept at all.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from functools import partial
 from typing import NamedTuple
@@ -26,6 +24,7 @@ from demos.tensor_parallel.dropout_streams import choose_stream
 from demos.tensor_parallel.parts import split_block as blocks
 from demos.tensor_parallel.parts.sequence_conjugates import own_positions
 from sidebyside import at_least, device, run_ranks
+from sidebyside.programs import run_program
 
 
 class DropKeepingBytes(torch.autograd.Function):

@@ -8,8 +8,6 @@ Look for: among the split neurons each rank needs a stream of its own: with equa
 Try:      --rate 0.1. The drift is smaller, and as wrong.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from itertools import product
 
@@ -21,6 +19,7 @@ from torch.nn import functional as F
 
 from demos.tensor_parallel.tensor_parallel_block import MLPBlock, split_as_pair
 from sidebyside import between, device, load_digits, positive_int, run_ranks
+from sidebyside.programs import run_program
 
 WIDTH = 16
 

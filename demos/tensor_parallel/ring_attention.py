@@ -9,8 +9,6 @@ Try:      --causal. Nobody looks ahead now, so the first rank has one piece of w
           at a time with their square.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 from time import sleep
 
@@ -21,6 +19,7 @@ from torch import Tensor
 from demos.collectives.parts.eight_collectives import exchange
 from demos.tensor_parallel.parts.sequence_conjugates import own_positions
 from sidebyside import MessageMeter, at_least, device, run_ranks, span
+from sidebyside.programs import run_program
 
 Seen = tuple[Tensor, Tensor]  # mixed values, and log of the sum of exp(score)
 

@@ -8,13 +8,12 @@ Look for: row i of the matrix holds only multiples of 10^i, and all inputs are 1
 Try:      --ranks 3. Parts differ by one column or row, and nothing else changes.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 
 import torch
 
 from sidebyside import at_least
+from sidebyside.programs import run_program
 
 
 def split_columns(matrix: torch.Tensor, ranks: int) -> tuple[torch.Tensor, ...]:

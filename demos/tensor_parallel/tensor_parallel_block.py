@@ -9,8 +9,6 @@ Try:      --ranks 8, then --samples 512. Bytes grow with the samples, and hardly
           the ranks. Weights are never sent.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 import copy
 
@@ -25,6 +23,7 @@ from demos.tensor_parallel.parts.split_layers import (
     own_part,
 )
 from sidebyside import MessageMeter, at_least, device, run_ranks
+from sidebyside.programs import run_program
 
 
 class MLPBlock(nn.Module):

@@ -8,8 +8,6 @@ Try:      --words 50000, then --ranks 8: the gathering grows with the vocabulary
           the three numbers stay three. --scale 1000 with 64 bits: still no infinity.
 """
 
-from sidebyside.programs import run_program
-
 import argparse
 
 import torch
@@ -21,6 +19,7 @@ from demos.tensor_parallel.parts.conjugates import sum_over_ranks
 from demos.tensor_parallel.parts.messages_of_ours import messages_of_ours
 from demos.tensor_parallel.parts.split_layers import GatherColumns, own_part
 from sidebyside import MessageMeter, at_least, between, device, run_ranks
+from sidebyside.programs import run_program
 
 
 def first_own_word(words: int) -> int:

@@ -57,7 +57,7 @@ def __dir__() -> list[str]:
 
 if in_notebook():
     from sidebyside.cells import explain_names_of_cells_not_run
-    from sidebyside.forkserver_apart import keep_servers_apart
+    from sidebyside.process_groups import keep_servants_apart
 
-    keep_servers_apart()
+    keep_servants_apart()
     explain_names_of_cells_not_run()

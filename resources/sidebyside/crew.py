@@ -1,7 +1,6 @@
 """The processes of one call of run_ranks: started, listened to, and ended."""
 
 import contextlib
-import multiprocessing.context
 import os
 import pickle
 import threading
@@ -9,29 +8,31 @@ import time
 from collections.abc import Callable
 from multiprocessing.connection import wait
 
-from sidebyside import process_sessions
 from sidebyside.failures import RankFailed, RanksHung
 from sidebyside.outcomes import DiedOutcome, Outcome, RaisedOutcome, UnsentOutcome
+from sidebyside.process_groups import end_groups
 from sidebyside.rank_messages import (
     DoneMessage,
     ExitingMessage,
     ExitMessage,
+    GroupsMessage,
     StackMessage,
     StorePortMessage,
     WhereAreYouMessage,
     WorkMessage,
 )
 from sidebyside.rank_prints import show_prints_of_rank
-from sidebyside.rank_process import RankSeat, serve_rank
+from sidebyside.rank_process import RankSeat, serve_rank, tell_parent_of_rank
 from sidebyside.scratch import scratch_file
 
+ANSWER = 5  # seconds that a rank has to tell the line it is on
 _LIMITS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _ONE_THREAD = dict.fromkeys(_LIMITS, "1")
 _starting = threading.Lock()
 
 
 @contextlib.contextmanager
-def _one_thread_each_in_crew():
+def _one_thread_each():
     """Processes that start in here compute with one thread each."""
     with _starting:  # the environment belongs to all threads of this process
         saved = {name: os.environ.get(name) for name in _LIMITS}
@@ -45,21 +46,6 @@ def _one_thread_each_in_crew():
                     os.environ[name] = value
 
 
-@contextlib.contextmanager
-def _start_method_left_open():
-    """The caller may still choose the start method of its own processes.
-
-    A process that starts is told the usual one, and to ask for it settles it.
-    """
-    usual = multiprocessing.context._default_context
-    chosen = usual._actual_context
-    try:
-        yield
-    finally:
-        if chosen is None:
-            usual._actual_context = None
-
-
 class Crew:
     """The processes of one call: their pipes, their output and what they reported."""
 
@@ -70,13 +56,10 @@ class Crew:
         self.commands, self.reports, self.outputs, self.processes = [], [], [], []
         self.results: dict[int, bytes] = {}
         self.last_words: dict[int, str] = {}
-        self.register = ""
+        self.groups: set[int] = set()  # those of ranks of ranks, too
 
     def start(self) -> None:
-        with (
-            _one_thread_each_in_crew()
-        ):  # for the forkserver, which starts with the first
-            self.register = process_sessions.open_session_register()
+        with _one_thread_each():  # for the forkserver, which starts with the first
             for rank in range(self.size):
                 try:
                     self._start_one(rank)
@@ -96,17 +79,19 @@ class Crew:
         self.reports.append(reports)
         output, path = scratch_file()
         self.outputs.append(output)
-        seat = RankSeat(
-            rank, self.size, self.connect, commands, theirs, path, self.register
-        )
+        seat = RankSeat(rank, self.size, self.connect, commands, theirs, path)
         process = self.context.Process(
             target=serve_rank, args=(seat,), name=f"{self.name} {rank}", daemon=False
         )
         self.processes.append(process)
-        with _start_method_left_open():
-            process.start()
+        process.start()
+        self._note_groups({process.pid}, True)
         commands.close()
         theirs.close()
+
+    def _note_groups(self, leaders: set[int], exist: bool) -> None:
+        self.groups = self.groups | leaders if exist else self.groups - leaders
+        tell_parent_of_rank(GroupsMessage(leaders, exist))
 
     def _send(self, rank: int, message) -> None:
         with contextlib.suppress(OSError):  # it has died: collect() will see that
@@ -178,6 +163,8 @@ class Crew:
                 self.last_words[rank] = message.said
             case StackMessage():
                 self.outcome.stacks[rank] = message.frames
+            case GroupsMessage():
+                self._note_groups(message.leaders, message.exist)
             case StorePortMessage():
                 for other in range(1, self.size):
                     self._send(other, message)
@@ -191,7 +178,7 @@ class Crew:
         for rank in self.outcome.unfinished:
             self._send(rank, WhereAreYouMessage())
         self._listen_until(
-            time.monotonic() + 5.0,
+            time.monotonic() + ANSWER,
             lambda: set(self.outcome.unfinished) <= set(self.outcome.stacks),
         )
 
@@ -199,7 +186,7 @@ class Crew:
         """End every process, whatever it does; ask nicely only if all are done."""
         clean = len(self.results) == self.size
         started = [process for process in self.processes if process.pid is not None]
-        leaders = {process.pid for process in started}
+        leaders = self.groups | {process.pid for process in started}
         for rank, process in enumerate(started):
             if clean:
                 self._send(rank, ExitMessage())
@@ -211,7 +198,8 @@ class Crew:
                 process.kill()
                 process.join()
             process.close()
-        process_sessions.end_sessions(self.register, leaders)
+        end_groups(leaders)
+        self._note_groups(leaders, False)
         for pipe in self.commands + self.reports:
             pipe.close()
 

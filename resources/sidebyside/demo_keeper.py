@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 
-from sidebyside.process_sessions import end_session
+from sidebyside.process_groups import end_groups
 
 
 def stop_demo(demo: subprocess.Popen) -> None:
@@ -20,7 +20,7 @@ def stop_demo(demo: subprocess.Popen) -> None:
         command = ["taskkill", "/F", "/T", "/PID", str(demo.pid)]
         subprocess.run(command, capture_output=True, check=False)
     else:
-        end_session(demo.pid)
+        end_groups([demo.pid])
 
 
 def main() -> int:

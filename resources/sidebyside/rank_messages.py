@@ -3,7 +3,8 @@
 The parent sends WorkMessage, then perhaps a StorePortMessage, WhereAreYouMessage any
 number of times, and ExitMessage. The rank sends StorePortMessage if it is rank 0, a
 StackMessage whenever it is asked, and in the end DoneMessage, followed by the bytes of
-the result, or one of RaisedOutcome, UnsentOutcome and ExitingMessage.
+the result, or one of RaisedOutcome, UnsentOutcome and ExitingMessage. If it has started
+ranks itself, it says so with a GroupsMessage.
 """
 
 from dataclasses import dataclass
@@ -48,6 +49,14 @@ class ExitingMessage:
     """The last words of a rank that calls `sys.exit("last words")`."""
 
     said: str
+
+
+@dataclass(frozen=True)
+class GroupsMessage:
+    """The process groups that ranks of a rank lead: they begin to exist, or end."""
+
+    leaders: set[int]
+    exist: bool
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ import ctypes
 import multiprocessing
 import os
 import pickle
-import shutil
 import signal
 import sys
 import threading
@@ -22,7 +21,7 @@ from multiprocessing.connection import Connection, wait
 from queue import SimpleQueue
 
 from sidebyside.outcomes import UnsentOutcome
-from sidebyside.process_sessions import lead_session
+from sidebyside.process_groups import end_own_group, lead_group
 from sidebyside.rank_errors import describe_error_of_rank, frames_of_rank, text_of_error
 from sidebyside.rank_meeting import rank_meets_others
 from sidebyside.rank_messages import (
@@ -47,17 +46,25 @@ class RankSeat:
     commands: Connection
     reports: Connection
     output: str  # the file that gets what it prints
-    register: str  # the file in which its session is entered
+
+
+_reports: "_RankReports | None" = None  # of the rank that this process is
+
+
+def tell_parent_of_rank(message: object) -> None:
+    """Report it, if this process is a rank."""
+    if _reports:
+        _reports.send(message)
 
 
 def serve_rank(seat: RankSeat) -> None:
     """Run one piece of work as rank `seat.rank`, then wait for the end."""
+    global _reports
     own = os.getpid()
-    _rank_dies_with_parent()
-    lead_session(seat.register, multiprocessing.parent_process().pid)
-    shared_folder = _folder_of_rank()
+    _rank_dies_with_forkserver()
+    lead_group()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what stops
-    reports = _RankReports(seat.reports)
+    _reports = reports = _RankReports(seat.reports)
     inbox: SimpleQueue = SimpleQueue()
     try:
         work: WorkMessage = seat.commands.recv()
@@ -95,9 +102,8 @@ def serve_rank(seat: RankSeat) -> None:
     while inbox.get() != ExitMessage():
         pass
     flush_prints_of_rank()
-    _remove_folder_of_rank(shared_folder)
-    _remove_semaphores_of_rank()
-    os._exit(0)  # no clean-up can hang: all that was asked for has been sent
+    util._run_finalizers()  # multiprocessing's: its semaphores and folder are removed
+    os._exit(0)  # all that was asked for has been sent
 
 
 def _report_result_of_rank(result: object, reports: "_RankReports") -> None:
@@ -112,18 +118,6 @@ def _report_result_of_rank(result: object, reports: "_RankReports") -> None:
         )
     else:
         reports.send(DoneMessage(), followed_by=pickled)
-
-
-def _remove_semaphores_of_rank() -> None:
-    """Those with a name; multiprocessing does it where a process ends as usual.
-
-    Otherwise they would stay until the notebook's kernel ends.
-    """
-    if synchronize := sys.modules.get("multiprocessing.synchronize"):
-        for finalizer in [*util._finalizer_registry.values()]:
-            if finalizer._callback is synchronize.SemLock._cleanup:
-                with contextlib.suppress(OSError):
-                    finalizer()
 
 
 def _exit_rank(code: object, reports: "_RankReports") -> None:
@@ -168,21 +162,10 @@ def _obey_parent_of_rank(
                 reports.send(StackMessage(frames_of_rank(stack)))
             else:
                 inbox.put(message)
-    os._exit(1)
+    end_own_group()
 
 
-def _rank_dies_with_parent() -> None:
-    """On Linux, ask to be killed when the forkserver, or the parent, is."""
-    if sys.platform == "linux":
+def _rank_dies_with_forkserver() -> None:
+    """On Linux, ask to be killed when the forkserver is."""
+    if os.getppid() != multiprocessing.parent_process().pid and sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
-
-
-def _folder_of_rank() -> str | None:
-    """Where multiprocessing has its sockets, if it has any."""
-    return multiprocessing.current_process()._config.get("tempdir")
-
-
-def _remove_folder_of_rank(shared: str | None) -> None:
-    """Remove it, unless other processes share it."""
-    if _folder_of_rank() not in (None, shared):
-        shutil.rmtree(_folder_of_rank(), ignore_errors=True)

@@ -145,7 +145,7 @@ def context_of_ranks(start_method: str | None = None):
     start_method = start_method or _start_methods_of_ranks()[0]
     if start_method != "forkserver":
         return multiprocessing.get_context(start_method)
-    from sidebyside.forkserver_apart import ForkServerContext
+    from sidebyside.rank_forkserver import ForkServerContext
 
     return ForkServerContext()
 

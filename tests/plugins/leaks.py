@@ -9,6 +9,7 @@ Shared memory is left to the latter: nobody could tell which worker it belongs t
 For the same reason a run inside a test leaves semaphores to the run around it.
 """
 
+import contextlib
 import multiprocessing.util
 import os
 import shutil
@@ -144,11 +145,12 @@ def stop_helpers() -> None:
     """End what multiprocessing keeps as long as this process: servants, a folder."""
     for module, servant in (
         ("multiprocessing.forkserver", "_forkserver"),
-        ("sidebyside.forkserver_apart", "server"),
+        ("sidebyside.rank_forkserver", "server"),
         ("multiprocessing.resource_tracker", "_resource_tracker"),
     ):
         if module in sys.modules:
-            getattr(sys.modules[module], servant)._stop()
+            with contextlib.suppress(FileNotFoundError):  # ours has removed its socket
+                getattr(sys.modules[module], servant)._stop()
     multiprocessing.util._run_finalizers()
 
 

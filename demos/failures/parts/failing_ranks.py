@@ -3,8 +3,6 @@
 Unlike the ranks of `run_ranks`, which all end when one of them dies.
 """
 
-from sidebyside.programs import end_with_parent
-
 import os
 import re
 import signal
@@ -17,6 +15,7 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 
+from sidebyside.programs import end_with_parent
 from sidebyside.rank_meeting import keep_gloo_on_loopback
 from sidebyside.ranks import context_of_ranks
 

@@ -1,7 +1,5 @@
 """Processes that are killed while they write a checkpoint, and what is left of it."""
 
-from sidebyside.programs import end_with_parent
-
 import random
 import signal
 import tempfile
@@ -13,6 +11,7 @@ from time import sleep
 import torch
 
 from demos.failures.parts.atomic_file import load_checkpoint, save_in_place
+from sidebyside.programs import end_with_parent
 from sidebyside.ranks import context_of_ranks
 
 

@@ -1,7 +1,5 @@
 """What an agent such as torchrun's does: start all ranks, and again if one dies."""
 
-from sidebyside.programs import end_with_parent
-
 import os
 import tempfile
 from collections.abc import Callable
@@ -13,6 +11,7 @@ import torch.distributed as dist
 import torch.distributed.nn  # before there is a group, or it keeps hold of it
 
 from sidebyside.failures import is_lost_connection
+from sidebyside.programs import end_with_parent
 from sidebyside.rank_meeting import keep_gloo_on_loopback
 from sidebyside.ranks import context_of_ranks
 from sidebyside.timeline import label_process

@@ -1,7 +1,5 @@
 """A process that computes and saves, killed by an exponential clock, goes on."""
 
-from sidebyside.programs import end_with_parent
-
 import os
 import signal
 import tempfile
@@ -12,6 +10,7 @@ from typing import NamedTuple
 
 from demos.failures.parts.failure_clock import Machine, progress_at_last_failure
 from sidebyside import span
+from sidebyside.programs import end_with_parent
 from sidebyside.ranks import context_of_ranks
 from sidebyside.timeline import label_process
 

@@ -1,7 +1,5 @@
 """Processes that call an answer's save, and are killed at each change of the disk."""
 
-from sidebyside.programs import end_with_parent
-
 import os
 import pickle
 import signal
@@ -17,6 +15,7 @@ import torch
 from demos.failures.parts.atomic_file import load_checkpoint
 from demos.failures.parts.killed_writers import limit_files
 from sidebyside.by_value import packed
+from sidebyside.programs import end_with_parent
 from sidebyside.ranks import context_of_ranks
 
 CHANGES = "open", "os.rename", "os.remove", "os.link", "os.symlink", "os.truncate"
