@@ -56,11 +56,13 @@ def test_the_solution_passes(case):
     assert not solution_complaints(case)
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize(("case", "wrong"), MISTAKES)
 def test_a_mistake_is_explained(case, wrong):
     assert not wrong_complaints(case, wrong)
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize(("case", "right"), UNUSUAL)
 def test_an_unusual_right_answer_passes(case, right):
     assert not right_complaints(case, right)
