@@ -100,7 +100,7 @@ def test_colours_are_named_in_one_place():
 
 def test_every_module_has_a_name_of_its_own():
     """But for the four of each lesson's room: a name leads to one place."""
-    of_rooms = {"lesson.py", "checks.py", "wrong_answers.py", "test_lesson.py"}
+    of_rooms = {"lesson.py", "checks.py", "answers.py", "test_lesson.py"}
     names = [path.name for path in files() if path.suffix == ".py"]
     twice = {name for name in names if names.count(name) > 1}
     assert twice <= of_rooms | {"__init__.py"}
