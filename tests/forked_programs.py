@@ -24,7 +24,7 @@ import types
 from pathlib import Path
 
 IMPORTED = ["torch", "torch.distributed", "torch._dynamo", "matplotlib.pyplot"]
-IMPORTED += ["psutil", "cloudpickle"]
+IMPORTED += ["psutil", "cloudpickle", "ipykernel.kernelapp"]
 
 
 class ForkedPrograms:
@@ -151,12 +151,13 @@ def next_program(channel: socket.socket) -> dict | None:
     gc.freeze()
     gc.enable()
     usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the keepers
     while received := _receive(channel):
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:  # keepers that have ended
+                pass
         request, fds = received
         if os.fork() == 0:  # a keeper, which will say how the program ended
             channel.close()
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             if program := os.fork():
                 _tell_how_it_ends(program, fds)
             signal.signal(signal.SIGINT, usual)
@@ -200,6 +201,7 @@ class ForkserverInWaiting:
         self.pid = os.fork()
         if self.pid == 0:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # not a word after Ctrl-C
+            os.setpgid(0, 0)  # a kernel that shuts down waits for its own group
             self.channel.close()
             self.channel = theirs
         else:
@@ -211,6 +213,7 @@ class ForkserverInWaiting:
         received = _receive(self.channel)
         if received is None:
             os._exit(0)
+        os.setpgid(0, os.getpgid(os.getppid()))
         request, fds = received
         signal.pthread_sigmask(signal.SIG_SETMASK, request["mask"])
         signal.signal(signal.SIGINT, signal.default_int_handler)
