@@ -95,7 +95,7 @@ class ForkedProgram:
             self.returncode = int(self.status.readline())
         return self.returncode
 
-    def communicate(self, seconds: float) -> tuple[str, str]:
+    def communicate(self, timeout: float) -> tuple[str, str]:
         """What it prints from now on, once it has ended. Raises TimeoutExpired."""
         said = {}
 
@@ -106,13 +106,13 @@ class ForkedProgram:
         readers = [threading.Thread(target=read, args=[file]) for file in files]
         for reader in readers:
             reader.start()
-        ended = self.wait(seconds) is not None
+        ended = self.wait(timeout) is not None
         if not ended:
             self.kill()
         for reader in readers:
             reader.join()
         if not ended:
-            raise subprocess.TimeoutExpired(["program"], seconds, *said.values())
+            raise subprocess.TimeoutExpired(["program"], timeout, *said.values())
         return tuple(said[file].decode() for file in files)
 
 

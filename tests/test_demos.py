@@ -29,8 +29,6 @@ NAMES = demo_names()
 TEXTS = {name: (DEMOS / name).read_text(encoding="utf-8") for name in NAMES}
 POOL = re.compile(r"\bPool\(|ProcessPoolExecutor\(|DataLoader\(")
 WITH_POOL = [name for name in NAMES if POOL.search(TEXTS[name])]
-# a script that people take with them has no instrument, nor what that does for it
-WITH_INSTRUMENTS = [name for name in NAMES if "sidebyside" in TEXTS[name]]
 ANSWERS_OF_DEMO = Path(__file__).with_name("answers_of_demo.py")
 BAD = ["0", "-1", "x"]  # refused, unless the option's type allows it on purpose
 ABSURD = ["", "nan", "inf", "-inf", "1e308", "-1e308", str(10**30), str(-(10**30))]
@@ -127,21 +125,26 @@ def _refusal_complaints(call: dict, must_name: str) -> list[str]:
     return complaints
 
 
-def run_complaints(path: Path, folder: Path, seconds: float = 400) -> list[str]:
+def started_by_a_person(path: Path, folder: Path, **environment: str):
+    return subprocess.Popen(
+        [sys.executable, str(path)], cwd=folder, env=os.environ | environment,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )  # fmt: skip
+
+
+def run_complaints(path: Path, folder: Path, start=started_by_a_person) -> list[str]:
     """Without arguments it ends well, says something and leaves no process."""
     mark = uuid.uuid4().hex
-    done = subprocess.run(
-        [sys.executable, str(path)],
-        cwd=folder, env=os.environ | {"SIDEBYSIDE_DEMO": mark, "PYTHONUTF8": "1"},
-        stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
-        timeout=seconds, check=False,
-    )  # fmt: skip
+    own = {"SIDEBYSIDE_DEMO": mark, "PYTHONUTF8": "1"}
+    with start(path, folder=folder, **own) as program:
+        out, err = program.communicate(timeout=400)
     found = []
-    if done.returncode != 0:
-        found.append(f"it ends with status {done.returncode}: {done.stderr[-2000:]}")
-    if not done.stdout.strip():
+    if program.returncode != 0:
+        found.append(f"it ends with status {program.returncode}: {err[-2000:]}")
+    if not out.strip():
         found.append("it prints nothing")
-    if left := _still_running(mark):
+    if left := _still_running(mark, program.pid):
         found.append(f"it leaves processes behind: {left}")
     return found
 
@@ -207,23 +210,6 @@ def _workers(mark: str) -> list[psutil.Process]:
     return found
 
 
-def import_complaints(path: Path, folder: Path) -> list[str]:
-    """Ctrl-C ends it quietly while it still imports: here its first import hangs."""
-    for name in ("argparse", "multiprocessing"):
-        text = "import time\nprint(flush=True)\ntime.sleep(600)"
-        (folder / f"{name}.py").write_text(text)
-    program = subprocess.Popen(
-        [sys.executable, str(path)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(folder)},
-    )  # fmt: skip
-    program.stdout.readline()
-    program.send_signal(signal.SIGINT)
-    said = program.communicate(timeout=60)[1].decode()
-    if said or program.returncode != -signal.SIGINT:
-        return [f"while it imports, Ctrl-C ends it with {program.returncode}: {said}"]
-    return []
-
-
 PATIENCE = 60  # seconds that processes of a demo get to end
 
 
@@ -263,6 +249,7 @@ def test_the_docstring_is_the_manual(name):
     assert not manual_complaints(DEMOS / name)
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize("name", NAMES)
 def test_help_and_bad_input_are_answered(name, tmp_path_factory, programs):
     folder = tmp_path_factory.getbasetemp()
@@ -270,26 +257,26 @@ def test_help_and_bad_input_are_answered(name, tmp_path_factory, programs):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_demo_runs_from_another_folder(name, tmp_path):
-    assert not run_complaints(DEMOS / name, tmp_path)
+def test_a_demo_runs_from_another_folder(name, tmp_path, request, pytestconfig):
+    """Among all tests as a person starts it; else forked, which takes half the time."""
+    start = started_by_a_person
+    if not pytestconfig.option.everything and hasattr(os, "fork"):
+        start = request.getfixturevalue("programs").start
+    assert not run_complaints(DEMOS / name, tmp_path, start)
 
 
+@pytest.mark.everything
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize("name", NAMES)
 def test_an_interrupt_and_a_closed_pipe_end_a_demo_quietly(name, tmp_path, programs):
     assert not ending_complaints(DEMOS / name, tmp_path, programs)
 
 
+@pytest.mark.everything
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize("name", WITH_POOL)
 def test_a_killed_demo_leaves_no_worker_of_its_pool(name, tmp_path, programs):
     assert not murder_complaints(DEMOS / name, tmp_path, programs)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-@pytest.mark.parametrize("name", WITH_INSTRUMENTS)
-def test_an_interrupt_ends_a_demo_quietly_while_it_imports(name, tmp_path):
-    assert not import_complaints(DEMOS / name, tmp_path)
 
 
 # Planted demos: each fault is found --------------------------------------------------
