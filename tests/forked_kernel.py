@@ -8,8 +8,8 @@ import os
 
 from ipykernel import kernelapp
 
-try:
-    kernelapp.launch_new_instance()
+try:  # it ends when the process that waits for it has ended
+    kernelapp.launch_new_instance(parent_handle=os.getppid())
 finally:
     atexit._run_exitfuncs()  # what is otherwise done on the way out
     os._exit(0)

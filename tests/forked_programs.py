@@ -10,6 +10,7 @@ child waits to become its forkserver.
 """
 
 import contextlib
+import ctypes
 import gc
 import importlib
 import json
@@ -23,6 +24,7 @@ import threading
 import types
 from pathlib import Path
 
+KILLED_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
 IMPORTED = ["torch", "torch.distributed", "torch._dynamo", "matplotlib.pyplot"]
 IMPORTED += ["psutil", "cloudpickle", "ipykernel.kernelapp"]
 
@@ -169,6 +171,8 @@ def next_program(channel: socket.socket) -> dict | None:
 
 
 def _tell_how_it_ends(program: int, fds: list[int]) -> None:
+    if sys.platform == "linux":  # nobody is told when the server has ended
+        ctypes.CDLL(None).prctl(KILLED_WITH_PARENT, signal.SIGKILL)
     *printed, status = fds
     for fd in printed:
         os.close(fd)

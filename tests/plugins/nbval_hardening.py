@@ -51,16 +51,13 @@ def pytest_configure(config) -> None:
 
 
 FORKED_KERNEL = Path(__file__).parents[1] / "forked_kernel.py"
-KERNELS_ENVIRONMENT = {  # read while ipykernel and matplotlib are imported
-    "JPY_PARENT_PID": "1",
-    "MPLBACKEND": "module://matplotlib_inline.backend_inline",
-}
 
 
 @cache
 def forked_kernels() -> ForkedPrograms:
     """The process that all kernels of this worker are forked from."""
-    with mock.patch.dict(os.environ, KERNELS_ENVIRONMENT):
+    backend = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    with mock.patch.dict(os.environ, backend):  # read where matplotlib is imported
         return ForkedPrograms()
 
 
