@@ -10,6 +10,7 @@ child waits to become its forkserver.
 """
 
 import contextlib
+import ctypes
 import gc
 import importlib
 import json
@@ -23,8 +24,9 @@ import threading
 import types
 from pathlib import Path
 
+KILLED_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
 IMPORTED = ["torch", "torch.distributed", "torch._dynamo", "matplotlib.pyplot"]
-IMPORTED += ["psutil", "cloudpickle"]
+IMPORTED += ["psutil", "cloudpickle", "ipykernel.kernelapp"]
 
 
 class ForkedPrograms:
@@ -95,7 +97,7 @@ class ForkedProgram:
             self.returncode = int(self.status.readline())
         return self.returncode
 
-    def communicate(self, seconds: float) -> tuple[str, str]:
+    def communicate(self, timeout: float) -> tuple[str, str]:
         """What it prints from now on, once it has ended. Raises TimeoutExpired."""
         said = {}
 
@@ -106,13 +108,13 @@ class ForkedProgram:
         readers = [threading.Thread(target=read, args=[file]) for file in files]
         for reader in readers:
             reader.start()
-        ended = self.wait(seconds) is not None
+        ended = self.wait(timeout) is not None
         if not ended:
             self.kill()
         for reader in readers:
             reader.join()
         if not ended:
-            raise subprocess.TimeoutExpired(["program"], seconds, *said.values())
+            raise subprocess.TimeoutExpired(["program"], timeout, *said.values())
         return tuple(said[file].decode() for file in files)
 
 
@@ -151,12 +153,13 @@ def next_program(channel: socket.socket) -> dict | None:
     gc.freeze()
     gc.enable()
     usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the keepers
     while received := _receive(channel):
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:  # keepers that have ended
+                pass
         request, fds = received
         if os.fork() == 0:  # a keeper, which will say how the program ended
             channel.close()
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             if program := os.fork():
                 _tell_how_it_ends(program, fds)
             signal.signal(signal.SIGINT, usual)
@@ -168,6 +171,8 @@ def next_program(channel: socket.socket) -> dict | None:
 
 
 def _tell_how_it_ends(program: int, fds: list[int]) -> None:
+    if sys.platform == "linux":  # nobody is told when the server has ended
+        ctypes.CDLL(None).prctl(KILLED_WITH_PARENT, signal.SIGKILL)
     *printed, status = fds
     for fd in printed:
         os.close(fd)
@@ -200,6 +205,7 @@ class ForkserverInWaiting:
         self.pid = os.fork()
         if self.pid == 0:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # not a word after Ctrl-C
+            os.setpgid(0, 0)  # a kernel that shuts down waits for its own group
             self.channel.close()
             self.channel = theirs
         else:
@@ -211,6 +217,7 @@ class ForkserverInWaiting:
         received = _receive(self.channel)
         if received is None:
             os._exit(0)
+        os.setpgid(0, os.getpgid(os.getppid()))
         request, fds = received
         signal.pthread_sigmask(signal.SIG_SETMASK, request["mask"])
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -14,6 +14,8 @@ from sidebyside.lesson_format import lessons
 from tests.lab import browser_page, chromium, jupyterlab, run_all_cells
 from tests.process_state import command_line, is_alive
 
+pytestmark = pytest.mark.everything
+
 LESSON = "lessons/00_start_here.ipynb"
 DOCUMENTS = (
     "resources/workshop/glossary.md",

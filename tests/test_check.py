@@ -70,7 +70,7 @@ def check_measure(number):
     return "3 calls instead of 5"
 
 
-@exercise("98-hang", seconds=8)
+@exercise("98-hang", seconds=4)
 def check_hang(function):
     function()
 
@@ -181,7 +181,7 @@ def test_a_hang_is_shown_with_its_line():
     assert verdict.state == "HUNG"
     assert verdict.message == (
         "98-hang: HUNG\n"
-        "  after       8 s it had not ended\n"
+        "  after       4 s it had not ended\n"
         "  at line     3, in wait: lock.acquire()\n"
         "  think about what would have to happen for this line to end"
     )
@@ -562,7 +562,7 @@ def test_what_answers_travel_in_is_packed_by_one_function_only():
 )
 def test_a_check_in_ranks(body, state, words, monkeypatch):
     if state == "HUNG":
-        monkeypatch.setenv("SIDEBYSIDE_PATIENCE", "15")
+        monkeypatch.setenv("SIDEBYSIDE_PATIENCE", "6")
     names = cell(f"import torch.distributed as dist\ndef f():\n    {body}")
     verdict = check("98-ranks", names["f"])
     assert verdict.state == state
@@ -597,6 +597,7 @@ HANGING = {
 }
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize("method", HANGING)
 def test_a_result_of_a_rank_that_hangs_when_it_is_looked_at_hangs_no_kernel(
     method, monkeypatch

@@ -21,18 +21,26 @@ from pathlib import Path
 import psutil
 import pytest
 
+from lessons.source.where_next import demos_of_lesson
 from sidebyside.arguments import at_least, output_file, positive_float, positive_int
 from sidebyside.demos import DEMOS, demo_names
+from sidebyside.lesson_format import lessons
+from sidebyside.record import ROOT
 from tests.forked_programs import ForkedPrograms
 
 NAMES = demo_names()
-TEXTS = {name: (DEMOS / name).read_text(encoding="utf-8") for name in NAMES}
 POOL = re.compile(r"\bPool\(|ProcessPoolExecutor\(|DataLoader\(")
-WITH_POOL = [name for name in NAMES if POOL.search(TEXTS[name])]
+WITH_POOL = [n for n in NAMES if POOL.search((DEMOS / n).read_text(encoding="utf-8"))]
+OF_LESSON = {lesson.number: demos_of_lesson(lesson, ROOT) for lesson in lessons()}
 ANSWERS_OF_DEMO = Path(__file__).with_name("answers_of_demo.py")
 BAD = ["0", "-1", "x"]  # refused, unless the option's type allows it on purpose
 ABSURD = ["", "nan", "inf", "-inf", "1e308", "-1e308", str(10**30), str(-(10**30))]
 ABSURD += ["9" * 5000]  # refused in any case
+
+
+def with_its_lessons(name: str) -> str:
+    """The demo's name in a list of tests: `-k 11b` takes the demos of lesson 11b."""
+    return " ".join([name, *(n for n, demos in OF_LESSON.items() if name in demos)])
 
 
 @cache
@@ -125,21 +133,28 @@ def _refusal_complaints(call: dict, must_name: str) -> list[str]:
     return complaints
 
 
-def run_complaints(path: Path, folder: Path, seconds: float = 400) -> list[str]:
-    """Without arguments it ends well, says something and leaves no process."""
-    mark = uuid.uuid4().hex
-    done = subprocess.run(
-        [sys.executable, str(path)],
-        cwd=folder, env=os.environ | {"SIDEBYSIDE_DEMO": mark, "PYTHONUTF8": "1"},
-        stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
-        timeout=seconds, check=False,
+def started_by_a_person(path: Path, *args: str, folder: Path, **environment: str):
+    return subprocess.Popen(
+        [sys.executable, path, *args], cwd=folder, env=os.environ | environment,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        encoding="utf-8",
     )  # fmt: skip
+
+
+def run_complaints(
+    path: Path, folder: Path, *args: str, start=started_by_a_person
+) -> list[str]:
+    """It ends well, says something and leaves no process."""
+    mark = uuid.uuid4().hex
+    own = {"SIDEBYSIDE_DEMO": mark, "PYTHONUTF8": "1"}
+    with start(path, *args, folder=folder, **own) as program:
+        out, err = program.communicate(timeout=400)
     found = []
-    if done.returncode != 0:
-        found.append(f"it ends with status {done.returncode}: {done.stderr[-2000:]}")
-    if not done.stdout.strip():
+    if program.returncode != 0:
+        found.append(f"it ends with status {program.returncode}: {err[-2000:]}")
+    if not out.strip():
         found.append("it prints nothing")
-    if left := _still_running(mark):
+    if left := _still_running(mark, program.pid):
         found.append(f"it leaves processes behind: {left}")
     return found
 
@@ -239,30 +254,55 @@ def test_a_file_is_a_program_or_its_folder_says_that_it_is_a_part_of_one():
     assert not folder_complaints(DEMOS)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES, ids=with_its_lessons)
 def test_the_docstring_is_the_manual(name):
     assert not manual_complaints(DEMOS / name)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.everything
+@pytest.mark.parametrize("name", NAMES, ids=with_its_lessons)
 def test_help_and_bad_input_are_answered(name, tmp_path_factory, programs):
     folder = tmp_path_factory.getbasetemp()
     assert not answer_complaints(DEMOS / name, folder, programs)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_demo_runs_from_another_folder(name, tmp_path):
-    assert not run_complaints(DEMOS / name, tmp_path)
+LITTLE = {  # work for demos that take long
+    "capstone/my_report.py": ["--steps", "3"],
+    "capstone/train_text.py": ["--steps", "4", "--every", "2", "--write", "10"],
+    "gil/gil_releasing_kernel.py": ["--size", "100"],
+    "gil/threads_vs_processes.py": ["--steps", "100_000"],
+    "machines/compressed_gradients.py": ["--rate", "2000"],
+    "machines/hierarchical_all_reduce.py": ["--megabytes", "0.5"],
+    "machines/two_hosts.py": ["--rate", "2000"],
+    "model_parallel/wavefront.py": ["--seconds", "0.01"],
+    "overheads/how_many_workers.py": ["--pieces", "8", "--most", "4", "--rounds", "1"],
+    "parameter_server/hogwild.py": ["--updates", "100"],
+    "practice/accidents.py": ["--pool", "executor", "--patience", "0.5"],
+    "races/lost_update.py": ["--updates", "1000", "--rounds", "1"],
+    "sgd/large_batch.py": ["--seeds", "2"],
+}
 
 
+@pytest.mark.parametrize("name", NAMES, ids=with_its_lessons)
+def test_a_demo_runs_from_another_folder(name, tmp_path, request, pytestconfig):
+    """With --everything as a person starts it; else forked, and it gets less work."""
+    if pytestconfig.option.everything or not hasattr(os, "fork"):
+        assert not run_complaints(DEMOS / name, tmp_path)
+    else:
+        start, args = request.getfixturevalue("programs").start, LITTLE.get(name, [])
+        assert not run_complaints(DEMOS / name, tmp_path, *args, start=start)
+
+
+@pytest.mark.everything
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES, ids=with_its_lessons)
 def test_an_interrupt_and_a_closed_pipe_end_a_demo_quietly(name, tmp_path, programs):
     assert not ending_complaints(DEMOS / name, tmp_path, programs)
 
 
+@pytest.mark.everything
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-@pytest.mark.parametrize("name", WITH_POOL)
+@pytest.mark.parametrize("name", WITH_POOL, ids=with_its_lessons)
 def test_a_killed_demo_leaves_no_worker_of_its_pool(name, tmp_path, programs):
     assert not murder_complaints(DEMOS / name, tmp_path, programs)
 

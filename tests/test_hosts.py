@@ -26,6 +26,8 @@ from demos.machines.parts.hosts import (
 )
 from demos.machines.parts.torchrun_on_hosts import TorchrunFailed, run_torchrun
 
+pytestmark = pytest.mark.everything
+
 needs_hosts = pytest.mark.skipif(bool(why_no_hosts()), reason=f"{why_no_hosts()}")
 SEND = """
 import socket, sys

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.everything
+
 LOADERS = {  # an import, and a loader with one worker that lasts longer than the test
     "items": (
         "from demos.random_numbers.loader_workers import *",

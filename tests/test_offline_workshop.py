@@ -26,7 +26,10 @@ NO_NETWORK = {  # not even what pip keeps, or where else it is told to look
     "PIP_FIND_LINKS": "",
 }
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="the commands are for sh")
+pytestmark = [
+    pytest.mark.everything,
+    pytest.mark.skipif(os.name == "nt", reason="the commands are for sh"),
+]
 
 
 def blocks_of_commands() -> list[str]:

@@ -221,6 +221,7 @@ def test_the_machine_is_described():
 # In a browser -------------------------------------------------------------------------
 
 
+@pytest.mark.everything
 def test_the_page_opens_in_a_browser_without_network_or_scripts(
     has_chromium,  # noqa: F811
     tmp_path,

@@ -22,6 +22,8 @@ from sidebyside.demos import DEMOS
 from sidebyside.single_use import hold_for_single_use
 from tests.process_state import is_alive
 
+pytestmark = pytest.mark.everything
+
 SETTINGS = {"tasks": 4, "seed": 7}
 ROWS = np.arange(20.0).reshape(4, 5)
 

@@ -14,6 +14,8 @@ import pytest
 
 from sidebyside.record import ROOT, read_record, record_file
 
+pytestmark = pytest.mark.everything
+
 LESSON = "00_start_here.ipynb"
 LEARNER = """
 from sidebyside import check, guess, progress, reset

@@ -24,6 +24,8 @@ from sidebyside.record import ROOT
 from tests import small_slurm as small
 from tests.small_slurm import SmallSlurm, small_slurm, why_no_small_slurm
 
+pytestmark = pytest.mark.everything
+
 needs_slurm = pytest.mark.skipif(
     bool(why_no_small_slurm()), reason=why_no_small_slurm()
 )

@@ -28,6 +28,9 @@ def run_pytest(root: Path, *arguments: str) -> subprocess.CompletedProcess:
     )
 
 
+PROCESSES = ["-n0", pytest.param("-n2", marks=pytest.mark.everything)]
+
+
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory):
     root = tmp_path_factory.mktemp("sound")
@@ -103,7 +106,7 @@ def plant_faults(root: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("processes", ["-n0", "-n2"])
+@pytest.mark.parametrize("processes", PROCESSES)
 def test_the_tiny_course_without_a_fault_is_green(course, processes):
     run = run_pytest(course, processes)
     assert run.returncode == 0, run.stdout
@@ -125,6 +128,7 @@ def test_each_planted_fault_turns_its_notebook_red(course):
         assert message in said[name]
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize(
     ("gone", "message"),
     [
@@ -145,6 +149,7 @@ def test_a_run_that_executes_nothing_is_red(course, gone, message):
     assert message in run.stdout
 
 
+@pytest.mark.everything
 def test_a_run_whose_tests_are_all_skipped_is_red(course):
     write_test(course, "import pytest\n\ndef test_it(): pytest.skip('no reason')\n")
     run = run_pytest(course, "tests/test_planted.py")
@@ -155,9 +160,10 @@ def test_a_run_whose_tests_are_all_skipped_is_red(course):
 @pytest.mark.parametrize(
     ("arguments", "passed", "says"),
     [
-        (["", "-n2"], 1, True),
-        (["", "--everything"], 2, False),
-        (["::test_long"], 1, False),
+        ([""], 1, True),
+        pytest.param(["", "-n2"], 1, True, marks=pytest.mark.everything),
+        pytest.param(["", "--everything"], 2, False, marks=pytest.mark.everything),
+        pytest.param(["::test_long"], 1, False, marks=pytest.mark.everything),
     ],
 )
 def test_a_run_says_at_its_end_what_it_left_out(course, arguments, passed, says):
@@ -182,7 +188,7 @@ LEAKS = {
 
 
 @pytest.mark.skipif(not Path("/dev/shm").exists(), reason="Linux only")
-@pytest.mark.parametrize("processes", ["-n0", "-n2"])
+@pytest.mark.parametrize("processes", PROCESSES)
 def test_whatever_is_left_behind_turns_the_run_red(course, processes):
     lines = "\n".join(
         f"def test_{name.replace(' ', '_')}(): {leak}" for name, leak in LEAKS.items()

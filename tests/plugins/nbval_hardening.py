@@ -5,22 +5,31 @@ Beyond what nbval does, these fail: a cell with an unknown magic (it replies wit
 error but shows none), a dead kernel (at once, not at the time limit), a cell tagged
 raises-exception that raises nothing, a solution cell without a stored run, and a run
 that executed nothing. What child processes print is seen, as it is in JupyterLab.
+
+Starting a kernel, importing torch there and starting the first ranks takes five seconds
+of a core. A worker of pytest-xdist does it once, and forks the kernels of its notebooks
+from there. With `-n 0` each notebook has a new process, as it has where it is built.
 """
 
 import os
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from queue import Empty
+from unittest import mock
 
 import nbval.kernel
 import nbval.plugin
 import psutil
 import pytest
+from jupyter_client.provisioning import local_provisioner
 
 from lessons.source.execution import at_free_ports, normalise
+from tests.forked_programs import ForkedProgram, ForkedPrograms
 
 SECONDS_PER_NOTEBOOK = 60  # a budget: reported, never asserted
 
@@ -34,12 +43,36 @@ executed = {"cells": 0, "tests": 0}
 
 def pytest_configure(config) -> None:
     config.option.nbval_sanitize_with = str(Path(__file__).parents[1] / "sanitize.cfg")
+    if hasattr(config, "workerinput") and sys.platform == "linux":
+        HardKernel.launch = staticmethod(fork_kernel)
 
 
 # Kernels
 
 
+FORKED_KERNEL = Path(__file__).parents[1] / "forked_kernel.py"
+
+
+@cache
+def forked_kernels() -> ForkedPrograms:
+    """The process that all kernels of this worker are forked from."""
+    backend = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    with mock.patch.dict(os.environ, backend):  # read where matplotlib is imported
+        return ForkedPrograms()
+
+
+def fork_kernel(cmd: list[str], env: dict[str, str], cwd: str, **_) -> ForkedProgram:
+    """A kernel that has imported torch; it takes the place of a new process."""
+    start = forked_kernels().start
+    program = start(FORKED_KERNEL, *cmd[-2:], folder=cwd, **env)
+    while os.getpgid(program.pid) != program.pid:  # it is about to lead its group
+        time.sleep(0.001)
+    program.stdin = None  # as subprocess.Popen has it
+    return program
+
+
 class HardKernel(RunningKernel):
+    launch = staticmethod(local_provisioner.launch_kernel)
     last_reply: dict
 
     def __init__(self, *args, **kwargs) -> None:
@@ -47,7 +80,8 @@ class HardKernel(RunningKernel):
         # With this variable set, ipykernel does not show what child processes print.
         hidden = os.environ.pop("PYTEST_CURRENT_TEST", None)
         try:
-            at_free_ports(lambda: super(HardKernel, self).__init__(*args, **kwargs))
+            with mock.patch.object(local_provisioner, "launch_kernel", self.launch):
+                at_free_ports(lambda: super(HardKernel, self).__init__(*args, **kwargs))
         finally:
             if hidden is not None:
                 os.environ["PYTEST_CURRENT_TEST"] = hidden
@@ -204,6 +238,8 @@ def pytest_testnodedown(node) -> None:
 
 def pytest_sessionfinish(session, exitstatus) -> None:
     """A run that executed nothing has not tested anything."""
+    if forked_kernels.cache_info().currsize:
+        forked_kernels().__exit__()
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["usage"] = usage
         return
