@@ -285,7 +285,7 @@ def has_one_signature_for_all(parts):
 
 @wrong(
     "02-three-ways",
-    advice="children for whose end nobody has waited",
+    advice="children that have not ended",
     note="They have all results, and forget who brought them.",
     given=lambda answer: (PIPES, answer, SHARED),
 )
