@@ -13,6 +13,7 @@ BREAKFASTS = [
     ([1, 5], "the slowest dish: where in the list may it stand?"),
     ([2, 6, 6, 1], "two dishes that take as long: is only one left out?"),
     ([0.5, 2.25, 0], "times that are not whole numbers: what is their sum?"),
+    ([0.5, 0.25], "dishes of less than a minute: which of them is the slowest?"),
     ([3, 3, 3], "three dishes that take as long: how long do three cooks need?"),
     ([], "nothing to make: how much is saved then?"),
 ]

@@ -313,7 +313,7 @@ def from_a_formula(hours, share, price, waiting, most):
 
 @wrong(
     "01-worth",
-    advice="is yours the lowest",
+    advice="can a second worker be worth its price",
     note="They give up early: even then a second worker can be worth its price.",
 )
 def one_if_mostly_serial(hours, share, price, waiting, most):

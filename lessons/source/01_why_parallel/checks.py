@@ -141,6 +141,7 @@ JOBS = [  # hours, share, price, waiting, most
     ((8, 0.25, 1, 9, 3), "`most` workers: is it among the numbers that you try?"),
     ((10, 0, 1, 10, 16), "no serial part: for how many hours are all paid together?"),
     ((8, 1, 1, 10, 16), "all of it is serial: what do you gain from a second worker?"),
+    ((8, 0.9, 1, 90, 4), "mostly serial: can a second worker be worth its price?"),
     ((8, 0.01, 1, 90, 1), "one worker, as no more can be had: what remains to choose?"),
     ((10, 0.001, 1, 21, 1000), "many workers: is each number of them tried?"),
 ]
@@ -150,7 +151,7 @@ def _jobs_to_pay() -> Iterator[tuple[tuple, str]]:
     yield from JOBS
     think = "the cost of each number of workers: is yours the lowest?"
     dice = random.Random(1)
-    for _ in range(200):
+    for _ in range(50):
         share, prices = (
             round(dice.random(), 2),
             (dice.randint(1, 9), dice.randint(0, 99)),

@@ -55,12 +55,12 @@ def _expect_worst_order(worst_order: Callable, updates: int) -> None:
     "in common?",
 )
 def check_04_transfer(transfer):
-    for balances in (95, 35), (5, 125):
+    for balances in (95, 35), (65, 65), (5, 125):
         _expect_amount_to_move(transfer, *balances)
     _expect_both_locks_during_transfer(transfer)
     _expect_no_transfer_to_itself(transfer)
     _expect_no_wait_for_other_locks(transfer)
-    for one, other in (1, 2), (9, 10), (13, 3), (700, 1000):
+    for one, other in (1, 2), (9, 10), (13, 3), (7, 1007):
         _expect_one_order_of_locks(transfer, one, other)
 
 
@@ -93,6 +93,8 @@ def _expect_both_locks_during_transfer(transfer: Callable) -> None:
         think += "it missing?"
         got = "a balance that changed while one of the two account locks was free"
         expect(not source.careless + target.careless, got=got, think=think)
+        got = "two balances that changed, and between them the locks were free"
+        expect(len(source.turns | target.turns) == 1, got=got, think=think)
     source, target = pair_of_watched_accounts(1, 2, 100, 50, deposit=1000)
     with trying(f"{tried}; while it waits for a lock, 1000 come in") as expect:
         transfer(source, target, 7)

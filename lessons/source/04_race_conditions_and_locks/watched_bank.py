@@ -13,6 +13,7 @@ class WatchedLock:
 
     def __init__(self, account: "WatchedAccount"):
         self.account, self.owner, self.has_refused = account, None, False
+        self.turn = 0  # how often it has been taken
         self._lock = Lock()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
@@ -33,6 +34,7 @@ class WatchedLock:
         if not self._lock.acquire(blocking, timeout):
             return False
         self.owner = get_ident()
+        self.turn += 1
         account.money += account.deposit  # by somebody who had the lock before
         account.deposit = 0
         return True
@@ -54,13 +56,14 @@ class WatchedLock:
 class WatchedAccount:
     """An account that notes whether its balance is changed by one who has the locks.
 
-    And `waits` are pairs of numbers: who held the first lock and waited for the second.
+    And `waits` are pairs of numbers: who held the first lock and waited for the second;
+    `turns`, how often both locks had been taken when it was changed.
     """
 
     def __init__(self, number: int, money: int, deposit: int = 0):
         self.number, self.money, self.deposit = number, money, deposit
         self.lock, self.partner = WatchedLock(self), None
-        self.careless, self.waits = 0, set()
+        self.careless, self.waits, self.turns = 0, set(), set()
         self.meanwhile = lambda: None  # called whenever it is asked for or changed
 
     def held(self) -> bool:
@@ -74,6 +77,7 @@ class WatchedAccount:
     def balance(self, balance: int) -> None:
         alone = self.held() and (self.partner is None or self.partner.held())
         self.careless += not alone
+        self.turns.add(self.lock.turn + (self.partner.lock.turn if self.partner else 0))
         self.meanwhile()
         self.money = balance
 

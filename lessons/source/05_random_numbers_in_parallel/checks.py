@@ -160,7 +160,7 @@ def check_05_replicas(prepare):
             return _weights_and_noise(expect, prepare(rank, seed))
 
     before = _states_of_global_generators()
-    ranks, seeds = (*range(8), 10, 100, 1000, 9999), (0, 1, 2, 7)
+    ranks, seeds = (*range(8), 10, 100, 1000, 9999), (0, 1, 2, 7, 11)
     found = {place: draw(*place) for place in itertools.product(ranks, seeds)}
     after = _states_of_global_generators()
     with trying("prepare(3, 7), twice") as expect:
@@ -197,6 +197,8 @@ def _weights_and_noise(expect: Expect, both: object) -> tuple[list, list]:
     weights, noise = (_numbers(expect, part) for part in both)
     four = len(weights) == len(noise) == 4
     expect(four, got=both, think="the size: two lists of four numbers each")
+    own = len(set(weights)) == len(set(noise)) == 4
+    expect(own, got=both, think="a number that is there twice: four draws, or one?")
     return weights, noise
 
 
