@@ -85,7 +85,7 @@ TIMED = [  # the run `one`, the run `many`, what to think about
     ),
     (
         (1, 8, 100, 10),
-        (4, 8, 100, 90),
+        (4, 8, 100, 80),
         "more workers who take longer: are they slower?",
     ),
     (

@@ -297,7 +297,7 @@ def leaves_its_children(parts):
     return [(pid, squares) for _, pid, squares in messages]
 
 
-def _pipes_as_they_come(parts):
+def pipes_in_the_order_of_arrival(parts):
     place_of, found, children = {}, {}, []
     for place, part in enumerate(parts):
         ours, theirs = spawn.Pipe(duplex=False)
@@ -311,11 +311,6 @@ def _pipes_as_they_come(parts):
     for child in children:
         child.join()
         child.close()
-    return found
-
-
-def pipes_in_the_order_of_arrival(parts):
-    found = _pipes_as_they_come(parts)
     return [found[place] for place in range(len(parts))]
 
 
@@ -405,7 +400,7 @@ wrong(
 
 @wrong(
     "02-choose",
-    advice="how long does it wait for a worker",
+    advice="how long does it wait for its worker",
     note="They call join() without a number, which waits for ever.",
     given=lambda answer: (CHOICE, answer),
 )
