@@ -1,7 +1,6 @@
 """Answers to the exercise of lesson 00 that people give: wrong, and unusual."""
 
 from fractions import Fraction
-from operator import call
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from lessons.source.sample_answers import right, wrong
 @wrong(
     "00-saved",
     advice="how many do three need",
-    note="Has answered how long it takes, not how much is saved.",
+    note="They answer how long it takes, not how much is saved.",
 )
 def returns_the_time_of_three_cooks(minutes):
     return max(minutes, default=0)
@@ -19,17 +18,9 @@ def returns_the_time_of_three_cooks(minutes):
 
 @wrong(
     "00-saved",
-    advice="how many do three need",
-    note="The other half of the difference.",
-)
-def returns_the_time_of_one_cook(minutes):
-    return sum(minutes)
-
-
-@wrong(
-    "00-saved",
     advice=r"saved\(\[\]\).*ValueError.*how much is saved",
-    note="max() of an empty list is an error. Most people meet it here first.",
+    note="They overlook that max() of an empty list is an error. Most people meet it "
+    "here first.",
 )
 def fails_for_no_dish(minutes):
     return sum(minutes) - max(minutes)
@@ -38,7 +29,7 @@ def fails_for_no_dish(minutes):
 @wrong(
     "00-saved",
     advice="slower of the two|may it stand",
-    note="True in the example, where the slowest dish is the last.",
+    note="They are right in the example, where the slowest dish is the last.",
 )
 def takes_the_last_for_the_slowest(minutes):
     return sum(minutes) - minutes[-1] if minutes else 0
@@ -47,7 +38,7 @@ def takes_the_last_for_the_slowest(minutes):
 @wrong(
     "00-saved",
     advice="how many do three need",
-    note="As if a dish could be divided among cooks.",
+    note="They think that a dish can be divided among cooks.",
 )
 def divides_the_work_evenly(minutes):
     return sum(minutes) - sum(minutes) / len(minutes) if minutes else 0
@@ -56,7 +47,8 @@ def divides_the_work_evenly(minutes):
 @wrong(
     "00-saved",
     advice="is anything saved",
-    note="A check never asks for one answer only.",
+    note="They return the answer of the example. A check never asks for one answer "
+    "only.",
 )
 def remembers_the_example(minutes):
     return 5
@@ -65,7 +57,7 @@ def remembers_the_example(minutes):
 @wrong(
     "00-saved",
     advice="to print is not to return",
-    note="The line with return is missing: None comes back.",
+    note="They forget the line with return: None comes back.",
 )
 def prints_instead_of_returning(minutes):
     print(sum(minutes) - max(minutes, default=0))
@@ -74,7 +66,7 @@ def prints_instead_of_returning(minutes):
 @wrong(
     "00-saved",
     advice="has become .*who else uses",
-    note="The number is right, and the list is another one afterwards.",
+    note="They have the right number, and the list is another one afterwards.",
 )
 def takes_the_slowest_out_of_the_list(minutes):
     if minutes:
@@ -85,61 +77,19 @@ def takes_the_slowest_out_of_the_list(minutes):
 @wrong(
     "00-saved",
     advice="two dishes that take as long",
-    note="Two dishes may take as long as each other.",
+    note="They overlook that two dishes may take as long as each other.",
 )
 def leaves_out_all_of_the_slowest(minutes):
     return sum(time for time in minutes if time != max(minutes))
 
 
-@wrong("00-saved", advice="not whole numbers", note="The stub says float.")
+@wrong(
+    "00-saved",
+    advice="not whole numbers",
+    note="They count whole minutes; the stub says float.",
+)
 def counts_whole_minutes(minutes):
     return sum(int(time) for time in minutes) - int(max(minutes, default=0))
-
-
-@wrong(
-    "00-saved",
-    advice="less than a minute",
-    note="The search begins at 1, so that nothing shorter is ever the slowest.",
-)
-def looks_for_the_slowest_from_one_minute_on(minutes):
-    return sum(minutes) - max([*minutes, 1]) if minutes else 0
-
-
-@wrong(
-    "00-saved",
-    advice="keeps from its earlier calls",
-    note="What is kept from call to call forgets which dishes they were.",
-    given=call,
-)
-class RemembersBySum:
-    def __init__(self):
-        self.known = {}
-
-    def __call__(self, minutes):
-        longest = sum(minutes) - max(minutes, default=0)
-        return self.known.setdefault(sum(minutes), longest)
-
-
-@wrong("00-saved", advice="is all of each of them")
-def rounds_to_hundredths(minutes):
-    return round(sum(minutes) - max(minutes, default=0), 2)
-
-
-@wrong(
-    "00-saved",
-    advice="RecursionError.*if there are so many",
-    note="Python allows about a thousand calls inside one another.",
-)
-def calls_itself_for_each_dish(minutes):
-    total, slowest = _sum_and_slowest(minutes)
-    return total - slowest
-
-
-def _sum_and_slowest(minutes):
-    if not minutes:
-        return 0, 0
-    total, slowest = _sum_and_slowest(minutes[1:])
-    return total + minutes[0], max(slowest, minutes[0])
 
 
 @right("00-saved")
@@ -153,24 +103,10 @@ def with_numpy(minutes):
     return times.sum() - times.max()
 
 
-@wrong("00-saved", advice="keeps from its", given=call)
-class RemembersDishesAndSum:
-    def __init__(self):
-        self.known = {}
-
-    def __call__(self, minutes):
-        longest = sum(minutes) - max(minutes, default=0)
-        return self.known.setdefault((len(minutes), sum(minutes)), longest)
-
-
-@wrong("00-saved", advice="three minutes and more")
-def compares_whole_minutes(minutes):
-    return sum(minutes) - max(minutes, key=int, default=0)
-
-
 wrong(
     "00-saved",
     advice="hand over the function itself",
-    note='check("00-saved", saved([3, 2, 4])): the result, not the function.',
+    note='They write check("00-saved", saved([3, 2, 4])): the result, not the '
+    "function.",
     name="hands_over_the_result",
 )(5)

@@ -541,10 +541,9 @@ else:
 #
 # With one worker a job takes `hours`, of which the share `share`, from 0 to 1, is
 # serial. Each worker costs `price` for every hour until the job is done, working or
-# waiting. And each hour that you wait costs you `waiting`. (Half an hour costs half as
-# much.) Write `worth_paying(hours, share, price, waiting, most)`: the number of workers,
-# from 1 to `most`, with the lowest total cost. If several cost the same, each of them is
-# right.
+# waiting. And each hour that you wait costs you `waiting`. Write `worth_paying(hours,
+# share, price, waiting, most)`: the number of workers, from 1 to `most`, with the
+# lowest total cost. If several cost the same, each of them is right.
 #
 # By hand first: 10 hours, 20 % serial, 1 for a worker's hour, 10 for an hour of waiting.
 # What do 1, 4 and 8 workers cost in total? You should find 110, 56 and 54.

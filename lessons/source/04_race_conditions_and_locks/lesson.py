@@ -473,7 +473,7 @@ for name, programs in attempts.items():
 #
 # Write `transfer(source, target, amount)`. An account has a `.number`, different for
 # each account, a `.balance` and a `.lock`. The amount moves from one balance, which may
-# go below zero, to the other, however long somebody else has the locks. Three promises:
+# go below zero, to the other. Three promises:
 #
 # * **It always ends**, whoever else transfers whatever at the same time.
 # * Whoever holds the locks of both accounts never sees the money on its way. So both
@@ -602,9 +602,8 @@ assert ways.results["queue_for_each"] == ways.results["own_sums"] == 100_000
 # ## Exercise 3: a histogram without a lock
 #
 # A detector has recorded events. `events` is a list of pairs `(bin, event)`, which stays
-# as it is. An event can be any object, in one pair or in several. `energy(event)`, a
-# whole number of any size and sign, is read from a slow device: it waits, so threads
-# help.
+# as it is; an event may stand in several pairs. `energy(event)`, a whole number, is read
+# from a slow device: it waits, so threads help.
 #
 # Write `histogram(events, bins, energy, workers)`: a list of length `bins`, in which
 # entry b is the sum of the energies of all events of bin b. Let `workers` threads read

@@ -78,6 +78,7 @@ def test_processes_that_share_memory_lose_updates_unless_they_lock():
     assert locked == 100_000
 
 
+@pytest.mark.everything
 def test_the_demo_shows_all_six_cases():
     rows = lines_printed_by("lost_update.py")[-6:]
     lost = [float(re.search(r"lost +([\d.]+) %", row)[1]) for row in rows]
@@ -218,6 +219,7 @@ def test_an_order_that_ends_too_soon_is_refused():
         play("ABAB", UPDATE, UPDATE)
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize("program", interleavings.PROGRAMS)
 def test_the_demo_counts_what_the_game_counts(program):
     lines = lines_printed_by("interleavings.py", "--program", program)
@@ -228,6 +230,7 @@ def test_the_demo_counts_what_the_game_counts(program):
 # Deadlock
 
 
+@pytest.mark.everything
 def test_the_deadlock_demo_hangs_and_tells_where():
     lines = lines_printed_by("deadlock.py", "--patience", "3")
     waiting = [line for line in lines if "with target.lock:" in line]

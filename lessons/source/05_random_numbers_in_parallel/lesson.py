@@ -393,7 +393,7 @@ for workers in 1, 2, 3:
 # [0, 1) for each. Write `noise_of(seed, epoch, items)`, which returns them as a list,
 # in the order of `items`. The number of an item depends on seed, epoch and item, never
 # on the share it comes in. For all practical purposes, another seed, epoch or item gives
-# another number. Each of the three may be any whole number from 0 to 2³² − 1.
+# another number. There may be a million items.
 #
 # By hand first: one worker gets the items [0, 1, 2, 3]. Of two workers, one gets [0, 2]
 # and one [1, 3]. Which of their numbers must be equal?
@@ -530,8 +530,7 @@ for own in False, True:
 # * Two calls with the same rank and seed return the same.
 # * Afterwards the global generators of `random`, NumPy and torch are as they were.
 #
-# There are 10,000 ranks at most; a seed is any whole number from 0 to 2³² − 1.
-# Numbers of single precision will do, though two of them can be equal by chance.
+# There may be 10,000 ranks.
 #
 # By hand first: write down what four ranks get if both lists come from `seed + rank`.
 # <!-- exercise: 05-replicas -->

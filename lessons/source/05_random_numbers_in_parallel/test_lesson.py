@@ -17,9 +17,7 @@ from torch.utils.data import DataLoader, Subset
 
 from demos.random_numbers import (
     forked_random_numbers,
-    loader_workers,
     monte_carlo_pi,
-    workers_of_ranks,
 )
 from demos.random_numbers.loader_workers import (
     Noise,
@@ -73,11 +71,13 @@ def equal_entries(*arguments: str) -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.everything
 @needs_all_methods
 def test_the_table_is_as_the_lesson_explains_it():
     assert equal_entries() == TABLE
 
 
+@pytest.mark.everything
 @needs_all_methods
 def test_a_server_with_a_past_hands_out_copies():
     found = equal_entries("--preload", "torch", "numpy.random", "--workers", "3")
@@ -117,15 +117,6 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.stdout.split() == ["1"], run.stderr
-
-
-def draw() -> float:
-    return torch.rand(()).item()
-
-
-@pytest.mark.skipif("forkserver" not in METHODS, reason="no forkserver on Windows")
-def test_ranks_of_one_forkserver_are_equal_by_luck():
-    assert len(set(run_ranks(draw, world_size=3) + run_ranks(draw, world_size=2))) == 1
 
 
 def test_copied_streams_have_the_error_of_one_worker():
@@ -183,15 +174,6 @@ def test_torch_uses_32_bits_of_a_seed():
     assert first(5) == first(5 + 2**32) != first(6)
 
 
-def test_a_dataloader_seeds_the_global_generators_and_not_the_datasets_own():
-    loader = make_loader(Noise(4), 2, METHOD)
-    rows = [row for epoch in range(2) for row in loader]
-    different = [len(set(column)) for column in zip(*rows, strict=True)]
-    assert different == [2, 8, 8, 8, 2]  # worker, random, np.random, torch, dataset.rng
-    cured = make_loader(Noise(4), 2, METHOD, loader_workers.new_stream)
-    assert len({row[-1] for epoch in range(2) for row in cured}) == 8
-
-
 def test_one_seed_in_the_parent_fixes_what_a_dataloader_seeds():
     def rows() -> list:
         torch.manual_seed(3)
@@ -201,20 +183,6 @@ def test_one_seed_in_the_parent_fixes_what_a_dataloader_seeds():
         return list(loader)
 
     assert rows() == rows()
-
-
-@pytest.mark.filterwarnings("ignore:This DataLoader will create")
-def test_items_with_a_stream_each_do_not_depend_on_the_workers():
-    alone = [NoiseByItem(6)[item] for item in range(6)]
-    assert len(set(alone)) == 6
-    for workers in 1, 3:
-        assert list(make_loader(NoiseByItem(6), workers, METHOD)) == alone
-    dataset = NoiseByItem(6)
-    loader = make_loader(dataset, 2, METHOD)
-    assert list(loader) == alone
-    assert list(loader) == alone  # nobody has set the epoch
-    dataset.epoch = 1  # the workers of the next epoch get a new copy
-    assert not set(loader) & set(alone)
 
 
 def test_workers_that_persist_keep_their_copy_of_the_dataset():
@@ -231,17 +199,6 @@ def test_workers_that_persist_keep_their_copy_of_the_dataset():
     assert list(loader) == first
 
 
-def test_ranks_seeded_alike_hand_equal_seeds_to_their_workers():
-    of_each = run_ranks(workers_of_ranks.seeds_of_workers, world_size=2)
-    different = {
-        name: len({seed for seeds in of_each for seed in seeds[name]})
-        for name in of_each[0]
-    }
-    assert list(different.values()) == [2, 4]
-    for seeds in of_each:
-        assert all(first + 1 == second for first, second in seeds.values())
-
-
 def items_of_rank() -> list[float]:
     """Every second item, made by two workers, as a sampler deals them to two ranks."""
     share = range(dist.get_rank(), 8, 2)
@@ -249,6 +206,7 @@ def items_of_rank() -> list[float]:
     return list(loader)
 
 
+@pytest.mark.everything
 def test_items_with_a_stream_each_depend_neither_on_the_rank_nor_on_the_worker():
     first, second = run_ranks(items_of_rank, world_size=2)
     alone = [NoiseByItem(8)[item] for item in range(8)]
