@@ -534,7 +534,7 @@ def one_step_more_on_rank_1() -> None:
         F.cross_entropy(replica(x.to(device())), y.to(device())).backward()
 
 
-run_ranks(one_step_more_on_rank_1, timeout=20)
+run_ranks(one_step_more_on_rank_1, timeout=4)
 
 # %% [markdown]
 # The report names the rank that waits, and the line. Elsewhere you get a message about a
