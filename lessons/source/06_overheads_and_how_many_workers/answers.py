@@ -18,7 +18,7 @@ KEY = {
 }
 
 
-# 06-best
+# 06-best ------------------------------------------------------------------------------
 
 
 def constants(timings):
@@ -155,7 +155,7 @@ def walks_from_one_to_the_next(timings, most):
     return 1 + sums.index(max(sums))
 
 
-# 06-chunk
+# 06-chunk -----------------------------------------------------------------------------
 
 
 def done(tasks, workers, overhead, size):
@@ -297,6 +297,9 @@ def from_the_largest_down(tasks, workers, overhead):
         if done(tasks, workers, overhead, size) < done(tasks, workers, overhead, found):
             found = size
     return found
+
+
+# 06-timelines -------------------------------------------------------------------------
 
 
 wrong(

@@ -7,7 +7,7 @@ import numpy as np
 from demos.practice.pendulum_survey import period, survey
 from lessons.source.sample_answers import right, wrong
 
-# 07-identical
+# 07-identical -------------------------------------------------------------------------
 
 
 def draw(seed, count):
@@ -155,6 +155,9 @@ def keeps_a_few_in_the_pool(pool, seed, count):
     return added(found) / count
 
 
+# 07-bottlenecks -----------------------------------------------------------------------
+
+
 wrong(
     "07-bottlenecks",
     advice='"images" again',
@@ -199,6 +202,9 @@ right(
     "07-bottlenecks",
     name="in_another_order",
 )({"search": 5, "images": 4, "words": 1})
+
+
+# 07-finish ----------------------------------------------------------------------------
 
 
 @right(

@@ -194,6 +194,7 @@ def met(accident: str) -> dict[str, dict]:
         return dict(zip(pools, found, strict=True))
 
 
+@pytest.mark.everything
 def test_an_exception_reaches_every_caller_and_spoils_no_pool():
     found = met("exception")
     assert {row["learns"] for row in found.values()} == {"ValueError"}
@@ -367,6 +368,7 @@ def test_plain_loops_and_the_library_agree_on_whole_numbers():
 # The checklist -----------------------------------------------------------------------
 
 
+@pytest.mark.everything
 def test_the_diagnosis_finds_the_trouble_of_each_program():
     programs = programs_to_diagnose.programs()
     tasks = programs["search"][1]

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from lessons.source.sample_answers import right, wrong
 
-# 08-shards
+# 08-shards ----------------------------------------------------------------------------
 
 
 @wrong(
@@ -117,7 +117,7 @@ def running_mean(gradients, sizes):
     return tuple(mean)
 
 
-# 08-accumulate
+# 08-accumulate ------------------------------------------------------------------------
 
 
 @wrong(
@@ -287,7 +287,7 @@ def with_autograd_grad(model, images, labels, limit):
     return np.float64(total / len(labels))
 
 
-# 08-noise-scale
+# 08-noise-scale -----------------------------------------------------------------------
 
 
 def _squares(steps):
@@ -412,7 +412,7 @@ def from_the_variance_of_shards(steps, each):
     return trace / (batch - trace / (each * len(steps[0])))
 
 
-# 08-scaling
+# 08-scaling ---------------------------------------------------------------------------
 
 
 @wrong(
