@@ -183,12 +183,6 @@ def spans_by_rank(fn, *args) -> list[dict]:
     return found
 
 
-def test_after_backward_nothing_overlaps():
-    for rank in spans_by_rank(overlap.step_after_backward, 1):
-        assert len(rank["messages"]) == 4
-        assert rank["messages"][0] >= rank["backward"].end
-
-
 def sleeps_of_link(milliseconds: float) -> list[float]:
     """Runs in each rank: how long the slow link sleeps for two messages."""
     link, slept = overlap.SlowLink(milliseconds), []
