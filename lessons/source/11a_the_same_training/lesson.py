@@ -74,6 +74,8 @@ from torch import nn
 from demos.ddp.ddp_from_scratch import flat_parameters, make_ddp_model
 from sidebyside import device
 
+torch.set_num_threads(1)  # one core, which is what each rank has, too
+
 
 def train(model, batches, average=lambda m: None, optimizer=torch.optim.SGD, lr=0.1):
     """All parameters before the first step and after each step, one row each."""
