@@ -2,13 +2,13 @@
 
 import operator
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import product
 
 import numpy as np
 
 from sidebyside.exercises import exercise, trying
-from sidebyside.expectations import Attempts, Expect
+from sidebyside.expectations import Expect
 
 CAUSES = {
     "A": ("a lock", "is there a moment at which both workers are busy?"),
@@ -26,18 +26,12 @@ CHOICES = [cause for cause, _ in CAUSES.values()] + ["slow start", "too many thr
 def check_06_timelines(causes):
     with trying("your four causes") as expect:
         form = 'the form: one cause for each of A, B, C and D: {"A": "slow start", ...}'
-        expect(isinstance(causes, Mapping), got=causes, think=form)
-        expect(set(causes) == set(CAUSES), got=causes, think=form)
-        words = {  # by the letters, whatever the answer's own == says
-            name: next((w for w in CHOICES if str.__eq__(w, cause) is True), None)
-            for name, cause in causes.items()
-        }
-        unknown = [causes[name] for name, word in words.items() if word is None]
-        texts = all(isinstance(cause, str) for cause in causes.values())
-        expect(texts, got=causes, think=form)
+        good = isinstance(causes, dict) and set(causes) == set(CAUSES)
+        expect(good, got=causes, think=form)
         choices = f"the words to choose from: {', '.join(map(repr, sorted(CHOICES)))}"
-        expect(not unknown, got=unknown, think=choices)
-        wrong = [name for name, (cause, _) in CAUSES.items() if words[name] != cause]
+        known = all(cause in CHOICES for cause in causes.values())
+        expect(known, got=list(causes.values()), think=choices)
+        wrong = [name for name, (cause, _) in CAUSES.items() if causes[name] != cause]
         got = f"{len(CAUSES) - len(wrong)} right, of {len(CAUSES)}"
         think = f"{wrong[0]}: {CAUSES[wrong[0]][1]}" if wrong else ""
         expect(not wrong, got=got, think=think)
@@ -59,8 +53,6 @@ NOISY = [  # timings, most
     ([(1, 48), (2, 30), (4, 20), (4, 20), (4, 60), (8, 18)], 16),  # one is far off
     ([(1, 12), (2, 9), (3, 7), (4, 7), (8, 10), (16, 17)], 4),  # of the first four: 4
 ]
-BOTH_NEGATIVE = "b and c, which are both negative here: T rises first and then falls. "
-BOTH_NEGATIVE += "Which of its two ends is lower?"
 LAWS = [  # a, b, c; the numbers that are measured; most; what to think about
     (
         (1, 16.5, 1),
@@ -80,40 +72,27 @@ LAWS = [  # a, b, c; the numbers that are measured; most; what to think about
     ((0.5, 90, 0.2), [1, 2, 4, 8], 12, "`most` itself: does your range reach it?"),
     ((2, 0.4, 1), [1, 2, 3], 16, "one worker only: may that be best?"),
     ((50, 25, 1), [8, 1, 4, 2], 20, "a, which is large here: is it in your fit?"),
-    (
-        (1e-6, 12.5e-6, 1e-6),
-        [1, 2, 4, 8],
-        16,
-        "timings of microseconds: what is left of them where you compare?",
-    ),
-    ((0, 9e6, 1), [1, 4, 64, 16], 5000, "every number up to `most`: is it tried?"),
     ((3, 8, 0.5), [1, 2, 4], 1, "a `most` of 1: what is left to choose from?"),
-    ((9, 20, -0.01), [2, 4, 8], 40, "a negative c, which noise can give: then what?"),
-    ((9, -4, 0.5), [1, 2, 4, 8], 16, "a negative b, which noise can give: then what?"),
-    ((-1, 30, 1), [1, 2, 4, 8], 16, "a negative a, which noise can give: then what?"),
-    ((9, -4, -0.5), [1, 2, 4, 8], 16, BOTH_NEGATIVE),
-    ((9, -4, -0.1), [1, 2, 4, 8], 16, BOTH_NEGATIVE),
 ]
 
 
 @exercise("06-best")
 def check_06_best(best_workers):
-    attempt = Attempts(best_workers)
     for constants, crews, most, think in LAWS:
         timings = [(k, _seconds_of_workers(*constants, k)) for k in crews]
         law = "with a = {:g}, b = {:g}, c = {:g}".format(*constants)
         tried = f"best_workers(timings, {most}), timings of {crews} workers {law}"
-        attempt(_expect_best_workers, timings, most, tried, think)
+        _expect_best_workers(best_workers, timings, most, tried, think)
     for timings, most in [*NOISY, *_random_timings(150)]:
         tried = f"best_workers({timings}, {most})"
-        attempt(_expect_best_workers, timings, most, tried, ROWS)
+        _expect_best_workers(best_workers, timings, most, tried, ROWS)
 
 
 def _random_timings(count: int) -> Iterator[tuple[list, int]]:
-    """Timings by constants of any sign; and `most`."""
+    """Timings with noise; and `most`."""
     dice = random.Random(6)
     for _ in range(count):
-        law = dice.uniform(10, 40), dice.uniform(-5, 200), dice.uniform(-0.2, 2)
+        law = dice.uniform(10, 40), dice.uniform(5, 200), dice.uniform(0.1, 2)
         crews = [1, 3, 20, *dice.choices(range(1, 20), k=dice.randint(6, 12))]
         crews = dice.sample(crews, len(crews))
         seconds = [
@@ -150,12 +129,6 @@ BY_HAND += "chunk cost, and whom? And is every size tried?"
 MANY = "many tasks: is every size up to their number tried?"
 JOBS = [  # tasks, workers, overhead; what to think about
     ([1, 1, 1, 1, 4], 2, 1, "the example: what do its timelines look like?"),
-    (
-        [1e-6, 1e-6, 1e-6, 1e-6, 4e-6],
-        2,
-        1e-6,
-        "tasks of microseconds: what is left of them in your times?",
-    ),
     ([5, 1, 1, 1, 1, 1], 2, 0, "these tasks, in this order: when is each worker done?"),
     ([1, 1, 1, 1, 1, 1], 2, 5, BY_HAND),
     ([2, 3, 4], 1, 1, "one worker, who has nobody to share with"),
@@ -170,7 +143,6 @@ JOBS = [  # tasks, workers, overhead; what to think about
         0,
         "no overhead: is the smallest chunk best then? And when is each worker done?",
     ),
-    ([0, 0, 3, 0, 0, 0.5], 2, 0.25, "tasks that take no time: what do they cost?"),
     ([1] * 200, 2, 5, MANY),
     ([1] * 300, 1, 1, MANY),
     (
@@ -184,14 +156,13 @@ JOBS = [  # tasks, workers, overhead; what to think about
 
 @exercise("06-chunk", seconds=20)
 def check_06_chunk(chunk_size):
-    attempt = Attempts(chunk_size)
     for job in JOBS:
-        attempt(_expect_best_chunk_size, *job)
+        _expect_best_chunk_size(chunk_size, *job)
     dice = random.Random(6)
     for workers, overhead in product((1, 2, 3, 5, 8), (0, 0.1, 0.5, 1, 3, 20)):
         for length in 2, 5, 9, 14, 30:
             tasks = dice.choices([0.1, 1, 1, 2, 3, 9], k=length)
-            attempt(_expect_best_chunk_size, tasks, workers, overhead, BY_HAND)
+            _expect_best_chunk_size(chunk_size, tasks, workers, overhead, BY_HAND)
 
 
 def _expect_best_chunk_size(

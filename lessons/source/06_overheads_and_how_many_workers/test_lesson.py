@@ -136,6 +136,7 @@ def test_the_four_crews_have_the_four_faults():
     assert main[0].end <= min(s.start for s in others), "a serial part"
 
 
+@pytest.mark.everything
 def test_the_cure_gives_each_worker_one_thread(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "2")  # what a worker has without the cure
     cure = {"initializer": torch.set_num_threads, "initargs": (1,)}
@@ -155,6 +156,7 @@ class Threads(torch.utils.data.Dataset):
         return torch.get_num_threads()
 
 
+@pytest.mark.everything
 def test_a_data_loader_gives_its_workers_one_thread():
     loader = torch.utils.data.DataLoader(
         Threads(), num_workers=2, multiprocessing_context=CONTEXT
@@ -176,6 +178,7 @@ def test_workers_of_the_demo_import_neither_numpy_nor_matplotlib():
     assert not {"numpy", "matplotlib", "torch"} & set(run.stdout.split())
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -195,6 +198,7 @@ def test_a_function_that_cannot_be_used_is_refused_in_one_line(name, why):
     assert "Traceback" not in run.stderr
 
 
+@pytest.mark.everything
 def test_the_demo_takes_any_function_and_writes_its_plot(tmp_path):
     (tmp_path / "mine.py").write_text("def cube(piece):\n    return piece**3\n")
     command = [sys.executable, how_many_workers.__file__, "--function", "mine:cube"]

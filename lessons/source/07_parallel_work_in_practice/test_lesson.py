@@ -95,6 +95,7 @@ def rows(path) -> np.ndarray:
         return file["rows"]
 
 
+@pytest.mark.everything
 def test_a_killed_run_is_resumed_to_the_same_file(tmp_path):
     assert (
         run(*FEW, "--out", "whole.npz", "--workers", 1, folder=tmp_path).returncode == 0
@@ -125,6 +126,7 @@ def test_a_killed_run_is_resumed_to_the_same_file(tmp_path):
     assert (tmp_path / "data.npz").read_bytes() == whole, "nothing is overwritten"
 
 
+@pytest.mark.everything
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="no groups of processes")
 def test_an_interrupted_run_says_what_is_saved_and_goes_on(tmp_path):
     command = [sys.executable, DEMO, "--tasks", "300", "--out", "data.npz"]
@@ -183,7 +185,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
 # Accidents ---------------------------------------------------------------------------
 
 BAD, OTHERS = accidents.BAD, accidents.TASKS - 1
-PATIENCE = 10.0
+PATIENCE = 5.0
 
 
 def met(accident: str) -> dict[str, dict]:
@@ -192,6 +194,7 @@ def met(accident: str) -> dict[str, dict]:
         return dict(zip(pools, found, strict=True))
 
 
+@pytest.mark.everything
 def test_an_exception_reaches_every_caller_and_spoils_no_pool():
     found = met("exception")
     assert {row["learns"] for row in found.values()} == {"ValueError"}
@@ -202,6 +205,7 @@ def test_an_exception_reaches_every_caller_and_spoils_no_pool():
     assert found["joblib"]["computed"] < OTHERS
 
 
+@pytest.mark.everything
 def test_only_pool_does_not_notice_that_a_worker_was_killed():
     found = met("kill")
     assert found["Pool"]["learns"].startswith("nothing in")
@@ -224,6 +228,7 @@ def answer_or_die(task: int) -> int:
     return task
 
 
+@pytest.mark.everything
 def test_run_all_keeps_what_was_done_when_a_worker_is_killed(tmp_path, monkeypatch):
     monkeypatch.setenv("ALL_SUBMITTED", str(tmp_path / "all"))
     lesson = read_lesson(Path(__file__).parent)
@@ -246,6 +251,7 @@ def test_run_all_keeps_what_was_done_when_a_worker_is_killed(tmp_path, monkeypat
             run_all(answer_or_die, tasks, pool, results)
 
 
+@pytest.mark.everything
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="no groups of processes")
 def test_an_interrupt_ends_every_pool():
     found = met("Ctrl-C")
@@ -266,6 +272,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.everything
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="semaphores are no files")
 def test_after_a_killed_program_its_worker_ends_first_and_its_semaphores_are_removed():
     program = subprocess.Popen(
@@ -277,6 +284,7 @@ def test_after_a_killed_program_its_worker_ends_first_and_its_semaphores_are_rem
     assert not semaphore.exists()
 
 
+@pytest.mark.everything
 def test_the_tracker_of_semaphores_runs_before_the_first_one_is_made():
     code = """
 from multiprocessing import resource_tracker
@@ -360,6 +368,7 @@ def test_plain_loops_and_the_library_agree_on_whole_numbers():
 # The checklist -----------------------------------------------------------------------
 
 
+@pytest.mark.everything
 def test_the_diagnosis_finds_the_trouble_of_each_program():
     programs = programs_to_diagnose.programs()
     tasks = programs["search"][1]

@@ -2,12 +2,11 @@
 
 import numpy as np
 import torch
-from torch.func import functional_call, grad_and_value
 from torch.nn import functional as F
 
 from lessons.source.sample_answers import right, wrong
 
-# 08-shards
+# 08-shards ----------------------------------------------------------------------------
 
 
 @wrong(
@@ -21,7 +20,9 @@ def mean_of_the_means(gradients, sizes):
 
 
 @wrong(
-    "08-shards", advice="0 times NaN", note="Zero weights do not help: 0 · NaN is NaN."
+    "08-shards",
+    advice="0 times NaN",
+    note="Zero weights do not help: 0 · NaN is NaN.",
 )
 def multiplies_the_empty_shard_too(gradients, sizes):
     return [
@@ -30,14 +31,11 @@ def multiplies_the_empty_shard_too(gradients, sizes):
     ]
 
 
-@wrong("08-shards", advice="who else uses")
-def writes_zeros_for_nan(gradients, sizes):
-    for part in (part for parts in gradients for part in parts):
-        part.nan_to_num_()
-    return multiplies_the_empty_shard_too(gradients, sizes)
-
-
-@wrong("08-shards", advice="the division")
+@wrong(
+    "08-shards",
+    advice="the division",
+    note="The means become sums, and the sums are never divided.",
+)
 def forgets_to_divide(gradients, sizes):
     filled = [(n, parts) for n, parts in zip(sizes, gradients, strict=True) if n > 0]
     counts = [n for n, _ in filled]
@@ -47,22 +45,39 @@ def forgets_to_divide(gradients, sizes):
     ]
 
 
-@wrong("08-shards", advice="how many images")
+@wrong(
+    "08-shards",
+    advice="how many images",
+    note="Weighed by images, and then divided by the number of shards.",
+)
 def divides_by_the_shards(gradients, sizes):
     return [part / len(sizes) for part in forgets_to_divide(gradients, sizes)]
 
 
-@wrong("08-shards", advice="a list of 1 tensors")
+@wrong(
+    "08-shards",
+    advice="a list of 1 tensors",
+    note="All parameters in one flat vector, as the noise scale wants it; a list "
+    "was asked for.",
+)
 def returns_one_vector(gradients, sizes):
     return torch.cat([part.flatten() for part in by_stacking(gradients, sizes)])
 
 
-@wrong("08-shards", advice="the shapes given")
+@wrong(
+    "08-shards",
+    advice="the shapes given",
+    note="Each tensor is flattened on the way and does not get its shape back.",
+)
 def returns_flat_parts(gradients, sizes):
     return [part.flatten() for part in by_stacking(gradients, sizes)]
 
 
-@wrong("08-shards", advice="who else uses")
+@wrong(
+    "08-shards",
+    advice="who else uses",
+    note="mul_ writes into the caller's gradients; the next use finds them changed.",
+)
 def scales_in_place(gradients, sizes):
     for n, parts in zip(sizes, gradients, strict=True):
         for part in parts:
@@ -71,22 +86,9 @@ def scales_in_place(gradients, sizes):
     return [sum(parts) for parts in zip(*filled, strict=True)]
 
 
-@wrong("08-shards", advice="mean of the means|another one is not")
-def weighs_the_first_parameter_only(gradients, sizes):
-    return by_stacking(gradients, sizes)[:1] + mean_of_the_means(gradients, sizes)[1:]
-
-
-@wrong("08-shards", advice="kind of number")
-def loses_the_64_bits(gradients, sizes):
-    return [part.float() for part in by_stacking(gradients, sizes)]
-
-
-@wrong("08-shards", advice="how many images")
-def weights_turned_round(gradients, sizes):
-    return by_stacking(gradients, [n and sum(sizes) - n for n in sizes])
-
-
-@right("08-shards")
+@right(
+    "08-shards",
+)
 def by_stacking(gradients, sizes):
     weights = torch.tensor([float(n) for n in sizes], dtype=torch.float64)
     combined = []
@@ -98,7 +100,9 @@ def by_stacking(gradients, sizes):
     return combined
 
 
-@right("08-shards")
+@right(
+    "08-shards",
+)
 def running_mean(gradients, sizes):
     """Counts so far; each shard moves the mean by its share. A tuple."""
     seen, mean = 0, None
@@ -113,7 +117,7 @@ def running_mean(gradients, sizes):
     return tuple(mean)
 
 
-# 08-accumulate
+# 08-accumulate ------------------------------------------------------------------------
 
 
 @wrong(
@@ -132,7 +136,11 @@ def divides_by_the_passes(model, images, labels, limit):
     return total
 
 
-@wrong("08-accumulate", advice="who divides by their number|smaller")
+@wrong(
+    "08-accumulate",
+    advice="who divides by their number|smaller",
+    note="backward adds up the means of all passes, and nobody divides.",
+)
 def never_divides(model, images, labels, limit):
     model.zero_grad()
     total = 0.0
@@ -143,7 +151,11 @@ def never_divides(model, images, labels, limit):
     return total / len(labels)
 
 
-@wrong("08-accumulate", advice="sum over all images")
+@wrong(
+    "08-accumulate",
+    advice="sum over all images",
+    note="The sum over all images in place of their mean.",
+)
 def sums_without_dividing(model, images, labels, limit):
     model.zero_grad()
     total = 0.0
@@ -168,19 +180,11 @@ def goes_back_once(model, images, labels, limit):
     return total.item()
 
 
-@wrong("08-accumulate", advice="who still needs it")
-def goes_back_and_retains(model, images, labels, limit):
-    """All numbers are right; a pass is kept until `loss` gets its next value."""
-    model.zero_grad()
-    total = 0.0
-    for x, y in zip(images.split(limit), labels.split(limit), strict=True):
-        loss = F.cross_entropy(model(x), y, reduction="sum") / len(labels)
-        loss.backward(retain_graph=True)
-        total += loss.item()
-    return total
-
-
-@wrong("08-accumulate", advice="adds to it")
+@wrong(
+    "08-accumulate",
+    advice="adds to it",
+    note="backward adds to what `.grad` held before.",
+)
 def keeps_the_old_gradient(model, images, labels, limit):
     total = 0.0
     for x, y in zip(images.split(limit), labels.split(limit), strict=True):
@@ -190,7 +194,11 @@ def keeps_the_old_gradient(model, images, labels, limit):
     return total
 
 
-@wrong("08-accumulate", advice="smaller|number")
+@wrong(
+    "08-accumulate",
+    advice="smaller|number",
+    note="zero_grad stands inside the loop, so only the last pass counts.",
+)
 def clears_in_every_pass(model, images, labels, limit):
     total = 0.0
     for x, y in zip(images.split(limit), labels.split(limit), strict=True):
@@ -201,60 +209,50 @@ def clears_in_every_pass(model, images, labels, limit):
     return total
 
 
-@wrong("08-accumulate", advice="left over")
+@wrong(
+    "08-accumulate",
+    advice="left over",
+    note="Whole passes only; the images that are left over are never seen.",
+)
 def drops_the_last_images(model, images, labels, limit):
     whole = max(1, len(labels) // limit) * limit
     return in_a_while_loop(model, images[:whole], labels[:whole], limit)
 
 
-@wrong("08-accumulate", advice="what is `limit` for")
+@wrong(
+    "08-accumulate",
+    advice="what is `limit` for",
+    note="The limit is ignored; on a device with little memory this fails.",
+)
 def all_at_once(model, images, labels, limit):
     return in_a_while_loop(model, images, labels, len(labels))
 
 
-@wrong("08-accumulate", advice="as few passes")
-def one_by_one(model, images, labels, limit):
-    return in_a_while_loop(model, images, labels, 1)
-
-
-@wrong("08-accumulate", advice="limit|few passes")
-def equal_passes_by_chunk(model, images, labels, limit):
-    """`chunk` takes the number of passes, and makes one too large or too many."""
-    model.zero_grad()
-    total = 0.0
-    for x, y in zip(images.chunk(limit), labels.chunk(limit), strict=True):
-        loss = F.cross_entropy(model(x), y, reduction="sum") / len(labels)
-        loss.backward()
-        total += loss.item()
-    return total
-
-
-@wrong("08-accumulate", advice="who takes the step")
+@wrong(
+    "08-accumulate",
+    advice="who takes the step",
+    note="The update belongs to the optimiser, which may want to clip first.",
+)
 def takes_the_step_too(model, images, labels, limit):
     loss = in_a_while_loop(model, images, labels, limit)
     torch.optim.SGD(model.parameters(), lr=0.1).step()
     return loss
 
 
-@wrong("08-accumulate", advice="the mean over all")
+@wrong(
+    "08-accumulate",
+    advice="the mean over all",
+    note="The variable of the loop still holds the last pass's loss.",
+)
 def returns_the_last_loss(model, images, labels, limit):
     in_a_while_loop(model, images, labels, limit)
     with torch.no_grad():
         return F.cross_entropy(model.inner(images[-1:]), labels[-1:]).item()
 
 
-@wrong("08-accumulate", advice="frozen parameters")
-def thaws_what_is_frozen(model, images, labels, limit):
-    model.requires_grad_(True)
-    return in_a_while_loop(model, images, labels, limit)
-
-
-@wrong("08-accumulate", advice="to be returned: a number")
-def returns_nothing(model, images, labels, limit):
-    in_a_while_loop(model, images, labels, limit)
-
-
-@right("08-accumulate")
+@right(
+    "08-accumulate",
+)
 def in_a_while_loop(model, images, labels, limit):
     """Counts by hand; returns a tensor."""
     for parameter in model.parameters():
@@ -269,12 +267,9 @@ def in_a_while_loop(model, images, labels, limit):
     return total
 
 
-@right("08-accumulate")
-def in_a_vector_of_one(model, images, labels, limit):
-    return torch.as_tensor(in_a_while_loop(model, images, labels, limit)).reshape(1)
-
-
-@right("08-accumulate")
+@right(
+    "08-accumulate",
+)
 def with_autograd_grad(model, images, labels, limit):
     """Adds up gradients of its own, and writes them at the end; equal passes."""
     trained = [p for p in model.parameters() if p.requires_grad]
@@ -292,26 +287,7 @@ def with_autograd_grad(model, images, labels, limit):
     return np.float64(total / len(labels))
 
 
-@right("08-accumulate")
-def with_torch_func(model, images, labels, limit):
-    """The functional gradient, a dictionary, weighed and added up."""
-    trained = {n: p.detach() for n, p in model.named_parameters() if p.requires_grad}
-
-    def loss_of(weights, x, y):
-        return F.cross_entropy(functional_call(model, weights, (x,)), y)
-
-    sums, total = dict.fromkeys(trained, 0.0), 0.0
-    for x, y in zip(images.split(limit), labels.split(limit), strict=True):
-        gradients, loss = grad_and_value(loss_of)(trained, x, y)
-        for name, gradient in gradients.items():
-            sums[name] = sums[name] + gradient * (len(y) / len(labels))
-        total += loss.item() * len(y) / len(labels)
-    for name, gradient in sums.items():
-        model.get_parameter(name).grad = gradient
-    return total
-
-
-# 08-noise-scale
+# 08-noise-scale -----------------------------------------------------------------------
 
 
 def _squares(steps):
@@ -340,38 +316,58 @@ def mean_of_the_ratios(steps, each):
     return sum(in_64_bit([rows], each) for rows in steps) / len(steps)
 
 
-@wrong("08-noise-scale", advice="all steps")
+@wrong(
+    "08-noise-scale",
+    advice="all steps",
+    note="The loop writes over its means; only the last step is left.",
+)
 def last_step_only(steps, each):
     return in_64_bit(steps[-1:], each)
 
 
-@wrong("08-noise-scale", advice="all steps")
-def first_step_only(steps, each):
-    return in_64_bit(steps[:1], each)
-
-
-@wrong("08-noise-scale", advice="above the line")
+@wrong(
+    "08-noise-scale",
+    advice="above the line",
+    note="The ratio is turned round: signal over noise.",
+)
 def upside_down(steps, each):
     return 1 / in_64_bit(steps, each)
 
 
-@wrong("08-noise-scale", advice="each row is a mean")
+@wrong(
+    "08-noise-scale",
+    advice="each row is a mean",
+    note="Each row is taken for the gradient of one image.",
+)
 def forgets_each(steps, each):
     return in_64_bit(steps, 1)
 
 
-@wrong("08-noise-scale", advice="the second unknown")
+@wrong(
+    "08-noise-scale",
+    advice="the second unknown",
+    note="tr(Σ) is found and returned; |G|² is still missing.",
+)
 def trace_alone(steps, each):
     shard, batch = _squares(steps)
     return (shard - batch) / (1 / each - 1 / (each * len(steps[0])))
 
 
-@wrong("08-noise-scale", advice="one step's shards")
+@wrong(
+    "08-noise-scale",
+    advice="one step's shards",
+    note="The rows of all steps are averaged, as if they had been taken from the "
+    "same weights.",
+)
 def all_steps_as_one_batch(steps, each):
     return in_64_bit([torch.cat(steps)], each)
 
 
-@wrong("08-noise-scale", advice="two equations")
+@wrong(
+    "08-noise-scale",
+    advice="two equations",
+    note="The square of the mean length, where the mean of the squares is meant.",
+)
 def squares_of_the_mean_shard(steps, each):
     """|mean| of the rows' lengths, squared: not the mean of squares."""
     shard = sum(rows.norm(dim=1).mean().item() ** 2 for rows in steps) / len(steps)
@@ -393,19 +389,9 @@ def batch_is_the_number_of_shards(steps, each):
     return trace / (batch - trace / size)
 
 
-@wrong("08-noise-scale", advice="returned as it is")
-def no_estimate_below_zero(steps, each):
-    return max(0.0, in_64_bit(steps, each))
-
-
-@wrong("08-noise-scale", advice="who else uses|each row")
-def changes_the_steps(steps, each):
-    for rows in steps:
-        rows.mul_(each)
-    return in_64_bit(steps, each) / 1
-
-
-@right("08-noise-scale")
+@right(
+    "08-noise-scale",
+)
 def in_64_bit(steps, each):
     """Solves the two equations as a linear system."""
     rows = torch.stack(steps).double()
@@ -416,7 +402,9 @@ def in_64_bit(steps, each):
     return trace / square
 
 
-@right("08-noise-scale")
+@right(
+    "08-noise-scale",
+)
 def from_the_variance_of_shards(steps, each):
     """The unbiased variance over the rows of a step, times each; a tensor."""
     trace = each * torch.stack([rows.var(0).sum() for rows in steps]).mean()
@@ -424,7 +412,7 @@ def from_the_variance_of_shards(steps, each):
     return trace / (batch - trace / (each * len(steps[0])))
 
 
-# 08-scaling
+# 08-scaling ---------------------------------------------------------------------------
 
 
 @wrong(
@@ -447,55 +435,50 @@ def repairs_the_length_only(base, k, updates, warm_up, drop):
     return counts_in_its_own_updates(base, k, updates, warm_up, drop)[: updates // k]
 
 
-@wrong("08-scaling", advice="whose updates `drop` counts")
-def warms_up_where_it_drops(base, k, updates, warm_up, drop):
-    """The end of the warm-up still counts as warm-up, also where the drop is."""
-    rates = []
-    for used in range(0, updates - k + 1, k):
-        if warm_up and used <= warm_up:
-            rates.append(base + (k - 1) * base * used / warm_up)
-        else:
-            rates.append(k * base if used < drop else k * base / 10)
-    return rates
-
-
-@wrong("08-scaling", advice="how exact a rate")
-def rounds_to_eight_places(base, k, updates, warm_up, drop):
-    rates = every_kth_of_the_script(base, k, updates, warm_up, drop)
-    return [round(rate, 8) for rate in rates]
-
-
-@wrong("08-scaling", advice="whose updates `drop` counts")
+@wrong(
+    "08-scaling",
+    advice="whose updates `drop` counts",
+    note="The drop is left at the number of updates of the small run.",
+)
 def drops_too_late(base, k, updates, warm_up, drop):
     with_drop = every_kth_of_the_script(base, k, updates, warm_up, drop)
     without = every_kth_of_the_script(base, k, updates, warm_up, updates)
     return without[:drop] + with_drop[drop:]
 
 
-@wrong("08-scaling", advice="whose updates `warm_up`")
-def warms_up_too_long(base, k, updates, warm_up, drop):
-    found = every_kth_of_the_script(base, k, updates, 0, drop)
-    line = [base + (k - 1) * base * i / warm_up for i in range(warm_up)]
-    return line[: len(found)] + found[len(line) :]
-
-
-@wrong("08-scaling", advice="fill a batch")
+@wrong(
+    "08-scaling",
+    advice="fill a batch",
+    note="One more update, for images that do not fill a batch.",
+)
 def keeps_the_unfilled_batch(base, k, updates, warm_up, drop):
     return counts_in_its_own_updates(base, k, updates, warm_up, drop)[::k]
 
 
-@wrong("08-scaling", advice="how many times the rate")
+@wrong(
+    "08-scaling",
+    advice="how many times the rate",
+    note="After the warm-up the rate falls back to the small run's.",
+)
 def warms_up_to_the_base_rate(base, k, updates, warm_up, drop):
     found = every_kth_of_the_script(base, k, updates, warm_up, drop)
     return [base if i * k >= warm_up else rate for i, rate in enumerate(found)]
 
 
-@wrong("08-scaling", advice="where a warm-up begins")
+@wrong(
+    "08-scaling",
+    advice="where a warm-up begins",
+    note="No warm-up at all, as if the scaled rate were stable from the start.",
+)
 def starts_at_the_scaled_rate(base, k, updates, warm_up, drop):
     return every_kth_of_the_script(base, k, updates, 0, drop)
 
 
-@wrong("08-scaling", advice="where a warm-up begins")
+@wrong(
+    "08-scaling",
+    advice="where a warm-up begins",
+    note="The line begins at 0, as in other recipes; here it begins at the base rate.",
+)
 def warms_up_from_zero(base, k, updates, warm_up, drop):
     found = every_kth_of_the_script(base, k, updates, warm_up, drop)
     return [min(r, k * base * i * k / (warm_up or 1)) for i, r in enumerate(found)]
@@ -515,7 +498,11 @@ def divides_the_warm_up_first(base, k, updates, warm_up, drop):
     return found
 
 
-@wrong("08-scaling", advice="no warm-up")
+@wrong(
+    "08-scaling",
+    advice="no warm-up",
+    note="Divides by warm_up, which may be 0.",
+)
 def needs_a_warm_up(base, k, updates, warm_up, drop):
     found = []
     for used in range(0, updates // k * k, k):
@@ -524,25 +511,28 @@ def needs_a_warm_up(base, k, updates, warm_up, drop):
     return found
 
 
-@wrong("08-scaling", advice="a tenth of which")
+@wrong(
+    "08-scaling",
+    advice="a tenth of which",
+    note="A tenth of the base rate, not of the scaled one.",
+)
 def drops_below_the_base_rate(base, k, updates, warm_up, drop):
     found = every_kth_of_the_script(base, k, updates, warm_up, drop)
     return [base / 10 if i * k >= drop else rate for i, rate in enumerate(found)]
 
 
-@wrong("08-scaling", advice="one rate for each")
-def returns_the_last_rate(base, k, updates, warm_up, drop):
-    return every_kth_of_the_script(base, k, updates, warm_up, drop)[-1]
-
-
-@right("08-scaling")
+@right(
+    "08-scaling",
+)
 def every_kth_of_the_script(base, k, updates, warm_up, drop):
     """The script's own list: every k-th of its rates, as far as batches are full."""
     script = counts_in_its_own_updates(base, k, updates, warm_up, drop)
     return script[: updates // k * k : k]
 
 
-@right("08-scaling")
+@right(
+    "08-scaling",
+)
 def as_an_array(base, k, updates, warm_up, drop):
     used = k * np.arange(updates // k)
     rates = base * np.interp(used, [0, warm_up], [1, k]) if warm_up else base * k

@@ -223,11 +223,10 @@ print(f"off by {off_by([48, 16], torch.float64):.3f}, also in 64 bit")
 # Write `batch_gradient(gradients, sizes)`. Shard `i` has `sizes[i]` images, and
 # `gradients[i]` is the gradient of their *mean* loss: a list of tensors, one for each
 # parameter, as `torch.autograd.grad` returns it. Return the gradient of the mean loss of
-# all images, as a list of tensors of the same shapes and dtype.
+# all images, as a list of tensors of the same shapes.
 #
 # A shard may be empty. Its mean loss is 0/0, so its gradient is full of NaN, and must
-# not count. At least one shard is not empty, and a shard with images has no NaN. What
-# you are given stays as it is; you may return a tensor that you were given.
+# not count. What you are given stays as it is.
 #
 # Stuck? `hint("08-shards")` gives one hint per call, `solution("08-shards")` the code
 # and why it works; `progress("08")` shows where you are.
@@ -335,8 +334,8 @@ draw_timelines({"in space": space, "in time": time}, stamp="simulated")
 # images at a time.
 #
 # * Every image passes through `model` once, in as few passes as possible, none with
-#   more than `limit` images; 9 may pass as 4 + 4 + 1 or as 3 + 3 + 3. There is at least
-#   one. What autograd keeps of one pass is gone before the next.
+#   more than `limit` images; 9 may pass as 4 + 4 + 1 or as 3 + 3 + 3. What autograd
+#   keeps of one pass is gone before the next.
 # * Afterwards each `.grad` is the gradient of the mean cross-entropy of *all* images,
 #   whatever it held before. Frozen parameters (`requires_grad` False) come without a
 #   `.grad` and get none; all others take part in the answer. No parameter changes.
@@ -473,8 +472,7 @@ fig
 # tensor with one number, right to a thousandth.
 #
 # A single step is noisy: average $|g|^2$ of shards over *all* steps and shards, and
-# $|g|^2$ of batches over all steps, and divide only at the end. An estimate may come out
-# at 0 or below: return it as it is. What you are given stays as it is.
+# $|g|^2$ of batches over all steps, and divide only at the end.
 #
 # By hand first: one step, one parameter, `each` = 1, two shards; their gradients are 3
 # and 1. What is the mean $|g|^2$ of a shard, and of the batch? Which two equations

@@ -133,6 +133,7 @@ def test_the_knee_of_a_known_curve_is_found():
     assert fit_knee(updates) == pytest.approx((30, 20), rel=0.01)
 
 
+@pytest.mark.everything
 def test_knee_and_noise_scale_agree_within_a_factor_of_five():
     """With the lesson's loss, batches, rates and starts."""
     tuned = fewest_updates(0.4, sizes=(1, 4, 16, 64, 1415))
@@ -147,6 +148,7 @@ def test_knee_and_noise_scale_agree_within_a_factor_of_five():
         assert 10 < scale < 70
 
 
+@pytest.mark.everything
 def test_with_one_rate_for_all_sizes_the_knee_says_more_about_the_rate():
     def updates_at(rate: float) -> dict[int, float]:
         return {b: updates_to_reach(0.4, b, [rate])[rate] for b in (4, 16, 256)}
@@ -156,6 +158,7 @@ def test_with_one_rate_for_all_sizes_the_knee_says_more_about_the_rate():
     assert fit_knee(high)[1] > 2 * fit_knee(low)[1]
 
 
+@pytest.mark.everything
 def test_the_best_learning_rate_is_none_at_the_edge_of_those_tried():
     for batch in 16, 256:
         found = updates_to_reach(0.6, batch)
@@ -182,6 +185,7 @@ def test_a_fleet_trains_each_member_as_if_it_were_alone():
                 torch.testing.assert_close(weights[place], model.get_parameter(name))
 
 
+@pytest.mark.everything
 def test_near_the_edge_of_stability_warm_up_and_scaling_pay():
     found = {
         name: errors_after_epochs(batch, [rate], seeds=12).mean()
@@ -192,6 +196,7 @@ def test_near_the_edge_of_stability_warm_up_and_scaling_pay():
     assert found["large, scaled, warm-up"] < found["large, unscaled"]
 
 
+@pytest.mark.everything
 def test_far_from_the_edge_scaling_pays_and_warm_up_brings_nothing():
     found = {
         name: errors_after_epochs(batch, [rate], seeds=12)[0]

@@ -187,19 +187,16 @@ print("model.to returns the same model:", model.to("cpu") is model)
 # Write two functions.
 #
 # `scatter(batch, parts)`: `batch` is a tuple of one or more tensors with equally many
-# rows (perhaps 0), such as (images, labels). Return a list of exactly `parts` tuples,
-# each with a part of every tensor. `parts` is at least 1.
+# rows, such as (images, labels). Return a list of exactly `parts` tuples, each with a
+# part of every tensor.
 #
 # * Rows stay in order. Sizes differ by one at most, and larger parts come first. With
 #   fewer rows than parts the last parts are empty, with 0 rows.
-# * Nothing is copied: the parts are views of the batch, even if the batch's tensors are
-#   views themselves, such as every second row or column. A single part may be the batch.
+# * Nothing is copied: the parts are views of the batch.
 #
 # `gather(outputs)`: from a list of tensors, one for each part and perhaps with 0 rows,
-# return one tensor with all rows in order. The outputs have one or more dimensions, and
-# equal dtypes, which the result keeps. Gradients must find their way back: after a
-# backward from the result, each output that requires a gradient has its own. For an
-# output with 0 rows that is a gradient with 0 rows.
+# return one tensor with all rows in order. Gradients must find their way back: after a
+# backward from the result, each output has its own.
 #
 # *By hand first:* how many rows has each part if 5 rows are dealt to 4 parts?
 #
@@ -356,12 +353,11 @@ for name, rows in ("device 0", len(x)), ("device 1", len(x) // 2):
 # Some cases are awkward:
 #
 # * A size may be 0. That replica counts for nothing, whatever its gradients hold: None,
-#   or NaN, the mean of nothing. It may be replica 0. At least one size is above 0.
+#   or NaN, the mean of nothing.
 # * Where a replica's `.grad` is None, its loss did not depend on that parameter: it
 #   counts as zeros, and its images still count as images. If it is None in all replicas
 #   that have images (because it is frozen, for example), it is None in the end.
-# * Parameters, buffers, both lists: nothing else changes. The old gradient tensors are
-#   yours to overwrite. Nothing is returned.
+# * Nothing else changes, and nothing is returned.
 #
 # *By hand first:* one weight; replica 0 had 3 images and has the gradient 2; replica 1
 # had 1 image and has the gradient 10. What is the gradient of the batch?

@@ -297,8 +297,8 @@ def apart(found) -> float:
     return (torch.stack(found.models) - found.models[0]).abs().max().item()
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
-def test_every_exhibit_misbehaves_as_its_meter_says(ranks):
+def test_every_exhibit_misbehaves_as_its_meter_says():
+    ranks = 3
     found = museum_meter.look_at_exhibits(codes_of({}), ranks)
     assert abs(found["F"].said[0] - museum_meter.accuracy_alone()) > 0.002
     assert found["A"].storages == 1
@@ -316,8 +316,8 @@ def test_every_exhibit_misbehaves_as_its_meter_says(ranks):
     assert not torch.equal(starts[0], starts[1])
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3])
-def test_every_repair_is_right(ranks):
+def test_every_repair_is_right():
+    ranks = 2
     found = museum_meter.look_at_exhibits(codes_of(REPAIRED), ranks)
     assert found["F"].said[0] == pytest.approx(museum_meter.accuracy_alone(), abs=1e-12)
     assert found["A"].storages == ranks

@@ -1,8 +1,6 @@
 """Wrong answers to the exercises of lesson 10a, and unusual right ones."""
 
 from itertools import combinations
-from math import gcd
-from threading import Thread
 
 import torch
 import torch.distributed as dist
@@ -26,8 +24,8 @@ def _rooms(tensor, others):
 @wrong(
     "10a-reduce-scatter",
     advice="waits in send",
-    note="A send that waits, on every rank: nobody comes to the receive.",
     state="HUNG",
+    note="A send that waits, on every rank: nobody comes to the receive.",
 )
 def columns_that_all_send_first(tensor, pieces):
     for other in other_ranks():
@@ -51,16 +49,11 @@ def columns_on_top_of_the_old(tensor, pieces):
         tensor += piece
 
 
-@wrong("10a-reduce-scatter", advice="each rank's pieces.r., once")
-def columns_without_the_own(tensor, pieces):
-    arrived = _rooms(tensor, other_ranks())
-    exchange({r: pieces[r] for r in other_ranks()}, arrived)
-    tensor.zero_()
-    for piece in arrived.values():
-        tensor += piece
-
-
-@wrong("10a-reduce-scatter", advice="`pieces` has changed")
+@wrong(
+    "10a-reduce-scatter",
+    advice="`pieces` has changed",
+    note="The own piece is a handy place to add to; it belongs to the caller.",
+)
 def columns_added_into_pieces(tensor, pieces):
     arrived = _rooms(tensor, other_ranks())
     exchange({r: pieces[r] for r in other_ranks()}, arrived)
@@ -69,24 +62,27 @@ def columns_added_into_pieces(tensor, pieces):
     tensor.copy_(pieces[_rank()])
 
 
-@wrong("10a-reduce-scatter", advice="is it filled in place")
+@wrong(
+    "10a-reduce-scatter",
+    advice="is it filled in place",
+    note="They return the sum, as a function without messages would.",
+)
 def columns_returned(tensor, pieces):
     arrived = _rooms(tensor, other_ranks())
     exchange({r: pieces[r] for r in other_ranks()}, arrived)
     return sum(arrived.values(), pieces[_rank()])
 
 
-@wrong("10a-reduce-scatter", advice="torch's all_reduce")
+@wrong(
+    "10a-reduce-scatter",
+    advice="torch's all_reduce",
+    note="The sum of everything, of which each rank needs one part: twice the traffic.",
+)
 def columns_by_all_reduce(tensor, pieces):
     everything = torch.cat([piece.flatten() for piece in pieces])
     dist.all_reduce(everything)
     sizes = [piece.numel() for piece in pieces]
     tensor.copy_(everything.split(sizes)[_rank()].view_as(tensor))
-
-
-@wrong("10a-reduce-scatter", advice="torch's reduce_scatter")
-def columns_by_library(tensor, pieces):
-    dist.reduce_scatter(tensor, pieces)
 
 
 @wrong(
@@ -143,7 +139,11 @@ def columns_in_one_room(tensor, pieces):
         tensor += room
 
 
-@wrong("10a-reduce-scatter", advice="who divides|Who divides")
+@wrong(
+    "10a-reduce-scatter",
+    advice="by what is it divided",
+    note="Data-parallel training wants the mean; this collective gives the sum.",
+)
 def columns_averaged(tensor, pieces):
     arrived = _rooms(tensor, other_ranks())
     exchange({r: pieces[r] for r in other_ranks()}, arrived)
@@ -151,32 +151,9 @@ def columns_averaged(tensor, pieces):
     tensor.copy_(total / dist.get_world_size())
 
 
-_under_way = []
-
-
-@wrong("10a-reduce-scatter", advice="nobody has waited for")
-def columns_not_awaited(tensor, pieces):
-    for other in other_ranks():
-        _under_way.append(dist.isend(pieces[other], other))
-    tensor.copy_(pieces[_rank()])
-    for other in other_ranks():
-        room = torch.empty_like(tensor)
-        dist.recv(room, other)
-        tensor += room
-
-
-@wrong(
+@right(
     "10a-reduce-scatter",
-    advice="which part of your pieces|bytes where the piece has",
-    note="torch.empty(shape) makes 32-bit numbers, whatever the pieces are.",
 )
-def columns_in_room_of_32_bits(tensor, pieces):
-    arrived = {r: torch.empty(tensor.shape) for r in other_ranks()}
-    exchange({r: pieces[r].float() for r in other_ranks()}, arrived)
-    tensor.copy_(sum(arrived.values(), pieces[_rank()]))
-
-
-@right("10a-reduce-scatter")
 def columns_one_after_the_other(tensor, pieces):
     """Right, with room for one piece only."""
     sending = [dist.isend(pieces[other], other) for other in other_ranks()]
@@ -189,12 +166,36 @@ def columns_one_after_the_other(tensor, pieces):
         request.wait()
 
 
-@right("10a-reduce-scatter")
+@right(
+    "10a-reduce-scatter",
+)
 def columns_pair_by_pair(tensor, pieces):
     """Right, with sends and receives that wait."""
     received = [torch.empty_like(tensor) for _ in pieces]
     pieces_in_tournament(received, pieces)
     tensor.copy_(torch.stack(received).sum(0))
+
+
+@wrong(
+    "10a-reduce-scatter",
+    advice="waits in recv|nobody has waited for",
+    state="HUNG or NOT YET",
+    note="With gloo, a message whose request nobody keeps may not arrive.",
+)
+def columns_without_requests(tensor, pieces):
+    for other in other_ranks():
+        dist.isend(pieces[other], other)
+    tensor.copy_(pieces[_rank()])
+    room = torch.empty_like(tensor)
+    for other in other_ranks():
+        dist.recv(room, other)
+        tensor += room
+
+
+right(
+    "10a-reduce-scatter",
+    name="by_all_to_all",
+)(eight_collectives.reduce_scatter)
 
 
 # 10a-all-to-all -----------------------------------------------------------------------
@@ -204,7 +205,12 @@ def _keep_own(received, pieces):
     received[_rank()].copy_(pieces[_rank()])
 
 
-@wrong("10a-all-to-all", advice="waits in send", state="HUNG")
+@wrong(
+    "10a-all-to-all",
+    advice="waits in send",
+    state="HUNG",
+    note="Both of a pair send first; with gloo a send waits for its receive.",
+)
 def pieces_sent_first(received, pieces):
     _keep_own(received, pieces)
     for other in other_ranks():
@@ -212,43 +218,16 @@ def pieces_sent_first(received, pieces):
         dist.recv(received[other], other)
 
 
-@wrong("10a-all-to-all", advice="waits in recv", state="HUNG")
-def pieces_received_first(received, pieces):
-    _keep_own(received, pieces)
-    for other in sorted(other_ranks()):
-        dist.recv(received[other], other)
-    for other in sorted(other_ranks()):
-        dist.send(pieces[other], other)
-
-
 @wrong(
     "10a-all-to-all",
     advice="waits in send",
-    note="Works for two ranks; then two even ranks meet.",
     state="HUNG",
+    note="Works for two ranks; then two even ranks meet.",
 )
 def pieces_by_odd_and_even(received, pieces):
     _keep_own(received, pieces)
     for other in sorted(other_ranks()):
         if _rank() % 2 == 0:
-            dist.send(pieces[other], other)
-            dist.recv(received[other], other)
-        else:
-            dist.recv(received[other], other)
-            dist.send(pieces[other], other)
-
-
-@wrong(
-    "10a-all-to-all",
-    advice="waits in",
-    note="The lower rank sends first, and still 0 waits for 1, who waits for "
-    "2, who waits for 0.",
-    state="HUNG",
-)
-def pieces_beginning_next_door(received, pieces):
-    _keep_own(received, pieces)
-    for other in other_ranks():
-        if _rank() < other:
             dist.send(pieces[other], other)
             dist.recv(received[other], other)
         else:
@@ -275,57 +254,30 @@ def pieces_under_way_together(received, pieces):
     eight_collectives.all_to_all(received, pieces)
 
 
-@wrong("10a-all-to-all", advice="which calls are")
-def pieces_started_and_awaited(received, pieces):
-    rank = _rank()
-    _keep_own(received, pieces)
-    for other in sorted(other_ranks()):
-        steps = [(dist.isend, pieces), (dist.irecv, received)]
-        for start, tensors in steps if rank < other else steps[::-1]:
-            start(tensors[other], other).wait()
-
-
-@right("10a-reduce-scatter")
-def columns_from_anyone(tensor, pieces):
-    """Right: in the order in which they arrive."""
-    sending = [dist.isend(pieces[other], other) for other in other_ranks()]
-    tensor.copy_(pieces[_rank()])
-    room = torch.empty_like(tensor)
-    for _ in sending:
-        dist.recv(room)
-        tensor += room
-    for request in sending:
-        request.wait()
-
-
 @wrong(
-    "10a-reduce-scatter",
-    advice="waits in recv|nobody has waited for",
-    note="With gloo, a message whose request nobody keeps may not arrive.",
-    state="HUNG or NOT YET",
+    "10a-all-to-all",
+    advice="torch's all_to_all",
+    note="The call that is to be written is called.",
 )
-def columns_without_requests(tensor, pieces):
-    for other in other_ranks():
-        dist.isend(pieces[other], other)
-    tensor.copy_(pieces[_rank()])
-    room = torch.empty_like(tensor)
-    for other in other_ranks():
-        dist.recv(room, other)
-        tensor += room
-
-
-@wrong("10a-all-to-all", advice="torch's all_to_all")
 def pieces_by_library(received, pieces):
     dist.all_to_all(received, pieces)
 
 
-@wrong("10a-all-to-all", advice="the own piece")
+@wrong(
+    "10a-all-to-all",
+    advice="the own piece",
+    note="Nothing travels for the own piece, so it is forgotten.",
+)
 def pieces_without_the_own(received, pieces):
     for other in sorted(other_ranks()):
         _swap(received, pieces, other)
 
 
-@wrong("10a-all-to-all", advice="which piece goes to which rank")
+@wrong(
+    "10a-all-to-all",
+    advice="which piece goes to which rank",
+    note="Index and peer are mixed up: everybody gets the piece at the sender's index.",
+)
 def pieces_of_the_wrong_place(received, pieces):
     _keep_own(received, pieces)
     for other in sorted(other_ranks()):
@@ -357,61 +309,19 @@ def pieces_of_powers_of_two(received, pieces):
         _swap(received, pieces, _rank() ^ step)
 
 
-@wrong("10a-all-to-all", advice="same as|in 3 ranks")
+@wrong(
+    "10a-all-to-all",
+    advice="same as|in 3 ranks",
+    note="The rank itself is one of its partners; gloo refuses to send to oneself.",
+)
 def pieces_with_themselves(received, pieces):
     for other in range(len(pieces)):
         _swap(received, pieces, other)
 
 
-@wrong("10a-all-to-all", advice="nothing by way of a third")
-def pieces_by_way_of_rank_0(received, pieces):
-    rank, ranks = _rank(), range(len(pieces))
-    _keep_own(received, pieces)
-    if rank:
-        for other in other_ranks():
-            dist.send(pieces[other].contiguous(), 0)
-        for other in other_ranks():
-            dist.recv(received[other], 0)
-        return
-    held = {}
-    for sender in ranks[1:]:
-        for receiver in [(sender + k) % len(ranks) for k in ranks[1:]]:
-            held[sender, receiver] = torch.empty_like(pieces[0])
-            dist.recv(held[sender, receiver], sender)
-    for receiver in ranks[1:]:
-        received[receiver].copy_(held[receiver, 0])
-        for sender in [(receiver + k) % len(ranks) for k in ranks[1:]]:
-            dist.send(held.get((sender, receiver), pieces[receiver]), receiver)
-
-
-@wrong(
+@right(
     "10a-all-to-all",
-    advice="waits in",
-    note="Its own piece is empty, and the other's is not: that one waits.",
-    state="HUNG",
 )
-def pieces_of_pairs_that_have_some(received, pieces):
-    _keep_own(received, pieces)
-    for other in sorted(other_ranks()):
-        if pieces[other].numel():
-            _swap(received, pieces, other)
-
-
-@wrong(
-    "10a-all-to-all",
-    advice="which calls are allowed",
-    note="A thread for each send is one more way not to wait.",
-)
-def pieces_in_threads(received, pieces):
-    _keep_own(received, pieces)
-    for other in sorted(other_ranks()):
-        sender = Thread(target=dist.send, args=(pieces[other], other))
-        sender.start()
-        dist.recv(received[other], other)
-        sender.join()
-
-
-@right("10a-all-to-all")
 def pieces_in_tournament(received, pieces):
     """Right: N rounds, and in each of them all pairs swap at the same time."""
     for turn in range(len(pieces)):
@@ -422,28 +332,15 @@ def pieces_in_tournament(received, pieces):
             _swap(received, pieces, other)
 
 
-@right("10a-all-to-all")
+@right(
+    "10a-all-to-all",
+)
 def pieces_in_list_of_pairs(received, pieces):
     """Right: everyone walks through the same list of all pairs."""
     _keep_own(received, pieces)
     for low, high in combinations(range(len(pieces)), 2):
         if _rank() in (low, high):
             _swap(received, pieces, low + high - _rank())
-
-
-@right("10a-all-to-all")
-def pieces_in_circles(received, pieces):
-    """Right: in step k to the k-th neighbour; one in each circle receives first."""
-    ranks = len(pieces)
-    _keep_own(received, pieces)
-    for step in range(1, ranks):
-        to, of = (_rank() + step) % ranks, (_rank() - step) % ranks
-        if _rank() < gcd(step, ranks):
-            dist.recv(received[of], of)
-            dist.send(pieces[to], to)
-        else:
-            dist.send(pieces[to], to)
-            dist.recv(received[of], of)
 
 
 # 10a-experts --------------------------------------------------------------------------
@@ -486,7 +383,12 @@ def experts_sorted_twice(tokens, chosen, expert):
     return _come_back(tokens, expert(visitors), out, back)[order]
 
 
-@wrong("10a-experts", advice="on the way out and on the way back")
+@wrong(
+    "10a-experts",
+    advice="on the way out and on the way back",
+    note="What was sent is received on the way back: the two lists have to change "
+    "places.",
+)
 def experts_with_the_lists_of_the_way_out(tokens, chosen, expert):
     order, out, back, visitors = _go_out(tokens, chosen)
     answers = torch.empty_like(tokens)
@@ -494,12 +396,20 @@ def experts_with_the_lists_of_the_way_out(tokens, chosen, expert):
     return answers
 
 
-@wrong("10a-experts", advice="which rows go to which rank")
+@wrong(
+    "10a-experts",
+    advice="which rows go to which rank",
+    note="Each rank asks its own expert, whatever was chosen.",
+)
 def experts_at_home(tokens, chosen, expert):
     return expert(tokens)
 
 
-@wrong("10a-experts", advice="which collective sends each rank its own rows")
+@wrong(
+    "10a-experts",
+    advice="which collective sends each rank its own rows",
+    note="Everybody gets all tokens and picks: right, with N times the traffic.",
+)
 def experts_for_all_tokens_of_all(tokens, chosen, expert):
     rank, ranks = _rank(), dist.get_world_size()
     everyone = [None] * ranks
@@ -514,7 +424,11 @@ def experts_for_all_tokens_of_all(tokens, chosen, expert):
     return everything[start : start + len(tokens)]
 
 
-@wrong("10a-experts", advice="exactly once on each rank")
+@wrong(
+    "10a-experts",
+    advice="exactly once on each rank",
+    note="A call for the rows of each rank; the expert should see one large batch.",
+)
 def experts_called_for_each_rank(tokens, chosen, expert):
     order, out, back, visitors = _go_out(tokens, chosen)
     said = torch.cat([expert(rows) for rows in visitors.split(back)])
@@ -523,7 +437,12 @@ def experts_called_for_each_rank(tokens, chosen, expert):
     return answers
 
 
-@wrong("10a-experts", advice="also if there are none")
+@wrong(
+    "10a-experts",
+    advice="also if there are none",
+    note="An expert without visitors is skipped; under autograd its rank would be "
+    "missing in backward.",
+)
 def experts_not_called_for_nobody(tokens, chosen, expert):
     order, out, back, visitors = _go_out(tokens, chosen)
     said = expert(visitors) if len(visitors) else visitors
@@ -547,14 +466,11 @@ def experts_that_expect_what_they_send(tokens, chosen, expert):
     return answers
 
 
-@wrong("10a-experts", advice="who else uses")
-def experts_in_place(tokens, chosen, expert):
-    order, out, back, visitors = _go_out(tokens, chosen)
-    tokens[order] = _come_back(tokens, expert(visitors), out, back)
-    return tokens
-
-
-@wrong("10a-experts", advice="was called 0 times|on the way out")
+@wrong(
+    "10a-experts",
+    advice="was called 0 times|on the way out",
+    note="bincount without minlength forgets the ranks that nobody has chosen.",
+)
 def experts_counted_too_short(tokens, chosen, expert):
     order = torch.argsort(chosen)
     to_each = torch.bincount(chosen)
@@ -595,19 +511,7 @@ def experts_filled_up(tokens, chosen, expert):
 
 @wrong(
     "10a-experts",
-    advice="digits that 32 bits cannot hold",
-    note="torch.empty(shape) makes 32-bit numbers, whatever the tokens are.",
-)
-def experts_in_rooms_of_32_bits(tokens, chosen, expert):
-    order, out, back, visitors = _go_out(tokens.float(), chosen)
-    answers = torch.empty(tokens.shape)
-    answers[order] = _come_back(answers, expert(visitors), out, back)
-    return answers.to(tokens.dtype)
-
-
-@wrong(
-    "10a-experts",
-    advice="which all-to-all takes pieces of different sizes",
+    advice="takes pieces of one size only",
     note="Right where gloo is not: its all_to_all wants pieces of one size.",
 )
 def experts_in_lists(tokens, chosen, expert):
@@ -627,17 +531,9 @@ def experts_in_lists(tokens, chosen, expert):
     return answers
 
 
-@wrong("10a-experts", advice="which expert answers")
-def experts_only_for_guests(tokens, chosen, expert):
-    order, out, back, visitors = _go_out(tokens, chosen)
-    answers = torch.empty_like(tokens)
-    answers[order] = _come_back(tokens, expert(visitors), out, back)
-    at_home = chosen == _rank()
-    answers[at_home] = tokens[at_home]
-    return answers
-
-
-@right("10a-experts")
+@right(
+    "10a-experts",
+)
 def experts_by_messages(tokens, chosen, expert):
     """Right: single messages, and what stays at home does not travel."""
     rank, ranks = _rank(), range(dist.get_world_size())
@@ -657,12 +553,11 @@ def experts_by_messages(tokens, chosen, expert):
     return answers
 
 
-@right("10a-experts")
+@right(
+    "10a-experts",
+)
 def experts_with_the_inverse_order(tokens, chosen, expert):
     """Right: the inverse of the order is its argsort."""
     order, out, back, visitors = _go_out(tokens, chosen)
     returned = _come_back(tokens, expert(visitors), out, back)
     return returned[torch.argsort(order)]
-
-
-right("10a-reduce-scatter", name="by_all_to_all")(eight_collectives.reduce_scatter)

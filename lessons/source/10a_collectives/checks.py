@@ -2,8 +2,6 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 
@@ -25,19 +23,16 @@ from .pieces_and_tokens import (
 # Seconds; a right answer needs less than one. Tests of what hangs wait for less.
 PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
 SIMPLE, ALL = slice(1), slice(None)  # first without different shapes, whose mistakes
-CALLS = (3, SIMPLE), (2, ALL), (1, ALL), (5, ALL), (8, ALL)  # hide the others
+CALLS = (3, SIMPLE), (2, ALL), (1, ALL), (5, ALL)  # hide the others
 
 COLUMNS = [
     PiecesCase(lambda s, r: (4,), torch.int64, "pieces of 4 whole numbers"),
     PiecesCase(lambda s, r: (2, 3), torch.float64, "pieces of 2 x 3 64-bit numbers"),
     PiecesCase(lambda s, r: (2 * r + 1,), torch.float32, "2 r + 1 numbers for rank r"),
-    PiecesCase(lambda s, r: (), torch.float32, "pieces of one number, without shape"),
 ]
 PAIRS = [
     *COLUMNS[:2],
     PiecesCase(lambda s, r: (s + 1, r + 2), torch.float32, "s + 1 by r + 2 numbers"),
-    PiecesCase(lambda s, r: (s * (r + 1) % 3,), torch.int8, "no element for some"),
-    PiecesCase(lambda s, r: (), torch.float64, "pieces of one number, without shape"),
     PiecesCase(lambda s, r: (40_000,), torch.float32, "pieces of 40,000 numbers"),
 ]
 
@@ -72,15 +67,12 @@ def _expect_columns_of_pieces_added(expect, notes: tuple[PiecesNotes]) -> None:
         got, wanted = note.got[0], note.wanted[0]
         if torch.equal(got, wanted):
             continue
-        think = "what is added up: each rank's pieces[r], once, on rank r"
+        think = "what is added up: each rank's pieces[r], once, on rank r. And is it "
+        think += "the sum that is asked for: by what is it divided?"
         if torch.equal(got, wanted + 77):
             think = "what `tensor` held before, which is not to be counted"
         elif torch.equal(got, torch.full_like(got, 77)):
             think = "which tensor the caller looks at: is it filled in place?"
-        elif torch.allclose(
-            got.double() * len(notes), wanted.double(), atol=len(notes)
-        ):
-            think = "the sum is asked for. Who divides, and by what?"
         expect(
             False,
             got=f"rank {rank} has {_first_of_piece(got)}, and "
@@ -108,12 +100,6 @@ def check_10a_all_to_all(all_to_all):
         for case, notes in zip(PAIRS[which], zip(*found, strict=True), strict=True):
             with trying(f"{tried}, {case.about}") as expect:
                 _expect_no_collective(expect, [note.meter for note in notes])
-                started = sorted({name for note in notes for name in note.started})
-                expect(
-                    not started,
-                    got=f"a call of {', '.join(started)}",
-                    think="which calls are allowed here: send and recv, which wait",
-                )
                 together = any(
                     are_pieces_under_way_together(note.meter) or note.meter.not_awaited
                     for note in notes
@@ -135,9 +121,8 @@ def _expect_pieces_arrived(expect, notes: tuple[PiecesNotes]) -> None:
                 continue
             think = "which piece goes to which rank, and in which place it arrives"
             if torch.equal(got, torch.full_like(got, 77)):
-                think = "the tensors in `received`, which are to be filled in place"
-                if sender == rank:
-                    think = "the own piece, and " + think
+                think = "the tensors in `received`, which are to be filled in place, "
+                think += "the own piece, too"
             expect(
                 False,
                 got=f"rank {rank} has {_first_of_piece(got)} from rank {sender}, "
@@ -172,7 +157,7 @@ def _expect_pieces_kept(expect, notes: tuple[PiecesNotes]) -> None:
 
 
 def _expect_each_piece_sent_once(expect, notes: tuple[PiecesNotes]) -> None:
-    """One message to each other rank; nothing at all may be sent as nothing."""
+    """One message to each other rank."""
     for rank, note in enumerate(notes):
         for way, sizes in ("send", note.sizes), ("receive", note.comes):
             messages = [m for m in note.meter.events if getattr(m, "way", "") == way]
@@ -183,9 +168,8 @@ def _expect_each_piece_sent_once(expect, notes: tuple[PiecesNotes]) -> None:
                 size[message.peer] += message.size
             for peer in range(len(sizes)):
                 should = int(peer != rank)
-                skipped = not sizes[peer] and not count[peer]
                 expect(
-                    count[peer] == should or skipped,
+                    count[peer] == should,
                     got=f"rank {rank} {verb} {count[peer]} messages, {size[peer]} "
                     f"bytes ({'to' if way == 'send' else 'from'} rank {peer})",
                     think="who needs which piece: one message to each other rank, none "
@@ -211,23 +195,14 @@ def _expect_all_pieces_awaited(expect, notes: tuple[PiecesNotes]) -> None:
 # 10a-experts --------------------------------------------------------------------------
 
 TOKENS = [
-    TokensCase(
-        lambda r, n: 2 * n, lambda i, r, n: i % n, torch.float32, "two for each"
-    ),
+    TokensCase(lambda r, n: 2 * n, lambda i, r, n: i % n, "two for each"),
     TokensCase(
         lambda r, n: 3 + 2 * r,
         lambda i, r, n: (5 * i + 3 * r + i * i // 3) % n,
-        torch.float64,
-        "3 + 2 r tokens on rank r, in 64-bit numbers",
+        "3 + 2 r tokens on rank r",
     ),
-    TokensCase(
-        lambda r, n: 30, lambda i, r, n: n - 1, torch.float32, "all to the last"
-    ),
-    TokensCase(
-        lambda r, n: r % 2 * 7, lambda i, r, n: 0, torch.float32, "all to rank 0"
-    ),
-    TokensCase(lambda r, n: 4 - r % 3, lambda i, r, n: r, torch.float32, "all at home"),
-    TokensCase(lambda r, n: 0, lambda i, r, n: 0, torch.float32, "no tokens at all"),
+    TokensCase(lambda r, n: 30, lambda i, r, n: n - 1, "all to the last"),
+    TokensCase(lambda r, n: r % 2 * 7, lambda i, r, n: 0, "all to rank 0"),
 ]
 
 
@@ -236,8 +211,9 @@ def check_10a_experts(visit_experts):
     for ranks, which in CALLS:
         tried = f"visit_experts(tokens, chosen, expert) in {ranks} ranks"
         think = "how many rows each rank sends to each, and how many it gets: in which "
-        think += "list are they, on the way out and on the way back"
-        with trying(tried, think=think), _lists_of_uneven_pieces(tried):
+        think += "list are they, on the way out and on the way back? With gloo "
+        think += "`all_to_all` takes pieces of one size only, `all_to_all_single` any"
+        with trying(tried, think=think):
             found = run_ranks(
                 try_experts,
                 visit_experts,
@@ -251,21 +227,6 @@ def check_10a_experts(visit_experts):
                     _expect_experts_called(expect, rank, note)
                     _expect_answers_of_experts(expect, rank, note)
                     _expect_little_traffic_of_tokens(expect, rank, note)
-
-
-@contextmanager
-def _lists_of_uneven_pieces(tried: str) -> Iterator[None]:
-    """Gloo's refusal of a list of uneven pieces gets an advice of its own."""
-    try:
-        yield
-    except Exception as error:
-        if "invalid tensor size" in str(error):
-            error.tried = tried
-            error.think = (
-                "which all-to-all takes pieces of different sizes: with gloo "
-                "`all_to_all` takes pieces of one size only, `all_to_all_single` any"
-            )
-        raise
 
 
 def _expect_experts_called(expect, rank: int, note: TokensNotes) -> None:
@@ -293,9 +254,9 @@ def _expect_answers_of_experts(expect, rank: int, note: TokensNotes) -> None:
         think="what is to be returned: a tensor with one answer for each token",
     )
     expect(
-        got.shape == (len(wanted), WIDTH) and got.dtype == wanted.dtype,
-        got=f"on rank {rank} a tensor of shape {tuple(got.shape)}, {got.dtype}",
-        think=f"one row for each token: {len(wanted)} by {WIDTH}, of the tokens' type",
+        got.shape == (len(wanted), WIDTH),
+        got=f"on rank {rank} a tensor of shape {tuple(got.shape)}",
+        think=f"one row for each token: {len(wanted)} by {WIDTH}",
     )
     expect(
         note.are_inputs_kept,
@@ -307,8 +268,6 @@ def _expect_answers_of_experts(expect, rank: int, note: TokensNotes) -> None:
     think = "which expert answers which token"
     if sorted(got.tolist()) == sorted(wanted.tolist()):
         think = "the order of the answers: the right ones, in the order of the tokens"
-    elif torch.allclose(got, wanted, rtol=1e-6):
-        think = "the type of every tensor on the way: digits that 32 bits cannot hold"
     token = int((got != wanted).any(1).nonzero()[0])
     expect(
         False,

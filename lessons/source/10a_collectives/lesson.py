@@ -298,9 +298,7 @@ draw_collectives(run_collectives(["all_gather", "reduce_scatter"], dist))
 # ranks have at `pieces[r]`; what it held before does not count. `pieces` stays as it is.
 #
 # The pieces for rank $r$ have the shape of rank $r$'s `tensor`; those for another rank
-# may use different shapes. All are of one type and *contiguous* (their numbers lie in
-# memory in order, without gaps), none is empty, and `tensor` is none of the pieces. It
-# works for any number of ranks, 1 too.
+# may use different shapes. It works for any number of ranks, 1 too.
 #
 # The meter is the judge. Each rank sends one message to each other rank, the piece that
 # is meant for it, straight there, and not a byte more. Call no collective of torch. Wait
@@ -393,12 +391,10 @@ draw_collectives(run_collectives(["all_to_all"], dist))
 # its `received`, at the sender's index. Use `dist.send` and `dist.recv` only, which
 # wait: no `isend`, `irecv`, batch or thread, and no collective.
 #
-# All tensors are contiguous and of one type. Each piece may have a different shape, even
-# an empty one, also between the same two ranks. `received` holds tensors of the shapes
-# that will arrive, to be filled in place. `pieces` stays as it is. A rank's own piece is
-# copied and does not travel. Each rank sends one message to each other rank, straight
-# there. (A piece without elements may be left out.) It works for any number of ranks,
-# odd and even, 1 too.
+# Each piece may have a different shape, also between the same two ranks. `received` holds
+# tensors of the shapes that will arrive, to be filled in place. `pieces` stays as it is.
+# A rank's own piece is copied and does not travel. Each rank sends one message to each
+# other rank, straight there. It works for any number of ranks, odd and even, 1 too.
 #
 # By hand first: three ranks. Write down for each rank its sends and receives in order,
 # so that all get through.
@@ -646,11 +642,10 @@ run_ranks(send_uneven_rows, world_size=2)
 # ## Exercise 3: visit the experts
 #
 # Write `visit_experts(tokens, chosen, expert)`. On each rank, `tokens` has $n$ rows, as
-# many as it likes, perhaps none; all ranks' rows have the same width and the same
-# floating-point type, which may be `float64`. Token $i$ wants the expert of rank
-# `chosen[i]`. (`chosen` is a tensor of $n$ whole numbers, `torch.int64`.) `expert` is
-# this rank's own expert: a function that gets rows, leaves them as they are, and returns
-# a new, contiguous tensor of as many, of the same width and type, in the same order.
+# many as it likes, perhaps none; all rows have the same width and type. Token $i$ wants
+# the expert of rank `chosen[i]`. (`chosen` is a tensor of $n$ whole numbers,
+# `torch.int64`.) `expert` is this rank's own expert: a function that gets rows, leaves
+# them as they are, and returns a new tensor of as many, in the same order.
 #
 # Return a new tensor: row $i$ is the answer to token $i$. `tokens` and `chosen` stay
 # as they are. Call `expert` exactly once on each rank, with all rows that want it, in

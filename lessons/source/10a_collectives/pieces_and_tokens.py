@@ -1,8 +1,5 @@
 """What the checks and tests of lesson 10a run in each rank, and what they note."""
 
-import inspect
-import sys
-import threading
 from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
@@ -36,7 +33,6 @@ class PiecesNotes(NamedTuple):
     wanted: list[torch.Tensor]
     are_pieces_kept: bool
     meter: MessageMeter
-    started: list[str]  # the calls of the answer that do not wait
     sizes: list[int]  # bytes of the piece for each rank
     comes: list[int]  # bytes of the piece from each rank
 
@@ -68,51 +64,18 @@ def try_all_to_all(answer: Callable, cases: list[PiecesCase]) -> list[PiecesNote
 def _try_with_pieces(case, answer, first_argument, rooms, wanted) -> PiecesNotes:
     rank, ranks = dist.get_rank(), range(dist.get_world_size())
     pieces = [piece_of_case(case, rank, receiver) for receiver in ranks]
-    given = list(pieces)
     dist.barrier()
-    with MessageMeter() as meter, AsynchronousCallsWithPieces() as calls:
+    with MessageMeter() as meter:
         answer(first_argument, pieces)
     dist.barrier()
-    are_kept = len(pieces) == len(given) and all(
-        now is then and torch.equal(now, piece_of_case(case, rank, receiver))
-        for receiver, (now, then) in enumerate(zip(pieces, given, strict=False))
+    are_kept = all(
+        torch.equal(piece, piece_of_case(case, rank, receiver))
+        for receiver, piece in enumerate(pieces)
     )
-    sizes = [piece.nbytes for piece in given]
+    sizes = [piece.nbytes for piece in pieces]
     comes = [piece_of_case(case, sender, rank).nbytes for sender in ranks]
     got = [room.clone() for room in rooms]
-    return PiecesNotes(got, wanted, are_kept, meter, calls.names, sizes, comes)
-
-
-class AsynchronousCallsWithPieces:
-    """Notes the calls of isend, irecv and batch_isend_irecv, but not torch's own; and
-    that a thread has been started."""
-
-    FUNCTIONS = dist.isend, dist.irecv, dist.batch_isend_irecv
-
-    def __init__(self):
-        self.names: list[str] = []
-        self.code = {inspect.unwrap(f).__code__: f.__name__ for f in self.FUNCTIONS}
-
-    def __enter__(self) -> "AsynchronousCallsWithPieces":
-        sys.setprofile(self._note)
-        threading.setprofile(self._note_thread)
-        return self
-
-    def __exit__(self, *error) -> None:
-        threading.setprofile(None)
-        sys.setprofile(None)
-
-    def _note_thread(self, *_) -> None:
-        """Called in each new thread, at once."""
-        self.names.append("Thread")
-        sys.setprofile(None)
-
-    def _note(self, frame, event: str, _) -> None:
-        if event != "call" or frame.f_code not in self.code:
-            return
-        caller = frame.f_back.f_code.co_filename
-        if not caller.endswith("distributed_c10d.py"):
-            self.names.append(self.code[frame.f_code])
+    return PiecesNotes(got, wanted, are_kept, meter, sizes, comes)
 
 
 def are_pieces_under_way_together(meter: MessageMeter) -> bool:
@@ -128,7 +91,6 @@ class TokensCase(NamedTuple):
 
     count: Callable[[int, int], int]  # of (rank, ranks)
     wants: Callable[[int, int, int], int]  # of (i, rank, ranks)
-    dtype: torch.dtype
     about: str
 
 
@@ -140,12 +102,9 @@ def tokens_of_case(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Each row is like no other: its first number is 100 * rank + i."""
     count = case.count(rank, ranks)
-    first = torch.tensor([100 * rank, 0.25, 0.1], dtype=torch.float64)
-    rows = torch.arange(count).unsqueeze(1) + first  # 32 bits do not hold 0.1
-    chosen = [case.wants(i, rank, ranks) for i in range(count)]
-    return rows.to(device(), case.dtype), torch.tensor(
-        chosen, dtype=torch.int64, device=device()
-    )
+    rows = torch.arange(count).unsqueeze(1) + torch.tensor([100 * rank, 0.25, 0.5])
+    chosen = torch.tensor([case.wants(i, rank, ranks) for i in range(count)])
+    return rows.to(device()), chosen.to(device(), torch.int64)
 
 
 def answer_of_expert(rank: int, rows: torch.Tensor) -> torch.Tensor:
@@ -220,12 +179,6 @@ def _try_tokens(answer: Callable, case: TokensCase) -> TokensNotes:
         traffic.bytes,
         2 * (before.nbytes + visitors.nbytes),
     )
-
-
-def both_send_pieces_first() -> None:
-    tensor, other = torch.ones(1), 1 - dist.get_rank()
-    dist.send(tensor, other)
-    dist.recv(tensor, other)
 
 
 def request_for_piece_thrown_away() -> None:

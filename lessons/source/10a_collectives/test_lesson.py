@@ -13,7 +13,7 @@ from sidebyside import MessageMeter, consecutive_steps, run_ranks
 from tests.hanging_ranks import how_they_hang
 from tests.quiet_loopback import least_on_loopback
 
-from .pieces_and_tokens import both_send_pieces_first, request_for_piece_thrown_away
+from .pieces_and_tokens import request_for_piece_thrown_away
 
 ONE_TO_ALL, ALL_TO_ONE = ["broadcast", "scatter"], ["gather", "reduce"]
 
@@ -93,10 +93,7 @@ def test_reduce_scatter_and_then_all_gather_end_where_all_reduce_ends():
         assert halves == whole
 
 
-def test_two_ranks_that_both_send_first_wait_until_the_time_limit():
-    how_they_hang(both_send_pieces_first, "rank 0 waits in send")
-
-
+@pytest.mark.everything
 def test_a_message_whose_request_is_thrown_away_does_not_arrive_with_gloo():
     how_they_hang(request_for_piece_thrown_away, "rank 1 waits in recv")
 
@@ -153,20 +150,6 @@ def test_the_old_names_warn_and_name_the_new_ones():
     assert "all_gather_single" in found["all_gather_into_tensor"][0]
     assert "reduce_scatter_single" in found["reduce_scatter_tensor"][0]
     assert not found["all_gather_single"] and not found["reduce_scatter_single"]
-
-
-def rows_then_columns() -> int:
-    rank = dist.get_rank()
-    rows = [dist.new_group([3 * r, 3 * r + 1, 3 * r + 2]) for r in range(2)]
-    columns = [dist.new_group([c, c + 3]) for c in range(3)]
-    tensor = torch.tensor([10**rank])
-    dist.all_reduce(tensor, group=rows[rank // 3])
-    dist.all_reduce(tensor, group=columns[rank % 3])
-    return tensor.item()
-
-
-def test_rows_and_then_columns_give_the_sum_of_all():
-    assert run_ranks(rows_then_columns, world_size=6) == [111_111] * 6
 
 
 def steps_of_swaps(order) -> MessageMeter:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from demos.collectives.parts.all_reduces import all_reduce_at_root, tree_all_reduce
+from demos.collectives.parts.all_reduces import all_reduce_at_root
 from demos.collectives.parts.eight_collectives import exchange
 from lessons.source.sample_answers import right, wrong
 
@@ -56,8 +56,8 @@ def ring_of_whole_tensors(tensor):
 @wrong(
     "10b-ring",
     advice="send.*think about.*who receives",
-    note="All ranks send, and nobody receives.",
     state="HUNG",
+    note="All ranks send, and nobody receives.",
 )
 def ring_that_only_sends_first(tensor):
     rank, ranks, right, left = _around()
@@ -70,12 +70,21 @@ def ring_that_only_sends_first(tensor):
         chunks[into].add_(received)
 
 
-@wrong("10b-ring", advice="shorter than the ring")
+@wrong(
+    "10b-ring",
+    advice="shorter than the ring",
+    note="`chunk` returns fewer pieces than ranks where the tensor is short; "
+    "`tensor_split` does not.",
+)
 def ring_of_torch_chunks(tensor):
     _ring_of(tensor.view(-1).chunk(dist.get_world_size()))
 
 
-@wrong("10b-ring", advice="Follow one chunk|itself")
+@wrong(
+    "10b-ring",
+    advice="Follow one chunk|itself",
+    note="Rounded down: the numbers beyond the last full chunk are never added.",
+)
 def ring_without_the_rest(tensor):
     ranks = dist.get_world_size()
     size = tensor.numel() // ranks
@@ -83,7 +92,12 @@ def ring_without_the_rest(tensor):
     _ring_of([flat[i * size : (i + 1) * size] for i in range(ranks)])
 
 
-@wrong("10b-ring", advice="which is finished")
+@wrong(
+    "10b-ring",
+    advice="which is finished",
+    note="Each rank has one finished chunk; the second half, which hands them "
+    "round, is missing.",
+)
 def ring_first_half_only(tensor):
     rank, ranks, _, _ = _around()
     chunks = tensor.view(-1).tensor_split(ranks)
@@ -101,29 +115,29 @@ def ring_off_by_one(tensor):
     _ring_of(tensor.view(-1).tensor_split(dist.get_world_size()), first_gathered=0)
 
 
-@wrong("10b-ring", advice="`tensor` itself")
+@wrong(
+    "10b-ring",
+    advice="`tensor` itself",
+    note="The chunks are views of a copy; the caller's tensor stays as it was.",
+)
 def ring_on_a_copy(tensor):
     _ring_of(tensor.clone().view(-1).tensor_split(dist.get_world_size()))
 
 
-@wrong("10b-ring", advice="Nothing is returned")
-def ring_returns_the_sum(tensor):
-    _ring_of(tensor.view(-1).tensor_split(dist.get_world_size()))
-    return tensor
-
-
-@wrong("10b-ring", advice="all_reduce of the library")
+@wrong(
+    "10b-ring",
+    advice="all_reduce of the library",
+    note="The call whose inside is asked for.",
+)
 def ring_of_the_library(tensor):
     dist.all_reduce(tensor)
 
 
-@wrong("10b-ring", advice="the sum, or the mean|returned")
-def ring_mean(tensor):
-    _ring_of(tensor.view(-1).tensor_split(dist.get_world_size()))
-    tensor.copy_(tensor / dist.get_world_size())
-
-
-@wrong("10b-ring", advice="while it sends")
+@wrong(
+    "10b-ring",
+    advice="while it sends",
+    note="Even ranks send first, which avoids the deadlock and takes twice the steps.",
+)
 def ring_one_after_the_other(tensor):
     """Even ranks send first: no deadlock, and twice the steps."""
     rank, ranks, right, left = _around()
@@ -143,30 +157,9 @@ def ring_one_after_the_other(tensor):
             chunks[into].copy_(received)
 
 
-@wrong("10b-ring", advice="at most.*never one")
-def ring_padded(tensor):
-    """Fill up to a multiple of N: right, but short tensors travel N times as long."""
-    ranks = dist.get_world_size()
-    flat = torch.cat([tensor.view(-1), tensor.new_zeros(-tensor.numel() % ranks)])
-    _ring_of(flat.tensor_split(ranks))
-    tensor.copy_(flat[: tensor.numel()].view_as(tensor))
-
-
-@wrong("10b-ring", advice="right neighbour")
-def ring_to_the_left(tensor):
-    rank, ranks, right, left = _around()
-    chunks = tensor.view(-1).tensor_split(ranks)
-    for step in range(2 * (ranks - 1)):
-        into = (rank + step + 1) % ranks
-        received = torch.empty_like(chunks[into])
-        exchange({left: chunks[(rank + step) % ranks]}, {right: received})
-        if step < ranks - 1:
-            chunks[into].add_(received)
-        else:
-            chunks[into].copy_(received)
-
-
-@right("10b-ring")
+@right(
+    "10b-ring",
+)
 def ring_in_one_loop(tensor):
     rank, ranks, right, left = _around()
     chunks = tensor.view(-1).tensor_split(ranks)
@@ -179,22 +172,9 @@ def ring_in_one_loop(tensor):
         arriving.copy_(received if step >= ranks - 1 else arriving + received)
 
 
-_started = []  # a request that is forgotten altogether may not even be sent
-
-
-@wrong("10b-ring", advice="isend and irecv give back")
-def ring_that_does_not_wait(tensor):
-    rank, ranks, right, left = _around()
-    chunks = tensor.view(-1).tensor_split(ranks)
-    for step in range(2 * ranks - 2):
-        arriving = chunks[(rank - step - 1) % ranks]
-        received = torch.empty_like(arriving)
-        _started.append(dist.isend(chunks[(rank - step) % ranks], right))
-        dist.recv(received, left)
-        arriving.copy_(received if step >= ranks - 1 else arriving + received)
-
-
-@right("10b-ring")
+@right(
+    "10b-ring",
+)
 def ring_that_skips_empty_chunks(tensor):
     rank, ranks, right, left = _around()
     flat = tensor.view(-1)
@@ -212,6 +192,15 @@ def ring_that_skips_empty_chunks(tensor):
         arriving.copy_(arriving + received if step < ranks - 1 else received)
 
 
+wrong(
+    "10b-ring",
+    advice="right neighbour|is asked",
+    note="All send to rank 0, which adds up and sends back: it carries the traffic"
+    " of all.",
+    name="root",
+)(all_reduce_at_root)
+
+
 # 10b-fit ------------------------------------------------------------------------------
 
 
@@ -225,90 +214,87 @@ def fit_in_seconds(sizes, seconds):
     return alpha, beta
 
 
-@wrong("10b-fit", advice="first alpha")
+@wrong(
+    "10b-fit",
+    advice="first alpha",
+    note="polyfit gives the slope first.",
+)
 def fit_swapped(sizes, seconds):
     return tuple(reversed(fit_as_weighted_polynomial(sizes, seconds)))
 
 
-@wrong("10b-fit", advice="what your weights mult")
+@wrong(
+    "10b-fit",
+    advice="what your weights mult",
+    note="The root of the weights: polyfit multiplies errors, not their squares.",
+)
 def fit_weights_of_squares(sizes, seconds):
     beta, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.sqrt(seconds))
     return alpha, beta
 
 
-@wrong("10b-fit", advice="what your weights multiply")
+@wrong(
+    "10b-fit",
+    advice="what your weights multiply",
+    note="The weights squared: polyfit multiplies errors, not their squares.",
+)
 def fit_weights_squared(sizes, seconds):
     beta, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds) ** 2)
     return alpha, beta
 
 
-@wrong("10b-fit", advice="which errors are to be small")
+@wrong(
+    "10b-fit",
+    advice="which errors are to be small",
+    note="A line through two messages; the others count for nothing.",
+)
 def fit_first_and_last(sizes, seconds):
     (a, s), (b, t) = min(zip(sizes, seconds)), max(zip(sizes, seconds))  # noqa: B905
     beta = (t - s) / (b - a)
     return s - beta * a, beta
 
 
-@wrong("10b-fit", advice="which errors are to be small")
+@wrong(
+    "10b-fit",
+    advice="which errors are to be small",
+    note="The fastest message is taken for the latency.",
+)
 def fit_smallest_time(sizes, seconds):
     alpha = min(seconds)
     rest = [(t - alpha) / s for s, t in zip(sizes, seconds, strict=True)]
     return alpha, sum(rest) / len(rest)
 
 
-@wrong("10b-fit", advice="which errors are to be small")
+@wrong(
+    "10b-fit",
+    advice="which errors are to be small",
+    note="A straight line in a log-log plot is a power law, another curve.",
+)
 def fit_of_logarithms(sizes, seconds):
     slope, intercept = np.polyfit(np.log(sizes), np.log(seconds), 1)
     return math.exp(intercept), slope
 
 
-@wrong("10b-fit", advice="which errors are to be")
-def fit_relative_to_size(sizes, seconds):
-    beta, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(sizes))
-    return alpha, beta
-
-
-@wrong("10b-fit", advice="of the same size")
+@wrong(
+    "10b-fit",
+    advice="of the same size",
+    note="A dict by size keeps the last message of each.",
+)
 def fit_one_time_of_each_size(sizes, seconds):
     times = dict(zip(sizes, seconds, strict=True))
     return fit_as_weighted_polynomial(list(times), list(times.values()))
 
 
-@wrong("10b-fit", advice="of the same size")
-def fit_mean_of_each_size(sizes, seconds):
-    means = {
-        size: np.mean([t for s, t in zip(sizes, seconds, strict=True) if s == size])
-        for size in sizes
-    }
-    return fit_as_weighted_polynomial(list(means), list(means.values()))
-
-
-@wrong("10b-fit", advice="which errors are to be small")
-def fit_bandwidth(sizes, seconds):
-    alpha, beta = fit_as_weighted_polynomial(sizes, seconds)
-    return alpha, 1 / beta
-
-
-@right("10b-fit")
+@right(
+    "10b-fit",
+)
 def fit_as_weighted_polynomial(sizes, seconds):
     return np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))[::-1]
 
 
-@right("10b-fit")
-def fit_by_hand(sizes, seconds):
-    """The two normal equations, in exact fractions."""
-    from fractions import Fraction
-
-    rows = [(Fraction(s), 1 / Fraction(t)) for s, t in zip(sizes, seconds, strict=True)]
-    a = sum(w * w for _, w in rows)
-    b = sum(s * w * w for s, w in rows)
-    c = sum(s * s * w * w for s, w in rows)
-    d = sum(w for _, w in rows)
-    e = sum(s * w for s, w in rows)
-    return (d * c - b * e) / (a * c - b * b), (a * e - b * d) / (a * c - b * b)
-
-
-@right("10b-fit")
+@right(
+    "10b-fit",
+)
 def fit_with_torch(sizes, seconds):
     size, time = torch.tensor([sizes, seconds], dtype=torch.float64)
     rows = torch.stack([1 / time, size / time], dim=1)
@@ -334,14 +320,22 @@ def choose_levels_rounded_down(size, ranks, alpha, beta):
     return _choose(2 * (ranks - 1) * message, 2 * levels * message, ring)
 
 
-@wrong("10b-choose", advice="logarithm is rounded")
+@wrong(
+    "10b-choose",
+    advice="logarithm is rounded",
+    note="A tree of 5 ranks has three levels, not 2.3.",
+)
 def choose_levels_not_rounded(size, ranks, alpha, beta):
     levels, message = math.log2(ranks), alpha + beta * size
     ring = 2 * (ranks - 1) * (alpha + beta * size / ranks)
     return _choose(2 * (ranks - 1) * message, 2 * levels * message, ring)
 
 
-@wrong("10b-choose", advice="how long each is")
+@wrong(
+    "10b-choose",
+    advice="how long each is",
+    note="S where S/N belongs: the ring's messages are chunks.",
+)
 def choose_whole_tensors_in_the_ring(size, ranks, alpha, beta):
     message = alpha + beta * size
     return _choose(
@@ -351,7 +345,11 @@ def choose_whole_tensors_in_the_ring(size, ranks, alpha, beta):
     )
 
 
-@wrong("10b-choose", advice="how many messages follow")
+@wrong(
+    "10b-choose",
+    advice="how many messages follow",
+    note="As if all messages were on their way at once: alpha is paid once.",
+)
 def choose_one_latency(size, ranks, alpha, beta):
     levels = math.ceil(math.log2(ranks))
     return _choose(
@@ -361,38 +359,47 @@ def choose_one_latency(size, ranks, alpha, beta):
     )
 
 
-@wrong("10b-choose", advice="how many messages")
+@wrong(
+    "10b-choose",
+    advice="how many messages",
+    note="The lesson's crossover is that of four ranks; it moves with N.",
+)
 def choose_crossover_of_four(size, ranks, alpha, beta):
     return "tree" if size * beta < 0.8 * alpha else "ring"
 
 
-@wrong("10b-choose", advice="how many messages follow")
+@wrong(
+    "10b-choose",
+    advice="how many messages follow",
+    note="The ring sends least; for small tensors its many steps cost more.",
+)
 def choose_ring_always(size, ranks, alpha, beta):
     return "ring"
 
 
-@wrong("10b-choose", advice="how many messages follow")
+@wrong(
+    "10b-choose",
+    advice="how many messages follow",
+    note="For few ranks the root seems simplest; the ring is never slower.",
+)
 def choose_root_for_few(size, ranks, alpha, beta):
     if ranks <= 4:
         return "root"
     return choose_by_crossover(size, ranks, alpha, beta)
 
 
-@wrong("10b-choose", advice="how many messages follow")
+@wrong(
+    "10b-choose",
+    advice="how many messages follow",
+    note="400 KB is the crossover of one link and one number of ranks.",
+)
 def choose_by_bytes_only(size, ranks, alpha, beta):
     return "tree" if size < 400_000 else "ring"
 
 
-@wrong("10b-choose", advice="how many messages follow")
-def choose_slowest(size, ranks, alpha, beta):
-    times = {
-        "tree": 2 * (ranks - 1).bit_length() * (alpha + beta * size),
-        "ring": 2 * (ranks - 1) * (alpha + beta * size / ranks),
-    }
-    return max(times, key=times.get)
-
-
-@right("10b-choose")
+@right(
+    "10b-choose",
+)
 def choose_by_crossover(size, ranks, alpha, beta):
     """Solved for the size, without computing any time."""
     levels, steps = (ranks - 1).bit_length(), ranks - 1
@@ -402,7 +409,9 @@ def choose_by_crossover(size, ranks, alpha, beta):
     return "tree" if gained < alpha * (steps - levels) else "ring"
 
 
-@right("10b-choose")
+@right(
+    "10b-choose",
+)
 def choose_step_by_step(size, ranks, alpha, beta):
     """Counts levels by doubling, and adds message after message."""
     levels = 0
@@ -412,7 +421,3 @@ def choose_step_by_step(size, ranks, alpha, beta):
     tree = sum(alpha + beta * size for _ in range(2 * levels))
     root = sum(alpha + beta * size for _ in range(2 * (ranks - 1)))
     return sorted([(ring, "ring"), (tree, "tree"), (root, "root")])[0][1]
-
-
-wrong("10b-ring", advice="right neighbour|is asked", name="root")(all_reduce_at_root)
-wrong("10b-ring", advice="right neighbour|sent", name="tree")(tree_all_reduce)

@@ -12,7 +12,7 @@ from sidebyside import consecutive_steps, run_ranks
 from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
 
-from .ring_programs import AllReduceRingCase, AllReduceRingNotes, try_all_reduce_ring
+from .ring_programs import AllReduceRingNotes, try_all_reduce_ring
 
 # Seconds; a right answer needs less than one. Tests of what hangs wait for less.
 PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
@@ -20,8 +20,8 @@ PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
 
 # 10b-ring -----------------------------------------------------------------------------
 
-SHAPES = [(4, 6), (120,), (121,), (7,), (1,), (0,), ()]
-RANKS = 2, 3, 1, 5, 8
+SHAPES = [(4, 6), (120,), (121,), (7,), (1,)]
+RANKS = 2, 3, 1, 5
 
 
 @exercise(
@@ -30,28 +30,22 @@ RANKS = 2, 3, 1, 5, 8
     when_hung="who receives while everybody sends",
 )
 def check_10b_ring(ring):
-    cases = [AllReduceRingCase(shape, torch.float64) for shape in SHAPES]
-    cases += [
-        AllReduceRingCase((24,), torch.int64),
-        AllReduceRingCase((3, 5), torch.float32),
-    ]
     for ranks in RANKS:
         think = "what this line gets when the tensor is shorter than the ring, or when "
         think += "the number of ranks does not divide its length"
         with trying(f"ring(tensor) in {ranks} ranks", think=think):
             notes = run_ranks(
-                try_all_reduce_ring, ring, cases, world_size=ranks, timeout=PATIENCE
+                try_all_reduce_ring, ring, SHAPES, world_size=ranks, timeout=PATIENCE
             )
-        for case, of_ranks in zip(cases, zip(*notes, strict=True), strict=True):
-            _expect_all_reduce_ring(case, of_ranks)
+        for shape, of_ranks in zip(SHAPES, zip(*notes, strict=True), strict=True):
+            _expect_all_reduce_ring(shape, of_ranks)
 
 
 def _expect_all_reduce_ring(
-    case: AllReduceRingCase, of_ranks: Sequence[AllReduceRingNotes]
+    shape: tuple, of_ranks: Sequence[AllReduceRingNotes]
 ) -> None:
     ranks = len(of_ranks)
-    call = f"ring(tensor of shape {case.shape}, {case.dtype}) in {ranks} ranks"
-    with trying(call.replace("torch.", "")) as expect:
+    with trying(f"ring(tensor of shape {shape}) in {ranks} ranks") as expect:
         total = torch.stack([notes.before for notes in of_ranks]).sum(0)
         for rank, notes in enumerate(of_ranks):
             _expect_all_reduce_sum(expect, rank, notes, total, ranks)
@@ -76,16 +70,15 @@ def _expect_all_reduce_sum(
         got=f"rank {rank} returned {notes.returned}",
         think="where the sum is to be: in `tensor` itself. Nothing is returned",
     )
-    close = 1e-4 if total.dtype == torch.float32 else 1e-10
-    if torch.allclose(notes.after, total, rtol=close, atol=close):
+    if torch.allclose(notes.after, total, rtol=1e-10, atol=1e-10):
         return
     think = "which chunk has been added to, and which is finished. Follow one chunk "
     think += "round the ring on paper"
     if torch.equal(notes.after, notes.before):
         think = "whether `tensor` itself changes, or a copy or a new name of it"
-    elif torch.allclose(notes.after.double() * ranks, total.double()):
+    elif torch.allclose(notes.after * ranks, total):
         think = "what is asked for: the sum, or the mean"
-    right = (notes.after - total).abs().flatten() < close
+    right = (notes.after - total).abs().flatten() < 1e-10
     share = f"{int(right.sum()) or 'none'} of {right.numel()} numbers"
     expect(False, got=f"on rank {rank}, the sum in {share}", think=think)
 

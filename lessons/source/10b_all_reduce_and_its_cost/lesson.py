@@ -106,9 +106,8 @@ timeline.plot(stamp="simulated", height=2.6)
 # ## Exercise 1: the ring
 #
 # Write `ring(tensor)`. It runs in each rank, replaces `tensor` by the sum over all ranks,
-# in place, the same bits on every rank, and returns nothing. `tensor` is contiguous, has
-# any shape, and holds whole or floating-point numbers of any type. Its length $n$ may be
-# 0, or one that $N$ does not divide. One rank alone sends nothing.
+# in place, the same bits on every rank, and returns nothing. `tensor` is contiguous and
+# has any shape; $N$ need not divide its length $n$. One rank alone sends nothing.
 #
 # The meter judges: messages go to the right neighbour only (from the last rank to rank
 # 0), point to point, and every request is waited for. Messages without numbers may be

@@ -9,13 +9,6 @@ import torch.distributed as dist
 from sidebyside import MessageMeter, device
 
 
-class AllReduceRingCase(NamedTuple):
-    """A tensor to sum: its shape and type."""
-
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-
-
 class AllReduceRingNotes(NamedTuple):
     """One rank's tensor before and after, and all that it sent and received."""
 
@@ -26,22 +19,15 @@ class AllReduceRingNotes(NamedTuple):
 
 
 def try_all_reduce_ring(
-    ring: Callable, cases: list[AllReduceRingCase]
+    ring: Callable, shapes: list[tuple]
 ) -> list[AllReduceRingNotes]:
-    """Sum each case's tensor over the ranks with the learner's function."""
-    return [
-        _try_case_of_all_reduce(ring, case, seed) for seed, case in enumerate(cases)
-    ]
+    """Sum a tensor of each shape over the ranks with the learner's function."""
+    return [_try_shape_of_tensor(ring, shape) for shape in shapes]
 
 
-def _try_case_of_all_reduce(
-    ring: Callable, case: AllReduceRingCase, seed: int
-) -> AllReduceRingNotes:
-    generator = torch.Generator().manual_seed(100 * seed + dist.get_rank())
-    if case.dtype == torch.int64:
-        tensor = torch.randint(-1000, 1000, case.shape, generator=generator)
-    else:
-        tensor = torch.randn(case.shape, generator=generator, dtype=case.dtype)
+def _try_shape_of_tensor(ring: Callable, shape: tuple) -> AllReduceRingNotes:
+    generator = torch.Generator().manual_seed(dist.get_rank())
+    tensor = torch.randn(shape, generator=generator, dtype=torch.float64)
     tensor = tensor.to(device())
     before = tensor.cpu().clone()
     dist.barrier()  # nobody is still busy with the case before

@@ -1,14 +1,10 @@
 """Wrong answers to the exercises of lesson 11a, as people give them."""
 
 import copy
-import functools
 import pickle
-import random
-import time
 
 import numpy as np
 import torch
-from torch.func import functional_call
 from torch.nn import functional as F
 
 from lessons.source.sample_answers import right, wrong
@@ -18,14 +14,6 @@ from lessons.source.sample_answers import right, wrong
 
 def _deck(samples, seed):
     return torch.randperm(samples, generator=torch.Generator().manual_seed(seed))
-
-
-@wrong("11a-shard", advice="does it begin elsewhere")
-def shard_that_begins_elsewhere(samples, rank, world_size, epoch):
-    deck = list(range(samples))
-    random.Random(2026).shuffle(deck)
-    first = epoch % samples if samples else 0
-    return (deck[first:] + deck[:first])[rank::world_size]
 
 
 @wrong(
@@ -117,34 +105,6 @@ def shard_turned(samples, rank, world_size, epoch):
     return [(i + epoch) % samples for i in range(rank, samples, world_size)]
 
 
-@wrong("11a-shard", advice="epochs 0 and 2.*where do they become the same")
-def shard_every_second_epoch(samples, rank, world_size, epoch):
-    return _deck(samples, epoch % 2)[rank::world_size].tolist()
-
-
-@wrong("11a-shard", advice="epochs 0 and 10.*where do they become the same")
-def shard_of_ten_decks(samples, rank, world_size, epoch):
-    return _deck(samples, epoch % 10)[rank::world_size].tolist()
-
-
-_seeds = np.random.default_rng(11).integers(2**31, size=100).tolist()
-
-
-@wrong("11a-shard", advice=r"shard.1415, 0, 2, 100..*IndexError")
-def shard_of_a_hundred_epochs(samples, rank, world_size, epoch):
-    return _deck(samples, _seeds[epoch])[rank::world_size].tolist()
-
-
-@wrong(
-    "11a-shard",
-    advice="how large a number can your indices hold",
-    note="From 32,769 samples on some are negative, and with 65,537 they begin "
-    "to repeat.",
-)
-def shard_in_16_bits(samples, rank, world_size, epoch):
-    return _deck(samples, epoch).to(torch.int16)[rank::world_size].tolist()
-
-
 @wrong(
     "11a-shard",
     advice="the order in which a rank gets its own indices",
@@ -163,60 +123,20 @@ def shard_by_hash(samples, rank, world_size, epoch):
     return _deck(samples, hash(f"epoch {epoch}"))[rank::world_size].tolist()
 
 
-@wrong("11a-shard", advice="process to process: the time")
-def shard_by_the_day(samples, rank, world_size, epoch):
-    return _deck(samples, int(time.time() / 86400) + epoch)[rank::world_size].tolist()
-
-
-_kept = {}
-
-
-@wrong(
+@right(
     "11a-shard",
-    advice="was drawn or kept before",
-    note="Drawn without a seed, and kept: each rank keeps another one.",
 )
-def shard_remembered(samples, rank, world_size, epoch):
-    deck = _kept.setdefault((samples, epoch), torch.randperm(samples))
-    return deck[rank::world_size].tolist()
-
-
-@wrong("11a-shard", advice="whole numbers only")
-def shard_of_floats(samples, rank, world_size, epoch):
-    return _deck(samples, epoch)[rank::world_size].double().tolist()
-
-
-@right("11a-shard")
 def shard_in_blocks(samples, rank, world_size, epoch):
     order = np.random.default_rng(7919 * epoch).permutation(samples)
     return np.array_split(order, world_size)[rank]  # NumPy's whole numbers
 
 
-@right("11a-shard")
+@right(
+    "11a-shard",
+)
 def shard_seeded_for_all(samples, rank, world_size, epoch):
     torch.manual_seed(epoch + 1)
     return torch.randperm(samples).tensor_split(world_size)[-1 - rank]
-
-
-def _in_a_cell(function):
-    """As if it were defined in a notebook: it is sent with its code."""
-    function.__module__ = "__main__"
-    return function
-
-
-@_in_a_cell
-@functools.lru_cache(maxsize=4)
-@_in_a_cell
-def cached_deck(samples, epoch):
-    return tuple(random.Random(epoch).sample(range(samples), samples))
-
-
-@right("11a-shard")
-@_in_a_cell
-@functools.cache
-@_in_a_cell
-def shard_of_a_cached_deck(samples, rank, world_size, epoch):
-    return cached_deck(samples, epoch)[rank::world_size]
 
 
 # 11a-replicas -------------------------------------------------------------------------
@@ -308,16 +228,6 @@ def replicas_copied_afterwards(model, shards, lr):
     return [copy.deepcopy(model) for _ in shards]
 
 
-@wrong("11a-replicas", advice="which line changes the parameters")
-def replicas_no_step(model, shards, lr):
-    return [copy.deepcopy(model) for _ in shards]
-
-
-@wrong("11a-replicas", advice="came back None")
-def replicas_nothing(model, shards, lr):
-    pass
-
-
 def _gradients_of_the_batch(replicas, shards):
     """Each replica holds its part; the parts add up to the single process's."""
     total = sum(len(labels) for _, labels in shards)
@@ -335,18 +245,6 @@ def _step_with(replicas, gradients, lr, sign=-1):
             if gradient is not None:
                 parameter.data += sign * lr * gradient
     return replicas
-
-
-@wrong("11a-replicas", advice="-1.00 times as long")
-def replicas_upwards(model, shards, lr):
-    replicas = [copy.deepcopy(model) for _ in shards]
-    return _step_with(replicas, _gradients_of_the_batch(replicas, shards), lr, sign=1)
-
-
-@wrong("11a-replicas", advice="is multiplied by")
-def replicas_with_their_own_rate(model, shards, lr):
-    replicas = [copy.deepcopy(model) for _ in shards]
-    return _step_with(replicas, _gradients_of_the_batch(replicas, shards), 0.5)
 
 
 @wrong(
@@ -369,39 +267,6 @@ def replicas_without_none(model, shards, lr):
 
 @wrong(
     "11a-replicas",
-    advice="whose forward that was",
-    note="The right step. The model lends its layers to every replica; those "
-    "that count what passes, such as batch norm, count it all.",
-)
-def replicas_through_the_model(model, shards, lr):
-    replicas = [copy.deepcopy(model) for _ in shards]
-    total = sum(len(labels) for _, labels in shards)
-    for replica, (images, labels) in zip(replicas, shards, strict=True):
-        outputs = functional_call(model, dict(replica.named_parameters()), images)
-        (F.cross_entropy(outputs, labels, reduction="sum") / total).backward()
-    for copies in zip(*(replica.parameters() for replica in replicas), strict=True):
-        if copies[0].grad is None:
-            continue
-        gradient = sum(parameter.grad for parameter in copies)
-        for parameter in copies:
-            parameter.data -= lr * gradient
-    return replicas
-
-
-@wrong(
-    "11a-replicas",
-    advice="of a frozen parameter holds: None",
-    note="A zero is a gradient: an optimizer with momentum moves on.",
-)
-def replicas_with_zeros(model, shards, lr):
-    replicas = [copy.deepcopy(model) for _ in shards]
-    for parameter in (p for replica in replicas for p in replica.parameters()):
-        parameter.grad = torch.zeros_like(parameter)
-    return _step_with(replicas, _gradients_of_the_batch(replicas, shards), lr)
-
-
-@wrong(
-    "11a-replicas",
     advice="its own shard only",
     note="The right step, and nothing has been shared out.",
 )
@@ -411,7 +276,12 @@ def replicas_all_on_the_whole_batch(model, shards, lr):
     return _step_with(replicas, _gradients_of_the_batch(replicas[:1], [batch]), lr)
 
 
-@wrong("11a-replicas", advice="whose backward that was")
+@wrong(
+    "11a-replicas",
+    advice="whose backward that was",
+    note="The replicas are copies that never compute; the model runs every shard "
+    "itself.",
+)
 def replicas_gradients_on_the_given(model, shards, lr):
     total = sum(len(labels) for _, labels in shards)
     for images, labels in shards:
@@ -421,7 +291,9 @@ def replicas_gradients_on_the_given(model, shards, lr):
     return _step_with([copy.deepcopy(model) for _ in shards], gradients, lr)
 
 
-@right("11a-replicas")
+@right(
+    "11a-replicas",
+)
 def replicas_with_optimizers(model, shards, lr):
     replicas = [pickle.loads(pickle.dumps(model)) for _ in shards]
     gradients = _gradients_of_the_batch(replicas, shards)
@@ -432,84 +304,12 @@ def replicas_with_optimizers(model, shards, lr):
     return tuple(replicas)
 
 
-@right("11a-replicas")
+@right(
+    "11a-replicas",
+)
 def replicas_copied_from_the_first(model, shards, lr):
     replicas = [copy.deepcopy(model) for _ in shards]
     _step_with(replicas[:1], _gradients_of_the_batch(replicas, shards), lr)
     for replica in replicas[1:]:
         replica.load_state_dict(replicas[0].state_dict())
-    return replicas
-
-
-@right("11a-replicas")
-def replicas_by_torch_func(model, shards, lr):
-    replicas = [copy.deepcopy(model) for _ in shards]
-    total = sum(len(labels) for _, labels in shards)
-    gradients = []
-    for replica, (images, labels) in zip(replicas, shards, strict=True):
-        trained = {n: p for n, p in replica.named_parameters() if p.requires_grad}
-
-        def loss(parameters, replica=replica, images=images, labels=labels):
-            outputs = functional_call(replica, parameters, images)
-            return F.cross_entropy(outputs, labels, reduction="sum") / total
-
-        plain = {name: parameter.detach() for name, parameter in trained.items()}
-        gradients.append(torch.func.grad(loss)(plain))
-    for replica in replicas:
-        for name, parameter in replica.named_parameters():
-            if parameter.requires_grad:
-                parameter.data -= lr * sum(gradient[name] for gradient in gradients)
-    return replicas
-
-
-@wrong(
-    "11a-replicas",
-    advice="0.weight is frozen.*which line changes the parameters, and when",
-)
-def replicas_if_the_first_is_trained(model, shards, lr):
-    replicas = [copy.deepcopy(model) for _ in shards]
-    gradients = _gradients_of_the_batch(replicas, shards)
-    first = next(model.parameters())
-    return _step_with(replicas, gradients, lr) if first.requires_grad else replicas
-
-
-@wrong(
-    "11a-replicas",
-    advice="which parameters take a step",
-    note="`break` stands where `continue` belongs.",
-)
-def replicas_up_to_a_frozen_one(model, shards, lr):
-    replicas = [copy.deepcopy(model) for _ in shards]
-    gradients = _gradients_of_the_batch(replicas, shards)
-    if None in gradients:  # `break` where `continue` belongs
-        first = gradients.index(None)
-        gradients[first:] = [None] * len(gradients[first:])
-    return _step_with(replicas, gradients, lr)
-
-
-@wrong(
-    "11a-replicas",
-    advice="how often each shard's gradient is counted",
-    note="Right for two shards. A single one is counted twice.",
-)
-def replicas_first_and_last(model, shards, lr):
-    replicas = [copy.deepcopy(model) for _ in shards]
-    _gradients_of_the_batch(replicas, shards)
-    ends = zip(replicas[0].parameters(), replicas[-1].parameters(), strict=True)
-    gradients = [
-        None if first.grad is None else first.grad + last.grad for first, last in ends
-    ]
-    return _step_with(replicas, gradients, lr)
-
-
-@wrong("11a-replicas", advice=r"what `train\(\)` and `eval\(\)` change")
-def replicas_of_a_model_in_training_mode(model, shards, lr):
-    model.train()
-    return replicas_copied_from_the_first(model, shards, lr)
-
-
-@wrong("11a-replicas", advice="what becomes of `requires_grad`")
-def replicas_of_a_model_unfrozen(model, shards, lr):
-    replicas = replicas_copied_from_the_first(model, shards, lr)
-    model.requires_grad_(True)
     return replicas

@@ -74,6 +74,8 @@ from torch import nn
 from demos.ddp.ddp_from_scratch import flat_parameters, make_ddp_model
 from sidebyside import device
 
+torch.set_num_threads(1)  # one core, which is what each rank has, too
+
 
 def train(model, batches, average=lambda m: None, optimizer=torch.optim.SGD, lr=0.1):
     """All parameters before the first step and after each step, one row each."""
@@ -534,7 +536,7 @@ def one_step_more_on_rank_1() -> None:
         F.cross_entropy(replica(x.to(device())), y.to(device())).backward()
 
 
-run_ranks(one_step_more_on_rank_1, timeout=20)
+run_ranks(one_step_more_on_rank_1, timeout=4)
 
 # %% [markdown]
 # The report names the rank that waits, and the line. Elsewhere you get a message about a

@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from types import GeneratorType
 from typing import NamedTuple
 
 import torch
@@ -85,19 +84,12 @@ class ScaledLayers(nn.Module):
         return self.scale * self.second(self.first(images))
 
 
-def small_ddp_model(dtype=torch.float64, frozen: bool = False) -> nn.Module:
+def small_ddp_model(frozen: bool = False) -> nn.Module:
     """In 64-bit numbers, what is left of a difference is a mistake, not rounding."""
     torch.manual_seed(11)
     model = ScaledLayers()
     model.first[0].bias.requires_grad_(not frozen)
-    return model.to(device(), dtype)
-
-
-def digits_for_ddp(
-    samples: int, dtype=torch.float64
-) -> tuple[torch.Tensor, torch.Tensor]:
-    images, labels = load_digits("train")
-    return images[:samples].to(device(), dtype), labels[:samples].to(device())
+    return model.to(device(), torch.float64)
 
 
 def flat_ddp_model(model: nn.Module) -> torch.Tensor:
@@ -124,7 +116,6 @@ class Buckets(NamedTuple):
     """A case for average_gradients: the parameters at `without` have no gradient."""
 
     bucket_bytes: int
-    dtype: torch.dtype = torch.float32
     without: tuple[int, ...] = ()
 
 
@@ -133,8 +124,7 @@ def try_buckets(average_gradients: Callable, cases: list[Buckets]) -> list[dict]
 
     The parameters are the same in all cases, as they are in all steps of a training.
     """
-    options = {"device": device(), "dtype": cases[0].dtype}
-    parameters = [nn.Parameter(torch.zeros(shape, **options)) for shape in SHAPES]
+    parameters = [nn.Parameter(torch.zeros(s, device=device())) for s in SHAPES]
     return [_try_case_of_buckets(average_gradients, parameters, c) for c in cases]
 
 
@@ -143,20 +133,15 @@ def _try_case_of_buckets(
 ) -> dict:
     generator = torch.Generator().manual_seed(dist.get_rank())
     for place, parameter in enumerate(parameters):
-        parameter.requires_grad_(place not in case.without)
         parameter.grad = None
         if place not in case.without:
             gradient = torch.randn(parameter.shape, generator=generator)
             parameter.grad = gradient.to(parameter)
-    before, given = _gradients_in_rank(parameters), list(parameters)
+    before = _gradients_in_rank(parameters)
     with DdpTraffic() as traffic:
-        average_gradients(given, case.bucket_bytes)
-    return traffic.notes() | {
-        "before": before,
-        "after": _gradients_in_rank(parameters),
-        "moved": any(parameter.abs().max() > 0 for parameter in parameters),
-        "list": list(map(id, given)) == list(map(id, parameters)),
-    }
+        average_gradients(list(parameters), case.bucket_bytes)
+    after = _gradients_in_rank(parameters)
+    return traffic.notes() | {"before": before, "after": after}
 
 
 def _gradients_in_rank(parameters: list[nn.Parameter]) -> list[torch.Tensor | None]:
@@ -165,113 +150,77 @@ def _gradients_in_rank(parameters: list[nn.Parameter]) -> list[torch.Tensor | No
 
 # 11b-no-sync --------------------------------------------------------------------------
 
-STEPS, MICRO = 3, 30  # 30 samples can be shared among 1, 2, 3 and 5 ranks
-TRIED = {  # by the methods of NoSyncTrial, in their order
-    "hang_hooks": "no_sync = average_with_hooks(model)",
-    "backward_outside": "loss.backward()",
-    "first_block": "loss.backward() inside `with no_sync():`",
-    "second_block": "loss.backward() inside a second `with no_sync():`",
-    "forward_before": "loss.backward() inside `with no_sync():`, which began after the "
-    "forward,",
-    "backward_of_another": "another model's loss.backward() inside `with no_sync():`",
-    "after_error": "loss.backward() after a `with no_sync():` that ended in ValueError",
-    "after_stop_button": "loss.backward() after a `with no_sync():` that ended in "
-    "KeyboardInterrupt",
-    "accumulate": "3 micro-batches, two of them inside no_sync,",
-    "train": "3 steps of 3 micro-batches, two of them inside no_sync,",
-}
+STEPS, MICRO = 3, 30  # 30 samples can be shared among 1, 2 and 3 ranks
 
 
 def try_no_sync(average_with_hooks: Callable, frozen: bool) -> dict:
     """What travels, and which gradients there are, with the hooks on and off."""
-    model = small_ddp_model(frozen=frozen)
-    trial = NoSyncTrial(average_with_hooks, model, copy.deepcopy(model))
-    no_sync = trial.hang_hooks()
-    if not callable(no_sync):
-        return {"returned": no_sync and repr(no_sync), "think": ""}
-    facts = {"backward_outside": trial.backward_outside()}
-    opened = _opened_by_no_sync(no_sync)
-    if isinstance(opened, dict):
-        return opened
-    facts["first_block"] = trial.first_block(lambda: opened)
-    for name in [*TRIED][3:]:  # each opens its own blocks
-        facts[name] = getattr(trial, name)(no_sync)
-    frozen = [p for p in model.parameters() if not p.requires_grad]
-    facts["frozen"] = all(parameter.grad is None for parameter in frozen)
-    facts["hooks on frozen"] = any(map(_has_hooks, frozen))
-    facts["trained"] = len(list(model.parameters())) - len(frozen)
+    trial = NoSyncTrial(small_ddp_model(frozen))
+    no_sync = average_with_hooks(trial.model)
+    facts = {"outside": trial.backward([0])}
+    block = _opened_by_no_sync(no_sync)
+    if not isinstance(block, AbstractContextManager):
+        return {"returned": f"{no_sync!r}; called, it gave {block!r}"}
+    with block:
+        facts["inside"] = trial.backward([0])
+    other = NoSyncTrial(small_ddp_model())
+    average_with_hooks(other.model)
+    with no_sync():
+        facts["another"] = other.backward([0])
+    errors = ValueError, KeyboardInterrupt  # the second is the stop button
+    facts["came out"] = [what_comes_out_of(no_sync, error) for error in errors]
+    facts["after"] = trial.backward([0])
+    facts["accumulate"] = trial.backward([0, 1, 2], no_sync)
+    facts["together"], facts["alone"] = trial.train(no_sync), trial.train_alone()
+    facts["trained"] = sum(p.requires_grad for p in trial.model.parameters())
     return facts
 
 
-def _opened_by_no_sync(no_sync: Callable) -> AbstractContextManager | dict:
-    """What can stand after `with`; else what came back, and why it cannot."""
+def _opened_by_no_sync(no_sync: Callable) -> object:
+    """What `no_sync()` gives; the error if it cannot be called."""
     try:
-        opened = no_sync()
+        return no_sync()
     except TypeError as error:
-        think = ": return the function, without calling it"
-        return {"returned": f"{no_sync!r}; called, it raised {error!r}", "think": think}
-    if isinstance(opened, AbstractContextManager):
-        return opened
-    think = ", whose result can stand after `with`"
-    if isinstance(opened, GeneratorType):
-        think += ": is `@contextmanager` there?"
-    return {"returned": f"a function that returns {opened!r}", "think": think}
+        return error
 
 
-def _has_hooks(parameter: nn.Parameter) -> bool:
-    """torch keeps the hooks of a tensor in these two, and says so nowhere."""
-    kinds = "_backward_hooks", "_post_accumulate_grad_hooks"
-    return any(getattr(parameter, kind, None) for kind in kinds)
+def what_comes_out_of(no_sync: Callable, error: type[BaseException]) -> str | None:
+    """The exception that is heard of when this one is raised inside the block."""
+    try:
+        with no_sync():
+            raise error
+    except BaseException as caught:
+        return type(caught).__name__
 
 
 class NoSyncTrial:
-    """The model with the learner's hooks, and the same model without any."""
+    """A model that gets the learner's hooks, and the same model without any."""
 
-    def __init__(self, hang: Callable, model: nn.Module, plain: nn.Module):
-        self.hang, self.model, self.plain = hang, model, plain
-        self.start = flat_ddp_model(model)
-        self.images, self.labels = digits_for_ddp(STEPS * 3 * MICRO)
-        self.batches = torch.arange(len(self.images)).split(MICRO)
+    def __init__(self, model: nn.Module):
+        self.model, self.plain = model, copy.deepcopy(model)
+        images, labels = (t[: STEPS * 3 * MICRO] for t in load_digits("train"))
+        self.images, self.labels = (
+            images.to(device(), torch.float64),
+            labels.to(device()),
+        )
+        self.batches = torch.arange(len(images)).split(MICRO)
 
-    def hang_hooks(self) -> object:
-        return self.hang(self.model)
-
-    def backward_outside(self) -> dict:
-        return self._backward([0])
-
-    def first_block(self, no_sync: Callable) -> dict:
-        with no_sync():
-            return self._backward([0])
-
-    def second_block(self, no_sync: Callable) -> dict:
-        with no_sync():
-            return self._backward([0])
-
-    def forward_before(self, no_sync: Callable) -> list[tuple]:
-        """What a backward inside sends whose forward was outside."""
+    def backward(self, numbers: list[int], no_sync: Callable = nullcontext) -> dict:
+        """From no gradient on: backward over these, inside no_sync but for the last."""
+        self.model.zero_grad()
+        self.plain.zero_grad()
         with DdpTraffic() as traffic:
-            loss = self._loss(self.model, self._share(0))
             with no_sync():
-                loss.backward()
-                return list(traffic.messages)  # what comes later is another mistake
+                for number in numbers[:-1]:
+                    self._loss(self.model, self._share(number)).backward()
+            self._loss(self.model, self._share(numbers[-1])).backward()
+        notes = traffic.notes() | {"gradient": flat_ddp_gradients(self.model)}
+        for number in numbers:
+            notes["before the last"] = flat_ddp_gradients(self.plain)
+            self._loss(self.plain, self._share(number)).backward()
+        return notes | {"own": flat_ddp_gradients(self.plain)}
 
-    def backward_of_another(self, no_sync: Callable) -> dict:
-        another = small_ddp_model()
-        other = NoSyncTrial(self.hang, another, copy.deepcopy(another))
-        other.hang_hooks()
-        with no_sync():
-            return other.backward_outside()
-
-    def after_error(self, no_sync: Callable) -> dict:
-        return self._after(ValueError, no_sync)
-
-    def after_stop_button(self, no_sync: Callable) -> dict:
-        return self._after(KeyboardInterrupt, no_sync)
-
-    def accumulate(self, no_sync: Callable) -> dict:
-        return self._backward([0, 1, 2], no_sync)
-
-    def train(self, no_sync: Callable) -> dict:
+    def train(self, no_sync: Callable) -> torch.Tensor:
         """The parameters after each step of three micro-batches, two of them quiet."""
         sgd, history = torch.optim.SGD(self.model.parameters(), lr=0.5), []
         sgd.zero_grad()
@@ -283,45 +232,9 @@ class NoSyncTrial:
             sgd.step()
             sgd.zero_grad()
             history.append(flat_ddp_model(self.model))
-        return {"together": torch.stack(history), "alone": self._train_alone()}
+        return torch.stack(history)
 
-    def _loss(self, model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
-        return F.cross_entropy(model(self.images[batch]), self.labels[batch])
-
-    def _share(self, number: int) -> torch.Tensor:
-        return self.batches[number][dist.get_rank() :: dist.get_world_size()]
-
-    def _backward(self, numbers: list[int], no_sync: Callable = nullcontext) -> dict:
-        """From no gradient on: backward over these, inside no_sync but for the last."""
-        self.model.zero_grad()
-        self.plain.zero_grad()
-        with DdpTraffic() as traffic:
-            with no_sync():
-                for number in numbers[:-1]:
-                    self._loss(self.model, self._share(number)).backward()
-            self._loss(self.model, self._share(numbers[-1])).backward()
-        notes = traffic.notes() | {"gradient": flat_ddp_gradients(self.model)}
-        notes["moved"] = not torch.equal(flat_ddp_model(self.model), self.start)
-        for number in numbers:
-            notes["before the last"] = flat_ddp_gradients(self.plain)
-            self._loss(self.plain, self._share(number)).backward()
-        return notes | {"own": flat_ddp_gradients(self.plain)}
-
-    def _after(self, error: type[BaseException], no_sync: Callable) -> dict:
-        """What is left when the block ends so, and the next backward."""
-        self.model.zero_grad()
-        came_out = None
-        try:
-            with no_sync():
-                self._loss(self.model, self._share(0)).backward()
-                raise error
-        except BaseException as caught:
-            came_out = type(caught).__name__
-        kept = flat_ddp_gradients(self.model)
-        facts = {"raised": error.__name__, "came out": came_out, "kept": kept}
-        return facts | self._backward([0])
-
-    def _train_alone(self) -> torch.Tensor:
+    def train_alone(self) -> torch.Tensor:
         """The same in one process, which has the whole batch at once."""
         sgd, history = torch.optim.SGD(self.plain.parameters(), lr=0.5), []
         for batch in torch.arange(len(self.images)).split(3 * MICRO):
@@ -330,3 +243,9 @@ class NoSyncTrial:
             sgd.step()
             history.append(flat_ddp_model(self.plain))
         return torch.stack(history)
+
+    def _loss(self, model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(model(self.images[batch]), self.labels[batch])
+
+    def _share(self, number: int) -> torch.Tensor:
+        return self.batches[number][dist.get_rank() :: dist.get_world_size()]

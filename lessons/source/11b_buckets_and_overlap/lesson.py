@@ -170,7 +170,7 @@ reveal("11b-messages", len(sent))
 #   in that order. A bucket is full when it holds `bucket_bytes` or more. One all-reduce
 #   for each bucket, and no other message.
 # * A parameter whose `.grad` is None is left out, on all ranks alike, and keeps its
-#   None. This may be true of all of them.
+#   None.
 #
 # *By hand first:* gradients of 100, 10, 10 and 100 bytes, in the order of the
 # parameters, and `bucket_bytes` = 105. Which buckets are sent?

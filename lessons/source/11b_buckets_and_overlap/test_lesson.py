@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from argparse import Namespace
+from pathlib import Path
 
 import psutil
 import pytest
@@ -182,12 +183,6 @@ def spans_by_rank(fn, *args) -> list[dict]:
     return found
 
 
-def test_after_backward_nothing_overlaps():
-    for rank in spans_by_rank(overlap.step_after_backward, 1):
-        assert len(rank["messages"]) == 4
-        assert rank["messages"][0] >= rank["backward"].end
-
-
 def sleeps_of_link(milliseconds: float) -> list[float]:
     """Runs in each rank: how long the slow link sleeps for two messages."""
     link, slept = overlap.SlowLink(milliseconds), []
@@ -291,13 +286,11 @@ def test_a_demo_refuses_what_cannot_be(demo, args, allowed, monkeypatch, capsys)
     assert re.search(allowed, refused(demo, monkeypatch, capsys, *args))
 
 
-def run_train(*args: object, status: int = 0) -> str:
-    script = str(ROOT / "demos/ddp/train_digits.py")
-    done = subprocess.run(
-        [sys.executable, script, *map(str, args)], capture_output=True, text=True
-    )
-    assert done.returncode == status, done.stderr
-    return done.stdout
+def trained(mode: str, epochs: int, checkpoint: Path | None, ranks: int = 2) -> dict:
+    args = {"lr": 0.1, "batch": 64, "save_every": 1, "mode": mode, "epochs": epochs}
+    args = Namespace(checkpoint=checkpoint, **args)
+    train = train_digits.train_digits_replica
+    return run_ranks(train, args, os.devnull, world_size=ranks)[0]
 
 
 def test_training_goes_on_from_a_checkpoint_as_if_never_stopped(
@@ -305,15 +298,10 @@ def test_training_goes_on_from_a_checkpoint_as_if_never_stopped(
 ):
     """Even in another mode and with another number of ranks."""
     checkpoint = tmp_path / "digits.pt"
-    whole = run_train("--mode", "single", "--epochs", 4)
-    run_train("--mode", "ddp", "--epochs", 2, "--checkpoint", checkpoint)
-    rest = run_train("--mode", "ours", "--epochs", 4, "--checkpoint", checkpoint)
+    whole = trained("single", 4, None, ranks=1)
+    trained("ddp", 2, checkpoint)
+    assert trained("ours", 4, checkpoint) == pytest.approx(whole, abs=1e-5)
     assert [p.name for p in tmp_path.iterdir()] == ["digits.pt"]
-    assert [line[:10] for line in rest.splitlines()[:2]] == ["epoch    3", "epoch    4"]
-    assert (
-        rest.splitlines()[-1].partition("epochs")[2]
-        == (whole.splitlines()[-1].partition("epochs")[2])
-    )
 
     def said(*args: object) -> str:
         again = "--checkpoint", checkpoint, *args
@@ -325,6 +313,7 @@ def test_training_goes_on_from_a_checkpoint_as_if_never_stopped(
     assert "is not a checkpoint" in said()
 
 
+@pytest.mark.everything
 def test_an_interrupted_training_can_be_continued(tmp_path):
     checkpoint = tmp_path / "digits.pt"
     script = str(ROOT / "demos/ddp/train_digits.py")
@@ -349,8 +338,8 @@ def test_an_interrupted_training_can_be_continued(tmp_path):
     assert torch.load(checkpoint)["epoch"] >= 1
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no such signal")
 @pytest.mark.everything
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no such signal")
 def test_a_rank_that_is_warned_under_torchrun_makes_all_save_and_end(tmp_path):
     """Slurm warns every process: torchrun must not hear it, as resources/slurm says."""
     checkpoint = tmp_path / "digits.pt"
@@ -382,34 +371,5 @@ def test_a_rank_that_is_warned_under_torchrun_makes_all_save_and_end(tmp_path):
     assert said.splitlines()[-1].startswith("warned; the same command goes on")
 
     epochs = torch.load(checkpoint)["epoch"] + 1
-    common = {"mode": "ours", "lr": 0.1, "batch": 64, "epochs": epochs, "save_every": 1}
-    whole, rest = (
-        run_ranks(
-            train_digits.train_digits_replica,
-            Namespace(checkpoint=file, **common),
-            os.devnull,
-        )
-        for file in (None, checkpoint)
-    )
+    whole, rest = (trained("ours", epochs, file) for file in (None, checkpoint))
     assert rest == whole, "exactly as if never stopped"
-
-
-@pytest.mark.everything
-def test_torchrun_starts_the_same_training(monkeypatch, tmp_path):
-    script = str(ROOT / "demos/ddp/train_digits.py")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [*torchrun, "--standalone", script, "--epochs", "2"],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"TMPDIR": str(tmp_path)},  # torchrun leaves a folder there
-    )
-    assert done.returncode == 0, done.stderr
-    monkeypatch.setattr(sys, "argv", ["demo", "--epochs", "2"])
-    args = train_digits.parse_digits_arguments()
-    here = run_ranks(train_digits.train_digits_replica, args, os.devnull)[0]
-    assert len(done.stdout.splitlines()) == 3, "one line per epoch, one at the end"
-    assert done.stdout.splitlines()[-1] == (
-        f"ours, ranks: 2, epochs: 2, loss {here['loss']:.6f}, "
-        f"held-out accuracy {here['accuracy']:.4f}"
-    )
