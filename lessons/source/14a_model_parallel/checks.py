@@ -252,6 +252,11 @@ def check_14a_tied(sum_tied_gradients):
             both = [notes[rank][place] for rank in holders]
             with trying(f"{call}, shape {shape}") as expect:
                 _expect_tied(expect, sum(tied_gradients(shape)), holders, both)
+                expect(
+                    torch.equal(both[0].gradient, both[1].gradient),
+                    got="two sums that differ in their last bits",
+                    think="what keeps two copies equal: the same bits on both",
+                )
 
 
 def _expect_tied(expect, total, holders: tuple, both: list) -> None:
@@ -277,17 +282,16 @@ def _expect_tied(expect, total, holders: tuple, both: list) -> None:
             think="what each holder has to know: its own gradient and the other one's. "
             "Which of them is in the sum, and how often",
         )
-    for rank, peer, notes in zip(holders, holders[::-1], both, strict=True):
-        meter, size = notes.meter, total.nbytes
+    for rank, peer, (_, meter, *_) in zip(holders, holders[::-1], both, strict=True):
         expect(
             not meter.collectives,
             got=f"the sum, by {', '.join(meter.collectives)}",
             think="which ranks would have to call that: others hold no copy",
         )
         expect(
-            meter.sent_to == {peer: size} and meter.messages_sent == 1,
+            meter.sent_to == {peer: total.nbytes} and meter.messages_sent == 1,
             got=f"rank {rank} sent {meter.sent_to} bytes (by rank) in "
-            f"{meter.messages_sent} messages; one of {size} bytes is enough",
+            f"{meter.messages_sent} messages; one of {total.nbytes} bytes is enough",
             think="what the other holder needs to know: your gradient, once",
         )
         expect(
@@ -295,8 +299,3 @@ def _expect_tied(expect, total, holders: tuple, both: list) -> None:
             got=f"{meter.not_awaited} messages of rank {rank} that nobody waited for",
             think="what isend and irecv give back, and when a tensor may be used again",
         )
-    expect(
-        torch.equal(both[0].gradient, both[1].gradient),
-        got="two sums that differ in their last bits",
-        think="what keeps two copies equal: the same bits on both",
-    )
