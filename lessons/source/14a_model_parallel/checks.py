@@ -205,7 +205,7 @@ def _try_cut(balanced_cut, times, sends, memory, devices, limit, overlooked) -> 
 
 def _expect_counts(expect, got, layers: int, devices: int) -> list[int]:
     think = "the form of the answer: a list of numbers of layers, one for each device"
-    expect(isinstance(got, list | tuple) and len(got) == devices, got=got, think=think)
+    expect(hasattr(got, "__len__") and len(got) == devices, got=got, think=think)
     expect(min(got) >= 1, got=got, think="what a device does that has no layer")
     expect(sum(got) == layers, got=got, think=f"together {layers} layers, no more")
     return [int(count) for count in got]
