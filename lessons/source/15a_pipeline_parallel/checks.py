@@ -94,8 +94,9 @@ def check_15a_balance(balance):
 
 
 def _try_balance(balance, times: list, stages: int, overlooked: str) -> None:
-    with trying(f"balance({times}, {stages})", times) as expect:
-        got = balance(times, stages)
+    given = list(times)
+    with trying(f"balance({times}, {stages})", given) as expect:
+        got = balance(given, stages)
         counts = _expect_balanced_counts(expect, got, len(times), stages)
         slowest = _slowest_stage(times, counts)
         cuts = combinations(range(1, len(times)), stages - 1)
