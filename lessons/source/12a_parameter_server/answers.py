@@ -200,7 +200,6 @@ def stable_that_must_vanish(curvature, delay):
     note="The step from which on x swings: far below the one from which on it grows.",
 )
 def stable_without_swings(curvature, delay):
-    """The step from which on x swings: far below the one from which on it grows."""
     return _bisect(
         lambda step: min(_path(curvature, step, delay, 3000)) >= 0, 2 / curvature
     )
@@ -213,7 +212,6 @@ def stable_without_swings(curvature, delay):
     "or more.",
 )
 def stable_from_two(curvature, delay):
-    """Begins with a step that is only for a curvature of 1 or more surely unstable."""
     updates = 2000 + 1500 * delay
     return _bisect(lambda step: _small(_path(curvature, step, delay, updates)), 2.0, 30)
 

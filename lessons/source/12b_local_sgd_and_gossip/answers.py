@@ -149,7 +149,6 @@ def model_of_rank_0(model) -> None:
     note="They average gradients, as DDP does. The models have drifted apart by then.",
 )
 def averages_gradients(model, batches, rate, every):
-    """Gradients of the last step of a round are averaged, models never."""
     meetings = 0
     for step, (x, y) in enumerate(batches, start=1):
         trained = list(model.parameters())
@@ -285,7 +284,6 @@ def smallest_eigenvalue(weights, fold):
     note="The largest modulus that is not 1: pairs that never meet seem to agree.",
 )
 def skips_all_ones(weights, fold):
-    """The largest modulus that is not 1: pairs that never meet seem to agree."""
     moduli = torch.linalg.eigvalsh(weights).abs()
     rest = moduli[moduli < 1 - 1e-9]
     return _rounds(rest.max().item(), fold) if len(rest) else math.inf
@@ -297,7 +295,6 @@ def skips_all_ones(weights, fold):
     note="Tried from one start only, where others may take longer.",
 )
 def from_rank_0(weights, fold):
-    """Tried from one start only, where others may take longer."""
     held = torch.zeros(len(weights), dtype=weights.dtype)
     held[0] = 1
     begin = (held - held.mean()).norm()

@@ -373,7 +373,6 @@ def ahead_all_on_one_queue(batches, buffers, copy, compute, copier, computer):
     note="Copies a round of buffers, and then computes them all.",
 )
 def ahead_waits_for_all_copies(batches, buffers, copy, compute, copier, computer):
-    """Copies a round of buffers, and then computes them all."""
     rounds = range(0, len(batches), len(buffers))
     for start in rounds:
         for k in range(start, min(start + len(buffers), len(batches))):
@@ -406,7 +405,6 @@ def ahead_first_buffer_only(batches, buffers, copy, compute, copier, computer):
     note="The event stands before the copy, not after it.",
 )
 def ahead_records_too_early(batches, buffers, copy, compute, copier, computer):
-    """The event stands before the copy, not after it."""
     computed = []
     for k, batch in enumerate(batches):
         if k >= len(buffers):

@@ -20,7 +20,6 @@ from lessons.source.sample_answers import right, wrong
     note="Right results, no error, and one device works at a time.",
 )
 def one_after_the_other(graph, machine):
-    """Right order, right results, and only one device works at a time."""
     for op in in_order_of_inputs(graph):
         machine.launch(op.device, op)
         machine.wait()
@@ -32,7 +31,6 @@ def one_after_the_other(graph, machine):
     note="The usual one: waits for all that was started before it goes on.",
 )
 def in_waves(graph, machine):
-    """Starts all that is ready, waits for all of it, and begins again."""
     done, left = set(), list(graph)
     while left:
         wave, taken = [], set()
@@ -53,7 +51,6 @@ def in_waves(graph, machine):
     note="As with the queue of 13a, which takes everything.",
 )
 def launches_whatever_is_ready(graph, machine):
-    """As one does with a queue that takes everything: never asks who is busy."""
     missing = {op.name: len(set(op.inputs)) for op in graph}
     for op in graph:
         if not missing[op.name]:
@@ -84,7 +81,6 @@ def launches_in_the_order_of_the_list(graph, machine):
     note="The counters go down when an input is launched, not when it has finished.",
 )
 def counts_a_launch_as_done(graph, machine):
-    """The counters go down when an input is launched."""
     missing = {op.name: len(set(op.inputs)) for op in graph}
     queue, busy = deque(op for op in graph if not op.inputs), set()
     while queue:
@@ -149,7 +145,6 @@ def only_the_device_that_finished(graph, machine):
     note="Stops when the last operation has been launched.",
 )
 def forgets_the_last_wait(graph, machine):
-    """Stops when the last operation has been launched."""
     missing = {op.name: len(set(op.inputs)) for op in graph}
     done = 0
     while done < len(graph):
@@ -175,7 +170,6 @@ def _busy(machine):
     note="Each device sticks to the order of the list, though a later one is ready.",
 )
 def devices_take_the_list_in_order(graph, machine):
-    """Each device sticks to the order of the list, though a later one is ready."""
     lists = {d: [op for op in graph if op.device == d] for d in machine.devices}
     done, idle = set(), set(machine.devices)
     for _ in graph:
@@ -195,7 +189,6 @@ def devices_take_the_list_in_order(graph, machine):
     state="HUNG",
 )
 def asks_again_and_again(graph, machine):
-    """Polls: never waits, so nothing ever finishes."""
     done = set()
     launched = set()
     while len(done) < len(graph):

@@ -135,8 +135,6 @@ class RepeatsTheBorder(RightHalo):
     note="One neighbour after the other: right numbers, a chain of waiting.",
 )
 class OneNeighbourAfterTheOther(RightHalo):
-    """First the rank above, then the one below: a chain of waiting ranks."""
-
     @staticmethod
     def forward(ctx, strip):
         rank, _, others = _neighbours()
@@ -419,7 +417,6 @@ def back_in_the_order_of_forward(layers, steps):
     note="A backward that begins before the loss is known.",
 )
 def begins_before_the_loss(layers, steps):
-    """The last layer goes back from its last step; the turn is one slot too early."""
     return _plan(layers, steps, steps + layers - 2)
 
 
@@ -456,7 +453,6 @@ def forwards_only(layers, steps):
     note="All steps of a layer at once: a rank would have to do them together.",
 )
 def steps_at_the_same_time(layers, steps):
-    """All steps of a layer at once: a rank would have to do them together."""
     plan = {("F", a, b): a for a in range(layers) for b in range(steps)}
     for layer in range(layers):
         for step in range(steps):

@@ -28,7 +28,6 @@ def formula_alone(stages, batch, waste):
     note="(p - 1)/m, as in Megatron-LM's papers: another definition.",
 )
 def waste_beside_the_work(stages, batch, waste):
-    """(p - 1) / m: the idle time over the work, not over the whole picture."""
     fits = (m for m in range(1, batch + 1) if batch % m == 0)
     return next((m for m in fits if (stages - 1) / m <= waste), None)
 
@@ -88,7 +87,6 @@ def samples_in_each(stages, batch, waste):
     note="3 x 0.8 / 0.2 is 12.000000000000002 here: compare the bubbles.",
 )
 def solves_in_floating_point(stages, batch, waste):
-    """3 x 0.8 / 0.2 comes out a little above 12, and is rounded up to 13."""
     if stages == 1 or waste == 0:
         return 1 if stages == 1 else None
     least = max(1, math.ceil((stages - 1) * (1 - waste) / waste))
@@ -138,7 +136,6 @@ def _counts(times, stages):
     note="`range` over the possible times: right for whole numbers only.",
 )
 def tries_whole_limits_only(times, stages):
-    """Right for whole numbers: no limit below 1 is tried, and none between two."""
     for limit in range(1, int(sum(times)) + 2):
         for counts in _counts(times, stages):
             if _slowest(times, counts) <= limit:
@@ -160,7 +157,6 @@ def turned_round(times, stages):
     note="The smallest difference is not the smallest maximum.",
 )
 def makes_them_as_equal_as_possible(times, stages):
-    """The smallest difference between two stages is not the smallest maximum."""
 
     def spread(counts):
         edges = [sum(counts[:stage]) for stage in range(stages + 1)]
@@ -248,7 +244,6 @@ def deals_equal_numbers(times, stages):
     note="Greedy filling looks right and often is; ask for 2, 2, 2, 9, 1, 1.",
 )
 def fills_up_to_the_average(times, stages):
-    """Greedy: close a stage when it has reached its share of the time."""
     share, counts, filled = sum(times) / stages, [0], 0.0
     for layer, time in enumerate(times):
         layers_left, stages_left = len(times) - layer, stages - len(counts)

@@ -12,7 +12,6 @@ from lessons.source.sample_answers import right, wrong
     note="Forgets that the last rank can go back at once.",
 )
 def everyone_runs_equally_far_ahead(stages, microbatches):
-    """The warm-up of rank 0 on every rank."""
     return one_f_one_b(stages, microbatches)[:1] * stages
 
 
@@ -88,7 +87,6 @@ def numbers_from_one(stages, microbatches):
     note="As a stack would give them back; the rank after sends the oldest first.",
 )
 def backwards_newest_first(stages, microbatches):
-    """As 1F1B, but the backwards that are left come in the wrong order."""
     return [
         order[: 2 * microbatches - min(stages - 1 - rank, microbatches)]
         + order[2 * microbatches - min(stages - 1 - rank, microbatches) :][::-1]
