@@ -184,8 +184,7 @@ draw_staleness(of_workers)
 # `waiting`: a worker goes on if it is at most `bound` gradients ahead of the slowest
 # worker, the one with the fewest, whether that one waits or computes.
 #
-# `bound` is a whole number, 0 or more. There is at least one worker, and possibly none is
-# waiting. Change neither `pushes` nor `waiting`.
+# `bound` is a whole number, 0 or more. Change neither `pushes` nor `waiting`.
 #
 # By hand first: `pushes` is `{1: 5, 2: 3, 3: 2}`, and `[1, 2]` wait. Who goes on with
 # bound 0, 1, 3?
@@ -495,9 +494,8 @@ for name, (losses, updates) in compare_remedies(budget=60.0, seeds=2).items():
 # * Letters take no time, and no late gradient arrives at the very moment at which a round
 #   ends.
 #
-# There are enough numbers in `seconds`, which must not change. `needed` is at least 1
-# and at most the number of workers, `rounds` at least 1. A gradient that is still under
-# way at the end is not counted.
+# There are enough numbers in `seconds`, which must not change. `needed` is at most the
+# number of workers. A gradient that is still under way at the end is not counted.
 #
 # By hand first: worker 0 always takes 1 second, worker 1 always 2, worker 2 first 4.5 and
 # then 1. When do three rounds end if 2 of the 3 are needed, and when if all 3 are?

@@ -10,9 +10,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 
 from demos.collectives.parts import paced_link as pacing
-from demos.parameter_server import stale_gradients
+from demos.parameter_server import own_parameter_server, stale_gradients
 from demos.parameter_server.hogwild import WAYS, count_lost_by_hogs
 from demos.parameter_server.parameter_server import within_bound
 from demos.parameter_server.parts import server_and_workers, server_costs
@@ -49,8 +50,8 @@ train = train_digits_with_server
 # The server ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 5])
-@pytest.mark.parametrize("servers", [1, 2, 3])
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("servers", [1, 2])
 def test_in_step_equals_one_process_after_every_update(workers, servers):
     ranks = run_ranks(
         train, "in step", [0] * workers, 0.5, 6, servers, world_size=servers + workers
@@ -122,8 +123,8 @@ def test_losses_are_those_of_the_updates_chosen():
 # Stale gradients ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("delay", [0, 1, 2, 4, 8, 16])
-@pytest.mark.parametrize("curvature", [1.0, 0.3, 25.0])
+@pytest.mark.parametrize("delay", [0, 1, 4, 16])
+@pytest.mark.parametrize("curvature", [1.0, 25.0])
 def test_the_largest_stable_step_is_the_theorems_within_one_percent(delay, curvature):
     found = stale_gradients.found_stable_step(curvature, delay)
     formula = stale_gradients.predicted_stable_step(curvature, delay)
@@ -219,6 +220,7 @@ def test_within_a_bound_fast_workers_go_at_the_pace_of_a_slow_one():
     assert updates_with_bound(1000, 4 * slow_makes + 0.5, one_slow) > 2.5 * made
 
 
+@pytest.mark.usefixtures("one_torch_thread")
 def test_backup_workers_give_more_rounds_and_cost_gradients():
     all_needed = simulate_in_step(16, 16, 20, 0.5, gradient_seconds)
     with_backup = simulate_in_step(16, 14, 20, 0.5, gradient_seconds)
@@ -226,6 +228,7 @@ def test_backup_workers_give_more_rounds_and_cost_gradients():
     assert with_backup[2] > all_needed[2] == 0
 
 
+@pytest.mark.everything
 @pytest.mark.usefixtures("one_torch_thread")
 def test_the_order_of_the_remedies_is_the_one_that_the_lesson_names():
     found = {name: losses for name, (losses, _) in compare_remedies(60.0, 2).items()}
@@ -409,6 +412,7 @@ def test_with_a_bound_all_soon_wait_for_a_lost_worker(counted_letters, bound, ma
     assert len(versions) == made
 
 
+@pytest.mark.everything  # on counted letters above
 def test_a_lost_worker_stops_nobody_at_once():
     heard, *of_workers = run_ranks(
         train_while_worker_is_lost, 400, 15, 0.01, world_size=4
@@ -432,6 +436,7 @@ def test_with_a_lock_hogs_lose_nothing():
             assert share == 0
 
 
+@pytest.mark.everything
 def test_without_a_lock_dense_updates_get_lost_and_sparse_ones_hardly():
     for _ in range(5):
         found = count_lost_by_hogs(2, 10_000, 4_000)
@@ -441,3 +446,22 @@ def test_without_a_lock_dense_updates_get_lost_and_sparse_ones_hardly():
         if dense > 0.01 and dense > 3 * max(add, sparse):
             return
     pytest.fail(f"lost: dense {dense}, with add_ {add}, sparse {sparse}")
+
+
+def train_with_own_server(updates: int) -> tuple[float, float] | None:
+    """Runs in each rank: the server's loss and mean staleness."""
+    torch.manual_seed(0)
+    images, rule = torch.randn(4096, 64), torch.randn(64, 10)
+    labels, weights = (images @ rule).argmax(1), torch.zeros(10, 64)
+    if dist.get_rank() > 0:
+        own_parameter_server.work(images, labels, dist.get_rank())
+        return None
+    workers = range(1, dist.get_world_size())
+    staleness = own_parameter_server.serve(weights, workers, updates)
+    loss = torch.nn.functional.cross_entropy(images @ weights.T, labels)
+    return loss.item(), sum(staleness) / updates
+
+
+def test_the_script_of_your_own_trains():
+    (loss, staleness), *_ = run_ranks(train_with_own_server, 50, world_size=3)
+    assert loss < 2.3 and 0 < staleness <= 1

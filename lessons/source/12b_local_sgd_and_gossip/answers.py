@@ -14,12 +14,8 @@ from lessons.source.sample_answers import right, wrong
 # 12b-local ----------------------------------------------------------------------------
 
 
-def _trained(model):
-    return [p for p in model.parameters() if p.requires_grad]
-
-
 def _step(model, batch, rate) -> None:
-    trained = _trained(model)
+    trained = list(model.parameters())
     loss = F.cross_entropy(model(batch[0]), batch[1])
     gradients = torch.autograd.grad(loss, trained)
     with torch.no_grad():
@@ -28,14 +24,14 @@ def _step(model, batch, rate) -> None:
 
 
 def _meet(model) -> None:
-    for parameter in _trained(model):
+    for parameter in model.parameters():
         dist.all_reduce(parameter.data)
         parameter.data /= dist.get_world_size()
 
 
 @wrong(
     "12b-local",
-    advice="if they do not fill a round",
+    advice="do not fill a round",
     note="No error, a good loss, and as many models as ranks.",
 )
 def forgets_the_last_round(model, batches, rate, every):
@@ -48,14 +44,22 @@ def forgets_the_last_round(model, batches, rate, every):
     return meetings
 
 
-@wrong("12b-local", advice="held twice")
+@wrong(
+    "12b-local",
+    advice="held twice",
+    note="The cure for a last round that is not full, also where it is full.",
+)
 def meets_twice_at_the_end(model, batches, rate, every):
     meetings = forgets_the_last_round(model, batches, rate, every)
     _meet(model)
     return meetings + 1
 
 
-@wrong("12b-local", advice="counted from 1")
+@wrong(
+    "12b-local",
+    advice="whether there is one after the last step",
+    note="`step % every == 0`, counted from 0: a meeting after the first step.",
+)
 def counts_from_zero(model, batches, rate, every):
     meetings = 0
     for step, batch in enumerate(batches):
@@ -66,18 +70,11 @@ def counts_from_zero(model, batches, rate, every):
     return meetings
 
 
-@wrong("12b-local", advice="counted from 1")
-def counts_from_zero_and_meets_last(model, batches, rate, every):
-    meetings = 0
-    for step, batch in enumerate(batches):
-        _step(model, batch, rate)
-        if step % every == 0 or step == len(batches) - 1:
-            _meet(model)
-            meetings += 1
-    return meetings
-
-
-@wrong("12b-local", advice="not only at the end")
+@wrong(
+    "12b-local",
+    advice="how often the ranks meet",
+    note="One average of finished models: the ranks drift apart all the time.",
+)
 def meets_at_the_end_only(model, batches, rate, every):
     for batch in batches:
         _step(model, batch, rate)
@@ -86,7 +83,11 @@ def meets_at_the_end_only(model, batches, rate, every):
     return -(-len(batches) // every)
 
 
-@wrong("12b-local", advice="not after each step")
+@wrong(
+    "12b-local",
+    advice="how often the ranks meet",
+    note="Data-parallel training: right models for H = 1, and H times the traffic.",
+)
 def meets_after_each_step(model, batches, rate, every):
     for batch in batches:
         _step(model, batch, rate)
@@ -94,7 +95,7 @@ def meets_after_each_step(model, batches, rate, every):
     return -(-len(batches) // every)
 
 
-def _local_with(meet, returns=None):
+def with_meeting(meet):
     def train_locally(model, batches, rate, every):
         meetings = 0
         for step, batch in enumerate(batches, start=1):
@@ -102,71 +103,55 @@ def _local_with(meet, returns=None):
             if step % every == 0 or step == len(batches):
                 meet(model)
                 meetings += 1
-        return meetings if returns is None else returns(model, batches, every)
+        return meetings
 
     return train_locally
 
 
-def _sum_of_models(model) -> None:
-    for parameter in _trained(model):
-        dist.all_reduce(parameter.data)
-
-
-def _meet_with_frozen(model) -> None:
+@wrong(
+    "12b-local",
+    advice="gradient of this batch alone|its mean",
+    note="all_reduce gives a sum; they forget to divide.",
+    given=with_meeting,
+)
+def sum_of_models(model) -> None:
     for parameter in model.parameters():
         dist.all_reduce(parameter.data)
-        parameter.data /= dist.get_world_size()
 
 
-def _meet_with_buffers(model) -> None:
-    _meet(model)
-    for buffer in model.buffers():
-        if buffer.is_floating_point():
-            dist.all_reduce(buffer)
-            buffer /= dist.get_world_size()
-
-
-@wrong("12b-local", advice="a meeting does|that is trained")
-def module_by_module(model, batches, rate, every):
-    """A weight that two layers share steps twice, and is sent twice."""
-    own = [p for m in model for p in m.parameters() if p.requires_grad]
-    for step, (x, y) in enumerate(batches, start=1):
-        gradients = torch.autograd.grad(F.cross_entropy(model(x), y), own)
-        with torch.no_grad():
-            for parameter, gradient in zip(own, gradients, strict=True):
-                parameter -= rate * gradient
-            if step % every == 0 or step == len(batches):
-                for parameter in own:
-                    dist.all_reduce(parameter.data)
-                    parameter /= dist.get_world_size()
-    return -(-len(batches) // every)
-
-
-def _mean_of_copies(model) -> None:
-    for parameter in _trained(model):
+@wrong(
+    "12b-local",
+    advice="what a meeting does",
+    note="The mean is taken, and never put into the model.",
+    given=with_meeting,
+)
+def mean_of_copies(model) -> None:
+    for parameter in model.parameters():
         copy = parameter.detach().clone()
         dist.all_reduce(copy)
         copy /= dist.get_world_size()
 
 
-def _model_of_rank_0(model) -> None:
-    for parameter in _trained(model):
+@wrong(
+    "12b-local",
+    advice="how often the ranks meet|no other",
+    note="They send what rank 0 has: the work of the others is lost.",
+    given=with_meeting,
+)
+def model_of_rank_0(model) -> None:
+    for parameter in model.parameters():
         dist.broadcast(parameter.data, 0)
 
 
-def _gather_all(model) -> None:
-    for parameter in _trained(model):
-        every = [torch.empty_like(parameter.data) for _ in range(dist.get_world_size())]
-        dist.all_gather(every, parameter.data)
-        parameter.data.copy_(torch.stack(every).mean(0))
-
-
-@wrong("12b-local", advice="what a meeting does")
+@wrong(
+    "12b-local",
+    advice="what a meeting does",
+    note="They average gradients, as DDP does. The models have drifted apart by then.",
+)
 def averages_gradients(model, batches, rate, every):
-    """Gradients of the last step of a round are averaged, models never."""
     meetings = 0
     for step, (x, y) in enumerate(batches, start=1):
-        trained = _trained(model)
+        trained = list(model.parameters())
         gradients = torch.autograd.grad(F.cross_entropy(model(x), y), trained)
         meeting = step % every == 0 or step == len(batches)
         with torch.no_grad():
@@ -179,45 +164,19 @@ def averages_gradients(model, batches, rate, every):
     return meetings
 
 
-@wrong("12b-local", advice="a meeting does|every")
+@wrong(
+    "12b-local",
+    advice="gradient of this batch alone",
+    note="The gradients of earlier batches are added to, for want of zero_grad.",
+)
 def keeps_old_gradients(model, batches, rate, every):
-    sgd = torch.optim.SGD(_trained(model), lr=rate)
+    sgd = torch.optim.SGD(list(model.parameters()), lr=rate)
     for step, (x, y) in enumerate(batches, start=1):
         F.cross_entropy(model(x), y).backward()
         sgd.step()
         if step % every == 0 or step == len(batches):
             _meet(model)
     return -(-len(batches) // every)
-
-
-@wrong("12b-local", advice="what a meeting does")
-def uses_momentum(model, batches, rate, every):
-    sgd = torch.optim.SGD(_trained(model), lr=rate, momentum=0.9)
-    for step, (x, y) in enumerate(batches, start=1):
-        sgd.zero_grad()
-        F.cross_entropy(model(x), y).backward()
-        sgd.step()
-        if step % every == 0 or step == len(batches):
-            _meet(model)
-    return -(-len(batches) // every)
-
-
-@wrong("12b-local", advice="a meeting does")
-def only_full_rounds(model, batches, rate, every):
-    full = len(batches) // every * every
-    return forgets_the_last_round(model, batches[:full], rate, every)
-
-
-@wrong("12b-local", advice="not the batches")
-def empties_the_list(model, batches, rate, every):
-    step = meetings = 0
-    while batches:
-        _step(model, batches.pop(0), rate)
-        step += 1
-        if step % every == 0 or not batches:
-            _meet(model)
-            meetings += 1
-    return meetings
 
 
 @right("12b-local")
@@ -232,18 +191,18 @@ def in_rounds(model, batches, rate, every):
 
 @right("12b-local")
 def one_flat_message(model, batches, rate, every):
-    sgd, meetings = torch.optim.SGD(_trained(model), lr=rate), 0
+    sgd, meetings = torch.optim.SGD(list(model.parameters()), lr=rate), 0
     for step, (x, y) in enumerate(batches, start=1):
         sgd.zero_grad()
         F.cross_entropy(model(x), y).backward()
         sgd.step()
         if step % every == 0 or step == len(batches):
-            flat = parameters_to_vector(_trained(model)).detach()
+            flat = parameters_to_vector(list(model.parameters())).detach()
             flat /= dist.get_world_size()
             dist.all_reduce(flat)
-            vector_to_parameters(flat, _trained(model))
+            vector_to_parameters(flat, list(model.parameters()))
             meetings += 1
-    return np.int64(meetings)
+    return meetings
 
 
 # 12b-rounds ---------------------------------------------------------------------------
@@ -257,91 +216,85 @@ def _rounds(factor: float, fold: float):
 
 @wrong(
     "12b-rounds",
-    advice="eigenvalue -1|the modulus",
+    advice="eigenvalue -1",
     note="Case (b) by hand tells: they swap for ever.",
 )
 def second_with_its_sign(weights, fold):
-    if len(weights) == 1:
-        return 0
     return _rounds(max(torch.linalg.eigvalsh(weights)[-2].item(), 0), fold)
-
-
-@wrong("12b-rounds", advice="eigenvalue -1|the modulus")
-def modulus_of_the_second(weights, fold):
-    if len(weights) == 1:
-        return 0
-    return _rounds(torch.linalg.eigvalsh(weights)[-2].abs().item(), fold)
 
 
 def _factor(weights) -> float:
     return torch.linalg.eigvalsh(weights).abs().sort().values[-2].item()
 
 
-@wrong("12b-rounds", advice="not yet enough")
+@wrong(
+    "12b-rounds",
+    advice="rounding",
+    note="int() or // cuts off: after so many rounds it is not yet enough.",
+)
 def rounds_down(weights, fold):
-    if len(weights) == 1:
-        return 0
     exact = _rounds(_factor(weights), fold)
     if exact in (1, math.inf):
         return exact
     return math.floor(math.log(fold) / -math.log(_factor(weights)))
 
 
-@wrong("12b-rounds", advice="a whole number")
+@wrong(
+    "12b-rounds",
+    advice="whole number",
+    note="They return what the logarithms give; but rounds are counted.",
+)
 def not_rounded(weights, fold):
-    if len(weights) == 1:
-        return 0
     factor = _factor(weights)
     if factor > 1 - 1e-9:
         return math.inf
     return 1 if factor < 1e-9 else math.log(fold) / -math.log(factor)
 
 
-@wrong("12b-rounds", advice="never fades|math.inf|alone")
+@wrong(
+    "12b-rounds",
+    advice="for ever|never hear",
+    note="They trust the logarithm where the modulus is 1 or 0.",
+)
 def without_special_cases(weights, fold):
     return math.ceil(math.log(fold) / -math.log(_factor(weights)))
 
 
-@wrong("12b-rounds", advice="one rank alone")
-def one_rank_raises(weights, fold):
-    return _rounds(_factor(weights), fold)
-
-
-@wrong("12b-rounds", advice="lasts longest")
+@wrong(
+    "12b-rounds",
+    advice="lasts longest",
+    note="The largest modulus is always 1 and belongs to the mean itself.",
+)
 def largest_eigenvalue(weights, fold):
     return _rounds(torch.linalg.eigvalsh(weights).abs().max().item(), fold)
 
 
-@wrong("12b-rounds", advice="eigenvalue|lasts longest")
+@wrong(
+    "12b-rounds",
+    advice="lasts longest",
+    note="What fades fastest does not decide; what lasts longest does.",
+)
 def smallest_eigenvalue(weights, fold):
-    if len(weights) == 1:
-        return 0
     return _rounds(torch.linalg.eigvalsh(weights).abs().min().item(), fold)
 
 
-@wrong("12b-rounds", advice="eigenvalue -1|never hear")
+@wrong(
+    "12b-rounds",
+    advice="for ever",
+    note="The largest modulus that is not 1: pairs that never meet seem to agree.",
+)
 def skips_all_ones(weights, fold):
-    """The largest modulus that is not 1: pairs that never meet seem to agree."""
-    if len(weights) == 1:
-        return 0
     moduli = torch.linalg.eigvalsh(weights).abs()
     rest = moduli[moduli < 1 - 1e-9]
     return _rounds(rest.max().item(), fold) if len(rest) else math.inf
 
 
-@wrong("12b-rounds", advice="lasts longest")
-def squared_distance(weights, fold):
-    return 0 if len(weights) == 1 else _rounds(_factor(weights) ** 2, fold)
-
-
-@wrong("12b-rounds", advice="is one fewer enough")
-def one_round_too_many(weights, fold):
-    return 0 if len(weights) == 1 else _rounds(_factor(weights), fold) + 1
-
-
-@wrong("12b-rounds", advice="lasts longest|never hear|not yet enough")
+@wrong(
+    "12b-rounds",
+    advice="lasts longest|never hear|rounding",
+    note="Tried from one start only, where others may take longer.",
+)
 def from_rank_0(weights, fold):
-    """Tried from one start only, where others may take longer."""
     held = torch.zeros(len(weights), dtype=weights.dtype)
     held[0] = 1
     begin = (held - held.mean()).norm()
@@ -352,16 +305,13 @@ def from_rank_0(weights, fold):
     return math.inf
 
 
-@wrong("12b-rounds", advice="may change: nothing")
-def changes_the_weights(weights, fold):
-    answer = 0 if len(weights) == 1 else _rounds(_factor(weights), fold)
-    weights -= 1 / len(weights)
-    return answer
-
-
-@wrong("12b-rounds", advice="for ever")
+@wrong(
+    "12b-rounds",
+    advice="for ever",
+    note="They return a number of rounds where none is enough.",
+)
 def zero_for_never(weights, fold):
-    answer = 0 if len(weights) == 1 else _rounds(_factor(weights), fold)
+    answer = _rounds(_factor(weights), fold)
     return 0 if answer == math.inf else answer
 
 
@@ -371,14 +321,12 @@ def norm_of_what_is_left(weights, fold):
     left = weights.numpy() - 1 / len(weights)
     factor = np.linalg.norm(left, 2)
     if factor > 1 - 1e-9 or factor < 1e-9:
-        return math.inf if factor > 0.5 else int(len(weights) > 1)
+        return math.inf if factor > 0.5 else 1
     return np.ceil(np.log(fold) / -np.log(factor))
 
 
 @right("12b-rounds")
 def round_by_round(weights, fold):
-    if len(weights) == 1:
-        return 0
     factor, left, rounds = _factor(weights), 1.0, 0
     if factor > 1 - 1e-9:
         return float("inf")
@@ -391,7 +339,11 @@ def round_by_round(weights, fold):
 # 12b-weights --------------------------------------------------------------------------
 
 
-@wrong("12b-weights", advice="would a")
+@wrong(
+    "12b-weights",
+    advice="would a",
+    note="The weight of the text above, whatever the ring.",
+)
 def a_third(ranks):
     return 1 / 3
 
@@ -405,51 +357,60 @@ def nothing_of_its_own(ranks):
     return 0
 
 
-@wrong("12b-weights", advice="a smaller weight")
+@wrong(
+    "12b-weights",
+    advice="a smaller weight",
+    note="Safe, and slow: no eigenvalue is negative.",
+)
 def one_half(ranks):
     return 0.5
 
 
-@wrong("12b-weights", advice="would a")
+@wrong(
+    "12b-weights",
+    advice="would a",
+    note="As in an average over all ranks. But a peer hears of two only.",
+)
 def one_over_ranks(ranks):
     return 1 / ranks
 
 
-@wrong("12b-weights", advice="would a smaller")
+@wrong(
+    "12b-weights",
+    advice="would a smaller",
+    note="The smallest cosine taken for -1, which is wrong for odd rings.",
+)
 def even_formula(ranks):
     both = math.cos(2 * math.pi / ranks) - 1
     return -both / (2 - both)
 
 
-@wrong("12b-weights", advice="would a")
+@wrong(
+    "12b-weights",
+    advice="would a",
+    note="They search in steps of 0.05.",
+)
 def coarse_grid(ranks):
     grid = [step / 20 for step in range(21)]
     return min(grid, key=lambda a: agreement_factor(ring_mixing_matrix(ranks, a)))
 
 
-@wrong("12b-weights", advice="never agrees|would a")
-def second_with_its_sign_smallest(ranks):
-    def second(a):
-        return torch.linalg.eigvalsh(ring_mixing_matrix(ranks, a))[-2].item()
-
-    return min((step / 1000 for step in range(1001)), key=second)
-
-
-@wrong("12b-weights", advice="would a")
+@wrong(
+    "12b-weights",
+    advice="would a",
+    note="The smallest modulus, instead of the weight at which it is smallest.",
+)
 def returns_the_factor(ranks):
     return agreement_factor(ring_mixing_matrix(ranks, fine_grid(ranks)))
 
 
-@wrong("12b-weights", advice="would a")
+@wrong(
+    "12b-weights",
+    advice="would a",
+    note="They return the weight that a neighbour gets.",
+)
 def weight_of_a_neighbour(ranks):
     return (1 - crossing(ranks)) / 2
-
-
-@wrong("12b-weights", advice="from 0 to 1")
-def may_be_negative(ranks):
-    cosines = [math.cos(2 * math.pi * k / ranks) for k in range(1, ranks)]
-    both = max(cosines) + min(cosines)
-    return both / (2 - both)
 
 
 def crossing(ranks):
@@ -473,38 +434,4 @@ def ternary_search(ranks):
         one, two = low + (high - low) / 3, high - (high - low) / 3
         worst = [agreement_factor(ring_mixing_matrix(ranks, a)) for a in (one, two)]
         low, high = (low, two) if worst[0] < worst[1] else (one, high)
-    return torch.tensor((low + high) / 2)
-
-
-def _meetings_and_model(model, batches, every):
-    return model
-
-
-def _nothing(model, batches, every):
-    return None
-
-
-wrong("12b-local", advice="its mean over all ranks", name="sum")(
-    _local_with(_sum_of_models)
-)
-wrong("12b-local", advice="number that is trained", name="sends_frozen")(
-    _local_with(_meet_with_frozen)
-)
-wrong("12b-local", advice="number that is", name="sends_buffers")(
-    _local_with(_meet_with_buffers)
-)
-wrong("12b-local", advice="what a meeting does", name="mean_of_a_copy")(
-    _local_with(_mean_of_copies)
-)
-wrong("12b-local", advice="what a meeting does", name="model_of_rank_0")(
-    _local_with(_model_of_rank_0)
-)
-wrong("12b-local", advice="dist.all_reduce, and no other", name="gathers")(
-    _local_with(_gather_all)
-)
-wrong("12b-local", advice="number of meetings", name="returns_nothing")(
-    _local_with(_meet, _nothing)
-)
-wrong("12b-local", advice="number of", name="returns_model")(
-    _local_with(_meet, _meetings_and_model)
-)
+    return (low + high) / 2

@@ -132,24 +132,18 @@ for every in (1, 4, 16, 64):
 # ## Exercise 1: right after the last step
 #
 # Write `train_locally(model, batches, rate, every)`. It runs in each rank. `batches` is a
-# list of pairs (images, labels), this rank's own; all ranks have equally many, perhaps
-# none, and they may differ in size. All ranks begin with equal models.
+# list of pairs (images, labels), this rank's own; all ranks have equally many. All ranks
+# begin with equal models.
 #
 # * For each batch take one step of plain SGD: the mean cross-entropy of the batch, and
 #   learning rate `rate`.
 # * After every `every` steps, **and after the last step**, there is a meeting: each
 #   parameter becomes its mean over all ranks. The last steps may not fill a round; if
 #   they do, one meeting is enough. `every` may be larger than the number of steps.
-# * In a meeting every number that is trained goes through `dist.all_reduce` once, in one
-#   call or several. Nothing else is sent, and nothing between meetings.
-# * Parameters with `requires_grad` False stay as they are and are not sent.
+# * In a meeting every parameter goes through `dist.all_reduce` once, in one call or
+#   several. Nothing else is sent, and nothing between meetings.
 # * `model` itself changes; the batches do not. Return the number of meetings.
 # * In the end all ranks hold the same parameters, bit for bit.
-#
-# Two layers may share one parameter. Buffers, such as the statistics of batch norm, are
-# not trained: each rank keeps its own.
-# The model may have parameters of 32 or 64 bits. What `.grad` holds at the beginning is
-# not to be used; at the end it may hold anything.
 #
 # By hand first: two ranks, one weight, 0 at the start. The gradient is always 1 on rank 0
 # and 3 on rank 1; the rate is 0.1. There are 5 steps and `every` is 2. How many meetings
@@ -172,8 +166,8 @@ for every in (1, 4, 16, 64):
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `trained = [p for p in model.parameters() if p.requires_grad]`. A step:
-# `torch.autograd.grad(loss, trained)`, and inside `torch.no_grad()` for each pair
+# `parameters = list(model.parameters())`. A step: `torch.autograd.grad(loss, parameters)`,
+# and inside `torch.no_grad()` for each pair
 # `p -= rate * gradient`. A meeting, also inside: for each `p`, `dist.all_reduce(p.data)`
 # and then divide by the number of ranks.
 #
@@ -199,16 +193,15 @@ from sidebyside import hint, progress, reset, solution
 def train_locally(model: nn.Module, batches: list, rate: float, every: int) -> int:
     """Train, meet after every `every` steps and the last; how many meetings."""
     ### BEGIN SOLUTION
-    trained = [p for p in model.parameters() if p.requires_grad]
-    meetings = 0
+    parameters, meetings = list(model.parameters()), 0
     for step, (x, y) in enumerate(batches, start=1):
         loss = nn.functional.cross_entropy(model(x), y)
-        gradients = torch.autograd.grad(loss, trained)
+        gradients = torch.autograd.grad(loss, parameters)
         with torch.no_grad():
-            for parameter, gradient in zip(trained, gradients, strict=True):
+            for parameter, gradient in zip(parameters, gradients, strict=True):
                 parameter -= rate * gradient
             if step % every == 0 or step == len(batches):
-                for parameter in trained:
+                for parameter in parameters:
                     dist.all_reduce(parameter.data)
                     parameter /= dist.get_world_size()
                 meetings += 1
@@ -379,9 +372,8 @@ reveal("12b-rounds", per_round[8] / per_round[16], computed=True)
 #
 # `weights` is a symmetric mixing matrix, a square torch tensor of 64-bit numbers with no
 # negative entry, whose rows add up to 1. It need not be a ring. `fold` is a number
-# greater than 1. If there is no such $k$, return `math.inf`. One rank alone always
-# agrees: 0 rounds. A modulus within $10^{-9}$ of 0 or 1 is 0 or 1. `weights` is not to
-# be changed.
+# greater than 1. If there is no such $k$, return `math.inf`. A modulus within $10^{-9}$
+# of 0 or 1 is 0 or 1. `weights` is not to be changed.
 #
 # By hand first: (a) two ranks keep ¾ of their own and take ¼ of the other's. The
 # eigenvalues are 1 and ½. How many rounds for a thousandfold? (b) Four ranks on a ring
@@ -426,8 +418,6 @@ import math
 def rounds_to_agree(weights: torch.Tensor, fold: float) -> float:
     """The rounds until the distance to the mean has fallen `fold`-fold, or math.inf."""
     ### BEGIN SOLUTION
-    if len(weights) == 1:
-        return 0
     factor = torch.linalg.eigvalsh(weights).abs().sort().values[-2].item()
     if factor > 1 - 1e-9:
         return math.inf

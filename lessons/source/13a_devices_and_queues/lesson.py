@@ -203,11 +203,9 @@ reveal("13a-away", first_that_pays(times) or 0)
 # 1$ for which multiplying two $n \times n$ matrices takes strictly less time by sending
 # than here, by the two formulas above, or `None` if there is no such $n$.
 #
-# `host` and `device` are operations per second, above 0; the device may be the slower
-# one. `alpha` (seconds) and `beta` (seconds per byte) are 0 or more. Where there is such
-# an $n$, it is at most a million, and a number like `7.0` counts as whole. Equal is not
-# less: two times that are equal for every $n$ give `None`. Only where rounding decides
-# between two neighbouring $n$ will either do.
+# `host` and `device` are operations per second; the device may be the slower one.
+# `alpha` (seconds) and `beta` (seconds per byte) are 0 or more. Where there is such
+# an $n$, it is at most a million.
 #
 # By hand first: the host does 2,000 operations per second, the device 2,000,000, a
 # message takes 0.5 s, and bytes cost nothing.
@@ -387,8 +385,6 @@ else:
 #
 # The device must not stand still between orders because of you: launch all orders
 # before the host waits for anything. Small orders of your own may stand between them.
-# The list may be empty, it may hold the same function twice, and it stays as it is. No
-# order fails.
 #
 # `event = device.record_event()` puts an event into the queue, and
 # `before.elapsed_time(after)` is the time from one to the other, in *milliseconds*;
@@ -586,10 +582,7 @@ print("the batch is full of", old[0].item(), "and its sum was", wrong[0])
 # batch k + 1 is copied while batch k is computed. The host waits for nothing: the
 # function returns when all is launched, with no result, and the caller synchronises.
 #
-# `batches` is a list and may be empty; there are one or more buffers, all different,
-# perhaps more than batches. The two lists stay as they are. The computer may be busy with
-# somebody else's orders when you are called: a buffer's first copy does not wait for
-# them. Any orders of your own may be in the queues, too.
+# There are one or more buffers. Orders of your own may be in the queues, too.
 #
 # By hand first: copying takes 1 s, computing 1 s, and there are four batches. How long
 # does it take with one buffer, with two, and with three?

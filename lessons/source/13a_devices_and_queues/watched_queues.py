@@ -58,8 +58,6 @@ class TimedQueueOrder:
         self.held_up = False
 
     def __call__(self) -> None:
-        if threading.current_thread() is threading.main_thread():
-            raise HostWaited  # the host does the work itself
         began = time.perf_counter()
         while not self.may_begin() and not self.held_up:
             self.held_up = time.perf_counter() - began > PATIENCE
@@ -74,7 +72,6 @@ class QueueCourse:
     `hold` is "copies" or "computes": those begin only when the test opens the gate.
     "ahead": compute k ends only after the copies that two or more buffers allow.
     "prompt": copy k ends only after compute k - 1 has begun.
-    "busy": an earlier order on the computer ends only after the first copies.
     """
 
     def __init__(self, batches: list, buffers: list, copier, computer, hold: str):
@@ -85,12 +82,6 @@ class QueueCourse:
         self.ended = {"copy": 0, "compute": 0}
         self.faults: list[str] = []  # keys of FAULTS in checks.py
         self.changed = threading.Condition()
-        if hold == "busy":
-            computer.launch(self._keep_computer_busy)
-
-    def _keep_computer_busy(self) -> None:
-        first = min(len(self.buffers), len(self.batches))
-        self._wait(lambda: self.ended["copy"] >= first, "held up")
 
     def copy(self, batch, buffer) -> None:
         k = self._begin("copy")
@@ -151,7 +142,7 @@ class QueueCourse:
             first = min(len(self.buffers), len(self.batches))
             with self.changed:
                 self.changed.wait_for(lambda: self.ended["copy"] >= first, PATIENCE)
-        if self.hold == "copies" and self.batches:
+        if self.hold == "copies":
             with self.changed:
                 self.changed.wait_for(lambda: self.ended["compute"] > 0, 0.25)
         if self.hold in ("copies", "computes"):

@@ -3,9 +3,6 @@
 import heapq
 from collections import defaultdict, deque
 
-import numpy as np
-
-from demos.dataflow.parts.dataflow_executor import execute_dataflow
 from demos.dataflow.parts.operations import Operation
 from demos.dataflow.parts.placement_heuristics import (
     EIGHT_OPERATIONS,
@@ -23,7 +20,6 @@ from lessons.source.sample_answers import right, wrong
     note="Right results, no error, and one device works at a time.",
 )
 def one_after_the_other(graph, machine):
-    """Right order, right results, and only one device works at a time."""
     for op in in_order_of_inputs(graph):
         machine.launch(op.device, op)
         machine.wait()
@@ -35,7 +31,6 @@ def one_after_the_other(graph, machine):
     note="The usual one: waits for all that was started before it goes on.",
 )
 def in_waves(graph, machine):
-    """Starts all that is ready, waits for all of it, and begins again."""
     done, left = set(), list(graph)
     while left:
         wave, taken = [], set()
@@ -56,7 +51,6 @@ def in_waves(graph, machine):
     note="As with the queue of 13a, which takes everything.",
 )
 def launches_whatever_is_ready(graph, machine):
-    """As one does with a queue that takes everything: never asks who is busy."""
     missing = {op.name: len(set(op.inputs)) for op in graph}
     for op in graph:
         if not missing[op.name]:
@@ -70,16 +64,23 @@ def launches_whatever_is_ready(graph, machine):
                     machine.launch(op.device, op)
 
 
-@wrong("13b-executor", advice="rule 2: when does an operation become ready")
+@wrong(
+    "13b-executor",
+    advice="rule 2: when does an operation become ready",
+    note="They take the list for sorted; the text says that it is in any order.",
+)
 def launches_in_the_order_of_the_list(graph, machine):
     for op in graph:
         machine.launch(op.device, op)
         machine.wait()
 
 
-@wrong("13b-executor", advice="rule [24]")
+@wrong(
+    "13b-executor",
+    advice="rule [24]",
+    note="The counters go down when an input is launched, not when it has finished.",
+)
 def counts_a_launch_as_done(graph, machine):
-    """The counters go down when an input is launched."""
     missing = {op.name: len(set(op.inputs)) for op in graph}
     queue, busy = deque(op for op in graph if not op.inputs), set()
     while queue:
@@ -97,20 +98,18 @@ def counts_a_launch_as_done(graph, machine):
         machine.wait()
 
 
-def _with_counters(graph, machine, missing, look="all", least=0, once=False):
+def _with_counters(graph, machine, missing, look="all"):
     """The solution, with something wrong."""
     ready, idle = defaultdict(deque), list(machine.devices)
     for op in graph:
         if missing[op.name] == 0:
             ready[op.device].append(op)
     looking = list(idle)
-    for _ in range(max(0, len(graph) - least)):
+    for _ in graph:
         for device in [d for d in looking if d in idle]:
             if ready[device]:
                 idle.remove(device)
                 machine.launch(device, ready[device].popleft())
-                if once:
-                    break
         device, done = machine.wait()
         idle.append(device)
         looking = list(machine.devices) if look == "all" else [device]
@@ -130,23 +129,22 @@ def counts_each_mention(graph, machine):
     _with_counters(graph, machine, {op.name: len(op.inputs) for op in graph})
 
 
-@wrong("13b-executor", advice="rule 4")
+@wrong(
+    "13b-executor",
+    advice="rule 4",
+    note="What has finished here may have made something ready elsewhere.",
+)
 def only_the_device_that_finished(graph, machine):
     missing = {op.name: len(set(op.inputs)) for op in graph}
     _with_counters(graph, machine, missing, look="finished")
 
 
-@wrong("13b-executor", advice="rule 4")
-def one_launch_for_each_wait(graph, machine):
-    missing = {op.name: len(set(op.inputs)) for op in graph}
-    _with_counters(graph, machine, missing, once=True)
-
-
 @wrong(
-    "13b-executor", advice="still ran.*is an operation done when it has been launched"
+    "13b-executor",
+    advice="still ran.*is an operation done when it has been launched",
+    note="Stops when the last operation has been launched.",
 )
 def forgets_the_last_wait(graph, machine):
-    """Stops when the last operation has been launched."""
     missing = {op.name: len(set(op.inputs)) for op in graph}
     done = 0
     while done < len(graph):
@@ -166,9 +164,12 @@ def _busy(machine):
     return [device for _, _, device, _ in machine._running]
 
 
-@wrong("13b-executor", advice="rule 4|nothing was running")
+@wrong(
+    "13b-executor",
+    advice="rule 4|nothing was running",
+    note="Each device sticks to the order of the list, though a later one is ready.",
+)
 def devices_take_the_list_in_order(graph, machine):
-    """Each device sticks to the order of the list, though a later one is ready."""
     lists = {d: [op for op in graph if op.device == d] for d in machine.devices}
     done, idle = set(), set(machine.devices)
     for _ in graph:
@@ -181,55 +182,13 @@ def devices_take_the_list_in_order(graph, machine):
         done.add(finished.name)
 
 
-@wrong("13b-executor", advice="KeyError")
-def numbers_the_devices_itself(graph, machine):
-    ready = {number: [] for number in range(len(machine.devices))}
-    for op in graph:
-        ready[op.device].append(op)
-    execute_dataflow(graph, machine)
-
-
-@wrong("13b-executor", advice="who else uses")
-def uses_up_the_graph(graph, machine):
-    copy = list(graph)
-    execute_dataflow(copy, machine)
-    graph.clear()
-
-
-@wrong("13b-executor", advice="returns None")
-def returns_the_values(graph, machine):
-    execute_dataflow(graph, machine)
-    return [op.name for op in graph]
-
-
 @wrong(
     "13b-executor",
-    advice="anything left from an earlier call",
-    note="A set as default argument: the second graph finds all done.",
+    advice="what ends your loop",
+    note="Polls: never waits, so nothing ever finishes.",
+    state="HUNG",
 )
-def remembers_the_last_graph(graph, machine, done=set()):  # noqa: B006
-    """What has finished is a default argument: it stays from call to call."""
-    left, busy = list(graph), set()
-    while left or busy:
-        for op in list(left):
-            if op.device not in busy and set(op.inputs) <= done:
-                machine.launch(op.device, op)
-                busy.add(op.device)
-                left.remove(op)
-        device, finished = machine.wait()
-        busy.discard(device)
-        done.add(finished.name)
-
-
-@wrong("13b-executor", advice="in this order")
-def swaps_the_arguments(graph, machine):
-    for op in in_order_of_inputs(graph):
-        machine.launch(op, op.device)
-
-
-@wrong("13b-executor", advice="what ends your loop", state="HUNG")
 def asks_again_and_again(graph, machine):
-    """Polls: never waits, so nothing ever finishes."""
     done = set()
     launched = set()
     while len(done) < len(graph):
@@ -294,130 +253,20 @@ def _op(name, inputs=(), device=0, takes=1):
     return Operation(name, inputs, device, takes)
 
 
-ONE_DEVICE = [_op("a"), _op("b")]
-NO_EDGES = [_op("a"), _op("b"), _op("c", device=1), _op("d", device=1)]
-CHAIN = [_op("a"), _op("b", ("a",), 1), _op("c", ("b",)), _op("d", ("c",), 1)]
-IN_THIS_ORDER_ONLY = [
-    _op("a"),
-    _op("b"),
-    _op("c", ("b",), 1),
-    _op("d", ("b",), 1),
-]
-CYCLE = [_op("a", ("b",)), _op("b", ("a",), 1)]
-NAME_AS_TEXT = [_op("a"), _op("b"), _op("c", "ab", 1), _op("d", "ab", 1)]
 BOTH = [
     _op("a"),
     _op("b"),
     _op("c", ("a", "b"), 1),
     _op("d", ("a", "b"), 1),
 ]
-NINE = [_op(f"a{i}") for i in range(5)] + [
-    _op(f"b{i}", tuple(f"a{j}" for j in range(5)), 1, 1.25) for i in range(4)
-]
-UNKNOWN = [_op("a"), _op("b", ("z",), 1)]
-UNEVEN = [*BOTH, _op("e")]
-TINY = [_op("a", (), 0, 0.5), _op("b", ("a",), 1, 0.5)]
-LONG_THEN_LONG = [_op("a", (), 0, 10), _op("b", ("a",), 1, 10)]
-THREE_DEVICES = [*BOTH, _op("e", (), 2)]
-
-# 13b-place
-
-
-NAMES = ["x", "h1", "h2", "y1", "y2", "loss", "g1", "g2"]
-
-
-def _places(devices):
-    """ "01…" as a placement: one digit for each name."""
-    return {name: int(d) for name, d in zip(NAMES, devices, strict=True)}
-
-
-BEST = _places("01010110")
-
-
-wrong(
+right(
     "13b-beyond",
-    advice="device 1 0.*deal it fairly",
-    note="What everyone finds first; it shows only that one must share.",
-    name="one_device",
-)(ONE_DEVICE)
-wrong("13b-beyond", advice="what could keep device 1 idle", name="no_edges")(NO_EDGES)
-wrong(
+    name="two_and_two",
+)(BOTH)
+right(
     "13b-beyond",
-    advice="because of a long chain",
-    note="A chain is as slow on any number of devices: the bound knows it.",
-    name="chain",
-)(CHAIN)
-wrong("13b-beyond", advice="so that no order helps", name="in_this_order_only")(
-    IN_THIS_ORDER_ONLY
-)
-wrong("13b-beyond", advice="who waits for whom", name="cycle")(CYCLE)
-wrong("13b-beyond", advice="has a comma", name="name_as_text")(NAME_AS_TEXT)
-wrong("13b-beyond", advice="one to eight operations", name="nine_operations")(NINE)
-wrong("13b-beyond", advice="of your own list only", name="reads_what_is_not_there")(
-    UNKNOWN
-)
-wrong("13b-beyond", advice="deal it fairly", name="one_more_on_device_0")(UNEVEN)
-wrong("13b-beyond", advice="from 1 to 10 slots", name="half_slots")(TINY)
-wrong("13b-beyond", advice="because of a long chain", name="two_long_ones")(
-    LONG_THEN_LONG
-)
-wrong("13b-beyond", advice="which devices there are", name="three_devices")(
-    THREE_DEVICES
-)
-wrong("13b-beyond", advice="a list such as", name="one_operation")((_op("a"),))
-wrong("13b-beyond", advice="one to eight", name="empty")([])
-wrong("13b-beyond", advice="name of its own", name="one_name_twice")([*BOTH, BOTH[0]])
-wrong("13b-place", advice="which branch could move", name="all_on_one")(
-    _places("00000000")
-)
-wrong(
-    "13b-place",
-    advice="26|h1 and h2 are long",
-    note="As one cuts a model into stages: nobody works side by side.",
-    name="cut_in_the_middle",
-)(_places("00000111"))
-for _name, _rule in HEURISTICS.items():
-    wrong(
-        "13b-place",
-        advice="a rule takes 22",
-        note="One of the three rules themselves.",
-        name=_name.replace(" ", "_"),
-    )(_rule(EIGHT_OPERATIONS, 2))
-wrong("13b-place", advice="much crosses|what crosses", name="alternates")(
-    _places("01010101")
-)
-wrong(
-    "13b-place",
-    advice="slots, and a rule takes 22",
-    note="Each branch is torn: the gradient is not where its h is.",
-    name="loss_beside_the_shorter",
-)(_places("00101001"))
-wrong("13b-place", advice="without x", name="forgets_x")(dict.fromkeys(NAMES[1:], 0))
-wrong("13b-place", advice="a dictionary such as", name="a_list")(
-    [0, 1, 0, 1, 0, 1, 1, 0]
-)
-wrong("13b-place", advice="which devices there are", name="third_device")(
-    _places("01010120")
-)
-wrong("13b-place", advice="0 and 1", name="as_text")(
-    {k: str(v) for k, v in BEST.items()}
-)
-wrong("13b-place", advice="names that the graph does not have", name="more_names")(
-    BEST | {"dx": 0}
-)
-right("13b-executor", name="the_demos")(execute_dataflow)
-right("13b-beyond", name="two_and_two")(BOTH)
-right("13b-beyond", name="long_ones_in_numpys_numbers")(
-    (
-        (
-            _op("a", [], np.int64(1), np.float64(3.5)),
-            _op("b", [], 1, 3.5),
-            _op("c", ["a", "b"], 0, 3.5),
-            _op("d", ["b", "a"], 0, 3.5),
-        ),
-    )
-)
-right("13b-beyond", name="three_layers")(
+    name="three_layers",
+)(
     [
         _op("a"),
         _op("b", ("a",)),
@@ -427,6 +276,114 @@ right("13b-beyond", name="three_layers")(
         _op("f", ("b", "c"), 1),
     ]
 )
-right("13b-place", name="mirrored")(_places("10101001"))
-right("13b-place", name="second_best")(_places("00101110"))
-right("13b-place", name="numpys_numbers")({k: np.int64(v) for k, v in BEST.items()})
+wrong(
+    "13b-beyond",
+    advice="device 1 0.*deal it fairly",
+    note="What everyone finds first; it shows only that one must share.",
+    name="one_device",
+)([_op("a"), _op("b")])
+wrong(
+    "13b-beyond",
+    advice="deal it fairly",
+    note="Above the bound, and with one operation too many on device 0.",
+    name="one_more_on_device_0",
+)([*BOTH, _op("e")])
+wrong(
+    "13b-beyond",
+    advice="what could keep device 1 idle",
+    note="Without edges both devices are busy from the first slot to the last.",
+    name="no_edges",
+)([_op("a"), _op("b"), _op("c", device=1), _op("d", device=1)])
+wrong(
+    "13b-beyond",
+    advice="because of a long chain",
+    note="A chain is as slow on any number of devices: the bound knows it.",
+    name="chain",
+)([_op("a"), _op("b", ("a",), 1), _op("c", ("b",)), _op("d", ("c",), 1)])
+wrong(
+    "13b-beyond",
+    advice="so that no order helps",
+    note="Slow only if device 0 begins with the wrong one.",
+    name="in_this_order_only",
+)([_op("a"), _op("b"), _op("c", ("b",), 1), _op("d", ("b",), 1)])
+wrong(
+    "13b-beyond",
+    advice="who waits for whom",
+    note="Two that wait for each other: slower than any bound, for nothing starts.",
+    name="cycle",
+)([_op("a", ("b",)), _op("b", ("a",), 1)])
+wrong(
+    "13b-beyond",
+    advice="has a comma",
+    note='("a") is a text and no tuple.',
+    name="name_as_text",
+)([_op("a"), _op("b"), _op("c", "ab", 1), _op("d", "ab", 1)])
+wrong(
+    "13b-beyond",
+    advice="one to eight operations",
+    note="The idea is right, and the list too long.",
+    name="nine_operations",
+)(
+    [_op(f"a{i}") for i in range(5)]
+    + [_op(f"b{i}", tuple(f"a{j}" for j in range(5)), 1, 1.25) for i in range(4)]
+)
+
+# 13b-place
+
+
+def _places(devices):
+    """ "01…" as a placement: one digit for each name."""
+    names = ["x", "h1", "h2", "y1", "y2", "loss", "g1", "g2"]
+    return {name: int(d) for name, d in zip(names, devices, strict=True)}
+
+
+right(
+    "13b-place",
+    name="mirrored",
+)(_places("10101001"))
+right(
+    "13b-place",
+    name="second_best",
+)(_places("00101110"))
+wrong(
+    "13b-place",
+    advice="which branch could move",
+    note="Nothing crosses, and nobody helps.",
+    name="all_on_one",
+)(_places("00000000"))
+wrong(
+    "13b-place",
+    advice="26|h1 and h2 are long",
+    note="As one cuts a model into stages: nobody works side by side.",
+    name="cut_in_the_middle",
+)(_places("00000111"))
+wrong(
+    "13b-place",
+    advice="a rule takes 22",
+    note="One of the three rules itself.",
+    name="longest_path_first",
+)(HEURISTICS["longest path first"](EIGHT_OPERATIONS, 2))
+wrong(
+    "13b-place",
+    advice="much crosses|what crosses",
+    note="Both devices are busy, and each value has to travel.",
+    name="alternates",
+)(_places("01010101"))
+wrong(
+    "13b-place",
+    advice="slots, and a rule takes 22",
+    note="Each branch is torn: the gradient is not where its h is.",
+    name="loss_beside_the_shorter",
+)(_places("00101001"))
+wrong(
+    "13b-place",
+    advice="without x",
+    note="x needs a device, too, though it takes hardly any time.",
+    name="forgets_x",
+)({name: 0 for name in _places("00000000") if name != "x"})
+wrong(
+    "13b-place",
+    advice="which devices there are",
+    note="A third device would help; there are two.",
+    name="third_device",
+)(_places("01010120"))

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Mapping
-from numbers import Integral, Real
 
 from demos.dataflow.parts.operations import (
     Operation,
@@ -54,14 +53,9 @@ class DevicesWatchingExecutor(SimulatedDevices):
         self.finished: set[str] = set()
 
     def launch(self, device, operation) -> None:
-        if not isinstance(operation, Operation):
-            self.stop(
-                f"launch({device!r}, {operation!r})",
-                "what launch gets: a device and an operation, in this order",
-            )
         name, late = operation.name, "when does an operation become ready?"
         missing = [i for i in operation.inputs if i not in self.finished]
-        if device != operation.device or device not in self.devices:
+        if device != operation.device:
             self.stop(
                 f"{name} of device {operation.device!r} was launched on {device!r}",
                 "each operation on its own device (rule 1)",
@@ -72,7 +66,7 @@ class DevicesWatchingExecutor(SimulatedDevices):
             self.stop(
                 f"{name} was launched before wait() had returned its input "
                 f"{missing[0]}",
-                "rule 2: " + late + " And is anything left from an earlier call?",
+                "rule 2: " + late,
             )
         if device in self.busy:
             self.stop(
@@ -116,21 +110,10 @@ class DevicesWatchingExecutor(SimulatedDevices):
 
 def _devices_and_dataflows():
     yield [0, 1], SMALL
-    yield [0, 1], SMALL[::-1]  # the same names again: nothing is left of the first call
+    yield [0, 1], SMALL[::-1]
     yield [0], TWICE
-    yield [0, 1], []
-    yield [0, 1, 2], [Operation("alone", (), 2, 5)]
-    yield (
-        ["left", "right", 7],
-        [
-            Operation("end", ("middle", "begin", "middle"), 7, 0),
-            Operation("middle", ("begin",), "right", 0),
-            Operation("begin", (), "left", 3),
-            Operation("other", (), "right", 2),
-        ],
-    )
     dice = random.Random(13)
-    for number in range(60):
+    for number in range(30):
         devices = (1, 2, 3, 5, 8)[number % 5]
         graph = random_operations(dice, dice.randint(1, 40), devices)
         numbers = dice.sample(range(len(graph)), len(graph))  # names tell no order
@@ -139,7 +122,6 @@ def _devices_and_dataflows():
             op._replace(
                 name=names[op.name],
                 inputs=tuple(names[i] for i in op.inputs) * dice.randint(1, 2),
-                takes=op.takes * dice.choice([0, 1, 0.5]),
             )
             for op in graph
         ]
@@ -148,8 +130,6 @@ def _devices_and_dataflows():
 
 
 def _words_for_dataflow(graph: list[Operation]) -> str:
-    if not graph:
-        return "an empty graph"
     if len(graph) > 6:
         return f"{len(graph)} operations in random order"
     return "; ".join(
@@ -176,7 +156,7 @@ def _try_executor(execute, devices: list, graph: list[Operation]) -> None:
     ) as expect:
         machine = DevicesWatchingExecutor(devices, graph)
         try:
-            returned = execute(graph, machine)
+            execute(graph, machine)
         except Exception:
             broken, think = machine.broken
             if not broken:
@@ -196,9 +176,6 @@ def _try_executor(execute, devices: list, graph: list[Operation]) -> None:
             got=f"it returned while {', '.join(machine.busy.values())} still ran",
             think="is an operation done when it has been launched?",
         )
-        expect(machine.devices == devices, got="machine.devices has changed", think=
-            "who else uses the list of devices")  # fmt: skip
-        expect(returned is None, got=returned, think="the text: it returns None")
 
 
 def _try_executor_on_threads(execute) -> None:
@@ -266,28 +243,20 @@ def _expect_dataflow_operations(expect, answer) -> list[Operation]:
     is_list = isinstance(answer, list | tuple) and not isinstance(answer, Operation)
     expect(is_list, got=answer, think=form)
     graph = list(answer)
-    right = all(isinstance(op, Operation) for op in graph)
-    expect(right, got=answer, think=form)
     size = 0 < len(graph) <= 8
     expect(size, got=f"{len(graph)} operations", think="one to eight operations")
-    names = [op.name for op in graph]
-    unique = len(set(names)) == len(names)
-    expect(unique, got=names, think="whether each operation has a name of its own")
+    names = {op.name for op in graph}
+    unique = len(names) == len(graph)
+    expect(unique, got=graph, think="whether each operation has a name of its own")
     for op in graph:
-        inputs = isinstance(op.inputs, list | tuple)
-        shape = 'inputs are a tuple of names: ("a",) has a comma'
-        expect(inputs, got=op, think=shape)
-        known = all(name in names for name in op.inputs)
-        expect(known, got=op, think="what it reads: operations of your own list only")
-        device = op.device in (0, 1)
-        expect(device, got=op, think="which devices there are: 0 and 1")
-        takes = isinstance(op.takes, Real) and 1 <= op.takes <= 10
-        expect(takes, got=op, think="how long an operation takes: from 1 to 10 slots")
-    expect(
-        _dataflow_has_no_cycle(graph),
-        got=answer,
-        think="nothing can start: who waits for whom?",
-    )
+        inputs = not isinstance(op.inputs, str) and set(op.inputs) <= names
+        think = 'what it reads: a tuple of names of your own list; ("a",) has a comma'
+        expect(inputs, got=op, think=think)
+        right = op.device in (0, 1) and 1 <= op.takes <= 10
+        think = "on which devices (0 and 1) and how long (1 to 10 slots) it may run"
+        expect(right, got=op, think=think)
+    think = "nothing can start: who waits for whom?"
+    expect(_dataflow_has_no_cycle(graph), got=answer, think=think)
     return graph
 
 
@@ -308,22 +277,14 @@ def check_13b_place(by_hand):
     with trying("your placement", by_hand) as expect:
         form = 'a dictionary such as {"x": 0, "h1": 1, …}'
         expect(isinstance(by_hand, Mapping), got=by_hand, think=form)
-        missing, more = names - set(by_hand), set(by_hand) - names
+        missing = names - set(by_hand)
         expect(
             not missing,
             got=f"without {', '.join(sorted(missing))}",
             think="which of the eight operations has no device yet",
         )
-        expect(
-            not more,
-            got=sorted(map(str, more)),
-            think="names that the graph does not have",
-        )
-        whole = all(
-            isinstance(device, Integral | float) and device in (0, 1)
-            for device in by_hand.values()
-        )
-        expect(whole, got=by_hand, think="which devices there are: 0 and 1")
+        known = set(by_hand.values()) <= {0, 1}
+        expect(known, got=by_hand, think="which devices there are: 0 and 1")
         placement = {name: int(by_hand[name]) for name in names}
         ran = run_placement(EIGHT_OPERATIONS, placement, LINK_TAKES)
         best = min(

@@ -116,8 +116,8 @@ show(SimulatedDevices)
 # ## Exercise 1: the executor
 #
 # Write `execute(graph, machine)`. It runs every operation of `graph` once, and returns,
-# with `None`, once all have finished. `machine.devices` is the list of devices: numbers
-# or strings, among them the `device` of every operation.
+# with `None`, once all have finished. `machine.devices` is the list of devices, among
+# them the `device` of every operation.
 # `machine.launch(device, operation)` starts an operation (the `Operation`, not its name).
 # `machine.wait()` returns a pair, `(device, operation)`, once for each that was launched.
 # Four rules:
@@ -129,13 +129,11 @@ show(SimulatedDevices)
 # 4. whenever you call `wait`, no device is idle that has a ready operation: one that
 #    rule 2 allows.
 #
-# Which of several ready operations comes first is up to you. `execute` is called many
-# times, with other graphs that use the same names again.
+# Which of several ready operations comes first is up to you.
 
 # %% [markdown]
-# The graph is in any order and may be empty; it has no cycles, and you leave it as it
-# is. An operation may read the same input twice (`inputs=("x", "x")`), or take no time.
-# You do not need `takes`: you learn from `wait` what has finished.
+# The graph is in any order and has no cycles; you leave it as it is. An operation may
+# read the same input twice (`inputs=("x", "x")`). You do not need `takes`: you learn from `wait` what has finished.
 #
 # By hand first: which counters of our six operations are 0 when `c` has finished, and
 # what is then in the two ready queues?

@@ -197,10 +197,9 @@ show(ReceiveForward)
 # its inputs. When somebody calls `backward` on that number, the
 # gradient of `leaving` arrives from `target` and goes on into the layers in front.
 #
-# * `leaving` wants a gradient and does not change. It holds at least one number, of any
-#   floating-point type, in any shape. It need not be contiguous, but messages must be.
+# * `leaving` wants a gradient and does not change.
 # * One message to `target`, one message from it, point to point; every request is waited
-#   for. The gradient arrives contiguous, with the shape and the type of `leaving`.
+#   for. The gradient arrives with the shape of `leaving`.
 # * Several may be under way: calls of `apply` with different shapes and targets, and then
 #   their backwards in any order.
 #
@@ -217,7 +216,7 @@ show(ReceiveForward)
 #
 # <details><summary>Hint 2: an idea</summary>
 #
-# `backward` needs an empty tensor to receive into. `forward` knows its shape and type:
+# `backward` needs an empty tensor to receive into. `forward` knows its shape:
 # notes such as `ctx.shape = leaving.shape` are there again in `backward`. The gradient of
 # the returned number says nothing, so ignore it.
 #
@@ -225,9 +224,9 @@ show(ReceiveForward)
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# forward: note shape, dtype, device and target in `ctx`; `dist.send(leaving.contiguous(),
-# target)`; return `leaving.new_zeros(())`. backward: `torch.empty(shape, dtype=...,
-# device=...)`, `dist.recv` from the target, return it and `None` for `target`.
+# forward: note shape, device and target in `ctx`; `dist.send(leaving, target)`; return
+# `leaving.new_zeros(())`. backward: `torch.empty(shape, device=...)`, `dist.recv` from the
+# target, return it and `None` for `target`.
 #
 # </details>
 
@@ -235,8 +234,7 @@ show(ReceiveForward)
 # ## Exercise 1, send forward: 20 minutes
 #
 # Expected: one gradient returned for two inputs; the activations themselves returned, on
-# which nobody can call `backward()` without an argument; a buffer that is always float32;
-# a backward that does not receive, so that rank 1 sends for ever.
+# which nobody can call `backward()` without an argument; a backward that does not receive, so that rank 1 sends for ever.
 
 
 # %% exercise="14a-send"
@@ -246,16 +244,15 @@ class SendForward(torch.autograd.Function):
     @staticmethod
     def forward(ctx, leaving, target):
         ### BEGIN SOLUTION
-        ctx.target, ctx.shape = target, leaving.shape
-        ctx.like = {"dtype": leaving.dtype, "device": leaving.device}
-        dist.send(leaving.contiguous(), target)
+        ctx.target, ctx.shape, ctx.device = target, leaving.shape, leaving.device
+        dist.send(leaving, target)
         return leaving.new_zeros(())
         ### END SOLUTION
 
     @staticmethod
     def backward(ctx, of_the_number):
         ### BEGIN SOLUTION
-        gradient = torch.empty(ctx.shape, **ctx.like)
+        gradient = torch.empty(ctx.shape, device=ctx.device)
         dist.recv(gradient, ctx.target)
         return gradient, None
         ### END SOLUTION
@@ -270,8 +267,8 @@ check("14a-send", SendForward)
 # <!-- why: 14a-send -->
 # Why it works: for autograd the function is one more operation after the layers. It
 # calls `backward` before theirs and hands them what was returned: the gradient that rank
-# 1 has computed. The returned number only gives us something to call `backward` on. Shape
-# and type are enough to know; a function that keeps `leaving` itself keeps its memory.
+# 1 has computed. The returned number only gives us something to call `backward` on. The
+# shape is enough to know; a function that keeps `leaving` itself keeps its memory.
 #
 # By hand: rank 1 gets 6 and sends back 2 · 6 = 12. On rank 0 that is the gradient of 2w,
 # so w has the gradient 24.
@@ -410,8 +407,7 @@ run_ranks(meter_cut_in_time)
 # * Return a list: how many layers each device gets, so that the slowest device is as fast
 #   as possible. Among equally good lists any will do.
 # * Return `None` if nothing fits, for example with more devices than layers.
-# * Numbers are not negative and need not be whole. The lists are equally long, not empty,
-#   and stay as they are. `devices` is at least 1.
+# * The lists are equally long and stay as they are.
 # * 60 layers on 10 devices should take seconds, and there are more than 10 billion ways
 #   to cut them. Trying them all is too slow.
 #
@@ -549,10 +545,7 @@ for step in 0, 1, 39:
 #
 # * Each of the two sends the other one message, as large as the weight, point to point.
 #   Every request is waited for.
-# * `weight` itself does not change. Its type may be any floating-point type, and its
-#   gradient need not be contiguous. Nothing is returned.
-# * On one of the two `weight.grad` may be None: it counts as zeros there, and afterwards
-#   it holds the sum, too.
+# * `weight` itself does not change. Nothing is returned.
 #
 # By hand first: the gradients are 1 and 3, lr = 0.1, and both copies are 2. What are they
 # after the step with your function, and what without it?
@@ -574,9 +567,8 @@ for step in 0, 1, 39:
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `mine` is `weight.grad`, or `torch.zeros_like(weight)` if that is None. `theirs =
-# torch.empty(weight.shape, dtype=..., device=...)` is contiguous. Exchange
-# `mine.contiguous()` for `theirs`, and set `weight.grad = mine + theirs`.
+# Make an empty tensor `theirs` like `weight.grad`, exchange `weight.grad` for it, and add
+# it to `weight.grad`.
 #
 # </details>
 
@@ -593,11 +585,9 @@ from demos.collectives.parts.eight_collectives import exchange
 def sum_tied_gradients(weight: torch.nn.Parameter, peer: int) -> None:
     """Give both copies of a tied weight the sum of their gradients."""
     ### BEGIN SOLUTION
-    mine = torch.zeros_like(weight) if weight.grad is None else weight.grad
-    mine = mine.detach().contiguous()
-    theirs = torch.empty_like(mine)
-    exchange({peer: mine}, {peer: theirs})
-    weight.grad = mine + theirs
+    theirs = torch.empty_like(weight.grad)
+    exchange({peer: weight.grad}, {peer: theirs})
+    weight.grad += theirs
     ### END SOLUTION
 
 

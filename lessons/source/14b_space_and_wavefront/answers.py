@@ -68,7 +68,11 @@ class CutsTheHaloOff(RightHalo):
         return gradient[:, :, 1:-1].clone()
 
 
-@wrong("14b-halo", advice="added")
+@wrong(
+    "14b-halo",
+    advice="added",
+    note="`=` for `+=`: the strip's own gradient of its edge is lost.",
+)
 class ReplacesInsteadOfAdding(RightHalo):
     @staticmethod
     def backward(ctx, gradient):
@@ -82,7 +86,12 @@ class ReplacesInsteadOfAdding(RightHalo):
         return own
 
 
-@wrong("14b-halo", advice="wrong gradient of the")
+@wrong(
+    "14b-halo",
+    advice="wrong gradient of the",
+    note="They follow the direction of the message instead of the row: what "
+    "comes from above is about the first row.",
+)
 class AddsToTheOtherEdge(RightHalo):
     @staticmethod
     def backward(ctx, gradient):
@@ -93,20 +102,11 @@ class AddsToTheOtherEdge(RightHalo):
         return own
 
 
-@wrong("14b-halo", advice="copies")
-class SendsItsOwnRowsGradient(RightHalo):
-    """The gradient of the strip's edge, and not that of the halo beyond it."""
-
-    @staticmethod
-    def backward(ctx, gradient):
-        above, below = _arriving(gradient[:, :, 1:2], gradient[:, :, -2:-1])
-        own = gradient[:, :, 1:-1].clone()
-        own[:, :, :1] += above
-        own[:, :, -1:] += below
-        return own
-
-
-@wrong("14b-halo", advice="whose row that is")
+@wrong(
+    "14b-halo",
+    advice="whose row that is",
+    note="They send the row that lies farthest from the neighbour.",
+)
 class SendsTheWrongEdge(RightHalo):
     @staticmethod
     def forward(ctx, strip):
@@ -114,23 +114,11 @@ class SendsTheWrongEdge(RightHalo):
         return torch.cat([above, strip, below], dim=2)
 
 
-@wrong("14b-halo", advice="no neighbour")
-class AroundTheWorld(RightHalo):
-    """The first rank's upper neighbour is the last rank."""
-
-    @staticmethod
-    def forward(ctx, strip):
-        rank, ranks, _ = _neighbours()
-        if ranks < 3:
-            return _with_edges(strip)
-        up, down = (rank - 1) % ranks, (rank + 1) % ranks
-        above, below = (torch.empty_like(strip[:, :, :1]).contiguous() for _ in "ab")
-        first, last = strip[:, :, :1].contiguous(), strip[:, :, -1:].contiguous()
-        exchange({up: first, down: last}, {up: above, down: below})
-        return torch.cat([above, strip, below], dim=2)
-
-
-@wrong("14b-halo", advice="no neighbour")
+@wrong(
+    "14b-halo",
+    advice="no neighbour",
+    note="As some libraries pad pictures. The convolution pads with zeros.",
+)
 class RepeatsTheBorder(RightHalo):
     @staticmethod
     def forward(ctx, strip):
@@ -147,8 +135,6 @@ class RepeatsTheBorder(RightHalo):
     note="One neighbour after the other: right numbers, a chain of waiting.",
 )
 class OneNeighbourAfterTheOther(RightHalo):
-    """First the rank above, then the one below: a chain of waiting ranks."""
-
     @staticmethod
     def forward(ctx, strip):
         rank, _, others = _neighbours()
@@ -164,7 +150,12 @@ class OneNeighbourAfterTheOther(RightHalo):
         return torch.cat([around[0], strip, around[1]], dim=2)
 
 
-@wrong("14b-halo", advice="point to point")
+@wrong(
+    "14b-halo",
+    advice="point to point",
+    note="The collective is at hand, and the numbers are right; but everybody "
+    "gets everything.",
+)
 class SendsAllRows(RightHalo):
     @staticmethod
     def forward(ctx, strip):
@@ -177,7 +168,11 @@ class SendsAllRows(RightHalo):
         return torch.cat([above, strip, below], dim=2)
 
 
-@wrong("14b-halo", advice="belong to somebody else")
+@wrong(
+    "14b-halo",
+    advice="belong to somebody else",
+    note="A slice is a view: they write into a tensor that was only lent to them.",
+)
 class ChangesTheGradient(RightHalo):
     @staticmethod
     def backward(ctx, gradient):
@@ -188,21 +183,12 @@ class ChangesTheGradient(RightHalo):
         return own
 
 
-@wrong("14b-halo", advice="who sends to whom", state="HUNG")
-class ForTwoRanksOnly(RightHalo):
-    @staticmethod
-    def forward(ctx, strip):
-        rank = dist.get_rank()
-        other = 1 - rank if rank < 2 else 0
-        edge = (strip[:, :, -1:] if rank == 0 else strip[:, :, :1]).contiguous()
-        halo = torch.empty_like(edge)
-        exchange({other: edge}, {other: halo})
-        zeros = torch.zeros_like(halo)
-        above, below = (zeros, halo) if rank == 0 else (halo, zeros)
-        return torch.cat([above, strip, below], dim=2)
-
-
-@wrong("14b-halo", advice="who expects it", state="HUNG")
+@wrong(
+    "14b-halo",
+    advice="who expects it",
+    note="Everybody waits for a row before anybody sends one.",
+    state="HUNG",
+)
 class ReceivesBeforeItSends(RightHalo):
     @staticmethod
     def forward(ctx, strip):
@@ -214,17 +200,6 @@ class ReceivesBeforeItSends(RightHalo):
             edge = strip[:, :, :1] if other < rank else strip[:, :, -1:]
             dist.send(edge.contiguous(), other)
         return torch.cat([rooms.get(rank - 1), strip, rooms.get(rank + 1)], dim=2)
-
-
-@wrong("14b-halo", advice="type of the strip")
-class InFloat32(RightHalo):
-    @staticmethod
-    def forward(ctx, strip):
-        return _with_edges(strip.float())
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return _home(gradient).double()
 
 
 @right("14b-halo")
@@ -256,7 +231,6 @@ class WithSendsFirst(torch.autograd.Function):
         return inner + pad(above, (0, 0, 0, lower)) + pad(below, (0, 0, lower, 0))
 
 
-@right("14b-halo")
 class EvenRanksLookDownFirst(torch.autograd.Function):
     """Two rounds of pairs, and the same journey for both ways."""
 
@@ -317,50 +291,62 @@ def image_row_both_ways(batch, channels, height, width):
     return answer | {"space": answer["space"] + 4 * batch * channels[0] * width}
 
 
-@wrong("14b-bytes", advice="gradients of biases")
+@wrong(
+    "14b-bytes",
+    advice="gradients of biases",
+    note="They count 9ab weights and forget the b biases.",
+)
 def forgets_the_biases(batch, channels, height, width):
     answer = bytes_of_splits(batch, channels, height, width)
     return answer | {"space": answer["space"] - 4 * sum(channels[1:])}
 
 
-@wrong("14b-bytes", advice="gradients of weights")
-def forgets_the_weights(batch, channels, height, width):
-    answer = bytes_of_splits(batch, channels, height, width)
-    return answer | {"space": answer["space"] - 4 * _weights(channels)}
-
-
-@wrong("14b-bytes", advice="not those of both|how often")
+@wrong(
+    "14b-bytes",
+    advice="not those of both|how often",
+    note="The text asks for what one rank sends.",
+)
 def adds_up_both_ranks(batch, channels, height, width):
     answer = bytes_of_splits(batch, channels, height, width)
     return {way: 2 * sent for way, sent in answer.items()}
 
 
-@wrong("14b-bytes", advice="how many bytes a number takes")
+@wrong(
+    "14b-bytes",
+    advice="how many bytes a number takes",
+    note="Numbers instead of bytes: each takes four.",
+)
 def counts_numbers(batch, channels, height, width):
     answer = bytes_of_splits(batch, channels, height, width)
     return {way: sent // 4 for way, sent in answer.items()}
 
 
-@wrong("14b-bytes", advice="cheapest cut")
+@wrong(
+    "14b-bytes",
+    advice="cheapest cut",
+    note="They cut behind the first layer, though fewer channels may cross later.",
+)
 def cuts_after_the_first(batch, channels, height, width):
     answer = bytes_of_splits(batch, channels, height, width)
     return answer | {"layers": 4 * batch * channels[1] * height * width}
 
 
-@wrong("14b-bytes", advice="what travels")
+@wrong(
+    "14b-bytes",
+    advice="what travels",
+    note="Strips lie above each other, so a row of the width crosses.",
+)
 def sends_a_column(batch, channels, height, width):
     answer = bytes_of_splits(batch, channels, height, width)
     column = bytes_of_splits(batch, channels, height, height)["space"]
     return answer | {"space": column}
 
 
-@wrong("14b-bytes", advice="dictionary")
-def names_the_least(batch, channels, height, width):
-    answer = bytes_of_splits(batch, channels, height, width)
-    return min(answer, key=answer.get)
-
-
-@wrong("14b-bytes", advice="scores, both ways")
+@wrong(
+    "14b-bytes",
+    advice="scores, both ways",
+    note="Maps are counted, and the scores at the end are forgotten.",
+)
 def forgets_the_scores(batch, channels, height, width):
     answer = bytes_of_splits(batch, channels, height, width)
     scores = 4 * batch * channels[-1]
@@ -407,12 +393,20 @@ def _plan(layers, steps, turn, length=2, back=None) -> dict:
     return plan
 
 
-@wrong("14b-wavefront", advice="how long it takes")
+@wrong(
+    "14b-wavefront",
+    advice="how long it takes",
+    note="They turn the forward plan round, where everything takes one slot.",
+)
 def backward_takes_one_slot(layers, steps):
     return _plan(layers, steps, steps + layers - 1, length=1)
 
 
-@wrong("14b-wavefront", advice="has ended")
+@wrong(
+    "14b-wavefront",
+    advice="has ended",
+    note="The same order for both ways: but backward needs the step after.",
+)
 def back_in_the_order_of_forward(layers, steps):
     return _plan(layers, steps, steps + layers - 1, back=lambda a, b: a + b)
 
@@ -423,13 +417,7 @@ def back_in_the_order_of_forward(layers, steps):
     note="A backward that begins before the loss is known.",
 )
 def begins_before_the_loss(layers, steps):
-    """The last layer goes back from its last step; the turn is one slot too early."""
     return _plan(layers, steps, steps + layers - 2)
-
-
-@wrong("14b-wavefront", advice="could begin earlier")
-def one_slot_too_late(layers, steps):
-    return _plan(layers, steps, steps + layers)
 
 
 @wrong(
@@ -450,14 +438,21 @@ def layer_after_layer(layers, steps):
     return plan
 
 
-@wrong("14b-wavefront", advice="the form")
+@wrong(
+    "14b-wavefront",
+    advice="the form",
+    note="They stop when the question of the text above is answered.",
+)
 def forwards_only(layers, steps):
     return {("F", a, b): a + b for a in range(layers) for b in range(steps)}
 
 
-@wrong("14b-wavefront", advice="has ended")
+@wrong(
+    "14b-wavefront",
+    advice="has ended",
+    note="All steps of a layer at once: a rank would have to do them together.",
+)
 def steps_at_the_same_time(layers, steps):
-    """All steps of a layer at once: a rank would have to do them together."""
     plan = {("F", a, b): a for a in range(layers) for b in range(steps)}
     for layer in range(layers):
         for step in range(steps):
@@ -465,24 +460,14 @@ def steps_at_the_same_time(layers, steps):
     return plan
 
 
-@wrong("14b-wavefront", advice="could begin earlier")
-def counted_from_one(layers, steps):
-    return {
-        cell: begin + 1
-        for cell, begin in _plan(layers, steps, steps + layers - 1).items()
-    }
-
-
-@wrong("14b-wavefront", advice="the form")
+@wrong(
+    "14b-wavefront",
+    advice="the form",
+    note="Layer and step are swapped in the keys.",
+)
 def step_before_layer(layers, steps):
     plan = _plan(layers, steps, steps + layers - 1)
     return {(kind, step, layer): begin for (kind, layer, step), begin in plan.items()}
-
-
-@wrong("14b-wavefront", advice="the form")
-def as_a_list(layers, steps):
-    plan = _plan(layers, steps, steps + layers - 1)
-    return sorted(plan, key=plan.get)
 
 
 @right("14b-wavefront")
@@ -518,4 +503,7 @@ def plan_in_numpy(layers, steps):
     return plan
 
 
-right("14b-halo", name="all messages in one batch")(WithHalo)
+right(
+    "14b-halo",
+    name="all messages in one batch",
+)(WithHalo)

@@ -7,7 +7,6 @@ from itertools import pairwise, product
 import torch
 
 from sidebyside import consecutive_steps, run_ranks
-from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
 
 from .halo_programs import HaloCase, HaloNotes, expected_of_halo, try_halo
@@ -21,21 +20,17 @@ PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
 STRIPS = {
     2: [(4, 4), (1, 1), (3, 2), (1, 6)],
     3: [(1, 1, 1), (2, 1, 3), (4, 4, 4)],
-    1: [(5,), (1,)],
-    5: [(1, 1, 1, 1, 1), (2, 3, 1, 1, 2)],
-    8: [(2,) * 8],
+    1: [(5,)],
+    5: [(2, 3, 1, 1, 2)],
+    8: [(2,) * 8],  # a chain of waiting would take more steps
 }
 
 
 @exercise("14b-halo", in_ranks=True, when_hung="who sends to whom, and who expects it")
 def check_14b_halo(halo):
-    form = "the form of the answer: a class, an autograd function as in the stub"
-    with trying("Halo") as expect:
-        right = isinstance(halo, type) and issubclass(halo, torch.autograd.Function)
-        expect(right, got=halo, think=form)
     for ranks, rows in STRIPS.items():
         cases = [HaloCase(of_ranks) for of_ranks in rows]
-        cases.append(HaloCase(rows[0], 1, 1, 1, torch.float32))
+        cases.append(HaloCase(rows[0], 1, 1, 1))
         think = "what this line gets on the first rank, on the last, and on one alone"
         with trying(f"Halo.apply(strip) in {ranks} ranks, and backward", think=think):
             notes = run_ranks(try_halo, halo, cases, world_size=ranks, timeout=PATIENCE)
@@ -66,8 +61,6 @@ def _expect_halo_forward(expect, rank: int, notes: HaloNotes, wanted) -> None:
     got = f"on rank {rank}, {found if isinstance(found, str) else found.shape}"
     think = f"what is to be returned: a tensor of shape {tuple(wanted.shape)}"
     expect(tensor and found.shape == wanted.shape, got=got, think=think)
-    typed = f"on rank {rank}, a tensor of {found.dtype}"
-    expect(found.dtype == wanted.dtype, got=typed, think="the type of the strip")
     for name, part in ("above", slice(1)), ("below", slice(-1, None)):
         expect(
             torch.equal(found[:, :, part], wanted[:, :, part]),
@@ -83,8 +76,8 @@ def _expect_halo_forward(expect, rank: int, notes: HaloNotes, wanted) -> None:
 
 def _expect_halo_leaves_unchanged(expect, rank: int, notes: HaloNotes) -> None:
     expect(
-        not notes.changed and not notes.shares,
-        got=f"rank {rank} has changed {notes.changed or 'or shares its strip'}",
+        not notes.changed,
+        got=f"rank {rank} has changed {notes.changed}",
         think="which tensors belong to somebody else: work on a copy",
     )
 
@@ -94,23 +87,22 @@ def _expect_halo_backward(expect, rank: int, notes: HaloNotes, wanted) -> None:
     think = "what backward returns: the gradient of the strip, of the strip's shape"
     expect(found is not None, got=f"on rank {rank}, no gradient", think=think)
     _expect_halo_leaves_unchanged(expect, rank, notes)
-    close = 1e-4 if wanted.dtype == torch.float32 else 1e-10
     for name, part in ("first", slice(1)), ("last", slice(-1, None)):
         think = "how many copies of this row there are, on which ranks, and who sends "
         think += "the gradients of those copies. What arrives is added"
         if wanted.shape[2] == 1:
             think = f"a strip of one row: it is the first and the last. Also: {think}"
-        right = torch.allclose(found[:, :, part], wanted[:, :, part], close, close)
+        right = torch.allclose(found[:, :, part], wanted[:, :, part], 1e-10, 1e-10)
         got = f"on rank {rank}, a wrong gradient of the {name} row"
         expect(right, got=got, think=think)
-    right = torch.allclose(found, wanted, close, close)
+    right = torch.allclose(found, wanted, 1e-10, 1e-10)
     think = "the rows that no neighbour has seen: their gradient passes through"
     expect(right, got=f"on rank {rank}, wrong gradients of inner rows", think=think)
 
 
 def _expect_halo_messages(expect, case: HaloCase, way: str, meters: list) -> None:
     ranks = len(meters)
-    row = case.batch * case.channels * case.width * case.dtype.itemsize
+    row = case.batch * case.channels * case.width * 8
     for rank, meter in enumerate(meters):
         got = f"{way}, by {', '.join(meter.collectives)}"
         think = "messages to the neighbours only, point to point"
@@ -134,7 +126,7 @@ def _expect_halo_messages(expect, case: HaloCase, way: str, meters: list) -> Non
 
 KEYS = ("layers", "channels", "space")
 NETWORKS = [(1, 2, 4), (1, 16, 16, 10), (3, 8, 4, 6), (1, 6, 2, 4, 8, 10), (5, 12, 2)]
-IMAGES = [(64, 8, 8), (1, 4, 6), (7, 9, 5), (2, 1, 1), (16, 224, 100), (1, 2, 300)]
+IMAGES = [(64, 8, 8), (1, 4, 6), (7, 9, 5), (16, 224, 100)]
 
 
 @exercise("14b-bytes")
@@ -156,10 +148,9 @@ def _expect_bytes_in_space(
         parts = _parts_of_bytes_in_space(batch, channels, height, width)
         for way in KEYS:
             numbers = parts[way]
-            found = as_number(got[way])
-            think = f"by {way}: " + _think_of_bytes_in_space(found, numbers)
+            think = f"by {way}: " + _think_of_bytes_in_space(got[way], numbers)
             shown = f"by {way}, {got[way]}"
-            expect(found == 4 * sum(numbers.values()), got=shown, think=think)
+            expect(got[way] == 4 * sum(numbers.values()), got=shown, think=think)
 
 
 def _parts_of_bytes_in_space(
@@ -201,7 +192,7 @@ def _think_of_bytes_in_space(found, numbers: dict[str, int]) -> str:
 
 # 14b-wavefront ------------------------------------------------------------------------
 
-GRIDS = [(2, 3), (1, 1), (1, 5), (4, 1), (2, 8), (3, 3), (5, 2), (8, 13), (13, 8)]
+GRIDS = [(2, 3), (1, 1), (1, 5), (4, 1), (3, 3), (5, 2), (8, 13)]
 
 
 @exercise("14b-wavefront")
@@ -234,14 +225,10 @@ def _expect_wavefront_plan(expect, got, layers: int, steps: int) -> dict[tuple, 
     expect(odd is None, got=f"a key {odd!r}", think=think)
     missing = next((cell for cell in sorted(cells) if cell not in got), None)
     expect(missing is None, got=f"a plan without {missing}", think=think)
-    plan = {}
-    for cell in cells:
-        begin = as_number(got[cell])
-        whole = begin is not None and begin == int(begin) and begin >= 0
-        think = "when a cell begins: a whole number from 0"
-        expect(whole, got=f"{cell}: {got[cell]!r}", think=think)
-        plan[cell] = int(begin)
-    return plan
+    think = "when a cell begins: a whole number from 0"
+    for cell, begin in got.items():
+        expect(begin >= 0, got=f"{cell}: {begin!r}", think=think)
+    return {cell: int(begin) for cell, begin in got.items()}
 
 
 def _needs_of_wavefront_cell(cell: tuple, layers: int, steps: int) -> list[tuple]:

@@ -10,13 +10,12 @@ from sidebyside import MessageMeter, device
 
 
 class HaloCase(NamedTuple):
-    """Images cut into strips: rows of each rank, the other sizes, and the type."""
+    """Images cut into strips: rows of each rank, and the other sizes."""
 
     rows: tuple[int, ...]
     batch: int = 2
     channels: int = 3
     width: int = 5
-    dtype: torch.dtype = torch.float64
 
 
 class HaloNotes(NamedTuple):
@@ -25,7 +24,6 @@ class HaloNotes(NamedTuple):
     forward: object  # a tensor, or the name of another type
     backward: Tensor | None
     changed: str
-    shares: bool  # the tensor returned lies in the strip's memory
     there: MessageMeter
     back: MessageMeter | None
 
@@ -43,7 +41,7 @@ def strips_of_case(case: HaloCase, seed: int) -> tuple[Tensor, list[Tensor]]:
         )
         for rows in case.rows
     ]
-    return whole.to(case.dtype), [gradient.to(case.dtype) for gradient in gradients]
+    return whole, gradients
 
 
 def expected_of_halo(case: HaloCase, seed: int) -> list[tuple[Tensor, Tensor]]:
@@ -72,19 +70,18 @@ def _try_case_of_halo(halo: type, case: HaloCase, seed: int) -> HaloNotes:
     rank = dist.get_rank()
     whole, gradients = strips_of_case(case, seed)
     start = sum(case.rows[:rank])
-    strip = whole.to(device())[:, :, start : start + case.rows[rank]]  # not contiguous
-    strip.requires_grad_()
+    strip = whole.to(device())[:, :, start : start + case.rows[rank]]
+    strip = strip.contiguous().requires_grad_()
     before, gradient = strip.detach().clone(), gradients[rank].to(device())
     dist.barrier()  # nobody is still busy with the case before
     with MessageMeter() as there:
         returned = halo.apply(strip)
     if not isinstance(returned, Tensor):
-        return HaloNotes(type(returned).__name__, None, "", False, there, None)
+        return HaloNotes(type(returned).__name__, None, "", there, None)
     changed = "" if torch.equal(strip, before) else "its strip"
     forward = returned.detach().cpu().clone()
-    own, theirs = strip.untyped_storage(), returned.untyped_storage()
     if returned.shape != gradient.shape or not returned.requires_grad:
-        return HaloNotes(forward, None, changed, False, there, None)
+        return HaloNotes(forward, None, changed, there, None)
     arriving = []
     returned.register_hook(lambda g: arriving.append((g, g.detach().clone())) or None)
     with MessageMeter() as back:
@@ -92,5 +89,4 @@ def _try_case_of_halo(halo: type, case: HaloCase, seed: int) -> HaloNotes:
     if not changed and not all(torch.equal(a, b) for a, b in arriving):
         changed = "the gradient that backward was given"
     found = None if strip.grad is None else strip.grad.cpu().clone()
-    shares = own.data_ptr() == theirs.data_ptr()
-    return HaloNotes(forward, found, changed, shares, there, back)
+    return HaloNotes(forward, found, changed, there, back)

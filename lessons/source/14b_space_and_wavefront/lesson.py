@@ -178,9 +178,7 @@ for name, swap in {"both ways": Swap.apply, "one way": one_way}.items():
 # Two ranks need one swap. Now images are cut into $N$ strips, rank 0 has the top one,
 # and ranks in the middle have two neighbours. Write the autograd function `Halo`.
 # `Halo.apply(strip)` runs in each of $N \geq 1$ ranks. `strip` has the shape (batch,
-# channels, rows, width), none of them 0, and any floating-point type. The number of rows
-# may differ between ranks, all else is equal. Neither the strip nor what you return needs
-# to be contiguous.
+# channels, rows, width). The number of rows may differ between ranks, all else is equal.
 #
 # `forward` returns a new tensor with two more rows: above, the last row of the rank
 # above; below, the first row of the rank below; zeros where there is no such rank.
@@ -331,7 +329,7 @@ show(scores_by_space)
 # `channels` is a tuple of three or more numbers such as `(1, 16, 16, 10)`: those of the
 # image, those between the layers, and finally the scores. (The first may be odd, the
 # others are even.) There are two ranks; each number takes four bytes. Both ranks send the
-# same amount. Whether you return integers or floats does not matter.
+# same amount.
 #
 # * By layers, one cut between two layers, where the fewest channels cross it; the image
 #   and the last maps are not between two layers. Rank 0 sends maps. Rank 1 sends as
@@ -571,7 +569,7 @@ draw_timelines(timelines)
 # step, as above. The loss needs all outputs of the last layer: no backward begins before
 # the last forward has ended. A backward needs the backwards of the step *after* it and of
 # the layer *above* it, at the same step. What is needed must have ended. The last backward
-# must end as early as possible. (NumPy's whole numbers will do, and so will 3.0 for 3.)
+# must end as early as possible.
 #
 # By hand first: two layers and three steps. When does the last forward end? When does the
 # first backward begin, which one is it, and when does the last one end?

@@ -29,7 +29,7 @@ from demos.pipeline.parts.workbench import workbench
 from sidebyside import RankFailed, run_ranks
 from sidebyside.lesson_format import read_lesson, solved
 
-SIZES = [(p, m) for p in (1, 2, 3, 4, 7) for m in (1, 2, 3, 5, 8)]
+SIZES = [(1, 1), (1, 5), (2, 3), (3, 2), (4, 8), (7, 5)]
 
 # Plans ------------------------------------------------------------------------------
 
@@ -59,15 +59,6 @@ def test_thin_stages_keep_more_as_the_lesson_says():
 def test_interleaving_refuses_what_does_not_divide():
     with pytest.raises(ValueError, match="multiple of 4"):
         interleaved(4, 6)
-
-
-def test_the_lesson_and_the_demos_write_the_same_1f1b():
-    source = read_lesson(Path(__file__).parent).code("15b-1f1b")
-    names = {}
-    exec(solved(source), names)
-    for stages, microbatches in SIZES:
-        mine = names["one_forward_one_backward"](stages, microbatches)
-        assert mine == one_f_one_b(stages, microbatches)
 
 
 def test_the_paper_agrees_with_the_formula_where_the_lesson_says_so():

@@ -66,10 +66,7 @@ draw_split_layer(x, A)
 # the output, the same on all ranks. It returns three gradients: of `x_part`, of `rows`
 # and of `bias`. It sends nothing.
 #
-# There may be no samples, and a rank may hold no inputs. With no samples or one rank, the
-# all-reduce may be left out. All arguments of a call have the same type (32 or 64 bits), and
-# so have the results, which agree up to rounding; arguments stay as they are. Where you add
-# the bias is up to you.
+# Arguments stay as they are. Where you add the bias is up to you.
 #
 # By hand first: the last line of the picture, without a bias. (Rank 0 has the 1 of $x$
 # and the first row of $A$, rank 1 the 2 and the second row.) The gradient of the output
@@ -208,18 +205,11 @@ print("sum of the relus", (part_0.relu() + part_1.relu()).tolist())
 # ## Exercise 2: the conjugate functions
 #
 # Write both as autograd functions. All ranks call `CopyToRanks.apply(x)` and
-# `SumOverRanks.apply(x)`; `x` has the same shape on all ranks, any shape, possibly
-# empty, with 32 or 64 bits; results have its type.
+# `SumOverRanks.apply(x)`; `x` has the same shape on all ranks.
 #
 # * An all-reduce is one `dist.all_reduce`; where the table says nothing, nothing is sent.
-#   With one rank or an empty `x`, it may be left out.
-# * What comes in, `x` or `gradient`, keeps its numbers. So does an earlier result when a
-#   function is called again. Where nothing is added up, the result may be the input itself
-#   or a view of it.
-# * Either may be a view that is not contiguous, perhaps on some ranks only. An all-reduce
-#   adds what lies at the same place in memory, so it needs contiguous tensors; with others,
-#   gloo adds up wrongly and raises no error.
-# * All ranks get the same bits from a sum.
+# * What comes in, `x` or `gradient`, keeps its numbers. Where nothing is added up, the
+#   result may be the input itself or a view of it.
 #
 # By hand first: two ranks hold the same x = 3. Rank 0 computes 2 · x, rank 1 computes
 # 5 · x, and the loss is the sum, 21. What is the gradient of x? What does each rank's
@@ -234,9 +224,8 @@ print("sum of the relus", (part_0.relu() + part_1.relu()).tolist())
 #
 # <details><summary>Hint 2: an idea</summary>
 #
-# Copy first, with `x.clone(memory_format=torch.contiguous_format)`, and all-reduce the
-# copy. Both functions need that, one forward and one backward. The identity is
-# `x.view_as(x)`.
+# Copy first, with `x.clone()`, and all-reduce the copy. Both functions need that, one
+# forward and one backward. The identity is `x.view_as(x)`.
 #
 # </details>
 #
@@ -266,7 +255,7 @@ class CopyToRanks(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
         ### BEGIN SOLUTION
-        total = gradient.clone(memory_format=torch.contiguous_format)
+        total = gradient.clone()
         dist.all_reduce(total)
         return total
         ### END SOLUTION
@@ -276,7 +265,7 @@ class SumOverRanks(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: torch.Tensor) -> torch.Tensor:
         ### BEGIN SOLUTION
-        total = x.clone(memory_format=torch.contiguous_format)
+        total = x.clone()
         dist.all_reduce(total)
         return total
         ### END SOLUTION
@@ -450,11 +439,7 @@ def two_branches(x, first, second) -> torch.Tensor:
 # gradients to `x` and to the four matrices, with one all-reduce forward and one backward.
 # `x`, of shape (samples, inputs), is the same on all ranks. `first` and `second` are pairs
 # of matrices, columns of one and rows of the other. The two branches may have different
-# numbers of neurons, a rank may have none of them, and there may be no samples; then too
-# all five gradients are tensors (zeros or empty), not `None`. With one rank or no samples,
-# the all-reduces may be left out. All arguments have the same type (32 or 64 bits) and want
-# gradients. The output has that type, too. Results agree up to rounding; arguments stay
-# as they are. All-reduces belong in the conjugate functions: autograd knows nothing of
+# numbers of neurons. Arguments stay as they are. All-reduces belong in the conjugate functions: autograd knows nothing of
 # `dist.all_reduce` itself.
 #
 # By hand first: what does each of the four all-reduces add up? Which two can be added

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from demos.collectives.parts.all_reduces import ring_all_reduce
 from demos.pipeline.parts.kept_bytes import KeptBytes
 from demos.tensor_parallel import dropout_streams
+from demos.tensor_parallel.own_tensor_parallel import train_split
 from demos.tensor_parallel.parts import pair_costs
 from demos.tensor_parallel.parts.conjugates import copy_to_ranks, sum_over_ranks
 from demos.tensor_parallel.parts.messages_of_ours import messages_of_ours
@@ -152,20 +153,6 @@ def test_the_numbers_of_exercise_2():
     assert run_ranks(gradient_by_hand, True) == [7, 7]
     assert run_ranks(gradient_by_hand, False) == [2, 5]
     assert run_ranks(gradient_by_the_librarys_function) == [14, 14]
-
-
-def sum_of_two_layouts() -> torch.Tensor:
-    x = torch.arange(6.0).reshape(2, 3)
-    if dist.get_rank():
-        x = x.T.contiguous().T
-    total = x.clone()
-    dist.all_reduce(total)
-    return total
-
-
-def test_an_all_reduce_adds_what_lies_at_the_same_place_in_memory():
-    for total in run_ranks(sum_of_two_layouts):
-        assert not torch.equal(total, 2 * torch.arange(6.0).reshape(2, 3))
 
 
 def messages_of_both() -> tuple:
@@ -332,3 +319,23 @@ def test_dtensor_trains_the_same_with_as_many_collectives(ranks):
         assert gap < 1e-12
         if ranks > 1:
             assert counts == [2] * 5, "one forward, one backward"
+
+
+# A script of your own -----------------------------------------------------------------
+
+SCRIPT = ROOT / "demos/tensor_parallel/own_tensor_parallel.py"
+
+
+def matrices_of_own_script() -> tuple[dict, float]:
+    """Runs in each rank: what the script trains, and its loss."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    return train_split(init_device_mesh("cpu", (dist.get_world_size(),)), "cpu")
+
+
+def test_the_script_of_your_own_trains_the_same_with_two_ranks():
+    ((one, loss),) = run_ranks(matrices_of_own_script, world_size=1)
+    for two, of_two in run_ranks(matrices_of_own_script):
+        assert of_two == pytest.approx(loss, abs=1e-5)
+        for name in one:
+            torch.testing.assert_close(one[name], two[name], atol=1e-5, rtol=0)
