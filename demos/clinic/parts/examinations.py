@@ -65,7 +65,7 @@ def stacks_of_threads() -> str:
 
 def all_reduce_behind_barrier(tensor: torch.Tensor, all_reduce=dist.all_reduce) -> None:
     """An all-reduce that first asks whether all ranks have come to this place."""
-    dist.monitored_barrier(timeout=timedelta(seconds=SECONDS), wait_all_ranks=True)
+    dist.monitored_barrier(timeout=timedelta(seconds=2), wait_all_ranks=True)
     all_reduce(tensor)
 
 
