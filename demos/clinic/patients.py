@@ -28,7 +28,7 @@ def main() -> None:
         parser.error("argument --code: needs --patient")
 
     if not args.patient:
-        print("three ranks each, with gloo, after three seconds")
+        print("three ranks each, with gloo, after two seconds")
         ward_round()
         return
     if args.code:

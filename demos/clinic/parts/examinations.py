@@ -22,7 +22,7 @@ from demos.clinic.parts.sick_programs import PATIENTS
 from demos.clinic.parts.ward import admit, on_cpus, patient_lines, run_patient
 from sidebyside import RankFailed, RanksHung, run_ranks
 
-SECONDS = 3  # that a rank has before somebody looks
+SECONDS = 2  # that a rank has before somebody looks
 
 
 def begin_examination_together() -> None:
@@ -65,7 +65,7 @@ def stacks_of_threads() -> str:
 
 def all_reduce_behind_barrier(tensor: torch.Tensor, all_reduce=dist.all_reduce) -> None:
     """An all-reduce that first asks whether all ranks have come to this place."""
-    dist.monitored_barrier(timeout=timedelta(seconds=3), wait_all_ranks=True)
+    dist.monitored_barrier(timeout=timedelta(seconds=2), wait_all_ranks=True)
     all_reduce(tensor)
 
 
@@ -147,7 +147,7 @@ def _examination_by_rank(look: Callable, name: str) -> list[str]:
 # The tools ----------------------------------------------------------------------------
 
 
-def hang_report(name: str, timeout: float = 20) -> list[str]:
+def hang_report(name: str, timeout: float = 5) -> list[str]:
     """What `run_ranks` says when the time is over, or when a rank has failed."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):
@@ -196,7 +196,7 @@ def examine_patient(name: str, tool: str) -> None:
 
 
 def ward_round() -> None:
-    """Print what each rank of each patient does after three seconds."""
+    """Print what each rank of each patient does after two seconds."""
     quiet = contextlib.redirect_stdout(io.StringIO())
     with on_cpus(), quiet, ThreadPool(3) as pool:  # three at a time
         found = pool.map(

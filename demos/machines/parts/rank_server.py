@@ -42,7 +42,11 @@ def receive_frame(file: BinaryIO) -> bytes:
 def serve_ranks() -> None:
     """Answer each job by a list: for each rank whether it succeeded, its result or
     what went wrong, and what it printed."""
-    import torch.distributed  # noqa: F401  once, for all ranks
+    # Once, for all ranks; the first optimizer of a process imports torch._dynamo: 1 s.
+    import torch._dynamo
+    import torch.distributed  # noqa: F401
+
+    import sidebyside.by_value  # noqa: F401
 
     answers = os.fdopen(os.dup(1), "wb")
     while True:

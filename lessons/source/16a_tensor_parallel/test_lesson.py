@@ -323,8 +323,6 @@ def test_dtensor_trains_the_same_with_as_many_collectives(ranks):
 
 # A script of your own -----------------------------------------------------------------
 
-SCRIPT = ROOT / "demos/tensor_parallel/own_tensor_parallel.py"
-
 
 def matrices_of_own_script() -> tuple[dict, float]:
     """Runs in each rank: what the script trains, and its loss."""

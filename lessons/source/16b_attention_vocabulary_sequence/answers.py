@@ -50,19 +50,31 @@ def loss_with_own_maximum(logits, labels, first):
     return loss_of_shifted(logits - largest, labels, first)
 
 
-@wrong("16b-cross-entropy", advice="whose exponential is finite")
+@wrong(
+    "16b-cross-entropy",
+    advice="whose exponential is finite",
+    note="They subtract nothing, so the exponentials of large logits are infinite.",
+)
 def loss_without_maximum(logits, labels, first):
     return loss_of_shifted(logits, labels, first)
 
 
-@wrong("16b-cross-entropy", advice="detach|flows through the largest|in-place|view")
+@wrong(
+    "16b-cross-entropy",
+    advice="detach|flows through the largest|in-place|view",
+    note="They all-reduce a tensor that autograd follows, and forget `detach`.",
+)
 def loss_with_tracked_maximum(logits, labels, first):
     largest = logits.amax(1)
     dist.all_reduce(largest, op=dist.ReduceOp.MAX)
     return loss_of_shifted(logits - largest[:, None], labels, first)
 
 
-@wrong("16b-cross-entropy", advice="adds to each of the sums")
+@wrong(
+    "16b-cross-entropy",
+    advice="adds to each of the sums",
+    note="They sum the exponentials of this rank's words only.",
+)
 def loss_of_own_words(logits, labels, first):
     shifted = logits - largest_of_all(logits)
     return loss_of_shifted(shifted, labels, first, total_of=lambda total: total)
@@ -81,33 +93,23 @@ def loss_of_any_label(logits, labels, first):
     return (sum_over_ranks(shifted.exp().sum(1)).log() - of_label).mean()
 
 
-@wrong("16b-cross-entropy", advice="whose word|not this rank's word")
+@wrong(
+    "16b-cross-entropy",
+    advice="whose word|not this rank's word",
+    note="They forget to subtract `first` from the labels.",
+)
 def loss_with_local_labels(logits, labels, first):
     shifted = logits - largest_of_all(logits)
     return loss_of_shifted(shifted, labels, 0)
 
 
-@wrong("16b-cross-entropy", advice="whose word the label is")
-def loss_by_wrapping(logits, labels, first):
-    """A label below `first` counts from the end: Python's −1."""
-    shifted = logits - largest_of_all(logits)
-    mine = labels - first < logits.shape[1]
-    place = ((labels - first) * mine) % logits.shape[1]
-    of_label = sum_over_ranks(shifted.gather(1, place[:, None])[:, 0] * mine)
-    return (sum_over_ranks(shifted.exp().sum(1)).log() - of_label).mean()
-
-
-@wrong("16b-cross-entropy", advice="the mean over all positions")
+@wrong(
+    "16b-cross-entropy",
+    advice="the mean over all positions",
+    note="They return the sum over positions.",
+)
 def loss_summed(logits, labels, first):
     return loss_of_shifted(logits - largest_of_all(logits), labels, first) * len(labels)
-
-
-@wrong("16b-cross-entropy", advice="which shape")
-def loss_per_position(logits, labels, first):
-    shifted = logits - largest_of_all(logits)
-    mine, place = own_labels(shifted, labels, first)
-    of_label = sum_over_ranks(shifted.gather(1, place)[:, 0] * mine)
-    return sum_over_ranks(shifted.exp().sum(1)).log() - of_label
 
 
 @wrong(
@@ -132,58 +134,18 @@ def loss_by_gathering(logits, labels, first):
     return F.cross_entropy(sum_over_ranks(padded), labels)
 
 
-@wrong("16b-cross-entropy", advice="sum_over_ranks|in-place")
-def loss_by_plain_all_reduce(logits, labels, first):
-    shifted = logits - largest_of_all(logits)
-    mine, place = own_labels(shifted, labels, first)
-    both = shifted.exp().sum(1), shifted.gather(1, place)[:, 0] * mine
-    for tensor in both:
-        dist.all_reduce(tensor)
-    return (both[0].log() - both[1]).mean()
-
-
-@wrong("16b-cross-entropy", advice="less 1 at the label")
+@wrong(
+    "16b-cross-entropy",
+    advice="less 1 at the label",
+    note="They sum by an all-reduce that autograd does not see: the softmax is "
+    "missing from the gradient.",
+)
 def loss_by_detached_all_reduce(logits, labels, first):
     shifted = logits - largest_of_all(logits)
     mine, place = own_labels(shifted, labels, first)
     both = shifted.exp().sum(1).detach(), (shifted.gather(1, place)[:, 0] * mine)
     dist.all_reduce(both[0])
     return (both[0].log() - sum_over_ranks(both[1])).mean()
-
-
-@wrong("16b-cross-entropy", advice="other numbers in logits")
-def loss_in_place(logits, labels, first):
-    logits.data -= largest_of_all(logits)
-    return loss_of_shifted(logits, labels, first)
-
-
-class SumBothWays(Function):
-    """torch.distributed.nn's all_reduce: its backward is an all-reduce as well."""
-
-    @staticmethod
-    def forward(ctx, x):
-        total = x.clone()
-        dist.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return SumBothWays.forward(ctx, gradient)
-
-
-@wrong("16b-cross-entropy", advice="backward|how often")
-def loss_with_sums_both_ways(logits, labels, first):
-    shifted = logits - largest_of_all(logits)
-    mine, place = own_labels(shifted, labels, first)
-    of_label = SumBothWays.apply(shifted.gather(1, place)[:, 0] * mine)
-    total = SumBothWays.apply(shifted.exp().sum(1))
-    return (total.log() - of_label).mean()
-
-
-@wrong("16b-cross-entropy", advice="another type")
-def loss_in_64_bits(logits, labels, first):
-    shifted = logits.double() - largest_of_all(logits)
-    return loss_of_shifted(shifted, labels, first)
 
 
 @right("16b-cross-entropy")
@@ -225,37 +187,25 @@ def loss_by_hand(logits, labels, first):
     return LossByHand.apply(logits, labels, first)
 
 
-@right("16b-cross-entropy")
-def loss_by_log_sums(logits, labels, first):
-    """The largest log-sum instead of the largest logit."""
-    log_sum = logits.logsumexp(1)
-    largest = log_sum.detach().clone()
-    dist.all_reduce(largest, op=dist.ReduceOp.MAX)
-    total = sum_over_ranks((log_sum - largest).exp())
-    mine, place = own_labels(logits, labels, first)
-    of_label = (logits.gather(1, place)[:, 0] - largest).masked_fill(~mine, 0)
-    return (total.log() - sum_over_ranks(of_label)).mean()
-
-
 # 16b-one-too-many ---------------------------------------------------------------------
 
 
-@wrong("16b-one-too-many", advice="whose neurons these are")
+@wrong(
+    "16b-one-too-many",
+    advice="whose neurons these are",
+    note="They leave the function as it is shown.",
+)
 def complete_as_it_was(block):
     for name, parameter in block.named_parameters():
         if ("norm" in name or name.endswith("bias")) and parameter.grad is not None:
             dist.all_reduce(parameter.grad)
 
 
-@wrong("16b-one-too-many", advice="whose neurons these are")
-def complete_as_shown(block):
-    """The lesson's own function: it forgets frozen parameters, too."""
-    for name, parameter in block.named_parameters():
-        if "norm" in name or name.endswith("bias"):
-            dist.all_reduce(parameter.grad)
-
-
-@wrong("16b-one-too-many", advice="which positions this parameter has seen")
+@wrong(
+    "16b-one-too-many",
+    advice="which positions this parameter has seen",
+    note="They think that sequence parallel leaves nothing to be summed.",
+)
 def complete_nothing(block):
     pass
 
@@ -271,21 +221,29 @@ def complete_everything(block):
             dist.all_reduce(parameter.grad)
 
 
-@wrong("16b-one-too-many", advice="which positions")
+@wrong(
+    "16b-one-too-many",
+    advice="which positions",
+    note="They forget the biases that are held whole.",
+)
 def complete_norms_only(block):
     for name, parameter in block.named_parameters():
         if "norm" in name and parameter.grad is not None:
             dist.all_reduce(parameter.grad)
 
 
-@wrong("16b-one-too-many", advice="which positions")
+@wrong("16b-one-too-many", advice="which positions", note="They forget the norms.")
 def complete_biases_only(block):
     for name, parameter in block.named_parameters():
         if name.endswith(("out.bias", "narrow.bias")) and parameter.grad is not None:
             dist.all_reduce(parameter.grad)
 
 
-@wrong("16b-one-too-many", advice="not the mean over ranks")
+@wrong(
+    "16b-one-too-many",
+    advice="not the mean over ranks",
+    note="They average, as in data parallel.",
+)
 def complete_by_mean(block):
     sum_whole_parameters(block)
     for name, parameter in block.named_parameters():
@@ -306,50 +264,26 @@ def complete_by_shape(block):
             dist.all_reduce(parameter.grad)
 
 
-@wrong("16b-one-too-many", advice="no gradient")
+@wrong(
+    "16b-one-too-many",
+    advice="no gradient",
+    note="They forget that a frozen parameter has no gradient.",
+)
 def complete_without_frozen(block):
     for name, parameter in block.named_parameters():
         if name.endswith(HELD_WHOLE):
             dist.all_reduce(parameter.grad)
 
 
-@wrong("16b-one-too-many", advice="it is frozen")
-def complete_frozen_too(block):
-    for name, parameter in block.named_parameters():
-        if name.endswith(HELD_WHOLE):
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            dist.all_reduce(parameter.grad)
-
-
-@wrong("16b-one-too-many", advice="which positions")
-def complete_first_block_only(block):
-    for name, parameter in block.named_parameters():
-        wanted = "0.norm.weight", "0.norm.bias", "0.out.bias"
-        wanted += "1.norm.weight", "1.norm.bias", "1.narrow.bias"
-        if name in wanted and parameter.grad is not None:
-            dist.all_reduce(parameter.grad)
-
-
-@wrong("16b-one-too-many", advice="which positions")
-def complete_two_children(block):
-    """The halves of one block; of three blocks the third is left out."""
-    for half in list(block.children())[:2]:
-        sum_whole_parameters(half)
-
-
-@wrong("16b-one-too-many", advice="in place, and on whose tensor")
+@wrong(
+    "16b-one-too-many",
+    advice="in place, and on whose tensor",
+    note="They sum the parameters instead of their gradients.",
+)
 def complete_parameters(block):
     for name, parameter in block.named_parameters():
         if name.endswith(HELD_WHOLE):
             dist.all_reduce(parameter.data)
-
-
-@wrong("16b-one-too-many", advice="when its result is there")
-def complete_without_waiting(block):
-    for name, parameter in block.named_parameters():
-        if name.endswith(HELD_WHOLE) and parameter.grad is not None:
-            dist.all_reduce(parameter.grad, async_op=True)
 
 
 @right("16b-one-too-many")
@@ -400,37 +334,14 @@ def merge_less_the_first(one, other):
     return share * one[0] + (1 - share) * other[0], one[1] + ratio.log1p()
 
 
-def merge_by_log_sums(one, other):
-    """Weights are the log-sums themselves."""
-    total = one[1] + other[1]
-    mixed = (one[1][:, None] * one[0] + other[1][:, None] * other[0]) / total[:, None]
-    return mixed, total
-
-
 def merge_with_added_logs(one, other):
     mixed, _ = merge_seen(one, other)
     return mixed, one[1] + other[1]
 
 
-def merge_with_larger_log(one, other):
-    mixed, _ = merge_seen(one, other)
-    return mixed, torch.maximum(one[1], other[1])
-
-
 def merge_swapped(one, other):
     mixed, log_sum = merge_seen((one[0], other[1]), (other[0], one[1]))
     return mixed, log_sum
-
-
-def merge_mixture_only(one, other):
-    return merge_seen(one, other)[0]
-
-
-def merge_in_place(one, other):
-    mixed, log_sum = merge_seen(one, other)
-    one[0].copy_(mixed)
-    one[1].copy_(log_sum)
-    return one
 
 
 def merge_by_softmax(one, other):
@@ -476,28 +387,12 @@ def round_that_passes_first_keys(query, key, value):
     return seen[0]
 
 
-def round_of_keys_only(query, key, value):
-    seen = attend_to_piece(query, key, value)
-    for _ in range(dist.get_world_size() - 1):
-        key = pass_on([key])[0]
-        seen = merge_seen(seen, attend_to_piece(query, key, value))
-    return seen[0]
-
-
 def round_of_queries_too(query, key, value):
     seen = attend_to_piece(query, key, value)
     for _ in range(dist.get_world_size() - 1):
         _, key, value = pass_on([query, key, value])
         seen = merge_seen(seen, attend_to_piece(query, key, value))
     return seen[0]
-
-
-def round_that_adds_up(query, key, value):
-    mixed = attend_to_piece(query, key, value)[0]
-    for _ in range(dist.get_world_size() - 1):
-        key, value = pass_on([key, value])
-        mixed = mixed + attend_to_piece(query, key, value)[0]
-    return mixed / dist.get_world_size()
 
 
 def round_that_gathers(query, key, value):
@@ -507,32 +402,6 @@ def round_that_gathers(query, key, value):
         dist.all_gather(parts, tensor)
         whole.append(torch.cat(parts))
     return attend_to_piece(query, *whole)[0]
-
-
-def round_that_collects(query, key, value):
-    """The ring's messages, and all keys in the end."""
-    keys, values = [key], [value]
-    for _ in range(dist.get_world_size() - 1):
-        key, value = pass_on([key, value])
-        keys.append(key)
-        values.append(value)
-    return attend_to_piece(query, torch.cat(keys), torch.cat(values))[0]
-
-
-def round_with_one_pass_more_at_the_end(query, key, value):
-    seen = attend_to_piece(query, key, value)
-    for _ in range(dist.get_world_size() - 1):
-        key, value = pass_on([key, value])
-        seen = merge_seen(seen, attend_to_piece(query, key, value))
-    pass_on([key, value])
-    return seen[0]
-
-
-def round_two_ranks_only(query, key, value):
-    seen = attend_to_piece(query, key, value)
-    if dist.get_world_size() > 1:
-        seen = merge_seen(seen, attend_to_piece(query, *pass_on([key, value])))
-    return seen[0]
 
 
 def round_by_the_demo(query, key, value):
@@ -552,69 +421,63 @@ def round_with_one_message(query, key, value):
     return seen[0]
 
 
-wrong("16b-ring", advice="how much each set counts", name="merge_mean")(
-    (merge_by_mean, round_right)
-)
+wrong(
+    "16b-ring",
+    advice="how much each set counts",
+    name="merge_mean",
+    note="They average the two mixtures, as if both sets had the same share.",
+)((merge_by_mean, round_right))
 wrong(
     "16b-ring",
     advice="only differences of log-sums",
-    note="Right for small scores.",
     name="merge_exp",
+    note="Right for small scores.",
 )((merge_by_exp, round_right))
 wrong(
     "16b-ring",
     advice="only the ones that are not above 0",
-    note="Right unless the second log-sum is larger by hundreds.",
     name="less_the_first",
+    note="Right unless the second log-sum is larger by hundreds.",
 )((merge_less_the_first, round_right))
-wrong("16b-ring", advice="how much each set counts", name="merge_logs")(
-    (merge_by_log_sums, round_right)
-)
-wrong("16b-ring", advice="logarithm of the sum", name="adds_logs")(
-    (merge_with_added_logs, round_right)
-)
-wrong("16b-ring", advice="logarithm of the sum", name="larger_log")(
-    (merge_with_larger_log, round_right)
-)
-wrong("16b-ring", advice="how much each set counts", name="swapped")(
-    (merge_swapped, round_right)
-)
-wrong("16b-ring", advice="as a pair", name="mixture_only")(
-    (merge_mixture_only, round_right)
-)
-wrong("16b-ring", advice="who else uses", name="in_place")(
-    (merge_in_place, round_right)
-)
-wrong("16b-ring", advice="every rank's keys", name="own_keys")(
-    (merge_seen, round_of_own_keys)
-)
-wrong("16b-ring", advice="how often|each once", name="own_twice")(
-    (merge_seen, round_with_own_twice)
-)
-wrong("16b-ring", advice="each once", note="Right on two ranks.", name="first_keys")(
+wrong(
+    "16b-ring",
+    advice="logarithm of the sum",
+    name="adds_logs",
+    note="They add logarithms; that multiplies the sums.",
+)((merge_with_added_logs, round_right))
+wrong(
+    "16b-ring",
+    advice="how much each set counts",
+    name="swapped",
+    note="They give each mixture the other's share.",
+)((merge_swapped, round_right))
+wrong(
+    "16b-ring",
+    advice="every rank's keys",
+    name="own_keys",
+    note="They look at this rank's keys only.",
+)((merge_seen, round_of_own_keys))
+wrong(
+    "16b-ring",
+    advice="how often|each once",
+    name="own_twice",
+    note="They pass once too often, and see their own keys again.",
+)((merge_seen, round_with_own_twice))
+wrong("16b-ring", advice="each once", name="first_keys", note="Right on two ranks.")(
     (merge_seen, round_that_passes_first_keys)
 )
-wrong("16b-ring", advice="every rank's keys", name="keys_only")(
-    (merge_seen, round_of_keys_only)
-)
-wrong("16b-ring", advice="what has to travel", name="queries_too")(
-    (merge_seen, round_of_queries_too)
-)
-wrong("16b-ring", advice="every rank's keys", name="plain_mean")(
-    (merge_seen, round_that_adds_up)
-)
-wrong("16b-ring", advice="after a collective", name="gathers")(
-    (merge_seen, round_that_gathers)
-)
-wrong("16b-ring", advice="can be forgotten", name="collects")(
-    (merge_seen, round_that_collects)
-)
-wrong("16b-ring", advice="how often", name="one_pass_more")(
-    (merge_seen, round_with_one_pass_more_at_the_end)
-)
-wrong("16b-ring", advice="every rank's keys", name="two_ranks")(
-    (merge_seen, round_two_ranks_only)
-)
+wrong(
+    "16b-ring",
+    advice="what has to travel",
+    name="queries_too",
+    note="They send the queries round as well.",
+)((merge_seen, round_of_queries_too))
+wrong(
+    "16b-ring",
+    advice="after a collective",
+    name="gathers",
+    note="They gather all keys first: right, and every rank holds the whole text.",
+)((merge_seen, round_that_gathers))
 right("16b-ring", name="softmax_and_demo")((merge_by_softmax, round_by_the_demo))
 right("16b-ring", name="sigmoid_and_one_message")(
     (merge_by_sigmoid, round_with_one_message)

@@ -23,8 +23,8 @@ from .rings_losses_and_blocks import (
 
 # Seconds; a right answer needs less than one. Tests of what hangs wait for less.
 PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
-RANKS = 2, 3, 1, 5, 8
-MANY = {5: 4, 8: 2}  # fewer cases with more ranks than most computers have cores
+RANKS = 2, 3, 1, 5
+MANY = {5: 4}  # fewer cases with more ranks than most computers have cores
 SINGLE, DOUBLE = torch.float32, torch.float64
 
 
@@ -209,7 +209,6 @@ BLOCKS = [
     SequenceBlockCase(12, 12, 2),
     SequenceBlockCase(8, 8, 1, blocks=3),
     SequenceBlockCase(12, 6, 3, frozen="norm.weight"),
-    SequenceBlockCase(8, 4, 2, frozen="out.bias"),
 ]
 BLOCK_TRIES = (  # ranks, no more than heads, and cases; whoever forgets both what is
     (2, BLOCKS[:2]),  # complete and what is frozen first hears of what is complete
@@ -296,9 +295,7 @@ def _expect_one_block_gradient(expect, rank, ranks, name: str, got, expected) ->
 MERGES = [  # queries, keys of one, keys of other, d, type, scale
     (3, 4, 4, 2, DOUBLE, 1.0),
     (5, 1, 6, 3, SINGLE, 1.0),
-    (1, 2, 1, 1, DOUBLE, 1.0),
     (4, 3, 5, 4, DOUBLE, 60.0),
-    (2, 2, 2, 5, DOUBLE, 0.0),  # all scores are equal
 ]
 FAR_MERGES = [  # log-sums of one, log-sums of other
     ([5000.0], [4999.0]),
@@ -310,10 +307,8 @@ FAR_MERGES = [  # log-sums of one, log-sums of other
 RINGS = [
     RingAttentionCase(3, 2, DOUBLE),
     RingAttentionCase(6, 5, DOUBLE),
-    RingAttentionCase(1, 1, DOUBLE),
     RingAttentionCase(4, 8, SINGLE),
     RingAttentionCase(5, 3, DOUBLE, scale=60),
-    RingAttentionCase(6, 5, DOUBLE),  # once more, with other numbers
 ]
 
 

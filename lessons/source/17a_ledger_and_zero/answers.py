@@ -32,58 +32,77 @@ def stage_by(sizes, activations_too=True, strict=False):
 
 
 ZERO = [(16, 0), (4, 12), (2, 14), (0, 16)]
-stage_without_activations = stage_by(ZERO, activations_too=False)
-stage_below_the_budget = stage_by(ZERO, strict=True)
-stage_with_gradients_first = stage_by([(16, 0), (14, 2), (2, 14), (0, 16)])
-stage_in_float32_sizes = stage_by([(16, 0), (8, 8), (4, 12), (0, 16)])
-stage_without_copy = stage_by([(12, 0), (4, 8), (2, 10), (0, 12)])
+wrong(
+    "17a-stage",
+    advice="activations come on top",
+    name="without_activations",
+    note="Activations are forgotten: no stage shards them.",
+)(stage_by(ZERO, activations_too=False))
+wrong(
+    "17a-stage",
+    advice="(to|takes the budget to) the last",
+    name="below_the_budget",
+    note="They write `<`, so a budget that is used to the last byte does not do.",
+)(stage_by(ZERO, strict=True))
+wrong(
+    "17a-stage",
+    advice="which of the parts",
+    name="gradients_first",
+    note="Stage 1 shards the largest part: the optimiser.",
+)(stage_by([(16, 0), (14, 2), (2, 14), (0, 16)]))
+wrong(
+    "17a-stage",
+    advice="its state is",
+    name="without_copy",
+    note="They forget the 4 bytes of the float32 copy.",
+)(stage_by([(12, 0), (4, 8), (2, 10), (0, 12)]))
 
 
-@wrong("17a-stage", advice="activations come")
+@wrong(
+    "17a-stage",
+    advice="activations come",
+    note="They divide the activations by the ranks, too.",
+)
 def stage_with_shared_activations(numbers, ranks, activations, budget):
     return stage_by(ZERO)(numbers, ranks, activations // ranks, budget)
 
 
-@wrong("17a-stage", advice="a rank holds in stage 3")
+@wrong(
+    "17a-stage",
+    advice="a rank holds in stage 3",
+    note="They return the last stage if none fits.",
+)
 def stage_that_is_never_none(numbers, ranks, activations, budget):
     found = stage_by(ZERO)(numbers, ranks, activations, budget)
     return 3 if found is None else found
 
 
-@wrong("17a-stage", advice="which of the parts")
+@wrong(
+    "17a-stage",
+    advice="which of the parts",
+    note="They take the stage that needs least, not the smallest that fits.",
+)
 def largest_stage(numbers, ranks, activations, budget):
     return None if stage_by(ZERO)(numbers, ranks, activations, budget) is None else 3
 
 
-@wrong("17a-stage", advice="fits, to the last byte")
-def stage_as_a_name(numbers, ranks, activations, budget):
-    found = stage_by(ZERO)(numbers, ranks, activations, budget)
-    return None if found is None else f"ZeRO-{found}"
-
-
-@wrong("17a-stage", advice="stage 0")
+@wrong(
+    "17a-stage",
+    advice="stage 0",
+    note="They forget that plain data parallel is stage 0.",
+)
 def stage_from_one(numbers, ranks, activations, budget):
     found = stage_by(ZERO)(numbers, ranks, activations, budget)
     return None if found is None else max(found, 1)
 
 
-@wrong("17a-stage", advice="its state is")
+@wrong(
+    "17a-stage",
+    advice="its state is",
+    note="They compare with the memory of all ranks together.",
+)
 def stage_of_all_ranks_together(numbers, ranks, activations, budget):
     return stage_by(ZERO)(numbers, ranks, activations, budget * ranks)
-
-
-@wrong("17a-stage", advice="to the last byte")
-def stage_by_bytes_for_each(numbers, ranks, activations, budget):
-    each = 16, 4 + 12 / ranks, 2 + 14 / ranks, 16 / ranks
-    for stage, size in enumerate(each):
-        if numbers * size + activations <= budget:
-            return stage
-    return None
-
-
-@wrong("17a-stage", advice="fits, to the last byte")
-def stage_without_return(numbers, ranks, activations, budget):
-    print(stage_by(ZERO)(numbers, ranks, activations, budget))
 
 
 @right("17a-stage")
@@ -114,7 +133,11 @@ def mean_shard(gradient):
     return ring_reduce_scatter(gradient) / dist.get_world_size()
 
 
-@wrong("17a-update", advice="the mean of all gradients")
+@wrong(
+    "17a-update",
+    advice="the mean of all gradients",
+    note="They forget that the ring gives the sum.",
+)
 def update_with_sum(parameters, gradient, momentum, lr):
     momentum.mul_(0.9).add_(ring_reduce_scatter(gradient))
     own_shard(parameters).sub_(lr * momentum)
@@ -132,27 +155,43 @@ def update_that_forgets(parameters, gradient, momentum, lr):
     ring_all_gather(parameters)
 
 
-@wrong("17a-update", advice="what has to travel")
+@wrong(
+    "17a-update",
+    advice="what has to travel",
+    note="They update their shard and do not tell the others.",
+)
 def update_without_gather(parameters, gradient, momentum, lr):
     momentum.mul_(0.9).add_(mean_shard(gradient))
     own_shard(parameters).sub_(lr * momentum)
 
 
-@wrong("17a-update", advice="gathered after the update")
+@wrong(
+    "17a-update",
+    advice="gathered after the update",
+    note="They gather before the update.",
+)
 def update_after_gather(parameters, gradient, momentum, lr):
     momentum.mul_(0.9).add_(mean_shard(gradient))
     ring_all_gather(parameters)
     own_shard(parameters).sub_(lr * momentum)
 
 
-@wrong("17a-update", advice="what has to travel")
+@wrong(
+    "17a-update",
+    advice="what has to travel",
+    note="They use this rank's gradient, and no reduce-scatter.",
+)
 def update_by_own_gradient(parameters, gradient, momentum, lr):
     momentum.mul_(0.9).add_(own_shard(gradient))
     own_shard(parameters).sub_(lr * momentum)
     ring_all_gather(parameters)
 
 
-@wrong("17a-update", advice="in the memory of `parameters`")
+@wrong(
+    "17a-update",
+    advice="in the memory of `parameters`",
+    note="They compute a new shard and do not write it into `parameters`.",
+)
 def update_of_a_copy(parameters, gradient, momentum, lr):
     momentum.mul_(0.9).add_(mean_shard(gradient))
     shard = own_shard(parameters) - lr * momentum
@@ -160,18 +199,14 @@ def update_of_a_copy(parameters, gradient, momentum, lr):
     return shard
 
 
-@wrong("17a-update", advice="which shard this rank updates")
+@wrong(
+    "17a-update",
+    advice="which shard this rank updates",
+    note="They update the first shard on every rank.",
+)
 def update_of_the_first_shard(parameters, gradient, momentum, lr):
     momentum.mul_(0.9).add_(mean_shard(gradient))
     parameters[: len(momentum)].sub_(lr * momentum)
-    ring_all_gather(parameters)
-
-
-@wrong("17a-update", advice="called all_reduce")
-def update_by_all_reduce(parameters, gradient, momentum, lr):
-    dist.all_reduce(gradient)
-    momentum.mul_(0.9).add_(own_shard(gradient) / dist.get_world_size())
-    own_shard(parameters).sub_(lr * momentum)
     ring_all_gather(parameters)
 
 
@@ -188,44 +223,18 @@ def update_with_gathered_gradient(parameters, gradient, momentum, lr):
     ring_all_gather(parameters)
 
 
-@wrong("17a-update", advice="momentum")
+@wrong("17a-update", advice="momentum", note="They do plain SGD.")
 def update_without_momentum(parameters, gradient, momentum, lr):
     own_shard(parameters).sub_(lr * mean_shard(gradient))
     ring_all_gather(parameters)
 
 
-@wrong("17a-update", advice="the mean of all gradients")
-def update_with_damping(parameters, gradient, momentum, lr):
-    momentum.mul_(0.9).add_(mean_shard(gradient), alpha=0.1)
-    own_shard(parameters).sub_(lr * momentum)
-    ring_all_gather(parameters)
-
-
-@wrong("17a-update", advice="nothing is returned")
-def update_that_returns(parameters, gradient, momentum, lr):
-    momentum.mul_(0.9).add_(mean_shard(gradient))
-    own_shard(parameters).sub_(lr * momentum)
-    ring_all_gather(parameters)
-    return parameters
-
-
-@wrong("17a-update", advice="parameters in other memory")
-def update_of_a_clone(parameters, gradient, momentum, lr):
-    momentum.mul_(0.9).add_(mean_shard(gradient))
-    new = parameters.clone()
-    own_shard(new).sub_(lr * momentum)
-    ring_all_gather(new)
-    parameters.data = new
-
-
-@wrong("17a-update", advice="momentum in other memory")
-def update_of_another_momentum(parameters, gradient, momentum, lr):
-    momentum.data = 0.9 * momentum + mean_shard(gradient)
-    own_shard(parameters).sub_(lr * momentum)
-    ring_all_gather(parameters)
-
-
-@wrong("17a-update", advice="whatever it holds", state="HUNG")
+@wrong(
+    "17a-update",
+    advice="whatever it holds",
+    state="HUNG",
+    note="A rank with nothing to do leaves out the rings; the others wait for it.",
+)
 def update_unless_zero(parameters, gradient, momentum, lr):
     if gradient.any() or momentum.any():
         momentum.mul_(0.9).add_(mean_shard(gradient))
@@ -282,7 +291,11 @@ def clip_by_own_length(shards, longest):
     return shorten(shards, squares(shards).sqrt().item(), longest)
 
 
-@wrong("17a-clip", advice="one all-reduce on every rank")
+@wrong(
+    "17a-clip",
+    advice="one all-reduce on every rank",
+    note="They forget the other ranks.",
+)
 def clip_without_message(shards, longest):
     return shorten(shards, squares(shards).sqrt().item(), longest)
 
@@ -296,17 +309,16 @@ def clip_by_sum_of_lengths(shards, longest):
     return shorten(shards, summed(squares(shards).sqrt()).item(), longest)
 
 
-@wrong("17a-clip", advice="may be added up")
-def clip_by_lengths_of_shards(shards, longest):
-    return shorten(shards, summed(sum(s.norm() for s in shards)).item(), longest)
-
-
-@wrong("17a-clip", advice="may be added up")
+@wrong("17a-clip", advice="may be added up", note="They forget the root.")
 def clip_without_root(shards, longest):
     return shorten(shards, summed(squares(shards)).item(), longest)
 
 
-@wrong("17a-clip", advice="multiplied, in place, and when")
+@wrong(
+    "17a-clip",
+    advice="multiplied, in place, and when",
+    note="They stretch a short gradient to `longest` as well.",
+)
 def clip_always(shards, longest):
     length = summed(squares(shards)).sqrt().item()
     for shard in shards:
@@ -314,7 +326,11 @@ def clip_always(shards, longest):
     return length
 
 
-@wrong("17a-clip", advice="in place")
+@wrong(
+    "17a-clip",
+    advice="in place",
+    note="They make new shards; the caller's stay as they were.",
+)
 def clip_copies(shards, longest):
     length = summed(squares(shards)).sqrt().item()
     if length > longest:
@@ -322,7 +338,11 @@ def clip_copies(shards, longest):
     return length
 
 
-@wrong("17a-clip", advice="by what all shards are multiplied")
+@wrong(
+    "17a-clip",
+    advice="by what all shards are multiplied",
+    note="They clip each shard by itself.",
+)
 def clip_each_shard(shards, longest):
     length = summed(squares(shards)).sqrt().item()
     for shard in shards:
@@ -330,7 +350,11 @@ def clip_each_shard(shards, longest):
     return length
 
 
-@wrong("17a-clip", advice="by what all shards are multiplied")
+@wrong(
+    "17a-clip",
+    advice="by what all shards are multiplied",
+    note="They clip each number, which is another kind of clipping.",
+)
 def clip_each_number(shards, longest):
     length = summed(squares(shards)).sqrt().item()
     for shard in shards:
@@ -338,42 +362,22 @@ def clip_each_number(shards, longest):
     return length
 
 
-@wrong("17a-clip", advice="by what all shards")
-def clip_only_the_first(shards, longest):
-    return shorten(shards[:1], summed(squares(shards)).sqrt().item(), longest)
-
-
-@wrong("17a-clip", advice="one all-reduce on every rank")
+@wrong(
+    "17a-clip",
+    advice="one all-reduce on every rank",
+    note="They send a message for each shard, of which ranks may have different "
+    "numbers.",
+)
 def clip_with_a_sum_for_each_shard(shards, longest):
     total = sum(summed(shard.square().sum()).item() for shard in shards)
     return shorten(shards, math.sqrt(total), longest)
 
 
-@wrong("17a-clip", advice="before it is clipped")
-def clip_and_return_what_is_left(shards, longest):
-    return min(shorten(shards, summed(squares(shards)).sqrt().item(), longest), longest)
-
-
-@wrong("17a-clip", advice="may be added up")
-def clip_by_the_largest(shards, longest):
-    total = squares(shards)
-    dist.all_reduce(total, op=dist.ReduceOp.MAX)
-    return shorten(shards, total.sqrt().item(), longest)
-
-
-@wrong("17a-clip", advice="may be added up")
-def clip_by_means(shards, longest):
-    total = summed(squares(shards)) / dist.get_world_size()
-    return shorten(shards, total.sqrt().item(), longest)
-
-
-@wrong("17a-clip", advice="how many digits")
-def clip_by_32_bits(shards, longest):
-    total = summed(torch.tensor(float(squares(shards))))
-    return shorten(shards, total.sqrt().item(), longest)
-
-
-@wrong("17a-clip", advice="what is divided by it")
+@wrong(
+    "17a-clip",
+    advice="what is divided by it",
+    note="They divide by the length before they ask whether it is 0.",
+)
 def clip_by_a_division(shards, longest):
     length = summed(squares(shards)).sqrt().item()
     factor = longest / length
@@ -401,24 +405,3 @@ def clip_by_dot_products(shards, longest):
     if length > longest:
         torch._foreach_mul_(shards, longest / length)
     return np.float64(length)
-
-
-wrong(
-    "17a-stage",
-    advice="activations come on top",
-    note="Activations are forgotten: no stage shards them.",
-    name="without_activations",
-)(stage_without_activations)
-wrong("17a-stage", advice="(to|takes the budget to) the last", name="below_the_budget")(
-    stage_below_the_budget
-)
-wrong(
-    "17a-stage",
-    advice="which of the parts",
-    note="Stage 1 shards the largest part: the optimiser.",
-    name="gradients_first",
-)(stage_with_gradients_first)
-wrong("17a-stage", advice="which of the parts", name="float32_sizes")(
-    stage_in_float32_sizes
-)
-wrong("17a-stage", advice="its state is", name="without_copy")(stage_without_copy)

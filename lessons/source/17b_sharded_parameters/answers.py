@@ -56,12 +56,6 @@ def reduce_by_all_reduce(unit):
     unit.kept.grad = whole.chunk(dist.get_world_size())[dist.get_rank()].clone()
 
 
-def own_gradient_only(unit):
-    unit.release()
-    whole = unit.take_gradients()
-    unit.kept.grad = whole.chunk(dist.get_world_size())[dist.get_rank()].clone()
-
-
 def reduce_into_a_piece(unit):
     unit.release()
     whole = unit.take_gradients() / dist.get_world_size()
@@ -83,34 +77,9 @@ def gather_without_memory(unit):
     dist.all_gather(list(unit.flat.chunk(dist.get_world_size())), unit.kept)
 
 
-def only_own_shard(unit):
-    unit.allocate()
-    unit.flat.zero_()
-    unit.flat.chunk(dist.get_world_size())[dist.get_rank()].copy_(unit.kept)
-
-
-def allocate_only(unit):
-    unit.allocate()
-
-
-def gather_and_spoil(unit):
-    gather(unit)
-    unit.flat.fill_(torch.nan)
-
-
 def gather_if_needed(unit):
     if not unit.flat.untyped_storage().nbytes():
         gather(unit)
-
-
-def gather_in_another_order(unit):
-    unit.allocate()
-    dist.all_gather(list(unit.flat.chunk(dist.get_world_size()))[::-1], unit.kept)
-
-
-def gather_into_a_new_flat(unit):
-    unit.flat = torch.empty_like(unit.kept).repeat(dist.get_world_size())
-    dist.all_gather(list(unit.flat.chunk(dist.get_world_size())), unit.kept)
 
 
 FIRST: dict[object, torch.Tensor] = {}
@@ -184,7 +153,11 @@ def by_brute_force(layers, budget, peak=peak_of, cost=cost_of):
     return min(fitting, key=lambda chosen: cost(layers, chosen), default=None)
 
 
-@wrong("17b-which-layers", advice="rule of thumb", note="The most common one.")
+@wrong(
+    "17b-which-layers",
+    advice="rule of thumb",
+    note="The most common one: most bytes for each second first.",
+)
 def greedy_by_rate(layers, budget):
     def rate(place):
         kept, entry, seconds = layers[place]
@@ -198,7 +171,11 @@ def greedy_by_rate(layers, budget):
     return chosen if peak_of(layers, chosen) <= budget else None
 
 
-@wrong("17b-which-layers", advice="rule of thumb")
+@wrong(
+    "17b-which-layers",
+    advice="rule of thumb",
+    note="They recompute from the front until it fits.",
+)
 def from_the_front(layers, budget):
     chosen = set()
     for place in range(len(layers)):
@@ -208,7 +185,12 @@ def from_the_front(layers, budget):
     return chosen if peak_of(layers, chosen) <= budget else None
 
 
-@wrong("17b-which-layers", advice="while backward is at a layer")
+@wrong(
+    "17b-which-layers",
+    advice="while backward is at a layer",
+    note="They add up what is held after forward, and forget that a recomputed layer "
+    "is whole when backward reaches it.",
+)
 def by_sum_after_forward(layers, budget):
     def held(layers, chosen):
         return sum(e if i in chosen else k for i, (k, e, _) in enumerate(layers))
@@ -216,51 +198,46 @@ def by_sum_after_forward(layers, budget):
     return by_brute_force(layers, budget, peak=held)
 
 
-@wrong("17b-which-layers", advice="are enough")
+@wrong(
+    "17b-which-layers",
+    advice="are enough",
+    note="They look for the fewest layers, not the fewest seconds.",
+)
 def fewest_layers(layers, budget):
     return by_brute_force(layers, budget, cost=lambda layers, chosen: len(chosen))
 
 
-@wrong("17b-which-layers", advice="are enough")
+@wrong(
+    "17b-which-layers",
+    advice="are enough",
+    note="They look for the least memory, though the budget allows more.",
+)
 def least_memory(layers, budget):
     return by_brute_force(layers, budget, cost=peak_of)
 
 
-@wrong("17b-which-layers", advice="are enough")
+@wrong(
+    "17b-which-layers",
+    advice="are enough",
+    note="They recompute all, as a library's switch does.",
+)
 def recomputes_everything(layers, budget):
     chosen = set(range(len(layers)))
     return chosen if peak_of(layers, chosen) <= budget else None
 
 
-@wrong("17b-which-layers", advice="if no choice fits")
+@wrong(
+    "17b-which-layers",
+    advice="if no choice fits",
+    note="They return an empty set when nothing fits, which means: recompute nothing.",
+)
 def empty_if_none_fits(layers, budget):
     return by_brute_force(layers, budget) or set()
 
 
-@wrong("17b-which-layers", advice="are enough|whether a choice fits")
-def below_the_budget(layers, budget):
-    return by_brute_force(layers, budget - 1)
-
-
-@wrong("17b-which-layers", advice="while backward is at a layer")
-def recomputed_layers_never_whole(layers, budget):
-    def peak(layers, chosen):
-        before = most = 0
-        for place, (kept, entry, _) in enumerate(layers):
-            before += entry if place in chosen else kept
-            most = max(most, before)
-        return most
-
-    return by_brute_force(layers, budget, peak=peak)
-
-
-@wrong("17b-which-layers", advice="the indices")
-def as_flags(layers, budget):
-    chosen = by_brute_force(layers, budget)
-    return chosen if chosen is None else [i in chosen for i in range(len(layers))]
-
-
-@wrong("17b-which-layers", advice="from 0|while backward")
+@wrong(
+    "17b-which-layers", advice="from 0|while backward", note="They count layers from 1."
+)
 def counted_from_one(layers, budget):
     chosen = by_brute_force(layers, budget)
     return chosen if chosen is None else {place + 1 for place in chosen}
@@ -315,30 +292,36 @@ def intervals(length, writers, readers, reader):
         yield writer, begin, end, first, last
 
 
-@wrong("17b-reshard", advice="beginning of the file")
+@wrong(
+    "17b-reshard",
+    advice="beginning of the file",
+    note="They return positions in the whole tensor, not in the writer's file.",
+)
 def positions_in_the_whole(*args):
     return [(w, f, last) for w, b, e, f, last in intervals(*args) if f < last]
 
 
-@wrong("17b-reshard", advice="empty")
+@wrong("17b-reshard", advice="empty", note="They keep pieces with nothing in them.")
 def with_empty_pieces(*args):
     return [(w, f - b, last - b) for w, b, e, f, last in intervals(*args) if f <= last]
 
 
-@wrong("17b-reshard", advice="empty|beginning of the file")
-def all_writers(*args):
-    found = [(w, f - b, last - b) for w, b, e, f, last in intervals(*args)]
-    return [(w, max(0, f), max(0, last)) for w, f, last in found]
-
-
-@wrong("17b-reshard", advice="where this reader's shard|empty")
+@wrong(
+    "17b-reshard",
+    advice="where this reader's shard|empty",
+    note="They take the last position for the stop.",
+)
 def stop_included(*args):
     return [
         (w, f - b, last - b - 1) for w, b, e, f, last in intervals(*args) if f < last
     ]
 
 
-@wrong("17b-reshard", advice="without padding|where this reader's")
+@wrong(
+    "17b-reshard",
+    advice="without padding|where this reader's",
+    note="They count the last file as long as the others.",
+)
 def into_the_padding(length, writers, readers, reader):
     padded = -(-length // writers) * writers
     return list_of(intervals(padded, writers, readers, reader))
@@ -348,7 +331,11 @@ def list_of(found):
     return [(w, f - b, last - b) for w, b, e, f, last in found if f < last]
 
 
-@wrong("17b-reshard", advice="where this reader's shard")
+@wrong(
+    "17b-reshard",
+    advice="where this reader's shard",
+    note="They round the shards' length down.",
+)
 def rounded_down(length, writers, readers, reader):
     own, theirs = length // readers, max(1, length // writers)
     pieces = []
@@ -360,7 +347,12 @@ def rounded_down(length, writers, readers, reader):
     return pieces
 
 
-@wrong("17b-reshard", advice="where this reader's shard")
+@wrong(
+    "17b-reshard",
+    advice="where this reader's shard",
+    note="They read whole files, which is right only if the readers' cuts fall on "
+    "the writers'.",
+)
 def whole_files(length, writers, readers, reader):
     """Right only if the readers' cuts fall on the writers'."""
     share = -(-writers // readers)
@@ -371,28 +363,22 @@ def whole_files(length, writers, readers, reader):
     ]
 
 
-@wrong("17b-reshard", advice="where this reader's shard")
+@wrong(
+    "17b-reshard",
+    advice="where this reader's shard",
+    note="They stop after the first file.",
+)
 def one_file_only(*args):
     return list_of(intervals(*args))[:1]
 
 
-@wrong("17b-reshard", advice="empty|where this reader's")
+@wrong(
+    "17b-reshard",
+    advice="empty|where this reader's",
+    note="They return how many numbers, in place of the stop.",
+)
 def start_and_count(*args):
     return [(w, f - b, last - f) for w, b, e, f, last in intervals(*args) if f < last]
-
-
-@wrong("17b-reshard", advice="order of the pieces")
-def last_first(*args):
-    return list_of(intervals(*args))[::-1]
-
-
-@wrong("17b-reshard", advice="one, for both are intervals")
-def number_by_number(*args):
-    return [
-        (w, at - b, at - b + 1)
-        for w, b, e, f, last in intervals(*args)
-        for at in range(f, last)
-    ]
 
 
 @right("17b-reshard")
@@ -424,73 +410,64 @@ def by_torch(length, writers, readers, reader):
 wrong(
     "17b-gather-free",
     advice="freed too early|no memory after before_backward",
-    note="Gathered for forward only. Without the ledger the process may end.",
     name="freed_too_early",
+    note="Gathered for forward only. Without the ledger the process may end.",
 )((gather, free, nothing, reduce))
 wrong(
     "17b-gather-free",
     advice="still whole after after_backward",
-    note="Memory fills up in the course of backward.",
     name="never_freed_after_backward",
+    note="Memory fills up in the course of backward.",
 )((gather, free, gather, reduce_without_freeing))
 wrong(
     "17b-gather-free",
     advice="still whole after after_forward",
     name="never_freed_after_forward",
+    note="They keep a unit for backward: right numbers, and all units are whole at "
+    "once.",
 )((gather, nothing, gather_if_needed, reduce))
-wrong("17b-gather-free", advice="not the sum", name="sum")(
-    (gather, free, gather, reduce_to_the_sum)
-)
-wrong("17b-gather-free", advice="divided by", name="divided_twice")(
-    (gather, free, gather, reduce_divided_twice)
-)
-wrong("17b-gather-free", advice="only one shard to each rank", name="all_reduce")(
-    (gather, free, gather, reduce_by_all_reduce)
-)
-wrong("17b-gather-free", advice="the gradient", name="own_gradient")(
-    (gather, free, gather, own_gradient_only)
-)
+wrong(
+    "17b-gather-free",
+    advice="not the sum",
+    name="sum",
+    note="They forget to divide by the ranks.",
+)((gather, free, gather, reduce_to_the_sum))
+wrong(
+    "17b-gather-free",
+    advice="divided by",
+    name="divided_twice",
+    note="They divide before and after the reduce-scatter.",
+)((gather, free, gather, reduce_divided_twice))
+wrong(
+    "17b-gather-free",
+    advice="only one shard to each rank",
+    name="all_reduce",
+    note="They all-reduce the gradient and cut it: right, and twice the bytes.",
+)((gather, free, gather, reduce_by_all_reduce))
 wrong(
     "17b-gather-free",
     advice="what stays in memory with a view",
-    note="Right numbers, and the whole gradient stays in memory.",
     name="into_a_piece",
+    note="Right numbers, and the whole gradient stays in memory.",
 )((gather, free, gather, reduce_into_a_piece))
-wrong("17b-gather-free", advice="not awaited in after_backward", name="not_awaited")(
-    (gather, free, gather, reduce_without_waiting)
-)
-wrong("17b-gather-free", advice="memory behind|freed too early", name="no_memory")(
-    (gather_without_memory, free, gather_without_memory, reduce)
-)
 wrong(
     "17b-gather-free",
-    advice="which numbers `flat` holds|its parameters before forward",
-    name="own_shard_only",
-)((only_own_shard, free, only_own_shard, reduce))
+    advice="not awaited in after_backward",
+    name="not_awaited",
+    note="They use `async_op=True` and do not wait.",
+)((gather, free, gather, reduce_without_waiting))
 wrong(
     "17b-gather-free",
-    advice="which numbers|before backward|the gradient",
-    note="Memory alone is no parameters.",
-    name="allocated_only_before_backward",
-)((gather, free, allocate_only, reduce))
-wrong("17b-gather-free", advice="off by nan", name="spoiled")(
-    (gather_and_spoil, free, gather_and_spoil, reduce)
-)
-wrong("17b-gather-free", advice="in rank order", name="another_order")(
-    (gather_in_another_order, free, gather_in_another_order, reduce)
-)
-wrong("17b-gather-free", advice="another flat", name="new_flat")(
-    (gather_into_a_new_flat, free, gather_into_a_new_flat, reduce)
-)
+    advice="memory behind|freed too early",
+    name="no_memory",
+    note="They gather into `flat` before it has memory.",
+)((gather_without_memory, free, gather_without_memory, reduce))
 wrong(
     "17b-gather-free",
     advice="what has to travel|current shards",
-    note="The first step is right, the second computes with old numbers.",
     name="gathered_once",
+    note="The first step is right, the second computes with old numbers.",
 )((gather_once, free, gather_once, reduce))
-wrong("17b-gather-free", advice="freed too early|no m", name="freed_before_forward")(
-    (free, free, gather, reduce)
-)
 right("17b-gather-free", name="joined")(
     (gather_joined, free, gather_joined, reduce_then_divide)
 )

@@ -45,7 +45,12 @@ def _leaders(per_machine):
     return range(0, dist.get_world_size(), per_machine)
 
 
-@wrong("18a-two-levels", advice="who talks to other machines")
+@wrong(
+    "18a-two-levels",
+    advice="who talks to other machines",
+    note="They call the ring of the text with all ranks: a right sum, but the flat "
+    "ring again.",
+)
 def levels_flat_ring(tensor, per_machine):
     ring_among(tensor, range(dist.get_world_size()))
 
@@ -60,14 +65,22 @@ def levels_total_kept_by_leaders(tensor, per_machine):
         ring_among(tensor, _leaders(per_machine))
 
 
-@wrong("18a-two-levels", advice="which are leaders")
+@wrong(
+    "18a-two-levels",
+    advice="which are leaders",
+    note="They forget that only leaders may call the leaders' ring.",
+)
 def levels_all_in_leaders_ring(tensor, per_machine):
     _gather_sum(tensor, per_machine)
     ring_among(tensor, _leaders(per_machine))
     _spread(tensor, per_machine)
 
 
-@wrong("18a-two-levels", advice="which are leaders|who waits")
+@wrong(
+    "18a-two-levels",
+    advice="which are leaders|who waits",
+    note="They number the leaders 0, 1, 2 as machines are numbered, not as ranks are.",
+)
 def levels_leaders_are_the_first(tensor, per_machine):
     machines = dist.get_world_size() // per_machine
     if _gather_sum(tensor, per_machine):
@@ -75,28 +88,22 @@ def levels_leaders_are_the_first(tensor, per_machine):
     _spread(tensor, per_machine)
 
 
-@wrong("18a-two-levels", advice="which summands")
+@wrong(
+    "18a-two-levels",
+    advice="which summands",
+    note="They sum inside the machine and forget the other machines.",
+)
 def levels_one_machine_only(tensor, per_machine):
     _gather_sum(tensor, per_machine)
     _spread(tensor, per_machine)
 
 
-@wrong("18a-two-levels", advice="who talks to other machines")
-def levels_root_of_all(tensor, per_machine):
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    if rank:
-        dist.send(tensor, 0)
-        dist.recv(tensor, 0)
-        return
-    for other in range(1, ranks):
-        received = torch.empty_like(tensor)
-        dist.recv(received, other)
-        tensor += received
-    for other in range(1, ranks):
-        dist.send(tensor, other)
-
-
-@wrong("18a-two-levels", advice="go round a ring")
+@wrong(
+    "18a-two-levels",
+    advice="go round a ring",
+    note="The leaders send to rank 0, which adds and answers: the text's ring is not "
+    "used, and rank 0's link carries more.",
+)
 def levels_leaders_at_a_root(tensor, per_machine):
     if _gather_sum(tensor, per_machine):
         leaders = list(_leaders(per_machine))
@@ -115,68 +122,30 @@ def levels_leaders_at_a_root(tensor, per_machine):
 
 @wrong(
     "18a-two-levels",
-    advice="go round a ring",
-    note="As many bytes as a ring, if all chunks are equally long.",
+    advice="from one rank to one other",
+    note="They call the library instead of building it.",
 )
-def levels_chunks_straight_to_their_owners(tensor, per_machine):
-    if _gather_sum(tensor, per_machine):
-        leaders = list(_leaders(per_machine))
-        mine = dist.get_rank() // per_machine
-        chunks = tensor.view(-1).tensor_split(len(leaders))
-        far = [place for place in range(len(leaders)) if place != mine]
-        heard = [torch.empty_like(chunks[mine]) for _ in far]
-        under_way = [dist.isend(chunks[m], leaders[m]) for m in far]
-        for place, room in zip(far, heard, strict=True):
-            dist.recv(room, leaders[place])
-        for request in under_way:
-            request.wait()
-        for room in heard:
-            chunks[mine].add_(room)
-        under_way = [dist.isend(chunks[mine], leaders[m]) for m in far]
-        for place in far:
-            dist.recv(chunks[place], leaders[place])
-        for request in under_way:
-            request.wait()
-    _spread(tensor, per_machine)
-
-
-@wrong("18a-two-levels", advice="from one rank to one other")
 def levels_the_library(tensor, per_machine):
     dist.all_reduce(tensor)
 
 
-@wrong("18a-two-levels", advice="which summands|has twice")
-def levels_adds_twice(tensor, per_machine):
-    ring_among(tensor, _place(per_machine)[1] + torch.arange(per_machine).numpy())
-    levels_flat_ring(tensor, per_machine)
-
-
-@wrong("18a-two-levels", advice="the sum, or the mean")
+@wrong(
+    "18a-two-levels",
+    advice="the sum, or the mean",
+    note="They think of gradients, which are averaged.",
+)
 def levels_mean(tensor, per_machine):
     levels_two_rings(tensor, per_machine)
     if tensor.is_floating_point():
         tensor /= dist.get_world_size()
 
 
-@wrong("18a-two-levels", advice="Nothing is returned")
-def levels_returns_the_sum(tensor, per_machine):
-    levels_two_rings(tensor, per_machine)
-    return tensor
-
-
-@wrong("18a-two-levels", advice="which summands|how the total")
-def levels_in_a_copy(tensor, per_machine):
-    levels_two_rings(tensor.clone(), per_machine)
-
-
-@wrong("18a-two-levels", advice="who talks to other machines")
-def levels_column_rings_of_whole_tensors(tensor, per_machine):
-    rank, leader, _ = _place(per_machine)
-    ring_among(tensor, range(leader, leader + per_machine))
-    ring_among(tensor, range(rank - leader, dist.get_world_size(), per_machine))
-
-
-@wrong("18a-two-levels", advice="travel inside a machine")
+@wrong(
+    "18a-two-levels",
+    advice="travel inside a machine",
+    note="They use a ring inside the machine as well, and then send the total once "
+    "more.",
+)
 def levels_two_rings(tensor, per_machine):
     rank, leader, _ = _place(per_machine)
     ring_among(tensor, range(leader, leader + per_machine))
@@ -247,56 +216,74 @@ def levels_sharded(tensor, per_machine):
 # 18a-break-even -----------------------------------------------------------------------
 
 
-@wrong("18a-break-even", advice="how many bytes leave|one machine")
+@wrong(
+    "18a-break-even",
+    advice="how many bytes leave|one machine",
+    note="They take the size of the gradients for what a machine sends, and forget "
+    "the ring.",
+)
 def even_without_ring(size, share, seconds, machines):
     saved = size * (1 - share)
     return 0.0 if saved <= 0 else saved / seconds if seconds else math.inf
 
 
-@wrong("18a-break-even", advice="or the bytes that are saved|save")
+@wrong(
+    "18a-break-even",
+    advice="or the bytes that are saved|save",
+    note="They compute with the bytes that are still sent, not with those saved.",
+)
 def even_bytes_sent(size, share, seconds, machines):
     sent = 2 * (machines - 1) / machines * size * share
     return sent / seconds if seconds else math.inf
 
 
-@wrong("18a-break-even", advice="division by zero|ZeroDivision")
+@wrong(
+    "18a-break-even",
+    advice="division by zero|ZeroDivision",
+    note="They forget that compression may cost nothing, and divide by it.",
+)
 def even_no_zero_cost(size, share, seconds, machines):
     return max(0, 2 * (machines - 1) / machines * size * (1 - share) / seconds)
 
 
-@wrong("18a-break-even", advice="what there is to save|whether")
+@wrong(
+    "18a-break-even",
+    advice="what there is to save|whether",
+    note="They forget that a share above 1 saves nothing, and return a negative rate.",
+)
 def even_negative(size, share, seconds, machines):
     saved = 2 * (machines - 1) / machines * size * (1 - share)
     return saved / seconds if seconds else math.inf
 
 
-@wrong("18a-break-even", advice="Nothing saved|one machine")
+@wrong(
+    "18a-break-even",
+    advice="Nothing saved|one machine",
+    note="What costs nothing pays, they think, even if it saves nothing.",
+)
 def even_free_always_pays(size, share, seconds, machines):
     if not seconds:
         return math.inf
     return max(0, 2 * (machines - 1) / machines * size * (1 - share) / seconds)
 
 
-@wrong("18a-break-even", advice="bytes per second, or bits")
+@wrong(
+    "18a-break-even",
+    advice="bytes per second, or bits",
+    note="Links are sold in bits per second; the exercise asks for bytes.",
+)
 def even_in_bits(size, share, seconds, machines):
     return 8 * even_as_solved(size, share, seconds, machines)
 
 
-@wrong("18a-break-even", advice="one machine|how many")
-def even_two_machines_only(size, share, seconds, machines):
-    return even_as_solved(size, share, seconds, 2)
-
-
-@wrong("18a-break-even", advice="which seconds are saved")
+@wrong(
+    "18a-break-even",
+    advice="which seconds are saved",
+    note="They divide the wrong way round: seconds per byte.",
+)
 def even_seconds_per_byte(size, share, seconds, machines):
     saved = 2 * (machines - 1) / machines * size * (1 - share)
     return seconds / saved if saved > 0 else 0.0
-
-
-@wrong("18a-break-even", advice="one number")
-def even_returns_none(size, share, seconds, machines):
-    rate = even_as_solved(size, share, seconds, machines)
-    return rate or None
 
 
 def even_as_solved(size, share, seconds, machines):
@@ -304,13 +291,6 @@ def even_as_solved(size, share, seconds, machines):
     if saved <= 0:
         return 0.0
     return saved / seconds if seconds else math.inf
-
-
-@wrong("18a-break-even", advice="which seconds are saved")
-def even_free_below_a_microsecond(size, share, seconds, machines):
-    if seconds < 1e-6 and share < 1 < machines:
-        return math.inf
-    return even_as_solved(size, share, seconds, machines)
 
 
 @right("18a-break-even")
@@ -354,13 +334,21 @@ def _pick(memory, k):
     return places, values
 
 
-@wrong("18a-top-k", advice="what `memory` holds|which entries")
+@wrong(
+    "18a-top-k",
+    advice="what `memory` holds|which entries",
+    note="They overwrite the memory instead of adding to it: no error feedback.",
+)
 def top_k_forgets(gradient, memory, k):
     memory.copy_(gradient)
     return _mean_of_sent(gradient, *_pick(memory, k))
 
 
-@wrong("18a-top-k", advice="of memory and grad")
+@wrong(
+    "18a-top-k",
+    advice="of memory and grad",
+    note="They choose by the gradient alone, so what waits in memory is never sent.",
+)
 def top_k_of_gradient_alone(gradient, memory, k):
     places = gradient.abs().topk(k).indices
     memory += gradient
@@ -369,13 +357,18 @@ def top_k_of_gradient_alone(gradient, memory, k):
     return _mean_of_sent(gradient, places, values)
 
 
-@wrong("18a-top-k", advice="or a new tensor of that name")
+@wrong(
+    "18a-top-k",
+    advice="or a new tensor of that name",
+    note="`memory = memory + gradient` makes a new tensor; the caller's memory stays "
+    "as it was.",
+)
 def top_k_memory_lost(gradient, memory, k):
     memory = memory + gradient
     return _mean_of_sent(gradient, *_pick(memory, k))
 
 
-@wrong("18a-top-k", advice="absolute value")
+@wrong("18a-top-k", advice="absolute value", note="They forget large negative entries.")
 def top_k_largest_not_absolute(gradient, memory, k):
     memory += gradient
     places = memory.topk(k).indices
@@ -384,7 +377,11 @@ def top_k_largest_not_absolute(gradient, memory, k):
     return _mean_of_sent(gradient, places, values)
 
 
-@wrong("18a-top-k", advice="what adds up")
+@wrong(
+    "18a-top-k",
+    advice="what adds up",
+    note="They send what topk returns, which has lost its signs.",
+)
 def top_k_sends_absolute_values(gradient, memory, k):
     memory += gradient
     values, places = memory.abs().topk(k)
@@ -392,47 +389,32 @@ def top_k_sends_absolute_values(gradient, memory, k):
     return _mean_of_sent(gradient, places, values)
 
 
-@wrong("18a-top-k", advice="0 at the k places")
-def top_k_clears_all_ties(gradient, memory, k):
-    memory += gradient
-    places = memory.abs().topk(k).indices
-    values = memory[places]
-    memory[memory.abs() >= values.abs().min()] = 0
-    return _mean_of_sent(gradient, places, values)
-
-
-@wrong("18a-top-k", advice="are the largest")
-def top_k_first_of_the_large_ones(gradient, memory, k):
-    memory += gradient
-    least = memory.abs().topk(k).values.min()
-    places = (memory.abs() >= least).nonzero().flatten()[:k]
-    values = memory[places]
-    memory[places] = 0
-    return _mean_of_sent(gradient, places, values)
-
-
-@wrong("18a-top-k", advice="0 at the k places")
+@wrong(
+    "18a-top-k",
+    advice="0 at the k places",
+    note="They forget to set to 0 what has been sent, so it is sent again.",
+)
 def top_k_keeps_what_it_sent(gradient, memory, k):
     memory += gradient
     places = memory.abs().topk(k).indices
     return _mean_of_sent(gradient, places, memory[places])
 
 
-@wrong("18a-top-k", advice="the sum, or the mean")
+@wrong(
+    "18a-top-k",
+    advice="the sum, or the mean",
+    note="They return the sum of what was sent.",
+)
 def top_k_sum(gradient, memory, k):
     memory += gradient
     return _mean_of_sent(gradient, *_pick(memory, k), divide=False)
 
 
-@wrong("18a-top-k", advice="which of the two")
-def top_k_changes_gradient(gradient, memory, k):
-    gradient += memory
-    places, values = _pick(gradient, k)
-    memory.copy_(gradient)
-    return _mean_of_sent(gradient, places, values)
-
-
-@wrong("18a-top-k", advice="at that rank's own places")
+@wrong(
+    "18a-top-k",
+    advice="at that rank's own places",
+    note="They send values without places, as if all ranks had chosen the same.",
+)
 def top_k_values_at_own_places(gradient, memory, k):
     memory += gradient
     places, values = _pick(memory, k)
@@ -443,22 +425,12 @@ def top_k_values_at_own_places(gradient, memory, k):
     return total
 
 
-@wrong("18a-top-k", advice="what adds up")
-def top_k_overwrites_same_places(gradient, memory, k):
-    memory += gradient
-    places, values = _pick(memory, k)
-    ranks = dist.get_world_size()
-    all_places = [torch.empty_like(places) for _ in range(ranks)]
-    all_values = [torch.empty_like(values) for _ in range(ranks)]
-    dist.all_gather(all_places, places)
-    dist.all_gather(all_values, values)
-    total = torch.zeros_like(gradient)
-    for where, what in zip(all_places, all_values, strict=True):
-        total[where] = what
-    return total / ranks
-
-
-@wrong("18a-top-k", advice="dist.all_gather, and noth")
+@wrong(
+    "18a-top-k",
+    advice="dist.all_gather, and noth",
+    note="They put the k entries into a full tensor and all-reduce it: right, but "
+    "nothing is saved.",
+)
 def top_k_dense_all_reduce(gradient, memory, k):
     memory += gradient
     places, values = _pick(memory, k)
@@ -468,18 +440,12 @@ def top_k_dense_all_reduce(gradient, memory, k):
     return total / dist.get_world_size()
 
 
-@wrong("18a-top-k", advice="what has to travel")
-def top_k_gathers_dense(gradient, memory, k):
-    memory += gradient
-    places, values = _pick(memory, k)
-    sparse = torch.zeros_like(gradient)
-    sparse[places] = values
-    everyones = [torch.empty_like(sparse) for _ in range(dist.get_world_size())]
-    dist.all_gather(everyones, sparse)
-    return torch.stack(everyones).mean(0)
-
-
-@wrong("18a-top-k", advice="equally often", state="HUNG")
+@wrong(
+    "18a-top-k",
+    advice="equally often",
+    state="HUNG",
+    note="They let only rank 0 call a collective that all ranks must call.",
+)
 def top_k_only_rank_0_gathers(gradient, memory, k):
     memory += gradient
     places, values = _pick(memory, k)

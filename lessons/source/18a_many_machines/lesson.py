@@ -449,7 +449,7 @@ guess("18a-top-k", None, "Bytes per step, with k = 3,011?", "bytes")
 # * `gradient` and `memory` are flat, equally long, of the same floating type (32 or 64
 #   bits). `k` is at least 1, at most their length, and the same on all ranks.
 # * Each rank adds `gradient` to `memory`, picks the `k` entries of the result that are
-#   largest in absolute value (any of them in a tie), sends these, and sets them to 0 in
+#   largest in absolute value, sends these, and sets them to 0 in
 #   `memory`. All others stay there, for the next call.
 # * Return a new tensor, as long as `gradient` and of its type: the mean over all ranks of
 #   what they have sent, with 0 where a rank has sent nothing. The same bits on all ranks.

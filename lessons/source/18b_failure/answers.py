@@ -27,14 +27,13 @@ def write_synced(state, second):
         os.fsync(file.fileno())
 
 
-@wrong("18b-save", advice="until the new checkpoint is complete")
+@wrong(
+    "18b-save",
+    advice="until the new checkpoint is complete",
+    note="They open the old file, which empties it.",
+)
 def save_in_place(state, path):
     torch.save(state, path)
-
-
-@wrong("18b-save", advice="until the new")
-def save_in_place_synced(state, path):
-    write_synced(state, path)
 
 
 @wrong(
@@ -47,13 +46,11 @@ def save_with_suffix(state, path):
     os.replace(path.with_suffix(".tmp"), path)
 
 
-@wrong("18b-save", advice="two processes")
-def save_with_one_second_file(state, path):
-    write_synced(state, path.parent / "unfinished")
-    os.replace(path.parent / "unfinished", path)
-
-
-@wrong("18b-save", advice="old checkpoint is gone")
+@wrong(
+    "18b-save",
+    advice="old checkpoint is gone",
+    note="They take the old checkpoint away first, to be safe.",
+)
 def save_after_removing(state, path):
     second = path.with_name(path.name + ".tmp")
     write_synced(state, second)
@@ -72,15 +69,6 @@ def save_without_sync(state, path):
     os.replace(second, path)
 
 
-@right("18b-save")
-def save_synced_without_flush(state, path):
-    second = path.with_name(path.name + ".tmp")
-    with open(second, "wb") as file:
-        torch.save(state, file)
-        os.fsync(file.fileno())
-    os.replace(second, path)
-
-
 def pickled(state):
     room = io.BytesIO()
     torch.save(state, room)
@@ -89,20 +77,9 @@ def pickled(state):
 
 @wrong(
     "18b-save",
-    advice="does the next call mind",
-    note="The end of a longer file stays behind the new bytes.",
+    advice="a power cut",
+    note="They synchronise when the new name is already there.",
 )
-def save_over_what_is_left(state, path):
-    second = path.with_name(path.name + ".unfinished")
-    number = os.open(second, os.O_WRONLY | os.O_CREAT)
-    with os.fdopen(number, "wb") as file:
-        torch.save(state, file)
-        file.flush()
-        os.fsync(number)
-    os.replace(second, path)
-
-
-@wrong("18b-save", advice="a power cut")
 def save_synced_after_the_name(state, path):
     second = path.with_name(path.name + ".tmp")
     torch.save(state, second)
@@ -111,7 +88,11 @@ def save_synced_after_the_name(state, path):
         os.fsync(file.fileno())
 
 
-@wrong("18b-save", advice="how many steps")
+@wrong(
+    "18b-save",
+    advice="how many steps",
+    note="They copy the complete second file over the old one, byte by byte.",
+)
 def save_and_copy(state, path):
     second = path.with_name(path.name + ".tmp")
     write_synced(state, second)
@@ -119,7 +100,12 @@ def save_and_copy(state, path):
     second.unlink()
 
 
-@wrong("18b-save", advice="in the same folder")
+@wrong(
+    "18b-save",
+    advice="in the same folder",
+    note="They write into the folder for temporary files, which may be on another "
+    "disk.",
+)
 def save_in_another_folder(state, path):
     folder = tempfile.mkdtemp()
     write_synced(state, os.path.join(folder, path.name))
@@ -127,27 +113,12 @@ def save_in_another_folder(state, path):
     os.rmdir(folder)
 
 
-@wrong("18b-save", advice="what becomes of the second file")
-def save_and_leave(state, path):
-    second = path.with_name(path.name + ".tmp")
-    write_synced(state, second)
-    third = path.with_name(path.name + ".tmp2")
-    shutil.copyfile(second, third)
-    with open(third, "rb+") as file:
-        os.fsync(file.fileno())
-    os.replace(third, path)
-
-
-@wrong("18b-save", advice="until the new checkpoint")
-def save_with_backup(state, path):
-    backup = path.with_name(path.name + ".old")
-    if path.exists():
-        os.replace(path, backup)
-    write_synced(state, path)
-    backup.unlink(missing_ok=True)
-
-
-@wrong("18b-save", advice="does the next call mind")
+@wrong(
+    "18b-save",
+    advice="does the next call mind",
+    note="They open the second file with `x`, so what a kill has left stops the next "
+    "save.",
+)
 def save_once_only(state, path):
     second = path.with_name(path.name + ".tmp")
     with open(second, "xb") as file:
@@ -157,7 +128,11 @@ def save_once_only(state, path):
     os.replace(second, path)
 
 
-@wrong("18b-save", advice="who learns")
+@wrong(
+    "18b-save",
+    advice="who learns",
+    note="They catch the error, and training goes on as if it had been saved.",
+)
 def save_in_silence(state, path):
     second = path.with_name(path.name + ".tmp")
     try:
@@ -167,59 +142,26 @@ def save_in_silence(state, path):
         print("could not save")
 
 
-@wrong("18b-save", advice="torch.save raises")
-def save_whatever_happens(state, path):
-    second = path.with_name(path.name + ".tmp")
-    try:
-        write_synced(state, second)
-    finally:
-        os.replace(second, path)
-
-
-@wrong("18b-save", advice="which line never ends", state="HUNG or NOT YET")
+@wrong(
+    "18b-save",
+    advice="which line never ends",
+    state="HUNG or NOT YET",
+    note="They wait until no other second file is there; one that a kill has left "
+    "stays for ever.",
+)
 def save_when_nobody_else_does(state, path):
     while list(path.parent.glob("*.tmp")):
         time.sleep(0.01)
     save_in_place(state, path)
 
 
-@wrong("18b-save", advice="what lies at `path`")
-def save_unless_there(state, path):
-    if not path.exists():
-        second = path.with_name(path.name + ".tmp")
-        write_synced(state, second)
-        os.replace(second, path)
-
-
-@wrong("18b-save", advice="what lies at `path`")
-def save_only_weights(state, path):
-    second = path.with_name(path.name + ".tmp")
-    write_synced(state["weights"], second)
-    os.replace(second, path)
-
-
-@wrong("18b-save", advice="what lies at `path`")
+@wrong(
+    "18b-save",
+    advice="what lies at `path`",
+    note="They write the second file and forget the new name.",
+)
 def save_second_file_only(state, path):
     write_synced(state, path.with_name(path.name + ".tmp"))
-
-
-@wrong("18b-save", advice="which names")
-def save_and_clean_the_folder(state, path):
-    for other in path.parent.glob("step*"):
-        if other != path:
-            other.unlink()
-    second = path.with_name(path.name + ".tmp")
-    write_synced(state, second)
-    os.replace(second, path)
-
-
-@wrong("18b-save", advice="whose file this may be")
-def save_and_tidy_all(state, path):
-    for old in path.parent.glob("*.unfinished"):
-        old.unlink(missing_ok=True)
-    second = path.with_name(path.name + ".unfinished")
-    write_synced(state, second)
-    os.replace(second, path)
 
 
 @right("18b-save")
@@ -246,19 +188,6 @@ def save_and_tidy_up(state, path):
             second.unlink()
 
 
-@right("18b-save")
-def save_by_torch_alone(state, path):
-    second = f"{path}.part"
-    torch.save(state, second)
-    handle = os.open(second, os.O_RDWR)
-    os.fsync(handle)
-    os.close(handle)
-    shutil.move(second, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    os.fsync(folder)
-    os.close(folder)
-
-
 # 18b-resume ---------------------------------------------------------------------------
 
 
@@ -270,10 +199,6 @@ def shallow_snapshot(training):
         "noise": training.noise.get_state(),
         "place": (training.order, training.used, training.step),
     }
-
-
-def snapshot_with_dict_copy(training):
-    return {name: copy.copy(part) for name, part in shallow_snapshot(training).items()}
 
 
 def snapshot_with_cloned_model(training):
@@ -302,7 +227,6 @@ def restore_without(*parts):
 restore_without_optimizer = restore_without("optimizer")
 restore_without_noise = restore_without("noise")
 restore_without_shuffle = restore_without("shuffle")
-restore_without_model = restore_without("model")
 
 
 def restore_without_order(training, saved):
@@ -311,26 +235,9 @@ def restore_without_order(training, saved):
     training.order = order
 
 
-def restore_without_step(training, saved):
-    step = training.step
-    right_restore(training, saved)
-    training.step = step
-
-
 def restore_at_the_epochs_start(training, saved):
     right_restore(training, saved)
     training.used = 0
-
-
-def restore_by_seeds(training, saved):
-    right_restore(training, saved)
-    training.noise.manual_seed(training.step)
-
-
-def restore_rate_lost(training, saved):
-    rate = training.optimizer.param_groups[0]["lr"]
-    right_restore(training, saved)
-    training.optimizer.param_groups[0]["lr"] = rate
 
 
 def snapshot_of_rank_0(training):
@@ -341,58 +248,9 @@ def snapshot_of_rank_0(training):
     return saved[0]
 
 
-def snapshot_of_all_noises(training):
-    import torch.distributed as dist
-
-    noises = [None] * dist.get_world_size()
-    dist.all_gather_object(noises, training.noise.get_state())
-    return right_snapshot(training) | {"noise": noises}
-
-
-def restore_own_noise(training, saved):
-    import torch.distributed as dist
-
-    right_restore(training, saved | {"noise": saved["noise"][dist.get_rank()]})
-
-
-def snapshot_with_the_process(training):
-    return right_snapshot(training) | {"torch": torch.get_rng_state()}
-
-
-def restore_with_the_process(training, saved):
-    right_restore(training, saved)
-    torch.set_rng_state(saved["torch"])
-
-
-def snapshot_with_objects(training):
-    return right_snapshot(training) | {"module": training.model}
-
-
-def snapshot_as_a_list(training):
-    return list(right_snapshot(training).items())
-
-
-def snapshot_that_draws(training):
-    torch.manual_seed(0)
-    return right_snapshot(training)
-
-
-def snapshot_after_a_draw(training):
-    order = torch.randperm(len(training.images), generator=training.shuffle)
-    return right_snapshot(training) | {"next": order}
-
-
 def restore_with_global_seed(training, saved):
     right_restore(training, saved)
     torch.set_rng_state(saved["noise"])
-
-
-def restore_and_return(training, saved):
-    from demos.failures.parts.resumable_training import DigitsTraining
-
-    new = DigitsTraining()
-    right_restore(new, saved)
-    return new
 
 
 def snapshot_by_file(training):
@@ -489,16 +347,49 @@ def clock(
     return finish
 
 
-clock_with_a_last_save = clock(last_saves=True)
-clock_that_keeps_everything = clock(keeps=1)
-clock_that_counts_half_saves = clock(saving_counts=True)
-clock_that_adds_restarts = clock(restarts="added")
-clock_that_ignores_failures_in_restarts = clock(restarts="ignored")
-clock_with_free_restarts = clock(restarts="free")
-clock_that_loses_what_ends_then = clock(strict=True)
+wrong(
+    "18b-clock",
+    advice="after the last second",
+    name="a last save",
+    note="They save after the last second of work as well.",
+)(clock(last_saves=True))
+wrong(
+    "18b-clock",
+    advice="complete by then",
+    name="nothing is lost",
+    note="They keep what was computed since the checkpoint.",
+)(clock(keeps=1))
+wrong(
+    "18b-clock",
+    advice="complete by then",
+    name="half a save counts",
+    note="They count a checkpoint whose saving had only begun.",
+)(clock(saving_counts=True))
+wrong(
+    "18b-clock",
+    advice="restart counts",
+    name="restarts added",
+    note="They add a whole restart when a failure falls into one; it begins anew.",
+)(clock(restarts="added"))
+wrong(
+    "18b-clock",
+    advice="restart counts",
+    name="failures in restarts ignored",
+    note="A node that comes up may fail while it comes up.",
+)(clock(restarts="ignored"))
+wrong(
+    "18b-clock",
+    advice="when training goes on",
+    name="free restarts",
+    note="They forget the restart.",
+)(clock(restarts="free"))
 
 
-@wrong("18b-clock", advice="complete by then")
+@wrong(
+    "18b-clock",
+    advice="complete by then",
+    note="They lose everything at a failure, as if nothing had been saved.",
+)
 def clock_that_begins_at_zero(work, every, save, restart, failures):
     now = 0
     while True:
@@ -512,8 +403,8 @@ def clock_that_begins_at_zero(work, every, save, restart, failures):
 @wrong(
     "18b-clock",
     advice="once for each second",
-    note="Right, and a failure every eleven days takes hours.",
     state="HUNG",
+    note="Right, and a failure every eleven days takes hours.",
 )
 def clock_second_by_second(work, every, save, restart, failures):
     now = saved = made = 0
@@ -536,34 +427,23 @@ def clock_second_by_second(work, every, save, restart, failures):
             made, busy, then = 0, restart, "compute"
 
 
-@wrong("18b-clock", advice="complete by then")
+@wrong(
+    "18b-clock",
+    advice="complete by then",
+    note="They add half an interval for each failure, the average.",
+)
 def clock_of_the_mean(work, every, save, restart, failures):
     lost = len(failures) * (every / 2 + restart)
     return work + (math.ceil(work / every) - 1) * save + lost
 
 
-@wrong("18b-clock", advice="how long training waits")
+@wrong(
+    "18b-clock",
+    advice="how long training waits",
+    note="They forget that saving takes time.",
+)
 def clock_without_saving_time(work, every, save, restart, failures):
     return clock()(work, every, 0, restart, failures)
-
-
-@wrong("18b-clock", advice="a moment, as a number")
-def clock_on_print(work, every, save, restart, failures):
-    print(clock()(work, every, save, restart, failures))
-
-
-@wrong("18b-clock", advice="who else uses")
-def clock_that_empties_the_list(work, every, save, restart, failures):
-    now = saved = 0
-    while True:
-        last = saved + every >= work
-        end = now + (work - saved if last else every + save)
-        if failures and failures[0] < end:
-            now = failures.pop(0) + restart
-        elif last:
-            return end
-        else:
-            now, saved = end, saved + every
 
 
 @right("18b-clock")
@@ -596,104 +476,64 @@ def clock_by_fractions(work, every, save, restart, failures):
 wrong(
     "18b-resume",
     advice="whose tensors are in it",
-    note="Saved at once, nobody notices; saved in the background, it is a mix.",
     name="no copy",
+    note="Saved at once, nobody notices; saved in the background, it is a mix.",
 )((shallow_snapshot, right_restore))
-wrong("18b-resume", advice="whose tensors are in it", name="copy of the dictionary")(
-    (snapshot_with_dict_copy, right_restore)
-)
-wrong("18b-resume", advice="whose tensors are in it", name="momentum not copied")(
-    (snapshot_with_cloned_model, right_restore)
-)
+wrong(
+    "18b-resume",
+    advice="whose tensors are in it",
+    name="momentum not copied",
+    note="They copy the model, and forget that the optimiser has tensors, too.",
+)((snapshot_with_cloned_model, right_restore))
 wrong(
     "18b-resume",
     advice="in whose tensors the optimiser goes on",
     name="restored without a copy",
+    note="`load_state_dict` of an optimiser goes on working in the tensors it was "
+    "given.",
 )((right_snapshot, restore_in_place))
-wrong("18b-resume", advice="momentum", name="without the optimiser")(
-    (right_snapshot, restore_without_optimizer)
-)
-wrong("18b-resume", advice="is dropped", name="without the noise")(
-    (right_snapshot, restore_without_noise)
-)
-wrong("18b-resume", advice="the next epoch", name="without the shuffle")(
-    (right_snapshot, restore_without_shuffle)
-)
-wrong("18b-resume", advice="parameters", name="no model")(
-    (right_snapshot, restore_without_model)
-)
+wrong(
+    "18b-resume",
+    advice="momentum",
+    name="without the optimiser",
+    note="They save the model alone.",
+)((right_snapshot, restore_without_optimizer))
+wrong(
+    "18b-resume",
+    advice="is dropped",
+    name="without the noise",
+    note="They forget the generator that draws what is dropped.",
+)((right_snapshot, restore_without_noise))
+wrong(
+    "18b-resume",
+    advice="the next epoch",
+    name="without the shuffle",
+    note="They save the order in use and forget the generator of the next one.",
+)((right_snapshot, restore_without_shuffle))
 wrong(
     "18b-resume",
     advice="has been drawn already",
-    note="The generator's state is behind the order that is in use.",
     name="without the order",
+    note="The generator's state is behind the order that is in use.",
 )((right_snapshot, restore_without_order))
-wrong("18b-resume", advice="number of the step", name="no step")(
-    (right_snapshot, restore_without_step)
-)
-wrong(
-    "18b-resume", advice="how many images of this epoch", name="from the epoch's start"
-)((right_snapshot, restore_at_the_epochs_start))
-wrong("18b-resume", advice="is dropped", name="new seed")(
-    (right_snapshot, restore_by_seeds)
-)
-wrong("18b-resume", advice="its rate", name="the first rate")(
-    (right_snapshot, restore_rate_lost)
-)
-wrong("18b-resume", advice="this rank's", name="rank 0's noise")(
-    (snapshot_of_rank_0, right_restore)
-)
 wrong(
     "18b-resume",
-    advice="who else calls it",
-    note="Right in the course's rank 0, where all ranks save together.",
-    name="all ranks' noise",
-)((snapshot_of_all_noises, restore_own_noise))
-wrong("18b-resume", advice="training's own", name="the process's generator, too")(
-    (snapshot_with_the_process, restore_with_the_process)
-)
-wrong("18b-resume", advice="runs no code", name="a module in it")(
-    (snapshot_with_objects, right_restore)
-)
-wrong("18b-resume", advice="a dictionary", name="a list")(
-    (snapshot_as_a_list, right_restore)
-)
-wrong("18b-resume", advice="draws or sets", name="sets a seed")(
-    (snapshot_that_draws, right_restore)
-)
-wrong("18b-resume", advice="draws or sets", name="draws ahead")(
-    (snapshot_after_a_draw, right_restore)
-)
-wrong("18b-resume", advice="training's own", name="the wrong generator")(
-    (right_snapshot, restore_with_global_seed)
-)
-wrong("18b-resume", advice="parameters", name="a new training returned")(
-    (right_snapshot, restore_and_return)
-)
-wrong("18b-clock", advice="after the last second", name="a last save")(
-    clock_with_a_last_save
-)
-wrong("18b-clock", advice="complete by then", name="nothing is lost")(
-    clock_that_keeps_everything
-)
-wrong("18b-clock", advice="complete by then", name="half a save counts")(
-    clock_that_counts_half_saves
-)
-wrong("18b-clock", advice="restart counts", name="restarts added")(
-    clock_that_adds_restarts
-)
+    advice="how many images of this epoch",
+    name="from the epoch's start",
+    note="They begin the epoch again, so images are used twice.",
+)((right_snapshot, restore_at_the_epochs_start))
 wrong(
-    "18b-clock",
-    advice="restart counts",
-    note="A node that comes up may fail while it comes up.",
-    name="failures in restarts ignored",
-)(clock_that_ignores_failures_in_restarts)
-wrong("18b-clock", advice="when training goes on", name="free restarts")(
-    clock_with_free_restarts
-)
-wrong("18b-clock", advice="by then", name="an end at the failure")(
-    clock_that_loses_what_ends_then
-)
+    "18b-resume",
+    advice="this rank's",
+    name="rank 0's noise",
+    note="They save what rank 0 has for all, as with replicas.",
+)((snapshot_of_rank_0, right_restore))
+wrong(
+    "18b-resume",
+    advice="training's own",
+    name="the wrong generator",
+    note="They set the process's generator instead of the training's.",
+)((right_snapshot, restore_with_global_seed))
 right("18b-resume", name="through a file in memory")(
     (snapshot_by_file, restore_by_names)
 )

@@ -35,7 +35,7 @@ PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "30"))
 
 # 18b-save -----------------------------------------------------------------------------
 
-NAMES = "step.10", "step.20", "step.10.pt", "model"
+NAMES = "step.10", "step.20", "model"
 
 
 @exercise("18b-save", in_ranks=True, when_hung="which line never ends")
@@ -205,7 +205,7 @@ def _expect_save_error_passed_on(found: SaveFound) -> None:
     "18b-resume", in_ranks=True, when_hung="whether a snapshot sends anything, to whom"
 )
 def check_18b_resume(snapshot, restore):
-    for ranks in (2, 1, 3):
+    for ranks in (2, 1):
         with tempfile.TemporaryDirectory() as folder:
             args, options = (Path(folder),), {"world_size": ranks, "timeout": PATIENCE}
             with trying(f"snapshot(training) in {ranks} ranks"):
@@ -313,7 +313,7 @@ def _failure_clock_cases() -> list[tuple]:
     cases += [(3, 9, 5, 1, []), (1, 1, 0, 0, [1]), (1, 1, 0, 5, [2])]
     cases += [(6, 2, 1, 10, [5, 7, 9, 14, 40]), (6, 2, 1, 4, [1, 5, 9])]
     drawn = random.Random(18)
-    for _ in range(150):
+    for _ in range(60):
         work, every = drawn.randint(1, 40), drawn.randint(1, 12)
         moments = sorted(drawn.sample(range(1, 120), drawn.randint(0, 12)))
         cases.append((work, every, drawn.randint(0, 3), drawn.randint(0, 6), moments))

@@ -35,14 +35,14 @@
 # watches over them as `run_ranks` does over its ranks. Before its sixth step rank 2 fails in
 # one of two ways. The system *kills* it, as it does when memory runs out. Or it *freezes*
 # (`SIGSTOP`): it still exists, and does nothing. The group was made with a time limit of
-# ten seconds, by `init_process_group(timeout=...)`.
+# three seconds, by `init_process_group(timeout=...)`.
 
 # %% tags=["nbval-ignore-output"]
 from demos.failures.parts.failing_ranks import ask_survivors
 
 for how in ("killed", "frozen"):
     print(f"rank 2 is {how}")
-    for rank, steps, said, seconds in ask_survivors(how, limit=10):
+    for rank, steps, said, seconds in ask_survivors(how, limit=3):
         print(f"  rank {rank}, after {steps} steps: {said} ({seconds:.2f} s)")
 
 # %% [markdown]
@@ -250,7 +250,7 @@ for part, found in run_ranks(continue_without_each_part)[0].items():
 # * A snapshot stays what it is while its training goes on. So does `saved`: it can be restored
 #   a second time. Neither function changes what random numbers others draw.
 # * Any moment: before the first step, in the middle of an epoch, right after its last batch.
-#   1, 2 or 3 ranks: each calls both functions for itself, and they send nothing.
+#   Any number of ranks: each calls both functions for itself, and they send nothing.
 #
 # By hand first: an epoch has the images 0 to 4, the batch is 2, and the order 3 1 4 0 2
 # has been drawn. One step has been taken. If a checkpoint holds only the state of the

@@ -12,10 +12,9 @@ from torch import Tensor
 from demos.failures.parts.resumable_training import DigitsTraining
 from sidebyside.message_meter import MessageMeter
 
-MOMENTS = 0, 4, 9, 22, 30  # steps; an epoch has 22
+MOMENTS = 0, 9, 22, 30  # steps; an epoch has 22
 WHERE = {
     0: "before the first step",
-    4: "after four steps",
     9: "in the middle of an epoch",
     22: "right after an epoch",
     30: "in the second epoch",

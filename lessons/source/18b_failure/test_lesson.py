@@ -16,7 +16,6 @@ from demos.failures import own_resumable
 from demos.failures.parts.atomic_file import (
     load_checkpoint,
     save_atomically,
-    save_in_place,
 )
 from demos.failures.parts.background_save import (
     BackgroundSaver,
@@ -40,10 +39,6 @@ from demos.failures.parts.failure_clock import (
     spread_of_few,
     young_interval,
 )
-from demos.failures.parts.killed_writers import (
-    kill_at_random_moments,
-    kill_while_writing,
-)
 from demos.failures.parts.left_out import continue_without_each_part
 from demos.failures.parts.own_agent import TooManyRestarts, run_with_restarts
 from demos.failures.parts.real_kills import survive_kills
@@ -59,6 +54,7 @@ from sidebyside.record import ROOT
 # Dead or silent -----------------------------------------------------------------------
 
 
+@pytest.mark.everything
 def test_survivors_of_a_killed_rank_hear_of_it_before_any_time_limit():
     words = ask_survivors("killed", limit=600)
     assert [(w.rank, w.steps) for w in words] == [(0, 5), (1, 5)]
@@ -67,10 +63,11 @@ def test_survivors_of_a_killed_rank_hear_of_it_before_any_time_limit():
     )
 
 
+@pytest.mark.everything
 def test_survivors_of_a_frozen_rank_hear_nothing_until_the_time_limit():
-    words = ask_survivors("frozen", limit=10)
+    words = ask_survivors("frozen", limit=3)
     assert [(w.rank, w.steps) for w in words] == [(0, 5), (1, 5)]
-    assert any(w.said == "Timed out waiting 10000ms" for w in words)
+    assert any(w.said == "Timed out waiting 3000ms" for w in words)
 
 
 def test_gloos_own_limit_is_30_minutes():
@@ -93,18 +90,6 @@ def test_nccls_own_limit_is_10_minutes_says_torch():
 # The file -----------------------------------------------------------------------------
 
 
-def test_in_place_both_checkpoints_are_lost():
-    assert kill_while_writing(save_in_place, kills=4) == {"nothing": 4}
-
-
-def test_the_atomic_checkpoint_survives_a_kill_at_any_byte():
-    assert kill_while_writing(save_atomically, kills=4) == {"old": 4}
-
-
-def test_the_atomic_checkpoint_survives_kills_at_random_moments():
-    assert kill_at_random_moments(save_atomically, kills=15, seed=1) == 15
-
-
 def test_a_state_that_cannot_be_saved_leaves_the_old_checkpoint(tmp_path):
     path = tmp_path / "a.pt"
     save_atomically({"step": 1}, path)
@@ -116,7 +101,8 @@ def test_a_state_that_cannot_be_saved_leaves_the_old_checkpoint(tmp_path):
 # What belongs into it -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.everything
+@pytest.mark.parametrize("ranks", [1, 3])
 def test_only_a_complete_checkpoint_goes_on_bit_for_bit(ranks):
     for found in run_ranks(continue_without_each_part, world_size=ranks):
         assert {part for part in found if found[part].equal} == {"nothing"}
@@ -136,6 +122,7 @@ def trained(folder: Path, ranks=2, elastic=False, **options) -> tuple:
     return trained_parameters(run), list(map(str, run.lives))
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize(("ranks", "victim", "at"), [(2, 1, 15), (3, 0, 20)])
 def test_a_killed_training_ends_as_the_uninterrupted_one(tmp_path, ranks, victim, at):
     whole, _ = trained(tmp_path / "whole", ranks)
@@ -147,12 +134,14 @@ def test_a_killed_training_ends_as_the_uninterrupted_one(tmp_path, ranks, victim
     assert log == [f"life {life}: {line}" for life, line in enumerate(begun)]
 
 
+@pytest.mark.everything
 def test_a_kill_before_the_first_checkpoint_loses_everything(tmp_path):
     resumed, log = trained(tmp_path / "a", accidents={0: (1, 9)})
     assert log[1] == "life 1: 2 ranks begin after step 0"
     assert torch.equal(resumed, trained(tmp_path / "b")[0])
 
 
+@pytest.mark.everything
 def test_with_dropout_another_world_size_is_another_training(tmp_path):
     """One rank draws other numbers than two."""
     whole, _ = trained(tmp_path / "whole", ranks=2)
@@ -160,6 +149,7 @@ def test_with_dropout_another_world_size_is_another_training(tmp_path):
     assert (whole - fewer).abs().max() > 1e-3
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_an_elastic_restart_agrees_up_to_rounding_without_dropout(tmp_path, ranks):
     options = {"ranks": ranks, "dropout": 0, "elastic": True}
@@ -170,6 +160,7 @@ def test_an_elastic_restart_agrees_up_to_rounding_without_dropout(tmp_path, rank
     assert log[1] == f"life 1: {left} after step 10"
 
 
+@pytest.mark.everything
 def test_the_agent_gives_up_when_ranks_die_again_and_again(tmp_path):
     accidents = dict.fromkeys(range(9), (0, 5))
     run = Run(tmp_path, 24, 10, accidents)
@@ -184,11 +175,13 @@ def raise_at_once(life: int) -> None:
     dist.barrier()
 
 
+@pytest.mark.everything
 def test_a_rank_that_raises_is_a_dead_rank_to_the_agent():
     with pytest.raises(TooManyRestarts):
         run_with_restarts(raise_at_once, 2, max_restarts=0)
 
 
+@pytest.mark.everything
 def test_the_timeline_shows_lost_steps_twice(tmp_path):
     with Timeline() as timeline:
         trained(tmp_path / "a", accidents={0: (1, 13)}, nap=0.005)
@@ -338,6 +331,7 @@ def test_half_or_twice_the_interval_costs_the_points_of_the_text():
     assert round(100 * gain) == 7
 
 
+@pytest.mark.everything
 def test_real_kills_give_what_the_clock_says_or_less_when_the_machine_is_busy():
     """Naps take longer on a busy machine; a kill would have to be 0.18 s late."""
     machine, moments = Machine(0.8, 0.08, 0.25), [0.3, 0.65, 0.85, 1.7]
@@ -368,6 +362,7 @@ def spans_beside_writer(folder: Path, background: bool) -> dict[str, list]:
     ]
 
 
+@pytest.mark.everything
 def test_in_the_background_the_next_step_begins_before_the_file_is_written(
     tmp_path, monkeypatch
 ):
@@ -414,6 +409,7 @@ def saved_by_the_library(folder: str) -> bool:
     return bool((found["weights"] == 5).all())
 
 
+@pytest.mark.everything
 def test_the_librarys_asynchronous_checkpoint_copies_too(tmp_path):
     assert run_ranks(saved_by_the_library, str(tmp_path / "saved")) == [True, True]
 
@@ -483,8 +479,8 @@ if os.environ["GOES_ON"]:
 """
 
 
-@pytest.mark.parametrize("own", [True, False])
 @pytest.mark.everything
+@pytest.mark.parametrize("own", [True, False])
 def test_after_a_restart_a_store_for_all_starts_has_the_addresses_of_the_dead(
     tmp_path, own
 ):
@@ -508,6 +504,7 @@ def test_torchrun_starts_killed_ranks_again_and_the_result_is_the_same(tmp_path)
     assert one["loss"] == other["loss"]
 
 
+@pytest.mark.everything
 def test_the_script_is_killed_only_if_it_is_asked_to(tmp_path):
     command = [sys.executable, str(SCRIPT), "--checkpoint", str(tmp_path / "a.pt")]
     done = subprocess.run([*command, "--kill-at", "15"], capture_output=True)
@@ -542,6 +539,7 @@ TWO_HOSTS = {  # what is heard after each failure, and what is not
 }
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize("failure", TWO_HOSTS)
 def test_two_hosts_lose_one_or_their_link_and_say_what_the_table_says(failure):
     from demos.machines.parts.hosts import why_no_hosts

@@ -231,11 +231,6 @@ NOT_THE_BEST = {  # the straggler is compared with the mean of the others
     "rank 1": {"x": 0.5, "y": 2.0, "wait": 6.5},
     "rank 2": {"x": 3.9, "y": 2.2, "wait": 2.9},
 }
-NOT_THE_WORST = {
-    "rank 0": {"x": 4.0, "y": 4.0, "wait": 1.0},
-    "rank 1": {"x": 1.0, "y": 2.1, "wait": 5.9},
-    "rank 2": {"x": 2.9, "y": 2.2, "wait": 3.9},
-}
 WAITS_FOR_DATA = {  # which is work that is late, and no waiting for the others
     "rank 0": {"wait for data": 6.0, "compute": 4.0, "wait": 0.5},
     "rank 1": {"wait for data": 0.5, "compute": 4.1, "wait": 5.9},
@@ -247,16 +242,13 @@ SOME_LACK_A_KIND = {
     "rank 2": {"load": 2.0, "send": 0.5, "wait": 6.0},
 }
 
-DIGITS_WITHIN = {  # two kinds, though they differ in a digit only
-    "rank 0": {"layer2 forward": 3.5, "layer3 forward": 3.0, "save": 4.0},
-    "rank 1": {"layer2 forward": 4.0, "layer3 forward": 1.0, "save": 3.5, "wait": 2.0},
-}
 ONE_HAS_LONG_STEPS = {  # its averages are large, and its sums are not
     "rank 0": {"load": 3.0, "compute": 6.0, "wait": 2.0},
     "rank 1": {"load": 1.0, "compute": 5.5, "wait": 4.5},
     "rank 2": {"load": 1.0, "compute": 5.5, "wait": 4.5},
 }
 STEPS_OF_EACH = {"rank 0": 2, "rank 1": 12, "rank 2": 12}
+
 MEAN_AND_MEDIAN_DIFFER = {
     "rank 0": {"x": 5.0, "y": 5.0, "wait": 0.5},
     "rank 1": {"x": 1.0, "y": 2.0, "wait": 7.5},
@@ -302,15 +294,11 @@ def _straggler_cases() -> list[tuple[list[Span], tuple[str, str]]]:
     cases.append(
         (spans_with_straggler(WAITS_FOR_DATA, 3, dice), ("rank 0", "wait for data"))
     )
-    for lanes, kinds in [(2, 2), (3, 1), (4, 3), (5, 2), (8, 4), (11, 3)] * 3:
+    for lanes, kinds in [(2, 2), (3, 1), (4, 3), (5, 2), (8, 4), (11, 3)]:
         cases.append(_made_up_straggler(lanes, kinds, dice))
     cases.append((spans_with_straggler(WITHOUT_WAIT, 12, dice), ("b", "save")))
     cases.append((spans_with_straggler(NOT_THE_BEST, 4, dice), ("rank 0", "y")))
-    cases.append((spans_with_straggler(NOT_THE_WORST, 4, dice), ("rank 0", "x")))
     cases.append((spans_with_straggler(SOME_LACK_A_KIND, 3, dice), ("rank 0", "save")))
-    cases.append(
-        (spans_with_straggler(DIGITS_WITHIN, 3, dice), ("rank 0", "layer3 forward"))
-    )
     uneven = spans_with_straggler(ONE_HAS_LONG_STEPS, STEPS_OF_EACH, dice)
     cases.append((uneven, ("rank 0", "load")))
     cases.append(

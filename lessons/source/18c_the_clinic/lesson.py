@@ -34,7 +34,7 @@
 # ## The ward round
 #
 # Each patient is a small program that runs in three ranks, with gloo. The data are chosen
-# so that it always falls ill. We let all six run, and after three seconds we look at what
+# so that it always falls ill. We let all six run, and after two seconds we look at what
 # each rank does.
 
 # %%
@@ -516,7 +516,7 @@ print("waits least: rank", waits.index(min(waits)))
 #
 # * The *kind* of a span is its name without the number at its end: "load", "wait", or
 #   "wait for data" for "wait for data 12", which is not the kind "wait". A name may have no
-#   number. A number follows a space, and no kind ends in a digit.
+#   number.
 # * The lane is that of the straggler: the one that waits least in all its spans of the kind
 #   "wait" together. A lane may have no such span. There are two lanes or more.
 # * The kind, which is not "wait", is that in which the straggler spends the most time *beyond

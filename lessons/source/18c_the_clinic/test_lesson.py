@@ -48,6 +48,7 @@ def said_and_called(*patient) -> tuple[str, list[tuple]]:
     return said, [(e["profiling_name"], str(e["input_sizes"])) for e in entries]
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize("name", WAITS)
 def test_four_patients_hang_and_the_guilty_rank_calls_what_the_others_do_not(name):
     said, called = zip(*found_in_ranks(said_and_called, name), strict=True)
@@ -58,11 +59,6 @@ def test_four_patients_hang_and_the_guilty_rank_calls_what_the_others_do_not(nam
     assert first == second != called[guilty]
 
 
-def test_one_patient_is_ended_by_the_operating_system():
-    with pytest.raises(RankFailed, match="rank 2 was killed by SIGABRT"):
-        found_in_ranks(ward.admit, "dan")
-
-
 def errors_of_dan(counts: list[int], timeout: float = 60) -> list:
     with ward.on_cpus(), contextlib.redirect_stdout(io.StringIO()):
         given = patient_data.rows_of_ranks(counts)
@@ -70,14 +66,16 @@ def errors_of_dan(counts: list[int], timeout: float = 60) -> list:
         return run_ranks(ward.admit, *patient, world_size=3, timeout=timeout)
 
 
+@pytest.mark.everything
 def test_the_rank_that_is_killed_need_not_be_the_guilty_one():
     with pytest.raises(RankFailed, match=r"rank [01] was killed by SIGABRT"):
         errors_of_dan([6, 6, 8])  # rank 2 is the odd one out
 
 
+@pytest.mark.everything
 def test_with_other_sizes_the_same_mistake_hangs():
     with pytest.raises(RanksHung) as error:
-        errors_of_dan([4, 4, 3], timeout=30)
+        errors_of_dan([4, 4, 3], timeout=5)
     assert "all_reduce" in error.value.details
     assert len(set(errors_of_dan([4, 4, 4]))) == 1
 
@@ -140,15 +138,7 @@ def test_the_guilty_rank_of_the_others_has_other_data():
 # The tools ----------------------------------------------------------------------------
 
 
-def test_the_debug_level_names_both_sides_of_a_mismatch():
-    ben = examinations.debug_detail("ben")
-    assert "ALLREDUCE of shape [2], but Rank 2 is running BROADCAST" in ben[0]
-    dan = examinations.debug_detail("dan")
-    assert (
-        "ALLREDUCE of shape [6], but Rank 0 is running ALLREDUCE of shape [8]" in dan[2]
-    )
-
-
+@pytest.mark.everything
 def test_the_debug_level_says_nothing_at_first_of_a_rank_alone_nor_of_swapped_ones():
     assert examinations.debug_detail("ada")[0] == "rank 0: still waits"
     assert set(examinations.debug_detail("cleo")) == {
@@ -158,7 +148,7 @@ def test_the_debug_level_says_nothing_at_first_of_a_rank_alone_nor_of_swapped_on
 
 def error_at_the_time_limit() -> str:
     dist.barrier()
-    group = dist.new_group(timeout=timedelta(seconds=5))
+    group = dist.new_group(timeout=timedelta(seconds=2))
     if dist.get_rank():
         return "never comes"
     with pytest.raises(RuntimeError) as caught:
@@ -166,13 +156,14 @@ def error_at_the_time_limit() -> str:
     return str(caught.value)
 
 
+@pytest.mark.everything
 def test_at_the_time_limit_only_the_debug_level_says_who_is_missing(monkeypatch):
     with ward.on_cpus():
         plain = run_ranks(error_at_the_time_limit, world_size=3)
         monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
         detail = run_ranks(error_at_the_time_limit, world_size=3)
-    assert "Timed out waiting 5000ms for recv operation to complete" in plain[0]
-    assert "Ranks 1, 2 failed to pass monitoredBarrier in 5000 ms" in detail[0]
+    assert "Timed out waiting 2000ms for recv operation to complete" in plain[0]
+    assert "Ranks 1, 2 failed to pass monitoredBarrier in 2000 ms" in detail[0]
 
 
 def collectives_of_one_all_reduce() -> list[str]:
@@ -180,6 +171,7 @@ def collectives_of_one_all_reduce() -> list[str]:
     return [e["profiling_name"] for e in examinations.recorded_collectives()]
 
 
+@pytest.mark.everything
 def test_with_the_debug_level_two_all_gathers_precede_each_collective(monkeypatch):
     with ward.on_cpus():
         plain = run_ranks(collectives_of_one_all_reduce)
@@ -203,26 +195,7 @@ def test_with_gloo_collectives_that_are_done_stay_scheduled():
         assert run_ranks(states_after_all_is_done) == [{"scheduled"}] * 2
 
 
-def test_the_recorder_of_one_rank_has_an_entry_more():
-    counts = [line.count("all_reduce") for line in examinations.flight_recorder("eve")]
-    assert counts == [3, 4, 3]
-
-
-def test_the_monitored_barrier_names_the_rank_that_did_not_come():
-    zero, one, two = examinations.monitored_barrier("finn")
-    assert zero.endswith("Ranks 2 failed to pass monitoredBarrier in 3000 ms")
-    assert "successfully reached" in one and two == "rank 2: still waits"
-
-
-def test_the_stacks_name_the_line():
-    assert examinations.stack_dump("finn") == [
-        "rank 0: line 7",
-        "rank 1: line 7",
-        "rank 2: line 5",
-    ]
-    assert "os.read" in ward.patient_lines("finn")[4]
-
-
+@pytest.mark.everything
 def test_no_tool_says_anything_about_the_silent_patient():
     assert examinations.hang_report("cleo", timeout=60) == ["all ranks have finished"]
     of_ranks = [line.split(": ")[1] for line in examinations.flight_recorder("cleo")]
@@ -230,30 +203,6 @@ def test_no_tool_says_anything_about_the_silent_patient():
     assert {line.split(": ")[1] for line in examinations.monitored_barrier("cleo")} == {
         "has finished"
     }
-
-
-def test_the_hang_report_names_the_line_and_the_ranks_that_have_finished():
-    report = "\n".join(examinations.hang_report("ada"))
-    assert "<ada>, line 10, in ada" in report and "dist.all_reduce(loss)" in report
-    assert "rank 1 has finished" in report
-
-
-def leaves_when_done(given: list) -> str:
-    try:
-        PATIENTS["eve"](given[dist.get_rank()])
-    except RuntimeError as error:
-        return str(error)
-    dist.destroy_process_group()
-    return "left"
-
-
-def test_a_batch_more_is_an_error_when_the_others_leave():
-    with ward.on_cpus():
-        found = run_ranks(
-            leaves_when_done, patient_data.data_of_patient("eve"), world_size=3
-        )
-    assert found[0] == found[2] == "left"
-    assert "peer" in found[1] or "Broken pipe" in found[1]
 
 
 def limits_of_group() -> timedelta:
@@ -268,6 +217,7 @@ def test_gloos_time_limit_is_half_an_hour():
 # The straggler ------------------------------------------------------------------------
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize("late", [0, 3])
 def test_the_straggler_waits_least_and_loads_longest(late):
     with Timeline() as timeline:
@@ -282,6 +232,7 @@ def test_the_straggler_waits_least_and_loads_longest(late):
 # A watchdog of your own ---------------------------------------------------------------
 
 
+@pytest.mark.everything
 def test_the_watchdog_says_where_a_rank_is_stuck_and_ends_it():
     script = ROOT / "demos/clinic/own_watchdog.py"
     command = [sys.executable, str(script), "--stuck", "0"]

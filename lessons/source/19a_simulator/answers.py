@@ -32,16 +32,50 @@ def bytes_by(
     return sent
 
 
-bytes_of_all_layers = bytes_by(all_layers=True)
-bytes_of_whole_gradients = bytes_by(whole=True)
-bytes_to_two_neighbours = bytes_by(neighbours=2)
-bytes_to_one_neighbour = bytes_by(neighbours=1)
-bytes_of_two_rings = bytes_by(rings=2)
-bytes_of_whole_tensors = bytes_by(ring=lambda n: n - 1)
-bytes_of_half_a_ring = bytes_by(ring=lambda n: Fraction(n - 1, n))
-bytes_in_float32 = bytes_by(number=4)
-bytes_of_numbers = bytes_by(number=1)
-bytes_of_one_micro_batch = bytes_by(once=1)
+wrong(
+    "19a-bytes",
+    advice="whose layers",
+    name="all_layers",
+    note="The layers of the whole model, where the GPU has those of its stage.",
+)(bytes_by(all_layers=True))
+wrong(
+    "19a-bytes",
+    advice="whose gradients travel",
+    name="whole_gradients",
+    note="A tensor rank has a part of each layer, and of its gradients.",
+)(bytes_by(whole=True))
+wrong(
+    "19a-bytes",
+    advice="how many neighbours",
+    name="two_neighbours",
+    note="They give every stage two neighbours, though there may be two stages, or "
+    "one.",
+)(bytes_by(neighbours=2))
+wrong(
+    "19a-bytes",
+    advice="four rings",
+    name="two_rings",
+    note="They count the all-reduces of forward and forget those of backward.",
+)(bytes_by(rings=2))
+wrong(
+    "19a-bytes",
+    advice="how many bytes",
+    name="half_a_ring",
+    note="They count half of an all-reduce: the reduce-scatter without the all- "
+    "gather.",
+)(bytes_by(ring=lambda n: Fraction(n - 1, n)))
+wrong(
+    "19a-bytes",
+    advice="how many bytes",
+    name="float32",
+    note="They count 4 bytes for each number; here it has 2.",
+)(bytes_by(number=4))
+wrong(
+    "19a-bytes",
+    advice="each micro-batch",
+    name="one_micro_batch",
+    note="They forget that every micro-batch sends its activations.",
+)(bytes_by(once=1))
 right_bytes = bytes_by()
 
 
@@ -55,23 +89,21 @@ def bytes_of_gradients_for_each_micro_batch(*case):
     return to_tensor, to_pipeline, case[3] * to_data
 
 
-@wrong("19a-bytes", advice="one whole tensor")
+@wrong(
+    "19a-bytes",
+    advice="one whole tensor",
+    note="They divide what goes to the next stage by the tensor ranks, too.",
+)
 def bytes_of_split_messages(*case):
     to_tensor, to_pipeline, to_data = right_bytes(*case)
     return to_tensor, to_pipeline / case[5], to_data
 
 
-@wrong("19a-bytes", advice="rings")
-def bytes_in_another_order(*case):
-    return right_bytes(*case)[::-1]
-
-
-@wrong("19a-bytes", advice="three numbers")
-def bytes_added_up(*case):
-    return sum(right_bytes(*case))
-
-
-@wrong("19a-bytes", advice="how many neighbours")
+@wrong(
+    "19a-bytes",
+    advice="how many neighbours",
+    note="They count what all stages send, not one GPU.",
+)
 def bytes_of_all_stages(*case):
     to_tensor, _, to_data = right_bytes(*case)
     return to_tensor, 2 * (case[6] - 1) * case[3] * 2 * case[2] * case[1], to_data
@@ -132,7 +164,7 @@ def play(schedule, forward, backward, travel, back=None, busy=False, late=0):
     return max(done.values())
 
 
-@wrong("19a-pipeline", advice="made no difference")
+@wrong("19a-pipeline", advice="made no difference", note="They forget the travel.")
 def without_travel(schedule, forward, backward, travel):
     return play(schedule, forward, backward, 0)
 
@@ -151,24 +183,31 @@ def travel_and_a_busy_sender(schedule, forward, backward, travel):
     return play(schedule, forward, backward, travel, busy=True)
 
 
-@wrong("19a-pipeline", advice="who is busy while")
-def travel_after_everything(schedule, forward, backward, travel):
-    return play(schedule, forward, backward, travel, late=travel)
-
-
-@wrong("19a-pipeline", advice="who is busy while|waits for")
+@wrong(
+    "19a-pipeline",
+    advice="who is busy while|waits for",
+    note="They add the travel at the end, as if nothing could go on meanwhile.",
+)
 def travel_once(schedule, forward, backward, travel):
     return play(schedule, forward, backward, 0) + 2 * (len(schedule) - 1) * travel
 
 
-@wrong("19a-pipeline", advice="who is busy|made no difference")
+@wrong(
+    "19a-pipeline",
+    advice="who is busy|made no difference",
+    note="They use the formula for equal stages.",
+)
 def by_formula(schedule, forward, backward, travel):
     ranks, count = len(schedule), len(schedule[0]) // 2
     slot = max(forward) + max(backward)
     return (count + ranks - 1) * slot + 2 * (ranks - 1) * travel
 
 
-@wrong("19a-pipeline", advice="waits for")
+@wrong(
+    "19a-pipeline",
+    advice="waits for",
+    note="They go through the ranks once: what is not done yet counts as there.",
+)
 def one_turn_only(schedule, forward, backward, travel):
     done, free = {}, [0] * len(schedule)
     for rank, order in enumerate(schedule):
@@ -180,7 +219,11 @@ def one_turn_only(schedule, forward, backward, travel):
     return max(free)
 
 
-@wrong("19a-pipeline", advice="may not be done yet")
+@wrong(
+    "19a-pipeline",
+    advice="may not be done yet",
+    note="They read the end of an instruction that has not been done.",
+)
 def with_a_key_error(schedule, forward, backward, travel):
     done, free = {}, [0] * len(schedule)
     for rank, order in enumerate(schedule):
@@ -194,7 +237,11 @@ def with_a_key_error(schedule, forward, backward, travel):
     return max(free)
 
 
-@wrong("19a-pipeline", advice="waits for")
+@wrong(
+    "19a-pipeline",
+    advice="waits for",
+    note="They forget that a rank does one thing at a time.",
+)
 def whoever_is_free(schedule, forward, backward, travel):
     """Forgets that a rank does one thing at a time."""
     ends = {}
@@ -214,21 +261,13 @@ def whoever_is_free(schedule, forward, backward, travel):
     return max(ends.values())
 
 
-@wrong("19a-pipeline", advice="waits for")
-def rank_0_only(schedule, forward, backward, travel):
-    """The end of the step, where rank 0 is not the last one to finish."""
-    return sum(forward) + sum(backward) + (len(schedule[0]) - 2) * backward[0]
-
-
-@wrong("19a-pipeline", advice="who else uses")
-def takes_the_schedule_apart(schedule, forward, backward, travel):
-    found = play(schedule, forward, backward, travel)
-    for order in schedule:
-        order.clear()
-    return found
-
-
-@wrong("19a-pipeline", advice="no rank can do", state="HUNG")
+@wrong(
+    "19a-pipeline",
+    advice="no rank can do",
+    state="HUNG",
+    note="Rank 0 waits for a message in backward; the last rank waits for one that "
+    "nobody sends.",
+)
 def waits_for_ever(schedule, forward, backward, travel):
     done, place = {}, [0] * len(schedule)
     while sum(place) < sum(map(len, schedule)):
@@ -289,23 +328,37 @@ def overlap_of_sums(computing, sending):
     return max(sum(computing), sum(sending))
 
 
-@wrong("19a-overlap", advice="when a message can leave")
+@wrong(
+    "19a-overlap",
+    advice="when a message can leave",
+    note="They take the larger of the two for each layer.",
+)
 def overlap_layer_by_layer(computing, sending):
     return sum(map(max, computing, sending))
 
 
-@wrong("19a-overlap", advice="at the same time")
+@wrong(
+    "19a-overlap", advice="at the same time", note="They add both: nothing overlaps."
+)
 def no_overlap(computing, sending):
     return sum(computing) + sum(sending)
 
 
-@wrong("19a-overlap", advice="one at a time")
+@wrong(
+    "19a-overlap",
+    advice="one at a time",
+    note="They forget that the link carries one message at a time.",
+)
 def link_without_a_queue(computing, sending):
     ready = accumulate(computing)
     return max((r + s for r, s in zip(ready, sending, strict=True)), default=0)
 
 
-@wrong("19a-overlap", advice="from when the seconds")
+@wrong(
+    "19a-overlap",
+    advice="from when the seconds",
+    note="They return what sticks out of backward, not the whole time.",
+)
 def only_what_sticks_out(computing, sending):
     ready = free = 0
     for seconds, message in zip(computing, sending, strict=True):
@@ -314,25 +367,13 @@ def only_what_sticks_out(computing, sending):
     return free - ready
 
 
-@wrong("19a-overlap", advice="one at a time")
+@wrong(
+    "19a-overlap",
+    advice="one at a time",
+    note="They think that only the last message can be late.",
+)
 def last_message_sticks_out(computing, sending):
     return sum(computing) + (sending[-1] if sending else 0)
-
-
-@wrong("19a-overlap", advice="when a message can leave")
-def first_layer_then_the_larger(computing, sending):
-    if not computing:
-        return 0
-    return computing[0] + max(sum(computing[1:]), sum(sending))
-
-
-@wrong("19a-overlap", advice="message leaves|can leave")
-def sent_from_the_last_layer(computing, sending):
-    ready = free = 0
-    for seconds, message in zip(computing[::-1], sending[::-1], strict=True):
-        ready += seconds
-        free = max(free, ready) + message
-    return free
 
 
 @wrong(
@@ -348,27 +389,17 @@ def computing_waits_for_the_link(computing, sending):
     return free
 
 
-@wrong("19a-overlap", advice="lists that are empty")
+@wrong(
+    "19a-overlap",
+    advice="lists that are empty",
+    note="They begin with the first layer, which an empty list does not have.",
+)
 def overlap_of_one_or_more(computing, sending):
     ready, free = computing[0], computing[0] + sending[0]
     for seconds, message in zip(computing[1:], sending[1:], strict=True):
         ready += seconds
         free = max(free, ready) + message
     return free
-
-
-@wrong("19a-overlap", advice="who else uses")
-def overlap_that_pops(computing, sending):
-    ready = free = 0
-    while computing:
-        ready += computing.pop(0)
-        free = max(free, ready) + sending.pop(0)
-    return free
-
-
-@wrong("19a-overlap", advice="seconds, as a number")
-def overlap_without_return(computing, sending):
-    print(only_what_sticks_out(computing, sending) + sum(computing))
 
 
 @right("19a-overlap")
@@ -388,34 +419,3 @@ def overlap_by_waiting(computing, sending):
         idle += max(0.0, done - idle - sent)
         sent += float(message)
     return np.array(idle + sent)
-
-
-wrong(
-    "19a-bytes",
-    advice="whose layers",
-    note="The layers of the whole model, where the GPU has those of its stage.",
-    name="all_layers",
-)(bytes_of_all_layers)
-wrong(
-    "19a-bytes",
-    advice="whose gradients travel",
-    note="A tensor rank has a part of each layer, and of its gradients.",
-    name="whole_gradients",
-)(bytes_of_whole_gradients)
-wrong("19a-bytes", advice="how many neighbours", name="two_neighbours")(
-    bytes_to_two_neighbours
-)
-wrong("19a-bytes", advice="how many neighbours", name="one_neighbour")(
-    bytes_to_one_neighbour
-)
-wrong("19a-bytes", advice="four rings", name="two_rings")(bytes_of_two_rings)
-wrong("19a-bytes", advice="rings|whose gradients", name="whole_tensors")(
-    bytes_of_whole_tensors
-)
-wrong("19a-bytes", advice="how many bytes", name="half_a_ring")(bytes_of_half_a_ring)
-wrong("19a-bytes", advice="how many bytes", name="float32")(bytes_in_float32)
-wrong("19a-bytes", advice="how many bytes", name="numbers")(bytes_of_numbers)
-wrong("19a-bytes", advice="each micro-batch", name="one_micro_batch")(
-    bytes_of_one_micro_batch
-)
-right("19a-bytes", name="by_fractions")(right_bytes)

@@ -1,7 +1,6 @@
 """The checks of lesson 19a: bytes per link, messages that travel, overlap."""
 
 import random
-from fractions import Fraction
 from functools import partial
 from itertools import product
 
@@ -30,7 +29,7 @@ def _simulated_bytes_cases() -> list[tuple[int, ...]]:
     cases = [BY_HAND, (*BY_HAND[:6], 2), (6, 1, 1, 1, 1, 1, 1)]
     cases += [
         (24, 120, 11, 3, data, tensor, pipeline)
-        for data, tensor, pipeline in product((1, 2, 5), (1, 3, 8), (1, 2, 3, 8))
+        for data, tensor, pipeline in product((1, 2, 5), (1, 3), (1, 2, 3))
     ]
     drawn = random.Random(19)
     for pipeline in (1, 2, 3, 4, 12):
@@ -142,10 +141,8 @@ def _simulated_pipeline_cases() -> list[tuple]:
         name = f"{make.__name__}({ranks}, {count})"
         forward = [drawn.randint(1, 8) / 4 for _ in range(ranks)]
         backward = [drawn.randint(2, 16) / 4 for _ in range(ranks)]
-        travel = drawn.choice((0, 0.25, 1, 3, Fraction(9)))
+        travel = drawn.choice((0, 0.25, 1, 3, 9))
         cases.append((name, make(ranks, count), forward, backward, travel))
-    mixed = one_f_one_b(3, 4)
-    cases.append(("one_f_one_b(3, 4)", mixed, [0, 1, 0], [np.float64(1.5), 0, 2], 2))
     return cases
 
 
@@ -214,8 +211,6 @@ def _simulated_overlap_cases() -> list[tuple[list, list]]:
     cases = [([2, 1, 1], [1, 3, 1]), ([], []), ([3], [2]), ([3, 2], [0, 0])]
     cases += [([1] * 12, [1] * 12), ([1, 1, 1], [9, 1, 1]), ([1, 1, 9], [1, 1, 1])]
     cases += [([0, 0, 0], [1, 2, 3]), ([1, 5, 1, 5], [4, 1, 4, 1])]
-    cases.append(([Fraction(1, 3)] * 3, [Fraction(1, 2)] * 3))
-    cases.append(([np.float64(0.5), 2], [1, np.float64(0.25)]))
     drawn = random.Random(19)
     for layers in (2, 5, 8, 30):
         pairs = ([drawn.randint(0, 20) / 4 for _ in range(layers)] for _ in range(2))
@@ -230,7 +225,7 @@ def check_19a_overlap(backward_with_overlap):
         advice = partial(
             _think_of_simulated_overlap, expected, sum(computing), sum(sending)
         )
-        think = "lists that are empty, and fractions among the numbers"
+        think = "lists that are empty"
         with trying(
             f"backward_with_overlap({computing}, {sending})",
             computing,

@@ -331,6 +331,7 @@ def bytes_of_sequence_parallel() -> int:
     return meter.bytes_sent
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_sequence_parallel_sends_the_predicted_bytes(ranks):
     layer = Model(1, 32, 4, 8, vocabulary=0)
@@ -354,6 +355,7 @@ def bytes_of_words() -> int:
     return meter.bytes_sent
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_embedding_logits_and_loss_send_the_predicted_bytes(ranks):
     model = Model(1, 32, 4, sequence=32, vocabulary=17)
@@ -362,6 +364,7 @@ def test_embedding_logits_and_loss_send_the_predicted_bytes(ranks):
         assert sent == step.sent["tensor"]
 
 
+@pytest.mark.everything
 def test_over_a_slow_link_the_counted_messages_rank_as_predicted():
     machine = Cluster(2, 1, 1e12, 1.0, 1e9, 1e12, PACED, PACED)
     orders = []
@@ -382,6 +385,7 @@ def measured_as_predicted(shape: Model, batch: int, *ways: str) -> bool:
     return fastest_first(found, measured=True) == fastest_first(found, measured=False)
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize(
     "shape,batch,ways",
     [
@@ -394,6 +398,7 @@ def test_over_a_slow_link_measured_steps_rank_as_predicted(shape, batch, ways):
     assert any(measured_as_predicted(shape, batch, *ways) for _ in range(3))
 
 
+@pytest.mark.everything
 def test_a_paced_step_takes_at_least_as_long_as_its_messages():
     shape, batch = Model(2, 96, 4, 16, 0), 4
     strategy = strategies_of_two(batch)["data"]
@@ -508,6 +513,7 @@ def test_cost_and_energy_are_those_of_all_gpus():
     assert H100.peak_flops > A100.peak_flops
 
 
+@pytest.mark.everything
 def test_ten_thousand_gpus_need_only_a_short_timetable(monkeypatch):
     """That is why they take a second: tests/benchmarks/planner_times.py."""
     played, play = [], pipeline_times._run_all_of_it

@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 
 from demos.scale.parts.known_gpus import A100
-from demos.scale.parts.legal_strategies import legal_strategies
 from demos.scale.parts.simulated_step import simulate_step
 from demos.scale.parts.training_plan import Link, Model, Strategy, why_impossible
 from lessons.source.sample_answers import right, wrong
@@ -15,7 +14,11 @@ from lessons.source.sample_answers import right, wrong
 # 19b-implied --------------------------------------------------------------------------
 
 
-@wrong("19b-implied", advice="more time")
+@wrong(
+    "19b-implied",
+    advice="more time",
+    note="They mix up the two assumptions, and return the most first.",
+)
 def implied_in_reverse(work, reached, computing, moved):
     step = work / reached
     if reached == computing:
@@ -23,18 +26,30 @@ def implied_in_reverse(work, reached, computing, moved):
     return moved / (step - work / computing), moved / step
 
 
-@wrong("19b-implied", advice="seconds that are left")
+@wrong(
+    "19b-implied",
+    advice="seconds that are left",
+    note="They give messages the time of computing, not what it leaves over.",
+)
 def implied_while_computing(work, reached, computing, moved):
     return moved * reached / work, moved * computing / work
 
 
-@wrong("19b-implied", advice="ZeroDivisionError|leaves over")
+@wrong(
+    "19b-implied",
+    advice="ZeroDivisionError|leaves over",
+    note="They forget that computing may take the whole step.",
+)
 def implied_without_inf(work, reached, computing, moved):
     step = work / reached
     return moved / step, moved / (step - work / computing)
 
 
-@wrong("19b-implied", advice="computing leaves over")
+@wrong(
+    "19b-implied",
+    advice="computing leaves over",
+    note="They return 0 where any bandwidth, however large, is allowed.",
+)
 def implied_with_zero(work, reached, computing, moved):
     step, left = work / reached, work / reached - work / computing
     return moved / step, moved / left if left else 0
@@ -43,54 +58,40 @@ def implied_with_zero(work, reached, computing, moved):
 ONE_NUMBER = "two numbers, the least and the most"
 
 
-@wrong("19b-implied", advice=ONE_NUMBER)
+@wrong(
+    "19b-implied",
+    advice=ONE_NUMBER,
+    note="They compute one number where an interval is asked for.",
+)
 def implied_as_one(work, reached, computing, moved):
     return moved / (work / reached)
 
 
-@wrong("19b-implied", advice="whole step takes")
+@wrong(
+    "19b-implied",
+    advice="whole step takes",
+    note="They return the seconds and forget to divide the bytes by them.",
+)
 def implied_seconds(work, reached, computing, moved):
     step = work / reached
     return step - work / computing, step
 
 
-@wrong("19b-implied", advice="work / reached")
-def implied_from_computing(work, reached, computing, moved):
-    least = moved * computing / work
-    step = work / reached
-    return least, math.inf if reached == computing else moved / (step - 1 / computing)
-
-
-@wrong("19b-implied", advice="seconds that are left")
+@wrong(
+    "19b-implied",
+    advice="seconds that are left",
+    note="They subtract rates; seconds add up, rates do not.",
+)
 def implied_by_rates(work, reached, computing, moved):
     left = computing - reached
     most = math.inf if left == 0 else moved * left / work
     return moved * reached / work, most
 
 
-@wrong("19b-implied", advice="whole step takes")
+@wrong("19b-implied", advice="whole step takes", note="They return GB/s.")
 def implied_in_gigabytes(work, reached, computing, moved):
     step, left = work / reached, work / reached - work / computing
     return moved / step / 1e9, moved / left / 1e9 if left else math.inf
-
-
-@wrong("19b-implied", advice="seconds that are left")
-def implied_with_a_tolerance(work, reached, computing, moved):
-    step, left = work / reached, work / reached - work / computing
-    return moved / step, moved / left if left > 1e-3 else math.inf
-
-
-@wrong("19b-implied", advice="seconds that are left")
-def implied_if_nearly_equal(work, reached, computing, moved):
-    step = work / reached
-    if math.isclose(reached, computing, rel_tol=0.02):
-        return moved / step, math.inf
-    return moved / step, moved / (step - work / computing)
-
-
-@wrong("19b-implied", advice=ONE_NUMBER)
-def implied_printed(work, reached, computing, moved):
-    print(moved / (work / reached))
 
 
 @right("19b-implied")
@@ -118,27 +119,39 @@ def steps_of(model, cluster, batch, strategies):
             yield simulate_step(model, cluster, strategy, batch)
 
 
-@wrong("19b-choose", advice="a strategy that is impossible")
+@wrong(
+    "19b-choose",
+    advice="a strategy that is impossible",
+    note="They forget that simulate_step raises for an impossible strategy.",
+)
 def choose_without_try(model, cluster, batch, strategies):
     steps = [simulate_step(model, cluster, s, batch) for s in strategies]
     fitting = [step for step in steps if step.fits]
     return min(fitting, key=lambda step: step.seconds).strategy if fitting else None
 
 
-@wrong("19b-choose", advice="memory of a GPU")
+@wrong(
+    "19b-choose",
+    advice="memory of a GPU",
+    note="They take the fastest, whether it fits or not.",
+)
 def choose_without_memory(model, cluster, batch, strategies):
     steps = steps_of(model, cluster, batch, strategies)
     best = min(steps, key=lambda step: step.seconds, default=None)
     return best and best.strategy
 
 
-@wrong("19b-choose", advice="one of the strategies")
+@wrong(
+    "19b-choose",
+    advice="one of the strategies",
+    note="They return the step instead of its strategy.",
+)
 def choose_the_step(model, cluster, batch, strategies):
     steps = (s for s in steps_of(model, cluster, batch, strategies) if s.fits)
     return min(steps, key=lambda step: step.seconds, default=None)
 
 
-@wrong("19b-choose", advice="is fast")
+@wrong("19b-choose", advice="is fast", note="They take the first that fits.")
 def choose_the_first_that_fits(model, cluster, batch, strategies):
     for step in steps_of(model, cluster, batch, strategies):
         if step.fits:
@@ -146,37 +159,18 @@ def choose_the_first_that_fits(model, cluster, batch, strategies):
     return None
 
 
-@wrong("19b-choose", advice="one of the strategies")
-def choose_below_ten_seconds(model, cluster, batch, strategies):
-    best, shortest = None, 10.0
-    for step in steps_of(model, cluster, batch, strategies):
-        if step.fits and step.seconds < shortest:
-            best, shortest = step.strategy, step.seconds
-    return best
-
-
-@wrong("19b-choose", advice="is fast")
-def choose_by_hundredths(model, cluster, batch, strategies):
-    steps = (s for s in steps_of(model, cluster, batch, strategies) if s.fits)
-    best = min(steps, key=lambda step: round(step.seconds, 2), default=None)
-    return best and best.strategy
-
-
-@wrong("19b-choose", advice="is fast")
-def choose_the_slowest(model, cluster, batch, strategies):
-    steps = (s for s in steps_of(model, cluster, batch, strategies) if s.fits)
-    best = max(steps, key=lambda step: step.seconds, default=None)
-    return best and best.strategy
-
-
-@wrong("19b-choose", advice="is fast")
+@wrong(
+    "19b-choose",
+    advice="is fast",
+    note="They take the highest hardware utilisation, which recomputation raises.",
+)
 def choose_the_busiest_hardware(model, cluster, batch, strategies):
     steps = (s for s in steps_of(model, cluster, batch, strategies) if s.fits)
     best = max(steps, key=lambda step: step.hardware_utilisation, default=None)
     return best and best.strategy
 
 
-@wrong("19b-choose", advice="is fast")
+@wrong("19b-choose", advice="is fast", note="They take what needs least memory.")
 def choose_the_smallest(model, cluster, batch, strategies):
     steps = (s for s in steps_of(model, cluster, batch, strategies) if s.fits)
     best = min(steps, key=lambda step: sum(step.memory), default=None)
@@ -200,35 +194,18 @@ def choose_that_gives_up(model, cluster, batch, strategies):
     return best and best.strategy
 
 
-@wrong("19b-choose", advice="one of the strategies")
+@wrong(
+    "19b-choose",
+    advice="one of the strategies",
+    note="They look at the fastest alone, and give up if it does not fit.",
+)
 def choose_the_fastest_if_it_fits(model, cluster, batch, strategies):
     steps = steps_of(model, cluster, batch, strategies)
     best = min(steps, key=lambda step: step.seconds, default=None)
     return best.strategy if best and best.fits else None
 
 
-@wrong("19b-choose", advice="are in the list")
-def choose_from_all_there_are(model, cluster, batch, strategies):
-    some = list(legal_strategies(model, cluster, batch))[::7]
-    return choose_by_sorting(model, cluster, batch, some)
-
-
-@wrong("19b-choose", advice="who else uses")
-def choose_and_clear(model, cluster, batch, strategies):
-    chosen = choose_by_sorting(model, cluster, batch, strategies)
-    strategies.sort(key=lambda s: s.data)
-    return chosen
-
-
-@wrong("19b-choose", advice="none of")
-def choose_by_the_first_stage(model, cluster, batch, strategies):
-    steps = steps_of(model, cluster, batch, strategies)
-    fitting = (step for step in steps if sum(step.ledgers[0]) <= cluster.memory)
-    best = min(fitting, key=lambda step: step.seconds, default=None)
-    return best and best.strategy
-
-
-@wrong("19b-choose", advice="impossible")
+@wrong("19b-choose", advice="impossible", note="They forget that nothing may fit.")
 def choose_without_empty(model, cluster, batch, strategies):
     steps = [s for s in steps_of(model, cluster, batch, strategies) if s.fits]
     return sorted(steps, key=lambda step: step.seconds)[0].strategy
@@ -266,60 +243,70 @@ FOURS = replace(
 )  # links of 25 GB/s
 
 
-@wrong("19b-break", advice="leave the node")
+@wrong(
+    "19b-break",
+    advice="leave the node",
+    note="On one node all links are alike, and there is little to get wrong.",
+)
 def break_on_one_node():
     return WIDE, replace(EIGHTS, nodes=1), 32
 
 
-@wrong("19b-break", advice="a link")
+@wrong(
+    "19b-break",
+    advice="a link",
+    note="They leave the links fast, where planner and second opinion agree.",
+)
 def break_with_fast_links():
     return WIDE, replace(EIGHTS, link_between=Link(1e-5, 25e9)), 32
 
 
-@wrong("19b-break", advice="at most 16")
+@wrong("19b-break", advice="at most 16", note="They take more GPUs than allowed.")
 def break_with_too_many():
     return WIDE, replace(EIGHTS, nodes=8), 32
 
 
-@wrong("19b-break", advice="how much memory")
+@wrong(
+    "19b-break",
+    advice="how much memory",
+    note="They make memory so small that nothing fits.",
+)
 def break_with_no_room():
     return WIDE, replace(EIGHTS, memory=1e8), 32
 
 
-@wrong("19b-break", advice="the batch")
-def break_with_no_batch():
-    return WIDE, EIGHTS, 0
-
-
-@wrong("19b-break", advice="the order")
+@wrong(
+    "19b-break",
+    advice="the order",
+    note="They hand in a strategy in place of the model.",
+)
 def break_with_a_strategy():
     return Strategy(data=4, tensor=4, shard_stage=3), EIGHTS, 32
 
 
-@wrong("19b-break", advice="the order")
+@wrong(
+    "19b-break",
+    advice="the order",
+    note="They return cluster and model in another order.",
+)
 def break_in_another_order():
     return EIGHTS, WIDE, 32
 
 
-@wrong("19b-break", advice="a model, a cluster and a batch")
+@wrong(
+    "19b-break", advice="a model, a cluster and a batch", note="They forget the batch."
+)
 def break_without_batch():
     return WIDE, EIGHTS
 
 
-@wrong("19b-break", advice="a model, a cluster and a batch")
-def break_with_nothing():
-    second = WIDE, EIGHTS, 32
-    print(second)
-
-
-@wrong("19b-break", advice="positive")
+@wrong(
+    "19b-break",
+    advice="positive",
+    note="They cut the link: then nothing is bad, it is impossible.",
+)
 def break_with_dead_links():
     return WIDE, replace(EIGHTS, link_between=Link(1e-5, 0)), 32
-
-
-@wrong("19b-break", advice="legal")
-def break_with_heads_that_do_not_divide():
-    return replace(WIDE, heads=15), EIGHTS, 32
 
 
 @right("19b-break")

@@ -1,6 +1,5 @@
 """Wrong answers to the exercises of lesson 20a."""
 
-import math
 from itertools import permutations
 from math import prod
 
@@ -50,21 +49,11 @@ def wrapper(
     return wrap
 
 
-@wrong("20a-wrapper", advice="what `deal` and `complete`")
-def wrapper_of_early_model(training, mesh):
-    parameters = list(training.model.parameters())
-    wrapper()(training, mesh)
-    done = training.complete
-
-    def complete():
-        for p in parameters:
-            p.grad /= mesh.size()
-        done()
-
-    training.complete = complete
-
-
-@wrong("20a-wrapper", advice="the mean over")
+@wrong(
+    "20a-wrapper",
+    advice="the mean over",
+    note="They average parameters before the update, which are equal already.",
+)
 def wrapper_that_averages_parameters(training, mesh):
     deal_only(training, mesh)
     done = training.complete
@@ -78,34 +67,46 @@ def wrapper_that_averages_parameters(training, mesh):
     training.complete = complete
 
 
-@wrong("20a-wrapper", advice="the mean over")
+@wrong(
+    "20a-wrapper",
+    advice="the mean over",
+    note="They deal the rows and forget the gradients.",
+)
 def deal_only(training, mesh):
     done = training.complete
     wrapper()(training, mesh)
     training.complete = done
 
 
-@wrong("20a-wrapper", advice="this rank's number within")
+@wrong(
+    "20a-wrapper",
+    advice="this rank's number within",
+    note="They average and forget to deal: right numbers, and every rank does all "
+    "the work.",
+)
 def complete_only(training, mesh):
     deal = training.deal
     wrapper()(training, mesh)
     training.deal = deal
 
 
-@wrong("20a-wrapper", advice="every rank of the group", state="HUNG")
+@wrong(
+    "20a-wrapper",
+    advice="every rank of the group",
+    state="HUNG",
+    note="They let the first rank of the group call a collective alone.",
+)
 def wrapper_on_the_first_rank(training, mesh):
     wrapper()(training, mesh)
     done, first = training.complete, mesh.get_local_rank() == 0
     training.complete = lambda: done() if first else None
 
 
-@wrong("20a-wrapper", advice="nothing is returned")
-def wrapper_that_returns(training, mesh):
-    wrapper()(training, mesh)
-    return training
-
-
-@wrong("20a-wrapper", advice="more in the next batch")
+@wrong(
+    "20a-wrapper",
+    advice="more in the next batch",
+    note="They take the size of the first batch for all batches.",
+)
 def wrapper_of_first_size(training, mesh):
     sizes = []
 
@@ -114,40 +115,6 @@ def wrapper_of_first_size(training, mesh):
         return tensor[rank * sizes[0] : (rank + 1) * sizes[0]]
 
     wrapper(rows=rows_as_at_first)(training, mesh)
-
-
-@wrong("20a-wrapper", advice="when gradients are there")
-def wrapper_at_once(training, mesh):
-    wrapper()(training, mesh)
-    dist.barrier(group=mesh.get_group())
-
-
-FORMER = {}
-
-
-@wrong(
-    "20a-wrapper",
-    advice="it runs once",
-    note="The functions of the training that was wrapped last, for all.",
-)
-def wrapper_with_one_table(training, mesh):
-    FORMER["deal"], FORMER["complete"] = training.deal, training.complete
-
-    def deal(inputs, targets):
-        pair, rank = FORMER["deal"](inputs, targets), mesh.get_local_rank()
-        return tuple(part.chunk(mesh.size())[rank] for part in pair)
-
-    def complete():
-        FORMER["complete"]()
-        for p in training.model.parameters():
-            dist.all_reduce(p.grad, group=mesh.get_group())
-            p.grad /= mesh.size()
-
-    training.deal, training.complete = deal, complete
-
-
-def strided(tensor, ranks, rank):
-    return tensor[rank::ranks]
 
 
 @right("20a-wrapper")
@@ -191,31 +158,34 @@ def gathering_wrapper(training, mesh):
 @wrong(
     "20a-inside",
     advice="not always the one with most bytes",
-    note="People often sort by bytes; that fails where the largest does not "
-    "fit into a node.",
+    note="People often sort by bytes; that fails where the largest does not fit into "
+    "a node.",
 )
 def order_by_bytes(ranks, sent, per_node):
     return sorted(ranks, key=sent.get)
 
 
-@wrong("20a-inside", advice="the last dimension counts fastest")
+@wrong(
+    "20a-inside",
+    advice="the last dimension counts fastest",
+    note="They sort by bytes and write the order from the inside to the outside.",
+)
 def order_by_bytes_reversed(ranks, sent, per_node):
     return sorted(ranks, key=sent.get, reverse=True)
 
 
-@wrong("20a-inside", advice="fit into a node")
+@wrong("20a-inside", advice="fit into a node", note="They sort by the number of ranks.")
 def order_by_ranks(ranks, sent, per_node):
     return sorted(ranks, key=ranks.get, reverse=True)
 
 
-@wrong("20a-inside", advice="fit into a node")
+@wrong(
+    "20a-inside",
+    advice="fit into a node",
+    note="They keep the order of the dictionary.",
+)
 def order_as_given(ranks, sent, per_node):
     return list(ranks)
-
-
-@wrong("20a-inside", advice="fit into a node")
-def order_by_all_bytes(ranks, sent, per_node):
-    return sorted(ranks, key=lambda name: sent[name] * ranks[name])
 
 
 def best_by(inside):
@@ -233,16 +203,36 @@ def best_by(inside):
     return order
 
 
-order_that_only_fits = best_by(lambda size, block, node: block <= node)
-order_by_own_size = best_by(lambda size, block, node: node % size == 0)
+wrong(
+    "20a-inside",
+    advice="consecutive ranks",
+    name="only_fits",
+    note="They ask whether a block fits into a node, not whether blocks fill it "
+    "evenly.",
+)(best_by(lambda size, block, node: block <= node))
+wrong(
+    "20a-inside",
+    advice="consecutive ranks",
+    name="own_size",
+    note="They ask whether the dimension alone fits, without those inside it.",
+)(best_by(lambda size, block, node: node % size == 0))
 
 
-@wrong("20a-inside", advice="the last dimension counts fastest")
+@wrong(
+    "20a-inside",
+    advice="the last dimension counts fastest",
+    note="They find the best order and write its innermost dimension first.",
+)
 def order_from_inside(ranks, sent, per_node):
     return order_by_blocks(ranks, sent, per_node)[::-1]
 
 
-@wrong("20a-inside", advice="not always the one with most bytes")
+@wrong(
+    "20a-inside",
+    advice="not always the one with most bytes",
+    note="They fill the node with the largest that fits, and never try two small "
+    "ones instead.",
+)
 def greedy_order(ranks, sent, per_node):
     inside, block = [], 1
     for name in sorted(ranks, key=sent.get, reverse=True):
@@ -252,13 +242,17 @@ def greedy_order(ranks, sent, per_node):
     return [name for name in ranks if name not in inside] + inside
 
 
-@wrong("20a-inside", advice="each dimension's name")
+@wrong(
+    "20a-inside",
+    advice="each dimension's name",
+    note="They return one dimension, the one inside.",
+)
 def innermost_name(ranks, sent, per_node):
     return order_by_blocks(ranks, sent, per_node)[-1]
 
 
 order_by_blocks = best_by(lambda size, block, node: size == 1 or node % block == 0)
-order_without_exception = best_by(lambda size, block, node: node % block == 0)
+right("20a-inside", name="blocks")(order_by_blocks)
 
 
 @right("20a-inside")
@@ -308,7 +302,11 @@ def clip_by(
     return clip
 
 
-@wrong("20a-clip", advice="counts once|whose squares")
+@wrong(
+    "20a-clip",
+    advice="counts once|whose squares",
+    note="They add up over all ranks, which counts every replica.",
+)
 def clip_over_everybody(gradients, split, mesh, longest):
     total = torch.zeros((), dtype=torch.float64)
     for g in gradients.values():
@@ -335,28 +333,11 @@ def _shorten(gradients, length, longest):
     return length
 
 
-@wrong("20a-clip", advice="by what all gradients")
-def clip_a_little_more(gradients, split, mesh, longest):
-    """As torch.nn.utils.clip_grad_norm_ does, so as not to divide by 0."""
-    length = clip_by()(gradients, split, mesh, math.inf)
-    if longest / (length + 1e-6) < 1:
-        for g in gradients.values():
-            g.mul_(longest / (length + 1e-6))
-    return length
-
-
-@wrong("20a-clip", advice="one all-reduce on every rank")
-def clip_with_many_sums(gradients, split, mesh, longest):
-    total = torch.zeros((), dtype=torch.float64)
-    for name, g in gradients.items():
-        square = g.double().square().sum().cpu()
-        if name in split:
-            dist.all_reduce(square, group=mesh["tensor"].get_group())
-        total += square
-    return _shorten(gradients, total.sqrt().item(), longest)
-
-
-@wrong("20a-clip", advice="whose squares are added")
+@wrong(
+    "20a-clip",
+    advice="whose squares are added",
+    note="They add lengths instead of squares.",
+)
 def clip_lengths(gradients, split, mesh, longest):
     parts = whole = torch.zeros((), dtype=torch.float64)
     for name, g in gradients.items():
@@ -368,7 +349,9 @@ def clip_lengths(gradients, split, mesh, longest):
     return _shorten(gradients, (parts + whole).item(), longest)
 
 
-@wrong("20a-clip", advice="by what all gradients")
+@wrong(
+    "20a-clip", advice="by what all gradients", note="They clip each tensor by itself."
+)
 def clip_each_gradient(gradients, split, mesh, longest):
     length = clip_by()({n: g.clone() for n, g in gradients.items()}, split, mesh, 1e9)
     for g in gradients.values():
@@ -378,7 +361,11 @@ def clip_each_gradient(gradients, split, mesh, longest):
     return length
 
 
-@wrong("20a-clip", advice="by what all gradients")
+@wrong(
+    "20a-clip",
+    advice="by what all gradients",
+    note="They shorten what is split and forget what is whole.",
+)
 def clip_split_only(gradients, split, mesh, longest):
     length = clip_by()({n: g.clone() for n, g in gradients.items()}, split, mesh, 1e9)
     _shorten({n: g for n, g in gradients.items() if n in split}, length, longest)
@@ -396,20 +383,11 @@ def clip_on_first_rank(gradients, split, mesh, longest):
     return _shorten(gradients, float(total) ** 0.5, longest)
 
 
-@wrong("20a-clip", advice="64 bits in any case")
-def clip_in_type_of_gradients(gradients, split, mesh, longest):
-    dtype = next((g.dtype for g in gradients.values()), torch.float64)
-    parts = whole = torch.zeros((), dtype=dtype)
-    for name, g in gradients.items():
-        if name in split:
-            parts = parts + g.square().sum().cpu()
-        else:
-            whole = whole + g.square().sum().cpu()
-    dist.all_reduce(parts, group=mesh["tensor"].get_group())
-    return _shorten(gradients, (parts + whole).sqrt().item(), longest)
-
-
-@wrong("20a-clip", advice="maybe none")
+@wrong(
+    "20a-clip",
+    advice="maybe none",
+    note="They go through the names in `split`, some of which this rank lacks.",
+)
 def clip_by_names(gradients, split, mesh, longest):
     parts = sum(gradients[name].double().square().sum().cpu() for name in split)
     whole = torch.zeros((), dtype=torch.float64)
@@ -419,7 +397,12 @@ def clip_by_names(gradients, split, mesh, longest):
     return _shorten(gradients, (parts + whole).sqrt().item(), longest)
 
 
-@wrong("20a-clip", advice="calls the all-reduce", state="HUNG")
+@wrong(
+    "20a-clip",
+    advice="calls the all-reduce",
+    state="HUNG",
+    note="A rank without gradients returns early; the others wait for it.",
+)
 def clip_where_there_is_any(gradients, split, mesh, longest):
     if not gradients or mesh["tensor"].get_local_rank():
         return 0.0
@@ -429,51 +412,56 @@ def clip_where_there_is_any(gradients, split, mesh, longest):
 wrong(
     "20a-wrapper",
     advice="a group, not all ranks",
-    note="People often leave out the group: then parts of one layer are "
-    "averaged with each other.",
     name="all_ranks",
+    note="People often leave out the group: then parts of one layer are averaged "
+    "with each other.",
 )(wrapper(group=lambda m: None, divisor=lambda m: dist.get_world_size()))
-wrong("20a-wrapper", advice="the mean over this group", name="sum")(
-    wrapper(divisor=lambda m: 1)
-)
-wrong("20a-wrapper", advice="the mean over this group", name="world_size")(
-    wrapper(divisor=lambda m: dist.get_world_size())
-)
-wrong("20a-wrapper", advice="the former `deal`", name="former_deal")(
-    wrapper(former_deal=False)
-)
-wrong("20a-wrapper", advice="that it runs once", name="former_complete")(
-    wrapper(complete="never")
-)
-wrong("20a-wrapper", advice="`complete` comes first", name="complete_last")(
-    wrapper(complete="last")
-)
-wrong("20a-wrapper", advice="this rank's number within", name="global_rank")(
-    wrapper(place=lambda m: dist.get_rank() % m.size())
-)
-wrong("20a-wrapper", advice="its part is consecutive", name="strided")(
-    wrapper(rows=strided)
-)
-wrong("20a-wrapper", advice="targets are dealt", name="inputs_only")(
-    wrapper(both=False)
-)
-wrong("20a-inside", advice="consecutive ranks", name="only_fits")(order_that_only_fits)
-wrong("20a-inside", advice="consecutive ranks", name="own_size")(order_by_own_size)
+wrong(
+    "20a-wrapper",
+    advice="the mean over this group",
+    name="sum",
+    note="They forget to divide.",
+)(wrapper(divisor=lambda m: 1))
+wrong(
+    "20a-wrapper",
+    advice="the former `deal`",
+    name="former_deal",
+    note="They replace the former `deal` without calling it, so a wrapper inside "
+    "loses its rows.",
+)(wrapper(former_deal=False))
+wrong(
+    "20a-wrapper",
+    advice="`complete` comes first",
+    name="complete_last",
+    note="They call the former `complete` after averaging.",
+)(wrapper(complete="last"))
+wrong(
+    "20a-wrapper",
+    advice="this rank's number within",
+    name="global_rank",
+    note="They take the rank among all for the number within the dimension.",
+)(wrapper(place=lambda m: dist.get_rank() % m.size()))
 wrong(
     "20a-clip",
     advice="counts once",
-    note="People often add up everything over the tensor group.",
     name="twice",
+    note="People often add up everything over the tensor group.",
 )(clip_by(once=False))
-wrong("20a-clip", advice="one all-reduce on every rank", name="world")(
-    clip_by(group=None)
-)
-wrong("20a-clip", advice="whose squares are added", name="data")(clip_by(group="data"))
-wrong("20a-clip", advice="whose squares are added", name="divided")(clip_by(divide=2))
-wrong("20a-clip", advice="multiplied, and when", name="always")(
-    clip_by(when_longer=False)
-)
-wrong("20a-clip", advice="before it is clipped", name="after")(clip_by(after=True))
-wrong("20a-clip", advice="in place", name="copies")(clip_by(in_place=False))
-right("20a-inside", name="blocks")(order_by_blocks)
-right("20a-inside", name="no_exception")(order_without_exception)
+wrong(
+    "20a-clip",
+    advice="whose squares are added",
+    name="data",
+    note="They add up over the data group, where all hold copies.",
+)(clip_by(group="data"))
+wrong(
+    "20a-clip",
+    advice="multiplied, and when",
+    name="always",
+    note="They stretch a short gradient to `longest` as well.",
+)(clip_by(when_longer=False))
+wrong(
+    "20a-clip",
+    advice="in place",
+    name="copies",
+    note="They put new tensors into the dictionary.",
+)(clip_by(in_place=False))

@@ -26,15 +26,12 @@ PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "30"))
 BY_HAND = [
     {"data": 2, "tensor": 2},
     {"tensor": 2, "data": 2},
-    {"data": 1},
     {"data": 3},
-    {"tensor": 1, "data": 5},
     {"data": 2, "pipeline": 2, "tensor": 2},
 ]
 TRAINED = [
     ({"data": 3}, ["nothing"], 6),
-    ({"data": 2, "tensor": 2}, ["tensor", "sequence", "pipeline"], 8),
-    ({"tensor": 2, "data": 2}, ["tensor"], 8),
+    ({"data": 2, "tensor": 2}, ["tensor", "pipeline"], 8),
 ]
 
 
@@ -233,18 +230,13 @@ CLIPS = [
     MeshClipCase((6,), (), 0.1),
     MeshClipCase((0, 2), (1,), 100.0),  # short enough
     MeshClipCase((2,), (2,), 1.0, scale=0.0),
-    MeshClipCase((), (), 1.0),
     MeshClipCase((30, 30), (40,), 9.9),  # between counted once and counted twice
-    MeshClipCase((2,), (3,), 1),
 ]
 CLIPS_ON_MESHES = [
     ({"data": 2, "tensor": 2}, CLIPS),
     ({"tensor": 2, "data": 1}, CLIPS),
     ({"data": 2, "tensor": 1}, CLIPS),
-    ({"data": 1, "tensor": 1}, CLIPS),
     ({"tensor": 3, "data": 2}, CLIPS),
-    ({"data": 1, "tensor": 5}, CLIPS),
-    ({"data": 2, "tensor": 4}, CLIPS),
     ({"data": 2, "tensor": 2}, [MeshClipCase((3, 2), (), 0.5, elsewhere=True)]),
 ]
 
@@ -282,12 +274,6 @@ def _expect_mesh_clip_sum(expect, rank: int, tensor: int, notes) -> None:
         notes.travelled <= 1,
         got=f"an all-reduce of {notes.travelled} numbers",
         think="one number that each rank can compute from its own gradients",
-    )
-    expect(
-        notes.types <= {torch.float64},
-        got=f"an all-reduce of {', '.join(map(str, notes.types))}",
-        think="a rank without gradients, which cannot know their type: so the number "
-        "that travels has 64 bits in any case",
     )
 
 

@@ -118,6 +118,7 @@ def test_a_rung_equals_the_first_after_every_one_of_20_steps_as_predicted(name):
     assert rung.as_predicted
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_in_32_bits_it_equals_within_rounding(name):
     rung = climb_predicted(name, first_trail(20))
@@ -145,6 +146,7 @@ def megabytes_of_fsdp2() -> tuple[float]:
     return megabytes_of_ddp("FSDP2 (torch)")
 
 
+@pytest.mark.everything
 @pytest.mark.skipif(
     not loopback_bytes() or torch.cuda.is_available(),
     reason="no loopback interface is counted, or messages take another way",
@@ -167,6 +169,7 @@ def test_torchs_own_messages_are_those_predicted_and_a_little_more(
     assert expected <= sent <= more * expected
 
 
+@pytest.mark.everything
 def test_training_learns():
     [training] = run_ranks(losses_of_training, world_size=1)
     assert sum(training[-5:]) / 5 < 0.8 * training[0]
@@ -182,6 +185,7 @@ def addresses_of_this_rank(name: str) -> list[int]:
     return train(STRATEGIES[name], steps=0).addresses.held.tolist()
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize("name", ["ZeRO-3", "FSDP2 (torch)", "data x pipeline"])
 def test_all_ranks_together_hold_every_number(name):
     ranks = run_ranks(addresses_of_this_rank, name, world_size=STRATEGIES[name].ranks)
@@ -190,6 +194,7 @@ def test_all_ranks_together_hold_every_number(name):
     assert all(len(set(one)) < 31_184 for one in ranks)
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize("name", PLANS)
 def test_other_shapes_are_predicted_by_the_same_formulas(name):
     size = ModelSize(width=16, heads=2, blocks=4, length=8)
@@ -236,6 +241,7 @@ def numbers_of_lines(printed: str, column: int = 16) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.everything
 def test_the_simulators_table_before_the_climb_is_what_the_climb_counts(capsys):
     print_simulated()
     before = numbers_of_lines(capsys.readouterr().out)
@@ -300,6 +306,7 @@ def whole():
     return run_ranks(some_steps, "one process", 5, world_size=1)[0]
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize(
     ("before", "after"),
     [("2 x 2 x 2", "ZeRO-3"), ("FSDP2 (torch)", "1F1B"), ("ZeRO-1", "tensor")],
@@ -407,11 +414,13 @@ def gap_of_three_dimensions_with_zero_1() -> float:
     return gap_of_strategy(Strategy(mesh, wrappers))
 
 
+@pytest.mark.everything
 def test_zero_1_takes_the_place_of_ddp_in_three_dimensions():
     gaps = run_ranks(gap_of_three_dimensions_with_zero_1, world_size=8)
     assert all(gap < 1e-12 for gap in gaps)
 
 
+@pytest.mark.everything
 def test_an_average_over_the_wrong_group_is_another_training_run():
     right = run_ranks(gap_of_wrapper, sharded_state(ReplicatedState), world_size=4)
     wrong = run_ranks(gap_of_wrapper, wrong_group, world_size=4)

@@ -85,7 +85,7 @@ def try_wrapper(wrapper: Callable, sizes: dict[str, int]) -> WrapperNotes:
         [p.grad.flatten().tolist() for p in model.parameters()],
         _mean_gradients_to_wrap(model, group),
         _mean_gradients_to_wrap(model, range(dist.get_world_size())),
-        sum(numbers for numbers, _ in counted),
+        sum(counted),
         sum(p.numel() for p in model.parameters()),
     )
 
@@ -116,12 +116,12 @@ def _other_training_to_wrap() -> SimpleNamespace:
 
 
 @contextmanager
-def counted_wrapper_all_reduces() -> Iterator[list[tuple[int, torch.dtype]]]:
-    """How many numbers went through each `dist.all_reduce` inside, and their type."""
+def counted_wrapper_all_reduces() -> Iterator[list[int]]:
+    """How many numbers went through each `dist.all_reduce` inside."""
     counted, all_reduce = [], dist.all_reduce
 
     def counting(tensor, *args, **options):
-        counted.append((tensor.numel(), tensor.dtype))
+        counted.append(tensor.numel())
         return all_reduce(tensor, *args, **options)
 
     with mock.patch.object(dist, "all_reduce", counting):
@@ -192,7 +192,6 @@ class MeshClipNotes(NamedTuple):
     collectives: list[str]
     messages: int
     travelled: int
-    types: set[torch.dtype]
     moved: bool
 
 
@@ -220,8 +219,7 @@ def _try_mesh_clip(clip, mesh, seed: int, case: MeshClipCase) -> MeshClipNotes:
         [(g * factor).cpu() for g in before.values()],
         meter.collectives,
         meter.messages_sent,
-        sum(numbers for numbers, _ in counted),
-        {dtype for _, dtype in counted},
+        sum(counted),
         any(g.data_ptr() != places.get(name) for name, g in given.items()),
     )
 

@@ -27,7 +27,6 @@ def _pair_cases() -> list[tuple[str, str, str]]:
         ("aaa", "aba", "ab"),
         ("abab", "ba", "ab"),
         ("", "abc", "abcd"),
-        ("z", "zz", "z"),
         ("xxxx", "yx", "xyz"),
         ("hello, hello", "hollow", "ehlow ,x"),
     ]
@@ -41,7 +40,6 @@ def _pair_cases() -> list[tuple[str, str, str]]:
         text = "".join(drawn.choices(letters, range(1, len(letters) + 1), k=length))
         held_out = "".join(drawn.choices(letters, k=length // 3))
         cases.append((text, held_out, letters + "ÄZ"))
-    cases.append(("añ—añ—b", "ñaña—", "abñ—"))  # four characters, and seven bytes
     return cases
 
 
@@ -91,7 +89,6 @@ def _think_of_pairs(case: tuple, got: float, expected: float) -> str:
         expected * math.log(2): "the unit: a bit is a logarithm to the base 2",
         expected * pairs: "the mean over the pairs of held_out: this is their sum",
         expected * pairs / len(held_out): "how many pairs so many characters have",
-        -expected: "the sign: a chance is below 1, and its logarithm below 0",
         2**expected: "what is asked for: bits, not the number of choices",
         with_last: "n(a): the last character of a text begins no pair",
     }
@@ -115,10 +112,9 @@ def _training_place_cases() -> list[tuple[int, int, int]]:
         (5, 2, 2),
         (8, 4, 2),
         (7, 3, 1),
-        (6, 6, 4),
+        (7, 3, 2),
         (4, 9, 3),
         (1, 1, 2),
-        (13, 5, 8),
     ]
 
 
@@ -162,11 +158,6 @@ def _try_text_place(answer, step: int, rank: int, ranks: int, batch: int, window
         )
         epoch, place = divmod(step, steps)
         whole = orders.made(epoch)[place * batch : (place + 1) * batch]
-        expect(
-            all(type(asked) is int for asked in orders.asked),
-            got=f"order was called with {orders.asked[:1]}",
-            think="an epoch is a whole number",
-        )
         expect(
             set(orders.asked) <= {epoch},  # without a window there is nothing to ask
             got=f"order was asked for epochs {sorted(set(orders.asked))}, not {epoch}",
@@ -219,7 +210,6 @@ CASES = [
     FastCase(rows=6, steps=1, seed=1),
     FastCase(rows=8, steps=4, seed=2, double=True),
     FastCase(rows=7, steps=3, seed=3, double=True),
-    FastCase(rows=3, steps=2, seed=4, double=True),
     FastCase(rows=4, steps=1, seed=5),  # in three ranks, Tensor.chunk makes two pieces
 ]
 EVEN_SHARE, OPERATIONS, MESSAGES = 1.25, 2, 10

@@ -100,14 +100,6 @@ def test_every_order_is_asked_for_the_same_characters(order):
     assert bits_of_counts(text, held_out, 3, order) == pytest.approx(expected)
 
 
-def test_longer_contexts_need_fewer_bits_of_the_held_out_text():
-    texts = text_tokens("train"), text_tokens("test")
-    bits = [bits_of_counts(*texts, WORDS, order) for order in range(4)]
-    assert bits == sorted(bits, reverse=True)
-    assert bits[0] == pytest.approx(math.log2(80))
-    assert [round(b, 2) for b in bits] == [6.32, 4.34, 3.46, 2.9]
-
-
 def test_pairs_of_the_exercise_need_as_many_bits_as_its_why_says():
     texts = load_moby_dick("train"), load_moby_dick("test")
     assert round(_pair_bits(*texts, text_alphabet()), 2) == 3.47
@@ -184,6 +176,7 @@ def write_untrained_and_trained() -> list[str]:
     ]
 
 
+@pytest.mark.everything
 def test_most_short_words_that_a_trained_model_writes_are_in_the_book():
     [texts] = run_ranks(write_untrained_and_trained, world_size=1)
     untrained, trained = map(share_of_short_words_in_the_book, texts)
@@ -213,6 +206,7 @@ def largest_gap(one: TextState, other: TextState) -> float:
 RESUMED = "DDP (ours)", "ZeRO-3", "FSDP2 (torch)", "2 x 2 x 2"  # one of each kind
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize("name", RESUMED)
 def test_a_resumed_training_equals_the_uninterrupted_one_bit_for_bit(name):
     saved, expected = states_of(name, 4, 2)
@@ -230,17 +224,7 @@ def test_a_training_goes_on_under_another_strategy_up_to_rounding():
         assert largest_gap(went_on, expected) < 1e-3
 
 
-def test_what_is_forgotten_raises_no_error_and_makes_another_training():
-    saved, expected = states_of("one process", 4, 2)
-    for forgetful, steps in (
-        (saved._replace(numbers={MODEL: saved.numbers[MODEL]}), 4),
-        (saved._replace(step=0), 2),
-    ):
-        [went_on] = states_of("one process", steps, steps, forgetful)
-        gap = (went_on.numbers[MODEL] - expected.numbers[MODEL]).abs().max()
-        assert gap > 1e-3
-
-
+@pytest.mark.everything
 def test_the_state_is_the_model_that_was_trained():
     [state] = states_of("2 x 2 x 2", 2, 2)
     [alone] = states_of("one process", 2, 2)
@@ -259,6 +243,7 @@ def run_script(path: str, *args: object, folder=None) -> subprocess.CompletedPro
     )  # fmt: skip
 
 
+@pytest.mark.everything
 def test_train_text_goes_on_from_its_checkpoint_under_another_strategy(tmp_path):
     path = tmp_path / "whale.pt"
     options = "--write", 0, "--batch", 8, "--checkpoint", path
@@ -298,6 +283,7 @@ def train_own_writer(*args) -> None:
     train_writer(*args, str(device()))
 
 
+@pytest.mark.everything
 def test_the_own_script_goes_on_where_it_stopped_with_other_ranks_too(tmp_path):
     for name, steps, ranks in ("a", 9, 1), ("b", 5, 2), ("b", 9, 2), ("c", 9, 2):
         args = text_tokens(), WORDS, steps, str(tmp_path / name)
@@ -310,6 +296,7 @@ def test_the_own_script_goes_on_where_it_stopped_with_other_ranks_too(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["a", "b", "c"]
 
 
+@pytest.mark.everything
 def test_my_report_lays_another_report_beside_its_own(tmp_path):
     table = {
         "title": "The ladder", "note": "", "keys": 2,
@@ -349,6 +336,7 @@ def test_what_is_no_report_is_refused_before_anything_is_measured(
         assert "argument --beside" in capsys.readouterr().err
 
 
+@pytest.mark.everything
 def test_a_timeline_of_the_report_is_named_by_its_lanes():
     [picture] = timelines_section(["DDP (ours)"], batch=8)["pictures"]
     assert picture["alt"].startswith("DDP (ours): timeline of rank 0")
