@@ -25,13 +25,14 @@ def functions() -> dict:
 
 
 def demos_that_differ() -> list[str]:
-    """Those that ask for the device themselves, or whose ranks or parts do."""
+    """Those that ask for the device themselves, or whose room of the library does."""
     return [name for name in demo_names() if _differs(DEMOS / name)]
 
 
 def _differs(demo: Path) -> bool:
-    parts = [demo, *demo.parent.glob("parts/*.py")]
-    return any(word in p.read_text("utf-8") for p in parts for word in ASKS_FOR_DEVICES)
+    room = DEMOS.parent / "resources/parallel_by_hand" / demo.parent.name
+    read = [path.read_text("utf-8") for path in (demo, *room.glob("*.py"))]
+    return any(word in text for text in read for word in ASKS_FOR_DEVICES)
 
 
 def lessons_that_differ() -> list[str]:
