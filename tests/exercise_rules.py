@@ -13,7 +13,6 @@ is defined above it; data that a cell computes it gets as an argument.
 
 import ast
 import contextlib
-import importlib
 import linecache
 import os
 import re
@@ -22,11 +21,11 @@ from types import FunctionType
 from typing import NamedTuple
 from unittest import mock
 
-from lessons.source.sample_answers import Right, Wrong
+from lessons.source.sample_answers import Right, Wrong, declared
 from sidebyside import judge
 from sidebyside.findings import HUNG, NOT_STARTED, PASSED, Finding
 from sidebyside.judge import Exercise, examine, find_exercise
-from sidebyside.lesson_format import Lesson, lessons, solved, stub
+from sidebyside.lesson_format import Lesson, lessons, rooms, solved, stub
 
 SECONDS_TO_HANG = 3  # a wrong answer that must hang need not hang for longer
 SECONDS_TO_END = 240  # others get more than a learner: the machine may be busy,
@@ -47,24 +46,12 @@ class Case(NamedTuple):
 def all_cases() -> list[Case]:
     """The exercises of all lessons that have a source."""
     cases = []
-    for lesson in lessons():
-        wrong, right = sample_answers(lesson.name)
-        for id in lesson.exercises:
-            given = wrong.get(id, []), right.get(id, [])
-            cases.append(Case(id, find_exercise(id), lesson, *given))
+    for room, lesson in zip(rooms(), lessons(), strict=True):
+        for id, answers in declared(room, lesson.exercises).items():
+            wrong = [answer for answer in answers if isinstance(answer, Wrong)]
+            right = [answer for answer in answers if answer not in wrong]
+            cases.append(Case(id, find_exercise(id), lesson, wrong, right))
     return cases
-
-
-def sample_answers(room: str) -> tuple[dict[str, list[Wrong]], dict[str, list[Right]]]:
-    """WRONG and RIGHT of the room's wrong_answers.py; none where there is no file."""
-    name = f"lessons.source.{room}.wrong_answers"
-    try:
-        module = importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise
-        return {}, {}
-    return module.WRONG, getattr(module, "RIGHT", {})
 
 
 def complaints(case: Case) -> list[str]:

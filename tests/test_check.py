@@ -909,7 +909,7 @@ def test_no_code_of_a_check_is_shown_where_an_answer_fails():
     room = ROOT / "lessons" / "source" / "11b_buckets_and_overlap"
     check_file, helper = room / "checks.py", room / "buckets_and_no_sync.py"
     ours = [OutcomeFrame(str(file), 1, "ours") for file in (check_file, helper)]
-    answer = OutcomeFrame(str(room / "wrong_answers.py"), 1, "answer")
+    answer = OutcomeFrame(str(room / "answers.py"), 1, "answer")
     library = OutcomeFrame(contextlib.__file__, 1, "library")
     for frames, said in [
         ([*ours, answer, library, ours[1], library], ["answer", "library"]),

@@ -58,6 +58,38 @@ with socket.create_connection((sys.argv[1], 5000)) as link:
         print(time.monotonic() - began)
 """
 
+LISTEN = """
+import os, sys, tempfile
+import psutil
+from demos.decentralised.parts import killed_peer
+from demos.failures.parts import failing_ranks, own_agent
+
+def listen(*args):
+    found = psutil.Process().net_connections("inet")
+    print(*{place.laddr.ip for place in found if place.status == "LISTEN"}, flush=True)
+    return []
+
+def as_peer(folder):
+    killed_peer.local_batches = listen
+    killed_peer.peer_trains(0, 1, folder, None, 0, 0, False)
+
+def as_survivor(folder):
+    with failing_ranks.joined_group(0, 1, folder, 9):
+        listen()
+
+own_agent.end_with_parent = lambda: None  # this is no process of multiprocessing
+
+def as_restarted(folder):
+    own_agent.live_as_rank(listen, 0, 1, folder, 0)
+
+for join in as_peer, as_survivor, as_restarted:
+    with tempfile.TemporaryDirectory() as folder:
+        if os.fork() == 0:
+            join(folder)
+            os._exit(0)
+        os.wait()
+"""
+
 
 def python(host, code, *args, **options):
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} | options
@@ -67,6 +99,16 @@ def python(host, code, *args, **options):
 def said_by(host, *command) -> str:
     program = host.start(*command, stdout=subprocess.PIPE, text=True)
     return program.communicate()[0].strip()
+
+
+@needs_hosts
+@pytest.mark.everything
+def test_ranks_that_parts_start_can_be_reached_from_their_machine_only():
+    """The host's name leads to the address on its network, as usual on a cluster."""
+    with two_hosts() as hosts:
+        script = "env", "-u", "GLOO_SOCKET_IFNAME", sys.executable, "-c", LISTEN
+        said = said_by(hosts[0], *script)
+    assert said.split("\n") == ["127.0.0.1"] * 3
 
 
 @needs_hosts

@@ -250,6 +250,109 @@ def test_another_folder_has_lessons_and_progress_of_its_own(
         assert (home / "lessons/03_gil.ipynb").exists()
 
 
+@pytest.fixture
+def pages(course):
+    """The course's pages, pictures and demos: what another folder gets as well."""
+    root = course.parent
+    names = "README.md", "resources/workshop/words.md", "resources/figures/ring.svg"
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(f"the course's {name}")
+    for folder in "demos", "solutions":
+        (root / folder).mkdir()
+    return names
+
+
+def all_files(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def lay_link(place: Path, target: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        place.symlink_to(target)
+    except OSError:
+        pytest.skip("Windows asks for a right that few people have")
+
+
+@pytest.mark.parametrize(
+    "theirs", ["README.md", "resources/workshop/words.md", "demos"]
+)
+@pytest.mark.parametrize("order", [["--no-open"], ["--restore", "3"]])
+def test_a_project_of_somebody_else_is_refused_and_stays(
+    sidebyside, pages, tmp_path, capsys, theirs, order
+):
+    project = tmp_path / "thesis"
+    file = project / theirs / "run.py" if theirs == "demos" else project / theirs
+    file.parent.mkdir(parents=True)
+    file.write_text("mine")
+    before = all_files(project)
+    with pytest.raises(SystemExit, match="2"):
+        sidebyside(*order, "--folder", str(project))
+    said = capsys.readouterr().err
+    assert said.startswith(f"sidebyside: {theirs} in {project.resolve()} did not")
+    assert said.count("\n") == 1
+    assert all_files(project) == before
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize("place", ["resources/figures/ring.svg", "resources/figures"])
+def test_no_page_is_written_through_a_link(
+    sidebyside, pages, tmp_path, capsys, place, is_known
+):
+    home, elsewhere = tmp_path / "ada", tmp_path / "elsewhere"
+    if is_known:
+        sidebyside("--no-open", "--folder", str(home))
+        shutil.rmtree(home / "resources")
+    file = elsewhere / "ring.svg" if place.endswith("figures") else elsewhere
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("mine")
+    lay_link(home / place, elsewhere)
+    with pytest.raises(SystemExit, match="2"):
+        sidebyside("--no-open", "--folder", str(home))
+    assert "resources/figures/ring.svg in " in capsys.readouterr().err
+    assert file.read_text() == "mine"
+
+
+def test_what_is_copied_follows_no_link_that_lies_there(course, own, tmp_path):
+    target = tmp_path / "elsewhere"
+    target.write_text("mine")
+    run_cells(own / "03_gil.ipynb")
+    write(course / "03_gil.ipynb", "print('better')")
+    for name in ".03_gil.ipynb.new", ".copied.json.new":
+        lay_link(own / name, target)
+    lay_link(own / "replaced/03_gil.ipynb", tmp_path / "nothing")
+    assert update_own_copies(course, own).replaced == ["03_gil"]
+    assert target.read_text() == "mine" and not (tmp_path / "nothing").exists()
+
+
+def test_pages_are_brought_up_to_date_unless_the_learner_has_changed_them(
+    sidebyside, pages, course, tmp_path
+):
+    home, (_, words, _) = tmp_path / "ada", pages
+    sidebyside("--no-open", "--folder", str(home))
+    (home / words).write_text("my words")
+    for name in pages:
+        (course.parent / name).write_text("newer")
+    sidebyside("--no-open", "--folder", str(home))
+    now = [(home / name).read_text() for name in pages]
+    assert now == ["newer", "my words", "newer"]
+    assert (home / "demos").samefile(course.parent / "demos")
+
+
+def test_a_folder_from_before_pages_were_recorded_loses_none(
+    sidebyside, pages, course, tmp_path
+):
+    home = tmp_path / "ada"
+    sidebyside("--no-open", "--folder", str(home))
+    (home / ".sidebyside/.copied.json").unlink()
+    (course.parent / "README.md").write_text("newer")
+    sidebyside("--no-open", "--folder", str(home))
+    assert (home / "README.md").read_text() == "newer"
+    kept = (home / "my_lessons/replaced/README.md").read_text()
+    assert kept == "the course's README.md"
+
+
 @pytest.mark.parametrize("arguments", [["99"], ["--restore", "x"]])
 def test_a_lesson_that_is_not_there_is_one_sentence(sidebyside, capsys, arguments):
     with pytest.raises(SystemExit, match="2"):

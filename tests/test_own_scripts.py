@@ -11,6 +11,7 @@ import pytest
 DEMOS = Path(__file__).parents[1] / "demos"
 SCRIPTS = sorted(DEMOS.glob("*/own_*.py"))
 ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "0"}
+ALONE |= {"LOCAL_WORLD_SIZE": "1"}
 AS_TORCHRUN = ALONE | {"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_RUN_ID": "none"}
 AS_TORCHRUN |= {"TORCHELASTIC_RESTART_COUNT": "0"}
 RUN_AND_NAME_THREADS = """

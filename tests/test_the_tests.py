@@ -152,6 +152,24 @@ def test_a_run_whose_tests_are_all_skipped_is_red(course):
     assert "executed no cells and no tests" in run.stdout
 
 
+@pytest.mark.parametrize(
+    ("arguments", "passed", "says"),
+    [
+        (["", "-n2"], 1, True),
+        (["", "--everything"], 2, False),
+        (["::test_long"], 1, False),
+    ],
+)
+def test_a_run_says_at_its_end_what_it_left_out(course, arguments, passed, says):
+    head = "import pytest\n\n\ndef test_short(): pass\n\n\n"
+    write_test(course, f"{head}@pytest.mark.everything\ndef test_long(): pass\n")
+    named, *options = arguments
+    run = run_pytest(course, f"tests/test_planted.py{named}", *options)
+    assert f"{passed} passed" in run.stdout
+    said = "Left out: 1 other tests. They run with `pytest --everything`."
+    assert (run.stdout.splitlines()[-1] == said) is says
+
+
 SHARED_LEAK = Path(f"/dev/shm/sidebyside-leak-{os.getpid()}")
 LEAKS = {
     "process": "subprocess.Popen(['sleep', '60'])",

@@ -89,19 +89,13 @@ answer
 # <!-- why: 90-double -->
 # Adding a number to itself doubles it.
 '''
-WRONG = """\
-from typing import NamedTuple
+ANSWERS = """\
+from lessons.source.sample_answers import wrong
 
 
-class Wrong(NamedTuple):
-    name: str
-    answer: object
-    advice: str
-    state: str
-    note: str
-
-
-WRONG = {"90-double": [Wrong("adds_two", None, "", "NOT YET", "They read 2 + 2.")]}
+@wrong("90-double", advice="", note="They read 2 + 2.")
+def adds_two(number):
+    return number + 2
 """
 
 
@@ -110,7 +104,7 @@ def write_sources(root: Path, text: str = SOURCE) -> None:
     for folder in (f"lessons/source/{NAME}", "solutions", "tests"):
         (root / folder).mkdir(parents=True, exist_ok=True)
     (root / f"lessons/source/{NAME}/lesson.py").write_text(text)
-    (root / f"lessons/source/{NAME}/wrong_answers.py").write_text(WRONG)
+    (root / f"lessons/source/{NAME}/answers.py").write_text(ANSWERS)
     shutil.copy(build.ROOT / "tests/test_products.py", root / "tests")
     shutil.copy(build.ROOT / "pyproject.toml", root)
 

@@ -10,6 +10,7 @@ Try:      --checkpoint folder, twice: the second run goes on where the first one
 import argparse
 import glob
 import os
+import pickle
 import signal
 import time
 
@@ -17,9 +18,39 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 import torch.distributed.nn  # before there is a group, or it keeps hold of it
+from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.fsdp import fully_shard
 from torch.nn import GELU, Linear, Sequential, functional
+
+DCP = "torch.distributed.checkpoint"
+NAMED_BY_SAVE = {
+    f"{DCP}.metadata": "Metadata StorageMeta MetadataIndex TensorStorageMetadata "
+    "ChunkStorageMetadata BytesStorageMetadata TensorProperties _MEM_FORMAT_ENCODING",
+    f"{DCP}.filesystem": "_StorageInfo",
+    "torch": "Size float32 int64",
+    "torch.serialization": "_get_layout",
+    "pathlib": "PosixPath WindowsPath",
+    "pathlib._local": "PosixPath WindowsPath",  # Python 3.13
+}
+
+
+class PlainUnpickler(pickle.Unpickler):
+    """A pickle can name any code to be run: only what `dcp.save` names is let in."""
+
+    def find_class(self, module: str, name: str) -> object:
+        if name not in NAMED_BY_SAVE.get(module, "").split():
+            raise pickle.UnpicklingError(f"dcp.save does not write {module}.{name}")
+        return super().find_class(module, name)
+
+
+class PlainReader(dcp.FileSystemReader):
+    def read_metadata(self) -> Metadata:
+        with open(os.path.join(self.path, ".metadata"), "rb") as file:
+            metadata = PlainUnpickler(file).load()
+        if not isinstance(metadata, Metadata):
+            raise pickle.UnpicklingError("dcp.save writes Metadata")
+        return metadata
 
 
 def newest_checkpoint(folder: str | None) -> str | None:
@@ -42,7 +73,7 @@ def train_fully_sharded(folder: str | None, device: str, steps: int = 20) -> flo
     first, (parts, averages) = torch.tensor(0), get_state_dict(model, adam)
     state = {"model": parts, "optimizer": averages, "step": first}
     if newest := newest_checkpoint(folder):
-        dcp.load(state, checkpoint_id=newest)
+        dcp.load(state, storage_reader=PlainReader(newest))
         given = {"model_state_dict": parts, "optim_state_dict": averages}
         set_state_dict(model, adam, **given)
     done, rank, ranks = int(state["step"]), dist.get_rank(), dist.get_world_size()
@@ -73,6 +104,12 @@ def main() -> None:
     folder = parser.parse_args().checkpoint
     if folder is not None and (not folder or os.path.isfile(folder)):
         parser.error("argument --checkpoint: must be a folder")
+    os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"  # dcp.load loads pickles, too
+    try:
+        if newest := newest_checkpoint(folder):
+            PlainReader(newest).read_metadata()
+    except Exception:
+        parser.error(f"argument --checkpoint: {newest} is not of this program")
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
     torch.set_num_threads(1)
 

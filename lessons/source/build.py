@@ -27,7 +27,7 @@ from lessons.source.execution import (
     keep_outputs,
     require_a_quiet_machine,
 )
-from lessons.source.instructor_page import instructor_page, wrong_answers
+from lessons.source.instructor_page import instructor_page
 from lessons.source.notebooks import (
     BuildError,
     code_cells,
@@ -35,6 +35,7 @@ from lessons.source.notebooks import (
     solved_notebook,
     to_text,
 )
+from lessons.source.sample_answers import declared
 from lessons.source.where_next import with_links
 from sidebyside.lesson_format import ROOM, full_number, number_of, read_lesson, rooms
 from sidebyside.record import ROOT
@@ -50,7 +51,7 @@ def products(room: Path, root: Path) -> dict[Path, NotebookNode | str]:
     return {
         root / f"solutions/{name}.ipynb": solved_notebook(linked),
         root / f"lessons/{name}.ipynb": open_notebook(linked),
-        page: instructor_page(lesson, wrong_answers(room)),
+        page: instructor_page(lesson, declared(room, lesson.exercises)),
     }
 
 

@@ -1,16 +1,15 @@
 """A lesson's page of the instructor guide: what to say where, what people answer."""
 
-import importlib.util
 import re
-from pathlib import Path
 
+from lessons.source.sample_answers import Right, Wrong
 from sidebyside.lesson_format import Cell, Lesson
 
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^(#+) (.*)", re.MULTILINE)
 
 
-def instructor_page(lesson: Lesson, wrong: dict) -> str:
+def instructor_page(lesson: Lesson, answers: dict[str, list[Right]]) -> str:
     """Instructor cells, hints and wrong answers, under the headings they belong to."""
     head = lesson.head
     parts = [
@@ -35,28 +34,17 @@ def instructor_page(lesson: Lesson, wrong: dict) -> str:
             parts.append(HEADING.sub(style, cell.source.strip()))
             written = own[1] if own else written
         for _, id in cell.marks:
-            parts += _exercise(id, cell, wrong.get(id, []))
+            parts += _exercise(id, cell, answers.get(id, []))
     parts.append("<!-- Made by lessons/source/build.py. Edit the lesson's source. -->")
     return "\n\n".join(parts) + "\n"
 
 
-def _exercise(id: str, cell: Cell, wrong: list) -> list[str]:
+def _exercise(id: str, cell: Cell, answers: list[Right]) -> list[str]:
     hints = [f"- *{hint.title}.* {' '.join(hint.text.split())}" for hint in cell.hints]
     parts = [f"Exercise `{id}`. The hints:", "\n".join(hints)]
     known = [
         f"- *{answer.name.replace('_', ' ')}* ({answer.state}). {answer.note}"
-        for answer in wrong
+        for answer in answers
+        if isinstance(answer, Wrong)
     ]
     return parts + (["What people answer:", "\n".join(known)] if known else [])
-
-
-def wrong_answers(room: Path) -> dict:
-    """WRONG of the room's wrong_answers.py; nothing where there is no such file."""
-    path = room / "wrong_answers.py"
-    if not path.exists():
-        return {}
-    name = f"lessons.source.{room.name}.wrong_answers"
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.WRONG

@@ -1,11 +1,23 @@
 """Answers that people really give: what each check is tried on.
 
-`wrong_answers.py` in a lesson's room holds WRONG, for each exercise a list of at least
-six, which the instructor's page shows too, and RIGHT, at least two for each: unusual
-answers that must pass. tests/test_exercises.py tries them all.
+`answers.py` in a lesson's room declares them where they are defined:
+
+    @wrong("12a-bounded", advice="up to and including", note="They read `<`.")
+    def bounded_strictly(pushes, waiting, bound): ...
+
+Six to twelve wrong ones for each exercise, each a mistake of its own kind, which the
+instructor's page shows with its note, and two or three unusual right ones. An answer
+that is a value is declared as `wrong(id, ..., name="one_is_missing")(value)`.
+tests/test_exercises.py tries them all.
 """
 
+import importlib.util
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+
+DECLARED: dict[str, dict[str, "Right"]] = {}  # by the exercise's id and the name
 
 
 @dataclass(frozen=True)
@@ -29,4 +41,46 @@ class Wrong(Right):
 
     advice: str
     state: str = "NOT YET"
-    note: str = ""  # for the instructor guide: "People often ..."
+    note: str = ""  # for the instructor's page: what people think who answer so
+
+
+def right(id: str, *, name: str = "", given: Callable | None = None) -> Callable:
+    """Declare what follows as a right answer to the exercise `id`.
+
+    `given` makes of it what the check gets, where that is more than one answer, or an
+    object of the class: `given=lambda queue: (PIPES, queue, SHARED)`, `given=call`.
+    """
+    return _declare(Right, id, name, given)
+
+
+def wrong(
+    id: str,
+    *,
+    advice: str,
+    note: str = "",
+    state: str = "NOT YET",
+    name: str = "",
+    given: Callable | None = None,
+) -> Callable:
+    """Declare what follows as a wrong answer to the exercise `id`; see `Wrong`."""
+    return _declare(Wrong, id, name, given, advice=advice, state=state, note=note)
+
+
+def _declare(kind: type[Right], id: str, name: str, given, **more: str) -> Callable:
+    def declare(answer):
+        answers = given(answer) if given else answer
+        sample = kind(name or answer.__name__, answers, **more)
+        DECLARED.setdefault(id, {})[sample.name] = sample
+        return answer
+
+    return declare
+
+
+def declared(room: Path, ids: list[str]) -> dict[str, list[Right]]:
+    """The right and wrong answers of the room's answers.py to the exercises `ids`."""
+    path, name = room / "answers.py", f"lessons.source.{room.name}.answers"
+    if path.exists() and name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return {id: list(DECLARED.get(id, {}).values()) for id in ids}

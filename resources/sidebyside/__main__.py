@@ -9,20 +9,17 @@ import argparse
 import importlib.util
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import NoReturn
 
-from sidebyside import own_copies
+from sidebyside import course_pages, own_copies
 from sidebyside.lesson_format import number_of
 from sidebyside.record import ROOT
 
 USAGE = "sidebyside [NN] [--folder FOLDER] [--no-open] [-- options of jupyter lab]"
 RESTORE = "sidebyside --restore NN [--folder FOLDER]"
-COPIED = "README.md", "resources/figures/*.*", "resources/workshop/*.md"
-LINKED = "demos", "lessons", "solutions"
 
 
 class CannotOpen(Exception):
@@ -36,6 +33,7 @@ def main() -> None:
     args = parsed_arguments(given[:dashes])
     home = Path(os.path.expanduser(args.folder or ROOT)).resolve()
     try:
+        refuse_folder_of_others(home)
         if args.restore:
             restore(home, args.restore)
             return
@@ -90,6 +88,17 @@ def parsed_arguments(given: list[str]) -> argparse.Namespace:
     return parser.parse_args(given)
 
 
+def refuse_folder_of_others(home: Path) -> None:
+    others = course_pages.things_of_others(ROOT, home) if home != ROOT else []
+    if others:
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        raise CannotOpen(
+            f"{', '.join(others[:3])}{more} in {home} did not come from this course, "
+            "and nothing of yours is overwritten. Name an empty folder: "
+            f"{typed(*as_called())} --folder ~/side_by_side"
+        )
+
+
 def own_notebook(home: Path, number: str | None) -> Path:
     """Bring the copies up to date, say so, and return the one to open."""
     chosen = lessons_asked_for(number)[0].name
@@ -98,7 +107,10 @@ def own_notebook(home: Path, number: str | None) -> Path:
     for sentence in update_in_words(update, home):
         print(sentence)
     if home != ROOT:
-        link_course_from(home)
+        course_pages.bring_pages(ROOT, home)
+        if not course_pages.link_course(ROOT, home):
+            names = ", ".join(course_pages.LINKED)
+            print(f"Links from lessons to {names} do not work here.")
     return own / chosen if number else own_copies.copy_in_hand(ROOT / "lessons", own)
 
 
@@ -148,28 +160,6 @@ def restore(home: Path, number: str) -> None:
         kept = f" Yours is kept beside it as {backup.name}." if backup else ""
         print(f"my_lessons/{lesson.name} is as in the course.{kept}")
     print("If it is open: File → Reload Notebook from Disk.")
-
-
-def link_course_from(home: Path) -> None:
-    """A lesson's links lead to ../demos and ../resources, so these must be there.
-
-    Pages and pictures are copied: Jupyter's server sends no picture from outside, and
-    JupyterLab keeps a checkpoint beside each page that it opens.
-    """
-    for page in [page for pattern in COPIED for page in ROOT.glob(pattern)]:
-        copy = home / page.relative_to(ROOT)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(page, copy)
-    for name in LINKED:
-        link = home / name
-        if link.is_symlink() and not link.exists():  # the course has moved
-            link.unlink()
-        if not link.exists():
-            try:
-                link.symlink_to(ROOT / name, (ROOT / name).is_dir())
-            except OSError:  # Windows asks for a right that few people have
-                print(f"Links from lessons to {', '.join(LINKED)} do not work here.")
-                return
 
 
 def jupyterlab():

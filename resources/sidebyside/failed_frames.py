@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 _PATHS = [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")]
 _NOT_THE_LEARNERS = (*_PATHS, str(Path(__file__).parent), "<frozen")
 _ROOMS = str(ROOT / "lessons" / "source")
-_LIKE_CELLS = "lesson.py", "wrong_answers.py"  # what else lies in a room is the check's
+_LIKE_CELLS = "lesson.py", "answers.py"  # what else lies in a room is the check's
 
 _CAUSE = "The above exception was the direct cause of the following exception:"
 _CONTEXT = "During handling of the above exception, another exception occurred:"

@@ -51,15 +51,14 @@ def notebooks_numbered(folder: Path, text: str) -> list[Path]:
 
 def update_own_copies(course: Path, own: Path) -> Update:
     """Bring the lessons of the folder `course` into the folder `own`."""
-    own.mkdir(parents=True, exist_ok=True)
-    copied = _read_copied(own)
+    copied = read_copied(own)
     update = Update([], [], [], [], [], [])
     lessons = lesson_notebooks(course)
     for lesson in lessons:
-        copy, then, now = own / lesson.name, copied.get(lesson.name), _cells_of(lesson)
-        mine = _cells_of(copy) if copy.exists() else None
+        copy, then, now = own / lesson.name, copied.get(lesson.name), hash_of(lesson)
+        mine = hash_of(copy) if copy.exists() else None
         if mine not in (None, then, now):  # the learner's work
-            if _rename_modules(copy):
+            if _rename_modules(copy, own):
                 update.renamed.append(lesson.stem)
             if then != now:
                 update.kept.append(lesson.stem)
@@ -67,44 +66,48 @@ def update_own_copies(course: Path, own: Path) -> Update:
         if mine != now:
             (update.replaced if mine else update.new).append(lesson.stem)
             if mine:
-                _keep_replaced(copy)
-            _copy_whole(lesson, copy)
+                keep_replaced(copy, own)
+            copy_whole(lesson, copy)
         copied[lesson.name] = now
     for name in sorted(copied.keys() - {lesson.name for lesson in lessons}):
         then, copy = copied.pop(name), own / name
-        if copy.exists() and _cells_of(copy) != then:
-            if _rename_modules(copy):
+        if copy.exists() and hash_of(copy) != then:
+            if _rename_modules(copy, own):
                 update.renamed.append(copy.stem)
             update.left.append(copy.stem)
         elif copy.exists():
-            _keep_replaced(copy)
+            keep_replaced(copy, own)
             copy.unlink()
             update.removed.append(copy.stem)
-    _write_copied(own, copied)
+    write_copied(own, copied)
     return update
 
 
 def restore_own_copy(lesson: Path, own: Path) -> Path | None:
     """Replace one copy by the course's lesson. Returns where the learner's is kept."""
-    own.mkdir(parents=True, exist_ok=True)
     copy, backup = own / lesson.name, None
     if copy.exists() and copy.read_bytes() != lesson.read_bytes():
         backup = _free_name(copy.with_stem(f"{copy.stem}-before-restore"))
         shutil.copyfile(copy, backup)
-    _copy_whole(lesson, copy)
-    _write_copied(own, _read_copied(own) | {lesson.name: _cells_of(lesson)})
+    copy_whole(lesson, copy)
+    write_copied(own, read_copied(own) | {lesson.name: hash_of(lesson)})
     return backup
 
 
 def copy_in_hand(course: Path, own: Path) -> Path:
     """The copy that the learner has changed last; before that, the first."""
-    copied = _read_copied(own)
+    copied = read_copied(own)
     copies = [own / lesson.name for lesson in lesson_notebooks(course)]
-    changed = [copy for copy in copies if _cells_of(copy) != copied.get(copy.name)]
+    changed = [copy for copy in copies if hash_of(copy) != copied.get(copy.name)]
     return max(changed, key=lambda copy: copy.stat().st_mtime, default=copies[0])
 
 
-def _cells_of(notebook: Path) -> str:
+def has_copies(own: Path) -> bool:
+    """Whether lessons were copied there before."""
+    return (own / RECORD).is_file()
+
+
+def hash_of(notebook: Path) -> str:
     """A hash of the cells' kinds and sources; of the bytes if it is no notebook."""
     text = notebook.read_bytes()
     with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
@@ -116,7 +119,7 @@ def _cells_of(notebook: Path) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
-def _rename_modules(copy: Path) -> bool:
+def _rename_modules(copy: Path, own: Path) -> bool:
     """Write the modules' new names into the cells. True if there were old ones."""
     try:
         notebook = json.loads(copy.read_text(encoding="utf-8"))
@@ -126,7 +129,7 @@ def _rename_modules(copy: Path) -> bool:
     new = [rewritten(source) for source in old]
     if new == old:
         return False
-    _keep_replaced(copy)
+    keep_replaced(copy, own)
     for cell, source in zip(notebook["cells"], new, strict=True):
         cell["source"] = source.splitlines(keepends=True)
     unfinished = copy.with_name(f".{copy.name}.new")
@@ -136,8 +139,8 @@ def _rename_modules(copy: Path) -> bool:
     return True
 
 
-def _keep_replaced(copy: Path) -> None:
-    folder = copy.parent / REPLACED
+def keep_replaced(copy: Path, own: Path) -> None:
+    folder = own / REPLACED
     folder.mkdir(exist_ok=True)
     shutil.copyfile(copy, _free_name(folder / copy.name))
 
@@ -145,20 +148,22 @@ def _keep_replaced(copy: Path) -> None:
 def _free_name(wanted: Path) -> Path:
     """That path, or with -2, -3 … as there are some already."""
     free, count = wanted, 1
-    while free.exists():
+    while os.path.lexists(free):  # nothing is written through a link
         count += 1
         free = wanted.with_stem(f"{wanted.stem}-{count}")
     return free
 
 
-def _copy_whole(lesson: Path, copy: Path) -> None:
+def copy_whole(lesson: Path, copy: Path) -> None:
     """Never half a file, and writable, though the course's may not be."""
+    copy.parent.mkdir(parents=True, exist_ok=True)
     unfinished = copy.with_name(f".{copy.name}.new")
+    unfinished.unlink(missing_ok=True)  # else a link there would be written through
     shutil.copyfile(lesson, unfinished)
     os.replace(unfinished, copy)
 
 
-def _read_copied(own: Path) -> dict[str, str]:
+def read_copied(own: Path) -> dict[str, str]:
     """Without a record, whatever differs from the course counts as the learner's."""
     with contextlib.suppress(OSError, ValueError):
         copied = json.loads((own / RECORD).read_text(encoding="utf-8"))
@@ -167,7 +172,9 @@ def _read_copied(own: Path) -> dict[str, str]:
     return {}
 
 
-def _write_copied(own: Path, copied: dict[str, str]) -> None:
+def write_copied(own: Path, copied: dict[str, str]) -> None:
+    own.mkdir(parents=True, exist_ok=True)
     unfinished = own / f"{RECORD}.new"
+    unfinished.unlink(missing_ok=True)
     unfinished.write_text(json.dumps(copied, indent=1), encoding="utf-8")
     os.replace(unfinished, own / RECORD)

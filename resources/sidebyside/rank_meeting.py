@@ -59,6 +59,12 @@ def _rank_store_on_loopback():
     )
 
 
+def keep_gloo_on_loopback() -> None:
+    """For ranks that are all on this machine: else gloo listens on its network, too."""
+    if sys.platform == "linux":
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+
+
 def rank_joins_group(rank: int, world_size: int, timeout: float = 0, **meeting) -> None:
     """NCCL with a GPU for each rank where there are enough, else gloo on the CPU."""
     import torch
@@ -70,8 +76,8 @@ def rank_joins_group(rank: int, world_size: int, timeout: float = 0, **meeting) 
         backend = "nccl"
     else:
         backend = "gloo"
-        if here == world_size and sys.platform == "linux":
-            os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        if here == world_size:
+            keep_gloo_on_loopback()
     if timeout:
         meeting["timeout"] = timedelta(seconds=timeout)
     dist.init_process_group(backend, rank=rank, world_size=world_size, **meeting)

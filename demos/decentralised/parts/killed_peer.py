@@ -21,6 +21,7 @@ from demos.decentralised.local_sgd import (
     local_step,
 )
 from demos.sgd.parts.digits_network import digits_network
+from sidebyside.rank_meeting import keep_gloo_on_loopback
 from sidebyside.ranks import context_of_ranks
 
 
@@ -57,6 +58,7 @@ def peer_trains(
 ) -> None:
     """Runs in a process of its own; one of them kills itself before its step `at`."""
     torch.set_num_threads(1)
+    keep_gloo_on_loopback()
     dist.init_process_group(
         "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=ranks
     )

@@ -18,6 +18,7 @@ import torch.distributed as dist
 from demos.failures.parts.failing_ranks import gist_of_error
 from demos.failures.parts.resumed_digits import Run, train_through_accidents
 from demos.machines.parts.hosts import Host, processes, two_hosts
+from sidebyside.rank_meeting import keep_gloo_on_loopback
 
 RENDEZVOUS = "join_timeout=60,last_call_timeout=1,keep_alive_interval=1"
 RENDEZVOUS += ",keep_alive_max_attempt=3"  # a silent agent is given up after 3 s
@@ -27,6 +28,8 @@ PATIENCE = 90  # seconds for both torchruns; one of them may hang when a link is
 
 def be_a_rank_of_torchrun(run: Run, limit: float) -> None:
     """Join, train, say when the group breaks; a collective waits `limit` seconds."""
+    if os.environ["LOCAL_WORLD_SIZE"] == os.environ["WORLD_SIZE"]:
+        keep_gloo_on_loopback()
     dist.init_process_group("gloo", timeout=timedelta(seconds=limit))
     who = f"rank {dist.get_rank()} of {dist.get_world_size()}"
     print(f"{who} begins", flush=True)

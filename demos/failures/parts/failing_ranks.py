@@ -17,6 +17,7 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 
+from sidebyside.rank_meeting import keep_gloo_on_loopback
 from sidebyside.ranks import context_of_ranks
 
 FAILURES = {
@@ -36,6 +37,7 @@ class LastWords(NamedTuple):
 def joined_group(rank: int, ranks: int, folder: str, limit: float):
     """This process in a group on the CPU; a collective waits for `limit` seconds."""
     torch.set_num_threads(1)
+    keep_gloo_on_loopback()
     dist.init_process_group(
         "gloo",
         init_method=f"file://{folder}/meet",

@@ -13,6 +13,7 @@ import torch.distributed as dist
 import torch.distributed.nn  # before there is a group, or it keeps hold of it
 
 from sidebyside.failures import is_lost_connection
+from sidebyside.rank_meeting import keep_gloo_on_loopback
 from sidebyside.ranks import context_of_ranks
 from sidebyside.timeline import label_process
 
@@ -81,6 +82,7 @@ def live_as_rank(
     end_with_parent()
     label_process(f"rank {rank}")
     torch.set_num_threads(1)
+    keep_gloo_on_loopback()
     where = Path(meeting, "meet").as_uri()
     dist.init_process_group("gloo", init_method=where, rank=rank, world_size=ranks)
     try:

@@ -1,14 +1,56 @@
 """Read a sharded checkpoint, or say in one sentence why not."""
 
+import io
+import pickle
 from pathlib import Path
 
 import torch
 import torch.distributed.checkpoint as dcp
-from torch.distributed.checkpoint import FileSystemReader
+from torch.distributed.checkpoint.metadata import Metadata
+
+DCP = "torch.distributed.checkpoint"
+NAMED_BY_SAVE = {
+    f"{DCP}.metadata": "Metadata StorageMeta MetadataIndex TensorStorageMetadata "
+    "ChunkStorageMetadata BytesStorageMetadata TensorProperties _MEM_FORMAT_ENCODING",
+    f"{DCP}.filesystem": "_StorageInfo",
+    "torch": "Size float64 float32 bfloat16 float16 int64",
+    "torch.serialization": "_get_layout",
+    "pathlib": "PosixPath WindowsPath",
+    "pathlib._local": "PosixPath WindowsPath",  # Python 3.13
+}
 
 
 class Refused(ValueError):
     """The checkpoint cannot be used; nothing has been loaded."""
+
+
+class PlainUnpickler(pickle.Unpickler):
+    """A pickle can name any code to be run: only what `dcp.save` names is let in."""
+
+    def find_class(self, module: str, name: str) -> object:
+        if name not in NAMED_BY_SAVE.get(module, "").split():
+            raise Refused(f".metadata names {module}.{name}, which dcp.save does not")
+        return super().find_class(module, name)
+
+
+class PlainReader(dcp.FileSystemReader):
+    """Reads `.metadata` without running anything that it may name."""
+
+    def read_metadata(self) -> Metadata:
+        with open(Path(self.path, ".metadata"), "rb") as file:
+            metadata = PlainUnpickler(file).load()
+        if not isinstance(metadata, Metadata):
+            raise Refused(".metadata holds something else than dcp.save writes")
+        return metadata
+
+
+class PlainPlanner(dcp.DefaultLoadPlanner):
+    """What is no tensor is a pickle as well; torch loads it without `weights_only`."""
+
+    def load_bytes(self, read_item, value: io.BytesIO) -> None:
+        torch.load(value, weights_only=True)  # an error where code is named
+        value.seek(0)
+        super().load_bytes(read_item, value)
 
 
 def load_or_refuse(folder: str, state: dict) -> None:
@@ -17,11 +59,11 @@ def load_or_refuse(folder: str, state: dict) -> None:
     Every rank looks at the same files, so all refuse or none does. The metadata lists
     each tensor's shape, and where each piece lies in which file. It is written last:
     without it, the checkpoint was never finished. A file in which bytes have changed
-    is not noticed: that would take a checksum.
+    is not noticed: that would take a checksum. Nothing is run that a file may name.
     """
     if not Path(folder, ".metadata").exists():
         raise Refused(f"{folder} holds no finished checkpoint: it has no .metadata")
-    metadata = FileSystemReader(folder).read_metadata()
+    metadata = PlainReader(folder).read_metadata()
     for info in metadata.storage_data.values():
         path = Path(folder, info.relative_path)
         size = path.stat().st_size if path.exists() else 0
@@ -39,7 +81,7 @@ def load_or_refuse(folder: str, state: dict) -> None:
                 f"this is another model's checkpoint: {name} has shape "
                 f"{tuple(tensor.shape)} here and {found} there"
             )
-    dcp.load(state, checkpoint_id=folder)
+    dcp.load(state, storage_reader=PlainReader(folder), planner=PlainPlanner())
 
 
 def _tensors_of_checkpoint(state: dict, prefix: str = "") -> dict[str, torch.Tensor]:

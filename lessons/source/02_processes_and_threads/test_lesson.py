@@ -23,8 +23,8 @@ from demos.processes.process_ids import family, start_child
 from demos.processes.small_firm import open_the_firm
 from tests.process_state import command_line, is_alive
 
+from .answers import FIRM, try_job
 from .checks import FITS
-from .wrong_answers import FIRM, try_job
 
 DEMOS = Path(create_process.__file__).parent
 METHODS = multiprocessing.get_all_start_methods()

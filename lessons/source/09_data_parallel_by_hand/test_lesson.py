@@ -36,7 +36,7 @@ from demos.data_parallel.parts.exhibits import EXHIBITS
 from sidebyside import Timeline, device, load_digits, run_ranks
 from sidebyside.record import ROOT
 
-from .wrong_answers import REPAIRED
+from .answers import REPAIRED
 
 CPU = torch.device("cpu")
 

@@ -178,7 +178,7 @@ def steps_of_swaps(order) -> MessageMeter:
 
 
 def test_a_tournament_takes_fewer_steps_than_rank_after_rank():
-    from .wrong_answers import pieces_in_list_of_pairs, pieces_in_tournament
+    from .answers import pieces_in_list_of_pairs, pieces_in_tournament
 
     steps = [
         consecutive_steps(run_ranks(steps_of_swaps, order, world_size=4))

@@ -55,7 +55,7 @@ from sidebyside import Timeline, device, run_ranks, span
 from sidebyside.lesson_format import read_lesson, solved
 from sidebyside.record import ROOT
 
-from .wrong_answers import RightHalo
+from .answers import RightHalo
 
 LESSON = read_lesson(ROOT / "lessons/source/14b_space_and_wavefront")
 

@@ -619,6 +619,10 @@ for alone, after in zip(whole[3:], resumed, strict=True):
 # averages and all. What if a file was cut short, or is another model's? `load_or_refuse`
 # compares the metadata with the files' sizes and the model's shapes, then calls `dcp.load`.
 # (Bytes that have changed within a file take a checksum.)
+#
+# And if somebody else has written it? `.metadata` is a pickle, and **loading a foreign pickle
+# can run any command**. So `load_or_refuse` admits only the names that `dcp.save` writes, and
+# what `torch.load` reads with `weights_only=True`.
 
 # %%
 from demos.sharding.checkpoint_resharding import damage_checkpoint

@@ -1,8 +1,11 @@
 """ZeRO-3 trains as data parallel does, and sends and keeps what it promises."""
 
+import io
 import os
+import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -546,6 +549,53 @@ def test_torn_unfinished_and_foreign_checkpoints_are_refused_in_a_sentence(tmp_p
     assert "__1_0.distcp is torn" in refusal(str(folder))
     (folder / ".metadata").unlink()
     assert "no finished checkpoint" in refusal(str(folder))
+
+
+class Planted:
+    """Unpickled, it makes a folder: any other command would run as well."""
+
+    def __init__(self, place: Path):
+        self.place = place
+
+    def __reduce__(self) -> tuple:
+        return os.mkdir, (str(self.place),)
+
+
+def plant_in_metadata(folder: Path, planted: Planted) -> None:
+    (folder / ".metadata").write_bytes(pickle.dumps(planted))
+
+
+def plant_in_learning_rate(folder: Path, planted: Planted) -> None:
+    """The file of a rank holds a pickle for each number that is no tensor."""
+    metadata = FileSystemReader(folder).read_metadata()
+    name = "optimizer.param_groups.0.lr"
+    [place] = [info for key, info in metadata.storage_data.items() if key.fqn == name]
+    saved = io.BytesIO()
+    torch.save(planted, saved)
+    path = folder / place.relative_path
+    place.offset, place.length = path.stat().st_size, len(saved.getvalue())
+    path.write_bytes(path.read_bytes() + saved.getvalue())
+    (folder / ".metadata").write_bytes(pickle.dumps(metadata))
+
+
+@pytest.mark.parametrize("plant", [plant_in_metadata, plant_in_learning_rate])
+def test_a_command_that_is_planted_in_a_checkpoint_does_not_run(plant, tmp_path):
+    folder, made = tmp_path / "saved", tmp_path / "made"
+    run_ranks(checkpoint_resharding.train_sharded, str(folder), 0, 2, 1)
+    plant(folder, Planted(made))
+    refusal(str(folder))
+    own = tmp_path / "own"
+    own_fully_sharded("--checkpoint", own)
+    plant(own / "00000020", Planted(made))
+    command = [sys.executable, str(SCRIPT), "--checkpoint", str(own)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode
+    if plant is plant_in_metadata:
+        assert "00000020 is not of this program" in done.stderr.splitlines()[-1]
+    assert not made.exists()
+    if plant is plant_in_metadata:
+        FileSystemReader(folder).read_metadata()
+        assert made.exists(), "torch's own reader runs it"
 
 
 def test_bytes_that_have_changed_within_a_file_are_not_noticed(tmp_path):

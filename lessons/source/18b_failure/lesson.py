@@ -228,6 +228,10 @@ for part, found in run_ranks(continue_without_each_part)[0].items():
 #
 # torch's own `nn.Dropout` draws from the process's generator: `torch.get_rng_state()`, and
 # `torch.cuda.get_rng_state()` on a GPU. Python's `random` and NumPy have others.
+#
+# What must not belong in it: code. A checkpoint is a pickle, and a foreign pickle can run any
+# command while it is loaded. With `weights_only=True`, the default since torch 2.6,
+# `torch.load` reads tensors, numbers, texts and containers of them, and refuses the rest.
 
 # %% [markdown]
 # ## Exercise 2: stop and go on

@@ -20,9 +20,9 @@ from demos.clinic.parts.sick_programs import PATIENTS
 from sidebyside import RankFailed, RanksHung, Timeline, run_ranks
 from sidebyside.record import ROOT
 
+from .answers import CURED, REPAIRED
 from .checks import GUILTY
 from .treatment import cases_for_treatment
-from .wrong_answers import CURED, REPAIRED
 
 SICK = {name: "\n".join(ward.patient_lines(name)) for name in PATIENTS}
 HEALTHY = {

@@ -1,0 +1,668 @@
+"""Wrong answers to the exercises of lesson 10a, and unusual right ones."""
+
+from itertools import combinations
+from math import gcd
+from threading import Thread
+
+import torch
+import torch.distributed as dist
+
+from demos.collectives.parts import eight_collectives
+from demos.collectives.parts.eight_collectives import exchange, other_ranks
+from lessons.source.sample_answers import right, wrong
+from sidebyside import device
+
+# 10a-reduce-scatter -------------------------------------------------------------------
+
+
+def _rank() -> int:
+    return dist.get_rank()
+
+
+def _rooms(tensor, others):
+    return {r: torch.empty_like(tensor) for r in others}
+
+
+@wrong(
+    "10a-reduce-scatter",
+    advice="waits in send",
+    note="A send that waits, on every rank: nobody comes to the receive.",
+    state="HUNG",
+)
+def columns_that_all_send_first(tensor, pieces):
+    for other in other_ranks():
+        dist.send(pieces[other], other)
+    tensor.copy_(pieces[_rank()])
+    for other in other_ranks():
+        room = torch.empty_like(tensor)
+        dist.recv(room, other)
+        tensor += room
+
+
+@wrong(
+    "10a-reduce-scatter",
+    advice="what `tensor` held before",
+    note="`tensor` is room for the result; nobody says that it holds zeros.",
+)
+def columns_on_top_of_the_old(tensor, pieces):
+    arrived = _rooms(tensor, other_ranks())
+    exchange({r: pieces[r] for r in other_ranks()}, arrived)
+    for piece in [pieces[_rank()], *arrived.values()]:
+        tensor += piece
+
+
+@wrong("10a-reduce-scatter", advice="each rank's pieces.r., once")
+def columns_without_the_own(tensor, pieces):
+    arrived = _rooms(tensor, other_ranks())
+    exchange({r: pieces[r] for r in other_ranks()}, arrived)
+    tensor.zero_()
+    for piece in arrived.values():
+        tensor += piece
+
+
+@wrong("10a-reduce-scatter", advice="`pieces` has changed")
+def columns_added_into_pieces(tensor, pieces):
+    arrived = _rooms(tensor, other_ranks())
+    exchange({r: pieces[r] for r in other_ranks()}, arrived)
+    for piece in arrived.values():
+        pieces[_rank()] += piece
+    tensor.copy_(pieces[_rank()])
+
+
+@wrong("10a-reduce-scatter", advice="is it filled in place")
+def columns_returned(tensor, pieces):
+    arrived = _rooms(tensor, other_ranks())
+    exchange({r: pieces[r] for r in other_ranks()}, arrived)
+    return sum(arrived.values(), pieces[_rank()])
+
+
+@wrong("10a-reduce-scatter", advice="torch's all_reduce")
+def columns_by_all_reduce(tensor, pieces):
+    everything = torch.cat([piece.flatten() for piece in pieces])
+    dist.all_reduce(everything)
+    sizes = [piece.numel() for piece in pieces]
+    tensor.copy_(everything.split(sizes)[_rank()].view_as(tensor))
+
+
+@wrong("10a-reduce-scatter", advice="torch's reduce_scatter")
+def columns_by_library(tensor, pieces):
+    dist.reduce_scatter(tensor, pieces)
+
+
+@wrong(
+    "10a-reduce-scatter",
+    advice="which part of your pieces the other rank needs",
+    note="Right, and N times the bytes: an all-gather.",
+)
+def columns_of_everything_to_everyone(tensor, pieces):
+    mine = torch.cat([piece.flatten() for piece in pieces])
+    arrived = _rooms(mine, other_ranks())
+    exchange(dict.fromkeys(other_ranks(), mine), arrived)
+    sizes = [piece.numel() for piece in pieces]
+    tensor.copy_(pieces[_rank()])
+    for everything in arrived.values():
+        tensor += everything.split(sizes)[_rank()].view_as(tensor)
+
+
+@wrong(
+    "10a-reduce-scatter",
+    advice="nothing by way of a third",
+    note="A reduce of everything and a scatter: rank 0 does all the talking.",
+)
+def columns_by_the_root(tensor, pieces):
+    sums = [piece.clone() for piece in pieces]
+    for total in sums:
+        eight_collectives.reduce(total, 0)
+    eight_collectives.scatter(tensor, sums, 0)
+
+
+@wrong(
+    "10a-reduce-scatter",
+    advice="each rank's pieces.r., once",
+    note="pieces[rank] is the one piece that nobody else wants.",
+)
+def columns_of_the_sender(tensor, pieces):
+    arrived = _rooms(tensor, other_ranks())
+    exchange(dict.fromkeys(other_ranks(), pieces[_rank()]), arrived)
+    tensor.copy_(pieces[_rank()])
+    for piece in arrived.values():
+        tensor += piece
+
+
+@wrong(
+    "10a-reduce-scatter",
+    advice="each rank's pieces.r., once",
+    note="All messages arrive in the same tensor; the last one stays.",
+)
+def columns_in_one_room(tensor, pieces):
+    others = other_ranks()
+    room = torch.empty_like(tensor)
+    exchange({r: pieces[r] for r in others}, dict.fromkeys(others, room))
+    tensor.copy_(pieces[_rank()])
+    for _ in others:
+        tensor += room
+
+
+@wrong("10a-reduce-scatter", advice="who divides|Who divides")
+def columns_averaged(tensor, pieces):
+    arrived = _rooms(tensor, other_ranks())
+    exchange({r: pieces[r] for r in other_ranks()}, arrived)
+    total = sum(arrived.values(), pieces[_rank()])
+    tensor.copy_(total / dist.get_world_size())
+
+
+_under_way = []
+
+
+@wrong("10a-reduce-scatter", advice="nobody has waited for")
+def columns_not_awaited(tensor, pieces):
+    for other in other_ranks():
+        _under_way.append(dist.isend(pieces[other], other))
+    tensor.copy_(pieces[_rank()])
+    for other in other_ranks():
+        room = torch.empty_like(tensor)
+        dist.recv(room, other)
+        tensor += room
+
+
+@wrong(
+    "10a-reduce-scatter",
+    advice="which part of your pieces|bytes where the piece has",
+    note="torch.empty(shape) makes 32-bit numbers, whatever the pieces are.",
+)
+def columns_in_room_of_32_bits(tensor, pieces):
+    arrived = {r: torch.empty(tensor.shape) for r in other_ranks()}
+    exchange({r: pieces[r].float() for r in other_ranks()}, arrived)
+    tensor.copy_(sum(arrived.values(), pieces[_rank()]))
+
+
+@right("10a-reduce-scatter")
+def columns_one_after_the_other(tensor, pieces):
+    """Right, with room for one piece only."""
+    sending = [dist.isend(pieces[other], other) for other in other_ranks()]
+    tensor.copy_(pieces[_rank()])
+    room = torch.empty_like(tensor)
+    for other in other_ranks()[::-1]:
+        dist.recv(room, other)
+        tensor.add_(room)
+    for request in sending:
+        request.wait()
+
+
+@right("10a-reduce-scatter")
+def columns_pair_by_pair(tensor, pieces):
+    """Right, with sends and receives that wait."""
+    received = [torch.empty_like(tensor) for _ in pieces]
+    pieces_in_tournament(received, pieces)
+    tensor.copy_(torch.stack(received).sum(0))
+
+
+# 10a-all-to-all -----------------------------------------------------------------------
+
+
+def _keep_own(received, pieces):
+    received[_rank()].copy_(pieces[_rank()])
+
+
+@wrong("10a-all-to-all", advice="waits in send", state="HUNG")
+def pieces_sent_first(received, pieces):
+    _keep_own(received, pieces)
+    for other in other_ranks():
+        dist.send(pieces[other], other)
+        dist.recv(received[other], other)
+
+
+@wrong("10a-all-to-all", advice="waits in recv", state="HUNG")
+def pieces_received_first(received, pieces):
+    _keep_own(received, pieces)
+    for other in sorted(other_ranks()):
+        dist.recv(received[other], other)
+    for other in sorted(other_ranks()):
+        dist.send(pieces[other], other)
+
+
+@wrong(
+    "10a-all-to-all",
+    advice="waits in send",
+    note="Works for two ranks; then two even ranks meet.",
+    state="HUNG",
+)
+def pieces_by_odd_and_even(received, pieces):
+    _keep_own(received, pieces)
+    for other in sorted(other_ranks()):
+        if _rank() % 2 == 0:
+            dist.send(pieces[other], other)
+            dist.recv(received[other], other)
+        else:
+            dist.recv(received[other], other)
+            dist.send(pieces[other], other)
+
+
+@wrong(
+    "10a-all-to-all",
+    advice="waits in",
+    note="The lower rank sends first, and still 0 waits for 1, who waits for "
+    "2, who waits for 0.",
+    state="HUNG",
+)
+def pieces_beginning_next_door(received, pieces):
+    _keep_own(received, pieces)
+    for other in other_ranks():
+        if _rank() < other:
+            dist.send(pieces[other], other)
+            dist.recv(received[other], other)
+        else:
+            dist.recv(received[other], other)
+            dist.send(pieces[other], other)
+
+
+def _swap(received, pieces, other, place=None):
+    place = other if place is None else place
+    if _rank() < other:
+        dist.send(pieces[place], other)
+        dist.recv(received[other], other)
+    else:
+        dist.recv(received[other], other)
+        dist.send(pieces[place], other)
+
+
+@wrong(
+    "10a-all-to-all",
+    advice="which calls are allowed",
+    note="`exchange` is the cure for programs in earnest; this is the puzzle.",
+)
+def pieces_under_way_together(received, pieces):
+    eight_collectives.all_to_all(received, pieces)
+
+
+@wrong("10a-all-to-all", advice="which calls are")
+def pieces_started_and_awaited(received, pieces):
+    rank = _rank()
+    _keep_own(received, pieces)
+    for other in sorted(other_ranks()):
+        steps = [(dist.isend, pieces), (dist.irecv, received)]
+        for start, tensors in steps if rank < other else steps[::-1]:
+            start(tensors[other], other).wait()
+
+
+@right("10a-reduce-scatter")
+def columns_from_anyone(tensor, pieces):
+    """Right: in the order in which they arrive."""
+    sending = [dist.isend(pieces[other], other) for other in other_ranks()]
+    tensor.copy_(pieces[_rank()])
+    room = torch.empty_like(tensor)
+    for _ in sending:
+        dist.recv(room)
+        tensor += room
+    for request in sending:
+        request.wait()
+
+
+@wrong(
+    "10a-reduce-scatter",
+    advice="waits in recv|nobody has waited for",
+    note="With gloo, a message whose request nobody keeps may not arrive.",
+    state="HUNG or NOT YET",
+)
+def columns_without_requests(tensor, pieces):
+    for other in other_ranks():
+        dist.isend(pieces[other], other)
+    tensor.copy_(pieces[_rank()])
+    room = torch.empty_like(tensor)
+    for other in other_ranks():
+        dist.recv(room, other)
+        tensor += room
+
+
+@wrong("10a-all-to-all", advice="torch's all_to_all")
+def pieces_by_library(received, pieces):
+    dist.all_to_all(received, pieces)
+
+
+@wrong("10a-all-to-all", advice="the own piece")
+def pieces_without_the_own(received, pieces):
+    for other in sorted(other_ranks()):
+        _swap(received, pieces, other)
+
+
+@wrong("10a-all-to-all", advice="which piece goes to which rank")
+def pieces_of_the_wrong_place(received, pieces):
+    _keep_own(received, pieces)
+    for other in sorted(other_ranks()):
+        _swap(received, pieces, other, place=_rank())
+
+
+@wrong(
+    "10a-all-to-all",
+    advice="filled in place",
+    note="The list has new tensors; the caller's are as they were.",
+)
+def pieces_in_new_tensors(received, pieces):
+    for other in range(len(pieces)):
+        received[other] = torch.empty_like(received[other])
+        if other == _rank():
+            received[other] = pieces[other]
+        else:
+            _swap(received, pieces, other)
+
+
+@wrong(
+    "10a-all-to-all",
+    advice="in 3 ranks",
+    note="rank ^ step is a partner that does not exist, for 3 or 5 ranks.",
+)
+def pieces_of_powers_of_two(received, pieces):
+    _keep_own(received, pieces)
+    for step in range(1, len(pieces)):
+        _swap(received, pieces, _rank() ^ step)
+
+
+@wrong("10a-all-to-all", advice="same as|in 3 ranks")
+def pieces_with_themselves(received, pieces):
+    for other in range(len(pieces)):
+        _swap(received, pieces, other)
+
+
+@wrong("10a-all-to-all", advice="nothing by way of a third")
+def pieces_by_way_of_rank_0(received, pieces):
+    rank, ranks = _rank(), range(len(pieces))
+    _keep_own(received, pieces)
+    if rank:
+        for other in other_ranks():
+            dist.send(pieces[other].contiguous(), 0)
+        for other in other_ranks():
+            dist.recv(received[other], 0)
+        return
+    held = {}
+    for sender in ranks[1:]:
+        for receiver in [(sender + k) % len(ranks) for k in ranks[1:]]:
+            held[sender, receiver] = torch.empty_like(pieces[0])
+            dist.recv(held[sender, receiver], sender)
+    for receiver in ranks[1:]:
+        received[receiver].copy_(held[receiver, 0])
+        for sender in [(receiver + k) % len(ranks) for k in ranks[1:]]:
+            dist.send(held.get((sender, receiver), pieces[receiver]), receiver)
+
+
+@wrong(
+    "10a-all-to-all",
+    advice="waits in",
+    note="Its own piece is empty, and the other's is not: that one waits.",
+    state="HUNG",
+)
+def pieces_of_pairs_that_have_some(received, pieces):
+    _keep_own(received, pieces)
+    for other in sorted(other_ranks()):
+        if pieces[other].numel():
+            _swap(received, pieces, other)
+
+
+@wrong(
+    "10a-all-to-all",
+    advice="which calls are allowed",
+    note="A thread for each send is one more way not to wait.",
+)
+def pieces_in_threads(received, pieces):
+    _keep_own(received, pieces)
+    for other in sorted(other_ranks()):
+        sender = Thread(target=dist.send, args=(pieces[other], other))
+        sender.start()
+        dist.recv(received[other], other)
+        sender.join()
+
+
+@right("10a-all-to-all")
+def pieces_in_tournament(received, pieces):
+    """Right: N rounds, and in each of them all pairs swap at the same time."""
+    for turn in range(len(pieces)):
+        other = (turn - _rank()) % len(pieces)
+        if other == _rank():
+            _keep_own(received, pieces)
+        else:
+            _swap(received, pieces, other)
+
+
+@right("10a-all-to-all")
+def pieces_in_list_of_pairs(received, pieces):
+    """Right: everyone walks through the same list of all pairs."""
+    _keep_own(received, pieces)
+    for low, high in combinations(range(len(pieces)), 2):
+        if _rank() in (low, high):
+            _swap(received, pieces, low + high - _rank())
+
+
+@right("10a-all-to-all")
+def pieces_in_circles(received, pieces):
+    """Right: in step k to the k-th neighbour; one in each circle receives first."""
+    ranks = len(pieces)
+    _keep_own(received, pieces)
+    for step in range(1, ranks):
+        to, of = (_rank() + step) % ranks, (_rank() - step) % ranks
+        if _rank() < gcd(step, ranks):
+            dist.recv(received[of], of)
+            dist.send(pieces[to], to)
+        else:
+            dist.send(pieces[to], to)
+            dist.recv(received[of], of)
+
+
+# 10a-experts --------------------------------------------------------------------------
+
+
+def _go_out(tokens, chosen):
+    order = torch.argsort(chosen)
+    to_each = torch.bincount(chosen, minlength=dist.get_world_size())
+    from_each = torch.empty_like(to_each)
+    dist.all_to_all_single(from_each, to_each)
+    out, back = to_each.tolist(), from_each.tolist()
+    visitors = tokens.new_empty(sum(back), *tokens.shape[1:])
+    dist.all_to_all_single(visitors, tokens[order], back, out)
+    return order, out, back, visitors
+
+
+def _come_back(tokens, answers, out, back):
+    returned = torch.empty_like(tokens)
+    dist.all_to_all_single(returned, answers, out, back)
+    return returned
+
+
+@wrong(
+    "10a-experts",
+    advice="the order of the answers",
+    note="The answers are right and stand in the order of the experts.",
+)
+def experts_in_sorted_order(tokens, chosen, expert):
+    _, out, back, visitors = _go_out(tokens, chosen)
+    return _come_back(tokens, expert(visitors), out, back)
+
+
+@wrong(
+    "10a-experts",
+    advice="the order of the answers",
+    note="returned[order] sorts again; answers[order] = returned undoes it.",
+)
+def experts_sorted_twice(tokens, chosen, expert):
+    order, out, back, visitors = _go_out(tokens, chosen)
+    return _come_back(tokens, expert(visitors), out, back)[order]
+
+
+@wrong("10a-experts", advice="on the way out and on the way back")
+def experts_with_the_lists_of_the_way_out(tokens, chosen, expert):
+    order, out, back, visitors = _go_out(tokens, chosen)
+    answers = torch.empty_like(tokens)
+    answers[order] = _come_back(tokens, expert(visitors), back, out)
+    return answers
+
+
+@wrong("10a-experts", advice="which rows go to which rank")
+def experts_at_home(tokens, chosen, expert):
+    return expert(tokens)
+
+
+@wrong("10a-experts", advice="which collective sends each rank its own rows")
+def experts_for_all_tokens_of_all(tokens, chosen, expert):
+    rank, ranks = _rank(), dist.get_world_size()
+    everyone = [None] * ranks
+    dist.all_gather_object(everyone, (tokens, chosen))
+    wants = torch.cat([wishes for _, wishes in everyone])
+    rows = torch.cat([rows for rows, _ in everyone])
+    said = expert(rows[wants == rank])
+    everything = torch.zeros_like(rows)
+    everything[wants == rank] = said
+    dist.all_reduce(everything)
+    start = sum(len(rows) for rows, _ in everyone[:rank])
+    return everything[start : start + len(tokens)]
+
+
+@wrong("10a-experts", advice="exactly once on each rank")
+def experts_called_for_each_rank(tokens, chosen, expert):
+    order, out, back, visitors = _go_out(tokens, chosen)
+    said = torch.cat([expert(rows) for rows in visitors.split(back)])
+    answers = torch.empty_like(tokens)
+    answers[order] = _come_back(tokens, said, out, back)
+    return answers
+
+
+@wrong("10a-experts", advice="also if there are none")
+def experts_not_called_for_nobody(tokens, chosen, expert):
+    order, out, back, visitors = _go_out(tokens, chosen)
+    said = expert(visitors) if len(visitors) else visitors
+    answers = torch.empty_like(tokens)
+    answers[order] = _come_back(tokens, said, out, back)
+    return answers
+
+
+@wrong(
+    "10a-experts",
+    advice="on the way out and on the way back|which rows go",
+    note="Right for the first case only, where all send each other two rows.",
+)
+def experts_that_expect_what_they_send(tokens, chosen, expert):
+    order = torch.argsort(chosen)
+    counts = torch.bincount(chosen, minlength=dist.get_world_size()).tolist()
+    visitors = torch.empty_like(tokens)
+    dist.all_to_all_single(visitors, tokens[order], counts, counts)
+    answers = torch.empty_like(tokens)
+    answers[order] = _come_back(tokens, expert(visitors), counts, counts)
+    return answers
+
+
+@wrong("10a-experts", advice="who else uses")
+def experts_in_place(tokens, chosen, expert):
+    order, out, back, visitors = _go_out(tokens, chosen)
+    tokens[order] = _come_back(tokens, expert(visitors), out, back)
+    return tokens
+
+
+@wrong("10a-experts", advice="was called 0 times|on the way out")
+def experts_counted_too_short(tokens, chosen, expert):
+    order = torch.argsort(chosen)
+    to_each = torch.bincount(chosen)
+    from_each = torch.empty_like(to_each)
+    dist.all_to_all_single(from_each, to_each)
+    return tokens[order]
+
+
+@wrong(
+    "10a-experts",
+    advice="are pieces filled up to one size",
+    note="Common where a fixed capacity is wanted; not asked for here.",
+)
+def experts_filled_up(tokens, chosen, expert):
+    ranks = dist.get_world_size()
+    counts = torch.bincount(chosen, minlength=ranks)
+    theirs = torch.empty_like(counts)
+    dist.all_to_all_single(theirs, counts)
+    most = torch.tensor(len(tokens))
+    sizes = [torch.empty_like(most) for _ in range(ranks)]
+    eight_collectives.all_gather(sizes, most)
+    most = max(int(size) for size in sizes)
+    outgoing = tokens.new_zeros(ranks * most, tokens.shape[1])
+    for r in range(ranks):
+        outgoing[r * most : r * most + counts[r]] = tokens[chosen == r]
+    room = torch.empty_like(outgoing)
+    dist.all_to_all_single(room, outgoing)
+    mine = [room[r * most : r * most + theirs[r]] for r in range(ranks)]
+    said = expert(torch.cat(mine)).split(theirs.tolist())
+    for r in range(ranks):
+        room[r * most : r * most + theirs[r]] = said[r]
+    dist.all_to_all_single(outgoing, room)
+    answers = torch.empty_like(tokens)
+    for r in range(ranks):
+        answers[chosen == r] = outgoing[r * most : r * most + counts[r]]
+    return answers
+
+
+@wrong(
+    "10a-experts",
+    advice="digits that 32 bits cannot hold",
+    note="torch.empty(shape) makes 32-bit numbers, whatever the tokens are.",
+)
+def experts_in_rooms_of_32_bits(tokens, chosen, expert):
+    order, out, back, visitors = _go_out(tokens.float(), chosen)
+    answers = torch.empty(tokens.shape)
+    answers[order] = _come_back(answers, expert(visitors), out, back)
+    return answers.to(tokens.dtype)
+
+
+@wrong(
+    "10a-experts",
+    advice="which all-to-all takes pieces of different sizes",
+    note="Right where gloo is not: its all_to_all wants pieces of one size.",
+)
+def experts_in_lists(tokens, chosen, expert):
+    ranks = range(dist.get_world_size())
+    groups = [tokens[chosen == r] for r in ranks]
+    counts = [torch.tensor([len(group)], device=device()) for group in groups]
+    coming = [torch.empty_like(count) for count in counts]
+    dist.all_to_all(coming, counts)
+    visitors = [tokens.new_empty(int(n), tokens.shape[1]) for n in coming]
+    dist.all_to_all(visitors, groups)
+    said = expert(torch.cat(visitors)).split([len(rows) for rows in visitors])
+    returned = [torch.empty_like(group) for group in groups]
+    dist.all_to_all(returned, list(said))
+    answers = torch.empty_like(tokens)
+    for r in ranks:
+        answers[chosen == r] = returned[r]
+    return answers
+
+
+@wrong("10a-experts", advice="which expert answers")
+def experts_only_for_guests(tokens, chosen, expert):
+    order, out, back, visitors = _go_out(tokens, chosen)
+    answers = torch.empty_like(tokens)
+    answers[order] = _come_back(tokens, expert(visitors), out, back)
+    at_home = chosen == _rank()
+    answers[at_home] = tokens[at_home]
+    return answers
+
+
+@right("10a-experts")
+def experts_by_messages(tokens, chosen, expert):
+    """Right: single messages, and what stays at home does not travel."""
+    rank, ranks = _rank(), range(dist.get_world_size())
+    groups = [tokens[chosen == r] for r in ranks]
+    counts = [torch.tensor(len(group)) for group in groups]
+    coming = [torch.empty_like(count) for count in counts]
+    eight_collectives.all_to_all(coming, counts)
+    visitors = [tokens.new_empty(int(n), tokens.shape[1]) for n in coming]
+    eight_collectives.all_to_all(visitors, groups)
+    said = expert(torch.cat(visitors)).split([len(rows) for rows in visitors])
+    returned = [torch.empty_like(group) for group in groups]
+    eight_collectives.all_to_all(returned, [rows.contiguous() for rows in said])
+    answers = torch.empty_like(tokens)
+    for r in ranks:
+        answers[chosen == r] = returned[r]
+    assert len(returned[rank]) == len(groups[rank])
+    return answers
+
+
+@right("10a-experts")
+def experts_with_the_inverse_order(tokens, chosen, expert):
+    """Right: the inverse of the order is its argsort."""
+    order, out, back, visitors = _go_out(tokens, chosen)
+    returned = _come_back(tokens, expert(visitors), out, back)
+    return returned[torch.argsort(order)]
+
+
+right("10a-reduce-scatter", name="by_all_to_all")(eight_collectives.reduce_scatter)

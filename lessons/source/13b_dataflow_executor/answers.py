@@ -1,0 +1,432 @@
+"""Answers to the exercises of lesson 13b that people give, and that are not right."""
+
+import heapq
+from collections import defaultdict, deque
+
+import numpy as np
+
+from demos.dataflow.parts.dataflow_executor import execute_dataflow
+from demos.dataflow.parts.operations import Operation
+from demos.dataflow.parts.placement_heuristics import (
+    EIGHT_OPERATIONS,
+    HEURISTICS,
+    in_order_of_inputs,
+)
+from lessons.source.sample_answers import right, wrong
+
+# 13b-executor
+
+
+@wrong(
+    "13b-executor",
+    advice="rule 4",
+    note="Right results, no error, and one device works at a time.",
+)
+def one_after_the_other(graph, machine):
+    """Right order, right results, and only one device works at a time."""
+    for op in in_order_of_inputs(graph):
+        machine.launch(op.device, op)
+        machine.wait()
+
+
+@wrong(
+    "13b-executor",
+    advice="rule 4: who looks for work",
+    note="The usual one: waits for all that was started before it goes on.",
+)
+def in_waves(graph, machine):
+    """Starts all that is ready, waits for all of it, and begins again."""
+    done, left = set(), list(graph)
+    while left:
+        wave, taken = [], set()
+        for op in left:
+            if set(op.inputs) <= done and op.device not in taken:
+                wave.append(op)
+                taken.add(op.device)
+        for op in wave:
+            machine.launch(op.device, op)
+        for _ in wave:
+            done.add(machine.wait()[1].name)
+        left = [op for op in left if op not in wave]
+
+
+@wrong(
+    "13b-executor",
+    advice="still busy with.*rule 3: where must a ready operation wait",
+    note="As with the queue of 13a, which takes everything.",
+)
+def launches_whatever_is_ready(graph, machine):
+    """As one does with a queue that takes everything: never asks who is busy."""
+    missing = {op.name: len(set(op.inputs)) for op in graph}
+    for op in graph:
+        if not missing[op.name]:
+            machine.launch(op.device, op)
+    for _ in graph:
+        _, done = machine.wait()
+        for op in graph:
+            if done.name in op.inputs:
+                missing[op.name] -= 1
+                if not missing[op.name]:
+                    machine.launch(op.device, op)
+
+
+@wrong("13b-executor", advice="rule 2: when does an operation become ready")
+def launches_in_the_order_of_the_list(graph, machine):
+    for op in graph:
+        machine.launch(op.device, op)
+        machine.wait()
+
+
+@wrong("13b-executor", advice="rule [24]")
+def counts_a_launch_as_done(graph, machine):
+    """The counters go down when an input is launched."""
+    missing = {op.name: len(set(op.inputs)) for op in graph}
+    queue, busy = deque(op for op in graph if not op.inputs), set()
+    while queue:
+        op = queue.popleft()
+        while op.device in busy:
+            busy.remove(machine.wait()[0])
+        machine.launch(op.device, op)
+        busy.add(op.device)
+        for reader in graph:
+            if op.name in reader.inputs:
+                missing[reader.name] -= 1
+                if not missing[reader.name]:
+                    queue.append(reader)
+    for _ in busy:
+        machine.wait()
+
+
+def _with_counters(graph, machine, missing, look="all", least=0, once=False):
+    """The solution, with something wrong."""
+    ready, idle = defaultdict(deque), list(machine.devices)
+    for op in graph:
+        if missing[op.name] == 0:
+            ready[op.device].append(op)
+    looking = list(idle)
+    for _ in range(max(0, len(graph) - least)):
+        for device in [d for d in looking if d in idle]:
+            if ready[device]:
+                idle.remove(device)
+                machine.launch(device, ready[device].popleft())
+                if once:
+                    break
+        device, done = machine.wait()
+        idle.append(device)
+        looking = list(machine.devices) if look == "all" else [device]
+        for op in graph:
+            if done.name in op.inputs:
+                missing[op.name] -= 1
+                if missing[op.name] == 0:
+                    ready[op.device].append(op)
+
+
+@wrong(
+    "13b-executor",
+    advice="read one input twice: how often",
+    note="x * x: two mentions, and counted down once.",
+)
+def counts_each_mention(graph, machine):
+    _with_counters(graph, machine, {op.name: len(op.inputs) for op in graph})
+
+
+@wrong("13b-executor", advice="rule 4")
+def only_the_device_that_finished(graph, machine):
+    missing = {op.name: len(set(op.inputs)) for op in graph}
+    _with_counters(graph, machine, missing, look="finished")
+
+
+@wrong("13b-executor", advice="rule 4")
+def one_launch_for_each_wait(graph, machine):
+    missing = {op.name: len(set(op.inputs)) for op in graph}
+    _with_counters(graph, machine, missing, once=True)
+
+
+@wrong(
+    "13b-executor", advice="still ran.*is an operation done when it has been launched"
+)
+def forgets_the_last_wait(graph, machine):
+    """Stops when the last operation has been launched."""
+    missing = {op.name: len(set(op.inputs)) for op in graph}
+    done = 0
+    while done < len(graph):
+        for op in graph:
+            if missing[op.name] == 0 and op.device not in _busy(machine):
+                machine.launch(op.device, op)
+                missing[op.name] = -1
+                done += 1
+        if done < len(graph):
+            _, finished = machine.wait()
+            for op in graph:
+                if finished.name in op.inputs:
+                    missing[op.name] -= 1
+
+
+def _busy(machine):
+    return [device for _, _, device, _ in machine._running]
+
+
+@wrong("13b-executor", advice="rule 4|nothing was running")
+def devices_take_the_list_in_order(graph, machine):
+    """Each device sticks to the order of the list, though a later one is ready."""
+    lists = {d: [op for op in graph if op.device == d] for d in machine.devices}
+    done, idle = set(), set(machine.devices)
+    for _ in graph:
+        for d in list(idle):
+            if lists[d] and set(lists[d][0].inputs) <= done:
+                machine.launch(d, lists[d].pop(0))
+                idle.remove(d)
+        device, finished = machine.wait()
+        idle.add(device)
+        done.add(finished.name)
+
+
+@wrong("13b-executor", advice="KeyError")
+def numbers_the_devices_itself(graph, machine):
+    ready = {number: [] for number in range(len(machine.devices))}
+    for op in graph:
+        ready[op.device].append(op)
+    execute_dataflow(graph, machine)
+
+
+@wrong("13b-executor", advice="who else uses")
+def uses_up_the_graph(graph, machine):
+    copy = list(graph)
+    execute_dataflow(copy, machine)
+    graph.clear()
+
+
+@wrong("13b-executor", advice="returns None")
+def returns_the_values(graph, machine):
+    execute_dataflow(graph, machine)
+    return [op.name for op in graph]
+
+
+@wrong(
+    "13b-executor",
+    advice="anything left from an earlier call",
+    note="A set as default argument: the second graph finds all done.",
+)
+def remembers_the_last_graph(graph, machine, done=set()):  # noqa: B006
+    """What has finished is a default argument: it stays from call to call."""
+    left, busy = list(graph), set()
+    while left or busy:
+        for op in list(left):
+            if op.device not in busy and set(op.inputs) <= done:
+                machine.launch(op.device, op)
+                busy.add(op.device)
+                left.remove(op)
+        device, finished = machine.wait()
+        busy.discard(device)
+        done.add(finished.name)
+
+
+@wrong("13b-executor", advice="in this order")
+def swaps_the_arguments(graph, machine):
+    for op in in_order_of_inputs(graph):
+        machine.launch(op, op.device)
+
+
+@wrong("13b-executor", advice="what ends your loop", state="HUNG")
+def asks_again_and_again(graph, machine):
+    """Polls: never waits, so nothing ever finishes."""
+    done = set()
+    launched = set()
+    while len(done) < len(graph):
+        for op in graph:
+            free = op.name not in launched and op.device not in _busy(machine)
+            if free and set(op.inputs) <= done:
+                machine.launch(op.device, op)
+                launched.add(op.name)
+
+
+@right("13b-executor")
+def without_counters(graph, machine):
+    """Looks through all operations each time: slow for large graphs, and right."""
+    done, launched, busy = set(), set(), set()
+    while len(done) < len(graph):
+        for op in reversed(graph):
+            free = op.device not in busy and op.name not in launched
+            if free and set(op.inputs) <= done:
+                machine.launch(op.device, op)
+                launched.add(op.name)
+                busy.add(op.device)
+        device, finished = machine.wait()
+        busy.discard(device)
+        done.add(finished.name)
+
+
+@right("13b-executor")
+def most_urgent_first(graph, machine):
+    """Heaps, and recursion in place of a loop."""
+    heaps = {device: [] for device in machine.devices}
+    waiting = {op.name: set(op.inputs) for op in graph}
+    busy = set()
+
+    def feed(device):
+        if device not in busy and heaps[device]:
+            busy.add(device)
+            machine.launch(device, heapq.heappop(heaps[device])[-1])
+
+    def enter(op):
+        heapq.heappush(heaps[op.device], (-op.takes, op.name, op))
+
+    for op in graph:
+        if not waiting[op.name]:
+            enter(op)
+    any(map(feed, machine.devices))
+    while busy:
+        device, finished = machine.wait()
+        busy.remove(device)
+        for op in graph:
+            if finished.name in waiting[op.name]:
+                waiting[op.name].remove(finished.name)
+                if not waiting[op.name]:
+                    enter(op)
+        for other in machine.devices:
+            feed(other)
+
+
+# 13b-beyond
+
+
+def _op(name, inputs=(), device=0, takes=1):
+    return Operation(name, inputs, device, takes)
+
+
+ONE_DEVICE = [_op("a"), _op("b")]
+NO_EDGES = [_op("a"), _op("b"), _op("c", device=1), _op("d", device=1)]
+CHAIN = [_op("a"), _op("b", ("a",), 1), _op("c", ("b",)), _op("d", ("c",), 1)]
+IN_THIS_ORDER_ONLY = [
+    _op("a"),
+    _op("b"),
+    _op("c", ("b",), 1),
+    _op("d", ("b",), 1),
+]
+CYCLE = [_op("a", ("b",)), _op("b", ("a",), 1)]
+NAME_AS_TEXT = [_op("a"), _op("b"), _op("c", "ab", 1), _op("d", "ab", 1)]
+BOTH = [
+    _op("a"),
+    _op("b"),
+    _op("c", ("a", "b"), 1),
+    _op("d", ("a", "b"), 1),
+]
+NINE = [_op(f"a{i}") for i in range(5)] + [
+    _op(f"b{i}", tuple(f"a{j}" for j in range(5)), 1, 1.25) for i in range(4)
+]
+UNKNOWN = [_op("a"), _op("b", ("z",), 1)]
+UNEVEN = [*BOTH, _op("e")]
+TINY = [_op("a", (), 0, 0.5), _op("b", ("a",), 1, 0.5)]
+LONG_THEN_LONG = [_op("a", (), 0, 10), _op("b", ("a",), 1, 10)]
+THREE_DEVICES = [*BOTH, _op("e", (), 2)]
+
+# 13b-place
+
+
+NAMES = ["x", "h1", "h2", "y1", "y2", "loss", "g1", "g2"]
+
+
+def _places(devices):
+    """ "01…" as a placement: one digit for each name."""
+    return {name: int(d) for name, d in zip(NAMES, devices, strict=True)}
+
+
+BEST = _places("01010110")
+
+
+wrong(
+    "13b-beyond",
+    advice="device 1 0.*deal it fairly",
+    note="What everyone finds first; it shows only that one must share.",
+    name="one_device",
+)(ONE_DEVICE)
+wrong("13b-beyond", advice="what could keep device 1 idle", name="no_edges")(NO_EDGES)
+wrong(
+    "13b-beyond",
+    advice="because of a long chain",
+    note="A chain is as slow on any number of devices: the bound knows it.",
+    name="chain",
+)(CHAIN)
+wrong("13b-beyond", advice="so that no order helps", name="in_this_order_only")(
+    IN_THIS_ORDER_ONLY
+)
+wrong("13b-beyond", advice="who waits for whom", name="cycle")(CYCLE)
+wrong("13b-beyond", advice="has a comma", name="name_as_text")(NAME_AS_TEXT)
+wrong("13b-beyond", advice="one to eight operations", name="nine_operations")(NINE)
+wrong("13b-beyond", advice="of your own list only", name="reads_what_is_not_there")(
+    UNKNOWN
+)
+wrong("13b-beyond", advice="deal it fairly", name="one_more_on_device_0")(UNEVEN)
+wrong("13b-beyond", advice="from 1 to 10 slots", name="half_slots")(TINY)
+wrong("13b-beyond", advice="because of a long chain", name="two_long_ones")(
+    LONG_THEN_LONG
+)
+wrong("13b-beyond", advice="which devices there are", name="three_devices")(
+    THREE_DEVICES
+)
+wrong("13b-beyond", advice="a list such as", name="one_operation")((_op("a"),))
+wrong("13b-beyond", advice="one to eight", name="empty")([])
+wrong("13b-beyond", advice="name of its own", name="one_name_twice")([*BOTH, BOTH[0]])
+wrong("13b-place", advice="which branch could move", name="all_on_one")(
+    _places("00000000")
+)
+wrong(
+    "13b-place",
+    advice="26|h1 and h2 are long",
+    note="As one cuts a model into stages: nobody works side by side.",
+    name="cut_in_the_middle",
+)(_places("00000111"))
+for _name, _rule in HEURISTICS.items():
+    wrong(
+        "13b-place",
+        advice="a rule takes 22",
+        note="One of the three rules themselves.",
+        name=_name.replace(" ", "_"),
+    )(_rule(EIGHT_OPERATIONS, 2))
+wrong("13b-place", advice="much crosses|what crosses", name="alternates")(
+    _places("01010101")
+)
+wrong(
+    "13b-place",
+    advice="slots, and a rule takes 22",
+    note="Each branch is torn: the gradient is not where its h is.",
+    name="loss_beside_the_shorter",
+)(_places("00101001"))
+wrong("13b-place", advice="without x", name="forgets_x")(dict.fromkeys(NAMES[1:], 0))
+wrong("13b-place", advice="a dictionary such as", name="a_list")(
+    [0, 1, 0, 1, 0, 1, 1, 0]
+)
+wrong("13b-place", advice="which devices there are", name="third_device")(
+    _places("01010120")
+)
+wrong("13b-place", advice="0 and 1", name="as_text")(
+    {k: str(v) for k, v in BEST.items()}
+)
+wrong("13b-place", advice="names that the graph does not have", name="more_names")(
+    BEST | {"dx": 0}
+)
+right("13b-executor", name="the_demos")(execute_dataflow)
+right("13b-beyond", name="two_and_two")(BOTH)
+right("13b-beyond", name="long_ones_in_numpys_numbers")(
+    (
+        (
+            _op("a", [], np.int64(1), np.float64(3.5)),
+            _op("b", [], 1, 3.5),
+            _op("c", ["a", "b"], 0, 3.5),
+            _op("d", ["b", "a"], 0, 3.5),
+        ),
+    )
+)
+right("13b-beyond", name="three_layers")(
+    [
+        _op("a"),
+        _op("b", ("a",)),
+        _op("c", ("a",)),
+        _op("d", ("b", "c"), 1),
+        _op("e", ("b", "c"), 1),
+        _op("f", ("b", "c"), 1),
+    ]
+)
+right("13b-place", name="mirrored")(_places("10101001"))
+right("13b-place", name="second_best")(_places("00101110"))
+right("13b-place", name="numpys_numbers")({k: np.int64(v) for k, v in BEST.items()})

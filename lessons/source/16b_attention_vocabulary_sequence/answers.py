@@ -1,0 +1,621 @@
+"""Wrong answers to the exercises of lesson 16b."""
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.autograd import Function
+from torch.nn import functional as F
+
+from demos.tensor_parallel.parts.conjugates import sum_over_ranks
+from demos.tensor_parallel.parts.split_block import (
+    HELD_WHOLE,
+    sum_whole_parameters,
+)
+from demos.tensor_parallel.ring_attention import (
+    attend_to_piece,
+    merge_seen,
+    pass_on,
+    ring_attention,
+)
+from lessons.source.sample_answers import right, wrong
+
+# 16b-cross-entropy --------------------------------------------------------------------
+
+
+def largest_of_all(logits):
+    largest = logits.detach().amax(1)
+    dist.all_reduce(largest, op=dist.ReduceOp.MAX)
+    return largest[:, None]
+
+
+def own_labels(logits, labels, first):
+    """Which labels are this rank's words, and their columns."""
+    mine = (labels >= first) & (labels < first + logits.shape[1])
+    return mine, ((labels - first) * mine)[:, None]
+
+
+def loss_of_shifted(shifted, labels, first, total_of=sum_over_ranks):
+    mine, place = own_labels(shifted, labels, first)
+    of_label = sum_over_ranks(shifted.gather(1, place)[:, 0] * mine)
+    return (total_of(shifted.exp().sum(1)).log() - of_label).mean()
+
+
+@wrong(
+    "16b-cross-entropy",
+    advice="each subtracts the same number first",
+    note="Sums that have been scaled differently can't be added up.",
+)
+def loss_with_own_maximum(logits, labels, first):
+    largest = logits.detach().amax(1, keepdim=True)
+    return loss_of_shifted(logits - largest, labels, first)
+
+
+@wrong("16b-cross-entropy", advice="whose exponential is finite")
+def loss_without_maximum(logits, labels, first):
+    return loss_of_shifted(logits, labels, first)
+
+
+@wrong("16b-cross-entropy", advice="detach|flows through the largest|in-place|view")
+def loss_with_tracked_maximum(logits, labels, first):
+    largest = logits.amax(1)
+    dist.all_reduce(largest, op=dist.ReduceOp.MAX)
+    return loss_of_shifted(logits - largest[:, None], labels, first)
+
+
+@wrong("16b-cross-entropy", advice="adds to each of the sums")
+def loss_of_own_words(logits, labels, first):
+    shifted = logits - largest_of_all(logits)
+    return loss_of_shifted(shifted, labels, first, total_of=lambda total: total)
+
+
+@wrong(
+    "16b-cross-entropy",
+    advice="whose word the label is",
+    note="Clamped, and not multiplied by 0: every rank adds something.",
+)
+def loss_of_any_label(logits, labels, first):
+    """Another rank's label is looked up too, somewhere."""
+    shifted = logits - largest_of_all(logits)
+    place = (labels - first).clamp(0, logits.shape[1] - 1)[:, None]
+    of_label = sum_over_ranks(shifted.gather(1, place)[:, 0])
+    return (sum_over_ranks(shifted.exp().sum(1)).log() - of_label).mean()
+
+
+@wrong("16b-cross-entropy", advice="whose word|not this rank's word")
+def loss_with_local_labels(logits, labels, first):
+    shifted = logits - largest_of_all(logits)
+    return loss_of_shifted(shifted, labels, 0)
+
+
+@wrong("16b-cross-entropy", advice="whose word the label is")
+def loss_by_wrapping(logits, labels, first):
+    """A label below `first` counts from the end: Python's −1."""
+    shifted = logits - largest_of_all(logits)
+    mine = labels - first < logits.shape[1]
+    place = ((labels - first) * mine) % logits.shape[1]
+    of_label = sum_over_ranks(shifted.gather(1, place[:, None])[:, 0] * mine)
+    return (sum_over_ranks(shifted.exp().sum(1)).log() - of_label).mean()
+
+
+@wrong("16b-cross-entropy", advice="the mean over all positions")
+def loss_summed(logits, labels, first):
+    return loss_of_shifted(logits - largest_of_all(logits), labels, first) * len(labels)
+
+
+@wrong("16b-cross-entropy", advice="which shape")
+def loss_per_position(logits, labels, first):
+    shifted = logits - largest_of_all(logits)
+    mine, place = own_labels(shifted, labels, first)
+    of_label = sum_over_ranks(shifted.gather(1, place)[:, 0] * mine)
+    return sum_over_ranks(shifted.exp().sum(1)).log() - of_label
+
+
+@wrong(
+    "16b-cross-entropy",
+    advice="how often it is summed",
+    note="The loss is right, and its gradient N times too small.",
+)
+def loss_meaned_over_ranks(logits, labels, first):
+    loss = loss_of_shifted(logits - largest_of_all(logits), labels, first)
+    return sum_over_ranks(loss) / dist.get_world_size()
+
+
+@wrong(
+    "16b-cross-entropy",
+    advice="which three numbers of each position",
+    note="The loss is right, and the whole vocabulary has travelled.",
+)
+def loss_by_gathering(logits, labels, first):
+    words = torch.tensor(first + logits.shape[1])
+    dist.all_reduce(words, op=dist.ReduceOp.MAX)
+    padded = F.pad(logits, (first, int(words) - first - logits.shape[1]))
+    return F.cross_entropy(sum_over_ranks(padded), labels)
+
+
+@wrong("16b-cross-entropy", advice="sum_over_ranks|in-place")
+def loss_by_plain_all_reduce(logits, labels, first):
+    shifted = logits - largest_of_all(logits)
+    mine, place = own_labels(shifted, labels, first)
+    both = shifted.exp().sum(1), shifted.gather(1, place)[:, 0] * mine
+    for tensor in both:
+        dist.all_reduce(tensor)
+    return (both[0].log() - both[1]).mean()
+
+
+@wrong("16b-cross-entropy", advice="less 1 at the label")
+def loss_by_detached_all_reduce(logits, labels, first):
+    shifted = logits - largest_of_all(logits)
+    mine, place = own_labels(shifted, labels, first)
+    both = shifted.exp().sum(1).detach(), (shifted.gather(1, place)[:, 0] * mine)
+    dist.all_reduce(both[0])
+    return (both[0].log() - sum_over_ranks(both[1])).mean()
+
+
+@wrong("16b-cross-entropy", advice="other numbers in logits")
+def loss_in_place(logits, labels, first):
+    logits.data -= largest_of_all(logits)
+    return loss_of_shifted(logits, labels, first)
+
+
+class SumBothWays(Function):
+    """torch.distributed.nn's all_reduce: its backward is an all-reduce as well."""
+
+    @staticmethod
+    def forward(ctx, x):
+        total = x.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return SumBothWays.forward(ctx, gradient)
+
+
+@wrong("16b-cross-entropy", advice="backward|how often")
+def loss_with_sums_both_ways(logits, labels, first):
+    shifted = logits - largest_of_all(logits)
+    mine, place = own_labels(shifted, labels, first)
+    of_label = SumBothWays.apply(shifted.gather(1, place)[:, 0] * mine)
+    total = SumBothWays.apply(shifted.exp().sum(1))
+    return (total.log() - of_label).mean()
+
+
+@wrong("16b-cross-entropy", advice="another type")
+def loss_in_64_bits(logits, labels, first):
+    shifted = logits.double() - largest_of_all(logits)
+    return loss_of_shifted(shifted, labels, first)
+
+
+@right("16b-cross-entropy")
+def loss_with_joined_sums(logits, labels, first):
+    """Both sums in one all-reduce, and the label by comparing with all own words."""
+    shifted = logits - largest_of_all(logits)
+    words = torch.arange(first, first + logits.shape[1], device=logits.device)
+    is_label = labels[:, None] == words
+    both = torch.stack([shifted.exp().sum(1), torch.where(is_label, shifted, 0).sum(1)])
+    total, of_label = sum_over_ranks(both)
+    return total.log().sub(of_label).sum() / len(labels)
+
+
+class LossByHand(Function):
+    """Megatron's way: the softmax is kept, and backward takes it from there."""
+
+    @staticmethod
+    def forward(ctx, logits, labels, first):
+        shifted = logits - largest_of_all(logits)
+        mine, place = own_labels(logits, labels, first)
+        both = torch.stack(
+            [shifted.exp().sum(1), shifted.gather(1, place)[:, 0] * mine]
+        )
+        dist.all_reduce(both)
+        softmax = shifted.exp() / both[0][:, None]
+        ctx.save_for_backward(softmax, mine, place)
+        return (both[0].log() - both[1]).mean()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        softmax, mine, place = ctx.saved_tensors
+        of_logits = softmax.clone()
+        of_logits.scatter_add_(1, place, -mine[:, None].to(softmax.dtype))
+        return gradient * of_logits / len(mine), None, None
+
+
+@right("16b-cross-entropy")
+def loss_by_hand(logits, labels, first):
+    return LossByHand.apply(logits, labels, first)
+
+
+@right("16b-cross-entropy")
+def loss_by_log_sums(logits, labels, first):
+    """The largest log-sum instead of the largest logit."""
+    log_sum = logits.logsumexp(1)
+    largest = log_sum.detach().clone()
+    dist.all_reduce(largest, op=dist.ReduceOp.MAX)
+    total = sum_over_ranks((log_sum - largest).exp())
+    mine, place = own_labels(logits, labels, first)
+    of_label = (logits.gather(1, place)[:, 0] - largest).masked_fill(~mine, 0)
+    return (total.log() - sum_over_ranks(of_label)).mean()
+
+
+# 16b-one-too-many ---------------------------------------------------------------------
+
+
+@wrong("16b-one-too-many", advice="whose neurons these are")
+def complete_as_it_was(block):
+    for name, parameter in block.named_parameters():
+        if ("norm" in name or name.endswith("bias")) and parameter.grad is not None:
+            dist.all_reduce(parameter.grad)
+
+
+@wrong("16b-one-too-many", advice="whose neurons these are")
+def complete_as_shown(block):
+    """The lesson's own function: it forgets frozen parameters, too."""
+    for name, parameter in block.named_parameters():
+        if "norm" in name or name.endswith("bias"):
+            dist.all_reduce(parameter.grad)
+
+
+@wrong("16b-one-too-many", advice="which positions this parameter has seen")
+def complete_nothing(block):
+    pass
+
+
+@wrong(
+    "16b-one-too-many",
+    advice="whose neurons these are",
+    note="To be safe. It adds up gradients of different neurons.",
+)
+def complete_everything(block):
+    for parameter in block.parameters():
+        if parameter.grad is not None:
+            dist.all_reduce(parameter.grad)
+
+
+@wrong("16b-one-too-many", advice="which positions")
+def complete_norms_only(block):
+    for name, parameter in block.named_parameters():
+        if "norm" in name and parameter.grad is not None:
+            dist.all_reduce(parameter.grad)
+
+
+@wrong("16b-one-too-many", advice="which positions")
+def complete_biases_only(block):
+    for name, parameter in block.named_parameters():
+        if name.endswith(("out.bias", "narrow.bias")) and parameter.grad is not None:
+            dist.all_reduce(parameter.grad)
+
+
+@wrong("16b-one-too-many", advice="not the mean over ranks")
+def complete_by_mean(block):
+    sum_whole_parameters(block)
+    for name, parameter in block.named_parameters():
+        if name.endswith(HELD_WHOLE) and parameter.grad is not None:
+            parameter.grad /= dist.get_world_size()
+
+
+@wrong(
+    "16b-one-too-many",
+    advice="whose neurons these are",
+    note="Right on two ranks; on four, wide.bias is as long as narrow.bias.",
+)
+def complete_by_shape(block):
+    """All vectors as long as a norm's."""
+    width = next(p for n, p in block.named_parameters() if "norm" in n).shape
+    for parameter in block.parameters():
+        if parameter.shape == width and parameter.grad is not None:
+            dist.all_reduce(parameter.grad)
+
+
+@wrong("16b-one-too-many", advice="no gradient")
+def complete_without_frozen(block):
+    for name, parameter in block.named_parameters():
+        if name.endswith(HELD_WHOLE):
+            dist.all_reduce(parameter.grad)
+
+
+@wrong("16b-one-too-many", advice="it is frozen")
+def complete_frozen_too(block):
+    for name, parameter in block.named_parameters():
+        if name.endswith(HELD_WHOLE):
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            dist.all_reduce(parameter.grad)
+
+
+@wrong("16b-one-too-many", advice="which positions")
+def complete_first_block_only(block):
+    for name, parameter in block.named_parameters():
+        wanted = "0.norm.weight", "0.norm.bias", "0.out.bias"
+        wanted += "1.norm.weight", "1.norm.bias", "1.narrow.bias"
+        if name in wanted and parameter.grad is not None:
+            dist.all_reduce(parameter.grad)
+
+
+@wrong("16b-one-too-many", advice="which positions")
+def complete_two_children(block):
+    """The halves of one block; of three blocks the third is left out."""
+    for half in list(block.children())[:2]:
+        sum_whole_parameters(half)
+
+
+@wrong("16b-one-too-many", advice="in place, and on whose tensor")
+def complete_parameters(block):
+    for name, parameter in block.named_parameters():
+        if name.endswith(HELD_WHOLE):
+            dist.all_reduce(parameter.data)
+
+
+@wrong("16b-one-too-many", advice="when its result is there")
+def complete_without_waiting(block):
+    for name, parameter in block.named_parameters():
+        if name.endswith(HELD_WHOLE) and parameter.grad is not None:
+            dist.all_reduce(parameter.grad, async_op=True)
+
+
+@right("16b-one-too-many")
+def complete_joined(block):
+    """All summands in one long vector: one all-reduce."""
+    named = block.named_parameters()
+    found = [p.grad for n, p in named if n.endswith(HELD_WHOLE) and p.grad is not None]
+    joined = torch.cat([gradient.flatten() for gradient in found])
+    dist.all_reduce(joined)
+    pieces = joined.split([gradient.numel() for gradient in found])
+    for gradient, piece in zip(found, pieces, strict=True):
+        gradient.copy_(piece.view_as(gradient))
+
+
+@right("16b-one-too-many")
+def complete_by_modules(block):
+    """Norms by their type, row layers by what they have and columns have not."""
+    under_way = []
+    for module in block.modules():
+        whole = list(module.parameters()) if isinstance(module, nn.LayerNorm) else []
+        if hasattr(module, "leave"):
+            whole.append(module.bias)
+        for parameter in whole:
+            if parameter.grad is not None:
+                under_way.append(dist.all_reduce(parameter.grad, async_op=True))
+    for work in under_way:
+        work.wait()
+
+
+# 16b-ring -----------------------------------------------------------------------------
+
+
+def merge_by_mean(one, other):
+    return (one[0] + other[0]) / 2, torch.logaddexp(one[1], other[1])
+
+
+def merge_by_exp(one, other):
+    sums = one[1].exp(), other[1].exp()
+    total = sums[0] + sums[1]
+    mixed = (sums[0][:, None] * one[0] + sums[1][:, None] * other[0]) / total[:, None]
+    return mixed, total.log()
+
+
+def merge_less_the_first(one, other):
+    """Differences, but from the first log-sum, not from the larger one."""
+    ratio = (other[1] - one[1]).exp()
+    share = (1 / (1 + ratio))[:, None]
+    return share * one[0] + (1 - share) * other[0], one[1] + ratio.log1p()
+
+
+def merge_by_log_sums(one, other):
+    """Weights are the log-sums themselves."""
+    total = one[1] + other[1]
+    mixed = (one[1][:, None] * one[0] + other[1][:, None] * other[0]) / total[:, None]
+    return mixed, total
+
+
+def merge_with_added_logs(one, other):
+    mixed, _ = merge_seen(one, other)
+    return mixed, one[1] + other[1]
+
+
+def merge_with_larger_log(one, other):
+    mixed, _ = merge_seen(one, other)
+    return mixed, torch.maximum(one[1], other[1])
+
+
+def merge_swapped(one, other):
+    mixed, log_sum = merge_seen((one[0], other[1]), (other[0], one[1]))
+    return mixed, log_sum
+
+
+def merge_mixture_only(one, other):
+    return merge_seen(one, other)[0]
+
+
+def merge_in_place(one, other):
+    mixed, log_sum = merge_seen(one, other)
+    one[0].copy_(mixed)
+    one[1].copy_(log_sum)
+    return one
+
+
+def merge_by_softmax(one, other):
+    logs = torch.stack([one[1], other[1]])
+    shares = logs.softmax(0)[..., None]
+    return (shares * torch.stack([one[0], other[0]])).sum(0), logs.logsumexp(0)
+
+
+def merge_by_sigmoid(one, other):
+    share = torch.sigmoid(one[1] - other[1]).unsqueeze(-1)
+    return [
+        other[0] + share * (one[0] - other[0]),
+        torch.maximum(one[1], other[1]) + F.softplus(-(one[1] - other[1]).abs()),
+    ]
+
+
+def go_round(query, key, value, passes, merge=merge_seen):
+    seen = attend_to_piece(query, key, value)
+    for _ in range(passes):
+        key, value = pass_on([key, value])
+        seen = merge(seen, attend_to_piece(query, key, value))
+    return seen[0]
+
+
+def round_right(query, key, value):
+    return go_round(query, key, value, dist.get_world_size() - 1)
+
+
+def round_with_own_twice(query, key, value):
+    return go_round(query, key, value, dist.get_world_size())
+
+
+def round_of_own_keys(query, key, value):
+    return attend_to_piece(query, key, value)[0]
+
+
+def round_that_passes_first_keys(query, key, value):
+    """The own keys each time: the neighbour's come, and never go on."""
+    seen = attend_to_piece(query, key, value)
+    for _ in range(dist.get_world_size() - 1):
+        arrived = pass_on([key, value])
+        seen = merge_seen(seen, attend_to_piece(query, *arrived))
+    return seen[0]
+
+
+def round_of_keys_only(query, key, value):
+    seen = attend_to_piece(query, key, value)
+    for _ in range(dist.get_world_size() - 1):
+        key = pass_on([key])[0]
+        seen = merge_seen(seen, attend_to_piece(query, key, value))
+    return seen[0]
+
+
+def round_of_queries_too(query, key, value):
+    seen = attend_to_piece(query, key, value)
+    for _ in range(dist.get_world_size() - 1):
+        _, key, value = pass_on([query, key, value])
+        seen = merge_seen(seen, attend_to_piece(query, key, value))
+    return seen[0]
+
+
+def round_that_adds_up(query, key, value):
+    mixed = attend_to_piece(query, key, value)[0]
+    for _ in range(dist.get_world_size() - 1):
+        key, value = pass_on([key, value])
+        mixed = mixed + attend_to_piece(query, key, value)[0]
+    return mixed / dist.get_world_size()
+
+
+def round_that_gathers(query, key, value):
+    whole = []
+    for tensor in (key, value):
+        parts = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
+        dist.all_gather(parts, tensor)
+        whole.append(torch.cat(parts))
+    return attend_to_piece(query, *whole)[0]
+
+
+def round_that_collects(query, key, value):
+    """The ring's messages, and all keys in the end."""
+    keys, values = [key], [value]
+    for _ in range(dist.get_world_size() - 1):
+        key, value = pass_on([key, value])
+        keys.append(key)
+        values.append(value)
+    return attend_to_piece(query, torch.cat(keys), torch.cat(values))[0]
+
+
+def round_with_one_pass_more_at_the_end(query, key, value):
+    seen = attend_to_piece(query, key, value)
+    for _ in range(dist.get_world_size() - 1):
+        key, value = pass_on([key, value])
+        seen = merge_seen(seen, attend_to_piece(query, key, value))
+    pass_on([key, value])
+    return seen[0]
+
+
+def round_two_ranks_only(query, key, value):
+    seen = attend_to_piece(query, key, value)
+    if dist.get_world_size() > 1:
+        seen = merge_seen(seen, attend_to_piece(query, *pass_on([key, value])))
+    return seen[0]
+
+
+def round_by_the_demo(query, key, value):
+    return ring_attention(query, key, value)
+
+
+def round_with_one_message(query, key, value):
+    """Keys and values side by side; nothing seen at first."""
+    both = torch.cat([key, value], 1)
+    nothing = torch.full_like(query[:, 0], -torch.inf)
+    seen = torch.zeros_like(query), nothing
+    for left in reversed(range(dist.get_world_size())):
+        key, value = both.tensor_split(2, 1)
+        seen = merge_by_softmax(seen, attend_to_piece(query, key, value))
+        if left:
+            both = pass_on([both])[0]
+    return seen[0]
+
+
+wrong("16b-ring", advice="how much each set counts", name="merge_mean")(
+    (merge_by_mean, round_right)
+)
+wrong(
+    "16b-ring",
+    advice="only differences of log-sums",
+    note="Right for small scores.",
+    name="merge_exp",
+)((merge_by_exp, round_right))
+wrong(
+    "16b-ring",
+    advice="only the ones that are not above 0",
+    note="Right unless the second log-sum is larger by hundreds.",
+    name="less_the_first",
+)((merge_less_the_first, round_right))
+wrong("16b-ring", advice="how much each set counts", name="merge_logs")(
+    (merge_by_log_sums, round_right)
+)
+wrong("16b-ring", advice="logarithm of the sum", name="adds_logs")(
+    (merge_with_added_logs, round_right)
+)
+wrong("16b-ring", advice="logarithm of the sum", name="larger_log")(
+    (merge_with_larger_log, round_right)
+)
+wrong("16b-ring", advice="how much each set counts", name="swapped")(
+    (merge_swapped, round_right)
+)
+wrong("16b-ring", advice="as a pair", name="mixture_only")(
+    (merge_mixture_only, round_right)
+)
+wrong("16b-ring", advice="who else uses", name="in_place")(
+    (merge_in_place, round_right)
+)
+wrong("16b-ring", advice="every rank's keys", name="own_keys")(
+    (merge_seen, round_of_own_keys)
+)
+wrong("16b-ring", advice="how often|each once", name="own_twice")(
+    (merge_seen, round_with_own_twice)
+)
+wrong("16b-ring", advice="each once", note="Right on two ranks.", name="first_keys")(
+    (merge_seen, round_that_passes_first_keys)
+)
+wrong("16b-ring", advice="every rank's keys", name="keys_only")(
+    (merge_seen, round_of_keys_only)
+)
+wrong("16b-ring", advice="what has to travel", name="queries_too")(
+    (merge_seen, round_of_queries_too)
+)
+wrong("16b-ring", advice="every rank's keys", name="plain_mean")(
+    (merge_seen, round_that_adds_up)
+)
+wrong("16b-ring", advice="after a collective", name="gathers")(
+    (merge_seen, round_that_gathers)
+)
+wrong("16b-ring", advice="can be forgotten", name="collects")(
+    (merge_seen, round_that_collects)
+)
+wrong("16b-ring", advice="how often", name="one_pass_more")(
+    (merge_seen, round_with_one_pass_more_at_the_end)
+)
+wrong("16b-ring", advice="every rank's keys", name="two_ranks")(
+    (merge_seen, round_two_ranks_only)
+)
+right("16b-ring", name="softmax_and_demo")((merge_by_softmax, round_by_the_demo))
+right("16b-ring", name="sigmoid_and_one_message")(
+    (merge_by_sigmoid, round_with_one_message)
+)

@@ -1,0 +1,424 @@
+"""Wrong answers to the exercises of lesson 17a."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from demos.sharding.parts.flat_shards import (
+    own_shard,
+    ring_all_gather,
+    ring_reduce_scatter,
+)
+from lessons.source.sample_answers import right, wrong
+
+# 17a-stage ----------------------------------------------------------------------------
+
+
+def stage_by(sizes, activations_too=True, strict=False):
+    """A function that takes the first stage whose size is small enough."""
+
+    def smallest(numbers, ranks, activations, budget):
+        for stage, (whole, shards) in enumerate(sizes):
+            state = whole * numbers + shards * numbers // ranks
+            needed = state + activations * activations_too
+            if needed < budget or (needed == budget and not strict):
+                return stage
+        return None
+
+    return smallest
+
+
+ZERO = [(16, 0), (4, 12), (2, 14), (0, 16)]
+stage_without_activations = stage_by(ZERO, activations_too=False)
+stage_below_the_budget = stage_by(ZERO, strict=True)
+stage_with_gradients_first = stage_by([(16, 0), (14, 2), (2, 14), (0, 16)])
+stage_in_float32_sizes = stage_by([(16, 0), (8, 8), (4, 12), (0, 16)])
+stage_without_copy = stage_by([(12, 0), (4, 8), (2, 10), (0, 12)])
+
+
+@wrong("17a-stage", advice="activations come")
+def stage_with_shared_activations(numbers, ranks, activations, budget):
+    return stage_by(ZERO)(numbers, ranks, activations // ranks, budget)
+
+
+@wrong("17a-stage", advice="a rank holds in stage 3")
+def stage_that_is_never_none(numbers, ranks, activations, budget):
+    found = stage_by(ZERO)(numbers, ranks, activations, budget)
+    return 3 if found is None else found
+
+
+@wrong("17a-stage", advice="which of the parts")
+def largest_stage(numbers, ranks, activations, budget):
+    return None if stage_by(ZERO)(numbers, ranks, activations, budget) is None else 3
+
+
+@wrong("17a-stage", advice="fits, to the last byte")
+def stage_as_a_name(numbers, ranks, activations, budget):
+    found = stage_by(ZERO)(numbers, ranks, activations, budget)
+    return None if found is None else f"ZeRO-{found}"
+
+
+@wrong("17a-stage", advice="stage 0")
+def stage_from_one(numbers, ranks, activations, budget):
+    found = stage_by(ZERO)(numbers, ranks, activations, budget)
+    return None if found is None else max(found, 1)
+
+
+@wrong("17a-stage", advice="its state is")
+def stage_of_all_ranks_together(numbers, ranks, activations, budget):
+    return stage_by(ZERO)(numbers, ranks, activations, budget * ranks)
+
+
+@wrong("17a-stage", advice="to the last byte")
+def stage_by_bytes_for_each(numbers, ranks, activations, budget):
+    each = 16, 4 + 12 / ranks, 2 + 14 / ranks, 16 / ranks
+    for stage, size in enumerate(each):
+        if numbers * size + activations <= budget:
+            return stage
+    return None
+
+
+@wrong("17a-stage", advice="fits, to the last byte")
+def stage_without_return(numbers, ranks, activations, budget):
+    print(stage_by(ZERO)(numbers, ranks, activations, budget))
+
+
+@right("17a-stage")
+def stage_by_numpy(numbers, ranks, activations, budget):
+    of_each = np.array([[2, 2, 12]] * 4, dtype=np.float64)
+    divided = np.tril(np.ones((4, 3)), -1)[:, ::-1]
+    sizes = (of_each * numbers / np.where(divided == 1, ranks, 1)).sum(1) + activations
+    fits = np.nonzero(sizes <= budget)[0]
+    return fits[0] if len(fits) else None
+
+
+@right("17a-stage")
+def stage_by_fractions(numbers, ranks, activations, budget):
+    left = Fraction(budget - activations, numbers)
+    sizes = [Fraction(12), Fraction(2), Fraction(2)]
+    for stage in range(4):
+        if sum(sizes) <= left:
+            return stage
+        if stage < 3:
+            sizes[stage] /= ranks
+    return None
+
+
+# 17a-update ---------------------------------------------------------------------------
+
+
+def mean_shard(gradient):
+    return ring_reduce_scatter(gradient) / dist.get_world_size()
+
+
+@wrong("17a-update", advice="the mean of all gradients")
+def update_with_sum(parameters, gradient, momentum, lr):
+    momentum.mul_(0.9).add_(ring_reduce_scatter(gradient))
+    own_shard(parameters).sub_(lr * momentum)
+    ring_all_gather(parameters)
+
+
+@wrong(
+    "17a-update",
+    advice="changed in place",
+    note="`momentum = 0.9 * momentum + shard` makes a new tensor.",
+)
+def update_that_forgets(parameters, gradient, momentum, lr):
+    momentum = 0.9 * momentum + mean_shard(gradient)
+    own_shard(parameters).sub_(lr * momentum)
+    ring_all_gather(parameters)
+
+
+@wrong("17a-update", advice="what has to travel")
+def update_without_gather(parameters, gradient, momentum, lr):
+    momentum.mul_(0.9).add_(mean_shard(gradient))
+    own_shard(parameters).sub_(lr * momentum)
+
+
+@wrong("17a-update", advice="gathered after the update")
+def update_after_gather(parameters, gradient, momentum, lr):
+    momentum.mul_(0.9).add_(mean_shard(gradient))
+    ring_all_gather(parameters)
+    own_shard(parameters).sub_(lr * momentum)
+
+
+@wrong("17a-update", advice="what has to travel")
+def update_by_own_gradient(parameters, gradient, momentum, lr):
+    momentum.mul_(0.9).add_(own_shard(gradient))
+    own_shard(parameters).sub_(lr * momentum)
+    ring_all_gather(parameters)
+
+
+@wrong("17a-update", advice="in the memory of `parameters`")
+def update_of_a_copy(parameters, gradient, momentum, lr):
+    momentum.mul_(0.9).add_(mean_shard(gradient))
+    shard = own_shard(parameters) - lr * momentum
+    ring_all_gather(parameters)
+    return shard
+
+
+@wrong("17a-update", advice="which shard this rank updates")
+def update_of_the_first_shard(parameters, gradient, momentum, lr):
+    momentum.mul_(0.9).add_(mean_shard(gradient))
+    parameters[: len(momentum)].sub_(lr * momentum)
+    ring_all_gather(parameters)
+
+
+@wrong("17a-update", advice="called all_reduce")
+def update_by_all_reduce(parameters, gradient, momentum, lr):
+    dist.all_reduce(gradient)
+    momentum.mul_(0.9).add_(own_shard(gradient) / dist.get_world_size())
+    own_shard(parameters).sub_(lr * momentum)
+    ring_all_gather(parameters)
+
+
+@wrong(
+    "17a-update",
+    advice="what has to travel",
+    note="The gradient is gathered too: 3 halves instead of 2.",
+)
+def update_with_gathered_gradient(parameters, gradient, momentum, lr):
+    ring_reduce_scatter(gradient)
+    ring_all_gather(gradient)
+    momentum.mul_(0.9).add_(own_shard(gradient) / dist.get_world_size())
+    own_shard(parameters).sub_(lr * momentum)
+    ring_all_gather(parameters)
+
+
+@wrong("17a-update", advice="momentum")
+def update_without_momentum(parameters, gradient, momentum, lr):
+    own_shard(parameters).sub_(lr * mean_shard(gradient))
+    ring_all_gather(parameters)
+
+
+@wrong("17a-update", advice="the mean of all gradients")
+def update_with_damping(parameters, gradient, momentum, lr):
+    momentum.mul_(0.9).add_(mean_shard(gradient), alpha=0.1)
+    own_shard(parameters).sub_(lr * momentum)
+    ring_all_gather(parameters)
+
+
+@wrong("17a-update", advice="nothing is returned")
+def update_that_returns(parameters, gradient, momentum, lr):
+    momentum.mul_(0.9).add_(mean_shard(gradient))
+    own_shard(parameters).sub_(lr * momentum)
+    ring_all_gather(parameters)
+    return parameters
+
+
+@wrong("17a-update", advice="parameters in other memory")
+def update_of_a_clone(parameters, gradient, momentum, lr):
+    momentum.mul_(0.9).add_(mean_shard(gradient))
+    new = parameters.clone()
+    own_shard(new).sub_(lr * momentum)
+    ring_all_gather(new)
+    parameters.data = new
+
+
+@wrong("17a-update", advice="momentum in other memory")
+def update_of_another_momentum(parameters, gradient, momentum, lr):
+    momentum.data = 0.9 * momentum + mean_shard(gradient)
+    own_shard(parameters).sub_(lr * momentum)
+    ring_all_gather(parameters)
+
+
+@wrong("17a-update", advice="whatever it holds", state="HUNG")
+def update_unless_zero(parameters, gradient, momentum, lr):
+    if gradient.any() or momentum.any():
+        momentum.mul_(0.9).add_(mean_shard(gradient))
+        own_shard(parameters).sub_(lr * momentum)
+        ring_all_gather(parameters)
+
+
+@right("17a-update")
+def update_by_chunks(parameters, gradient, momentum, lr):
+    """The mean is taken first, the shard found by hand, the result copied back."""
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    gradient /= ranks
+    momentum.copy_(momentum * 0.9 + ring_reduce_scatter(gradient))
+    parameters.chunk(ranks)[rank].copy_(parameters.chunk(ranks)[rank] - momentum * lr)
+    ring_all_gather(parameters)
+
+
+@right("17a-update")
+def update_by_torchs_sgd(parameters, gradient, momentum, lr):
+    weight = torch.nn.Parameter(own_shard(parameters))
+    sgd = torch.optim.SGD([weight], lr=lr, momentum=0.9, foreach=False)
+    sgd.state[weight]["momentum_buffer"] = momentum
+    weight.grad = mean_shard(gradient)
+    sgd.step()
+    ring_all_gather(parameters)
+
+
+# 17a-clip -----------------------------------------------------------------------------
+
+
+def summed(number):
+    dist.all_reduce(number)
+    return number
+
+
+def squares(shards):
+    return sum(shard.square().sum() for shard in shards)
+
+
+def shorten(shards, length, longest):
+    if length > longest:
+        for shard in shards:
+            shard.mul_(longest / length)
+    return length
+
+
+@wrong(
+    "17a-clip",
+    advice="may be added up over all ranks",
+    note="Each rank clips by its own length: the direction changes.",
+)
+def clip_by_own_length(shards, longest):
+    summed(torch.zeros(1))
+    return shorten(shards, squares(shards).sqrt().item(), longest)
+
+
+@wrong("17a-clip", advice="one all-reduce on every rank")
+def clip_without_message(shards, longest):
+    return shorten(shards, squares(shards).sqrt().item(), longest)
+
+
+@wrong(
+    "17a-clip",
+    advice="may be added up over all ranks",
+    note="Lengths are added up instead of their squares.",
+)
+def clip_by_sum_of_lengths(shards, longest):
+    return shorten(shards, summed(squares(shards).sqrt()).item(), longest)
+
+
+@wrong("17a-clip", advice="may be added up")
+def clip_by_lengths_of_shards(shards, longest):
+    return shorten(shards, summed(sum(s.norm() for s in shards)).item(), longest)
+
+
+@wrong("17a-clip", advice="may be added up")
+def clip_without_root(shards, longest):
+    return shorten(shards, summed(squares(shards)).item(), longest)
+
+
+@wrong("17a-clip", advice="multiplied, in place, and when")
+def clip_always(shards, longest):
+    length = summed(squares(shards)).sqrt().item()
+    for shard in shards:
+        shard.mul_(longest / max(length, 1e-12))
+    return length
+
+
+@wrong("17a-clip", advice="in place")
+def clip_copies(shards, longest):
+    length = summed(squares(shards)).sqrt().item()
+    if length > longest:
+        shards = [shard * (longest / length) for shard in shards]
+    return length
+
+
+@wrong("17a-clip", advice="by what all shards are multiplied")
+def clip_each_shard(shards, longest):
+    length = summed(squares(shards)).sqrt().item()
+    for shard in shards:
+        shorten([shard], shard.norm().item(), longest)
+    return length
+
+
+@wrong("17a-clip", advice="by what all shards are multiplied")
+def clip_each_number(shards, longest):
+    length = summed(squares(shards)).sqrt().item()
+    for shard in shards:
+        shard.clamp_(-longest, longest)
+    return length
+
+
+@wrong("17a-clip", advice="by what all shards")
+def clip_only_the_first(shards, longest):
+    return shorten(shards[:1], summed(squares(shards)).sqrt().item(), longest)
+
+
+@wrong("17a-clip", advice="one all-reduce on every rank")
+def clip_with_a_sum_for_each_shard(shards, longest):
+    total = sum(summed(shard.square().sum()).item() for shard in shards)
+    return shorten(shards, math.sqrt(total), longest)
+
+
+@wrong("17a-clip", advice="before it is clipped")
+def clip_and_return_what_is_left(shards, longest):
+    return min(shorten(shards, summed(squares(shards)).sqrt().item(), longest), longest)
+
+
+@wrong("17a-clip", advice="may be added up")
+def clip_by_the_largest(shards, longest):
+    total = squares(shards)
+    dist.all_reduce(total, op=dist.ReduceOp.MAX)
+    return shorten(shards, total.sqrt().item(), longest)
+
+
+@wrong("17a-clip", advice="may be added up")
+def clip_by_means(shards, longest):
+    total = summed(squares(shards)) / dist.get_world_size()
+    return shorten(shards, total.sqrt().item(), longest)
+
+
+@wrong("17a-clip", advice="how many digits")
+def clip_by_32_bits(shards, longest):
+    total = summed(torch.tensor(float(squares(shards))))
+    return shorten(shards, total.sqrt().item(), longest)
+
+
+@wrong("17a-clip", advice="what is divided by it")
+def clip_by_a_division(shards, longest):
+    length = summed(squares(shards)).sqrt().item()
+    factor = longest / length
+    for shard in shards:
+        shard.mul_(min(1, factor))
+    return length
+
+
+@right("17a-clip")
+def clip_in_64_bits(shards, longest):
+    total = torch.cat(shards).double().norm().square()
+    dist.all_reduce(total)
+    factor = (longest / total.sqrt()).clamp(max=1)
+    for shard in shards:
+        shard.copy_(shard * factor)
+    return total.sqrt()
+
+
+@right("17a-clip")
+def clip_by_dot_products(shards, longest):
+    total = torch.stack([torch.dot(shard, shard) for shard in shards]).sum(0, True)
+    work = dist.all_reduce(total, async_op=True)
+    work.wait()
+    length = float(total[0]) ** 0.5
+    if length > longest:
+        torch._foreach_mul_(shards, longest / length)
+    return np.float64(length)
+
+
+wrong(
+    "17a-stage",
+    advice="activations come on top",
+    note="Activations are forgotten: no stage shards them.",
+    name="without_activations",
+)(stage_without_activations)
+wrong("17a-stage", advice="(to|takes the budget to) the last", name="below_the_budget")(
+    stage_below_the_budget
+)
+wrong(
+    "17a-stage",
+    advice="which of the parts",
+    note="Stage 1 shards the largest part: the optimiser.",
+    name="gradients_first",
+)(stage_with_gradients_first)
+wrong("17a-stage", advice="which of the parts", name="float32_sizes")(
+    stage_in_float32_sizes
+)
+wrong("17a-stage", advice="its state is", name="without_copy")(stage_without_copy)

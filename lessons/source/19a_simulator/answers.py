@@ -1,0 +1,421 @@
+"""Wrong answers to the exercises of lesson 19a."""
+
+from fractions import Fraction
+from functools import cache
+from itertools import accumulate
+
+import numpy as np
+
+from lessons.source.sample_answers import right, wrong
+
+# 19a-bytes ----------------------------------------------------------------------------
+
+
+def bytes_by(
+    all_layers=False, whole=False, neighbours=None, rings=4, ring=None, number=2, once=0
+):
+    """A function that counts bytes, with one of several mistakes."""
+
+    def sent(layers, hidden, tokens, micro_batches, data, tensor, pipeline):
+        factor = ring or (lambda n: Fraction(2 * (n - 1), n))
+        own = layers if all_layers else Fraction(layers, pipeline)
+        message = number * tokens * hidden
+        gradients = number * 12 * hidden**2 * own / (1 if whole else tensor)
+        hops = neighbours if neighbours is not None else min(pipeline - 1, 2)
+        count = 1 if once else micro_batches
+        return (
+            rings * own * count * factor(tensor) * message,
+            hops * micro_batches * message,
+            factor(data) * gradients,
+        )
+
+    return sent
+
+
+bytes_of_all_layers = bytes_by(all_layers=True)
+bytes_of_whole_gradients = bytes_by(whole=True)
+bytes_to_two_neighbours = bytes_by(neighbours=2)
+bytes_to_one_neighbour = bytes_by(neighbours=1)
+bytes_of_two_rings = bytes_by(rings=2)
+bytes_of_whole_tensors = bytes_by(ring=lambda n: n - 1)
+bytes_of_half_a_ring = bytes_by(ring=lambda n: Fraction(n - 1, n))
+bytes_in_float32 = bytes_by(number=4)
+bytes_of_numbers = bytes_by(number=1)
+bytes_of_one_micro_batch = bytes_by(once=1)
+right_bytes = bytes_by()
+
+
+@wrong(
+    "19a-bytes",
+    advice="once in a step",
+    note="Gradients are added up locally, and travel once.",
+)
+def bytes_of_gradients_for_each_micro_batch(*case):
+    to_tensor, to_pipeline, to_data = right_bytes(*case)
+    return to_tensor, to_pipeline, case[3] * to_data
+
+
+@wrong("19a-bytes", advice="one whole tensor")
+def bytes_of_split_messages(*case):
+    to_tensor, to_pipeline, to_data = right_bytes(*case)
+    return to_tensor, to_pipeline / case[5], to_data
+
+
+@wrong("19a-bytes", advice="rings")
+def bytes_in_another_order(*case):
+    return right_bytes(*case)[::-1]
+
+
+@wrong("19a-bytes", advice="three numbers")
+def bytes_added_up(*case):
+    return sum(right_bytes(*case))
+
+
+@wrong("19a-bytes", advice="how many neighbours")
+def bytes_of_all_stages(*case):
+    to_tensor, _, to_data = right_bytes(*case)
+    return to_tensor, 2 * (case[6] - 1) * case[3] * 2 * case[2] * case[1], to_data
+
+
+@right("19a-bytes")
+def bytes_by_numpy(layers, hidden, tokens, micro_batches, data, tensor, pipeline):
+    message = 2.0 * tokens * hidden
+    own = layers / pipeline
+    sizes = np.array(
+        [4 * own * micro_batches * message, 0, 24 * hidden**2 * own / tensor]
+    )
+    rings = np.array([2 - 2 / tensor, 0, 2 - 2 / data])
+    hops = np.count_nonzero([pipeline > 1, pipeline > 2])
+    return sizes * rings + np.array([0, hops * micro_batches * message, 0])
+
+
+@right("19a-bytes")
+def bytes_by_walking(layers, hidden, tokens, micro_batches, data, tensor, pipeline):
+    """Send chunk by chunk, and look at every stage."""
+    message, busiest = 2 * tokens * hidden, 0
+    for stage in range(pipeline):
+        sends = [s for s in (stage - 1, stage + 1) if 0 <= s < pipeline]
+        busiest = max(busiest, len(sends) * micro_batches * message)
+    to_tensor = to_data = Fraction(0)
+    for _ in range(layers // pipeline):
+        for _ in range(2 * (tensor - 1)):
+            to_tensor += 4 * micro_batches * Fraction(message, tensor)
+        for _ in range(2 * (data - 1)):
+            to_data += Fraction(24 * hidden**2, tensor * data)
+    return [to_tensor, busiest, to_data]
+
+
+# 19a-pipeline -------------------------------------------------------------------------
+
+
+def play(schedule, forward, backward, travel, back=None, busy=False, late=0):
+    """The schedule with `travel` forward and `back` on the way back."""
+    back = travel if back is None else back
+    ranks = len(schedule)
+    done, free, place = {}, [0] * ranks, [0] * ranks
+    while sum(place) < sum(map(len, schedule)):
+        for rank, order in enumerate(schedule):
+            while place[rank] < len(order):
+                work = order[place[rank]]
+                sender = rank - 1 if work[0] == "F" else rank + 1
+                arrived = 0
+                if 0 <= sender < ranks:
+                    if (sender, work) not in done:
+                        break
+                    arrived = done[sender, work] + (travel if work[0] == "F" else back)
+                takes = (forward if work[0] == "F" else backward)[rank]
+                done[rank, work] = max(free[rank], arrived) + takes
+                goal = rank + 1 if work[0] == "F" else rank - 1
+                pause = travel if busy and 0 <= goal < ranks else late
+                free[rank] = done[rank, work] + pause
+                place[rank] += 1
+    return max(done.values())
+
+
+@wrong("19a-pipeline", advice="made no difference")
+def without_travel(schedule, forward, backward, travel):
+    return play(schedule, forward, backward, 0)
+
+
+@wrong("19a-pipeline", advice="on the way back", note="Gradients travel, too.")
+def travel_forward_only(schedule, forward, backward, travel):
+    return play(schedule, forward, backward, travel, back=0)
+
+
+@wrong(
+    "19a-pipeline",
+    advice="who is busy while",
+    note="The sender waits, as in our simulator, but not in this exercise.",
+)
+def travel_and_a_busy_sender(schedule, forward, backward, travel):
+    return play(schedule, forward, backward, travel, busy=True)
+
+
+@wrong("19a-pipeline", advice="who is busy while")
+def travel_after_everything(schedule, forward, backward, travel):
+    return play(schedule, forward, backward, travel, late=travel)
+
+
+@wrong("19a-pipeline", advice="who is busy while|waits for")
+def travel_once(schedule, forward, backward, travel):
+    return play(schedule, forward, backward, 0) + 2 * (len(schedule) - 1) * travel
+
+
+@wrong("19a-pipeline", advice="who is busy|made no difference")
+def by_formula(schedule, forward, backward, travel):
+    ranks, count = len(schedule), len(schedule[0]) // 2
+    slot = max(forward) + max(backward)
+    return (count + ranks - 1) * slot + 2 * (ranks - 1) * travel
+
+
+@wrong("19a-pipeline", advice="waits for")
+def one_turn_only(schedule, forward, backward, travel):
+    done, free = {}, [0] * len(schedule)
+    for rank, order in enumerate(schedule):
+        for work in order:
+            sender = rank - 1 if work[0] == "F" else rank + 1
+            arrived = done.get((sender, work), -travel) + travel
+            takes = (forward if work[0] == "F" else backward)[rank]
+            free[rank] = done[rank, work] = max(free[rank], arrived) + takes
+    return max(free)
+
+
+@wrong("19a-pipeline", advice="may not be done yet")
+def with_a_key_error(schedule, forward, backward, travel):
+    done, free = {}, [0] * len(schedule)
+    for rank, order in enumerate(schedule):
+        for work in order:
+            sender = rank - 1 if work[0] == "F" else rank + 1
+            arrived = 0
+            if 0 <= sender < len(schedule):
+                arrived = done[sender, work] + travel
+            takes = (forward if work[0] == "F" else backward)[rank]
+            free[rank] = done[rank, work] = max(free[rank], arrived) + takes
+    return max(free)
+
+
+@wrong("19a-pipeline", advice="waits for")
+def whoever_is_free(schedule, forward, backward, travel):
+    """Forgets that a rank does one thing at a time."""
+    ends = {}
+
+    @cache
+    def end(rank, work):
+        sender = rank - 1 if work[0] == "F" else rank + 1
+        if 0 <= sender < len(schedule):
+            start = end(sender, work) + travel
+        else:
+            start = 0 if work[0] == "F" else end(rank, "F" + work[1:])
+        return start + (forward if work[0] == "F" else backward)[rank]
+
+    for rank, order in enumerate(schedule):
+        for work in order:
+            ends[rank, work] = end(rank, work)
+    return max(ends.values())
+
+
+@wrong("19a-pipeline", advice="waits for")
+def rank_0_only(schedule, forward, backward, travel):
+    """The end of the step, where rank 0 is not the last one to finish."""
+    return sum(forward) + sum(backward) + (len(schedule[0]) - 2) * backward[0]
+
+
+@wrong("19a-pipeline", advice="who else uses")
+def takes_the_schedule_apart(schedule, forward, backward, travel):
+    found = play(schedule, forward, backward, travel)
+    for order in schedule:
+        order.clear()
+    return found
+
+
+@wrong("19a-pipeline", advice="no rank can do", state="HUNG")
+def waits_for_ever(schedule, forward, backward, travel):
+    done, place = {}, [0] * len(schedule)
+    while sum(place) < sum(map(len, schedule)):
+        for rank, order in enumerate(schedule):
+            work = order[place[rank]] if place[rank] < len(order) else None
+            if work and (rank == 0 or (rank - 1, work) in done):
+                if work[0] == "B" and (rank + 1, work) not in done:
+                    continue
+                done[rank, work] = True
+                place[rank] += 1
+    return 0
+
+
+@right("19a-pipeline")
+def by_recursion(schedule, forward, backward, travel):
+    """Each end is asked for once; the order of a rank is one more thing to wait for."""
+    ranks = len(schedule)
+    before = [dict(zip(order[1:], order, strict=False)) for order in schedule]
+
+    @cache
+    def end(rank, work):
+        start = end(rank, before[rank][work]) if work in before[rank] else 0
+        sender = rank - 1 if work[0] == "F" else rank + 1
+        if 0 <= sender < ranks:
+            start = max(start, end(sender, work) + travel)
+        return start + (forward if work[0] == "F" else backward)[rank]
+
+    return max(end(rank, order[-1]) for rank, order in enumerate(schedule))
+
+
+@right("19a-pipeline")
+def by_relaxing(schedule, forward, backward, travel):
+    """Longest paths, found by going over all edges until nothing changes."""
+    ends = {(r, w): Fraction(0) for r, order in enumerate(schedule) for w in order}
+    for _ in range(len(ends)):
+        earlier = dict(ends)
+        for rank, order in enumerate(schedule):
+            last = Fraction(0)
+            for work in order:
+                other = rank + (-1 if work[0] == "F" else 1), work
+                start = max(last, ends[other] + travel) if other in ends else last
+                takes = (forward if work[0] == "F" else backward)[rank]
+                last = ends[rank, work] = start + takes
+        if earlier == ends:
+            break
+    return np.float64(max(ends.values()))
+
+
+# 19a-overlap --------------------------------------------------------------------------
+
+
+@wrong(
+    "19a-overlap",
+    advice="when a message can leave",
+    note="The first message waits for the first layer.",
+)
+def overlap_of_sums(computing, sending):
+    return max(sum(computing), sum(sending))
+
+
+@wrong("19a-overlap", advice="when a message can leave")
+def overlap_layer_by_layer(computing, sending):
+    return sum(map(max, computing, sending))
+
+
+@wrong("19a-overlap", advice="at the same time")
+def no_overlap(computing, sending):
+    return sum(computing) + sum(sending)
+
+
+@wrong("19a-overlap", advice="one at a time")
+def link_without_a_queue(computing, sending):
+    ready = accumulate(computing)
+    return max((r + s for r, s in zip(ready, sending, strict=True)), default=0)
+
+
+@wrong("19a-overlap", advice="from when the seconds")
+def only_what_sticks_out(computing, sending):
+    ready = free = 0
+    for seconds, message in zip(computing, sending, strict=True):
+        ready += seconds
+        free = max(free, ready) + message
+    return free - ready
+
+
+@wrong("19a-overlap", advice="one at a time")
+def last_message_sticks_out(computing, sending):
+    return sum(computing) + (sending[-1] if sending else 0)
+
+
+@wrong("19a-overlap", advice="when a message can leave")
+def first_layer_then_the_larger(computing, sending):
+    if not computing:
+        return 0
+    return computing[0] + max(sum(computing[1:]), sum(sending))
+
+
+@wrong("19a-overlap", advice="message leaves|can leave")
+def sent_from_the_last_layer(computing, sending):
+    ready = free = 0
+    for seconds, message in zip(computing[::-1], sending[::-1], strict=True):
+        ready += seconds
+        free = max(free, ready) + message
+    return free
+
+
+@wrong(
+    "19a-overlap",
+    advice="as soon as its layer|at the same time",
+    note="Backward does not wait for the link.",
+)
+def computing_waits_for_the_link(computing, sending):
+    ready = free = 0
+    for seconds, message in zip(computing, sending, strict=True):
+        ready = max(ready + seconds, free)
+        free = ready + message
+    return free
+
+
+@wrong("19a-overlap", advice="lists that are empty")
+def overlap_of_one_or_more(computing, sending):
+    ready, free = computing[0], computing[0] + sending[0]
+    for seconds, message in zip(computing[1:], sending[1:], strict=True):
+        ready += seconds
+        free = max(free, ready) + message
+    return free
+
+
+@wrong("19a-overlap", advice="who else uses")
+def overlap_that_pops(computing, sending):
+    ready = free = 0
+    while computing:
+        ready += computing.pop(0)
+        free = max(free, ready) + sending.pop(0)
+    return free
+
+
+@wrong("19a-overlap", advice="seconds, as a number")
+def overlap_without_return(computing, sending):
+    print(only_what_sticks_out(computing, sending) + sum(computing))
+
+
+@right("19a-overlap")
+def overlap_by_the_longest_path(computing, sending):
+    return max(
+        (sum(computing[: i + 1]) + sum(sending[i:]) for i in range(len(computing))),
+        default=0.0,
+    )
+
+
+@right("19a-overlap")
+def overlap_by_waiting(computing, sending):
+    """What the link waits is added to what it sends."""
+    ready = np.cumsum(np.array(computing, float))
+    idle = sent = 0.0
+    for done, message in zip(ready, sending, strict=True):
+        idle += max(0.0, done - idle - sent)
+        sent += float(message)
+    return np.array(idle + sent)
+
+
+wrong(
+    "19a-bytes",
+    advice="whose layers",
+    note="The layers of the whole model, where the GPU has those of its stage.",
+    name="all_layers",
+)(bytes_of_all_layers)
+wrong(
+    "19a-bytes",
+    advice="whose gradients travel",
+    note="A tensor rank has a part of each layer, and of its gradients.",
+    name="whole_gradients",
+)(bytes_of_whole_gradients)
+wrong("19a-bytes", advice="how many neighbours", name="two_neighbours")(
+    bytes_to_two_neighbours
+)
+wrong("19a-bytes", advice="how many neighbours", name="one_neighbour")(
+    bytes_to_one_neighbour
+)
+wrong("19a-bytes", advice="four rings", name="two_rings")(bytes_of_two_rings)
+wrong("19a-bytes", advice="rings|whose gradients", name="whole_tensors")(
+    bytes_of_whole_tensors
+)
+wrong("19a-bytes", advice="how many bytes", name="half_a_ring")(bytes_of_half_a_ring)
+wrong("19a-bytes", advice="how many bytes", name="float32")(bytes_in_float32)
+wrong("19a-bytes", advice="how many bytes", name="numbers")(bytes_of_numbers)
+wrong("19a-bytes", advice="each micro-batch", name="one_micro_batch")(
+    bytes_of_one_micro_batch
+)
+right("19a-bytes", name="by_fractions")(right_bytes)

@@ -1,0 +1,619 @@
+"""Wrong answers to the exercises of lesson 20b, and unusual right ones."""
+
+import itertools
+import math
+import random
+from collections import Counter, defaultdict
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from demos.capstone.parts.language_model import text_loss
+from lessons.source.sample_answers import right, wrong
+
+# 20b-pairs ----------------------------------------------------------------------------
+
+
+def bits_by(firsts_of=lambda text: text[:-1], add=1, log=math.log2, words=None):
+    """A model of pairs with one thing done otherwise."""
+
+    def pair_bits(text, held_out, alphabet):
+        pairs, firsts = Counter(pairwise(text)), Counter(firsts_of(text))
+        size = len(alphabet) if words is None else words(text, held_out, alphabet)
+        bits = [
+            -log((pairs[a, b] + add) / (firsts[a] + add * size))
+            for a, b in pairwise(held_out)
+        ]
+        return sum(bits) / len(bits)
+
+    return pair_bits
+
+
+right_bits = bits_by()
+bits_with_last_character = bits_by(firsts_of=lambda text: text)
+bits_with_second_characters = bits_by(firsts_of=lambda text: text[1:])
+bits_in_nats = bits_by(log=math.log)
+bits_with_half = bits_by(add=0.5)
+bits_of_seen_alphabet = bits_by(words=lambda text, *_: max(1, len(set(text))))
+bits_smoothed_above_only = bits_by(words=lambda *_: 0)
+bits_smoothed_by_one = bits_by(words=lambda *_: 1)
+bits_for_each_pair = bits_by(words=lambda text, held_out, alphabet: len(alphabet) ** 2)
+
+
+@wrong("20b-pairs", advice="the mean over the pairs")
+def bits_without_mean(text, held_out, alphabet):
+    return right_bits(text, held_out, alphabet) * (len(held_out) - 1)
+
+
+@wrong("20b-pairs", advice="how many pairs")
+def bits_for_each_character(text, held_out, alphabet):
+    return bits_without_mean(text, held_out, alphabet) / len(held_out)
+
+
+@wrong("20b-pairs", advice="the sign")
+def bits_with_a_sign(text, held_out, alphabet):
+    return -right_bits(text, held_out, alphabet)
+
+
+@wrong("20b-pairs", advice="the last character|overlapping ones too")
+def bits_of_nonoverlapping_pairs(text, held_out, alphabet):
+    bits = [
+        -math.log2((text.count(a + b) + 1) / (text[:-1].count(a) + len(alphabet)))
+        for a, b in pairwise(held_out)
+    ]
+    return sum(bits) / len(bits)
+
+
+@wrong("20b-pairs", advice="which pairs of text are counted")
+def bits_of_seen_pairs_only(text, held_out, alphabet):
+    seen = set(pairwise(text))
+    kept = [pair for pair in pairwise(held_out) if pair in seen]
+    if not kept:
+        return 0.0
+    return sum(right_bits(text, a + b, alphabet) for a, b in kept) / len(kept)
+
+
+@wrong("20b-pairs", advice="which pairs of text are counted")
+def bits_of_joint_chances(text, held_out, alphabet):
+    pairs, size = Counter(pairwise(text)), len(alphabet) ** 2
+    total = max(0, len(text) - 1)
+    bits = [-math.log2((pairs[p] + 1) / (total + size)) for p in pairwise(held_out)]
+    return sum(bits) / len(bits)
+
+
+@wrong("20b-pairs", advice="which pairs of text are counted")
+def bits_of_the_one_before(text, held_out, alphabet):
+    return right_bits(text[::-1], held_out[::-1], alphabet)
+
+
+@wrong("20b-pairs", advice="which pairs of text are counted")
+def bits_for_each_byte(text, held_out, alphabet):
+    return bits_by()(text.encode(), held_out.encode(), alphabet)
+
+
+@wrong("20b-pairs", advice="bits, not the number of choices")
+def perplexity_of_pairs(text, held_out, alphabet):
+    return 2 ** right_bits(text, held_out, alphabet)
+
+
+@wrong("20b-pairs", advice="which pairs of text are counted")
+def bits_of_the_mean_chance(text, held_out, alphabet):
+    chances = [2 ** -right_bits(text, a + b, alphabet) for a, b in pairwise(held_out)]
+    return -math.log2(sum(chances) / len(chances))
+
+
+@wrong("20b-pairs", advice="which pairs of text are counted")
+def bits_counted_in_held_out(text, held_out, alphabet):
+    return right_bits(text + held_out, held_out, alphabet)
+
+
+@wrong(
+    "20b-pairs",
+    advice="go through the whole text",
+    note="Right, and a book would take hours.",
+    state="HUNG",
+)
+def bits_with_a_pass_for_each_pair(text, held_out, alphabet):
+    total = 0.0
+    for a, b in pairwise(held_out):
+        together = sum(pair == (a, b) for pair in pairwise(text))
+        first = sum(c == a for c in text[:-1])
+        total -= math.log2((together + 1) / (first + len(alphabet)))
+    return total / (len(held_out) - 1)
+
+
+@wrong(
+    "20b-pairs",
+    advice="a long product of chances",
+    note="A product of hundreds of chances is 0 in the end.",
+)
+def bits_of_the_product(text, held_out, alphabet):
+    chance = 1.0
+    for a, b in pairwise(held_out):
+        chance *= 2 ** -right_bits(text, a + b, alphabet)
+    return -math.log2(chance) / (len(held_out) - 1)
+
+
+@wrong("20b-pairs", advice="one number")
+def bits_as_list(text, held_out, alphabet):
+    return [right_bits(text, a + b, alphabet) for a, b in pairwise(held_out)]
+
+
+@right("20b-pairs")
+def bits_by_matrix(text, held_out, alphabet):
+    place = {character: number for number, character in enumerate(alphabet)}
+    counts = np.ones((len(alphabet), len(alphabet)))
+    for a, b in itertools.pairwise(text):
+        counts[place[a], place[b]] += 1
+    chances = counts / counts.sum(1, keepdims=True)
+    numbers = [place[character] for character in held_out]
+    return -np.log2(chances[numbers[:-1], numbers[1:]]).mean()
+
+
+@right("20b-pairs")
+def bits_by_fractions(text, held_out, alphabet):
+    after = defaultdict(Counter)
+    for a, b in pairwise(text):
+        after[a][b] += 1
+    total = 0.0
+    for a, b in pairwise(held_out):
+        chance = Fraction(after[a][b] + 1, sum(after[a].values()) + len(alphabet))
+        total += math.log2(chance.denominator) - math.log2(chance.numerator)
+    return Fraction(total) / (len(held_out) - 1)
+
+
+@right("20b-pairs")
+def bits_by_cross_entropy(text, held_out, alphabet):
+    pairs = torch.ones(len(alphabet), len(alphabet), dtype=torch.float64)
+    for a, b in pairwise(map(alphabet.index, text)):
+        pairs[a, b] += 1
+    asked = torch.tensor([alphabet.index(c) for c in held_out])
+    return F.cross_entropy(pairs.log()[asked[:-1]], asked[1:]) / math.log(2)
+
+
+# 20b-place ----------------------------------------------------------------------------
+
+
+def place_by(rounded=lambda windows, batch: -(-windows // batch), cut=None):
+    def windows_of_step(step, rank, ranks, batch, windows, order):
+        epoch, place = divmod(step, rounded(windows, batch))
+        whole = order(epoch)[place * batch : (place + 1) * batch]
+        return cut(whole, rank, ranks) if cut else whole[rank::ranks]
+
+    return windows_of_step
+
+
+place_without_short_batch = place_by(lambda windows, batch: max(1, windows // batch))
+place_one_step_more = place_by(lambda windows, batch: windows // batch + 1)
+place_in_one_piece = place_by(
+    cut=lambda whole, rank, ranks: np.array_split(whole, ranks)[rank].tolist()
+)
+whole_batch_for_each = place_by(cut=lambda whole, rank, ranks: whole)
+place_of_one_window = place_by(cut=lambda whole, rank, ranks: whole[rank : rank + 1])
+
+
+@wrong("20b-place", advice="in which epoch is step")
+def place_in_the_first_order(step, rank, ranks, batch, windows, order):
+    return place_by()(step, rank, ranks, batch, windows, lambda epoch: order(0))
+
+
+@wrong("20b-place", advice="in which epoch is step")
+def place_after_reading_all(step, rank, ranks, batch, windows, order):
+    batches = []
+    epoch = 0
+    while len(batches) <= step:
+        numbers = order(epoch)
+        batches += [numbers[i : i + batch] for i in range(0, windows, batch)]
+        epoch += 1
+    return batches[step][rank::ranks]
+
+
+@wrong("20b-place", advice="in which epoch|once is enough")
+def place_across_epochs(step, rank, ranks, batch, windows, order):
+    numbers = range(step * batch, (step + 1) * batch)
+    orders = {n // windows: order(n // windows) for n in numbers}
+    return [orders[n // windows][n % windows] for n in numbers][rank::ranks]
+
+
+@wrong("20b-place", advice="slice|dealt|last batch")
+def place_dealt_before_cutting(step, rank, ranks, batch, windows, order):
+    epoch, place = divmod(step, -(-windows // batch))
+    own, size = order(epoch)[rank::ranks], -(-batch // ranks)
+    return own[place * size : (place + 1) * size]
+
+
+@wrong("20b-place", advice="who else uses the list")
+def place_that_pops(step, rank, ranks, batch, windows, order):
+    epoch, place = divmod(step, -(-windows // batch))
+    numbers = order(epoch)
+    del numbers[: place * batch]
+    return numbers[:batch][rank::ranks]
+
+
+@wrong("20b-place", advice="once is enough")
+def place_asked_often(step, rank, ranks, batch, windows, order):
+    epoch, place = divmod(step, -(-windows // batch))
+    places = range(place * batch + rank, min(windows, (place + 1) * batch), ranks)
+    return [order(epoch)[p] for p in places]
+
+
+@wrong("20b-place", advice="a whole number")
+def place_of_half_epochs(step, rank, ranks, batch, windows, order):
+    steps = -(-windows // batch)
+    return place_by()(step, rank, ranks, batch, windows, lambda e: order(step / steps))
+
+
+@wrong("20b-place", advice="which slice|dealt")
+def place_shuffled_by_rank(step, rank, ranks, batch, windows, order):
+    share = place_by()(step, rank, ranks, batch, windows, order)
+    random.Random(rank).shuffle(share)
+    return share[::-1]
+
+
+@wrong("20b-place", advice="the last batch of an epoch")
+def place_padded(step, rank, ranks, batch, windows, order):
+    epoch, place = divmod(step, -(-windows // batch))
+    numbers = order(epoch)
+    whole = [numbers[(place * batch + i) % windows] for i in range(batch)]
+    return whole[rank::ranks]
+
+
+@wrong("20b-place", advice="which slice|in which epoch")
+def place_counted_from_one(step, rank, ranks, batch, windows, order):
+    return place_by()(max(0, step - 1), rank, ranks, batch, windows, order)
+
+
+@right("20b-place")
+def place_by_slices(step, rank, ranks, batch, windows, order):
+    epoch, place = divmod(step, math.ceil(windows / batch))
+    numbers = np.array(order(epoch))
+    return numbers[place * batch + rank : min(windows, (place + 1) * batch) : ranks]
+
+
+@right("20b-place")
+def place_with_numpy(step, rank, ranks, batch, windows, order):
+    epoch, place = np.divmod(step, np.ceil(windows / batch).astype(int))
+    return np.array(order(epoch))[place * batch : (place + 1) * batch][rank::ranks]
+
+
+@right("20b-place")
+def place_by_batches(step, rank, ranks, batch, windows, order):
+    starts = range(0, windows, batch)
+    epoch = step // len(starts)
+    start = starts[step - epoch * len(starts)]
+    numbers = torch.tensor(order(epoch), dtype=torch.int64).split(batch)
+    share = numbers[start // batch][rank::ranks]
+    return tuple(share)
+
+
+# 20b-fast -----------------------------------------------------------------------------
+
+
+def _rows(inputs, targets):
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    return inputs[rank::ranks], targets[rank::ranks]
+
+
+def _own_gradients(model, inputs, targets, scale):
+    """This rank's loss and gradients, each times scale(own rows, all rows, ranks)."""
+    x, y = _rows(inputs, targets)
+    loss = text_loss(model(x), y) * scale(len(x), len(inputs), dist.get_world_size())
+    gradients = torch.autograd.grad(loss, list(model.parameters()))
+    return [loss.detach().view(1), *gradients]
+
+
+def _update(model, gradients, lr):
+    with torch.no_grad():
+        for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+            parameter -= lr * gradient
+
+
+def _summed(parts):
+    flat = torch.cat([part.flatten() for part in parts])
+    dist.all_reduce(flat)
+    sizes = [part.numel() for part in parts]
+    pieces = zip(flat.split(sizes), parts, strict=True)
+    return [piece.view_as(part) for piece, part in pieces]
+
+
+def share(own, rows, ranks):
+    return own / rows
+
+
+def fast_by(scale=share, sum_up=_summed, returned=lambda losses: losses):
+    """The shared training with one thing done otherwise."""
+
+    def fast_training(model, batches, lr):
+        losses = []
+        for inputs, targets in batches:
+            parts = sum_up(_own_gradients(model, inputs, targets, scale))
+            _update(model, parts[1:], lr)
+            losses.append(parts[0].item())
+        return returned(losses)
+
+    return fast_training
+
+
+def _mean_loss_of_all(parts):
+    """Gradients as they are, the loss alone from everybody."""
+    dist.all_reduce(parts[0])
+    return parts
+
+
+def _gradients_only(parts):
+    return [parts[0], *_summed(parts[1:])]
+
+
+def _sum_for_each(parts):
+    for part in parts:
+        dist.all_reduce(part)
+    return parts
+
+
+fast_with_means_of_means = fast_by(lambda own, rows, ranks: 1 / ranks)
+fast_with_sums = fast_by(lambda own, rows, ranks: 1)
+fast_with_own_loss = fast_by(sum_up=_gradients_only)
+fast_without_gradients_sum = fast_by(sum_up=_mean_loss_of_all)
+fast_with_many_messages = fast_by(sum_up=_sum_for_each)
+fast_with_last_loss = fast_by(returned=lambda losses: losses[-1])
+fast_without_losses = fast_by(returned=lambda losses: None)
+fast_with_half_precision = fast_by(
+    sum_up=lambda parts: [
+        part.to(like) for part, like in zip(
+            _summed([p.bfloat16() for p in parts]), parts, strict=True
+        )
+    ]
+)  # fmt: skip
+
+
+@wrong(
+    "20b-fast",
+    advice="could share the work",
+    note="Right, and every rank does all of it.",
+    state="TOO SLOW",
+)
+def fast_alone(model, batches, lr):
+    """Every rank takes the whole batch: right, and no faster than one process."""
+    losses = []
+    for inputs, targets in batches:
+        loss = text_loss(model(inputs), targets)
+        _update(model, torch.autograd.grad(loss, list(model.parameters())), lr)
+        losses.append(loss.item())
+    return losses
+
+
+@wrong("20b-fast", advice="could share the work", state="TOO SLOW")
+def fast_on_rank_0(model, batches, lr):
+    losses = fast_alone(model, batches, lr) if dist.get_rank() == 0 else None
+    told = [losses]
+    dist.broadcast_object_list(told)
+    for parameter in model.parameters():
+        dist.broadcast(parameter.data, 0)
+    return told[0]
+
+
+@wrong("20b-fast", advice="few large operations", state="TOO SLOW")
+def fast_row_by_row(model, batches, lr):
+    losses = []
+    for inputs, targets in batches:
+        x, y = _rows(inputs, targets)
+        total = [torch.zeros(1, dtype=next(model.parameters()).dtype)]
+        total += [torch.zeros_like(p) for p in model.parameters()]
+        for row, goal in zip(x.split(1), y.split(1), strict=True):
+            loss = text_loss(model(row), goal) / len(inputs)
+            parts = [loss, *torch.autograd.grad(loss, list(model.parameters()))]
+            for sum_, part in zip(total, parts, strict=True):
+                sum_ += part.detach()
+        total = _summed(total)
+        _update(model, total[1:], lr)
+        losses.append(total[0].item())
+    return losses
+
+
+@wrong("20b-fast", advice="the mean over the rows")
+def fast_with_dropped_rows(model, batches, lr):
+    ranks = dist.get_world_size()
+    cut = [
+        (x[: len(x) // ranks * ranks], y[: len(y) // ranks * ranks]) for x, y in batches
+    ]
+    return fast_by()(model, cut, lr)
+
+
+@wrong(
+    "20b-fast",
+    advice="what every rank is given",
+    note="Four rows in three chunks are two chunks.",
+)
+def fast_by_chunks(model, batches, lr):
+    losses, rank, ranks = [], dist.get_rank(), dist.get_world_size()
+    for inputs, targets in batches:
+        x, y = inputs.chunk(ranks)[rank], targets.chunk(ranks)[rank]
+        loss = text_loss(model(x), y) * len(x) / len(inputs)
+        gradients = torch.autograd.grad(loss, list(model.parameters()))
+        parts = _summed([loss.detach().view(1), *gradients])
+        _update(model, parts[1:], lr)
+        losses.append(parts[0].item())
+    return losses
+
+
+@wrong("20b-fast", advice="0 before each step")
+def fast_with_old_gradients(model, batches, lr):
+    losses = []
+    for inputs, targets in batches:
+        x, y = _rows(inputs, targets)
+        loss = text_loss(model(x), y) * len(x) / len(inputs)
+        loss.backward()
+        parts = _summed([loss.detach().view(1), *(p.grad for p in model.parameters())])
+        _update(model, parts[1:], lr)
+        losses.append(parts[0].item())
+    return losses
+
+
+@wrong("20b-fast", advice="the loss: the mean")
+def fast_with_averaged_models(model, batches, lr):
+    losses = []
+    for inputs, targets in batches:
+        parts = _own_gradients(model, inputs, targets, lambda own, rows, ranks: 1)
+        _update(model, parts[1:], lr)
+        [mean] = _summed([parameters_to_vector(model.parameters()).detach()])
+        vector_to_parameters(mean / dist.get_world_size(), model.parameters())
+        losses.append(parts[0].item())
+    return losses
+
+
+@wrong("20b-fast", advice="before the update")
+def fast_with_loss_after_update(model, batches, lr):
+    losses = []
+    for inputs, targets in batches:
+        parts = _summed(_own_gradients(model, inputs, targets, share))
+        _update(model, parts[1:], lr)
+        with torch.no_grad():
+            x, y = _rows(inputs, targets)
+            after = text_loss(model(x), y).view(1) * len(x) / len(inputs)
+        losses.append(_summed([after])[0].item())
+    return losses
+
+
+@wrong("20b-fast", advice="parameters that are off|the gradient")
+def fast_on_a_copy(model, batches, lr):
+    import copy
+
+    return fast_by()(copy.deepcopy(model), batches, lr)
+
+
+@wrong("20b-fast", advice="sends as often", state="HUNG")
+def fast_with_one_silent_rank(model, batches, lr):
+    losses = []
+    for inputs, targets in batches:
+        parts = _own_gradients(model, inputs, targets, share)
+        if dist.get_world_size() < 2 or dist.get_rank() < dist.get_world_size() - 1:
+            parts = _summed(parts)
+        _update(model, parts[1:], lr)
+        losses.append(parts[0].item())
+    return losses
+
+
+@right("20b-fast")
+def fast_by_ddp(model, batches, lr):
+    """torch's DDP, which divides by the ranks; momentum-free SGD of torch."""
+    replica, ranks = DistributedDataParallel(model), dist.get_world_size()
+    sgd, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for inputs, targets in batches:
+        x, y = _rows(inputs, targets)
+        loss = text_loss(replica(x), y) * len(x) / len(inputs)
+        sgd.zero_grad()
+        (loss * ranks).backward()
+        sgd.step()
+        losses.append(loss.detach())
+    total = torch.stack(losses)
+    dist.all_reduce(total)
+    return total.tolist()
+
+
+@right("20b-fast")
+def fast_by_pieces(model, batches, lr):
+    """Consecutive rows, two micro-batches, messages begun and awaited later."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    losses = np.zeros(len(batches))
+    for step, (inputs, targets) in enumerate(batches):
+        x, y = inputs.tensor_split(ranks)[rank], targets.tensor_split(ranks)[rank]
+        model.zero_grad()
+        total = torch.zeros((), dtype=next(model.parameters()).dtype)
+        for part, goal in zip(x.chunk(2), y.chunk(2), strict=True):
+            loss = F.cross_entropy(model(part), goal.flatten(), reduction="sum")
+            loss.backward()
+            total += loss.detach()
+        flat = parameters_to_vector([p.grad for p in model.parameters()])
+        works = [dist.all_reduce(part, async_op=True) for part in (flat, total)]
+        for work in works:
+            work.wait()
+        with torch.no_grad():
+            numbers = parameters_to_vector(model.parameters())
+            vector_to_parameters(
+                numbers - lr * flat / targets.numel(), model.parameters()
+            )
+        losses[step] = total / targets.numel()
+    return losses
+
+
+wrong(
+    "20b-pairs",
+    advice="the last character of a text",
+    note="`text.count(a)` counts the last character, which begins no pair.",
+    name="last_character",
+)(bits_with_last_character)
+wrong("20b-pairs", advice="which pairs|last character", name="second_characters")(
+    bits_with_second_characters
+)
+wrong("20b-pairs", advice="to the base 2", name="nats")(bits_in_nats)
+wrong("20b-pairs", advice="which pairs of text are counted", name="half")(
+    bits_with_half
+)
+wrong(
+    "20b-pairs",
+    advice="which pairs of text are counted",
+    note="V is counted in the text instead of taken from the alphabet.",
+    name="seen_alphabet",
+)(bits_of_seen_alphabet)
+wrong("20b-pairs", advice="nothing was counted", name="smoothed_above_only")(
+    bits_smoothed_above_only
+)
+wrong("20b-pairs", advice="which pairs of text are counted", name="smoothed_by_one")(
+    bits_smoothed_by_one
+)
+wrong("20b-pairs", advice="which pairs of text are counted", name="each_pair")(
+    bits_for_each_pair
+)
+wrong(
+    "20b-place",
+    advice="in which epoch is step",
+    note="`windows // batch` forgets the short last batch: later epochs shift.",
+    name="no_short_batch",
+)(place_without_short_batch)
+wrong("20b-place", advice="in which epoch is step", name="one_step_more")(
+    place_one_step_more
+)
+wrong("20b-place", advice="dealt to this rank", name="one_piece")(place_in_one_piece)
+wrong("20b-place", advice="the share of one rank", name="whole_batch")(
+    whole_batch_for_each
+)
+wrong("20b-place", advice="dealt to this rank|which slice", name="one_window")(
+    place_of_one_window
+)
+wrong(
+    "20b-fast",
+    advice="unequal shares|rows of all ranks",
+    note="The mean of the ranks' means is right only if all have equally many.",
+    name="means_of_means",
+)(fast_with_means_of_means)
+wrong("20b-fast", advice="the loss: the mean over the rows", name="sums")(
+    fast_with_sums
+)
+wrong("20b-fast", advice="the loss: the mean over the rows", name="own_loss")(
+    fast_with_own_loss
+)
+wrong("20b-fast", advice="the gradient of the mean", name="no_sum")(
+    fast_without_gradients_sum
+)
+wrong("20b-fast", advice="a list with one number", name="last_loss")(
+    fast_with_last_loss
+)
+wrong("20b-fast", advice="a list with one number", name="no_losses")(
+    fast_without_losses
+)
+wrong("20b-fast", advice="the loss|the gradient", name="bfloat16")(
+    fast_with_half_precision
+)
+wrong(
+    "20b-fast",
+    advice="may travel together",
+    note="A message for each parameter: alpha, paid again and again.",
+    state="TOO SLOW",
+    name="many_messages",
+)(fast_with_many_messages)
