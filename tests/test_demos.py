@@ -30,7 +30,16 @@ from tests.forked_programs import ForkedPrograms
 
 NAMES = demo_names()
 POOL = re.compile(r"\bPool\(|ProcessPoolExecutor\(|DataLoader\(")
-WITH_POOL = [n for n in NAMES if POOL.search((DEMOS / n).read_text(encoding="utf-8"))]
+SHOWN = ROOT / "resources/parallel_by_hand"  # a module there has its demo's name
+
+
+def has_pool(name: str) -> bool:
+    """The demo itself, or the module of the library that it shows."""
+    files = [folder / name for folder in (DEMOS, SHOWN) if (folder / name).exists()]
+    return any(POOL.search(file.read_text(encoding="utf-8")) for file in files)
+
+
+WITH_POOL = [name for name in NAMES if has_pool(name)]
 OF_LESSON = {lesson.number: demos_of_lesson(lesson, ROOT) for lesson in lessons()}
 ANSWERS_OF_DEMO = Path(__file__).with_name("answers_of_demo.py")
 BAD = ["0", "-1", "x"]  # refused, unless the option's type allows it on purpose
@@ -62,16 +71,16 @@ def programs():
 
 
 def folder_complaints(demos: Path) -> list[str]:
-    """demos/<group>/<program>.py and demos/<group>/parts/<part>.py; no name twice."""
+    """Programs only, demos/<group>/<program>.py; no name twice."""
     complaints = []
     paths = sorted(path.relative_to(demos) for path in demos.rglob("*.py"))
+    paths.remove(Path("__init__.py"))
     for path in paths:
         text = (demos / path).read_text(encoding="utf-8")
-        is_program = 'if __name__ == "__main__":' in text
-        if len(path.parts) == 2 and not is_program:
-            complaints.append(f"{path} is no program: it belongs into a folder parts")
-        elif len(path.parts) > 2 and (path.parts[1:-1] != ("parts",) or is_program):
-            complaints.append(f"{path}: only parts of programs are in a folder parts")
+        if len(path.parts) != 2:
+            complaints.append(f"{path} is in no folder of demos, or deeper in one")
+        if 'if __name__ == "__main__":' not in text:
+            complaints.append(f"{path} is no program: it belongs into the library")
     names = [path.name for path in paths]
     complaints += [f"{name} is there twice" for name in names if names.count(name) > 1]
     return complaints
@@ -250,7 +259,7 @@ def _marked(mark: str, session: int | None = None) -> list[psutil.Process]:
     return found
 
 
-def test_a_file_is_a_program_or_its_folder_says_that_it_is_a_part_of_one():
+def test_there_is_nothing_but_programs():
     assert not folder_complaints(DEMOS)
 
 
@@ -371,15 +380,16 @@ def test_a_good_demo_gets_no_complaint(tmp_path, programs):
     ("name", "text", "fault"),
     [
         ("group/laws.py", "x = 1", "no program"),
-        ("group/parts/laws.py", GOOD, "only parts of programs"),
-        ("group/rest/laws.py", "x = 1", "only parts of programs"),
-        ("group/parts/demo.py", "x = 1", "demo.py is there twice"),
-        ("group/parts/laws.py", "x = 1", None),
+        ("group/parts/laws.py", GOOD, "deeper"),
+        ("laws.py", GOOD, "in no folder"),
+        ("group/demo.py", GOOD, "demo.py is there twice"),
+        ("group/laws.py", GOOD, None),
     ],
 )
 def test_a_file_in_the_wrong_place_gets_a_complaint(name, text, fault, tmp_path):
     demos = planted(tmp_path).parents[1]
-    (demos / name).parent.mkdir(parents=True)
+    (demos / "__init__.py").touch()
+    (demos / name).parent.mkdir(parents=True, exist_ok=True)
     (demos / name).write_text(text)
     complaints = folder_complaints(demos)
     assert (fault in "\n".join(complaints)) if fault else not complaints

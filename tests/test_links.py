@@ -105,23 +105,24 @@ def test_each_demo_is_linked_from_a_lesson():
 
 
 def test_demos_are_found_however_a_lesson_names_them(tmp_path):
-    for name in ("gil/a", "gil/b", "gil/c", "gil/e", "gil/f", "gil/parts/d"):
+    for name in ("gil/a", "gil/b", "gil/c", "gil/e", "gil/f", "gil/h"):
         path = tmp_path / f"demos/{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     text = """# %%
 from demos.gil import a, b
-from demos.gil.parts.d import g
+from parallel_by_hand.gil.h import g
+from parallel_by_hand.gil.d import i
 run_demo("gil/c.py")
 
 # %% [markdown]
-# `python demos/gil/e.py --help`, then demos/gil/a.py, demos/gil/parts/d.py, gone/x.py
+# `python demos/gil/e.py --help`, then demos/gil/a.py, gone/x.py
 
 # %% [markdown] tags=["instructor"]
 # demos/gil/f.py
 """
     found = demos_of_lesson(parse_lesson("90_tiny", text), tmp_path)
-    assert found == ["gil/a.py", "gil/b.py", "gil/c.py", "gil/e.py"]
+    assert found == [f"gil/{name}.py" for name in "abhce"]
 
 
 def test_links_follow_the_lessons_and_keep_what_has_run(tmp_path):

@@ -99,11 +99,13 @@ def test_colours_are_named_in_one_place():
 
 
 def test_every_module_has_a_name_of_its_own():
-    """But for the four of each lesson's room: a name leads to one place."""
+    """But for those of each lesson's room, and a demo and the module that it shows."""
     of_rooms = {"lesson.py", "checks.py", "answers.py", "test_lesson.py"}
-    names = [path.name for path in files() if path.suffix == ".py"]
-    twice = {name for name in names if names.count(name) > 1}
-    assert twice <= of_rooms | {"__init__.py"}
+    of_rooms |= {"__init__.py"}
+    python = [path.relative_to(ROOT) for path in files() if path.suffix == ".py"]
+    shown = {Path("demos", *path.parts[2:]) for path in python}
+    names = [path.name for path in python if path not in shown]
+    assert {name for name in names if names.count(name) > 1} <= of_rooms
 
 
 @pytest.mark.parametrize("path", CHECKS, ids=lambda path: path.parent.name)

@@ -19,7 +19,7 @@ from sidebyside.own_copies import (
 )
 from sidebyside.record import ROOT
 
-NOTHING = ([], [], [], [], [])
+NOTHING = ([], [], [], [], [], [])
 
 
 def write(path: Path, *cells: str, **metadata: object) -> Path:
@@ -99,7 +99,7 @@ def test_a_changed_copy_is_kept_and_named_until_it_is_restored(course, own):
     assert update_own_copies(course, own) == NOTHING, "the course has nothing newer"
     write(course / "03_gil.ipynb", "print('better')")
     for _ in range(2):
-        assert update_own_copies(course, own) == ([], [], ["03_gil"], [], [])
+        assert update_own_copies(course, own) == ([], [], ["03_gil"], [], [], [])
         assert (own / "03_gil.ipynb").read_bytes() == mine
     restore_own_copy(course / "03_gil.ipynb", own)
     assert update_own_copies(course, own) == NOTHING
@@ -123,7 +123,7 @@ def test_a_lesson_that_left_the_course_goes_unless_it_was_changed(course, own):
     write(own / "10a_ring.ipynb", "my answer")
     for name in "10a_ring", "10b_cost":
         (course / f"{name}.ipynb").unlink()
-    gone = ([], [], [], ["10b_cost"], ["10a_ring"])
+    gone = ([], [], [], ["10b_cost"], ["10a_ring"], [])
     assert update_own_copies(course, own) == gone
     assert (own / "10a_ring.ipynb").exists()
     assert not (own / "10b_cost.ipynb").exists()
@@ -142,7 +142,7 @@ def test_without_a_record_nothing_of_the_learners_is_replaced(course, own, broke
     (own / ".copied.json").write_text(broken)
     run_cells(own / "10a_ring.ipynb")
     write(own / "03_gil.ipynb", "my answer")
-    assert update_own_copies(course, own) == ([], [], ["03_gil"], [], [])
+    assert update_own_copies(course, own) == ([], [], ["03_gil"], [], [], [])
     assert "my answer" in (own / "03_gil.ipynb").read_text()
 
 
@@ -226,7 +226,7 @@ def test_a_lesson_that_left_is_said_and_not_opened(sidebyside, course):
 @pytest.mark.skipif(os.name == "nt", reason="Windows quotes in another way")
 def test_what_it_says_to_type_works_without_an_activated_environment(monkeypatch):
     """It is called by its path, as the README says, or as a module."""
-    kept = Update([], [], ["03_gil"], [], [])
+    kept = Update([], [], ["03_gil"], [], [], [])
     monkeypatch.setattr(sys, "argv", [".venv/bin/sidebyside", "03"])
     (said,) = command.update_in_words(kept, ROOT)
     assert "`.venv/bin/sidebyside --restore NN` takes" in said

@@ -1,8 +1,9 @@
 """The last cell of a lesson: where a reader can go from there.
 
 The build writes it, so that no link has to be kept by hand: the next lesson is the
-next room, and the demos are those that the lesson imports or names. The links hold in
-`lessons`, in `solutions` and in any other folder beside them.
+next room, and the demos are those that the lesson names, and those that show a module
+which it imports. The links hold in `lessons`, in `solutions` and in any other folder
+beside them.
 """
 
 import re
@@ -12,9 +13,12 @@ from sidebyside.lesson_format import Cell, Lesson, read_lesson, rooms
 
 TAG = "where-next"  # of this cell in the notebooks
 GLOSSARY = "../resources/workshop/glossary.md"
-# As lessons write it: from demos.gil import a, b; from demos.gil.a import c; gil/a.py
+# As lessons write it: from demos.gil import a, b; from demos.gil.a import c; gil/a.py.
+# A demo has the name of the library's module that it shows.
+PACKAGE = r"(?:demos|parallel_by_hand)"
 DEMO = re.compile(
-    r"from demos\.(\w+) import ([\w, ]+)|demos\.(\w+)\.(\w+)|(\w+)/(\w+)\.py\b"
+    rf"from {PACKAGE}\.(\w+) import (\([\w,\s]+|[\w, ]+)|{PACKAGE}\.(\w+)\.(\w+)"
+    r"|(\w+)/(\w+)\.py\b"
 )
 
 
@@ -45,7 +49,7 @@ def lesson_after(lesson: Lesson, root: Path) -> Lesson | None:
 def demos_of_lesson(lesson: Lesson, root: Path) -> list[str]:
     """ "gil/sleeping_threads.py" and others: the programs that learners read about.
 
-    In the order of the text. What lies in a group's `parts` is no program.
+    In the order of the text.
     """
     seen = [cell.source for cell in lesson.cells if "instructor" not in cell.tags]
     found = []

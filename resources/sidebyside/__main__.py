@@ -133,7 +133,7 @@ def lessons_asked_for(number: str | None) -> list[Path]:
 def update_in_words(update: own_copies.Update, home: Path) -> list[str]:
     """One line for each kind of thing that has happened."""
     numbers_of = [", ".join(map(number_of, part)) for part in update]
-    new, replaced, kept, removed, left = numbers_of
+    new, replaced, kept, removed, left, renamed = numbers_of
     folder = [] if home == ROOT else ["--folder", str(home)]
     restore_one = typed(*as_called(), "--restore", "NN", *folder)
     old_copies = f"The copies that you had are in my_lessons/{own_copies.REPLACED}."
@@ -141,7 +141,8 @@ def update_in_words(update: own_copies.Update, home: Path) -> list[str]:
         (new, f"New in my_lessons: {new}."),
         (replaced, f"Updated, since you had not changed them: {replaced}."),
         (removed, f"Removed, since the course no longer has them: {removed}."),
-        (replaced or removed, old_copies),
+        (renamed, f"Modules have new names; your cells now import those: {renamed}."),
+        (replaced or removed or renamed, old_copies),
         (left, f"Yours, no longer in the course: {left}."),
         (
             kept,

@@ -73,7 +73,7 @@ def _end_demo(keeper: subprocess.Popen) -> None:
 
 
 def demo_names() -> list[str]:
-    """Every demo, such as "gil/threads.py"; parts of demos are a folder deeper."""
+    """Every demo, such as "gil/threads.py"."""
     return sorted(file.relative_to(DEMOS).as_posix() for file in DEMOS.glob("*/*.py"))
 
 

@@ -7,6 +7,9 @@ was copied is recorded beside the copies: a hash of the cells of each lesson.
 
 What is replaced or removed is kept all the same, in a folder: a learner may have edited
 the course's own file, of which the copy was made.
+
+A changed copy that names modules by old names would not run any more: only these names
+are rewritten in it, as `moved` has them.
 """
 
 import contextlib
@@ -18,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sidebyside.lesson_format import is_numbered, number_of
+from sidebyside.moved import rewritten
 
 RECORD = ".copied.json"  # JupyterLab does not show it
 REPLACED = "replaced"  # the folder, within that of the copies
@@ -31,6 +35,7 @@ class Update(NamedTuple):
     kept: list[str]  # changed by the learner, and since then by the course
     removed: list[str]  # no longer in the course, never changed by the learner
     left: list[str]  # changed by the learner, and from now on not in the course
+    renamed: list[str]  # changed by the learner, with old names of modules: rewritten
 
 
 def lesson_notebooks(folder: Path) -> list[Path]:
@@ -47,12 +52,14 @@ def notebooks_numbered(folder: Path, text: str) -> list[Path]:
 def update_own_copies(course: Path, own: Path) -> Update:
     """Bring the lessons of the folder `course` into the folder `own`."""
     copied = read_copied(own)
-    update = Update([], [], [], [], [])
+    update = Update([], [], [], [], [], [])
     lessons = lesson_notebooks(course)
     for lesson in lessons:
         copy, then, now = own / lesson.name, copied.get(lesson.name), hash_of(lesson)
         mine = hash_of(copy) if copy.exists() else None
         if mine not in (None, then, now):  # the learner's work
+            if _rename_modules(copy, own):
+                update.renamed.append(lesson.stem)
             if then != now:
                 update.kept.append(lesson.stem)
             continue
@@ -65,6 +72,8 @@ def update_own_copies(course: Path, own: Path) -> Update:
     for name in sorted(copied.keys() - {lesson.name for lesson in lessons}):
         then, copy = copied.pop(name), own / name
         if copy.exists() and hash_of(copy) != then:
+            if _rename_modules(copy, own):
+                update.renamed.append(copy.stem)
             update.left.append(copy.stem)
         elif copy.exists():
             keep_replaced(copy, own)
@@ -108,6 +117,26 @@ def hash_of(notebook: Path) -> str:
         ]
         text = json.dumps(kinds_and_sources).encode()
     return hashlib.sha256(text).hexdigest()
+
+
+def _rename_modules(copy: Path, own: Path) -> bool:
+    """Write the modules' new names into the cells. True if there were old ones."""
+    try:
+        notebook = json.loads(copy.read_text(encoding="utf-8"))
+        old = ["".join(cell["source"]) for cell in notebook["cells"]]
+    except (ValueError, KeyError, TypeError):  # no notebook
+        return False
+    new = [rewritten(source) for source in old]
+    if new == old:
+        return False
+    keep_replaced(copy, own)
+    for cell, source in zip(notebook["cells"], new, strict=True):
+        cell["source"] = source.splitlines(keepends=True)
+    unfinished = copy.with_name(f".{copy.name}.new")
+    text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+    unfinished.write_text(text, encoding="utf-8")
+    os.replace(unfinished, copy)
+    return True
 
 
 def keep_replaced(copy: Path, own: Path) -> None:

@@ -47,11 +47,12 @@ def functions() -> dict:
 
 
 def demos_that_differ() -> list[str]:
-    """Those that ask for the device themselves; then those whose group's parts do."""
+    """Those that ask for the device themselves; then those whose room of it does."""
     asking = [name for name in demo_names() if _asks(DEMOS / name)]
     others = [name for name in demo_names() if name not in asking]
-    parts_ask = {part.parents[1] for part in DEMOS.glob("*/parts/*.py") if _asks(part)}
-    return asking + [name for name in others if (DEMOS / name).parent in parts_ask]
+    library = DEMOS.parent / "resources/parallel_by_hand"
+    rooms = {path.parent.name for path in library.glob("*/*.py") if _asks(path)}
+    return asking + [name for name in others if name.split("/")[0] in rooms]
 
 
 def _asks(file: Path) -> bool:

@@ -1,0 +1,1 @@
+"""The notebooks that learners open, and what they are made of."""

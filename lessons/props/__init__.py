@@ -1,0 +1,1 @@
+"""Drawings and set-ups, each of one lesson alone."""

@@ -1,0 +1,1 @@
+"""One language model, trained in every way: the ladder."""

@@ -1,0 +1,1 @@
+"""Six sick programs, and the tools that look into them."""

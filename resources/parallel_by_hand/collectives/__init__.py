@@ -1,0 +1,1 @@
+"""The eight collectives, all-reduce four ways, and what they cost."""

@@ -1,0 +1,1 @@
+"""Replicas in threads and in processes, and a museum of their bugs."""

@@ -1,0 +1,1 @@
+"""Graphs of operations, placed on devices and executed."""

@@ -1,0 +1,1 @@
+"""DistributedDataParallel: hooks, buckets, overlap."""

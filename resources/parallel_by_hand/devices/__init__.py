@@ -1,0 +1,1 @@
+"""Devices, their queues, and the roofline."""

@@ -1,0 +1,1 @@
+"""Failures, checkpoints, and what goes on after them."""

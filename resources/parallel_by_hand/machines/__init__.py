@@ -1,0 +1,1 @@
+"""Many machines: hosts, slow links, compressed gradients."""

@@ -1,0 +1,1 @@
+"""What a device keeps: bytes for backward, a budget, recomputation."""

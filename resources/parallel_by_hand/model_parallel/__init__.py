@@ -1,0 +1,1 @@
+"""Networks that are cut: by layers, channels, space and time."""

@@ -1,0 +1,1 @@
+"""What workers cost, and how many are best."""

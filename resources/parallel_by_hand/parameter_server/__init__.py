@@ -1,0 +1,1 @@
+"""A server and its workers, in step and out of step."""

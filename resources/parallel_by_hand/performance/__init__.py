@@ -1,0 +1,1 @@
+"""Speedup: its two laws, a serial share, a queue at counters."""

@@ -1,0 +1,1 @@
+"""Schedules as data, their rules, and stages that carry them out."""

@@ -1,0 +1,1 @@
+"""Real jobs in parallel: pools, accidents, blocks, a diagnosis."""

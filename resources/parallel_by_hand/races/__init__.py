@@ -1,0 +1,1 @@
+"""Interleavings, lost updates, deadlocks."""

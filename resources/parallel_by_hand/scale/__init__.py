@@ -1,0 +1,1 @@
+"""The simulator and the planner, from two cores to ten thousand GPUs."""

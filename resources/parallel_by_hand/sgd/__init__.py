@@ -1,0 +1,1 @@
+"""SGD on digits: batches, noise, shards, averages."""

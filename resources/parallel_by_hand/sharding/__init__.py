@@ -1,0 +1,1 @@
+"""The ledger of training state, and ZeRO 1 to 3."""

@@ -1,0 +1,1 @@
+"""Layers, attention, vocabulary and sequence, split over ranks."""
