@@ -15,7 +15,9 @@ class _Moved:
         package, *words = name.split(".")
         if package != "demos" or words[1:2] != ["parts"]:
             return None
-        if len(words) == 2:  # the folder of old: empty, so that its modules are asked for
+        if (
+            len(words) == 2
+        ):  # the folder of old: empty, so that its modules are asked for
             return ModuleSpec(name, None, is_package=True)
         from sidebyside.moved import new_name
 

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from getpass import getuser
 from pathlib import Path
 
-from demos.machines.parts.two_machines import free_port
+from parallel_by_hand.machines.two_machines import free_port
 
 PACKAGES = "slurmd slurmctld slurm-client munge"
 PROGRAMS = "munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "unshare"

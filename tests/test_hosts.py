@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from demos.machines.parts import hosts as parts
-from demos.machines.parts.hosts import (
+from parallel_by_hand.machines import hosts as parts
+from parallel_by_hand.machines.hosts import (
     FORBIDDEN,
     HostsForbidden,
     processes,
@@ -24,7 +24,7 @@ from demos.machines.parts.hosts import (
     two_hosts,
     why_no_hosts,
 )
-from demos.machines.parts.torchrun_on_hosts import TorchrunFailed, run_torchrun
+from parallel_by_hand.machines.torchrun_on_hosts import TorchrunFailed, run_torchrun
 
 pytestmark = pytest.mark.everything
 
@@ -63,8 +63,8 @@ with socket.create_connection((sys.argv[1], 5000)) as link:
 LISTEN = """
 import os, sys, tempfile
 import psutil
-from demos.decentralised.parts import killed_peer
-from demos.failures.parts import failing_ranks, own_agent
+from parallel_by_hand.decentralised import killed_peer
+from parallel_by_hand.failures import failing_ranks, own_agent
 
 def listen(*args):
     found = psutil.Process().net_connections("inet")
@@ -129,7 +129,9 @@ def test_each_host_has_its_name_its_address_and_a_link_of_the_rate():
 @needs_hosts
 @pytest.mark.parametrize("latency", [0, 3])
 def test_what_one_host_sends_arrives_at_the_other_and_is_counted(latency):
-    counted = "from demos.machines.parts.hosts import sent_through as s; print(s())"
+    counted = (
+        "from parallel_by_hand.machines.hosts import sent_through as s; print(s())"
+    )
     with two_hosts(500, latency) as (a, b):
         server = python(b, RECEIVE)
         assert server.stdout.readline() == "listening\n"
@@ -227,7 +229,7 @@ def test_nothing_is_left_when_the_hosts_end(fails, latency, monkeypatch):
 
 
 KILLED = """
-from demos.machines.parts.hosts import two_hosts
+from parallel_by_hand.machines.hosts import two_hosts
 with two_hosts() as (a, b):
     a.start("setsid", "sleep", "1000")
     b.start("sh", "-c", "trap '' TERM INT HUP; echo up; sleep 1000").wait()

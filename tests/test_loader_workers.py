@@ -14,11 +14,11 @@ pytestmark = pytest.mark.everything
 
 LOADERS = {  # an import, and a loader with one worker that lasts longer than the test
     "items": (
-        "from demos.random_numbers.loader_workers import *",
+        "from parallel_by_hand.random_numbers.loader_workers import *",
         "make_loader(NoiseByItem(10_000_000), 1, start_method())",
     ),
     "slow batches": (
-        "from demos.devices.parts.slow_batches import load_slow_batches",
+        "from lessons.props.devices_and_queues import load_slow_batches",
         "load_slow_batches(10_000, 0.05, 1)",
     ),
 }

@@ -5,12 +5,12 @@ import json
 
 import pytest
 
-from demos.capstone.parts.report_facts import (
+from parallel_by_hand.capstone.report_facts import (
     exercises_section,
     guesses_section,
     machine_section,
 )
-from demos.capstone.parts.report_page import (
+from parallel_by_hand.capstone.report_page import (
     KIND,
     PNG,
     NoReport,

@@ -18,7 +18,7 @@ import psutil
 import pytest
 import torch
 
-from demos.ddp.train_digits import train_digits_replica
+from parallel_by_hand.ddp.train_digits import train_digits_replica
 from sidebyside import run_ranks
 from sidebyside.record import ROOT
 from tests import small_slurm as small

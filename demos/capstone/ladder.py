@@ -12,9 +12,9 @@ import argparse
 
 import torch
 
-from demos.capstone.parts.ladder_rungs import PLANS
-from demos.capstone.parts.ladder_table import TOLERANCE, climb_ladder, print_ladder
-from demos.capstone.parts.language_model import ModelSize
+from parallel_by_hand.capstone.ladder_rungs import PLANS
+from parallel_by_hand.capstone.ladder_table import TOLERANCE, climb_ladder, print_ladder
+from parallel_by_hand.capstone.language_model import ModelSize
 from sidebyside import at_least
 from sidebyside.programs import run_program
 

@@ -11,23 +11,23 @@ import argparse
 from datetime import date
 from pathlib import Path
 
-from demos.capstone.parts.report_facts import (
+from parallel_by_hand.capstone.report_facts import (
     exercises_section,
     guesses_section,
     machine_section,
 )
-from demos.capstone.parts.report_measurements import (
+from parallel_by_hand.capstone.report_measurements import (
     constants_section,
     ladder_section,
     timelines_section,
 )
-from demos.capstone.parts.report_page import (
+from parallel_by_hand.capstone.report_page import (
     KIND,
     NoReport,
     read_report,
     write_report_page,
 )
-from demos.capstone.parts.strategies import STRATEGIES
+from parallel_by_hand.capstone.strategies import STRATEGIES
 from sidebyside import at_least
 from sidebyside.arguments import output_file
 from sidebyside.programs import run_program

@@ -17,10 +17,10 @@ from time import perf_counter
 import torch
 import torch.distributed as dist
 
-from demos.capstone.parts.strategies import STRATEGIES
-from demos.capstone.parts.text_baselines import NAMES, bits_of_counts
-from demos.capstone.parts.text_batches import text_alphabet, text_tokens
-from demos.capstone.parts.text_state import (
+from parallel_by_hand.capstone.strategies import STRATEGIES
+from parallel_by_hand.capstone.text_baselines import NAMES, bits_of_counts
+from parallel_by_hand.capstone.text_batches import text_alphabet, text_tokens
+from parallel_by_hand.capstone.text_state import (
     TEXT_MODEL,
     TextState,
     collect_text_state,
@@ -28,9 +28,9 @@ from demos.capstone.parts.text_state import (
     take_text_step,
     whole_text_model,
 )
-from demos.capstone.parts.written_text import held_out_bits, write_text
-from demos.ddp.train_digits import report_digits_training
-from demos.failures.parts.atomic_file import save_atomically
+from parallel_by_hand.capstone.written_text import held_out_bits, write_text
+from parallel_by_hand.checkpoints.atomic_file import save_atomically
+from parallel_by_hand.ddp.train_digits import report_digits_training
 from sidebyside import at_least, between, positive_int, run_ranks
 from sidebyside.arguments import output_file
 from sidebyside.programs import run_program

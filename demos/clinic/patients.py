@@ -10,9 +10,9 @@ Try:      --patient eve --tool recorder. Which entry has only one of the ranks?
 
 import argparse
 
-from demos.clinic.parts.examinations import TOOLS, examine_patient, ward_round
-from demos.clinic.parts.sick_programs import PATIENTS
-from demos.clinic.parts.ward import show_patients
+from parallel_by_hand.clinic.examinations import TOOLS, examine_patient, ward_round
+from parallel_by_hand.clinic.sick_programs import PATIENTS
+from parallel_by_hand.clinic.ward import show_patients
 from sidebyside.programs import run_program
 
 

@@ -14,9 +14,13 @@ import argparse
 
 import torch.distributed as dist
 
-from demos.collectives.parts import eight_collectives
-from demos.collectives.parts.collective_writing import collective_text
-from demos.collectives.parts.who_holds_what import EIGHT, MOST_RANKS, run_collectives
+from parallel_by_hand.collectives import eight_collectives
+from parallel_by_hand.collectives.collective_writing import collective_text
+from parallel_by_hand.collectives.who_holds_what import (
+    EIGHT,
+    MOST_RANKS,
+    run_collectives,
+)
 from sidebyside import at_least, consecutive_steps, output_file
 from sidebyside.programs import run_program
 
@@ -44,7 +48,7 @@ def main() -> None:
         print(f"Ours ends with {same}. Bytes sent by each rank: {sent}.")
         print(f"Messages that must follow one another: {steps}.\n")
     if args.save:
-        from demos.collectives.parts.collective_drawing import draw_collectives
+        from parallel_by_hand.collectives.collective_drawing import draw_collectives
 
         draw_collectives(runs).savefig(args.save)
         print(f"drawn in {args.save}")

@@ -9,8 +9,8 @@ Try:      --ranks 3. Readings that grow with the number of ranks say a lot.
 
 import argparse
 
-from demos.data_parallel.parts.exhibits import EXHIBITS
-from demos.data_parallel.parts.museum_meter import show_exhibits
+from parallel_by_hand.data_parallel.exhibits import EXHIBITS
+from parallel_by_hand.data_parallel.museum_meter import show_exhibits
 from sidebyside import at_least
 from sidebyside.programs import run_program
 

@@ -11,14 +11,14 @@ Try:      --placement round-robin sends ten values; --devices 1 sends none.
 
 import argparse
 
-from demos.dataflow.parts.operations import placed, transfers_in, with_transfers
-from demos.dataflow.parts.placement_heuristics import HEURISTICS
-from demos.dataflow.parts.simulated_devices import (
+from parallel_by_hand.dataflow.operations import placed, transfers_in, with_transfers
+from parallel_by_hand.dataflow.placement_heuristics import HEURISTICS
+from parallel_by_hand.dataflow.simulated_devices import (
     dataflow_letters,
     makespan,
     simulate_dataflow,
 )
-from demos.dataflow.parts.two_branch_network import (
+from parallel_by_hand.dataflow.two_branch_network import (
     by_branch,
     graph_of_two_branches,
     largest_gap,

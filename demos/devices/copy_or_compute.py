@@ -10,116 +10,24 @@ Try:      --host torch. Now the host multiplies as fast as the device does, and 
 """
 
 import argparse
-from time import perf_counter
 
 import torch
-import torch.distributed as dist
 
-from demos.collectives.link_cost import fit_link_cost, time_messages, typical_seconds
-from demos.devices.parts.gpu_products import (
+from parallel_by_hand.devices.copy_or_compute import (
+    GPU_SIZES,
+    first_that_pays,
+    measure_constants,
+    predict_here_and_away,
+    time_here_and_away,
+)
+from parallel_by_hand.devices.gpu_products import (
     measure_gpu_constants,
     time_here_and_on_gpu,
 )
-from demos.devices.parts.roofline import least_seconds, multiply_matrix
-from sidebyside import at_least, device, run_ranks
+from sidebyside import at_least, run_ranks
 from sidebyside.programs import run_program
 
 MATRIX_SIZES = [2, 4, 8, 16, 32, 64]
-MESSAGES = [64, 4096, 65_536, 1_048_576]  # bytes
-GPU_SIZES = [2**k for k in range(4, 11)]  # rows: 16 to 1024
-Rows = list[list[float]]
-
-
-def multiply_in_python(left: Rows, right: Rows) -> Rows:
-    """A matrix product by a host that is slow at it."""
-    columns = list(zip(*right, strict=True))
-    return [
-        [sum(x * y for x, y in zip(row, column, strict=True)) for column in columns]
-        for row in left
-    ]
-
-
-def multiply_away(pair: torch.Tensor) -> torch.Tensor | None:
-    """Runs in two ranks: rank 0 sends `pair` (2, n, n) and gets its product back."""
-    if dist.get_rank() == 0:
-        dist.send(pair, 1)
-        product = torch.empty_like(pair[0])
-        dist.recv(product, 1)
-        return product
-    dist.recv(pair, 0)
-    dist.send(pair[0] @ pair[1], 0)
-    return None
-
-
-def time_here_and_away(
-    sizes: list[int], host: str = "python", rounds: int = 7
-) -> dict[int, tuple[float, float]]:
-    """Runs in two ranks, the host and the device: for each n, seconds of both ways.
-
-    The shortest time of the rounds: a busy machine only ever adds to a time.
-    """
-    times = {}
-    for n in sizes:
-        pair = torch.rand(2, n, n, device=device())
-        here = tuple(pair.tolist()) if host == "python" else tuple(pair)
-        multiply = multiply_in_python if host == "python" else torch.mm
-        seconds = [], []
-        for turn in range(rounds + 1):  # the first is not counted
-            dist.barrier()
-            moments = [perf_counter()]
-            if dist.get_rank() == 0:
-                product = multiply(*here)
-                if host == "torch":
-                    product[0, 0].item()  # on a GPU: wait until it is there
-            moments.append(perf_counter())
-            product = multiply_away(pair)
-            if product is not None:
-                product[0, 0].item()  # on a GPU: wait until it is there
-            moments.append(perf_counter())
-            if turn:
-                seconds[0].append(moments[1] - moments[0])
-                seconds[1].append(moments[2] - moments[1])
-        times[n] = min(seconds[0]), min(seconds[1])
-    return times
-
-
-def measure_peak_of_rank() -> float:
-    """Runs in each rank: operations per second, where it computes."""
-    product = multiply_matrix(512, 512)
-    return product.flops / least_seconds([product])[product]
-
-
-def measure_constants(host: str = "python") -> dict[str, float]:
-    """Rates in operations per second, alpha in seconds, beta in seconds per byte."""
-    n, seconds = 24, []
-    matrix = torch.rand(n, n)
-    rows = matrix.tolist()
-    for _ in range(9):
-        began = perf_counter()
-        multiply_in_python(rows, rows)
-        seconds.append(perf_counter() - began)
-    peak = run_ranks(measure_peak_of_rank)[1]
-    timed = run_ranks(time_messages, MESSAGES, 8)[0]
-    alpha, beta = fit_link_cost(MESSAGES, [typical_seconds(t) for t in timed.values()])
-    by_host = 2 * n**3 / min(seconds) if host == "python" else peak
-    return {"host": by_host, "device": peak, "alpha": alpha, "beta": beta}
-
-
-def predict_here_and_away(n: int, costs: dict[str, float]) -> tuple[float, float]:
-    """Seconds of 2 n^3 operations here; and away, with 12 n^2 bytes in two messages."""
-    operations, sent = 2 * n**3, 12 * n**2
-    link = 2 * costs["alpha"] + costs["beta"] * sent
-    return operations / costs["host"], link + operations / costs["device"]
-
-
-def first_that_pays(times: dict[int, tuple[float, float]]) -> int | None:
-    """The size from which on, and up to the last, sending away is quicker."""
-    first = None
-    for n in sorted(times, reverse=True):
-        if times[n][1] >= times[n][0]:
-            break
-        first = n
-    return first
 
 
 def print_here_and_away(

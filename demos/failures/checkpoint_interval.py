@@ -12,7 +12,7 @@ Try:      --mean 11134 --save 60 --restart 300 --real 0: Llama 3's 16,384 GPUs, 
 import argparse
 from itertools import islice
 
-from demos.failures.parts.failure_clock import (
+from parallel_by_hand.failures.failure_clock import (
     Machine,
     best_interval,
     daly_interval,
@@ -22,7 +22,7 @@ from demos.failures.parts.failure_clock import (
     spread_of_few,
     young_interval,
 )
-from demos.failures.parts.real_kills import survive_kills
+from parallel_by_hand.failures.real_kills import survive_kills
 from sidebyside import at_least, between
 from sidebyside.programs import run_program
 

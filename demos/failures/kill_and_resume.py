@@ -18,8 +18,8 @@ from pathlib import Path
 
 import torch
 
-from demos.failures.parts.own_agent import run_with_restarts
-from demos.failures.parts.resumed_digits import (
+from parallel_by_hand.failures.own_agent import run_with_restarts
+from parallel_by_hand.failures.resumed_digits import (
     Run,
     train_through_accidents,
     trained_parameters,
@@ -49,7 +49,7 @@ def compare_with_uninterrupted(ranks: int, run: Run, elastic: bool) -> None:
 
 
 def be_a_rank(args: argparse.Namespace) -> None:
-    from demos.failures.parts.failing_hosts import be_a_rank_of_torchrun
+    from parallel_by_hand.failures.failing_hosts import be_a_rank_of_torchrun
 
     last = int(os.environ["WORLD_SIZE"]) - 1
     accidents = {} if args.failure != "worker" else {0: (last, args.kill_at)}
@@ -100,8 +100,8 @@ def main() -> None:
         return be_a_rank(args)
     if args.failure == "worker":
         return compare_with_uninterrupted(args.ranks, run_of(args), args.elastic)
-    from demos.failures.parts.failing_hosts import train_on_failing_hosts
-    from demos.machines.parts.hosts import why_no_hosts
+    from parallel_by_hand.failures.failing_hosts import train_on_failing_hosts
+    from parallel_by_hand.machines.hosts import why_no_hosts
 
     if problem := why_no_hosts():
         return print(f"no two hosts here: {problem}")

@@ -11,8 +11,8 @@ Try:      --program demos/machines/roll_call.py --ranks-per-host 2: who is who.
 import argparse
 from pathlib import Path
 
-from demos.machines.parts.hosts import HostsForbidden, two_hosts
-from demos.machines.parts.torchrun_on_hosts import (
+from parallel_by_hand.machines.hosts import HostsForbidden, two_hosts
+from parallel_by_hand.machines.torchrun_on_hosts import (
     TorchrunFailed,
     run_torchrun,
     torchrun_command,

@@ -12,13 +12,13 @@ Try:      --layers 3 5: a cut in another place. --layers 3 3 2: three ranks.
 import argparse
 import os
 
-from demos.model_parallel.parts.cut_training import (
+from parallel_by_hand.memory.device_memory import DeviceFull
+from parallel_by_hand.model_parallel.cut_training import (
     LAYERS,
     CutNotes,
     gap_of_histories,
     train_part,
 )
-from demos.model_parallel.parts.device_memory import DeviceFull
 from sidebyside import RankFailed, at_least, between, positive_int, run_ranks
 from sidebyside.programs import run_program
 

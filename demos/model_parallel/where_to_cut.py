@@ -8,7 +8,7 @@ Try:      --batch 64: twice the bytes at every cut.
 
 import argparse
 
-from demos.model_parallel.parts.networks_to_cut import (
+from parallel_by_hand.model_parallel.networks_to_cut import (
     meter_cut_in_time,
     meter_every_cut,
 )

@@ -9,35 +9,20 @@ Try:      --bound 1: a worker that is more than one gradient ahead of the slowes
 """
 
 import argparse
-from collections import Counter
 from functools import partial
 
-from demos.parameter_server.parts.digits_server import (
+from parallel_by_hand.parameter_server.digits_server import (
     digits_server_loss,
     digits_start,
     train_digits_with_server,
 )
-from demos.parameter_server.parts.server_and_workers import everyone
+from parallel_by_hand.parameter_server.server_and_workers import (
+    everyone,
+    staleness_of_workers,
+    within_bound,
+)
 from sidebyside import Timeline, at_least, between, run_ranks
 from sidebyside.programs import run_program
-
-
-def within_bound(pushes: dict[int, int], waiting: list[int], bound: int) -> list[int]:
-    """Bounded staleness: who is at most `bound` gradients ahead of the slowest.
-
-    Ho et al. 2013, "More Effective Distributed ML via a Stale Synchronous Parallel
-    Parameter Server".
-    """
-    slowest = min(pushes.values())
-    return [worker for worker in waiting if pushes[worker] - slowest <= bound]
-
-
-def staleness_of_workers(diary: list) -> dict[int, Counter]:
-    """For each worker, how many of its updates had which staleness."""
-    found = {}
-    for update in diary:
-        found.setdefault(update.worker, Counter())[update.staleness] += 1
-    return dict(sorted(found.items()))
 
 
 def main() -> None:

@@ -15,14 +15,14 @@ Try:      --schedule gpipe --microbatches 16, then interleaved: smaller bubbles.
 """
 
 import argparse
-from pathlib import Path
 
-from demos.pipeline.parts.schedule_arguments import (
+from parallel_by_hand.pipeline.schedule_arguments import (
     add_schedule_arguments,
+    picture_file_of_plan,
     schedule_from_arguments,
 )
-from demos.pipeline.parts.schedule_drawing import draw_schedule, schedule_text
-from demos.pipeline.parts.schedule_rules import (
+from parallel_by_hand.pipeline.schedule_drawing import draw_schedule, schedule_text
+from parallel_by_hand.pipeline.schedule_rules import (
     bubble,
     peak_activations,
     schedule_size,
@@ -30,18 +30,7 @@ from demos.pipeline.parts.schedule_rules import (
     timetable_length,
 )
 from sidebyside import between, positive_float
-from sidebyside.arguments import output_file
 from sidebyside.programs import run_program
-
-
-def picture_file_of_plan(name: str) -> Path:
-    """An argparse type: a file to write that matplotlib can draw."""
-    path = output_file(name)
-    if path.suffix not in (".png", ".pdf", ".svg"):
-        raise argparse.ArgumentTypeError(
-            f"must end in .png, .pdf or .svg, and {path.name} does not"
-        )
-    return path
 
 
 def main() -> None:
@@ -79,7 +68,7 @@ def main() -> None:
     print(f"time from first to last: {timetable_length(slots):g} slots")
     print(f"micro-batches kept, by rank: {peak_activations(schedule)}")
     if args.run:
-        from demos.pipeline.parts.rehearsal import (
+        from parallel_by_hand.pipeline.rehearsal import (
             rehearse,  # the plan alone needs no torch
         )
 

@@ -19,13 +19,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from demos.pipeline.parts.pipeline_stages import Pipeline, split_into_stages
-from demos.pipeline.parts.schedule_arguments import (
+from parallel_by_hand.pipeline.pipeline_stages import Pipeline, split_into_stages
+from parallel_by_hand.pipeline.schedule_arguments import (
     add_schedule_arguments,
     schedule_from_arguments,
 )
-from demos.pipeline.parts.schedule_rules import schedule_size
-from demos.pipeline.parts.schedules import Schedule
+from parallel_by_hand.pipeline.schedule_rules import schedule_size
+from parallel_by_hand.pipeline.schedules import Schedule
 from sidebyside import device, load_digits, positive_float, positive_int, run_ranks
 from sidebyside.programs import run_program
 

@@ -27,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
-from demos.practice.parts.oscillator import (
+from parallel_by_hand.practice.oscillator import (
     COLUMNS,
     OscillatorTask,
     oscillator_tasks,

@@ -13,16 +13,16 @@ Try:      --between 1: a slow network between the machines. Then --hidden 12288
 import argparse
 from dataclasses import replace
 
-from demos.scale.parts.known_gpus import KNOWN_GPUS
-from demos.scale.parts.legal_strategies import why_no_strategy
-from demos.scale.parts.plan_pictures import (
+from parallel_by_hand.scale.known_gpus import KNOWN_GPUS
+from parallel_by_hand.scale.legal_strategies import why_no_strategy
+from parallel_by_hand.scale.plan_pictures import (
     OTHER_KINDS,
     print_best_plans,
     print_why_others_lose,
 )
-from demos.scale.parts.plan_search import fastest_strategies, survey_strategies
-from demos.scale.parts.published_runs import EFFICIENCY
-from demos.scale.parts.training_plan import Cluster, Model
+from parallel_by_hand.scale.plan_search import fastest_strategies, survey_strategies
+from parallel_by_hand.scale.published_runs import EFFICIENCY
+from parallel_by_hand.scale.training_plan import Cluster, Model
 from sidebyside import at_least, between
 from sidebyside.programs import run_program
 

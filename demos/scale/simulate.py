@@ -14,13 +14,13 @@ Try:      --shard-stage 1: the optimiser is shared out. --recomputation none: le
 import argparse
 from dataclasses import replace
 
-from demos.pipeline.parts.schedules import SCHEDULES_BY_NAME
-from demos.pipeline.plan_pipeline import picture_file_of_plan
-from demos.scale.parts.known_gpus import KNOWN_GPUS
-from demos.scale.parts.simulated_step import simulate_step
-from demos.scale.parts.simulated_timeline import timeline_of_step
-from demos.scale.parts.step_tables import print_step
-from demos.scale.parts.training_plan import RECOMPUTATIONS, Model, Strategy
+from parallel_by_hand.pipeline.schedule_arguments import picture_file_of_plan
+from parallel_by_hand.pipeline.schedules import SCHEDULES_BY_NAME
+from parallel_by_hand.scale.known_gpus import KNOWN_GPUS
+from parallel_by_hand.scale.simulated_step import simulate_step
+from parallel_by_hand.scale.simulated_timeline import timeline_of_step
+from parallel_by_hand.scale.step_tables import print_step
+from parallel_by_hand.scale.training_plan import RECOMPUTATIONS, Model, Strategy
 from sidebyside import at_least, output_file
 from sidebyside.programs import run_program
 

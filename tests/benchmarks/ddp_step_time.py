@@ -13,7 +13,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from demos.ddp.ddp_beside_torch import time_in_turn
+from parallel_by_hand.ddp.ddp_beside_torch import time_in_turn
 from sidebyside import device, positive_int, run_ranks
 
 NETWORKS = [(32, 1, 32), (256, 3, 64), (512, 3, 128), (1024, 3, 128)]

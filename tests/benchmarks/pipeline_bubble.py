@@ -10,9 +10,9 @@ Try:      --seconds 0.01. Now the messages take a visible share of a slot.
 import argparse
 from statistics import median
 
-from demos.pipeline.parts.rehearsal import rehearse
-from demos.pipeline.parts.schedule_rules import bubble
-from demos.pipeline.parts.schedules import gpipe, one_f_one_b
+from parallel_by_hand.pipeline.rehearsal import rehearse
+from parallel_by_hand.pipeline.schedule_rules import bubble
+from parallel_by_hand.pipeline.schedules import gpipe, one_f_one_b
 from sidebyside import machine, positive_float, positive_int
 
 

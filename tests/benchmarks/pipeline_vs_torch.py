@@ -10,7 +10,7 @@ Try:      --width 64. Now Python's share of the time is larger than the arithmet
 import argparse
 from statistics import median, quantiles
 
-from demos.pipeline.pipeline_beside_torch import (
+from parallel_by_hand.pipeline.pipeline_beside_torch import (
     SCHEDULES_OF_BOTH,
     both_pipelines_in_turn,
 )

@@ -11,14 +11,14 @@ Try:      --gpus 4096.
 import argparse
 from time import perf_counter
 
-from demos.scale.parts.held_to_the_world import print_held_runs, simulate_run
-from demos.scale.parts.plan_pictures import print_place
-from demos.scale.parts.plan_search import (
+from parallel_by_hand.scale.held_to_the_world import print_held_runs, simulate_run
+from parallel_by_hand.scale.plan_pictures import print_place
+from parallel_by_hand.scale.plan_search import (
     fastest_strategies,
     split_of,
     survey_strategies,
 )
-from demos.scale.parts.published_runs import (
+from parallel_by_hand.scale.published_runs import (
     fixed_batch_runs,
     gpt,
     known_in_2021,
@@ -26,8 +26,8 @@ from demos.scale.parts.published_runs import (
     megatron_runs,
     selene,
 )
-from demos.scale.parts.simulated_step import simulate_step
-from demos.scale.parts.training_plan import Strategy
+from parallel_by_hand.scale.simulated_step import simulate_step
+from parallel_by_hand.scale.training_plan import Strategy
 from sidebyside import at_least
 
 BATCH = 1536

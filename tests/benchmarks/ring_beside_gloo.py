@@ -11,7 +11,7 @@ import argparse
 
 import torch
 
-from demos.collectives.all_reduce_four_ways import time_beside_library
+from parallel_by_hand.collectives.all_reduce_four_ways import time_beside_library
 from sidebyside import positive_int, run_ranks
 
 MEGABYTES = [0.0001, 0.01, 1, 16, 64]

@@ -14,13 +14,13 @@ import sys
 
 import torch
 
-from demos.scale.parts.calibration import CALIBRATED_ON, calibrate, print_constants
-from demos.scale.parts.held_to_this_machine import (
+from parallel_by_hand.scale.calibration import CALIBRATED_ON, calibrate, print_constants
+from parallel_by_hand.scale.held_to_this_machine import (
     WAYS,
     hold_to_this_machine,
     print_held,
 )
-from demos.scale.parts.training_plan import Model
+from parallel_by_hand.scale.training_plan import Model
 from sidebyside import machine, positive_int
 
 GOAL = 0.15

@@ -14,7 +14,7 @@ from time import perf_counter
 import torch
 import torch.distributed as dist
 
-from demos.tensor_parallel.tensor_parallel_block import MLPBlock, split_as_pair
+from parallel_by_hand.tensor_parallel.mlp import MLPBlock, split_as_pair
 from sidebyside import device, positive_int, run_ranks
 
 SIZES = [(64, 256), (512, 256), (1024, 256)]

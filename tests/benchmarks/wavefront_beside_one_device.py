@@ -10,7 +10,7 @@ import argparse
 
 import torch
 
-from demos.model_parallel.wavefront import time_flow_and_alone
+from parallel_by_hand.model_parallel.wavefront import time_flow_and_alone
 from sidebyside import positive_int, run_ranks
 
 WIDTHS, CHUNKS = [16, 64, 128, 256], [64, 16, 8, 4, 1]

@@ -14,12 +14,12 @@ from time import perf_counter
 import torch
 import torch.distributed as dist
 
-from demos.sharding.parts.fsdp_beside_ours import (
+from parallel_by_hand.sharding.fsdp_beside_ours import (
     make_wide_stack,
     sgd_beside_fsdp2,
     shard_by_torch,
 )
-from demos.sharding.parts.zero_3 import TunedZeRO3
+from parallel_by_hand.sharding.zero_3 import TunedZeRO3
 from sidebyside import device, positive_int, run_ranks
 
 SIZES = [(64, 256), (512, 256)]

@@ -26,7 +26,7 @@ def device_chosen() -> Row:
 
 def timing_synchronises() -> Row:
     """13a: a host clock that waits agrees with events"""
-    from demos.devices.host_runs_ahead import three_clocks_of_gpu
+    from parallel_by_hand.devices.host_runs_ahead import three_clocks_of_gpu
 
     clocks = three_clocks_of_gpu(5, SIZE)
     by_events, waited = clocks["by events"], clocks["after synchronize"]
@@ -37,7 +37,7 @@ def timing_synchronises() -> Row:
 
 def roofline_of_gpu() -> Row:
     """13a: operations of the roofline, and their rates"""
-    from demos.devices.parts.roofline import (
+    from parallel_by_hand.devices.roofline import (
         copy_vector,
         least_seconds,
         multiply_matrix,
@@ -55,8 +55,8 @@ def roofline_of_gpu() -> Row:
 
 def products_away() -> Row:
     """13a: a product here, or on the GPU and back"""
-    from demos.devices import copy_or_compute as demo
-    from demos.devices.parts import gpu_products
+    from parallel_by_hand.devices import copy_or_compute as demo
+    from parallel_by_hand.devices import gpu_products
 
     sizes, shown = [n for n in demo.GPU_SIZES if n <= SIZE], []
     for memory, pinned in ("pageable", False), ("pinned", True):
@@ -75,7 +75,7 @@ def products_away() -> Row:
 
 def streams_overlap() -> Row:
     """13a: batches copied in one stream, computed in another"""
-    from demos.devices.parts.gpu_streams import STREAMS, time_streams
+    from parallel_by_hand.devices.gpu_streams import STREAMS, time_streams
 
     torch.manual_seed(0)
     host = [torch.rand(SIZE, SIZE).pin_memory() for _ in range(8)]
@@ -91,7 +91,7 @@ def streams_overlap() -> Row:
 
 def graph_on_devices() -> Row:
     """13b: the executor, one device for each branch"""
-    from demos.dataflow.parts import two_branch_network as network
+    from parallel_by_hand.dataflow import two_branch_network as network
     from sidebyside import load_digits
 
     weights, (images, labels) = network.make_two_branches(64), load_digits("train")
@@ -112,7 +112,7 @@ def graph_on_devices() -> Row:
 
 def replicas_in_threads() -> Row:
     """09: a replica on each GPU, in threads of one process"""
-    from demos.data_parallel import data_parallel_threads as threads
+    from parallel_by_hand.data_parallel import data_parallel_threads as threads
     from sidebyside import load_digits
 
     places = threads.replica_places(min(2, torch.cuda.device_count()))
@@ -133,7 +133,7 @@ def replicas_in_threads() -> Row:
 
 def one_process_two_devices() -> Row:
     """14a: one process drives two devices, autograd the copies"""
-    from demos.model_parallel.parts.cut_training import (
+    from parallel_by_hand.model_parallel.cut_training import (
         batches_to_cut,
         make_layers_to_cut,
     )

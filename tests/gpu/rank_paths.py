@@ -50,7 +50,7 @@ def ways_to_all_reduce() -> Row:
 
 def gaps_of_all_reduces() -> dict[str, float]:
     """Runs in each rank."""
-    from demos.collectives.parts.all_reduces import ALL_REDUCES
+    from parallel_by_hand.collectives.all_reduces import ALL_REDUCES
 
     dice = torch.Generator().manual_seed(dist.get_rank())
     mine, gaps = torch.rand(1000, generator=dice).to(device()), {}
@@ -65,7 +65,7 @@ def gaps_of_all_reduces() -> dict[str, float]:
 
 def digits_losses_on_cpu(steps: int) -> list[float]:
     """Lesson 11's training in this process, without any device."""
-    from demos.ddp.ddp_from_scratch import make_ddp_model
+    from parallel_by_hand.ddp.ddp_from_scratch import make_ddp_model
 
     model = make_ddp_model().cpu()
     sgd, losses = torch.optim.SGD(model.parameters(), lr=0.1), []
@@ -95,7 +95,7 @@ def check_ddp_rows(ranks: list[list[tuple]]) -> str:
 
 def own_ddp() -> Row:
     """11: data parallel by our wrapper"""
-    from demos.ddp.ddp_from_scratch import train_alone_and_with_ddp
+    from parallel_by_hand.ddp.ddp_from_scratch import train_alone_and_with_ddp
 
     ranks = run_ranks(train_alone_and_with_ddp, 10, 2048, world_size=ranks_with_gpus())
     return places_of_ranks(ranks_with_gpus()), "equal", check_ddp_rows(ranks)
@@ -120,7 +120,7 @@ def train_digits_quietly(args) -> dict:
     """Runs in each rank; the lines for each epoch go nowhere."""
     import os
 
-    from demos.ddp.train_digits import train_digits_replica
+    from parallel_by_hand.ddp.train_digits import train_digits_replica
 
     return train_digits_replica(args, os.devnull)
 
@@ -134,7 +134,7 @@ def ranks_share_gpu() -> Row:
 
 def ddp_on_shared_gpu(steps: int) -> list[tuple]:
     """Runs in each rank: the course would compute on the CPU here."""
-    from demos.ddp import ddp_from_scratch
+    from parallel_by_hand.ddp import ddp_from_scratch
 
     assert dist.get_backend() == "gloo"
     ddp_from_scratch.device = lambda: torch.device("cuda", 0)
@@ -144,7 +144,7 @@ def ddp_on_shared_gpu(steps: int) -> list[tuple]:
 def pipeline_losses(make: str, ranks: int) -> tuple[list[float], list[float]]:
     """Losses of a pipeline, and of the whole network on this process's own device."""
     from demos.pipeline import train_pipeline
-    from demos.pipeline.parts import schedules
+    from parallel_by_hand.pipeline import schedules
 
     schedule = getattr(schedules, make)(ranks, 4)
     args = SimpleNamespace(epochs=2, batch=128, lr=0.05)
@@ -181,7 +181,7 @@ def pipeline_with_too_few_gpus() -> Row:
 
 def cut_network() -> Row:
     """14a: a network cut in two"""
-    from demos.model_parallel.parts.cut_training import train_part
+    from parallel_by_hand.model_parallel.cut_training import train_part
 
     counts = [4, 4][: ranks_with_gpus()] if ranks_with_gpus() > 1 else [8]
     parts = run_ranks(train_part, counts, 4, world_size=len(counts))
@@ -196,7 +196,7 @@ def cut_network() -> Row:
 
 def tensor_parallel() -> Row:
     """16a: a layer split over ranks, beside the whole layer"""
-    from demos.tensor_parallel.tensor_parallel_block import meter_block
+    from parallel_by_hand.tensor_parallel.mlp import meter_block
 
     found = run_ranks(meter_block, "pair", 64, 32, world_size=ranks_with_gpus())
     gap = max(gap for rank in found for gap in rank["gaps"].values())
@@ -206,7 +206,7 @@ def tensor_parallel() -> Row:
 
 def sharded_training() -> Row:
     """17: the stages of ZeRO beside DDP"""
-    from demos.sharding.zero_from_scratch import WAYS, train_in_stage
+    from parallel_by_hand.sharding.zero_from_scratch import WAYS, train_in_stage
 
     count, gap = ranks_with_gpus(), 0.0
     plain = run_ranks(train_in_stage, "DDP", world_size=count)[0]

@@ -6,8 +6,8 @@ from statistics import mean, median
 
 import numpy as np
 
-from demos.performance.speedup_laws import amdahl
 from lessons.source.sample_answers import right, wrong
+from parallel_by_hand.performance.speedup_laws import amdahl
 
 # 01-metrics
 

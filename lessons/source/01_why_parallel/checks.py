@@ -4,8 +4,8 @@ import random
 from collections.abc import Callable, Iterator
 from statistics import median
 
-from demos.performance.parts.speed_claims import CLAIMS, ClaimedRun
-from demos.performance.speedup_laws import amdahl
+from lessons.props.why_parallel import CLAIMS, ClaimedRun
+from parallel_by_hand.performance.speedup_laws import amdahl
 from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
 

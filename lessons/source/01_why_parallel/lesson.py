@@ -148,7 +148,7 @@ reveal("01-batch", rate[256] / rate[1], "×")
 # core, so the picture is the same on any machine.
 
 # %%
-from demos.performance.queue_simulation import serve_customers
+from parallel_by_hand.performance.queue_simulation import serve_customers
 from sidebyside import draw_timelines
 
 queues = {
@@ -169,7 +169,7 @@ draw_timelines(queues)
 guess("01-three", None, "How many times as fast are three counters as one?", "×")
 
 # %%
-from demos.performance.queue_simulation import queue_took
+from parallel_by_hand.performance.queue_simulation import queue_took
 
 times = {
     counters: queue_took(serve_customers(counters=counters))
@@ -201,7 +201,7 @@ reveal("01-three", times[1] / times[3], "×")
 # of its own. The authors divided the seconds:
 
 # %%
-from demos.performance.parts.speed_claims import CLAIMS, claimed_speedup
+from lessons.props.why_parallel import CLAIMS, claimed_speedup
 
 for name, (one, many) in CLAIMS.items():
     print(
@@ -247,7 +247,7 @@ for name, (one, many) in CLAIMS.items():
 # code. When late: by show of hands, claim by claim.
 
 # %% exercise="01-fair"
-from demos.performance.parts.speed_claims import ClaimedRun
+from lessons.props.why_parallel import ClaimedRun
 
 
 def fair_speedup(one: ClaimedRun, many: ClaimedRun) -> float:
@@ -322,7 +322,7 @@ draw_timelines(days)
 # is **Amdahl's law**, of 1967. For the shop, $s = 0.2$, and the limit is 5.
 
 # %%
-from demos.performance.speedup_laws import amdahl
+from parallel_by_hand.performance.speedup_laws import amdahl
 
 print("workers       4     64   1024   limit")
 for share in 0.01, 0.05, 0.2:
@@ -422,7 +422,7 @@ check("01-metrics", metrics)
 # function that stands in a file.)
 
 # %%
-from demos.performance.serial_share import run_serial_and_parallel
+from parallel_by_hand.performance.serial_share import run_serial_and_parallel
 from sidebyside import show
 
 show(run_serial_and_parallel)
@@ -439,7 +439,7 @@ show(run_serial_and_parallel)
 # %%
 from time import sleep
 
-from demos.performance.serial_share import time_serial_and_parallel
+from parallel_by_hand.performance.serial_share import time_serial_and_parallel
 
 slept = time_serial_and_parallel(
     sleep, serial=0.05, parallel=0.2, counts=[1, 2, 3, 4, 8]
@@ -467,7 +467,7 @@ for workers, seconds in slept.items():
 # results lie. The method is called *bootstrap*.
 
 # %%
-from demos.performance.serial_share import fit_serial_share
+from parallel_by_hand.performance.serial_share import fit_serial_share
 from sidebyside import COLOURS, figure
 
 fitted = fit_serial_share({workers: slept[workers] for workers in (1, 2, 3, 4)})
@@ -501,7 +501,7 @@ fig
 # as your machine can feed.
 
 # %% tags=["nbval-ignore-output"]
-from demos.performance.serial_share import compute
+from parallel_by_hand.performance.serial_share import compute
 from sidebyside import machine
 
 cores = min(machine().usable_cores, 8)
@@ -629,7 +629,7 @@ guess("01-weak", None, "Eight workers, eight times the parallel part: T(8)/T(1)?
 # workers, is the **scaled speedup**.
 
 # %%
-from demos.performance.speedup_laws import gustafson
+from parallel_by_hand.performance.speedup_laws import gustafson
 
 grown = time_serial_and_parallel(sleep, 0.05, 0.2, counts=[1, 2, 4, 8], grow=True)
 for workers, seconds in grown.items():
@@ -664,7 +664,7 @@ reveal("01-weak", median(grown[8]) / median(grown[1]), "×")
 # that is $s'$. Does the law give the speedups?
 
 # %%
-from demos.performance import speedup_laws
+from parallel_by_hand.performance import speedup_laws
 
 k = speedup_laws.PROCESSORS
 for share in speedup_laws.SERIAL_SHARES:

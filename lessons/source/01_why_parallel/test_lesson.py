@@ -4,14 +4,14 @@ import random
 
 import pytest
 
-from demos.performance.parts.speed_claims import CLAIMS, claimed_speedup
-from demos.performance.queue_simulation import serve_customers
-from demos.performance.serial_share import (
+from lessons.props.why_parallel import CLAIMS, claimed_speedup
+from parallel_by_hand.performance.queue_simulation import serve_customers
+from parallel_by_hand.performance.serial_share import (
     fit_serial_share,
     time_serial_and_parallel,
     worker_counts_for_share,
 )
-from demos.performance.speedup_laws import (
+from parallel_by_hand.performance.speedup_laws import (
     PROCESSORS,
     SCALED_SPEEDUPS,
     SERIAL_SHARES,

@@ -6,7 +6,7 @@ from queue import Queue
 from threading import Thread
 from time import monotonic
 
-from demos.processes.parts.squares_in_children import (
+from lessons.props.processes_and_threads import (
     put_squares,
     send_squares,
     spawn,

@@ -14,8 +14,13 @@ from time import sleep
 from typing import NamedTuple
 from unittest.mock import patch
 
-from demos.processes.parts.five_jobs import JOBS, KINDS, TrialOutcome, job_in_a_trial
 from demos.processes.small_firm import open_the_firm
+from lessons.props.processes_and_threads import (
+    JOBS,
+    KINDS,
+    TrialOutcome,
+    job_in_a_trial,
+)
 from sidebyside.by_value import packed_answer
 from sidebyside.exercises import exercise, trying
 from sidebyside.expectations import Expect, NotStarted

@@ -55,8 +55,8 @@ from time import sleep
 
 import psutil
 
-from demos.processes.parts.squares_in_children import spawn
 from demos.processes.process_ids import draw_family, family
+from lessons.props.processes_and_threads import spawn
 
 children = [spawn.Process(target=sleep, args=(60,)) for _ in range(2)]
 for child in children:
@@ -273,7 +273,7 @@ run_demo("processes/thread_memory.py")
 # other. What is sent is packed into bytes (*pickled*), so the receiver gets a copy.
 
 # %%
-from demos.processes.parts.squares_in_children import send_squares
+from lessons.props.processes_and_threads import send_squares
 
 show(send_squares)
 ours, theirs = spawn.Pipe()
@@ -289,7 +289,7 @@ print(f"pid {pid} sent {squares}")
 # one queue here, all at the same time.
 
 # %%
-from demos.processes.parts.squares_in_children import put_squares
+from lessons.props.processes_and_threads import put_squares
 
 
 def start_all(target, arguments) -> list:
@@ -318,7 +318,7 @@ print(f"4 + 9 + 16 = {found}, in whatever order they came")
 # makes an array of 64-bit integers, `RawValue("i")` a single integer.
 
 # %%
-from demos.processes.parts.squares_in_children import square_in_place
+from lessons.props.processes_and_threads import square_in_place
 
 show(square_in_place)
 shared, signature = spawn.RawArray("q", [1, 2, 3]), spawn.RawValue("i")
@@ -335,7 +335,7 @@ print(f"pid {signature.value} has left {list(shared)}")
 # %%
 from multiprocessing.shared_memory import SharedMemory
 
-from demos.processes.parts.squares_in_children import square_by_name
+from lessons.props.processes_and_threads import square_by_name
 
 show(square_by_name)
 block = SharedMemory(create=True, size=1)  # one byte
@@ -530,9 +530,9 @@ run_demo("processes/forked_child.py")
 # %% [markdown]
 # ## Exercise 3: thread or process?
 #
-# Five jobs wait in `demos/processes/parts/five_jobs.py`. Each has a `work` with `args`,
-# the `seconds` that it may take, and a `promise()`, which must be true in *your* program
-# when the job is done.
+# Five jobs wait in `lessons/props/processes_and_threads.py`. Each has a `work` with
+# `args`, the `seconds` that it may take, and a `promise()`, which must be true in *your*
+# program when the job is done.
 #
 # | job | its work | its promise |
 # |---|---|---|
@@ -616,7 +616,7 @@ def try_job(kind, job) -> bool:
 
 
 # %%
-from demos.processes.parts.five_jobs import job_in_a_trial
+from lessons.props.processes_and_threads import job_in_a_trial
 
 job = "count"  # then try the others
 for kind in "thread", "process":
@@ -674,7 +674,7 @@ pickle.dumps(square, protocol=0)
 # %%
 from concurrent.futures import ProcessPoolExecutor
 
-from demos.processes.parts.notebook_functions import overheard
+from lessons.props.processes_and_threads import overheard
 
 with overheard() as lines:
     child = spawn.Process(target=square, args=(7,))
@@ -708,7 +708,7 @@ with overheard(), ProcessPoolExecutor(1, mp_context=spawn) as pool:
 # %%
 import cloudpickle
 
-from demos.processes.parts.notebook_functions import call_by_value
+from lessons.props.processes_and_threads import call_by_value
 
 show(call_by_value)
 with ProcessPoolExecutor(1, mp_context=spawn) as pool:

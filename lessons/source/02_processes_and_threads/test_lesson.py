@@ -16,10 +16,13 @@ import psutil
 import pytest
 
 from demos.processes import create_process, creation_cost, process_memory
-from demos.processes.parts.five_jobs import job_in_a_trial
-from demos.processes.parts.notebook_functions import overheard
-from demos.processes.parts.squares_in_children import send_squares, spawn
 from demos.processes.process_ids import family, start_child
+from lessons.props.processes_and_threads import (
+    job_in_a_trial,
+    overheard,
+    send_squares,
+    spawn,
+)
 from tests.process_state import command_line, is_alive
 
 from .answers import try_job

@@ -422,7 +422,7 @@ len(appended)
 import sys
 from statistics import median
 
-from demos.gil.parts.thread_turns import draw_thread_turns, turns_of_two_threads
+from lessons.props.the_gil import draw_thread_turns, turns_of_two_threads
 
 turns = turns_of_two_threads()
 length = median(end - start for _, start, end in turns)

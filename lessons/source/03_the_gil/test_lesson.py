@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from demos.gil import sleeping_threads
-from demos.gil.parts.thread_turns import turns_of_two_threads
+from lessons.props.the_gil import turns_of_two_threads
 from sidebyside import Timeline, span
 
 NO_GIL = not getattr(sys, "_is_gil_enabled", lambda: True)()

@@ -8,7 +8,7 @@ from time import sleep
 from types import CodeType
 from unittest.mock import patch
 
-from demos.races.interleavings import UPDATE, play
+from parallel_by_hand.races.interleavings import UPDATE, play
 from sidebyside.exercises import exercise, trying
 from sidebyside.expectations import Expect
 

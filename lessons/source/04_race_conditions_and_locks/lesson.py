@@ -142,8 +142,8 @@ print("lost:", [updates_lost(add_one) for _ in range(3)])
 # run the cell: note `x` and both copies after each letter.
 
 # %%
-from demos.races import interleavings
-from demos.races.interleavings import UPDATE, play
+from parallel_by_hand.races import interleavings
+from parallel_by_hand.races.interleavings import UPDATE, play
 from sidebyside import guess, show
 
 show(interleavings.do_step)
@@ -158,7 +158,7 @@ guess("04-smallest", None, "If both add 1 three times: how small can x be in the
 # *release* are for later. `endings` plays all orders and counts how they end.
 
 # %%
-from demos.races.interleavings import endings
+from parallel_by_hand.races.interleavings import endings
 from sidebyside import reveal
 
 found = endings(UPDATE, UPDATE)
@@ -303,7 +303,7 @@ print("lost:", [updates_lost(add_with_lock) for _ in range(3)])
 # release it. Now we can also play locks that are misplaced:
 
 # %%
-from demos.races.interleavings import LATE_LOCK, LOCKED
+from parallel_by_hand.races.interleavings import LATE_LOCK, LOCKED
 
 each_access = ("take l", "load", "release l", "add", "take l", "store", "release l")
 with_own_lock = [(f"take {own}", *UPDATE, f"release {own}") for own in ("A's", "B's")]
@@ -407,7 +407,7 @@ draw_timelines({"lock held all the time": all_the_time, "lock held to add": to_a
 # A bank: each account has a lock. A transfer needs two accounts, so it takes two locks.
 
 # %%
-from demos.races import deadlock
+from parallel_by_hand.races import deadlock
 
 show(deadlock.transfer)
 
@@ -446,7 +446,7 @@ run_ranks(pay_each_other, world_size=1, timeout=4)
 # the left one, too.
 
 # %%
-from demos.races.interleavings import LEFT_FIRST, RIGHT_FIRST
+from parallel_by_hand.races.interleavings import LEFT_FIRST, RIGHT_FIRST
 
 attempts = {
     "A left first, B right first": (LEFT_FIRST, RIGHT_FIRST),
@@ -676,7 +676,7 @@ check("04-histogram", histogram)
 # them begin at the same time.
 
 # %%
-from demos.races import lost_update
+from parallel_by_hand.races import lost_update
 
 show(lost_update.add_one)
 for add in lost_update.add_one, lost_update.add_with_lock:

@@ -10,8 +10,8 @@ from threading import Lock, Thread
 
 import pytest
 
-from demos.races import deadlock, interleavings, lost_update
-from demos.races.interleavings import (
+from parallel_by_hand.races import deadlock, interleavings, lost_update
+from parallel_by_hand.races.interleavings import (
     LATE_LOCK,
     LEFT_FIRST,
     LOCKED,

@@ -191,7 +191,7 @@ check("05-shared", shared)
 # π/4. So four times that share is an estimate of π:
 
 # %%
-from demos.random_numbers.monte_carlo_pi import circle_hits, copied, spawned
+from parallel_by_hand.random_numbers.monte_carlo_pi import circle_hits, copied, spawned
 from sidebyside import show
 
 show(circle_hits)
@@ -211,7 +211,7 @@ show(spawned)
 # %%
 from copy import deepcopy
 
-from demos.random_numbers.monte_carlo_pi import pi_errors
+from parallel_by_hand.random_numbers.monte_carlo_pi import pi_errors
 
 POINTS, REPEATS, WORKERS = 1000, 300, 64
 error = {}
@@ -271,7 +271,7 @@ fig
 # for. You can also name one of them, by its *key*:
 
 # %%
-from demos.random_numbers.loader_workers import stream
+from parallel_by_hand.random_numbers.loader_workers import stream
 
 show(stream)
 second_child = np.random.SeedSequence(2026).spawn(2)[1]
@@ -324,7 +324,7 @@ print("with keys:", len(hashed))
 # epoch. Over two epochs, how many different *numbers* does the last generator give?
 
 # %%
-from demos.random_numbers.loader_workers import Noise
+from parallel_by_hand.random_numbers.loader_workers import Noise
 
 show(Noise)
 guess("05-loader", None, "2 epochs of 4 items: how many different dataset.rng?")
@@ -335,7 +335,7 @@ guess("05-loader", None, "2 epochs of 4 items: how many different dataset.rng?")
 # notebook's cells (lesson 2).
 
 # %%
-from demos.random_numbers.loader_workers import make_loader, start_method
+from parallel_by_hand.random_numbers.loader_workers import make_loader, start_method
 
 method = start_method()
 loader = make_loader(Noise(4), workers=2, method=method)
@@ -362,7 +362,7 @@ reveal("05-loader", len({row[-1] for row in rows}))
 # `make_loader` takes one as its last argument:
 
 # %%
-from demos.random_numbers.loader_workers import new_stream
+from parallel_by_hand.random_numbers.loader_workers import new_stream
 
 show(new_stream)
 for workers in 1, 2, 3:
@@ -447,7 +447,7 @@ check("05-items", noise_of)
 # epochs of four items, made without a worker, by two and by three:
 
 # %%
-from demos.random_numbers.loader_workers import NoiseByItem
+from parallel_by_hand.random_numbers.loader_workers import NoiseByItem
 
 show(NoiseByItem.__getitem__)
 for workers in 0, 2, 3:
@@ -588,7 +588,7 @@ check("05-replicas", prepare)
 guess("05-ranks", None, "2 ranks × 2 workers: how many different seeds do they have?")
 
 # %%
-from demos.random_numbers.workers_of_ranks import seeds_of_workers
+from parallel_by_hand.random_numbers.workers_of_ranks import seeds_of_workers
 
 show(seeds_of_workers)
 of_each = run_ranks(seeds_of_workers, world_size=2)

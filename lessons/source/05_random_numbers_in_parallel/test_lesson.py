@@ -15,11 +15,9 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, Subset
 
-from demos.random_numbers import (
-    forked_random_numbers,
-    monte_carlo_pi,
-)
-from demos.random_numbers.loader_workers import (
+from demos.random_numbers import forked_random_numbers
+from parallel_by_hand.random_numbers import monte_carlo_pi
+from parallel_by_hand.random_numbers.loader_workers import (
     Noise,
     NoiseByItem,
     make_loader,

@@ -41,7 +41,7 @@
 # each, or ask two processes that have been started before and wait.
 
 # %%
-from demos.overheads.parts.pieces_of_work import draw_piece, share_out_pieces
+from parallel_by_hand.overheads.pieces_of_work import draw_piece, share_out_pieces
 from sidebyside import guess, show
 
 show(draw_piece)
@@ -55,7 +55,7 @@ guess("06-two", None, "How many times as long do two new processes take?", "×")
 # %%
 from concurrent.futures import ProcessPoolExecutor
 
-from demos.overheads.parts.pieces_of_work import CONTEXT
+from parallel_by_hand.overheads.pieces_of_work import CONTEXT
 from sidebyside import compare, reveal
 
 with ProcessPoolExecutor(2, CONTEXT) as pool:
@@ -87,7 +87,7 @@ reveal("06-two", drawn.median["two_new_processes"] / drawn.median["here"], "×")
 # %% tags=["nbval-ignore-output"]
 from functools import partial
 
-from demos.overheads.parts.pieces_of_work import busy_piece, do_pieces, nap_for
+from parallel_by_hand.overheads.pieces_of_work import busy_piece, do_pieces, nap_for
 
 show(busy_piece)
 length, gain = [], []
@@ -162,7 +162,7 @@ fig
 # of a crew:
 
 # %%
-from demos.overheads.parts.pieces_of_work import nap_piece
+from parallel_by_hand.overheads.pieces_of_work import nap_piece
 from sidebyside import Timeline
 
 with Timeline() as starting:
@@ -178,7 +178,7 @@ started
 # 4 and 8 workers. `time_crews` calls `share_out_pieces` for each, three times in turn.
 
 # %%
-from demos.overheads.how_many_workers import time_crews
+from parallel_by_hand.overheads.how_many_workers import time_crews
 
 naps = time_crews(nap_piece, pieces=48, crews=[1, 2, 4, 8], rounds=3)
 for workers, seconds in naps.items():
@@ -284,7 +284,7 @@ check("06-best", best_workers)
 # 16 workers, then measure it.
 
 # %% tags=["nbval-ignore-output"]
-from demos.overheads.parts.cost_model import fit_costs
+from parallel_by_hand.overheads.cost_model import fit_costs
 
 costs = fit_costs(naps)
 sixteen = median(time_crews(nap_piece, 48, [16])[16])
@@ -318,14 +318,14 @@ reveal("06-naps", costs.best(most=48), computed=True)
 # them. *b* is the time of all pieces without any worker:
 
 # %%
-from demos.overheads.how_many_workers import time_without_workers
+from parallel_by_hand.overheads.how_many_workers import time_without_workers
 
 b = time_without_workers(busy_piece, pieces=48)
 predicted = costs._replace(b=b)  # a copy with another b
 print(f"b = {1000 * predicted.b:.0f} ms")
 
 # %%
-from demos.overheads.how_many_workers import plot_crews
+from parallel_by_hand.overheads.how_many_workers import plot_crews
 from sidebyside import machine
 
 cores = machine().usable_cores
@@ -391,14 +391,14 @@ machine()
 # tail**, as in files of all sizes, or in sentences.
 
 # %%
-from demos.overheads.parts.timelines_of_naps import heavy_tailed_naps
+from lessons.props.overheads_and_how_many_workers import heavy_tailed_naps
 
 lengths = heavy_tailed_naps(48, total=1.2)
 print("naps in ms:", *(round(1000 * length) for length in lengths))
 guess("06-tail", None, "Four workers, chunks of 12: done after how many s?", "s")
 
 # %%
-from demos.overheads.parts.timelines_of_naps import timeline_of_chunks
+from lessons.props.overheads_and_how_many_workers import timeline_of_chunks
 from sidebyside import draw_timelines
 
 timelines = {f"chunks of {n}": timeline_of_chunks(lengths, n) for n in (12, 1)}
@@ -651,7 +651,7 @@ for name, how in {"as it is": {}, "cured": cure}.items():
 # </details>
 
 # %%
-from demos.overheads.parts.timelines_of_naps import four_timelines
+from lessons.props.overheads_and_how_many_workers import four_timelines
 
 crews = draw_timelines(four_timelines())
 crews.alt = "timelines of four crews, A to D"

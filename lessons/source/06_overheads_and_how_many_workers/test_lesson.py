@@ -12,17 +12,17 @@ import pytest
 import torch
 
 from demos.overheads import how_many_workers
-from demos.overheads.parts.cost_model import Costs, fit_costs
-from demos.overheads.parts.pieces_of_work import (
+from lessons.props.overheads_and_how_many_workers import (
+    four_timelines,
+    heavy_tailed_naps,
+    timeline_of_chunks,
+)
+from parallel_by_hand.overheads.cost_model import Costs, fit_costs
+from parallel_by_hand.overheads.pieces_of_work import (
     CONTEXT,
     cpu_share_of_piece,
     nap_piece,
     share_out_pieces,
-)
-from demos.overheads.parts.timelines_of_naps import (
-    four_timelines,
-    heavy_tailed_naps,
-    timeline_of_chunks,
 )
 from sidebyside import Timeline
 
@@ -172,7 +172,9 @@ def test_an_executor_sends_pieces_one_by_one_unless_told():
 
 def test_workers_of_the_demo_import_neither_numpy_nor_matplotlib():
     """Each worker imports the demo again: its imports would be part of c."""
-    code = "import sys, demos.overheads.how_many_workers; print(*sys.modules)"
+    code = (
+        "import sys, parallel_by_hand.overheads.how_many_workers; print(*sys.modules)"
+    )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "sidebyside" in run.stdout.split(), run.stderr
     assert not {"numpy", "matplotlib", "torch"} & set(run.stdout.split())

@@ -4,8 +4,8 @@ from concurrent.futures import FIRST_COMPLETED, as_completed, wait
 
 import numpy as np
 
-from demos.practice.pendulum_survey import period, survey
 from lessons.source.sample_answers import right, wrong
+from parallel_by_hand.practice.pendulum_survey import period, survey
 
 # 07-identical -------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from numbers import Real
 from threading import Event, Lock, current_thread
 from time import sleep
 
-from demos.practice.pendulum_survey import survey
+from parallel_by_hand.practice.pendulum_survey import survey
 from sidebyside.exercises import NotYet, exercise, trying
 from sidebyside.findings import shown
 

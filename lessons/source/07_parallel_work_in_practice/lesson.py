@@ -43,7 +43,7 @@
 # Here is one task, which returns 50 rows:
 
 # %%
-from demos.practice.parts.oscillator import simulate_oscillator
+from parallel_by_hand.practice.oscillator import simulate_oscillator
 from sidebyside import show
 
 show(simulate_oscillator)
@@ -57,7 +57,7 @@ from time import perf_counter
 
 import numpy as np
 
-from demos.practice.parts.oscillator import oscillator_tasks
+from parallel_by_hand.practice.oscillator import oscillator_tasks
 
 work = oscillator_tasks(seed=7, count=48)
 parts, seconds = [], []
@@ -125,7 +125,7 @@ picture
 # Here is a slow program. It measures pendulums.
 
 # %%
-from demos.practice.pendulum_survey import period, survey
+from parallel_by_hand.practice.pendulum_survey import period, survey
 
 show(period)
 show(survey)
@@ -293,7 +293,7 @@ question = "In how many of the nine does the caller have the other 47 results?"
 guess("07-lost", None, question)
 
 # %% tags=["nbval-ignore-output"]
-from demos.practice.accidents import compare_accidents
+from parallel_by_hand.practice.accidents import compare_accidents
 from sidebyside import reveal
 
 rows = compare_accidents(patience=1)  # all nine take some seconds
@@ -450,7 +450,7 @@ check("07-finish", run_all)
 # So each block is a task. Two ways to give a worker its numbers:
 
 # %%
-from demos.practice.block_matmul import multiply_sent, multiply_shared
+from parallel_by_hand.practice.block_matmul import multiply_sent, multiply_shared
 
 show(multiply_sent)
 show(multiply_shared)
@@ -468,7 +468,7 @@ question = "How many million bytes go through the pipes if blocks are sent?"
 guess("07-bytes", None, question)
 
 # %%
-from demos.practice.block_matmul import BlockProduct
+from parallel_by_hand.practice.block_matmul import BlockProduct
 
 product = BlockProduct(size=1000, cuts=2, workers=2)
 moved = product.bytes_moved()
@@ -514,7 +514,7 @@ products
 # %%
 from multiprocessing.shared_memory import SharedMemory
 
-from demos.practice.parts.shared_by_name import sum_named_numbers, sum_sent_numbers
+from lessons.props.parallel_work_in_practice import sum_named_numbers, sum_sent_numbers
 
 show(sum_named_numbers)
 n = 1_000_000
@@ -568,7 +568,7 @@ print(f"{sums}\nsending a RawArray raises {type(refused).__name__}")
 # | 6 | Do workers leave each other alone? | CPU time of a task beside others, over alone | they crowd the memory: use less of it, fewer workers |
 
 # %%
-from demos.practice.diagnosis import time_task_for_diagnosis
+from parallel_by_hand.practice.diagnosis import time_task_for_diagnosis
 
 show(time_task_for_diagnosis)
 
@@ -590,8 +590,8 @@ show(time_task_for_diagnosis)
 # program that asks another computer ten times, and one that fills memory.
 
 # %% tags=["nbval-ignore-output"]
-from demos.practice.diagnosis import diagnose, findings_table
-from demos.practice.parts import programs_to_diagnose
+from parallel_by_hand.practice import programs_to_diagnose
+from parallel_by_hand.practice.diagnosis import diagnose, findings_table
 
 programs = {
     "simulate": (simulate_oscillator, work[:12]),

@@ -17,19 +17,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from demos.practice import accidents, diagnosis
-from demos.practice.block_matmul import BlockProduct, blocks, strips
-from demos.practice.diagnosis import DiagnosedTask, diagnose
 from demos.practice.generate_ode_data import DataParts, write_whole_data
-from demos.practice.parts import programs_to_diagnose
-from demos.practice.parts.oscillator import (
+from lessons.props.parallel_work_in_practice import sum_named_numbers, sum_sent_numbers
+from parallel_by_hand.practice import accidents, diagnosis, programs_to_diagnose
+from parallel_by_hand.practice.block_matmul import BlockProduct, blocks, strips
+from parallel_by_hand.practice.diagnosis import DiagnosedTask, diagnose
+from parallel_by_hand.practice.oscillator import (
     COLUMNS,
     SAMPLES,
     oscillator_tasks,
     simulate_oscillator,
     solve_oscillator,
 )
-from demos.practice.parts.shared_by_name import sum_named_numbers, sum_sent_numbers
 from sidebyside.demos import DEMOS
 from sidebyside.lesson_format import read_lesson, solved
 from tests.exercise_rules import answers
@@ -288,7 +287,7 @@ def test_after_a_killed_program_its_worker_ends_first_and_its_semaphores_are_rem
 def test_the_tracker_of_semaphores_runs_before_the_first_one_is_made():
     code = """
 from multiprocessing import resource_tracker
-from demos.practice import accidents
+from parallel_by_hand.practice import accidents
 
 def experiment(*arguments):
     return resource_tracker._resource_tracker._fd is not None

@@ -42,7 +42,7 @@
 # %%
 import torch
 
-from demos.sgd.parts.digits_network import digits_here, digits_network
+from parallel_by_hand.sgd.digits_network import digits_here, digits_network
 
 torch.set_num_threads(1)  # one core: so that nothing here runs in parallel unasked
 images, labels = digits_here("train")
@@ -86,7 +86,7 @@ for update in range(201):
 # every image twice, at the same learning rate.
 
 # %%
-from demos.sgd.batch_size import loss_along_updates
+from parallel_by_hand.sgd.batch_size import loss_along_updates
 
 runs = {
     batch: loss_along_updates(digits_network(), batch, epochs=2, rate=0.1)
@@ -135,7 +135,7 @@ fig
 # some weights. It lets us watch:
 
 # %%
-from demos.sgd.batch_size import kept_for_backward
+from parallel_by_hand.sgd.batch_size import kept_for_backward
 from sidebyside import guess, show
 
 show(kept_for_backward)
@@ -147,7 +147,7 @@ guess("08-bytes", None, "How many bytes are kept for a batch of 1,000?", "bytes"
 # one more image costs. Write your guess in place of `None`, then run the next cell.
 
 # %%
-from demos.sgd.batch_size import samples_per_second
+from parallel_by_hand.sgd.batch_size import samples_per_second
 from sidebyside import reveal
 
 sizes = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000]
@@ -187,8 +187,8 @@ fig
 # (`flat_gradient` puts the gradients of all parameters into one vector.)
 
 # %%
-from demos.sgd.gradient_shards import cut_into_shards
-from demos.sgd.parts.digits_network import flat_gradient
+from parallel_by_hand.sgd.digits_network import flat_gradient
+from parallel_by_hand.sgd.gradient_shards import cut_into_shards
 
 
 def off_by(sizes: list[int], number: torch.dtype) -> float:
@@ -308,7 +308,7 @@ check("08-shards", batch_gradient)
 # sleeps 5 ms for each image. The gradients are real.
 
 # %%
-from demos.sgd.gradient_shards import gradients_in_space, gradients_in_time
+from parallel_by_hand.sgd.gradient_shards import gradients_in_space, gradients_in_time
 from sidebyside import Timeline, draw_timelines
 
 shards = cut_into_shards(images, labels, [16, 16, 16, 16])
@@ -417,7 +417,7 @@ check("08-accumulate", accumulate)
 # from that of all images.
 
 # %%
-from demos.sgd.gradient_noise import gradient_spread
+from parallel_by_hand.sgd.gradient_noise import gradient_spread
 
 print(f"batch 1: {gradient_spread(digits_network(), 1):.1f}")
 guess("08-spread", None, "And the spread of batches of 64?", "")
@@ -550,7 +550,7 @@ check("08-noise-scale", noise_scale)
 # same two equations as you did.)
 
 # %%
-from demos.sgd.gradient_noise import (
+from parallel_by_hand.sgd.gradient_noise import (
     noise_scale_from_two_sizes,
     squared_norms_in_training,
 )
@@ -572,7 +572,7 @@ print("rate 1.0:", *(f"{e:.0f}" for e in estimates[3:]))
 # updates. With one rate for all sizes, it would say more about the rate.
 
 # %% tags=["nbval-ignore-output"]
-from demos.sgd.gradient_noise import fewest_updates, fit_knee
+from parallel_by_hand.sgd.gradient_noise import fewest_updates, fit_knee
 
 tuned = fewest_updates(0.4, sizes=(1, 4, 16, 64, 1415))
 for batch, (count, rate) in tuned.items():
@@ -626,7 +626,7 @@ fig
 # random starts; the mean with its 95 % interval, and the median:
 
 # %% tags=["nbval-ignore-output"]
-from demos.sgd.large_batch import (
+from parallel_by_hand.sgd.large_batch import (
     errors_after_epochs,
     large_batch_rates,
     mean_and_interval,
@@ -784,8 +784,8 @@ check("08-scaling", scaled_rates)
 # is *convex*, with no local minimum but the lowest.
 
 # %%
-from demos.sgd import parallel_sgd
-from demos.sgd.parts.digits_network import digits_softmax
+from parallel_by_hand.sgd import parallel_sgd
+from parallel_by_hand.sgd.digits_network import digits_softmax
 
 batches = parallel_sgd.worker_batches(workers=4, steps=200)
 problems = {

@@ -10,29 +10,30 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from demos.sgd import parallel_sgd
-from demos.sgd.batch_size import kept_for_backward, loss_along_updates
-from demos.sgd.gradient_noise import (
+from demos.sgd import parallel_sgd as parallel_sgd_demo
+from parallel_by_hand.sgd import parallel_sgd
+from parallel_by_hand.sgd.batch_size import kept_for_backward, loss_along_updates
+from parallel_by_hand.sgd.digits_network import (
+    digits_here,
+    digits_network,
+    digits_softmax,
+    flat_gradient,
+)
+from parallel_by_hand.sgd.fleets import Fleet, updates_to_reach
+from parallel_by_hand.sgd.gradient_noise import (
     fewest_updates,
     fit_knee,
     gradient_spread,
     noise_scale_from_two_sizes,
     squared_norms_in_training,
 )
-from demos.sgd.gradient_shards import (
+from parallel_by_hand.sgd.gradient_shards import (
     cut_into_shards,
     gradients_in_space,
     gradients_in_time,
     weighted_by_size,
 )
-from demos.sgd.large_batch import errors_after_epochs, large_batch_rates
-from demos.sgd.parts.digits_network import (
-    digits_here,
-    digits_network,
-    digits_softmax,
-    flat_gradient,
-)
-from demos.sgd.parts.fleets import Fleet, updates_to_reach
+from parallel_by_hand.sgd.large_batch import errors_after_epochs, large_batch_rates
 from sidebyside import Timeline
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")  # as in the lesson
@@ -236,9 +237,11 @@ def test_models_are_averaged_as_often_as_the_demo_prints(monkeypatch, capsys):
         return train_and_count
 
     for train in "average_models_once", "average_gradients_each_step":
-        monkeypatch.setattr(parallel_sgd, train, counting(getattr(parallel_sgd, train)))
+        monkeypatch.setattr(
+            parallel_sgd_demo, train, counting(getattr(parallel_sgd, train))
+        )
     monkeypatch.setattr(sys, "argv", ["", "--workers", "3", "--steps", "7"])
-    parallel_sgd.main()
+    parallel_sgd_demo.main()
     rows = capsys.readouterr().out.splitlines()
     printed = [
         int(row.split()[-3])

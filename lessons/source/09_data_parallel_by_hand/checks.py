@@ -7,9 +7,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from demos.data_parallel.parts import museum_meter
-from demos.data_parallel.parts.changed_lines import syntax_complaint
-from demos.data_parallel.parts.exhibits import EXHIBITS
+from parallel_by_hand.data_parallel import museum_meter
+from parallel_by_hand.data_parallel.changed_lines import syntax_complaint
+from parallel_by_hand.data_parallel.exhibits import EXHIBITS
 from sidebyside import RankFailed, RanksHung
 from sidebyside.exercises import exercise, trying
 

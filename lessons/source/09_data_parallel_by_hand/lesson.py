@@ -51,7 +51,7 @@ batches = list(zip(images.split(64), labels.split(64), strict=True))[:22]
 # %%
 from torch import nn
 
-from demos.data_parallel.data_parallel_threads import replica_places
+from parallel_by_hand.data_parallel.data_parallel_threads import replica_places
 
 places = replica_places(2)  # two GPUs, or the CPU twice
 
@@ -63,7 +63,7 @@ def parameters_of(model: nn.Module) -> torch.Tensor:
 # %%
 from torch.nn import functional as F
 
-from demos.data_parallel.data_parallel_threads import make_digit_model
+from parallel_by_hand.data_parallel.data_parallel_threads import make_digit_model
 
 
 def train_alone(model: nn.Module) -> torch.Tensor:
@@ -132,7 +132,7 @@ question = "The length of their step, divided by the length of one model's?"
 guess("09-shared", None, question, "×")
 
 # %%
-from demos.data_parallel.data_parallel_threads import ThreadedReplicas
+from parallel_by_hand.data_parallel.data_parallel_threads import ThreadedReplicas
 from sidebyside import reveal
 
 shared = ThreadedReplicas(model, [torch.device("cpu")] * 2)
@@ -146,7 +146,7 @@ reveal("09-shared", float(step.norm() / (alone[1] - alone[0]).norm()), computed=
 # a tensor's numbers. It lets us count how many models there are:
 
 # %%
-from demos.data_parallel.data_parallel_threads import replicate
+from parallel_by_hand.data_parallel.data_parallel_threads import replicate
 
 
 def storages(replicas: list) -> int:
@@ -432,7 +432,7 @@ check("09-reduce", reduce_gradients)
 # by `dist.all_reduce` (`dist` is `torch.distributed`), and laid back.
 
 # %%
-from demos.data_parallel.data_parallel_processes import (
+from parallel_by_hand.data_parallel.data_parallel_processes import (
     step_in_rank,
     sum_gradients_over_ranks,
 )
@@ -481,7 +481,7 @@ print("bytes in a message:", message)
 # one by one? About as much, half as much again, or twice?
 
 # %%
-from demos.data_parallel.parts.wide_and_deep import IMAGES, make_deep, make_wide
+from lessons.props.data_parallel_by_hand import IMAGES, make_deep, make_wide
 
 for make in make_wide, make_deep:
     layers, matrices = list(make()), [p for p in make().parameters() if p.dim() == 2]
@@ -492,7 +492,7 @@ question = "Deep: CPU time of forward in two threads, divided by one by one?"
 guess("09-threads", None, question, "×")
 
 # %%
-from demos.data_parallel.parts.wide_and_deep import step_three_ways
+from lessons.props.data_parallel_by_hand import step_three_ways
 from sidebyside import draw_timelines
 
 deep = step_three_ways(make_deep)
@@ -531,7 +531,7 @@ draw_timelines(wide, cpu=True)
 # %%
 import copy
 
-from demos.data_parallel.data_parallel_threads import largest_difference
+from parallel_by_hand.data_parallel.data_parallel_threads import largest_difference
 
 
 def layers_that_match(batch: tuple) -> dict[str, bool]:
@@ -621,7 +621,7 @@ else:
 # half as far from those of one process as these have moved from the start.
 
 # %%
-from demos.data_parallel.parts.museum_meter import show_exhibits
+from parallel_by_hand.data_parallel.museum_meter import show_exhibits
 
 show_exhibits("AB")
 

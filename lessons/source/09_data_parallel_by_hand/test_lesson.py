@@ -13,14 +13,16 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
 
-from demos.collectives.all_reduce_four_ways import meter_all_reduce
-from demos.collectives.parts.all_reduces import ring_all_reduce
-from demos.data_parallel.data_parallel_processes import (
+from lessons.props import data_parallel_by_hand as wide_and_deep
+from parallel_by_hand.collectives.all_reduce_four_ways import meter_all_reduce
+from parallel_by_hand.collectives.all_reduces import ring_all_reduce
+from parallel_by_hand.data_parallel import museum_meter
+from parallel_by_hand.data_parallel.data_parallel_processes import (
     replicas_agree,
     step_in_rank,
     train_beside_one_process,
 )
-from demos.data_parallel.data_parallel_threads import (
+from parallel_by_hand.data_parallel.data_parallel_threads import (
     ThreadedReplicas,
     in_threads,
     largest_difference,
@@ -29,8 +31,7 @@ from demos.data_parallel.data_parallel_threads import (
     replica_places,
     replicate,
 )
-from demos.data_parallel.parts import museum_meter, wide_and_deep
-from demos.data_parallel.parts.exhibits import EXHIBITS
+from parallel_by_hand.data_parallel.exhibits import EXHIBITS
 from sidebyside import Timeline, device, load_digits, run_ranks
 
 from .answers import REPAIRED

@@ -5,9 +5,9 @@ from itertools import combinations
 import torch
 import torch.distributed as dist
 
-from demos.collectives.parts import eight_collectives
-from demos.collectives.parts.eight_collectives import exchange, other_ranks
 from lessons.source.sample_answers import right, wrong
+from parallel_by_hand.collectives import eight_collectives
+from parallel_by_hand.collectives.eight_collectives import exchange, other_ranks
 from sidebyside import device
 
 # 10a-reduce-scatter -------------------------------------------------------------------

@@ -83,7 +83,7 @@ run_ranks(pass_on, world_size=2)
 # one piece for each rank. Here is how we write them:
 
 # %%
-from demos.collectives.parts import eight_collectives
+from parallel_by_hand.collectives import eight_collectives
 from sidebyside import show
 
 show(eight_collectives.broadcast)
@@ -95,8 +95,8 @@ show(eight_collectives.scatter)
 # itself: piece $c$ of rank $r$ is $(c+1) \cdot 10^r$. So 300 is piece 2 of rank 2.
 
 # %%
-from demos.collectives.parts.collective_drawing import draw_collectives
-from demos.collectives.parts.who_holds_what import run_collectives
+from parallel_by_hand.collectives.collective_drawing import draw_collectives
+from parallel_by_hand.collectives.who_holds_what import run_collectives
 
 draw_collectives(run_collectives(["broadcast", "scatter"], dist))
 
@@ -279,7 +279,7 @@ draw_timelines({"send": blocking, "isend": asynchronous}, stamp="simulated")
 # uses:
 
 # %%
-from demos.collectives.parts.eight_collectives import exchange
+from parallel_by_hand.collectives.eight_collectives import exchange
 
 show(exchange)
 show(eight_collectives.all_gather)
@@ -475,7 +475,7 @@ check("10a-all-to-all", all_to_all)
 # all-gather a rank puts in one piece; in the others four, in scatter the root only.)
 
 # %%
-from demos.collectives.parts.who_holds_what import EIGHT
+from parallel_by_hand.collectives.who_holds_what import EIGHT
 
 torchs, ours = run_collectives(EIGHT, dist), run_collectives(EIGHT, eight_collectives)
 for name in EIGHT:
@@ -507,7 +507,7 @@ draw_collectives(torchs)
 # reduce-scatter of 16 MB. Ours sends three pieces of 4 MB. And gloo's?
 
 # %%
-from demos.collectives.parts.loopback_meter import megabytes_per_rank
+from parallel_by_hand.collectives.loopback_meter import megabytes_per_rank
 
 
 def megabytes_of_reduce_scatter(library) -> float:

@@ -6,9 +6,12 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from demos.collectives.parts import eight_collectives
-from demos.collectives.parts.loopback_meter import loopback_bytes, megabytes_per_rank
-from demos.collectives.parts.who_holds_what import EIGHT, run_collectives
+from parallel_by_hand.collectives import eight_collectives
+from parallel_by_hand.collectives.loopback_meter import (
+    loopback_bytes,
+    megabytes_per_rank,
+)
+from parallel_by_hand.collectives.who_holds_what import EIGHT, run_collectives
 from sidebyside import MessageMeter, consecutive_steps, run_ranks
 from tests.hanging_ranks import how_they_hang
 from tests.quiet_loopback import least_on_loopback
@@ -171,8 +174,8 @@ def test_a_tournament_takes_fewer_steps_than_rank_after_rank():
 
 
 def test_the_drawing_is_described_in_letters():
-    from demos.collectives.parts.collective_drawing import draw_collectives
-    from demos.collectives.parts.collective_writing import collective_text
+    from parallel_by_hand.collectives.collective_drawing import draw_collectives
+    from parallel_by_hand.collectives.collective_writing import collective_text
 
     runs = run_collectives(["reduce"], dist, 2)
     text = collective_text("reduce", runs["reduce"])

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from demos.collectives.parts.all_reduces import all_reduce_at_root
-from demos.collectives.parts.eight_collectives import exchange
 from lessons.source.sample_answers import right, wrong
+from parallel_by_hand.collectives.all_reduces import all_reduce_at_root
+from parallel_by_hand.collectives.eight_collectives import exchange
 
 # 10b-ring -----------------------------------------------------------------------------
 

@@ -42,8 +42,8 @@
 # meter and the sum of each rank.
 
 # %%
-from demos.collectives.all_reduce_four_ways import meter_all_reduce
-from demos.collectives.parts.all_reduces import all_reduce_at_root
+from parallel_by_hand.collectives.all_reduce_four_ways import meter_all_reduce
+from parallel_by_hand.collectives.all_reduces import all_reduce_at_root
 from sidebyside import run_ranks
 
 ranks = run_ranks(meter_all_reduce, all_reduce_at_root, 1000, world_size=8)
@@ -76,8 +76,8 @@ for rank in (0, 1, 7):
 import torch
 import torch.distributed as dist
 
-from demos.collectives.parts.all_reduces import ring_all_reduce
-from demos.collectives.parts.paced_link import paced_link
+from parallel_by_hand.collectives.all_reduces import ring_all_reduce
+from parallel_by_hand.collectives.paced_link import paced_link
 from sidebyside import Timeline, device
 
 
@@ -158,7 +158,7 @@ timeline.plot(stamp="simulated", height=2.6)
 # `exchange` is the function of 10a that sends and receives at the same time.
 
 # %% exercise="10b-ring"
-from demos.collectives.parts.eight_collectives import exchange
+from parallel_by_hand.collectives.eight_collectives import exchange
 from sidebyside import hint, progress, reset, solution
 
 
@@ -216,7 +216,7 @@ check("10b-ring", ring)
 # without a common rank talk in the same step.
 
 # %%
-from demos.collectives.parts.all_reduces import tree_all_reduce
+from parallel_by_hand.collectives.all_reduces import tree_all_reduce
 from sidebyside import guess, show
 
 show(tree_all_reduce)
@@ -230,7 +230,7 @@ guess("10b-tree", None, "How many steps does the tree take for 8 ranks?", "steps
 # `give` is reused: it is the room for the half that arrives.)
 
 # %%
-from demos.collectives.parts.all_reduces import halve_then_double
+from parallel_by_hand.collectives.all_reduces import halve_then_double
 
 show(halve_then_double)
 
@@ -239,7 +239,10 @@ show(halve_then_double)
 # bytes). A step is as in 10a: all messages that can travel at the same time.
 
 # %%
-from demos.collectives.all_reduce_four_ways import meter_every_way, print_meters
+from parallel_by_hand.collectives.all_reduce_four_ways import (
+    meter_every_way,
+    print_meters,
+)
 from sidebyside import consecutive_steps, reveal
 
 ranks = run_ranks(meter_every_way, 1000, world_size=8)
@@ -274,7 +277,7 @@ reveal("10b-tree", steps, computed=True)
 # were made at the root.
 
 # %%
-from demos.collectives.parts.all_reduces import ALL_REDUCES
+from parallel_by_hand.collectives.all_reduces import ALL_REDUCES
 
 
 def sums_of_every_way() -> dict[str, torch.Tensor]:
@@ -452,7 +455,7 @@ check("10b-fit", fit)
 # inside. That is the noise of this run: the next run may lie outside.
 
 # %%
-from demos.collectives import link_cost
+from parallel_by_hand.collectives import link_cost
 
 timed = run_ranks(link_cost.time_messages, link_cost.LINK_SIZES)[0]
 unseen = link_cost.typical_seconds(timed.pop(2**20))
@@ -466,7 +469,7 @@ print(link_cost.describe_link(link))
 guess("10b-unseen", None, "How long do 1,048,576 bytes take?", "ms")
 
 # %%
-from demos.collectives.parts.cost_pictures import draw_link
+from lessons.props.all_reduce_and_its_cost import draw_link
 
 reveal("10b-unseen", 1e3 * unseen)
 print(f"the line says {1e3 * (link['alpha'] + link['beta'] * 2**20):.3g} ms")
@@ -484,7 +487,7 @@ draw_link(typical, link, (2**20, unseen))
 # `dist.all_reduce` in turn, seven rounds, and returns the medians.
 
 # %%
-from demos.collectives.all_reduce_four_ways import time_beside_library
+from parallel_by_hand.collectives.all_reduce_four_ways import time_beside_library
 
 for size in (16_000, 16_000_000):
     line = 1e3 * (2 * link["alpha"] + link["beta"] * size)
@@ -538,8 +541,11 @@ for n in (2, 4, 8):
 guess("10b-crossover", None, "From which size on is the ring faster?", "KB")
 
 # %%
-from demos.collectives.all_reduce_four_ways import found_crossover, time_over_paced_link
-from demos.collectives.parts.cost_pictures import draw_crossover
+from lessons.props.all_reduce_and_its_cost import draw_crossover
+from parallel_by_hand.collectives.all_reduce_four_ways import (
+    found_crossover,
+    time_over_paced_link,
+)
 
 ways, pace = ["tree", "ring"], (0.02, 40e-9)
 sizes = [100_000, 200_000, 400_000, 800_000, 1_600_000]
@@ -645,7 +651,7 @@ check("10b-choose", fastest)
 # fitted time.
 
 # %%
-from demos.collectives.parts.cost_pictures import draw_residuals
+from lessons.props.all_reduce_and_its_cost import draw_residuals
 
 carried, seconds, fitted = link_cost.gpu_link()
 ratios = [time / line for time, line in zip(seconds, fitted, strict=True)]

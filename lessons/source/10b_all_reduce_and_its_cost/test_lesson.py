@@ -9,22 +9,22 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from demos.collectives import all_reduce_four_ways, link_cost
-from demos.collectives.all_reduce_four_ways import (
-    found_crossover,
-    meter_every_way,
-    time_over_paced_link,
-)
-from demos.collectives.parts import paced_link as pacing
-from demos.collectives.parts.all_reduce_costs import (
+from parallel_by_hand.collectives import all_reduce_four_ways, link_cost
+from parallel_by_hand.collectives import paced_link as pacing
+from parallel_by_hand.collectives.all_reduce_costs import (
     WAYS,
     messages_and_bytes,
     predicted_crossover,
     predicted_seconds,
 )
-from demos.collectives.parts.all_reduces import ALL_REDUCES, ring_all_reduce
-from demos.collectives.parts.paced_link import PacedLink, paced_link
-from demos.collectives.parts.published_all_reduces import H100_MICROSECONDS
+from parallel_by_hand.collectives.all_reduce_four_ways import (
+    found_crossover,
+    meter_every_way,
+    time_over_paced_link,
+)
+from parallel_by_hand.collectives.all_reduces import ALL_REDUCES, ring_all_reduce
+from parallel_by_hand.collectives.paced_link import PacedLink, paced_link
+from parallel_by_hand.collectives.published_all_reduces import H100_MICROSECONDS
 from sidebyside import Timeline, consecutive_steps, device, run_ranks
 from sidebyside.lesson_format import read_lesson
 

@@ -71,7 +71,7 @@ fig
 import torch
 from torch import nn
 
-from demos.ddp.ddp_from_scratch import flat_parameters, make_ddp_model
+from parallel_by_hand.ddp.ddp_from_scratch import flat_parameters, make_ddp_model
 from sidebyside import device
 
 torch.set_num_threads(1)  # one core, which is what each rank has, too

@@ -14,8 +14,8 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
-from demos.ddp.ddp_from_scratch import make_ddp_model
-from demos.machines.parts.two_machines import free_port
+from parallel_by_hand.ddp.ddp_from_scratch import make_ddp_model
+from parallel_by_hand.machines.two_machines import free_port
 from sidebyside import device, load_digits, run_ranks
 from sidebyside.record import ROOT
 

@@ -6,8 +6,8 @@ import torch
 import torch.distributed as dist
 from torch.autograd import Variable
 
-from demos.ddp.ddp_from_scratch import fill_buckets
 from lessons.source.sample_answers import right, wrong
+from parallel_by_hand.ddp.ddp_from_scratch import fill_buckets
 
 # 11b-buckets --------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@
 # `link.start` hands a gradient to the wire and returns at once. First we do as in 11a:
 
 # %%
-from demos.ddp import overlap
+from parallel_by_hand.ddp import overlap
 from sidebyside import Timeline, run_ranks, show
 
 show(overlap.step_after_backward)
@@ -70,7 +70,7 @@ after.plot(stamp="simulated")
 # %%
 from torch.nn import functional as F
 
-from demos.ddp.ddp_from_scratch import make_ddp_model
+from parallel_by_hand.ddp.ddp_from_scratch import make_ddp_model
 from sidebyside import device, load_digits
 
 images, labels = (tensor.to(device()) for tensor in load_digits("train"))
@@ -132,7 +132,7 @@ draw_timelines({"after backward": after, "during backward": during}, stamp="simu
 # leaves when its last gradient is ready. Here is a wide network:
 
 # %%
-from demos.ddp import ddp_beside_torch
+from parallel_by_hand.ddp import ddp_beside_torch
 
 for name, parameter in ddp_beside_torch.make_wide().named_parameters():
     print(f"{name:9} {parameter.nbytes:9,} bytes")
@@ -252,7 +252,7 @@ check("11b-buckets", average_gradients)
 # (lesson 10a):
 
 # %%
-from demos.ddp.ddp_from_scratch import Bucket
+from parallel_by_hand.ddp.ddp_from_scratch import Bucket
 
 show(Bucket)
 
@@ -262,7 +262,7 @@ show(Bucket)
 # [The whole class](../demos/ddp/ddp_from_scratch.py) has 60 lines.
 
 # %%
-from demos.ddp.ddp_from_scratch import DistributedDataParallel
+from parallel_by_hand.ddp.ddp_from_scratch import DistributedDataParallel
 
 show(DistributedDataParallel.__init__)
 show(DistributedDataParallel._gradient_is_ready)
@@ -282,7 +282,7 @@ show(DistributedDataParallel._finish)
 # from `demos/ddp/ddp_from_scratch.py`, which prints every step:
 
 # %%
-from demos.ddp.ddp_from_scratch import train_alone_and_with_ddp
+from parallel_by_hand.ddp.ddp_from_scratch import train_alone_and_with_ddp
 
 rows = run_ranks(train_alone_and_with_ddp, 23, 2048)[0]
 {
@@ -303,7 +303,7 @@ rows = run_ranks(train_alone_and_with_ddp, 23, 2048)[0]
 # %%
 from contextlib import nullcontext
 
-from demos.ddp.ddp_from_scratch import flat_parameters, start_all_reduce
+from parallel_by_hand.ddp.ddp_from_scratch import flat_parameters, start_all_reduce
 
 
 def accumulate(quietly: bool) -> tuple[int, torch.Tensor]:
@@ -539,7 +539,11 @@ print(f"ours / torch's: {run_ranks(ddp_beside_torch.ratio_of_steps)[0]:.2f} ×")
 # [demos/ddp/train_digits.py](../demos/ddp/train_digits.py).
 
 # %%
-from demos.ddp.train_digits import WRAPPERS, digits_accuracy, train_digits_epoch
+from parallel_by_hand.ddp.train_digits import (
+    WRAPPERS,
+    digits_accuracy,
+    train_digits_epoch,
+)
 
 
 def four_epochs(mode: str) -> list[tuple]:

@@ -4,6 +4,7 @@ Every sentence in bold of the lesson is a cell whose output is compared, or a te
 """
 
 import copy
+import importlib
 import os
 import re
 import signal
@@ -19,8 +20,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
 
-from demos.ddp import ddp_beside_torch, ddp_from_scratch, overlap, train_digits
-from demos.ddp.ddp_from_scratch import (
+from parallel_by_hand.ddp import ddp_beside_torch, overlap, train_digits
+from parallel_by_hand.ddp.ddp_from_scratch import (
     DistributedDataParallel,
     ddp_replicas_equal,
     fill_buckets,
@@ -258,8 +259,9 @@ def test_torchs_buckets_come_with_the_second_step_and_are_then_ours():
 # The demos ----------------------------------------------------------------------------
 
 
-def refused(demo, monkeypatch, capsys, *args: object) -> str:
+def refused(name: str, monkeypatch, capsys, *args: object) -> str:
     """What the demo says on one line when it ends with status 2 before it starts."""
+    demo = importlib.import_module(f"demos.ddp.{name}")
     monkeypatch.setattr(sys, "argv", ["demo", *map(str, args)])
     monkeypatch.setattr(demo, "run_ranks", lambda *_, **__: pytest.fail("it started"))
     with pytest.raises(SystemExit) as stop:
@@ -271,15 +273,15 @@ def refused(demo, monkeypatch, capsys, *args: object) -> str:
 @pytest.mark.parametrize(
     ("demo", "args", "allowed"),
     [
-        (ddp_from_scratch, ["--ranks", "0"], "whole number from 1 to 64, not 0"),
-        (ddp_from_scratch, ["--bucket-bytes", "x"], "whole number from 1 to"),
-        (overlap, ["--link", "-3"], "a number from 0.1 to"),
-        (ddp_beside_torch, ["--bucket-mb", "0"], "a number from 1 to"),
-        (train_digits, ["--mode", "threads"], "single.*ddp.*ours"),
-        (train_digits, ["--mode", "single", "--ranks", 2], "must be 1 with"),
-        (train_digits, ["--epochs", "-1"], "whole number from 1 to"),
-        (train_digits, ["--lr", "nan"], "a number from"),
-        (train_digits, ["--checkpoint", "no/such/folder/x.pt"], "folder that exists"),
+        ("ddp_from_scratch", ["--ranks", "0"], "whole number from 1 to 64, not 0"),
+        ("ddp_from_scratch", ["--bucket-bytes", "x"], "whole number from 1 to"),
+        ("overlap", ["--link", "-3"], "a number from 0.1 to"),
+        ("ddp_beside_torch", ["--bucket-mb", "0"], "a number from 1 to"),
+        ("train_digits", ["--mode", "threads"], "single.*ddp.*ours"),
+        ("train_digits", ["--mode", "single", "--ranks", 2], "must be 1 with"),
+        ("train_digits", ["--epochs", "-1"], "whole number from 1 to"),
+        ("train_digits", ["--lr", "nan"], "a number from"),
+        ("train_digits", ["--checkpoint", "no/such/folder/x.pt"], "folder that exists"),
     ],
 )
 def test_a_demo_refuses_what_cannot_be(demo, args, allowed, monkeypatch, capsys):
@@ -305,7 +307,7 @@ def test_training_goes_on_from_a_checkpoint_as_if_never_stopped(
 
     def said(*args: object) -> str:
         again = "--checkpoint", checkpoint, *args
-        return refused(train_digits, monkeypatch, capsys, *again)
+        return refused("train_digits", monkeypatch, capsys, *again)
 
     assert "has 4 epochs" in said("--epochs", 4)
     assert "was trained with --lr 0.1" in said("--lr", 1)

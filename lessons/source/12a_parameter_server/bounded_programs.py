@@ -5,7 +5,11 @@ from collections.abc import Callable
 import torch
 import torch.distributed as dist
 
-from demos.parameter_server.parts.server_and_workers import post, serve_at_once, work
+from parallel_by_hand.parameter_server.server_and_workers import (
+    post,
+    serve_at_once,
+    work,
+)
 
 UPDATES = 12
 

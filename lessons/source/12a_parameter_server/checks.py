@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from heapq import heapify, heappop, heappush
 
-from demos.parameter_server.stale_gradients import predicted_stable_step
+from parallel_by_hand.parameter_server.stale_gradients import predicted_stable_step
 from sidebyside import run_ranks
 from sidebyside.exercises import exercise, trying
 

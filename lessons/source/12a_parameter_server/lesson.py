@@ -38,7 +38,7 @@
 # computes a gradient, and pushes it to the server. That is all it does:
 
 # %%
-from demos.parameter_server.parts.server_and_workers import work
+from parallel_by_hand.parameter_server.server_and_workers import work
 from sidebyside import show
 
 show(work)
@@ -57,7 +57,7 @@ show(work)
 # to some workers, and `await_all` waits until it is sent.
 
 # %%
-from demos.parameter_server.parts.server_and_workers import serve_in_step
+from parallel_by_hand.parameter_server.server_and_workers import serve_in_step
 
 show(serve_in_step)
 
@@ -69,7 +69,7 @@ show(serve_in_step)
 # %%
 import torch
 
-from demos.parameter_server.parts import digits_server
+from parallel_by_hand.parameter_server import digits_server
 from sidebyside import run_ranks
 
 torch.set_num_threads(1)  # one core, as in lesson 8
@@ -107,7 +107,7 @@ print(f"{len(apart)} updates, never 1e-6 apart: {all(gap < 1e-6 for gap in apart
 # **asynchronous** design:
 
 # %%
-from demos.parameter_server.parts.server_and_workers import serve_at_once
+from parallel_by_hand.parameter_server.server_and_workers import serve_at_once
 
 show(serve_at_once)
 
@@ -156,7 +156,7 @@ draw_timelines(timelines, stamp="simulated", height=4.4)
 guess("12a-staleness", None, "What is the mean staleness?", "updates")
 
 # %% tags=["nbval-ignore-output"]
-from demos.parameter_server.parts.server_pictures import draw_staleness
+from lessons.props.parameter_server_pictures import draw_staleness
 
 at_once = run_ranks(train, "at once", naps, 0.1, 180, world_size=4)[0]
 of_workers = {
@@ -250,7 +250,7 @@ check("12a-bounded", who_goes_on)
 # %% tags=["nbval-ignore-output"]
 from functools import partial
 
-from demos.parameter_server.parameter_server import within_bound
+from parallel_by_hand.parameter_server.server_and_workers import within_bound
 
 for bound in (0, 2, 1000):
     goes = partial(within_bound, bound=bound)
@@ -279,7 +279,7 @@ for bound in (0, 2, 1000):
 # and draw the loss over all images twice: against updates and against seconds.
 
 # %%
-from demos.parameter_server.parts.server_pictures import draw_both_clocks
+from lessons.props.parameter_server_pictures import draw_both_clocks
 
 curves = {}
 for design, updates, every in (("in step", 24, 1), ("at once", 210, 6)):
@@ -315,7 +315,7 @@ draw_both_clocks(curves, updates=24)
 # This is **delayed gradient descent**. It begins with $x = 1$, and $x$ was 1 before.
 
 # %%
-from demos.parameter_server.stale_gradients import delayed_descent
+from parallel_by_hand.parameter_server.stale_gradients import delayed_descent
 from sidebyside import figure
 
 fig, ax = figure(height=2.4, stamp="computed", alt="x swings with a delay of 1")
@@ -424,7 +424,7 @@ check("12a-stable", stable_step)
 # $$\text{largest stable step} = \frac{2}{\lambda} \sin\frac{\pi}{2(2\tau + 1)}.$$
 
 # %%
-from demos.parameter_server import stale_gradients
+from parallel_by_hand.parameter_server import stale_gradients
 
 for delay in (0, 1, 2, 4, 8, 16):
     found = stale_gradients.found_stable_step(1.0, delay)
@@ -455,7 +455,7 @@ for delay in (0, 1, 2, 4, 8, 16):
 # tail, lesson 6). Each row has the same 60 seconds, and two random starts.
 
 # %% tags=["nbval-ignore-output"]
-from demos.parameter_server.parts.remedies import compare_remedies
+from parallel_by_hand.parameter_server.remedies import compare_remedies
 
 print(" " * 36 + "updates      loss of two runs")
 for name, (losses, updates) in compare_remedies(budget=60.0, seeds=2).items():
@@ -593,10 +593,10 @@ check("12a-backup", backup)
 guess("12a-server", None, "One update, 8 workers, through the server?", "ms")
 
 # %%
-from demos.collectives.all_reduce_four_ways import time_over_paced_link
-from demos.collectives.parts.all_reduce_costs import predicted_seconds
-from demos.parameter_server.parts import server_costs
-from demos.parameter_server.parts.server_pictures import draw_server_costs
+from lessons.props.parameter_server_pictures import draw_server_costs
+from parallel_by_hand.collectives.all_reduce_costs import predicted_seconds
+from parallel_by_hand.collectives.all_reduce_four_ways import time_over_paced_link
+from parallel_by_hand.parameter_server import server_costs
 
 pace, size, costs = (0.01, 40e-9), 200_000, {"server": {}, "ring": {}}
 time_server = server_costs.time_server_over_paced_link
@@ -677,7 +677,7 @@ print(
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from demos.parameter_server.parts import server_failures
+from parallel_by_hand.parameter_server import server_failures
 
 folder = TemporaryDirectory()
 path = Path(folder.name, "server.pt")

@@ -12,30 +12,34 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from demos.collectives.parts import paced_link as pacing
-from demos.parameter_server import own_parameter_server, stale_gradients
+from demos.parameter_server import own_parameter_server
 from demos.parameter_server.hogwild import WAYS, count_lost_by_hogs
-from demos.parameter_server.parameter_server import within_bound
-from demos.parameter_server.parts import server_and_workers, server_costs
-from demos.parameter_server.parts.digits_server import (
+from parallel_by_hand.collectives import paced_link as pacing
+from parallel_by_hand.parameter_server import (
+    server_and_workers,
+    server_costs,
+    stale_gradients,
+)
+from parallel_by_hand.parameter_server.digits_server import (
     DigitsGradient,
     digits_server_loss,
     digits_start,
     losses_over_time,
     train_digits_with_server,
 )
-from demos.parameter_server.parts.remedies import compare_remedies
-from demos.parameter_server.parts.server_and_workers import (
+from parallel_by_hand.parameter_server.remedies import compare_remedies
+from parallel_by_hand.parameter_server.server_and_workers import (
     STOP,
     serve_at_once,
     serve_in_step,
+    within_bound,
 )
-from demos.parameter_server.parts.server_failures import (
+from parallel_by_hand.parameter_server.server_failures import (
     load_server,
     train_while_worker_is_lost,
     train_with_checkpoints,
 )
-from demos.parameter_server.parts.simulated_server import (
+from parallel_by_hand.parameter_server.simulated_server import (
     gradient_seconds,
     simulate_at_once,
     simulate_in_step,

@@ -8,8 +8,8 @@ import torch.distributed as dist
 from torch.nn import functional as F
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from demos.decentralised.gossip import agreement_factor, ring_mixing_matrix
 from lessons.source.sample_answers import right, wrong
+from parallel_by_hand.decentralised.gossip import agreement_factor, ring_mixing_matrix
 
 # 12b-local ----------------------------------------------------------------------------
 

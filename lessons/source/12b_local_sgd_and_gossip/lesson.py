@@ -41,7 +41,7 @@
 # the ring of lesson 10b, from point-to-point messages, so that the meter can count them.
 
 # %%
-from demos.decentralised.local_sgd import average_models, local_step
+from parallel_by_hand.decentralised.local_sgd import average_models, local_step
 from sidebyside import show
 
 show(local_step)
@@ -53,13 +53,13 @@ show(average_models)
 # the four gradients of a step are averaged.
 
 # %%
-from demos.decentralised.local_sgd import (
+from parallel_by_hand.decentralised.local_sgd import (
     flat_parameters,
     local_batches,
     train_local_sgd,
 )
-from demos.sgd.parallel_sgd import average_gradients_each_step
-from demos.sgd.parts.digits_network import digits_network
+from parallel_by_hand.sgd.digits_network import digits_network
+from parallel_by_hand.sgd.parallel_sgd import average_gradients_each_step
 from sidebyside import run_ranks
 
 runs = {1: run_ranks(train_local_sgd, 1, world_size=4)}
@@ -82,7 +82,7 @@ from sidebyside import guess
 guess("12b-bytes", None, "How many bytes does a rank send, with H = 16?", "bytes")
 
 # %%
-from demos.decentralised.local_sgd import loss_of, mean_bytes_sent
+from parallel_by_hand.decentralised.local_sgd import loss_of, mean_bytes_sent
 from sidebyside import reveal
 
 print("meeting every   bytes sent   loss")
@@ -102,8 +102,8 @@ reveal("12b-bytes", mean_bytes_sent(runs[16]), computed=True)
 # mean model after each step.
 
 # %%
-from demos.decentralised.local_sgd import drift
-from demos.decentralised.parts.agreement_pictures import draw_drift
+from lessons.props.local_sgd_and_gossip import draw_drift
+from parallel_by_hand.decentralised.local_sgd import drift
 
 draw_drift({every: drift(runs[every]) for every in (64, 16, 4)})
 
@@ -241,7 +241,7 @@ check("12b-local", train_locally)
 # steps, and this one is the **outer step**.
 
 # %%
-from demos.decentralised.local_sgd import OuterMomentum
+from parallel_by_hand.decentralised.local_sgd import OuterMomentum
 
 show(OuterMomentum)
 
@@ -286,7 +286,7 @@ for every, outer in ((16, False), (16, True), (1, True)):
 # a weighted mean of the three. `weights` maps the ranks that it hears to their shares.
 
 # %%
-from demos.decentralised.gossip import gossip_round
+from parallel_by_hand.decentralised.gossip import gossip_round
 
 show(gossip_round)
 
@@ -295,8 +295,8 @@ show(gossip_round)
 # has weight one third. The picture shows what each rank holds, one row for each round.
 
 # %%
-from demos.decentralised.gossip import gossip_values, ring_mixing_matrix
-from demos.decentralised.parts.agreement_pictures import draw_values
+from lessons.props.local_sgd_and_gossip import draw_values
+from parallel_by_hand.decentralised.gossip import gossip_values, ring_mixing_matrix
 
 thirds = {ranks: ring_mixing_matrix(ranks, 1 / 3) for ranks in (4, 8, 16)}
 values = run_ranks(gossip_values, 24, thirds[8], world_size=8)
@@ -325,8 +325,12 @@ print("eigenvalues", torch.linalg.eigvalsh(ring_mixing_matrix(4, 1 / 3)))
 # falls by the predicted factor in each round.
 
 # %%
-from demos.decentralised.gossip import agreement_factor, distances, last_factor
-from demos.decentralised.parts.agreement_pictures import draw_agreement
+from lessons.props.local_sgd_and_gossip import draw_agreement
+from parallel_by_hand.decentralised.gossip import (
+    agreement_factor,
+    distances,
+    last_factor,
+)
 
 far = {8: distances(values)}
 for ranks in (4, 16):
@@ -530,7 +534,10 @@ check("12b-weights", best_self_weight)
 # the same batches as above.
 
 # %%
-from demos.decentralised.parts.gossip_training import gossip_models, train_by_gossip
+from parallel_by_hand.decentralised.gossip_training import (
+    gossip_models,
+    train_by_gossip,
+)
 
 show(gossip_models)
 peers = run_ranks(train_by_gossip, thirds[4], world_size=4)
@@ -561,7 +568,7 @@ for name, run in {"gossip": peers[0], "ring all-reduce": runs[1][0]}.items():
 guess("12b-slow", None, "How many times as many steps, out of step, for rank 2?", "×")
 
 # %%
-from demos.decentralised.parts.out_of_step import in_step, out_of_step
+from parallel_by_hand.decentralised.out_of_step import in_step, out_of_step
 from sidebyside import Timeline, draw_timelines
 
 seconds, pictures, steps = [0.03, 0.09, 0.03, 0.03], {}, {}
@@ -599,7 +606,7 @@ draw_timelines(pictures, stamp="simulated", height=4.2)
 # the other three still make?
 
 # %%
-from demos.decentralised.parts.killed_peer import train_with_a_kill
+from parallel_by_hand.decentralised.killed_peer import train_with_a_kill
 
 for all_reduce in (False, True):
     print("with an all-reduce" if all_reduce else "with gossip")

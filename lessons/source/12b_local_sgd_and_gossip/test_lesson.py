@@ -10,7 +10,7 @@ from torch.distributed.algorithms.model_averaging.averagers import PeriodicModel
 from torch.nn.utils import vector_to_parameters
 
 from demos.decentralised import own_local_sgd
-from demos.decentralised.gossip import (
+from parallel_by_hand.decentralised.gossip import (
     agreement_factor,
     distances,
     gossip_in_pairs,
@@ -19,7 +19,9 @@ from demos.decentralised.gossip import (
     random_neighbours,
     ring_mixing_matrix,
 )
-from demos.decentralised.local_sgd import (
+from parallel_by_hand.decentralised.gossip_training import train_by_gossip
+from parallel_by_hand.decentralised.killed_peer import train_with_a_kill
+from parallel_by_hand.decentralised.local_sgd import (
     LOCAL_RATE,
     OuterMomentum,
     average_models,
@@ -30,10 +32,12 @@ from demos.decentralised.local_sgd import (
     loss_of,
     train_local_sgd,
 )
-from demos.decentralised.parts.gossip_training import train_by_gossip
-from demos.decentralised.parts.killed_peer import train_with_a_kill
-from demos.decentralised.parts.out_of_step import in_step, out_of_step
-from demos.sgd.parts.digits_network import digits_here, digits_network, flat_gradient
+from parallel_by_hand.decentralised.out_of_step import in_step, out_of_step
+from parallel_by_hand.sgd.digits_network import (
+    digits_here,
+    digits_network,
+    flat_gradient,
+)
 from sidebyside import run_ranks
 
 # Local SGD ----------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import random
 import time
 from collections.abc import Callable
 
-from demos.devices.parts.queue_device import QueueDevice
+from parallel_by_hand.devices.queue_device import QueueDevice
 from sidebyside.exercises import exercise, trying
 
 from .watched_queues import (

@@ -45,7 +45,7 @@
 # %%
 import torch
 
-from demos.devices.parts.roofline import add_vectors, multiply_matrix
+from parallel_by_hand.devices.roofline import add_vectors, multiply_matrix
 
 torch.set_num_threads(1)  # one core, so that other programs disturb less
 operations = [add_vectors(), multiply_matrix(2048, 1), multiply_matrix(400, 400)]
@@ -62,7 +62,7 @@ for operation in operations:
 # time, so we take the shortest of 20 rounds.
 
 # %%
-from demos.devices.parts.roofline import copy_vector, least_seconds
+from parallel_by_hand.devices.roofline import copy_vector, least_seconds
 
 copy, product = copy_vector(), multiply_matrix(512, 512)
 seconds = least_seconds([copy, product, *operations])
@@ -82,7 +82,7 @@ from sidebyside import guess
 guess("13a-share", None, "Which share of the peak can `add` reach?", "%")
 
 # %%
-from demos.devices.parts.roofline import draw_roofline, seconds_under_roof
+from parallel_by_hand.devices.roofline import draw_roofline, seconds_under_roof
 from sidebyside import reveal
 
 add = operations[0]
@@ -155,7 +155,7 @@ print(torch.ones(3).nonzero().device)
 # with Python loops, some thousand times slower than torch.
 
 # %%
-from demos.devices.copy_or_compute import measure_constants
+from parallel_by_hand.devices.copy_or_compute import measure_constants
 
 costs = measure_constants()
 print(f"host: {1e9 / costs['host']:.3g} ns for an operation")
@@ -166,7 +166,7 @@ sizes = [2, 4, 8, 12, 16, 24, 32, 64]
 guess("13a-away", None, f"From which of {sizes} on is sending quicker?", "rows")
 
 # %% tags=["nbval-ignore-output"]
-from demos.devices.copy_or_compute import (
+from parallel_by_hand.devices.copy_or_compute import (
     first_that_pays,
     predict_here_and_away,
     time_here_and_away,
@@ -289,7 +289,7 @@ check("13a-pays", smallest_size)
 # thread with a queue:
 
 # %%
-from demos.devices.parts.queue_device import QueueDevice
+from parallel_by_hand.devices.queue_device import QueueDevice
 from sidebyside import show
 
 show(QueueDevice.__init__)
@@ -339,7 +339,7 @@ timeline.plot(height=1.8)
 # only its microseconds.
 
 # %%
-from demos.devices.host_runs_ahead import print_clocks, three_clocks
+from parallel_by_hand.devices.host_runs_ahead import print_clocks, three_clocks
 
 with Timeline() as timeline:
     clocks = three_clocks(orders=5, seconds=0.03, waiting=4)
@@ -354,7 +354,7 @@ timeline.plot(height=1.8)
 # With a GPU, here are the same three clocks for five matrix products:
 
 # %% tags=["nbval-ignore-output"]
-from demos.devices.host_runs_ahead import three_clocks_of_gpu
+from parallel_by_hand.devices.host_runs_ahead import three_clocks_of_gpu
 
 if torch.cuda.is_available():
     print_clocks(three_clocks_of_gpu(5))
@@ -474,7 +474,7 @@ check("13a-timing", seconds_of_orders)
 guess("13a-loader", None, "From starting batch 0 to the end: how long?", "ms")
 
 # %%
-from demos.devices.parts.slow_batches import load_slow_batches
+from lessons.props.devices_and_queues import load_slow_batches
 from sidebyside import draw_timelines
 
 
@@ -726,7 +726,7 @@ compare(
 # stream that copies ahead:
 
 # %% tags=["nbval-ignore-output"]
-from demos.devices.parts.gpu_streams import copy_one_ahead, time_streams
+from parallel_by_hand.devices.gpu_streams import copy_one_ahead, time_streams
 
 show(copy_one_ahead)
 if torch.cuda.is_available():

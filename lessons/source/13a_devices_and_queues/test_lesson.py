@@ -9,10 +9,10 @@ from time import perf_counter, sleep
 import pytest
 import torch
 
-from demos.devices import copy_or_compute, host_runs_ahead
-from demos.devices.parts import roofline
-from demos.devices.parts.queue_device import QueueDevice
-from demos.devices.parts.slow_batches import load_slow_batches
+from demos.devices import copy_or_compute as copy_or_compute_demo
+from lessons.props.devices_and_queues import load_slow_batches
+from parallel_by_hand.devices import copy_or_compute, host_runs_ahead, roofline
+from parallel_by_hand.devices.queue_device import QueueDevice
 from sidebyside import MessageMeter, Timeline, device, run_ranks, span
 from sidebyside.lesson_format import read_lesson
 
@@ -156,7 +156,7 @@ def test_without_a_gpu_the_demo_says_what_it_leaves_out(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["copy_or_compute.py", "--largest", "2"])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch, "set_num_threads", lambda count: None)  # of this process
-    copy_or_compute.main()
+    copy_or_compute_demo.main()
     assert capsys.readouterr().out.splitlines()[-1].startswith("no GPU: ")
 
 
@@ -174,9 +174,9 @@ def test_with_a_gpu_the_demo_compares_pageable_and_pinned_memory(monkeypatch, ca
     monkeypatch.setattr(sys, "argv", ["copy_or_compute.py", "--largest", "2"])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch, "set_num_threads", lambda count: None)  # of this process
-    monkeypatch.setattr(copy_or_compute, "measure_gpu_constants", constants)
-    monkeypatch.setattr(copy_or_compute, "time_here_and_on_gpu", times)
-    copy_or_compute.main()
+    monkeypatch.setattr(copy_or_compute_demo, "measure_gpu_constants", constants)
+    monkeypatch.setattr(copy_or_compute_demo, "time_here_and_on_gpu", times)
+    copy_or_compute_demo.main()
     _, pageable, pinned = capsys.readouterr().out.split("\n\n")
     for table, head in (
         (pageable, "to this GPU from pageable memory, at 5.0 GB/s"),

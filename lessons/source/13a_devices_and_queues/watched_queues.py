@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from unittest import mock
 
-from demos.devices.parts.queue_device import QueueDevice, QueueEvent
+from parallel_by_hand.devices.queue_device import QueueDevice, QueueEvent
 
 PATIENCE = 4  # seconds that an order waits for another that a right answer allows
 

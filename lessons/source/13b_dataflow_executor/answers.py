@@ -3,13 +3,13 @@
 import heapq
 from collections import defaultdict, deque
 
-from demos.dataflow.parts.operations import Operation
-from demos.dataflow.parts.placement_heuristics import (
+from lessons.source.sample_answers import right, wrong
+from parallel_by_hand.dataflow.operations import Operation
+from parallel_by_hand.dataflow.placement_heuristics import (
     EIGHT_OPERATIONS,
     HEURISTICS,
     in_order_of_inputs,
 )
-from lessons.source.sample_answers import right, wrong
 
 # 13b-executor
 

@@ -3,20 +3,20 @@
 import random
 from collections.abc import Mapping
 
-from demos.dataflow.parts.operations import (
+from parallel_by_hand.dataflow.operations import (
     Operation,
     longest_path,
     random_operations,
     total_work,
 )
-from demos.dataflow.parts.placement_heuristics import (
+from parallel_by_hand.dataflow.placement_heuristics import (
     EIGHT_OPERATIONS,
     HEURISTICS,
     LINK_TAKES,
     in_order_of_inputs,
     run_placement,
 )
-from demos.dataflow.parts.simulated_devices import (
+from parallel_by_hand.dataflow.simulated_devices import (
     SimulatedDevices,
     dataflow_text,
     makespan,
@@ -182,7 +182,7 @@ def _try_executor_on_threads(execute) -> None:
     """The learner's executor runs the network of the lesson, on threads."""
     import torch
 
-    from demos.dataflow.parts import two_branch_network as network
+    from parallel_by_hand.dataflow import two_branch_network as network
 
     dice = torch.Generator().manual_seed(13)
     images, labels = torch.rand(24, 64, generator=dice), torch.arange(24) % 10

@@ -42,7 +42,7 @@
 # they run. Operations and what they read are a **dataflow graph**.
 
 # %%
-from demos.dataflow.parts.operations import Operation
+from parallel_by_hand.dataflow.operations import Operation
 
 graph = [
     Operation("f", ("d", "e"), device=1, takes=1),
@@ -68,7 +68,7 @@ from sidebyside import guess, hint, progress, reset, solution
 guess("13b-six", None, "How many slots do the six operations take?", "slots")
 
 # %%
-from demos.dataflow.parts.simulated_devices import (
+from parallel_by_hand.dataflow.simulated_devices import (
     draw_dataflow,
     makespan,
     simulate_dataflow,
@@ -91,7 +91,7 @@ draw_dataflow(ran)
 # `launch` and `wait`:
 
 # %%
-from demos.dataflow.parts.simulated_devices import SimulatedDevices
+from parallel_by_hand.dataflow.simulated_devices import SimulatedDevices
 from sidebyside import show
 
 show(SimulatedDevices)
@@ -206,8 +206,8 @@ check("13b-executor", execute)
 # is for an operation that reads one input twice: it is counted down once. By hand: `b`
 # has finished at 3, `c` at 4. Then `a`, `b`, `c`, `d` and `e` are at 0; `d` waits in the
 # queue of device 0, `e` in that of device 1, and `f` still misses two. Our own is in
-# demos/dataflow/parts/dataflow_executor.py. It makes the list of readers once, instead of
-# looking through the graph each time.
+# resources/parallel_by_hand/dataflow/dataflow_executor.py. It makes the list of readers
+# once, instead of looking through the graph each time.
 
 # %% [markdown] tags=["instructor"]
 # ## Real work, and transfers: 15 minutes
@@ -250,7 +250,7 @@ check("13b-executor", execute)
 # between the two, and a `recv` on the other side.
 
 # %%
-from demos.dataflow.parts.operations import with_transfers
+from parallel_by_hand.dataflow.operations import with_transfers
 
 show(with_transfers)
 
@@ -267,8 +267,8 @@ guess(
 )
 
 # %%
-from demos.dataflow.parts.operations import placed, transfers_in
-from demos.dataflow.parts.two_branch_network import (
+from parallel_by_hand.dataflow.operations import placed, transfers_in
+from parallel_by_hand.dataflow.two_branch_network import (
     by_branch,
     graph_of_two_branches,
     make_two_branches,
@@ -291,7 +291,7 @@ print(cross)
 # `run_two_branches` and `simulate_dataflow` use yours.
 
 # %%
-from demos.dataflow.parts.two_branch_network import (
+from parallel_by_hand.dataflow.two_branch_network import (
     largest_gap,
     plain_gradients,
     run_two_branches,
@@ -330,7 +330,7 @@ for which, milliseconds in took.items():
 # compared with those of plain SGD:
 
 # %%
-from demos.dataflow.parts.placement_heuristics import HEURISTICS
+from parallel_by_hand.dataflow.placement_heuristics import HEURISTICS
 
 rules = {"by branch": by_branch}
 rules |= {name: lambda g, rule=rule: rule(g, 2) for name, rule in HEURISTICS.items()}
@@ -370,7 +370,7 @@ for rule, place in rules.items():
 # transfers that cost nothing.
 
 # %%
-from demos.dataflow.parts.operations import placed_anywhere
+from parallel_by_hand.dataflow.operations import placed_anywhere
 
 short, also_short = Operation("short", takes=1), Operation("also short", takes=1)
 long = Operation("long", takes=2)
@@ -415,7 +415,11 @@ reveal("13b-graham", (2 - 1 / 2) * max(16 / 2, 8), computed=True)
 # %%
 import random
 
-from demos.dataflow.parts.operations import longest_path, random_operations, total_work
+from parallel_by_hand.dataflow.operations import (
+    longest_path,
+    random_operations,
+    total_work,
+)
 
 dice, shared, own = random.Random(13), [], []
 for _ in range(2000):
@@ -529,7 +533,7 @@ check("13b-beyond", beyond)
 # %%
 from statistics import mean
 
-from demos.dataflow.parts.placement_heuristics import run_placement
+from parallel_by_hand.dataflow.placement_heuristics import run_placement
 
 dice = random.Random(13)
 graphs = [random_operations(dice, 16, 2) for _ in range(200)]
@@ -561,7 +565,7 @@ for name, rule in HEURISTICS.items():
 # everybody wait for?
 
 # %%
-from demos.dataflow.parts.placement_heuristics import EIGHT_OPERATIONS, LINK_TAKES
+from parallel_by_hand.dataflow.placement_heuristics import EIGHT_OPERATIONS, LINK_TAKES
 
 for op in EIGHT_OPERATIONS:
     print(f"{op.name:4} takes {op.takes}, reads {' and '.join(op.inputs) or 'nothing'}")

@@ -12,8 +12,8 @@ from threading import Barrier
 import pytest
 import torch
 
-from demos.dataflow.parts.dataflow_executor import execute_dataflow
-from demos.dataflow.parts.operations import (
+from parallel_by_hand.dataflow.dataflow_executor import execute_dataflow
+from parallel_by_hand.dataflow.operations import (
     Operation,
     longest_path,
     placed,
@@ -23,22 +23,22 @@ from demos.dataflow.parts.operations import (
     transfers_in,
     with_transfers,
 )
-from demos.dataflow.parts.placement_heuristics import (
+from parallel_by_hand.dataflow.placement_heuristics import (
     EIGHT_OPERATIONS,
     HEURISTICS,
     LINK_TAKES,
     in_order_of_inputs,
     run_placement,
 )
-from demos.dataflow.parts.simulated_devices import (
+from parallel_by_hand.dataflow.simulated_devices import (
     SimulatedDevices,
     dataflow_letters,
     devices_in,
     makespan,
     simulate_dataflow,
 )
-from demos.dataflow.parts.thread_devices import ThreadDevices
-from demos.dataflow.parts.two_branch_network import (
+from parallel_by_hand.dataflow.thread_devices import ThreadDevices
+from parallel_by_hand.dataflow.two_branch_network import (
     by_branch,
     graph_of_two_branches,
     largest_gap,

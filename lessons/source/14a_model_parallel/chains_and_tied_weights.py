@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from demos.model_parallel.parts.cut_messages import ReceiveForward
+from parallel_by_hand.model_parallel.cut_messages import ReceiveForward
 from sidebyside import MessageMeter, device
 
 

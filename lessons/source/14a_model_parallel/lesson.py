@@ -35,7 +35,7 @@
 # running sum of its gradients.
 
 # %%
-from demos.model_parallel.parts.cut_training import make_layers_to_cut
+from parallel_by_hand.model_parallel.cut_training import make_layers_to_cut
 from sidebyside import guess, hint, progress, reset, show, solution
 
 show(make_layers_to_cut)
@@ -55,8 +55,8 @@ f"{sum(p.nbytes for p in make_layers_to_cut().parameters()):,} bytes of paramete
 import torch
 from torch.nn import functional as F
 
-from demos.model_parallel.parts.cut_training import batches_to_cut
-from demos.model_parallel.parts.device_memory import DeviceMemory
+from parallel_by_hand.memory.device_memory import DeviceMemory
+from parallel_by_hand.model_parallel.cut_training import batches_to_cut
 from sidebyside import device, run_ranks
 
 
@@ -143,7 +143,7 @@ def back_step(layers, labels) -> None:
 guess("14a-idle", None, "What share of the two lanes is idle or waiting?", "%")
 
 # %%
-from demos.model_parallel.parts.cut_pictures import idle_share_of_lanes
+from lessons.props.model_parallel_cuts import idle_share_of_lanes
 from sidebyside import Timeline
 
 
@@ -178,7 +178,7 @@ timeline.plot()
 # each input. `ctx` hands things from one to the other. This is rank 1's side:
 
 # %%
-from demos.model_parallel.parts.cut_messages import ReceiveForward
+from parallel_by_hand.model_parallel.cut_messages import ReceiveForward
 
 show(ReceiveForward)
 
@@ -288,7 +288,7 @@ check("14a-send", SendForward)
 # `receive_across_cut` calls `ReceiveForward` with a fresh anchor:
 
 # %%
-from demos.model_parallel.parts.cut_training import step_of_part
+from parallel_by_hand.model_parallel.cut_training import step_of_part
 
 show(step_of_part)
 question = "Bytes across the cut in one step, both ways together? Batch 128, width 512."
@@ -300,7 +300,7 @@ guess("14a-bytes", None, question, "bytes")
 # after every step.
 
 # %%
-from demos.model_parallel.parts.cut_training import gap_of_histories, train_part
+from parallel_by_hand.model_parallel.cut_training import gap_of_histories, train_part
 
 budget = 16_000_000
 parts = run_ranks(train_part, [4, 4], 10, budget)
@@ -319,7 +319,7 @@ reveal("14a-bytes", sum(p.meter.bytes_sent for p in parts) // 10, computed=True)
 # and activations apart:
 
 # %%
-from demos.model_parallel.parts.cut_pictures import draw_memory_of_ranks
+from lessons.props.model_parallel_cuts import draw_memory_of_ranks
 
 held = {
     "one device": whole.memory,
@@ -355,8 +355,8 @@ draw_memory_of_ranks(held, budget)
 # every possible cut, under the meter.
 
 # %%
-from demos.model_parallel.parts.cut_pictures import draw_cuts
-from demos.model_parallel.parts.networks_to_cut import meter_every_cut
+from lessons.props.model_parallel_cuts import draw_cuts
+from parallel_by_hand.model_parallel.networks_to_cut import meter_every_cut
 
 front, back = run_ranks(meter_every_cut)
 print(
@@ -383,7 +383,7 @@ draw_cuts(front, back)
 # step to the next. Bytes that each rank sends:
 
 # %%
-from demos.model_parallel.parts.networks_to_cut import meter_cut_in_time
+from parallel_by_hand.model_parallel.networks_to_cut import meter_cut_in_time
 
 run_ranks(meter_cut_in_time)
 
@@ -496,7 +496,7 @@ check("14a-balanced-cut", balanced_cut)
 # it beside `late`, the output of the last layer before the cut. Each trains four steps:
 
 # %%
-from demos.model_parallel.parts import broken_cuts
+from parallel_by_hand.model_parallel import broken_cuts
 
 show(broken_cuts.send_skip_as_data)
 show(broken_cuts.send_skip_with_gradient)
@@ -522,7 +522,7 @@ for way in "as data", "with its gradient":
 # into 16 numbers and restores it. After a cut between the two, each rank has a copy:
 
 # %%
-from demos.model_parallel.parts.broken_cuts import train_tied
+from parallel_by_hand.model_parallel.broken_cuts import train_tied
 
 tied = run_ranks(train_tied, world_size=1)[0]
 encoder, decoder = run_ranks(train_tied)
@@ -579,7 +579,7 @@ for step in 0, 1, 39:
 # ranks in between would have to join, and weights that are averaged instead of gradients.
 
 # %% exercise="14a-tied"
-from demos.collectives.parts.eight_collectives import exchange
+from parallel_by_hand.collectives.eight_collectives import exchange
 
 
 def sum_tied_gradients(weight: torch.nn.Parameter, peer: int) -> None:
@@ -629,7 +629,7 @@ for step in 0, 1, 39:
 # attention and rank 1 the MLP, and no skip crosses:
 
 # %%
-from demos.model_parallel.parts.transformer_block import (
+from parallel_by_hand.model_parallel.transformer_block import (
     block_cut_by_layer,
     print_block_table,
 )
@@ -651,7 +651,7 @@ print_block_table(rows)
 # skip, and a network with tied weights:
 
 # %%
-from demos.model_parallel.parts.split_by_torch import split_by_torch
+from parallel_by_hand.model_parallel.split_by_torch import split_by_torch
 
 network, images = broken_cuts.SkipNetwork(), torch.randn(4, 64)
 first, second = split_by_torch(network, images, before="third")

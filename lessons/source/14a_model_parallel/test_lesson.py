@@ -14,24 +14,24 @@ import torch.distributed as dist
 from torch import nn
 
 from demos.model_parallel import own_model_parallel
-from demos.model_parallel.parts.broken_cuts import (
+from lessons.props.model_parallel_cuts import idle_share_of_lanes
+from parallel_by_hand.memory.device_memory import DeviceFull, DeviceMemory
+from parallel_by_hand.model_parallel.broken_cuts import (
     SKIPS,
     train_tied,
     train_with_skip,
 )
-from demos.model_parallel.parts.cut_pictures import idle_share_of_lanes
-from demos.model_parallel.parts.cut_training import (
+from parallel_by_hand.model_parallel.cut_training import (
     gap_of_histories,
     make_layers_to_cut,
     train_part,
 )
-from demos.model_parallel.parts.device_memory import DeviceFull, DeviceMemory
-from demos.model_parallel.parts.networks_to_cut import (
+from parallel_by_hand.model_parallel.networks_to_cut import (
     meter_cut_in_time,
     meter_every_cut,
 )
-from demos.model_parallel.parts.split_by_torch import split_by_torch
-from demos.model_parallel.parts.transformer_block import (
+from parallel_by_hand.model_parallel.split_by_torch import split_by_torch
+from parallel_by_hand.model_parallel.transformer_block import (
     block_cut_by_layer,
     make_transformer_block,
 )

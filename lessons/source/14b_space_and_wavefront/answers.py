@@ -6,10 +6,10 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from demos.collectives.parts.eight_collectives import exchange
 from demos.model_parallel.own_halo_exchange import WithHalo
-from demos.model_parallel.parts.convolution_cuts import bytes_of_splits
 from lessons.source.sample_answers import right, wrong
+from parallel_by_hand.collectives.eight_collectives import exchange
+from parallel_by_hand.model_parallel.convolution_cuts import bytes_of_splits
 
 # 14b-halo -----------------------------------------------------------------------------
 

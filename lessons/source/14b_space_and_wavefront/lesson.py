@@ -43,11 +43,11 @@
 # then there are 16, 16 and 10. The mean of each of the last ten is the score of a digit.
 
 # %%
-from demos.model_parallel.parts.convolution_cuts import (
+from parallel_by_hand.model_parallel.convolution_cuts import (
     make_convolutions,
     scores_of_images,
 )
-from demos.model_parallel.three_ways_to_split import digits_for_step
+from parallel_by_hand.model_parallel.three_ways_to_split import digits_for_step
 from sidebyside import hint, progress, reset, show, solution
 
 show(scores_of_images)
@@ -83,7 +83,7 @@ wrong.tolist()
 # second layer's next row reads that wrong row. Each layer spoils one row more.
 
 # %%
-from demos.model_parallel.parts.split_pictures import draw_halves_with_halo
+from lessons.props.space_and_wavefront import draw_halves_with_halo
 
 draw_halves_with_halo(images[0, 0])
 
@@ -102,8 +102,8 @@ draw_halves_with_halo(images[0, 0])
 # (Either may name several ranks, or none. Tensors that travel must be contiguous.)
 
 # %%
-from demos.collectives.parts.eight_collectives import exchange
-from demos.model_parallel.parts.convolution_cuts import Swap, with_halo
+from parallel_by_hand.collectives.eight_collectives import exchange
+from parallel_by_hand.model_parallel.convolution_cuts import Swap, with_halo
 
 show(Swap)
 show(with_halo)
@@ -134,7 +134,7 @@ from functools import partial
 import torch.distributed as dist
 from torch.nn import functional as F
 
-from demos.model_parallel.parts.convolution_cuts import scores_by_space
+from parallel_by_hand.model_parallel.convolution_cuts import scores_by_space
 from sidebyside import device
 
 
@@ -310,7 +310,7 @@ check("14b-halo", Halo)
 # too. The weights and their gradients stay where they are.
 
 # %%
-from demos.model_parallel.parts.convolution_cuts import scores_by_channels
+from parallel_by_hand.model_parallel.convolution_cuts import scores_by_channels
 
 show(scores_by_channels)
 show(scores_by_space)
@@ -424,7 +424,7 @@ check("14b-bytes", bytes_sent)
 # step. `kept` is what autograd keeps for the way back, in bytes, as in 14a.
 
 # %%
-from demos.model_parallel.three_ways_to_split import (
+from parallel_by_hand.model_parallel.three_ways_to_split import (
     WAYS,
     gap_to_one_process,
     train_split,
@@ -458,8 +458,8 @@ question = "By space, how many times as many bytes for 32 × 32 as for 8 × 8?"
 guess("14b-zoom", None, question, "times")
 
 # %%
-from demos.model_parallel.parts.convolution_cuts import bytes_of_splits
-from demos.model_parallel.parts.split_pictures import draw_bytes_of_splits
+from lessons.props.space_and_wavefront import draw_bytes_of_splits
+from parallel_by_hand.model_parallel.convolution_cuts import bytes_of_splits
 
 small, large = (bytes_of_splits(64, (1, 16, 16, 10), n, n) for n in (8, 32))
 reveal("14b-zoom", round(large["space"] / small["space"], 1), computed=True)
@@ -506,7 +506,7 @@ draw_bytes_of_splits(cases)
 # of time. The number in a cell is its slot; slot 4 is dark.
 
 # %%
-from demos.model_parallel.parts.split_pictures import draw_cells
+from lessons.props.space_and_wavefront import draw_cells
 
 layer_by_layer = {(layer, t): 8 * layer + t for layer in range(4) for t in range(8)}
 question = "Four ranks, one layer each: how many slots, if each starts when it can?"
@@ -536,12 +536,15 @@ draw_cells({"layer after layer": layer_by_layer, "as early as possible": wavefro
 # eight is the cut of 14a, one is the wavefront. This is the whole program:
 
 # %%
-from demos.model_parallel.parts.wavefront_flow import flow_through_layers
+from parallel_by_hand.model_parallel.wavefront_flow import flow_through_layers
 
 show(flow_through_layers)
 
 # %%
-from demos.model_parallel.parts.wavefront_flow import rehearse_wavefront, slots_of_naps
+from parallel_by_hand.model_parallel.wavefront_flow import (
+    rehearse_wavefront,
+    slots_of_naps,
+)
 from sidebyside import draw_timelines
 
 plans = {"chunk = 8": (2, 8, 8), "chunk = 1": (2, 8, 1)}
@@ -661,7 +664,7 @@ rehearse_wavefront(2, 8, chunk=1, backward=True).plot(height=1.9)
 # own call for two layers in one process, `nn.LSTM(8, 64, num_layers=2)`:
 
 # %%
-from demos.model_parallel.wavefront import (
+from parallel_by_hand.model_parallel.wavefront import (
     gap_of_flow,
     train_layer_of_rank,
     train_unsplit_layers,
@@ -691,7 +694,7 @@ for chunk in (8, 2, 1):
 # machine adds time to everything, and most to what needs both cores.
 
 # %%
-from demos.model_parallel.wavefront import time_flow_and_alone
+from parallel_by_hand.model_parallel.wavefront import time_flow_and_alone
 
 slots = (64 + 8) / (64 + 64)  # T + k for two layers
 for width in (16, 128):

@@ -15,8 +15,14 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
 
-from demos.model_parallel import own_halo_exchange, three_ways_to_split, wavefront
-from demos.model_parallel.parts.convolution_cuts import (
+from demos.model_parallel import own_halo_exchange, three_ways_to_split
+from lessons.props.space_and_wavefront import (
+    draw_bytes_of_splits,
+    draw_cells,
+    draw_halves_with_halo,
+)
+from parallel_by_hand.model_parallel import wavefront
+from parallel_by_hand.model_parallel.convolution_cuts import (
     Swap,
     bytes_of_splits,
     convolve_with_halo,
@@ -25,29 +31,24 @@ from demos.model_parallel.parts.convolution_cuts import (
     scores_of_images,
     with_halo,
 )
-from demos.model_parallel.parts.split_pictures import (
-    draw_bytes_of_splits,
-    draw_cells,
-    draw_halves_with_halo,
-)
-from demos.model_parallel.parts.wavefront_flow import (
-    SleepingWavefrontLayer,
-    flow_through_layers,
-    rehearse_wavefront,
-    slots_of_naps,
-)
-from demos.model_parallel.three_ways_to_split import (
+from parallel_by_hand.model_parallel.three_ways_to_split import (
     WAYS,
     digits_for_step,
     gap_to_one_process,
     train_split,
 )
-from demos.model_parallel.wavefront import (
+from parallel_by_hand.model_parallel.wavefront import (
     gap_of_flow,
     layer_of_rank,
     make_recurrent_network,
     train_layer_of_rank,
     train_unsplit_layers,
+)
+from parallel_by_hand.model_parallel.wavefront_flow import (
+    SleepingWavefrontLayer,
+    flow_through_layers,
+    rehearse_wavefront,
+    slots_of_naps,
 )
 from sidebyside import Timeline, device, run_ranks, span
 from sidebyside.lesson_format import read_lesson, solved

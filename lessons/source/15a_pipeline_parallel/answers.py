@@ -5,9 +5,9 @@ from bisect import bisect_left
 from functools import cache
 from itertools import combinations, pairwise
 
-from demos.pipeline.parts.schedule_rules import bubble, timetable
-from demos.pipeline.parts.schedules import gpipe
 from lessons.source.sample_answers import right, wrong
+from parallel_by_hand.pipeline.schedule_rules import bubble, timetable
+from parallel_by_hand.pipeline.schedules import gpipe
 
 # 15a-microbatches
 

@@ -63,8 +63,8 @@
 # again.
 
 # %%
-from demos.pipeline.parts.schedule_drawing import draw_schedule
-from demos.pipeline.parts.schedule_rules import Slot
+from parallel_by_hand.pipeline.schedule_drawing import draw_schedule
+from parallel_by_hand.pipeline.schedule_rules import Slot
 from sidebyside import guess
 
 one_by_one = [
@@ -77,7 +77,7 @@ guess("15a-three-by-three", None, question, "slots")
 draw_schedule(one_by_one)
 
 # %%
-from demos.pipeline.parts.schedule_rules import timetable_length
+from parallel_by_hand.pipeline.schedule_rules import timetable_length
 from sidebyside import reveal
 
 pipelined = [
@@ -124,7 +124,7 @@ draw_schedule({"one by one": one_by_one, "pipelined": pipelined})
 # forward and then all back. B1 is the backward pass of micro-batch 1:
 
 # %%
-from demos.pipeline.parts.schedules import gpipe
+from parallel_by_hand.pipeline.schedules import gpipe
 
 gpipe(3, 2)
 
@@ -135,8 +135,8 @@ gpipe(3, 2)
 # it is the schedule you have read, which is called **GPipe**.
 
 # %%
-from demos.pipeline.parts.schedule_rules import timetable
-from demos.pipeline.parts.schedules import naive
+from parallel_by_hand.pipeline.schedule_rules import timetable
+from parallel_by_hand.pipeline.schedules import naive
 
 draw_schedule({"naive": timetable(naive(4, 4)), "GPipe": timetable(gpipe(4, 4))})
 
@@ -152,7 +152,7 @@ draw_schedule({"naive": timetable(naive(4, 4)), "GPipe": timetable(gpipe(4, 4))}
 # belongs to lesson 15b.)
 
 # %%
-from demos.pipeline.parts.schedule_rules import needs
+from parallel_by_hand.pipeline.schedule_rules import needs
 from sidebyside import show
 
 show(needs)
@@ -163,7 +163,7 @@ show(needs)
 # one? What goes wrong in the others?
 
 # %%
-from demos.pipeline.parts.schedule_rules import verdict
+from parallel_by_hand.pipeline.schedule_rules import verdict
 
 candidates = {
     "A": [["F0", "F1", "B0", "B1"], ["F0", "B1", "F1", "B0"]],
@@ -210,7 +210,7 @@ for name, schedule in candidates.items():
 guess("15a-bubble", None, "How large is the bubble for 4 stages, 8 micro-batches?", "%")
 
 # %%
-from demos.pipeline.parts.schedule_rules import bubble
+from parallel_by_hand.pipeline.schedule_rules import bubble
 
 reveal("15a-bubble", 100 * bubble(timetable(gpipe(4, 8))), computed=True)
 draw_schedule(timetable(gpipe(4, 8)))
@@ -315,7 +315,7 @@ check("15a-microbatches", fewest_microbatches)
 # needs no core, so four ranks can show a true picture on two cores.
 
 # %% figure="a_pipeline_planned_and_measured"
-from demos.pipeline.parts.rehearsal import rehearse
+from parallel_by_hand.pipeline.rehearsal import rehearse
 
 plan = timetable(gpipe(4, 4))
 done = rehearse(gpipe(4, 4), seconds=0.05)
@@ -371,7 +371,7 @@ fig
 # the two methods below for each of its instructions, and passes on what they return.
 
 # %%
-from demos.pipeline.parts.pipeline_stages import Pipeline
+from parallel_by_hand.pipeline.pipeline_stages import Pipeline
 
 show(Pipeline._forward)
 show(Pipeline._backward)
@@ -393,8 +393,8 @@ show(Pipeline._backward)
 # %%
 import torch
 
-from demos.pipeline.parts.measured_step import gradients_by_layer as by_layer
-from demos.pipeline.parts.measured_step import step_through_pipeline
+from parallel_by_hand.pipeline.measured_step import gradients_by_layer as by_layer
+from parallel_by_hand.pipeline.measured_step import step_through_pipeline
 from sidebyside import run_ranks
 
 
@@ -624,7 +624,7 @@ check("15a-balance", balance)
 # %%
 from statistics import median
 
-from demos.pipeline.pipeline_beside_torch import both_pipelines_in_turn
+from parallel_by_hand.pipeline.pipeline_beside_torch import both_pipelines_in_turn
 
 found = run_ranks(both_pipelines_in_turn, gpipe, 8, world_size=2)[-1]
 gaps = [abs(a - b) for a, b in zip(found["ours"], found["torch"], strict=True)]

@@ -5,9 +5,9 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from demos.pipeline.parts.kept_bytes import KeptBytes
-from demos.pipeline.parts.pipeline_stages import Pipeline, split_into_stages
-from demos.pipeline.parts.schedules import gpipe
+from parallel_by_hand.memory.kept_bytes import KeptBytes
+from parallel_by_hand.pipeline.pipeline_stages import Pipeline, split_into_stages
+from parallel_by_hand.pipeline.schedules import gpipe
 
 
 def make_pipeline_model() -> nn.Sequential:

@@ -14,10 +14,14 @@ import torch
 import torch.distributed as dist
 
 from demos.pipeline import own_pipeline
-from demos.pipeline.parts.measured_step import step_through_pipeline
-from demos.pipeline.parts.rehearsal import rehearse
-from demos.pipeline.parts.schedule_drawing import draw_schedule, schedule_text
-from demos.pipeline.parts.schedule_rules import (
+from parallel_by_hand.pipeline.measured_step import step_through_pipeline
+from parallel_by_hand.pipeline.pipeline_beside_torch import (
+    SCHEDULES_OF_BOTH,
+    both_pipelines_in_turn,
+)
+from parallel_by_hand.pipeline.rehearsal import rehearse
+from parallel_by_hand.pipeline.schedule_drawing import draw_schedule, schedule_text
+from parallel_by_hand.pipeline.schedule_rules import (
     IllegalSchedule,
     Slot,
     bubble,
@@ -27,7 +31,7 @@ from demos.pipeline.parts.schedule_rules import (
     timetable_length,
     verdict,
 )
-from demos.pipeline.parts.schedules import (
+from parallel_by_hand.pipeline.schedules import (
     gpipe,
     interleaved,
     naive,
@@ -37,11 +41,7 @@ from demos.pipeline.parts.schedules import (
     write_schedule,
     zero_bubble,
 )
-from demos.pipeline.parts.workbench import workbench
-from demos.pipeline.pipeline_beside_torch import (
-    SCHEDULES_OF_BOTH,
-    both_pipelines_in_turn,
-)
+from parallel_by_hand.pipeline.workbench import workbench
 from sidebyside import RankFailed, run_ranks
 
 from .pipelines_beside_whole import (
@@ -85,7 +85,7 @@ def _expect_the_rules(slots: list[Slot], stages: int) -> None:
 
 
 def test_what_an_instruction_needs():
-    from demos.pipeline.parts.schedules import ScheduledWork
+    from parallel_by_hand.pipeline.schedules import ScheduledWork
 
     assert needs(ScheduledWork("W", 1, 3), 3) == [ScheduledWork("B", 1, 3)]
     assert needs(ScheduledWork("F", 0, 3), 3) == []
@@ -204,7 +204,7 @@ def test_the_verdict_is_the_truth_about_random_orders():
 
 
 def _random_schedule(dice, stages: int, microbatches: int, kinds="FB") -> list:
-    from demos.pipeline.parts.schedules import ScheduledWork
+    from parallel_by_hand.pipeline.schedules import ScheduledWork
 
     todo = {
         ScheduledWork(kind, stage, m)

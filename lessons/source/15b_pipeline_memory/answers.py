@@ -1,7 +1,7 @@
 """Answers to the exercises of lesson 15b that people give, and that are not right."""
 
-from demos.pipeline.parts.schedules import gpipe, naive, one_f_one_b, zero_bubble
 from lessons.source.sample_answers import right, wrong
+from parallel_by_hand.pipeline.schedules import gpipe, naive, one_f_one_b, zero_bubble
 
 # 15b-1f1b
 

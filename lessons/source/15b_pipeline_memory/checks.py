@@ -5,8 +5,8 @@ import random
 from collections.abc import Iterable
 from itertools import takewhile
 
-from demos.pipeline.parts.schedule_drawing import schedule_text
-from demos.pipeline.parts.schedule_rules import (
+from parallel_by_hand.pipeline.schedule_drawing import schedule_text
+from parallel_by_hand.pipeline.schedule_rules import (
     kinds_of_work,
     peak_activations,
     schedule_size,
@@ -14,7 +14,7 @@ from demos.pipeline.parts.schedule_rules import (
     timetable_length,
     why_illegal,
 )
-from demos.pipeline.parts.schedules import (
+from parallel_by_hand.pipeline.schedules import (
     EveryoneWaits,
     IllegalSchedule,
     gpipe,

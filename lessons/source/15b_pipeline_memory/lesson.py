@@ -60,8 +60,8 @@
 # finely:
 
 # %%
-from demos.pipeline.parts.measured_step import step_through_pipeline
-from demos.pipeline.parts.schedules import gpipe
+from parallel_by_hand.pipeline.measured_step import step_through_pipeline
+from parallel_by_hand.pipeline.schedules import gpipe
 from sidebyside import run_ranks
 
 
@@ -91,7 +91,7 @@ for m in 4, 8, 16:
 # `forward` runs without autograd here, so nothing inside the stage is kept:
 
 # %%
-from demos.sharding.parts.recomputation import Recompute
+from parallel_by_hand.memory.recomputation import Recompute
 from sidebyside import show
 
 show(Recompute)
@@ -149,7 +149,7 @@ reveal("15b-recompute", inputs, computed=True)
 # real ranks that sleep. Change the lists and run the cell again, as often as you like.
 
 # %%
-from demos.pipeline.parts.workbench import workbench
+from parallel_by_hand.pipeline.workbench import workbench
 
 mine = [
     ["F0", "F1", "F2", "F3", "B0", "B1", "B2", "B3"],
@@ -231,9 +231,9 @@ check("15b-beat-gpipe", beats_gpipe)
 # end it does the backwards that are left.
 
 # %%
-from demos.pipeline.parts.schedule_drawing import draw_schedule
-from demos.pipeline.parts.schedule_rules import timetable
-from demos.pipeline.parts.schedules import one_f_one_b
+from parallel_by_hand.pipeline.schedule_drawing import draw_schedule
+from parallel_by_hand.pipeline.schedule_rules import timetable
+from parallel_by_hand.pipeline.schedules import one_f_one_b
 
 draw_schedule({"GPipe": timetable(gpipe(4, 8)), "1F1B": timetable(one_f_one_b(4, 8))})
 
@@ -243,7 +243,7 @@ draw_schedule({"GPipe": timetable(gpipe(4, 8)), "1F1B": timetable(one_f_one_b(4,
 # kept, in micro-batches from the plan and in bytes by each of four real ranks:
 
 # %%
-from demos.pipeline.parts.schedule_rules import peak_activations
+from parallel_by_hand.pipeline.schedule_rules import peak_activations
 
 for make in gpipe, one_f_one_b:
     print(f"{make.__name__:<11} micro-batches {peak_activations(make(4, 8))}")
@@ -363,7 +363,7 @@ check("15b-1f1b", one_forward_one_backward)
 # This is **interleaved 1F1B** (Narayanan et al. 2021).
 
 # %%
-from demos.pipeline.parts.schedules import interleaved
+from parallel_by_hand.pipeline.schedules import interleaved
 
 fat = timetable(one_f_one_b(4, 4), forward=2, backward=2)
 thin = timetable(interleaved(4, 4), forward=1, backward=1)
@@ -378,7 +378,7 @@ draw_schedule(
 # of one micro-batch.)
 
 # %%
-from demos.pipeline.parts.schedule_rules import bubble
+from parallel_by_hand.pipeline.schedule_rules import bubble
 
 agree = [
     abs(bubble(timetable(interleaved(p, m, v))) - (p - 1) / (v * m + p - 1)) < 1e-9
@@ -425,7 +425,7 @@ for name, schedule in ("thick", one_f_one_b(4, 8)), ("thin", interleaved(4, 8)):
 # about as long as a forward. Activations are kept until W is done.
 
 # %%
-from demos.pipeline.parts.schedule_rules import timetable_length
+from parallel_by_hand.pipeline.schedule_rules import timetable_length
 
 right_after = [
     ["F0", "F1", "F2", "B0", "W0", "F3", "B1", "W1", "B2", "W2", "B3", "W3"],
@@ -512,7 +512,7 @@ check("15b-zero-bubble", fills_the_gaps)
 # backward takes two slots (`timetable(…, 1, 2)`):
 
 # %%
-from demos.pipeline.parts.schedules import zero_bubble
+from parallel_by_hand.pipeline.schedules import zero_bubble
 
 split, whole = timetable(zero_bubble(4, 8)), timetable(one_f_one_b(4, 8), 1, 2)
 lengths = [
@@ -548,7 +548,7 @@ draw_schedule({"1F1B": whole, "zero bubble": split})
 # %%
 from statistics import median
 
-from demos.pipeline.pipeline_beside_torch import both_pipelines_in_turn
+from parallel_by_hand.pipeline.pipeline_beside_torch import both_pipelines_in_turn
 
 found = run_ranks(both_pipelines_in_turn, one_f_one_b, 8, world_size=2)[-1]
 gaps = [abs(a - b) for a, b in zip(found["ours"], found["torch"], strict=True)]
@@ -619,8 +619,8 @@ for m, throughputs in published.items():
 # %%
 import torch
 
-from demos.pipeline.parts.measured_step import gradients_by_layer
-from demos.pipeline.parts.schedules import naive
+from parallel_by_hand.pipeline.measured_step import gradients_by_layer
+from parallel_by_hand.pipeline.schedules import naive
 
 one_piece = run_ranks(step_through_pipeline, gpipe(1, 1), world_size=1)
 for make, again in [

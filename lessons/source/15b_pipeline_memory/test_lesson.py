@@ -9,23 +9,26 @@ from pathlib import Path
 import pytest
 import torch
 
-from demos.pipeline.parts.measured_step import gradients_by_layer, step_through_pipeline
-from demos.pipeline.parts.rehearsal import rehearse
-from demos.pipeline.parts.schedule_drawing import schedule_text
-from demos.pipeline.parts.schedule_rules import (
+from parallel_by_hand.pipeline.measured_step import (
+    gradients_by_layer,
+    step_through_pipeline,
+)
+from parallel_by_hand.pipeline.rehearsal import rehearse
+from parallel_by_hand.pipeline.schedule_drawing import schedule_text
+from parallel_by_hand.pipeline.schedule_rules import (
     bubble,
     peak_activations,
     timetable,
     timetable_length,
     verdict,
 )
-from demos.pipeline.parts.schedules import (
+from parallel_by_hand.pipeline.schedules import (
     gpipe,
     interleaved,
     one_f_one_b,
     zero_bubble,
 )
-from demos.pipeline.parts.workbench import workbench
+from parallel_by_hand.pipeline.workbench import workbench
 from sidebyside import RankFailed, run_ranks
 from sidebyside.lesson_format import read_lesson, solved
 

@@ -5,12 +5,12 @@ import torch.distributed as dist
 from torch.autograd import Function
 from torch.nn import functional as F
 
-from demos.tensor_parallel.parts.conjugates import (
+from lessons.source.sample_answers import right, wrong
+from parallel_by_hand.tensor_parallel.conjugates import (
     all_reduced,
     copy_to_ranks,
     sum_over_ranks,
 )
-from lessons.source.sample_answers import right, wrong
 
 # 16a-row ------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@
 # %%
 import torch
 
-from demos.tensor_parallel.parts.products_drawing import draw_split_layer
+from lessons.props.tensor_parallel import draw_split_layer
 
 x = torch.tensor([[1, 2]])
 A = torch.tensor([[1, 2, -1, 0], [1, -2, 1, 2]])
@@ -153,7 +153,7 @@ check("16a-row", row_forward, row_backward)
 # need a number of the other colour?
 
 # %%
-from demos.tensor_parallel.parts.products_drawing import draw_pair
+from lessons.props.tensor_parallel import draw_pair
 
 B = torch.tensor([[1, 0], [2, 1], [0, 3], [1, -1]])
 summands = []
@@ -172,7 +172,7 @@ draw_pair(x, A, B)
 # is not the sum of the ReLUs:
 
 # %%
-from demos.tensor_parallel.split_layer import outputs_by_rows
+from parallel_by_hand.tensor_parallel.split_layer import outputs_by_rows
 
 part_0, part_1 = outputs_by_rows(x, A, ranks=2)
 print("relu of the sum ", (part_0 + part_1).relu().tolist())
@@ -312,8 +312,8 @@ check("16a-conjugates", CopyToRanks, SumOverRanks)
 # compute them alike. `norm` lies before the copy, so its gradient arrives already summed.
 
 # %%
-from demos.tensor_parallel.parts.split_layers import ColumnParallel, RowParallel
-from demos.tensor_parallel.tensor_parallel_block import MLPBlock
+from parallel_by_hand.tensor_parallel.mlp import MLPBlock
+from parallel_by_hand.tensor_parallel.split_layers import ColumnParallel, RowParallel
 from sidebyside import show
 
 show(MLPBlock.forward)
@@ -335,7 +335,7 @@ from sidebyside import guess
 guess("16a-naive", None, "Bytes of the naive way, divided by those of the pair?", "×")
 
 # %%
-from demos.tensor_parallel.tensor_parallel_block import meter_block
+from parallel_by_hand.tensor_parallel.mlp import meter_block
 from sidebyside import reveal, run_ranks
 
 bills = {how: run_ranks(meter_block, how, 64, 32)[0] for how in ("naive", "pair")}
@@ -383,7 +383,7 @@ def take_step(network: nn.Module, images: torch.Tensor, labels: torch.Tensor) ->
 
 
 # %%
-from demos.tensor_parallel.tensor_parallel_block import gap_to_whole, split_as_pair
+from parallel_by_hand.tensor_parallel.mlp import gap_to_whole, split_as_pair
 from sidebyside import MessageMeter, load_digits
 
 
@@ -423,7 +423,7 @@ for ranks in (2, 4):
 
 
 # %%
-from demos.tensor_parallel.parts.conjugates import copy_to_ranks, sum_over_ranks
+from parallel_by_hand.tensor_parallel.conjugates import copy_to_ranks, sum_over_ranks
 
 
 def two_branches(x, first, second) -> torch.Tensor:
@@ -518,7 +518,7 @@ check("16a-one-too-many", lean_branches)
 # draw from equal streams or each from its own. Lesson 5's `SeedSequence` makes both:
 
 # %%
-from demos.tensor_parallel import dropout_streams
+from parallel_by_hand.tensor_parallel import dropout_streams
 
 show(dropout_streams.dropout_stream)
 show(dropout_streams.choose_stream)
@@ -577,7 +577,7 @@ guess("16a-eight", None, question, "×")
 guess("16a-across", None, "And eight ranks across machines?", "×")
 
 # %%
-from demos.tensor_parallel.parts.pair_costs import pair_seconds, step_of_pair
+from parallel_by_hand.tensor_parallel.pair_costs import pair_seconds, step_of_pair
 
 work, size, measured = 0.9, 40_000, {}
 links = {"in a machine": (0.002, 1125e-9), "across machines": (0.01, 11250e-9)}
@@ -619,7 +619,7 @@ timeline.plot(stamp="simulated", height=2)
 # is fewer ranks, a wider layer or a faster link. An H100 computes $R = 989 \cdot 10^{12}$ at best:
 
 # %%
-from demos.tensor_parallel.parts import pair_costs
+from parallel_by_hand.tensor_parallel import pair_costs
 
 for link, bytes_per_second in pair_costs.GPU_LINKS.items():
     for ranks in (2, 8):

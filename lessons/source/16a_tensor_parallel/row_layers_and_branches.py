@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch.nn import functional as F
 
-from demos.tensor_parallel.parts.split_layers import own_part
+from parallel_by_hand.tensor_parallel.split_layers import own_part
 from sidebyside import MessageMeter, device
 
 

@@ -9,25 +9,24 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
 
-from demos.collectives.parts.all_reduces import ring_all_reduce
-from demos.pipeline.parts.kept_bytes import KeptBytes
-from demos.tensor_parallel import dropout_streams
 from demos.tensor_parallel.own_tensor_parallel import train_split
-from demos.tensor_parallel.parts import pair_costs
-from demos.tensor_parallel.parts.conjugates import copy_to_ranks, sum_over_ranks
-from demos.tensor_parallel.parts.messages_of_ours import messages_of_ours
-from demos.tensor_parallel.parts.split_layers import ColumnParallel, RowParallel
-from demos.tensor_parallel.split_layer import (
-    labelled_matrix,
-    outputs_by_columns,
-    outputs_by_rows,
-)
-from demos.tensor_parallel.tensor_parallel_block import (
+from parallel_by_hand.collectives.all_reduces import ring_all_reduce
+from parallel_by_hand.memory.kept_bytes import KeptBytes
+from parallel_by_hand.tensor_parallel import dropout_streams, pair_costs
+from parallel_by_hand.tensor_parallel.conjugates import copy_to_ranks, sum_over_ranks
+from parallel_by_hand.tensor_parallel.messages_of_ours import messages_of_ours
+from parallel_by_hand.tensor_parallel.mlp import (
     MLPBlock,
     gap_to_whole,
     meter_block,
     split_as_pair,
 )
+from parallel_by_hand.tensor_parallel.split_layer import (
+    labelled_matrix,
+    outputs_by_columns,
+    outputs_by_rows,
+)
+from parallel_by_hand.tensor_parallel.split_layers import ColumnParallel, RowParallel
 from sidebyside import MessageMeter, run_ranks
 
 # One layer ----------------------------------------------------------------------------

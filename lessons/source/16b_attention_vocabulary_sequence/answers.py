@@ -6,18 +6,18 @@ from torch import nn
 from torch.autograd import Function
 from torch.nn import functional as F
 
-from demos.tensor_parallel.parts.conjugates import sum_over_ranks
-from demos.tensor_parallel.parts.split_block import (
-    HELD_WHOLE,
-    sum_whole_parameters,
-)
-from demos.tensor_parallel.ring_attention import (
+from lessons.source.sample_answers import right, wrong
+from parallel_by_hand.tensor_parallel.conjugates import sum_over_ranks
+from parallel_by_hand.tensor_parallel.ring_attention import (
     attend_to_piece,
     merge_seen,
     pass_on,
     ring_attention,
 )
-from lessons.source.sample_answers import right, wrong
+from parallel_by_hand.tensor_parallel.split_block import (
+    HELD_WHOLE,
+    sum_whole_parameters,
+)
 
 # 16b-cross-entropy --------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import torch
 
-from demos.tensor_parallel.ring_attention import attend_to_piece
+from parallel_by_hand.tensor_parallel.ring_attention import attend_to_piece
 from sidebyside import run_ranks
 from sidebyside.exercises import exercise, trying
 

@@ -44,7 +44,7 @@
 # layer, `out`, joins what they have mixed. Four heads on two ranks:
 
 # %%
-from demos.tensor_parallel.parts.head_drawing import draw_heads
+from lessons.props.attention_vocabulary_sequence import draw_heads
 
 draw_heads(heads=4, ranks=2)
 
@@ -58,7 +58,7 @@ draw_heads(heads=4, ranks=2)
 # positions.)
 
 # %%
-from demos.tensor_parallel.parts import split_block
+from parallel_by_hand.tensor_parallel import split_block
 from sidebyside import show
 
 show(split_block.causal_attention)
@@ -70,7 +70,7 @@ show(split_block.SplitAttention.forward)
 # need not be shared evenly: three ranks hold 2, 1 and 1.
 
 # %%
-from demos.tensor_parallel.parts.block_rows import compare_split_block
+from parallel_by_hand.tensor_parallel.block_rows import compare_split_block
 from sidebyside import run_ranks
 
 for ranks in (2, 3):
@@ -103,7 +103,7 @@ for ranks in (2, 3):
 # %%
 import torch
 
-from demos.tensor_parallel import vocabulary
+from parallel_by_hand.tensor_parallel import vocabulary
 
 show(vocabulary.look_up_own_words)
 
@@ -221,7 +221,7 @@ reveal("16b-gathering", ratio, computed=True)
 # %% exercise="16b-cross-entropy"
 import torch.distributed as dist
 
-from demos.tensor_parallel.parts.conjugates import sum_over_ranks
+from parallel_by_hand.tensor_parallel.conjugates import sum_over_ranks
 from sidebyside import hint, progress, reset, solution
 
 
@@ -274,7 +274,7 @@ check("16b-cross-entropy", parallel_cross_entropy)
 # lines for other ways than "tensor" come later.
 
 # %%
-from demos.tensor_parallel.parts import pixel_model
+from parallel_by_hand.tensor_parallel import pixel_model
 
 show(pixel_model.PixelModel.forward)
 show(pixel_model.SplitPixelModel.forward)
@@ -321,7 +321,7 @@ for ranks in (2, 4):
 # the other.
 
 # %%
-from demos.tensor_parallel.parts import sequence_conjugates
+from parallel_by_hand.tensor_parallel import sequence_conjugates
 
 show(sequence_conjugates.GatherSequence)
 
@@ -348,7 +348,7 @@ for way in ("tensor", "sequence"):
 # %%
 from torch import nn
 
-from demos.model_parallel.parts import transformer_block
+from parallel_by_hand.model_parallel import transformer_block
 
 
 def sum_too_many(block: nn.Module) -> None:
@@ -470,12 +470,12 @@ question = "With tensor parallel on four ranks, how many of the 34 does a rank k
 guess("16b-kept", None, question)
 
 # %%
-from demos.tensor_parallel.activation_bytes import (
+from lessons.props.attention_vocabulary_sequence import draw_kept_bytes
+from parallel_by_hand.tensor_parallel.activation_bytes import (
     LayerSize,
     kept_by_layer,
     published_bytes,
 )
-from demos.tensor_parallel.parts.kept_bars import draw_kept_bytes
 
 size, kept = LayerSize(s=64, b=2, h=64, a=4), {}
 for ranks, way in ((1, "tensor"), (4, "tensor"), (4, "sequence"), (4, "gather twice")):
@@ -522,7 +522,7 @@ for dropout, attention in (("torch", "plain"), ("torch", "fused")):
 guess("16b-again", None, "Bytes sent when gathering twice, divided by tensor's?", "×")
 
 # %%
-from demos.tensor_parallel.parts.block_rows import block_cut_by_neuron
+from parallel_by_hand.tensor_parallel.block_rows import block_cut_by_neuron
 
 rows = {"whole": run_ranks(transformer_block.block_cut_by_layer, world_size=1)}
 rows["by layer"] = run_ranks(transformer_block.block_cut_by_layer)
@@ -566,7 +566,7 @@ for way in ("sequence", "gather twice"):
 # lesson 10a, sends to some ranks and receives from others.)
 
 # %%
-from demos.tensor_parallel import ring_attention
+from parallel_by_hand.tensor_parallel import ring_attention
 
 show(ring_attention.attend_to_piece)
 show(ring_attention.pass_on)
@@ -622,7 +622,7 @@ show(ring_attention.pass_on)
 # (infinite), and N passes instead of N − 1.
 
 # %% exercise="16b-ring"
-from demos.tensor_parallel.ring_attention import attend_to_piece, pass_on
+from parallel_by_hand.tensor_parallel.ring_attention import attend_to_piece, pass_on
 
 
 def merge_seen(one, other) -> tuple[torch.Tensor, torch.Tensor]:

@@ -14,10 +14,10 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from demos.model_parallel.parts.transformer_block import make_transformer_block
-from demos.tensor_parallel.parts.sequence_conjugates import own_positions
-from demos.tensor_parallel.parts.split_block import ENDS, split_block
-from demos.tensor_parallel.ring_attention import attend_to_piece
+from parallel_by_hand.model_parallel.transformer_block import make_transformer_block
+from parallel_by_hand.tensor_parallel.ring_attention import attend_to_piece
+from parallel_by_hand.tensor_parallel.sequence_conjugates import own_positions
+from parallel_by_hand.tensor_parallel.split_block import ENDS, split_block
 from sidebyside import MessageMeter, device
 
 METHODS = (

@@ -9,29 +9,33 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
 
-from demos.model_parallel.parts.transformer_block import (
+from parallel_by_hand.model_parallel.transformer_block import (
     block_cut_by_layer,
     make_transformer_block,
 )
-from demos.tensor_parallel import ring_attention, vocabulary
-from demos.tensor_parallel.activation_bytes import (
+from parallel_by_hand.tensor_parallel import (
+    pixel_model,
+    ring_attention,
+    split_block,
+    vocabulary,
+)
+from parallel_by_hand.tensor_parallel.activation_bytes import (
     LayerSize,
     kept_by_layer,
     published_bytes,
 )
-from demos.tensor_parallel.parts import pixel_model, split_block
-from demos.tensor_parallel.parts.block_rows import (
+from parallel_by_hand.tensor_parallel.block_rows import (
     block_cut_by_neuron,
     compare_split_block,
 )
-from demos.tensor_parallel.parts.conjugates import sum_over_ranks
-from demos.tensor_parallel.parts.messages_of_ours import messages_of_ours
-from demos.tensor_parallel.parts.sequence_conjugates import (
+from parallel_by_hand.tensor_parallel.conjugates import sum_over_ranks
+from parallel_by_hand.tensor_parallel.messages_of_ours import messages_of_ours
+from parallel_by_hand.tensor_parallel.sequence_conjugates import (
     gather_sequence,
     own_positions,
     scatter_sum,
 )
-from demos.tensor_parallel.parts.split_layers import own_part
+from parallel_by_hand.tensor_parallel.split_layers import own_part
 from sidebyside import MessageMeter, run_ranks
 
 WAYS = list(split_block.ENDS)

@@ -7,12 +7,12 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from demos.sharding.parts.flat_shards import (
+from lessons.source.sample_answers import right, wrong
+from parallel_by_hand.sharding.flat_shards import (
     own_shard,
     ring_all_gather,
     ring_reduce_scatter,
 )
-from lessons.source.sample_answers import right, wrong
 
 # 17a-stage ----------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from demos.sharding.parts.ledger import STRATEGIES, state_bytes
+from parallel_by_hand.sharding.ledger import STRATEGIES, state_bytes
 from sidebyside import run_ranks
 from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying

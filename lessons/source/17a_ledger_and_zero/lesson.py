@@ -37,7 +37,7 @@
 # among them. We look at rank 0 and count bytes:
 
 # %%
-from demos.sharding.parts.measured_ledger import measure_digits, print_state_table
+from parallel_by_hand.sharding.measured_ledger import measure_digits, print_state_table
 from sidebyside import run_ranks
 
 rows = {n: run_ranks(measure_digits, "DDP", world_size=n) for n in (1, 2, 4)}
@@ -50,7 +50,7 @@ print_state_table({f"{n} ranks": found[:1] for n, found in rows.items()})
 # count once:
 
 # %%
-from demos.sharding.parts.ledger import bytes_behind
+from parallel_by_hand.sharding.ledger import bytes_behind
 from sidebyside import show
 
 show(bytes_behind)
@@ -98,7 +98,7 @@ reveal("17a-thousand", weight.item(), computed=True)
 # without the copy?
 
 # %%
-from demos.sharding.sixteen_bits import FORMATS, train_in_format
+from parallel_by_hand.sharding.sixteen_bits import FORMATS, train_in_format
 
 for name in ("float32", "bfloat16, master copy", "bfloat16 alone"):
     [found] = run_ranks(train_in_format, FORMATS[name], world_size=1)
@@ -137,7 +137,7 @@ for name in ("float16, master copy", "float16, loss scaled", "bfloat16, master c
 guess("17a-mixed", None, "Bytes of training state for each parameter?", "bytes")
 
 # %%
-from demos.sharding.parts.ledger import MIXED
+from parallel_by_hand.sharding.ledger import MIXED
 
 state, _ = run_ranks(measure_digits, "DDP", torch.bfloat16)[0]
 numbers = state.parameters // 2
@@ -255,7 +255,7 @@ check("17a-stage", smallest_stage)
 # Our ledger's formula gives all 54 numbers (from 100 GB up the paper drops the decimals):
 
 # %%
-from demos.sharding.parts.ledger_pictures import PUBLISHED, row_of_the_paper
+from parallel_by_hand.sharding.ledger_pictures import PUBLISHED, row_of_the_paper
 
 for model, published in PUBLISHED.items():
     print(f"{model}: ranks, GB in ZeRO-1, 2 and 3")
@@ -269,8 +269,8 @@ for model, published in PUBLISHED.items():
 # stage saves most.**
 
 # %%
-from demos.sharding.parts.ledger import STRATEGIES, state_bytes
-from demos.sharding.parts.ledger_pictures import draw_state_bars
+from parallel_by_hand.sharding.ledger import STRATEGIES, state_bytes
+from parallel_by_hand.sharding.ledger_pictures import draw_state_bars
 
 bars = {name: state_bytes(7_500_000_000, 64, name) for name in STRATEGIES}
 draw_state_bars(bars, "GB on each of 64 ranks, 7.5 billion parameters")
@@ -350,7 +350,7 @@ draw_state_bars(bars, "GB on each of 64 ranks, 7.5 billion parameters")
 # %% exercise="17a-update"
 import torch.distributed as dist
 
-from demos.sharding.parts.flat_shards import (
+from parallel_by_hand.sharding.flat_shards import (
     own_shard,
     ring_all_gather,
     ring_reduce_scatter,
@@ -396,7 +396,7 @@ check("17a-update", sharded_update)
 # `buffers` are the room for what arrives, and clipping is exercise 3:
 
 # %%
-from demos.sharding.parts.zero_1 import ZeRO1
+from parallel_by_hand.sharding.zero_1 import ZeRO1
 
 show(ZeRO1.step)
 
@@ -408,7 +408,7 @@ show(ZeRO1.step)
 # %%
 from torch import nn
 
-from demos.sharding.parts.beside_ddp import networks_trained_side_by_side
+from parallel_by_hand.sharding.beside_ddp import networks_trained_side_by_side
 
 
 def largest_differences() -> dict[str, float]:
@@ -442,7 +442,7 @@ for name, difference in run_ranks(largest_differences, world_size=3)[0].items():
 # large $N$, as DDP does. The meter counts the messages of one step on four ranks:
 
 # %%
-from demos.sharding.parts.measured_ledger import BUILT
+from parallel_by_hand.sharding.measured_ledger import BUILT
 
 numbers, N = 21_452, 4  # two numbers are padding
 print(f"2 (N-1)/N of the parameters: {2 * (N - 1) * numbers // N * 4} bytes")
@@ -456,7 +456,7 @@ for strategy in BUILT:
 # (on Windows, and where each rank has a GPU, these bytes are not counted, and it says 0):
 
 # %%
-from demos.collectives.parts.loopback_meter import megabytes_per_rank
+from parallel_by_hand.collectives.loopback_meter import megabytes_per_rank
 from sidebyside.devices import device
 
 
@@ -486,14 +486,14 @@ print(f"our ring {ring:.1f} MB, gloo {gloo:.1f} MB")
 # `under_way` notes it until the bucket is needed again:
 
 # %%
-from demos.sharding.parts.zero_2 import ZeRO2
+from parallel_by_hand.sharding.zero_2 import ZeRO2
 
 show(ZeRO2._gradient_is_ready)
 show(ZeRO2._keep_shard_under_way)
 
 # %%
-from demos.sharding.parts.ledger import predicted_ledger
-from demos.sharding.parts.measured_ledger import LAYERS, digits_activations
+from parallel_by_hand.sharding.ledger import predicted_ledger
+from parallel_by_hand.sharding.measured_ledger import LAYERS, digits_activations
 
 rows = {s: run_ranks(measure_digits, s, torch.bfloat16, world_size=4) for s in BUILT}
 print_state_table({strategy: found[:1] for strategy, found in rows.items()})
@@ -516,7 +516,7 @@ for strategy, found in rows.items():
 # shards:
 
 # %%
-from demos.sharding.shard_timelines import step_over_slow_link
+from parallel_by_hand.sharding.shard_timelines import step_over_slow_link
 from sidebyside import Timeline, draw_timelines
 
 drawn = {}
@@ -548,7 +548,7 @@ draw_timelines(drawn, stamp="simulated")
 guess("17a-accumulate", None, "Bytes of ZeRO-2, divided by those of ZeRO-1?", "×")
 
 # %%
-from demos.sharding.parts.measured_ledger import bytes_of_accumulation
+from parallel_by_hand.sharding.measured_ledger import bytes_of_accumulation
 
 sent = {s: run_ranks(bytes_of_accumulation, s, 4)[0] for s in BUILT}
 print(sent)
@@ -653,9 +653,9 @@ check("17a-clip", clip_shards)
 # the sequences. Of these we see rank 0; rank 1 holds as much:
 
 # %%
-from demos.model_parallel.parts.transformer_block import block_cut_by_layer
-from demos.sharding.parts.measured_ledger import measure_block
-from demos.sharding.parts.sharded_block import state_of_cuts
+from parallel_by_hand.model_parallel.transformer_block import block_cut_by_layer
+from parallel_by_hand.sharding.measured_ledger import measure_block
+from parallel_by_hand.sharding.sharded_block import state_of_cuts
 
 by_layer = state_of_cuts(run_ranks(block_cut_by_layer))
 by_state = {strategy: run_ranks(measure_block, strategy)[:1] for strategy in BUILT}

@@ -10,20 +10,22 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.optim import ZeroRedundancyOptimizer
 
-from demos.collectives.parts.loopback_meter import loopback_bytes, megabytes_per_rank
-from demos.model_parallel.parts.device_memory import DeviceMemory
-from demos.model_parallel.parts.transformer_block import make_transformer_block
-from demos.sharding import shard_timelines
-from demos.sharding.memory_ledger import Transformer
-from demos.sharding.parts.beside_ddp import networks_trained_side_by_side
-from demos.sharding.parts.clipping import clip_across_shards
-from demos.sharding.parts.flat_shards import (
+from parallel_by_hand.collectives.loopback_meter import (
+    loopback_bytes,
+    megabytes_per_rank,
+)
+from parallel_by_hand.memory.device_memory import DeviceMemory
+from parallel_by_hand.model_parallel.transformer_block import make_transformer_block
+from parallel_by_hand.sharding import shard_timelines
+from parallel_by_hand.sharding.beside_ddp import networks_trained_side_by_side
+from parallel_by_hand.sharding.clipping import clip_across_shards
+from parallel_by_hand.sharding.flat_shards import (
     FlatParameters,
     own_shard,
     ring_all_gather,
     ring_reduce_scatter,
 )
-from demos.sharding.parts.ledger import (
+from parallel_by_hand.sharding.ledger import (
     MIXED,
     SINGLE,
     STRATEGIES,
@@ -32,12 +34,12 @@ from demos.sharding.parts.ledger import (
     predicted_ledger,
     state_bytes,
 )
-from demos.sharding.parts.ledger_pictures import (
+from parallel_by_hand.sharding.ledger_pictures import (
     NUMBERS,
     PUBLISHED,
     row_of_the_paper,
 )
-from demos.sharding.parts.measured_ledger import (
+from parallel_by_hand.sharding.measured_ledger import (
     BUILT,
     LAYERS,
     adam,
@@ -50,10 +52,11 @@ from demos.sharding.parts.measured_ledger import (
     own_digits,
     sgd_with_momentum,
 )
-from demos.sharding.parts.zero_1 import ZeRO1
-from demos.sharding.parts.zero_2 import ZeRO2
-from demos.sharding.parts.zero_3 import ZeRO3
-from demos.sharding.sixteen_bits import FORMATS, train_in_format
+from parallel_by_hand.sharding.memory_ledger import Transformer
+from parallel_by_hand.sharding.sixteen_bits import FORMATS, train_in_format
+from parallel_by_hand.sharding.zero_1 import ZeRO1
+from parallel_by_hand.sharding.zero_2 import ZeRO2
+from parallel_by_hand.sharding.zero_3 import ZeRO3
 from sidebyside import MessageMeter, Timeline, run_ranks
 from tests.quiet_loopback import least_on_loopback
 
@@ -333,7 +336,7 @@ def padding_after_training() -> list[float]:
 def train_badly(bug: str) -> torch.Tensor:
     from unittest import mock
 
-    from demos.sharding.parts import zero_1
+    from parallel_by_hand.sharding import zero_1
 
     broken = {
         "no all-gather": ("ring_all_gather", lambda flat: None),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 
-from demos.sharding.parts.flat_shards import own_shard
+from parallel_by_hand.sharding.flat_shards import own_shard
 from sidebyside import MessageMeter, device
 
 

@@ -38,7 +38,7 @@
 # `shard` is this rank's part of it.)
 
 # %%
-from demos.sharding.parts import zero_3
+from parallel_by_hand.sharding import zero_3
 from sidebyside import show
 
 show(zero_3.ShardedUnit)
@@ -168,9 +168,10 @@ check("17b-gather-free", before_forward, after_forward, before_backward, after_b
 # %% [markdown]
 # ## The same training, and its price
 #
-# `ZeRO3` (fewer than 60 lines, in `demos/sharding/parts/zero_3.py`) calls from hooks what
-# you have written, and updates `kept`. (`TunedZeRO3`, below it there, can also gather ahead,
-# or less often.) *Before backward* is when the gradient of the unit's output is there:
+# `ZeRO3` (fewer than 60 lines, in `resources/parallel_by_hand/sharding/zero_3.py`) calls
+# from hooks what you have written, and updates `kept`. (`TunedZeRO3`, below it there, can
+# also gather ahead, or less often.) *Before backward* is when the gradient of the unit's
+# output is there:
 
 # %%
 show(zero_3.ZeRO3.__init__)
@@ -188,7 +189,7 @@ from sidebyside import guess
 guess("17b-bytes", None, "Bytes that ZeRO-3 sends, divided by DDP's?", "×")
 
 # %%
-from demos.sharding.zero_from_scratch import train_in_stage
+from parallel_by_hand.sharding.zero_from_scratch import train_in_stage
 from sidebyside import reveal, run_ranks
 
 stages = "DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3"
@@ -228,9 +229,9 @@ reveal("17b-bytes", found["ZeRO-3"]["sent"] / found["DDP"]["sent"], computed=Tru
 # forward to their backward:
 
 # %%
-from demos.sharding.parts.gathered_ledger import GatheredLedger
-from demos.sharding.parts.sharding_pictures import draw_gathered
-from demos.sharding.zero_from_scratch import digits_scores, make_trained
+from lessons.props.sharded_parameters import draw_gathered
+from parallel_by_hand.sharding.gathered_ledger import GatheredLedger
+from parallel_by_hand.sharding.zero_from_scratch import digits_scores, make_trained
 
 
 def gathered_in_a_step(way: str) -> list[tuple[str, int]]:
@@ -259,11 +260,14 @@ draw_gathered(curves, whole=4 * 21450)
 # Where rank 1 has no line, it holds as much as rank 0:
 
 # %%
-from demos.model_parallel.parts import transformer_block
-from demos.sharding.parts.ledger import SINGLE, predicted_ledger
-from demos.sharding.parts.measured_ledger import measure_block, print_state_table
-from demos.sharding.parts.sharded_block import measure_block_in_units, state_of_cuts
-from demos.tensor_parallel.parts.block_rows import block_cut_by_neuron
+from parallel_by_hand.model_parallel import transformer_block
+from parallel_by_hand.sharding.ledger import SINGLE, predicted_ledger
+from parallel_by_hand.sharding.measured_ledger import measure_block, print_state_table
+from parallel_by_hand.sharding.sharded_block import (
+    measure_block_in_units,
+    state_of_cuts,
+)
+from parallel_by_hand.tensor_parallel.block_rows import block_cut_by_neuron
 
 rows = {"by layer": state_of_cuts(run_ranks(transformer_block.block_cut_by_layer))}
 for name, way in {"by neuron": "tensor", "by space": "sequence"}.items():
@@ -310,7 +314,7 @@ for stage, of_ranks in by_state.items():
 guess("17b-prefetch", None, "The step with prefetch?", "ms")
 
 # %%
-from demos.sharding.parts.sleeping_layers import step_over_slow_wire
+from lessons.props.sharded_parameters import step_over_slow_wire
 from sidebyside import Timeline, draw_timelines
 
 lines, seconds = {}, {}
@@ -345,7 +349,7 @@ draw_timelines(lines, stamp="simulated")
 # for each unit, one for what is left:
 
 # %%
-from demos.sharding.parts import fsdp_beside_ours
+from parallel_by_hand.sharding import fsdp_beside_ours
 
 show(fsdp_beside_ours.shard_by_torch)
 beside = run_ranks(fsdp_beside_ours.train_beside_fsdp2)[0]
@@ -362,7 +366,7 @@ for name, (losses, calls) in beside.items():
 # the model is on the meta device (13a), which has only shapes:
 
 # %%
-from demos.sharding import rank_0_of_1024
+from parallel_by_hand.sharding import rank_0_of_1024
 from sidebyside import run_demo
 
 show(rank_0_of_1024.kept_by_rank_0)
@@ -402,7 +406,7 @@ print(f"calls {calls}; each rank keeps {share:.2f} of the parameters")
 # checkpoint is not a file.) As in 15b, `forward` runs without autograd:
 
 # %%
-from demos.sharding.parts import recomputation
+from parallel_by_hand.memory import recomputation
 
 show(recomputation.Recompute)
 
@@ -414,7 +418,7 @@ show(recomputation.Recompute)
 guess("17b-segments", None, "Layers in a segment, of 64 in all?")
 
 # %%
-from demos.sharding.parts.sharding_pictures import draw_kept
+from lessons.props.sharded_parameters import draw_kept
 
 activations = {}
 for depth in (4, 16, 64):
@@ -572,7 +576,7 @@ for way in ("DDP", "ZeRO-2", *ways):
 # stands for the bytes, not for the speed of a PCIe bus:
 
 # %%
-from demos.sharding.parts.offloading import update_with_host
+from parallel_by_hand.sharding.offloading import update_with_host
 
 here, away = (update_with_host(500_000, off_load=off) for off in (False, True))
 print(
@@ -606,7 +610,7 @@ print("equal shards:", torch.equal(here["shard"], away["shard"]))
 # %%
 import tempfile
 
-from demos.sharding.checkpoint_resharding import train_sharded
+from parallel_by_hand.sharding.checkpoint_resharding import train_sharded
 
 folder = tempfile.TemporaryDirectory()
 whole = run_ranks(train_sharded, folder.name, 0, 6, 3, world_size=4)[0]
@@ -625,7 +629,7 @@ for alone, after in zip(whole[3:], resumed, strict=True):
 # what `torch.load` reads with `weights_only=True`.
 
 # %%
-from demos.sharding.checkpoint_resharding import damage_checkpoint
+from parallel_by_hand.sharding.checkpoint_resharding import damage_checkpoint
 from sidebyside import RankFailed
 
 for name, width in {"another's": 32, "torn": 16}.items():

@@ -13,38 +13,46 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.checkpoint import FileSystemReader
 
-from demos.model_parallel.parts.transformer_block import (
+from lessons.props import sharded_parameters as sleeping_layers
+from parallel_by_hand.memory import recomputation
+from parallel_by_hand.model_parallel.transformer_block import (
     block_cut_by_layer,
     make_transformer_block,
 )
-from demos.sharding import checkpoint_resharding, rank_0_of_1024
-from demos.sharding.parts import fsdp_beside_ours, recomputation, sleeping_layers
-from demos.sharding.parts.flat_shards import ring_all_gather, ring_reduce_scatter
-from demos.sharding.parts.gathered_ledger import FreedTooEarly, GatheredLedger
-from demos.sharding.parts.ledger import (
+from parallel_by_hand.sharding import (
+    checkpoint_resharding,
+    fsdp_beside_ours,
+    rank_0_of_1024,
+)
+from parallel_by_hand.sharding.flat_shards import ring_all_gather, ring_reduce_scatter
+from parallel_by_hand.sharding.gathered_ledger import FreedTooEarly, GatheredLedger
+from parallel_by_hand.sharding.ledger import (
     SINGLE,
     bytes_behind,
     optimizer_tensors,
     predicted_ledger,
 )
-from demos.sharding.parts.measured_ledger import (
+from parallel_by_hand.sharding.measured_ledger import (
     Measured,
     block_loss,
     measure_block,
     sgd_with_momentum,
 )
-from demos.sharding.parts.offloading import update_with_host
-from demos.sharding.parts.shard_links import RingLink
-from demos.sharding.parts.sharded_block import measure_block_in_units, state_of_cuts
-from demos.sharding.parts.zero_3 import ShardedUnit, ZeRO3
-from demos.sharding.zero_from_scratch import (
+from parallel_by_hand.sharding.offloading import update_with_host
+from parallel_by_hand.sharding.shard_links import RingLink
+from parallel_by_hand.sharding.sharded_block import (
+    measure_block_in_units,
+    state_of_cuts,
+)
+from parallel_by_hand.sharding.zero_3 import ShardedUnit, ZeRO3
+from parallel_by_hand.sharding.zero_from_scratch import (
     digits_scores,
     make_trained,
     train_in_stage,
     whole_parameters,
 )
-from demos.tensor_parallel.parts import split_block
-from demos.tensor_parallel.parts.block_rows import block_cut_by_neuron
+from parallel_by_hand.tensor_parallel import split_block
+from parallel_by_hand.tensor_parallel.block_rows import block_cut_by_neuron
 from sidebyside import MessageMeter, RankFailed, Timeline, device, run_ranks
 from sidebyside.record import ROOT
 
@@ -467,7 +475,7 @@ def test_on_a_mesh_shards_lie_within_pairs_and_gradients_are_summed_across():
 
 
 POSE = """
-from demos.sharding.rank_0_of_1024 import kept_by_rank_0
+from parallel_by_hand.sharding.rank_0_of_1024 import (kept_by_rank_0)
 print(*kept_by_rank_0(1024, layers=2), *kept_by_rank_0(1024, vocabulary=50_257))
 """
 

@@ -10,9 +10,9 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from demos.sharding.parts.flat_shards import own_shard
-from demos.sharding.parts.gathered_ledger import FreedTooEarly, GatheredLedger
-from demos.sharding.parts.zero_3 import ShardedUnit, call_after_gradients
+from parallel_by_hand.sharding.flat_shards import own_shard
+from parallel_by_hand.sharding.gathered_ledger import FreedTooEarly, GatheredLedger
+from parallel_by_hand.sharding.zero_3 import ShardedUnit, call_after_gradients
 from sidebyside import MessageMeter, device
 
 NAMES = "before_forward", "after_forward", "before_backward", "after_backward"

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from demos.machines.parts.ring_among import ring_among
 from lessons.source.sample_answers import right, wrong
+from parallel_by_hand.machines.ring_among import ring_among
 
 # 18a-two-levels -----------------------------------------------------------------------
 

@@ -49,7 +49,7 @@
 # in each direction.
 
 # %% tags=["nbval-ignore-output"]
-from demos.machines.parts.two_machines import TwoMachines
+from parallel_by_hand.machines.two_machines import TwoMachines
 
 machines = TwoMachines(rate=200)
 machines
@@ -131,7 +131,7 @@ print("the same loss, to the last digit:", one == two)
 # `members`.
 
 # %%
-from demos.machines.parts.ring_among import ring_among
+from parallel_by_hand.machines.ring_among import ring_among
 from sidebyside import show
 
 show(ring_among)
@@ -147,7 +147,7 @@ from sidebyside import guess
 guess("18a-flat", None, "How long does the flat ring take for 16 MB?", "s")
 
 # %%
-from demos.machines.hierarchical_all_reduce import bytes_across, time_across
+from parallel_by_hand.machines.hierarchical_all_reduce import bytes_across, time_across
 from sidebyside import reveal
 
 flat = machines.run_ranks(time_across, "flat ring", 4_000_000, 2)
@@ -293,7 +293,7 @@ check("18a-two-levels", two_levels)
 # it sends to; pale bars wait.
 
 # %%
-from demos.machines.hierarchical_all_reduce import rehearse_across
+from parallel_by_hand.machines.hierarchical_all_reduce import rehearse_across
 from sidebyside import Timeline, draw_timelines, run_ranks
 
 pictures = {}
@@ -335,7 +335,10 @@ for way, found in (("flat ring", flat), ("hierarchical", levels)):
 # `fp16_compress_hook` sends each number in 16 bits instead of 32:
 
 # %%
-from demos.machines.compressed_gradients import describe_training, train_over_link
+from parallel_by_hand.machines.compressed_gradients import (
+    describe_training,
+    train_over_link,
+)
 
 ways = {}
 print("gradients       bytes per step   time per step   loss")
@@ -544,7 +547,7 @@ for way in ("PowerSGD", "top-k", "top-k, forgets", "local SGD"):
 reveal("18a-top-k", ways["top-k"].bytes_per_step, computed=True)
 
 # %%
-from demos.machines.parts.way_bars import draw_ways
+from lessons.props.many_machines import draw_ways
 
 draw_ways(ways, machines.rate, machines.stamp)
 

@@ -14,24 +14,24 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
 
-from demos.machines import compressed_gradients as compressed
-from demos.machines.compressed_gradients import (
+from demos.machines.own_compressed_ddp import train_compressed
+from parallel_by_hand.machines import compressed_gradients as compressed
+from parallel_by_hand.machines.compressed_gradients import (
     WAYS_TO_SEND,
     top_k_mean,
     train_over_link,
     wide_digits_network,
 )
-from demos.machines.hierarchical_all_reduce import (
+from parallel_by_hand.machines.hierarchical_all_reduce import (
     ALL_REDUCES_OF_MACHINES,
     bytes_across,
     time_across,
 )
-from demos.machines.own_compressed_ddp import train_compressed
-from demos.machines.parts.hosts import FORBIDDEN, why_no_hosts
-from demos.machines.parts.link_inside import LinkInside, link_inside, one_at_a_time
-from demos.machines.parts.ring_among import ring_among
-from demos.machines.parts.torchrun_on_hosts import TorchrunFailed
-from demos.machines.parts.two_machines import RankOnHostFailed, TwoMachines
+from parallel_by_hand.machines.hosts import FORBIDDEN, why_no_hosts
+from parallel_by_hand.machines.link_inside import LinkInside, link_inside, one_at_a_time
+from parallel_by_hand.machines.ring_among import ring_among
+from parallel_by_hand.machines.torchrun_on_hosts import TorchrunFailed
+from parallel_by_hand.machines.two_machines import RankOnHostFailed, TwoMachines
 from sidebyside import MessageMeter, RankFailed, load_digits, run_ranks
 from sidebyside.record import ROOT
 

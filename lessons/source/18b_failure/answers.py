@@ -13,9 +13,9 @@ from fractions import Fraction
 import numpy as np
 import torch
 
-from demos.failures.parts.resumable_training import restore as right_restore
-from demos.failures.parts.resumable_training import snapshot as right_snapshot
 from lessons.source.sample_answers import right, wrong
+from parallel_by_hand.failures.resumable_training import restore as right_restore
+from parallel_by_hand.failures.resumable_training import snapshot as right_snapshot
 
 # 18b-save -----------------------------------------------------------------------------
 

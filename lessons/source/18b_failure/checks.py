@@ -6,7 +6,7 @@ import random
 import tempfile
 from pathlib import Path
 
-from demos.failures.parts.failure_clock import finish_time as right_finish_time
+from parallel_by_hand.failures.failure_clock import finish_time as right_finish_time
 from sidebyside import run_ranks
 from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying

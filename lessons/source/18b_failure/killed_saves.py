@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import torch
 
-from demos.failures.parts.atomic_file import load_checkpoint
-from demos.failures.parts.killed_writers import limit_files
+from parallel_by_hand.checkpoints.atomic_file import load_checkpoint
+from parallel_by_hand.failures.killed_writers import limit_files
 from sidebyside.by_value import packed
 from sidebyside.programs import end_with_parent
 from sidebyside.ranks import context_of_ranks

@@ -38,7 +38,7 @@
 # three seconds, by `init_process_group(timeout=...)`.
 
 # %% tags=["nbval-ignore-output"]
-from demos.failures.parts.failing_ranks import ask_survivors
+from parallel_by_hand.failures.failing_ranks import ask_survivors
 
 for how in ("killed", "frozen"):
     print(f"rank 2 is {how}")
@@ -72,8 +72,8 @@ for how in ("killed", "frozen"):
 # left?
 
 # %%
-from demos.failures.parts.atomic_file import save_in_place
-from demos.failures.parts.killed_writers import kill_while_writing
+from parallel_by_hand.checkpoints.atomic_file import save_in_place
+from parallel_by_hand.failures.killed_writers import kill_while_writing
 
 print(dict(kill_while_writing(save_in_place)))
 
@@ -179,8 +179,8 @@ check("18b-save", save_checkpoint)
 # and again is killed at ten random moments:
 
 # %%
-from demos.failures.parts.atomic_file import save_atomically
-from demos.failures.parts.killed_writers import kill_at_random_moments
+from parallel_by_hand.checkpoints.atomic_file import save_atomically
+from parallel_by_hand.failures.killed_writers import kill_at_random_moments
 
 print(dict(kill_while_writing(save_atomically)))
 print("whole and the newest:", kill_at_random_moments(save_atomically), "of 10")
@@ -199,7 +199,7 @@ print("whole and the newest:", kill_at_random_moments(save_atomically), "of 10")
 # in each step every rank sets a random fifth of its neurons to 0. What does a step depend on?
 
 # %%
-from demos.failures.parts.resumable_training import DigitsTraining
+from parallel_by_hand.failures.resumable_training import DigitsTraining
 from sidebyside import show
 
 show(DigitsTraining.next_batch)
@@ -212,7 +212,7 @@ show(DigitsTraining.take_step)
 # draws the orders; *noise* draws what is dropped.
 
 # %%
-from demos.failures.parts.left_out import continue_without_each_part
+from lessons.props.failure import continue_without_each_part
 from sidebyside import run_ranks
 
 print("left out     bit for bit   farthest apart   images used twice")
@@ -348,7 +348,7 @@ check("18b-resume", snapshot, restore)
 # works on one machine:
 
 # %%
-from demos.failures.parts.own_agent import run_with_restarts
+from parallel_by_hand.failures.own_agent import run_with_restarts
 
 show(run_with_restarts)
 
@@ -363,7 +363,7 @@ show(run_with_restarts)
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from demos.failures.parts.resumed_digits import (
+from parallel_by_hand.failures.resumed_digits import (
     Run,
     train_through_accidents,
     trained_parameters,
@@ -589,9 +589,13 @@ check("18b-clock", finish_time)
 # %%
 from itertools import islice
 
-from demos.failures.parts.failure_clock import Machine, random_failures, young_interval
-from demos.failures.parts.failure_pictures import draw_goodput
-from demos.failures.parts.real_kills import survive_kills
+from lessons.props.failure import draw_goodput
+from parallel_by_hand.failures.failure_clock import (
+    Machine,
+    random_failures,
+    young_interval,
+)
+from parallel_by_hand.failures.real_kills import survive_kills
 
 machine = Machine(mean=0.8, save=0.08, restart=0.25)
 moments = list(islice(random_failures(machine.mean, seed=8), 5))
@@ -626,7 +630,7 @@ reveal("18b-often", often[0] / often[1], computed=True)
 # $$\tau = \sqrt{2\delta M}\left(1 + \frac{1}{3}\sqrt{\frac{\delta}{2M}} + \frac{\delta}{18M}\right) - \delta$$
 
 # %%
-from demos.failures.parts import failure_clock
+from parallel_by_hand.failures import failure_clock
 
 for mean in (0.8, 8, 800):
     here = machine._replace(mean=mean)
@@ -684,7 +688,10 @@ for gpus in (8, 1024, 16_384, 100_000):
 # 150 ms:
 
 # %%
-from demos.failures.parts.background_save import BackgroundSaver, train_beside_writer
+from parallel_by_hand.failures.background_save import (
+    BackgroundSaver,
+    train_beside_writer,
+)
 from sidebyside import draw_timelines
 
 drawn = {}
@@ -701,7 +708,7 @@ draw_timelines(drawn, stamp="simulated")
 # step 6 begins:
 
 # %%
-from demos.failures.parts.background_save import measure_pauses, steps_in_file
+from parallel_by_hand.failures.background_save import measure_pauses, steps_in_file
 
 with TemporaryDirectory() as folder:
     for copying in (False, True):

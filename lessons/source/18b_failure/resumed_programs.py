@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from demos.failures.parts.resumable_training import DigitsTraining
+from parallel_by_hand.failures.resumable_training import DigitsTraining
 from sidebyside.message_meter import MessageMeter
 
 MOMENTS = 0, 9, 22, 30  # steps; an epoch has 22

@@ -13,19 +13,20 @@ import torch
 import torch.distributed as dist
 
 from demos.failures import own_resumable
-from demos.failures.parts.atomic_file import (
+from lessons.props.failure import continue_without_each_part
+from parallel_by_hand.checkpoints.atomic_file import (
     load_checkpoint,
     save_atomically,
 )
-from demos.failures.parts.background_save import (
+from parallel_by_hand.failures.background_save import (
     BackgroundSaver,
     measure_pauses,
     steps_in_file,
     train_beside_writer,
     write_to_slow_disk,
 )
-from demos.failures.parts.failing_ranks import ask_survivors
-from demos.failures.parts.failure_clock import (
+from parallel_by_hand.failures.failing_ranks import ask_survivors
+from parallel_by_hand.failures.failure_clock import (
     Machine,
     best_interval,
     daly_interval,
@@ -39,11 +40,10 @@ from demos.failures.parts.failure_clock import (
     spread_of_few,
     young_interval,
 )
-from demos.failures.parts.left_out import continue_without_each_part
-from demos.failures.parts.own_agent import TooManyRestarts, run_with_restarts
-from demos.failures.parts.real_kills import survive_kills
-from demos.failures.parts.resumable_training import PARTS
-from demos.failures.parts.resumed_digits import (
+from parallel_by_hand.failures.own_agent import TooManyRestarts, run_with_restarts
+from parallel_by_hand.failures.real_kills import survive_kills
+from parallel_by_hand.failures.resumable_training import PARTS
+from parallel_by_hand.failures.resumed_digits import (
     Run,
     train_through_accidents,
     trained_parameters,
@@ -542,7 +542,7 @@ TWO_HOSTS = {  # what is heard after each failure, and what is not
 @pytest.mark.everything
 @pytest.mark.parametrize("failure", TWO_HOSTS)
 def test_two_hosts_lose_one_or_their_link_and_say_what_the_table_says(failure):
-    from demos.machines.parts.hosts import why_no_hosts
+    from parallel_by_hand.machines.hosts import why_no_hosts
 
     if problem := why_no_hosts():
         pytest.skip(problem)

@@ -5,9 +5,9 @@ import random
 
 import torch
 
-from demos.clinic.parts.patient_data import result_when_well
-from demos.clinic.parts.ward import on_cpus, patient_lines, repaired_patient
-from demos.data_parallel.parts.changed_lines import syntax_complaint
+from parallel_by_hand.clinic.patient_data import result_when_well
+from parallel_by_hand.clinic.ward import on_cpus, patient_lines, repaired_patient
+from parallel_by_hand.data_parallel.changed_lines import syntax_complaint
 from sidebyside import RankFailed, run_ranks
 from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying

@@ -38,7 +38,7 @@
 # each rank does.
 
 # %%
-from demos.clinic.parts.examinations import ward_round
+from parallel_by_hand.clinic.examinations import ward_round
 
 ward_round()
 
@@ -56,12 +56,12 @@ ward_round()
 # listing.)
 
 # %%
-from demos.clinic.parts.ward import show_patients
+from parallel_by_hand.clinic.ward import show_patients
 
 show_patients("ada")
 
 # %% tags=["raises-exception"]
-from demos.clinic.parts.ward import run_patient
+from parallel_by_hand.clinic.ward import run_patient
 
 run_patient("ada")
 
@@ -96,7 +96,7 @@ run_patient("ada")
 show_patients("ben", "dan")
 
 # %%
-from demos.clinic.parts.examinations import examine_patient
+from parallel_by_hand.clinic.examinations import examine_patient
 
 for name in "ben", "dan":
     examine_patient(name, "detail")
@@ -232,7 +232,7 @@ check("18c-hung", repairs)
 # **watchdog**. Ours runs a program in a second thread, and looks at it after some seconds:
 
 # %%
-from demos.clinic.parts.examinations import watched
+from parallel_by_hand.clinic.examinations import watched
 from sidebyside import show
 
 show(watched)
@@ -252,7 +252,7 @@ show_patients("eve")
 guess("18c-entries", None, "How many collectives has rank 1 recorded?", "")
 
 # %%
-from demos.clinic.parts.examinations import flight_recorder
+from parallel_by_hand.clinic.examinations import flight_recorder
 from sidebyside import reveal
 
 records = flight_recorder("eve")
@@ -275,9 +275,9 @@ reveal("18c-entries", records[1].count("all_reduce"), computed=True)
 # %%
 import torch.distributed as dist
 
-from demos.clinic.parts.patient_data import data_of_patient
-from demos.clinic.parts.sick_programs import eve
-from demos.clinic.parts.ward import on_cpus
+from parallel_by_hand.clinic.patient_data import data_of_patient
+from parallel_by_hand.clinic.sick_programs import eve
+from parallel_by_hand.clinic.ward import on_cpus
 from sidebyside import run_ranks
 
 
@@ -325,7 +325,7 @@ show_patients("finn")
 # `dist.new_group(backend="gloo")`. We put it in front of every all-reduce:
 
 # %%
-from demos.clinic.parts.examinations import all_reduce_behind_barrier
+from parallel_by_hand.clinic.examinations import all_reduce_behind_barrier
 
 show(all_reduce_behind_barrier)
 examine_patient("finn", "barrier")
@@ -336,7 +336,7 @@ examine_patient("finn", "barrier")
 # line of the program that stands there:
 
 # %%
-from demos.clinic.parts.examinations import stacks_of_threads
+from parallel_by_hand.clinic.examinations import stacks_of_threads
 
 show(stacks_of_threads)
 examine_patient("finn", "stacks")
@@ -478,7 +478,7 @@ check("18c-silent", cures)
 guess("18c-straggler", None, "Share of waiting of a rank that is not late?", "%")
 
 # %%
-from demos.clinic.straggler import train_and_report
+from parallel_by_hand.clinic.straggler import train_and_report
 from sidebyside import Timeline
 
 with Timeline() as timeline:
@@ -494,7 +494,7 @@ timeline.plot(stamp="simulated")
 # numbers instead:
 
 # %%
-from demos.clinic.straggler import print_reports
+from parallel_by_hand.clinic.straggler import print_reports
 
 print_reports(reports)
 

@@ -14,9 +14,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from demos.clinic import straggler
-from demos.clinic.parts import examinations, patient_data, ward
-from demos.clinic.parts.sick_programs import PATIENTS
+from parallel_by_hand.clinic import examinations, patient_data, straggler, ward
+from parallel_by_hand.clinic.sick_programs import PATIENTS
 from sidebyside import RankFailed, RanksHung, Timeline, run_ranks
 from sidebyside.record import ROOT
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 import torch
 import torch.distributed as dist
 
-from demos.clinic.parts import patient_data as data
-from demos.clinic.parts.number_server import server_with
-from demos.clinic.parts.sick_programs import LIMIT
-from demos.clinic.parts.ward import patient_from_code
+from parallel_by_hand.clinic import patient_data as data
+from parallel_by_hand.clinic.number_server import server_with
+from parallel_by_hand.clinic.sick_programs import LIMIT
+from parallel_by_hand.clinic.ward import patient_from_code
 
 
 def cases_for_treatment(name: str, ranks: int) -> list[list]:

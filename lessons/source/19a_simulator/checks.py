@@ -6,9 +6,9 @@ from itertools import product
 
 import numpy as np
 
-from demos.collectives.parts.all_reduce_costs import messages_and_bytes
-from demos.pipeline.parts.schedule_rules import timetable, timetable_length
-from demos.pipeline.parts.schedules import Schedule, gpipe, naive, one_f_one_b
+from parallel_by_hand.collectives.all_reduce_costs import messages_and_bytes
+from parallel_by_hand.pipeline.schedule_rules import timetable, timetable_length
+from parallel_by_hand.pipeline.schedules import Schedule, gpipe, naive, one_f_one_b
 from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
 

@@ -42,8 +42,8 @@
 # %%
 from dataclasses import replace
 
-from demos.scale.parts.known_gpus import A100
-from demos.scale.parts.training_plan import Model, Strategy
+from parallel_by_hand.scale.known_gpus import A100
+from parallel_by_hand.scale.training_plan import Model, Strategy
 
 model = Model(layers=48, hidden=6144, heads=64, sequence=2048, vocabulary=51_200)
 cluster = replace(A100, nodes=8)
@@ -62,7 +62,7 @@ cluster
 # the Megatron-LM papers do, with hidden size $h$ and sequence $s$:
 
 # %%
-from demos.scale.parts.step_arithmetic import layer_flops, step_flops
+from parallel_by_hand.scale.step_arithmetic import layer_flops, step_flops
 from sidebyside import show
 
 show(layer_flops)
@@ -77,7 +77,7 @@ show(step_flops)
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from demos.model_parallel.parts.transformer_block import make_transformer_block
+from parallel_by_hand.model_parallel.transformer_block import make_transformer_block
 
 one_layer = Model(layers=1, hidden=64, heads=4, sequence=16, vocabulary=0)
 x = torch.randn(2, 16, 64, requires_grad=True)
@@ -92,7 +92,7 @@ print(f"torch {counter.get_total_flops():,}, ours {step_flops(one_layer, batch=2
 # bandwidth decides. **The narrower the layer, the larger is their part of its time:**
 
 # %%
-from demos.scale.parts.step_arithmetic import layer_seconds
+from parallel_by_hand.scale.step_arithmetic import layer_seconds
 
 for hidden, heads in ((1536, 16), (6144, 64), (24576, 256)):
     shape = replace(model, hidden=hidden, heads=heads)
@@ -140,7 +140,7 @@ reveal("19a-utilisation", 52 * needed / done, computed=True)
 # apart. A ring that leaves a node is as slow as the link between nodes.
 
 # %%
-from demos.scale.parts.step_messages import link_cost_of, link_of
+from parallel_by_hand.scale.step_messages import link_cost_of, link_of
 
 wide = replace(strategy, tensor=16, pipeline=2)
 for name, choice in ((" tensor 8", strategy), ("tensor 16", wide)):
@@ -244,7 +244,7 @@ check("19a-bytes", bytes_sent)
 guess("19a-tensor", None, "Bytes to the tensor group, divided by those to data?", "×")
 
 # %%
-from demos.scale.parts.simulated_step import simulate_step
+from parallel_by_hand.scale.simulated_step import simulate_step
 
 step = simulate_step(model, cluster, strategy, batch=16)
 print({group: f"{size:,.0f}" for group, size in step.sent.items()})
@@ -272,7 +272,7 @@ reveal("19a-tensor", step.sent["tensor"] / step.sent["data"], computed=True)
 # GPipe has a larger bubble than 1F1B: its messages all go one way first, then all go back.
 
 # %%
-from demos.pipeline.parts.schedule_rules import bubble
+from parallel_by_hand.pipeline.schedule_rules import bubble
 
 for words in (51_200, 512_000):
     one = simulate_step(replace(model, vocabulary=words), cluster, strategy, batch=16)
@@ -389,7 +389,7 @@ check("19a-pipeline", pipeline_seconds)
 # keeps them. Here nothing is computed again, so that they count most:
 
 # %%
-from demos.scale.parts.step_tables import draw_memory
+from parallel_by_hand.scale.step_tables import draw_memory
 
 keep_all = replace(strategy, recomputation="none")
 draw_memory(simulate_step(model, cluster, keep_all, batch=16))
@@ -500,7 +500,7 @@ check("19a-overlap", backward_with_overlap)
 guess("19a-overlap", None, "How much longer than backward alone?", "%")
 
 # %%
-from demos.scale.parts.stage_times import side_by_side
+from parallel_by_hand.scale.stage_times import side_by_side
 
 reveal("19a-overlap", 100 * (side_by_side(1.0, 1.0, units=12) - 1), computed=True)
 
@@ -510,8 +510,8 @@ reveal("19a-overlap", 100 * (side_by_side(1.0, 1.0, units=12) - 1), computed=Tru
 # timeline that we measured with:
 
 # %%
-from demos.scale.parts.simulated_timeline import timeline_of_step
-from demos.scale.parts.training_plan import Link
+from parallel_by_hand.scale.simulated_timeline import timeline_of_step
+from parallel_by_hand.scale.training_plan import Link
 from sidebyside import draw_timelines
 
 small = Model(layers=24, hidden=2304, heads=24, sequence=2048, vocabulary=51_200)
@@ -541,7 +541,7 @@ draw_timelines(drawn, stamp="simulated")
 # times the price and the power of all GPUs.
 
 # %%
-from demos.scale.parts.step_tables import print_step
+from parallel_by_hand.scale.step_tables import print_step
 
 print_step(step)
 
@@ -588,7 +588,7 @@ run_demo("scale/simulate.py", *shape.split(), *split.split())
 # is not the 0.7 of large products: it absorbs everything that the simulator leaves out.
 
 # %%
-from demos.scale.parts.calibration import calibrate, print_constants
+from parallel_by_hand.scale.calibration import calibrate, print_constants
 
 here = calibrate()
 print_constants(here)
@@ -598,7 +598,7 @@ print_constants(here)
 # meter counts the bytes. *Miss* is the prediction over the measurement, minus 1:
 
 # %%
-from demos.scale.parts.held_to_this_machine import hold_to_this_machine, print_held
+from parallel_by_hand.scale.held_to_this_machine import hold_to_this_machine, print_held
 
 unseen = Model(layers=4, hidden=192, heads=4, sequence=32, vocabulary=0)
 print_held(hold_to_this_machine(here, unseen, batch=16))
@@ -615,7 +615,7 @@ print_held(hold_to_this_machine(here, unseen, batch=16))
 # 10b's paced link, simulated by sleeping), two models, and the order of three strategies:
 
 # %% tags=["nbval-ignore-output"]
-from demos.scale.parts.held_to_this_machine import fastest_first
+from parallel_by_hand.scale.held_to_this_machine import fastest_first
 
 paced = Link(0.002, 2e6)
 for layers, hidden, sequence, batch in ((2, 96, 16, 4), (4, 64, 64, 8)):

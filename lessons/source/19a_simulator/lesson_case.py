@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from demos.scale.parts.known_gpus import A100
-from demos.scale.parts.training_plan import Model, Strategy
+from parallel_by_hand.scale.known_gpus import A100
+from parallel_by_hand.scale.training_plan import Model, Strategy
 
 LESSONS_MODEL = Model(
     layers=48, hidden=6144, heads=64, sequence=2048, vocabulary=51_200

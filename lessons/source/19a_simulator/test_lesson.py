@@ -9,45 +9,49 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from demos.collectives.parts.all_reduce_costs import predicted_seconds
-from demos.model_parallel.parts.transformer_block import make_transformer_block
-from demos.pipeline.parts.schedule_rules import bubble, peak_activations
-from demos.pipeline.parts.schedules import SCHEDULES_BY_NAME
-from demos.scale.parts import pipeline_times
-from demos.scale.parts.calibration import link_of_rings
-from demos.scale.parts.held_to_this_machine import (
+from parallel_by_hand.collectives.all_reduce_costs import predicted_seconds
+from parallel_by_hand.model_parallel.transformer_block import make_transformer_block
+from parallel_by_hand.pipeline.schedule_rules import bubble, peak_activations
+from parallel_by_hand.pipeline.schedules import SCHEDULES_BY_NAME
+from parallel_by_hand.scale import pipeline_times
+from parallel_by_hand.scale.calibration import link_of_rings
+from parallel_by_hand.scale.held_to_this_machine import (
     fastest_first,
     hold_to_this_machine,
 )
-from demos.scale.parts.known_gpus import A100, H100
-from demos.scale.parts.simulated_step import simulate_step
-from demos.scale.parts.simulated_timeline import timeline_of_step
-from demos.scale.parts.stage_times import side_by_side
-from demos.scale.parts.step_arithmetic import layer_flops, layer_seconds, step_flops
-from demos.scale.parts.step_memory import kept_activations, layer_activations
-from demos.scale.parts.step_messages import link_of
-from demos.scale.parts.step_tables import print_memory
-from demos.scale.parts.this_machine import measure_step, strategies_of_two
-from demos.scale.parts.training_plan import (
+from parallel_by_hand.scale.known_gpus import A100, H100
+from parallel_by_hand.scale.simulated_step import simulate_step
+from parallel_by_hand.scale.simulated_timeline import timeline_of_step
+from parallel_by_hand.scale.stage_times import side_by_side
+from parallel_by_hand.scale.step_arithmetic import (
+    layer_flops,
+    layer_seconds,
+    step_flops,
+)
+from parallel_by_hand.scale.step_memory import kept_activations, layer_activations
+from parallel_by_hand.scale.step_messages import link_of
+from parallel_by_hand.scale.step_tables import print_memory
+from parallel_by_hand.scale.this_machine import measure_step, strategies_of_two
+from parallel_by_hand.scale.training_plan import (
     Cluster,
     Link,
     Model,
     Strategy,
     why_impossible,
 )
-from demos.sharding.memory_ledger import KEPT, Transformer
-from demos.sharding.parts.beside_ddp import BUILT
-from demos.sharding.parts.ledger import MIXED, SINGLE, STRATEGIES, state_bytes
-from demos.sharding.parts.measured_ledger import adam, measure_state
-from demos.tensor_parallel.activation_bytes import LayerSize, published_bytes
-from demos.tensor_parallel.parts.messages_of_ours import messages_of_ours
-from demos.tensor_parallel.parts.pixel_model import (
+from parallel_by_hand.sharding.beside_ddp import BUILT
+from parallel_by_hand.sharding.ledger import MIXED, SINGLE, STRATEGIES, state_bytes
+from parallel_by_hand.sharding.measured_ledger import adam, measure_state
+from parallel_by_hand.sharding.memory_ledger import KEPT, Transformer
+from parallel_by_hand.tensor_parallel.activation_bytes import LayerSize, published_bytes
+from parallel_by_hand.tensor_parallel.messages_of_ours import messages_of_ours
+from parallel_by_hand.tensor_parallel.pixel_model import (
     PixelModel,
     SplitPixelModel,
     pixel_batches,
 )
-from demos.tensor_parallel.parts.sequence_conjugates import own_positions
-from demos.tensor_parallel.parts.split_block import (
+from parallel_by_hand.tensor_parallel.sequence_conjugates import own_positions
+from parallel_by_hand.tensor_parallel.split_block import (
     ENDS,
     split_block,
     sum_whole_parameters,

@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from demos.scale.parts.known_gpus import A100
-from demos.scale.parts.simulated_step import simulate_step
-from demos.scale.parts.training_plan import Link, Model, Strategy, why_impossible
 from lessons.source.sample_answers import right, wrong
+from parallel_by_hand.scale.known_gpus import A100
+from parallel_by_hand.scale.simulated_step import simulate_step
+from parallel_by_hand.scale.training_plan import Link, Model, Strategy, why_impossible
 
 # 19b-implied --------------------------------------------------------------------------
 

@@ -4,11 +4,11 @@ import itertools
 import math
 from dataclasses import replace
 
-from demos.scale.parts.known_gpus import A100
-from demos.scale.parts.legal_strategies import legal_strategies
-from demos.scale.parts.second_opinion import second_opinion
-from demos.scale.parts.simulated_step import Step, simulate_step
-from demos.scale.parts.training_plan import Cluster, Link, Model, Strategy
+from parallel_by_hand.scale.known_gpus import A100
+from parallel_by_hand.scale.legal_strategies import legal_strategies
+from parallel_by_hand.scale.second_opinion import second_opinion
+from parallel_by_hand.scale.simulated_step import Step, simulate_step
+from parallel_by_hand.scale.training_plan import Cluster, Link, Model, Strategy
 from sidebyside.any_number import as_number
 from sidebyside.exercises import exercise, trying
 

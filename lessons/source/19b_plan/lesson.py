@@ -48,9 +48,9 @@
 # memory of three models on one to 1,024 ranks:
 
 # %%
-from demos.scale.parts.published import MEGATRON_TABLE_1
-from demos.scale.parts.published_runs import megatron_runs
-from demos.sharding.parts.ledger_pictures import PUBLISHED, row_of_the_paper
+from parallel_by_hand.scale.published import MEGATRON_TABLE_1
+from parallel_by_hand.scale.published_runs import megatron_runs
+from parallel_by_hand.sharding.ledger_pictures import PUBLISHED, row_of_the_paper
 
 sizes = [run.model.numbers / 1e9 for run in megatron_runs()]
 paper = [row.billions for row in MEGATRON_TABLE_1]
@@ -80,7 +80,7 @@ print(f"ZeRO: {same} of {len(rows)} rows agree to the last printed digit")
 # parameters, and use it for all others:
 
 # %%
-from demos.scale.parts.held_to_the_world import (
+from parallel_by_hand.scale.held_to_the_world import (
     fitted_efficiency,
     print_held_runs,
     simulate_run,
@@ -101,7 +101,7 @@ print_held_runs(table_1)
 # beat the best constant:
 
 # %%
-from demos.scale.parts.held_to_the_world import best_constant, worst_miss
+from parallel_by_hand.scale.held_to_the_world import best_constant, worst_miss
 
 speeds = [row.teraflops for row in MEGATRON_TABLE_1]
 constant = best_constant(speeds)
@@ -144,7 +144,7 @@ from sidebyside import guess
 guess("19b-fixed-batch", None, "By how much does PTD's speed fall?", "%")
 
 # %%
-from demos.scale.parts.published_runs import fixed_batch_runs
+from parallel_by_hand.scale.published_runs import fixed_batch_runs
 from sidebyside import reveal
 
 reveal("19b-fixed-batch", 100 * (1 - (96 / 107) / (384 / 395)), computed=True)
@@ -240,7 +240,7 @@ check("19b-implied", implied_bandwidths)
 # Each published row of ZeRO-3 gives such an interval, if computing takes as long as simulated:
 
 # %%
-from demos.scale.parts.held_to_the_world import implied_links
+from parallel_by_hand.scale.held_to_the_world import implied_links
 
 intervals = [implied_links(one) for one in table_2[:3]]
 for one, (least, most) in zip(table_2, intervals, strict=False):
@@ -263,9 +263,9 @@ print(f"all three       {common[0] / 1e9:4.1f} to {common[1] / 1e9:4.1f} GB/s")
 # not fit into our ledger; their time is simulated all the same:
 
 # %%
-from demos.scale.parts.gpipe_row import bare_formula, simulated_throughput
-from demos.scale.parts.published import GPIPE_PARTITIONS, GPIPE_THROUGHPUT
-from demos.scale.parts.published_runs import llama_runs
+from parallel_by_hand.scale.gpipe_row import bare_formula, simulated_throughput
+from parallel_by_hand.scale.published import GPIPE_PARTITIONS, GPIPE_THROUGHPUT
+from parallel_by_hand.scale.published_runs import llama_runs
 
 for k, speed in zip(GPIPE_PARTITIONS, GPIPE_THROUGHPUT[32], strict=True):
     ours, formula = simulated_throughput(k, 32) / speed, bare_formula(k, 32) / speed
@@ -298,9 +298,9 @@ print_held_runs([simulate_run(run) for run in llama_runs(efficiency)])
 # %%
 from dataclasses import replace
 
-from demos.scale.parts.legal_strategies import legal_strategies
-from demos.scale.parts.published_runs import gpt, selene
-from demos.scale.parts.training_plan import Strategy, why_impossible
+from parallel_by_hand.scale.legal_strategies import legal_strategies
+from parallel_by_hand.scale.published_runs import gpt, selene
+from parallel_by_hand.scale.training_plan import Strategy, why_impossible
 
 model = gpt(layers=24, hidden=2304, heads=24)
 cluster = replace(selene(16, efficiency), gpus_per_node=4, nodes=4)
@@ -357,7 +357,7 @@ print("not:", why_impossible(model, deep, Strategy(pipeline=32), batch=64))
 # of the strategy. Whoever is early changes the memory to 10 GB and watches the choice.
 
 # %% exercise="19b-choose"
-from demos.scale.parts.simulated_step import simulate_step
+from parallel_by_hand.scale.simulated_step import simulate_step
 
 
 def choose(model, cluster, batch, strategies):
@@ -392,7 +392,7 @@ check("19b-choose", choose)
 # them gets slower:
 
 # %%
-from demos.scale.parts.plan_search import fastest_strategies, survey_strategies
+from parallel_by_hand.scale.plan_search import fastest_strategies, survey_strategies
 
 for bandwidth in (25, 5, 1, 0.25):
     link = cluster.link_between._replace(bandwidth=bandwidth * 1e9)
@@ -422,7 +422,7 @@ for bandwidth in (25, 5, 1, 0.25):
 # cannot undercut:
 
 # %%
-from demos.scale.parts.plan_search import bound_of
+from parallel_by_hand.scale.plan_search import bound_of
 from sidebyside import show
 
 show(bound_of)
@@ -433,7 +433,7 @@ show(bound_of)
 # The 76.1 billion parameters of Megatron's table, on 1,024 GPUs:
 
 # %%
-from demos.scale.parts.plan_pictures import print_best_plans
+from parallel_by_hand.scale.plan_pictures import print_best_plans
 
 run = megatron_runs(efficiency)[5]
 survey = survey_strategies(run.model, run.cluster, run.batch, tell=print)
@@ -447,9 +447,9 @@ print_best_plans(survey, best)
 # tensor, pipeline), the published ones too, is represented by its fastest variant in our search:
 
 # %%
-from demos.scale.parts.plan_pictures import print_place
-from demos.scale.parts.plan_search import split_of
-from demos.scale.parts.published_runs import known_in_2021
+from parallel_by_hand.scale.plan_pictures import print_place
+from parallel_by_hand.scale.plan_search import split_of
+from parallel_by_hand.scale.published_runs import known_in_2021
 
 for run in (*megatron_runs(efficiency)[5:7], llama_runs(efficiency)[0]):
     survey = survey_strategies(run.model, run.cluster, run.batch)
@@ -517,7 +517,7 @@ guess("19b-gpus", None, "GPUs at which PTD overtakes ZeRO-3?", "")
 guess("19b-micro", None, "Micro-batches from which a pipeline is faster?", "")
 
 # %%
-from demos.scale.parts import crossovers
+from parallel_by_hand.scale import crossovers
 
 found = crossovers.three_crossovers()
 for name, curves in found.items():
@@ -545,7 +545,7 @@ crossovers.draw_crossovers(found)
 # squares are measured on two ranks here, the lines simulated, the circles published:
 
 # %% tags=["nbval-ignore-output"]
-from demos.scale.parts.scaling_curves import (
+from parallel_by_hand.scale.scaling_curves import (
     draw_scaling,
     measured_series,
     published_series,
@@ -575,7 +575,11 @@ draw_scaling({"strong scaling": left, "weak scaling": right})
 # last checkpoint does not count, nor does the restart. If twice as many GPUs fail twice as often:
 
 # %%
-from demos.scale.parts.goodput import affordable_loss, goodput, hours_between_failures
+from parallel_by_hand.scale.goodput import (
+    affordable_loss,
+    goodput,
+    hours_between_failures,
+)
 
 print(f"a failure every {hours_between_failures(16_384):.1f} hours on 16,384 GPUs")
 lost = affordable_loss(16_384, share=0.9)
@@ -639,8 +643,8 @@ for gpus in (384, 3072, 12_288, 100_000):
 # thought. Ask the winners for the reason before the number.
 
 # %% exercise="19b-break"
-from demos.scale.parts.second_opinion import second_opinion
-from demos.scale.parts.training_plan import Link, Model
+from parallel_by_hand.scale.second_opinion import second_opinion
+from parallel_by_hand.scale.training_plan import Link, Model
 
 
 def break_the_planner():

@@ -4,11 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from demos.pipeline.parts.schedule_rules import peak_activations, timetable
-from demos.scale.parts import crossovers, published, scaling_curves
-from demos.scale.parts.goodput import affordable_loss, goodput, hours_between_failures
-from demos.scale.parts.gpipe_row import bare_formula, simulated_throughput
-from demos.scale.parts.held_to_the_world import (
+from parallel_by_hand.pipeline.schedule_rules import peak_activations, timetable
+from parallel_by_hand.scale import crossovers, published, scaling_curves
+from parallel_by_hand.scale.goodput import (
+    affordable_loss,
+    goodput,
+    hours_between_failures,
+)
+from parallel_by_hand.scale.gpipe_row import bare_formula, simulated_throughput
+from parallel_by_hand.scale.held_to_the_world import (
     FITTED_ON,
     best_constant,
     fitted_efficiency,
@@ -16,10 +20,10 @@ from demos.scale.parts.held_to_the_world import (
     simulate_run,
     worst_miss,
 )
-from demos.scale.parts.kept_timetable import kept_timetable, scheduled
-from demos.scale.parts.known_gpus import A100, H100
-from demos.scale.parts.legal_strategies import legal_strategies, why_no_strategy
-from demos.scale.parts.plan_search import (
+from parallel_by_hand.scale.kept_timetable import kept_timetable, scheduled
+from parallel_by_hand.scale.known_gpus import A100, H100
+from parallel_by_hand.scale.legal_strategies import legal_strategies, why_no_strategy
+from parallel_by_hand.scale.plan_search import (
     bound_of,
     fastest_strategies,
     memory_of_strategy,
@@ -27,7 +31,7 @@ from demos.scale.parts.plan_search import (
     split_of,
     survey_strategies,
 )
-from demos.scale.parts.published_runs import (
+from parallel_by_hand.scale.published_runs import (
     EFFICIENCY,
     fixed_batch_runs,
     gpt,
@@ -37,7 +41,7 @@ from demos.scale.parts.published_runs import (
     megatron_runs,
     selene,
 )
-from demos.scale.parts.scaling_curves import (
+from parallel_by_hand.scale.scaling_curves import (
     SEQUENCES_OF_REPLICA,
     ScalingSeries,
     draw_scaling,
@@ -46,15 +50,15 @@ from demos.scale.parts.scaling_curves import (
     strong_series,
     weak_series,
 )
-from demos.scale.parts.second_opinion import (
+from parallel_by_hand.scale.second_opinion import (
     SHARE_OF_LINK,
     second_opinion,
     with_slower_links,
 )
-from demos.scale.parts.simulated_step import simulate_step
-from demos.scale.parts.this_machine import MeasuredStep
-from demos.scale.parts.training_plan import Link, Model, Strategy, why_impossible
-from demos.sharding.parts.ledger_pictures import PUBLISHED, row_of_the_paper
+from parallel_by_hand.scale.simulated_step import simulate_step
+from parallel_by_hand.scale.this_machine import MeasuredStep
+from parallel_by_hand.scale.training_plan import Link, Model, Strategy, why_impossible
+from parallel_by_hand.sharding.ledger_pictures import PUBLISHED, row_of_the_paper
 
 SMALL = Model(layers=8, hidden=1024, heads=8, sequence=1024, vocabulary=50_000)
 NODES = replace(A100, gpus_per_node=4, nodes=2, efficiency=0.6)

@@ -36,7 +36,11 @@
 # reads 16 characters and guesses, for each, the one that follows.
 
 # %%
-from demos.capstone.parts.text_batches import decode_text, text_alphabet, text_batch
+from parallel_by_hand.capstone.text_batches import (
+    decode_text,
+    text_alphabet,
+    text_batch,
+)
 from sidebyside import load_moby_dick
 
 text = load_moby_dick("train")
@@ -58,7 +62,7 @@ print(
 # every character a score:
 
 # %%
-from demos.capstone.parts.language_model import make_language_model
+from parallel_by_hand.capstone.language_model import make_language_model
 
 for layer in make_language_model():
     count = sum(p.numel() for p in layer.parameters())
@@ -79,7 +83,7 @@ for layer in make_language_model():
 # talk to "all ranks"; inside `group_as_world(group)`, that means all ranks of one group.)
 
 # %%
-from demos.capstone.parts.text_training import Training, wrap_model
+from parallel_by_hand.capstone.text_training import Training, wrap_model
 from sidebyside import show
 
 show(Training.step)
@@ -91,7 +95,7 @@ show(wrap_model)
 # accumulation (lesson 8) replaces `backward`, and calls the former one for each part of the batch.
 
 # %%
-from demos.capstone.parts import strategy_wrappers
+from parallel_by_hand.capstone import strategy_wrappers
 
 show(strategy_wrappers.tensor_parallel)
 show(strategy_wrappers.accumulation)
@@ -102,14 +106,14 @@ show(strategy_wrappers.accumulation)
 # the inside out**: the last one wraps all those before it.
 
 # %%
-from demos.capstone.parts.strategies import STRATEGIES
+from parallel_by_hand.capstone.strategies import STRATEGIES
 
 strategy = STRATEGIES["2 x 2 x 2"]
 print("mesh:", strategy.mesh, " wrappers:", *strategy.wrappers)
 
 
 # %%
-from demos.capstone.parts.text_training import make_mesh
+from parallel_by_hand.capstone.text_training import make_mesh
 from sidebyside import run_ranks
 
 
@@ -145,9 +149,9 @@ for rank, (place, groups) in enumerate(run_ranks(places_and_groups, world_size=8
 # parallel each rank sends its gradients round the ring: $2(N-1)/N$ of 31,184 numbers of four bytes.
 
 # %%
-from demos.capstone.parts.ladder_rungs import climb_first
-from demos.capstone.parts.ladder_table import climb_predicted, predict_ranks
-from demos.capstone.parts.language_model import SMALL_MODEL
+from parallel_by_hand.capstone.ladder_rungs import climb_first
+from parallel_by_hand.capstone.ladder_table import climb_predicted, predict_ranks
+from parallel_by_hand.capstone.language_model import SMALL_MODEL
 
 first, trail = climb_first(steps=5)
 predicted = predict_ranks("DDP (ours)", SMALL_MODEL, item=4)
@@ -183,7 +187,7 @@ reveal("20a-tensor", tensor.ranks[0].cost.sent, computed=True)
 # addresses of its numbers. So a training run can stop under one strategy and go on under any other.
 
 # %%
-from demos.capstone.parts.text_training import train
+from parallel_by_hand.capstone.text_training import train
 
 
 def addresses_of_this_rank():
@@ -306,7 +310,7 @@ check("20a-wrapper", data_parallel)
 # formula of lesson 16b:
 
 # %%
-from demos.capstone.parts.simulated_rung import print_simulated
+from parallel_by_hand.capstone.simulated_rung import print_simulated
 
 print_simulated()
 
@@ -322,7 +326,7 @@ print_simulated()
 # %%
 from itertools import chain
 
-from demos.capstone.parts.ladder_table import print_ladder
+from parallel_by_hand.capstone.ladder_table import print_ladder
 
 names = ["accumulation", "DDP (torch)", "ZeRO-1", "ZeRO-2", "ZeRO-3"]
 names += ["sequence", "GPipe", "1F1B"]
@@ -340,8 +344,8 @@ ladder = print_ladder(chain([one_process, rung, tensor], rest))
 # This is what 1F1B did in its last step:
 
 # %%
-from demos.pipeline.parts.schedule_drawing import draw_schedule
-from demos.pipeline.parts.schedule_rules import timetable
+from parallel_by_hand.pipeline.schedule_drawing import draw_schedule
+from parallel_by_hand.pipeline.schedule_rules import timetable
 
 draw_schedule(timetable(ladder[-1].order, forward=1, backward=2))
 
@@ -387,7 +391,7 @@ show(strategy_wrappers.sharded_state)
 guess("20a-three", None, "Bytes to the tensor group, on 2 x 2 x 2?", "bytes")
 
 # %%
-from demos.capstone.parts.simulated_rung import simulated_bytes
+from parallel_by_hand.capstone.simulated_rung import simulated_bytes
 
 by_stage = simulated_bytes("2 x 2 x 2")
 print("lesson 19's simulator, a rank of each stage:", *by_stage, sep="\n  ")
@@ -404,7 +408,7 @@ last = ["data x tensor", "data x pipeline", "2 x 2 x 2"]
 ladder += print_ladder(climb_predicted(name, trail) for name in last)
 
 # %% figure="the_ladder"
-from demos.capstone.parts.ladder_pictures import draw_ladder
+from lessons.props.the_ladder import draw_ladder
 
 seen = [one for one in ladder if one.memory_is_seen and one.messages_are_seen]
 draw_ladder(seen)
@@ -419,7 +423,7 @@ draw_ladder(seen)
 # each rung has counted:
 
 # %%
-from demos.capstone.parts.simulated_rung import print_beside_counted
+from parallel_by_hand.capstone.simulated_rung import print_beside_counted
 
 print_beside_counted(ladder)
 
@@ -619,7 +623,7 @@ check("20a-clip", clip_on_mesh)
 # change. Each number is the largest difference of any parameter, over 20 steps in 32 bits.
 
 # %%
-from demos.capstone.parts.unequal_rows import UNEQUAL, gap_of_row
+from lessons.props.the_ladder import UNEQUAL, gap_of_row
 
 for name in UNEQUAL:
     gap = gap_of_row(name)

@@ -10,30 +10,34 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from demos.capstone.parts.group_as_world import group_as_world
-from demos.capstone.parts.ladder_rungs import PLANS, climb_first
-from demos.capstone.parts.ladder_table import climb_predicted, predict_ranks
-from demos.capstone.parts.language_model import (
+from lessons.props.the_ladder import gap_of_row, update_late
+from parallel_by_hand.capstone.group_as_world import group_as_world
+from parallel_by_hand.capstone.ladder_rungs import PLANS, climb_first
+from parallel_by_hand.capstone.ladder_table import climb_predicted, predict_ranks
+from parallel_by_hand.capstone.language_model import (
     SMALL_MODEL,
     ModelSize,
     make_language_model,
     text_loss,
 )
-from demos.capstone.parts.rung_predictions import numbers_of_rung_layers, predict_rung
-from demos.capstone.parts.simulated_rung import (
+from parallel_by_hand.capstone.rung_predictions import (
+    numbers_of_rung_layers,
+    predict_rung,
+)
+from parallel_by_hand.capstone.simulated_rung import (
     print_beside_counted,
     print_simulated,
     simulate_rung,
     simulated_bytes,
     simulated_state,
 )
-from demos.capstone.parts.strategies import STRATEGIES
-from demos.capstone.parts.strategy_wrappers import (
+from parallel_by_hand.capstone.strategies import STRATEGIES
+from parallel_by_hand.capstone.strategy_wrappers import (
     ddp_ours,
     sharded_state,
     tensor_parallel,
 )
-from demos.capstone.parts.text_batches import (
+from parallel_by_hand.capstone.text_batches import (
     batches,
     decode_text,
     encode_text,
@@ -41,12 +45,18 @@ from demos.capstone.parts.text_batches import (
     text_batch,
     text_tokens,
 )
-from demos.capstone.parts.text_training import Strategy, make_mesh, train
-from demos.capstone.parts.unequal_rows import gap_of_row, update_late
-from demos.capstone.parts.whole_training import MODEL, collect_text_state, flat_numbers
-from demos.collectives.parts.loopback_meter import loopback_bytes, megabytes_per_rank
-from demos.sharding.parts.replicated_state import ReplicatedState
-from demos.sharding.parts.zero_1 import ZeRO1
+from parallel_by_hand.capstone.text_training import Strategy, make_mesh, train
+from parallel_by_hand.capstone.whole_training import (
+    MODEL,
+    collect_text_state,
+    flat_numbers,
+)
+from parallel_by_hand.collectives.loopback_meter import (
+    loopback_bytes,
+    megabytes_per_rank,
+)
+from parallel_by_hand.sharding.replicated_state import ReplicatedState
+from parallel_by_hand.sharding.zero_1 import ZeRO1
 from sidebyside import load_moby_dick, run_ranks
 from sidebyside.record import ROOT
 from tests.quiet_loopback import least_on_loopback

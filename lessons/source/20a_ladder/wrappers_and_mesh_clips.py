@@ -11,15 +11,15 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
-from demos.capstone.parts.language_model import ModelSize
-from demos.capstone.parts.strategy_wrappers import (
+from parallel_by_hand.capstone.language_model import ModelSize
+from parallel_by_hand.capstone.strategy_wrappers import (
     pipeline_parallel,
     sequence_parallel,
     tensor_parallel,
 )
-from demos.capstone.parts.text_training import Strategy, train
-from demos.capstone.parts.whole_training import flat_numbers
-from demos.pipeline.parts.schedules import one_f_one_b
+from parallel_by_hand.capstone.text_training import Strategy, train
+from parallel_by_hand.capstone.whole_training import flat_numbers
+from parallel_by_hand.pipeline.schedules import one_f_one_b
 from sidebyside import MessageMeter, device
 
 TINY = ModelSize(width=8, heads=2, blocks=1, length=8)

@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from demos.capstone.parts.language_model import text_loss
 from lessons.source.sample_answers import right, wrong
+from parallel_by_hand.capstone.language_model import text_loss
 
 # 20b-pairs ----------------------------------------------------------------------------
 

@@ -12,12 +12,12 @@ from torch.nn.utils import parameters_to_vector
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from demos.capstone.parts.language_model import (
+from parallel_by_hand.capstone.language_model import (
     ModelSize,
     make_language_model,
     text_loss,
 )
-from demos.capstone.parts.text_batches import text_batch
+from parallel_by_hand.capstone.text_batches import text_batch
 from sidebyside import MessageMeter, device
 from sidebyside.any_number import as_number
 

@@ -41,8 +41,8 @@
 # %%
 from math import log2
 
-from demos.capstone.parts.text_baselines import bits_of_counts
-from demos.capstone.parts.text_batches import text_alphabet, text_tokens
+from parallel_by_hand.capstone.text_baselines import bits_of_counts
+from parallel_by_hand.capstone.text_batches import text_alphabet, text_tokens
 
 train, held_out = text_tokens("train"), text_tokens("test")
 words = len(text_alphabet())
@@ -153,7 +153,7 @@ check("20b-pairs", pair_bits)
 # followed it, distributed as after the shorter one.
 
 # %%
-from demos.capstone.parts.text_baselines import NAMES
+from parallel_by_hand.capstone.text_baselines import NAMES
 
 baselines = {
     name: bits_of_counts(train, held_out, words, order)
@@ -181,8 +181,8 @@ reveal("20b-choices", round(2 ** baselines["pairs"], 1), computed=True)
 # character with the chances that it gives. Each text begins with "The whale ":
 
 # %%
-from demos.capstone.parts.text_baselines import next_character_table
-from demos.capstone.parts.written_text import write_from_counts
+from parallel_by_hand.capstone.text_baselines import next_character_table
+from parallel_by_hand.capstone.written_text import write_from_counts
 
 for order, name in enumerate(NAMES):
     table = next_character_table(train, words, order)
@@ -202,7 +202,7 @@ for order, name in enumerate(NAMES):
 # wrong factor.) The loop keeps a state every 100 steps:
 
 # %%
-from demos.capstone.parts.text_state import train_text_states
+from parallel_by_hand.capstone.text_state import train_text_states
 from sidebyside import run_ranks, show
 
 show(train_text_states)
@@ -215,9 +215,9 @@ states = run_ranks(*args, world_size=2, timeout=300)[0]
 # baselines:
 
 # %%
-from demos.capstone.parts.text_curve import draw_text_curve
-from demos.capstone.parts.text_state import TEXT_MODEL, whole_text_model
-from demos.capstone.parts.written_text import held_out_bits
+from lessons.props.your_training import draw_text_curve
+from parallel_by_hand.capstone.text_state import TEXT_MODEL, whole_text_model
+from parallel_by_hand.capstone.written_text import held_out_bits
 
 learned = {
     state.step: held_out_bits(whole_text_model(state), TEXT_MODEL.length)
@@ -250,7 +250,7 @@ print("fewer than triples after 500:", learned[500] < baselines["triples"])
 # characters become likelier still:
 
 # %% tags=["nbval-ignore-output"]
-from demos.capstone.parts.written_text import write_text
+from parallel_by_hand.capstone.written_text import write_text
 
 model = whole_text_model(states[-1])
 for temperature in 0.3, 0.8, 1.5:
@@ -463,7 +463,10 @@ run_demo("capstone/my_report.py", "--rungs", "tensor", "--steps", 3)
 # of a lane the rank computes, in the lower half a thread sums its gradients:
 
 # %%
-from demos.capstone.parts.report_measurements import spans_of_last_step, train_in_spans
+from parallel_by_hand.capstone.report_measurements import (
+    spans_of_last_step,
+    train_in_spans,
+)
 from sidebyside import Timeline, draw_timelines
 
 with Timeline() as timeline:
@@ -490,7 +493,7 @@ draw_timelines({"a step of DDP": spans_of_last_step(timeline)})
 # %%
 import torch
 
-from demos.capstone.parts.language_model import text_loss
+from parallel_by_hand.capstone.language_model import text_loss
 
 
 def slow_training(model, batches, lr) -> list[float]:

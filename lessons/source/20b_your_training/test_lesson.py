@@ -13,38 +13,38 @@ import torch
 
 from demos.capstone.my_report import parse_report_arguments
 from demos.capstone.own_writer import train_writer
-from demos.capstone.parts.language_model import make_language_model, text_loss
-from demos.capstone.parts.report_measurements import (
-    LAST,
-    spans_of_last_step,
-    timelines_section,
-)
-from demos.capstone.parts.report_page import KIND, read_report, write_report_page
-from demos.capstone.parts.strategies import STRATEGIES
-from demos.capstone.parts.text_baselines import (
-    bits_of_counts,
-    next_character_table,
-    numbered_contexts,
-)
-from demos.capstone.parts.text_batches import text_alphabet, text_tokens
-from demos.capstone.parts.text_curve import draw_text_curve
-from demos.capstone.parts.text_state import (
-    TEXT_MODEL,
-    train_text_states,
-    whole_text_model,
-)
-from demos.capstone.parts.whole_training import MODEL, TextState
-from demos.capstone.parts.written_text import (
-    BEGINNING,
-    held_out_bits,
-    write_from_counts,
-    write_text,
-)
 from demos.capstone.train_text import (
     BY_OPTION,
     load_text_state,
     parse_text_arguments,
     why_not_train_text_on,
+)
+from lessons.props.your_training import draw_text_curve
+from parallel_by_hand.capstone.language_model import make_language_model, text_loss
+from parallel_by_hand.capstone.report_measurements import (
+    LAST,
+    spans_of_last_step,
+    timelines_section,
+)
+from parallel_by_hand.capstone.report_page import KIND, read_report, write_report_page
+from parallel_by_hand.capstone.strategies import STRATEGIES
+from parallel_by_hand.capstone.text_baselines import (
+    bits_of_counts,
+    next_character_table,
+    numbered_contexts,
+)
+from parallel_by_hand.capstone.text_batches import text_alphabet, text_tokens
+from parallel_by_hand.capstone.text_state import (
+    TEXT_MODEL,
+    train_text_states,
+    whole_text_model,
+)
+from parallel_by_hand.capstone.whole_training import MODEL, TextState
+from parallel_by_hand.capstone.written_text import (
+    BEGINNING,
+    held_out_bits,
+    write_from_counts,
+    write_text,
 )
 from sidebyside import device, load_moby_dick, run_ranks
 from sidebyside.record import ROOT

@@ -1,0 +1,95 @@
+"""What a report says of its owner and machine: sections of plain text, from the record.
+
+The record may come from an older course or another hand: what it lacks stays empty, and
+what cannot be shown as a number becomes a question mark.
+"""
+
+from parallel_by_hand.capstone.report_page import ReportSection
+from sidebyside import machine
+from sidebyside.findings import NOT_STARTED, PASSED
+from sidebyside.guesses import distance_from_guess, guess_with_unit
+from sidebyside.lesson_format import lessons
+from sidebyside.record import read_record
+
+
+def machine_section() -> ReportSection:
+    """The lines that `machine()` shows."""
+    return {
+        "title": "Machine", "note": "", "columns": ["what", "here"], "keys": 1,
+        "rows": [[name, str(here)] for name, here in machine().rows().items()],
+    }  # fmt: skip
+
+
+def guesses_section() -> ReportSection:
+    """A row for each guess or measurement on record, in the order of the lessons."""
+    guesses = read_record()["guesses"]
+    rows = [_row_of_guess_in_report(id, guesses[id]) for id in sorted(guesses)]
+    rows = [row for row in rows if row[2] or row[3]]
+    return {
+        "title": "Guesses and measurements",
+        "note": "A cell that asks for a guess writes it down, and the cell that "
+        "measures sets its result beside it. Only the cells that were run are here; "
+        "results that follow from a formula are called computed.",
+        "columns": ["guess", "question", "guessed", "came out", "apart"],
+        "keys": 2,
+        "rows": rows,
+    }
+
+
+def _row_of_guess_in_report(id: str, entry: dict) -> list[str]:
+    guessed, found, unit = entry.get("value"), entry.get("measured"), entry.get("unit")
+    unit = unit or ""
+    apart, came_out = "", _number_of_report_record(found, unit)
+    if came_out and entry.get("computed"):
+        came_out += ", computed"
+    if guessed is not None and found is not None:
+        try:
+            apart = distance_from_guess(guessed, found, unit)
+        except (ArithmeticError, ValueError):
+            apart = "?"
+    asked = str(entry.get("question", ""))
+    return [id, asked, _number_of_report_record(guessed, unit), came_out, apart]
+
+
+def _number_of_report_record(number: float | None, unit: str) -> str:
+    if number is None:
+        return ""
+    try:
+        return guess_with_unit(number, unit)
+    except (ArithmeticError, ValueError):  # a whole number of a thousand digits
+        return "?"
+
+
+def exercises_section() -> ReportSection:
+    """A row for each lesson: how many exercises are passed, and the state of each."""
+    recorded, rows, passed, total = read_record()["exercises"], [], 0, 0
+    for lesson in lessons():
+        ids = lesson.exercises
+        states = [recorded.get(id, {}).get("state", NOT_STARTED) for id in ids]
+        done = states.count(PASSED)
+        passed, total = passed + done, total + len(ids)
+        told = [
+            f"{id.removeprefix(lesson.number + '-')}: {_tries_in_report(recorded[id])}"
+            for id in ids
+            if id in recorded
+        ]
+        rows.append([lesson.title, f"{done} of {len(ids)}", ", ".join(told)])
+    rows.append(["all lessons", f"{passed} of {total}", ""])
+    return {
+        "title": "Exercises",
+        "note": "",
+        "columns": ["lesson", "passed", "tried"],
+        "keys": 1,
+        "rows": rows,
+    }
+
+
+def _tries_in_report(entry: dict) -> str:
+    """ "PASSED (2 tries, 1 hint)" """
+    counts = {"tries": "try tries", "hints": "hint hints"}
+    told = []
+    for part, words in counts.items():
+        if number := entry.get(part, 0):
+            told.append(f"{number} {words.split()[number != 1]}")
+    state = entry.get("state", NOT_STARTED)
+    return f"{state} ({', '.join(told)})" if told else state

@@ -1,0 +1,53 @@
+"""Every strategy of the ladder by name: a mesh, and a wrapper for each dimension."""
+
+from parallel_by_hand.capstone.strategy_wrappers import (
+    accumulation,
+    ddp_of_torch,
+    ddp_ours,
+    fsdp2,
+    pipeline_parallel,
+    sequence_parallel,
+    sharded_state,
+    tensor_parallel,
+    threads,
+    zero_3,
+)
+from parallel_by_hand.capstone.text_training import Strategy
+from parallel_by_hand.pipeline.schedules import gpipe, one_f_one_b
+from parallel_by_hand.sharding.replicated_state import ReplicatedState
+from parallel_by_hand.sharding.zero_1 import ZeRO1
+from parallel_by_hand.sharding.zero_2 import ZeRO2
+
+replicated = sharded_state(ReplicatedState)
+one_f_one_b_of_4 = pipeline_parallel(one_f_one_b, 4)
+
+STRATEGIES = {
+    "one process": Strategy({}, {}),
+    "accumulation": Strategy({}, {"parts": accumulation(4)}),
+    "threads": Strategy({}, {"replicas": threads(2)}),
+    "DDP (ours)": Strategy({"data": 2}, {"data": ddp_ours}),
+    "DDP (torch)": Strategy({"data": 2}, {"data": ddp_of_torch}),
+    "ZeRO-1": Strategy({"data": 2}, {"data": sharded_state(ZeRO1)}),
+    "ZeRO-2": Strategy({"data": 2}, {"data": sharded_state(ZeRO2)}),
+    "ZeRO-3": Strategy({"data": 2}, {"data": zero_3}),
+    "FSDP2 (torch)": Strategy({"data": 2}, {"data": fsdp2}),
+    "tensor": Strategy({"tensor": 2}, {"tensor": tensor_parallel}),
+    "sequence": Strategy({"tensor": 2}, {"tensor": sequence_parallel}),
+    "GPipe": Strategy({"pipeline": 2}, {"pipeline": pipeline_parallel(gpipe, 4)}),
+    "1F1B": Strategy({"pipeline": 2}, {"pipeline": one_f_one_b_of_4}),
+    "data x tensor": Strategy(
+        {"data": 2, "tensor": 2}, {"tensor": tensor_parallel, "data": replicated}
+    ),
+    "data x pipeline": Strategy(
+        {"data": 2, "pipeline": 2},
+        {"pipeline": one_f_one_b_of_4, "data": replicated},
+    ),
+    "2 x 2 x 2": Strategy(
+        {"data": 2, "pipeline": 2, "tensor": 2},
+        {
+            "tensor": tensor_parallel,
+            "pipeline": one_f_one_b_of_4,
+            "data": replicated,
+        },
+    ),
+}

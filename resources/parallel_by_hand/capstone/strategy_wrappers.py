@@ -1,0 +1,202 @@
+"""The wrappers: each changes a training along one dimension of the mesh.
+
+Nothing is computed or sent here that lessons 8 to 17 have not built; a wrapper says
+which of their parts does it, in which group.
+"""
+
+from collections.abc import Callable
+
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from parallel_by_hand.capstone.group_as_world import group_as_world
+from parallel_by_hand.capstone.language_model import text_loss
+from parallel_by_hand.capstone.split_language_model import (
+    loss_of_own_positions,
+    split_language_model,
+    sum_of_position_gradients,
+)
+from parallel_by_hand.data_parallel.data_parallel_threads import (
+    ThreadedReplicas,
+    replica_places,
+)
+from parallel_by_hand.ddp.ddp_from_scratch import DistributedDataParallel
+from parallel_by_hand.pipeline.pipeline_stages import Pipeline, split_into_stages
+from parallel_by_hand.pipeline.schedules import Schedule
+from parallel_by_hand.sharding.fsdp_beside_ours import shard_by_torch
+from parallel_by_hand.sharding.shard_links import RingLink
+from parallel_by_hand.sharding.zero_3 import ZeRO3
+
+
+def accumulation(parts: int) -> Callable:
+    """Lesson 8: the batch in several parts, one after the other; then one update."""
+
+    def wrap(training, mesh) -> None:
+        whole = training.backward
+
+        def backward(inputs: Tensor, targets: Tensor) -> float:
+            losses = []
+            for part, goal in zip(
+                inputs.chunk(parts), targets.chunk(parts), strict=True
+            ):
+                losses.append(whole(part, goal))
+            for p in training.model.parameters():
+                p.grad /= parts
+            return sum(losses) / parts
+
+        training.backward = backward
+
+    return wrap
+
+
+def threads(replicas: int) -> Callable:
+    """Lesson 9: replicas in threads of one process, which take the whole step."""
+
+    def wrap(training, mesh) -> None:
+        crew = ThreadedReplicas(training.model, replica_places(replicas))
+        training.optimizer = crew.sgd = training.make_optimizer(
+            list(training.model.parameters())
+        )
+        training.backward = lambda x, y: crew.step(x, y.flatten())
+        training.update = lambda: None
+
+    return wrap
+
+
+def deal_rows(training, mesh) -> None:
+    """Each rank of the data dimension takes its rows of the batch."""
+    rank, ranks, deal = mesh.get_local_rank(), mesh.size(), training.deal
+
+    def deal_own(inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        inputs, targets = deal(inputs, targets)
+        return inputs.chunk(ranks)[rank], targets.chunk(ranks)[rank]
+
+    training.deal = deal_own
+
+
+def ddp_ours(training, mesh) -> None:
+    """Lesson 11b: gradients travel in buckets, while backward goes on."""
+    deal_rows(training, mesh)
+    with group_as_world(mesh.get_group()):
+        replica = DistributedDataParallel(training.model)
+    _backward_through(training, replica, mesh)
+
+
+def ddp_of_torch(training, mesh) -> None:
+    """The library's DDP. Its messages are its own: no meter sees them."""
+    deal_rows(training, mesh)
+    replica = nn.parallel.DistributedDataParallel(
+        training.model, process_group=mesh.get_group()
+    )
+    training.backward = lambda x, y: _mean_loss_backward(replica, x, y)
+
+
+def _mean_loss_backward(model: nn.Module, inputs: Tensor, targets: Tensor) -> float:
+    loss = text_loss(model(inputs), targets)
+    loss.backward()
+    return loss.item()
+
+
+def _backward_through(training, model: nn.Module, mesh) -> None:
+    """Forward and backward of `model`, whose messages go round the mesh's group."""
+
+    def backward(inputs: Tensor, targets: Tensor) -> float:
+        with group_as_world(mesh.get_group()):
+            return _mean_loss_backward(model, inputs, targets)
+
+    training.backward = backward
+
+
+def sharded_state(state_of: Callable) -> Callable:
+    """Lesson 17a: gradients are summed and shards updated after the last backward.
+
+    `state_of(model, make_optimizer)` is one of `ReplicatedState`, `ZeRO1`, `ZeRO2`. It
+    needs nothing of the backward inside it: so it goes round tensor and pipeline
+    parallel, too.
+    """
+
+    def wrap(training, mesh) -> None:
+        deal_rows(training, mesh)
+        group, inner = mesh.get_group(), training.backward
+        with group_as_world(group):
+            state = state_of(training.model, training.make_optimizer)
+        training.optimizer, training.shards = state.optimizer, state.gradients
+
+        def backward(inputs: Tensor, targets: Tensor):
+            with group_as_world(group):  # ZeRO-2 sends as soon as a gradient is ready
+                return inner(inputs, targets)
+
+        def update() -> None:
+            with group_as_world(group):
+                state.step()
+
+        training.backward, training.update = backward, update
+
+    return wrap
+
+
+def zero_3(training, mesh) -> None:
+    """Lesson 17b: parameters in shards, borrowed layer by layer."""
+    deal_rows(training, mesh)
+    with group_as_world(mesh.get_group()):
+        state = ZeRO3(training.model, training.make_optimizer, RingLink())
+    training.optimizer, training.shards = state.optimizer, state.gradients
+    training.units = state.units
+    training.held = lambda: [unit.kept for unit in state.units]
+    _backward_through(training, training.model, mesh)
+
+    def update() -> None:
+        with group_as_world(mesh.get_group()):
+            state.step()
+
+    training.update = update
+
+
+def fsdp2(training, mesh) -> None:
+    """The library's ZeRO-3. Its messages are its own: no meter sees them."""
+    deal_rows(training, mesh)
+    training.model = shard_by_torch(training.model, mesh)
+
+
+def tensor_parallel(training, mesh) -> None:
+    """Lesson 16: each rank has its heads and neurons; all have all positions."""
+    training.model = split_language_model(training.model, "tensor", mesh.get_group())
+
+
+def sequence_parallel(training, mesh) -> None:
+    """Lesson 16b: between the pairs, each rank has its own positions only."""
+    group = mesh.get_group()
+    training.model = split_language_model(training.model, "sequence", group)
+
+    def backward(inputs: Tensor, targets: Tensor) -> float:
+        with group_as_world(group):
+            loss = loss_of_own_positions(training.model, inputs, targets)
+            loss.backward()
+        return loss.item() * dist.get_world_size(group)
+
+    def complete() -> None:
+        with group_as_world(group):
+            sum_of_position_gradients(training.model)
+
+    training.backward, training.complete = backward, complete
+
+
+def pipeline_parallel(
+    schedule_of: Callable[[int, int], Schedule], microbatches: int = 4
+) -> Callable:
+    """Lesson 15: consecutive layers on each rank, micro-batches by a schedule."""
+
+    def wrap(training, mesh) -> None:
+        group, schedule = mesh.get_group(), schedule_of(mesh.size(), microbatches)
+        with group_as_world(group):
+            stages = split_into_stages(training.model, schedule)
+            pipeline = Pipeline(schedule, stages, text_loss)
+        training.model = nn.Sequential(*stages.values())
+
+        def backward(inputs: Tensor, targets: Tensor) -> float | None:
+            with group_as_world(group):
+                return pipeline.step(inputs, targets)
+
+        training.backward = backward
+
+    return wrap

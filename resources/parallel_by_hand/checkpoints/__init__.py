@@ -1,0 +1,1 @@
+"""A checkpoint that is whole at any moment."""

@@ -1,0 +1,117 @@
+"""When gradients travel: after backward, or while it still computes. Simulated."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import partial
+from time import perf_counter, sleep
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from parallel_by_hand.collectives.paced_link import PacedLink
+from sidebyside import device, span
+
+FORWARD, BACKWARD = 0.01, 0.03  # seconds that a layer computes
+
+
+class SleepAsOverlapLayer(torch.autograd.Function):
+    """The identity, which sleeps forward and backward as if it computed."""
+
+    @staticmethod
+    def forward(ctx, x: torch.Tensor) -> torch.Tensor:
+        sleep(FORWARD)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
+        sleep(BACKWARD)
+        return gradient
+
+
+class SleepingOverlapLayer(nn.Linear):
+    """A layer of 64 parameters that takes 10 ms forward and 30 ms backward."""
+
+    def __init__(self):
+        super().__init__(8, 8, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return SleepAsOverlapLayer.apply(super().forward(x))
+
+
+class SlowLink(PacedLink):
+    """The paced link for whole all-reduces: each takes alpha, one at a time."""
+
+    def __init__(self, milliseconds: float):
+        super().__init__(alpha=milliseconds / 1e3, beta=0)
+        self.wire = ThreadPoolExecutor(1, thread_name_prefix="wire")
+        self.mark = nullcontext  # `span` during the step that is drawn
+
+    def start(self, message: torch.Tensor) -> Future:
+        travelling = self.wire.submit(self.carry, message)
+        travelling.wait = partial(self.wait, travelling)  # as torch calls it
+        return travelling
+
+    def carry(self, message: torch.Tensor) -> None:
+        with self.mark("wait"):  # until the other rank has its message ready
+            dist.barrier()
+        with self.mark("message"):
+            dist.all_reduce(message)
+            sleep(self.seconds(message))
+
+    def wait(self, travelling: Future) -> None:
+        with self.mark("wait"):
+            travelling.result()
+
+
+def step_after_backward(milliseconds: float) -> float:
+    """Runs in each rank: the seconds of a step whose messages leave after backward."""
+    model, link = four_sleeping_layers(), SlowLink(milliseconds)
+
+    def average() -> None:
+        last_first = reversed(list(model.parameters()))
+        wait_for_means([(p, link.start(p.grad)) for p in last_first])
+
+    return step_through_link(model, link, average)
+
+
+def step_during_backward(milliseconds: float) -> float:
+    """The same, but each message leaves as soon as its gradient is ready."""
+    model, link = four_sleeping_layers(), SlowLink(milliseconds)
+    messages = []
+
+    def send(parameter: nn.Parameter) -> None:
+        messages.append((parameter, link.start(parameter.grad)))
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(send)
+    return step_through_link(model, link, partial(wait_for_means, messages))
+
+
+def wait_for_means(messages: list) -> None:
+    for parameter, message in messages:
+        message.wait()
+        parameter.grad /= dist.get_world_size()
+    messages.clear()
+
+
+def four_sleeping_layers() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(*(SleepingOverlapLayer() for _ in range(4))).to(device())
+
+
+def step_through_link(model: nn.Module, link: SlowLink, average: Callable) -> float:
+    """Take two steps and draw the second; its seconds."""
+    sample = torch.ones(1, 8, device=device())
+    for link.mark in nullcontext, span:
+        dist.barrier()
+        began = perf_counter()
+        with link.mark("forward"):
+            loss = model(sample).sum()
+        with link.mark("backward"):
+            loss.backward()
+        average()
+        seconds = perf_counter() - began
+        model.zero_grad()
+    return seconds

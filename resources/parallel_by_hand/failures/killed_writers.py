@@ -1,0 +1,108 @@
+"""Processes that are killed while they write a checkpoint, and what is left of it."""
+
+import random
+import signal
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from time import sleep
+
+import torch
+
+from parallel_by_hand.checkpoints.atomic_file import load_checkpoint, save_in_place
+from sidebyside.programs import end_with_parent
+from sidebyside.ranks import context_of_ranks
+
+
+def state_to_be_written(step: int) -> dict:
+    """About 400 KB, all of which hold the number of the step."""
+    return {"step": step, "weights": torch.full((100_000,), step)}
+
+
+def what_is_left(path: Path) -> str:
+    """ "old" or "new" for the whole state of step 1 or 2, else "nothing"."""
+    try:
+        saved = load_checkpoint(path)
+    except (OSError, RuntimeError, EOFError):
+        return "nothing"
+    whole = bool((saved["weights"] == saved["step"]).all())
+    return {1: "old", 2: "new"}[saved["step"]] if whole else "a mixture"
+
+
+def limit_files(most: int) -> None:
+    """From now on the system kills this process when a file is to have more bytes."""
+    import resource  # not on Windows
+
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python would go on with an error
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # no picture of its memory
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+
+def write_so_many_bytes(save: Callable, path: Path, most: int) -> None:
+    """Runs in a process; the system kills it when a file is to have more bytes."""
+    end_with_parent()
+    limit_files(most)
+    save(state_to_be_written(2), path)
+
+
+def kill_while_writing(save: Callable, kills: int = 6) -> Counter:
+    """What is left after kills at 1/6, 2/6 ... of the file, and after none."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "checkpoint.pt")
+        save_in_place(state_to_be_written(1), path)
+        size, left = path.stat().st_size, Counter()
+        for part in range(1, kills + 1):
+            save_in_place(state_to_be_written(1), path)
+            most = part * size // (kills + 1)
+            args = save, path, most
+            process = context_of_ranks().Process(target=write_so_many_bytes, args=args)
+            process.start()
+            process.join()
+            left[what_is_left(path)] += 1
+    return left
+
+
+def save_again_and_again(save: Callable, path: Path, first: int, outbox) -> None:
+    """Runs in a process until it is killed; `outbox` gets each step that is saved."""
+    end_with_parent()
+    step = first
+    while True:
+        save(state_to_be_written(step), path)
+        outbox.send(step)
+        step += 1
+
+
+def kill_at_random_moments(save: Callable, kills: int = 10, seed: int = 0) -> int:
+    """After how many of the kills a whole checkpoint was there, no older than the last
+    one that had been reported as saved."""
+    context, dice, whole, last = context_of_ranks(), random.Random(seed), 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "checkpoint.pt")
+        for _ in range(kills):
+            inbox, outbox = context.Pipe(duplex=False)
+            args = save, path, last + 1, outbox
+            process = context.Process(target=save_again_and_again, args=args)
+            process.start()
+            outbox.close()
+            last = inbox.recv()  # the first of this process is there
+            sleep(dice.uniform(0, 0.03))
+            process.kill()
+            process.join()
+            while inbox.poll():
+                try:
+                    last = inbox.recv()
+                except EOFError:
+                    break
+            inbox.close()
+            whole += _whole_and_not_older(path, last)
+            last += 1  # one more may have been written than was reported
+    return whole
+
+
+def _whole_and_not_older(path: Path, step: int) -> bool:
+    try:
+        saved = load_checkpoint(path)
+    except (OSError, RuntimeError, EOFError):
+        return False
+    return saved["step"] >= step and bool((saved["weights"] == saved["step"]).all())

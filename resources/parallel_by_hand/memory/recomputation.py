@@ -1,0 +1,109 @@
+"""Activation checkpointing: keep the inputs of a segment, compute the rest again."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from parallel_by_hand.memory.kept_bytes import KeptBytes
+
+
+class Recompute(torch.autograd.Function):
+    """`Recompute.apply(segment, x)` is `segment(x)`, of which autograd keeps only x.
+
+    Backward runs the segment once more, this time with autograd, and goes back through
+    it. `x` must want a gradient. A segment that draws random numbers would draw others
+    the second time: torch's `checkpoint` also restores the generator's state.
+    """
+
+    @staticmethod
+    def forward(ctx, segment: Callable, x: torch.Tensor) -> torch.Tensor:
+        ctx.segment = segment
+        ctx.save_for_backward(x)
+        return segment(x)  # autograd is off in here: nothing is kept
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> tuple:
+        (x,) = ctx.saved_tensors
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            y = ctx.segment(x)
+        y.backward(gradient)
+        return None, x.grad
+
+
+def recomputed_by_torch(segment: Callable, x: torch.Tensor) -> torch.Tensor:
+    """The library's call for the same thing."""
+    from torch.utils.checkpoint import checkpoint
+
+    return checkpoint(segment, x, use_reentrant=False)
+
+
+def run_in_segments(
+    layers: Sequence[nn.Module], x: torch.Tensor, length: int, again=Recompute.apply
+) -> torch.Tensor:
+    """The layers one after another; every `length` of them are one segment."""
+    for first in range(0, len(layers), length):
+        x = again(nn.Sequential(*layers[first : first + length]), x)
+    return x
+
+
+class CountedLayer(nn.Module):
+    """A linear layer and a tanh, which counts its forwards."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.linear, self.forwards = nn.Linear(width, width), 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.forwards += 1
+        return self.linear(x).tanh()
+
+
+def make_deep(depth: int, width: int = 32) -> list[CountedLayer]:
+    torch.manual_seed(0)
+    return [CountedLayer(width) for _ in range(depth)]
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """torch computes with one thread inside: two would wait for each other's cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@one_thread()
+def take_step(
+    layers: Sequence[nn.Module], x: torch.Tensor, length: int | None, again=None
+) -> None:
+    """Forward and backward; `length` None: no checkpointing."""
+    if length is None:
+        y = nn.Sequential(*layers)(x)
+    else:
+        y = run_in_segments(layers, x, length, again or Recompute.apply)
+    y.square().sum().backward()
+
+
+def measure_recomputation(
+    depth: int, length: int | None, samples: int = 64, width: int = 32, again=None
+) -> dict:
+    """One step of a deep network: most bytes kept for backward, forwards, gradients.
+
+    "kept" counts in activations of one layer, which are `samples * width` numbers of 32
+    bits; "bytes" in bytes.
+    """
+    layers = make_deep(depth, width)
+    x = torch.randn(samples, width).requires_grad_()
+    with KeptBytes(*layers) as kept:
+        take_step(layers, x, length, again)
+    return {
+        "kept": kept.peak / (4 * samples * width),
+        "bytes": kept.peak,
+        "forwards": sum(layer.forwards for layer in layers),
+        "gradients": [x.grad, *(layer.linear.weight.grad for layer in layers)],
+    }

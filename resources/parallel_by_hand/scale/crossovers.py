@@ -1,0 +1,143 @@
+"""Where one thing begins to cost more than another: three crossings, simulated."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
+
+from parallel_by_hand.scale import published as paper
+from parallel_by_hand.scale.published_runs import fixed_batch_strategy, gpt, selene
+from parallel_by_hand.scale.simulated_step import Step, simulate_step
+from parallel_by_hand.scale.training_plan import Strategy
+from sidebyside import COLOURS, figure
+
+
+class CrossoverCurves(NamedTuple):
+    """Two costs for each x, in the unit that `unit` says."""
+
+    x: list[int]
+    first: list[float]
+    second: list[float]
+
+
+def first_crossing(curves: CrossoverCurves) -> float | None:
+    """The x at which the first curve comes to lie above the second, by straight lines.
+
+    None if it does nowhere.
+    """
+    gaps = [a - b for a, b in zip(curves.first, curves.second, strict=True)]
+    points = list(zip(curves.x, gaps, strict=True))
+    for (x0, gap0), (x1, gap1) in pairwise(points):
+        if gap0 <= 0 < gap1:
+            return x0 + (x1 - x0) * gap0 / (gap0 - gap1)
+    return None
+
+
+def _crossover_curves(
+    x: Iterable[int], pair: Callable[[int], tuple[float, float]]
+) -> CrossoverCurves:
+    x = list(x)
+    return CrossoverCurves(x, *map(list, zip(*map(pair, x), strict=True)))
+
+
+def sequences_curves(counts: Iterable[int] = range(1, 9)) -> CrossoverCurves:
+    """Sequences for each GPU: seconds of computing, and of data parallel's all-reduce.
+
+    1.7 billion parameters on 128 GPUs, nothing overlapped or computed again.
+    """
+    row = paper.MEGATRON_TABLE_1[0]
+    model = gpt(row.layers, row.hidden, row.heads)
+
+    def pair(count: int) -> tuple[float, float]:
+        strategy = Strategy(data=128, micro_batch=1)
+        spent = simulate_step(model, selene(128), strategy, 128 * count).spent
+        return spent["computing"], spent["data"]
+
+    return _crossover_curves(counts, pair)
+
+
+def fixed_batch_step(name: str, gpus: int) -> Step:
+    """Table 2's model and batch on any number of GPUs, "ZeRO-3" or "PTD"."""
+    model = gpt(paper.TABLE_2_LAYERS, paper.TABLE_2_HIDDEN, paper.TABLE_2_HEADS)
+    micro = max(1, paper.TABLE_2_BATCH // gpus) if name == "ZeRO-3" else 1
+    strategy = fixed_batch_strategy(name, gpus, micro)
+    return simulate_step(model, selene(gpus), strategy, paper.TABLE_2_BATCH)
+
+
+def fixed_batch_curves(
+    counts: Iterable[int] = (192, 384, 768, 1536),
+) -> CrossoverCurves:
+    """GPUs: seconds of ZeRO-3, and of pipeline, tensor and data parallel together."""
+
+    def pair(gpus: int) -> tuple[float, float]:
+        steps = (fixed_batch_step(way, gpus) for way in ("ZeRO-3", "PTD"))
+        return tuple(step.seconds for step in steps)
+
+    return _crossover_curves(counts, pair)
+
+
+def micro_batch_curves(counts: Iterable[int] = range(8, 129, 8)) -> CrossoverCurves:
+    """Micro-batches: seconds of tensor parallel, and of a pipeline, within a machine.
+
+    18.4 billion parameters on one machine of eight GPUs, all of them in one group.
+    """
+    row = paper.MEGATRON_TABLE_1[3]
+    model, cluster = gpt(row.layers, row.hidden, row.heads), selene(8)
+    tensor = Strategy(tensor=8, recomputation="full")
+    pipeline = replace(tensor, tensor=1, pipeline=8)
+
+    def pair(count: int) -> tuple[float, float]:
+        steps = (simulate_step(model, cluster, s, count) for s in (tensor, pipeline))
+        return tuple(step.seconds for step in steps)
+
+    return _crossover_curves(counts, pair)
+
+
+def three_crossovers() -> dict[str, CrossoverCurves]:
+    """All three, each with the curve that begins below as the first."""
+    return {
+        "sequences": sequences_curves(),
+        "gpus": fixed_batch_curves(),
+        "micro": micro_batch_curves(),
+    }
+
+
+WORDS = {  # x, the first curve, the second
+    "sequences": ("sequences of a GPU", "computing", "all-reduce"),
+    "gpus": ("GPUs", "ZeRO-3", "PTD"),
+    "micro": ("micro-batches", "tensor", "pipeline"),
+}
+
+
+def draw_crossovers(found: dict[str, CrossoverCurves]):
+    """A panel for each: seconds of a step, or of a part of it."""
+    crossings = {name: first_crossing(curves) for name, curves in found.items()}
+    alt = "; ".join(
+        "{1} costs more than {2} from {x:.1f} {0}".format(*WORDS[name], x=x)
+        for name, x in crossings.items()
+    )
+    fig, axes = figure(1, len(found), height=2.5, stamp="simulated", alt=alt)
+    for ax, (name, curves) in zip(axes, found.items(), strict=True):
+        unit, *names = WORDS[name]
+        for label, y, colour in zip(names, curves[1:], COLOURS, strict=False):
+            place = len(curves.x) // 2 if name == "sequences" else -1
+            ax.plot(curves.x, y, color=colour, lw=2)
+            below = label == "pipeline"  # two lines that lie close together
+            ax.annotate(
+                label,
+                (curves.x[place], y[place]),
+                xytext=(-2, -26)
+                if below
+                else (-22, 0)
+                if label == "tensor"
+                else (-8, 6),
+                textcoords="offset points",
+                ha="right",
+                color=colour,
+                fontsize=8,
+            )
+        ax.axvline(crossings[name], color="black", lw=0.8, ls=":")
+        ax.set_xlabel(unit)
+        ax.set_ylim(0)
+    axes[0].set_ylabel("seconds")
+    return fig

@@ -1,0 +1,77 @@
+"""What the simulator makes of published trainings, and by how much it misses."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from parallel_by_hand.scale.published_runs import PublishedRun, megatron_runs
+from parallel_by_hand.scale.simulated_step import Step, simulate_step
+from parallel_by_hand.scale.step_arithmetic import step_flops
+
+FITTED_ON = (
+    6  # the row of Megatron's Table 1 on which the efficiency is fitted: 145.6 B
+)
+
+
+class HeldToTheWorld(NamedTuple):
+    """A published run beside the simulated step; `miss` is a share of the published."""
+
+    run: PublishedRun
+    step: Step
+    teraflops: float
+
+    @property
+    def miss(self) -> float:
+        return self.teraflops / self.run.teraflops - 1
+
+
+def simulate_run(run: PublishedRun) -> HeldToTheWorld:
+    """Count operations as the paper does, and divide by the simulated seconds."""
+    step = simulate_step(run.model, run.cluster, run.strategy, run.batch)
+    flops = step_flops(run.model, run.batch, run.counted)
+    return HeldToTheWorld(run, step, flops / (step.seconds * run.cluster.gpus * 1e12))
+
+
+def fitted_efficiency(
+    runs: Callable[[float], list[PublishedRun]] = megatron_runs, row: int = FITTED_ON
+) -> float:
+    """The efficiency with which the simulator meets one row exactly, by bisection."""
+    low, high = 0.3, 1.0
+    for _ in range(20):
+        middle = (low + high) / 2
+        held = simulate_run(runs(middle)[row])
+        low, high = (middle, high) if held.miss < 0 else (low, middle)
+    return middle
+
+
+def best_constant(published: list[float]) -> float:
+    """The one number whose largest miss of all rows, as a share, is smallest."""
+    low, high = min(published), max(published)
+    return 2 * low * high / (low + high)
+
+
+def worst_miss(misses: list[float]) -> float:
+    return max(map(abs, misses))
+
+
+def implied_links(held: HeldToTheWorld) -> tuple[float, float]:
+    """Bytes per second of data parallel's messages that a published row allows.
+
+    The least if messages had the whole step, the most if they had only what computing
+    left over; computing takes as long as simulated.
+    """
+    simulated = held.step
+    seconds = simulated.seconds * held.teraflops / held.run.teraflops
+    moved, computing = simulated.sent["data"], simulated.spent["computing"]
+    return moved / seconds, moved / (seconds - computing)
+
+
+def print_held_runs(held: list[HeldToTheWorld]) -> None:
+    """Published and simulated TF/s of a GPU, the miss, and both utilisations."""
+    print(f"{'TF/s of a GPU':<16}  paper  simulated    miss  hardware  model")
+    for one in held:
+        step = one.step
+        print(
+            f"{one.run.name:<16} {one.run.teraflops:6} {one.teraflops:10.1f} "
+            f"{one.miss:+7.1%} {step.hardware_utilisation:9.1%} "
+            f"{step.model_utilisation:6.1%}"
+        )

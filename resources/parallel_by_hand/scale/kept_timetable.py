@@ -1,0 +1,109 @@
+"""Lesson 15's timetable, prepared once for a schedule and then run for any times.
+
+What must happen before what depends on the schedule alone. So the order in which its
+pieces can be worked out is found once; with other times of the stages only the sums
+are made again. A search tries thousands of times on a few dozen schedules.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from parallel_by_hand.pipeline.schedules import (
+    SCHEDULES_BY_NAME,
+    Schedule,
+    read_instruction,
+)
+
+NOTHING = -1  # needed by the first piece of a micro-batch
+
+
+class KeptTimetable(NamedTuple):
+    """Each piece of work in an order that is possible: its rank, what, what it needs.
+
+    `work` is kind * stages + stage, with F, B, W as kinds 0, 1, 2. `needed` is the
+    place of the piece on a neighbouring stage that must be done before. `kept` are the
+    forwards that each rank keeps at most.
+    """
+
+    ranks: list[int]
+    work: list[int]
+    needed: list[int]
+    kept: tuple[int, ...]
+
+    def ends(self, seconds: list[float]) -> tuple[float, ...]:
+        """When each rank is done, if each kind and stage takes `seconds[work]`."""
+        free = [0.0] * len(self.kept)
+        done = [0.0] * (len(self.ranks) + 1)  # the last is NOTHING's
+        pieces = zip(self.ranks, self.work, self.needed, strict=True)
+        for place, (rank, work, needed) in enumerate(pieces):
+            start = free[rank] if free[rank] > done[needed] else done[needed]
+            free[rank] = done[place] = start + seconds[work]
+        return tuple(free)
+
+
+def scheduled(name: str, ranks: int, microbatches: int, chunks: int) -> Schedule:
+    """Lesson 15's schedule. One rank alone takes its micro-batches one by one."""
+    if ranks == 1:
+        return SCHEDULES_BY_NAME["1f1b"](ranks, microbatches)
+    more = (chunks,) if name == "interleaved" else ()
+    return SCHEDULES_BY_NAME[name](ranks, microbatches, *more)
+
+
+@lru_cache(maxsize=128)
+def kept_timetable(
+    name: str, ranks: int, microbatches: int, chunks: int
+) -> KeptTimetable:
+    """The timetable of one of lesson 15's schedules, without times."""
+    schedule = scheduled(name, ranks, microbatches, chunks)
+    stages = ranks * (chunks if name == "interleaved" and ranks > 1 else 1)
+    orders = [
+        _read_order_of_timetable(order, rank, stages)
+        for rank, order in enumerate(schedule)
+    ]
+    places: dict[tuple[int, int], int] = {}
+    columns: list[tuple[int, int, int]] = []
+    position, moving = [0] * ranks, True
+    while moving:
+        moving = False
+        for rank, order in enumerate(orders):
+            while position[rank] < len(order):
+                work, microbatch = order[position[rank]]
+                needed = NOTHING
+                if (before := _neighbour_in_timetable(work, stages)) is not None:
+                    needed = places.get((before, microbatch))
+                    if needed is None:
+                        break
+                places[work, microbatch] = len(columns)
+                columns.append((rank, work, needed))
+                position[rank] += 1
+                moving = True
+    assert len(columns) == sum(map(len, orders)), "lesson 15's schedules all can run"
+    lists = [list(column) for column in zip(*columns, strict=True)]
+    return KeptTimetable(
+        *lists, tuple(_most_kept_in_timetable(order, stages) for order in orders)
+    )
+
+
+def _read_order_of_timetable(
+    order: list[str], rank: int, stages: int
+) -> list[tuple[int, int]]:
+    works = (read_instruction(instruction, rank) for instruction in order)
+    return [("FBW".index(w.kind) * stages + w.stage, w.microbatch) for w in works]
+
+
+def _neighbour_in_timetable(work: int, stages: int) -> int | None:
+    """The same micro-batch's work on the stage before, or behind on the way back."""
+    kind, stage = divmod(work, stages)
+    if kind == 0:
+        return work - 1 if stage > 0 else None
+    return work + 1 if kind == 1 and stage < stages - 1 else None
+
+
+def _most_kept_in_timetable(order: list[tuple[int, int]], stages: int) -> int:
+    """Lesson 15's `peak_activations` of one rank."""
+    last = max(work // stages for work, _ in order)  # B, or W where there are any
+    kept = most = 0
+    for work, _ in order:
+        kept += {0: 1, last: -1}.get(work // stages, 0)
+        most = max(most, kept)
+    return most

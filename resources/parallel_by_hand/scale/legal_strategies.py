@@ -1,0 +1,83 @@
+"""All the ways in which a cluster could train a model, in a fixed order.
+
+The degrees multiply to the number of GPUs. Micro-batches are powers of two, and the
+interleaved schedule has the fewest chunks that cut a rank's layers evenly. GPipe is
+left out: it takes as long as 1F1B and keeps more.
+"""
+
+from collections.abc import Iterator
+
+from parallel_by_hand.scale.training_plan import (
+    RECOMPUTATIONS,
+    Cluster,
+    Model,
+    Strategy,
+    why_impossible,
+)
+
+
+def splits_of(gpus: int) -> Iterator[tuple[int, int, int]]:
+    """All (data, tensor, pipeline) whose product is `gpus`."""
+    divisors = [n for n in range(1, gpus + 1) if gpus % n == 0]
+    for tensor in divisors:
+        for pipeline in divisors:
+            if gpus % (tensor * pipeline) == 0:
+                yield gpus // (tensor * pipeline), tensor, pipeline
+
+
+def fewest_chunks(layers: int, pipeline: int) -> int:
+    """The fewest thin stages above one that cut a rank's layers evenly, or 1."""
+    own = layers // pipeline
+    if layers % pipeline:
+        return 1
+    return next((c for c in range(2, own + 1) if own % c == 0), 1)
+
+
+def strategies_of_split(
+    model: Model, batch: int, data: int, tensor: int, pipeline: int
+) -> Iterator[Strategy]:
+    """All that is left to choose once the degrees are."""
+    chunks = fewest_chunks(model.layers, pipeline)
+    schedules = ["1f1b"] + ["interleaved"] * (pipeline > 1 and chunks > 1)
+    sizes = [2**k for k in range(batch.bit_length()) if batch % (data * 2**k) == 0]
+    for micro_batch in sizes or [1]:
+        for schedule in schedules:
+            for recomputation in RECOMPUTATIONS:
+                for stage in range(4) if data > 1 else (0,):
+                    for sequence in (False, True) if tensor > 1 else (False,):
+                        yield Strategy(
+                            data, tensor, pipeline, stage, micro_batch, schedule,
+                            recomputation, sequence, overlap=True, chunks=chunks,
+                        )  # fmt: skip
+
+
+def legal_strategies(model: Model, cluster: Cluster, batch: int) -> Iterator[Strategy]:
+    """Every strategy that can run, whether or not it fits into memory."""
+    for split in splits_of(cluster.gpus):
+        for strategy in strategies_of_split(model, batch, *split):
+            if not why_impossible(model, cluster, strategy, batch):
+                yield strategy
+
+
+def why_no_strategy(
+    model: Model, cluster: Cluster, batch: int, wanted: dict[str, int] | None = None
+) -> str:
+    """A sentence that says why nothing is legal; "" if something is.
+
+    `wanted` fixes some of the degrees "data", "tensor" and "pipeline".
+    """
+    wanted, reasons = wanted or {}, []
+    for split in splits_of(cluster.gpus):
+        degrees = dict(zip(("data", "tensor", "pipeline"), split, strict=True))
+        if any(degrees[degree] != count for degree, count in wanted.items()):
+            continue
+        for strategy in strategies_of_split(model, batch, *split):
+            problem = why_impossible(model, cluster, strategy, batch)
+            if not problem:
+                return ""
+            reasons.append((strategy.stages, strategy.tensor, problem))
+    if not reasons:
+        asked = " x ".join(f"{degree} {count}" for degree, count in wanted.items())
+        verb = "is not" if len(wanted) == 3 else "does not divide"
+        return f"{asked} {verb} {cluster.gpus} GPUs"
+    return min(reasons)[-1]  # of the smallest split: the plainest reason

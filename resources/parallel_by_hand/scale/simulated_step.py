@@ -1,0 +1,233 @@
+"""One training step on any cluster, from the cost models of lessons 10, 13, 15 to 17.
+
+One replica is simulated, one GPU of each of its stages: the others do the same at the
+same time. The times of a stage come from the roofline and the links, and lesson 15's
+timetable says when each stage works.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from parallel_by_hand.pipeline.schedule_rules import Slot
+from parallel_by_hand.scale import step_messages as messages
+from parallel_by_hand.scale.pipeline_times import PlanOfPipeline, run_on_paper
+from parallel_by_hand.scale.stage_times import StageTimes, side_by_side, times_of_stages
+from parallel_by_hand.scale.step_arithmetic import step_flops, update_seconds
+from parallel_by_hand.scale.step_memory import layers_of_stages, ledgers_of_ranks
+from parallel_by_hand.scale.training_plan import (
+    Cluster,
+    Model,
+    Strategy,
+    why_impossible,
+)
+from parallel_by_hand.sharding.ledger import Ledger
+
+GROUPS = "tensor", "pipeline", "data"
+
+
+@dataclass(frozen=True)
+class RankEnd:
+    """What a rank of the pipeline does after its last backward, in seconds.
+
+    `messages` are those of data parallel that nothing hides, and the sums of what two
+    ranks hold; `after` is ZeRO's all-gather, behind the update.
+    """
+
+    messages: float
+    update: float
+    after: float
+
+    @property
+    def total(self) -> float:
+        return self.messages + self.update + self.after
+
+
+@dataclass(frozen=True)
+class Step:
+    """What `simulate_step` says of one step. Lists are by rank of the pipeline.
+
+    `seconds` is the step's time, `bubble` lesson 15's share of waiting in the pipeline
+    (a stage that hands on a tensor is busy until the message has arrived), `sent` the
+    bytes that a GPU sends to its group "tensor", "pipeline" and "data".
+    """
+
+    model: Model
+    cluster: Cluster
+    strategy: Strategy
+    batch: int
+    seconds: float
+    bubble: float
+    ledgers: list[Ledger]
+    sent_by_ranks: list[dict[str, float]]
+    stages: list[StageTimes]
+    ends: list[RankEnd]
+
+    @property
+    def memory(self) -> Ledger:
+        """The ledger of the fullest GPU, in bytes."""
+        return max(self.ledgers, key=sum)
+
+    @property
+    def fits(self) -> bool:
+        return sum(self.memory) <= self.cluster.memory
+
+    @property
+    def sent(self) -> dict[str, float]:
+        """Bytes that the GPU which sends most sends to each of its groups."""
+        return max(self.sent_by_ranks, key=lambda sent: sum(sent.values()))
+
+    @property
+    def sent_over(self) -> dict[str, float]:
+        """The same by link: "within" a node, "between" nodes."""
+        over = {"within": 0.0, "between": 0.0}
+        for group, size in self.sent.items():
+            over[messages.link_of(group, self.cluster, self.strategy)] += size
+        return over
+
+    @cached_property
+    def spent(self) -> dict[str, float]:
+        """The seconds of the average GPU: computing, messages by group, and waiting.
+
+        Messages that are hidden behind computing take no time. The sum is `seconds`.
+        """
+        ranks, count = self.strategy.pipeline, self.strategy.micro_batches(self.batch)
+        passages = [p for stage in self.stages for p in (stage.forward, stage.backward)]
+        spent = {
+            part: count * sum(getattr(p, part) for p in passages) / ranks
+            for part in ("computing", *GROUPS)
+        }
+        spent["computing"] += sum(end.update for end in self.ends) / ranks
+        spent["data"] += sum(end.messages + end.after for end in self.ends) / ranks
+        return spent | {"waiting": max(0.0, self.seconds - sum(spent.values()))}
+
+    @property
+    def idle(self) -> float:
+        """The share of the GPUs' time in which they do not compute."""
+        return 1 - self.spent["computing"] / self.seconds
+
+    @property
+    def hardware_utilisation(self) -> float:
+        """Operations done, what is computed twice included, as a share of the peak."""
+        return self._share_of_peak(self.strategy.recomputation)
+
+    @property
+    def model_utilisation(self) -> float:
+        """Operations that the model needs, as a share of the peak."""
+        return self._share_of_peak("none")
+
+    def _share_of_peak(self, recomputation: str) -> float:
+        flops = step_flops(self.model, self.batch, recomputation)
+        return flops / (self.seconds * self.cluster.gpus * self.cluster.peak_flops)
+
+    @property
+    def cost(self) -> float:
+        """Of all GPUs for this step, in the currency of `Cluster.price`."""
+        return self.cluster.gpus * self.cluster.price * self.seconds / 3600
+
+    @property
+    def energy(self) -> float:
+        """Of all GPUs for this step, in joules."""
+        return self.cluster.gpus * self.cluster.watts * self.seconds
+
+    @property
+    def slots(self) -> list[Slot]:
+        """Lesson 15's timetable of one replica, in seconds."""
+        return _plan_step(self.strategy, self.batch, self.stages).slots()
+
+
+def simulate_step(
+    model: Model, cluster: Cluster, strategy: Strategy, batch: int
+) -> Step:
+    """One step of training with a batch of so many sequences.
+
+    Raises ValueError with a sentence if the strategy cannot be. It may still not fit
+    into memory: `Step.fits`.
+    """
+    if problem := why_impossible(model, cluster, strategy, batch):
+        raise ValueError(problem)
+    stages = times_of_stages(model, cluster, strategy)
+    plan = _plan_step(strategy, batch, stages)
+    planned = run_on_paper(plan)
+    ledgers = ledgers_of_ranks(model, strategy, planned.kept)
+    ends = [
+        _end_of_rank(model, cluster, strategy, rank, stages, ledgers[rank])
+        for rank in range(strategy.pipeline)
+    ]
+    seconds = max(
+        done + end.total for done, end in zip(planned.ends, ends, strict=True)
+    )
+    return Step(
+        model, cluster, strategy, batch, seconds, planned.bubble(plan), ledgers,
+        _bytes_of_ranks(model, cluster, strategy, batch), stages, ends,
+    )  # fmt: skip
+
+
+def _plan_step(
+    strategy: Strategy, batch: int, stages: list[StageTimes]
+) -> PlanOfPipeline:
+    return PlanOfPipeline(
+        strategy.schedule,
+        strategy.pipeline,
+        strategy.micro_batches(batch),
+        strategy.chunks,
+        tuple(stage.forward.total for stage in stages),
+        tuple(stage.backward.total for stage in stages),
+    )
+
+
+def _end_of_rank(
+    model: Model,
+    cluster: Cluster,
+    strategy: Strategy,
+    rank: int,
+    stages: list[StageTimes],
+    ledger: Ledger,
+) -> RankEnd:
+    data = messages.data_messages(model, cluster, strategy, rank)
+    waiting = data.once.seconds
+    if strategy.overlap:
+        mine = stages[rank :: strategy.pipeline]
+        layers = sum(stage.layers for stage in mine)
+        last = sum(s.backward.computing + s.backward.tensor for s in mine)
+        waiting = side_by_side(last, waiting, layers) - last
+    waiting += messages.norm_messages(model, cluster, strategy, rank).seconds
+    if rank in (0, strategy.pipeline - 1):
+        waiting += messages.tied_messages(model, cluster, strategy).seconds
+    shards = strategy.data if strategy.shard_stage else 1
+    state = ledger.parameters // (1 if strategy.shard_stage == 3 else shards)
+    state += ledger.gradients // (1 if strategy.shard_stage >= 2 else shards)
+    update = update_seconds(state + ledger.optimiser, cluster)
+    return RankEnd(waiting, update, data.after.seconds)
+
+
+def _bytes_of_ranks(
+    model: Model, cluster: Cluster, strategy: Strategy, batch: int
+) -> list[dict[str, float]]:
+    """Bytes that a GPU of each rank of the pipeline sends in a step, by group."""
+    layers, count = layers_of_stages(model, strategy), strategy.micro_batches(batch)
+    around = messages.tensor_messages(model, cluster, strategy)
+    handed_on = messages.stage_message(model, cluster, strategy).size
+    tied = messages.tied_messages(model, cluster, strategy).size
+    ranks, last, sent = strategy.pipeline, len(layers) - 1, []
+    for rank in range(ranks):
+        data = messages.data_messages(model, cluster, strategy, rank)
+        tensor = sum(layers[rank::ranks]) * sum(message.size for message in around)
+        if rank == 0:
+            tensor += messages.embedding_messages(model, cluster, strategy).size
+        if rank == ranks - 1:
+            ends = messages.head_messages(model, cluster, strategy)
+            tensor += sum(message.size for message in ends)
+        mine = range(rank, last + 1, ranks)
+        hops = sum((stage < last) + (stage > 0) for stage in mine)
+        pipeline = count * hops * handed_on if ranks > 1 else 0.0
+        pipeline += tied if rank in (0, ranks - 1) else 0.0
+        norms = messages.norm_messages(model, cluster, strategy, rank).size
+        each = count * (data.forward.size + data.backward.size)
+        sent.append(
+            {
+                "tensor": count * tensor + norms,
+                "pipeline": pipeline,
+                "data": each + data.once.size + data.after.size,
+            }
+        )
+    return sent

@@ -1,0 +1,91 @@
+"""The arithmetic of a step: operations, and the seconds that one GPU computes.
+
+Additions and multiplications are counted as in Narayanan et al. 2021 (Megatron-LM),
+appendix: a product of matrices has 2 for each pair of numbers, and only products count.
+"""
+
+from parallel_by_hand.devices.roofline import RooflineOperation, seconds_under_roof
+from parallel_by_hand.scale.step_memory import layer_activations
+from parallel_by_hand.scale.training_plan import Cluster, Model, Strategy
+
+BACKWARD = 2  # forwards: a product has two factors, and each has a gradient
+
+
+def layer_flops(model: Model) -> float:
+    """Forward of a layer for one token: 24 h^2 (1 + s / (6 h))."""
+    h, s = model.hidden, model.sequence
+    return 24 * h**2 + 4 * s * h
+
+
+def score_flops(model: Model) -> float:
+    """The part of it that selective recomputation repeats: scores, and their mixing."""
+    return 4 * model.sequence * model.hidden
+
+
+def head_flops(model: Model) -> float:
+    """Forward of the logits, for one token."""
+    return 2 * model.hidden * model.vocabulary
+
+
+def step_flops(model: Model, batch: int, recomputation: str = "none") -> float:
+    """Operations of all GPUs for a batch of sequences, what is computed twice included.
+
+    "full" is Megatron's 96 B s l h^2 (1 + s / (6 h) + V / (16 l h)). "none" is what the
+    model needs, for the *model* FLOPs utilisation.
+    """
+    again = {"none": 0, "selective": score_flops(model), "full": layer_flops(model)}
+    layer = (1 + BACKWARD) * layer_flops(model) + again[recomputation]
+    head = (1 + BACKWARD) * head_flops(model)
+    return batch * model.sequence * (model.layers * layer + head)
+
+
+def layer_seconds(
+    model: Model, cluster: Cluster, strategy: Strategy
+) -> tuple[float, float]:
+    """Forward and backward of a layer for a micro-batch: seconds that a GPU computes.
+
+    Products are under 13's roofline, and read their weights. What lies between them
+    (norms, GELU, softmax, dropout) writes and reads what the layer keeps, and does no
+    product: the memory's bandwidth decides.
+    """
+    tokens = strategy.micro_batch * model.sequence
+    flops = tokens * layer_flops(model) / strategy.tensor
+    weights = strategy.state.parameters * 12 * model.hidden**2 / strategy.tensor
+    kept = layer_activations(model, strategy)
+    forward = _roof_of_step(cluster, flops, weights) + _roof_of_step(
+        cluster, 0, 2 * kept
+    )
+    again = 0.0
+    if strategy.recomputation == "full":
+        again = forward
+    elif strategy.recomputation == "selective":
+        scores = kept - layer_activations(model, strategy, scores=False)
+        flops = tokens * score_flops(model) / strategy.tensor
+        again = _roof_of_step(cluster, flops, 0) + _roof_of_step(cluster, 0, 2 * scores)
+    return forward, BACKWARD * forward + again
+
+
+def head_seconds(
+    model: Model, cluster: Cluster, strategy: Strategy
+) -> tuple[float, float]:
+    """The same for the logits and the loss, on the last stage; float32 logits."""
+    tokens = strategy.micro_batch * model.sequence
+    flops = tokens * head_flops(model) / strategy.tensor
+    table = model.vocabulary / strategy.tensor
+    weights = strategy.state.parameters * model.hidden * table
+    logits = 4 * tokens * table
+    forward = _roof_of_step(cluster, flops, weights) + _roof_of_step(
+        cluster, 0, 2 * logits
+    )
+    return forward, BACKWARD * forward
+
+
+def update_seconds(state: int, cluster: Cluster) -> float:
+    """The optimiser reads and writes the state that this GPU updates: bytes decide."""
+    return _roof_of_step(cluster, 0, 2 * state)
+
+
+def _roof_of_step(cluster: Cluster, flops: float, size: float) -> float:
+    operation = RooflineOperation("", flops, size, run=lambda: None)
+    reached = cluster.peak_flops * cluster.efficiency
+    return seconds_under_roof(operation, reached, cluster.memory_bandwidth)

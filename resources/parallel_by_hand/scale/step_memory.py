@@ -1,0 +1,121 @@
+"""The memory of a step: 17's ledger of each stage, with Korthikanti's activations."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from parallel_by_hand.scale.training_plan import Model, Strategy
+from parallel_by_hand.sharding.ledger import SHARDED, Ledger, state_bytes
+from parallel_by_hand.tensor_parallel.activation_bytes import LayerSize, published_bytes
+
+LOGIT = 4  # bytes: logits and loss in float32
+
+
+def layers_of_stages(model: Model, strategy: Strategy) -> list[int]:
+    """Layers of each stage: as equal as can be, as lesson 15 cuts."""
+    stages = strategy.stages
+    edges = [model.layers * stage // stages for stage in range(stages + 1)]
+    return [b - a for a, b in pairwise(edges)]
+
+
+def unsplit_numbers_in_memory(model: Model) -> int:
+    """Parameters of a layer that tensor ranks do not split: norms, biases of rows."""
+    return 6 * model.hidden
+
+
+def layer_numbers_in_memory(model: Model, tensor: int) -> int:
+    """Parameters of a layer on one of `tensor` ranks, as 16b's split block has them:
+    the matrices and the biases of columns are split.
+    """
+    h = model.hidden
+    return (12 * h**2 + 7 * h) // tensor + unsplit_numbers_in_memory(model)
+
+
+def numbers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
+    """Parameters on a GPU of each rank of the pipeline.
+
+    The first also has the embeddings; the last has the norm at the end and, if it is
+    another rank, a copy of the tied table.
+    """
+    ranks, layer = strategy.pipeline, layer_numbers_in_memory(model, strategy.tensor)
+    layers = layers_of_stages(model, strategy)
+    numbers = [layer * sum(layers[rank::ranks]) for rank in range(ranks)]
+    if model.vocabulary:
+        table = -(-model.vocabulary // strategy.tensor) * model.hidden
+        numbers[0] += table + model.sequence * model.hidden
+        numbers[-1] += 2 * model.hidden + (table if ranks > 1 else 0)
+    return numbers
+
+
+def layer_activations(model: Model, strategy: Strategy, scores: bool = True) -> float:
+    """Bytes that a layer keeps of one micro-batch, with nothing computed again.
+
+    Korthikanti et al. 2022, equations 1, 2 and 4; without the attention's `scores`
+    it is what selective recomputation keeps.
+    """
+    way = "gather twice" if strategy.sequence_parallel else "tensor"
+    heads = model.heads if scores else 0
+    size = LayerSize(model.sequence, strategy.micro_batch, model.hidden, heads)
+    return published_bytes(way, size, strategy.tensor, strategy.state.parameters)
+
+
+def kept_activations(model: Model, strategy: Strategy) -> float:
+    """Bytes that a layer keeps of one micro-batch under the strategy's recomputation.
+
+    "full" keeps the layer's input, 2 s b h, whole on every tensor rank.
+    """
+    if strategy.recomputation == "full":
+        return strategy.state.parameters * hidden_numbers(model, strategy)
+    return layer_activations(model, strategy, strategy.recomputation == "none")
+
+
+def hidden_numbers(model: Model, strategy: Strategy) -> int:
+    """s b h: the numbers between two layers, of one micro-batch."""
+    return model.sequence * strategy.micro_batch * model.hidden
+
+
+def activations_of_ranks(
+    model: Model, strategy: Strategy, forwards: Sequence[int]
+) -> list[float]:
+    """Bytes of activations on a GPU of each rank of the pipeline, at the most.
+
+    `forwards` says of how many micro-batches a rank keeps them: lesson 15's count of
+    its schedule. A layer that is computed again has all of its activations for the time
+    being. The last rank has the logits of one micro-batch as well.
+    """
+    layers = max(layers_of_stages(model, strategy))
+    kept = kept_activations(model, strategy)
+    again = layer_activations(model, strategy) - kept
+    if strategy.recomputation == "none":
+        again = 0.0
+    of_ranks = [times * layers * kept + again for times in forwards]
+    if model.vocabulary:
+        tokens = model.sequence * strategy.micro_batch
+        of_ranks[-1] += LOGIT * tokens * model.vocabulary / strategy.tensor
+    return of_ranks
+
+
+def ledgers_of_ranks(
+    model: Model, strategy: Strategy, forwards: Sequence[int]
+) -> list[Ledger]:
+    """17's ledger of a GPU of each rank of the pipeline, in bytes.
+
+    Buffers are what ZeRO borrows: of stage 2 the gradients of one layer, of stage 3
+    besides them two layers' parameters, one in use and one on its way.
+    """
+    layer = layer_numbers_in_memory(model, strategy.tensor)
+    buffers, sharded = 0, SHARDED[strategy.shards]
+    if "gradients" in sharded:
+        buffers += strategy.state.gradients * layer
+    if "parameters" in sharded:
+        buffers += 2 * strategy.state.parameters * layer
+    kept = activations_of_ranks(model, strategy, forwards)
+    return [
+        Ledger(
+            *state_bytes(numbers, strategy.data, strategy.shards, strategy.state),
+            buffers=buffers if strategy.data > 1 else 0,
+            activations=round(activations),
+        )
+        for numbers, activations in zip(
+            numbers_of_ranks(model, strategy), kept, strict=True
+        )
+    ]

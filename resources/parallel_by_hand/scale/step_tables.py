@@ -1,0 +1,88 @@
+"""A simulated step as tables in text, and its memory as a figure."""
+
+from parallel_by_hand.scale.simulated_step import Step
+from parallel_by_hand.sharding.ledger import Ledger
+from sidebyside import COLOURS, figure
+from sidebyside.figures import light_colour
+
+MOST_ROWS = 8  # ranks in a table; of more, the first and the last ones are shown
+
+
+def print_step(step: Step) -> None:
+    """Time, utilisation, memory by rank, bytes by group, cost and energy."""
+    model, strategy = step.model, step.strategy
+    count = strategy.micro_batches(step.batch)
+    print(
+        f"{model.numbers / 1e9:,.1f} B parameters on {step.cluster.gpus:,} GPUs: "
+        f"data {strategy.data}, tensor {strategy.tensor}, pipeline {strategy.pipeline}"
+    )
+    print(
+        f"{step.batch:,} sequences, {count} micro-batches on each replica (simulated)"
+    )
+    print_seconds_spent(step)
+    flops = step.hardware_utilisation * step.cluster.peak_flops / 1e12
+    print(
+        f"utilisation: hardware {100 * step.hardware_utilisation:.1f} % "
+        f"({flops:.0f} TF/s on each GPU), model {100 * step.model_utilisation:.1f} %"
+    )
+    print(f"bubble {100 * step.bubble:.1f} %, idle {100 * step.idle:.1f} %")
+    print_memory(step)
+    print_bytes_sent(step)
+    print(f"cost {step.cost:,.2f} for the step, energy {step.energy / 3.6e6:,.2f} kWh")
+
+
+def print_seconds_spent(step: Step) -> None:
+    """Where the time of the average GPU goes."""
+    print(f"step {step.seconds:.3g} s", end=": ")
+    parts = (f"{part} {s / step.seconds:.1%}" for part, s in step.spent.items())
+    print(", ".join(parts))
+
+
+def print_memory(step: Step) -> None:
+    """GB on a GPU of each rank of the pipeline: 17's ledger."""
+    names = [*Ledger._fields, "total"]
+    print("GB" + " " * 7 + "".join(f"{name:>12}" for name in names))
+    ranks = range(len(step.ledgers))
+    if len(ranks) > MOST_ROWS:
+        ranks = [*ranks[: MOST_ROWS // 2], *ranks[-MOST_ROWS // 2 :]]
+    for place, rank in enumerate(ranks):
+        if rank > place == MOST_ROWS // 2:
+            print("...")
+        row = *step.ledgers[rank], sum(step.ledgers[rank])
+        print(f"stage {rank:<3}" + "".join(f"{size / 1e9:12.2f}" for size in row))
+    room = step.cluster.memory / 1e9
+    print(f"{'fits' if step.fits else 'does not fit'} into {room:,.0f} GB")
+
+
+def print_bytes_sent(step: Step) -> None:
+    """MB that the busiest GPU sends in a step: by group, and by link."""
+    for of, sizes in (("groups", step.sent), ("links", step.sent_over)):
+        parts = ", ".join(f"{name} {size / 1e6:,.1f}" for name, size in sizes.items())
+        print(f"MB sent, by {of}: {parts}")
+
+
+def draw_memory(step: Step):
+    """A bar of memory for each rank of the pipeline; dotted: the room of a GPU."""
+    totals = [sum(ledger) / 1e9 for ledger in step.ledgers]
+    room = step.cluster.memory / 1e9
+    alt = f"memory in GB of {room:.0f}, by stage: " + "; ".join(
+        f"stage {rank}: {total:.1f}" for rank, total in enumerate(totals)
+    )
+    fig, ax = figure(height=0.3 * len(totals) + 1.2, stamp="simulated", alt=alt)
+    names = [f"stage {rank}" for rank in range(len(totals))]
+    left = [0.0] * len(totals)
+    for part, colour in zip(Ledger._fields, COLOURS, strict=True):
+        sizes = [getattr(ledger, part) / 1e9 for ledger in step.ledgers]
+        if any(sizes):
+            shade = light_colour(colour)
+            ax.barh(names, sizes, 0.7, left, color=shade, edgecolor="black", label=part)
+        left = [start + size for start, size in zip(left, sizes, strict=True)]
+    for rank, total in enumerate(totals):
+        ax.text(total, rank, f" {total:.1f}", va="center", fontsize=8)
+    if max(totals) > room / 2:
+        ax.axvline(room, color="black", linestyle=":")
+    ax.invert_yaxis()
+    ax.legend(ncols=len(Ledger._fields), loc="lower left", bbox_to_anchor=(0, 1),
+              frameon=False, fontsize=8)  # fmt: skip
+    ax.set_xlabel(f"GB on a GPU of the stage, which has room for {room:.0f}")
+    return fig

@@ -1,0 +1,159 @@
+"""What a training step is made of: a model, a cluster, and a strategy.
+
+Three plain descriptions, and the reasons for which a strategy cannot be. The
+simulator reads them; so does whoever searches for the best strategy.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from parallel_by_hand.pipeline.schedules import SCHEDULES_BY_NAME, interleaved
+from parallel_by_hand.sharding.ledger import MIXED, STRATEGIES, StateBytes
+from parallel_by_hand.sharding.memory_ledger import Transformer
+
+RECOMPUTATIONS = "none", "selective", "full"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A GPT-like transformer: output and input share one table of the vocabulary.
+
+    With a vocabulary of 0 it is its layers alone, as our measured runs are.
+    """
+
+    layers: int
+    hidden: int
+    heads: int
+    sequence: int
+    vocabulary: int
+
+    @property
+    def numbers(self) -> int:
+        """Parameters, by 17's ledger, 12 l h^2 + 13 l h and what is at the ends."""
+        h, a, v, s = self.hidden, self.heads, self.vocabulary, self.sequence
+        if not v:
+            return self.layers * (12 * h**2 + 13 * h)
+        return Transformer(h, self.layers, a, v, s).numbers
+
+
+class Link(NamedTuple):
+    """Lesson 10b's line: seconds for a message, and bytes per second each way."""
+
+    alpha: float
+    bandwidth: float
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """`nodes` machines of `gpus_per_node` each. All sizes are those of one GPU.
+
+    `peak_flops` are operations per second by the data sheet, `efficiency` the share of
+    them that large products reach. `memory` is in bytes, `memory_bandwidth` in bytes
+    per second. `price` is for an hour, `watts` while it works.
+    """
+
+    gpus_per_node: int
+    nodes: int
+    peak_flops: float
+    efficiency: float
+    memory: float
+    memory_bandwidth: float
+    link_within: Link
+    link_between: Link
+    price: float = 0.0
+    watts: float = 0.0
+
+    @property
+    def gpus(self) -> int:
+        return self.gpus_per_node * self.nodes
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """How many GPUs split what. Their product is the number of GPUs.
+
+    `shard_stage` is 0 (plain data parallel) to 3 of ZeRO. `micro_batch` counts
+    sequences. `schedule` is one of lesson 15's; `chunks` are the thin stages of a rank
+    in the interleaved one. With `overlap`, messages of data parallel travel while
+    backward computes. `state` is the bytes of each parameter, gradient and optimiser;
+    numbers travel in the parameters' type.
+    """
+
+    data: int = 1
+    tensor: int = 1
+    pipeline: int = 1
+    shard_stage: int = 0
+    micro_batch: int = 1
+    schedule: str = "1f1b"
+    recomputation: str = "none"
+    sequence_parallel: bool = False
+    overlap: bool = False
+    chunks: int = 2
+    state: StateBytes = MIXED
+
+    @property
+    def gpus(self) -> int:
+        return self.data * self.tensor * self.pipeline
+
+    @property
+    def stages(self) -> int:
+        """Stages of the model: a rank of the pipeline has one, or `chunks`."""
+        thin = self.schedule == "interleaved" and self.pipeline > 1
+        return self.pipeline * (self.chunks if thin else 1)
+
+    @property
+    def shards(self) -> str:
+        """17's name of the stage, such as "ZeRO-1"."""
+        return STRATEGIES[self.shard_stage]
+
+    def micro_batches(self, batch: int) -> int:
+        """How many micro-batches a replica has of a batch of so many sequences."""
+        return batch // (self.data * self.micro_batch)
+
+
+def why_impossible(
+    model: Model, cluster: Cluster, strategy: Strategy, batch: int
+) -> str:
+    """One sentence that says why this cannot run, or "" if it can.
+
+    Memory is not looked at: `Step.fits` says whether there is enough.
+    """
+    s = strategy
+    if s.gpus != cluster.gpus:
+        return (
+            f"data x tensor x pipeline is {s.data} x {s.tensor} x {s.pipeline} = "
+            f"{s.gpus}, and there are {cluster.gpus} GPUs"
+        )
+    if model.hidden % model.heads:
+        return f"{model.hidden} hidden numbers cannot be shared by {model.heads} heads"
+    if model.heads % s.tensor:
+        return f"{model.heads} heads cannot be split over {s.tensor} tensor ranks"
+    if s.sequence_parallel and model.sequence % s.tensor:
+        return f"a sequence of {model.sequence} cannot be split over {s.tensor} ranks"
+    if s.stages > model.layers:
+        return f"{s.stages} stages are more than the model's {model.layers} layers"
+    return _why_words_are_unknown(s) or _why_batch_cannot_be_cut(s, batch)
+
+
+def _why_words_are_unknown(s: Strategy) -> str:
+    if s.schedule not in SCHEDULES_BY_NAME:
+        return f"schedule must be one of {', '.join(SCHEDULES_BY_NAME)}"
+    if s.recomputation not in RECOMPUTATIONS:
+        return f"recomputation must be one of {', '.join(RECOMPUTATIONS)}"
+    if s.shard_stage not in range(len(STRATEGIES)):
+        return f"shard_stage must be 0, 1, 2 or 3, not {s.shard_stage}"
+    return ""
+
+
+def _why_batch_cannot_be_cut(s: Strategy, batch: int) -> str:
+    if batch < 1 or batch % (s.data * s.micro_batch):
+        return (
+            f"a batch of {batch} cannot be cut into micro-batches of {s.micro_batch} "
+            f"on {s.data} replicas"
+        )
+    if s.schedule == "interleaved" and s.micro_batches(batch) % s.pipeline:
+        try:
+            interleaved(s.pipeline, s.micro_batches(batch))
+        except ValueError as problem:
+            return str(problem)
+    return ""

@@ -1,0 +1,74 @@
+"""The ledger as a picture, and the table of the ZeRO paper."""
+
+from collections.abc import Mapping
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
+
+from parallel_by_hand.sharding.ledger import STRATEGIES, StateBytes, state_bytes
+from sidebyside import COLOURS, figure
+from sidebyside.figures import ink_colour
+
+# Rajbhandari et al. 2020, Table 1: GB of ZeRO-1, 2 and 3 for each number of ranks.
+PUBLISHED = {
+    "7.5B": {
+        1: ("120", "120", "120"),
+        4: ("52.5", "41.3", "30"),
+        16: ("35.6", "21.6", "7.5"),
+        64: ("31.4", "16.6", "1.88"),
+        256: ("30.4", "15.4", "0.47"),
+        1024: ("30.1", "15.1", "0.12"),
+    },
+    "128B": {
+        1: ("2048", "2048", "2048"),
+        4: ("896", "704", "512"),
+        16: ("608", "368", "128"),
+        64: ("536", "284", "32"),
+        256: ("518", "263", "8"),
+        1024: ("513", "257", "2"),
+    },
+    "1T": {
+        1: ("16000", "16000", "16000"),
+        4: ("7000", "5500", "4000"),
+        16: ("4750", "2875", "1000"),
+        64: ("4187", "2218", "250"),
+        256: ("4046", "2054", "62.5"),
+        1024: ("4011", "2013", "15.6"),
+    },
+}
+NUMBERS = {"7.5B": 7_500_000_000, "128B": 128_000_000_000, "1T": 10**12}
+
+
+def as_in_the_paper(size: int) -> str:
+    """Bytes in GB (10^9) as Table 1 prints them: cut off from 100 on, else rounded."""
+    gigabytes = Decimal(size) / 10**9
+    if gigabytes >= 100:
+        return str(gigabytes.quantize(Decimal(1), ROUND_DOWN))
+    places = Decimal("0.1") if gigabytes >= 2 else Decimal("0.01")
+    text = str(gigabytes.quantize(places, ROUND_HALF_UP))
+    return text.rstrip("0").rstrip(".")
+
+
+def row_of_the_paper(model: str, ranks: int) -> tuple[str, ...]:
+    """What the ledger's formula gives for ZeRO-1, 2 and 3 in mixed precision."""
+    totals = (state_bytes(NUMBERS[model], ranks, s).total for s in STRATEGIES[1:])
+    return tuple(map(as_in_the_paper, totals))
+
+
+def draw_state_bars(states: Mapping[str, StateBytes], title: str):
+    """A bar for each strategy: bytes of parameters, gradients and optimiser, in GB."""
+    words = [f"{name}: {s.total / 1e9:.1f} GB" for name, s in states.items()]
+    fig, ax = figure(height=2.4, stamp="computed", alt=f"{title}; " + ", ".join(words))
+    for place, state in enumerate(states.values()):
+        left = 0.0
+        for part, size, colour in zip(StateBytes._fields, state, COLOURS, strict=False):
+            wide = size / 1e9
+            ax.barh(place, wide, left=left, color=colour, height=0.75)
+            if wide > 0.09 * states["DDP"].total / 1e9:
+                ink = ink_colour(colour)
+                ax.text(left + wide / 2, place, part, color=ink, ha="center",
+                        va="center", fontsize=8)  # fmt: skip
+            left += wide
+        ax.text(left + 0.7, place, f"{left:.1f} GB", va="center", fontsize=8)
+    ax.set_yticks(range(len(states)), list(states))
+    ax.invert_yaxis()
+    ax.set_xlabel(title)
+    return fig

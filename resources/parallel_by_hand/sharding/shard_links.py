@@ -1,0 +1,97 @@
+"""How shards travel: the library's collectives, our own, or a slow wire of 11b's kind.
+
+A link has two calls. `gather(flat, kept)` fills `flat` with what all ranks keep;
+`reduce(mine, flat)` fills `mine` with this rank's shard of the sum of all `flat`. Both
+return something whose `wait()` ends when it is done.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
+from threading import current_thread
+from time import sleep
+
+import torch.distributed as dist
+from torch import Tensor
+
+from parallel_by_hand.sharding.flat_shards import (
+    own_shard,
+    ring_all_gather,
+    ring_reduce_scatter,
+)
+
+
+def cut(flat: Tensor) -> list[Tensor]:
+    """The shards of a flat tensor, in rank order: views, not copies."""
+    return list(flat.chunk(dist.get_world_size()))
+
+
+class DirectLink:
+    """The library's collectives. They begin at once; whoever needs them waits."""
+
+    def gather(self, flat: Tensor, kept: Tensor):
+        return dist.all_gather(cut(flat), kept, async_op=True)
+
+    def reduce(self, mine: Tensor, flat: Tensor):
+        return dist.reduce_scatter(mine, cut(flat), async_op=True)
+
+
+class RingLink:
+    """Lesson 10b's ring in its two halves: messages that a meter can count."""
+
+    def gather(self, flat: Tensor, kept: Tensor):
+        own_shard(flat).copy_(kept)
+        ring_all_gather(flat)
+        return finished()
+
+    def reduce(self, mine: Tensor, flat: Tensor):
+        mine.copy_(ring_reduce_scatter(flat))
+        return finished()
+
+
+def finished() -> Future:
+    """What a link returns whose work is done before it returns."""
+    done = Future()
+    done.set_result(None)
+    done.wait = done.result
+    return done
+
+
+class SlowWire:
+    """A cable of so many bytes per second: one collective at a time, in their order.
+
+    As in lesson 11b, the collective goes through gloo or NCCL and a sleep makes up the
+    time: that of (N - 1) / N of the tensor, as in a ring.
+    """
+
+    def __init__(self, bytes_per_second: float):
+        self.bytes_per_second = bytes_per_second
+        self.wire = ThreadPoolExecutor(1, initializer=_name_wire)
+        self.mark: Callable = nullcontext  # `span` in the step that is drawn
+
+    def gather(self, flat: Tensor, kept: Tensor):
+        return self._send("gather", dist.all_gather, cut(flat), kept)
+
+    def reduce(self, mine: Tensor, flat: Tensor):
+        return self._send("scatter", dist.reduce_scatter, mine, cut(flat))
+
+    def _send(self, name: str, collective: Callable, *tensors) -> Future:
+        travelling = self.wire.submit(self._carry, name, collective, tensors)
+        travelling.wait = lambda: self._wait(travelling)
+        return travelling
+
+    def _wait(self, travelling: Future) -> None:
+        with self.mark("wait"):
+            travelling.result()
+
+    def _carry(self, name: str, collective: Callable, tensors: tuple) -> None:
+        size = sum(t.nbytes for t in tensors if isinstance(t, Tensor))  # a shard's
+        with self.mark("wait"):
+            dist.barrier()  # until the other ranks have come here
+        with self.mark(name):
+            collective(*tensors)
+            sleep((dist.get_world_size() - 1) * size / self.bytes_per_second)
+
+
+def _name_wire() -> None:
+    current_thread().name = "wire"  # so is its lane in a timeline
