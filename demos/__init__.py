@@ -15,11 +15,9 @@ class _Moved:
         package, *words = name.split(".")
         if package != "demos" or words[1:2] != ["parts"]:
             return None
-        if (
-            len(words) == 2
-        ):  # the folder of old: empty, so that its modules are asked for
+        if len(words) == 2:  # the old folder: its modules are asked for
             return ModuleSpec(name, None, is_package=True)
-        from sidebyside.moved import new_name
+        from sidebyside.course.moved import new_name
 
         place = new_name(words[0], words[2]) or "no more"
         raise ImportError(f"{name} is now {place}: import it from there", name=name)

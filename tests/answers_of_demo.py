@@ -63,7 +63,7 @@ def note_options(self, args=None, namespace=None):
 
 
 def ours(kind) -> bool:
-    return getattr(kind, "__module__", "") == "sidebyside.arguments" and (
+    return getattr(kind, "__module__", "") == "sidebyside.programs.arguments" and (
         kind.__qualname__ != "output_file"
     )
 

@@ -22,10 +22,10 @@ from typing import NamedTuple
 from unittest import mock
 
 from lessons.source.sample_answers import Right, Wrong, declared
-from sidebyside import judge
-from sidebyside.findings import HUNG, NOT_STARTED, PASSED, Finding
-from sidebyside.judge import Exercise, examine, find_exercise
-from sidebyside.lesson_format import Lesson, lessons, rooms, solved, stub
+from sidebyside.course.lesson_format import Lesson, lessons, rooms, solved, stub
+from sidebyside.exercises import judge
+from sidebyside.exercises.findings import HUNG, NOT_STARTED, PASSED, Finding
+from sidebyside.exercises.judge import Exercise, examine, find_exercise
 
 SECONDS_TO_HANG = 3  # a wrong answer that must hang need not hang for longer
 SECONDS_TO_END = 240  # others get more than a learner: the machine may be busy,

@@ -8,8 +8,8 @@ from pathlib import Path
 import nbformat
 
 from lessons.source.instructor_page import FENCE, HEADING
-from sidebyside.lesson_format import Cell, Lesson, number_of, solved
-from sidebyside.record import ROOT
+from sidebyside.course.lesson_format import Cell, Lesson, number_of, solved
+from sidebyside.course.record import ROOT
 
 CODE_CELLS, LINES_OF_CODE = 30, 20
 DRAWS = re.compile(r"\.plot\(|\bdraw_timelines\(|\bfigure\(|\.savefig\(")

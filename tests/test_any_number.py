@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from sidebyside.any_number import as_number
+from sidebyside.exercises.any_number import as_number
 
 HALVES = 0.5, Fraction(1, 2), Decimal("0.5"), np.float32(0.5), np.array(0.5)
 

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from lessons.source import build
-from sidebyside.lesson_format import lessons
+from sidebyside.course.lesson_format import lessons
 from tests.lab import browser_page, chromium, jupyterlab, run_all_cells
 from tests.process_state import command_line, is_alive
 

@@ -9,9 +9,9 @@ import pytest
 
 from lessons.source import build, execution
 from lessons.source.notebooks import code_cells, solved_notebook
-from sidebyside import machines
-from sidebyside.lesson_format import parse_lesson
-from sidebyside.record import ROOT
+from sidebyside.course.lesson_format import parse_lesson
+from sidebyside.course.record import ROOT
+from sidebyside.measure import machines
 from tests import tiny_course as tiny
 
 HEAD = tiny.SOURCE[: tiny.SOURCE.index("# %%")]

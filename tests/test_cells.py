@@ -11,10 +11,10 @@ from nbformat import v4
 
 from lessons.source.execution import at_free_ports
 from sidebyside import RankFailed
-from sidebyside.cells import names_defined, names_of_answers
-from sidebyside.findings import NOT_YET, Finding
-from sidebyside.ranks import call_in_processes
-from sidebyside.record import read_record, record_file
+from sidebyside.course.record import read_record, record_file
+from sidebyside.exercises.cells import names_defined, names_of_answers
+from sidebyside.exercises.findings import NOT_YET, Finding
+from sidebyside.ranks.launch import call_in_processes
 from tests.exercise_rules import all_cases
 
 IMPORT = "from sidebyside import check"

@@ -20,14 +20,16 @@ import pytest
 import torch
 
 from lessons.source.execution import at_free_ports
-from sidebyside import check, hint, judge, lesson_format, reset, solution
-from sidebyside.exercises import NotYet, TooSlow, Verdict, exercise, trying
-from sidebyside.expectations import Attempts, Expect
-from sidebyside.failed_frames import failed_traceback, frame_of_learner
-from sidebyside.findings import finding_raised
-from sidebyside.judge import _exercises
-from sidebyside.outcomes import OutcomeFrame, RaisedOutcome
-from sidebyside.record import ROOT, changed_record, read_record, record_file
+from sidebyside import check, hint, reset, solution
+from sidebyside.course import lesson_format
+from sidebyside.course.record import ROOT, changed_record, read_record, record_file
+from sidebyside.exercises import judge
+from sidebyside.exercises.check import NotYet, TooSlow, Verdict, exercise, trying
+from sidebyside.exercises.expectations import Attempts, Expect
+from sidebyside.exercises.findings import finding_raised
+from sidebyside.exercises.judge import _exercises
+from sidebyside.ranks.failed_frames import failed_traceback, frame_of_learner
+from sidebyside.ranks.outcomes import OutcomeFrame, RaisedOutcome
 from tests.process_state import is_alive
 from tests.test_exercises import LESSON
 
@@ -733,7 +735,7 @@ def test_where_nothing_can_be_written_the_record_lives_in_memory(monkeypatch, ca
 def test_two_kernels_lose_nothing(tmp_path):
     program = """
 import sys
-from sidebyside.record import changed_record
+from sidebyside.course.record import changed_record
 for n in range(50):
     with changed_record() as record:
         entry = record["exercises"].setdefault("98-both", {"tries": 0})
@@ -762,7 +764,7 @@ def test_the_usual_record_is_in_the_ignored_folder(monkeypatch):
 
 NOTEBOOK = """
 from sidebyside import check, show
-from sidebyside.exercises import exercise
+from sidebyside.exercises.check import exercise
 exercise("98-cell", seconds=20)(lambda f: f(1))
 None
 

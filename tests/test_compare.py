@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from sidebyside import compare, machine
-from sidebyside.machines import _container_quota
+from sidebyside.measure.machines import _container_quota
 
 
 def test_alternatives_take_turns():
@@ -65,7 +65,7 @@ def test_counters_end_with_their_block_and_nobody_imports_torch():
     code = """
 import contextlib, psutil, sys
 from sidebyside import machine
-from sidebyside.step_counter import step_counters
+from sidebyside.measure.step_counter import step_counters
 
 with contextlib.suppress(RuntimeError), step_counters(2):
     raise RuntimeError

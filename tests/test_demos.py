@@ -22,10 +22,15 @@ import psutil
 import pytest
 
 from lessons.source.where_next import demos_of_lesson
-from sidebyside.arguments import at_least, output_file, positive_float, positive_int
-from sidebyside.demos import DEMOS, demo_names
-from sidebyside.lesson_format import lessons
-from sidebyside.record import ROOT
+from sidebyside.course.lesson_format import lessons
+from sidebyside.course.record import ROOT
+from sidebyside.programs.arguments import (
+    at_least,
+    output_file,
+    positive_float,
+    positive_int,
+)
+from sidebyside.programs.run_demo import DEMOS, demo_names
 from tests.forked_programs import ForkedPrograms
 
 NAMES = demo_names()

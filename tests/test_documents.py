@@ -9,8 +9,8 @@ import pytest
 
 from lessons.source.instructor_page import FENCE
 from sidebyside.__main__ import main
-from sidebyside.lesson_format import NUMBER, lessons
-from sidebyside.record import ROOT
+from sidebyside.course.lesson_format import NUMBER, lessons
+from sidebyside.course.record import ROOT
 from tests.lesson_rules import LINK
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -13,9 +13,9 @@ import cloudpickle
 import pytest
 
 from lessons.source.sample_answers import DECLARED, Right, Wrong
-from sidebyside.expectations import Expect
-from sidebyside.judge import Exercise
-from sidebyside.lesson_format import lessons, parse_lesson, rooms
+from sidebyside.course.lesson_format import lessons, parse_lesson, rooms
+from sidebyside.exercises.expectations import Expect
+from sidebyside.exercises.judge import Exercise
 from tests.exercise_rules import (
     Case,
     all_cases,

@@ -24,7 +24,7 @@ import psutil
 import pytest
 
 from sidebyside import RankFailed, RanksHung, crew, run_ranks
-from sidebyside.ranks import call_in_processes
+from sidebyside.ranks.launch import call_in_processes
 from tests.plugins.leaks import MARKER
 from tests.process_state import is_alive
 
@@ -467,7 +467,7 @@ def test_the_notebooks_own_multiprocessing_is_left_as_it_is():
 
 @needs_forkserver
 def test_a_forkserver_that_was_killed_is_started_again():
-    from sidebyside.rank_forkserver import server
+    from sidebyside.ranks.forkserver import server
 
     server.ensure_running()
     os.kill(server._forkserver_pid, signal.SIGKILL)
@@ -524,7 +524,7 @@ def test_a_machine_without_its_own_address_says_so_at_once(tmp_path):
 KILLED = """
     import os, re, signal, sys
     from pathlib import Path
-    from sidebyside.ranks import call_in_processes
+    from sidebyside.ranks.launch import call_in_processes
 
     def work(rank, folder):
         Path(folder, str(os.getpid())).touch()

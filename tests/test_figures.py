@@ -9,8 +9,8 @@ import nbformat
 import pytest
 
 from sidebyside import figure
-from sidebyside.figures import caption_of_figure
-from sidebyside.record import ROOT
+from sidebyside.course.record import ROOT
+from sidebyside.timeline.figures import caption_of_figure
 
 SOLUTIONS = sorted(ROOT.glob("solutions/*.ipynb"))
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from sidebyside import guess, reveal
-from sidebyside.record import changed_record, read_record
+from sidebyside.course.record import changed_record, read_record
 
 
 def said(capsys) -> str:

@@ -10,7 +10,7 @@ from matplotlib.colors import to_hex, to_rgb
 from PIL import Image
 
 from sidebyside import draw_timelines
-from sidebyside.figures import (
+from sidebyside.timeline.figures import (
     COLOURS,
     PALE,
     colours_of,
@@ -19,10 +19,10 @@ from sidebyside.figures import (
     ink_colour,
     light_colour,
 )
-from sidebyside.lanes import WAIT, Bar, idle_share_of_lane
-from sidebyside.lanes_picture import draw_lanes
-from sidebyside.timeline import Span
-from sidebyside.timeline_picture import write_timeline
+from sidebyside.timeline.lanes import WAIT, Bar, idle_share_of_lane
+from sidebyside.timeline.lanes_picture import draw_lanes
+from sidebyside.timeline.picture import write_timeline
+from sidebyside.timeline.spans import Span
 
 
 def timeline(*spans: tuple) -> SimpleNamespace:

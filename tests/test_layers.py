@@ -2,17 +2,20 @@
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import parallel_by_hand
-from sidebyside.record import ROOT
+from sidebyside.course.record import ROOT
 
 LIBRARY = ROOT / "resources/parallel_by_hand"
 ROOMS = re.findall(r"^    (\w+) +(\d\d[a-z]?) ", parallel_by_hand.__doc__, re.MULTILINE)
 ORDER = [room for room, _ in ROOMS]
 LESSON_OF = dict(ROOMS)
+IN_ROOM = re.compile(r"sidebyside\.\w+").match
 FORBIDDEN = {
     "resources/sidebyside": {"parallel_by_hand", "demos", "lessons.props"},
     "resources/parallel_by_hand": {"demos", "lessons"},
@@ -86,3 +89,12 @@ def test_props_are_those_of_one_lesson():
             if is_in(module, "lessons.props"):
                 users.setdefault(module.split(".")[2], set()).add(path.parent.name)
     assert all(len(lessons) == 1 for lessons in users.values()), users
+
+
+def test_launching_ranks_knows_nothing_of_lessons_or_learners():
+    imported = "import sys, sidebyside.ranks.launch; print(*sys.modules)"
+    shown = subprocess.run(
+        [sys.executable, "-c", imported], capture_output=True, text=True, check=True
+    )
+    rooms = {name.split(".")[1] for name in shown.stdout.split() if IN_ROOM(name)}
+    assert rooms == {"ranks", "programs", "timeline"}

@@ -8,8 +8,8 @@ import pytest
 
 from lessons.source.instructor_page import FENCE, HEADING
 from lessons.source.where_next import GLOSSARY, TAG, demos_of_lesson
-from sidebyside.lesson_format import lessons, parse_lesson
-from sidebyside.record import ROOT
+from sidebyside.course.lesson_format import lessons, parse_lesson
+from sidebyside.course.record import ROOT
 from tests import tiny_course as tiny
 from tests.lesson_rules import LINK
 

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 
 from lessons.source import build
-from sidebyside.lesson_format import Lesson, lessons, parse_lesson
+from sidebyside.course.lesson_format import Lesson, lessons, parse_lesson
 from tests import lesson_rules as rules
 from tests import tiny_course as tiny
 

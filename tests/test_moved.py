@@ -1,7 +1,7 @@
 """Old names of modules lead to the new: in learners' copies, and where imported."""
 
 import ast
-import importlib
+import importlib.util
 import re
 
 import nbformat
@@ -9,10 +9,15 @@ import pytest
 from nbformat import v4
 
 from sidebyside.__main__ import update_in_words
-from sidebyside.lesson_format import lessons
-from sidebyside.moved import TO_ANOTHER_ROOM, new_name, rewritten
-from sidebyside.own_copies import REPLACED, update_own_copies
-from sidebyside.record import ROOT
+from sidebyside.course.lesson_format import lessons
+from sidebyside.course.moved import (
+    OF_INSTRUMENTS,
+    TO_ANOTHER_ROOM,
+    new_name,
+    rewritten,
+)
+from sidebyside.course.own_copies import REPLACED, update_own_copies
+from sidebyside.course.record import ROOT
 
 NEW = re.compile(r"\bparallel_by_hand\.\w+\.\w+|\blessons\.props\.\w+")
 ONE_BY_ONE = re.compile(r"^from ([\w.]+) import \(?([\w, \n]+?)\)?$", re.MULTILINE)
@@ -104,3 +109,9 @@ def test_an_old_import_says_where_the_module_is_now(module):
     group, name = module.split(".")
     with pytest.raises(ImportError, match=rf"is now {new_name(group, name)}: import"):
         importlib.import_module(f"demos.{group}.parts.{name}")
+
+
+def test_an_instrument_that_a_copy_imports_by_its_module_is_found():
+    for old in OF_INSTRUMENTS:
+        module = rewritten(f"from sidebyside.{old} import x").split()[1]
+        assert importlib.util.find_spec(module)

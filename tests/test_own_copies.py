@@ -11,13 +11,13 @@ import pytest
 from nbformat import v4
 
 from sidebyside import __main__ as command
-from sidebyside.own_copies import (
+from sidebyside.course.own_copies import (
     Update,
     copy_in_hand,
     restore_own_copy,
     update_own_copies,
 )
-from sidebyside.record import ROOT
+from sidebyside.course.record import ROOT
 
 NOTHING = ([], [], [], [], [], [])
 

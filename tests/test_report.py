@@ -19,7 +19,7 @@ from parallel_by_hand.capstone.report_page import (
     write_report_page,
 )
 from sidebyside import guess, reveal
-from sidebyside.record import changed_record
+from sidebyside.course.record import changed_record
 from tests.lab import browser_page
 from tests.test_browser import has_chromium  # noqa: F401
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sidebyside import demos, run_demo
-from sidebyside.demos import DemoFailed
+from sidebyside import run_demo
+from sidebyside.programs import run_demo as demos
+from sidebyside.programs.run_demo import DemoFailed
 from tests.process_state import is_alive
 
 
@@ -159,7 +160,7 @@ def test_a_killed_kernel_takes_the_demo_with_it(folder):
     name = plant(folder, LEAVES_A_CHILD.format(then="child.join()"))
     program = f"""
 import pathlib
-from sidebyside import demos
+from sidebyside.programs import run_demo as demos
 demos.DEMOS = pathlib.Path({str(folder)!r})
 demos.run_demo({name!r})
 """

@@ -25,8 +25,9 @@ import multiprocessing, os, sys, tempfile, threading, time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from sidebyside import programs, run_program
-from sidebyside.programs import end_with_parent
+from sidebyside import run_program
+from sidebyside.programs import run_program as programs
+from sidebyside.programs.run_program import end_with_parent
 
 def work(seconds):
     time.sleep(seconds)

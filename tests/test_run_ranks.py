@@ -18,9 +18,9 @@ import torch
 import torch.distributed as dist
 
 from sidebyside import RankFailed, RanksHung, device, run_ranks
-from sidebyside.crew import Crew
-from sidebyside.failures import is_lost_connection
-from sidebyside.outcomes import DiedOutcome, Outcome
+from sidebyside.ranks.crew import Crew
+from sidebyside.ranks.failures import is_lost_connection
+from sidebyside.ranks.outcomes import DiedOutcome, Outcome
 from tests.hanging_ranks import how_they_hang
 from tests.process_state import is_alive
 
@@ -60,7 +60,10 @@ def test_a_rank_collects_its_own_garbage_and_does_not_search_what_was_imported()
 
 
 def has_imported_what_checks_need() -> bool:
-    return {"sidebyside.ranks", "sidebyside.exercises"} <= sys.modules.keys()
+    return {
+        "sidebyside.ranks.launch",
+        "sidebyside.exercises.check",
+    } <= sys.modules.keys()
 
 
 def test_a_rank_need_not_import_what_checks_need():

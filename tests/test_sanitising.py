@@ -7,7 +7,7 @@ import pytest
 from nbval.plugin import get_sanitize_patterns
 
 from lessons.source.execution import normalise
-from sidebyside.record import ROOT
+from sidebyside.course.record import ROOT
 
 PATTERNS = get_sanitize_patterns(
     (Path(__file__).parent / "sanitize.cfg").read_text(encoding="utf-8")

@@ -18,8 +18,8 @@ import pytest
 import torch
 
 from demos.practice.generate_ode_data import DataParts
-from sidebyside.demos import DEMOS
-from sidebyside.single_use import hold_for_single_use
+from sidebyside.course.single_use import hold_for_single_use
+from sidebyside.programs.run_demo import DEMOS
 from tests.process_state import is_alive
 
 pytestmark = pytest.mark.everything
@@ -150,7 +150,7 @@ def test_a_killed_run_leaves_no_worker_and_its_parts(tmp_path):
 
 HOLDER = """
 import sys, pathlib
-from sidebyside.single_use import hold_for_single_use
+from sidebyside.course.single_use import hold_for_single_use
 print(hold_for_single_use(pathlib.Path(sys.argv[1])), flush=True)
 sys.stdin.read()
 """

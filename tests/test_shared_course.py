@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sidebyside.record import ROOT, read_record, record_file
+from sidebyside.course.record import ROOT, read_record, record_file
 
 pytestmark = pytest.mark.everything
 

@@ -5,7 +5,7 @@ import functools
 import pytest
 
 from sidebyside import show
-from sidebyside.arguments import at_least
+from sidebyside.programs.arguments import at_least
 
 
 def doubled(x: int) -> int:

@@ -20,7 +20,7 @@ import torch
 
 from parallel_by_hand.ddp.train_digits import train_digits_replica
 from sidebyside import run_ranks
-from sidebyside.record import ROOT
+from sidebyside.course.record import ROOT
 from tests import small_slurm as small
 from tests.small_slurm import SmallSlurm, small_slurm, why_no_small_slurm
 

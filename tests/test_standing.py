@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from sidebyside import check, guess, lesson_format, progress, reset
-from sidebyside.exercises import exercise
-from sidebyside.expectations import Expect
-from sidebyside.judge import _exercises
-from sidebyside.record import changed_record, read_record, record_file
+from sidebyside import check, guess, progress, reset
+from sidebyside.course import lesson_format
+from sidebyside.course.record import changed_record, read_record, record_file
+from sidebyside.exercises.check import exercise
+from sidebyside.exercises.expectations import Expect
+from sidebyside.exercises.judge import _exercises
 
 LESSON = """# ---
 # title: {number} Planted

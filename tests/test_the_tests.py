@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from lessons.source import notebooks
-from sidebyside.record import ROOT
+from sidebyside.course.record import ROOT
 from tests import tiny_course as tiny
 from tests.plugins import leaks
 

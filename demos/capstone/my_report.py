@@ -29,9 +29,9 @@ from parallel_by_hand.capstone.report_page import (
 )
 from parallel_by_hand.capstone.strategies import STRATEGIES
 from sidebyside import at_least
-from sidebyside.arguments import output_file
+from sidebyside.course.record import record_file
 from sidebyside.programs import run_program
-from sidebyside.record import record_file
+from sidebyside.programs.arguments import output_file
 
 FEW = ["DDP (ours)", "ZeRO-3", "tensor", "1F1B"]
 NAME = "this machine"

@@ -20,8 +20,8 @@ from parallel_by_hand.ddp.train_digits import (
     why_not_train_digits_on,
 )
 from sidebyside import at_least, positive_float, positive_int, run_ranks
-from sidebyside.arguments import output_file
 from sidebyside.programs import run_program
+from sidebyside.programs.arguments import output_file
 
 
 def parse_digits_arguments() -> argparse.Namespace:

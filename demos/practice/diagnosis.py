@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from parallel_by_hand.practice.diagnosis import diagnose, findings_table
-from sidebyside.programs import end_with_parent, run_program
+from sidebyside.programs.run_program import end_with_parent, run_program
 
 
 def main() -> None:

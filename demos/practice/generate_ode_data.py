@@ -34,9 +34,9 @@ from parallel_by_hand.practice.oscillator import (
     simulate_oscillator,
 )
 from sidebyside import at_least, machine
-from sidebyside.arguments import output_file
-from sidebyside.programs import end_with_parent, run_program
-from sidebyside.single_use import hold_for_single_use
+from sidebyside.course.single_use import hold_for_single_use
+from sidebyside.programs.arguments import output_file
+from sidebyside.programs.run_program import end_with_parent, run_program
 
 
 def generate_or_die(task: OscillatorTask, kill_at: int | None) -> np.ndarray:

@@ -33,7 +33,7 @@ def thread_notes_ids_and_waits(
 def main() -> None:
     import psutil
 
-    from sidebyside.arguments import at_least
+    from sidebyside.programs.arguments import at_least
 
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -149,7 +149,7 @@ def main() -> None:
 
     import psutil
 
-    from sidebyside.arguments import at_least, output_file, positive_float
+    from sidebyside.programs.arguments import at_least, output_file, positive_float
 
     free = psutil.virtual_memory().available // 2_000_000  # workers by fork need some
     parser = argparse.ArgumentParser(

@@ -53,7 +53,7 @@ def fork_and_read(count: int) -> tuple[int, int, list[float]]:
 
 
 def main() -> None:
-    from sidebyside.arguments import at_least
+    from sidebyside.programs.arguments import at_least
 
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -38,7 +38,7 @@ def child(connection: Connection, leads_a_group: bool) -> None:
 
 def draw_family(rows: list[tuple[int, object]]):
     """A figure of the rows that `family` gives, with a line from each parent."""
-    from sidebyside import figures
+    from sidebyside.timeline import figures
 
     fig, ax = figures.figure(height=0.5 * len(rows), alt="a tree of processes")
     for row, (depth, process) in enumerate(rows):
@@ -127,7 +127,7 @@ def is_alive(process) -> bool:
 def main() -> None:
     import psutil  # here: the children do not need it
 
-    from sidebyside.arguments import at_least
+    from sidebyside.programs.arguments import at_least
 
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

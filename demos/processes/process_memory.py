@@ -33,7 +33,9 @@ def child_adds_100(connection: Connection, seconds: int) -> None:
 
 
 def main() -> None:
-    from sidebyside.arguments import at_least  # here: the child does not need it
+    from sidebyside.programs.arguments import (
+        at_least,  # here: the child does not need it
+    )
 
     methods = multiprocessing.get_all_start_methods()
     default = "fork" if "fork" in methods else methods[0]

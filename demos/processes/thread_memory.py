@@ -34,7 +34,7 @@ def thread_adds_100(lines: list[str], seconds: int) -> None:
 
 
 def main() -> None:
-    from sidebyside.arguments import at_least
+    from sidebyside.programs.arguments import at_least
 
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

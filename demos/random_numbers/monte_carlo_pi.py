@@ -21,7 +21,7 @@ from parallel_by_hand.random_numbers.monte_carlo_pi import (
     spawned,
 )
 from sidebyside import at_least, machine
-from sidebyside.programs import end_with_parent, run_program
+from sidebyside.programs.run_program import end_with_parent, run_program
 
 
 def main() -> None:

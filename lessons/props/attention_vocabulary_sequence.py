@@ -1,7 +1,7 @@
 """Pictures of lesson 16b: which rank holds which heads, and what it keeps."""
 
 from sidebyside import COLOURS, figure
-from sidebyside.figures import NOBODYS, light_colour
+from sidebyside.timeline.figures import NOBODYS, light_colour
 
 
 def draw_heads(heads: int, ranks: int):

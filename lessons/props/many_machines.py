@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from sidebyside import COLOURS, figure
-from sidebyside.figures import light_colour
+from sidebyside.timeline.figures import light_colour
 
 
 def draw_ways(found: Mapping[str, object], rate: float, stamp: str):

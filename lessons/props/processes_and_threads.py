@@ -91,8 +91,8 @@ def job_in_a_trial(
     It runs in a process of its own, so that no job can end or change your program.
     """
     from sidebyside import RankFailed, RanksHung
-    from sidebyside.failures import says_your_turn
-    from sidebyside.ranks import call_in_processes
+    from sidebyside.exercises.findings import says_your_turn
+    from sidebyside.ranks.launch import call_in_processes
 
     try:
         [outcome] = call_in_processes(

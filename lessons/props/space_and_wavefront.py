@@ -6,7 +6,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from sidebyside import COLOURS, figure
-from sidebyside.figures import FAINT
+from sidebyside.timeline.figures import FAINT
 
 Cells = Mapping[tuple[int, int], int]  # (layer, time step): slot
 

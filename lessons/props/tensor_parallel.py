@@ -6,7 +6,7 @@ import torch
 
 from parallel_by_hand.tensor_parallel.split_layer import split_columns, split_rows
 from sidebyside import COLOURS, figure
-from sidebyside.figures import NOBODYS, light_colour
+from sidebyside.timeline.figures import NOBODYS, light_colour
 
 CELL = 0.34  # inches
 

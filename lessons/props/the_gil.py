@@ -3,8 +3,8 @@
 from threading import Thread
 from time import perf_counter
 
-from sidebyside.lanes import Bar
-from sidebyside.lanes_picture import draw_lanes
+from sidebyside.timeline.lanes import Bar
+from sidebyside.timeline.lanes_picture import draw_lanes
 
 
 def turns_of_two_threads(seconds: float = 0.1) -> list[tuple[int, float, float]]:

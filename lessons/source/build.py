@@ -37,8 +37,14 @@ from lessons.source.notebooks import (
 )
 from lessons.source.sample_answers import declared
 from lessons.source.where_next import with_links
-from sidebyside.lesson_format import ROOM, full_number, number_of, read_lesson, rooms
-from sidebyside.record import ROOT
+from sidebyside.course.lesson_format import (
+    ROOM,
+    full_number,
+    number_of,
+    read_lesson,
+    rooms,
+)
+from sidebyside.course.record import ROOT
 
 NOTEBOOK_LIMIT, TOTAL_LIMIT = 300_000, 10_000_000  # bytes
 

@@ -17,7 +17,7 @@ from nbformat import NotebookNode
 
 from lessons.source.notebooks import BuildError, code_cells, tags
 from sidebyside import machine
-from sidebyside.record import ROOT
+from sidebyside.course.record import ROOT
 
 CELL_SECONDS = 120
 QUIET = 0.8  # of what the cores allow: less, and other programs are using them

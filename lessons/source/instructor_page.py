@@ -3,7 +3,7 @@
 import re
 
 from lessons.source.sample_answers import Right, Wrong
-from sidebyside.lesson_format import Cell, Lesson
+from sidebyside.course.lesson_format import Cell, Lesson
 
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^(#+) (.*)", re.MULTILINE)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import nbformat
 from nbformat import NotebookNode, v4
 
-from sidebyside.lesson_format import Cell, Lesson, solved, stub
+from sidebyside.course.lesson_format import Cell, Lesson, solved, stub
 
 
 class BuildError(Exception):

@@ -9,7 +9,7 @@ beside them.
 import re
 from pathlib import Path
 
-from sidebyside.lesson_format import Cell, Lesson, read_lesson, rooms
+from sidebyside.course.lesson_format import Cell, Lesson, read_lesson, rooms
 
 TAG = "where-next"  # of this cell in the notebooks
 GLOSSARY = "../resources/workshop/glossary.md"

@@ -2,42 +2,42 @@
 
 import importlib
 
-from sidebyside.showing import in_notebook
+from sidebyside.programs.showing import in_notebook
 
 # Each name is imported when it is first used, so that a notebook which needs only
 # threads does not wait for torch or matplotlib.
 _HOME = {
-    "run_ranks": "ranks",
-    "RankFailed": "failures",
-    "RanksHung": "failures",
-    "device": "devices",
-    "MessageMeter": "message_meter",
-    "consecutive_steps": "message_meter",
-    "Timeline": "timeline",
-    "span": "timeline",
-    "draw_timelines": "timeline_picture",
-    "figure": "figures",
-    "COLOURS": "figures",
-    "compare": "comparison",
-    "machine": "machines",
-    "guess": "guesses",
-    "reveal": "guesses",
-    "check": "exercises",
-    "hint": "exercises",
-    "solution": "exercises",
-    "progress": "standing",
-    "reset": "standing",
-    "run_demo": "demos",
-    "run_program": "programs",
-    "DemoFailed": "demos",
-    "show": "showing",
-    "load_digits": "datasets",
-    "load_moby_dick": "datasets",
-    "positive_int": "arguments",
-    "positive_float": "arguments",
-    "at_least": "arguments",
-    "between": "arguments",
-    "output_file": "arguments",
+    "run_ranks": "ranks.launch",
+    "RankFailed": "ranks.failures",
+    "RanksHung": "ranks.failures",
+    "device": "ranks.devices",
+    "MessageMeter": "measure.message_meter",
+    "consecutive_steps": "measure.message_meter",
+    "Timeline": "timeline.spans",
+    "span": "timeline.spans",
+    "draw_timelines": "timeline.picture",
+    "figure": "timeline.figures",
+    "COLOURS": "timeline.figures",
+    "compare": "measure.comparison",
+    "machine": "measure.machines",
+    "guess": "exercises.guesses",
+    "reveal": "exercises.guesses",
+    "check": "exercises.check",
+    "hint": "exercises.check",
+    "solution": "exercises.check",
+    "progress": "exercises.standing",
+    "reset": "exercises.standing",
+    "run_demo": "programs.run_demo",
+    "run_program": "programs.run_program",
+    "DemoFailed": "programs.run_demo",
+    "show": "programs.showing",
+    "load_digits": "course.datasets",
+    "load_moby_dick": "course.datasets",
+    "positive_int": "programs.arguments",
+    "positive_float": "programs.arguments",
+    "at_least": "programs.arguments",
+    "between": "programs.arguments",
+    "output_file": "programs.arguments",
 }
 
 __all__ = list(_HOME)
@@ -56,8 +56,8 @@ def __dir__() -> list[str]:
 
 
 if in_notebook():
-    from sidebyside.cells import explain_names_of_cells_not_run
-    from sidebyside.process_groups import keep_servants_apart
+    from sidebyside.exercises.cells import explain_names_of_cells_not_run
+    from sidebyside.programs.process_groups import keep_servants_apart
 
     keep_servants_apart()
     explain_names_of_cells_not_run()

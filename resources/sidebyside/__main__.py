@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from sidebyside import course_pages, own_copies
-from sidebyside.lesson_format import number_of
-from sidebyside.record import ROOT
+from sidebyside.course import course_pages, own_copies
+from sidebyside.course.lesson_format import number_of
+from sidebyside.course.record import ROOT
 
 USAGE = "sidebyside [NN] [--folder FOLDER] [--no-open] [-- options of jupyter lab]"
 RESTORE = "sidebyside --restore NN [--folder FOLDER]"

@@ -8,7 +8,7 @@ import re
 import subprocess
 from collections import Counter
 
-from sidebyside.record import ROOT
+from sidebyside.course.record import ROOT
 
 LAYERS = {  # how the path of a file goes
     "lessons: the text": r"lessons/source/\d.*/lesson\.py",

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
-from sidebyside.demos import DEMOS, demo_names
-from sidebyside.lesson_format import lessons
+from sidebyside.course.lesson_format import lessons
+from sidebyside.programs.run_demo import DEMOS, demo_names
 from tests.gpu import device_paths as device
 from tests.gpu import rank_paths as rank
 from tests.gpu.plain_lesson import run_lesson_plainly

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from sidebyside.lesson_format import ROOT, Cell, lessons_numbered, solved
+from sidebyside.course.lesson_format import ROOT, Cell, lessons_numbered, solved
 
 SANITIZE = Path(__file__).parents[1] / "sanitize.cfg"
 

@@ -145,7 +145,7 @@ def stop_helpers() -> None:
     """End what multiprocessing keeps as long as this process: servants, a folder."""
     for module, servant in (
         ("multiprocessing.forkserver", "_forkserver"),
-        ("sidebyside.rank_forkserver", "server"),
+        ("sidebyside.ranks.forkserver", "server"),
         ("multiprocessing.resource_tracker", "_resource_tracker"),
     ):
         if module in sys.modules:

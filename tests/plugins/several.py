@@ -12,7 +12,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from sidebyside import machine
-from sidebyside.lesson_format import NUMBER
+from sidebyside.course.lesson_format import NUMBER
 
 PARTS = {
     "tests/test_exercises.py": re.compile(rf"\[({NUMBER})-"),

@@ -3,8 +3,8 @@
 import random
 from collections.abc import Iterator
 
-from sidebyside.any_number import as_number
-from sidebyside.exercises import exercise, trying
+from sidebyside.exercises.any_number import as_number
+from sidebyside.exercises.check import exercise, trying
 
 BREAKFASTS = [
     ([3, 2, 4], "the minutes between: one cook needs 9, and how many do three need?"),

@@ -6,8 +6,8 @@ from statistics import median
 
 from lessons.props.why_parallel import CLAIMS, ClaimedRun
 from parallel_by_hand.performance.speedup_laws import amdahl
-from sidebyside.any_number import as_number
-from sidebyside.exercises import exercise, trying
+from sidebyside.exercises.any_number import as_number
+from sidebyside.exercises.check import exercise, trying
 
 
 def _is_close(got: object, wanted: float) -> bool:

@@ -21,9 +21,9 @@ from lessons.props.processes_and_threads import (
     TrialOutcome,
     job_in_a_trial,
 )
-from sidebyside.by_value import packed_answer
-from sidebyside.exercises import exercise, trying
-from sidebyside.expectations import Expect, NotStarted
+from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.expectations import Expect, NotStarted
+from sidebyside.ranks.by_value import packed_answer
 
 FITS = {
     "count": "thread",

@@ -9,9 +9,9 @@ from threading import Event, Thread
 from time import perf_counter, sleep, thread_time
 from typing import NamedTuple
 
-from sidebyside.any_number import as_number
-from sidebyside.exercises import exercise, trying
-from sidebyside.expectations import Attempts, Expect
+from sidebyside.exercises.any_number import as_number
+from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.expectations import Attempts, Expect
 
 SPANS = [
     ([(0, 1), (2, 3)], "two spans that never meet: one is open at a time"),

@@ -9,8 +9,8 @@ from types import CodeType
 from unittest.mock import patch
 
 from parallel_by_hand.races.interleavings import UPDATE, play
-from sidebyside.exercises import exercise, trying
-from sidebyside.expectations import Expect
+from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.expectations import Expect
 
 from .slow_device import SlowDevice
 from .watched_bank import WatchedAccount, pair_of_watched_accounts

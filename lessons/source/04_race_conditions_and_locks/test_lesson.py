@@ -21,7 +21,7 @@ from parallel_by_hand.races.interleavings import (
     every_interleaving,
     play,
 )
-from sidebyside.demos import DEMOS
+from sidebyside.programs.run_demo import DEMOS
 
 HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
 x = 0

@@ -2,7 +2,7 @@
 
 from threading import Lock, get_ident
 
-from sidebyside.expectations import NotYet
+from sidebyside.exercises.expectations import NotYet
 
 
 class WatchedLock:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import torch
 
-from sidebyside.by_value import packed_answer
-from sidebyside.exercises import exercise, trying
-from sidebyside.expectations import Expect
-from sidebyside.ranks import call_in_processes
+from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.expectations import Expect
+from sidebyside.ranks.by_value import packed_answer
+from sidebyside.ranks.launch import call_in_processes
 
 SHARED = [
     ([[0.1, 0.2], [0.1, 0.2]], {(0, 1)}, "two workers with equal numbers"),

@@ -7,8 +7,8 @@ from itertools import product
 
 import numpy as np
 
-from sidebyside.exercises import exercise, trying
-from sidebyside.expectations import Expect
+from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.expectations import Expect
 
 CAUSES = {
     "A": ("a lock", "is there a moment at which both workers are busy?"),

@@ -8,8 +8,8 @@ from threading import Event, Lock, current_thread
 from time import sleep
 
 from parallel_by_hand.practice.pendulum_survey import survey
-from sidebyside.exercises import NotYet, exercise, trying
-from sidebyside.findings import shown
+from sidebyside.exercises.check import NotYet, exercise, trying
+from sidebyside.exercises.findings import shown
 
 
 class PackingPool(ThreadPoolExecutor):

@@ -29,8 +29,8 @@ from parallel_by_hand.practice.oscillator import (
     simulate_oscillator,
     solve_oscillator,
 )
-from sidebyside.demos import DEMOS
-from sidebyside.lesson_format import read_lesson, solved
+from sidebyside.course.lesson_format import read_lesson, solved
+from sidebyside.programs.run_demo import DEMOS
 from tests.exercise_rules import answers
 
 spawn = get_context("spawn")

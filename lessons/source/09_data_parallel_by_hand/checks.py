@@ -11,7 +11,7 @@ from parallel_by_hand.data_parallel import museum_meter
 from parallel_by_hand.data_parallel.changed_lines import syntax_complaint
 from parallel_by_hand.data_parallel.exhibits import EXHIBITS
 from sidebyside import RankFailed, RanksHung
-from sidebyside.exercises import exercise, trying
+from sidebyside.exercises.check import exercise, trying
 
 # Seconds; a right answer needs less than one. Tests of what hangs wait for less.
 PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))

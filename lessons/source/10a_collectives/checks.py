@@ -6,7 +6,7 @@ from collections import Counter
 import torch
 
 from sidebyside import MessageMeter, run_ranks
-from sidebyside.exercises import exercise, trying
+from sidebyside.exercises.check import exercise, trying
 
 from .pieces_and_tokens import (
     WIDTH,

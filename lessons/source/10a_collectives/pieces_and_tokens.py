@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from sidebyside import MessageMeter, device
-from sidebyside.message_meter import Message
+from sidebyside.measure.message_meter import Message
 
 
 class PiecesCase(NamedTuple):

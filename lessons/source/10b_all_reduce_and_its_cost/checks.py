@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from sidebyside import consecutive_steps, run_ranks
-from sidebyside.any_number import as_number
-from sidebyside.exercises import exercise, trying
+from sidebyside.exercises.any_number import as_number
+from sidebyside.exercises.check import exercise, trying
 
 from .ring_programs import AllReduceRingNotes, try_all_reduce_ring
 

@@ -26,7 +26,7 @@ from parallel_by_hand.collectives.all_reduces import ALL_REDUCES, ring_all_reduc
 from parallel_by_hand.collectives.paced_link import PacedLink, paced_link
 from parallel_by_hand.collectives.published_all_reduces import H100_MICROSECONDS
 from sidebyside import Timeline, consecutive_steps, device, run_ranks
-from sidebyside.lesson_format import read_lesson
+from sidebyside.course.lesson_format import read_lesson
 
 RANKS = [1, 2, 3, 4, 8]
 LENGTHS = [0, 1, 7, 64, 1000]

@@ -12,8 +12,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from sidebyside import device, load_digits, run_ranks
-from sidebyside.by_value import packed_answer
-from sidebyside.exercises import exercise, trying
+from sidebyside.exercises.check import exercise, trying
+from sidebyside.ranks.by_value import packed_answer
 
 # 11a-shard ----------------------------------------------------------------------------
 

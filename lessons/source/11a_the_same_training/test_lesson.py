@@ -17,7 +17,7 @@ from torch.utils.data import DistributedSampler
 from parallel_by_hand.ddp.ddp_from_scratch import make_ddp_model
 from parallel_by_hand.machines.two_machines import free_port
 from sidebyside import device, load_digits, run_ranks
-from sidebyside.record import ROOT
+from sidebyside.course.record import ROOT
 
 # The data -----------------------------------------------------------------------------
 

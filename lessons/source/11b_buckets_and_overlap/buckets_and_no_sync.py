@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from sidebyside import device, load_digits
-from sidebyside.message_meter import COLLECTIVES
+from sidebyside.measure.message_meter import COLLECTIVES
 
 
 class DdpTraffic(TorchDispatchMode):

@@ -5,7 +5,7 @@ import os
 import torch
 
 from sidebyside import run_ranks
-from sidebyside.exercises import exercise, trying
+from sidebyside.exercises.check import exercise, trying
 
 from .buckets_and_no_sync import SHAPES, Buckets, try_buckets, try_no_sync
 

@@ -30,7 +30,7 @@ from parallel_by_hand.ddp.ddp_from_scratch import (
     train_alone_and_with_ddp,
 )
 from sidebyside import RankFailed, Timeline, device, load_digits, run_ranks
-from sidebyside.record import ROOT
+from sidebyside.course.record import ROOT
 
 TORCHS = nn.parallel.DistributedDataParallel
 

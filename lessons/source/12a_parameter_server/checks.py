@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 
 from parallel_by_hand.parameter_server.stale_gradients import predicted_stable_step
 from sidebyside import run_ranks
-from sidebyside.exercises import exercise, trying
+from sidebyside.exercises.check import exercise, trying
 
 from .bounded_programs import serve_scripted_workers
 

@@ -127,7 +127,7 @@ guess("12a-updates", None, "At once, how many updates in 800 ms?", "updates")
 
 # %%
 from sidebyside import Timeline, reveal
-from sidebyside.timeline_picture import draw_timelines
+from sidebyside.timeline.picture import draw_timelines
 
 naps, timelines = [0.02, 0.02, 0.08], {}
 for design, updates in {"in step": 3, "at once": 24}.items():

@@ -6,7 +6,7 @@ import os
 import torch
 
 from sidebyside import run_ranks
-from sidebyside.exercises import exercise, trying
+from sidebyside.exercises.check import exercise, trying
 
 from .local_sgd_runs import (
     LocalCase,

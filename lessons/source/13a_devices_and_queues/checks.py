@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from parallel_by_hand.devices.queue_device import QueueDevice
-from sidebyside.exercises import exercise, trying
+from sidebyside.exercises.check import exercise, trying
 
 from .watched_queues import (
     CountingDevice,

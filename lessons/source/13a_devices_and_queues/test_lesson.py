@@ -14,7 +14,7 @@ from lessons.props.devices_and_queues import load_slow_batches
 from parallel_by_hand.devices import copy_or_compute, host_runs_ahead, roofline
 from parallel_by_hand.devices.queue_device import QueueDevice
 from sidebyside import MessageMeter, Timeline, device, run_ranks, span
-from sidebyside.lesson_format import read_lesson
+from sidebyside.course.lesson_format import read_lesson
 
 LESSON = read_lesson(Path(__file__).parent)
 

@@ -22,7 +22,7 @@ from parallel_by_hand.dataflow.simulated_devices import (
     makespan,
     simulate_dataflow,
 )
-from sidebyside.exercises import exercise, trying
+from sidebyside.exercises.check import exercise, trying
 
 # The executor ------------------------------------------------------------------------
 

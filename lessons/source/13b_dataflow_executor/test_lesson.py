@@ -46,7 +46,7 @@ from parallel_by_hand.dataflow.two_branch_network import (
     plain_gradients,
     run_two_branches,
 )
-from sidebyside.lesson_format import read_lesson, solved
+from sidebyside.course.lesson_format import read_lesson, solved
 
 from .checks import DevicesWatchingExecutor, _devices_and_dataflows
 

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 import torch
 
 from sidebyside import run_ranks
-from sidebyside.exercises import exercise, trying
+from sidebyside.exercises.check import exercise, trying
 
 from .chains_and_tied_weights import (
     FAN,

@@ -36,7 +36,7 @@ from parallel_by_hand.model_parallel.transformer_block import (
     make_transformer_block,
 )
 from sidebyside import RankFailed, Timeline, run_ranks
-from sidebyside.lesson_format import read_lesson
+from sidebyside.course.lesson_format import read_lesson
 
 # The budget ---------------------------------------------------------------------------
 

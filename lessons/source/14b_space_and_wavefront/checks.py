@@ -7,7 +7,7 @@ from itertools import pairwise, product
 import torch
 
 from sidebyside import consecutive_steps, run_ranks
-from sidebyside.exercises import exercise, trying
+from sidebyside.exercises.check import exercise, trying
 
 from .halo_programs import HaloCase, HaloNotes, expected_of_halo, try_halo
 

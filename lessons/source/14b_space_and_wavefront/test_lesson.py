@@ -51,8 +51,8 @@ from parallel_by_hand.model_parallel.wavefront_flow import (
     slots_of_naps,
 )
 from sidebyside import Timeline, device, run_ranks, span
-from sidebyside.lesson_format import read_lesson, solved
-from sidebyside.record import ROOT
+from sidebyside.course.lesson_format import read_lesson, solved
+from sidebyside.course.record import ROOT
 
 LESSON = read_lesson(ROOT / "lessons/source/14b_space_and_wavefront")
 

@@ -3,7 +3,7 @@
 import random
 from itertools import combinations, pairwise
 
-from sidebyside.exercises import exercise, trying
+from sidebyside.exercises.check import exercise, trying
 
 
 @exercise("15a-microbatches", seconds=20)

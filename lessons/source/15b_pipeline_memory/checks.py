@@ -20,7 +20,7 @@ from parallel_by_hand.pipeline.schedules import (
     gpipe,
     read_instruction,
 )
-from sidebyside.exercises import exercise, trying
+from sidebyside.exercises.check import exercise, trying
 
 
 def _expect_schedule(expect, answer, ranks: int) -> list[list[str]]:

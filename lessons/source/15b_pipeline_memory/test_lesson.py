@@ -30,7 +30,7 @@ from parallel_by_hand.pipeline.schedules import (
 )
 from parallel_by_hand.pipeline.workbench import workbench
 from sidebyside import RankFailed, run_ranks
-from sidebyside.lesson_format import read_lesson, solved
+from sidebyside.course.lesson_format import read_lesson, solved
 
 SIZES = [(1, 1), (1, 5), (2, 3), (3, 2), (4, 8), (7, 5)]
 

@@ -5,7 +5,7 @@ import os
 import torch
 
 from sidebyside import run_ranks
-from sidebyside.exercises import exercise, trying
+from sidebyside.exercises.check import exercise, trying
 
 from .row_layers_and_branches import (
     BranchSize,

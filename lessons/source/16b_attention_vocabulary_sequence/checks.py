@@ -7,7 +7,7 @@ import torch
 
 from parallel_by_hand.tensor_parallel.ring_attention import attend_to_piece
 from sidebyside import run_ranks
-from sidebyside.exercises import exercise, trying
+from sidebyside.exercises.check import exercise, trying
 
 from .rings_losses_and_blocks import (
     CrossEntropyCase,

@@ -8,8 +8,8 @@ import torch
 
 from parallel_by_hand.sharding.ledger import STRATEGIES, state_bytes
 from sidebyside import run_ranks
-from sidebyside.any_number import as_number
-from sidebyside.exercises import exercise, trying
+from sidebyside.exercises.any_number import as_number
+from sidebyside.exercises.check import exercise, trying
 
 from .zero_updates_and_clips import (
     ShardClipCase,

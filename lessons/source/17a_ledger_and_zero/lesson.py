@@ -457,7 +457,7 @@ for strategy in BUILT:
 
 # %%
 from parallel_by_hand.collectives.loopback_meter import megabytes_per_rank
-from sidebyside.devices import device
+from sidebyside.ranks.devices import device
 
 
 def megabytes_of_both() -> list[float]:

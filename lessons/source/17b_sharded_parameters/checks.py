@@ -7,8 +7,8 @@ from itertools import product
 import torch
 
 from sidebyside import run_ranks
-from sidebyside.any_number import as_number
-from sidebyside.exercises import exercise, trying
+from sidebyside.exercises.any_number import as_number
+from sidebyside.exercises.check import exercise, trying
 
 from .watched_gathers import (
     NAMES,

@@ -54,7 +54,7 @@ from parallel_by_hand.sharding.zero_from_scratch import (
 from parallel_by_hand.tensor_parallel import split_block
 from parallel_by_hand.tensor_parallel.block_rows import block_cut_by_neuron
 from sidebyside import MessageMeter, RankFailed, Timeline, device, run_ranks
-from sidebyside.record import ROOT
+from sidebyside.course.record import ROOT
 
 # The same training --------------------------------------------------------------------
 

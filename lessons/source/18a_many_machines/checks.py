@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import torch
 
 from sidebyside import run_ranks
-from sidebyside.any_number import as_number
-from sidebyside.exercises import exercise, trying
+from sidebyside.exercises.any_number import as_number
+from sidebyside.exercises.check import exercise, trying
 
 from .machine_programs import TopKNotes, TwoLevelsNotes, try_top_k, try_two_levels
 

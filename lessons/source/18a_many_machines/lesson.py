@@ -85,7 +85,7 @@ machines
 # prints what its torchrun has told each rank:
 
 # %% tags=["nbval-ignore-output"]
-from sidebyside.record import ROOT
+from sidebyside.course.record import ROOT
 
 for said in machines.torchrun(ROOT / "demos/machines/roll_call.py", per_machine=2):
     print("\n".join(sorted(said.splitlines())))

@@ -33,7 +33,7 @@ from parallel_by_hand.machines.ring_among import ring_among
 from parallel_by_hand.machines.torchrun_on_hosts import TorchrunFailed
 from parallel_by_hand.machines.two_machines import RankOnHostFailed, TwoMachines
 from sidebyside import MessageMeter, RankFailed, load_digits, run_ranks
-from sidebyside.record import ROOT
+from sidebyside.course.record import ROOT
 
 ROLL_CALL = ROOT / "demos/machines/roll_call.py"
 BRANCHES = ["hosts", "simulated"]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from parallel_by_hand.failures.failure_clock import finish_time as right_finish_time
 from sidebyside import run_ranks
-from sidebyside.any_number import as_number
-from sidebyside.exercises import exercise, trying
-from sidebyside.expectations import NotStarted
+from sidebyside.exercises.any_number import as_number
+from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.expectations import NotStarted
 
 from .killed_saves import (
     BYTES,

@@ -14,9 +14,9 @@ import torch
 
 from parallel_by_hand.checkpoints.atomic_file import load_checkpoint
 from parallel_by_hand.failures.killed_writers import limit_files
-from sidebyside.by_value import packed
-from sidebyside.programs import end_with_parent
-from sidebyside.ranks import context_of_ranks
+from sidebyside.programs.run_program import end_with_parent
+from sidebyside.ranks.by_value import packed
+from sidebyside.ranks.launch import context_of_ranks
 
 CHANGES = "open", "os.rename", "os.remove", "os.link", "os.symlink", "os.truncate"
 BYTES = 1_000, 79_000  # of about 80 KB

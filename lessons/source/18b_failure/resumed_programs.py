@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from parallel_by_hand.failures.resumable_training import DigitsTraining
-from sidebyside.message_meter import MessageMeter
+from sidebyside.measure.message_meter import MessageMeter
 
 MOMENTS = 0, 9, 22, 30  # steps; an epoch has 22
 WHERE = {

@@ -49,7 +49,7 @@ from parallel_by_hand.failures.resumed_digits import (
     trained_parameters,
 )
 from sidebyside import Timeline, run_ranks
-from sidebyside.record import ROOT
+from sidebyside.course.record import ROOT
 
 # Dead or silent -----------------------------------------------------------------------
 

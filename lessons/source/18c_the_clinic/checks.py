@@ -9,9 +9,9 @@ from parallel_by_hand.clinic.patient_data import result_when_well
 from parallel_by_hand.clinic.ward import on_cpus, patient_lines, repaired_patient
 from parallel_by_hand.data_parallel.changed_lines import syntax_complaint
 from sidebyside import RankFailed, run_ranks
-from sidebyside.any_number import as_number
-from sidebyside.exercises import exercise, trying
-from sidebyside.timeline import Span
+from sidebyside.exercises.any_number import as_number
+from sidebyside.exercises.check import exercise, trying
+from sidebyside.timeline.spans import Span
 
 from .treatment import cases_for_treatment, treat_in_rank
 

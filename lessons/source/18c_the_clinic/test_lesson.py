@@ -17,7 +17,7 @@ import torch.distributed as dist
 from parallel_by_hand.clinic import examinations, patient_data, straggler, ward
 from parallel_by_hand.clinic.sick_programs import PATIENTS
 from sidebyside import RankFailed, RanksHung, Timeline, run_ranks
-from sidebyside.record import ROOT
+from sidebyside.course.record import ROOT
 
 from .answers import CURED, REPAIRED
 from .checks import GUILTY

@@ -9,8 +9,8 @@ import numpy as np
 from parallel_by_hand.collectives.all_reduce_costs import messages_and_bytes
 from parallel_by_hand.pipeline.schedule_rules import timetable, timetable_length
 from parallel_by_hand.pipeline.schedules import Schedule, gpipe, naive, one_f_one_b
-from sidebyside.any_number import as_number
-from sidebyside.exercises import exercise, trying
+from sidebyside.exercises.any_number import as_number
+from sidebyside.exercises.check import exercise, trying
 
 GROUPS = "tensor group", "pipeline", "replicas"
 

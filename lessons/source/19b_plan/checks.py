@@ -9,8 +9,8 @@ from parallel_by_hand.scale.legal_strategies import legal_strategies
 from parallel_by_hand.scale.second_opinion import second_opinion
 from parallel_by_hand.scale.simulated_step import Step, simulate_step
 from parallel_by_hand.scale.training_plan import Cluster, Link, Model, Strategy
-from sidebyside.any_number import as_number
-from sidebyside.exercises import exercise, trying
+from sidebyside.exercises.any_number import as_number
+from sidebyside.exercises.check import exercise, trying
 
 # 19b-implied --------------------------------------------------------------------------
 

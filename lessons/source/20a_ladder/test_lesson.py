@@ -58,7 +58,7 @@ from parallel_by_hand.collectives.loopback_meter import (
 from parallel_by_hand.sharding.replicated_state import ReplicatedState
 from parallel_by_hand.sharding.zero_1 import ZeRO1
 from sidebyside import load_moby_dick, run_ranks
-from sidebyside.record import ROOT
+from sidebyside.course.record import ROOT
 from tests.quiet_loopback import least_on_loopback
 
 # The text -----------------------------------------------------------------------------

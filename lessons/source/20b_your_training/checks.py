@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from sidebyside import RanksHung, machine, run_ranks
-from sidebyside.any_number import as_number
-from sidebyside.exercises import exercise, trying
+from sidebyside.exercises.any_number import as_number
+from sidebyside.exercises.check import exercise, trying
 
 from .fast_training_runs import FastCase, FastNotes, fast_seconds, try_fast
 

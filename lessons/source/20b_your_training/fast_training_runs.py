@@ -19,7 +19,7 @@ from parallel_by_hand.capstone.language_model import (
 )
 from parallel_by_hand.capstone.text_batches import text_batch
 from sidebyside import MessageMeter, device
-from sidebyside.any_number import as_number
+from sidebyside.exercises.any_number import as_number
 
 SMALL = ModelSize(width=16, heads=2, blocks=1, length=8)
 TIMED = ModelSize(width=64, heads=4, blocks=1, length=32)

@@ -47,8 +47,8 @@ from parallel_by_hand.capstone.written_text import (
     write_text,
 )
 from sidebyside import device, load_moby_dick, run_ranks
-from sidebyside.record import ROOT
-from sidebyside.timeline import Span
+from sidebyside.course.record import ROOT
+from sidebyside.timeline.spans import Span
 
 from .checks import _pair_bits
 from .fast_training_runs import FastCase, counted_fast_training, train_alone_beside_fast

@@ -6,10 +6,10 @@ what cannot be shown as a number becomes a question mark.
 
 from parallel_by_hand.capstone.report_page import ReportSection
 from sidebyside import machine
-from sidebyside.findings import NOT_STARTED, PASSED
-from sidebyside.guesses import distance_from_guess, guess_with_unit
-from sidebyside.lesson_format import lessons
-from sidebyside.record import read_record
+from sidebyside.course.lesson_format import lessons
+from sidebyside.course.record import read_record
+from sidebyside.exercises.findings import NOT_STARTED, PASSED
+from sidebyside.exercises.guesses import distance_from_guess, guess_with_unit
 
 
 def machine_section() -> ReportSection:

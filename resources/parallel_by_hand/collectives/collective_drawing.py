@@ -11,7 +11,7 @@ from parallel_by_hand.collectives.collective_writing import (
 )
 from parallel_by_hand.collectives.who_holds_what import CollectiveRun, Held
 from sidebyside import COLOURS, figure
-from sidebyside.figures import GREY, IDLE, ink_colour, light_colour
+from sidebyside.timeline.figures import GREY, IDLE, ink_colour, light_colour
 
 
 def draw_collectives(runs: Mapping[str, CollectiveRun]):

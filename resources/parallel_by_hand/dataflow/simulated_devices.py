@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from parallel_by_hand.dataflow.dataflow_executor import execute_dataflow
 from parallel_by_hand.dataflow.operations import Operation
-from sidebyside.lanes import Bar, extent_of_lanes, shares_of_lane, write_lane
+from sidebyside.timeline.lanes import Bar, extent_of_lanes, shares_of_lane, write_lane
 
 
 class Ran(NamedTuple):
@@ -68,7 +68,9 @@ def draw_dataflow(
     unit: str = "slots",
 ):
     """A lane for each device and each link; grey is idle. In one panel, or several."""
-    from sidebyside.lanes_picture import draw_lanes  # slow, and letters need none
+    from sidebyside.timeline.lanes_picture import (
+        draw_lanes,  # slow, and letters need none
+    )
 
     panels = ran if isinstance(ran, Mapping) else {"": ran}
     lanes = {title: _lanes_of_dataflow(panel) for title, panel in panels.items()}

@@ -20,8 +20,8 @@ from parallel_by_hand.ddp.ddp_from_scratch import (
     make_ddp_model,
 )
 from sidebyside import device, load_digits
-from sidebyside.scratch import scratch_file
-from sidebyside.single_use import hold_for_single_use
+from sidebyside.course.single_use import hold_for_single_use
+from sidebyside.programs.scratch import scratch_file
 
 WRAPPERS = {
     "single": lambda model: model,

@@ -21,8 +21,8 @@ from parallel_by_hand.decentralised.local_sgd import (
     local_step,
 )
 from parallel_by_hand.sgd.digits_network import digits_network
-from sidebyside.rank_meeting import keep_gloo_on_loopback
-from sidebyside.ranks import context_of_ranks
+from sidebyside.ranks.launch import context_of_ranks
+from sidebyside.ranks.meeting import keep_gloo_on_loopback
 
 
 def gossip_with_survivors(mine: Tensor, weights: dict[int, float]) -> None:

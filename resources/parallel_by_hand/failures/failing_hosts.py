@@ -18,7 +18,7 @@ import torch.distributed as dist
 from parallel_by_hand.failures.failing_ranks import gist_of_error
 from parallel_by_hand.failures.resumed_digits import Run, train_through_accidents
 from parallel_by_hand.machines.hosts import Host, processes, two_hosts
-from sidebyside.rank_meeting import keep_gloo_on_loopback
+from sidebyside.ranks.meeting import keep_gloo_on_loopback
 
 RENDEZVOUS = "join_timeout=60,last_call_timeout=1,keep_alive_interval=1"
 RENDEZVOUS += ",keep_alive_max_attempt=3"  # a silent agent is given up after 3 s

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 
-from sidebyside.programs import end_with_parent
-from sidebyside.rank_meeting import keep_gloo_on_loopback
-from sidebyside.ranks import context_of_ranks
+from sidebyside.programs.run_program import end_with_parent
+from sidebyside.ranks.launch import context_of_ranks
+from sidebyside.ranks.meeting import keep_gloo_on_loopback
 
 FAILURES = {
     "killed": signal.SIGKILL,  # the system closes its connections

@@ -11,8 +11,8 @@ from time import sleep
 import torch
 
 from parallel_by_hand.checkpoints.atomic_file import load_checkpoint, save_in_place
-from sidebyside.programs import end_with_parent
-from sidebyside.ranks import context_of_ranks
+from sidebyside.programs.run_program import end_with_parent
+from sidebyside.ranks.launch import context_of_ranks
 
 
 def state_to_be_written(step: int) -> dict:

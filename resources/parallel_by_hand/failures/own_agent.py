@@ -10,11 +10,11 @@ import torch
 import torch.distributed as dist
 import torch.distributed.nn  # before there is a group, or it keeps hold of it
 
-from sidebyside.failures import is_lost_connection
-from sidebyside.programs import end_with_parent
-from sidebyside.rank_meeting import keep_gloo_on_loopback
-from sidebyside.ranks import context_of_ranks
-from sidebyside.timeline import label_process
+from sidebyside.programs.run_program import end_with_parent
+from sidebyside.ranks.failures import is_lost_connection
+from sidebyside.ranks.launch import context_of_ranks
+from sidebyside.ranks.meeting import keep_gloo_on_loopback
+from sidebyside.timeline.spans import label_process
 
 
 class TooManyRestarts(RuntimeError):

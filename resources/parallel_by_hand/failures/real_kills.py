@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from parallel_by_hand.failures.failure_clock import Machine, progress_at_last_failure
 from sidebyside import span
-from sidebyside.programs import end_with_parent
-from sidebyside.ranks import context_of_ranks
-from sidebyside.timeline import label_process
+from sidebyside.programs.run_program import end_with_parent
+from sidebyside.ranks.launch import context_of_ranks
+from sidebyside.timeline.spans import label_process
 
 
 class SurvivedKills(NamedTuple):

@@ -46,7 +46,7 @@ def serve_ranks() -> None:
     import torch._dynamo
     import torch.distributed  # noqa: F401
 
-    import sidebyside.by_value  # noqa: F401
+    import sidebyside.ranks.by_value  # noqa: F401
 
     answers = os.fdopen(os.dup(1), "wb")
     while True:
@@ -110,7 +110,7 @@ def join_served_ranks_and_call(job: ServedJob, local: int) -> bytes:
     import torch
     import torch.distributed as dist
 
-    from sidebyside.by_value import packed
+    from sidebyside.ranks.by_value import packed
 
     rank = job.first + local
     names = {"RANK": rank, "LOCAL_RANK": local, "GROUP_RANK": job.first // job.here}

@@ -114,7 +114,7 @@ class TwoMachines:
         return self._call_on_hosts(fn, args, per_machine, seconds)
 
     def _call_on_hosts(self, fn, args, per_machine: int, seconds: float) -> list:
-        from sidebyside.by_value import packed
+        from sidebyside.ranks.by_value import packed
 
         if not self.servers:
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}

@@ -16,7 +16,7 @@ from parallel_by_hand.parameter_server.server_and_workers import (
     serve_in_step,
     work,
 )
-from sidebyside.failures import is_lost_connection
+from sidebyside.ranks.failures import is_lost_connection
 
 
 def kill_this_process() -> None:

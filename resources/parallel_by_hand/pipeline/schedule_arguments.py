@@ -11,7 +11,7 @@ from parallel_by_hand.pipeline.schedules import (
     read_schedule,
 )
 from sidebyside import at_least
-from sidebyside.arguments import output_file
+from sidebyside.programs.arguments import output_file
 
 
 def schedule_file_argument(name: str) -> Schedule:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from parallel_by_hand.pipeline.schedule_rules import Slot, bubble
 from parallel_by_hand.pipeline.schedule_rules import timetable_length as length
 from parallel_by_hand.pipeline.schedules import read_instruction as read
-from sidebyside.lanes import Bar, Lanes, extent_of_lanes, write_lane
+from sidebyside.timeline.lanes import Bar, Lanes, extent_of_lanes, write_lane
 
 KINDS = {"F": "forward", "B": "backward", "W": "weights"}
 
@@ -21,7 +21,9 @@ def draw_schedule(
     is in two parts. The number is the micro-batch; grey is a rank that waits, and the
     share of idle time stands at the right.
     """
-    from sidebyside.lanes_picture import draw_lanes  # slow, and letters need none
+    from sidebyside.timeline.lanes_picture import (
+        draw_lanes,  # slow, and letters need none
+    )
 
     panels = slots if isinstance(slots, Mapping) else {"": slots}
     fig = draw_lanes(

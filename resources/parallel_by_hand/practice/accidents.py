@@ -16,7 +16,7 @@ from time import sleep
 
 import psutil
 
-from sidebyside.programs import tidies_up_for_others
+from sidebyside.programs.run_program import tidies_up_for_others
 
 TASKS, BAD, WORKERS = 48, 37, 2
 POOLS = ("Pool", "executor", "joblib")

@@ -10,7 +10,7 @@ from time import perf_counter, process_time
 
 import numpy as np
 
-from sidebyside.programs import end_with_parent
+from sidebyside.programs.run_program import end_with_parent
 
 # "spawn" is the one start method that Linux, macOS and Windows have in common.
 spawn = get_context("spawn")

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
-from sidebyside.programs import end_with_parent
+from sidebyside.programs.run_program import end_with_parent
 
 # These workers only draw numbers, so more of them than cores do no harm.
 warnings.filterwarnings("ignore", message="This DataLoader will create")

@@ -7,7 +7,7 @@ from parallel_by_hand.scale.simulated_step import Step
 from parallel_by_hand.scale.stage_times import PassageThroughStage
 from parallel_by_hand.scale.step_messages import data_messages
 from sidebyside import Timeline
-from sidebyside.timeline import Span
+from sidebyside.timeline.spans import Span
 
 KINDS_OF_SPANS = {"F": "forward", "B": "backward", "W": "weights"}
 

@@ -3,7 +3,7 @@
 from parallel_by_hand.scale.simulated_step import Step
 from parallel_by_hand.sharding.ledger import Ledger
 from sidebyside import COLOURS, figure
-from sidebyside.figures import light_colour
+from sidebyside.timeline.figures import light_colour
 
 MOST_ROWS = 8  # ranks in a table; of more, the first and the last ones are shown
 

@@ -5,7 +5,7 @@ from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 
 from parallel_by_hand.sharding.ledger import STRATEGIES, StateBytes, state_bytes
 from sidebyside import COLOURS, figure
-from sidebyside.figures import ink_colour
+from sidebyside.timeline.figures import ink_colour
 
 # Rajbhandari et al. 2020, Table 1: GB of ZeRO-1, 2 and 3 for each number of ranks.
 PUBLISHED = {

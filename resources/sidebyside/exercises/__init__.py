@@ -1,0 +1,1 @@
+"""Guesses, checks, hints and progress: where the learner's answers are judged."""

@@ -1,0 +1,137 @@
+"""What a check says of an answer: `with trying(...) as expect:`, and `expect(...)`."""
+
+import contextlib
+import copy
+import pickle
+from collections.abc import Callable, Iterator
+
+from sidebyside.course.lesson_format import STUB_SAYS
+from sidebyside.exercises.findings import NOT_YET, TOO_SLOW, shown
+
+OMITTED = object()
+KEPT = "what your function keeps from its earlier calls: called for the first time, it "
+KEPT += "does this right"
+
+
+class NotYet(Exception):
+    """The answer is not right yet: what was tried, what came back, what to think of."""
+
+    state = NOT_YET
+
+    def __init__(self, tried: str = "", got: object = OMITTED, think: str = ""):
+        super().__init__(think)
+        self.tried, self.got, self.think = tried, got, think
+
+
+class NotStarted(NotImplementedError):
+    """A check has found the stub in a process that only data leave."""
+
+    def __init__(self):
+        super().__init__(STUB_SAYS)
+
+
+class TooSlow(NotYet):
+    """The answer is right, and takes longer than it needs to."""
+
+    state = TOO_SLOW
+
+
+class Expect:
+    """What `trying` hands to a check: `expect(condition, got=..., think=...)`.
+
+    `got` is what came back, or a sentence about it; `think` a question or a noun that
+    leads on, never the code.
+    """
+
+    def __init__(self, tried: str):
+        self.tried = tried
+
+    def __call__(self, condition: object, *, got: object = OMITTED, think: str) -> None:
+        """Go on if the condition holds; else the answer is NOT YET right."""
+        if not condition:
+            raise NotYet(self.tried, got, think)
+
+    def quick(self, condition: object, *, got: object = OMITTED, think: str) -> None:
+        """Go on if the condition holds; else the answer is right and TOO SLOW."""
+        if not condition:
+            raise TooSlow(self.tried, got, think)
+
+
+@contextlib.contextmanager
+def trying(tried: str, *leaves: object, think: str = "") -> Iterator[Expect]:
+    """`with trying("largest([1, 2])") as expect:` call the answer, then `expect` of it.
+
+    `tried` is the call as the learner would write it: it is shown with whatever is
+    found in this block, an exception too, for which `think` is the advice. The values
+    `leaves` are given to the answer, which must leave them as they are.
+    """
+    kept = copy.deepcopy(leaves)
+    expect = Expect(tried)
+    try:
+        yield expect
+    except NotYet:
+        raise
+    except Exception as error:
+        if not hasattr(error, "tried"):  # by a block inside this one
+            error.tried, error.think = tried, think
+        raise
+    for before, after in zip(kept, leaves, strict=True):
+        expect(
+            _same_after_trying(before, after),
+            got=f"{shown(before)} has become {shown(after)}",
+            think="who else uses what your function was given",
+        )
+
+
+class Attempts:
+    """Try an answer on case after case, and notice what it keeps from earlier calls.
+
+        attempt = Attempts(largest)
+        attempt(_expect_largest, [3, 1, 2])
+
+    calls `_expect_largest(largest, [3, 1, 2])`. Where that finds a fault, it is called
+    once more, with a copy of the answer that was made before all calls, and of the case
+    as it was. If the copy has no fault, the advice is to think of what is kept; only
+    `certain` advice stays.
+    This is for answers whose calls do not depend on chance.
+    """
+
+    def __init__(self, answer: object, certain: str = ""):
+        from sidebyside.ranks.by_value import packed_answer
+
+        self.answer, self.certain, self.before_all_calls = answer, certain, b""
+        with contextlib.suppress(Exception):
+            self.before_all_calls = packed_answer(answer)
+
+    def __call__(self, try_out: Callable, *case: object) -> None:
+        as_it_was = copy.deepcopy(case)
+        try:
+            try_out(self.answer, *case)
+        except Exception as fault:
+            certain = self.certain and getattr(fault, "think", "") == self.certain
+            if not certain and self._new_one_passes(try_out, as_it_was):
+                fault.think = KEPT
+            raise
+
+    def _new_one_passes(self, try_out: Callable, case: tuple) -> bool:
+        try:
+            try_out(pickle.loads(self.before_all_calls), *case)
+        except BaseException:
+            return False
+        return True
+
+
+def _same_after_trying(before: object, after: object) -> bool:
+    """Equal, for arrays and tensors and what holds them too."""
+    if type(before) is not type(after):
+        return False
+    if isinstance(before, dict):
+        return list(before) == list(after) and all(
+            _same_after_trying(value, after[key]) for key, value in before.items()
+        )
+    if isinstance(before, list | tuple):
+        return len(before) == len(after) and all(map(_same_after_trying, before, after))
+    if hasattr(before, "shape") and before.shape == after.shape:
+        equal = (before == after) | ((before != before) & (after != after))  # NaN
+        return bool(equal.all())
+    return before is after or before == after

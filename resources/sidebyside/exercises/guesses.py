@@ -1,0 +1,104 @@
+"""Guess first, then measure: a number is written down and set beside the result."""
+
+import math
+import numbers
+import re
+import reprlib
+
+from sidebyside.course.record import changed_record
+
+LARGEST = 1e300  # beyond, a number and its distance are no floats
+
+
+def guess(
+    id: str, value: object = None, *more: object, question: str = "", unit: str = ""
+) -> None:
+    """Write down a guess: guess(id, value, question, unit).
+
+    None means no guess, and everything works without one. A decimal comma is
+    understood, though to Python 1,8 is two numbers.
+    """
+    texts = [part for part in more if isinstance(part, str)]
+    question, unit = [*texts, *(question, unit)[len(texts) :]][:2]
+    parts = [value, *(part for part in more if not isinstance(part, str))]
+    value = None if value is None and len(parts) == 1 else _number_guessed(id, parts)
+    with changed_record() as record:
+        record["guesses"][id] = {"value": value, "question": question, "unit": unit}
+    if question:
+        print(question)
+    if value is None:
+        print("no guess yet: write a number in place of None")
+    else:
+        print(f"your guess: {guess_with_unit(value, unit)}")
+
+
+def reveal(id: str, measured: float, unit: str = "", *, computed: bool = False) -> None:
+    """Set the measurement beside the guess that was made for it, and keep both.
+
+    With `computed` the number follows from a formula or a plan: "the answer is 5".
+    """
+    measured = _number_to_guess(f'reveal("{id}", measured)', measured)
+    with changed_record() as record:
+        entry = record["guesses"].setdefault(id, {})
+        guessed, unit = entry.get("value"), unit or entry.get("unit", "")
+        entry |= {"measured": measured, "computed": computed, "unit": unit}
+    result = "the answer is " if computed else "measured "
+    result += guess_with_unit(measured, unit)
+    if not isinstance(guessed, int | float) or not abs(guessed) <= LARGEST:
+        print(f"no guess, {result}")
+        return
+    print(
+        f"you guessed {guess_with_unit(guessed, unit)}, {result}: "
+        f"{distance_from_guess(guessed, measured, unit)}"
+    )
+
+
+def distance_from_guess(guessed: float, measured: float, unit: str) -> str:
+    """How far apart they are, in words that fit the size of the difference."""
+    if guessed == measured:
+        return "exactly right"
+    if abs(guessed - measured) <= 0.1 * abs(measured):
+        return "within 10 %"
+    if guessed * measured > 0:
+        return f"off by a factor {max(guessed / measured, measured / guessed):.2g}"
+    return f"off by {guess_with_unit(abs(guessed - measured), unit)}"
+
+
+def _number_guessed(id: str, parts: list) -> float:
+    """The number that was written as 1.8, as "1,8", or as 1,8: that is two numbers."""
+    shown = ",".join(map(reprlib.repr, parts))
+    written = shown if len(parts) > 1 else parts[0]
+    try:
+        if isinstance(written, str):
+            if re.fullmatch(r"\s*[-+]?[1-9]\d*,(\d{3}|0)\s*", written):
+                raise ValueError  # 1,800 is 1800 to some, and 1.8 to others
+            written = float(written.replace(",", ".", 1))
+        return _number_to_guess("value", written)
+    except ValueError:
+        raise ValueError(
+            f'guess("{id}", value): write a number in place of {shown}, such as 2 or '
+            f"1.8, and thousands without a comma, such as 1800"
+        ) from None
+
+
+def _number_to_guess(what: str, value: object) -> float:
+    """A finite Python number from a Python, NumPy or torch number."""
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        if abs(value) > LARGEST:
+            raise ValueError(f"{what} must be a number from -{LARGEST} to {LARGEST}")
+        return int(value)
+    if not isinstance(value, str | bytes | bool):
+        try:
+            number = float(value)
+        except (TypeError, ValueError, RuntimeError):
+            number = math.nan
+        if math.isfinite(number):
+            return number
+    raise ValueError(f"{what} must be a number, not {value!r}")
+
+
+def guess_with_unit(value: float, unit: str) -> str:
+    """Three digits are enough for a measurement; whole numbers are shown whole."""
+    whole = isinstance(value, int) or (abs(value) >= 999.5 and abs(value) < 1e15)
+    text = f"{value:.0f}" if whole else f"{value:.3g}"
+    return f"{text} {unit}" if unit else text

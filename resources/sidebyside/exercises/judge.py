@@ -1,0 +1,177 @@
+"""Run a check so that no answer can do any harm.
+
+A lesson's checks are functions that try out the learner's answers:
+
+    @exercise("03-overlap", seconds=10)
+    def check_03_overlap(overlap):
+        spans = [(0, 2), (1, 3)]
+        with trying(f"overlap({spans})", spans) as expect:
+            got = overlap(spans)
+            expect(got == 2, got=got, think="which spans are open at 1.5")
+
+A check may return a sentence: what it measured, shown when the answer has passed.
+"""
+
+import builtins
+import importlib
+import io
+import os
+import pickle
+from collections.abc import Callable
+from multiprocessing import parent_process
+from typing import NamedTuple
+
+from sidebyside.course.lesson_format import number_of, rooms
+from sidebyside.exercises import findings
+from sidebyside.exercises.expectations import OMITTED, NotYet
+from sidebyside.exercises.findings import HUNG, NOT_YET, PASSED, Finding
+from sidebyside.ranks import failures
+from sidebyside.ranks.outcomes import Outcome
+
+FOR_RANKS = 90  # seconds more for a check that calls run_ranks, which has own limits
+
+
+class Exercise(NamedTuple):
+    id: str
+    check: Callable
+    seconds: float
+    in_ranks: bool
+    when_hung: str = ""
+    when_unsent: str = ""
+
+
+_exercises: dict[str, Exercise] = {}
+
+
+def exercise(
+    id: str,
+    seconds: float = 10,
+    in_ranks: bool = False,
+    when_hung: str = "",
+    when_unsent: str = "",
+) -> Callable[[Callable], Callable]:
+    """Make a function the check of exercise `id`; its parameters are the answers.
+
+    It runs in a process of its own, which is killed after `seconds` with all that it
+    has started. `in_ranks` says that it calls `run_ranks(..., timeout=...)`, which
+    takes longer. `when_hung` and `when_unsent` are what to think of when the answer
+    hangs, or uses something that cannot be sent to the process.
+    """
+
+    def register(check: Callable) -> Callable:
+        _exercises[id] = Exercise(id, check, seconds, in_ranks, when_hung, when_unsent)
+        return check
+
+    return register
+
+
+def find_exercise(id: str) -> Exercise | None:
+    """The exercise `03-name`, from `checks.py` in the room of lesson 03."""
+    if id not in _exercises and (number := number_of(id)):
+        for room in rooms():
+            if number_of(room.name) == number and (room / "checks.py").exists():
+                importlib.import_module(f"lessons.source.{room.name}.checks")
+    return _exercises.get(id)
+
+
+def examine(found: Exercise, answers: tuple, seconds: float | None = None) -> Finding:
+    """Run the check of an exercise in a process of its own. Ends in any case.
+
+    `seconds` stands in for its own limit, unless it runs ranks, which have own limits.
+    """
+    if (finding := findings.finding_unfinished(answers)) is not None:
+        return finding
+    from sidebyside.ranks.by_value import packed, packed_answer
+    from sidebyside.ranks.failures import RankFailed, RanksHung
+    from sidebyside.ranks.launch import call_in_processes
+
+    pack = packed if found.in_ranks else packed_answer  # ranks would share no lock
+    try:
+        sent = pack((found.check, answers))
+    except (Exception, SystemExit) as error:
+        return findings.finding_cannot_be_sent(error, found.when_unsent)
+    seconds = found.seconds + FOR_RANKS if found.in_ranks else seconds or found.seconds
+    try:
+        [found_there] = call_in_processes(_try_out_sent, [(sent,)], seconds, name="")
+        finding = _OnlyFindings(io.BytesIO(found_there)).load()
+    except RanksHung as hung:
+        return _finding_of_hung_check(hung.outcome, found.when_hung)
+    except RankFailed as failed:
+        return _finding_of_ended_check(failed.outcome)
+    if finding.state == HUNG:  # its ranks have hung: the check itself has ended
+        finding.think = found.when_hung
+    return finding
+
+
+def _finding_of_hung_check(outcome: Outcome, think: str) -> Finding:
+    return Finding(
+        HUNG,
+        [("after", f"{outcome.timeout:g} s it had not ended")],
+        place=failures.where_it_works(outcome, 0),
+        think=think or "what would have to happen for this line to end",
+    )
+
+
+def _finding_of_ended_check(outcome: Outcome) -> Finding:
+    if outcome.died:
+        came_back = f"nothing: the process {failures.how_it_died(outcome.died[0])}"
+    else:
+        came_back = "nothing that could be sent here"
+    think = "which line of your code ends the whole process"
+    return Finding(NOT_YET, [("came back", came_back)], think=think)
+
+
+class _OnlyFindings(pickle.Unpickler):
+    """Nothing of the learner's is run while a finding is read here."""
+
+    def find_class(self, module: str, name: str):
+        if module in ("sidebyside.exercises.findings", "sidebyside.ranks.outcomes"):
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"a finding does not contain {module}.{name}")
+
+
+def _try_out_sent(sent: bytes) -> bytes:
+    """In the process of the check, which takes with it all that it has started."""
+    try:
+        check, answers = pickle.loads(sent)
+    except BaseException as error:
+        return pickle.dumps(findings.finding_cannot_be_sent(error))
+    finding = pickle.dumps(_try_out(check, answers))
+    try:
+        os.fstat(parent_process().sentinel)
+    except OSError:
+        os._exit(1)  # it has closed every file: there is no other way to report
+    return finding
+
+
+def _try_out(check: Callable, answers: tuple) -> Finding:
+    """Run the check on the answers, here, and put into words what happened."""
+    from sidebyside.ranks.failures import RankFailed, RanksHung
+
+    try:
+        measured = _call_check(check, answers)
+    except NotYet as verdict:
+        lines = [("tried", verdict.tried)] if verdict.tried else []
+        if verdict.got is not OMITTED:
+            lines.append(("came back", findings.came_back(verdict.got, answers)))
+        return Finding(verdict.state, lines, think=verdict.think)
+    except RanksHung as hung:
+        return Finding(HUNG, [("after", hung.outcome)])
+    except RankFailed as failed:
+        if findings.says_your_turn(failed.outcome):
+            return findings.finding_not_started()
+        lines = [("tried", tried)] if (tried := getattr(failed, "tried", "")) else []
+        lines.append(("came back", failed.outcome))
+        return Finding(NOT_YET, lines, think=getattr(failed, "think", ""))
+    except BaseException as error:
+        return findings.finding_raised(error, check.__code__, answers)
+    return Finding(PASSED, [("measured", measured)] if measured else [])
+
+
+def _call_check(check: Callable, answers: tuple) -> str | None:
+    """Answers may redefine `len` or `print`; afterwards we need the real ones."""
+    untouched = dict(vars(builtins))
+    try:
+        return check(*answers)
+    finally:
+        vars(builtins).update(untouched)

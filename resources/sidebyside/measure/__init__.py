@@ -1,0 +1,1 @@
+"""Alternatives timed in turn, the machine and its capacity, messages and bytes."""

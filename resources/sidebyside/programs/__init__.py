@@ -1,0 +1,1 @@
+"""What a program needs that a person starts: arguments, Ctrl-C, processes that end."""

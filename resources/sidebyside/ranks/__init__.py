@@ -1,0 +1,1 @@
+"""Connected processes: started, listened to, ended, and what came of them."""

@@ -1,0 +1,66 @@
+"""The first and only thing that the forkserver of ranks imports: all that they need.
+
+When the forkserver ends, so does all that it has forked, and its socket's folder goes.
+multiprocessing leaves that to the process that started it, which cannot do it when it
+is killed.
+"""
+
+import atexit
+import contextlib
+import gc
+import importlib
+import os
+import shutil
+import signal
+import tempfile
+from multiprocessing import forkserver
+
+from sidebyside.programs.process_groups import end_groups, lead_group
+
+PRELOADED = ["sidebyside.ranks.process", "sidebyside.ranks.forkserver", "cloudpickle"]
+PRELOADED += ["sidebyside.ranks.launch", "sidebyside.exercises.check", "psutil"]
+PRELOADED += ["torch", "torch.distributed"]
+PRELOADED += ["torch._dynamo"]  # the first optimizer of a process imports it: 1 s
+
+
+def _leave_group() -> None:
+    """An interrupt that came before was not meant for us: it is forgotten."""
+    lead_group()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _import_all() -> None:
+    """torch._dynamo makes a folder for compiled code as soon as it is imported.
+
+    It puts nothing in it, so a folder that is there serves, and none is left behind by
+    a server that is killed meanwhile.
+    """
+    variable = "TORCHINDUCTOR_CACHE_DIR"
+    chosen = os.environ.setdefault(variable, here := tempfile.gettempdir())
+    gc.disable()
+    for module in PRELOADED:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+    gc.freeze()  # no rank searches, and so copies, what is imported here
+    gc.enable()
+    if chosen is here:
+        del os.environ[variable]
+
+
+def _end_all(server: int) -> None:
+    import psutil
+
+    if os.getpid() == server:  # and not one of the children that it forked
+        children = psutil.Process().children()
+        for child in children:
+            child.kill()
+        end_groups(child.pid for child in children)
+        folder = os.path.dirname(forkserver._forkserver._forkserver_address)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+_leave_group()
+atexit.register(_end_all, os.getpid())
+_import_all()

@@ -1,0 +1,1 @@
+"""Spans in lanes, as a picture, as text and as a trace; figures of one look."""
