@@ -303,7 +303,7 @@ for words in (51_200, 512_000):
 #   rank `r - 1`. On every rank but the last, B may start `travel` seconds after the same B ended on
 #   rank `r + 1`. Nothing else has to be waited for.
 #
-# All times are ints, floats, fractions or NumPy's numbers, not negative. The result agrees up
+# All times are numbers, not negative. The result agrees up
 # to rounding.
 #
 # By hand first: two ranks, two micro-batches, GPipe, so `[["F0", "F1", "B0", "B1"]] * 2`.
