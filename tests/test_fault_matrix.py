@@ -23,7 +23,8 @@ import cloudpickle
 import psutil
 import pytest
 
-from sidebyside import RankFailed, RanksHung, crew, run_ranks
+from sidebyside import RankFailed, RanksHung, run_ranks
+from sidebyside.ranks import crew
 from sidebyside.ranks.launch import call_in_processes
 from tests.plugins.leaks import MARKER
 from tests.process_state import is_alive
