@@ -413,7 +413,7 @@ def test_an_interrupted_check_is_not_recorded_and_leaves_nothing(tmp_path):
 
 def test_a_killed_kernel_leaves_nothing(tmp_path):
     file = tmp_path / "pids"
-    program = "from sidebyside.exercises import check, exercise\n"
+    program = "from sidebyside.exercises.check import check, exercise\n"
     program += FORKS.format(name="f", file=str(file), then="child.join()")
     program += "if __name__ == '__main__':\n"
     program += "    exercise('98-kernel', seconds=600)(lambda f: f())\n"

@@ -15,8 +15,7 @@ import torch
 from parallel_by_hand.capstone.ladder_rungs import PLANS
 from parallel_by_hand.capstone.ladder_table import TOLERANCE, climb_ladder, print_ladder
 from parallel_by_hand.capstone.language_model import ModelSize
-from sidebyside import at_least
-from sidebyside.programs import run_program
+from sidebyside import at_least, run_program
 
 FEW = ["DDP (ours)", "tensor", "1F1B"]
 

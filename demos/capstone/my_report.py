@@ -28,9 +28,8 @@ from parallel_by_hand.capstone.report_page import (
     write_report_page,
 )
 from parallel_by_hand.capstone.strategies import STRATEGIES
-from sidebyside import at_least
+from sidebyside import at_least, run_program
 from sidebyside.course.record import record_file
-from sidebyside.programs import run_program
 from sidebyside.programs.arguments import output_file
 
 FEW = ["DDP (ours)", "ZeRO-3", "tensor", "1F1B"]

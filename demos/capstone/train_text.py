@@ -31,9 +31,8 @@ from parallel_by_hand.capstone.text_state import (
 from parallel_by_hand.capstone.written_text import held_out_bits, write_text
 from parallel_by_hand.checkpoints.atomic_file import save_atomically
 from parallel_by_hand.ddp.train_digits import report_digits_training
-from sidebyside import at_least, between, positive_int, run_ranks
+from sidebyside import at_least, between, positive_int, run_program, run_ranks
 from sidebyside.course.single_use import hold_for_single_use
-from sidebyside.programs import run_program
 from sidebyside.programs.arguments import output_file
 
 BY_OPTION = {

@@ -13,7 +13,7 @@ import argparse
 from parallel_by_hand.clinic.examinations import TOOLS, examine_patient, ward_round
 from parallel_by_hand.clinic.sick_programs import PATIENTS
 from parallel_by_hand.clinic.ward import show_patients
-from sidebyside.programs import run_program
+from sidebyside import run_program
 
 
 def main() -> None:

@@ -11,8 +11,7 @@ Try:      --late 0. Then nobody is to blame, and what is left of waiting is nois
 import argparse
 
 from parallel_by_hand.clinic.straggler import RANKS, print_reports, train_and_report
-from sidebyside import Timeline, at_least, between, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import Timeline, at_least, between, run_program, run_ranks
 
 
 def main() -> None:

@@ -22,8 +22,7 @@ from parallel_by_hand.collectives.all_reduce_four_ways import (
     time_over_paced_link,
 )
 from parallel_by_hand.collectives.all_reduces import ALL_REDUCES
-from sidebyside import at_least, between, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import at_least, between, run_program, run_ranks
 
 
 def main() -> None:

@@ -21,8 +21,7 @@ from parallel_by_hand.collectives.who_holds_what import (
     MOST_RANKS,
     run_collectives,
 )
-from sidebyside import at_least, consecutive_steps, output_file
-from sidebyside.programs import run_program
+from sidebyside import at_least, consecutive_steps, output_file, run_program
 
 
 def main() -> None:

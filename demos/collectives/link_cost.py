@@ -24,8 +24,7 @@ from parallel_by_hand.collectives.published_all_reduces import (
     H100_RANKS,
     H100_SOURCE,
 )
-from sidebyside import at_least, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import at_least, run_program, run_ranks
 
 
 def print_gpu_link() -> None:

@@ -11,8 +11,7 @@ import argparse
 
 from parallel_by_hand.data_parallel.exhibits import EXHIBITS
 from parallel_by_hand.data_parallel.museum_meter import show_exhibits
-from sidebyside import at_least
-from sidebyside.programs import run_program
+from sidebyside import at_least, run_program
 
 
 def main() -> None:

@@ -14,8 +14,7 @@ import os
 from parallel_by_hand.data_parallel.data_parallel_processes import (
     train_beside_one_process,
 )
-from sidebyside import at_least, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import at_least, run_program, run_ranks
 
 
 def main() -> None:

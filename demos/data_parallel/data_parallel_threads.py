@@ -19,8 +19,7 @@ from parallel_by_hand.data_parallel.data_parallel_threads import (
     make_digit_model,
     replica_places,
 )
-from sidebyside import at_least, load_digits
-from sidebyside.programs import run_program
+from sidebyside import at_least, load_digits, run_program
 
 
 def main() -> None:

@@ -26,8 +26,7 @@ from parallel_by_hand.dataflow.two_branch_network import (
     plain_gradients,
     run_two_branches,
 )
-from sidebyside import at_least, between, load_digits
-from sidebyside.programs import run_program
+from sidebyside import at_least, between, load_digits, run_program
 
 RULES = {name.replace(" ", "-"): rule for name, rule in HEURISTICS.items()}
 

@@ -15,8 +15,7 @@ from parallel_by_hand.ddp.ddp_beside_torch import (
     draw_sixth_step,
     ratio_of_steps,
 )
-from sidebyside import Timeline, between, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import Timeline, between, run_program, run_ranks
 
 
 def main() -> None:

@@ -12,8 +12,7 @@ import argparse
 import os
 
 from parallel_by_hand.ddp.ddp_from_scratch import train_alone_and_with_ddp
-from sidebyside import at_least, positive_int, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import at_least, positive_int, run_program, run_ranks
 
 
 def main() -> None:

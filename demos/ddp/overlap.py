@@ -11,8 +11,7 @@ Try:      --link 60. Now the cable decides: the wire is busy from the first grad
 import argparse
 
 from parallel_by_hand.ddp.overlap import step_after_backward, step_during_backward
-from sidebyside import Timeline, between, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import Timeline, between, run_program, run_ranks
 
 
 def main() -> None:

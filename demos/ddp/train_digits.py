@@ -19,8 +19,7 @@ from parallel_by_hand.ddp.train_digits import (
     train_digits_replica,
     why_not_train_digits_on,
 )
-from sidebyside import at_least, positive_float, positive_int, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import at_least, positive_float, positive_int, run_program, run_ranks
 from sidebyside.programs.arguments import output_file
 
 

@@ -18,8 +18,7 @@ from parallel_by_hand.decentralised.gossip import (
     random_neighbours,
     ring_mixing_matrix,
 )
-from sidebyside import at_least, between, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import at_least, between, run_program, run_ranks
 
 
 def main() -> None:

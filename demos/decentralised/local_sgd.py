@@ -17,8 +17,7 @@ from parallel_by_hand.decentralised.local_sgd import (
     mean_bytes_sent,
     train_with_each,
 )
-from sidebyside import at_least, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import at_least, run_program, run_ranks
 
 
 def main() -> None:

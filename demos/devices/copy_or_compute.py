@@ -24,8 +24,7 @@ from parallel_by_hand.devices.gpu_products import (
     measure_gpu_constants,
     time_here_and_on_gpu,
 )
-from sidebyside import at_least, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import at_least, run_program, run_ranks
 
 MATRIX_SIZES = [2, 4, 8, 16, 32, 64]
 

@@ -18,8 +18,7 @@ from parallel_by_hand.devices.host_runs_ahead import (
     three_clocks,
     three_clocks_of_gpu,
 )
-from sidebyside import Timeline, at_least, between
-from sidebyside.programs import run_program
+from sidebyside import Timeline, at_least, between, run_program
 
 
 def main() -> None:

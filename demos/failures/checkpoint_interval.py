@@ -23,8 +23,7 @@ from parallel_by_hand.failures.failure_clock import (
     young_interval,
 )
 from parallel_by_hand.failures.real_kills import survive_kills
-from sidebyside import at_least, between
-from sidebyside.programs import run_program
+from sidebyside import at_least, between, run_program
 
 
 def print_intervals(machine: Machine, failures: int) -> None:

@@ -24,8 +24,7 @@ from parallel_by_hand.failures.resumed_digits import (
     train_through_accidents,
     trained_parameters,
 )
-from sidebyside import at_least, between
-from sidebyside.programs import run_program
+from sidebyside import at_least, between, run_program
 
 FAILURES = "worker", "agent", "rendezvous", "link"
 

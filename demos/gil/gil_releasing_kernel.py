@@ -21,8 +21,7 @@ from time import perf_counter, process_time
 
 import torch
 
-from sidebyside import at_least, machine
-from sidebyside.programs import run_program
+from sidebyside import at_least, machine, run_program
 
 ROUNDS = 3
 

@@ -11,8 +11,7 @@ import argparse
 from threading import Thread
 from time import process_time, sleep
 
-from sidebyside import Timeline, at_least, positive_float, span
-from sidebyside.programs import run_program
+from sidebyside import Timeline, at_least, positive_float, run_program, span
 
 MOST_LANES = 16  # that are drawn
 

@@ -16,8 +16,7 @@ from statistics import median
 from threading import Thread
 from time import perf_counter
 
-from sidebyside import at_least, positive_int
-from sidebyside.programs import run_program
+from sidebyside import at_least, positive_int, run_program
 
 # "spawn" is the one start method that Linux, macOS and Windows have in common.
 Process = multiprocessing.get_context("spawn").Process

@@ -16,8 +16,7 @@ from parallel_by_hand.machines.compressed_gradients import (
     train_over_link,
 )
 from parallel_by_hand.machines.two_machines import TwoMachines
-from sidebyside import at_least, between
-from sidebyside.programs import run_program
+from sidebyside import at_least, between, run_program
 
 
 def main() -> None:

@@ -14,8 +14,7 @@ import argparse
 
 from parallel_by_hand.machines.hierarchical_all_reduce import bytes_across, time_across
 from parallel_by_hand.machines.two_machines import TwoMachines
-from sidebyside import at_least, between
-from sidebyside.programs import run_program
+from sidebyside import at_least, between, run_program
 
 
 def main() -> None:

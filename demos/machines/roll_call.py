@@ -11,7 +11,7 @@ import argparse
 import os
 import socket
 
-from sidebyside.programs import run_program
+from sidebyside import run_program
 
 SET_BY_TORCHRUN = ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 MEETING = ("MASTER_ADDR", "MASTER_PORT")

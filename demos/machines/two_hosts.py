@@ -17,8 +17,7 @@ from parallel_by_hand.machines.torchrun_on_hosts import (
     run_torchrun,
     torchrun_command,
 )
-from sidebyside import at_least, between
-from sidebyside.programs import run_program
+from sidebyside import at_least, between, run_program
 
 TRAIN = Path(__file__).parents[1] / "ddp" / "train_digits.py"
 

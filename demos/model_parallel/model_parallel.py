@@ -19,8 +19,14 @@ from parallel_by_hand.model_parallel.cut_training import (
     gap_of_histories,
     train_part,
 )
-from sidebyside import RankFailed, at_least, between, positive_int, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import (
+    RankFailed,
+    at_least,
+    between,
+    positive_int,
+    run_program,
+    run_ranks,
+)
 
 
 def print_memory_of_ranks(counts: list[int], parts: list) -> None:

@@ -17,8 +17,7 @@ from parallel_by_hand.model_parallel.three_ways_to_split import (
     gap_to_one_process,
     train_split,
 )
-from sidebyside import at_least, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import at_least, run_program, run_ranks
 
 HEAD_OF_SPLITS = (
     "              gap   bytes of rank 0 and 1: sent"

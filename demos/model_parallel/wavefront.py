@@ -20,8 +20,7 @@ from parallel_by_hand.model_parallel.wavefront_flow import (
     rehearse_wavefront,
     slots_of_naps,
 )
-from sidebyside import at_least, between, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import at_least, between, run_program, run_ranks
 
 
 def main() -> None:

@@ -12,8 +12,7 @@ from parallel_by_hand.model_parallel.networks_to_cut import (
     meter_cut_in_time,
     meter_every_cut,
 )
-from sidebyside import at_least, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import at_least, run_program, run_ranks
 
 
 def main() -> None:

@@ -25,8 +25,7 @@ from parallel_by_hand.overheads.pieces_of_work import (
     BUILT_IN_PIECES,
     cpu_share_of_piece,
 )
-from sidebyside import at_least, machine, output_file
-from sidebyside.programs import run_program
+from sidebyside import at_least, machine, output_file, run_program
 
 if TYPE_CHECKING:
     from parallel_by_hand.overheads.cost_model import (

@@ -14,8 +14,7 @@ import multiprocessing
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from sidebyside import at_least
-from sidebyside.programs import run_program
+from sidebyside import at_least, run_program
 
 if TYPE_CHECKING:  # not when it runs: only the processes that change numbers need torch
     from torch import Tensor

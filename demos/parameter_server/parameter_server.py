@@ -21,8 +21,7 @@ from parallel_by_hand.parameter_server.server_and_workers import (
     staleness_of_workers,
     within_bound,
 )
-from sidebyside import Timeline, at_least, between, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import Timeline, at_least, between, run_program, run_ranks
 
 
 def main() -> None:

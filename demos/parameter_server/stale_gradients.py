@@ -12,8 +12,7 @@ from parallel_by_hand.parameter_server.stale_gradients import (
     found_stable_step,
     predicted_stable_step,
 )
-from sidebyside import at_least, between
-from sidebyside.programs import run_program
+from sidebyside import at_least, between, run_program
 
 
 def main() -> None:

@@ -12,8 +12,7 @@ Try:      --counters 16. Who is served at the ninth?
 import argparse
 
 from parallel_by_hand.performance.queue_simulation import queue_took, serve_customers
-from sidebyside import at_least, positive_float
-from sidebyside.programs import run_program
+from sidebyside import at_least, positive_float, run_program
 
 
 def main() -> None:

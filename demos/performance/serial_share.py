@@ -20,8 +20,7 @@ from parallel_by_hand.performance.serial_share import (
     worker_counts_for_share,
 )
 from parallel_by_hand.performance.speedup_laws import amdahl
-from sidebyside import at_least, machine
-from sidebyside.programs import run_program
+from sidebyside import at_least, machine, run_program
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from parallel_by_hand.performance.speedup_laws import (
     amdahl,
     gustafson,
 )
-from sidebyside.programs import run_program
+from sidebyside import run_program
 
 
 def main() -> None:

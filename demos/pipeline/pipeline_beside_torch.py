@@ -15,8 +15,7 @@ from parallel_by_hand.pipeline.pipeline_beside_torch import (
     SCHEDULES_OF_BOTH,
     both_pipelines_in_turn,
 )
-from sidebyside import at_least, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import at_least, run_program, run_ranks
 
 
 def main() -> None:

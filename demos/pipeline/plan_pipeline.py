@@ -29,8 +29,7 @@ from parallel_by_hand.pipeline.schedule_rules import (
     timetable,
     timetable_length,
 )
-from sidebyside import between, positive_float
-from sidebyside.programs import run_program
+from sidebyside import between, positive_float, run_program
 
 
 def main() -> None:

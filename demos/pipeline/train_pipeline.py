@@ -26,8 +26,14 @@ from parallel_by_hand.pipeline.schedule_arguments import (
 )
 from parallel_by_hand.pipeline.schedule_rules import schedule_size
 from parallel_by_hand.pipeline.schedules import Schedule
-from sidebyside import device, load_digits, positive_float, positive_int, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import (
+    device,
+    load_digits,
+    positive_float,
+    positive_int,
+    run_program,
+    run_ranks,
+)
 
 WIDTH, LAYERS = 256, 8
 

@@ -12,8 +12,7 @@ Try:      --accident kill --pool Pool --patience 20. Watch the processes meanwhi
 import argparse
 
 from parallel_by_hand.practice.accidents import ACCIDENTS, POOLS, compare_accidents
-from sidebyside import positive_float
-from sidebyside.programs import run_program
+from sidebyside import positive_float, run_program
 
 
 def main() -> None:

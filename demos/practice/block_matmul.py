@@ -16,8 +16,7 @@ from statistics import median
 import numpy as np
 
 from parallel_by_hand.practice.block_matmul import BlockProduct, time_block_product
-from sidebyside import at_least, machine
-from sidebyside.programs import run_program
+from sidebyside import at_least, machine, run_program
 
 ROUNDS = 3
 

@@ -10,7 +10,7 @@ import argparse
 from time import perf_counter
 
 from parallel_by_hand.practice.pendulum_survey import survey
-from sidebyside.programs import run_program
+from sidebyside import run_program
 
 
 def main() -> None:

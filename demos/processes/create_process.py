@@ -16,7 +16,7 @@ import os
 import sys
 import time
 
-from sidebyside.programs import run_program
+from sidebyside import run_program
 
 spawn = multiprocessing.get_context("spawn")
 

@@ -15,7 +15,7 @@ import threading
 import time
 from threading import Event, Thread, get_native_id
 
-from sidebyside.programs import run_program
+from sidebyside import run_program
 
 SHOWN = 8  # threads that are listed
 

@@ -23,7 +23,7 @@ import sys
 import threading
 from time import perf_counter, sleep
 
-from sidebyside.programs import run_program
+from sidebyside import run_program
 
 # More is imported in the functions below: some workers read this file again, and what
 # it imports here counts as part of their creation.

@@ -16,7 +16,7 @@ from array import array
 
 import psutil
 
-from sidebyside.programs import run_program
+from sidebyside import run_program
 
 
 def megabytes_of_its_own() -> float:

@@ -18,7 +18,7 @@ import signal
 import time
 from multiprocessing.connection import Connection
 
-from sidebyside.programs import run_program
+from sidebyside import run_program
 
 spawn = multiprocessing.get_context("spawn")
 

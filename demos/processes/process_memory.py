@@ -15,7 +15,7 @@ import os
 import time
 from multiprocessing.connection import Connection
 
-from sidebyside.programs import run_program
+from sidebyside import run_program
 
 box = [1]
 

@@ -15,7 +15,7 @@ import os
 from threading import Thread
 from time import sleep
 
-from sidebyside.programs import run_program
+from sidebyside import run_program
 
 spawn = multiprocessing.get_context("spawn")
 SECONDS = "SMALL_FIRM_SECONDS"  # the variable of the environment that --seconds sets

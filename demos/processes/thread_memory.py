@@ -13,7 +13,7 @@ import os
 import time
 from threading import Thread, get_native_id
 
-from sidebyside.programs import run_program
+from sidebyside import run_program
 
 box = [1]
 

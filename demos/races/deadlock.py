@@ -21,7 +21,7 @@ from parallel_by_hand.races.deadlock import (
     transfer_in_order,
     transfer_until_deadlock,
 )
-from sidebyside.programs import run_program
+from sidebyside import run_program
 
 
 def main() -> int:

@@ -13,7 +13,7 @@ Try:      --program locked. Only the two orders are left that end as they should
 import argparse
 
 from parallel_by_hand.races.interleavings import PROGRAMS, endings
-from sidebyside.programs import run_program
+from sidebyside import run_program
 
 
 def main() -> None:

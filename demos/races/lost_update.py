@@ -19,7 +19,7 @@ from parallel_by_hand.races.lost_update import (
     count_in_processes,
     count_in_threads,
 )
-from sidebyside.programs import run_program
+from sidebyside import run_program
 
 UPDATES = {
     "x = x + 1": add_one,

@@ -19,8 +19,7 @@ from platform import python_version
 
 import numpy as np  # NumPy 2 makes np.random when it is first named: not yet
 
-from sidebyside import at_least
-from sidebyside.programs import run_program
+from sidebyside import at_least, run_program
 
 UNTOUCHED = "np.random, first used by the worker"
 USED = (

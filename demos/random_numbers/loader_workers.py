@@ -17,8 +17,7 @@ from parallel_by_hand.random_numbers.loader_workers import (
     new_stream,
     start_method,
 )
-from sidebyside import at_least
-from sidebyside.programs import run_program
+from sidebyside import at_least, run_program
 
 COLUMNS = ("random", "np.random", "torch", "dataset.rng")
 

@@ -11,8 +11,7 @@ Try:      --ranks 3. Six workers: two seeds, then six.
 import argparse
 
 from parallel_by_hand.random_numbers.workers_of_ranks import seeds_of_workers
-from sidebyside import at_least, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import at_least, run_program, run_ranks
 
 
 def main() -> None:

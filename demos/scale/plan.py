@@ -23,8 +23,7 @@ from parallel_by_hand.scale.plan_pictures import (
 from parallel_by_hand.scale.plan_search import fastest_strategies, survey_strategies
 from parallel_by_hand.scale.published_runs import EFFICIENCY
 from parallel_by_hand.scale.training_plan import Cluster, Model
-from sidebyside import at_least, between
-from sidebyside.programs import run_program
+from sidebyside import at_least, between, run_program
 
 
 def cluster_from_arguments(parser, args) -> Cluster:

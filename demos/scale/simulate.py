@@ -21,8 +21,7 @@ from parallel_by_hand.scale.simulated_step import simulate_step
 from parallel_by_hand.scale.simulated_timeline import timeline_of_step
 from parallel_by_hand.scale.step_tables import print_step
 from parallel_by_hand.scale.training_plan import RECOMPUTATIONS, Model, Strategy
-from sidebyside import at_least, output_file
-from sidebyside.programs import run_program
+from sidebyside import at_least, output_file, run_program
 
 MOST_LANES = 8  # stages in the text timeline
 

@@ -17,8 +17,7 @@ from parallel_by_hand.sgd.batch_size import (
     samples_per_second,
 )
 from parallel_by_hand.sgd.digits_network import digits_here, digits_network
-from sidebyside import at_least, between
-from sidebyside.programs import run_program
+from sidebyside import at_least, between, run_program
 
 SIZES = 1, 4, 16, 64, 256, 1415
 

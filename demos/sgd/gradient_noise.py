@@ -20,8 +20,7 @@ from parallel_by_hand.sgd.gradient_noise import (
     noise_scale_from_two_sizes,
     squared_norms_in_training,
 )
-from sidebyside import between
-from sidebyside.programs import run_program
+from sidebyside import between, run_program
 
 
 def main() -> None:

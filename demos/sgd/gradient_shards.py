@@ -23,8 +23,7 @@ from parallel_by_hand.sgd.gradient_shards import (
     gradients_in_time,
     weighted_by_size,
 )
-from sidebyside import Timeline, at_least
-from sidebyside.programs import run_program
+from sidebyside import Timeline, at_least, run_program
 
 
 def main() -> None:

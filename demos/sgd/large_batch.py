@@ -19,8 +19,7 @@ from parallel_by_hand.sgd.large_batch import (
     large_batch_rates,
     mean_and_interval,
 )
-from sidebyside import at_least, between
-from sidebyside.programs import run_program
+from sidebyside import at_least, between, run_program
 
 
 def main() -> None:

@@ -23,8 +23,7 @@ from parallel_by_hand.sgd.parallel_sgd import (
     mean_of_models,
     worker_batches,
 )
-from sidebyside import at_least
-from sidebyside.programs import run_program
+from sidebyside import at_least, run_program
 
 
 def print_held_out(name: str, model: nn.Module, messages: object = "") -> None:

@@ -17,8 +17,7 @@ from parallel_by_hand.sharding.checkpoint_resharding import (
     damage_checkpoint,
     train_sharded,
 )
-from sidebyside import RankFailed, at_least, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import RankFailed, at_least, run_program, run_ranks
 
 
 def main() -> None:

@@ -16,8 +16,7 @@ from parallel_by_hand.sharding.ledger import (
     state_bytes,
 )
 from parallel_by_hand.sharding.memory_ledger import Transformer, bar_of_state, gigabytes
-from sidebyside import at_least
-from sidebyside.programs import run_program
+from sidebyside import at_least, run_program
 
 
 def print_memory_ledger(

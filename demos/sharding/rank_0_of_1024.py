@@ -12,8 +12,7 @@ Try:      --vocabulary 50257. The embedding's rows no longer divide evenly, so r
 import argparse
 
 from parallel_by_hand.sharding.rank_0_of_1024 import kept_by_rank_0
-from sidebyside import at_least
-from sidebyside.programs import run_program
+from sidebyside import at_least, run_program
 
 
 def main() -> None:

@@ -11,8 +11,7 @@ Try:      --link 60. Now the link decides, and the overlap hides the backward in
 import argparse
 
 from parallel_by_hand.sharding.shard_timelines import WAYS, step_over_slow_link
-from sidebyside import Timeline, between, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import Timeline, between, run_program, run_ranks
 
 
 def main() -> None:

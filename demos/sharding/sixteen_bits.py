@@ -13,8 +13,7 @@ import argparse
 import torch
 
 from parallel_by_hand.sharding.sixteen_bits import FORMATS, train_in_format
-from sidebyside import at_least, positive_float
-from sidebyside.programs import run_program
+from sidebyside import at_least, positive_float, run_program
 
 
 def main() -> None:

@@ -13,8 +13,7 @@ import argparse
 import torch
 
 from parallel_by_hand.sharding.zero_from_scratch import WAYS, train_in_stage
-from sidebyside import at_least, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import at_least, run_program, run_ranks
 
 
 def main() -> None:

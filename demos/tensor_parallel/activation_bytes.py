@@ -18,8 +18,7 @@ from parallel_by_hand.tensor_parallel.activation_bytes import (
     kept_by_layer,
     published_bytes,
 )
-from sidebyside import at_least, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import at_least, run_program, run_ranks
 
 
 def main() -> None:

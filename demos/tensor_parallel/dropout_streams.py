@@ -17,8 +17,7 @@ from parallel_by_hand.tensor_parallel.dropout_streams import (
     dropped_together,
     train_with_streams,
 )
-from sidebyside import between, positive_int, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import between, positive_int, run_program, run_ranks
 
 
 def main() -> None:

@@ -12,8 +12,7 @@ Try:      --causal. Nobody looks ahead now, so the first rank has one piece of w
 import argparse
 
 from parallel_by_hand.tensor_parallel.ring_attention import try_ring_attention
-from sidebyside import at_least, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import at_least, run_program, run_ranks
 
 
 def main() -> None:

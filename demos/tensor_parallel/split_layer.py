@@ -18,8 +18,7 @@ from parallel_by_hand.tensor_parallel.split_layer import (
     outputs_by_rows,
     split_layer_in_a_row,
 )
-from sidebyside import at_least
-from sidebyside.programs import run_program
+from sidebyside import at_least, run_program
 
 
 def main() -> None:

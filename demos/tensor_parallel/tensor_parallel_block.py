@@ -12,8 +12,7 @@ Try:      --ranks 8, then --samples 512. Bytes grow with the samples, and hardly
 import argparse
 
 from parallel_by_hand.tensor_parallel.mlp import ARRANGEMENTS, meter_block
-from sidebyside import at_least, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import at_least, run_program, run_ranks
 
 
 def main() -> None:

@@ -11,8 +11,7 @@ Try:      --words 50000, then --ranks 8: the gathering grows with the vocabulary
 import argparse
 
 from parallel_by_hand.tensor_parallel.vocabulary import LOSSES, meter_loss
-from sidebyside import at_least, between, run_ranks
-from sidebyside.programs import run_program
+from sidebyside import at_least, between, run_program, run_ranks
 
 
 def main() -> None:
