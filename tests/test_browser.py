@@ -180,8 +180,8 @@ def shut_down_kernel(page) -> None:
     page.get_by_role("menuitem", name="Shut Down Kernel", exact=True).click()
 
 
-def assert_gone(processes: list[psutil.Process], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
+def assert_gone(processes: list[psutil.Process]) -> None:
+    deadline = time.monotonic() + 60
     while living := list(filter(is_alive, processes)):
         assert time.monotonic() < deadline, f"still there: {living}"
         time.sleep(0.1)

@@ -178,8 +178,8 @@ def marked(mark: str) -> list[psutil.Process]:
     return found
 
 
-def nothing_is_left(mark: str, seconds: float = 60) -> bool:
-    deadline = time.monotonic() + seconds
+def nothing_is_left(mark: str) -> bool:
+    deadline = time.monotonic() + 60
     while marked(mark) or list(temporary_folder(mark).iterdir()):
         if time.monotonic() > deadline:
             return False
