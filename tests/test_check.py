@@ -81,10 +81,9 @@ def check_faulty(function):
 
 @exercise("98-ranks", in_ranks=True, when_hung="who comes late")
 def check_ranks(function):
-    from sidebyside import run_ranks
+    from sidebyside.exercises.rank_trials import run_trial
 
-    patience = float(os.environ.get("SIDEBYSIDE_PATIENCE", "80"))
-    got = run_ranks(function, timeout=patience)
+    got = run_trial(function, ranks=2, seconds=80)
     Expect("run_ranks(function)")(got == [0, 1], got=got, think="which rank you are")
 
 
