@@ -1,4 +1,7 @@
-"""Whether a process runs, asked while it may be ending."""
+"""Whether a process runs, asked while it may be ending; and waiting for its end."""
+
+import time
+from collections.abc import Callable
 
 import psutil
 
@@ -19,3 +22,11 @@ def command_line(process: psutil.Process) -> str:
         return " ".join(process.cmdline())
     except psutil.NoSuchProcess:  # psutil counts a zombie as one
         return ""
+
+
+def wait_until(holds: Callable[[], object]) -> None:
+    """Ask again and again; the limit is for a machine that is very busy."""
+    deadline = time.monotonic() + 120
+    while not holds():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)

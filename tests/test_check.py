@@ -30,7 +30,7 @@ from sidebyside.exercises.findings import finding_raised
 from sidebyside.exercises.judge import _exercises
 from sidebyside.ranks.failed_frames import failed_traceback, frame_of_learner
 from sidebyside.ranks.outcomes import OutcomeFrame, RaisedOutcome
-from tests.process_state import is_alive
+from tests.process_state import is_alive, wait_until
 from tests.test_exercises import LESSON
 
 # As if they were defined in a notebook: the check's process need not import this file.
@@ -98,13 +98,6 @@ def nothing_stays_behind(warm):
     before = set(psutil.Process().children(recursive=True))
     yield
     wait_until(lambda: set(psutil.Process().children(recursive=True)) <= before)
-
-
-def wait_until(holds, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
 
 
 def cell(code: str) -> dict:
@@ -407,7 +400,7 @@ def test_a_killed_kernel_leaves_nothing(tmp_path):
     script = tmp_path / "kernel.py"
     script.write_text(program)
     kernel = subprocess.Popen([sys.executable, str(script)])
-    wait_until(lambda: file.exists() and file.read_text(), seconds=60)
+    wait_until(lambda: file.exists() and file.read_text())
     children = psutil.Process(kernel.pid).children(recursive=True)
     kernel.kill()
     kernel.wait()

@@ -7,7 +7,6 @@ import pickle
 import re
 import subprocess
 import sys
-import time
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 from threading import Thread
@@ -23,7 +22,7 @@ from lessons.props.processes_and_threads import (
     send_squares,
     spawn,
 )
-from tests.process_state import command_line, is_alive
+from tests.process_state import command_line, is_alive, wait_until
 
 from .answers import try_job
 
@@ -65,10 +64,7 @@ def test_a_signal_to_a_group_reaches_everyone_in_it_and_nobody_else():
     assert child_1[1] == child_2[1] == ours[0]
     assert child_1[2] == ours[2] != child_2[2] == child_2[0]
     assert (grandchild[1], grandchild[2]) == (child_2[0], child_2[2])
-    end = time.monotonic() + 10
-    while (alive := any(is_alive(row[0]) for row in rows)) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not alive
+    wait_until(lambda: not any(is_alive(row[0]) for row in rows))
 
 
 def test_the_parent_gets_an_exit_code_and_nothing_else():
@@ -219,7 +215,5 @@ def test_a_trial_leaves_nothing_running():
     outcome = job_in_a_trial(leaves_a_search, "process", "search")
     left = {p for p in psutil.Process().children(recursive=True) if p.pid not in before}
     left = {p for p in left if "resource_tracker" not in command_line(p)}
-    end = time.monotonic() + 10
-    while (alive := any(map(is_alive, left))) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert outcome.end == "kept" and not alive
+    wait_until(lambda: not any(map(is_alive, left)))
+    assert outcome.end == "kept"
