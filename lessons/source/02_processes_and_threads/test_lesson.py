@@ -24,8 +24,6 @@ from lessons.props.processes_and_threads import (
 )
 from tests.process_state import command_line, is_alive, wait_until
 
-from .answers import try_job
-
 DEMOS = Path(create_process.__file__).parent
 METHODS = multiprocessing.get_all_start_methods()
 needs_fork = pytest.mark.skipif("fork" not in METHODS, reason="this system has no fork")
@@ -210,7 +208,6 @@ def test_a_trial_leaves_nothing_running():
         kind(target=job.work, args=job.args).start()
         return True
 
-    job_in_a_trial(try_job, "thread", "count")  # the keeper of sessions stays
     before = {process.pid for process in psutil.Process().children(recursive=True)}
     outcome = job_in_a_trial(leaves_a_search, "process", "search")
     left = {p for p in psutil.Process().children(recursive=True) if p.pid not in before}
