@@ -1,5 +1,8 @@
-"""Whether a process runs, asked while it may be ending; and waiting for its end."""
+"""Programs that tests start: what they print, whether they run, how they end."""
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -30,3 +33,12 @@ def wait_until(holds: Callable[[], object]) -> None:
     while not holds():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.02)
+
+
+def said_by(*command: object, **environment: str) -> str:
+    """What Python prints, started with this command line."""
+    words = [sys.executable, *map(str, command)]
+    env = os.environ | environment
+    done = subprocess.run(words, capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
