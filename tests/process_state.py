@@ -1,4 +1,10 @@
-"""Whether a process runs, asked while it may be ending."""
+"""Programs that tests start: what they print, whether they run, how they end."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 
 import psutil
 
@@ -19,3 +25,20 @@ def command_line(process: psutil.Process) -> str:
         return " ".join(process.cmdline())
     except psutil.NoSuchProcess:  # psutil counts a zombie as one
         return ""
+
+
+def wait_until(holds: Callable[[], object]) -> None:
+    """Ask again and again; the limit is for a machine that is very busy."""
+    deadline = time.monotonic() + 120
+    while not holds():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def said_by(*command: object, **environment: str) -> str:
+    """What Python prints, started with this command line."""
+    words = [sys.executable, *map(str, command)]
+    env = os.environ | environment
+    done = subprocess.run(words, capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

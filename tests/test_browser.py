@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import time
 from pathlib import Path
 
 import psutil
@@ -12,7 +11,7 @@ import pytest
 from lessons.source import build
 from sidebyside.course.lesson_format import lessons
 from tests.lab import browser_page, chromium, jupyterlab, run_all_cells
-from tests.process_state import command_line, is_alive
+from tests.process_state import command_line, is_alive, wait_until
 
 pytestmark = pytest.mark.everything
 
@@ -108,7 +107,7 @@ def test_lesson_00_opens_and_runs_with_nothing_else_to_click(course, tmp_path):
         assert len(running) == 1
         started = [running[0], *running[0].children(recursive=True)]
         shut_down_kernel(page)
-        assert_gone(started)
+        wait_until(lambda: not any(map(is_alive, started)))
         assert errors == []
 
 
@@ -178,13 +177,6 @@ def shut_down_kernel(page) -> None:
     """Kernel > Shut Down Kernel, as a learner does."""
     page.get_by_role("menuitem", name="Kernel", exact=True).click()
     page.get_by_role("menuitem", name="Shut Down Kernel", exact=True).click()
-
-
-def assert_gone(processes: list[psutil.Process], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while living := list(filter(is_alive, processes)):
-        assert time.monotonic() < deadline, f"still there: {living}"
-        time.sleep(0.1)
 
 
 def test_the_learners_settings_of_jupyterlab_are_left_alone(tmp_path):

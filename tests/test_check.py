@@ -25,12 +25,12 @@ from sidebyside.course import lesson_format
 from sidebyside.course.record import ROOT, changed_record, read_record, record_file
 from sidebyside.exercises import judge
 from sidebyside.exercises.check import NotYet, TooSlow, Verdict, exercise, trying
-from sidebyside.exercises.expectations import Attempts, Expect
+from sidebyside.exercises.expectations import Expect
 from sidebyside.exercises.findings import finding_raised
 from sidebyside.exercises.judge import _exercises
 from sidebyside.ranks.failed_frames import failed_traceback, frame_of_learner
 from sidebyside.ranks.outcomes import OutcomeFrame, RaisedOutcome
-from tests.process_state import is_alive
+from tests.process_state import is_alive, wait_until
 from tests.test_exercises import LESSON
 
 # As if they were defined in a notebook: the check's process need not import this file.
@@ -51,19 +51,6 @@ def check_sort(ordered):
         got = ordered(numbers)
         expect(got == [1, 2, 3], got=got, think="which number is the smallest")
         expect.quick(type(got) is list, got=got, think="what a list has")
-
-
-@exercise("98-again", seconds=20)
-def check_again(double):
-    attempt = Attempts(double, certain="the sign")
-    for number, think in (1, "the factor"), (2, "the factor"), (-3, "the sign"):
-        attempt(_expect_double, number, think)
-
-
-def _expect_double(double, number, think):
-    with trying(f"double({number})") as expect:
-        got = double(number)
-        expect(got == 2 * number, got=got, think=think)
 
 
 @exercise("98-measure", seconds=20)
@@ -94,10 +81,9 @@ def check_faulty(function):
 
 @exercise("98-ranks", in_ranks=True, when_hung="who comes late")
 def check_ranks(function):
-    from sidebyside import run_ranks
+    from sidebyside.exercises.rank_trials import run_trial
 
-    patience = float(os.environ.get("SIDEBYSIDE_PATIENCE", "80"))
-    got = run_ranks(function, timeout=patience)
+    got = run_trial(function, ranks=2, seconds=80)
     Expect("run_ranks(function)")(got == [0, 1], got=got, think="which rank you are")
 
 
@@ -112,13 +98,6 @@ def nothing_stays_behind(warm):
     before = set(psutil.Process().children(recursive=True))
     yield
     wait_until(lambda: set(psutil.Process().children(recursive=True)) <= before)
-
-
-def wait_until(holds, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
 
 
 def cell(code: str) -> dict:
@@ -421,7 +400,7 @@ def test_a_killed_kernel_leaves_nothing(tmp_path):
     script = tmp_path / "kernel.py"
     script.write_text(program)
     kernel = subprocess.Popen([sys.executable, str(script)])
-    wait_until(lambda: file.exists() and file.read_text(), seconds=60)
+    wait_until(lambda: file.exists() and file.read_text())
     children = psutil.Process(kernel.pid).children(recursive=True)
     kernel.kill()
     kernel.wait()
@@ -860,38 +839,6 @@ class _ExitsWhenRead(list):
 @pytest.mark.parametrize("answer", [_Exits(), _ExitsWhenRead([1])])
 def test_an_answer_that_exits_when_it_is_read_or_sent_ends_nothing(answer):
     assert check("98-add", answer).state == "NOT YET"
-
-
-@pytest.mark.parametrize(
-    ("body", "state", "think"),
-    [
-        ("return 2 * n", "PASSED", ""),
-        ("return n", "NOT YET", "think about the factor"),
-        ("return 2 * kept.setdefault(0, n)", "NOT YET", "double.2. .* earlier calls"),
-        ("kept[n] = 2 * n; [one] = kept.values(); return one", "NOT YET",
-         "ValueError.* earlier calls"),
-        ("seen.append(n); return 2 * seen[0]", "NOT YET", "double.2. .* earlier calls"),
-        ("seen.append(n); return 2 * min(seen[:2])", "NOT YET", "earlier calls"),
-        ("seen.append(n); return 2 * n if seen[2:] == [] else 0", "NOT YET",
-         "think about the sign"),
-        ("raise NotImplementedError", "NOT STARTED", ""),
-    ],
-)  # fmt: skip
-def test_what_an_answer_keeps_from_earlier_calls_is_told(body, state, think):
-    code = f"seen = []\ndef double(n, kept={{}}):\n    {body}"
-    verdict = check("98-again", cell(code)["double"])
-    assert verdict.state == state
-    assert re.search(think, " ".join(verdict.message.split())), verdict.message
-
-
-def test_an_answer_that_changes_its_input_is_not_said_to_keep_anything():
-    def try_out(empty, numbers):
-        with trying("empty([1])", numbers):
-            empty(numbers)
-
-    with pytest.raises(NotYet) as fault:
-        Attempts(list.clear)(try_out, [1])
-    assert fault.value.think == "who else uses what your function was given"
 
 
 def test_not_yet_can_be_raised_by_a_check_itself():

@@ -27,7 +27,7 @@ from sidebyside import RankFailed, RanksHung, run_ranks
 from sidebyside.ranks import crew
 from sidebyside.ranks.launch import call_in_processes
 from tests.plugins.leaks import MARKER
-from tests.process_state import is_alive
+from tests.process_state import is_alive, wait_until
 
 # As if they were defined in a notebook: the ranks need not import this file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -57,13 +57,6 @@ def lying_around() -> set[str]:
     """Temporary files; a forkserver's folder lives as long as this process."""
     names = os.listdir(tempfile.gettempdir())
     return {name for name in names if not name.startswith("pymp-")}
-
-
-def wait_until(condition: Callable[[], bool], patience: float = 30) -> None:
-    end = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.02)
 
 
 @pytest.fixture(autouse=True)
@@ -549,7 +542,7 @@ def test_a_killed_script_leaves_neither_processes_nor_files(tmp_path, tmp_path_f
     environment = os.environ | {"TMPDIR": str(scratch)}
     environment.pop("TORCHINDUCTOR_CACHE_DIR", None)
     caller = subprocess.Popen([sys.executable, script, pids], env=environment)
-    wait_until(lambda: len(os.listdir(pids)) == 3, patience=60)
+    wait_until(lambda: len(os.listdir(pids)) == 3)
     caller.kill()
     caller.wait()
     wait_until(lambda: not any(is_alive(int(p)) for p in os.listdir(pids)))

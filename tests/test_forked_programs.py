@@ -3,13 +3,12 @@
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.forked_programs import ForkedPrograms
-from tests.process_state import is_alive
+from tests.process_state import is_alive, wait_until
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks programs")
 
@@ -65,10 +64,7 @@ def test_it_ends_of_a_signal_together_with_its_forkserver(how, programs, path):
     assert program.returncode == -how
     assert ("KeyboardInterrupt" in err) == (how == signal.SIGINT)
     forkserver = int(said[2].split()[0])
-    deadline = time.monotonic() + 60
-    while is_alive(forkserver) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not is_alive(forkserver)
+    wait_until(lambda: not is_alive(forkserver))
 
 
 def test_who_does_not_end_is_ended(programs, path):

@@ -105,7 +105,7 @@ def said_by(host, *command) -> str:
 
 @needs_hosts
 @pytest.mark.everything
-def test_ranks_that_parts_start_can_be_reached_from_their_machine_only():
+def test_ranks_that_the_library_starts_can_be_reached_from_their_machine_only():
     """The host's name leads to the address on its network, as usual on a cluster."""
     with two_hosts() as hosts:
         script = "env", "-u", "GLOO_SOCKET_IFNAME", sys.executable, "-c", LISTEN

@@ -4,14 +4,13 @@ import contextlib
 import os
 import signal
 import socket
-import time
 
 import psutil
 import pytest
 from jupyter_client.manager import start_new_kernel
 
 from lessons.source.execution import at_free_ports
-from tests.process_state import is_alive
+from tests.process_state import is_alive, wait_until
 
 DEFINITIONS = """
 import os, time
@@ -32,13 +31,6 @@ def only_rank_0():
     if dist.get_rank() == 0:
         dist.all_reduce(torch.ones(1))
 """
-
-
-def wait_until(condition, patience: float = 120) -> None:
-    end = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ A person takes them to work, so they are started here as a person starts them.
 import ast
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import NamedTuple
 
 import pytest
 import torch
+
+from tests.process_state import said_by
 
 DEMOS = Path(__file__).parents[1] / "demos"
 SCRIPTS = {script.stem: script for script in sorted(DEMOS.glob("*/own_*.py"))}
@@ -109,17 +110,6 @@ for name in threads():
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="reads the threads' names in /proc"
 )
-
-
-def said_by(*command: object, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *map(str, command)],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def named_tensors(saved: object, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from sidebyside import run_demo
 from sidebyside.programs import run_demo as demos
 from sidebyside.programs.run_demo import DemoFailed
-from tests.process_state import is_alive
+from tests.process_state import is_alive, wait_until
 
 
 @pytest.fixture
@@ -28,13 +27,6 @@ def plant(folder: Path, code: str) -> str:
     (folder / "planted").mkdir(exist_ok=True)
     (folder / "planted" / "demo.py").write_text(f"{code}\n")
     return "planted/demo.py"
-
-
-def wait_until(holds, seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
 
 
 def test_a_demo_gets_its_arguments_and_is_shown(folder, capsys):

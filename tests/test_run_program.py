@@ -11,12 +11,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import uuid
 from pathlib import Path
 
 import psutil
 import pytest
+
+from tests.process_state import wait_until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 
@@ -178,13 +179,8 @@ def marked(mark: str) -> list[psutil.Process]:
     return found
 
 
-def nothing_is_left(mark: str, seconds: float = 60) -> bool:
-    deadline = time.monotonic() + seconds
-    while marked(mark) or list(temporary_folder(mark).iterdir()):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
+def wait_until_nothing_is_left(mark: str) -> None:
+    wait_until(lambda: not marked(mark) and not os.listdir(temporary_folder(mark)))
 
 
 @pytest.mark.parametrize("program", CASES)
@@ -194,7 +190,7 @@ def test_ctrl_c_ends_it(program, tmp_path):
         said, complaints = started.communicate(timeout=30)
         assert (started.returncode, complaints) == (-signal.SIGINT, "")
         assert set(said.splitlines()) <= {"still here"}
-        assert nothing_is_left(mark)
+        wait_until_nothing_is_left(mark)
 
 
 @pytest.mark.parametrize("program", CASES)
@@ -204,7 +200,7 @@ def test_it_ends_when_nobody_reads_any_more(program, tmp_path):
         complaints = started.stderr.read()
         assert started.wait(timeout=30) == -signal.SIGPIPE
         assert complaints == ""
-        assert nothing_is_left(mark)
+        wait_until_nothing_is_left(mark)
 
 
 def test_a_main_may_have_a_last_word(tmp_path):
@@ -314,7 +310,7 @@ def test_a_main_that_does_not_end_is_ended(program, tmp_path):
         os.killpg(started.pid, signal.SIGINT)
         assert started.communicate(timeout=30)[1] == ""
         assert started.returncode == -signal.SIGINT
-        assert nothing_is_left(mark)
+        wait_until_nothing_is_left(mark)
 
 
 def test_a_killed_program_leaves_no_worker_that_watches_its_parent(tmp_path):
@@ -328,7 +324,7 @@ def main():
     with running(tmp_path, program) as (started, mark):
         started.kill()
         started.communicate(timeout=30)
-        assert nothing_is_left(mark)
+        wait_until_nothing_is_left(mark)
 
 
 @pytest.mark.parametrize(

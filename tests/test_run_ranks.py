@@ -22,7 +22,7 @@ from sidebyside.ranks.crew import Crew
 from sidebyside.ranks.failures import is_lost_connection
 from sidebyside.ranks.outcomes import DiedOutcome, Outcome
 from tests.hanging_ranks import how_they_hang
-from tests.process_state import is_alive
+from tests.process_state import is_alive, wait_until
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -35,7 +35,7 @@ def warm():
 def nothing_stays_behind(warm):
     before = set(psutil.Process().children(recursive=True))
     yield
-    _wait_until(lambda: set(psutil.Process().children(recursive=True)) <= before)
+    wait_until(lambda: set(psutil.Process().children(recursive=True)) <= before)
 
 
 def ten_to_the_rank() -> list[int]:
@@ -254,12 +254,12 @@ def test_when_the_caller_is_interrupted_no_rank_survives(tmp_path, tmp_path_fact
         text=True,
         env=os.environ | {"TMPDIR": str(scratch)},
     )
-    _wait_until(lambda: len(list(pids.iterdir())) == 3)
+    wait_until(lambda: len(list(pids.iterdir())) == 3)
     caller.send_signal(signal.SIGINT)
     output, _ = caller.communicate(timeout=60)
     assert output == "interrupted\n"
-    _wait_until(lambda: not any(is_alive(int(p.name)) for p in pids.iterdir()))
-    _wait_until(lambda: not list(scratch.iterdir()))
+    wait_until(lambda: not any(is_alive(int(p.name)) for p in pids.iterdir()))
+    wait_until(lambda: not list(scratch.iterdir()))
 
 
 @pytest.mark.everything
@@ -271,19 +271,12 @@ def test_an_interrupted_script_shows_one_sentence(tmp_path):
     caller = subprocess.Popen(
         [sys.executable, script, pids], stderr=subprocess.PIPE, text=True
     )
-    _wait_until(lambda: len(list(pids.iterdir())) == 3)
+    wait_until(lambda: len(list(pids.iterdir())) == 3)
     caller.send_signal(signal.SIGINT)
     assert caller.communicate(timeout=60)[1] == (
         "KeyboardInterrupt: interrupted while ranks were running; they have ended\n"
     )
     assert caller.returncode == -signal.SIGINT
-
-
-def _wait_until(condition, patience: float = 120) -> None:
-    end = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.05)
 
 
 @pytest.mark.everything

@@ -9,7 +9,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ import torch
 from demos.practice.generate_ode_data import DataParts
 from sidebyside.course.single_use import hold_for_single_use
 from sidebyside.programs.run_demo import DEMOS
-from tests.process_state import is_alive
+from tests.process_state import is_alive, wait_until
 
 pytestmark = pytest.mark.everything
 
@@ -135,16 +134,11 @@ def test_a_killed_run_leaves_no_worker_and_its_parts(tmp_path):
         [*command, "--tasks", "3000", "--workers", "2", "--out", "data.npz"],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    deadline = time.monotonic() + 100
-    while not list(tmp_path.glob("data.npz.parts/0*.part")):
-        assert program.poll() is None and time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: list(tmp_path.glob("data.npz.parts/0*.part")))
     started = psutil.Process(program.pid).children(recursive=True)
     program.kill()
     program.communicate()
-    while any(map(is_alive, started)):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: not any(map(is_alive, started)))
     assert DataParts(tmp_path / "data.npz", {"tasks": 3000, "seed": 7}).open()
 
 

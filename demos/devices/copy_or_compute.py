@@ -26,8 +26,6 @@ from parallel_by_hand.devices.gpu_products import (
 )
 from sidebyside import at_least, run_program, run_ranks
 
-MATRIX_SIZES = [2, 4, 8, 16, 32, 64]
-
 
 def print_here_and_away(
     times: dict[int, tuple[float, float]], costs: dict[str, float]

@@ -120,20 +120,3 @@ def step_over_slow_wire(
         zero.step()
         taken = perf_counter() - began
     return taken
-
-
-def predicted_step_of_sleepers(
-    prefetch: bool, depth: int = 4, seconds: float = 0.04, travel: float = 0.03
-) -> float:
-    """The same, added up; for a wire that carries a layer while another one computes.
-
-    One after another: a layer waits to be gathered, and in backward the gradients of
-    the layer before it travel first. With prefetch only the ends are waited for: the
-    first gather forward, the first backward, and the last gradients.
-    """
-    if not prefetch:
-        forward = depth * (travel + seconds)
-        return forward + depth * (2 * travel + 2 * seconds)
-    if 2 * travel > 2 * seconds:
-        raise ValueError("travel must not be above seconds: else computing waits")
-    return 3 * travel + 3 * depth * seconds

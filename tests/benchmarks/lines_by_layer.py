@@ -12,13 +12,13 @@ from sidebyside.course.record import ROOT
 
 LAYERS = {  # how the path of a file goes
     "lessons: the text": r"lessons/source/\d.*/lesson\.py",
-    "lessons: checks": r"lessons/source/\d.*/\w*checks\.py",
-    "lessons: answers": r"lessons/source/\d.*/\w*answers\.py",
+    "lessons: checks": r"lessons/source/\d.*/checks\.py",
+    "lessons: answers": r"lessons/source/\d.*/answers\.py",
     "lessons: tests": r"lessons/source/\d.*/test_\w+\.py",
-    "lessons: props and others": r"lessons/source/\d",
+    "lessons: beside checks": r"lessons/source/\d",
+    "lessons: props": r"lessons/props/",
     "lessons: the build": r"lessons/",
-    "demos: programs": r"demos/\w+/\w+\.py",
-    "demos: parts": r"demos/",
+    "demos": r"demos/",
     "instruments": r"resources/sidebyside/",
     "the subject": r"resources/",
     "tests": r"tests/|\.",

@@ -7,7 +7,6 @@ import pickle
 import re
 import subprocess
 import sys
-import time
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 from threading import Thread
@@ -23,21 +22,11 @@ from lessons.props.processes_and_threads import (
     send_squares,
     spawn,
 )
-from tests.process_state import command_line, is_alive
-
-from .answers import try_job
+from tests.process_state import command_line, is_alive, said_by, wait_until
 
 DEMOS = Path(create_process.__file__).parent
 METHODS = multiprocessing.get_all_start_methods()
 needs_fork = pytest.mark.skipif("fork" not in METHODS, reason="this system has no fork")
-
-
-def run(*words: str) -> str:
-    """What a program of its own prints."""
-    command = [sys.executable, *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_the_family_shows_each_process_below_its_parent():
@@ -53,7 +42,7 @@ def test_the_family_shows_each_process_below_its_parent():
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="this system has no groups")
 def test_a_signal_to_a_group_reaches_everyone_in_it_and_nobody_else():
-    said = run(str(DEMOS / "process_ids.py"))
+    said = said_by(DEMOS / "process_ids.py")
     assert "child 1 is alive: True\nchild 2 is alive: False" in said
     assert said.endswith("the child of child 2 is alive: False\n")
     table = said.partition("\n\n")[0].splitlines()
@@ -65,14 +54,11 @@ def test_a_signal_to_a_group_reaches_everyone_in_it_and_nobody_else():
     assert child_1[1] == child_2[1] == ours[0]
     assert child_1[2] == ours[2] != child_2[2] == child_2[0]
     assert (grandchild[1], grandchild[2]) == (child_2[0], child_2[2])
-    end = time.monotonic() + 10
-    while (alive := any(is_alive(row[0]) for row in rows)) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not alive
+    wait_until(lambda: not any(is_alive(row[0]) for row in rows))
 
 
 def test_the_parent_gets_an_exit_code_and_nothing_else():
-    said = run(str(DEMOS / "create_process.py"), "--seconds", "0.1")
+    said = said_by(DEMOS / "create_process.py", "--seconds", "0.1")
     codes = [int(line.split()[-1]) for line in said.splitlines()[-4:]]
     assert codes == [0, 1, 3, -15]
 
@@ -84,7 +70,7 @@ def test_a_thread_has_no_exit_code_and_cannot_be_ended_from_outside():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_what_a_child_changes_its_parent_does_not_see(method):
-    said = run(str(DEMOS / "process_memory.py"), "--start-method", method)
+    said = said_by(DEMOS / "process_memory.py", "--start-method", method)
     values = [int(v) for v in re.findall(r"has +(\d+) in", said)]
     addresses = re.findall(r"0x\w+", said)
     at_first = 2 if method == "fork" else 1  # the parent's value, or the file's
@@ -95,7 +81,7 @@ def test_what_a_child_changes_its_parent_does_not_see(method):
 
 
 def test_what_a_thread_changes_every_thread_sees():
-    said = run(str(DEMOS / "thread_memory.py"))
+    said = said_by(DEMOS / "thread_memory.py")
     assert re.findall(r"has +(\d+) in", said) == ["2", "2", "102", "102"]
     assert len(set(re.findall(r"0x\w+", said))) == 1
     assert len(set(re.findall(r"pid (\d+)", said))) == 1
@@ -115,13 +101,13 @@ def test_a_large_result_must_be_received_before_the_join():
 
 @needs_fork
 def test_of_all_threads_only_the_one_that_forked_is_in_the_child():
-    said = run(str(DEMOS / "forked_child.py"), "--numbers", "1")
+    said = said_by(DEMOS / "forked_child.py", "--numbers", "1")
     assert "threads in the parent: 2\nthreads in the child:  1\n" in said
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is shared in other ways")
 def test_a_forked_child_that_reads_a_list_gets_copies_and_of_an_array_none():
-    said = run(str(DEMOS / "forked_child.py"), "--numbers", "1000000")
+    said = said_by(DEMOS / "forked_child.py", "--numbers", "1000000")
     first, array, objects = map(float, re.findall(r"([\d.]+) MB", said))
     assert array - first < 4, "8 MB of numbers are shared"
     assert objects - array > 20, "24 MB of objects are not"
@@ -146,7 +132,7 @@ def test_memory_with_a_name_can_be_sent_at_any_time_and_an_array_cannot():
 def test_the_table_of_start_methods_tells_what_each_copies(tmp_path):
     file = tmp_path / "costs.json"
     few = "--most", "3", "--seconds", "0.01"
-    said = run(str(DEMOS / "creation_cost.py"), *few, "--save", str(file))
+    said = said_by(DEMOS / "creation_cost.py", *few, "--save", str(file))
     found = json.loads(file.read_text())
     assert set(found) == {"thread", *METHODS}
     for name, facts in found.items():
@@ -192,7 +178,7 @@ with ProcessPoolExecutor(1, mp_context=context) as pool:
 def test_a_notebook_function_is_found_by_forked_children_only(method):
     expected = ["0", "True", "NoneType"] if method == "fork" else None
     expected = expected or ["1", "False", "BrokenProcessPool"]
-    assert run("-W", "ignore", "-c", NOTEBOOK, method).split() == expected
+    assert said_by("-W", "ignore", "-c", NOTEBOOK, method).split() == expected
 
 
 def test_a_function_is_sent_as_its_name():
@@ -214,12 +200,9 @@ def test_a_trial_leaves_nothing_running():
         kind(target=job.work, args=job.args).start()
         return True
 
-    job_in_a_trial(try_job, "thread", "count")  # the keeper of sessions stays
     before = {process.pid for process in psutil.Process().children(recursive=True)}
     outcome = job_in_a_trial(leaves_a_search, "process", "search")
     left = {p for p in psutil.Process().children(recursive=True) if p.pid not in before}
     left = {p for p in left if "resource_tracker" not in command_line(p)}
-    end = time.monotonic() + 10
-    while (alive := any(map(is_alive, left))) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert outcome.end == "kept" and not alive
+    wait_until(lambda: not any(map(is_alive, left)))
+    assert outcome.end == "kept"

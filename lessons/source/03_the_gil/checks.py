@@ -1,7 +1,7 @@
 """Checks of the exercises of lesson 03, The GIL."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count, pairwise
 from math import inf
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
-from sidebyside.exercises.expectations import Attempts, Expect
+from sidebyside.exercises.expectations import Expect
 
 SPANS = [
     ([(0, 1), (2, 3)], "two spans that never meet: one is open at a time"),
@@ -55,17 +55,12 @@ def _most_at_once(spans: list[tuple[float, float]]) -> int:
 
 @exercise("03-overlap")
 def check_03_overlap(overlap):
-    attempt = Attempts(overlap)
+    number = "what is returned: one number, and nothing beside it"
     for spans, think in [*SPANS, *_more_spans()]:
-        attempt(_expect_most_at_once, spans, think)
-
-
-def _expect_most_at_once(overlap: Callable, spans: list, think: str) -> None:
-    with trying(f"overlap({spans})", spans) as expect:
-        got = overlap(spans)
-        number = "what is returned: one number, and nothing beside it"
-        expect(as_number(got) is not None, got=got, think=number)
-        expect(as_number(got) == _most_at_once(spans), got=got, think=think)
+        with trying(f"overlap({spans})", spans) as expect:
+            got = overlap(spans)
+            expect(as_number(got) is not None, got=got, think=number)
+            expect(as_number(got) == _most_at_once(spans), got=got, think=think)
 
 
 @dataclass

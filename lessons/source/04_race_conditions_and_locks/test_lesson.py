@@ -2,7 +2,6 @@
 
 import dis
 import re
-import subprocess
 import sys
 from itertools import product
 from math import comb
@@ -22,16 +21,14 @@ from parallel_by_hand.races.interleavings import (
     play,
 )
 from sidebyside.programs.run_demo import DEMOS
+from tests.process_state import said_by
 
 HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
 x = 0
 
 
-def lines_printed_by(demo: str, *arguments: str, status: int = 0) -> list[str]:
-    command = [sys.executable, str(DEMOS / "races" / demo), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout.splitlines()
+def lines_printed_by(demo: str, *arguments: str) -> list[str]:
+    return said_by(DEMOS / "races" / demo, *arguments).splitlines()
 
 
 # The loops

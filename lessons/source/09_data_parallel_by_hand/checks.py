@@ -1,7 +1,6 @@
 """The checks of lesson 09: scatter and gather, the reduce, the museum's repairs."""
 
 import copy
-import os
 
 import torch
 from torch import nn
@@ -12,10 +11,7 @@ from parallel_by_hand.data_parallel.changed_lines import syntax_complaint
 from parallel_by_hand.data_parallel.exhibits import EXHIBITS
 from sidebyside import RankFailed, RanksHung
 from sidebyside.exercises.check import exercise, trying
-
-# Seconds; a right answer needs less than one. Tests of what hangs wait for less.
-PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
-
+from sidebyside.exercises.rank_trials import patience
 
 # 09-scatter ---------------------------------------------------------------------------
 
@@ -328,7 +324,7 @@ def _repaired_exhibit(name: str, changes) -> str:
 def _look_at_repaired_exhibits(codes: dict, ranks: int) -> dict:
     """All in one launch; if that fails, one by one, to know which it was."""
     try:
-        return museum_meter.look_at_exhibits(codes, ranks, timeout=PATIENCE)
+        return museum_meter.look_at_exhibits(codes, ranks, timeout=patience())
     except (RankFailed, RanksHung):
         for name in codes:
             think = "what the new lines do, each in its place"
@@ -337,7 +333,7 @@ def _look_at_repaired_exhibits(codes: dict, ranks: int) -> dict:
                 think=think,
             ):
                 museum_meter.look_at_exhibits(
-                    {name: codes[name]}, ranks, timeout=PATIENCE
+                    {name: codes[name]}, ranks, timeout=patience()
                 )
         raise
 

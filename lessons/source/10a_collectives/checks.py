@@ -1,12 +1,12 @@
 """The checks of lesson 10a: reduce-scatter, all-to-all, a visit to the experts."""
 
-import os
 from collections import Counter
 
 import torch
 
-from sidebyside import MessageMeter, run_ranks
+from sidebyside import MessageMeter
 from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.rank_trials import run_trial
 
 from .pieces_and_tokens import (
     WIDTH,
@@ -20,8 +20,6 @@ from .pieces_and_tokens import (
     try_reduce_scatter,
 )
 
-# Seconds; a right answer needs less than one. Tests of what hangs wait for less.
-PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
 SIMPLE, ALL = slice(1), slice(None)  # first without different shapes, whose mistakes
 CALLS = (3, SIMPLE), (2, ALL), (1, ALL), (5, ALL)  # hide the others
 
@@ -46,12 +44,8 @@ def check_10a_reduce_scatter(reduce_scatter):
         tried = f"reduce_scatter(tensor, pieces) in {ranks} ranks"
         think = "what this line gets, in which rank: the shapes of pieces may differ"
         with trying(tried, think=think):
-            found = run_ranks(
-                try_reduce_scatter,
-                reduce_scatter,
-                COLUMNS[which],
-                world_size=ranks,
-                timeout=PATIENCE,
+            found = run_trial(
+                try_reduce_scatter, reduce_scatter, COLUMNS[which], ranks=ranks
             )
         for case, notes in zip(COLUMNS[which], zip(*found, strict=True), strict=True):
             with trying(f"{tried}, {case.about}") as expect:
@@ -90,13 +84,7 @@ def check_10a_all_to_all(all_to_all):
         tried = f"all_to_all(received, pieces) in {ranks} ranks"
         think = "what this line gets, in which rank: the shapes of pieces may differ"
         with trying(tried, think=think):
-            found = run_ranks(
-                try_all_to_all,
-                all_to_all,
-                PAIRS[which],
-                world_size=ranks,
-                timeout=PATIENCE,
-            )
+            found = run_trial(try_all_to_all, all_to_all, PAIRS[which], ranks=ranks)
         for case, notes in zip(PAIRS[which], zip(*found, strict=True), strict=True):
             with trying(f"{tried}, {case.about}") as expect:
                 _expect_no_collective(expect, [note.meter for note in notes])
@@ -214,13 +202,7 @@ def check_10a_experts(visit_experts):
         think += "list are they, on the way out and on the way back? With gloo "
         think += "`all_to_all` takes pieces of one size only, `all_to_all_single` any"
         with trying(tried, think=think):
-            found = run_ranks(
-                try_experts,
-                visit_experts,
-                TOKENS[which],
-                world_size=ranks,
-                timeout=PATIENCE,
-            )
+            found = run_trial(try_experts, visit_experts, TOKENS[which], ranks=ranks)
         for case, notes in zip(TOKENS[which], zip(*found, strict=True), strict=True):
             with trying(f"{tried}, {case.about}") as expect:
                 for rank, note in enumerate(notes):

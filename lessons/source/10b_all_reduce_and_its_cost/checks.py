@@ -2,21 +2,17 @@
 
 import itertools
 import math
-import os
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 
-from sidebyside import consecutive_steps, run_ranks
+from sidebyside import consecutive_steps
 from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.rank_trials import run_trial
 
 from .ring_programs import AllReduceRingNotes, try_all_reduce_ring
-
-# Seconds; a right answer needs less than one. Tests of what hangs wait for less.
-PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
-
 
 # 10b-ring -----------------------------------------------------------------------------
 
@@ -34,9 +30,7 @@ def check_10b_ring(ring):
         think = "what this line gets when the tensor is shorter than the ring, or when "
         think += "the number of ranks does not divide its length"
         with trying(f"ring(tensor) in {ranks} ranks", think=think):
-            notes = run_ranks(
-                try_all_reduce_ring, ring, SHAPES, world_size=ranks, timeout=PATIENCE
-            )
+            notes = run_trial(try_all_reduce_ring, ring, SHAPES, ranks=ranks)
         for shape, of_ranks in zip(SHAPES, zip(*notes, strict=True), strict=True):
             _expect_all_reduce_ring(shape, of_ranks)
 

@@ -1,16 +1,11 @@
 """The checks of lesson 11b: buckets, and accumulation without traffic."""
 
-import os
-
 import torch
 
-from sidebyside import run_ranks
 from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.rank_trials import run_trial
 
 from .buckets_and_no_sync import SHAPES, Buckets, try_buckets, try_no_sync
-
-# Seconds; a right answer needs less than one. Tests of what hangs wait for less.
-PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
 
 
 def _expect_mean_gradient(
@@ -65,7 +60,7 @@ def check_11b_buckets(average_gradients):
             think = "what a parameter without a gradient holds: None"
         with trying(_call_for_buckets(cases, ranks), think=think):
             args = average_gradients, cases
-            found = run_ranks(try_buckets, *args, world_size=ranks, timeout=PATIENCE)
+            found = run_trial(try_buckets, *args, ranks=ranks)
         for case, notes in zip(cases, zip(*found, strict=True), strict=True):
             with trying(_call_for_buckets([case], ranks)) as expect:
                 _expect_last_bucket_sent(expect, notes[0], case.bucket_bytes)
@@ -184,7 +179,7 @@ def check_11b_no_sync(average_with_hooks):
         call = "no_sync = average_with_hooks(model), and backward" + where
         with trying(call, think=TRAINED if some_frozen else HOOK) as expect:
             args = average_with_hooks, some_frozen
-            found = run_ranks(try_no_sync, *args, world_size=ranks, timeout=PATIENCE)
+            found = run_trial(try_no_sync, *args, ranks=ranks)
             expect(
                 "returned" not in found[0],
                 got=found[0].get("returned"),

@@ -3,21 +3,16 @@
 import copy
 import itertools
 import math
-import os
 import random
 from collections.abc import Callable
 from functools import partial
 from heapq import heapify, heappop, heappush
 
 from parallel_by_hand.parameter_server.stale_gradients import predicted_stable_step
-from sidebyside import run_ranks
 from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.rank_trials import run_trial
 
 from .bounded_programs import serve_scripted_workers
-
-# Seconds; a right answer needs less than one. Tests of what hangs wait for less.
-PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
-
 
 # 12a-bounded --------------------------------------------------------------------------
 
@@ -76,9 +71,7 @@ def _expect_bounded_ranks(who_goes_on: Callable) -> None:
         call = "serve_at_once(...) in a server with 3 workers, your function with "
         with trying(call + f"bound = {bound}") as expect:
             goes = partial(_who_goes_on_with_bound, who_goes_on, bound)
-            ranks = run_ranks(
-                serve_scripted_workers, goes, world_size=4, timeout=PATIENCE
-            )
+            ranks = run_trial(serve_scripted_workers, goes, ranks=4)
             ahead, updates = ranks[0]
             expect(
                 updates == 12 and ahead <= bound + 1,

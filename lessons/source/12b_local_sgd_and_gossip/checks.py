@@ -1,22 +1,17 @@
 """The checks of lesson 12b: the last meeting, the rounds, the weight of one's own."""
 
 import math
-import os
 
 import torch
 
-from sidebyside import run_ranks
 from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.rank_trials import run_trial
 
 from .local_sgd_runs import (
     LocalCase,
     trained_locally,
     try_train_locally,
 )
-
-# Seconds; a right answer needs less than one. Tests of what hangs wait for less.
-PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
-
 
 # 12b-local ----------------------------------------------------------------------------
 
@@ -38,12 +33,8 @@ def check_12b_local(train_locally):
     for ranks in (2, 3, 1, 5):
         call = f"train_locally(model, batches, rate, every) in {ranks} ranks"
         with trying(call, think="what this line needs, in each of the ranks"):
-            notes = run_ranks(
-                try_train_locally,
-                train_locally,
-                LOCAL_CASES,
-                world_size=ranks,
-                timeout=PATIENCE,
+            notes = run_trial(
+                try_train_locally, train_locally, LOCAL_CASES, ranks=ranks
             )
         for case, of_ranks in zip(LOCAL_CASES, zip(*notes, strict=True), strict=True):
             with trying(

@@ -1,13 +1,12 @@
 """The checks of lesson 14a: messages that autograd drives, the cut, tied weights."""
 
-import os
 import random
 from itertools import combinations, pairwise
 
 import torch
 
-from sidebyside import run_ranks
 from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.rank_trials import run_trial
 
 from .chains_and_tied_weights import (
     FAN,
@@ -19,10 +18,6 @@ from .chains_and_tied_weights import (
     try_send_forward,
     try_tied,
 )
-
-# Seconds; a right answer needs less than one. Tests of what hangs wait for less.
-PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
-
 
 # 14a-send -----------------------------------------------------------------------------
 
@@ -46,19 +41,11 @@ def check_14a_send(send_forward):
         think = "what this line needs: the shape of what travels, one number to "
         think += "return, and one gradient for each input"
         with trying(f"SendForward.apply between {ranks} ranks", think=think):
-            notes = run_ranks(
-                try_send_forward,
-                send_forward,
-                CHAINS,
-                world_size=ranks,
-                timeout=PATIENCE,
-            )
+            notes = run_trial(try_send_forward, send_forward, CHAINS, ranks=ranks)
         for case, of_ranks in zip(CHAINS, zip(*notes, strict=True), strict=True):
             _expect_chain(case, of_ranks)
     with trying("SendForward.apply to rank 1, then to rank 2") as expect:
-        got, *_ = run_ranks(
-            try_fan_of_sends, send_forward, world_size=3, timeout=PATIENCE
-        )
+        got, *_ = run_trial(try_fan_of_sends, send_forward, ranks=3)
         expect(
             got == sum(factor * gradient for factor, gradient in FAN.values()),
             got="another gradient, when the one from rank 2 is asked for first",
@@ -241,13 +228,7 @@ def check_14a_tied(sum_tied_gradients):
         call = f"sum_tied_gradients(weight, peer) on ranks {holders} of {ranks}"
         think = "what each of the two sends, and into which tensor it receives"
         with trying(call, think=think):
-            notes = run_ranks(
-                try_tied,
-                sum_tied_gradients,
-                holders,
-                world_size=ranks,
-                timeout=PATIENCE,
-            )
+            notes = run_trial(try_tied, sum_tied_gradients, holders, ranks=ranks)
         for place, shape in enumerate(TIED_SHAPES):
             both = [notes[rank][place] for rank in holders]
             with trying(f"{call}, shape {shape}") as expect:

@@ -231,34 +231,6 @@ class WithSendsFirst(torch.autograd.Function):
         return inner + pad(above, (0, 0, 0, lower)) + pad(below, (0, 0, lower, 0))
 
 
-class EvenRanksLookDownFirst(torch.autograd.Function):
-    """Two rounds of pairs, and the same journey for both ways."""
-
-    @staticmethod
-    def journey(tensor):
-        rank, _, others = _neighbours()
-        around = [torch.zeros_like(tensor[:, :, :1]) for _ in "ab"]
-        for other in sorted(others, reverse=rank % 2 == 0):
-            edge = tensor[:, :, :1] if other < rank else tensor[:, :, -1:]
-            room = torch.empty_like(edge).contiguous()
-            exchange({other: edge.contiguous()}, {other: room})
-            around[other > rank] = room
-        return around
-
-    @staticmethod
-    def forward(ctx, strip):
-        above, below = EvenRanksLookDownFirst.journey(strip)
-        return torch.cat((above, strip, below), 2)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        above, below = EvenRanksLookDownFirst.journey(gradient)
-        own = gradient.narrow(2, 1, gradient.shape[2] - 2).clone()
-        own.select(2, 0).add_(above[:, :, 0])
-        own.select(2, -1).add_(below[:, :, 0])
-        return own
-
-
 # 14b-bytes ----------------------------------------------------------------------------
 
 

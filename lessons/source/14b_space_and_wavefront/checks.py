@@ -1,19 +1,15 @@
 """The checks of lesson 14b: the halo, the bytes of three cuts, the plan of cells."""
 
-import os
 from collections.abc import Mapping, Sequence
 from itertools import pairwise, product
 
 import torch
 
-from sidebyside import consecutive_steps, run_ranks
+from sidebyside import consecutive_steps
 from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.rank_trials import run_trial
 
 from .halo_programs import HaloCase, HaloNotes, expected_of_halo, try_halo
-
-# Seconds; a right answer needs less than one. Tests of what hangs wait for less.
-PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
-
 
 # 14b-halo -----------------------------------------------------------------------------
 
@@ -33,7 +29,7 @@ def check_14b_halo(halo):
         cases.append(HaloCase(rows[0], 1, 1, 1))
         think = "what this line gets on the first rank, on the last, and on one alone"
         with trying(f"Halo.apply(strip) in {ranks} ranks, and backward", think=think):
-            notes = run_ranks(try_halo, halo, cases, world_size=ranks, timeout=PATIENCE)
+            notes = run_trial(try_halo, halo, cases, ranks=ranks)
         for seed, of_ranks in enumerate(zip(*notes, strict=True)):
             _expect_halo(cases[seed], seed, of_ranks)
 

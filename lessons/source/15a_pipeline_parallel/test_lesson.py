@@ -38,7 +38,6 @@ from parallel_by_hand.pipeline.schedules import (
     one_f_one_b,
     read_instruction,
     read_schedule,
-    write_schedule,
     zero_bubble,
 )
 from parallel_by_hand.pipeline.workbench import workbench
@@ -239,12 +238,10 @@ def _has_no_cycle(schedule, stages: int) -> bool:
     return not before
 
 
-def test_a_schedule_survives_being_written():
+def test_a_schedule_is_read_as_it_is_written():
     for schedule in gpipe(3, 12), interleaved(2, 4):
-        assert (
-            read_schedule("# mine\n\n" + write_schedule(schedule) + "  # end\n")
-            == schedule
-        )
+        lines = "\n".join(" ".join(order) for order in schedule)
+        assert read_schedule(f"# mine\n\n{lines}  # end\n") == schedule
 
 
 def test_the_drawing_in_letters():

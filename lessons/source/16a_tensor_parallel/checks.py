@@ -1,11 +1,9 @@
 """The checks of lesson 16a: a layer by rows, the conjugate functions, one too many."""
 
-import os
-
 import torch
 
-from sidebyside import run_ranks
 from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.rank_trials import run_trial
 
 from .row_layers_and_branches import (
     BranchSize,
@@ -16,8 +14,6 @@ from .row_layers_and_branches import (
     try_row_layer,
 )
 
-# Seconds; a right answer needs less than one. Tests of what hangs wait for less.
-PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
 RANKS = 2, 3, 5
 
 
@@ -81,7 +77,7 @@ def check_16a_row(row_forward, row_backward):
         think = "which tensors have the same shape on all ranks: only those can be "
         think += "added up by a collective"
         with trying(f"both functions in {ranks} ranks", think=think):
-            found = run_ranks(try_row_layer, *args, world_size=ranks, timeout=PATIENCE)
+            found = run_trial(try_row_layer, *args, ranks=ranks)
         for size, of_ranks in zip(LAYERS, zip(*found, strict=True), strict=True):
             call = f"{size.samples} samples, {size.inputs} inputs and {size.outputs} "
             with trying(f"{call} outputs in {ranks} ranks") as expect:
@@ -134,7 +130,7 @@ def check_16a_conjugates(CopyToRanks, SumOverRanks):
         think = "what this line needs, and whether all ranks give a collective tensors "
         think += "of the same shape"
         with trying(f"both functions in {ranks} ranks", think=think):
-            found = run_ranks(try_conjugates, *args, world_size=ranks, timeout=PATIENCE)
+            found = run_trial(try_conjugates, *args, ranks=ranks)
         for place, shape in enumerate(SHAPES):
             for way, (call, wanted) in enumerate(calls.items()):
                 with trying(f"{call}, shape {shape}, {ranks} ranks") as expect:
@@ -176,7 +172,7 @@ def check_16a_one_too_many(lean_branches):
         args = lean_branches, BRANCHES
         call = f"lean_branches(x, first, second) in {ranks} ranks"
         with trying(call, think="what this line needs, on every rank"):
-            found = run_ranks(try_branches, *args, world_size=ranks, timeout=PATIENCE)
+            found = run_trial(try_branches, *args, ranks=ranks)
         for size, of_ranks in zip(BRANCHES, zip(*found, strict=True), strict=True):
             sizes = f"{size.samples} samples, {size.inputs} inputs, branches of "
             sizes += f"{size.first} and {size.second} neurons"

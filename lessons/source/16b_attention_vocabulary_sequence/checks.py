@@ -1,13 +1,12 @@
 """The checks of lesson 16b: a loss without the logits, one sum too many, a ring."""
 
-import os
 from collections.abc import Sequence
 
 import torch
 
 from parallel_by_hand.tensor_parallel.ring_attention import attend_to_piece
-from sidebyside import run_ranks
 from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.rank_trials import run_trial
 
 from .rings_losses_and_blocks import (
     CrossEntropyCase,
@@ -21,8 +20,6 @@ from .rings_losses_and_blocks import (
     try_cross_entropy,
 )
 
-# Seconds; a right answer needs less than one. Tests of what hangs wait for less.
-PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
 RANKS = 2, 3, 1, 5
 MANY = {5: 4}  # fewer cases with more ranks than most computers have cores
 SINGLE, DOUBLE = torch.float32, torch.float64
@@ -107,9 +104,7 @@ def check_16b_cross_entropy(parallel_cross_entropy):
             f"parallel_cross_entropy(logits, labels, first) in {ranks} ranks",
             think=think,
         ):
-            found = run_ranks(
-                try_cross_entropy, *args, world_size=ranks, timeout=PATIENCE
-            )
+            found = run_trial(try_cross_entropy, *args, ranks=ranks)
         for case, of_ranks in zip(cases, zip(*found, strict=True), strict=True):
             _expect_cross_entropy(case, of_ranks)
 
@@ -230,9 +225,7 @@ def check_16b_one_too_many(complete_gradients):
         think += "rank was killed, which tensors have the same shape on all ranks"
         args = complete_gradients, cases
         with trying(f"complete_gradients(block) in {ranks} ranks", think=think):
-            found = run_ranks(
-                try_complete_sequence_blocks, *args, world_size=ranks, timeout=PATIENCE
-            )
+            found = run_trial(try_complete_sequence_blocks, *args, ranks=ranks)
         for case, of_ranks in zip(cases, zip(*found, strict=True), strict=True):
             _expect_block_gradients(case, of_ranks)
 
@@ -327,9 +320,7 @@ def check_16b_ring(merge_seen, attend_round):
         think = "what this line needs; with one rank, how often there is to be passed"
         with trying(f"attend_round(query, key, value) in {ranks} ranks", think=think):
             args = attend_round, RINGS[: MANY.get(ranks)]
-            found = run_ranks(
-                try_attention_rounds, *args, world_size=ranks, timeout=PATIENCE
-            )
+            found = run_trial(try_attention_rounds, *args, ranks=ranks)
         for case, of_ranks in zip(args[1], zip(*found, strict=True), strict=True):
             _expect_ring_attention(case, of_ranks)
 

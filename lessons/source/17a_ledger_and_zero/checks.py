@@ -1,15 +1,14 @@
 """The checks of lesson 17a: which stage fits, the sharded update, clipping."""
 
-import os
 import random
 from collections.abc import Sequence
 
 import torch
 
 from parallel_by_hand.sharding.ledger import STRATEGIES, state_bytes
-from sidebyside import run_ranks
 from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.rank_trials import run_trial
 
 from .zero_updates_and_clips import (
     ShardClipCase,
@@ -20,8 +19,6 @@ from .zero_updates_and_clips import (
     try_zero_updates,
 )
 
-# Seconds; a right answer needs less than one. Tests of what hangs wait for less.
-PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
 RANKS = 2, 3, 1, 5
 SINGLE, DOUBLE = torch.float32, torch.float64
 GB = 10**9
@@ -128,9 +125,7 @@ def check_17a_update(sharded_update):
         args = sharded_update, UPDATES
         think = "which lengths the whole and a shard have"
         with trying(f"sharded_update in {ranks} ranks", think=think):
-            found = run_ranks(
-                try_zero_updates, *args, world_size=ranks, timeout=PATIENCE
-            )
+            found = run_trial(try_zero_updates, *args, ranks=ranks)
         for case, of_ranks in zip(UPDATES, zip(*found, strict=True), strict=True):
             for step, notes in enumerate(zip(*of_ranks, strict=True)):
                 _expect_zero_update(case, step, notes)
@@ -244,9 +239,7 @@ def check_17a_clip(clip_shards):
             call += ", a gradient of zeros"
             think = "the length of zeros, and what is divided by it"
         with trying(call, think=think):
-            found = run_ranks(
-                try_shard_clips, *args, world_size=ranks, timeout=PATIENCE
-            )
+            found = run_trial(try_shard_clips, *args, ranks=ranks)
         for case, of_ranks in zip(clips, zip(*found, strict=True), strict=True):
             _expect_clip_of_shards(case, of_ranks)
 

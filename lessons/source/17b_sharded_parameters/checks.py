@@ -1,14 +1,13 @@
 """The checks of lesson 17b: gather and free, which layers to recompute, cut anew."""
 
-import os
 import random
 from itertools import product
 
 import torch
 
-from sidebyside import run_ranks
 from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.rank_trials import run_trial
 
 from .watched_gathers import (
     NAMES,
@@ -16,10 +15,6 @@ from .watched_gathers import (
     GatheredStepNotes,
     try_gather_free,
 )
-
-# Seconds; a right answer needs less than one. Tests of what hangs wait for less.
-PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
-
 
 # 17b-gather-free ----------------------------------------------------------------------
 
@@ -46,9 +41,7 @@ def check_17b_gather_free(
         think = "what this line needs: memory behind `flat` before anybody reads or "
         think += "fills it, and tensors of one shape and type on all ranks"
         with trying(f"three steps in {ranks} ranks", think=think):
-            found = run_ranks(
-                try_gather_free, functions, STACKS, world_size=ranks, timeout=PATIENCE
-            )
+            found = run_trial(try_gather_free, functions, STACKS, ranks=ranks)
         for case, of_ranks in zip(STACKS, zip(*found, strict=True), strict=True):
             for step, notes in enumerate(zip(*of_ranks, strict=True), 1):
                 call = f"step {step} of {len(case.widths) - 1} units, widths "

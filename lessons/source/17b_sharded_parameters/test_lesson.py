@@ -5,6 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.checkpoint import FileSystemReader
+from torch.utils.checkpoint import checkpoint
 
 from lessons.props import sharded_parameters as sleeping_layers
 from parallel_by_hand.memory import recomputation
@@ -353,18 +355,29 @@ def test_without_the_ledger_reading_freed_memory_ends_the_process():
 # Prefetch -----------------------------------------------------------------------------
 
 
+def predicted_step_of_sleepers(
+    prefetch: bool, depth: int, seconds: float, travel: float
+) -> float:
+    """Added up, for a wire that carries a layer while another one computes.
+
+    One after another: a layer waits to be gathered, and in backward the gradients of
+    the layer before it travel first. With prefetch only the ends are waited for: the
+    first gather forward, the first backward, and the last gradients.
+    """
+    return 3 * travel * (1 if prefetch else depth) + 3 * depth * seconds
+
+
 def test_prefetch_leaves_three_trips_with_nothing_to_hide_behind():
-    assert sleeping_layers.predicted_step_of_sleepers(False) == pytest.approx(0.84)
-    assert sleeping_layers.predicted_step_of_sleepers(True) == pytest.approx(0.57)
-    with pytest.raises(ValueError, match="travel"):
-        sleeping_layers.predicted_step_of_sleepers(True, seconds=0.01)
+    for prefetch, seconds in (False, 0.84), (True, 0.57):
+        plan = predicted_step_of_sleepers(prefetch, 4, 0.04, 0.03)
+        assert plan == pytest.approx(seconds)
 
 
 @pytest.mark.everything
 def test_a_step_over_a_slow_wire_never_takes_less_than_its_plan():
     for prefetch in (False, True):
         settings = 3, 0.02, 0.015
-        plan = sleeping_layers.predicted_step_of_sleepers(prefetch, *settings)
+        plan = predicted_step_of_sleepers(prefetch, *settings)
         for taken in run_ranks(
             sleeping_layers.step_over_slow_wire, prefetch, *settings
         ):
@@ -518,9 +531,8 @@ def test_segments_of_the_root_keep_least_and_cost_one_more_forward(depth):
 
 def test_torchs_checkpoint_has_the_same_gradients_and_forwards():
     ours = recomputation.measure_recomputation(8, 2)
-    theirs = recomputation.measure_recomputation(
-        8, 2, again=recomputation.recomputed_by_torch
-    )
+    again = partial(checkpoint, use_reentrant=False)
+    theirs = recomputation.measure_recomputation(8, 2, again=again)
     assert ours["forwards"] == theirs["forwards"]
     for mine, librarys in zip(ours["gradients"], theirs["gradients"], strict=True):
         torch.testing.assert_close(mine, librarys)

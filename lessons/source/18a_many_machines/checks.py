@@ -7,15 +7,11 @@ from collections.abc import Sequence
 
 import torch
 
-from sidebyside import run_ranks
 from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.rank_trials import run_trial
 
 from .machine_programs import TopKNotes, TwoLevelsNotes, try_top_k, try_two_levels
-
-# Seconds; a right answer needs less than one. Tests of what hangs wait for less.
-PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
-
 
 # 18a-two-levels -----------------------------------------------------------------------
 
@@ -39,13 +35,12 @@ def check_18a_two_levels(two_levels):
         where = f"{machines} machines of {per_machine} ranks"
         think = "which ranks exist, which are leaders, and what each may call"
         with trying(f"two_levels(tensor, {per_machine}) on {where}", think=think):
-            notes = run_ranks(
+            notes = run_trial(
                 try_two_levels,
                 two_levels,
                 per_machine,
                 LEVELS_CASES,
-                world_size=machines * per_machine,
-                timeout=PATIENCE,
+                ranks=machines * per_machine,
             )
         for case, of_ranks in zip(LEVELS_CASES, zip(*notes, strict=True), strict=True):
             kind = str(case[1]).replace("torch.", "")
@@ -216,7 +211,7 @@ def _try_top_k_in_ranks(top_k_mean, given: list, k: int, kind, name: str) -> Non
     call = f"top_k_mean(gradient, memory, {k}) in {ranks} ranks, {name}"
     with trying(call, think="of which types and lengths places and values are"):
         work = top_k_mean, given, k, kind
-        notes = run_ranks(_top_k_of_rank, *work, world_size=ranks, timeout=PATIENCE)
+        notes = run_trial(_top_k_of_rank, *work, ranks=ranks)
     for turn, of_ranks in enumerate(zip(*notes, strict=True)):
         with trying(f"{call}, call {turn + 1}") as expect:
             for rank, one in enumerate(of_ranks):

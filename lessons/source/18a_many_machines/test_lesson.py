@@ -34,6 +34,7 @@ from parallel_by_hand.machines.torchrun_on_hosts import TorchrunFailed
 from parallel_by_hand.machines.two_machines import RankOnHostFailed, TwoMachines
 from sidebyside import MessageMeter, RankFailed, load_digits, run_ranks
 from sidebyside.course.record import ROOT
+from tests.process_state import said_by
 
 ROLL_CALL = ROOT / "demos/machines/roll_call.py"
 BRANCHES = ["hosts", "simulated"]
@@ -357,15 +358,6 @@ def test_what_error_feedback_holds_back_is_late_and_not_lost():
 
 
 # The demos, and a script of your own --------------------------------------------------
-
-
-def said_by(*command: object, **environment: str) -> str:
-    words = [sys.executable, *map(str, command)]
-    done = subprocess.run(
-        words, capture_output=True, text=True, env=os.environ | environment
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.mark.everything

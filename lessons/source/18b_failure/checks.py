@@ -7,10 +7,10 @@ import tempfile
 from pathlib import Path
 
 from parallel_by_hand.failures.failure_clock import finish_time as right_finish_time
-from sidebyside import run_ranks
 from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
 from sidebyside.exercises.expectations import NotStarted
+from sidebyside.exercises.rank_trials import run_trial
 
 from .killed_saves import (
     BYTES,
@@ -29,9 +29,6 @@ from .resumed_programs import (
     try_restores,
     try_snapshots,
 )
-
-# Seconds; a right answer needs less than one. Tests of what hangs wait for less.
-PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "30"))
 
 # 18b-save -----------------------------------------------------------------------------
 
@@ -207,14 +204,13 @@ def _expect_save_error_passed_on(found: SaveFound) -> None:
 def check_18b_resume(snapshot, restore):
     for ranks in (2, 1):
         with tempfile.TemporaryDirectory() as folder:
-            args, options = (Path(folder),), {"world_size": ranks, "timeout": PATIENCE}
             with trying(f"snapshot(training) in {ranks} ranks"):
-                taken = run_ranks(try_snapshots, snapshot, *args, **options)
+                taken = run_trial(try_snapshots, snapshot, Path(folder), ranks=ranks)
             for rank, of_rank in enumerate(taken):
                 for moment, notes in zip(MOMENTS, of_rank, strict=True):
                     _expect_snapshot(rank, ranks, moment, notes)
             with trying(f"restore(training, saved) in {ranks} ranks"):
-                given = run_ranks(try_restores, restore, *args, **options)
+                given = run_trial(try_restores, restore, Path(folder), ranks=ranks)
             for moment, notes in zip(MOMENTS, zip(*given, strict=True), strict=True):
                 _expect_restored_parts(moment, notes)
                 _expect_resumed_training(moment, notes)

@@ -14,13 +14,13 @@ import torch
 
 from parallel_by_hand.checkpoints.atomic_file import load_checkpoint
 from parallel_by_hand.failures.killed_writers import limit_files
+from sidebyside.exercises.rank_trials import patience
 from sidebyside.programs.run_program import end_with_parent
 from sidebyside.ranks.by_value import packed
 from sidebyside.ranks.launch import context_of_ranks
 
 CHANGES = "open", "os.rename", "os.remove", "os.link", "os.symlink", "os.truncate"
 BYTES = 1_000, 79_000  # of about 80 KB
-SECONDS = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))  # for all calls at once
 NEIGHBOURS = {"step.9": b"another checkpoint", "notes.txt": b"mine", "step": b""}
 UNFINISHED_OF_OTHERS = [f"step.9.{end}" for end in ("unfinished", "tmp", "part")]
 NEIGHBOURS |= dict.fromkeys(UNFINISHED_OF_OTHERS, b"half")  # others are saving there
@@ -175,7 +175,7 @@ def _run_saves(sent: bytes, paths: list[Path], cases: list[SaveCase]) -> list:
             process.start()
             outbox.close()
             crew.append((process, inbox))
-        deadline = monotonic() + SECONDS
+        deadline = monotonic() + patience()  # for all calls at once
         return [_notes_of_save_in(inbox, deadline) for _, inbox in crew]
     finally:
         for process, inbox in crew:
@@ -186,7 +186,7 @@ def _run_saves(sent: bytes, paths: list[Path], cases: list[SaveCase]) -> list:
 
 def _notes_of_save_in(inbox, deadline: float) -> NotesOfSave | None:
     if not inbox.poll(max(0, deadline - monotonic())):
-        said = f"it has not ended after {SECONDS:g} s"
+        said = f"it has not ended after {patience():g} s"
         return NotesOfSave("endless", said, [], [], True, True)
     try:
         return NotesOfSave(*inbox.recv())

@@ -1,6 +1,5 @@
 """The checks of lesson 18c: two sets of repaired programs, and the straggler."""
 
-import os
 import random
 
 import torch
@@ -8,15 +7,14 @@ import torch
 from parallel_by_hand.clinic.patient_data import result_when_well
 from parallel_by_hand.clinic.ward import on_cpus, patient_lines, repaired_patient
 from parallel_by_hand.data_parallel.changed_lines import syntax_complaint
-from sidebyside import RankFailed, run_ranks
+from sidebyside import RankFailed
 from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.rank_trials import run_trial
 from sidebyside.timeline.spans import Span
 
 from .treatment import cases_for_treatment, treat_in_rank
 
-# Seconds; a right answer needs less than one. Tests of what hangs wait for less.
-PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
 SEVERAL = 3, 2, 5, 1  # ranks
 MOST = 4  # lines that may change
 GUILTY = {"ada": 0, "ben": 2, "dan": 2, "cleo": 1, "eve": 1, "finn": 2}
@@ -115,17 +113,16 @@ def _expect_repair_in_python(expect, name: str, lines: list, changes: dict) -> N
 
 def _treated_patients(codes: dict, ranks: int) -> list[dict]:
     """All in one launch; if a rank fails, one by one, to know in which program."""
-    options = {"world_size": ranks, "timeout": PATIENCE}
     with on_cpus():  # as their tensors are
         try:
-            return run_ranks(treat_in_rank, list(codes.items()), ranks, **options)
+            return run_trial(treat_in_rank, list(codes.items()), ranks, ranks=ranks)
         except RankFailed:
             for name, code in codes.items():
                 think = "what the new lines do, each in its place, and on each rank"
                 with trying(
                     f"{name}, repaired, {_in_clinic_ranks(ranks)}", think=think
                 ):
-                    run_ranks(treat_in_rank, [(name, code)], ranks, **options)
+                    run_trial(treat_in_rank, [(name, code)], ranks, ranks=ranks)
             raise
 
 

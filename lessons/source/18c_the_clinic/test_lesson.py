@@ -34,10 +34,10 @@ WAITS = {"ada": {0}, "ben": {0, 1, 2}, "eve": {1}, "finn": {0, 1, 2}}
 # The patients -------------------------------------------------------------------------
 
 
-def found_in_ranks(look, name: str, code: str = "") -> list:
+def found_in_ranks(look, name: str) -> list:
     with ward.on_cpus():
         given = patient_data.data_of_patient(name)
-        return run_ranks(look, name, code or SICK[name], given, world_size=3)
+        return run_ranks(look, name, SICK[name], given, world_size=3)
 
 
 def said_and_called(*patient) -> tuple[str, list[tuple]]:

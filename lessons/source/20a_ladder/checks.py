@@ -1,14 +1,13 @@
 """The checks of lesson 20a: a wrapper, the order of a mesh, clipping on it."""
 
-import os
 from itertools import permutations, product
 from math import prod
 
 import torch
 
-from sidebyside import run_ranks
 from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.rank_trials import run_trial
 
 from .wrappers_and_mesh_clips import (
     MeshClipCase,
@@ -16,10 +15,6 @@ from .wrappers_and_mesh_clips import (
     try_mesh_clips,
     try_wrapper,
 )
-
-# Seconds; a right answer needs less than three. Tests of what hangs wait for less.
-PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "30"))
-
 
 # 20a-wrapper --------------------------------------------------------------------------
 
@@ -46,7 +41,7 @@ def check_20a_wrapper(data_parallel):
         with trying(call, think="what `deal` and `complete` are given and give back"):
             args = data_parallel, sizes
             world = prod(sizes.values())
-            found = run_ranks(try_wrapper, *args, world_size=world, timeout=PATIENCE)
+            found = run_trial(try_wrapper, *args, ranks=world, seconds=30)
         with trying(call) as expect:
             for rank, notes in enumerate(found):
                 _expect_wrapper_rows(expect, rank, notes)
@@ -57,9 +52,7 @@ def check_20a_wrapper(data_parallel):
         with trying(call, think="what the former functions still have to do") as expect:
             given = data_parallel, sizes, inside, batch
             world = prod(sizes.values())
-            ranks = run_ranks(
-                train_with_wrapper, *given, world_size=world, timeout=PATIENCE
-            )
+            ranks = run_trial(train_with_wrapper, *given, ranks=world, seconds=30)
             for name in inside:
                 gap = torch.tensor([found[name] for found in ranks]).max().item()
                 expect(
@@ -251,7 +244,7 @@ def check_20a_clip(clip_on_mesh):
         call = f"clip_on_mesh on a mesh of {_mesh_in_words(sizes)}"
         with trying(call, think="what a rank has: parts, maybe empty, maybe none"):
             args, world = (clip_on_mesh, sizes, cases), prod(sizes.values())
-            found = run_ranks(try_mesh_clips, *args, world_size=world, timeout=PATIENCE)
+            found = run_trial(try_mesh_clips, *args, ranks=world, seconds=30)
         for case, of_ranks in zip(cases, zip(*found, strict=True), strict=True):
             shapes = f"split {list(case.split)}, whole {list(case.whole)}"
             with trying(f"{call}: {shapes}, longest {case.longest}") as expect:

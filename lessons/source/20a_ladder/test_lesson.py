@@ -241,14 +241,10 @@ def test_lesson_19s_activations_miss_by_no_more_than_the_lesson_says(name):
     assert abs(kept / cost.activations - 1) < 0.155
 
 
-def numbers_of_lines(printed: str, column: int = 16) -> dict[str, list[str]]:
+def numbers_of_lines(printed: str) -> dict[str, list[str]]:
     """What stands behind each rung's name, by this name."""
-    lines = printed.splitlines()
-    rungs = [line for line in lines if line[:column].strip()]
-    return {
-        line[:column].strip(): re.findall(r"\S+(?: %)?", line[column:])
-        for line in rungs
-    }
+    lines = [(line[:16].strip(), line[16:]) for line in printed.splitlines()]
+    return {name: re.findall(r"\S+(?: %)?", rest) for name, rest in lines if name}
 
 
 @pytest.mark.everything

@@ -2,21 +2,17 @@
 
 import math
 import operator
-import os
 import random
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
-from sidebyside import RanksHung, machine, run_ranks
+from sidebyside import RanksHung, machine
 from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.rank_trials import run_trial
 
 from .fast_training_runs import FastCase, FastNotes, fast_seconds, try_fast
-
-# Seconds; a right answer needs less than two. Tests of what hangs wait for less.
-PATIENCE = float(os.environ.get("SIDEBYSIDE_PATIENCE", "20"))
-
 
 # 20b-pairs ----------------------------------------------------------------------------
 
@@ -227,7 +223,7 @@ def check_20b_fast(fast_training):
             think="what every rank is given, and what it returns",
         ):
             args = fast_training, CASES
-            found = run_ranks(try_fast, *args, world_size=ranks, timeout=PATIENCE)
+            found = run_trial(try_fast, *args, ranks=ranks)
         for case, of_ranks in zip(CASES, zip(*found, strict=True), strict=True):
             _expect_fast_training_case(ranks, case, of_ranks)
     return _measured_fast_training(fast_training)
@@ -324,7 +320,7 @@ def _measured_fast_training(fast_training) -> str:
     """In turn with one process that takes whole batches: a figure, and no verdict."""
     ranks, args = 2, (fast_seconds, fast_training)
     try:
-        found = run_ranks(*args, world_size=ranks, timeout=PATIENCE)[0]
+        found = run_trial(*args, ranks=ranks)[0]
     except RanksHung:  # what is right is right on a busy machine, too
         return "nothing: the machine is too busy; try again when it is not"
     speedup = found.alone / found.together

@@ -17,7 +17,6 @@ from parallel_by_hand.dataflow.operations import (
 from parallel_by_hand.dataflow.simulated_devices import devices_in
 from parallel_by_hand.dataflow.thread_devices import ThreadDevices
 
-WEIGHTS = "ABCD"
 ON_DEVICE_0 = {"upper", "A", "C", "h_a", "y_a", "dC", "dh_a", "dA"}
 
 NETWORK = {  # the names of the parameters are the operations whose results are read

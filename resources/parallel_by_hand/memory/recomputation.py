@@ -33,13 +33,6 @@ class Recompute(torch.autograd.Function):
         return None, x.grad
 
 
-def recomputed_by_torch(segment: Callable, x: torch.Tensor) -> torch.Tensor:
-    """The library's call for the same thing."""
-    from torch.utils.checkpoint import checkpoint
-
-    return checkpoint(segment, x, use_reentrant=False)
-
-
 def run_in_segments(
     layers: Sequence[nn.Module], x: torch.Tensor, length: int, again=Recompute.apply
 ) -> torch.Tensor:

@@ -146,11 +146,6 @@ SCHEDULES_BY_NAME = {
 }
 
 
-def write_schedule(schedule: Schedule) -> str:
-    """One line of instructions per rank: the form `read_schedule` reads."""
-    return "\n".join(" ".join(order) for order in schedule)
-
-
 def read_schedule(text: str) -> Schedule:
     """Read one line of instructions per rank; skip empty lines and # comments."""
     lines = (line.split("#")[0].split() for line in text.splitlines())

@@ -41,12 +41,6 @@ class HeldToThisMachine(NamedTuple):
         predicted = [sum(sent.values()) for sent in ranks]
         return predicted == [measured.sent for measured in self.measured]
 
-    def link_seconds(self, link: Link) -> float:
-        """What the messages that were counted take on a link, one after the other."""
-        return max(
-            m.messages * link.alpha + m.sent / link.bandwidth for m in self.measured
-        )
-
 
 def hold_to_this_machine(
     cluster: Cluster,

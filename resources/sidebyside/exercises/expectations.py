@@ -2,15 +2,12 @@
 
 import contextlib
 import copy
-import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from sidebyside.course.lesson_format import STUB_SAYS
 from sidebyside.exercises.findings import NOT_YET, TOO_SLOW, shown
 
 OMITTED = object()
-KEPT = "what your function keeps from its earlier calls: called for the first time, it "
-KEPT += "does this right"
 
 
 class NotYet(Exception):
@@ -81,44 +78,6 @@ def trying(tried: str, *leaves: object, think: str = "") -> Iterator[Expect]:
             got=f"{shown(before)} has become {shown(after)}",
             think="who else uses what your function was given",
         )
-
-
-class Attempts:
-    """Try an answer on case after case, and notice what it keeps from earlier calls.
-
-        attempt = Attempts(largest)
-        attempt(_expect_largest, [3, 1, 2])
-
-    calls `_expect_largest(largest, [3, 1, 2])`. Where that finds a fault, it is called
-    once more, with a copy of the answer that was made before all calls, and of the case
-    as it was. If the copy has no fault, the advice is to think of what is kept; only
-    `certain` advice stays.
-    This is for answers whose calls do not depend on chance.
-    """
-
-    def __init__(self, answer: object, certain: str = ""):
-        from sidebyside.ranks.by_value import packed_answer
-
-        self.answer, self.certain, self.before_all_calls = answer, certain, b""
-        with contextlib.suppress(Exception):
-            self.before_all_calls = packed_answer(answer)
-
-    def __call__(self, try_out: Callable, *case: object) -> None:
-        as_it_was = copy.deepcopy(case)
-        try:
-            try_out(self.answer, *case)
-        except Exception as fault:
-            certain = self.certain and getattr(fault, "think", "") == self.certain
-            if not certain and self._new_one_passes(try_out, as_it_was):
-                fault.think = KEPT
-            raise
-
-    def _new_one_passes(self, try_out: Callable, case: tuple) -> bool:
-        try:
-            try_out(pickle.loads(self.before_all_calls), *case)
-        except BaseException:
-            return False
-        return True
 
 
 def _same_after_trying(before: object, after: object) -> bool:

@@ -1,4 +1,4 @@
-"""Run a function in several connected processes; their side is rank_process.py."""
+"""Run a function in several connected processes; their side is process.py."""
 
 import atexit
 import multiprocessing

@@ -1,6 +1,6 @@
 """What happens inside a process that `run_ranks` starts. The parent's side is crew.py,
-what they say to each other rank_messages.py. How ranks meet, what they print and what
-they tell of an exception is in rank_meeting.py, rank_prints.py and rank_errors.py.
+what they say to each other messages.py. How ranks meet, what they print and what they
+tell of an exception is in meeting.py, prints.py and errors.py.
 
 A rank stays until it is told to exit, so that the end of one rank does not break the
 connections of another.
