@@ -4,6 +4,7 @@ import contextlib
 import copy
 import pickle
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from sidebyside.course.lesson_format import STUB_SAYS
 from sidebyside.exercises.findings import NOT_YET, TOO_SLOW, shown
@@ -73,7 +74,7 @@ def trying(tried: str, *leaves: object, think: str = "") -> Iterator[Expect]:
         raise
     except Exception as error:
         if not hasattr(error, "tried"):  # by a block inside this one
-            error.tried, error.think = tried, think
+            vars(error).update(tried=tried, think=think)
         raise
     for before, after in zip(kept, leaves, strict=True):
         expect(
@@ -110,7 +111,7 @@ class Attempts:
         except Exception as fault:
             certain = self.certain and getattr(fault, "think", "") == self.certain
             if not certain and self._new_one_passes(try_out, as_it_was):
-                fault.think = KEPT
+                vars(fault)["think"] = KEPT
             raise
 
     def _new_one_passes(self, try_out: Callable, case: tuple) -> bool:
@@ -121,7 +122,7 @@ class Attempts:
         return True
 
 
-def _same_after_trying(before: object, after: object) -> bool:
+def _same_after_trying(before: Any, after: Any) -> bool:
     """Equal, for arrays and tensors and what holds them too."""
     if type(before) is not type(after):
         return False
