@@ -30,7 +30,7 @@ from sidebyside.exercises.judge import Exercise, examine, find_exercise
 SECONDS_TO_HANG = 3  # a wrong answer that must hang need not hang for longer
 SECONDS_TO_END = 240  # others get more than a learner: the machine may be busy,
 TIMES_SLOWER = 8  # but not more than so many times slower
-WRONG, RIGHT = 6, 2  # answers at least
+WRONG, RIGHT = range(6, 13), range(2, 4)  # so many answers to each exercise
 
 
 class Case(NamedTuple):
@@ -76,10 +76,14 @@ def text_complaints(case: Case) -> list[str]:
     hints = case.lesson.hints(case.id)
     if len(hints) != 3 or not all(hint.text for hint in hints):
         found.append(f"{case.id} has {len(hints)} hints with a text, not 3")
-    if len({wrong.name for wrong in case.wrong}) < WRONG:
-        found.append(f"{case.id} has {len(case.wrong)} wrong answers, not {WRONG}")
-    if len({right.name for right in case.right}) < RIGHT:
-        found.append(f"{case.id} has {len(case.right)} right answers, not {RIGHT}")
+    for kind, given, allowed in (
+        ("wrong", case.wrong, WRONG),
+        ("right", case.right, RIGHT),
+    ):
+        if len(given) not in allowed:
+            limits = f"{allowed[0]} to {allowed[-1]}"
+            found.append(f"{case.id} has {len(given)} {kind} answers, not {limits}")
+    found += [f"{w.name} of {case.id} has no note" for w in case.wrong if not w.note]
     return found
 
 

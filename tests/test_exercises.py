@@ -145,13 +145,17 @@ def _hang(numbers):
     Event().wait()  # one line on every Python; a loop is reported by its head or body
 
 
+def _wrong(name, answer, advice, state="NOT YET") -> Wrong:
+    return Wrong(name, answer, advice, state, note="What they think.")
+
+
 WRONG = [
-    Wrong("starts_at_zero", lambda numbers: max([0, *numbers]), "search starts"),
-    Wrong("returns_nothing", lambda numbers: None, "came back None"),
-    Wrong("takes_the_first", lambda numbers: numbers[0], "search starts"),
-    Wrong("takes_the_last", lambda numbers: numbers[-1], "search starts"),
-    Wrong("takes_the_smallest", min, "search starts"),
-    Wrong("never_ends", _hang, "in _hang: Event", state="HUNG"),
+    _wrong("starts_at_zero", lambda numbers: max([0, *numbers]), "search starts"),
+    _wrong("returns_nothing", lambda numbers: None, "came back None"),
+    _wrong("takes_the_first", lambda numbers: numbers[0], "search starts"),
+    _wrong("takes_the_last", lambda numbers: numbers[-1], "search starts"),
+    _wrong("takes_the_smallest", min, "search starts"),
+    _wrong("never_ends", _hang, "in _hang: Event", state="HUNG"),
 ]
 RIGHT = [
     Right("the_library", max),
@@ -218,6 +222,15 @@ def test_a_bad_text_gets_a_complaint(old, new, fault):
     assert old in LESSON
     text = LESSON.replace(old, new)
     assert fault in "\n".join(complaints(planted(text=text, wrong=[])))
+
+
+def test_too_many_answers_and_a_missing_note_get_a_complaint():
+    many = [_wrong(f"wrong_{n}", min, "search starts") for n in range(13)]
+    assert "13 wrong answers, not 6 to 12" in "\n".join(
+        text_complaints(planted(wrong=many))
+    )
+    silent = [*WRONG, Wrong("silent", min, "search starts")]
+    assert "silent of 99-largest has no note" in text_complaints(planted(wrong=silent))
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ _HOME = {
     "output_file": "programs.arguments",
 }
 
-__all__ = list(_HOME)
+__all__ = list(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]  of one table
 
 
 def __getattr__(name: str):

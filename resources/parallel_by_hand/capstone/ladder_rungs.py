@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from statistics import median
 from time import perf_counter
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -69,7 +69,8 @@ class RungWatch:
     """Compares each step with the first rung's, and counts the second step's cost."""
 
     def __init__(self, first_rung: Tensor | None):
-        self.first_rung, self.cost = first_rung, None
+        self.first_rung = first_rung
+        self.cost: Any = None  # the second step's
         self.trail, self.gaps, self.times = [], [], []
 
     @contextmanager

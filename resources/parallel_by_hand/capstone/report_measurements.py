@@ -1,7 +1,7 @@
 """What a report measures by itself: the machine's constants, timelines, the ladder."""
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from types import SimpleNamespace
 
@@ -92,7 +92,7 @@ def spans_of_last_step(timeline: Timeline) -> SimpleNamespace:
     )
 
 
-def in_span_for_report(name: str, function):
+def in_span_for_report(name: str, function: Callable) -> Callable:
     @wraps(function)
     def spanned(*args):
         with span(name):

@@ -13,7 +13,7 @@ import os
 import re
 from html import escape
 from pathlib import Path
-from typing import NotRequired, TypedDict
+from typing import NotRequired, TypedDict, TypeGuard
 
 KIND = "side by side, report 1"
 LARGEST = 20_000_000  # bytes of a file that may be a report
@@ -104,7 +104,7 @@ def _table_of_page(
 ) -> str:
     """Rows about the same thing become one row, with the other columns of each."""
     there = next(section for section in of_each if section)
-    keys, columns = there["keys"], there["columns"]
+    keys, columns = there.get("keys", 0), there.get("columns", [])
     wide = len(columns) - keys
     tables = [_rows_by_key(section, keys, len(columns)) for section in of_each]
     about = dict.fromkeys(key for table in tables for key in table)
@@ -132,8 +132,8 @@ def _table_of_page(
 def _rows_by_key(section: ReportSection | None, keys: int, columns: int) -> dict:
     """The rest of each row by its first cells; a key that comes twice gets a number."""
     table: dict[tuple, list[str]] = {}
-    same_shape = section and "rows" in section and len(section["columns"]) == columns
-    for row in section["rows"] if same_shape else ():
+    same_shape = section and len(section.get("columns", ())) == columns
+    for row in section.get("rows", ()) if section and same_shape else ():
         key, again = tuple(row[:keys]), 0
         while (*key, again) in table:
             again += 1
@@ -192,7 +192,7 @@ def read_report(path: Path) -> Report:
     return report
 
 
-def _is_report(found: object) -> bool:
+def _is_report(found: object) -> TypeGuard[Report]:
     """Every part is there and has its type, so that the page can show it."""
     return (
         isinstance(found, dict)

@@ -26,7 +26,7 @@ from parallel_by_hand.tensor_parallel.split_block import (
 def ends_in_group(group) -> EndsOfSplitBlock:
     """Tensor parallel's two ends for one group: functions, so a copy has them too."""
 
-    def enter(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def enter(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         return F.linear(copy_to_ranks(x, group), weight, bias)
 
     def leave(summand: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -26,6 +26,7 @@ from parallel_by_hand.capstone.language_model import (
 )
 from parallel_by_hand.capstone.text_batches import batches
 from parallel_by_hand.capstone.whole_training import (
+    Addresses,
     TextState,
     load_averages,
     load_whole_model,
@@ -65,10 +66,11 @@ class Training:
         self.complete = lambda: None  # gradients that are still summands
         self.update = self.update_alone
         self.held = lambda: list(self.model.parameters())  # numbers this rank keeps
-        self.optimizer = None
+        self.optimizer: Any = None  # a wrapper's, or wrap_model's
         self.shards: list[Tensor] = []  # gradients kept beside the parameters' .grad
         self.units: list = []  # ZeRO-3's parameters that are borrowed
-        self.addresses = None  # which of the whole model's numbers this rank has
+        # which of the whole model's numbers this rank has
+        self.addresses: Addresses | None = None
 
     def backward_alone(self, inputs: Tensor, targets: Tensor) -> float:
         loss = text_loss(self.model(inputs), targets)

@@ -45,7 +45,7 @@ def flat_numbers(tensors: Iterable[Tensor]) -> Tensor:
     return torch.cat([local_numbers(tensor) for tensor in tensors])
 
 
-def numbered_copy(model: nn.Module) -> nn.Module:
+def numbered_copy(model: nn.Sequential) -> nn.Sequential:
     """A copy in 64 bits whose parameters are 1, 2, 3, ... in their order."""
     numbered = copy.deepcopy(model).double()
     total = sum(p.numel() for p in model.parameters())
@@ -87,7 +87,7 @@ def collect_text_state(training, step: int) -> TextState:
         mine.append((places, rows))
     of_all = [mine]
     if dist.is_initialized():
-        of_all = [None] * dist.get_world_size()
+        of_all = [mine] * dist.get_world_size()
         dist.all_gather_object(of_all, mine)
     pieces = [piece for of_one in of_all for piece in of_one]
     last = max(int(places.max()) for places, _ in pieces if len(places))

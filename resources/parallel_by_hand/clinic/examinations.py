@@ -52,7 +52,7 @@ def recorded_collectives() -> list[dict]:
 
     `_dump_fr_trace` is not public. With NCCL, torch's watchdog writes it to a file.
     """
-    return pickle.loads(torch._C._distributed_c10d._dump_fr_trace())["entries"]
+    return pickle.loads(torch._C._distributed_c10d._dump_fr_trace())["entries"]  # pyright: ignore[reportAttributeAccessIssue]  private
 
 
 def stacks_of_threads() -> str:

@@ -23,7 +23,7 @@ def timed(name: str, seconds: dict[str, float]) -> Iterator[None]:
 
 def train_and_report(straggler: int, late: float, steps: int = 5) -> dict[str, float]:
     """Runs in each rank: the seconds that it loaded, computed and waited."""
-    seconds = dict.fromkeys(("load", "compute", "wait"), 0.0)
+    seconds: dict[str, float] = dict.fromkeys(("load", "compute", "wait"), 0.0)
     gradient = torch.ones(64, device=device())
     dist.barrier()
     for _ in range(steps):

@@ -5,7 +5,7 @@ from math import ceil, log2
 WAYS = ("root", "tree", "ring", "halving-doubling")
 
 
-def messages_and_bytes(way: str, ranks: int, size: int) -> tuple[int, float]:
+def messages_and_bytes(way: str, ranks: int, size: float) -> tuple[int, float]:
     """How many messages follow one another, and how many bytes they carry together.
 
     `size` is the tensor's, in bytes. A rank can send one message and receive one at
@@ -28,7 +28,7 @@ def messages_and_bytes(way: str, ranks: int, size: int) -> tuple[int, float]:
 
 
 def predicted_seconds(
-    way: str, ranks: int, size: int, alpha: float, beta: float
+    way: str, ranks: int, size: float, alpha: float, beta: float
 ) -> float:
     """T = alpha * messages + beta * bytes: seconds for an all-reduce of `size` bytes.
 

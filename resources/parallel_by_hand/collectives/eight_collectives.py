@@ -5,6 +5,9 @@ the other: `torch.distributed` and this module are interchangeable. N is the num
 ranks.
 """
 
+# Only the root has `pieces`: elsewhere they are None, as in torch.
+# pyright: reportOptionalSubscript=false
+
 import torch
 import torch.distributed as dist
 

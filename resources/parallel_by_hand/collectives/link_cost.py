@@ -5,6 +5,7 @@ from time import perf_counter
 import numpy as np
 import torch
 import torch.distributed as dist
+from numpy.typing import ArrayLike
 
 from parallel_by_hand.collectives.published_all_reduces import (
     H100_MICROSECONDS,
@@ -43,7 +44,7 @@ def time_messages(
     return seconds
 
 
-def fit_link_cost(sizes: list[float], seconds: list[float]) -> tuple[float, float]:
+def fit_link_cost(sizes: ArrayLike, seconds: ArrayLike) -> tuple[float, float]:
     """alpha and beta (seconds, seconds per byte) of the line alpha + beta * size.
 
     Least squares of the *relative* errors: a microsecond too much for a small message
@@ -56,7 +57,7 @@ def fit_link_cost(sizes: list[float], seconds: list[float]) -> tuple[float, floa
     return float(alpha), float(beta)
 
 
-def typical_seconds(rounds: list[float], axis: int | None = None):
+def typical_seconds(rounds: list[float] | np.ndarray, axis: int | None = None):
     """The lower quartile: whatever else a machine does can only add to a time."""
     return np.quantile(rounds, 0.25, axis=axis)
 

@@ -32,7 +32,7 @@ class PacedLink:
     def seconds(self, tensor: torch.Tensor) -> float:
         return self.alpha + self.beta * tensor.nbytes
 
-    def isend(self, tensor: torch.Tensor, *args, **options) -> dist.Work:
+    def isend(self, tensor: torch.Tensor, *args, **options) -> dist.Work | None:
         """The rank is busy until the message is out: this does not return at once."""
         sleep(self.seconds(tensor))
         return self.sends(tensor, *args, **options)
@@ -44,7 +44,7 @@ class PacedLink:
 class Arriving:
     """A message on its way in: it cannot be through before the one ahead of it."""
 
-    def __init__(self, link: PacedLink, tensor: torch.Tensor, work: dist.Work):
+    def __init__(self, link: PacedLink, tensor: torch.Tensor, work: dist.Work | None):
         self.link, self.seconds, self.work = link, link.seconds(tensor), work
 
     def wait(self, *args) -> bool:

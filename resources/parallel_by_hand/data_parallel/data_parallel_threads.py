@@ -1,9 +1,13 @@
 """Replicas in threads, which is DataParallel's design."""
 
+# A `.grad` is there after backward; torch says that it may be None.
+# pyright: reportArgumentType=false, reportOperatorIssue=false
+
 import copy
 from collections import Counter
 from collections.abc import Callable
 from threading import Thread
+from typing import Any
 
 import torch
 from torch import nn
@@ -26,7 +30,7 @@ def replicate(model: nn.Module, places: list) -> list[nn.Module]:
 
 def in_threads(function: Callable, *lists: list) -> list:
     """Call the function for the first of each list, the second ...: a thread each."""
-    results = [None] * len(lists[0])
+    results: list[Any] = [None] * len(lists[0])
 
     def call(place: int, items: tuple) -> None:
         try:

@@ -6,6 +6,9 @@ meter can look at it; F yields what it would print. All but A run in every rank.
 bits: what is left of a difference is a mistake and not rounding.
 """
 
+# A `.grad` is there after backward; torch says that it may be None.
+# pyright: reportOperatorIssue=false
+
 from collections.abc import Iterator
 
 import torch

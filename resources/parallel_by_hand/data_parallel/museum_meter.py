@@ -4,6 +4,7 @@ import copy
 import inspect
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 from torch import nn
@@ -27,7 +28,7 @@ def repaired(name: str, changes: dict[int, str]) -> str:
 
 def program_of_exhibit(code: str, name: str):
     """The function that this code defines, among the museum's own names."""
-    names = vars(exhibits) | {"copy": copy}
+    names: dict[str, Any] = {**vars(exhibits), "copy": copy}
     exec(compile(code, f"<exhibit {name}>", "exec"), names)
     return names[f"exhibit_{name.lower()}"]
 

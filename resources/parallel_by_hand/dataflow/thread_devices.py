@@ -62,7 +62,8 @@ class ThreadDevices:
 
     def _result(self, operation: Operation, where: torch.device | None):
         """What it computes; on a GPU, finished means that the GPU has finished."""
-        value = operation.compute(*(self.values[name] for name in operation.inputs))
+        inputs = (self.values[name] for name in operation.inputs)
+        value = operation.compute(*inputs)  # pyright: ignore[reportOptionalCall]  it is real work
         if where is not None:
             value = value.to(where)
         if value.is_cuda:

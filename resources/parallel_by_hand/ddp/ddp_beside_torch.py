@@ -34,7 +34,7 @@ class MessageNotes:
         self.sent: list[int] = []
         self.drawn = False
 
-    def start(self, message: torch.Tensor) -> dist.Work:
+    def start(self, message: torch.Tensor) -> dist.Work | None:
         self.sent.append(message.nbytes)
         travelling = span("message")
         if self.drawn:
@@ -70,7 +70,9 @@ class BackwardInTwo:
         self.now.stop()
 
 
-def wrap_wide(kind: str, bucket_mb: float | None, notes: MessageNotes) -> nn.Module:
+def wrap_wide(
+    kind: str, bucket_mb: float | None, notes: MessageNotes
+) -> DistributedDataParallel | TORCHS:
     if kind == "ours":
         bucket_bytes = int(25 if bucket_mb is None else bucket_mb) * 2**20
         return DistributedDataParallel(make_wide(), bucket_bytes, notes.start)

@@ -1,5 +1,8 @@
 """A DistributedDataParallel of our own: hooks, buckets, and messages that overlap."""
 
+# A `.grad` is there after backward; torch says that it may be None.
+# pyright: reportArgumentType=false
+
 from collections.abc import Callable
 from contextlib import contextmanager
 from functools import partial
@@ -13,7 +16,7 @@ from torch.nn import functional as F
 from sidebyside import device, load_digits
 
 
-def start_all_reduce(flat: torch.Tensor) -> dist.Work:
+def start_all_reduce(flat: torch.Tensor) -> dist.Work | None:
     """Start to sum `flat` over all ranks, in place; `.wait()` ends when it is done."""
     return dist.all_reduce(flat, async_op=True)
 

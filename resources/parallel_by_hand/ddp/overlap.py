@@ -1,5 +1,9 @@
 """When gradients travel: after backward, or while it still computes. Simulated."""
 
+# A `.grad` is there after backward; torch says that it may be None.
+# A message on its way is a Future that can `wait` as torch's can.
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false
+
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext

@@ -1,5 +1,6 @@
 """Compute here, or send the data to a faster device and the result back: what pays."""
 
+from collections.abc import Callable
 from time import perf_counter
 
 import torch
@@ -27,6 +28,9 @@ def multiply_in_python(left: Rows, right: Rows) -> Rows:
     ]
 
 
+MULTIPLY: dict[str, Callable] = {"python": multiply_in_python, "torch": torch.mm}
+
+
 def multiply_away(pair: torch.Tensor) -> torch.Tensor | None:
     """Runs in two ranks: rank 0 sends `pair` (2, n, n) and gets its product back."""
     if dist.get_rank() == 0:
@@ -50,7 +54,7 @@ def time_here_and_away(
     for n in sizes:
         pair = torch.rand(2, n, n, device=device())
         here = tuple(pair.tolist()) if host == "python" else tuple(pair)
-        multiply = multiply_in_python if host == "python" else torch.mm
+        multiply = MULTIPLY[host]
         seconds = [], []
         for turn in range(rounds + 1):  # the first is not counted
             dist.barrier()

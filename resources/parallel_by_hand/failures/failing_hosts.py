@@ -97,7 +97,7 @@ def train_on_failing_hosts(
 class AccidentClock:
     """Prints lines with the seconds since the accident."""
 
-    began = None
+    began: float | None = None
 
     def say(self, who: str, what: str) -> None:
         when = "" if self.began is None else f"{time.monotonic() - self.began:.1f} s"

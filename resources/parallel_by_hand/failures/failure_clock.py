@@ -32,17 +32,17 @@ def finish_time(
     to the last checkpoint that is whole; `restart` seconds later it goes on, unless
     the next failure comes before that. `failures` increase.
     """
-    now, saved = 0.0, 0.0
-    for failure in chain(failures, [math.inf]):
-        while True:
-            last = saved + every >= work
-            end = now + (work - saved if last else every + save)
-            if end > failure:
-                break
+    now, saved, upcoming = 0.0, 0.0, chain(failures, [math.inf])
+    failure = next(upcoming)
+    while True:
+        last = saved + every >= work
+        end = now + (work - saved if last else every + save)
+        if end > failure:
+            now, failure = failure + restart, next(upcoming)
+        elif last:
+            return end
+        else:
             now, saved = end, saved + every
-            if last:
-                return now
-        now = failure + restart
 
 
 def progress_at_last_failure(

@@ -1,7 +1,7 @@
 """Gradients over a slow link: as they are, compressed, or sent less often."""
 
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -79,7 +79,8 @@ class SendsTopK:
         self.memory = torch.zeros_like(parameters_to_vector(self.parameters).detach())
 
     def average_gradients(self) -> None:
-        flat = parameters_to_vector([p.grad for p in self.parameters])
+        grads: list[Any] = [p.grad for p in self.parameters]  # there after backward
+        flat = parameters_to_vector(grads)
         mean = top_k_mean(flat, self.memory, round(KEPT * len(flat)))
         if self.forgets:
             self.memory.zero_()

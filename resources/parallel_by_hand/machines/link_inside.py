@@ -25,6 +25,8 @@ class LinkInside(PacedLink):
         self.machine_of = lambda rank: rank // ranks_per_machine
         self.here = self.machine_of(dist.get_rank())
         self.cable = os.path.join(folder, f"cable-{self.here}")
+        paced = "all_reduce", "all_gather"
+        self.library = {name: getattr(dist, name) for name in paced}
 
     def crosses(self, args: tuple, options: dict, end: str) -> bool:
         """Whether the rank at the other end sits on another machine. It stands first
@@ -32,15 +34,18 @@ class LinkInside(PacedLink):
         peer = args[0] if args else options.get(end)
         if peer is None and options.get(f"group_{end}") is not None:
             group = options.get("group") or dist.group.WORLD
-            peer = dist.get_global_rank(group, options[f"group_{end}"])
+            place = options[f"group_{end}"]
+            peer = dist.get_global_rank(group, place)  # pyright: ignore[reportArgumentType]  there is a WORLD
         return peer is None or self.machine_of(peer) != self.here
 
-    def isend(self, tensor: torch.Tensor, *args, **options) -> dist.Work:
+    def isend(self, tensor: torch.Tensor, *args, **options) -> dist.Work | None:
         if self.crosses(args, options, "dst"):
             self.carry(tensor.nbytes)
         return self.sends(tensor, *args, **options)
 
-    def irecv(self, tensor: torch.Tensor, *args, **options) -> dist.Work:
+    def irecv(
+        self, tensor: torch.Tensor, *args, **options
+    ) -> Arriving | dist.Work | None:
         work = self.receives(tensor, *args, **options)
         crosses = self.crosses(args, options, "src")
         return Arriving(self, tensor, work) if crosses else work
@@ -82,7 +87,6 @@ def link_inside(rate: float, ranks_per_machine: int, folder: str) -> Iterator[No
     `rate` is in Mbit/s; `folder` holds a file for each machine's cable.
     """
     link = LinkInside(rate, ranks_per_machine, folder)
-    link.library = {name: getattr(dist, name) for name in ("all_reduce", "all_gather")}
     paced = {name: getattr(link, name) for name in link.library}
     with paced_by(link), mock.patch.multiple(dist, **paced):
         yield

@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 import traceback
-from typing import BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 
 class ServedJob(NamedTuple):
@@ -26,12 +26,12 @@ class ServedJob(NamedTuple):
     seconds: float
 
 
-def send_frame(file: BinaryIO, data: bytes) -> None:
+def send_frame(file: Any, data: bytes) -> None:
     file.write(len(data).to_bytes(8, "big") + data)
     file.flush()
 
 
-def receive_frame(file: BinaryIO) -> bytes:
+def receive_frame(file: Any) -> bytes:
     """The next frame; EOFError if the other side has ended."""
     head = file.read(8)
     if len(head) < 8:

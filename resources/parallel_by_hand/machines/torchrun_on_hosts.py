@@ -4,8 +4,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from typing import Any
 
-from parallel_by_hand.machines.hosts import Host, processes
+from parallel_by_hand.machines.hosts import processes
 
 PORT = 29500  # on the first host, in a network that nobody else has
 
@@ -15,9 +16,9 @@ class TorchrunFailed(RuntimeError):
 
 
 def torchrun_command(
-    hosts: Sequence[Host],
+    hosts: Sequence[Any],
     node: int,
-    script: str,
+    script: object,
     *args: object,
     ranks_per_host: int = 1,
     options: Sequence[str] = (),
@@ -36,7 +37,7 @@ def torchrun_command(
 
 
 def start_torchrun(
-    hosts: Sequence[Host], script: str, *args: object, **how: object
+    hosts: Sequence[Any], script: object, *args: object, **how
 ) -> list[subprocess.Popen]:
     """Start torchrun on every host; the Popens' `stdout` is all that it prints."""
     return [
@@ -49,7 +50,7 @@ def start_torchrun(
 
 
 def run_torchrun(
-    hosts: Sequence[Host], script: str, *args: object, seconds: float = 120, **how
+    hosts: Sequence[Any], script: object, *args: object, seconds: float = 120, **how
 ) -> list[str]:
     """What the torchrun of each host has printed; TorchrunFailed if one failed."""
     programs = start_torchrun(hosts, script, *args, **how)

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from parallel_by_hand.machines.hosts import RATE, two_hosts, why_no_hosts
 from parallel_by_hand.machines.rank_server import receive_frame, send_frame
@@ -138,7 +139,7 @@ class TwoMachines:
         return _results_of(answers)
 
 
-def _results_of(answers: Sequence[tuple[bool, object, str]]) -> list:
+def _results_of(answers: Sequence[tuple[bool, Any, str]]) -> list:
     for rank, (_, _, printed) in enumerate(answers):
         for line in printed.splitlines():
             print(f"rank {rank}: {line}")

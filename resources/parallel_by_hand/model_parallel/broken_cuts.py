@@ -60,7 +60,7 @@ def send_skip_with_gradient(late: Tensor, early: Tensor) -> Tensor:
     return SendForward.apply(torch.cat([late, early], dim=1), 1)
 
 
-def receive_skip_with_gradient(shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
+def receive_skip_with_gradient(shape: tuple[int, int]) -> tuple[Tensor, ...]:
     both = receive_across_cut((shape[0], 2 * shape[1]), 0)
     return both.chunk(2, dim=1)
 

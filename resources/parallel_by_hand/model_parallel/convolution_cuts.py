@@ -4,6 +4,9 @@ All convolutions are 3 × 3 with a border of zeros, so images keep their height 
 width. The scores are the mean of the last maps over all pixels.
 """
 
+# A ModuleList gives Modules, to torch; these are convolutions.
+# pyright: reportArgumentType=false
+
 from itertools import pairwise
 
 import torch

@@ -1,7 +1,7 @@
 """A convolutional network on two ranks: by layers, by channels and by space."""
 
 import copy
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -47,7 +47,8 @@ def part_of_network(way: str, whole: nn.ModuleList) -> nn.ModuleList:
     if way == "layers":
         return whole[:2] if dist.get_rank() == 0 else whole[2:]
     if way == "channels":
-        return nn.ModuleList(map(half_of_channels, whole))
+        convolutions: Any = whole
+        return nn.ModuleList(map(half_of_channels, convolutions))
     return copy.deepcopy(whole)
 
 

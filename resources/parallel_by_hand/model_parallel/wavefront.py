@@ -112,10 +112,8 @@ def time_flow_and_alone(
     time counts.
     """
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    whole, _ = (
-        part.to(device())
-        for part in make_recurrent_network(ranks, width, PIXELS // times)
-    )
+    whole, _ = make_recurrent_network(ranks, width, PIXELS // times)
+    whole.to(device())
     layer, rows = (
         layer_of_rank(whole, rank).to(device()),
         digits_in_time(0, batch, times)[0],
@@ -131,7 +129,7 @@ def time_flow_and_alone(
 
     seconds: dict = {"alone": [], **{chunk: [] for chunk in chunks}}
     for turn in range(-1, rounds):  # the first is not counted
-        for way, times in seconds.items():
+        for way, measured in seconds.items():
             dist.barrier()
             began = perf_counter()
             alone() if way == "alone" else flow(way)
@@ -140,5 +138,5 @@ def time_flow_and_alone(
             took = torch.tensor(perf_counter() - began, device=device())
             dist.all_reduce(took, op=dist.ReduceOp.MAX)
             if turn >= 0:
-                times.append(took.item())
+                measured.append(took.item())
     return {str(way): median(times) for way, times in seconds.items()}

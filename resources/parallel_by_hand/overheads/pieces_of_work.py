@@ -12,8 +12,10 @@ from time import perf_counter, process_time, sleep
 from sidebyside import span
 
 METHODS = multiprocessing.get_all_start_methods()
-CONTEXT = multiprocessing.get_context(
-    "forkserver" if "forkserver" in METHODS else "spawn"
+CONTEXT = (
+    multiprocessing.get_context("forkserver")
+    if "forkserver" in METHODS
+    else multiprocessing.get_context("spawn")
 )
 
 

@@ -9,6 +9,7 @@ that its sender stops.
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -21,7 +22,7 @@ Note = Callable[[int, int | None, int, Tensor], None]
 
 
 @cache
-def post() -> dist.ProcessGroup | None:
+def post() -> Any:
     """Who carries letters: gloo, for NCCL cannot receive from whoever comes first.
 
     All ranks call it once before the first letter.
@@ -143,7 +144,7 @@ def serve_at_once(
     await_all(sent)
 
 
-def answer(share: Tensor, version: int, workers: Sequence[int]) -> dict[int, dist.Work]:
+def answer(share: Tensor, version: int, workers: Sequence[int]) -> dict[int, Any]:
     """Begin to send the share and its version to each of these workers.
 
     Does not wait: with several servers, a worker may still be pushing to another.
@@ -152,7 +153,7 @@ def answer(share: Tensor, version: int, workers: Sequence[int]) -> dict[int, dis
     return {worker: dist.isend(letter, worker, group=post()) for worker in workers}
 
 
-def await_all(sent: dict[int, dist.Work]) -> None:
+def await_all(sent: dict[int, Any]) -> None:
     """Until all these letters have been sent."""
     for request in sent.values():
         request.wait()

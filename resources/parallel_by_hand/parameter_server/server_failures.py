@@ -103,7 +103,7 @@ def train_while_worker_is_lost(updates: int, at: int, nap: float) -> list[int] |
         return _work_until_lost(gradient_of, at if rank == last else updates)
     workers_heard = []
 
-    def note(version: int, worker: int, staleness: int, share: Tensor) -> None:
+    def note(version: int, worker, staleness: int, share: Tensor) -> None:
         workers_heard.append(worker)
         if version == updates:
             raise EnoughUpdates

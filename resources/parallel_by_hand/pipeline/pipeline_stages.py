@@ -8,8 +8,9 @@ the ranks go through the slots in the same order.
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import accumulate
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -65,7 +66,7 @@ class Pipeline:
     def __init__(
         self,
         schedule: Schedule,
-        stages: dict[int, nn.Module],
+        stages: Mapping[int, nn.Module],
         loss: Callable,
         recompute: bool = False,
     ):
@@ -125,10 +126,10 @@ class Pipeline:
         if not self.shapes or self.shapes[0].shape != self.inputs[0].shape:
             self._learn_shapes(self.inputs[0])
         self.total = torch.zeros((), device=device())
-        self.waiting: dict[tuple[int, int], tuple[Tensor, GradientEdge]] = {}
+        self.waiting: dict[tuple[int, int], tuple[Any, GradientEdge]] = {}
         self.halfway: dict[tuple[int, int], Tensor | None] = {}  # between B and W
         self.arriving: dict[ScheduledWork, tuple[Tensor, dist.Work | None]] = {}
-        self.leaving: dict[ScheduledWork, tuple[Tensor, dist.Work]] = {}
+        self.leaving: dict[ScheduledWork, tuple[Tensor, dist.Work | None]] = {}
         self.kept = 0
 
     def _end(self) -> float | None:
@@ -225,7 +226,7 @@ class Pipeline:
         """Ask each stage in turn what it hands on, by one forward of a copy of it."""
         self.shapes = {0: microbatch}
         for stage in range(self.last):
-            told = [None]
+            told: list[Any] = [None]
             if stage in self.modules:
                 trial = copy.deepcopy(self.modules[stage]).eval()  # leaves no trace
                 with torch.no_grad():

@@ -23,7 +23,7 @@ class RehearsedStage(nn.Module):
     def __init__(self):
         super().__init__()
         self.weight = nn.Parameter(torch.ones(()))
-        self.seconds = 0.0, 0.0, 0.0  # of F, B and W
+        self.seconds: tuple[float, ...] = 0.0, 0.0, 0.0  # of F, B and W
 
     def forward(self, tensor):
         forward_seconds, *of_parts = self.seconds  # B passes here first, and then W

@@ -48,7 +48,8 @@ def schedule_text(slots: list[Slot], column: float = 0, wide: int = 0) -> str:
     lanes, columns = _lanes_of_drawing(slots), round(length(slots) / column)
 
     def marks(bar: Bar) -> tuple[str, str]:
-        return (bar.labels[0].ljust(wide),) * 2
+        label = bar.labels[0].ljust(wide)
+        return label, label
 
     start, _ = extent_of_lanes(lanes)
     lines = []

@@ -4,6 +4,7 @@ There is one kind of rule: what must have happened before. From it come the verd
 on a schedule, its timetable, its bubble and the activations it keeps.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from parallel_by_hand.pipeline.schedules import (
@@ -13,6 +14,8 @@ from parallel_by_hand.pipeline.schedules import (
     ScheduledWork,
     read_instruction,
 )
+
+Times = float | Sequence[float]  # of all stages alike, or of each
 
 
 class Slot(NamedTuple):
@@ -73,7 +76,9 @@ def verdict(schedule: Schedule) -> str:
     return str(why_illegal(schedule) or "legal")
 
 
-def timetable(schedule: Schedule, forward=1, backward=1, weights=1) -> list[Slot]:
+def timetable(
+    schedule: Schedule, forward: Times = 1, backward: Times = 1, weights: Times = 1
+) -> list[Slot]:
     """Run `schedule` on paper: every instruction starts as early as the rules allow.
 
     `forward`, `backward` and `weights` (of F, B and W) are the time that a stage needs
@@ -87,7 +92,7 @@ def timetable(schedule: Schedule, forward=1, backward=1, weights=1) -> list[Slot
     }
     _check_rule_of_completeness(schedule)
     finished: dict[ScheduledWork, float] = {}
-    free = [0] * len(schedule)  # when each rank is free again
+    free: list[float] = [0] * len(schedule)  # when each rank is free again
     position = [0] * len(schedule)
     slots: list[Slot] = []
     moving = True
@@ -139,7 +144,8 @@ def peak_activations(schedule: Schedule) -> list[int]:
     return peaks
 
 
-def _times_by_rule(time, stages: int) -> list[float]:
+def _times_by_rule(time: Times, stages: int) -> list[float]:
+    times: list[float]
     times = [time] * stages if isinstance(time, int | float) else list(time)
     if len(times) != stages:
         raise ValueError(f"{len(times)} times were given for {stages} stages")

@@ -67,7 +67,8 @@ def open_joblib_for_accident(patience: float):
     from joblib.externals.loky import get_reusable_executor
 
     def results(work, numbers):
-        pool = Parallel(n_jobs=WORKERS, batch_size=1, return_as="generator")
+        options: dict = {"batch_size": 1, "return_as": "generator"}
+        pool = Parallel(n_jobs=WORKERS, **options)
         return pool(delayed(work)(number) for number in numbers)
 
     try:
@@ -170,7 +171,7 @@ def outcome_of_accident(program: subprocess.Popen, patience: float) -> dict:
 
 
 @contextlib.contextmanager
-def accidents_side_by_side(pools: list[str], accident: str, patience: float):
+def accidents_side_by_side(pools: Sequence[str], accident: str, patience: float):
     """One accident for each pool, all at the same time: their tasks only sleep."""
     programs = []
     with tempfile.TemporaryDirectory() as folder:

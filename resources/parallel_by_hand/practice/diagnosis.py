@@ -130,7 +130,7 @@ def diagnose(
             f"beside others {crowded:.2f} × the CPU time"
             if crowded
             else "not measured",
-            crowded and crowded > 1.5,
+            crowded > 1.5 if crowded else None,
         ),
     ]
 

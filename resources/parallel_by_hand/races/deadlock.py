@@ -45,7 +45,7 @@ def transfer_until_deadlock(
 
 def line_of_deadlock(thread: Thread) -> str:
     """The line of this file on which the thread is right now."""
-    frame = sys._current_frames()[thread.ident]
+    frame = sys._current_frames()[thread.ident]  # pyright: ignore[reportArgumentType]  it runs
     while frame.f_code.co_filename != __file__:
         frame = frame.f_back
     code = linecache.getline(__file__, frame.f_lineno).strip()

@@ -27,8 +27,8 @@ PROGRAMS = {
 class StateBetweenSteps(NamedTuple):
     """Where two threads, A and B, stand in their programs, and what they share."""
 
-    done: tuple[int, int] = (0, 0)  # steps taken so far
-    copies: tuple[int, int] = (0, 0)  # what each thread has loaded, and added to
+    done: tuple[int, ...] = (0, 0)  # steps taken so far
+    copies: tuple[int, ...] = (0, 0)  # what each thread has loaded, and added to
     x: int = 0
     held: frozenset[str] = frozenset()  # the locks that somebody has
 

@@ -1,5 +1,8 @@
 """What the workers of a torch DataLoader draw, and seeds that keep them apart."""
 
+# A dataset may be given attributes.
+# pyright: reportAttributeAccessIssue=false
+
 import multiprocessing
 import random
 import warnings

@@ -34,7 +34,7 @@ def first_crossing(curves: CrossoverCurves) -> float | None:
 
 
 def _crossover_curves(
-    x: Iterable[int], pair: Callable[[int], tuple[float, float]]
+    x: Iterable[int], pair: Callable[[int], tuple[float, ...]]
 ) -> CrossoverCurves:
     x = list(x)
     return CrossoverCurves(x, *map(list, zip(*map(pair, x), strict=True)))
@@ -48,7 +48,7 @@ def sequences_curves(counts: Iterable[int] = range(1, 9)) -> CrossoverCurves:
     row = paper.MEGATRON_TABLE_1[0]
     model = gpt(row.layers, row.hidden, row.heads)
 
-    def pair(count: int) -> tuple[float, float]:
+    def pair(count: int) -> tuple[float, ...]:
         strategy = Strategy(data=128, micro_batch=1)
         spent = simulate_step(model, selene(128), strategy, 128 * count).spent
         return spent["computing"], spent["data"]
@@ -69,7 +69,7 @@ def fixed_batch_curves(
 ) -> CrossoverCurves:
     """GPUs: seconds of ZeRO-3, and of pipeline, tensor and data parallel together."""
 
-    def pair(gpus: int) -> tuple[float, float]:
+    def pair(gpus: int) -> tuple[float, ...]:
         steps = (fixed_batch_step(way, gpus) for way in ("ZeRO-3", "PTD"))
         return tuple(step.seconds for step in steps)
 
@@ -86,7 +86,7 @@ def micro_batch_curves(counts: Iterable[int] = range(8, 129, 8)) -> CrossoverCur
     tensor = Strategy(tensor=8, recomputation="full")
     pipeline = replace(tensor, tensor=1, pipeline=8)
 
-    def pair(count: int) -> tuple[float, float]:
+    def pair(count: int) -> tuple[float, ...]:
         steps = (simulate_step(model, cluster, s, count) for s in (tensor, pipeline))
         return tuple(step.seconds for step in steps)
 

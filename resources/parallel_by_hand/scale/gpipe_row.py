@@ -26,7 +26,8 @@ def layer_times_of_gpipe() -> list[float]:
 def balanced_stages(times: list[float], stages: int) -> list[float]:
     """Times of neighbouring layers' stages, the slowest as fast as can be."""
     ends = [0.0, *accumulate(times)]
-    fewest = {(0, 0): (0.0, (0,))}  # layers, stages: slowest stage, where it is cut
+    # layers, stages: slowest stage, where it is cut
+    fewest: dict[tuple[int, int], tuple[float, tuple[int, ...]]] = {(0, 0): (0.0, (0,))}
     for count in range(1, stages + 1):
         for end in range(count, len(ends)):
             fewest[end, count] = min(

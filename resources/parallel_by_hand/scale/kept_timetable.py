@@ -80,7 +80,7 @@ def kept_timetable(
     assert len(columns) == sum(map(len, orders)), "lesson 15's schedules all can run"
     lists = [list(column) for column in zip(*columns, strict=True)]
     return KeptTimetable(
-        *lists, tuple(_most_kept_in_timetable(order, stages) for order in orders)
+        *lists, kept=tuple(_most_kept_in_timetable(order, stages) for order in orders)
     )
 
 

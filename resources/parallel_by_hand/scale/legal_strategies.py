@@ -68,7 +68,8 @@ def why_no_strategy(
     """
     wanted, reasons = wanted or {}, []
     for split in splits_of(cluster.gpus):
-        degrees = dict(zip(("data", "tensor", "pipeline"), split, strict=True))
+        names = "data", "tensor", "pipeline"
+        degrees: dict[str, int] = dict(zip(names, split, strict=True))
         if any(degrees[degree] != count for degree, count in wanted.items()):
             continue
         for strategy in strategies_of_split(model, batch, *split):

@@ -50,7 +50,7 @@ def print_best_plans(
     """A row for each step, best first; or the least memory of those that were asked."""
     if not best:
         memory = {s: size for s, size in survey.memory.items() if asked(s)}
-        least = min(memory, key=memory.get)
+        least = min(memory, key=memory.__getitem__)
         print(f"nothing fits: the least that a GPU needs is {memory[least] / 1e9:,.1f}"
               f" GB, with data {least.data}, tensor {least.tensor}, pipeline "
               f"{least.pipeline}, ZeRO-{least.shard_stage}")  # fmt: skip
@@ -64,7 +64,7 @@ def print_best_plans(
 def what_costs_more(step: Step, best: Step) -> str:
     """The part of the step that has grown most compared with the best."""
     grown = {part: t - best.spent[part] for part, t in step.spent.items()}
-    part = max(grown, key=grown.get)
+    part = max(grown, key=grown.__getitem__)
     return f"{part} +{grown[part]:.2f} s"
 
 

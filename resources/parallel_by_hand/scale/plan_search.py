@@ -85,9 +85,7 @@ def survey_strategies(
     fitting = [strategy for strategy in legal if memory[strategy] <= cluster.memory]
     bounds = {s: bound_of(model, cluster, s, batch) for s in fitting}
     tell(f"{len(fitting):,} fit into {cluster.memory / 1e9:.0f} GB")
-    in_order = {
-        strategy: bounds[strategy] for strategy in sorted(bounds, key=bounds.get)
-    }
+    in_order = {s: bounds[s] for s in sorted(bounds, key=bounds.__getitem__)}
     return StrategySurvey(model, cluster, batch, memory, in_order)
 
 

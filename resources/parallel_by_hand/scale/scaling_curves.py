@@ -3,7 +3,7 @@
 Each point is the throughput of each worker, relative to the first point of its series.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ class ScalingSeries(NamedTuple):
     name: str
     source: str  # "measured", "simulated" or "published"
     workers: list[int]
-    throughput: list[float]
+    throughput: Sequence[float]
 
     @property
     def relative(self) -> list[float]:

@@ -46,4 +46,5 @@ def gradients_in_time(model: nn.Module, shards: list[Shard]) -> list[Tensor]:
 
 def weighted_by_size(gradients: list[Tensor], sizes: list[int]) -> Tensor:
     """The gradient of the batch: each shard counts as often as it has samples."""
-    return sum(size * g for size, g in zip(sizes, gradients, strict=True)) / sum(sizes)
+    weighted = [size * g for size, g in zip(sizes, gradients, strict=True)]
+    return sum(weighted[1:], weighted[0]) / sum(sizes)

@@ -67,12 +67,12 @@ def mean_of_models(models: list[nn.Module], make_model: Callable) -> nn.Module:
 def in_another_order(model: nn.Module, seed: int = 0) -> nn.Module:
     """The same network with its hidden units numbered in another order."""
     other, dice = digits_network(), torch.Generator().manual_seed(seed)
-    order = torch.randperm(len(model[0].bias), generator=dice)
-    with torch.no_grad():
-        other[0].weight.copy_(model[0].weight[order])
-        other[0].bias.copy_(model[0].bias[order])
-        other[2].weight.copy_(model[2].weight[:, order])
-        other[2].bias.copy_(model[2].bias)
+    state = model.state_dict()
+    order = torch.randperm(len(state["0.bias"]), generator=dice)
+    for name in ("0.weight", "0.bias"):
+        state[name] = state[name][order]
+    state["2.weight"] = state["2.weight"][:, order]
+    other.load_state_dict(state)
     return other
 
 

@@ -1,5 +1,8 @@
 """The same training by FSDP2 and by our ZeRO-3, and what each of them calls."""
 
+# `fully_shard` gives the module back, as torch types do not say.
+# pyright: reportReturnType=false, reportAttributeAccessIssue=false
+
 import torch
 import torch.distributed as dist
 from torch import nn

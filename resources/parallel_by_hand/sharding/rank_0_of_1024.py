@@ -1,5 +1,8 @@
 """One process that poses as rank 0 of many."""
 
+# `fully_shard` gives the module back, as torch types do not say.
+# pyright: reportAttributeAccessIssue=false
+
 import torch
 import torch.distributed as dist
 from torch import nn

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed.checkpoint as dcp
-from torch.distributed.checkpoint.metadata import Metadata
+from torch.distributed.checkpoint.metadata import Metadata, TensorStorageMetadata
 
 DCP = "torch.distributed.checkpoint"
 NAMED_BY_SAVE = {
@@ -72,7 +72,7 @@ def load_or_refuse(folder: str, state: dict) -> None:
     shapes = {
         name: tuple(entry.size)
         for name, entry in metadata.state_dict_metadata.items()
-        if hasattr(entry, "size")
+        if isinstance(entry, TensorStorageMetadata)
     }
     for name, tensor in _tensors_of_checkpoint(state).items():
         if shapes.get(name) != tuple(tensor.shape):

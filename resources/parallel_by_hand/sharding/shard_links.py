@@ -5,6 +5,9 @@ A link has two calls. `gather(flat, kept)` fills `flat` with what all ranks keep
 return something whose `wait()` ends when it is done.
 """
 
+# A message on its way is a Future that can `wait` as torch's can.
+# pyright: reportAttributeAccessIssue=false
+
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext

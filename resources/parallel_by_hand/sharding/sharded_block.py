@@ -77,6 +77,8 @@ def state_of_cuts(costs: list[BlockCost]) -> list[Measured]:
     messages need for a moment are not counted there.
     """
     return [
-        Measured(Ledger(*3 * [cost.parameters], 0, cost.activations), cost.sent)
+        Measured(
+            Ledger(*3 * [cost.parameters], activations=cost.activations), cost.sent
+        )
         for cost in costs
     ]

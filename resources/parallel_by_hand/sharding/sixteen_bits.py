@@ -1,6 +1,7 @@
 """Training in 16 bits: a float32 master copy, and a loss that is scaled."""
 
-from typing import NamedTuple
+import math
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -64,17 +65,13 @@ def train_in_format(
     masters = [w.detach().float() if format.master else w for w in weights]
     adam = torch.optim.Adam(masters, lr=lr, foreach=False)
     images, labels = (tensor.to(device()) for tensor in load_digits("train"))
-    zeros = None
+    zeros = math.nan
     for batch in epochs * list(torch.arange(len(images)).split(64)):
         model.zero_grad()
         backward_of_part(model, images[batch], labels[batch], parts, format.scale)
-        if zeros is None:
-            zeros = (
-                (flat_sixteen_bits_copy([w.grad for w in weights]) == 0)
-                .double()
-                .mean()
-                .item()
-            )
+        if math.isnan(zeros):
+            grads: list[Any] = [w.grad for w in weights]  # there after backward
+            zeros = (flat_sixteen_bits_copy(grads) == 0).double().mean().item()
         for master, weight in zip(masters, weights, strict=True):
             factor = parts / format.scale
             master.grad = (weight.grad.float() * factor).to(master.dtype)

@@ -3,6 +3,9 @@
 Source: Rajbhandari et al., ZeRO, 2020, section 5.2.
 """
 
+# A `.grad` is there after backward; torch says that it may be None.
+# pyright: reportArgumentType=false
+
 from collections.abc import Callable
 from functools import partial
 

@@ -4,6 +4,9 @@ Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Paramete
 Models, 2020, section 5.3. The hooks are those of FSDP (Zhao et al., 2023).
 """
 
+# A `.grad` is there after backward; torch says that it may be None.
+# pyright: reportArgumentType=false
+
 from functools import partial
 
 import torch

@@ -1,5 +1,8 @@
 """Two more rows for the table of the block: cut by heads and neurons."""
 
+# A `.grad` is there after backward; torch says that it may be None.
+# pyright: reportArgumentType=false, reportOptionalOperand=false
+
 import torch
 from torch import nn
 

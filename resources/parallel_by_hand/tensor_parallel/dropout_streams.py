@@ -34,7 +34,7 @@ def drop(x: torch.Tensor, rate: float, stream: torch.Generator) -> torch.Tensor:
 class DroppingBlock(nn.Module):
     """The split block with dropout at both places, and a stream for each."""
 
-    def __init__(self, block: nn.Module, rate: float, inside: str, after: str):
+    def __init__(self, block: MLPBlock, rate: float, inside: str, after: str):
         super().__init__()
         self.block, self.rate = block, rate
         self.inside, self.after = choose_stream(0, inside), choose_stream(1, after)

@@ -1,5 +1,8 @@
 """The MLP half of a transformer block, split the naive way and as the pair."""
 
+# A `.grad` is there after backward; torch says that it may be None.
+# pyright: reportArgumentType=false, reportOptionalOperand=false
+
 import copy
 
 import torch
@@ -31,16 +34,16 @@ class MLPBlock(nn.Module):
 def split_as_pair(block: MLPBlock, group=None) -> MLPBlock:
     """A copy with this rank's neurons: the first by columns, the second by rows."""
     split = copy.deepcopy(block)
-    split.wide = ColumnParallel(block.wide, group)
-    split.narrow = RowParallel(block.narrow, group)
+    split.set_submodule("wide", ColumnParallel(block.wide, group))
+    split.set_submodule("narrow", RowParallel(block.narrow, group))
     return split
 
 
 def split_naively(block: MLPBlock) -> MLPBlock:
     """A copy in which each layer is split by columns and its outputs are gathered."""
     split = copy.deepcopy(block)
-    split.wide = GatheredColumns(block.wide)
-    split.narrow = GatheredColumns(block.narrow)
+    split.set_submodule("wide", GatheredColumns(block.wide))
+    split.set_submodule("narrow", GatheredColumns(block.narrow))
     return split
 
 

@@ -7,7 +7,7 @@ rank or split by positions. The block is the same for both: only its
 
 import copy
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -142,7 +142,7 @@ class SplitMLP(nn.Module):
 
 
 def split_block(
-    block: nn.Sequential,
+    block: Any,
     ends: EndsOfSplitBlock,
     attend: Callable = causal_attention,
     after: Drop = no_dropout,

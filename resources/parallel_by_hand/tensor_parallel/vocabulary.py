@@ -1,5 +1,8 @@
 """A vocabulary split over ranks: the embedding, and a loss without whole logits."""
 
+# A `.grad` is there after backward; torch says that it may be None.
+# pyright: reportArgumentType=false, reportOptionalOperand=false
+
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn

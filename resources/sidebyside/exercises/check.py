@@ -39,8 +39,10 @@ def check(id: str, *answers: object) -> Verdict:
         if verdict.state != NOT_STARTED:
             _remember_exercise(verdict)
     except KeyboardInterrupt:
-        lines = [("came back", "nothing: you interrupted the check")]
-        message = Finding(NOT_YET, lines, think="nothing yet: this is not recorded")
+        came_back = "came back", "nothing: you interrupted the check"
+        message = Finding(
+            NOT_YET, [came_back], think="nothing yet: this is not recorded"
+        )
         verdict = Verdict(id, NOT_YET, message.text(id))
     except Exception as error:
         fault = f"the check itself failed: {type(error).__name__}: {error}"

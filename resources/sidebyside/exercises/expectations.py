@@ -3,6 +3,7 @@
 import contextlib
 import copy
 from collections.abc import Iterator
+from typing import Any
 
 from sidebyside.course.lesson_format import STUB_SAYS
 from sidebyside.exercises.findings import NOT_YET, TOO_SLOW, shown
@@ -70,7 +71,7 @@ def trying(tried: str, *leaves: object, think: str = "") -> Iterator[Expect]:
         raise
     except Exception as error:
         if not hasattr(error, "tried"):  # by a block inside this one
-            error.tried, error.think = tried, think
+            vars(error).update(tried=tried, think=think)
         raise
     for before, after in zip(kept, leaves, strict=True):
         expect(
@@ -80,7 +81,7 @@ def trying(tried: str, *leaves: object, think: str = "") -> Iterator[Expect]:
         )
 
 
-def _same_after_trying(before: object, after: object) -> bool:
+def _same_after_trying(before: Any, after: Any) -> bool:
     """Equal, for arrays and tensors and what holds them too."""
     if type(before) is not type(after):
         return False

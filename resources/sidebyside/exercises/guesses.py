@@ -4,6 +4,7 @@ import math
 import numbers
 import re
 import reprlib
+from typing import Any
 
 from sidebyside.course.record import changed_record
 
@@ -81,10 +82,10 @@ def _number_guessed(id: str, parts: list) -> float:
         ) from None
 
 
-def _number_to_guess(what: str, value: object) -> float:
+def _number_to_guess(what: str, value: Any) -> float:
     """A finite Python number from a Python, NumPy or torch number."""
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
-        if abs(value) > LARGEST:
+        if abs(int(value)) > LARGEST:
             raise ValueError(f"{what} must be a number from -{LARGEST} to {LARGEST}")
         return int(value)
     if not isinstance(value, str | bytes | bool):

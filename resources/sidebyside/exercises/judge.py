@@ -151,6 +151,7 @@ def _try_out(check: Callable, answers: tuple) -> Finding:
     try:
         measured = _call_check(check, answers)
     except NotYet as verdict:
+        lines: list[tuple[str, str | Outcome]]
         lines = [("tried", verdict.tried)] if verdict.tried else []
         if verdict.got is not OMITTED:
             lines.append(("came back", findings.came_back(verdict.got, answers)))
@@ -174,4 +175,4 @@ def _call_check(check: Callable, answers: tuple) -> str | None:
     try:
         return check(*answers)
     finally:
-        vars(builtins).update(untouched)
+        builtins.__dict__.update(untouched)

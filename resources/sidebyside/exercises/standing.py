@@ -59,7 +59,7 @@ def _next_of(chosen: list[Lesson], states: dict[str, str]) -> str:
 
 def next_after(id: str) -> str:
     """What follows a passed exercise: the next open one, or the next lesson."""
-    lesson = lesson_of(id)
+    [lesson] = [lesson for lesson in lessons() if id in lesson.exercises]
     states = states_of_exercises([lesson])
     later = lesson.exercises[lesson.exercises.index(id) + 1 :]
     if still_open := [other for other in later if states[other] != PASSED]:
@@ -98,7 +98,7 @@ def reset(what: str | int | None = None) -> None:
         said = "All exercises and guesses are as on the first day."
     elif chosen:
         said = f"Lesson {full_number(str(what))} is as on the first day."
-    elif ids or lesson_of(what):
+    elif ids or lesson_of(str(what)):
         said = f"{what} is as on the first day."
     else:
         print(unknown_exercise(what))

@@ -153,12 +153,12 @@ class MessageMeter:
         return sum(message.size for message in self._messages("receive"))
 
     @property
-    def sent_to(self) -> dict[int, int]:
+    def sent_to(self) -> dict[int | None, int]:
         """Bytes sent to each rank that got a message."""
         return _bytes_by_peer(self._messages("send"))
 
     @property
-    def received_from(self) -> dict[int, int]:
+    def received_from(self) -> dict[int | None, int]:
         """Bytes received from each rank that sent a message."""
         return _bytes_by_peer(self._messages("receive"))
 
@@ -244,8 +244,8 @@ class _Replay:
         self.finish[sender[:2]] = self.finish[receiver[:2]] = begin + 1
 
 
-def _bytes_by_peer(messages: list[Message]) -> dict[int, int]:
-    total: Counter[int] = Counter()
+def _bytes_by_peer(messages: list[Message]) -> dict[int | None, int]:
+    total: Counter[int | None] = Counter()
     for message in messages:
         total[message.peer] += message.size
     return dict(sorted(total.items(), key=lambda item: (item[0] is None, item[0])))

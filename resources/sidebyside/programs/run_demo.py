@@ -44,7 +44,7 @@ def run_demo(path: str, *args: object) -> None:
     )
     last_lines: deque[str] = deque(maxlen=10)
     try:
-        for line in keeper.stdout:
+        for line in keeper.stdout:  # pyright: ignore[reportOptionalIterable]  a pipe
             print(line, end="", flush=True)
             last_lines.append(line)
         status = keeper.wait()

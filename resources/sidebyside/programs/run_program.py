@@ -71,7 +71,7 @@ class _Ending:
     blocked, which children inherit, and an alarm looks whether one has come.
     """
 
-    why = None
+    why = 0  # the signal
     began = 0.0
     next_look = LOOK
     main_has_ended = False

@@ -3,10 +3,10 @@
 import os
 import tempfile
 import weakref
-from typing import BinaryIO
+from typing import IO
 
 
-def scratch_file() -> tuple[BinaryIO, str]:
+def scratch_file() -> tuple[IO[bytes], str]:
     """An empty temporary file, and a path by which child processes can open it.
 
     On Linux the file has no name: it is gone as soon as this process is, even if
@@ -21,7 +21,7 @@ def scratch_file() -> tuple[BinaryIO, str]:
     return file, file.name
 
 
-def _remove_scratch_file(file: BinaryIO, path: str) -> None:
+def _remove_scratch_file(file: IO[bytes], path: str) -> None:
     file.close()  # Windows removes only closed files
     os.unlink(path)
 
@@ -31,7 +31,7 @@ def open_scratch_to_append(path: str) -> int:
     return os.open(path, os.O_WRONLY | os.O_APPEND)
 
 
-def read_all_scratch(file: BinaryIO) -> bytes:
+def read_all_scratch(file: IO[bytes]) -> bytes:
     """All that has been written to `file` so far, by whichever process."""
     file.seek(0)
     return file.read()

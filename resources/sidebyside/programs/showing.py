@@ -3,9 +3,10 @@
 import inspect
 import sys
 from textwrap import dedent
+from typing import Any
 
 
-def show(obj: object) -> None:
+def show(obj: Any) -> None:
     """Show the source code of a function, class or module.
 
     A lesson shows the code of a demo this way, so that both share one definition.

@@ -13,8 +13,9 @@ from collections.abc import Callable
 
 import cloudpickle
 
-_CACHED = type(functools.cache(len))
-_DISPATCHING = functools.singledispatch(len).__code__  # all of them have this one
+_CACHED: type = type(functools.cache(len))
+# All of them have this code.
+_DISPATCHING = functools.singledispatch(len).__code__  # pyright: ignore[reportAttributeAccessIssue]  a function
 _LOCK, _RLOCK = type(threading.Lock()), type(threading.RLock())
 
 

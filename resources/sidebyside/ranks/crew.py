@@ -144,7 +144,7 @@ class Crew:
     def _note_death(self, rank: int) -> None:
         process = self.processes[rank]
         process.join(timeout=1)
-        if process.exitcode is None:  # it closed its pipe and lives
+        if process.is_alive():  # it closed its pipe and lives
             process.kill()
             process.join()
         said = self.last_words.get(rank, "")

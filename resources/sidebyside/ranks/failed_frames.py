@@ -85,7 +85,8 @@ def frame_in_words(frame: OutcomeFrame) -> list[str]:
 def _place_of_failure(filename: str) -> str:
     """The file as a learner knows it: "cell In[7]", or a path that is not too long."""
     try:
-        cells = get_ipython().compile._filename_map  # only notebooks have it
+        shell = get_ipython()  # pyright: ignore[reportUndefinedVariable]  only notebooks
+        cells = shell.compile._filename_map
         return f"cell In[{cells[filename]}]"
     except (NameError, AttributeError, KeyError):
         pass

@@ -68,7 +68,7 @@ class RanksHung(RankError):
 def interrupted_ranks() -> KeyboardInterrupt:
     """Python's own, so that a program still ends as interrupted programs do."""
     error = KeyboardInterrupt("interrupted while ranks were running; they have ended")
-    error._render_traceback_ = lambda: [f"KeyboardInterrupt: {error}"]
+    vars(error)["_render_traceback_"] = lambda: [f"KeyboardInterrupt: {error}"]
     usual = sys.excepthook
 
     def excepthook(kind: type, raised: BaseException, trace: TracebackType) -> None:

@@ -5,6 +5,9 @@ process that started it: what it forks does not keep it alive, and ends with it.
 what it forks can ask it for more processes.
 """
 
+# multiprocessing's private names: tests/test_private_names.py says why each is taken.
+# pyright: reportAttributeAccessIssue=false
+
 import io
 import os
 import shutil

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from tempfile import gettempdir
+from typing import Any
 
 from sidebyside.ranks.crew import Crew
 from sidebyside.ranks.failures import interrupted_ranks
@@ -84,7 +85,7 @@ def call_in_processes(
         crew.show_output()
 
 
-def check_number_of_processes(name: str, number: object) -> None:
+def check_number_of_processes(name: str, number: Any) -> None:
     """`ValueError`, naming the argument, if nobody should start that many."""
     if not (_is_whole_number(number) and 1 <= number <= LARGEST_WORLD):
         raise ValueError(
@@ -105,7 +106,7 @@ def _shown_to_caller_of_ranks(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:40]} …"
 
 
-def _check_timeout_of_ranks(timeout: object) -> None:
+def _check_timeout_of_ranks(timeout: Any) -> None:
     is_number = _is_whole_number(timeout) or isinstance(timeout, float)
     if not (is_number and 0 < timeout <= LONGEST):
         raise ValueError(
@@ -140,7 +141,7 @@ def _check_that_ranks_can_start() -> None:
         ) from None
 
 
-def context_of_ranks(start_method: str | None = None):
+def context_of_ranks(start_method: str | None = None) -> Any:
     """multiprocessing's context whose processes begin as ranks do, torch imported."""
     start_method = start_method or _start_methods_of_ranks()[0]
     if start_method != "forkserver":

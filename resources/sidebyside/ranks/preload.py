@@ -5,6 +5,9 @@ multiprocessing leaves that to the process that started it, which cannot do it w
 is killed.
 """
 
+# multiprocessing's private names: tests/test_private_names.py says why each is taken.
+# pyright: reportAttributeAccessIssue=false
+
 import atexit
 import contextlib
 import gc

@@ -4,7 +4,7 @@ import contextlib
 import os
 import sys
 from functools import partial
-from typing import BinaryIO
+from typing import IO
 
 from sidebyside.programs.scratch import open_scratch_to_append, read_all_scratch
 
@@ -31,7 +31,7 @@ def flush_prints_of_rank() -> None:
             stream.flush()
 
 
-def show_prints_of_rank(output: BinaryIO, begin: str) -> None:
+def show_prints_of_rank(output: IO[bytes], begin: str) -> None:
     """In the parent: print what the file holds, each line behind `begin`."""
     text = read_all_scratch(output).decode(errors="replace")
     output.close()

@@ -6,6 +6,9 @@ A rank stays until it is told to exit, so that the end of one rank does not brea
 connections of another.
 """
 
+# multiprocessing's private names: tests/test_private_names.py says why each is taken.
+# pyright: reportAttributeAccessIssue=false
+
 import contextlib
 import ctypes
 import multiprocessing

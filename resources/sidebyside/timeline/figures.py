@@ -4,6 +4,7 @@ import io
 from collections import Counter
 from collections.abc import Iterable
 from html import escape
+from typing import Any
 
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure as MatplotlibFigure
@@ -117,7 +118,7 @@ def figure(
     stamp: str = "measured here",
     alt: str = "",
     **options,
-) -> tuple[Figure, object]:
+) -> tuple[Figure, Any]:
     """A new figure of `width` x `height` inches and its axes, as `plt.subplots` gives.
 
     `stamp` says where the numbers come from and stands in the corner: "measured

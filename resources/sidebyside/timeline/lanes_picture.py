@@ -179,8 +179,9 @@ def _key_to_bars(bars: list[Bar], colours: dict[str, str], filled: bool) -> list
             Patch(color=figures.light_colour(GREY), label="light: not on a core")
         )
     if filled and any(map(_is_cpu_of_bar_unknown, bars)):
-        striped = {"facecolor": GREY, "edgecolor": "white", "hatch": "////"}
-        key.append(Patch(**striped, label="striped: unknown"))
+        striped = Patch(facecolor=GREY, edgecolor="white", hatch="////")
+        striped.set_label("striped: unknown")
+        key.append(striped)
     return key
 
 

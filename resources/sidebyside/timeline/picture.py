@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from itertools import accumulate
+from typing import Any
 
 from sidebyside.timeline.lanes import (
     WAIT,
@@ -15,7 +16,7 @@ from sidebyside.timeline.lanes import (
 
 
 def draw_timelines(
-    timelines: Mapping[str, object],
+    timelines: Mapping[str, Any],
     stamp: str = "measured here",
     width: float = 8,
     height: float | None = None,

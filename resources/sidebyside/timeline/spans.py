@@ -1,5 +1,8 @@
 """One picture for everything: what each thread, process or rank did, and when."""
 
+# multiprocessing's private names: tests/test_private_names.py says why each is taken.
+# pyright: reportAttributeAccessIssue=false
+
 import contextlib
 import itertools
 import json
@@ -8,7 +11,7 @@ import os
 import threading
 from functools import partial
 from time import perf_counter_ns, thread_time_ns
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sidebyside.programs.scratch import (
     open_scratch_to_append,
@@ -124,7 +127,7 @@ class Timeline:
     """
 
     def __init__(self):
-        self._file = None
+        self._file: Any = None
         self._records: list[list] = []
         self._began = 0
 
