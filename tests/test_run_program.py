@@ -46,6 +46,15 @@ def main():
     ready()
     time.sleep(600)
 """,
+    "its interrupt ends in another error": """
+def main():
+    ready()
+    try:
+        time.sleep(600)
+    except KeyboardInterrupt:
+        time.sleep(0.2)
+        raise OSError("a worker has gone")
+""",
     "it has temporary files": """
 def main():
     with tempfile.TemporaryDirectory():

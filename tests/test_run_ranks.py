@@ -143,7 +143,7 @@ def test_a_rank_that_raises_is_named_with_its_own_line():
     assert 'raise ValueError("bad shard")' in shown
     assert "rank 0 waits in all_reduce, at" in shown
     assert "dist.all_reduce(torch.ones(1))" in shown
-    assert "rank_process.py" not in shown
+    assert "ranks/process.py" not in shown
 
 
 @pytest.mark.parametrize(

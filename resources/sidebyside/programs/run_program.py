@@ -40,8 +40,9 @@ def run_program(main: Callable[[], int | None]) -> None:
         ending.main_has_ended = True
     except KeyboardInterrupt:
         ending.why = ending.why or signal.SIGINT
-    except BrokenPipeError:
-        if not _nobody_reads():
+    except Exception as error:  # that Ctrl-C or a closed pipe has led to is not told
+        closed = isinstance(error, BrokenPipeError) and _nobody_reads()
+        if not ending.why and not closed:
             raise
     if not ending.why and _nobody_reads():
         ending.why = signal.SIGPIPE  # a thread may have met it, or nobody

@@ -8,7 +8,7 @@ from sidebyside.ranks.outcomes import OutcomeFrame, RaisedOutcome
 LONGEST_MESSAGE = 2_000  # characters of an exception's text
 DEEPEST_CAUSE = 5  # exceptions that are shown above one
 MOST_IN_GROUP = 10  # exceptions that are shown of a group
-OURS = {str(Path(__file__).with_name(f"rank_{n}.py")) for n in ("process", "meeting")}
+OURS = {str(Path(__file__).with_name(f"{n}.py")) for n in ("process", "meeting")}
 
 
 def describe_error_of_rank(error: BaseException, depth: int = 0) -> RaisedOutcome:
