@@ -468,4 +468,4 @@ def train_with_own_server(updates: int) -> tuple[float, float] | None:
 
 def test_the_script_of_your_own_trains():
     (loss, staleness), *_ = run_ranks(train_with_own_server, 50, world_size=3)
-    assert loss < 2.3 and 0 < staleness <= 1
+    assert loss < 2.3 and 0 <= staleness <= 1, "0 if one worker did all the work"
