@@ -194,5 +194,5 @@ def test_a_hang_is_reported_with_the_line_of_the_cell(notebook):
             break
     assert where in shown
     assert "rank 0 still works, rank 1 finished" in shown
-    assert "ranks.py" not in shown
+    assert "ranks/launch.py" not in shown
     assert notebook.run("run_ranks(total)") == "[11, 11]"
