@@ -27,7 +27,11 @@ def compute_and_save(path: Path, every: float, save: float, inbox) -> None:
     """
     end_with_parent()
     label_process("training")
-    sleep(max(0, inbox.recv() - monotonic()))
+    try:
+        moment = inbox.recv()
+    except EOFError:  # Ctrl-C came first
+        return
+    sleep(max(0, moment - monotonic()))
     done = int(path.read_text()) if path.exists() else 0
     while True:
         with span("compute"):
