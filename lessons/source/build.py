@@ -16,6 +16,7 @@ it is executed on a quiet machine only, or with --busy.
 
 import argparse
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
@@ -49,16 +50,34 @@ from sidebyside.course.record import ROOT
 NOTEBOOK_LIMIT, TOTAL_LIMIT = 300_000, 10_000_000  # bytes
 
 
-def products(room: Path, root: Path) -> dict[Path, NotebookNode | str]:
-    """What the lesson becomes, and where; the solution is not executed yet."""
+@dataclass
+class Product:
+    """One of the three files that a lesson becomes."""
+
+    path: Path
+    content: NotebookNode | str
+    needs_run: bool = False  # a solution, which is not executed yet
+
+    def text(self) -> str:
+        return self.content if isinstance(self.content, str) else to_text(self.content)
+
+    def complaint_of_size(self) -> str | None:
+        is_notebook = self.path.suffix == ".ipynb"
+        if is_notebook and len(self.text().encode()) > NOTEBOOK_LIMIT:
+            return f"{short(self.path)} is larger than {NOTEBOOK_LIMIT} bytes"
+
+
+def products(room: Path, root: Path) -> list[Product]:
     lesson, name = read_lesson(room), room.name
     linked = with_links(lesson, root)
-    page = root / f"resources/workshop/{name}.md"
-    return {
-        root / f"solutions/{name}.ipynb": solved_notebook(linked),
-        root / f"lessons/{name}.ipynb": open_notebook(linked),
-        page: instructor_page(lesson, declared(room, lesson.exercises)),
-    }
+    answers = declared(room, lesson.exercises)
+    return [
+        Product(root / f"solutions/{name}.ipynb", solved_notebook(linked), True),
+        Product(root / f"lessons/{name}.ipynb", open_notebook(linked)),
+        Product(
+            root / f"resources/workshop/{name}.md", instructor_page(lesson, answers)
+        ),
+    ]
 
 
 def short(path: Path) -> str:
@@ -68,17 +87,17 @@ def short(path: Path) -> str:
 def build(room: Path, root: Path, always_execute: bool, busy: bool) -> list[Path]:
     """Write the products that are new or changed, all or none; return them."""
     texts = {}
-    for path, product in products(room, root).items():
-        is_solution = path.parent.name == "solutions"
-        if is_solution and (always_execute or not keep_outputs(product, path)):
-            if not busy:
-                require_a_quiet_machine()
-            execute(product, folder=path.parent)
-        if is_solution:
-            texts |= figures(product, root)
-        texts[path] = product if isinstance(product, str) else to_text(product)
-        if path.suffix == ".ipynb" and len(texts[path].encode()) > NOTEBOOK_LIMIT:
-            raise BuildError(f"{short(path)} is larger than {NOTEBOOK_LIMIT} bytes")
+    for product in products(room, root):
+        path, content = product.path, product.content
+        if product.needs_run:
+            if always_execute or not keep_outputs(content, path):
+                if not busy:
+                    require_a_quiet_machine()
+                execute(content, folder=path.parent)
+            texts |= figures(content, root)
+        if complaint := product.complaint_of_size():
+            raise BuildError(complaint)
+        texts[path] = product.text()
     return [path for path, text in texts.items() if write(path, text)]
 
 
@@ -100,13 +119,16 @@ def write(path: Path, content: str | bytes) -> bool:
 def complaints(room: Path, root: Path) -> list[str]:
     """One line for each product that is not what the source says."""
     lines = []
-    for path, product in products(room, root).items():
+    for product in products(room, root):
+        path = product.path
         if not path.exists():
             lines.append(f"{short(path)} is missing")
             continue
-        found = path.read_text(encoding="utf-8")
-        if path.parent.name == "solutions":
-            stored = nbformat.reads(found, as_version=4)
+        found = Product(path, path.read_text(encoding="utf-8"))
+        if complaint := found.complaint_of_size():
+            lines.append(complaint)
+        if product.needs_run:
+            found.content = stored = nbformat.reads(found.text(), as_version=4)
             if any(cell.execution_count is None for cell in code_cells(stored)):
                 lines.append(f"{short(path)} has cells that were never run")
             for figure, picture in figures(stored, root).items():
@@ -114,11 +136,8 @@ def complaints(room: Path, root: Path) -> list[str]:
                     lines.append(f"{short(figure)} is not the solution's picture")
             for cell in code_cells(stored):
                 cell.outputs, cell.execution_count = [], None
-            found = to_text(stored)
-        if found != (product if isinstance(product, str) else to_text(product)):
+        if found.text() != product.text():
             lines.append(f"{short(path)} is stale: it is not what its source says")
-        if path.suffix == ".ipynb" and path.stat().st_size > NOTEBOOK_LIMIT:
-            lines.append(f"{short(path)} is larger than {NOTEBOOK_LIMIT} bytes")
     return lines
 
 
