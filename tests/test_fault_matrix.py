@@ -500,19 +500,36 @@ def run_script(tmp_path, text: str, *before: str) -> subprocess.CompletedProcess
 
 
 NO_NETWORK = ("unshare", "--map-root-user", "--net")
+FOUR_ONES = """
+    from sidebyside import run_ranks
+    from torch import ones
+    from torch.distributed import all_reduce
+
+    def four_ones():
+        all_reduce(four := ones(4))
+        return four.tolist()
+
+    if __name__ == "__main__":
+        print(run_ranks(four_ones))
+"""
 
 
 @pytest.mark.everything
-def test_a_machine_without_its_own_address_says_so_at_once(tmp_path):
+@pytest.mark.parametrize(
+    ("before", "out", "err"),
+    [
+        ([], "", "RankFailed: rank 0 raised ConnectionError: ranks meet at"),
+        (["ip", "link", "set", "lo", "up"], "[[2.0, 2.0, 2.0, 2.0]] * 2", ""),
+    ],
+    ids=["not even lo", "lo, and nobody to ask for a name"],
+)
+def test_a_machine_without_a_network(before, out, err, tmp_path):
     if not shutil.which("unshare") or subprocess.run([*NO_NETWORK, "true"]).returncode:
         pytest.skip("needs a Linux on which network namespaces can be made")
-    script = """
-        from sidebyside import run_ranks
-        if __name__ == "__main__":
-            run_ranks(abs, -1)
-    """
-    done = run_script(tmp_path, script, *NO_NETWORK)
-    assert "RankFailed: rank 0 raised ConnectionError: ranks meet at" in done.stderr
+    shell = ["sh", "-c", " ".join([*before, ";" if before else "", 'exec "$@"']), "sh"]
+    done = run_script(tmp_path, FOUR_ONES, *NO_NETWORK, *shell)
+    assert done.stdout.strip() == (str(eval(out)) if out else "")
+    assert err in done.stderr if err else not done.stderr
 
 
 KILLED = """

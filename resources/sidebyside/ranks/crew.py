@@ -17,7 +17,6 @@ from sidebyside.ranks.messages import (
     ExitMessage,
     GroupsMessage,
     StackMessage,
-    StorePortMessage,
     WhereAreYouMessage,
     WorkMessage,
 )
@@ -50,13 +49,14 @@ class Crew:
     """The processes of one call: their pipes, their output and what they reported."""
 
     def __init__(self, context, work: list[bytes], connect: bool, outcome: Outcome):
-        self.work, self.connect, self.outcome = work, connect, outcome
+        self.work, self.outcome = work, outcome
         self.name, self.size = outcome.name, outcome.size
         self.context = context
         self.commands, self.reports, self.outputs, self.processes = [], [], [], []
         self.results: dict[int, bytes] = {}
         self.last_words: dict[int, str] = {}
         self.groups: set[int] = set()  # those of ranks of ranks, too
+        self.store, self.store_path = scratch_file() if connect else (None, "")
 
     def start(self) -> None:
         with _one_thread_each():  # for the forkserver, which starts with the first
@@ -79,7 +79,7 @@ class Crew:
         self.reports.append(reports)
         output, path = scratch_file()
         self.outputs.append(output)
-        seat = RankSeat(rank, self.size, self.connect, commands, theirs, path)
+        seat = RankSeat(rank, self.size, self.store_path, commands, theirs, path)
         process = self.context.Process(
             target=serve_rank, args=(seat,), name=f"{self.name} {rank}", daemon=False
         )
@@ -165,9 +165,6 @@ class Crew:
                 self.outcome.stacks[rank] = message.frames
             case GroupsMessage():
                 self._note_groups(message.leaders, message.exist)
-            case StorePortMessage():
-                for other in range(1, self.size):
-                    self._send(other, message)
 
     def _listen_until(self, deadline: float, enough: Callable[[], bool]) -> None:
         while not enough() and (left := deadline - time.monotonic()) > 0:

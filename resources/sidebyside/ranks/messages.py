@@ -1,10 +1,9 @@
 """What a rank and the process that started it say to each other.
 
-The parent sends WorkMessage, then perhaps a StorePortMessage, WhereAreYouMessage any
-number of times, and ExitMessage. The rank sends StorePortMessage if it is rank 0, a
-StackMessage whenever it is asked, and in the end DoneMessage, followed by the bytes of
-the result, or one of RaisedOutcome, UnsentOutcome and ExitingMessage. If it has started
-ranks itself, it says so with a GroupsMessage.
+The parent sends WorkMessage, WhereAreYouMessage any number of times, and ExitMessage.
+The rank sends a StackMessage whenever it is asked, and in the end DoneMessage, followed
+by the bytes of the result, or one of RaisedOutcome, UnsentOutcome and ExitingMessage.
+If it has started ranks itself, it says so with a GroupsMessage.
 """
 
 from dataclasses import dataclass
@@ -18,13 +17,6 @@ class WorkMessage:
 
     environment: dict[str, str]
     pickled: bytes
-
-
-@dataclass(frozen=True)
-class StorePortMessage:
-    """Where rank 0 awaits the others."""
-
-    port: int
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class RankSeat:
 
     rank: int
     world_size: int
-    connected: bool  # by torch.distributed
+    store: str  # the file by which torch.distributed connects them, or ""
     commands: Connection
     reports: Connection
     output: str  # the file that gets what it prints
@@ -87,9 +87,9 @@ def serve_rank(seat: RankSeat) -> None:
         ).start()
         os.environ.clear()
         os.environ.update(work.environment)
-        if seat.connected:
+        if seat.store:
             label_process(f"rank {seat.rank}")
-            rank_meets_others(seat.rank, seat.world_size, reports.send, inbox.get)
+            rank_meets_others(seat.rank, seat.world_size, seat.store)
         fn, args = pickle.loads(work.pickled)
         result = fn(*args)
         if os.getpid() == own:
