@@ -20,8 +20,7 @@ def rank_meets_others(rank: int, world_size: int, store: str) -> None:
     torch.set_num_threads(1)
     dist.set_debug_level_from_env()  # torch was imported with an older environment
     _require_loopback()
-    store = dist.FileStore(store, world_size)
-    rank_joins_group(rank, world_size, store=store)
+    rank_joins_group(rank, world_size, store=dist.FileStore(store, world_size))
 
 
 def _require_loopback() -> None:
