@@ -35,13 +35,16 @@ class ZeRO2:
     several backwards, `step()` updates and gathers the parameters.
     """
 
-    def __init__(self, module: nn.Module, make_optimizer: Callable, carry=None):
-        self.units = [FlatParameters(some) for some in parameters_by_layer(module)]
+    def __init__(
+        self, module: nn.Module, make_optimizer: Callable, carry=None, group=None
+    ):
+        layers, self.group = parameters_by_layer(module), group
+        self.units = [FlatParameters(some, group) for some in layers]
         self.gradients = [torch.zeros_like(unit.shard) for unit in self.units]
         self.masters = [master_copy(unit.shard) for unit in self.units]
         self.optimizer = make_optimizer(self.masters)
         largest = max(self.units, key=lambda unit: unit.numbers)
-        self.buffers = [largest.zeros(), room_for_chunk(largest.flat)]
+        self.buffers = [largest.zeros(), room_for_chunk(largest.flat, group)]
         self.carry, self.under_way = carry or self.reduce_scatter, None
         self.missing = [len(unit.parameters) for unit in self.units]
         for place, unit in enumerate(self.units):
@@ -57,13 +60,14 @@ class ZeRO2:
             self._keep_shard_under_way()  # then the bucket is free
             bucket = self.buffers[0][: unit.flat.numel()].zero_()
             for p, view in zip(unit.parameters, unit.views_of(bucket), strict=True):
-                torch.div(p.grad, dist.get_world_size(), out=view)
+                torch.div(p.grad, dist.get_world_size(self.group), out=view)
                 p.grad = None
             self.under_way = place, bucket, self.carry(bucket)
 
     def reduce_scatter(self, bucket: torch.Tensor) -> None:
         with span("reduce-scatter"):
-            ring_reduce_scatter(bucket, self.buffers[1][: own_shard(bucket).numel()])
+            room = self.buffers[1][: own_shard(bucket, self.group).numel()]
+            ring_reduce_scatter(bucket, room, self.group)
 
     def _keep_shard_under_way(self) -> None:
         if self.under_way:
@@ -71,14 +75,14 @@ class ZeRO2:
             if future:
                 with span("wait"):
                     future.result()
-            self.gradients[place] += own_shard(bucket)
+            self.gradients[place] += own_shard(bucket, self.group)
             self.under_way = None
 
     def step(self, longest: float | None = None) -> None:
         """Update all parameters on all ranks; clip the gradient to length `longest`."""
         self._keep_shard_under_way()
         if longest is not None:
-            clip_across_shards(self.gradients, longest)
+            clip_across_shards(self.gradients, longest, self.group)
         with span("update"):
             for master, shard in zip(self.masters, self.gradients, strict=True):
                 master.grad = shard.to(master.dtype)
@@ -88,6 +92,6 @@ class ZeRO2:
                 master.grad = None
         with span("all-gather"):
             for unit in self.units:
-                ring_all_gather(unit.flat)
+                ring_all_gather(unit.flat, self.group)
         for shard in self.gradients:
             shard.zero_()
