@@ -82,12 +82,12 @@ def ring_reduce_scatter(flat: Tensor, room: Tensor | None = None, group=None) ->
     A chunk starts at the rank behind its owner and goes once round the ring; each rank
     adds its own. A rank sends (N - 1) / N of the tensor. `flat` is 1-D, contiguous, a
     multiple of N long; afterwards its other chunks hold sums that are not finished.
-    `room` is where a chunk may arrive; without it, it is made.
+    `room` is where a chunk may arrive, or more than that; without it, it is made.
     """
     rank, ranks = dist.get_rank(group), dist.get_world_size(group)
     right, left = (rank + 1) % ranks, (rank - 1) % ranks
     chunks = flat.view(ranks, -1)
-    arriving = room_for_chunk(flat, group) if room is None else room
+    arriving = room_for_chunk(flat, group) if room is None else room[: chunks.shape[1]]
     for step in range(ranks - 1):
         outgoing, incoming = (rank - step - 1) % ranks, (rank - step - 2) % ranks
         exchange({right: chunks[outgoing]}, {left: arriving}, group)

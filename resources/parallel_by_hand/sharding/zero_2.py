@@ -31,21 +31,19 @@ class ZeRO2:
 
     As soon as a layer's gradients are ready they are packed into the one bucket, freed,
     and summed up over the ranks; each keeps its shard of the sum. `carry(bucket)` does
-    the sum: at once, or, if it returns a future, while backward goes on. After one or
-    several backwards, `step()` updates and gathers the parameters.
+    the sum: at once, or, if it is replaced by one that returns a future, while backward
+    goes on. After one or several backwards, `step()` updates and gathers parameters.
     """
 
-    def __init__(
-        self, module: nn.Module, make_optimizer: Callable, carry=None, group=None
-    ):
-        layers, self.group = parameters_by_layer(module), group
-        self.units = [FlatParameters(some, group) for some in layers]
+    def __init__(self, module: nn.Module, make_optimizer: Callable, group=None):
+        self.units = [FlatParameters(ps, group) for ps in parameters_by_layer(module)]
         self.gradients = [torch.zeros_like(unit.shard) for unit in self.units]
         self.masters = [master_copy(unit.shard) for unit in self.units]
         self.optimizer = make_optimizer(self.masters)
         largest = max(self.units, key=lambda unit: unit.numbers)
         self.buffers = [largest.zeros(), room_for_chunk(largest.flat, group)]
-        self.carry, self.under_way = carry or self.reduce_scatter, None
+        self.carry: Callable = self.reduce_scatter
+        self.under_way, self.group = None, group
         self.missing = [len(unit.parameters) for unit in self.units]
         for place, unit in enumerate(self.units):
             for p in unit.parameters:
@@ -66,8 +64,7 @@ class ZeRO2:
 
     def reduce_scatter(self, bucket: torch.Tensor) -> None:
         with span("reduce-scatter"):
-            room = self.buffers[1][: own_shard(bucket, self.group).numel()]
-            ring_reduce_scatter(bucket, room, self.group)
+            ring_reduce_scatter(bucket, self.buffers[1], self.group)
 
     def _keep_shard_under_way(self) -> None:
         if self.under_way:
