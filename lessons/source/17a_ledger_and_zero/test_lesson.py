@@ -339,10 +339,10 @@ def train_badly(bug: str) -> torch.Tensor:
     from parallel_by_hand.sharding import zero_1
 
     broken = {
-        "no all-gather": ("ring_all_gather", lambda flat: None),
+        "no all-gather": ("ring_all_gather", lambda flat, group: None),
         "no reduce-scatter": (
             "ring_reduce_scatter",
-            lambda flat, *room: own_shard(flat),
+            lambda flat, *room, group: own_shard(flat),
         ),
     }
     with mock.patch.object(zero_1, *broken[bug]):

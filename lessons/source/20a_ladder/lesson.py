@@ -80,7 +80,7 @@ for layer in make_language_model():
 #
 # All sixteen rungs share one trainer. It asks for no rank and sends nothing itself. Its step calls four
 # functions; a strategy may change some of them, the model or the optimiser. (The parts of earlier lessons
-# talk to "all ranks"; inside `group_as_world(group)`, that means all ranks of one group.)
+# take a `group`: the ranks that they talk to, by default all.)
 
 # %%
 from parallel_by_hand.capstone.text_training import Training, wrap_model

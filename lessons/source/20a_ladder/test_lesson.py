@@ -11,7 +11,6 @@ import torch
 import torch.distributed as dist
 
 from lessons.props.the_ladder import gap_of_row, update_late
-from parallel_by_hand.capstone.group_as_world import group_as_world
 from parallel_by_hand.capstone.ladder_rungs import PLANS, climb_first
 from parallel_by_hand.capstone.ladder_table import climb_predicted, predict_ranks
 from parallel_by_hand.capstone.language_model import (
@@ -57,7 +56,8 @@ from parallel_by_hand.collectives.loopback_meter import (
 )
 from parallel_by_hand.sharding.replicated_state import ReplicatedState
 from parallel_by_hand.sharding.zero_1 import ZeRO1
-from sidebyside import load_moby_dick, run_ranks
+from parallel_by_hand.tensor_parallel.messages_of_ours import messages_of_ours
+from sidebyside import MessageMeter, load_moby_dick, run_ranks
 from sidebyside.course.record import ROOT
 from tests.quiet_loopback import least_on_loopback
 
@@ -361,20 +361,20 @@ def sums_in_groups() -> dict[str, list[float]]:
     mesh = make_mesh(Strategy({"data": 2, "tensor": 2}, {}))
     found = {}
     for name in ("data", "tensor"):
-        with group_as_world(mesh[name].get_group()):
-            mine = torch.full((3,), 10.0 ** dist.get_rank())
-            dist.all_reduce(mine)
-            pieces = [torch.empty(1) for _ in range(dist.get_world_size())]
-            dist.all_gather(pieces, mine[:1] + dist.get_rank())
-            found[name] = [*mine.tolist(), *torch.cat(pieces).tolist()]
-    found["all"] = [dist.get_rank(), dist.get_world_size()]
+        group, place = mesh[name].get_group(), mesh[name].get_local_rank()
+        with messages_of_ours(), MessageMeter() as meter:
+            mine = torch.full((3,), 10.0**place)
+            dist.all_reduce(mine, group=group)
+            pieces = [torch.empty(1) for _ in range(mesh[name].size())]
+            dist.all_gather(pieces, mine[:1] + place, group=group)
+        sent = meter.bytes_sent, len(meter.collectives)
+        found[name] = [*mine.tolist(), *torch.cat(pieces).tolist(), *sent]
     return found
 
 
-def test_inside_a_group_all_ranks_means_the_group_and_afterwards_all():
-    for rank, found in enumerate(run_ranks(sums_in_groups, world_size=4)):
-        assert found["data"] == found["tensor"] == [11, 11, 11, 11, 12]
-        assert found["all"] == [rank, 4]
+def test_messages_of_ours_stay_in_the_group_that_is_named():
+    for found in run_ranks(sums_in_groups, world_size=4):
+        assert found["data"] == found["tensor"] == [11, 11, 11, 11, 12, 16, 0]
 
 
 def wrong_group(training, mesh) -> None:
@@ -385,7 +385,7 @@ def wrong_group(training, mesh) -> None:
     def complete() -> None:
         for p in training.model.parameters():
             p.grad /= 4
-            dist.all_reduce(p.grad)  # in a step, all ranks
+            dist.all_reduce(p.grad)
 
     training.complete = complete
 

@@ -20,6 +20,7 @@ from parallel_by_hand.memory.kept_bytes import KeptBytes
 from parallel_by_hand.pipeline.schedules import Schedule, gpipe, one_f_one_b
 from parallel_by_hand.sharding.gathered_ledger import GatheredLedger
 from parallel_by_hand.sharding.ledger import bytes_behind, optimizer_tensors
+from parallel_by_hand.tensor_parallel.messages_of_ours import messages_of_ours
 from sidebyside import MessageMeter, Timeline, run_ranks, span
 
 PLANS = {
@@ -97,6 +98,7 @@ class RungWatch:
         training.update = count_then_update
         with (
             GatheredLedger(training.units) as borrowed,
+            messages_of_ours(),  # the library's own would not be counted
             MessageMeter() as meter,
             KeptBesideParameters() as kept,
         ):

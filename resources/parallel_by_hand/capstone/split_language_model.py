@@ -8,12 +8,14 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from parallel_by_hand.capstone.group_as_world import group_as_world
 from parallel_by_hand.model_parallel.transformer_block import AttentionHalf, MLPHalf
 from parallel_by_hand.tensor_parallel.conjugates import copy_to_ranks, sum_over_ranks
-from parallel_by_hand.tensor_parallel.sequence_conjugates import own_positions
+from parallel_by_hand.tensor_parallel.sequence_conjugates import (
+    gather_sequence,
+    own_positions,
+    scatter_sum,
+)
 from parallel_by_hand.tensor_parallel.split_block import (
-    ENDS,
     HELD_WHOLE,
     EndsOfSplitBlock,
     SplitAttention,
@@ -22,38 +24,44 @@ from parallel_by_hand.tensor_parallel.split_block import (
     no_dropout,
 )
 
+PAIRS = {
+    "tensor": (copy_to_ranks, sum_over_ranks),
+    "sequence": (gather_sequence, scatter_sum),
+}
 
-def ends_in_group(group) -> EndsOfSplitBlock:
-    """Tensor parallel's two ends for one group: functions, so a copy has them too."""
+
+def ends_in_group(way: str, group) -> EndsOfSplitBlock:
+    """A pair's two ends for one group: functions, so that a model can be copied."""
+    spread, total = PAIRS[way]
 
     def enter(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return F.linear(copy_to_ranks(x, group), weight, bias)
+        return F.linear(spread(x, group), weight, bias)
 
     def leave(summand: Tensor) -> Tensor:
-        return sum_over_ranks(summand, group)
+        return total(summand, group)
 
-    return EndsOfSplitBlock(enter, leave)
+    return EndsOfSplitBlock(enter, leave, group)
 
 
 def split_language_model(model: nn.Sequential, way: str, group) -> nn.Sequential:
     """The model with this rank's heads and neurons; `way` is "tensor" or "sequence"."""
-    ends = ends_in_group(group) if way == "tensor" else ENDS[way]
-    layers = []
-    with group_as_world(group):
-        for layer in model:
-            if isinstance(layer, AttentionHalf):
-                layer = SplitAttention(layer, ends, causal_attention, no_dropout)
-            elif isinstance(layer, MLPHalf):
-                layer = SplitMLP(layer, ends, no_dropout)
-            layers.append(layer)
+    ends, layers = ends_in_group(way, group), []
+    for layer in model:
+        if isinstance(layer, AttentionHalf):
+            layer = SplitAttention(layer, ends, causal_attention, no_dropout)
+        elif isinstance(layer, MLPHalf):
+            layer = SplitMLP(layer, ends, no_dropout)
+        layers.append(layer)
     return nn.Sequential(*layers)
 
 
-def loss_of_own_positions(model: nn.Sequential, inputs: Tensor, targets: Tensor):
+def loss_of_own_positions(
+    model: nn.Sequential, inputs: Tensor, targets: Tensor, group
+) -> Tensor:
     """This rank's summand of the mean loss: that of its own positions."""
     embedding, *layers = model
-    mine, goals = own_positions(inputs), own_positions(targets)
-    x = embedding(mine, first=dist.get_rank() * mine.shape[1])
+    mine, goals = own_positions(inputs, group), own_positions(targets, group)
+    x = embedding(mine, first=dist.get_rank(group) * mine.shape[1])
     for layer in layers:
         x = layer(x)
     return F.cross_entropy(x, goals.flatten(), reduction="sum") / targets.numel()
@@ -62,7 +70,7 @@ def loss_of_own_positions(model: nn.Sequential, inputs: Tensor, targets: Tensor)
 WHOLE_AROUND_BLOCKS = "words", "places", "scores.weight", "scores.bias"
 
 
-def sum_of_position_gradients(model: nn.Module) -> None:
+def sum_of_position_gradients(model: nn.Module, group) -> None:
     """Complete the gradients of what every rank holds whole.
 
     Each rank has seen its own positions only, so its gradient is a summand.
@@ -70,4 +78,4 @@ def sum_of_position_gradients(model: nn.Module) -> None:
     whole = HELD_WHOLE + WHOLE_AROUND_BLOCKS
     for name, parameter in model.named_parameters():
         if name.endswith(whole):
-            dist.all_reduce(parameter.grad)
+            dist.all_reduce(parameter.grad, group=group)

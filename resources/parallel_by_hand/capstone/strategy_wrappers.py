@@ -9,7 +9,6 @@ from collections.abc import Callable
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from parallel_by_hand.capstone.group_as_world import group_as_world
 from parallel_by_hand.capstone.language_model import text_loss
 from parallel_by_hand.capstone.split_language_model import (
     loss_of_own_positions,
@@ -77,9 +76,8 @@ def deal_rows(training, mesh) -> None:
 def ddp_ours(training, mesh) -> None:
     """Lesson 11b: gradients travel in buckets, while backward goes on."""
     deal_rows(training, mesh)
-    with group_as_world(mesh.get_group()):
-        replica = DistributedDataParallel(training.model)
-    _backward_through(training, replica, mesh)
+    replica = DistributedDataParallel(training.model, group=mesh.get_group())
+    training.backward = lambda x, y: _mean_loss_backward(replica, x, y)
 
 
 def ddp_of_torch(training, mesh) -> None:
@@ -97,40 +95,21 @@ def _mean_loss_backward(model: nn.Module, inputs: Tensor, targets: Tensor) -> fl
     return loss.item()
 
 
-def _backward_through(training, model: nn.Module, mesh) -> None:
-    """Forward and backward of `model`, whose messages go round the mesh's group."""
-
-    def backward(inputs: Tensor, targets: Tensor) -> float:
-        with group_as_world(mesh.get_group()):
-            return _mean_loss_backward(model, inputs, targets)
-
-    training.backward = backward
-
-
 def sharded_state(state_of: Callable) -> Callable:
     """Lesson 17a: gradients are summed and shards updated after the last backward.
 
-    `state_of(model, make_optimizer)` is one of `ReplicatedState`, `ZeRO1`, `ZeRO2`. It
-    needs nothing of the backward inside it: so it goes round tensor and pipeline
-    parallel, too.
+    `state_of(model, make_optimizer, group=group)` is one of `ReplicatedState`, `ZeRO1`,
+    `ZeRO2`. It needs nothing of the backward inside it: so it goes round tensor and
+    pipeline parallel, too.
     """
 
     def wrap(training, mesh) -> None:
         deal_rows(training, mesh)
-        group, inner = mesh.get_group(), training.backward
-        with group_as_world(group):
-            state = state_of(training.model, training.make_optimizer)
+        state = state_of(
+            training.model, training.make_optimizer, group=mesh.get_group()
+        )
         training.optimizer, training.shards = state.optimizer, state.gradients
-
-        def backward(inputs: Tensor, targets: Tensor):
-            with group_as_world(group):  # ZeRO-2 sends as soon as a gradient is ready
-                return inner(inputs, targets)
-
-        def update() -> None:
-            with group_as_world(group):
-                state.step()
-
-        training.backward, training.update = backward, update
+        training.update = state.step
 
     return wrap
 
@@ -138,18 +117,11 @@ def sharded_state(state_of: Callable) -> Callable:
 def zero_3(training, mesh) -> None:
     """Lesson 17b: parameters in shards, borrowed layer by layer."""
     deal_rows(training, mesh)
-    with group_as_world(mesh.get_group()):
-        state = ZeRO3(training.model, training.make_optimizer, RingLink())
+    group = mesh.get_group()
+    state = ZeRO3(training.model, training.make_optimizer, RingLink(group), group)
     training.optimizer, training.shards = state.optimizer, state.gradients
-    training.units = state.units
+    training.units, training.update = state.units, state.step
     training.held = lambda: [unit.kept for unit in state.units]
-    _backward_through(training, training.model, mesh)
-
-    def update() -> None:
-        with group_as_world(mesh.get_group()):
-            state.step()
-
-    training.update = update
 
 
 def fsdp2(training, mesh) -> None:
@@ -169,16 +141,12 @@ def sequence_parallel(training, mesh) -> None:
     training.model = split_language_model(training.model, "sequence", group)
 
     def backward(inputs: Tensor, targets: Tensor) -> float:
-        with group_as_world(group):
-            loss = loss_of_own_positions(training.model, inputs, targets)
-            loss.backward()
+        loss = loss_of_own_positions(training.model, inputs, targets, group)
+        loss.backward()
         return loss.item() * dist.get_world_size(group)
 
-    def complete() -> None:
-        with group_as_world(group):
-            sum_of_position_gradients(training.model)
-
-    training.backward, training.complete = backward, complete
+    training.backward = backward
+    training.complete = lambda: sum_of_position_gradients(training.model, group)
 
 
 def pipeline_parallel(
@@ -188,15 +156,9 @@ def pipeline_parallel(
 
     def wrap(training, mesh) -> None:
         group, schedule = mesh.get_group(), schedule_of(mesh.size(), microbatches)
-        with group_as_world(group):
-            stages = split_into_stages(training.model, schedule)
-            pipeline = Pipeline(schedule, stages, text_loss)
+        stages = split_into_stages(training.model, schedule, group=group)
+        pipeline = Pipeline(schedule, stages, text_loss, group=group)
         training.model = nn.Sequential(*stages.values())
-
-        def backward(inputs: Tensor, targets: Tensor) -> float | None:
-            with group_as_world(group):
-                return pipeline.step(inputs, targets)
-
-        training.backward = backward
+        training.backward = pipeline.step
 
     return wrap

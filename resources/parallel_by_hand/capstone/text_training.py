@@ -13,11 +13,9 @@ from math import prod
 from typing import Any, NamedTuple
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
-from parallel_by_hand.capstone.group_as_world import group_as_world
 from parallel_by_hand.capstone.language_model import (
     SMALL_MODEL,
     ModelSize,
@@ -83,11 +81,9 @@ class Training:
 
     def step(self, inputs: Tensor, targets: Tensor) -> float | None:
         """One step on a batch that all ranks are given alike."""
-        world = group_as_world(dist.group.WORLD) if dist.is_initialized() else None
-        with world or nullcontext():  # all ranks, where a wrapper names no group
-            loss = self.backward(*self.deal(inputs, targets))
-            self.complete()
-            self.update()
+        loss = self.backward(*self.deal(inputs, targets))
+        self.complete()
+        self.update()
         return loss
 
 

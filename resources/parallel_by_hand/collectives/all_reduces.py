@@ -36,14 +36,14 @@ def all_reduce_at_root(tensor: torch.Tensor) -> None:
         dist.recv(tensor, 0)
 
 
-def ring_all_reduce(tensor: torch.Tensor) -> None:
+def ring_all_reduce(tensor: torch.Tensor, group=None) -> None:
     """Chunks travel to the right: N - 1 times to be added to, N - 1 times to be kept.
 
     After the first half each rank holds one finished sum (a reduce-scatter), after the
     second all of them (an all-gather). A rank sends 2 (N - 1) / N of the tensor: at
     most two tensors, however many ranks there are. Patarasuk and Yuan, 2009.
     """
-    rank, ranks = dist.get_rank(), dist.get_world_size()
+    rank, ranks = dist.get_rank(group), dist.get_world_size(group)
     right, left = (rank + 1) % ranks, (rank - 1) % ranks
     chunks = tensor.view(-1).tensor_split(ranks)  # views, not copies
     buffer = torch.empty_like(chunks[0])  # the longest
@@ -52,13 +52,13 @@ def ring_all_reduce(tensor: torch.Tensor) -> None:
         outgoing, incoming = (rank - step) % ranks, (rank - step - 1) % ranks
         with span(f"reduce {outgoing}"):
             received = buffer[: len(chunks[incoming])]
-            exchange({right: chunks[outgoing]}, {left: received})
+            exchange({right: chunks[outgoing]}, {left: received}, group)
             chunks[incoming].add_(received)
 
     for step in range(ranks - 1):
         outgoing, incoming = (rank - step + 1) % ranks, (rank - step) % ranks
         with span(f"gather {outgoing}"):
-            exchange({right: chunks[outgoing]}, {left: chunks[incoming]})
+            exchange({right: chunks[outgoing]}, {left: chunks[incoming]}, group)
 
 
 def tree_all_reduce(tensor: torch.Tensor) -> None:

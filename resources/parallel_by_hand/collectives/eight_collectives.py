@@ -2,7 +2,7 @@
 
 Each has the name and the arguments of torch's own, so that whoever calls one can call
 the other: `torch.distributed` and this module are interchangeable. N is the number of
-ranks.
+ranks: of all, or of the process group `group`, in which they are counted from 0.
 """
 
 # Only the root has `pieces`: elsewhere they are None, as in torch.
@@ -12,10 +12,10 @@ import torch
 import torch.distributed as dist
 
 
-def other_ranks() -> list[int]:
+def other_ranks(group=None) -> list[int]:
     """All ranks but this one, beginning with the next: else all would call rank 0
     first, and queue there."""
-    rank, world_size = dist.get_rank(), dist.get_world_size()
+    rank, world_size = dist.get_rank(group), dist.get_world_size(group)
     return [(rank + step) % world_size for step in range(1, world_size)]
 
 
@@ -70,39 +70,47 @@ def all_reduce(tensor: torch.Tensor) -> None:
 
 
 def exchange(
-    outgoing: dict[int, torch.Tensor], incoming: dict[int, torch.Tensor]
+    outgoing: dict[int, torch.Tensor], incoming: dict[int, torch.Tensor], group=None
 ) -> None:
     """Send to and receive from these ranks, all at once; wait for all of it.
 
     On GPUs as well, where NCCL must be told about all these messages at once.
     """
-    messages = [dist.P2POp(dist.isend, piece, to) for to, piece in outgoing.items()]
-    messages += [dist.P2POp(dist.irecv, room, of) for of, room in incoming.items()]
+    ends = [(dist.isend, piece, to) for to, piece in outgoing.items()]
+    ends += [(dist.irecv, room, of) for of, room in incoming.items()]
+    messages = [
+        dist.P2POp(way, tensor, group=group, group_peer=peer)
+        for way, tensor, peer in ends
+    ]
     for request in dist.batch_isend_irecv(messages) if messages else []:
         request.wait()
 
 
-def all_gather(pieces: list[torch.Tensor], tensor: torch.Tensor) -> None:
+def all_gather(pieces: list[torch.Tensor], tensor: torch.Tensor, group=None) -> None:
     """Every rank gets every rank's tensor, in the list `pieces`; sends its own N - 1
     times."""
-    others = other_ranks()
-    pieces[dist.get_rank()].copy_(tensor)
-    exchange(dict.fromkeys(others, tensor), {r: pieces[r] for r in others})
+    others = other_ranks(group)
+    pieces[dist.get_rank(group)].copy_(tensor)
+    exchange(dict.fromkeys(others, tensor), {r: pieces[r] for r in others}, group)
 
 
-def all_to_all(received: list[torch.Tensor], pieces: list[torch.Tensor]) -> None:
+def all_to_all(
+    received: list[torch.Tensor], pieces: list[torch.Tensor], group=None
+) -> None:
     """`pieces[r]` goes to rank r, which finds it in its `received`, at the sender's
     index. Each rank sends N - 1 of its pieces."""
-    rank, others = dist.get_rank(), other_ranks()
+    rank, others = dist.get_rank(group), other_ranks(group)
     received[rank].copy_(pieces[rank])
-    exchange({r: pieces[r] for r in others}, {r: received[r] for r in others})
+    exchange({r: pieces[r] for r in others}, {r: received[r] for r in others}, group)
 
 
-def reduce_scatter(tensor: torch.Tensor, pieces: list[torch.Tensor]) -> None:
+def reduce_scatter(
+    tensor: torch.Tensor, pieces: list[torch.Tensor], group=None
+) -> None:
     """`tensor` on rank r becomes the sum of all ranks' `pieces[r]`.
 
     All-to-all, then each rank adds what it got: N - 1 of N pieces sent.
     """
     received = [torch.empty_like(tensor) for _ in pieces]
-    all_to_all(received, pieces)
+    all_to_all(received, pieces, group)
     tensor.copy_(torch.stack(received).sum(0))

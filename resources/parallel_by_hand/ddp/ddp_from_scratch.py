@@ -16,9 +16,9 @@ from torch.nn import functional as F
 from sidebyside import device, load_digits
 
 
-def start_all_reduce(flat: torch.Tensor) -> dist.Work | None:
+def start_all_reduce(flat: torch.Tensor, group=None) -> dist.Work | None:
     """Start to sum `flat` over all ranks, in place; `.wait()` ends when it is done."""
-    return dist.all_reduce(flat, async_op=True)
+    return dist.all_reduce(flat, group=group, async_op=True)
 
 
 def fill_buckets(
@@ -39,8 +39,8 @@ def fill_buckets(
 class Bucket:
     """Some parameters, whose gradients travel together in one flat tensor."""
 
-    def __init__(self, parameters: list[nn.Parameter]):
-        self.parameters = parameters
+    def __init__(self, parameters: list[nn.Parameter], group=None):
+        self.parameters, self.ranks = parameters, dist.get_world_size(group)
         self.flat = torch.cat([torch.zeros_like(p).flatten() for p in parameters])
         pieces = self.flat.split([p.numel() for p in parameters])  # views, not copies
         self.pieces = [v.view_as(p) for v, p in zip(pieces, parameters, strict=True)]
@@ -50,7 +50,7 @@ class Bucket:
     def start(self, all_reduce: Callable) -> None:
         """Pack the gradients, divided by the number of ranks, and let them travel."""
         for piece, parameter in zip(self.pieces, self.parameters, strict=True):
-            torch.div(parameter.grad, dist.get_world_size(), out=piece)
+            torch.div(parameter.grad, self.ranks, out=piece)
         self.work = all_reduce(self.flat)
 
     def finish(self) -> None:
@@ -74,15 +74,18 @@ class DistributedDataParallel(nn.Module):
         self,
         module: nn.Module,
         bucket_bytes: int = 25 * 2**20,
-        all_reduce: Callable = start_all_reduce,
+        all_reduce: Callable | None = None,
+        group=None,
     ):
         super().__init__()
-        self.module, self.all_reduce = module, all_reduce
+        self.module, self.group = module, group
+        self.all_reduce = all_reduce or partial(start_all_reduce, group=group)
         self.syncing, self.backward_runs, self.started = True, False, 0
         for tensor in [*module.parameters(), *module.buffers()]:
-            dist.broadcast(tensor.detach(), src=0)
+            dist.broadcast(tensor.detach(), group=group, group_src=0)
         trained = [p for p in module.parameters() if p.requires_grad]
-        self.buckets = [Bucket(some) for some in fill_buckets(trained, bucket_bytes)]
+        filled = fill_buckets(trained, bucket_bytes)
+        self.buckets = [Bucket(some, group) for some in filled]
         for bucket in self.buckets:
             for parameter in bucket.parameters:
                 hook = partial(self._gradient_is_ready, bucket)
@@ -91,7 +94,7 @@ class DistributedDataParallel(nn.Module):
     def forward(self, *inputs, **options):
         if self.syncing and torch.is_grad_enabled():
             for buffer in self.module.buffers():  # such as batch norm's running mean
-                dist.broadcast(buffer, src=0)
+                dist.broadcast(buffer, group=self.group, group_src=0)
         return self.module(*inputs, **options)
 
     @contextmanager

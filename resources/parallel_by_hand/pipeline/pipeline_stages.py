@@ -33,7 +33,10 @@ from sidebyside import device, span
 
 
 def split_into_stages(
-    model: nn.Sequential, schedule: Schedule, layers: list[int] | None = None
+    model: nn.Sequential,
+    schedule: Schedule,
+    layers: list[int] | None = None,
+    group=None,
 ) -> dict[int, nn.Module]:
     """This rank's stages of `model`, by stage number.
 
@@ -48,7 +51,7 @@ def split_into_stages(
         raise ValueError(
             f"layers must be {stages} numbers with the sum {len(model)}, not {layers}"
         )
-    mine = range(dist.get_rank(), stages, len(schedule))
+    mine = range(dist.get_rank(group), stages, len(schedule))
     return {s: model[edges[s] : edges[s + 1]] for s in mine}
 
 
@@ -69,12 +72,13 @@ class Pipeline:
         stages: Mapping[int, nn.Module],
         loss: Callable,
         recompute: bool = False,
+        group=None,
     ):
-        self.ranks, self.rank = len(schedule), dist.get_rank()
-        if dist.get_world_size() != self.ranks:
+        self.ranks, self.rank, self.group = len(schedule), dist.get_rank(group), group
+        if dist.get_world_size(group) != self.ranks:
             raise ValueError(
                 f"the schedule is for {self.ranks} ranks and there are "
-                f"{dist.get_world_size()}"
+                f"{dist.get_world_size(group)}"
             )
         self.last = schedule_size(schedule)[0] - 1
         self.microbatches = schedule_size(schedule)[1]
@@ -197,7 +201,7 @@ class Pipeline:
         Nobody waits here. On NCCL the batch is what makes it safe: there a lone send
         holds up the receive behind it.
         """
-        operations, notes = [], []
+        messages, notes = [], []
         for _, work, goal in slot:
             if goal is None:
                 continue
@@ -205,14 +209,17 @@ class Pipeline:
             if source == target:  # this rank has both stages
                 self.arriving[goal] = made[work], None
             elif source == self.rank:
-                message = made[work].contiguous()
-                operations.append(dist.P2POp(dist.isend, message, target))
+                messages.append((dist.isend, made[work].contiguous(), target))
                 notes.append((self.leaving, work))
             else:
                 stage = max(work.stage, goal.stage)  # a gradient has its input's shape
                 buffer = torch.empty_like(self.shapes[stage])
-                operations.append(dist.P2POp(dist.irecv, buffer, source))
+                messages.append((dist.irecv, buffer, source))
                 notes.append((self.arriving, goal))
+        operations = [
+            dist.P2POp(way, tensor, group=self.group, group_peer=peer)
+            for way, tensor, peer in messages
+        ]
         if operations:
             handles = dist.batch_isend_irecv(operations)
             if len(handles) < len(operations):  # NCCL has one handle for the batch
@@ -232,7 +239,9 @@ class Pipeline:
                 with torch.no_grad():
                     output = trial(torch.zeros_like(self.shapes[stage]))
                 told = [(output.shape, output.dtype)]
-            dist.broadcast_object_list(told, src=stage % self.ranks, device=device())
+            dist.broadcast_object_list(
+                told, group=self.group, group_src=stage % self.ranks, device=device()
+            )
             shape, dtype = told[0]
             self.shapes[stage + 1] = torch.empty(shape, dtype=dtype, device=device())
 

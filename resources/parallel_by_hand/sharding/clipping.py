@@ -5,22 +5,22 @@ import torch.distributed as dist
 from torch import Tensor
 
 
-def global_norm_across_shards(shards: list[Tensor]) -> Tensor:
+def global_norm_across_shards(shards: list[Tensor], group=None) -> Tensor:
     """The length of the whole gradient, the same on all ranks.
 
     Squares of the parts add up to the square of the whole: one number travels.
     """
     total = torch.stack([shard.double().square().sum() for shard in shards]).sum()
-    dist.all_reduce(total)
+    dist.all_reduce(total, group=group)
     return total.sqrt()
 
 
-def clip_across_shards(shards: list[Tensor], longest: float) -> Tensor:
+def clip_across_shards(shards: list[Tensor], longest: float, group=None) -> Tensor:
     """Shorten the whole gradient to `longest` if it is longer; its norm before.
 
     All ranks multiply by the same number, so the direction stays.
     """
-    norm = global_norm_across_shards(shards)
+    norm = global_norm_across_shards(shards, group)
     if norm > longest:
         for shard in shards:
             shard.mul_(longest / norm)

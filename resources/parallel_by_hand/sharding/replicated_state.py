@@ -25,8 +25,9 @@ class ReplicatedState:
     of the ring, and updates everything.
     """
 
-    def __init__(self, module: nn.Module, make_optimizer: Callable):
-        flat = FlatParameters([p for p in module.parameters() if p.requires_grad])
+    def __init__(self, module: nn.Module, make_optimizer: Callable, group=None):
+        trained = [p for p in module.parameters() if p.requires_grad]
+        flat, self.group = FlatParameters(trained, group), group
         self.units, self.gradients = [flat], [flat.zeros()]
         for p, view in zip(
             flat.parameters, flat.views_of(self.gradients[0]), strict=True
@@ -34,13 +35,13 @@ class ReplicatedState:
             p.grad = view  # backward adds to it
         self.masters = [master_copy(flat.flat)]
         self.optimizer = make_optimizer(self.masters)
-        self.buffers = [room_for_chunk(flat.flat)]
+        self.buffers = [room_for_chunk(flat.flat, group)]
 
     def step(self, longest: float | None = None) -> None:
         [flat], [gradient], [master] = self.units, self.gradients, self.masters
-        gradient.div_(dist.get_world_size())
-        ring_reduce_scatter(gradient, *self.buffers)
-        ring_all_gather(gradient)
+        gradient.div_(dist.get_world_size(self.group))
+        ring_reduce_scatter(gradient, *self.buffers, group=self.group)
+        ring_all_gather(gradient, self.group)
         if longest is not None:
             norm = gradient.double().norm()
             gradient.mul_(min(longest / norm, 1))

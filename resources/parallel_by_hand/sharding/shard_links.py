@@ -22,42 +22,43 @@ from parallel_by_hand.sharding.flat_shards import (
     ring_all_gather,
     ring_reduce_scatter,
 )
+from parallel_by_hand.tensor_parallel.messages_of_ours import finished
 
 
-def cut(flat: Tensor) -> list[Tensor]:
+def cut(flat: Tensor, group=None) -> list[Tensor]:
     """The shards of a flat tensor, in rank order: views, not copies."""
-    return list(flat.chunk(dist.get_world_size()))
+    return list(flat.chunk(dist.get_world_size(group)))
 
 
 class DirectLink:
     """The library's collectives. They begin at once; whoever needs them waits."""
 
+    def __init__(self, group=None):
+        self.group = group
+
     def gather(self, flat: Tensor, kept: Tensor):
-        return dist.all_gather(cut(flat), kept, async_op=True)
+        pieces = cut(flat, self.group)
+        return dist.all_gather(pieces, kept, group=self.group, async_op=True)
 
     def reduce(self, mine: Tensor, flat: Tensor):
-        return dist.reduce_scatter(mine, cut(flat), async_op=True)
+        pieces = cut(flat, self.group)
+        return dist.reduce_scatter(mine, pieces, group=self.group, async_op=True)
 
 
 class RingLink:
     """Lesson 10b's ring in its two halves: messages that a meter can count."""
 
+    def __init__(self, group=None):
+        self.group = group
+
     def gather(self, flat: Tensor, kept: Tensor):
-        own_shard(flat).copy_(kept)
-        ring_all_gather(flat)
+        own_shard(flat, self.group).copy_(kept)
+        ring_all_gather(flat, self.group)
         return finished()
 
     def reduce(self, mine: Tensor, flat: Tensor):
-        mine.copy_(ring_reduce_scatter(flat))
+        mine.copy_(ring_reduce_scatter(flat, group=self.group))
         return finished()
-
-
-def finished() -> Future:
-    """What a link returns whose work is done before it returns."""
-    done = Future()
-    done.set_result(None)
-    done.wait = done.result
-    return done
 
 
 class SlowWire:

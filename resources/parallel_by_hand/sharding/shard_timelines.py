@@ -59,8 +59,8 @@ def slow_link_for_shards(milliseconds: float) -> Iterator[None]:
     layer = 128 * 128 * 4  # bytes
 
     def slowed(ring):
-        def paced(flat: Tensor, *room):
-            result = ring(flat, *room)
+        def paced(flat: Tensor, *given, **group):
+            result = ring(flat, *given, **group)
             sleep(milliseconds / 1000 * flat.nbytes / layer)
             return result
 

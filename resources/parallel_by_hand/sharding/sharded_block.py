@@ -20,8 +20,9 @@ from parallel_by_hand.sharding.measured_ledger import (
     block_loss,
     sgd_with_momentum,
 )
-from parallel_by_hand.sharding.shard_links import RingLink, finished
+from parallel_by_hand.sharding.shard_links import RingLink
 from parallel_by_hand.sharding.zero_3 import ZeRO3
+from parallel_by_hand.tensor_parallel.messages_of_ours import finished
 from sidebyside import MessageMeter, device
 
 
@@ -33,6 +34,7 @@ class WatchedRing(RingLink):
     """
 
     def __init__(self):
+        super().__init__()
         self.sums, self.peak = [], 0
 
     def reduce(self, mine: Tensor, flat: Tensor):

@@ -28,29 +28,30 @@ class ZeRO1:
     updates. A rank sends 2 (N - 1) / N of the parameters, in the types that they have.
     """
 
-    def __init__(self, module: nn.Module, make_optimizer: Callable):
-        flat = FlatParameters([p for p in module.parameters() if p.requires_grad])
+    def __init__(self, module: nn.Module, make_optimizer: Callable, group=None):
+        trained = [p for p in module.parameters() if p.requires_grad]
+        flat, self.group = FlatParameters(trained, group), group
         self.units, self.gradients = [flat], [flat.zeros()]
         views = flat.views_of(self.gradients[0])
         for p, view in zip(flat.parameters, views, strict=True):
             p.grad = view  # backward adds to it
         self.masters = [master_copy(flat.shard)]
         self.optimizer = make_optimizer(self.masters)
-        self.buffers = [room_for_chunk(flat.flat)]
+        self.buffers = [room_for_chunk(flat.flat, group)]
 
     def step(self, longest: float | None = None) -> None:
         """Update all parameters on all ranks; clip the gradient to length `longest`."""
         [flat], [gradient], [master] = self.units, self.gradients, self.masters
         with span("reduce-scatter"):
-            gradient.div_(dist.get_world_size())
-            shard = ring_reduce_scatter(gradient, *self.buffers)
+            gradient.div_(dist.get_world_size(self.group))
+            shard = ring_reduce_scatter(gradient, *self.buffers, group=self.group)
         if longest is not None:
-            clip_across_shards([shard], longest)
+            clip_across_shards([shard], longest, self.group)
         with span("update"):
             master.grad = shard.to(master.dtype)
             self.optimizer.step()
             flat.shard.copy_(master.detach())  # rounds, if parameters have 16 bits
             master.grad = None
         with span("all-gather"):
-            ring_all_gather(flat.flat)
+            ring_all_gather(flat.flat, self.group)
         gradient.zero_()

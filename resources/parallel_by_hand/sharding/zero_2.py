@@ -31,18 +31,19 @@ class ZeRO2:
 
     As soon as a layer's gradients are ready they are packed into the one bucket, freed,
     and summed up over the ranks; each keeps its shard of the sum. `carry(bucket)` does
-    the sum: at once, or, if it returns a future, while backward goes on. After one or
-    several backwards, `step()` updates and gathers the parameters.
+    the sum: at once, or, if it is replaced by one that returns a future, while backward
+    goes on. After one or several backwards, `step()` updates and gathers parameters.
     """
 
-    def __init__(self, module: nn.Module, make_optimizer: Callable, carry=None):
-        self.units = [FlatParameters(some) for some in parameters_by_layer(module)]
+    def __init__(self, module: nn.Module, make_optimizer: Callable, group=None):
+        self.units = [FlatParameters(ps, group) for ps in parameters_by_layer(module)]
         self.gradients = [torch.zeros_like(unit.shard) for unit in self.units]
         self.masters = [master_copy(unit.shard) for unit in self.units]
         self.optimizer = make_optimizer(self.masters)
         largest = max(self.units, key=lambda unit: unit.numbers)
-        self.buffers = [largest.zeros(), room_for_chunk(largest.flat)]
-        self.carry, self.under_way = carry or self.reduce_scatter, None
+        self.buffers = [largest.zeros(), room_for_chunk(largest.flat, group)]
+        self.carry: Callable = self.reduce_scatter
+        self.under_way, self.group = None, group
         self.missing = [len(unit.parameters) for unit in self.units]
         for place, unit in enumerate(self.units):
             for p in unit.parameters:
@@ -57,13 +58,13 @@ class ZeRO2:
             self._keep_shard_under_way()  # then the bucket is free
             bucket = self.buffers[0][: unit.flat.numel()].zero_()
             for p, view in zip(unit.parameters, unit.views_of(bucket), strict=True):
-                torch.div(p.grad, dist.get_world_size(), out=view)
+                torch.div(p.grad, dist.get_world_size(self.group), out=view)
                 p.grad = None
             self.under_way = place, bucket, self.carry(bucket)
 
     def reduce_scatter(self, bucket: torch.Tensor) -> None:
         with span("reduce-scatter"):
-            ring_reduce_scatter(bucket, self.buffers[1][: own_shard(bucket).numel()])
+            ring_reduce_scatter(bucket, self.buffers[1], self.group)
 
     def _keep_shard_under_way(self) -> None:
         if self.under_way:
@@ -71,14 +72,14 @@ class ZeRO2:
             if future:
                 with span("wait"):
                     future.result()
-            self.gradients[place] += own_shard(bucket)
+            self.gradients[place] += own_shard(bucket, self.group)
             self.under_way = None
 
     def step(self, longest: float | None = None) -> None:
         """Update all parameters on all ranks; clip the gradient to length `longest`."""
         self._keep_shard_under_way()
         if longest is not None:
-            clip_across_shards(self.gradients, longest)
+            clip_across_shards(self.gradients, longest, self.group)
         with span("update"):
             for master, shard in zip(self.masters, self.gradients, strict=True):
                 master.grad = shard.to(master.dtype)
@@ -88,6 +89,6 @@ class ZeRO2:
                 master.grad = None
         with span("all-gather"):
             for unit in self.units:
-                ring_all_gather(unit.flat)
+                ring_all_gather(unit.flat, self.group)
         for shard in self.gradients:
             shard.zero_()

@@ -27,8 +27,8 @@ class ShardedUnit(FlatParameters):
     all of them a gradient.
     """
 
-    def __init__(self, module: nn.Module):
-        super().__init__(list(module.parameters()))
+    def __init__(self, module: nn.Module, group=None):
+        super().__init__(list(module.parameters()), group)
         self.module, self.kept = module, self.shard.clone()
         self.release()
 
@@ -57,13 +57,13 @@ class ZeRO3:
     each. Once it has its gradients, each rank gets the mean of its own shard's.
     """
 
-    def __init__(self, module, make_optimizer, link=None):
+    def __init__(self, module, make_optimizer, link=None, group=None):
         children = [child for child in module.children() if list(child.parameters())]
-        self.units = [ShardedUnit(child) for child in children]
+        self.units = [ShardedUnit(child, group) for child in children]
         self.gradients = [torch.zeros_like(unit.kept) for unit in self.units]
         self.masters = [master_copy(unit.kept) for unit in self.units]
         self.optimizer = make_optimizer(self.masters)
-        self.link, self.leaving = link or DirectLink(), []
+        self.link, self.leaving, self.group = link or DirectLink(group), [], group
         for at, unit in enumerate(self.units):
             unit.module.register_forward_pre_hook(partial(self.before_forward, at))
             unit.module.register_forward_hook(partial(self.after_forward, at))
@@ -96,7 +96,7 @@ class ZeRO3:
         self.units[at].release()
 
     def start_reduce(self, at: int) -> None:
-        whole = self.units[at].take_gradients().div_(dist.get_world_size())
+        whole = self.units[at].take_gradients().div_(dist.get_world_size(self.group))
         mine = torch.empty_like(self.gradients[at])
         self.leaving.append((at, mine, self.link.reduce(mine, whole)))
 
@@ -107,7 +107,7 @@ class ZeRO3:
             self.gradients[at] += mine
         self.leaving.clear()
         if longest is not None:
-            clip_across_shards(self.gradients, longest)
+            clip_across_shards(self.gradients, longest, self.group)
         for master, shard in zip(self.masters, self.gradients, strict=True):
             master.grad = shard.to(master.dtype)
         self.optimizer.step()

@@ -5,8 +5,9 @@
     scatter_sum        reduce-scatter     all-gather
 
 Tensors have the shape (batch, positions, width). A rank holds an equal part of the
-positions. Source: Korthikanti et al., Reducing Activation Recomputation in Large
-Transformer Models, 2022, where they are called g and g-bar.
+positions. `group` is a process group, by default all ranks. Source: Korthikanti et al.,
+Reducing Activation Recomputation in Large Transformer Models, 2022, where they are
+called g and g-bar.
 """
 
 import torch
@@ -14,23 +15,24 @@ import torch.distributed as dist
 from torch.nn import functional as F
 
 
-def own_positions(x: torch.Tensor) -> torch.Tensor:
+def own_positions(x: torch.Tensor, group=None) -> torch.Tensor:
     """This rank's part of the positions, a view; the number of ranks divides them."""
-    return x.chunk(dist.get_world_size(), dim=1)[dist.get_rank()]
+    return x.chunk(dist.get_world_size(group), dim=1)[dist.get_rank(group)]
 
 
-def all_gathered(part: torch.Tensor) -> torch.Tensor:
+def all_gathered(part: torch.Tensor, group=None) -> torch.Tensor:
     """All ranks' positions, in rank order."""
-    parts = [torch.empty_like(part) for _ in range(dist.get_world_size())]
-    dist.all_gather(parts, part.contiguous())
+    parts = [torch.empty_like(part) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(parts, part.contiguous(), group=group)
     return torch.cat(parts, dim=1)
 
 
-def reduce_scattered(summand: torch.Tensor) -> torch.Tensor:
+def reduce_scattered(summand: torch.Tensor, group=None) -> torch.Tensor:
     """The sum over the ranks, of this rank's positions only."""
-    pieces = [piece.contiguous() for piece in summand.chunk(dist.get_world_size(), 1)]
+    cut = summand.chunk(dist.get_world_size(group), dim=1)
+    pieces = [piece.contiguous() for piece in cut]
     total = torch.empty_like(pieces[0])
-    dist.reduce_scatter(total, pieces)
+    dist.reduce_scatter(total, pieces, group=group)
     return total
 
 
@@ -42,24 +44,26 @@ class GatherSequence(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, part: torch.Tensor) -> torch.Tensor:
-        return all_gathered(part)
+    def forward(ctx, part: torch.Tensor, group=None) -> torch.Tensor:
+        ctx.group = group
+        return all_gathered(part, group)
 
     @staticmethod
-    def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
-        return reduce_scattered(gradient)
+    def backward(ctx, gradient: torch.Tensor):
+        return reduce_scattered(gradient, ctx.group), None
 
 
 class ScatterSum(torch.autograd.Function):
     """The sum of the ranks' summands, each rank with its own positions of it."""
 
     @staticmethod
-    def forward(ctx, summand: torch.Tensor) -> torch.Tensor:
-        return reduce_scattered(summand)
+    def forward(ctx, summand: torch.Tensor, group=None) -> torch.Tensor:
+        ctx.group = group
+        return reduce_scattered(summand, group)
 
     @staticmethod
-    def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
-        return all_gathered(gradient)
+    def backward(ctx, gradient: torch.Tensor):
+        return all_gathered(gradient, ctx.group), None
 
 
 class GatherAgainLinear(torch.autograd.Function):
@@ -84,11 +88,11 @@ class GatherAgainLinear(torch.autograd.Function):
         return of_x, of_weight, flat.sum(0) if ctx.has_bias else None
 
 
-def gather_sequence(part: torch.Tensor) -> torch.Tensor:
+def gather_sequence(part: torch.Tensor, group=None) -> torch.Tensor:
     """All positions forward; backward, the sum of the gradients of this rank's."""
-    return GatherSequence.apply(part)
+    return GatherSequence.apply(part, group)
 
 
-def scatter_sum(summand: torch.Tensor) -> torch.Tensor:
+def scatter_sum(summand: torch.Tensor, group=None) -> torch.Tensor:
     """The sum at this rank's positions forward; backward, the gradients of all."""
-    return ScatterSum.apply(summand)
+    return ScatterSum.apply(summand, group)

@@ -30,11 +30,12 @@ class EndsOfSplitBlock(NamedTuple):
     """How a pair begins and ends.
 
     `enter(x, weight, bias)` is the linear layer of this rank's neurons, for all
-    positions; `leave(summand)` is the sum over the ranks.
+    positions; `leave(summand)` is the sum over the ranks: all, or those of `group`.
     """
 
     enter: Callable[[Tensor, Tensor, Tensor | None], Tensor]
     leave: Callable[[Tensor], Tensor]
+    group: Any = None
 
 
 def enter_by_copy(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -109,13 +110,11 @@ class SplitAttention(nn.Module):
         into = half.into.weight.view(3, heads, self.size, width)
         bias = half.into.bias.view(3, heads, self.size)
         out = half.out.weight.view(width, heads, self.size)
+        into, bias, out = (own_part(t, 1, ends.group) for t in (into, bias, out))
         self.norm = copy.deepcopy(half.norm)
-        self.into = OwnColumns(
-            own_part(into, 1).flatten(0, 2), own_part(bias, 1).flatten(), ends.enter
-        )
-        self.out = OwnRows(
-            own_part(out, 1).flatten(1), half.out.bias.detach().clone(), ends.leave
-        )
+        self.into = OwnColumns(into.flatten(0, 2), bias.flatten(), ends.enter)
+        whole = half.out.bias.detach().clone()
+        self.out = OwnRows(out.flatten(1), whole, ends.leave)
 
     def forward(self, x: Tensor) -> Tensor:
         parts = self.into(self.norm(x)).unflatten(2, (3, -1, self.size))
@@ -129,13 +128,13 @@ class SplitMLP(nn.Module):
 
     def __init__(self, half: MLPHalf, ends: EndsOfSplitBlock, after: Drop):
         super().__init__()
-        wide, narrow, self.after = half.wide, half.narrow, after
+        wide, group, self.after = half.wide, ends.group, after
         self.norm = copy.deepcopy(half.norm)
         self.wide = OwnColumns(
-            own_part(wide.weight, 0), own_part(wide.bias, 0), ends.enter
+            own_part(wide.weight, 0, group), own_part(wide.bias, 0, group), ends.enter
         )
-        bias = narrow.bias.detach().clone()
-        self.narrow = OwnRows(own_part(narrow.weight, 1), bias, ends.leave)
+        bias = half.narrow.bias.detach().clone()
+        self.narrow = OwnRows(own_part(half.narrow.weight, 1, group), bias, ends.leave)
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.after(self.narrow(F.gelu(self.wide(self.norm(x)))))
