@@ -85,8 +85,8 @@ def _think_of_simulated_bytes(group: str, case: tuple[int, ...]) -> str:
     *_, data, tensor, pipeline = case
     if group == "pipeline":
         return (
-            f"how many neighbours the busiest of {pipeline} stages has, and that each "
-            "micro-batch sends one whole tensor to each of them"
+            f"how many neighbours the busiest of {pipeline} stages has, and what each "
+            "micro-batch sends to each of them"
         )
     if group == "replicas":
         return (
@@ -94,8 +94,8 @@ def _think_of_simulated_bytes(group: str, case: tuple[int, ...]) -> str:
             f"{tensor} tensor ranks and {pipeline} stages; and a ring of {data}"
         )
     return (
-        "for each of its own layers and each micro-batch four rings of "
-        f"tokens * hidden numbers over {tensor} ranks: whose layers, and how many bytes"
+        "the four rings for each of its own layers and each micro-batch: whose layers, "
+        f"over {tensor} ranks, and how many bytes for tokens * hidden numbers"
     )
 
 
@@ -145,7 +145,7 @@ def check_19a_pipeline(pipeline_seconds):
         with trying(
             f"pipeline_seconds({name}, {forward}, {backward}, {travel})",
             *leaves,
-            think="that an instruction may not be done yet when it is needed",
+            think="an instruction that may not be done yet when it is needed",
         ) as expect:
             _expect_simulated_seconds(
                 expect,

@@ -165,7 +165,7 @@ for name, choice in ((" tensor 8", strategy), ("tensor 16", wide)):
 # ranks. A ring over $N$ ranks sends $2(N-1)/N$ of the tensor.
 #
 # By hand first: 4 layers, hidden 10, 5 tokens, 2 micro-batches, data 2, tensor 2,
-# pipeline 4. And with pipeline 2: how many bytes to the pipeline?
+# pipeline 4. And with pipeline 2?
 # <!-- exercise: 19a-bytes -->
 #
 # <details><summary>Hint 1: a question</summary>

@@ -84,7 +84,7 @@ def _expect_wrapper_rows(expect, rank: int, notes) -> None:
     expect(
         notes.targets_follow,
         got=f"on rank {rank}, targets of other rows than the inputs",
-        think="that targets are dealt as inputs are",
+        think="the targets, which are dealt as the inputs are",
     )
 
 
@@ -97,7 +97,7 @@ def _expect_wrapper_gradients(expect, rank: int, notes) -> None:
         notes.former_complete == 1,
         got=f"on rank {rank}, the former `complete` called {notes.former_complete} "
         "times",
-        think="that it runs once, before the gradients are averaged",
+        think="how often it runs, and what has to wait for it",
     )
     of_all = _wrapper_gradients_alike(notes.gradients, notes.of_all_ranks)
     expect(
@@ -247,7 +247,7 @@ def _expect_mesh_clip_length(expect, rank: int, case: MeshClipCase, notes) -> No
     close = 1e-4 if case.dtype == torch.float32 else 1e-9
     twice = abs(returned - notes.twice) <= close * notes.twice
     think = (
-        "that a gradient which is whole on every tensor rank counts once"
+        "a gradient that is whole on every tensor rank: it counts once"
         if twice
         else "whose squares are added, over which group, and what is returned: the "
         "length of the whole before it is clipped"

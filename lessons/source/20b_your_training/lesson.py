@@ -364,7 +364,7 @@ for what, state in forgotten.items():
 # reads at step `step`, counted from 0 through all epochs.
 #
 # * `order(epoch)` lists all windows in the order of that epoch. It is expensive: ask for the
-#   one epoch that is needed.
+#   one that is needed.
 # * An epoch is cut into batches of `batch` windows; its last one may be shorter.
 # * A batch is dealt like cards: this rank gets its places `rank`, `rank + ranks`,
 #   `rank + 2 * ranks`, ...
