@@ -14,19 +14,9 @@ from parallel_by_hand.scale.held_to_this_machine import (
 )
 from parallel_by_hand.scale.known_gpus import A100
 from parallel_by_hand.scale.simulated_step import simulate_step
-from parallel_by_hand.scale.step_arithmetic import (
-    layer_flops,
-    layer_seconds,
-)
-from parallel_by_hand.scale.this_machine import (
-    strategies_of_two,
-)
-from parallel_by_hand.scale.training_plan import (
-    Cluster,
-    Link,
-    Model,
-    Strategy,
-)
+from parallel_by_hand.scale.step_arithmetic import layer_flops, layer_seconds
+from parallel_by_hand.scale.this_machine import strategies_of_two
+from parallel_by_hand.scale.training_plan import Cluster, Link, Model, Strategy
 from tests.parallel_by_hand.scale.small_steps import FREE, simulate
 
 from .checks import _simulated_seconds_with_travel
@@ -37,8 +27,6 @@ LESSONS_MODEL = Model(
 
 
 LESSONS_CLUSTER = replace(A100, nodes=8)
-
-
 LESSONS_STRATEGY = Strategy(data=2, tensor=8, pipeline=4, recomputation="full")
 
 
@@ -101,8 +89,6 @@ def test_a_larger_last_stage_makes_the_bubble_larger_than_the_formula():
 
 
 HELD = Model(layers=3, hidden=32, heads=4, sequence=8, vocabulary=0)
-
-
 PACED = Link(0.001, 1e6)
 
 

@@ -253,17 +253,25 @@ def order_by_going_to_all(ranks, sent, per_node):
 # 20a-clip -----------------------------------------------------------------------------
 
 
-def clip_by(once=True, group="tensor", when_longer=True, in_place=True):
+def clip_by(
+    once=True,
+    group=lambda mesh: mesh["tensor"].get_group(),
+    power=2,
+    when_longer=True,
+    in_place=True,
+):
+    """Clips on a mesh, with one thing done otherwise."""
+
     def clip(gradients, split, mesh, longest):
         counted = whole = torch.zeros((), dtype=torch.float64)
         for name, g in gradients.items():
-            square = g.double().square().sum().cpu()
+            size = g.double().norm().cpu() ** power
             if name in split or not once:
-                counted = counted + square
+                counted = counted + size
             else:
-                whole = whole + square
-        dist.all_reduce(counted, group=mesh[group].get_group())
-        length = (counted + whole).sqrt().item()
+                whole = whole + size
+        dist.all_reduce(counted, group=group(mesh))
+        length = ((counted + whole) ** (1 / power)).item()
         if length > longest or not when_longer:
             for name, g in gradients.items():
                 if in_place:
@@ -286,7 +294,7 @@ wrong(
     advice="whose squares are added",
     name="data",
     note="They add up over the data group, where all hold copies.",
-)(clip_by(group="data"))
+)(clip_by(group=lambda mesh: mesh["data"].get_group()))
 wrong(
     "20a-clip",
     advice="multiplied, and when",
@@ -301,17 +309,18 @@ wrong(
 )(clip_by(in_place=False))
 
 
-@wrong(
+wrong(
     "20a-clip",
     advice="counts once|whose squares",
+    name="over_everybody",
     note="They add up over all ranks, which counts every replica.",
-)
-def clip_over_everybody(gradients, split, mesh, longest):
-    total = torch.zeros((), dtype=torch.float64)
-    for g in gradients.values():
-        total += g.double().square().sum().cpu()
-    dist.all_reduce(total)
-    return _shorten(gradients, total.sqrt().item(), longest)
+)(clip_by(once=False, group=lambda mesh: None))
+wrong(
+    "20a-clip",
+    advice="whose squares are added",
+    name="lengths",
+    note="They add lengths instead of squares.",
+)(clip_by(power=1))
 
 
 @right("20a-clip")
@@ -330,22 +339,6 @@ def _shorten(gradients, length, longest):
         for g in gradients.values():
             g.mul_(longest / length)
     return length
-
-
-@wrong(
-    "20a-clip",
-    advice="whose squares are added",
-    note="They add lengths instead of squares.",
-)
-def clip_lengths(gradients, split, mesh, longest):
-    parts = whole = torch.zeros((), dtype=torch.float64)
-    for name, g in gradients.items():
-        if name in split:
-            parts = parts + g.double().norm().cpu()
-        else:
-            whole = whole + g.double().norm().cpu()
-    dist.all_reduce(parts, group=mesh["tensor"].get_group())
-    return _shorten(gradients, (parts + whole).item(), longest)
 
 
 @wrong(

@@ -11,26 +11,14 @@ from lessons.props.the_ladder import gap_of_row, update_late
 from parallel_by_hand.capstone.group_as_world import group_as_world
 from parallel_by_hand.capstone.ladder_rungs import PLANS, climb_first
 from parallel_by_hand.capstone.ladder_table import climb_predicted, predict_ranks
-from parallel_by_hand.capstone.language_model import (
-    SMALL_MODEL,
-)
-from parallel_by_hand.capstone.rung_predictions import (
-    predict_rung,
-)
-from parallel_by_hand.capstone.simulated_rung import (
-    simulated_bytes,
-)
+from parallel_by_hand.capstone.language_model import SMALL_MODEL
+from parallel_by_hand.capstone.rung_predictions import predict_rung
+from parallel_by_hand.capstone.simulated_rung import simulated_bytes
 from parallel_by_hand.capstone.strategies import STRATEGIES
-from parallel_by_hand.capstone.strategy_wrappers import (
-    sharded_state,
-)
-from parallel_by_hand.capstone.text_batches import (
-    text_batch,
-)
+from parallel_by_hand.capstone.strategy_wrappers import sharded_state
+from parallel_by_hand.capstone.text_batches import text_batch
 from parallel_by_hand.capstone.text_training import Strategy, make_mesh, train
-from parallel_by_hand.capstone.whole_training import (
-    flat_numbers,
-)
+from parallel_by_hand.capstone.whole_training import flat_numbers
 from parallel_by_hand.collectives.loopback_meter import (
     loopback_bytes,
     megabytes_per_rank,

@@ -20,10 +20,7 @@ from demos.capstone.train_text import (
 )
 from lessons.props.your_training import draw_text_curve
 from parallel_by_hand.capstone.language_model import make_language_model
-from parallel_by_hand.capstone.report_measurements import (
-    LAST,
-    spans_of_last_step,
-)
+from parallel_by_hand.capstone.report_measurements import LAST, spans_of_last_step
 from parallel_by_hand.capstone.report_page import KIND, read_report, write_report_page
 from parallel_by_hand.capstone.strategies import STRATEGIES
 from parallel_by_hand.capstone.text_batches import text_alphabet, text_tokens
@@ -33,9 +30,7 @@ from parallel_by_hand.capstone.text_state import (
     whole_text_model,
 )
 from parallel_by_hand.capstone.whole_training import MODEL, TextState
-from parallel_by_hand.capstone.written_text import (
-    write_text,
-)
+from parallel_by_hand.capstone.written_text import write_text
 from sidebyside import device, load_moby_dick, run_ranks
 from sidebyside.course.record import ROOT
 from sidebyside.timeline.spans import Span

@@ -3,9 +3,7 @@
 import pytest
 
 from parallel_by_hand.capstone.ladder_rungs import PLANS
-from parallel_by_hand.capstone.language_model import (
-    SMALL_MODEL,
-)
+from parallel_by_hand.capstone.language_model import SMALL_MODEL
 from parallel_by_hand.capstone.rung_predictions import (
     numbers_of_rung_layers,
     predict_rung,

@@ -6,10 +6,7 @@ import math
 import pytest
 import torch
 
-from parallel_by_hand.capstone.language_model import (
-    make_language_model,
-    text_loss,
-)
+from parallel_by_hand.capstone.language_model import make_language_model, text_loss
 from parallel_by_hand.capstone.text_batches import (
     batches,
     decode_text,

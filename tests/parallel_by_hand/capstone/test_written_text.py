@@ -6,13 +6,9 @@ import pytest
 import torch
 
 from parallel_by_hand.capstone.language_model import make_language_model, text_loss
-from parallel_by_hand.capstone.text_baselines import (
-    next_character_table,
-)
+from parallel_by_hand.capstone.text_baselines import next_character_table
 from parallel_by_hand.capstone.text_batches import text_alphabet, text_tokens
-from parallel_by_hand.capstone.text_state import (
-    TEXT_MODEL,
-)
+from parallel_by_hand.capstone.text_state import TEXT_MODEL
 from parallel_by_hand.capstone.written_text import (
     BEGINNING,
     held_out_bits,

@@ -8,9 +8,7 @@ from parallel_by_hand.pipeline.schedule_rules import peak_activations, timetable
 from parallel_by_hand.pipeline.schedules import SCHEDULES_BY_NAME
 from parallel_by_hand.scale import pipeline_times
 from parallel_by_hand.scale.kept_timetable import kept_timetable, scheduled
-from parallel_by_hand.scale.training_plan import (
-    Model,
-)
+from parallel_by_hand.scale.training_plan import Model
 from tests.parallel_by_hand.scale.small_steps import FREE, simulate
 
 

@@ -13,19 +13,12 @@ from parallel_by_hand.scale.plan_search import (
     split_of,
     survey_strategies,
 )
-from parallel_by_hand.scale.published_runs import (
-    EFFICIENCY,
-)
-from parallel_by_hand.scale.second_opinion import (
-    second_opinion,
-    with_slower_links,
-)
+from parallel_by_hand.scale.published_runs import EFFICIENCY
+from parallel_by_hand.scale.second_opinion import second_opinion, with_slower_links
 from parallel_by_hand.scale.simulated_step import simulate_step
 from parallel_by_hand.scale.training_plan import Model, why_impossible
 
 SMALL = Model(layers=8, hidden=1024, heads=8, sequence=1024, vocabulary=50_000)
-
-
 NODES = replace(A100, gpus_per_node=4, nodes=2, efficiency=0.6)
 
 

@@ -11,12 +11,7 @@ from parallel_by_hand.scale.known_gpus import A100, H100
 from parallel_by_hand.scale.simulated_step import simulate_step
 from parallel_by_hand.scale.simulated_timeline import timeline_of_step
 from parallel_by_hand.scale.stage_times import side_by_side
-from parallel_by_hand.scale.training_plan import (
-    Link,
-    Model,
-    Strategy,
-    why_impossible,
-)
+from parallel_by_hand.scale.training_plan import Link, Model, Strategy, why_impossible
 from sidebyside import Timeline
 from tests.parallel_by_hand.scale.small_steps import NODE, SMALL, simulate
 

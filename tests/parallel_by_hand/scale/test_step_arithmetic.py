@@ -4,12 +4,8 @@ import pytest
 from torch import nn
 
 from parallel_by_hand.model_parallel.transformer_block import make_transformer_block
-from parallel_by_hand.scale.step_arithmetic import (
-    step_flops,
-)
-from parallel_by_hand.scale.training_plan import (
-    Model,
-)
+from parallel_by_hand.scale.step_arithmetic import step_flops
+from parallel_by_hand.scale.training_plan import Model
 from parallel_by_hand.sharding.memory_ledger import Transformer
 from tests.parallel_by_hand.scale.small_steps import FREE, SMALL, simulate
 

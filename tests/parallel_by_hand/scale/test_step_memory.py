@@ -7,10 +7,7 @@ import pytest
 from parallel_by_hand.pipeline.schedule_rules import peak_activations
 from parallel_by_hand.pipeline.schedules import SCHEDULES_BY_NAME
 from parallel_by_hand.scale.step_memory import kept_activations, layer_activations
-from parallel_by_hand.scale.training_plan import (
-    Model,
-    Strategy,
-)
+from parallel_by_hand.scale.training_plan import Model, Strategy
 from parallel_by_hand.sharding.ledger import MIXED, SINGLE, STRATEGIES, state_bytes
 from parallel_by_hand.sharding.memory_ledger import KEPT
 from tests.parallel_by_hand.scale.small_steps import SMALL, simulate

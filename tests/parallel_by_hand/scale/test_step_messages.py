@@ -9,10 +9,7 @@ from parallel_by_hand.collectives.all_reduce_costs import predicted_seconds
 from parallel_by_hand.model_parallel.transformer_block import make_transformer_block
 from parallel_by_hand.scale.known_gpus import A100
 from parallel_by_hand.scale.step_messages import link_of
-from parallel_by_hand.scale.training_plan import (
-    Model,
-    Strategy,
-)
+from parallel_by_hand.scale.training_plan import Model, Strategy
 from parallel_by_hand.sharding.ledger import SINGLE
 from parallel_by_hand.tensor_parallel.messages_of_ours import messages_of_ours
 from parallel_by_hand.tensor_parallel.pixel_model import (
@@ -72,22 +69,6 @@ def bytes_of_sequence_parallel() -> int:
     return meter.bytes_sent
 
 
-@pytest.mark.everything
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_sequence_parallel_sends_the_predicted_bytes(ranks):
-    layer = Model(1, 32, 4, 8, vocabulary=0)
-    step = simulate(
-        2,
-        model=layer,
-        tensor=ranks,
-        micro_batch=2,
-        sequence_parallel=True,
-        state=SINGLE,
-    )
-    for sent in run_ranks(bytes_of_sequence_parallel, world_size=ranks):
-        assert sent == step.sent["tensor"]
-
-
 def bytes_of_words() -> int:
     [(tokens, labels)] = pixel_batches(2, 1)
     split = SplitPixelModel(PixelModel(32, 4), "tensor").to(device())
@@ -96,10 +77,17 @@ def bytes_of_words() -> int:
     return meter.bytes_sent
 
 
+LAYER = Model(1, 32, 4, 8, vocabulary=0)
+WORDS = Model(1, 32, 4, sequence=32, vocabulary=17)
+
+
 @pytest.mark.everything
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_embedding_logits_and_loss_send_the_predicted_bytes(ranks):
-    model = Model(1, 32, 4, sequence=32, vocabulary=17)
-    step = simulate(2, model=model, tensor=ranks, micro_batch=2, state=SINGLE)
-    for sent in run_ranks(bytes_of_words, world_size=ranks):
-        assert sent == step.sent["tensor"]
+@pytest.mark.parametrize(
+    ("count", "model", "sequence"),
+    [(bytes_of_sequence_parallel, LAYER, True), (bytes_of_words, WORDS, False)],
+)
+def test_ranks_send_the_predicted_bytes(count, model, sequence, ranks):
+    options = {"micro_batch": 2, "sequence_parallel": sequence, "state": SINGLE}
+    step = simulate(2, model=model, tensor=ranks, **options)
+    assert run_ranks(count, world_size=ranks) == ranks * [step.sent["tensor"]]
