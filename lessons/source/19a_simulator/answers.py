@@ -12,7 +12,7 @@ from lessons.source.sample_answers import right, wrong
 
 
 def bytes_by(
-    all_layers=False, whole=False, neighbours=None, rings=4, ring=None, number=2, once=0
+    all_layers=False, whole=False, neighbours=None, ring=None, number=2, once=False
 ):
     """A function that counts bytes, with one of several mistakes."""
 
@@ -24,7 +24,7 @@ def bytes_by(
         hops = neighbours if neighbours is not None else min(pipeline - 1, 2)
         count = 1 if once else micro_batches
         return (
-            rings * own * count * factor(tensor) * message,
+            4 * own * count * factor(tensor) * message,
             hops * micro_batches * message,
             factor(data) * gradients,
         )
@@ -53,12 +53,6 @@ wrong(
 )(bytes_by(neighbours=2))
 wrong(
     "19a-bytes",
-    advice="four rings",
-    name="two_rings",
-    note="They count the all-reduces of forward and forget those of backward.",
-)(bytes_by(rings=2))
-wrong(
-    "19a-bytes",
     advice="how many bytes",
     name="half_a_ring",
     note="They count half of an all-reduce: the reduce-scatter without the all- "
@@ -75,8 +69,8 @@ wrong(
     advice="each micro-batch",
     name="one_micro_batch",
     note="They forget that every micro-batch sends its activations.",
-)(bytes_by(once=1))
-right_bytes = bytes_by()
+)(bytes_by(once=True))
+right("19a-bytes", name="fractions")(bytes_by())
 
 
 @wrong(
@@ -85,40 +79,8 @@ right_bytes = bytes_by()
     note="Gradients are added up locally, and travel once.",
 )
 def bytes_of_gradients_for_each_micro_batch(*case):
-    to_tensor, to_pipeline, to_data = right_bytes(*case)
+    to_tensor, to_pipeline, to_data = bytes_by()(*case)
     return to_tensor, to_pipeline, case[3] * to_data
-
-
-@wrong(
-    "19a-bytes",
-    advice="one whole tensor",
-    note="They divide what goes to the next stage by the tensor ranks, too.",
-)
-def bytes_of_split_messages(*case):
-    to_tensor, to_pipeline, to_data = right_bytes(*case)
-    return to_tensor, to_pipeline / case[5], to_data
-
-
-@wrong(
-    "19a-bytes",
-    advice="how many neighbours",
-    note="They count what all stages send, not one GPU.",
-)
-def bytes_of_all_stages(*case):
-    to_tensor, _, to_data = right_bytes(*case)
-    return to_tensor, 2 * (case[6] - 1) * case[3] * 2 * case[2] * case[1], to_data
-
-
-@right("19a-bytes")
-def bytes_by_numpy(layers, hidden, tokens, micro_batches, data, tensor, pipeline):
-    message = 2.0 * tokens * hidden
-    own = layers / pipeline
-    sizes = np.array(
-        [4 * own * micro_batches * message, 0, 24 * hidden**2 * own / tensor]
-    )
-    rings = np.array([2 - 2 / tensor, 0, 2 - 2 / data])
-    hops = np.count_nonzero([pipeline > 1, pipeline > 2])
-    return sizes * rings + np.array([0, hops * micro_batches * message, 0])
 
 
 @right("19a-bytes")
@@ -205,22 +167,6 @@ def by_formula(schedule, forward, backward, travel):
 
 @wrong(
     "19a-pipeline",
-    advice="waits for",
-    note="They go through the ranks once: what is not done yet counts as there.",
-)
-def one_turn_only(schedule, forward, backward, travel):
-    done, free = {}, [0] * len(schedule)
-    for rank, order in enumerate(schedule):
-        for work in order:
-            sender = rank - 1 if work[0] == "F" else rank + 1
-            arrived = done.get((sender, work), -travel) + travel
-            takes = (forward if work[0] == "F" else backward)[rank]
-            free[rank] = done[rank, work] = max(free[rank], arrived) + takes
-    return max(free)
-
-
-@wrong(
-    "19a-pipeline",
     advice="may not be done yet",
     note="They read the end of an instruction that has not been done.",
 )
@@ -235,30 +181,6 @@ def with_a_key_error(schedule, forward, backward, travel):
             takes = (forward if work[0] == "F" else backward)[rank]
             free[rank] = done[rank, work] = max(free[rank], arrived) + takes
     return max(free)
-
-
-@wrong(
-    "19a-pipeline",
-    advice="waits for",
-    note="They forget that a rank does one thing at a time.",
-)
-def whoever_is_free(schedule, forward, backward, travel):
-    """Forgets that a rank does one thing at a time."""
-    ends = {}
-
-    @cache
-    def end(rank, work):
-        sender = rank - 1 if work[0] == "F" else rank + 1
-        if 0 <= sender < len(schedule):
-            start = end(sender, work) + travel
-        else:
-            start = 0 if work[0] == "F" else end(rank, "F" + work[1:])
-        return start + (forward if work[0] == "F" else backward)[rank]
-
-    for rank, order in enumerate(schedule):
-        for work in order:
-            ends[rank, work] = end(rank, work)
-    return max(ends.values())
 
 
 @wrong(
@@ -369,15 +291,6 @@ def only_what_sticks_out(computing, sending):
 
 @wrong(
     "19a-overlap",
-    advice="one at a time",
-    note="They think that only the last message can be late.",
-)
-def last_message_sticks_out(computing, sending):
-    return sum(computing) + (sending[-1] if sending else 0)
-
-
-@wrong(
-    "19a-overlap",
     advice="as soon as its layer|at the same time",
     note="Backward does not wait for the link.",
 )
@@ -386,19 +299,6 @@ def computing_waits_for_the_link(computing, sending):
     for seconds, message in zip(computing, sending, strict=True):
         ready = max(ready + seconds, free)
         free = ready + message
-    return free
-
-
-@wrong(
-    "19a-overlap",
-    advice="lists that are empty",
-    note="They begin with the first layer, which an empty list does not have.",
-)
-def overlap_of_one_or_more(computing, sending):
-    ready, free = computing[0], computing[0] + sending[0]
-    for seconds, message in zip(computing[1:], sending[1:], strict=True):
-        ready += seconds
-        free = max(free, ready) + message
     return free
 
 

@@ -69,8 +69,8 @@ show(layer_flops)
 show(step_flops)
 
 # %% [markdown]
-# Backward has two products for each of forward: one for the gradient of each factor. Torch can
-# count, too: its `FlopCounterMode` watches the products of the block of lessons 14 to 17, forward
+# For each product of forward, backward has two: one for the gradient of each factor. Torch
+# counts as well: its `FlopCounterMode` watches the products of the block of lessons 14 to 17, forward
 # and backward. **Both counts are equal.**
 
 # %%
@@ -106,7 +106,7 @@ for hidden, heads in ((1536, 16), (6144, 64), (24576, 256)):
 # There are two kinds. **Hardware utilisation** counts everything that is computed;
 # **model utilisation** counts what the model needs, and a forward that is repeated to
 # save memory (lesson 15b) is not needed. Suppose that full recomputation is on, and hardware
-# utilisation is 52 %. What is model utilisation?
+# utilisation is 52 %. How large is model utilisation?
 
 # %%
 from sidebyside import guess
@@ -122,8 +122,8 @@ reveal("19a-utilisation", 52 * needed / done, computed=True)
 
 # %% [markdown]
 # Forward, forward again, and two for backward: three of four are needed, and a little more,
-# since the logits are not repeated. Papers differ: Megatron-LM (2021) reports hardware's,
-# Llama 3 (2024) the model's. Ask which one, before you compare.
+# since the logits are not repeated. Papers differ: Megatron-LM (2021) reports hardware
+# utilisation, Llama 3 (2024) model utilisation. Ask which one it is before you compare.
 
 # %% [markdown] tags=["instructor"]
 # ## Links: 4 minutes
@@ -134,10 +134,9 @@ reveal("19a-utilisation", 52 * needed / done, computed=True)
 # %% [markdown]
 # ## Links
 #
-# All messages are lesson 10b's: a link has an α and a bandwidth, and a collective is a
-# ring. What matters is where the ring lies. GPUs are numbered so that a tensor group stands
-# side by side; the same place in the next replica comes after that; stages are farthest
-# apart. A ring that leaves a node is as slow as the link between nodes.
+# The simulator uses lesson 10b's costs: a link has an α and a bandwidth, and a collective is
+# a ring. What matters is where the ring lies. The ranks of a tensor group have consecutive
+# numbers, then come the other replicas, and the stages are farthest apart. A ring that leaves a node is as slow as the link between nodes.
 
 # %%
 from parallel_by_hand.scale.step_messages import link_cost_of, link_of
@@ -154,26 +153,19 @@ for name, choice in ((" tensor 8", strategy), ("tensor 16", wide)):
 # ## Exercise 1: bytes per link
 #
 # Write `bytes_sent(layers, hidden, tokens, micro_batches, data, tensor, pipeline)`: the bytes
-# that one GPU sends in one step, as three numbers `(to_tensor, to_pipeline, to_data)`, one for
-# each of its groups. Take a GPU of a stage that sends the most. All numbers that travel
-# have 2 bytes.
+# that one GPU of the busiest stage sends in a step: `(to_tensor, to_pipeline, to_data)`.
 #
-# * Each stage has `layers / pipeline` layers, a whole number. A layer has `12 * hidden**2`
-#   parameters, split equally over the tensor ranks. There is nothing but layers.
-# * A micro-batch has `tokens` tokens, so a message between layers is a tensor of
-#   `tokens * hidden` numbers.
-# * Each layer and micro-batch has four all-reduces of such a tensor over the tensor ranks: two
-#   forward, two backward. Nothing is computed again.
-# * Each stage sends such a whole tensor to the next stage, forward, and one to the stage
-#   before, backward, for each micro-batch. Every tensor rank sends it.
-# * Once in a step the GPU's gradients are all-reduced over the `data` replicas.
-# * An all-reduce is a ring: of $S$ bytes over $N$ ranks, each sends $2(N-1)/N \cdot S$.
+# | to | numbers, of 2 bytes | how often |
+# |---|---|---|
+# | its tensor group, a ring | `tokens * hidden` | 4 for each own layer and micro-batch |
+# | each neighbouring stage | `tokens * hidden` | for each micro-batch |
+# | the replicas, a ring | its gradients | once |
 #
-# All arguments are whole numbers of at least 1, and all sizes can be divided evenly. A list
-# will do as well as a tuple, and any number type, up to rounding.
+# A stage has `layers / pipeline` layers of `12 * hidden**2` parameters, split over the tensor
+# ranks. A ring over $N$ ranks sends $2(N-1)/N$ of the tensor.
 #
 # By hand first: 4 layers, hidden 10, 5 tokens, 2 micro-batches, data 2, tensor 2,
-# pipeline 4. And with pipeline 2: how many bytes to the pipeline?
+# pipeline 4. And with pipeline 2?
 # <!-- exercise: 19a-bytes -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -268,8 +260,11 @@ reveal("19a-tensor", step.sent["tensor"] / step.sent["data"], computed=True)
 # for forward and one for backward, with all messages in them. Lesson 15's timetable
 # plays the schedule with these times; beside it stands the formula for equal stages.
 #
-# A stage that hands on a tensor waits until the message has arrived. So over a slow link
-# GPipe has a larger bubble than 1F1B: its messages all go one way first, then all go back.
+# In our simulator a stage that hands on a tensor waits until the message has arrived, as with
+# a blocking send. This makes GPipe's bubble larger than 1F1B's over a slow link: all its
+# messages go one way first, then all go back. Where messages travel while their sender goes
+# on, as in exercise 2, it is the other way round: each of 1F1B's stages waits again and again
+# for an answer.
 
 # %%
 from parallel_by_hand.pipeline.schedule_rules import bubble
@@ -290,24 +285,17 @@ for words in (51_200, 512_000):
 # %% [markdown]
 # ## Exercise 2: messages that take their time
 #
-# Write `pipeline_seconds(schedule, forward, backward, travel)`: the time from the start of a
-# step until all ranks have done all their instructions. Here, unlike in the simulator, a
-# message keeps nobody busy, but it arrives only `travel` seconds after it was sent.
+# Write `pipeline_seconds(schedule, forward, backward, travel)`: the seconds until all ranks
+# are done. Here a message keeps nobody busy, but arrives `travel` seconds later.
 #
-# * `schedule` is lesson 15's: for each rank a list of instructions such as `"F0"` or `"B12"`.
-#   Each rank has one stage, and does its instructions in their order, one at a time, each as early
-#   as it can. The schedule is legal, has at least one rank, each with an instruction, and no
-#   `"W"`. Do not change it, nor the other lists.
-# * `forward[r]` and `backward[r]` are the seconds that rank `r` needs for an F or a B.
-# * On rank `r > 0`, F of a micro-batch may start `travel` seconds after the same F ended on
-#   rank `r - 1`. On every rank but the last, B may start `travel` seconds after the same B ended on
-#   rank `r + 1`. Nothing else has to be waited for.
+# * `schedule` is lesson 15's: each rank's list of instructions, such as `"F0"` or `"B12"`. A
+#   rank does them in this order, one at a time, as early as it can.
+# * On rank `r`, F takes `forward[r]` seconds, B `backward[r]`.
+# * An F waits for the message of the same F on the rank before, a B for that of the same B on
+#   the rank after.
 #
-# All times are numbers, not negative. The result agrees up
-# to rounding.
-#
-# By hand first: two ranks, two micro-batches, GPipe, so `[["F0", "F1", "B0", "B1"]] * 2`.
-# Forward takes 1, backward 2, and travel 1. When does rank 0 end?
+# By hand first: `[["F0", "F1", "B0", "B1"]] * 2`; forward takes 1, backward 2, travel 1.
+# When does rank 0 end?
 # <!-- exercise: 19a-pipeline -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -396,9 +384,9 @@ draw_memory(simulate_step(model, cluster, keep_all, batch=16))
 
 # %% [markdown]
 # The first stage runs ahead by three micro-batches, so it is the fullest. Sequence parallel
-# (16b) also splits what tensor ranks keep whole. *Selective recomputation* repeats the scores and
-# the mixing of the values; full recomputation repeats the whole layer, from its input, which
-# here each tensor rank keeps whole. What does each of them cost?
+# (16b) also splits what tensor ranks keep whole. *Selective recomputation* repeats the scores
+# and the mixing of the values. Full recomputation repeats the whole layer from its input.
+# What does each of them cost?
 
 # %%
 for choice in ("none", "selective", "full"):
@@ -433,13 +421,10 @@ for choice in ("none", "selective", "full"):
 # ## Exercise 3: add overlap
 #
 # Write `backward_with_overlap(computing, sending)`: seconds from the start of backward until
-# backward is done and all messages have arrived. `computing[i]` is how long the $i$-th layer of
-# backward takes, in the order in which backward computes them. The layer's gradients are ready
-# when it ends, and their message takes `sending[i]`. The link carries one message at a time, in
-# this order, and computing goes on meanwhile.
-#
-# The two lists are equally long, possibly empty, and hold numbers as in exercise 2; a layer or a
-# message may take 0 seconds. Do not change them. The result agrees up to rounding.
+# backward is done and all messages have arrived. `computing[i]` is how long the $i$-th layer
+# takes, in the order in which backward computes them. Its gradients are ready when it ends,
+# and their message takes `sending[i]`. The link carries one message at a time, in this
+# order, and computing goes on meanwhile.
 #
 # By hand first: layers of 2, 1 and 1 seconds, messages of 1, 3 and 1.
 # <!-- exercise: 19a-overlap -->
@@ -465,8 +450,8 @@ for choice in ("none", "selective", "full"):
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3, add overlap: 10 minutes
 #
-# Expected: the larger of both sums, which forgets that the first message has to wait for the first
-# layer, and the last layer for nobody; and a link that carries several messages at once.
+# Expected: the larger of both sums, which forgets that the first message waits for the first
+# layer; and a link that carries several messages at once.
 
 
 # %% exercise="19a-overlap"
@@ -546,11 +531,12 @@ from parallel_by_hand.scale.step_tables import print_step
 print_step(step)
 
 # %% [markdown]
-# *Idle* is all time without computing: messages and waiting. *Waiting* is waiting for other
-# stages. The *bubble* is lesson 15's: waiting as a share of the pipeline's time, which ends
+# *Idle* is all time without computing: messages, and waiting for other stages. The *bubble*
+# is lesson 15's: waiting for other stages as a share of the pipeline's time, which ends
 # before the gradients are exchanged.
 #
-# And the picture: 8 micro-batches through four stages, and a link for each stage.
+# The figure shows 8 micro-batches in four stages, and a link for each stage. A stage's
+# messages are drawn as "wait for messages"; a grey gap is waiting for another stage.
 
 # %%
 timeline_of_step(step).plot()
@@ -582,7 +568,7 @@ run_demo("scale/simulate.py", *shape.split(), *split.split())
 # %% [markdown]
 # ## Checked against this machine
 #
-# Is it true? Two ranks of this machine are a small cluster. `calibrate` measures its
+# Are the predictions right? Two ranks of this machine are a small cluster. `calibrate` measures its
 # constants: operations per second and memory bandwidth (13a), α and bandwidth of an
 # all-reduce (10b), and one efficiency, from one step of a small model that sends nothing. It
 # is not the 0.7 of large products: it absorbs everything that the simulator leaves out.
@@ -604,10 +590,13 @@ unseen = Model(layers=4, hidden=192, heads=4, sequence=32, vocabulary=0)
 print_held(hold_to_this_machine(here, unseen, batch=16))
 
 # %% [markdown]
-# **Every rank sends exactly the bytes that were predicted.** The seconds are another matter.
-# We aim for misses of at most 15 %. In one of our runs three strategies met it; tensor parallel
-# missed by 40 %. Likely reasons: products of other sizes have another efficiency, the ranks of a tensor group wait
-# for each other in every layer, and other programs use the cores. A prediction of time needs a
+# **Every rank sends exactly the bytes that were predicted**, on a busy machine as well. The
+# seconds are another matter. In one run on a quiet machine three strategies missed by less
+# than 15 %, and tensor parallel by 40 %. On a busy machine all four miss by a quarter or a
+# half: then the seconds say little, and the bytes are what counts.
+#
+# There are other likely reasons. Products of other sizes have another efficiency, and the
+# ranks of a tensor group wait for each other in every layer. A prediction of time needs a
 # measurement beside it.
 
 # %% [markdown]
@@ -627,9 +616,9 @@ for layers, hidden, sequence, batch in ((2, 96, 16, 4), (4, 64, 64, 8)):
     print("  measured: ", ", ".join(fastest_first(held, measured=True)))
 
 # %% [markdown]
-# Few tokens and wide layers: tensor parallel sends less than data parallel. Many tokens and narrow
-# layers: the other way round. Predicted and measured order agree, both times: **on this link the
-# messages decide.** Here the pipeline sends least.
+# With few tokens and wide layers, tensor parallel sends less than data parallel; with many
+# tokens and narrow layers it sends more. The pipeline sends least. The predicted and the
+# measured order agree both times: **on this link the messages decide.**
 
 # %% [markdown] tags=["instructor"]
 # ## The scorecard: 2 minutes
@@ -649,8 +638,8 @@ for layers, hidden, sequence, batch in ((2, 96, 16, 4), (4, 64, 64, 8)):
 # | seconds | from one calibrated efficiency: expect misses of tens of percent on busy cores |
 # | if one rank dies | not simulated here: lesson 18's clock, and 19b's goodput |
 #
-# It leaves out much: rings that disturb each other, ranks that are slower than others, loading
-# data, kernels that start late, memory in fragments.
+# The simulator leaves out much: rings that disturb each other, slow ranks, loading data,
+# kernels that start late, fragmented memory.
 
 # %% [markdown]
 # Others do the same, in more detail:

@@ -1,6 +1,5 @@
 """Wrong answers to the exercises of lesson 19b."""
 
-import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -9,7 +8,7 @@ import numpy as np
 from lessons.source.sample_answers import right, wrong
 from parallel_by_hand.scale.known_gpus import A100
 from parallel_by_hand.scale.simulated_step import simulate_step
-from parallel_by_hand.scale.training_plan import Link, Model, Strategy, why_impossible
+from parallel_by_hand.scale.training_plan import Link, Model, why_impossible
 
 # 19b-implied --------------------------------------------------------------------------
 
@@ -21,8 +20,6 @@ from parallel_by_hand.scale.training_plan import Link, Model, Strategy, why_impo
 )
 def implied_in_reverse(work, reached, computing, moved):
     step = work / reached
-    if reached == computing:
-        return math.inf, moved / step
     return moved / (step - work / computing), moved / step
 
 
@@ -37,30 +34,7 @@ def implied_while_computing(work, reached, computing, moved):
 
 @wrong(
     "19b-implied",
-    advice="ZeroDivisionError|leaves over",
-    note="They forget that computing may take the whole step.",
-)
-def implied_without_inf(work, reached, computing, moved):
-    step = work / reached
-    return moved / step, moved / (step - work / computing)
-
-
-@wrong(
-    "19b-implied",
-    advice="computing leaves over",
-    note="They return 0 where any bandwidth, however large, is allowed.",
-)
-def implied_with_zero(work, reached, computing, moved):
-    step, left = work / reached, work / reached - work / computing
-    return moved / step, moved / left if left else 0
-
-
-ONE_NUMBER = "two numbers, the least and the most"
-
-
-@wrong(
-    "19b-implied",
-    advice=ONE_NUMBER,
+    advice="two numbers, the least and the most",
     note="They compute one number where an interval is asked for.",
 )
 def implied_as_one(work, reached, computing, moved):
@@ -83,31 +57,24 @@ def implied_seconds(work, reached, computing, moved):
     note="They subtract rates; seconds add up, rates do not.",
 )
 def implied_by_rates(work, reached, computing, moved):
-    left = computing - reached
-    most = math.inf if left == 0 else moved * left / work
-    return moved * reached / work, most
+    return moved * reached / work, moved * (computing - reached) / work
 
 
 @wrong("19b-implied", advice="whole step takes", note="They return GB/s.")
 def implied_in_gigabytes(work, reached, computing, moved):
-    step, left = work / reached, work / reached - work / computing
-    return moved / step / 1e9, moved / left / 1e9 if left else math.inf
+    step = work / reached
+    return moved / step / 1e9, moved / (step - work / computing) / 1e9
 
 
 @right("19b-implied")
 def implied_by_fractions(work, reached, computing, moved):
     work, reached, computing, moved = map(Fraction, (work, reached, computing, moved))
-    left = work / reached - work / computing
-    return [moved * reached / work, moved / left if left else float("inf")]
+    return [moved * reached / work, moved / (work / reached - work / computing)]
 
 
 @right("19b-implied")
 def implied_by_numpy(work, reached, computing, moved):
-    with np.errstate(divide="ignore"):
-        seconds = np.array([work / reached, work * (1 / reached - 1 / computing)])
-        if reached == computing:
-            seconds[1] = 0
-        return np.float64(moved) / seconds
+    return moved / np.array([work / reached, work * (1 / reached - 1 / computing)])
 
 
 # 19b-choose ---------------------------------------------------------------------------
@@ -119,62 +86,66 @@ def steps_of(model, cluster, batch, strategies):
             yield simulate_step(model, cluster, strategy, batch)
 
 
-@wrong(
+def choose_by(
+    of_step=lambda step: step.seconds,
+    fits=lambda step: step.fits,
+    returned=lambda step: step.strategy,
+    default=True,
+    steps=steps_of,
+):
+    """The strategy with the least `of_step`, or with one thing done otherwise."""
+
+    def choose(*case):
+        fitting = list(filter(fits, steps(*case)))
+        if default and not fitting:
+            return None
+        return returned(min(fitting, key=of_step))
+
+    return choose
+
+
+wrong(
     "19b-choose",
     advice="a strategy that is impossible",
+    name="without_try",
     note="They forget that simulate_step raises for an impossible strategy.",
-)
-def choose_without_try(model, cluster, batch, strategies):
-    steps = [simulate_step(model, cluster, s, batch) for s in strategies]
-    fitting = [step for step in steps if step.fits]
-    return min(fitting, key=lambda step: step.seconds).strategy if fitting else None
-
-
-@wrong(
+)(choose_by(steps=lambda m, c, b, all_: [simulate_step(m, c, s, b) for s in all_]))
+wrong(
     "19b-choose",
     advice="memory of a GPU",
+    name="without_memory",
     note="They take the fastest, whether it fits or not.",
-)
-def choose_without_memory(model, cluster, batch, strategies):
-    steps = steps_of(model, cluster, batch, strategies)
-    best = min(steps, key=lambda step: step.seconds, default=None)
-    return best and best.strategy
-
-
-@wrong(
+)(choose_by(fits=lambda step: True))
+wrong(
     "19b-choose",
     advice="one of the strategies",
+    name="the_step",
     note="They return the step instead of its strategy.",
-)
-def choose_the_step(model, cluster, batch, strategies):
-    steps = (s for s in steps_of(model, cluster, batch, strategies) if s.fits)
-    return min(steps, key=lambda step: step.seconds, default=None)
-
-
-@wrong("19b-choose", advice="is fast", note="They take the first that fits.")
-def choose_the_first_that_fits(model, cluster, batch, strategies):
-    for step in steps_of(model, cluster, batch, strategies):
-        if step.fits:
-            return step.strategy
-    return None
-
-
-@wrong(
+)(choose_by(returned=lambda step: step))
+wrong(
     "19b-choose",
     advice="is fast",
+    name="the_first_that_fits",
+    note="They take the first that fits.",
+)(choose_by(of_step=lambda step: 0))
+wrong(
+    "19b-choose",
+    advice="is fast",
+    name="the_busiest_hardware",
     note="They take the highest hardware utilisation, which recomputation raises.",
-)
-def choose_the_busiest_hardware(model, cluster, batch, strategies):
-    steps = (s for s in steps_of(model, cluster, batch, strategies) if s.fits)
-    best = max(steps, key=lambda step: step.hardware_utilisation, default=None)
-    return best and best.strategy
-
-
-@wrong("19b-choose", advice="is fast", note="They take what needs least memory.")
-def choose_the_smallest(model, cluster, batch, strategies):
-    steps = (s for s in steps_of(model, cluster, batch, strategies) if s.fits)
-    best = min(steps, key=lambda step: sum(step.memory), default=None)
-    return best and best.strategy
+)(choose_by(of_step=lambda step: -step.hardware_utilisation))
+wrong(
+    "19b-choose",
+    advice="if none of them",
+    name="without_none",
+    note="They forget that nothing may fit.",
+)(choose_by(default=False))
+wrong(
+    "19b-choose",
+    advice="with which time the search begins",
+    name="below_100_seconds",
+    note="The best time begins at 100 s, and a step may take longer.",
+)(choose_by(fits=lambda step: step.fits and step.seconds < 100))
 
 
 @wrong(
@@ -192,23 +163,6 @@ def choose_that_gives_up(model, cluster, batch, strategies):
     except ValueError:
         pass
     return best and best.strategy
-
-
-@wrong(
-    "19b-choose",
-    advice="one of the strategies",
-    note="They look at the fastest alone, and give up if it does not fit.",
-)
-def choose_the_fastest_if_it_fits(model, cluster, batch, strategies):
-    steps = steps_of(model, cluster, batch, strategies)
-    best = min(steps, key=lambda step: step.seconds, default=None)
-    return best.strategy if best and best.fits else None
-
-
-@wrong("19b-choose", advice="impossible", note="They forget that nothing may fit.")
-def choose_without_empty(model, cluster, batch, strategies):
-    steps = [s for s in steps_of(model, cluster, batch, strategies) if s.fits]
-    return sorted(steps, key=lambda step: step.seconds)[0].strategy
 
 
 @right("19b-choose")
@@ -243,70 +197,42 @@ FOURS = replace(
 )  # links of 25 GB/s
 
 
-@wrong(
+wrong(
     "19b-break",
     advice="leave the node",
+    name="on_one_node",
     note="On one node all links are alike, and there is little to get wrong.",
-)
-def break_on_one_node():
-    return WIDE, replace(EIGHTS, nodes=1), 32
-
-
-@wrong(
+)(lambda: (WIDE, replace(EIGHTS, nodes=1), 32))
+wrong(
     "19b-break",
     advice="a link",
+    name="with_fast_links",
     note="They leave the links fast, where planner and second opinion agree.",
-)
-def break_with_fast_links():
-    return WIDE, replace(EIGHTS, link_between=Link(1e-5, 25e9)), 32
-
-
-@wrong("19b-break", advice="at most 16", note="They take more GPUs than allowed.")
-def break_with_too_many():
-    return WIDE, replace(EIGHTS, nodes=8), 32
-
-
-@wrong(
+)(lambda: (WIDE, replace(EIGHTS, link_between=Link(1e-5, 25e9)), 32))
+wrong(
+    "19b-break",
+    advice="at most 16",
+    name="with_too_many",
+    note="They take more GPUs than allowed.",
+)(lambda: (WIDE, replace(EIGHTS, nodes=8), 32))
+wrong(
     "19b-break",
     advice="how much memory",
+    name="with_no_room",
     note="They make memory so small that nothing fits.",
-)
-def break_with_no_room():
-    return WIDE, replace(EIGHTS, memory=1e8), 32
-
-
-@wrong(
+)(lambda: (WIDE, replace(EIGHTS, memory=1e8), 32))
+wrong(
     "19b-break",
     advice="the order",
-    note="They hand in a strategy in place of the model.",
-)
-def break_with_a_strategy():
-    return Strategy(data=4, tensor=4, shard_stage=3), EIGHTS, 32
-
-
-@wrong(
-    "19b-break",
-    advice="the order",
+    name="in_another_order",
     note="They return cluster and model in another order.",
-)
-def break_in_another_order():
-    return EIGHTS, WIDE, 32
-
-
-@wrong(
-    "19b-break", advice="a model, a cluster and a batch", note="They forget the batch."
-)
-def break_without_batch():
-    return WIDE, EIGHTS
-
-
-@wrong(
+)(lambda: (EIGHTS, WIDE, 32))
+wrong(
     "19b-break",
-    advice="positive",
-    note="They cut the link: then nothing is bad, it is impossible.",
-)
-def break_with_dead_links():
-    return WIDE, replace(EIGHTS, link_between=Link(1e-5, 0)), 32
+    advice="a model, a cluster and a batch",
+    name="without_batch",
+    note="They forget the batch.",
+)(lambda: (WIDE, EIGHTS))
 
 
 @right("19b-break")

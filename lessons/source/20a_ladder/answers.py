@@ -18,8 +18,6 @@ def wrapper(
     former_deal=True,
     complete="first",
     times=1,
-    rows=lambda tensor, ranks, rank: tensor.chunk(ranks)[rank],
-    both=True,
 ):
     """A wrapper with one thing, or several, done in another way."""
 
@@ -29,10 +27,8 @@ def wrapper(
         def deal_rows(inputs, targets):
             if former_deal:
                 inputs, targets = deal(inputs, targets)
-            mine = rows(inputs, mesh.size(), place(mesh))
-            if not both:
-                return mine, targets[: len(mine)]
-            return mine, rows(targets, mesh.size(), place(mesh))
+            ranks, here = mesh.size(), place(mesh)
+            return inputs.chunk(ranks)[here], targets.chunk(ranks)[here]
 
         def complete_gradients():
             if complete == "first":
@@ -49,22 +45,38 @@ def wrapper(
     return wrap
 
 
-@wrong(
+wrong(
     "20a-wrapper",
-    advice="the mean over",
-    note="They average parameters before the update, which are equal already.",
-)
-def wrapper_that_averages_parameters(training, mesh):
-    deal_only(training, mesh)
-    done = training.complete
-
-    def complete():
-        done()
-        for p in training.model.parameters():
-            p.data /= mesh.size()
-            dist.all_reduce(p.data, group=mesh.get_group())
-
-    training.complete = complete
+    advice="a group, not all ranks",
+    name="all_ranks",
+    note="People often leave out the group: then parts of one layer are averaged "
+    "with each other.",
+)(wrapper(group=lambda m: None, divisor=lambda m: dist.get_world_size()))
+wrong(
+    "20a-wrapper",
+    advice="the mean over this group",
+    name="sum",
+    note="They forget to divide.",
+)(wrapper(divisor=lambda m: 1))
+wrong(
+    "20a-wrapper",
+    advice="the former `deal`",
+    name="former_deal",
+    note="They replace the former `deal` without calling it, so a wrapper inside "
+    "loses its rows.",
+)(wrapper(former_deal=False))
+wrong(
+    "20a-wrapper",
+    advice="`complete` comes first",
+    name="complete_last",
+    note="They call the former `complete` after averaging.",
+)(wrapper(complete="last"))
+wrong(
+    "20a-wrapper",
+    advice="this rank's number within",
+    name="global_rank",
+    note="They take the rank among all for the number within the dimension.",
+)(wrapper(place=lambda m: dist.get_rank() % m.size()))
 
 
 @wrong(
@@ -100,21 +112,6 @@ def wrapper_on_the_first_rank(training, mesh):
     wrapper()(training, mesh)
     done, first = training.complete, mesh.get_local_rank() == 0
     training.complete = lambda: done() if first else None
-
-
-@wrong(
-    "20a-wrapper",
-    advice="more in the next batch",
-    note="They take the size of the first batch for all batches.",
-)
-def wrapper_of_first_size(training, mesh):
-    sizes = []
-
-    def rows_as_at_first(tensor, ranks, rank):
-        sizes.append(len(tensor) // ranks)
-        return tensor[rank * sizes[0] : (rank + 1) * sizes[0]]
-
-    wrapper(rows=rows_as_at_first)(training, mesh)
 
 
 @right("20a-wrapper")
@@ -165,30 +162,9 @@ def order_by_bytes(ranks, sent, per_node):
     return sorted(ranks, key=sent.get)
 
 
-@wrong(
-    "20a-inside",
-    advice="the last dimension counts fastest",
-    note="They sort by bytes and write the order from the inside to the outside.",
-)
-def order_by_bytes_reversed(ranks, sent, per_node):
-    return sorted(ranks, key=sent.get, reverse=True)
-
-
-@wrong("20a-inside", advice="fit into a node", note="They sort by the number of ranks.")
-def order_by_ranks(ranks, sent, per_node):
-    return sorted(ranks, key=ranks.get, reverse=True)
-
-
-@wrong(
-    "20a-inside",
-    advice="fit into a node",
-    note="They keep the order of the dictionary.",
-)
-def order_as_given(ranks, sent, per_node):
-    return list(ranks)
-
-
 def best_by(inside):
+    """Tries all orders: a dimension is inside if inside(size, block, per_node)."""
+
     def order(ranks, sent, per_node):
         def cost(names):
             block, total = 1, 0
@@ -278,41 +254,73 @@ def order_by_going_to_all(ranks, sent, per_node):
 
 
 def clip_by(
-    once=True, group="tensor", divide=1, when_longer=True, after=False, in_place=True
+    once=True,
+    group=lambda mesh: mesh["tensor"].get_group(),
+    power=2,
+    when_longer=True,
+    in_place=True,
 ):
+    """Clips on a mesh, with one thing done otherwise."""
+
     def clip(gradients, split, mesh, longest):
         counted = whole = torch.zeros((), dtype=torch.float64)
         for name, g in gradients.items():
-            square = g.double().square().sum().cpu()
+            size = g.double().norm().cpu() ** power
             if name in split or not once:
-                counted = counted + square
+                counted = counted + size
             else:
-                whole = whole + square
-        if group:
-            dist.all_reduce(counted, group=mesh[group].get_group())
-        length = (counted / divide + whole).sqrt().item()
+                whole = whole + size
+        dist.all_reduce(counted, group=group(mesh))
+        length = ((counted + whole) ** (1 / power)).item()
         if length > longest or not when_longer:
             for name, g in gradients.items():
                 if in_place:
-                    g.mul_(longest / length if length else 1)
+                    g.mul_(longest / length)
                 else:
                     gradients[name] = g * (longest / length)
-        return min(length, longest) if after else length
+        return length
 
     return clip
 
 
-@wrong(
+wrong(
+    "20a-clip",
+    advice="counts once",
+    name="twice",
+    note="People often add up everything over the tensor group.",
+)(clip_by(once=False))
+wrong(
+    "20a-clip",
+    advice="whose squares are added",
+    name="data",
+    note="They add up over the data group, where all hold copies.",
+)(clip_by(group=lambda mesh: mesh["data"].get_group()))
+wrong(
+    "20a-clip",
+    advice="multiplied, and when",
+    name="always",
+    note="They stretch a short gradient to `longest` as well.",
+)(clip_by(when_longer=False))
+wrong(
+    "20a-clip",
+    advice="in place",
+    name="copies",
+    note="They put new tensors into the dictionary.",
+)(clip_by(in_place=False))
+
+
+wrong(
     "20a-clip",
     advice="counts once|whose squares",
+    name="over_everybody",
     note="They add up over all ranks, which counts every replica.",
-)
-def clip_over_everybody(gradients, split, mesh, longest):
-    total = torch.zeros((), dtype=torch.float64)
-    for g in gradients.values():
-        total += g.double().square().sum().cpu()
-    dist.all_reduce(total)
-    return _shorten(gradients, total.sqrt().item(), longest)
+)(clip_by(once=False, group=lambda mesh: None))
+wrong(
+    "20a-clip",
+    advice="whose squares are added",
+    name="lengths",
+    note="They add lengths instead of squares.",
+)(clip_by(power=1))
 
 
 @right("20a-clip")
@@ -334,22 +342,6 @@ def _shorten(gradients, length, longest):
 
 
 @wrong(
-    "20a-clip",
-    advice="whose squares are added",
-    note="They add lengths instead of squares.",
-)
-def clip_lengths(gradients, split, mesh, longest):
-    parts = whole = torch.zeros((), dtype=torch.float64)
-    for name, g in gradients.items():
-        if name in split:
-            parts = parts + g.double().norm().cpu()
-        else:
-            whole = whole + g.double().norm().cpu()
-    dist.all_reduce(parts, group=mesh["tensor"].get_group())
-    return _shorten(gradients, (parts + whole).item(), longest)
-
-
-@wrong(
     "20a-clip", advice="by what all gradients", note="They clip each tensor by itself."
 )
 def clip_each_gradient(gradients, split, mesh, longest):
@@ -358,17 +350,6 @@ def clip_each_gradient(gradients, split, mesh, longest):
         norm = g.norm()
         if norm > longest:
             g.mul_(longest / norm)
-    return length
-
-
-@wrong(
-    "20a-clip",
-    advice="by what all gradients",
-    note="They shorten what is split and forget what is whole.",
-)
-def clip_split_only(gradients, split, mesh, longest):
-    length = clip_by()({n: g.clone() for n, g in gradients.items()}, split, mesh, 1e9)
-    _shorten({n: g for n, g in gradients.items() if n in split}, length, longest)
     return length
 
 
@@ -381,87 +362,3 @@ def clip_on_first_rank(gradients, split, mesh, longest):
             total += g.double().square().sum().cpu()
     dist.all_reduce(total, group=mesh["tensor"].get_group())
     return _shorten(gradients, float(total) ** 0.5, longest)
-
-
-@wrong(
-    "20a-clip",
-    advice="maybe none",
-    note="They go through the names in `split`, some of which this rank lacks.",
-)
-def clip_by_names(gradients, split, mesh, longest):
-    parts = sum(gradients[name].double().square().sum().cpu() for name in split)
-    whole = torch.zeros((), dtype=torch.float64)
-    for name in set(gradients) - set(split):
-        whole += gradients[name].double().square().sum().cpu()
-    dist.all_reduce(parts, group=mesh["tensor"].get_group())
-    return _shorten(gradients, (parts + whole).sqrt().item(), longest)
-
-
-@wrong(
-    "20a-clip",
-    advice="calls the all-reduce",
-    state="HUNG",
-    note="A rank without gradients returns early; the others wait for it.",
-)
-def clip_where_there_is_any(gradients, split, mesh, longest):
-    if not gradients or mesh["tensor"].get_local_rank():
-        return 0.0
-    return clip_by()(gradients, split, mesh, longest)
-
-
-wrong(
-    "20a-wrapper",
-    advice="a group, not all ranks",
-    name="all_ranks",
-    note="People often leave out the group: then parts of one layer are averaged "
-    "with each other.",
-)(wrapper(group=lambda m: None, divisor=lambda m: dist.get_world_size()))
-wrong(
-    "20a-wrapper",
-    advice="the mean over this group",
-    name="sum",
-    note="They forget to divide.",
-)(wrapper(divisor=lambda m: 1))
-wrong(
-    "20a-wrapper",
-    advice="the former `deal`",
-    name="former_deal",
-    note="They replace the former `deal` without calling it, so a wrapper inside "
-    "loses its rows.",
-)(wrapper(former_deal=False))
-wrong(
-    "20a-wrapper",
-    advice="`complete` comes first",
-    name="complete_last",
-    note="They call the former `complete` after averaging.",
-)(wrapper(complete="last"))
-wrong(
-    "20a-wrapper",
-    advice="this rank's number within",
-    name="global_rank",
-    note="They take the rank among all for the number within the dimension.",
-)(wrapper(place=lambda m: dist.get_rank() % m.size()))
-wrong(
-    "20a-clip",
-    advice="counts once",
-    name="twice",
-    note="People often add up everything over the tensor group.",
-)(clip_by(once=False))
-wrong(
-    "20a-clip",
-    advice="whose squares are added",
-    name="data",
-    note="They add up over the data group, where all hold copies.",
-)(clip_by(group="data"))
-wrong(
-    "20a-clip",
-    advice="multiplied, and when",
-    name="always",
-    note="They stretch a short gradient to `longest` as well.",
-)(clip_by(when_longer=False))
-wrong(
-    "20a-clip",
-    advice="in place",
-    name="copies",
-    note="They put new tensors into the dictionary.",
-)(clip_by(in_place=False))

@@ -184,7 +184,15 @@ reveal("20a-tensor", tensor.ranks[0].cost.sent, computed=True)
 #
 # How does a rank that holds half of a layer know what to compare with? The same wrappers cut
 # a model whose parameters are *numbered* 1, 2, 3, … What a rank then finds in its half are the
-# addresses of its numbers. So a training run can stop under one strategy and go on under any other.
+# *addresses* of its numbers. Take a matrix of four numbers, cut between its columns:
+#
+# | whole | rank 0 finds | rank 1 finds |
+# |---|---|---|
+# | 1 2 | 1 | 2 |
+# | 3 4 | 3 | 4 |
+#
+# So rank 0 compares its two numbers with the first and the third of the whole model. With
+# addresses, a training run can also stop under one strategy and go on under another.
 
 # %%
 from parallel_by_hand.capstone.text_training import train
@@ -202,25 +210,17 @@ print(
 # %% [markdown]
 # ## Exercise 1: data parallel as a wrapper
 #
-# Write `data_parallel(training, mesh)`. It is called in every rank, once for each training
-# and before its first step. `mesh` is one dimension of the mesh: it has `mesh.size()` ranks, this one is
-# number `mesh.get_local_rank()`, and `mesh.get_group()` is their process group. Other dimensions
-# may exist besides. Replace two functions of `training`:
+# Write `data_parallel(training, mesh)`. `mesh` is one dimension: `mesh.size()` ranks, of which
+# this is number `mesh.get_local_rank()`; `mesh.get_group()` is their group. Replace two
+# functions of `training`:
 #
-# * `training.deal(inputs, targets)` returns two tensors: of the rows that the *former* `deal`
-#   gives, this rank's part. The rows are cut into `mesh.size()` equal, consecutive parts,
-#   in the order of the ranks; their number is a multiple of `mesh.size()` and may differ from batch to batch.
-# * `training.complete()` runs after backward and before the update. It calls the *former*
-#   `complete` first. Then it makes `.grad` of each of `training.model.parameters()` the mean over the
-#   ranks of this group. That is the model of this moment: a later wrapper may have replaced it. Every parameter
-#   has a gradient; the mean may stand in the same tensor or in a new one. Each number may go
-#   through one all-reduce only; `dist.all_reduce(tensor, group=...)` sums in place.
+# * `deal(inputs, targets)` returns this rank's part of what the *former* `deal` returns: the
+#   rows are cut into equal, consecutive parts, in the order of the ranks.
+# * `complete()` calls the *former* `complete`. Then it makes each `.grad` of
+#   `training.model.parameters()` the mean over this group.
 #
-# Return nothing, and send nothing before `complete` runs. Results agree up to rounding.
-#
-# By hand first: a mesh of 2 (data) × 2 (tensor), ranks 0 and 1 in its first row. After
-# backward, one parameter's gradient is 1, 10, 3 and 30 on ranks 0 to 3. What is it on each of them after
-# `complete`?
+# By hand first: 2 (data) × 2 (tensor), ranks 0 and 1 in the first row. A parameter's gradient
+# is 1, 10, 3 and 30 on ranks 0 to 3. What is it after `complete`?
 # <!-- exercise: 20a-wrapper -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -287,7 +287,7 @@ check("20a-wrapper", data_parallel)
 # <!-- why: 20a-wrapper -->
 # Why it works: the loss is a mean over rows, so its gradient is the mean of the gradients
 # of equal parts of the rows. That holds for each part of the model by itself: a rank needs
-# the gradients of those who hold the same part, and of nobody else. What is
+# the gradients of the ranks that hold the same part, and no others. What is
 # inside, a pipeline or split layers, makes no difference: it has finished when `complete` runs.
 #
 # By hand: ranks 0 and 2 hold the same part, 1 and 3 hold the other. Ranks 0 and 2 get (1 + 3) / 2 =
@@ -317,11 +317,14 @@ print_simulated()
 # %% [markdown]
 # ("sequence" is left out: the simulator has lesson 16b's other form, which gathers twice.)
 #
-# Now rung by rung. Memory adds up, for the fullest rank, parameters, gradients and momentum when backward
-# has ended, and the most activations that autograd kept. (For ZeRO-3, the layer that it
-# has borrowed counts, too.) These need not occur at one moment; message buffers are not counted. torch's DDP sends
-# its own messages, which our meter does not see ("-"; a test counts them on the loopback interface):
-# "exactly" in its line concerns memory only. Threads and torch's FSDP2 are climbed by the demo at the end.
+# Of the sixteen ways we climb fourteen in this notebook, in three tables. The demo at the end
+# climbs threads and torch's FSDP2 as well.
+#
+# Memory is that of the fullest rank: parameters, gradients and momentum when backward has
+# ended, and the most activations that autograd kept. These need not occur at one moment. A
+# layer that ZeRO-3 has borrowed counts; message buffers do not. Our meter does not see the
+# messages of torch's DDP ("-"; a test counts them on the loopback interface), so "exactly" in
+# its line concerns memory only.
 
 # %%
 from itertools import chain
@@ -336,10 +339,12 @@ ladder = print_ladder(chain([one_process, rung, tensor], rest))
 
 # %% [markdown]
 # **Every rung equals one process after every step, to 1e-5 in 32 bits**, and **every byte
-# that the meter sees was predicted**, sent or held. The bubble is that of the order in which the stages really
-# worked, with times set on paper (a backward takes as long as two forwards), because on two cores that others use as well, seconds
-# say little. "sequence" sends 24,640 bytes more than "tensor": of what is held whole, each rank has the gradient
-# of its own positions only, so these gradients are summed, too.
+# that the meter sees was predicted**, sent or held. The bubble comes from the order in which
+# the stages really worked, with times set on paper: a backward takes as long as two forwards.
+# On two busy cores seconds say little.
+#
+# "sequence" sends 24,640 bytes more than "tensor". Of what is held whole, each rank has the
+# gradient of its own positions only, so these gradients are summed as well.
 #
 # This is what 1F1B did in its last step:
 
@@ -379,10 +384,11 @@ show(strategy_wrappers.pipeline_parallel)
 show(strategy_wrappers.sharded_state)
 
 # %% [markdown]
-# None of them asks what the others do. That works because each keeps to what it finds: a
-# model, and the functions of those inside it. (`ddp_ours` would not fit here: it puts a `backward` of its
-# own in place of the pipeline's.) ZeRO-1 in place of DDP is one word: `sharded_state(ZeRO1)`.
-# (ZeRO-3 and a pipeline do not fit as easily: every micro-batch would gather all layers again.)
+# None of them asks what the others do. That works because each uses only what it finds: a
+# model, and the functions of the wrappers inside it. ZeRO-1 in place of DDP is one word:
+# `sharded_state(ZeRO1)`. Not all fit together: `ddp_ours` puts a `backward` of its own in
+# place of the pipeline's. With ZeRO-3, every micro-batch of a pipeline would gather all
+# layers again.
 #
 # On the rung `tensor`, a rank sent 131,072 bytes in eight all-reduces. How many bytes
 # does a rank send in such all-reduces here?
@@ -414,7 +420,8 @@ seen = [one for one in ladder if one.memory_is_seen and one.messages_are_seen]
 draw_ladder(seen)
 
 # %% [markdown]
-# Bytes in thousands; the black edge is the prediction. On this model
+# The figure has thirteen of the fourteen rungs, all but torch's DDP, whose bytes we cannot
+# count. Bytes are in thousands, and the black edge is the prediction. On this model
 # activations are the largest of the four parts. ZeRO leaves the activations alone, tensor parallel halves those
 # inside its pairs, and 1F1B keeps few micro-batches at a time. **2 × 2 × 2 holds less than any other
 # rung.**
@@ -435,24 +442,21 @@ print_beside_counted(ladder)
 # %% [markdown] tags=["instructor"]
 # ## Which dimension inside: 2 minutes
 #
-# Ask: of the three links of a GPU, which is fast? Then who should be its neighbour?
+# Ask: of the three links of a GPU, which is fast? Which ranks should be its neighbours?
 
 # %% [markdown]
 # ## Exercise 2: which dimension inside the node
 #
-# Links within a node are many times as fast as those between nodes. So as many bytes
-# as possible should stay inside. Ranks are numbered so that the mesh's *last* dimension counts
-# fastest, and node $k$ has the ranks from $k \cdot n$ to $(k+1) \cdot n - 1$, where $n$ is `per_node`. A dimension is
-# **inside** if each of its groups lies in one node; so one of one rank always is, whatever `sent` says.
+# Links within a node are much faster than those between nodes. The mesh's *last* dimension
+# counts fastest, and each node has the next `per_node` ranks. A dimension is **inside** if
+# each of its groups lies in one node.
 #
-# Write `order_of_mesh(ranks, sent, per_node)`. `ranks` has the number of ranks of each
-# dimension by name, `sent` the bytes that a rank sends to its group of this dimension in a
-# step. There are one to four dimensions with at least one rank each; the number of all ranks is a multiple
-# of `per_node`. Return the names in a list or a tuple, outermost first, so that the bytes of all dimensions that are not inside
-# add up to as little as possible. If several orders are equally good, return any of them.
+# Write `order_of_mesh(ranks, sent, per_node)`. By name, `ranks` has the size of each
+# dimension, and `sent` the bytes that a rank sends in it. Return the names, outermost first,
+# so that the dimensions that are not inside send as little as possible.
 #
 # By hand first: `ranks = {"data": 2, "tensor": 2, "pipeline": 2}`, `sent = {"data": 30,
-# "tensor": 40, "pipeline": 8}`. Which orders are best for nodes of two ranks, and which for nodes of four?
+# "tensor": 40, "pipeline": 8}`. Which orders are best for nodes of two ranks, and of four?
 # <!-- exercise: 20a-inside -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -465,15 +469,14 @@ print_beside_counted(ladder)
 # <details><summary>Hint 2: an idea</summary>
 #
 # A group reaches over a block of ranks: its own size times the sizes of all dimensions
-# inside it. It stays in a node if such blocks fill a node evenly. Try all orders:
-# there are 24 at most.
+# inside it. It stays in a node if such blocks fill a node evenly. Try all orders.
 #
 # </details>
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
 # For an order, go through `reversed(order)` and multiply `block *= ranks[name]`. If
-# `ranks[name] > 1` and `per_node % block`, add `sent[name]`. Take the `min` over
+# `per_node % block` is not 0, add `sent[name]`. Take the `min` over
 # `itertools.permutations(ranks)`.
 #
 # </details>
@@ -497,7 +500,7 @@ def order_of_mesh(ranks, sent, per_node) -> list[str]:
         block, total = 1, 0
         for name in reversed(order):
             block *= ranks[name]
-            if ranks[name] > 1 and per_node % block:
+            if per_node % block:
                 total += sent[name]
         return total
 
@@ -511,8 +514,9 @@ check("20a-inside", order_of_mesh)
 # %% [markdown] tags=["why"]
 # <!-- why: 20a-inside -->
 # Why it works: a group of a dimension reaches over a block of consecutive ranks, and all
-# blocks are equally long. They stay inside nodes exactly if their length divides `per_node`. (A group
-# of one rank never leaves. The best order is as good without this exception: such a dimension may be innermost.) With four dimensions at most, all orders can be tried.
+# blocks are equally long. They stay inside nodes exactly if their length divides `per_node`:
+# blocks of four in nodes of six do not, since the second one lies in two nodes. There are so
+# few dimensions that all orders can be tried.
 #
 # By hand: with two ranks in a node, one dimension fits. Tensor saves 40 bytes, so it is innermost:
 # data, pipeline, tensor or pipeline, data, tensor. With four ranks, two dimensions fit: data and
@@ -533,25 +537,20 @@ check("20a-inside", order_of_mesh)
 # %% [markdown]
 # ## Exercise 3: clip on a mesh
 #
-# A wrapper may have to know more than its own dimension. Clipping (lesson 17a) needs the
-# length of the whole gradient. On a mesh of data × tensor, a norm's weight is whole on every tensor rank, a
-# block's matrices are split, and all ranks of a data group hold the same.
+# Clipping (lesson 17a) needs the length of the whole gradient. On a mesh of data × tensor:
 #
-# Write `clip_on_mesh(gradients, split, mesh, longest)`, called by all ranks after the gradients
-# have been averaged over data. `gradients` are this rank's, by name: tensors of one type, 32 or 64 bits. `split`
-# has the names of those of which each tensor rank holds another part, maybe also of some that this rank lacks; all
-# others are whole, and equal on all tensor ranks. `mesh` has the dimensions "data" and "tensor", in either order:
-# `mesh["tensor"].get_group()` is a group. If the whole gradient of the model, each number counted once, is longer than `longest` (above 0), multiply each tensor in
-# place by `longest` / length; else leave all as they are. Return the length before clipping, as a float, the same on
-# all ranks.
+# | a gradient | its tensor ranks hold | its data ranks hold |
+# |---|---|---|
+# | whose name is in `split` | another part each | copies |
+# | any other | copies | copies |
 #
-# Send one number of 64 bits by one `dist.all_reduce`, and nothing else (with one tensor
-# rank it may be left out). Parts may be empty. Where nothing is whole, a rank may have
-# no gradient at all while others have some. A gradient of zeros has the length 0.
-# Results agree up to rounding.
+# Write `clip_on_mesh(gradients, split, mesh, longest)`. `gradients` are this rank's, by name.
+# `mesh["tensor"].get_group()` is a group. If the whole gradient, each
+# number counted once, is longer than `longest`, multiply each tensor in place by `longest` /
+# length. Return the length before clipping.
 #
-# By hand first: 2 × 2 ranks, `split = {"wide"}`. "norm" is [4] everywhere; "wide" is [3] on the first
-# rank of each tensor group and [0] on the second. What is the length?
+# By hand first: "norm" is [4] everywhere; "wide", which is split, is [3] on the first rank of
+# each tensor group and [0] on the second. What is the length?
 # <!-- exercise: 20a-clip -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -569,8 +568,8 @@ check("20a-inside", order_of_mesh)
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `parts` sums `g.square().sum()` over the gradients whose name is in `split`, `whole` over the others. All-reduce
-# `parts`, a tensor of type `torch.float64`, over the tensor group; the length is `(parts + whole).sqrt()`.
+# `parts` sums `g.square().sum()` over the gradients whose name is in `split`, `whole` over the
+# others. All-reduce `parts` over the tensor group; the length is `(parts + whole).sqrt()`.
 #
 # </details>
 
@@ -606,8 +605,8 @@ check("20a-clip", clip_on_mesh)
 # What is whole each rank can count by itself. Over data nothing is added: those ranks hold
 # copies. All get the same length, so all multiply by the same number.
 #
-# By hand: the parts are 9 and 0, with the sum 9; the whole is 16. The length is 5. Whoever adds up
-# everything over a tensor group gets $\sqrt{9 + 16 + 16}$, about 6.4.
+# By hand: the parts are 9 and 0, with the sum 9; the whole is 16. The length is 5. Adding up
+# everything over a tensor group would give $\sqrt{9 + 16 + 16}$, about 6.4.
 
 # %% [markdown] tags=["instructor"]
 # ## What does not match: 4 minutes

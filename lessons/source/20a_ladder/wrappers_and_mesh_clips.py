@@ -1,10 +1,8 @@
 """What the checks of lesson 20a run in each rank, and what they note there."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import NamedTuple
-from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -20,7 +18,7 @@ from parallel_by_hand.capstone.strategy_wrappers import (
 from parallel_by_hand.capstone.text_training import Strategy, train
 from parallel_by_hand.capstone.whole_training import flat_numbers
 from parallel_by_hand.pipeline.schedules import one_f_one_b
-from sidebyside import MessageMeter, device
+from sidebyside import device
 
 TINY = ModelSize(width=8, heads=2, blocks=1, length=8)
 INSIDE = {  # what the wrapper is put round
@@ -43,8 +41,6 @@ def make_check_mesh(sizes: dict[str, int]):
 class WrapperNotes(NamedTuple):
     """What one rank saw of a wrapper round a made-up training."""
 
-    returned: str
-    sent_early: int  # collectives before `complete`
     rows: list[int] | None  # dealt to this rank; None: no two tensors
     expected_rows: list[int]
     targets_follow: bool
@@ -52,8 +48,6 @@ class WrapperNotes(NamedTuple):
     gradients: list[list[float]]
     expected: list[list[float]]
     of_all_ranks: list[list[float]]  # had everybody been averaged
-    summed: int  # numbers that went through all-reduces
-    numbers: int
 
 
 def try_wrapper(wrapper: Callable, sizes: dict[str, int]) -> WrapperNotes:
@@ -61,23 +55,15 @@ def try_wrapper(wrapper: Callable, sizes: dict[str, int]) -> WrapperNotes:
     data = make_check_mesh(sizes)["data"]
     model = nn.Linear(3, 2, device=device(), dtype=torch.float64)
     training, calls = _made_up_training_to_wrap(model)
-    with MessageMeter() as early:
-        returned = wrapper(training, data)
-        wrapper(_other_training_to_wrap(), data)  # which has functions of its own
-    training.model = model  # as if a wrapper that came later had replaced it
+    wrapper(training, data)
     for place, p in enumerate(model.parameters()):
         p.grad = torch.full_like(p, 10.0**place * (dist.get_rank() + 1))
     rows = torch.arange(12 * data.size(), device=device())[:, None]
-    with MessageMeter() as dealing:
-        training.deal(rows[: 4 * data.size()], rows[: 4 * data.size()])  # a small batch
-        taken, goals = _wrapper_deals_two_tensors(training.deal(rows, rows + 100))
+    taken, goals = _wrapper_deals_two_tensors(training.deal(rows, rows + 100))
     half = rows[len(rows) // 2 :].chunk(data.size())[data.get_local_rank()]
-    with counted_wrapper_all_reduces() as counted:
-        training.complete()
+    training.complete()
     group = dist.get_process_group_ranks(data.get_group())
     return WrapperNotes(
-        type(returned).__name__,
-        len(early.collectives + dealing.collectives) + dealing.messages_sent,
         None if taken is None else taken.flatten().tolist(),
         half.flatten().tolist(),
         goals is not None and torch.equal(goals, taken + 100),
@@ -85,8 +71,6 @@ def try_wrapper(wrapper: Callable, sizes: dict[str, int]) -> WrapperNotes:
         [p.grad.flatten().tolist() for p in model.parameters()],
         _mean_gradients_to_wrap(model, group),
         _mean_gradients_to_wrap(model, range(dist.get_world_size())),
-        sum(counted),
-        sum(p.numel() for p in model.parameters()),
     )
 
 
@@ -102,30 +86,9 @@ def _made_up_training_to_wrap(model: nn.Module) -> tuple[SimpleNamespace, list[s
         for p in model.parameters():
             p.grad += rank + 1
 
-    other = nn.Linear(1, 1)
     return SimpleNamespace(
-        model=other, deal=former_deal, complete=former_complete
+        model=model, deal=former_deal, complete=former_complete
     ), calls
-
-
-def _other_training_to_wrap() -> SimpleNamespace:
-    model = nn.Linear(3, 2, device=device(), dtype=torch.float64)
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-    return _made_up_training_to_wrap(model)[0]
-
-
-@contextmanager
-def counted_wrapper_all_reduces() -> Iterator[list[int]]:
-    """How many numbers went through each `dist.all_reduce` inside."""
-    counted, all_reduce = [], dist.all_reduce
-
-    def counting(tensor, *args, **options):
-        counted.append(tensor.numel())
-        return all_reduce(tensor, *args, **options)
-
-    with mock.patch.object(dist, "all_reduce", counting):
-        yield counted
 
 
 def _mean_gradients_to_wrap(model: nn.Module, ranks) -> list[list[float]]:
@@ -173,14 +136,12 @@ def train_with_wrapper(
 
 
 class MeshClipCase(NamedTuple):
-    """`split` and `whole` are numbers of each gradient; 0 is an empty one."""
+    """`split` and `whole` are numbers of each gradient."""
 
     split: tuple[int, ...]
     whole: tuple[int, ...]
     longest: float
     dtype: torch.dtype = torch.float64
-    scale: float = 1.0
-    elsewhere: bool = False  # split gradients on the first tensor rank only
 
 
 class MeshClipNotes(NamedTuple):
@@ -189,9 +150,6 @@ class MeshClipNotes(NamedTuple):
     twice: float  # the length with whole gradients counted on each tensor rank
     gradients: list[torch.Tensor]
     expected: list[torch.Tensor]
-    collectives: list[str]
-    messages: int
-    travelled: int
     moved: bool
 
 
@@ -203,46 +161,29 @@ def try_mesh_clips(
 
 
 def _try_mesh_clip(clip, mesh, seed: int, case: MeshClipCase) -> MeshClipNotes:
-    mine, length, twice = _gradients_on_mesh(case, mesh["tensor"], seed)
-    before = {name: g.clone() for name, g in mine.items()}
-    places = {name: g.data_ptr() for name, g in mine.items()}
-    split = {f"wide {place}" for place in range(len(case.split) + 1)}  # one is nowhere
-    factor = min(1.0, case.longest / length) if length else 1.0
+    """This rank's part of gradients that all ranks draw whole."""
+    tensor, mine, once, whole = mesh["tensor"], {}, 0.0, 0.0
+    generator = torch.Generator().manual_seed(seed)
+    for place, numbers in enumerate(case.split):
+        parts = torch.randn(tensor.size(), numbers, generator=generator).to(case.dtype)
+        once += parts.double().square().sum().item()
+        mine[f"wide {place}"] = parts[tensor.get_local_rank()].clone().to(device())
+    for place, numbers in enumerate(case.whole):
+        norm = torch.randn(numbers, generator=generator).to(case.dtype)
+        whole += norm.double().square().sum().item()
+        mine[f"norm {place}"] = norm.to(device())
+    length = (once + whole) ** 0.5
+    factor = min(1.0, case.longest / length)
+    expected = [(g * factor).cpu() for g in mine.values()]
     given = dict(mine)
-    with MessageMeter() as meter, counted_wrapper_all_reduces() as counted:
-        returned = clip(given, split, mesh, case.longest)
+    returned = clip(
+        given, {name for name in mine if "wide" in name}, mesh, case.longest
+    )
     return MeshClipNotes(
         returned,
         length,
-        twice,
+        (once + tensor.size() * whole) ** 0.5,
         [given.get(name, g).cpu() for name, g in mine.items()],
-        [(g * factor).cpu() for g in before.values()],
-        meter.collectives,
-        meter.messages_sent,
-        sum(counted),
-        any(g.data_ptr() != places.get(name) for name, g in given.items()),
+        expected,
+        any(given.get(name) is not g for name, g in mine.items()),
     )
-
-
-def _gradients_on_mesh(case: MeshClipCase, tensor, seed: int) -> tuple:
-    """This rank's gradients; the length of the whole, and with whole ones repeated."""
-    generator = torch.Generator().manual_seed(seed)
-    mine, once, often = {}, 0.0, 0.0
-    for place, numbers in enumerate(case.split):
-        ranks = 1 if case.elsewhere else tensor.size()
-        parts = _draw_mesh_gradient(case, (ranks, numbers), generator)
-        once += parts.double().square().sum().item()
-        if tensor.get_local_rank() < ranks:
-            part = parts[tensor.get_local_rank()]
-            mine[f"wide {place}"] = part.clone().to(device())
-    for place, numbers in enumerate(case.whole):
-        whole = _draw_mesh_gradient(case, (numbers,), generator)
-        once += whole.double().square().sum().item()
-        often += (tensor.size() - 1) * whole.double().square().sum().item()
-        mine[f"norm {place}"] = whole.to(device())
-    return mine, once**0.5, (once + often) ** 0.5
-
-
-def _draw_mesh_gradient(case: MeshClipCase, shape: tuple, generator) -> torch.Tensor:
-    drawn = torch.randn(shape, generator=generator, dtype=torch.float64)
-    return (case.scale * drawn).to(case.dtype)

@@ -10,7 +10,6 @@ import torch
 import torch.distributed as dist
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from lessons.source.sample_answers import right, wrong
 from parallel_by_hand.capstone.language_model import text_loss
@@ -18,14 +17,13 @@ from parallel_by_hand.capstone.language_model import text_loss
 # 20b-pairs ----------------------------------------------------------------------------
 
 
-def bits_by(firsts_of=lambda text: text[:-1], add=1, log=math.log2, words=None):
+def bits_by(firsts_of=lambda text: text[:-1], log=math.log2, words=len):
     """A model of pairs with one thing done otherwise."""
 
     def pair_bits(text, held_out, alphabet):
         pairs, firsts = Counter(pairwise(text)), Counter(firsts_of(text))
-        size = len(alphabet) if words is None else words(text, held_out, alphabet)
         bits = [
-            -log((pairs[a, b] + add) / (firsts[a] + add * size))
+            -log((pairs[a, b] + 1) / (firsts[a] + words(alphabet)))
             for a, b in pairwise(held_out)
         ]
         return sum(bits) / len(bits)
@@ -33,7 +31,6 @@ def bits_by(firsts_of=lambda text: text[:-1], add=1, log=math.log2, words=None):
     return pair_bits
 
 
-right_bits = bits_by()
 wrong(
     "20b-pairs",
     advice="the last character of a text",
@@ -48,16 +45,10 @@ wrong(
 )(bits_by(log=math.log))
 wrong(
     "20b-pairs",
-    advice="which pairs of text are counted",
-    name="seen_alphabet",
-    note="V is counted in the text instead of taken from the alphabet.",
-)(bits_by(words=lambda text, *_: max(1, len(set(text)))))
-wrong(
-    "20b-pairs",
     advice="nothing was counted",
     name="smoothed_above_only",
     note="They add 1 above the line and forget V below it.",
-)(bits_by(words=lambda *_: 0))
+)(bits_by(words=lambda alphabet: 0))
 
 
 @wrong(
@@ -66,16 +57,7 @@ wrong(
     note="They add up the bits and forget to divide.",
 )
 def bits_without_mean(text, held_out, alphabet):
-    return right_bits(text, held_out, alphabet) * (len(held_out) - 1)
-
-
-@wrong(
-    "20b-pairs",
-    advice="how many pairs",
-    note="They divide by the number of characters; there is one pair fewer.",
-)
-def bits_for_each_character(text, held_out, alphabet):
-    return bits_without_mean(text, held_out, alphabet) / len(held_out)
+    return bits_by()(text, held_out, alphabet) * (len(held_out) - 1)
 
 
 @wrong(
@@ -109,7 +91,7 @@ def bits_of_joint_chances(text, held_out, alphabet):
     note="They return the perplexity, of which the text has spoken.",
 )
 def perplexity_of_pairs(text, held_out, alphabet):
-    return 2 ** right_bits(text, held_out, alphabet)
+    return 2 ** bits_by()(text, held_out, alphabet)
 
 
 @wrong(
@@ -150,11 +132,13 @@ def bits_by_cross_entropy(text, held_out, alphabet):
 # 20b-place ----------------------------------------------------------------------------
 
 
-def place_by(rounded=lambda windows, batch: -(-windows // batch), cut=None):
+def place_by(
+    rounded=lambda windows, batch: -(-windows // batch),
+    cut=lambda whole, rank, ranks: whole[rank::ranks],
+):
     def windows_of_step(step, rank, ranks, batch, windows, order):
         epoch, place = divmod(step, rounded(windows, batch))
-        whole = order(epoch)[place * batch : (place + 1) * batch]
-        return cut(whole, rank, ranks) if cut else whole[rank::ranks]
+        return cut(order(epoch)[place * batch : (place + 1) * batch], rank, ranks)
 
     return windows_of_step
 
@@ -165,12 +149,6 @@ wrong(
     name="no_short_batch",
     note="`windows // batch` forgets the short last batch: later epochs shift.",
 )(place_by(lambda windows, batch: max(1, windows // batch)))
-wrong(
-    "20b-place",
-    advice="in which epoch is step",
-    name="one_step_more",
-    note="`windows // batch + 1` is one too many where the batches come out even.",
-)(place_by(lambda windows, batch: windows // batch + 1))
 wrong(
     "20b-place",
     advice="dealt to this rank",
@@ -207,36 +185,6 @@ def place_across_epochs(step, rank, ranks, batch, windows, order):
 
 @wrong(
     "20b-place",
-    advice="slice|dealt|last batch",
-    note="They deal the epoch to the ranks first, and cut batches of each share.",
-)
-def place_dealt_before_cutting(step, rank, ranks, batch, windows, order):
-    epoch, place = divmod(step, -(-windows // batch))
-    own, size = order(epoch)[rank::ranks], -(-batch // ranks)
-    return own[place * size : (place + 1) * size]
-
-
-@wrong(
-    "20b-place",
-    advice="who else uses the list",
-    note="They take windows out of the list that `order` returned.",
-)
-def place_that_pops(step, rank, ranks, batch, windows, order):
-    epoch, place = divmod(step, -(-windows // batch))
-    numbers = order(epoch)
-    del numbers[: place * batch]
-    return numbers[:batch][rank::ranks]
-
-
-@wrong("20b-place", advice="once is enough", note="They call `order` for each window.")
-def place_asked_often(step, rank, ranks, batch, windows, order):
-    epoch, place = divmod(step, -(-windows // batch))
-    places = range(place * batch + rank, min(windows, (place + 1) * batch), ranks)
-    return [order(epoch)[p] for p in places]
-
-
-@wrong(
-    "20b-place",
     advice="the last batch of an epoch",
     note="They fill the last batch up from the beginning, as DistributedSampler does.",
 )
@@ -248,16 +196,18 @@ def place_padded(step, rank, ranks, batch, windows, order):
 
 
 @right("20b-place")
+def place_by_numbers(step, rank, ranks, batch, windows, order):
+    epoch, place = divmod(step, -(-windows // batch))
+    places = range(place * batch + rank, min(windows, (place + 1) * batch), ranks)
+    numbers = order(epoch)
+    return [numbers[p] for p in places]
+
+
+@right("20b-place")
 def place_by_slices(step, rank, ranks, batch, windows, order):
     epoch, place = divmod(step, math.ceil(windows / batch))
     numbers = np.array(order(epoch))
     return numbers[place * batch + rank : min(windows, (place + 1) * batch) : ranks]
-
-
-@right("20b-place")
-def place_with_numpy(step, rank, ranks, batch, windows, order):
-    epoch, place = np.divmod(step, np.ceil(windows / batch).astype(int))
-    return np.array(order(epoch))[place * batch : (place + 1) * batch][rank::ranks]
 
 
 # 20b-fast -----------------------------------------------------------------------------
@@ -294,16 +244,16 @@ def share(own, rows, ranks):
     return own / rows
 
 
-def fast_by(scale=share, sum_up=_summed, returned=lambda losses: losses):
+def fast_by(scale=share, sum_up=_summed, gradients=_own_gradients):
     """The shared training with one thing done otherwise."""
 
     def fast_training(model, batches, lr):
         losses = []
         for inputs, targets in batches:
-            parts = sum_up(_own_gradients(model, inputs, targets, scale))
+            parts = sum_up(gradients(model, inputs, targets, scale))
             _update(model, parts[1:], lr)
             losses.append(parts[0].item())
-        return returned(losses)
+        return losses
 
     return fast_training
 
@@ -351,110 +301,63 @@ wrong(
 )(fast_by(sum_up=_sum_for_each))
 
 
-@wrong(
+def _of_whole_batch(model, inputs, targets, scale):
+    """Right, and no faster than one process."""
+    loss = text_loss(model(inputs), targets)
+    return [loss.detach(), *torch.autograd.grad(loss, list(model.parameters()))]
+
+
+def _row_by_row(model, inputs, targets, scale):
+    x, y = _rows(inputs, targets)
+    total = [torch.zeros(1, dtype=next(model.parameters()).dtype)]
+    total += [torch.zeros_like(p) for p in model.parameters()]
+    for row, goal in zip(x.split(1), y.split(1), strict=True):
+        loss = text_loss(model(row), goal) / len(inputs)
+        parts = [loss, *torch.autograd.grad(loss, list(model.parameters()))]
+        for sum_, part in zip(total, parts, strict=True):
+            sum_ += part.detach()
+    return total
+
+
+def _added_to_old_ones(model, inputs, targets, scale):
+    x, y = _rows(inputs, targets)
+    loss = text_loss(model(x), y) * len(x) / len(inputs)
+    loss.backward()
+    return [loss.detach().view(1), *(p.grad for p in model.parameters())]
+
+
+def _all_but_the_last(parts):
+    silent = dist.get_rank() and dist.get_rank() == dist.get_world_size() - 1
+    return parts if silent else _summed(parts)
+
+
+wrong(
     "20b-fast",
     advice="could share the work",
     state="TOO SLOW",
+    name="alone",
     note="Right, and every rank does all of it.",
-)
-def fast_alone(model, batches, lr):
-    """Every rank takes the whole batch: right, and no faster than one process."""
-    losses = []
-    for inputs, targets in batches:
-        loss = text_loss(model(inputs), targets)
-        _update(model, torch.autograd.grad(loss, list(model.parameters())), lr)
-        losses.append(loss.item())
-    return losses
-
-
-@wrong(
+)(fast_by(gradients=_of_whole_batch, sum_up=lambda parts: parts))
+wrong(
     "20b-fast",
     advice="few large operations",
     state="TOO SLOW",
+    name="row_by_row",
     note="They share the rows but keep the slow loop over them.",
-)
-def fast_row_by_row(model, batches, lr):
-    losses = []
-    for inputs, targets in batches:
-        x, y = _rows(inputs, targets)
-        total = [torch.zeros(1, dtype=next(model.parameters()).dtype)]
-        total += [torch.zeros_like(p) for p in model.parameters()]
-        for row, goal in zip(x.split(1), y.split(1), strict=True):
-            loss = text_loss(model(row), goal) / len(inputs)
-            parts = [loss, *torch.autograd.grad(loss, list(model.parameters()))]
-            for sum_, part in zip(total, parts, strict=True):
-                sum_ += part.detach()
-        total = _summed(total)
-        _update(model, total[1:], lr)
-        losses.append(total[0].item())
-    return losses
-
-
-@wrong(
-    "20b-fast",
-    advice="what every rank is given",
-    note="Four rows in three chunks are two chunks.",
-)
-def fast_by_chunks(model, batches, lr):
-    losses, rank, ranks = [], dist.get_rank(), dist.get_world_size()
-    for inputs, targets in batches:
-        x, y = inputs.chunk(ranks)[rank], targets.chunk(ranks)[rank]
-        loss = text_loss(model(x), y) * len(x) / len(inputs)
-        gradients = torch.autograd.grad(loss, list(model.parameters()))
-        parts = _summed([loss.detach().view(1), *gradients])
-        _update(model, parts[1:], lr)
-        losses.append(parts[0].item())
-    return losses
-
-
-@wrong(
+)(fast_by(gradients=_row_by_row))
+wrong(
     "20b-fast",
     advice="0 before each step",
+    name="old_gradients",
     note="They call backward and forget that gradients add up from step to step.",
-)
-def fast_with_old_gradients(model, batches, lr):
-    losses = []
-    for inputs, targets in batches:
-        x, y = _rows(inputs, targets)
-        loss = text_loss(model(x), y) * len(x) / len(inputs)
-        loss.backward()
-        parts = _summed([loss.detach().view(1), *(p.grad for p in model.parameters())])
-        _update(model, parts[1:], lr)
-        losses.append(parts[0].item())
-    return losses
-
-
-@wrong(
-    "20b-fast",
-    advice="the loss: the mean",
-    note="They average the models after the update, as local SGD does.",
-)
-def fast_with_averaged_models(model, batches, lr):
-    losses = []
-    for inputs, targets in batches:
-        parts = _own_gradients(model, inputs, targets, lambda own, rows, ranks: 1)
-        _update(model, parts[1:], lr)
-        [mean] = _summed([parameters_to_vector(model.parameters()).detach()])
-        vector_to_parameters(mean / dist.get_world_size(), model.parameters())
-        losses.append(parts[0].item())
-    return losses
-
-
-@wrong(
+)(fast_by(gradients=_added_to_old_ones))
+wrong(
     "20b-fast",
     advice="sends as often",
     state="HUNG",
+    name="one_silent_rank",
     note="The last rank leaves out a collective that the others call.",
-)
-def fast_with_one_silent_rank(model, batches, lr):
-    losses = []
-    for inputs, targets in batches:
-        parts = _own_gradients(model, inputs, targets, share)
-        if dist.get_world_size() < 2 or dist.get_rank() < dist.get_world_size() - 1:
-            parts = _summed(parts)
-        _update(model, parts[1:], lr)
-        losses.append(parts[0].item())
-    return losses
+)(fast_by(sum_up=_all_but_the_last))
 
 
 @right("20b-fast")
@@ -474,27 +377,17 @@ def fast_by_ddp(model, batches, lr):
     return total.tolist()
 
 
-@right("20b-fast")
-def fast_by_pieces(model, batches, lr):
-    """Consecutive rows, two micro-batches, messages begun and awaited later."""
+def _of_consecutive_rows(model, inputs, targets, scale):
+    """In two micro-batches, whose gradients add up."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    losses = np.zeros(len(batches))
-    for step, (inputs, targets) in enumerate(batches):
-        x, y = inputs.tensor_split(ranks)[rank], targets.tensor_split(ranks)[rank]
-        model.zero_grad()
-        total = torch.zeros((), dtype=next(model.parameters()).dtype)
-        for part, goal in zip(x.chunk(2), y.chunk(2), strict=True):
-            loss = F.cross_entropy(model(part), goal.flatten(), reduction="sum")
-            loss.backward()
-            total += loss.detach()
-        flat = parameters_to_vector([p.grad for p in model.parameters()])
-        works = [dist.all_reduce(part, async_op=True) for part in (flat, total)]
-        for work in works:
-            work.wait()
-        with torch.no_grad():
-            numbers = parameters_to_vector(model.parameters())
-            vector_to_parameters(
-                numbers - lr * flat / targets.numel(), model.parameters()
-            )
-        losses[step] = total / targets.numel()
-    return losses
+    x, y = inputs.tensor_split(ranks)[rank], targets.tensor_split(ranks)[rank]
+    model.zero_grad()
+    total = torch.zeros(1, dtype=next(model.parameters()).dtype)
+    for part, goal in zip(x.chunk(2), y.chunk(2), strict=True):
+        loss = F.cross_entropy(model(part), goal.flatten(), reduction="sum")
+        (loss / targets.numel()).backward()
+        total += loss.detach() / targets.numel()
+    return [total, *(p.grad for p in model.parameters())]
+
+
+right("20b-fast", name="pieces")(fast_by(gradients=_of_consecutive_rows))

@@ -1,6 +1,5 @@
 """What counting knows, what the model learns, and that a stopped training goes on."""
 
-import math
 import os
 import re
 import subprocess
@@ -20,19 +19,10 @@ from demos.capstone.train_text import (
     why_not_train_text_on,
 )
 from lessons.props.your_training import draw_text_curve
-from parallel_by_hand.capstone.language_model import make_language_model, text_loss
-from parallel_by_hand.capstone.report_measurements import (
-    LAST,
-    spans_of_last_step,
-    timelines_section,
-)
+from parallel_by_hand.capstone.language_model import make_language_model
+from parallel_by_hand.capstone.report_measurements import LAST, spans_of_last_step
 from parallel_by_hand.capstone.report_page import KIND, read_report, write_report_page
 from parallel_by_hand.capstone.strategies import STRATEGIES
-from parallel_by_hand.capstone.text_baselines import (
-    bits_of_counts,
-    next_character_table,
-    numbered_contexts,
-)
 from parallel_by_hand.capstone.text_batches import text_alphabet, text_tokens
 from parallel_by_hand.capstone.text_state import (
     TEXT_MODEL,
@@ -40,12 +30,7 @@ from parallel_by_hand.capstone.text_state import (
     whole_text_model,
 )
 from parallel_by_hand.capstone.whole_training import MODEL, TextState
-from parallel_by_hand.capstone.written_text import (
-    BEGINNING,
-    held_out_bits,
-    write_from_counts,
-    write_text,
-)
+from parallel_by_hand.capstone.written_text import write_text
 from sidebyside import device, load_moby_dick, run_ranks
 from sidebyside.course.record import ROOT
 from sidebyside.timeline.spans import Span
@@ -54,50 +39,6 @@ from .checks import _pair_bits
 from .fast_training_runs import FastCase, counted_fast_training, train_alone_beside_fast
 
 WORDS = len(text_alphabet())
-
-# Baselines ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("order", [0, 1, 2, 3])
-@pytest.mark.parametrize("length", [0, 1, 2, 3, 500])
-def test_the_chances_after_each_context_add_up_to_one(order, length):
-    dice = torch.Generator().manual_seed(length)
-    text = torch.randint(4, (length,), generator=dice)
-    table = next_character_table(text, 5, order)
-    assert table.shape == (5 ** max(0, order - 1), 5)
-    assert (table > 0).all()
-    torch.testing.assert_close(table.sum(1), torch.ones(len(table)).double())
-
-
-def test_the_table_is_what_counting_by_hand_gives():
-    text = torch.tensor([0, 0, 1, 0])  # a a b a
-    singles = (torch.tensor([3.0, 1.0]) + 2 * 0.5) / (4 + 2)
-    torch.testing.assert_close(
-        next_character_table(text, 2, 1, 2.0)[0].float(), singles
-    )
-    after_a = (torch.tensor([1.0, 1.0]) + 2 * singles) / (2 + 2)
-    torch.testing.assert_close(
-        next_character_table(text, 2, 2, 2.0)[0].float(), after_a
-    )
-
-
-def test_contexts_are_numbered_with_the_last_character_as_last_digit():
-    text = torch.tensor([1, 2, 3, 4])
-    assert numbered_contexts(text, 10, 2).tolist() == [12, 23, 34]
-    assert numbered_contexts(text, 10, 5).tolist() == []
-
-
-@pytest.mark.parametrize("order", [0, 1, 2, 3])
-def test_every_order_is_asked_for_the_same_characters(order):
-    text, held_out = torch.tensor([0, 1, 2, 0, 1, 2]), torch.tensor([0, 1, 2, 0, 1])
-    table = next_character_table(text, 3, order)
-    chances = []
-    for place in range(3, 5):
-        context = held_out[place - max(0, order - 1) : place]
-        row = numbered_contexts(context, 3, len(context))[0] if order > 1 else 0
-        chances.append(table[row, held_out[place]])
-    expected = -torch.stack(chances).log2().mean().item()
-    assert bits_of_counts(text, held_out, 3, order) == pytest.approx(expected)
 
 
 def test_pairs_of_the_exercise_need_as_many_bits_as_its_why_says():
@@ -112,52 +53,9 @@ def test_most_triples_never_come():
     assert len(load_moby_dick("train")) == 361_964
 
 
-# The model ----------------------------------------------------------------------------
-
-
 def test_the_model_has_as_many_parameters_as_the_text_says():
     numbers = sum(p.numel() for p in make_language_model(TEXT_MODEL).parameters())
     assert numbers == 62_480
-
-
-def test_held_out_bits_are_the_mean_over_all_characters_of_the_excerpts():
-    model, tokens = make_language_model(TEXT_MODEL), text_tokens("test")[:1000]
-    nats = [
-        text_loss(model(tokens[None, i : i + 32]), tokens[None, i + 1 : i + 33]).item()
-        for i in range(0, 31 * 32, 32)
-    ]
-    expected = sum(nats) / len(nats) / math.log(2)
-    assert held_out_bits(model, 32, tokens) == pytest.approx(expected, rel=1e-5)
-
-
-def test_a_model_that_knows_nothing_needs_the_bits_of_the_alphabet():
-    model = make_language_model(TEXT_MODEL)
-    with torch.no_grad():
-        for parameter in model[-1].parameters():
-            parameter.zero_()
-    assert held_out_bits(model, 32) == pytest.approx(math.log2(WORDS), rel=1e-5)
-
-
-def test_text_goes_on_from_its_beginning_and_follows_from_the_seed():
-    model = make_language_model(TEXT_MODEL)
-    table = next_character_table(text_tokens("train"), WORDS, 3)
-    for written in (
-        lambda seed: write_text(model, 32, 20, seed=seed),
-        lambda seed: write_from_counts(table, 20, seed=seed),
-    ):
-        first = written(1)
-        assert first.startswith(BEGINNING)
-        assert len(first) == len(BEGINNING) + 20
-        assert first == written(1) != written(2)
-
-
-def test_at_a_low_temperature_the_likeliest_character_is_written():
-    model = make_language_model(TEXT_MODEL)
-    cold = write_text(model, 32, 5, temperature=0.001, seed=1)
-    assert cold == write_text(model, 32, 5, temperature=0.001, seed=2)
-    tokens = torch.tensor([text_alphabet().index(c) for c in BEGINNING])
-    likeliest = model(tokens[None])[-1].argmax().item()
-    assert cold[len(BEGINNING)] == text_alphabet()[likeliest]
 
 
 def share_of_short_words_in_the_book(written: str) -> float:
@@ -187,9 +85,6 @@ def test_the_curve_names_what_it_shows():
     fig = draw_text_curve({100: 3.4, 500: 2.8}, {"uniform": 6.3, "pairs": 3.5})
     assert fig.alt == "the transformer needs 3.4 after 100 steps, 2.8 after 500 steps"
     assert {text.get_text() for text in fig.axes[0].texts} == {"transformer", "pairs"}
-
-
-# Stop and go on -----------------------------------------------------------------------
 
 
 def states_of(name: str, *args) -> list[TextState]:
@@ -222,18 +117,6 @@ def test_a_training_goes_on_under_another_strategy_up_to_rounding():
     for name in "one process", "1F1B", "data x tensor":
         [went_on] = states_of(name, 4, 4, saved)
         assert largest_gap(went_on, expected) < 1e-3
-
-
-@pytest.mark.everything
-def test_the_state_is_the_model_that_was_trained():
-    [state] = states_of("2 x 2 x 2", 2, 2)
-    [alone] = states_of("one process", 2, 2)
-    assert held_out_bits(whole_text_model(state), 32) == pytest.approx(
-        held_out_bits(whole_text_model(alone), 32), rel=1e-3
-    )
-
-
-# The demos ----------------------------------------------------------------------------
 
 
 def run_script(path: str, *args: object, folder=None) -> subprocess.CompletedProcess:
@@ -336,20 +219,11 @@ def test_what_is_no_report_is_refused_before_anything_is_measured(
         assert "argument --beside" in capsys.readouterr().err
 
 
-@pytest.mark.everything
-def test_a_timeline_of_the_report_is_named_by_its_lanes():
-    [picture] = timelines_section(["DDP (ours)"], batch=8)["pictures"]
-    assert picture["alt"].startswith("DDP (ours): timeline of rank 0")
-
-
 def test_a_timeline_of_the_report_shows_the_last_step_only():
     made = [("forward", 0, 1), (LAST, 2, 5), ("forward", 3, 4)]
     spans = [Span(name, "rank 0", start, end, None) for name, start, end in made]
     shown = spans_of_last_step(SimpleNamespace(spans=spans))
     assert shown.spans == spans[2:] and shown.lanes == ["rank 0"]
-
-
-# The counts of the open exercise ------------------------------------------------------
 
 
 def test_row_by_row_is_the_same_arithmetic_in_more_products():

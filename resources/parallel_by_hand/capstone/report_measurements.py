@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from types import SimpleNamespace
 
+import torch.distributed as dist
+
 from parallel_by_hand.capstone.ladder_table import climb_ladder, how_predicted
 from parallel_by_hand.capstone.report_page import ReportSection
 from parallel_by_hand.capstone.strategies import STRATEGIES
@@ -78,6 +80,7 @@ def train_in_spans(name: str, batch: int) -> None:
             "forward and backward", training.backward
         )
     training.update = in_span_for_report("update", training.update)
+    dist.barrier()  # so that all lanes begin together
     with span(LAST):
         take_text_step(training, 2, batch, TEXT_MODEL.length)
 

@@ -126,7 +126,7 @@ def draw_crossovers(found: dict[str, CrossoverCurves]):
             ax.annotate(
                 label,
                 (curves.x[place], y[place]),
-                xytext=(-2, -26)
+                xytext=(0, -40)
                 if below
                 else (-22, 0)
                 if label == "tensor"

@@ -1,0 +1,59 @@
+"""The bubble of a simulated step is that of its timetable."""
+
+from itertools import product
+
+import pytest
+
+from parallel_by_hand.pipeline.schedule_rules import peak_activations, timetable
+from parallel_by_hand.pipeline.schedules import SCHEDULES_BY_NAME
+from parallel_by_hand.scale import pipeline_times
+from parallel_by_hand.scale.kept_timetable import kept_timetable, scheduled
+from parallel_by_hand.scale.training_plan import Model
+from tests.parallel_by_hand.scale.small_steps import FREE, simulate
+
+
+@pytest.mark.parametrize("ranks,batch", [(2, 4), (4, 8), (8, 64)])
+def test_equal_stages_have_the_textbooks_bubble(ranks, batch):
+    layers = Model(8, 512, 8, 256, vocabulary=0)
+    for name, again in product(("gpipe", "1f1b"), ("none", "full")):
+        degrees = {"pipeline": ranks, "schedule": name, "recomputation": again}
+        step = simulate(batch, FREE, layers, **degrees)
+        assert step.bubble == pytest.approx((ranks - 1) / (batch + ranks - 1))
+
+
+@pytest.mark.parametrize("name", SCHEDULES_BY_NAME)
+@pytest.mark.parametrize("ends", [(1, 1), (1.1, 1.4)])
+def test_a_long_step_is_continued_as_the_whole_timetable_goes_on(name, ends):
+    for ranks, more in product((2, 3, 5), (0, 1)):
+        count = ranks * (2 * pipeline_times.LONG + 1)
+        count += more * (ranks if name == "interleaved" else 1)
+        stages = ranks * (2 if name == "interleaved" else 1)
+        forward = [1.0] * stages
+        forward[0], forward[-1] = ends
+        backward = tuple(2 * time for time in forward)
+        plan = pipeline_times.PlanOfPipeline(
+            name, ranks, count, 2, tuple(forward), backward
+        )
+        found = pipeline_times.run_on_paper(plan)
+        whole = pipeline_times._run_all_of_it(plan)
+        assert found.ends == pytest.approx(whole.ends) and found.kept == whole.kept
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "micro_batches", "chunks"),
+    [
+        ("1f1b", 1, 3, 1), ("1f1b", 4, 9, 1), ("gpipe", 3, 5, 1), ("naive", 2, 3, 1),
+        ("interleaved", 4, 8, 2), ("interleaved", 3, 9, 3), ("zero-bubble", 4, 6, 1),
+    ],
+)  # fmt: skip
+def test_a_kept_timetable_is_lesson_15s(name, ranks, micro_batches, chunks):
+    stages = ranks * (chunks if name == "interleaved" else 1)
+    forward = [1 + 0.1 * stage for stage in range(stages)]
+    backward = [2 + 0.3 * (stage % 3) for stage in range(stages)]
+    schedule = scheduled(name, ranks, micro_batches, chunks)
+    slots = timetable(schedule, forward, backward, backward)
+    kept = kept_timetable(name, ranks, micro_batches, chunks)
+    ends = kept.ends([*forward, *backward, *backward])
+    for rank, end in enumerate(ends):
+        assert end == pytest.approx(max(s.end for s in slots if s.rank == rank))
+    assert list(kept.kept) == peak_activations(schedule)

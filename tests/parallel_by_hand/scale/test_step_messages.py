@@ -1,0 +1,93 @@
+"""The bytes of a step are those of 10b's rings, of 17's ledger and of real ranks."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from parallel_by_hand.collectives.all_reduce_costs import predicted_seconds
+from parallel_by_hand.model_parallel.transformer_block import make_transformer_block
+from parallel_by_hand.scale.known_gpus import A100
+from parallel_by_hand.scale.step_messages import link_of
+from parallel_by_hand.scale.training_plan import Model, Strategy
+from parallel_by_hand.sharding.ledger import SINGLE
+from parallel_by_hand.tensor_parallel.messages_of_ours import messages_of_ours
+from parallel_by_hand.tensor_parallel.pixel_model import (
+    PixelModel,
+    SplitPixelModel,
+    pixel_batches,
+)
+from parallel_by_hand.tensor_parallel.sequence_conjugates import own_positions
+from parallel_by_hand.tensor_parallel.split_block import (
+    ENDS,
+    split_block,
+    sum_whole_parameters,
+)
+from sidebyside import MessageMeter, device, run_ranks
+from tests.parallel_by_hand.scale.small_steps import SMALL, simulate
+
+
+def test_a_group_that_leaves_its_node_uses_the_slow_link():
+    cluster = replace(A100, nodes=8)
+    spans = {
+        (8, 2, 4): ("within", "between", "between"),
+        (16, 1, 4): ("between", "between", "between"),
+        (2, 4, 8): ("within", "within", "between"),
+    }
+    for (tensor, data, pipeline), links in spans.items():
+        strategy = Strategy(data=data, tensor=tensor, pipeline=pipeline)
+        groups = "tensor", "data", "pipeline"
+        assert tuple(link_of(g, cluster, strategy) for g in groups) == links
+
+
+def test_data_parallel_is_10bs_ring():
+    step = simulate(data=8, batch=8)
+    alpha, bandwidth = A100.link_within
+    size = 2 * SMALL.numbers
+    assert step.sent["data"] == pytest.approx(2 * 7 / 8 * size, rel=1e-5)
+    ring = predicted_seconds("ring", 8, size, alpha, 1 / bandwidth)
+    assert step.spent["data"] == pytest.approx(ring, rel=1e-4)
+
+
+@pytest.mark.parametrize("micro_batches", [1, 4])
+def test_zero_sends_what_17_counts(micro_batches):
+    half = 7 / 8 * 2 * SMALL.numbers
+    halves = {0: 2, 1: 2, 2: micro_batches + 1, 3: 3 * micro_batches}
+    for stage, expected in halves.items():
+        step = simulate(batch=8 * micro_batches, data=8, shard_stage=stage)
+        assert step.sent["data"] == pytest.approx(expected * half, rel=1e-5)
+
+
+def bytes_of_sequence_parallel() -> int:
+    block = make_transformer_block(32, 4)
+    mine = split_block(block, ENDS["gather twice"]).to(device())
+    x = torch.randn(2, 8, 32, generator=torch.Generator().manual_seed(0))
+    x = own_positions(x.to(device())).contiguous().requires_grad_()
+    with messages_of_ours(), MessageMeter() as meter:
+        mine(x).square().mean().backward()
+        sum_whole_parameters(mine)
+    return meter.bytes_sent
+
+
+def bytes_of_words() -> int:
+    [(tokens, labels)] = pixel_batches(2, 1)
+    split = SplitPixelModel(PixelModel(32, 4), "tensor").to(device())
+    with messages_of_ours(), MessageMeter() as meter:
+        split(tokens.to(device()), labels.to(device())).backward()
+    return meter.bytes_sent
+
+
+LAYER = Model(1, 32, 4, 8, vocabulary=0)
+WORDS = Model(1, 32, 4, sequence=32, vocabulary=17)
+
+
+@pytest.mark.everything
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize(
+    ("count", "model", "sequence"),
+    [(bytes_of_sequence_parallel, LAYER, True), (bytes_of_words, WORDS, False)],
+)
+def test_ranks_send_the_predicted_bytes(count, model, sequence, ranks):
+    options = {"micro_batch": 2, "sequence_parallel": sequence, "state": SINGLE}
+    step = simulate(2, model=model, tensor=ranks, **options)
+    assert run_ranks(count, world_size=ranks) == ranks * [step.sent["tensor"]]
