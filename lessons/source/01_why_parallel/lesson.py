@@ -335,15 +335,14 @@ for share in 0.01, 0.05, 0.2:
 # %% [markdown]
 # ## Exercise 2: four numbers from raw times
 #
-# Write `metrics(samples, one, many, workers)`. A job trains on `samples` images. `one`
-# lists its times in seconds with one worker, a time for each round; `many` those with
-# `workers` workers, at least two. One round may have been disturbed, so take the `median`
-# of each list (of an even number of times: halfway between the two in the middle), and
-# leave the lists as they are.
-# Return four numbers, in this order: the throughput of `workers` workers, the speedup,
-# the efficiency (1 if nobody waits), and the serial share $s$ for which Amdahl's law
-# gives this speedup. The efficiency can come out above 1, and $s$ below 0 or above 1.
-# Return them as they are: they tell you that the law does not hold.
+# A job trains on `samples` images. `one` lists the seconds that one worker took, one
+# entry for each round; `many` lists the seconds of `workers` workers. A round may have
+# been disturbed, so take the `median` of each list.
+#
+# Write `metrics(samples, one, many, workers)`. It returns four numbers: the throughput
+# of all workers together, the speedup, the efficiency (1 if nobody waits), and the
+# serial share $s$ for which Amdahl's law gives this speedup. Return $s$ as it comes out:
+# below 0 or above 1, it tells you that the law does not hold.
 #
 # By hand first: 1200 images, one worker `[8, 30, 8]`, four workers `[3, 3, 2]`. You
 # should find 400, about 2.67, about 0.67, and 1/6.
