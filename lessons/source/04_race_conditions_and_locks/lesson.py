@@ -472,19 +472,16 @@ for name, programs in attempts.items():
 # ## Exercise 2: a transfer that always ends
 #
 # Write `transfer(source, target, amount)`. An account has a `.number`, different for
-# each account, a `.balance` and a `.lock`. The amount moves from one balance, which may
-# go below zero, to the other. Three promises:
+# each account, a `.balance` and a `.lock`. The amount moves from one balance to the
+# other. Three promises:
 #
-# * **It always ends**, whoever else transfers whatever at the same time.
-# * Whoever holds the locks of both accounts never sees the money on its way. So both
-#   locks are held from before the first balance changes until after the second has.
+# * **It always ends**, whatever other threads transfer at the same time.
+# * A thread that holds the locks of both accounts never sees money on its way. So both
+#   locks are held from before the first balance is read until both have changed.
 # * Transfers between other accounts need not wait.
 #
-# A `Lock` is taken once at a time: nobody can take it again before it is given back,
-# not even the thread that has it.
-#
-# By hand first: what does `deadlock.transfer` do with a transfer from an account to
-# itself? Yours changes nothing then, and ends.
+# By hand first: a thread cannot take a `Lock` again that it has already. What does
+# `deadlock.transfer` do with a transfer from an account to itself? Yours changes nothing.
 # <!-- exercise: 04-transfer -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -601,16 +598,13 @@ assert ways.results["queue_for_each"] == ways.results["own_sums"] == 100_000
 # %% [markdown]
 # ## Exercise 3: a histogram without a lock
 #
-# A detector has recorded events. `events` is a list of pairs `(bin, event)`, which stays
-# as it is; an event may stand in several pairs. `energy(event)`, a whole number, is read
-# from a slow device: it waits, so threads help.
+# A detector has recorded events: `events` is a list of pairs `(bin, event)`.
+# `energy(event)`, a whole number, is read from a slow device: it waits, so threads help.
 #
 # Write `histogram(events, bins, energy, workers)`: a list of length `bins`, in which
-# entry b is the sum of the energies of all events of bin b. Let `workers` threads read
-# at the same time: no more, and no fewer if there are enough events. Use no lock,
-# and let no two threads write to the same number: if a sum that they share comes out
-# right, it is luck. `energy` is called once per pair.
-# There may be fewer events than workers, even none.
+# entry b is the sum of the energies of all events of bin b. Exactly `workers` threads
+# read at the same time. Use no lock, and let no two threads write to the same number: if
+# a sum that they share comes out right, it is luck.
 #
 # By hand first: in `counts[b] += energy(event)`, what is loaded when? Is `energy`
 # called before or after? `dis` tells.
