@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -139,30 +138,10 @@ def test_spawned_streams_follow_the_theory(seed):
         assert error[k - 1] == pytest.approx(theory, rel=0.15)
 
 
-def test_a_stream_is_the_child_that_spawn_gives():
-    for place, child in enumerate(np.random.SeedSequence(2026).spawn(5)):
-        assert np.random.default_rng(child).random() == stream(2026, place).random()
-        grandchild = child.spawn(3)[2]
-        expected = np.random.default_rng(grandchild).random()
-        assert stream(2026, place, 2).random() == expected
-
-
-def test_keys_of_different_length_are_different_streams():
-    keys = [(), (0,), (0, 0), (1,), (1, 0), (0, 1)]
-    assert len({stream(0, *key).random() for key in keys}) == len(keys)
-
-
-def test_keys_are_words_of_32_bits():
-    assert stream(0, 2**32).random() == stream(0, 0, 1).random()
-
-
-def test_a_number_of_torch_has_24_random_bits_and_one_of_numpy_53():
-    for numbers, bits in (torch.rand(1000).double(), 24), (stream(0).random(1000), 53):
-        words = [float(number) * 2**bits for number in numbers]
-        assert all(word == int(word) for word in words)
-        assert any(word % 2 for word in words)
-    pairs = 10_000 * 9_999 / 2 / 2**24
-    assert round(pairs) == 3
+def test_a_number_of_numpy_has_53_random_bits():
+    words = [float(number) * 2**53 for number in stream(0).random(1000)]
+    assert all(word == int(word) for word in words)
+    assert any(word % 2 for word in words)
 
 
 def test_torch_uses_32_bits_of_a_seed():
