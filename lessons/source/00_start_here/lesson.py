@@ -126,7 +126,7 @@ def make(dish: str, seconds: float) -> None:
 with Timeline() as one_cook:
     for dish, seconds in breakfast.items():
         make(dish, seconds)
-one_cook.plot()
+one_cook.plot(stamp="simulated")
 
 # %% [markdown]
 # Time runs to the right. Now three cooks, one for each dish. Each is a *thread*, and
@@ -145,11 +145,12 @@ with Timeline() as three_cooks:
         cook.start()
     for cook in cooks:
         cook.join()
-draw_timelines({"one cook": one_cook, "three cooks": three_cooks})
+draw_timelines({"one cook": one_cook, "three cooks": three_cooks}, stamp="simulated")
 
 # %% [markdown]
 # Each *lane* is a worker, each bar in it a *span*: work with a name. Grey is idle time; a
-# cook who waits for a dish counts as busy. The corner says where the numbers come from.
+# cook who waits for a dish counts as busy. The corner says where the numbers come from:
+# *simulated*, because making a dish is a `sleep`.
 # Such a picture is a *timeline*; lesson 3 teaches you to read it. Side by side, breakfast
 # is ready when the slowest dish is.
 

@@ -71,15 +71,6 @@ def share_is_what_is_lost(*job):
 
 @wrong(
     "01-metrics",
-    advice="four numbers",
-    note="They stop before the equation. Point at hint 2.",
-)
-def three_numbers(*job):
-    return _all_four(*job)[:3]
-
-
-@wrong(
-    "01-metrics",
     advice="has become .*who else uses",
     note="They call sort(), which changes the list of whoever called; median() needs "
     "no order.",

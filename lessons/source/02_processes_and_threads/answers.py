@@ -1,6 +1,5 @@
 """Answers to the exercises of lesson 02 that people give: wrong, and unusual."""
 
-import os
 from multiprocessing import connection
 from threading import Thread
 from time import monotonic
@@ -163,16 +162,6 @@ wrong(
 
 @wrong(
     "02-three-ways",
-    advice="a child of its own",
-    note="They overlook that the children are to do the work.",
-    given=lambda answer: (answer, QUEUE, SHARED),
-)
-def works_in_the_parent(parts):
-    return [(os.getpid(), [n * n for n in part]) for part in parts]
-
-
-@wrong(
-    "02-three-ways",
     advice="who was first to arrive",
     note="They take the messages as they come. It often passes by chance, so the check"
     " makes the first child wait.",
@@ -267,11 +256,11 @@ right("02-three-ways", name="a_thread_reads")(
 # 02-choose
 
 
-def try_job(kind, job, limited=True, ends=True, looks=True):
+def try_job(kind, job, limited=True, looks=True):
     worker = kind(target=job.work, args=job.args, daemon=not looks)
     worker.start()
     worker.join(job.seconds if limited else None)
-    if ends and worker.is_alive() and hasattr(worker, "terminate"):
+    if looks and worker.is_alive() and hasattr(worker, "terminate"):
         worker.terminate()
         worker.join()
     return not (looks and worker.is_alive()) and job.promise()
@@ -345,7 +334,7 @@ def ends_threads_too(kind, job):
     given=lambda answer: (CHOICE, answer),
 )
 def looks_at_the_promise_only(kind, job):
-    return try_job(kind, job, ends=False, looks=False)
+    return try_job(kind, job, looks=False)
 
 
 @wrong(
@@ -360,16 +349,6 @@ def calls_the_work_itself(kind, job):
     worker.start()
     worker.join(job.seconds)
     return job.promise()
-
-
-@wrong(
-    "02-choose",
-    advice="has the worker ended",
-    note="They think that waiting no longer is ending it.",
-    given=lambda answer: (CHOICE, answer),
-)
-def does_not_end_the_worker(kind, job):
-    return try_job(kind, job, ends=False)
 
 
 @right("02-choose", given=lambda answer: (CHOICE, answer))

@@ -25,20 +25,12 @@ from sidebyside.exercises.check import exercise, trying
 from sidebyside.exercises.expectations import Expect, NotStarted
 from sidebyside.ranks.by_value import packed_answer
 
-FITS = {
-    "count": "thread",
-    "old library": "process",
-    "search": "process",
-    "unpack": "process",
-    "store": "thread",
-}
-
-NEEDS = {
-    "count": "what must its worker share with the program?",
-    "old library": "what must its worker not be able to end?",
-    "search": "which kind of worker can be ended when its time is up?",
-    "unpack": "what must its worker not be able to change?",
-    "store": "what must its worker share with the program?",
+NEEDS = {  # the kind that fits, and the question that leads to it
+    "count": ("thread", "what must its worker share with the program?"),
+    "old library": ("process", "what must its worker not be able to end?"),
+    "search": ("process", "which kind of worker can be ended when its time is up?"),
+    "unpack": ("process", "what must its worker not be able to change?"),
+    "store": ("thread", "what must its worker share with the program?"),
 }
 
 NAMES = "secretary", "foreman", "apprentice", "courier", "helper"
@@ -216,17 +208,17 @@ def check_02_choose(choice, try_job):
             proof = _watched(sent, **nap, seconds=seconds)
             _expect_proof(expect, proof, "thread", "count", due, _OF_TIME)
     said = {}
-    for name, kind in product(FITS, KINDS):
+    for name, kind in product(NEEDS, KINDS):
         with trying(f"job_in_a_trial(try_job, {kind!r}, {name!r})") as expect:
-            due = "kept" if kind == FITS[name] else "broken"
+            due = "kept" if kind == NEEDS[name][0] else "broken"
             proof = _watched(sent)
             said[name, kind] = _expect_proof(expect, proof, kind, name, due, _ADVICE)
     for name, kind in choice.items():
         with trying(f"your own proof of {kind!r} and {name!r}") as expect:
             expect(
-                kind == FITS[name],
+                kind == NEEDS[name][0],
                 got=said[name, kind],
-                think=f"the job {name!r}: {NEEDS[name]}",
+                think=f"the job {name!r}: {NEEDS[name][1]}",
             )
 
 

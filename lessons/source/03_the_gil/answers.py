@@ -334,18 +334,6 @@ def as_many_threads_as_the_library_likes(names, fetch, compute):
         return list(pool.map(lambda name: compute(fetch(name)), names))
 
 
-@wrong(
-    "03-fetch",
-    advice="who waits for what",
-    note="They wait for the first name while another page has arrived.",
-    state="TOO SLOW",
-)
-def computes_in_the_order_of_the_names(names, fetch, compute):
-    with ThreadPoolExecutor(len(names)) as pool:
-        pages = [pool.submit(fetch, name) for name in names]
-        return [compute(page.result()) for page in pages]
-
-
 @right("03-fetch")
 def threads_with_a_place_each(names, fetch, compute):
     results = [None] * len(names)

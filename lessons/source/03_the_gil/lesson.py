@@ -46,7 +46,7 @@ def compute(steps: int = 4_000_000) -> int:
 
 
 # %% [markdown]
-# `fetch` waits, as a program does that has asked for a web page. A `Timeline` collects
+# `fetch` waits, like a program that has asked for a web page. A `Timeline` collects
 # the spans of all threads and processes that run inside it. Here a second thread
 # fetches while the main thread computes, waits for the page, and computes again.
 
@@ -201,7 +201,7 @@ for work in compute, fetch:
 # %%
 from sidebyside import guess
 
-guess("03-two-threads", None, "How many times as fast are two threads?", "×")
+guess("03-two-threads", None, "By what factor are two threads faster?", "×")
 
 # %% [markdown]
 # One run may be disturbed by another program. `compare` runs both ways several times, in
@@ -240,10 +240,9 @@ reveal("03-two-threads", computed.speedup["two_threads"], "×")
 # ## Exercise 2: measure the gain
 #
 # Write `gain(work)`. It does `work()` twice one by one, and once in each of two threads
-# at the same time, in either order, and returns how many times as fast the threads
-# were. For `sleep(0.2)` this is about 2, for `compute` about 1. `work` need not contain a
-# span, so a `Timeline` may stay empty: use a clock. You may call `work`, to warm up,
-# before the clock starts.
+# at the same time, in either order. It returns the factor by which the threads were
+# faster. For `sleep(0.2)` this is about 2, for `compute` about 1. `work` need not contain
+# a span, so a `Timeline` may stay empty: use a clock.
 # <!-- exercise: 03-gain -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -311,7 +310,7 @@ check("03-gain", gain)
 # We draw four experiments: one by one; two threads; two processes; and two threads that
 # wait. `run_ranks(compute, world_size=2)` calls `compute` in two processes, numbered
 # from 0; such a number is called a **rank**. The first call is slower than later ones,
-# so one is made before.
+# so we make one beforehand.
 
 # %%
 from sidebyside import run_ranks
@@ -351,7 +350,7 @@ draw_timelines(experiments, cpu=True)
 # Two threads fill both lanes, and take as long as one by one: each stood still for half
 # of its span. **A span says that work was under way. Only CPU time says that a core was
 # working on it.** Two processes take about half as long, if the machine has two free
-# cores. Threads that wait, wait together.
+# cores. Threads that wait do so at the same time.
 
 # %% [markdown]
 # Two pieces of work that are under way in the same period are **concurrent**. They are
@@ -391,8 +390,8 @@ draw_timelines(experiments, cpu=True)
 # Python counts for each object how many references there are to it, and frees it at
 # zero. If two threads changed such a count in the same instant, one change could be lost,
 # and an object freed while it is in use. The GIL prevents that. It keeps lists and
-# dictionaries whole in the same way: of 200,000 numbers, appended by two threads to one
-# list, none is lost.
+# dictionaries whole in the same way: two threads append 200,000 numbers to one list, and
+# not one is lost.
 
 # %%
 appended = []
@@ -596,7 +595,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 with Timeline() as pooled, ThreadPoolExecutor(max_workers=3) as pool:
     list(pool.map(fetch, [0.3, 0.1, 0.2, 0.2, 0.1, 0.1]))
-pooled.plot("six fetches, three threads")
+pooled.plot("six fetches, three threads", stamp="simulated")
 
 # %% [markdown]
 # `ProcessPoolExecutor` has the same methods and computes in processes; lesson 7 uses

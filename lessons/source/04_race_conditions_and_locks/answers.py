@@ -170,13 +170,12 @@ def reads_before_it_locks(source, target, amount):
     note="They always end, and sometimes without moving the money.",
 )
 def gives_up(source, target, amount):
-    if source is target or not source.lock.acquire(timeout=0.1):
-        return
-    if target.lock.acquire(timeout=0.1):
-        source.balance -= amount
-        target.balance += amount
-        target.lock.release()
-    source.lock.release()
+    if source.lock.acquire(timeout=0.1):
+        if target.lock.acquire(timeout=0.1):
+            source.balance -= amount
+            target.balance += amount
+            target.lock.release()
+        source.lock.release()
 
 
 @wrong(
@@ -256,27 +255,6 @@ def as_many_workers_as_the_pool_likes(events, bins, energy, workers):
     for (place, _), read in zip(events, energies, strict=True):
         counts[place] += read
     return counts
-
-
-@wrong(
-    "04-histogram",
-    advice="loaded by one before the other has stored",
-    note="They make sums of their own, and at its end each thread adds them to one "
-    "list.",
-)
-def adds_its_sums_to_one_list(events, bins, energy, workers):
-    total = [0] * bins
-
-    def share(first):
-        own = [0] * bins
-        for b, event in events[first::workers]:
-            own[b] += energy(event)
-        for b, amount in enumerate(own):
-            total[b] += amount
-
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(share, range(workers)))
-    return total
 
 
 @wrong(

@@ -184,7 +184,7 @@ def digests_a_text(seed, epoch, items):
 
 @wrong(
     "05-replicas",
-    advice="replicas begin with equal weights",
+    advice="equal in all replicas",
     note="They seed the program with seed + rank, once, at the top.",
 )
 def seed_plus_rank_for_both(rank, seed):

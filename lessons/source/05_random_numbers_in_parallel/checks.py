@@ -91,8 +91,8 @@ def check_05_items(noise_of):
     def draw(seed: int, epoch: int, items: list[int]) -> list[float]:
         with trying(f"noise_of({seed}, {epoch}, {items})", items) as expect:
             got = noise_of(seed, epoch, items)
-            expect(got is not None, got=got, think="to print is not to return")
-            numbers, think = _numbers(expect, got), "one number for each entry of items"
+            think = "one number for each entry of items"
+            numbers = _numbers(expect, got)
             expect(len(numbers) == len(items), got=got, think=think)
             return numbers
 
@@ -152,7 +152,7 @@ def check_05_replicas(prepare):
     for (rank, seed), (weights, _) in found.items():
         with trying(f"the weights of rank 0 and of rank {rank}, seed {seed}") as expect:
             both = [found[0, seed][0], weights]
-            think = "replicas begin with equal weights. What may they depend on?"
+            think = "the weights, equal in all replicas: what may they depend on?"
             expect(both[0] == both[1], got=both, think=think)
     _expect_streams_of_their_own(found)
     with trying("the global generators, before prepare and after it") as expect:
