@@ -474,7 +474,8 @@ print(fitted)
 print(f"predicted for 8 workers: {fitted.seconds(8):.4f} s", end=", ")
 print(f"measured {median(slept[8]):.4f} s")
 
-fig, ax = figure(alt="measured times over the number of workers, and the fitted curve")
+alt = "times over the number of workers, and the fitted curve"
+fig, ax = figure(stamp="simulated", alt=alt)
 ks = [1 + step / 10 for step in range(90)]
 ax.plot(ks, [fitted.seconds(k) for k in ks], color="black")
 for workers, seconds in slept.items():

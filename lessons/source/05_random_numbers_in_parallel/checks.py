@@ -40,7 +40,7 @@ SHARED = [
 def check_05_shared(shared):
     dice, more = random.Random(5), []
     for workers in [2, 3, 5, 12] * 5:
-        stream = [0.001 * n for n in dice.sample(range(1000), 5 * workers)]
+        stream = [n / 1000 for n in dice.sample(range(1000), 5 * workers)]
         starts = [dice.randrange(len(stream)) for _ in range(workers)]
         outputs = [stream[start : start + dice.randint(1, 4)] for start in starts]
         every = itertools.combinations(range(workers), 2)

@@ -97,8 +97,8 @@ run_demo("random_numbers/forked_random_numbers.py")
 
 # %% [markdown]
 # Two copies of a network that start with equal weights may be equal by luck, and the
-# luck ends on another machine. Whatever must be equal, and whatever must differ: say it
-# with a **seed**, the number from which a generator's first state is made.
+# luck ends on another machine. Say what must be equal and what must differ with a
+# **seed**, the number from which a generator's first state is made.
 
 # %% [markdown]
 # All that one generator draws, number after number, is a **stream**. Two streams are
@@ -230,7 +230,7 @@ from sidebyside import COLOURS, figure
 k = np.arange(1, WORKERS + 1)
 theory = np.sqrt(math.pi * (4 - math.pi) / (POINTS * k))
 alt = "the error of copied streams stays, that of spawned ones falls as 1/√k"
-fig, ax = figure(alt=alt)
+fig, ax = figure(stamp="computed", alt=alt)
 ax.loglog(k, theory, color="black", linestyle=":")
 ax.text(9, theory[8] * 1.25, "theory, 1/√k")
 for name, colour, line in ("copied", COLOURS[1], "--"), ("spawned", COLOURS[0], "-"):
@@ -243,10 +243,10 @@ ax.minorticks_off()
 fig
 
 # %% [markdown]
-# The error against the number of workers, both axes logarithmic. As a rule the mean of
-# $k$ independent estimates has the error of one divided by $\sqrt k$; spawned streams
-# follow that down to an eighth. (The lines begin apart: worker 0 has another stream in
-# each.)
+# The figure shows the error against the number of workers, both axes logarithmic. As a
+# rule the mean of $k$ independent estimates has the error of one divided by $\sqrt k$;
+# spawned streams follow that down to an eighth. The lines begin apart because worker 0
+# has a different stream in each.
 
 # %% [markdown]
 # **The mean of 64 equal numbers is as wrong as one of them.** 63 workers have warmed
