@@ -5,7 +5,6 @@ import multiprocessing
 import os
 import pickle
 import random
-import subprocess
 import sys
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from parallel_by_hand.random_numbers.loader_workers import (
     stream,
 )
 from sidebyside import run_ranks
+from tests.process_state import said_by
 
 DEMO = Path(forked_random_numbers.__file__)
 METHODS = [
@@ -53,12 +53,9 @@ def _forkserver_imports_torch_once():
 
 def equal_entries(*arguments: str) -> dict[str, set[str]]:
     """The demo's table: for each row the start methods that say EQUAL."""
-    command = [sys.executable, str(DEMO), *arguments]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=400)
-    assert run.returncode == 0, run.stderr
-    lines = run.stdout.splitlines()
+    lines = said_by(DEMO, *arguments).splitlines()
     rows = {row: line for line in lines for row in TABLE if line.startswith(row)}
-    assert list(rows) == list(TABLE), run.stdout
+    assert list(rows) == list(TABLE), lines
     found = {}
     for row, line in rows.items():
         words = line.removeprefix(row).split()
@@ -96,8 +93,7 @@ def test_a_server_with_a_past_hands_out_copies():
 )
 def test_numpy_loads_its_random_module_when_it_is_named(code, loaded):
     code += "\nimport sys\nprint('numpy.random' in sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert run.stdout.split() == [str(loaded)], run.stderr
+    assert said_by("-c", code).split() == [str(loaded)]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on Windows")
@@ -112,8 +108,7 @@ if child == 0:
     os._exit(own.getstate() == expected and random.getstate() != state)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert run.stdout.split() == ["1"], run.stderr
+    assert said_by("-c", code).split() == ["1"]
 
 
 def test_copied_streams_have_the_error_of_one_worker():
