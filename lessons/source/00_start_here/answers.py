@@ -13,26 +13,7 @@ from lessons.source.sample_answers import right, wrong
     note="They answer how long it takes, not how much is saved.",
 )
 def returns_the_time_of_three_cooks(minutes):
-    return max(minutes, default=0)
-
-
-@wrong(
-    "00-saved",
-    advice=r"saved\(\[\]\).*ValueError.*how much is saved",
-    note="They overlook that max() of an empty list is an error. Most people meet it "
-    "here first.",
-)
-def fails_for_no_dish(minutes):
-    return sum(minutes) - max(minutes)
-
-
-@wrong(
-    "00-saved",
-    advice="slower of the two|may it stand",
-    note="They are right in the example, where the slowest dish is the last.",
-)
-def takes_the_last_for_the_slowest(minutes):
-    return sum(minutes) - minutes[-1] if minutes else 0
+    return max(minutes)
 
 
 @wrong(
@@ -41,17 +22,16 @@ def takes_the_last_for_the_slowest(minutes):
     note="They think that a dish can be divided among cooks.",
 )
 def divides_the_work_evenly(minutes):
-    return sum(minutes) - sum(minutes) / len(minutes) if minutes else 0
+    return sum(minutes) - sum(minutes) / len(minutes)
 
 
 @wrong(
     "00-saved",
-    advice="is anything saved",
-    note="They return the answer of the example. A check never asks for one answer "
-    "only.",
+    advice="slower of the two|may it stand",
+    note="They are right in the example, where the slowest dish is the last.",
 )
-def remembers_the_example(minutes):
-    return 5
+def takes_the_last_for_the_slowest(minutes):
+    return sum(minutes) - minutes[-1]
 
 
 @wrong(
@@ -60,7 +40,7 @@ def remembers_the_example(minutes):
     note="They forget the line with return: None comes back.",
 )
 def prints_instead_of_returning(minutes):
-    print(sum(minutes) - max(minutes, default=0))
+    print(sum(minutes) - max(minutes))
 
 
 @wrong(
@@ -69,8 +49,7 @@ def prints_instead_of_returning(minutes):
     note="They have the right number, and the list is another one afterwards.",
 )
 def takes_the_slowest_out_of_the_list(minutes):
-    if minutes:
-        minutes.remove(max(minutes))
+    minutes.remove(max(minutes))
     return sum(minutes)
 
 
@@ -83,15 +62,6 @@ def leaves_out_all_of_the_slowest(minutes):
     return sum(time for time in minutes if time != max(minutes))
 
 
-@wrong(
-    "00-saved",
-    advice="not whole numbers",
-    note="They count whole minutes; the stub says float.",
-)
-def counts_whole_minutes(minutes):
-    return sum(int(time) for time in minutes) - int(max(minutes, default=0))
-
-
 @right("00-saved")
 def all_but_the_last_after_sorting(minutes):
     return sum(map(Fraction, sorted(minutes)[:-1]))
@@ -99,7 +69,7 @@ def all_but_the_last_after_sorting(minutes):
 
 @right("00-saved")
 def with_numpy(minutes):
-    times = np.array([0, *minutes], dtype=np.float32)
+    times = np.array(minutes, dtype=np.float32)
     return times.sum() - times.max()
 
 

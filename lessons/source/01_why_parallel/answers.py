@@ -12,10 +12,10 @@ from parallel_by_hand.performance.speedup_laws import amdahl
 # 01-metrics
 
 
-def _all_four(samples, serial, parallel, workers):
-    speedup = serial / parallel
+def _all_four(samples, one, many, workers, middle=median):
+    speedup = middle(one) / middle(many)
     share = (1 / speedup - 1 / workers) / (1 - 1 / workers)
-    return samples / parallel, speedup, speedup / workers, share
+    return samples / middle(many), speedup, speedup / workers, share
 
 
 @wrong(
@@ -24,17 +24,8 @@ def _all_four(samples, serial, parallel, workers):
     note="They take the mean, which one disturbed round moves; it does not move the "
     "median.",
 )
-def takes_means(samples, one, many, workers):
-    return _all_four(samples, mean(one), mean(many), workers)
-
-
-@wrong(
-    "01-metrics",
-    advice="the median round",
-    note="They forget to sort: the median is the middle after sorting.",
-)
-def takes_the_middle_of_the_list(samples, one, many, workers):
-    return _all_four(samples, one[len(one) // 2], many[len(many) // 2], workers)
+def takes_means(*job):
+    return _all_four(*job, middle=mean)
 
 
 @wrong(
@@ -42,9 +33,9 @@ def takes_the_middle_of_the_list(samples, one, many, workers):
     advice="all workers together",
     note="They divide by the workers a second time.",
 )
-def throughput_per_worker(samples, one, many, workers):
-    first, *rest = _all_four(samples, median(one), median(many), workers)
-    return first / workers, *rest
+def throughput_per_worker(*job):
+    first, *rest = _all_four(*job)
+    return first / job[-1], *rest
 
 
 @wrong(
@@ -52,8 +43,8 @@ def throughput_per_worker(samples, one, many, workers):
     advice="above the line",
     note="They divide new time by old time: below 1 when it is faster.",
 )
-def turns_the_speedup_round(samples, one, many, workers):
-    first, speedup, *rest = _all_four(samples, median(one), median(many), workers)
+def turns_the_speedup_round(*job):
+    first, speedup, *rest = _all_four(*job)
     return first, 1 / speedup, *rest
 
 
@@ -62,10 +53,8 @@ def turns_the_speedup_round(samples, one, many, workers):
     advice="if nobody ever waited",
     note="They give it in another unit than the text asks for.",
 )
-def efficiency_in_per_cent(samples, one, many, workers):
-    first, second, third, fourth = _all_four(
-        samples, median(one), median(many), workers
-    )
+def efficiency_in_per_cent(*job):
+    first, second, third, fourth = _all_four(*job)
     return first, second, 100 * third, fourth
 
 
@@ -75,28 +64,9 @@ def efficiency_in_per_cent(samples, one, many, workers):
     note="They take the idle share for the serial share: the most common one. With "
     "many workers a small serial share makes a large idle one.",
 )
-def share_is_what_is_lost(samples, one, many, workers):
-    *rest, efficiency, _ = _all_four(samples, median(one), median(many), workers)
+def share_is_what_is_lost(*job):
+    *rest, efficiency, _ = _all_four(*job)
     return *rest, efficiency, 1 - efficiency
-
-
-@wrong(
-    "01-metrics",
-    advice="does 1 / .* give your speedup",
-    note="They hide that the law does not hold for these times.",
-)
-def share_between_0_and_1(samples, one, many, workers):
-    *rest, share = _all_four(samples, median(one), median(many), workers)
-    return *rest, min(1, max(0, share))
-
-
-@wrong(
-    "01-metrics",
-    advice="four numbers",
-    note="They stop before the equation. Point at hint 2.",
-)
-def three_numbers(samples, one, many, workers):
-    return _all_four(samples, median(one), median(many), workers)[:3]
 
 
 @wrong(
@@ -108,22 +78,25 @@ def three_numbers(samples, one, many, workers):
 def sorts_the_lists_of_its_caller(samples, one, many, workers):
     one.sort()
     many.sort()
-    return _all_four(samples, median(one), median(many), workers)
+    return _all_four(samples, one, many, workers)
 
 
 @right("01-metrics")
-def with_numpy(samples, one, many, workers):
-    return np.array(_all_four(samples, np.median(one), np.median(many), workers))
+def with_numpy(*job):
+    return np.array(_all_four(*job, middle=np.median))
 
 
 @right("01-metrics")
 def with_fractions(samples, one, many, workers):
     one, many = ([Fraction(str(time)) for time in times] for times in (one, many))
-    four = _all_four(samples, median(one), median(many), Fraction(workers))
-    return (number for number in four)
+    return (number for number in _all_four(samples, one, many, Fraction(workers)))
 
 
 # 01-fair
+
+
+def _rate(run):
+    return run.workers * run.batch_per_worker * run.steps / run.seconds
 
 
 @wrong(
@@ -138,21 +111,10 @@ def divides_the_seconds(one, many):
 @wrong(
     "01-fair",
     advice="a step of all of them",
-    note="They overlook that a step of four workers is more work than a step of one.",
-)
-def compares_steps(one, many):
-    return (many.steps / many.seconds) / (one.steps / one.seconds)
-
-
-@wrong(
-    "01-fair",
-    advice="a step of all of them",
     note="They count the images of one worker only.",
 )
 def forgets_the_workers(one, many):
-    return (many.batch_per_worker * many.steps / many.seconds) / (
-        one.batch_per_worker * one.steps / one.seconds
-    )
+    return _rate(many) / many.workers / (_rate(one) / one.workers)
 
 
 @wrong(
@@ -161,8 +123,8 @@ def forgets_the_workers(one, many):
     note="They are right for two claims of three: the batches are equal there.",
 )
 def forgets_the_batch(one, many):
-    return (many.workers * many.steps / many.seconds) / (
-        one.workers * one.steps / one.seconds
+    return _rate(many._replace(batch_per_worker=1)) / _rate(
+        one._replace(batch_per_worker=1)
     )
 
 
@@ -172,10 +134,7 @@ def forgets_the_batch(one, many):
     note="They divide the other way round: a run that is twice as fast gets 0.5.",
 )
 def the_other_way_round(one, many):
-    def rate(run):
-        return run.workers * run.batch_per_worker * run.steps / run.seconds
-
-    return rate(one) / rate(many)
+    return _rate(one) / _rate(many)
 
 
 @wrong(
@@ -184,7 +143,16 @@ def the_other_way_round(one, many):
     note="They round; what is rounded cannot be computed with.",
 )
 def rounds_the_speedup(one, many):
-    return round(1 / the_other_way_round(one, many), 2)
+    return round(_rate(many) / _rate(one), 2)
+
+
+@wrong(
+    "01-fair",
+    advice="are they slower|a step of each run",
+    note="They think that more workers cannot be slower.",
+)
+def at_least_as_fast(one, many):
+    return max(1.0, _rate(many) / _rate(one))
 
 
 @right("01-fair")
@@ -200,16 +168,16 @@ def seconds_for_a_million_images(one, many):
     return seconds[0] / seconds[1]
 
 
-@wrong(
-    "01-fair",
-    advice="are they slower|a step of each run",
-    note="They think that more workers cannot be slower.",
-)
-def at_least_as_fast(one, many):
-    return max(1.0, 1 / the_other_way_round(one, many))
-
-
 # 01-worth
+
+
+def _costs(hours, share, price, waiting, most):
+    numbers = range(1, most + 1)
+    return {k: hours / amdahl(share, k) * (k * price + waiting) for k in numbers}
+
+
+def _cheapest(*job):
+    return min(costs := _costs(*job), key=costs.get)
 
 
 @wrong(
@@ -227,7 +195,7 @@ def as_many_as_possible(hours, share, price, waiting, most):
     note="They forget their own waiting: then one worker is always the cheapest.",
 )
 def only_the_workers_cost(hours, share, price, waiting, most):
-    return min(range(1, most + 1), key=lambda k: hours / amdahl(share, k) * k * price)
+    return _cheapest(hours, share, price, 0, most)
 
 
 @wrong(
@@ -237,10 +205,7 @@ def only_the_workers_cost(hours, share, price, waiting, most):
     " the exercise.",
 )
 def pays_only_for_work(hours, share, price, waiting, most):
-    return min(
-        range(1, most + 1),
-        key=lambda k: hours * price + hours / amdahl(share, k) * waiting,
-    )
+    return _cheapest(hours, share, 0, waiting, most) if waiting else 1
 
 
 @wrong(
@@ -250,8 +215,7 @@ def pays_only_for_work(hours, share, price, waiting, most):
     "cost.",
 )
 def half_must_be_used(hours, share, price, waiting, most):
-    good = [k for k in range(1, most + 1) if amdahl(share, k) / k >= 0.5]
-    return good[-1]
+    return max(k for k in range(1, most + 1) if amdahl(share, k) / k >= 0.5)
 
 
 @wrong(
@@ -259,11 +223,9 @@ def half_must_be_used(hours, share, price, waiting, most):
     advice="is it among the numbers",
     note="They write range(1, most), which ends before most.",
 )
-def forgets_the_last(hours, share, price, waiting, most):
-    return min(
-        range(1, max(2, most)),
-        key=lambda k: hours / amdahl(share, k) * (k * price + waiting),
-    )
+def forgets_the_last(*job):
+    *terms, most = job
+    return _cheapest(*terms, max(1, most - 1))
 
 
 @wrong(
@@ -271,27 +233,8 @@ def forgets_the_last(hours, share, price, waiting, most):
     advice="whole number of workers",
     note="They return the lowest cost, and not the number of workers that has it.",
 )
-def returns_the_cost(hours, share, price, waiting, most):
-    return min(
-        hours / amdahl(share, k) * (k * price + waiting) for k in range(1, most + 1)
-    )
-
-
-def _tried(hours, share, price, waiting, most):
-    costs = [
-        (hours / amdahl(share, k) * (k * price + waiting), k)
-        for k in range(1, most + 1)
-    ]
-    return min(costs)[1]
-
-
-@wrong(
-    "01-worth",
-    advice="is each number of them tried",
-    note="They try enough for the example; `most` says how far to go.",
-)
-def stops_at_64(hours, share, price, waiting, most):
-    return _tried(hours, share, price, waiting, min(64, most))
+def returns_the_cost(*job):
+    return min(_costs(*job).values())
 
 
 @right("01-worth")
@@ -309,12 +252,3 @@ def from_a_formula(hours, share, price, waiting, most):
     best = sqrt((1 - share) * waiting / (share * price))
     near = [min(most, max(1, k)) for k in (floor(best), ceil(best))]
     return min(near, key=lambda k: (share + (1 - share) / k) * (k * price + waiting))
-
-
-@wrong(
-    "01-worth",
-    advice="can a second worker be worth its price",
-    note="They give up early: even then a second worker can be worth its price.",
-)
-def one_if_mostly_serial(hours, share, price, waiting, most):
-    return 1 if share >= 0.9 else _tried(hours, share, price, waiting, most)

@@ -79,7 +79,7 @@ def training_step(model, optimizer, rows) -> None:
 # %%
 from sidebyside import guess
 
-guess("01-batch", None, "How many times as many per second with 256 as with 1?", "×")
+guess("01-batch", None, "By what factor does 256 beat 1 in images per second?", "×")
 
 # %%
 from time import perf_counter
@@ -155,7 +155,7 @@ queues = {
     "one counter": serve_customers(counters=1),
     "two counters": serve_customers(counters=2),
 }
-draw_timelines(queues)
+draw_timelines(queues, stamp="simulated")
 
 # %% [markdown]
 # Two counters are done in half the time: the throughput doubles. Look at a single
@@ -166,7 +166,7 @@ draw_timelines(queues)
 # What about a third counter?
 
 # %%
-guess("01-three", None, "How many times as fast are three counters as one?", "×")
+guess("01-three", None, "By what factor are three counters faster than one?", "×")
 
 # %%
 from parallel_by_hand.performance.queue_simulation import queue_took
@@ -182,8 +182,8 @@ for counters, seconds in times.items():
 reveal("01-three", times[1] / times[3], "×")
 
 # %% [markdown]
-# Let $T(k)$ be the time that $k$ workers need. How many times as fast they are as one is
-# called the **speedup**, $T(1)/T(k)$. Divided by $k$ it is the **efficiency**: the share
+# Let $T(k)$ be the time that $k$ workers need. The factor by which they are faster than
+# one is the **speedup**, $T(1)/T(k)$. Divided by $k$ it is the **efficiency**: the share
 # of the workers' time that was put to use. An efficiency of 100 % means that nobody ever
 # waited, for others or for a core, and that nobody had extra work. With eight counters
 # there is some: starting the threads takes a few milliseconds.
@@ -210,7 +210,7 @@ for name, (one, many) in CLAIMS.items():
 
 # %% [markdown]
 # At least one claim is too high, and one is too low. Write `fair_speedup(one, many)` for
-# two such runs: how many times as fast would `many` do *the same work*? Work is counted
+# two such runs: by what factor would `many` be faster at *the same work*? Work is counted
 # in images. The run `one` may have several workers, too.
 #
 # By hand first: how many images did each run train on? Which claim was right?
@@ -293,7 +293,7 @@ check("01-fair", fair_speedup)
 # takes 2 of 10 parts of one counter's day.
 
 # %%
-guess("01-shop", None, "How many times as fast are eight counters as one, now?", "×")
+guess("01-shop", None, "By what factor are eight counters faster than one, now?", "×")
 
 # %%
 days = {
@@ -302,7 +302,7 @@ days = {
 }
 alone, together = (queue_took(day) for day in days.values())
 reveal("01-shop", alone / together, "×")
-draw_timelines(days)
+draw_timelines(days, stamp="simulated")
 
 # %% [markdown]
 # Eight customers at eight counters are served at once. Yet the shop is not eight times
@@ -335,18 +335,17 @@ for share in 0.01, 0.05, 0.2:
 # %% [markdown]
 # ## Exercise 2: four numbers from raw times
 #
-# Write `metrics(samples, one, many, workers)`. A job trains on `samples` images. `one`
-# lists its times in seconds with one worker, a time for each round; `many` those with
-# `workers` workers, at least two. One round may have been disturbed, so take the `median`
-# of each list (of an even number of times: halfway between the two in the middle), and
-# leave the lists as they are.
-# Return four numbers, in this order: the throughput of `workers` workers, the speedup,
-# the efficiency (1 if nobody waits), and the serial share $s$ for which Amdahl's law
-# gives this speedup. The efficiency can come out above 1, and $s$ below 0 or above 1.
-# Return them as they are: they tell you that the law does not hold.
+# A job trains on `samples` images. `one` lists the seconds of each round with one worker,
+# `many` those with `workers` workers. A round may have been disturbed, so take the
+# `median` of each list.
 #
-# By hand first: 1200 images, one worker `[8, 30, 8]`, four workers `[3, 3, 2]`. You
-# should find 400, about 2.67, about 0.67, and 1/6.
+# Write `metrics(samples, one, many, workers)`. It returns four numbers: the throughput
+# of all workers together, the speedup, the efficiency (1 if nobody waits), and the
+# serial share $s$ for which Amdahl's law gives this speedup. Leave $s$ as it comes out:
+# below 0 or above 1 it means that the law does not hold.
+#
+# By hand first: 1200 images, one worker `[8, 30, 8]`, four workers `[3, 3, 2]`: 400,
+# about 2.67, about 0.67, and 1/6.
 # <!-- exercise: 01-metrics -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -475,7 +474,8 @@ print(fitted)
 print(f"predicted for 8 workers: {fitted.seconds(8):.4f} s", end=", ")
 print(f"measured {median(slept[8]):.4f} s")
 
-fig, ax = figure(alt="measured times over the number of workers, and the fitted curve")
+alt = "times over the number of workers, and the fitted curve"
+fig, ax = figure(stamp="simulated", alt=alt)
 ks = [1 + step / 10 for step in range(90)]
 ax.plot(ks, [fitted.seconds(k) for k in ks], color="black")
 for workers, seconds in slept.items():
@@ -531,19 +531,18 @@ else:
 # where several workers get little more done than one.
 
 # %% [markdown]
-# Where an interval is wide, the times do not tell much, and a share below 0 or above
-# 100 % is none at all: something disturbed the times, or the capacity, which is measured
+# Where an interval is wide, the times do not tell much. A share below 0 or above 100 % is
+# impossible: something disturbed the times, or the capacity, which is measured
 # a moment later. With two cores there are two times and two unknowns, so the line goes
 # through both, and nothing is left over to test the law on.
 
 # %% [markdown]
 # ## Exercise 3: how many workers are worth paying for?
 #
-# With one worker a job takes `hours`, of which the share `share`, from 0 to 1, is
-# serial. Each worker costs `price` for every hour until the job is done, working or
-# waiting. And each hour that you wait costs you `waiting`. Write `worth_paying(hours,
-# share, price, waiting, most)`: the number of workers, from 1 to `most`, with the
-# lowest total cost. If several cost the same, each of them is right.
+# With one worker a job takes `hours`, of which the share `share` is serial. Until it is
+# done, each worker costs `price` an hour, working or waiting, and your own waiting costs
+# `waiting` an hour. Write `worth_paying(hours, share, price, waiting, most)`: the number
+# of workers, from 1 to `most`, with the lowest total cost.
 #
 # By hand first: 10 hours, 20 % serial, 1 for a worker's hour, 10 for an hour of waiting.
 # What do 1, 4 and 8 workers cost in total? You should find 110, 56 and 54.

@@ -1,8 +1,6 @@
 """Answers to the exercises of lesson 02 that people give: wrong, and unusual."""
 
-import os
 from multiprocessing import connection
-from queue import Queue
 from threading import Thread
 from time import monotonic
 
@@ -81,14 +79,6 @@ wrong(
 )
 
 
-wrong(
-    "02-firm",
-    advice="the line that starts helper",
-    note="They turn it round: the helper starts the courier.",
-    name="the_thread_is_in_its_child",
-)(FIRM | {"helper": "courier"})
-
-
 right("02-firm", name="in_another_order")(dict(reversed(FIRM.items())))
 
 
@@ -98,48 +88,42 @@ right("02-firm", name="by_words")(dict(**FIRM))
 # 02-three-ways
 
 
-def through_pipes(parts):
-    ends, children = [], []
-    for part in parts:
-        ours, theirs = spawn.Pipe()
-        children.append(spawn.Process(target=send_squares, args=(theirs, part)))
-        children[-1].start()
-        ends.append(ours)
-    results = [ours.recv() for ours in ends]
+def _start(target, arguments):
+    children = [spawn.Process(target=target, args=args) for args in arguments]
+    for child in children:
+        child.start()
+    return children
+
+
+def _join(children):
     for child in children:
         child.join()
+
+
+def through_pipes(parts, join_first=False):
+    pipes = [spawn.Pipe() for _ in parts]
+    ends = [theirs for _, theirs in pipes]
+    children = _start(send_squares, zip(ends, parts, strict=True))
+    if join_first:
+        _join(children)
+    results = [ours.recv() for ours, _ in pipes]
+    _join(children)
     return results
 
 
-def through_a_queue(parts):
-    queue, children = spawn.Queue(), []
-    for number, part in enumerate(parts):
-        children.append(spawn.Process(target=put_squares, args=(queue, number, part)))
-        children[-1].start()
-    messages = sorted(queue.get() for _ in parts)
-    for child in children:
-        child.join()
+def through_a_queue(parts, in_order=sorted, join=_join):
+    queue = spawn.Queue()
+    arguments = [(queue, number, part) for number, part in enumerate(parts)]
+    children = _start(put_squares, arguments)
+    messages = in_order(queue.get() for _ in parts)
+    join(children)
     return [(pid, squares) for _, pid, squares in messages]
 
 
-def _shared_memory(parts, wait=True, kind="q", one_for_all=False):
-    blocks, children = [], []
-    signature = spawn.RawValue("i")
-    for part in parts:
-        mine = signature if one_for_all else spawn.RawValue("i")
-        blocks.append((spawn.RawArray(kind, part), mine))
-        children.append(spawn.Process(target=square_in_place, args=blocks[-1]))
-        children[-1].start()
-    found = [(signature.value, list(shared)) for shared, signature in blocks]
-    for child in children:
-        child.join()
-    if wait:
-        found = [(signature.value, list(shared)) for shared, signature in blocks]
-    return found
-
-
 def through_shared_memory(parts):
-    return _shared_memory(parts)
+    blocks = [(spawn.RawArray("q", part), spawn.RawValue("i")) for part in parts]
+    _join(_start(square_in_place, blocks))
+    return [(signature.value, list(shared)) for shared, signature in blocks]
 
 
 PIPES, QUEUE, SHARED = through_pipes, through_a_queue, through_shared_memory
@@ -154,27 +138,7 @@ PIPES, QUEUE, SHARED = through_pipes, through_a_queue, through_shared_memory
     given=lambda answer: (answer, QUEUE, SHARED),
 )
 def joins_before_it_receives(parts):
-    ends, children = [], []
-    for part in parts:
-        ours, theirs = spawn.Pipe()
-        children.append(spawn.Process(target=send_squares, args=(theirs, part)))
-        children[-1].start()
-        ends.append(ours)
-    for child in children:
-        child.join()
-    return [ours.recv() for ours in ends]
-
-
-@wrong(
-    "02-three-ways",
-    advice="are those before it still at work then",
-    note="They think of a pool, which has so many workers at most. Here each part has "
-    "a child.",
-    given=lambda answer: (answer, QUEUE, SHARED),
-)
-def four_children_at_most(parts):
-    first, others = through_pipes(parts[:4]), parts[4:]
-    return first + (four_children_at_most(others) if others else [])
+    return through_pipes(parts, join_first=True)
 
 
 @wrong(
@@ -198,40 +162,13 @@ wrong(
 
 @wrong(
     "02-three-ways",
-    advice="a child of its own",
-    note="They overlook that the children are to do the work.",
-    given=lambda answer: (answer, QUEUE, SHARED),
-)
-def works_in_the_parent(parts):
-    return [(os.getpid(), [n * n for n in part]) for part in parts]
-
-
-@wrong(
-    "02-three-ways",
-    advice="one pair .process id, squares.",
-    note="They return the squares alone. Read the contract aloud.",
-    given=lambda answer: (answer, QUEUE, SHARED),
-)
-def forgets_the_process_id(parts):
-    return [squares for _, squares in through_pipes(parts)]
-
-
-@wrong(
-    "02-three-ways",
     advice="who was first to arrive",
     note="They take the messages as they come. It often passes by chance, so the check"
     " makes the first child wait.",
     given=lambda answer: (PIPES, answer, SHARED),
 )
 def takes_the_order_of_arrival(parts):
-    queue, children = spawn.Queue(), []
-    for number, part in enumerate(parts):
-        children.append(spawn.Process(target=put_squares, args=(queue, number, part)))
-        children[-1].start()
-    messages = [queue.get() for _ in parts]
-    for child in children:
-        child.join()
-    return [(pid, squares) for _, pid, squares in messages]
+    return through_a_queue(parts, in_order=list)
 
 
 @wrong(
@@ -242,7 +179,11 @@ def takes_the_order_of_arrival(parts):
     given=lambda answer: (PIPES, QUEUE, answer),
 )
 def reads_before_it_joins(parts):
-    return _shared_memory(parts, wait=False)
+    blocks = [(spawn.RawArray("q", part), spawn.RawValue("i")) for part in parts]
+    children = _start(square_in_place, blocks)
+    found = [(signature.value, list(shared)) for shared, signature in blocks]
+    _join(children)
+    return found
 
 
 @wrong(
@@ -252,35 +193,9 @@ def reads_before_it_joins(parts):
     given=lambda answer: (PIPES, QUEUE, answer),
 )
 def expects_the_list_to_change(parts):
-    found = []
-    for part in parts:
-        signature = spawn.RawValue("i")
-        child = spawn.Process(target=square_in_place, args=(part, signature))
-        child.start()
-        child.join()
-        found.append((signature.value, part))
-    return found
-
-
-@wrong(
-    "02-three-ways",
-    advice="has a large square room",
-    note='They take "i", as for the signature; 70,000 squared needs "q". Shared memory'
-    " holds what fits, and says nothing of the rest.",
-    given=lambda answer: (PIPES, QUEUE, answer),
-)
-def takes_numbers_that_are_too_small(parts):
-    return _shared_memory(parts, kind="i")
-
-
-@wrong(
-    "02-three-ways",
-    advice="in a place of its own",
-    note="They have one place for all ids, in which the last child to write is read.",
-    given=lambda answer: (PIPES, QUEUE, answer),
-)
-def has_one_signature_for_all(parts):
-    return _shared_memory(parts, one_for_all=True)
+    blocks = [(part, spawn.RawValue("i")) for part in parts]
+    _join(_start(square_in_place, blocks))
+    return [(signature.value, part) for part, signature in blocks]
 
 
 @wrong(
@@ -290,21 +205,13 @@ def has_one_signature_for_all(parts):
     given=lambda answer: (PIPES, answer, SHARED),
 )
 def leaves_its_children(parts):
-    queue = spawn.Queue()
-    for number, part in enumerate(parts):
-        spawn.Process(target=put_squares, args=(queue, number, part)).start()
-    messages = sorted(queue.get() for _ in parts)
-    return [(pid, squares) for _, pid, squares in messages]
+    return through_a_queue(parts, join=lambda children: None)
 
 
 def pipes_in_the_order_of_arrival(parts):
-    place_of, found, children = {}, {}, []
-    for place, part in enumerate(parts):
-        ours, theirs = spawn.Pipe(duplex=False)
-        place_of[ours] = place
-        children.append(spawn.Process(target=send_squares, args=(theirs, part)))
-        children[-1].start()
-        theirs.close()
+    pipes, found = [spawn.Pipe(duplex=False) for _ in parts], {}
+    children = _start(send_squares, [(pipes[n][1], p) for n, p in enumerate(parts)])
+    place_of = {ours: place for place, (ours, _) in enumerate(pipes)}
     while len(found) < len(parts):
         for ours in connection.wait([c for c, p in place_of.items() if p not in found]):
             found[place_of[ours]] = ours.recv()
@@ -316,9 +223,7 @@ def pipes_in_the_order_of_arrival(parts):
 
 def shared_memory_with_a_lock(parts):
     blocks = [(spawn.Array("q", part), spawn.Value("q")) for part in parts]
-    children = [spawn.Process(target=square_in_place, args=block) for block in blocks]
-    for child in children:
-        child.start()
+    children = _start(square_in_place, blocks)
     while any(child.is_alive() for child in children):
         children[0].join(0.01)
     return [(signature.value, shared[:]) for shared, signature in blocks]
@@ -330,18 +235,16 @@ right("02-three-ways", name="in_the_order_of_arrival")(
 
 
 def a_simple_queue_and_a_thread(parts):
-    queue, found = spawn.SimpleQueue(), Queue()
-    reader = Thread(target=lambda: [found.put(queue.get()) for _ in parts])
-    children = [
-        spawn.Process(target=put_squares, args=(queue, number, part), daemon=True)
-        for number, part in enumerate(parts)
-    ]
-    for child in reversed(children):
-        child.start()
+    queue, results = spawn.SimpleQueue(), {}
+
+    def read():
+        for _ in parts:
+            part, *results[part] = queue.get()
+
+    children = _start(put_squares, [(queue, n, p) for n, p in enumerate(parts)])
+    reader = Thread(target=read)
     reader.start()
-    for worker in *children, reader:
-        worker.join()
-    results = {part: [pid, squares] for part, pid, squares in found.queue}
+    _join([*children, reader])
     return [results[number] for number in range(len(parts))]
 
 
@@ -353,14 +256,14 @@ right("02-three-ways", name="a_thread_reads")(
 # 02-choose
 
 
-def try_job(kind, job):
-    worker = kind(target=job.work, args=job.args)
+def try_job(kind, job, limited=True, looks=True):
+    worker = kind(target=job.work, args=job.args, daemon=not looks)
     worker.start()
-    worker.join(job.seconds)
-    if worker.is_alive() and hasattr(worker, "terminate"):
+    worker.join(job.seconds if limited else None)
+    if looks and worker.is_alive() and hasattr(worker, "terminate"):
         worker.terminate()
         worker.join()
-    return not worker.is_alive() and job.promise()
+    return not (looks and worker.is_alive()) and job.promise()
 
 
 CHOICE = {
@@ -405,26 +308,7 @@ wrong(
     given=lambda answer: (CHOICE, answer),
 )
 def waits_without_a_limit(kind, job):
-    worker = kind(target=job.work, args=job.args)
-    worker.start()
-    worker.join()
-    return job.promise()
-
-
-@wrong(
-    "02-choose",
-    advice="which number of the job",
-    note="They choose a time themselves; the job says how long it may take.",
-    given=lambda answer: (CHOICE, answer),
-)
-def waits_as_long_as_it_likes(kind, job):
-    worker = kind(target=job.work, args=job.args)
-    worker.start()
-    worker.join(2)
-    if worker.is_alive() and hasattr(worker, "terminate"):
-        worker.terminate()
-        worker.join()
-    return not worker.is_alive() and job.promise()
+    return try_job(kind, job, limited=False)
 
 
 @wrong(
@@ -450,22 +334,7 @@ def ends_threads_too(kind, job):
     given=lambda answer: (CHOICE, answer),
 )
 def looks_at_the_promise_only(kind, job):
-    worker = kind(target=job.work, args=job.args, daemon=True)
-    worker.start()
-    worker.join(job.seconds)
-    return job.promise()
-
-
-@wrong(
-    "02-choose",
-    advice="how long does it wait",
-    note="They overlook that start() returns at once, before anything has been done.",
-    given=lambda answer: (CHOICE, answer),
-)
-def does_not_wait(kind, job):
-    worker = kind(target=job.work, args=job.args, daemon=True)
-    worker.start()
-    return job.promise()
+    return try_job(kind, job, looks=False)
 
 
 @wrong(
@@ -480,44 +349,6 @@ def calls_the_work_itself(kind, job):
     worker.start()
     worker.join(job.seconds)
     return job.promise()
-
-
-@wrong(
-    "02-choose",
-    advice="has the worker ended",
-    note="They think that waiting no longer is ending it.",
-    given=lambda answer: (CHOICE, answer),
-)
-def does_not_end_the_worker(kind, job):
-    worker = kind(target=job.work, args=job.args)
-    worker.start()
-    worker.join(job.seconds)
-    return not worker.is_alive() and job.promise()
-
-
-@wrong(
-    "02-choose",
-    advice="how long does it wait|passes it",
-    note="They write a proof that cannot fail, which proves nothing.",
-    given=lambda answer: (CHOICE, answer),
-)
-def always_agrees(kind, job):
-    return True
-
-
-@wrong(
-    "02-choose",
-    advice="who ends a worker that still works",
-    note="They think that a daemon has ended; it ends with its program, and the "
-    "program goes on.",
-    given=lambda answer: (CHOICE, answer),
-)
-def leaves_the_worker_to_itself(kind, job):
-    worker = kind(target=job.work, args=job.args, daemon=True)
-    worker.start()
-    worker.join(job.seconds)
-    can_be_ended = hasattr(worker, "terminate")
-    return (can_be_ended or not worker.is_alive()) and job.promise()
 
 
 @right("02-choose", given=lambda answer: (CHOICE, answer))
@@ -546,21 +377,3 @@ def looks_at_the_kind(kind, job):
         worker.join()
         still_at_work = worker.exitcode is None
     return job.promise() and not still_at_work
-
-
-@right("02-choose", given=lambda answer: (CHOICE, answer))
-def asks_again_and_again(kind, job):
-    from time import sleep
-
-    worker = kind(target=job.work, args=job.args)
-    worker.start()
-    deadline = monotonic() + job.seconds
-    while worker.is_alive() and monotonic() < deadline:
-        sleep(0.005)
-    if worker.is_alive() and kind is Thread:
-        return False
-    if kind is not Thread:
-        worker.terminate()
-        worker.join(5)
-        worker.close()
-    return job.promise()

@@ -25,20 +25,12 @@ from sidebyside.exercises.check import exercise, trying
 from sidebyside.exercises.expectations import Expect, NotStarted
 from sidebyside.ranks.by_value import packed_answer
 
-FITS = {
-    "count": "thread",
-    "old library": "process",
-    "search": "process",
-    "unpack": "process",
-    "store": "thread",
-}
-
-NEEDS = {
-    "count": "what must its worker share with the program?",
-    "old library": "what must its worker not be able to end?",
-    "search": "which kind of worker can be ended when its time is up?",
-    "unpack": "what must its worker not be able to change?",
-    "store": "what must its worker share with the program?",
+NEEDS = {  # the kind that fits, and the question that leads to it
+    "count": ("thread", "what must its worker share with the program?"),
+    "old library": ("process", "what must its worker not be able to end?"),
+    "search": ("process", "which kind of worker can be ended when its time is up?"),
+    "unpack": ("process", "what must its worker not be able to change?"),
+    "store": ("thread", "what must its worker share with the program?"),
 }
 
 NAMES = "secretary", "foreman", "apprentice", "courier", "helper"
@@ -69,9 +61,8 @@ def check_02_firm(belongs_to):
             expect(where == signed[name], got=got, think=think)
 
 
-# The long parts are not done first, and do not fit into a pipe; 70,000 squared needs
-# 64 bits; there are more parts than the children that people find enough, four.
-PARTS = [[1, 2], list(range(70_000, 10_000, -1)), [3], [-4], list(range(30_000))]
+# The long parts are not done first, and do not fit into a pipe.
+PARTS = [[1, 2], list(range(45_000, 0, -1)), [3], list(range(30_000))]
 WAYS = {
     "through_pipes": "send_squares",
     "through_a_queue": "put_squares",
@@ -154,13 +145,7 @@ def _expect_squares(expect: Expect, found: list[list[int]]) -> None:
     elif found == PARTS:
         think = "the numbers: do they belong to both processes, or has the child a "
         think += "copy?"
-    elif _last_32_bits(found) == _last_32_bits(right):
-        think = "the size of a number: has a large square room in a place of the array?"
     expect(found == right, got=found, think=think)
-
-
-def _last_32_bits(parts: list[list[int]]) -> list[list[int]]:
-    return [[n % 2**32 for n in part] for part in parts]
 
 
 class _Child(NamedTuple):
@@ -219,36 +204,29 @@ def check_02_choose(choice, try_job):
     for takes, seconds, due in (1, 5, "kept"), (1.5, 0.3, "broken"):
         tried = f"try_job(Thread, job) with {seconds} s for a work that takes {takes} s"
         with trying(tried) as expect:
-            proof = _napping(sent, takes, seconds)
+            nap = {"work": sleep, "args": (takes,), "promise": lambda: True}
+            proof = _watched(sent, **nap, seconds=seconds)
             _expect_proof(expect, proof, "thread", "count", due, _OF_TIME)
     said = {}
-    for name, kind in product(FITS, KINDS):
+    for name, kind in product(NEEDS, KINDS):
         with trying(f"job_in_a_trial(try_job, {kind!r}, {name!r})") as expect:
-            due = "kept" if kind == FITS[name] else "broken"
-            proof = _looks_for_a_worker_left(sent)
+            due = "kept" if kind == NEEDS[name][0] else "broken"
+            proof = _watched(sent)
             said[name, kind] = _expect_proof(expect, proof, kind, name, due, _ADVICE)
     for name, kind in choice.items():
         with trying(f"your own proof of {kind!r} and {name!r}") as expect:
             expect(
-                kind == FITS[name],
+                kind == NEEDS[name][0],
                 got=said[name, kind],
-                think=f"the job {name!r}: {NEEDS[name]}",
+                think=f"the job {name!r}: {NEEDS[name][1]}",
             )
 
 
-def _napping(sent: bytes, takes: float, seconds: float) -> Callable:
-    """The same proof, of a job that naps."""
+def _watched(sent: bytes, **changes: object) -> Callable:
+    """The same proof, of a job with these changes; it tells if a process is left."""
 
     def proof(kind, job):
-        args = {"work": sleep, "args": (takes,), "promise": lambda: True}
-        return pickle.loads(sent)(kind, replace(job, **args, seconds=seconds))
-
-    return proof
-
-
-def _looks_for_a_worker_left(sent: bytes) -> Callable:
-    def proof(kind, job):
-        kept = pickle.loads(sent)(kind, job)
+        kept = pickle.loads(sent)(kind, replace(job, **changes))
         if kept is True and active_children():
             return TrialOutcome("left", "True, and a process was still at work")
         return kept

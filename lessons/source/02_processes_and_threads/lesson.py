@@ -126,9 +126,8 @@ for part in "boss", "foreman", "helper", "work_together":
 # ### Exercise 1: your tree
 #
 # Draw it on paper: who is whose child, and in which process is the thread? Then assign
-# a dictionary to `belongs_to`. The boss, whose parent is not in the firm, is left out.
-# For each of the four other processes the dictionary gives the parent; for `"helper"`,
-# which is a thread, the process in which the helper is.
+# a dictionary to `belongs_to`. It gives the parent of each of the four processes below
+# the boss, and for `"helper"`, which is a thread, the process that the helper is in.
 #
 # By hand first: the secretary's parent is the boss, so the dictionary begins with
 # `{"secretary": "boss", "foreman":`. The check opens the firm and reads the register.
@@ -330,7 +329,8 @@ print(f"pid {signature.value} has left {list(shared)}")
 # %% [markdown]
 # A `RawArray` can be given to a child only when the child is started. `SharedMemory` has
 # a *name*: any process of yours on this machine can open it by its name, even one that
-# was started long before.
+# was started long before. But a process that is no relative of the creator also removes
+# the block when it exits, unless it opens it with `track=False` (since Python 3.13).
 
 # %%
 from multiprocessing.shared_memory import SharedMemory
@@ -356,15 +356,14 @@ block.unlink()  # nobody does: the system may have it back
 # %% [markdown]
 # ## Exercise 2: three ways back
 #
-# Write three functions. Each gets some `parts`, lists of numbers; starts one child per
-# part, with the children at work at the same time; and returns a list with one pair
-# (process id of the child, squares) per part, in the order of the parts. When it
-# returns, its children have ended. Only the way back differs: a pipe for each child,
-# one queue for all, an array and a signature for each.
+# Write three functions that differ in the way back only: a pipe for each child, one
+# queue for all, an array and a signature for each. Each gets some `parts`, lists of
+# numbers, which can be long. It starts one child per part, and all work at the same time.
+# It returns a list with one pair (process id, squares) per part, in the order of the
+# parts. By then its children have ended.
 #
 # The children are those from above: `send_squares(connection, numbers)`,
-# `put_squares(queue, part, numbers)` and `square_in_place(shared, signature)`. Parts
-# can be long, and squares larger than $2^{31}$; the parts stay as they are.
+# `put_squares(queue, part, numbers)` and `square_in_place(shared, signature)`.
 #
 # By hand first: for the parts `[1, 2]` and `[3]` the squares are `[1, 4]` and `[9]`,
 # and there are two different process ids.
@@ -541,24 +540,21 @@ run_demo("processes/forked_child.py")
 # | `"search"` | may never end; 0.5 s at most | no worker is left |
 # | `"unpack"` | changes the current folder, and never back | your folder is as before |
 # | `"store"` | writes through your open connection to a database | the row is there |
+
+# %% [markdown]
+# ### Exercise 3: your choice, and the proof
 #
-# Choose: assign a dictionary that gives `"thread"` or `"process"` for each job, for
-# example `{"count": "thread", ...}`.
+# Assign a dictionary that gives `"thread"` or `"process"` for each job.
 #
 # Then prove it. Write `try_job(kind, job)`, where `kind` is `threading.Thread` or
-# `spawn.Process`. It
+# `spawn.Process`. It lets one worker of this kind do the work, waits for `job.seconds`
+# at most, and ends the worker if it still works and can be ended. It returns `True` if no
+# worker is left and the promise is kept, else `False`.
 #
-# * lets one worker of this kind do the work,
-# * waits for it as long as `job.seconds`, if need be, and no longer,
-# * ends the worker if it still works and can be ended,
-# * and returns `True` if no worker is left and the promise is kept, else `False`.
+# A job can end your notebook, so the cell below yours runs it in a program of its own. It
+# says `kept` for `True`, `broken` for `False`, or what else happened.
 #
-# If `start()` raises an exception, let it pass: that is a proof, too.
-#
-# A job can end your notebook. So the cell below yours tries it out in a program of its
-# own, with both kinds. `job_in_a_trial` says `kept` for `True` and `broken` for `False`;
-# or `the whole program ended`, `it did not end`, or what was `raised`. (At first it is
-# `your turn`.) By hand first: what should it say of `"thread"` and `"old library"`?
+# By hand first: what should it say of `"thread"` and `"old library"`?
 # <!-- exercise: 02-choose -->
 #
 # <details><summary>Hint 1: a question</summary>

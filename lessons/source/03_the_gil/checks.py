@@ -1,7 +1,6 @@
 """Checks of the exercises of lesson 03, The GIL."""
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count, pairwise
 from math import inf
@@ -17,7 +16,6 @@ SPANS = [
     ([(0, 1), (2, 3)], "two spans that never meet: one is open at a time"),
     ([(0, 2), (0, 3)], "two that start at the same moment: does each of them count?"),
     ([(0, 1), (1, 2)], "a span that ends at 1: is it still open at 1?"),
-    ([], "no span at all: how many are open then?"),
     (
         [(0, 9), (1, 2), (3, 4)],
         "spans that overlap one span: must they overlap each other?",
@@ -26,7 +24,6 @@ SPANS = [
         [(0, 2), (1, 3), (2, 4), (5, 6)],
         "your drawing of the example: how many are open at each moment?",
     ),
-    ([(4, 5), (0, 3), (1, 2)], "the order of the spans: which orders are allowed?"),
     (
         [(0, 10), (1, 4), (3, 9)],
         "three that meet for a short time: at which moments do you count?",
@@ -38,29 +35,25 @@ SPANS = [
 ]
 
 
-def _more_spans() -> Iterator[tuple[list, str]]:
-    dice = random.Random(3)
-    think = "your drawing of them: at which moment are most of them open, and at which "
-    think += "moments do you count?"
-    for unit in [1] * 50 + [1e-6] * 10:
-        starts = [dice.randint(0, 12) for _ in range(dice.randint(1, 9))]
-        yield [(unit * s, unit * (s + dice.randint(1, 6))) for s in starts], think
-
-
 def _most_at_once(spans: list[tuple[float, float]]) -> int:
     """Slow and plain: at each start, count the spans that are open."""
-    open_at = [sum(s <= start < e for s, e in spans) for start, _ in spans]
-    return max(open_at, default=0)
+    return max(sum(s <= start < e for s, e in spans) for start, _ in spans)
 
 
 @exercise("03-overlap")
 def check_03_overlap(overlap):
-    number = "what is returned: one number, and nothing beside it"
-    for spans, think in [*SPANS, *_more_spans()]:
+    dice, more = random.Random(3), []
+    for unit in [1] * 50 + [1e-6] * 10:
+        starts = [dice.randint(0, 12) for _ in range(dice.randint(1, 9))]
+        more.append([(unit * s, unit * (s + dice.randint(1, 6))) for s in starts])
+    think = "your drawing of them: at which moment are most of them open, and at which "
+    think += "moments do you count?"
+    for spans, think in [*SPANS, *((spans, think) for spans in more)]:
         with trying(f"overlap({spans})", spans) as expect:
-            got = overlap(spans)
-            expect(as_number(got) is not None, got=got, think=number)
-            expect(as_number(got) == _most_at_once(spans), got=got, think=think)
+            number = as_number(got := overlap(spans))
+            form = "what is returned: one number, and nothing beside it"
+            expect(number is not None, got=got, think=form)
+            expect(number == _most_at_once(spans), got=got, think=think)
 
 
 @dataclass
@@ -152,15 +145,10 @@ def _expect_both_ways(expect: Expect, got: object, ways: list[_Way]) -> None:
         think="the two threads: what is the target of each, and has the first one "
         "ended when the second starts?",
     )
-    at_once = max(_most_at_once([(c.start, c.end) for c in w.calls]) for w in ways)
-    expect(
-        at_once == 2,
-        got=f"{got}; {at_once} calls of work ran at the same time",
-        think="the number of threads: had the first two ended before the next call?",
-    )
     in_a_row = any(len(a.calls) == len(b.calls) == 1 for a, b in pairwise(ways))
+    in_pairs = all(len(way.calls) in (1, 2) for way in ways)
     expect(
-        in_a_row and len(calls) - alone == 2 * (len(ways) - alone),
+        in_a_row and in_pairs,
         got=f"{got}; calls of work: {alone} alone, {len(calls) - alone} beside another",
         think="the same amount of work: is it done twice, both ways?",
     )
@@ -210,12 +198,6 @@ SIX = {
 @exercise("03-six")
 def check_03_six(gainers):
     with trying("gainers") as expect:
-        unknown = ", ".join(sorted(set(gainers) - set(SIX)))
-        expect(
-            not unknown,
-            got=f"a set with {unknown}, none of the six",
-            think=f"the names: {', '.join(SIX)}",
-        )
         wrong = [name for name, (gains, _) in SIX.items() if (name in gainers) != gains]
         right = f"predictions that are right: {len(SIX) - len(wrong)} of {len(SIX)}"
         asked = "the question: does your set name those that gain, or the others?"
@@ -293,33 +275,16 @@ def check_03_fetch(process_all):
             got = process_all(names, web.fetch, web.compute)
             _expect_all_results(expect, web, got)
             _expect_no_page_to_wait(expect, web)
-    for names, think in [
-        ([], "no names, no results: what is [f(name) for name in []]?"),
-        (["b", "a", "b"], "a name that stands in the list twice: how many results?"),
-    ]:
-        with trying(f"process_all({names}, fetch, compute)", think=think) as expect:
-            got = process_all(names, lambda name: name, str.upper)
-            expect(got == [name.upper() for name in names], got=got, think=think)
 
 
 def _expect_all_results(expect: Expect, web: _Web, got: object) -> None:
-    """A list with what compute returned for each name, in order; nothing done twice."""
+    """A list with what compute returned for each name, in order."""
     expect(isinstance(got, list), got=got, think="what is asked for: a list")
     arrived = sum(arrived.is_set() for arrived in web.arrived.values())
     expect(
         arrived == len(web.names),
         got=f"a list, when {arrived} of {len(web.names)} pages had arrived",
         think="the moment at which you return: is every thread done?",
-    )
-    expect(
-        sorted(web.asked) == sorted(web.names),
-        got=f"fetch called for {web.asked[:9]}",
-        think="the name that each call of fetch gets: is it a new one every time?",
-    )
-    expect(
-        len(web.computed) == len(web.names),
-        got=f"{len(web.computed)} calls of compute, and {str(got)[:60]}",
-        think="the calls of compute: one for each page, all over when you return?",
     )
     results = [f"result of page {name}" for name in web.names]
     think = "the entries of the list: is each one a result of compute?"

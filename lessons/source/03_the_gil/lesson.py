@@ -46,7 +46,7 @@ def compute(steps: int = 4_000_000) -> int:
 
 
 # %% [markdown]
-# `fetch` waits, as a program does that has asked for a web page. A `Timeline` collects
+# `fetch` waits, like a program that has asked for a web page. A `Timeline` collects
 # the spans of all threads and processes that run inside it. Here a second thread
 # fetches while the main thread computes, waits for the page, and computes again.
 
@@ -96,7 +96,7 @@ first_timeline.plot()
 # A figure shows what runs at once; a number can be tested. Write `overlap(spans)`: the
 # largest number of spans that are open at the same moment. A span is a pair `(start,
 # end)`, and its end is later than its start. The pairs come in any order; leave the list
-# as it is. A span that ends at 2 is no longer open at 2. Of no spans, 0 are open.
+# as it is. A span that ends at 2 is no longer open at 2.
 #
 # By hand first: for (0, 2), (1, 3), (2, 4) and (5, 6) the answer is 2.
 #
@@ -123,8 +123,7 @@ first_timeline.plot()
 #
 # The events are `(start, 1)` and `(end, -1)` for each span. Sorted as pairs, an end
 # comes before a start of the same time, because -1 is less than 1. Add the second
-# numbers up, one by one, and remember the largest sum. Begin with 0, so that an empty
-# list works.
+# numbers up, one by one, and remember the largest sum.
 #
 # </details>
 
@@ -202,7 +201,7 @@ for work in compute, fetch:
 # %%
 from sidebyside import guess
 
-guess("03-two-threads", None, "How many times as fast are two threads?", "×")
+guess("03-two-threads", None, "By what factor are two threads faster?", "×")
 
 # %% [markdown]
 # One run may be disturbed by another program. `compare` runs both ways several times, in
@@ -241,10 +240,9 @@ reveal("03-two-threads", computed.speedup["two_threads"], "×")
 # ## Exercise 2: measure the gain
 #
 # Write `gain(work)`. It does `work()` twice one by one, and once in each of two threads
-# at the same time, in either order, and returns how many times as fast the threads
-# were. For `sleep(0.2)` this is about 2, for `compute` about 1. `work` need not contain a
-# span, so a `Timeline` may stay empty: use a clock. You may call `work`, to warm up,
-# before the clock starts.
+# at the same time, in either order. It returns the factor by which the threads were
+# faster. For `sleep(0.2)` this is about 2, for `compute` about 1. `work` need not contain
+# a span, so a `Timeline` may stay empty: use a clock.
 # <!-- exercise: 03-gain -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -312,7 +310,7 @@ check("03-gain", gain)
 # We draw four experiments: one by one; two threads; two processes; and two threads that
 # wait. `run_ranks(compute, world_size=2)` calls `compute` in two processes, numbered
 # from 0; such a number is called a **rank**. The first call is slower than later ones,
-# so one is made before.
+# so we make one beforehand.
 
 # %%
 from sidebyside import run_ranks
@@ -352,7 +350,7 @@ draw_timelines(experiments, cpu=True)
 # Two threads fill both lanes, and take as long as one by one: each stood still for half
 # of its span. **A span says that work was under way. Only CPU time says that a core was
 # working on it.** Two processes take about half as long, if the machine has two free
-# cores. Threads that wait, wait together.
+# cores. Threads that wait do so at the same time.
 
 # %% [markdown]
 # Two pieces of work that are under way in the same period are **concurrent**. They are
@@ -392,8 +390,8 @@ draw_timelines(experiments, cpu=True)
 # Python counts for each object how many references there are to it, and frees it at
 # zero. If two threads changed such a count in the same instant, one change could be lost,
 # and an object freed while it is in use. The GIL prevents that. It keeps lists and
-# dictionaries whole in the same way: of 200,000 numbers, appended by two threads to one
-# list, none is lost.
+# dictionaries whole in the same way: two threads append 200,000 numbers to one list, and
+# not one is lost.
 
 # %%
 appended = []
@@ -597,7 +595,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 with Timeline() as pooled, ThreadPoolExecutor(max_workers=3) as pool:
     list(pool.map(fetch, [0.3, 0.1, 0.2, 0.2, 0.1, 0.1]))
-pooled.plot("six fetches, three threads")
+pooled.plot("six fetches, three threads", stamp="simulated")
 
 # %% [markdown]
 # `ProcessPoolExecutor` has the same methods and computes in processes; lesson 7 uses
@@ -612,8 +610,7 @@ pooled.plot("six fetches, three threads")
 # the next. Write `process_all(names, fetch, compute)`, which returns the same list, in
 # the order of `names`, and in which **nothing waits that could work**: all pages are on
 # their way at the same time, and the first that arrives is computed with while the
-# others are still on their way. Each page is fetched once, and computed with once. There
-# may be many names, or none; the list stays as it is.
+# others are still on their way. There may be hundreds of names.
 #
 # By hand first: three pages need 0.3, 0.2 and 0.1 s to arrive, and 0.1 s of computing
 # each. One by one this takes 0.9 s. It can be done in 0.4 s, and in no less. Why?
@@ -636,8 +633,7 @@ pooled.plot("six fetches, three threads")
 # <details><summary>Hint 3: almost the code</summary>
 #
 # Give a `ThreadPoolExecutor` with one thread per page the function `lambda name:
-# compute(fetch(name))`. Its `map` returns results in the order of the names. A pool of
-# 0 threads is not allowed, so treat an empty list first.
+# compute(fetch(name))`. Its `map` returns results in the order of the names.
 #
 # </details>
 
@@ -652,8 +648,6 @@ pooled.plot("six fetches, three threads")
 def process_all(names: list, fetch, compute) -> list:
     """[compute(fetch(name)) for name in names], and nothing waits that could work."""
     ### BEGIN SOLUTION
-    if not names:
-        return []
     with ThreadPoolExecutor(max_workers=len(names)) as pool:
         return list(pool.map(lambda name: compute(fetch(name)), names))
     ### END SOLUTION

@@ -2,7 +2,6 @@
 
 import asyncio
 import concurrent.futures
-import subprocess
 import sys
 from itertools import pairwise
 from threading import Thread
@@ -14,6 +13,7 @@ import torch
 from demos.gil import sleeping_threads
 from lessons.props.the_gil import turns_of_two_threads
 from sidebyside import Timeline, span
+from tests.process_state import said_by
 
 NO_GIL = not getattr(sys, "_is_gil_enabled", lambda: True)()
 
@@ -120,6 +120,5 @@ def test_an_executor_of_interpreters_comes_with_python_3_14():
 def test_workers_of_threads_vs_processes_import_next_to_nothing():
     """Each process imports the demo again: with torch, nothing else would count."""
     code = "import sys, demos.gil.threads_vs_processes as d; print(*sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "sidebyside" in run.stdout.split(), run.stderr
-    assert "torch" not in run.stdout.split()
+    imported = said_by("-c", code).split()
+    assert "sidebyside" in imported and "torch" not in imported

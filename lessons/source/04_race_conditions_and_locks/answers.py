@@ -1,9 +1,8 @@
 """Answers to the exercises of lesson 04 that people give, and that are not right."""
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from queue import Empty, Queue
-from threading import Lock, Thread
+from contextlib import nullcontext
+from threading import Lock
 
 import numpy as np
 
@@ -59,16 +58,6 @@ def one_letter_per_update(updates):
     return "A" + "B" * (updates - 1) + "A" * (updates - 1) + "B"
 
 
-@wrong(
-    "04-order",
-    advice="x ends as 4, not 2",
-    note="They let B load only when A is done, so that nothing of A is lost.",
-)
-def sits_on_one_copy_and_a_half(updates):
-    rest = "BBB" * (updates - 1)
-    return "A" + rest + "AA" + "AAA" * (updates - 1) + "BBB"
-
-
 @wrong("04-order", advice="one text", note="They forget ''.join.")
 def gives_a_list_of_letters(updates):
     return list("ABABAB") if updates == 1 else list(mirrored(updates))
@@ -93,6 +82,18 @@ def joins_the_steps(updates):
 # 04-transfer
 
 
+def _move(source, target, amount, locks):
+    """With the locks of these accounts; nothing for a transfer to the same account."""
+    if source is not target:
+        with locks[0].lock, locks[1].lock:
+            source.balance -= amount
+            target.balance += amount
+
+
+def _by_number(*accounts):
+    return sorted(accounts, key=lambda account: account.number)
+
+
 @wrong(
     "04-transfer",
     advice="run at the same time",
@@ -100,11 +101,7 @@ def joins_the_steps(updates):
     " what in hand, and need not hang itself.",
 )
 def source_first(source, target, amount):
-    if source is target:
-        return
-    with source.lock, target.lock:
-        source.balance -= amount
-        target.balance += amount
+    _move(source, target, amount, (source, target))
 
 
 @wrong(
@@ -113,7 +110,7 @@ def source_first(source, target, amount):
     note="They wait for themselves. An RLock would allow it; here it is not needed.",
 )
 def forgets_transfers_to_itself(source, target, amount):
-    first, second = sorted([source, target], key=lambda account: account.number)
+    first, second = _by_number(source, target)
     with first.lock, second.lock:
         source.balance -= amount
         target.balance += amount
@@ -144,32 +141,13 @@ def makes_a_new_lock(source, target, amount):
 
 @wrong(
     "04-transfer",
-    advice="gives the locks back",
-    note="They acquire without release. `with` cannot forget it.",
-)
-def keeps_the_locks(source, target, amount):
-    if source is target:
-        return
-    first, second = sorted([source, target], key=lambda account: account.number)
-    first.lock.acquire()
-    second.lock.acquire()
-    source.balance -= amount
-    target.balance += amount
-
-
-@wrong(
-    "04-transfer",
     advice="run at the same time",
     note="They take an order that changes. Ask for something that both threads see "
     "alike at any time.",
 )
 def sorts_by_balance(source, target, amount):
-    if source is target:
-        return
-    first, second = sorted([source, target], key=lambda account: account.balance)
-    with first.lock, second.lock:
-        source.balance -= amount
-        target.balance += amount
+    in_order = sorted([source, target], key=lambda account: account.balance)
+    _move(source, target, amount, in_order)
 
 
 @wrong(
@@ -181,7 +159,7 @@ def reads_before_it_locks(source, target, amount):
     if source is target:
         return
     less, more = source.balance - amount, target.balance + amount
-    first, second = sorted([source, target], key=lambda account: account.number)
+    first, second = _by_number(source, target)
     with first.lock, second.lock:
         source.balance, target.balance = less, more
 
@@ -192,28 +170,12 @@ def reads_before_it_locks(source, target, amount):
     note="They always end, and sometimes without moving the money.",
 )
 def gives_up(source, target, amount):
-    if source is target or not source.lock.acquire(timeout=0.1):
-        return
-    if target.lock.acquire(timeout=0.1):
-        source.balance -= amount
-        target.balance += amount
-        target.lock.release()
-    source.lock.release()
-
-
-@wrong(
-    "04-transfer",
-    advice="balances 5 and 125.*whether the amount moves",
-    note="They do what is sensible in a bank, and not asked for here.",
-)
-def does_not_pay_what_is_not_there(source, target, amount):
-    if source is target:
-        return
-    first, second = sorted([source, target], key=lambda account: account.number)
-    with first.lock, second.lock:
-        if source.balance >= amount:
+    if source.lock.acquire(timeout=0.1):
+        if target.lock.acquire(timeout=0.1):
             source.balance -= amount
             target.balance += amount
+            target.lock.release()
+        source.lock.release()
 
 
 @wrong(
@@ -222,11 +184,8 @@ def does_not_pay_what_is_not_there(source, target, amount):
     note="They avoid the deadlock, and all transfers of the bank wait in one line.",
 )
 def holds_a_gate_as_well(source, target, amount, gate=Lock()):  # noqa: B008
-    if source is target:
-        return
-    with gate, source.lock, target.lock:
-        source.balance -= amount
-        target.balance += amount
+    with gate:
+        _move(source, target, amount, (source, target))
 
 
 holds_a_gate_as_well.__module__ = "__main__"  # as if defined in a notebook
@@ -246,15 +205,24 @@ def steps_back_and_tries_again(source, target, amount):
 
 @right("04-transfer")
 def sorts_by_address(source, target, amount):
-    locks = {id(account): account.lock for account in (source, target)}
-    with ExitStack() as stack:
-        for _, lock in sorted(locks.items()):
-            stack.enter_context(lock)
-        source.balance -= amount
-        target.balance += amount
+    _move(source, target, amount, sorted([source, target], key=id))
 
 
 # 04-histogram
+
+
+def _with_locks(events, bins, energy, workers, around_reading, around_adding):
+    counts = [0] * bins
+
+    def add(pair):
+        with around_reading:
+            read = energy(pair[1])
+        with around_adding:
+            counts[pair[0]] += read
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(add, events))
+    return counts
 
 
 @wrong(
@@ -274,27 +242,6 @@ def one_list_for_all(events, bins, energy, workers):
     return counts
 
 
-def all_add_to(counts, events, energy, workers):
-    def share(worker):
-        for place, event in events[worker::workers]:
-            read = energy(event)
-            counts[place] += read
-
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(share, range(workers)))
-    return counts
-
-
-@wrong(
-    "04-histogram",
-    advice="loaded by one before the other has stored",
-    note="They think that a NumPy array is safer than a list: `counts[b] += read` "
-    "loads, adds and stores, too.",
-)
-def one_array_for_all(events, bins, energy, workers):
-    return all_add_to(np.zeros(bins, dtype=int), events, energy, workers).tolist()
-
-
 @wrong(
     "04-histogram",
     advice="read at once",
@@ -312,50 +259,11 @@ def as_many_workers_as_the_pool_likes(events, bins, energy, workers):
 
 @wrong(
     "04-histogram",
-    advice="item of a queue",
-    note="They overlook that another worker may take the last item between empty() and"
-    " get(). get_nowait, or one end mark per worker, cannot hang.",
-    state="HUNG",
+    advice="1 read at once, not 4",
+    note="They have the right sums, and are no faster than one thread.",
 )
-def asks_whether_the_queue_is_empty(events, bins, energy, workers):
-    todo, done = Queue(), Queue()
-    for pair in events:
-        todo.put(pair)
-
-    def work():
-        counts = [0] * bins
-        while not todo.empty():
-            place, event = todo.get()
-            counts[place] += energy(event)
-        done.put(counts)
-
-    crew = [Thread(target=work, daemon=True) for _ in range(workers)]
-    for thread in crew:
-        thread.start()
-    for thread in crew:
-        thread.join()
-    return [sum(column) for column in zip(*done.queue, strict=True)]
-
-
-@wrong(
-    "04-histogram",
-    advice="loaded by one before the other has stored",
-    note="They make sums of their own, and at its end each thread adds them to one "
-    "list.",
-)
-def adds_its_sums_to_one_list(events, bins, energy, workers):
-    total = [0] * bins
-
-    def share(first):
-        own = [0] * bins
-        for b, event in events[first::workers]:
-            own[b] += energy(event)
-        for b, amount in enumerate(own):
-            total[b] += amount
-
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(share, range(workers)))
-    return total
+def lock_around_the_reading(events, bins, energy, workers):
+    return _with_locks(events, bins, energy, workers, Lock(), Lock())
 
 
 @wrong(
@@ -364,33 +272,8 @@ def adds_its_sums_to_one_list(events, bins, energy, workers):
     note="They are right, and read at the same time; the exercise is to do without.",
 )
 def with_a_lock(events, bins, energy, workers):
-    counts, lock = [0] * bins, Lock()
-
-    def add(pair):
-        read = energy(pair[1])
-        with lock:
-            counts[pair[0]] += read
-
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(add, events))
-    return counts
-
-
-@wrong(
-    "04-histogram",
-    advice="1 read at once, not 4",
-    note="They have the right sums, and are no faster than one thread.",
-)
-def lock_around_the_reading(events, bins, energy, workers):
-    counts, lock = [0] * bins, Lock()
-
-    def add(pair):
-        with lock:
-            counts[pair[0]] += energy(pair[1])
-
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(add, events))
-    return counts
+    lock = Lock()
+    return _with_locks(events, bins, energy, workers, nullcontext(), lock)
 
 
 @wrong(
@@ -424,17 +307,6 @@ def drops_the_remainder(events, bins, energy, workers):
     return [sum(column) for column in zip(*histograms, strict=True)]
 
 
-@wrong(
-    "04-histogram",
-    advice="to which bin",
-    note="They count the events instead of adding their energies.",
-)
-def counts_the_events(events, bins, energy, workers):
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(lambda pair: energy(pair[1]), events))
-    return [sum(place == wanted for place, _ in events) for wanted in range(bins)]
-
-
 @right("04-histogram")
 def a_row_of_one_array_each(events, bins, energy, workers):
     counts = np.zeros((workers, bins), dtype=object)
@@ -456,25 +328,3 @@ def reads_in_threads_and_adds_in_numpy(events, bins, energy, workers):
     for (place, _), read in zip(events, energies, strict=True):
         np.add.at(counts, place, read)  # cannot add what refuses NumPy
     return counts.tolist()
-
-
-@right("04-histogram")
-def takes_from_a_queue(events, bins, energy, workers):
-    todo, own = Queue(), [[0] * bins for _ in range(workers)]
-    for pair in events:
-        todo.put(pair)
-
-    def work(counts):
-        while True:
-            try:
-                place, event = todo.get_nowait()
-            except Empty:
-                return
-            counts[place] += energy(event)
-
-    crew = [Thread(target=work, args=(counts,)) for counts in own]
-    for thread in crew:
-        thread.start()
-    for thread in crew:
-        thread.join()
-    return [sum(column) for column in zip(*own, strict=True)]

@@ -2,15 +2,11 @@
 
 from collections.abc import Callable
 from itertools import product
-from queue import Queue
 from threading import Thread
-from time import sleep
 from types import CodeType
-from unittest.mock import patch
 
 from parallel_by_hand.races.interleavings import UPDATE, play
 from sidebyside.exercises.check import exercise, trying
-from sidebyside.exercises.expectations import Expect
 
 from .slow_device import SlowDevice
 from .watched_bank import WatchedAccount, pair_of_watched_accounts
@@ -55,7 +51,7 @@ def _expect_worst_order(worst_order: Callable, updates: int) -> None:
     "in common?",
 )
 def check_04_transfer(transfer):
-    for balances in (95, 35), (65, 65), (5, 125):
+    for balances in (95, 35), (65, 65):
         _expect_amount_to_move(transfer, *balances)
     _expect_both_locks_during_transfer(transfer)
     _expect_no_transfer_to_itself(transfer)
@@ -75,13 +71,6 @@ def _expect_amount_to_move(transfer: Callable, *before: int) -> None:
             think = "what decides in your function whether the amount moves? If it is "
             think += "a lock that somebody else has: what does yours do then?"
         expect(after == (before[0] - 30, before[1] + 30), got=after, think=think)
-        _expect_locks_to_be_free(expect, source, target)
-
-
-def _expect_locks_to_be_free(expect: Expect, *accounts: WatchedAccount) -> None:
-    think = "who gives the locks back when the transfer is done?"
-    free = not any(account.lock.locked() for account in accounts)
-    expect(free, got="a lock that is still taken", think=think)
 
 
 def _expect_both_locks_during_transfer(transfer: Callable) -> None:
@@ -93,8 +82,6 @@ def _expect_both_locks_during_transfer(transfer: Callable) -> None:
         think += "it missing?"
         got = "a balance that changed while one of the two account locks was free"
         expect(not source.careless + target.careless, got=got, think=think)
-        got = "two balances that changed, and between them the locks were free"
-        expect(len(source.turns | target.turns) == 1, got=got, think=think)
     source, target = pair_of_watched_accounts(1, 2, 100, 50, deposit=1000)
     with trying(f"{tried}; while it waits for a lock, 1000 come in") as expect:
         transfer(source, target, 7)
@@ -109,7 +96,6 @@ def _expect_no_transfer_to_itself(transfer: Callable) -> None:
         transfer(ann, ann, 10)
         think = "a transfer to the same account: it changes nothing"
         expect(ann.balance == 100, got=f"the balance {ann.balance}", think=think)
-        _expect_locks_to_be_free(expect, ann)
 
 
 def _expect_one_order_of_locks(transfer: Callable, one: int, other: int) -> None:
@@ -152,11 +138,8 @@ TWO_WRITE = (
 )
 CASES = [  # events, bins, workers
     ([(0, 0), (2, 1), (0, 2)], 4, 1),
-    ([(0, 1), (2, 0), (1, 1)], 3, 1),  # an event in two pairs
     ([(0, event) for event in range(40)], 1, 4),
     ([(event * event % 5, event) for event in range(61)], 5, 3),
-    ([(1, 0)], 3, 4),
-    ([], 2, 3),
 ]
 LOCKS = {"lock", "rlock", "semaphore", "condition"}
 
@@ -164,27 +147,18 @@ LOCKS = {"lock", "rlock", "semaphore", "condition"}
 @exercise(
     "04-histogram",
     seconds=25,
-    when_hung="what this line waits for: if it is an item of a queue, who else may "
-    "have seen that one is left, and taken it?",
+    when_hung="what this line waits for, and which thread could bring it",
     when_unsent="what your function uses that was made before the call. If it is a "
     "lock: what does it protect, and which threads write to that?",
 )
 def check_04_histogram(histogram):
-    with patch.object(Queue, "empty", _slow_empty):
-        for events, bins, workers in CASES:
-            _expect_sums(histogram, events, bins, workers)
+    for events, bins, workers in CASES:
+        _expect_sums(histogram, events, bins, workers)
     with trying("reading your code") as expect:
         names = _names(getattr(histogram, "__code__", None))
         locks = ", ".join(name for name in names if name.lower() in LOCKS)
         think = "the lock: what does it protect, and which threads write to that?"
         expect(not locks, got=f"the right sums, and a lock: {locks}", think=think)
-
-
-def _slow_empty(queue: Queue) -> bool:
-    """Between `empty` and `get` another thread may take what was there."""
-    empty = not queue.qsize()
-    sleep(0.05)
-    return empty
 
 
 def _names(code: object) -> set[str]:
@@ -197,8 +171,7 @@ def _names(code: object) -> set[str]:
 def _expect_sums(histogram: Callable, events: list, bins: int, workers: int) -> None:
     energies = [event * event % 11 - 3 for event in range(len(events))]
     right = [sum(energies[e] for place, e in events if place == b) for b in range(bins)]
-    enough = len(events) >= workers
-    device = SlowDevice(energies, workers if enough else 0)
+    device = SlowDevice(energies, workers)
     short = str(events) if len(events) < 4 else f"{len(events)} events"
     tried = f"histogram({short}, {bins}, energy, workers={workers})"
     with trying(tried, events) as expect:
@@ -217,4 +190,4 @@ def _expect_sums(histogram: Callable, events: list, bins: int, workers: int) -> 
         think = "what each worker does while the device is slow. Should not all of "
         think += "them wait for it at the same time, and nobody else?"
         together = f"the right sums, and {device.most} read at once, not {workers}"
-        expect(not enough or device.most == workers, got=together, think=think)
+        expect(device.most == workers, got=together, think=think)

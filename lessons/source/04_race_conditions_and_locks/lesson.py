@@ -120,7 +120,7 @@ print("lost:", [updates_lost(add_one) for _ in range(3)])
 # a loop jumps back or a call has returned. In `x = x + int(1)` **a `CALL` stands between
 # the load and the store**. In `x = x + 1` none does, and the switch comes after the store.
 #
-# Nobody promises this, and a Python without a GIL keeps none of it. Code that is right
+# Nobody promises this, and a Python without a GIL does not do it. Code that is right
 # by luck is not right.
 
 # %% [markdown] tags=["instructor"]
@@ -164,7 +164,7 @@ from sidebyside import reveal
 found = endings(UPDATE, UPDATE)
 for x_at_end, orders in found.items():
     print(f"x = {x_at_end}: {orders} orders")
-reveal("04-orders", found[1])
+reveal("04-orders", found[1], computed=True)
 
 # %% [markdown]
 # Only two orders are right: all of A before B, and all of B before A. **In 18 of 20
@@ -182,7 +182,7 @@ for x_at_end, orders in found.items():
     ax.text(orders + 300, x_at_end, f"{orders:,}", va="center", fontsize=8)
 ax.set(xlabel="orders", ylabel="x at the end", yticks=list(found))
 ax.xaxis.set_major_formatter("{x:,.0f}")
-reveal("04-smallest", min(found))
+reveal("04-smallest", min(found), computed=True)
 fig
 
 # %% [markdown]
@@ -196,7 +196,7 @@ fig
 # %% [markdown] tags=["instructor"]
 # ## Exercise 1: 15 minutes
 #
-# A puzzle for pairs with paper. Whoever is stuck plays it with two slips and a board.
+# A puzzle for pairs with paper. Pairs that are stuck play it with two slips and a board.
 
 # %% [markdown]
 # ## Exercise 1: the order that loses most
@@ -205,9 +205,8 @@ fig
 # updates, and `x` ends as small as it can. It is a text of `A` and `B`; each occurs
 # three times per update.
 #
-# By hand first: for one update, `x` can end as 1. For three, you have seen a 2 in the
-# figure. Take paper, find an order for two updates that ends as 2, then one for three.
-# `play(order, UPDATE * 3, UPDATE * 3)` tries it out.
+# By hand first: for one update, `x` can end as 1. Find an order for two updates that
+# ends as 2, then one for three. `play(order, UPDATE * 3, UPDATE * 3)` tries it out.
 #
 # Stuck? `hint("04-order")` gives one hint per call, `solution("04-order")` the code and
 # why it works; `progress("04")` shows where you are.
@@ -264,7 +263,7 @@ check("04-order", worst_order)
 # ## A lock: 9 minutes
 #
 # The picture: one key, on a hook beside the blackboard. Only the person with the key may
-# touch the board. Whoever comes second waits at the hook. Then ask what happens if
+# touch the board. The second to come waits at the hook. Then ask what happens if
 # somebody ignores the hook: nothing stops them. A lock protects nothing by itself; it is
 # an agreement.
 #
@@ -277,8 +276,7 @@ check("04-order", worst_order)
 # %% [markdown]
 # ## A lock
 #
-# What must not happen is that one thread works between the load and the store of the
-# other. A **lock** can be held by one thread at a time. `with lock:` takes it, waits as
+# No thread may work between the load and the store of another. A **lock** can be held by one thread at a time. `with lock:` takes it, waits as
 # long as another thread has it, and gives it back at the end of the block, also after an
 # error.
 
@@ -343,7 +341,7 @@ for name, programs in attempts.items():
 # You will meet the fourth row as *check, then act*: `if seats > 0:` and `seats -= 1`
 # are two steps, even if each is locked, and somebody can take the last seat in between.
 #
-# What nobody can come between is *atomic*. One lock around both steps makes them atomic
+# Steps that no other thread can come between are *atomic*. One lock around both steps makes them atomic
 # for all who use that lock.
 
 # %% [markdown]
@@ -381,7 +379,8 @@ with Timeline() as all_the_time:
     in_two_threads(lambda: [hold_lock(0.08) for _ in range(3)])
 with Timeline() as to_add:
     in_two_threads(lambda: [read_and_hold_it_to_add() for _ in range(3)])
-draw_timelines({"lock held all the time": all_the_time, "lock held to add": to_add})
+holding = {"lock held all the time": all_the_time, "lock held to add": to_add}
+draw_timelines(holding, stamp="simulated")
 
 # %% [markdown]
 # A pale bar is a thread that waits for the lock. At the top the two threads take as long
@@ -414,7 +413,7 @@ show(deadlock.transfer)
 # %% [markdown]
 # Ann pays Bob, again and again, while Bob pays Ann. `run_ranks` runs this in a process
 # of its own and gives it four seconds. 500 transfers each way should take about one
-# second. The red text is meant: read it.
+# second. The red text is intentional: read it.
 
 # %% tags=["raises-exception"]
 from sidebyside import run_ranks
@@ -458,8 +457,8 @@ for name, programs in attempts.items():
     print(f"{name:<30} {sum(found.values())} orders, {found.get('stuck', 0)} stuck")
 
 # %% [markdown]
-# In 2 of 6 orders both are stuck. In the second row none is: whoever has the left lock
-# can always get the right one. **If all threads take their locks in the same order,
+# In 2 of 6 orders both are stuck. In the second row no order gets stuck: the thread that
+# has the left lock can always get the right one. **If all threads take their locks in the same order,
 # there is no deadlock.**
 
 # %% [markdown] tags=["instructor"]
@@ -472,19 +471,16 @@ for name, programs in attempts.items():
 # ## Exercise 2: a transfer that always ends
 #
 # Write `transfer(source, target, amount)`. An account has a `.number`, different for
-# each account, a `.balance` and a `.lock`. The amount moves from one balance, which may
-# go below zero, to the other. Three promises:
+# each account, a `.balance` and a `.lock`. The amount moves from one balance to the
+# other. Three promises:
 #
-# * **It always ends**, whoever else transfers whatever at the same time.
-# * Whoever holds the locks of both accounts never sees the money on its way. So both
-#   locks are held from before the first balance changes until after the second has.
+# * **It always ends**, whatever other threads transfer at the same time.
+# * A thread that holds the locks of both accounts never sees money on its way. So both
+#   locks are held from before the first balance is read until both have changed.
 # * Transfers between other accounts need not wait.
 #
-# A `Lock` is taken once at a time: nobody can take it again before it is given back,
-# not even the thread that has it.
-#
-# By hand first: what does `deadlock.transfer` do with a transfer from an account to
-# itself? Yours changes nothing then, and ends.
+# By hand first: a thread cannot take a `Lock` again that it has already. What does
+# `deadlock.transfer` do with a transfer from an account to itself? Yours changes nothing.
 # <!-- exercise: 04-transfer -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -601,16 +597,13 @@ assert ways.results["queue_for_each"] == ways.results["own_sums"] == 100_000
 # %% [markdown]
 # ## Exercise 3: a histogram without a lock
 #
-# A detector has recorded events. `events` is a list of pairs `(bin, event)`, which stays
-# as it is; an event may stand in several pairs. `energy(event)`, a whole number, is read
-# from a slow device: it waits, so threads help.
+# A detector has recorded events: `events` is a list of pairs `(bin, event)`.
+# `energy(event)`, a whole number, is read from a slow device: it waits, so threads help.
 #
 # Write `histogram(events, bins, energy, workers)`: a list of length `bins`, in which
-# entry b is the sum of the energies of all events of bin b. Let `workers` threads read
-# at the same time: no more, and no fewer if there are enough events. Use no lock,
-# and let no two threads write to the same number: if a sum that they share comes out
-# right, it is luck. `energy` is called once per pair.
-# There may be fewer events than workers, even none.
+# entry b is the sum of the energies of all events of bin b. Exactly `workers` threads
+# read at the same time. Use no lock, and let no two threads write to the same number: if
+# a sum that they share comes out right, it is luck.
 #
 # By hand first: in `counts[b] += energy(event)`, what is loaded when? Is `energy`
 # called before or after? `dis` tells.

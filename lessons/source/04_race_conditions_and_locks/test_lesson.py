@@ -1,15 +1,12 @@
 """What lesson 04 says about races, locks and deadlocks, is so."""
 
 import dis
-import re
 import sys
-from itertools import product
-from math import comb
 from threading import Lock, Thread
 
 import pytest
 
-from parallel_by_hand.races import deadlock, interleavings, lost_update
+from parallel_by_hand.races import lost_update
 from parallel_by_hand.races.interleavings import (
     LATE_LOCK,
     LEFT_FIRST,
@@ -18,7 +15,6 @@ from parallel_by_hand.races.interleavings import (
     UPDATE,
     endings,
     every_interleaving,
-    play,
 )
 from sidebyside.programs.run_demo import DEMOS
 from tests.process_state import said_by
@@ -73,17 +69,6 @@ def test_processes_that_share_memory_lose_updates_unless_they_lock():
     assert min(counts) < 600_000
     locked = lost_update.count_in_processes(lost_update.add_with_lock, 50_000)
     assert locked == 100_000
-
-
-@pytest.mark.everything
-def test_the_demo_shows_all_six_cases():
-    rows = lines_printed_by("lost_update.py")[-6:]
-    lost = [float(re.search(r"lost +([\d.]+) %", row)[1]) for row in rows]
-    assert not HAS_GIL or lost[0] == 0
-    assert lost[1] > 0
-    assert lost[3] > 0
-    assert lost[4] > 0
-    assert lost[2] == lost[5] == 0
 
 
 # The instructions
@@ -151,22 +136,6 @@ def test_the_old_count_is_loaded_before_the_call_of_an_update_in_place():
 # The game
 
 
-@pytest.mark.parametrize("updates", [1, 2])
-def test_every_order_is_tried_once(updates):
-    program = UPDATE * updates
-    orders = [order for order, _ in every_interleaving(program, program)]
-    steps = len(program)
-    letters = {
-        "".join(order)
-        for order in product("AB", repeat=2 * steps)
-        if order.count("A") == steps
-    }
-    assert len(orders) == comb(2 * steps, steps)
-    assert set(orders) == letters
-    for order, ending in every_interleaving(program, program):
-        assert play(order, program, program) == ending
-
-
 def test_eighteen_of_twenty_orders_lose_an_update():
     assert endings(UPDATE, UPDATE) == {1: 18, 2: 2}
     right = [order for order, x in every_interleaving(UPDATE, UPDATE) if x == 2]
@@ -204,26 +173,6 @@ def test_two_orders_of_two_locks_can_be_stuck_and_one_cannot():
     assert endings(LEFT_FIRST, LEFT_FIRST) == {2: 2}
 
 
-def test_a_thread_that_cannot_move_is_refused():
-    with pytest.raises(ValueError, match=r"A cannot move at place 3 .* has done all"):
-        play("AAAA", UPDATE, UPDATE)
-    with pytest.raises(ValueError, match=r"B cannot move at place 1 .* to take lock"):
-        play("AB", LOCKED, LOCKED)
-
-
-def test_an_order_that_ends_too_soon_is_refused():
-    with pytest.raises(ValueError, match="ends too soon: A has yet to store"):
-        play("ABAB", UPDATE, UPDATE)
-
-
-@pytest.mark.everything
-@pytest.mark.parametrize("program", interleavings.PROGRAMS)
-def test_the_demo_counts_what_the_game_counts(program):
-    lines = lines_printed_by("interleavings.py", "--program", program)
-    counted = [int(line.split(" orders")[0].split()[-1]) for line in lines[5:]]
-    assert counted == list(endings(*interleavings.PROGRAMS[program]).values())
-
-
 # Deadlock
 
 
@@ -246,9 +195,3 @@ def test_a_lock_can_be_taken_once_even_by_the_thread_that_has_it():
     lock = Lock()
     with lock:
         assert not lock.acquire(blocking=False)
-
-
-def test_transfer_in_order_moves_the_money():
-    one, two = deadlock.Account(1, 10), deadlock.Account(2, 0)
-    deadlock.transfer_in_order(two, one, 4)
-    assert (one.balance, two.balance) == (14, -4)

@@ -13,7 +13,6 @@ class WatchedLock:
 
     def __init__(self, account: "WatchedAccount"):
         self.account, self.owner, self.has_refused = account, None, False
-        self.turn = 0  # how often it has been taken
         self._lock = Lock()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
@@ -34,7 +33,6 @@ class WatchedLock:
         if not self._lock.acquire(blocking, timeout):
             return False
         self.owner = get_ident()
-        self.turn += 1
         account.money += account.deposit  # by somebody who had the lock before
         account.deposit = 0
         return True
@@ -42,9 +40,6 @@ class WatchedLock:
     def release(self) -> None:
         self.owner = None
         self._lock.release()
-
-    def locked(self) -> bool:
-        return self._lock.locked()
 
     def __enter__(self) -> bool:
         return self.acquire()
@@ -56,14 +51,13 @@ class WatchedLock:
 class WatchedAccount:
     """An account that notes whether its balance is changed by one who has the locks.
 
-    And `waits` are pairs of numbers: who held the first lock and waited for the second;
-    `turns`, how often both locks had been taken when it was changed.
+    And `waits` are pairs of numbers: who held the first lock and waited for the second.
     """
 
     def __init__(self, number: int, money: int, deposit: int = 0):
         self.number, self.money, self.deposit = number, money, deposit
         self.lock, self.partner = WatchedLock(self), None
-        self.careless, self.waits, self.turns = 0, set(), set()
+        self.careless, self.waits = 0, set()
         self.meanwhile = lambda: None  # called whenever it is asked for or changed
 
     def held(self) -> bool:
@@ -77,7 +71,6 @@ class WatchedAccount:
     def balance(self, balance: int) -> None:
         alone = self.held() and (self.partner is None or self.partner.held())
         self.careless += not alone
-        self.turns.add(self.lock.turn + (self.partner.lock.turn if self.partner else 0))
         self.meanwhile()
         self.money = balance
 

@@ -12,6 +12,16 @@ from lessons.source.sample_answers import right, wrong
 # 05-shared
 
 
+def _pairs(outputs, share):
+    """The pairs of workers for whose lists `share` is true."""
+    pairs = itertools.combinations(range(len(outputs)), 2)
+    return [(i, j) for i, j in pairs if share(outputs[i], outputs[j])]
+
+
+def _in_common(one, other):
+    return set(one) & set(other)
+
+
 @wrong(
     "05-shared",
     advice="began later in the same stream",
@@ -19,21 +29,7 @@ from lessons.source.sample_answers import right, wrong
     "moment and misses a worker that is one draw behind.",
 )
 def compares_first_numbers(outputs):
-    count = len(outputs)
-    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
-    return [(i, j) for i, j in pairs if outputs[i][:1] == outputs[j][:1] != []]
-
-
-@wrong(
-    "05-shared",
-    advice="began later in the same stream",
-    note="They overlook that workers with shares of different size never have equal "
-    "lists.",
-)
-def compares_whole_lists(outputs):
-    count = len(outputs)
-    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
-    return [(i, j) for i, j in pairs if outputs[i] and outputs[i] == outputs[j]]
+    return _pairs(outputs, lambda one, other: one[:1] == other[:1])
 
 
 @wrong(
@@ -42,8 +38,7 @@ def compares_whole_lists(outputs):
     note="They write one loop instead of two: only workers with adjacent numbers meet.",
 )
 def compares_neighbours(outputs):
-    pairs = [(i, i + 1) for i in range(len(outputs) - 1)]
-    return [(i, j) for i, j in pairs if set(outputs[i]) & set(outputs[j])]
+    return [(i, j) for i, j in _pairs(outputs, _in_common) if j == i + 1]
 
 
 @wrong(
@@ -52,20 +47,8 @@ def compares_neighbours(outputs):
     note="They let both loops go over all workers, which gives (0, 2) and (2, 0).",
 )
 def returns_each_pair_twice(outputs):
-    ids = range(len(outputs))
-    pairs = [(i, j) for i in ids for j in ids if i != j]
-    return [(i, j) for i, j in pairs if set(outputs[i]) & set(outputs[j])]
-
-
-@wrong(
-    "05-shared",
-    advice="is it there once, with i less than j",
-    note="They overlook that every worker shares its numbers with itself.",
-)
-def pairs_a_worker_with_itself(outputs):
-    ids = range(len(outputs))
-    pairs = [(i, j) for i in ids for j in ids if i <= j]
-    return [(i, j) for i, j in pairs if set(outputs[i]) & set(outputs[j])]
+    found = _pairs(outputs, _in_common)
+    return found + [(j, i) for i, j in found]
 
 
 @wrong(
@@ -75,28 +58,7 @@ def pairs_a_worker_with_itself(outputs):
     "the other. Both may have skipped some.",
 )
 def looks_for_first_numbers(outputs):
-    count = len(outputs)
-    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
-    both = [(i, j) for i, j in pairs if outputs[i] and outputs[j]]
-    return [
-        (i, j)
-        for i, j in both
-        if outputs[i][0] in outputs[j] or outputs[j][0] in outputs[i]
-    ]
-
-
-@wrong(
-    "05-shared",
-    advice="who else uses what",
-    note="They have the right pairs, and the caller's list is gone.",
-)
-def empties_the_list(outputs):
-    pairs, i = [], 0
-    while outputs:
-        first = set(outputs.pop(0))
-        pairs += [(i, i + 1 + k) for k, other in enumerate(outputs) if first & {*other}]
-        i += 1
-    return pairs
+    return _pairs(outputs, lambda one, other: one[0] in other or other[0] in one)
 
 
 @wrong(
@@ -112,6 +74,20 @@ def keeps_the_first_owner(outputs):
             if first != worker:
                 pairs.add((first, worker))
     return sorted(pairs)
+
+
+@wrong(
+    "05-shared",
+    advice="only the same neighbour",
+    note="They put workers into groups, as if sharing were passed on.",
+)
+def joins_groups(outputs):
+    groups = []
+    for worker, numbers in enumerate(outputs):
+        meets = [g for g in groups if any(_in_common(numbers, outputs[w]) for w in g)]
+        groups = [g for g in groups if g not in meets]
+        groups.append(sorted(sum(meets, [worker])))
+    return [pair for g in groups for pair in itertools.combinations(g, 2)]
 
 
 @right("05-shared")
@@ -182,26 +158,6 @@ def same_for_all_items(seed, epoch, items):
 
 @wrong(
     "05-items",
-    advice="\\(0, 1, 0\\) and \\(0, 0, 1000\\)",
-    note="They are right until somebody has more items than there was room for.",
-)
-def leaves_room_for_1000_items(seed, epoch, items):
-    keys = [seed * 1_000_000 + epoch * 1000 + item for item in items]
-    return [np.random.default_rng(key).random() for key in keys]
-
-
-@wrong(
-    "05-items",
-    advice="\\(0, 1, 11\\) and \\(0, 11, 1\\)",
-    note="They overlook that 0, 11, 1 and 0, 1, 11 are both 0111. A separator would "
-    "do.",
-)
-def puts_digits_side_by_side(seed, epoch, items):
-    return [random.Random(f"{seed}{epoch}{item}").random() for item in items]
-
-
-@wrong(
-    "05-items",
     advice="another process, which gets other numbers",
     note="They overlook that Python hashes a text in another way each time that it is "
     "started.",
@@ -209,26 +165,6 @@ def puts_digits_side_by_side(seed, epoch, items):
 def hashes_a_text(seed, epoch, items):
     texts = [f"{seed}/{epoch}/{item}" for item in items]
     return [random.Random(hash(text)).random() for text in texts]
-
-
-@wrong(
-    "05-items",
-    advice="one number for each entry",
-    note="They use a dictionary, which has one place for an item that is asked for "
-    "twice.",
-)
-def loses_what_comes_twice(seed, epoch, items):
-    numbers = {i: np.random.default_rng([seed, epoch, i]).random() for i in items}
-    return list(numbers.values())
-
-
-@wrong(
-    "05-items",
-    advice="to print is not to return",
-    note="They make the list and throw it away.",
-)
-def forgets_to_return(seed, epoch, items):
-    [np.random.default_rng([seed, epoch, item]).random() for item in items]
 
 
 @right("05-items")
@@ -243,18 +179,12 @@ def digests_a_text(seed, epoch, items):
     return [int.from_bytes(digest[:6], "big") / 2**48 for digest in digests]
 
 
-@right("05-items")
-def gives_each_32_bits(seed, epoch, items):
-    keys = [seed << 64 | epoch << 32 | item for item in items]
-    return tuple(np.random.default_rng(key).random() for key in keys)
-
-
 # 05-replicas
 
 
 @wrong(
     "05-replicas",
-    advice="replicas begin with equal weights",
+    advice="equal in all replicas",
     note="They seed the program with seed + rank, once, at the top.",
 )
 def seed_plus_rank_for_both(rank, seed):
@@ -280,37 +210,6 @@ def same_for_all_ranks(rank, seed):
 def noise_from_seed_plus_rank(rank, seed):
     weights = np.random.default_rng([seed, 2**31]).random(4)
     return weights.tolist(), np.random.default_rng(seed + rank).random(4).tolist()
-
-
-@wrong(
-    "05-replicas",
-    advice="which others become the same",
-    note="They trust a number that holds for every machine that they have seen.",
-)
-def leaves_room_for_100_ranks(rank, seed):
-    weights = np.random.default_rng([seed, 2**31]).random(4)
-    return weights.tolist(), np.random.default_rng(100 * seed + rank).random(4).tolist()
-
-
-@wrong(
-    "05-replicas",
-    advice="another process, which gets other numbers",
-    note="They overlook that a hash of a text is another in each Python that is "
-    "started: no two machines agree.",
-)
-def hashes_a_name(rank, seed):
-    weights = np.random.default_rng(abs(hash(f"weights {seed}"))).random(4)
-    return weights, np.random.default_rng([seed, 1, rank]).random(4)
-
-
-@wrong(
-    "05-replicas",
-    advice="two lists, weights and noise",
-    note="They return eight numbers in one list.",
-)
-def returns_one_list(rank, seed):
-    weights = np.random.default_rng([seed, 0]).random(4)
-    return [*weights, *np.random.default_rng([seed, 1, rank]).random(4)]
 
 
 @wrong(
@@ -344,16 +243,6 @@ def seeds_the_global_generators(rank, seed):
     weights = torch.rand(4)
     torch.manual_seed(int(np.random.SeedSequence([seed, 7, rank]).generate_state(1)[0]))
     return weights, torch.rand(4)
-
-
-@wrong(
-    "05-replicas",
-    advice="another seed, for other weights",
-    note="They write a seed into the code.",
-)
-def ignores_the_seed(rank, seed):
-    weights = np.random.default_rng(0).random(4)
-    return weights.tolist(), np.random.default_rng([1, rank]).random(4).tolist()
 
 
 @right("05-replicas")

@@ -97,8 +97,8 @@ run_demo("random_numbers/forked_random_numbers.py")
 
 # %% [markdown]
 # Two copies of a network that start with equal weights may be equal by luck, and the
-# luck ends on another machine. Whatever must be equal, and whatever must differ: say it
-# with a **seed**, the number from which a generator's first state is made.
+# luck ends on another machine. Say what must be equal and what must differ with a
+# **seed**, the number from which a generator's first state is made.
 
 # %% [markdown]
 # All that one generator draws, number after number, is a **stream**. Two streams are
@@ -114,13 +114,12 @@ run_demo("random_numbers/forked_random_numbers.py")
 # %% [markdown]
 # ## Exercise 1: find the duplicates
 #
-# You get the numbers that some workers have drawn, one list per worker. Two fresh
-# numbers of `random` or NumPy, with their 53 random bits, are never equal, for all
-# practical purposes. (`torch.rand` has 24 bits: of 10,000 numbers about three pairs are
-# equal.) So workers that share a number share a stream, even if one began later in it.
+# You get the numbers that some workers have drawn, one list per worker. With 53 random
+# bits, two fresh numbers are never equal in practice. So workers that share a number
+# share a stream, even if one began later in it.
 #
 # Write `shared(outputs)`: all pairs `(i, j)` with `i < j` of workers that share at
-# least one number. Lists may be empty, of different lengths, and stay as they are.
+# least one number. The lists may differ in length.
 #
 # By hand first: for `[[0.1, 0.2, 0.3], [0.7, 0.8], [0.2, 0.3, 0.9]]` the answer is
 # `[(0, 2)]`.
@@ -231,7 +230,7 @@ from sidebyside import COLOURS, figure
 k = np.arange(1, WORKERS + 1)
 theory = np.sqrt(math.pi * (4 - math.pi) / (POINTS * k))
 alt = "the error of copied streams stays, that of spawned ones falls as 1/√k"
-fig, ax = figure(alt=alt)
+fig, ax = figure(stamp="computed", alt=alt)
 ax.loglog(k, theory, color="black", linestyle=":")
 ax.text(9, theory[8] * 1.25, "theory, 1/√k")
 for name, colour, line in ("copied", COLOURS[1], "--"), ("spawned", COLOURS[0], "-"):
@@ -244,10 +243,10 @@ ax.minorticks_off()
 fig
 
 # %% [markdown]
-# The error against the number of workers, both axes logarithmic. As a rule the mean of
-# $k$ independent estimates has the error of one divided by $\sqrt k$; spawned streams
-# follow that down to an eighth. (The lines begin apart: worker 0 has another stream in
-# each.)
+# The figure shows the error against the number of workers, both axes logarithmic. As a
+# rule the mean of $k$ independent estimates has the error of one divided by $\sqrt k$;
+# spawned streams follow that down to an eighth. The lines begin apart because worker 0
+# has a different stream in each.
 
 # %% [markdown]
 # **The mean of 64 equal numbers is as wrong as one of them.** 63 workers have warmed
@@ -290,7 +289,7 @@ guess("05-streams", None, "seed + worker: how many of these 100 streams are diff
 runs = [(seed, worker) for seed in range(10) for worker in range(10)]
 added = {np.random.default_rng(seed + worker).random() for seed, worker in runs}
 hashed = {stream(seed, worker).random() for seed, worker in runs}
-reveal("05-streams", len(added))
+reveal("05-streams", len(added), computed=True)
 print("with keys:", len(hashed))
 
 # %% [markdown]
@@ -378,12 +377,12 @@ for workers in 1, 2, 3:
 # training run.
 #
 # The cure is to ask *for what* a number is drawn, not *by whom*. An item is known by the
-# seed, the epoch and its index, whoever prepares it.
+# seed, the epoch and its index, whichever worker prepares it.
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 2: 15 minutes
 #
-# The lesson's main sentence. Whoever makes one stream for the whole share should try
+# The lesson's main sentence. Learners who make one stream for the whole share should try
 # the case by hand.
 
 # %% [markdown]
@@ -392,8 +391,7 @@ for workers in 1, 2, 3:
 # A worker prepares its share of the items of an epoch and needs a random number in
 # [0, 1) for each. Write `noise_of(seed, epoch, items)`, which returns them as a list,
 # in the order of `items`. The number of an item depends on seed, epoch and item, never
-# on the share it comes in. For all practical purposes, another seed, epoch or item gives
-# another number. There may be a million items.
+# on the share it comes in. Another seed, epoch or item gives another number.
 #
 # By hand first: one worker gets the items [0, 1, 2, 3]. Of two workers, one gets [0, 2]
 # and one [1, 3]. Which of their numbers must be equal?
@@ -423,7 +421,7 @@ for workers in 1, 2, 3:
 
 # %% exercise="05-items"
 def noise_of(seed: int, epoch: int, items: list[int]) -> list[float]:
-    """A random number for each of these items, whoever asks for it."""
+    """A random number for each of these items, whichever worker asks."""
     ### BEGIN SOLUTION
     return [stream(seed, epoch, item).random() for item in items]
     ### END SOLUTION
@@ -524,13 +522,10 @@ for own in False, True:
 # random numbers in [0, 1): the start of the weights and the noise for the first item.
 #
 # * The weights are equal on all ranks. Another seed gives other weights.
-# * No two ranks, and no two seeds, share a number of their noise: rank 1 of seed 0 does
-#   not have the noise of rank 0 of seed 1. Nor does any noise share a number with the
-#   weights, of this seed or of another.
-# * Two calls with the same rank and seed return the same.
-# * Afterwards the global generators of `random`, NumPy and torch are as they were.
-#
-# There may be 10,000 ranks.
+# * Each rank and seed has its own noise: rank 1 of seed 0 shares no number with rank 0 of
+#   seed 1, nor with any weights.
+# * The same rank and seed give the same again.
+# * The global generators of `random`, NumPy and torch stay as they were.
 #
 # By hand first: write down what four ranks get if both lists come from `seed + rank`.
 # <!-- exercise: 05-replicas -->
@@ -606,7 +601,7 @@ reveal("05-ranks", len({seed for seeds in of_each for seed in seeds["generator=N
 # %% [markdown]
 # A generator with the rank in its seed gives every worker of every rank a seed of its
 # own. A stream for each item needs neither rank nor worker: the item's key is enough,
-# whoever gets the item.
+# wherever the item is prepared.
 
 # %% [markdown]
 # ## Reproducible up to what?
