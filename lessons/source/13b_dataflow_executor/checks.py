@@ -205,7 +205,7 @@ def check_13b_beyond(beyond):
         work = [
             sum(op.takes for op in graph if op.device == device) for device in (0, 1)
         ]
-        think = "with all the work on one device it is no wonder: deal it fairly"
+        think = "how the work is dealt: deal it fairly, half to each device"
         expect(
             abs(work[0] - work[1]) <= 1e-9 * sum(work),
             got=f"device 0 has {work[0]} slots of work, device 1 {work[1]}",
