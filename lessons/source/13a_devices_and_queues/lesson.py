@@ -569,8 +569,7 @@ print("the batch is full of", old[0].item(), "and its sum was", wrong[0])
 # %% [markdown]
 # ## Exercise 3: two buffers
 #
-# A device has no room for all batches. Write `launch_all(batches, buffers, copy,
-# compute, copier, computer)`: for each batch k, in order, launch `copy(batch, buffer)` on
+# Write `launch_all(batches, buffers, copy, compute, copier, computer)`: for each batch k, in order, launch `copy(batch, buffer)` on
 # the queue `copier` and `compute(buffer)` on the queue `computer`. Batch k uses buffer
 # `buffers[k % len(buffers)]`.
 #

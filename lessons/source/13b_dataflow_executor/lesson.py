@@ -27,7 +27,8 @@
 #
 # Six cards with the operations, pinned to the wall with strings between them. Two people
 # are the devices. On each card a number: how many strings arrive from operations that
-# are not done. Whenever an operation is finished, take one off each card at the other end. Cards
+# are not done. Whenever an operation is finished, take one off each card at the other
+# end. Cards
 # at 0 may be taken. That is the whole executor, and they have just been it.
 #
 # Expected: "5 slots, for there are 10 slots of work and two devices."
@@ -125,7 +126,7 @@ show(SimulatedDevices)
 # 3. only if nothing runs on that device;
 # 4. whenever you call `wait`, no device is idle that has a ready operation.
 #
-# The graph is in any order. Which of several ready operations comes first is up to you.
+# The graph is in any order.
 #
 # By hand first: which counters of our six operations are 0 when `c` has finished, and
 # what is then in the two ready queues?
@@ -382,7 +383,8 @@ draw_dataflow(
 # nothing is ready: every operation that is left waits for a running one. So every longest
 # chain of those that are left begins with one that runs, and while a device idles, the
 # longest chain gets shorter. At first it was the longest path $L$. So such moments add up
-# to at most $L$, and in each of them at most $p-1$ of $p$ devices idle.
+# to at most $L$, and in each of them at most $p-1$ of $p$ devices idle. In the first
+# picture, device 1 idles for two slots: exactly while `long`, the longest path, runs.
 #
 # Add up the time of all devices: with $W$ slots of work, $p \cdot T \leq W + (p-1) L$.
 # Both $W/p$ and $L$ are at most the larger of the two, so

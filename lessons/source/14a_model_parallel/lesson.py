@@ -392,20 +392,17 @@ run_ranks(meter_cut_in_time)
 # %% [markdown]
 # ## Exercise 2: the balanced cut
 #
-# In lesson 15a all devices will work at the same time. Then the slowest one sets the pace,
-# and its messages count. Write `balanced_cut(times, sends, memory, devices, limit)`.
+# Write `balanced_cut(times, sends, memory, devices, limit)`: a list of how many layers each
+# device gets, so that the slowest device is as fast as possible, or `None` if nothing
+# fits.
 #
-# Layer $i$ takes `times[i]` and needs `memory[i]`; to send its output to the next device
-# takes `sends[i]`. Each device gets one or more neighbouring layers. A device's time is
-# the sum of its layers' times, plus `sends` of its last layer; the last device sends
-# nothing. The sum of its layers' memory is at most `limit`.
+# Layer $i$ takes `times[i]`, needs `memory[i]`, and takes `sends[i]` to send its output on.
+# Each device gets one or more neighbouring layers. Its time is the sum of theirs, plus
+# `sends` of its last layer; the last device sends nothing. The sum of their memory is at
+# most `limit`. 60 layers on 10 devices are too many ways to try them all.
 #
-# Return how many layers each device gets, so that the slowest device is as fast as
-# possible, or `None` if nothing fits. 60 layers on 10 devices should take seconds: there
-# are too many ways to try them all.
-#
-# By hand first: `times = [3, 1, 1, 3]`, `sends = [1, 9, 1, 1]`, `memory = [1, 1, 1, 1]`,
-# two devices. What is best with limit 3, and what with limit 2?
+# By hand first: `times = [3, 1, 1, 3]`, `sends = [1, 9, 1, 1]`, each layer needs 1, two
+# devices. What is best with limit 3, and what with limit 2?
 # <!-- exercise: 14a-balanced-cut -->
 #
 # <details><summary>Hint 1: a question</summary>

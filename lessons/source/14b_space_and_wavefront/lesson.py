@@ -175,19 +175,18 @@ for name, swap in {"both ways": Swap.apply, "one way": one_way}.items():
 # %% [markdown]
 # ## Exercise 1: a halo for any number of ranks
 #
-# Two ranks need one swap. Now images are cut into $N$ strips: rank 0 has the top one, and
-# ranks in the middle have two neighbours. Write the autograd function `Halo`. In
-# `Halo.apply(strip)`, `strip` has the shape (batch, channels, rows, width); the number of
-# rows may differ between ranks.
+# Images are now cut into a strip for each rank, from the top. Write the autograd function
+# `Halo`. `strip` has the shape (batch, channels, rows, width), and some strips may have
+# more rows than others.
 #
 # `forward` returns a tensor with two more rows: above, the last row of the rank above;
 # below, the first row of the rank below; zeros where there is no such rank. `backward`
-# gets the gradient of what `forward` returned, and returns that of `strip`. Only
-# neighbours talk, point to point, one row each way.
+# turns the gradient of that tensor into the gradient of `strip`. Only neighbours talk,
+# point to point, one row each way.
 #
-# By hand first: three ranks have one row each, of one pixel: 1, 10 and 100. What does
-# `forward` return on rank 1? The gradient of everything that `forward` returned is 1.
-# What does `backward` return on each rank?
+# By hand first: three ranks have one row of one pixel each: 1, 10 and 100. What does
+# `forward` return on rank 1? If its gradients are 1 everywhere, what does `backward`
+# return on each rank?
 # <!-- exercise: 14b-halo -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -318,10 +317,9 @@ show(scores_by_space)
 # Write `bytes_sent(batch, channels, height, width)`: a dictionary with the keys
 # `"layers"`, `"channels"` and `"space"`, the bytes that one of two ranks sends in a
 # training step. A number takes four. `channels` is a tuple such as `(1, 16, 16, 10)`:
-# image, maps between layers, scores. All convolutions are 3 × 3, with a bias.
+# image, maps between layers, scores. Convolutions are 3 × 3, with a bias.
 #
-# * By layers, all maps where the fewest channels cross. Rank 0 sends them, rank 1 as many
-#   gradients.
+# * By layers, all maps where the fewest channels cross.
 # * By channels, half of the maps between each two layers and half of the scores, both
 #   ways.
 # * By space, one row of the image, one way; one row of each map between layers, and a sum
@@ -550,14 +548,12 @@ draw_timelines(timelines, stamp="simulated")
 # ## Exercise 3: the way back
 #
 # Write `plan_cells(layers, steps)`, a plan for forward and backward: a dictionary from
-# `("F", layer, step)` and `("B", layer, step)` to the slot in which that cell begins,
-# from 0. Each layer has a rank of its own, which does one thing at a time. A forward takes
-# one slot and a **backward takes two**.
+# `("F", layer, step)` and `("B", layer, step)` to the slot in which that cell begins. Each
+# layer's rank does one thing at a time. A forward takes one slot, a **backward two**.
 #
-# Forwards need what they needed above. The loss needs all outputs of the last layer: no
-# backward begins before the last forward has ended. A backward needs the backwards of the
-# step *after* it and of the layer *above* it. The last backward must end as early as
-# possible.
+# Forwards need what they needed above. The loss needs all outputs: no backward begins
+# before the last forward has ended. A backward needs the backwards of the step *after* it
+# and of the layer *above* it. The last backward must end as early as possible.
 #
 # By hand first: two layers and three steps. When does the last forward end? Which
 # backward begins first, and when does the last one end?
