@@ -545,8 +545,8 @@ for name, rule in HEURISTICS.items():
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3, eight operations: 15 minutes
 #
-# A competition: the smallest number on the board wins. Whoever thinks that they have the
-# best should say why nobody can beat it. (Nobody need prove it: 256 placements.)
+# A competition: the smallest number on the board wins. Ask the winner why 19 cannot be
+# beaten. A proof is not needed: a computer can try all 256 placements.
 
 # %% [markdown]
 # ## Exercise 3: place eight operations

@@ -230,7 +230,8 @@ show(ReceiveForward)
 # ## Exercise 1, send forward: 20 minutes
 #
 # Expected: one gradient returned for two inputs; the activations themselves returned, on
-# which nobody can call `backward()` without an argument; a backward that does not receive, so that rank 1 sends for ever.
+# which `backward()` needs an argument; a backward that does not receive, so that rank 1
+# sends for ever.
 
 
 # %% exercise="14a-send"
