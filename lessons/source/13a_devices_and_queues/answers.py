@@ -1,8 +1,8 @@
 """Wrong answers to the exercises of lesson 13a, and unusual right ones."""
 
-import math
 import threading
-from itertools import pairwise
+from bisect import bisect_left
+from itertools import count, pairwise
 from time import perf_counter
 
 import numpy as np
@@ -12,130 +12,76 @@ from lessons.source.sample_answers import right, wrong
 # 13a-pays -----------------------------------------------------------------------------
 
 
-def _count_up(pays, host, device):
-    if device <= host:
+def _pays(messages=2, bytes_of_place=12, free=False, sizes=None):
+    """By the formulas of the text, with something wrong in them."""
+
+    def smallest_size(host, device, alpha, beta):
+        if device <= host and sizes is None:
+            return None
+        for n in sizes or count(1):
+            away = messages * alpha + bytes_of_place * n**2 * beta
+            away += 0 if free else 2 * n**3 / device
+            if away < 2 * n**3 / host:
+                return n
         return None
-    n = 1
-    while not pays(n):
-        n += 1
-    return n
+
+    return smallest_size
 
 
-@wrong(
+wrong(
     "13a-pays",
     advice="how many messages",
     note="The product has to come back: a second message with its own latency.",
-)
-def pays_one_message(host, device, alpha, beta):
-    def pays(n):
-        return alpha + 12 * n**2 * beta + 2 * n**3 / device < 2 * n**3 / host
-
-    return _count_up(pays, host, device)
-
-
-@wrong(
+    name="pays_one_message",
+)(_pays(messages=1))
+wrong(
     "13a-pays",
     advice="there and back",
     note="The product travels, too: 12 bytes for each place, not 8.",
-)
-def pays_no_way_back(host, device, alpha, beta):
-    def pays(n):
-        return 2 * alpha + 8 * n**2 * beta + 2 * n**3 / device < 2 * n**3 / host
-
-    return _count_up(pays, host, device)
-
-
-@wrong(
+    name="pays_no_way_back",
+)(_pays(bytes_of_place=8))
+wrong(
     "13a-pays",
     advice="messages and bytes",
     note="A number of 32 bits takes four bytes.",
-)
-def pays_numbers_for_bytes(host, device, alpha, beta):
-    def pays(n):
-        return 2 * alpha + 3 * n**2 * beta + 2 * n**3 / device < 2 * n**3 / host
-
-    return _count_up(pays, host, device)
-
-
-@wrong(
+    name="pays_numbers_for_bytes",
+)(_pays(bytes_of_place=3))
+wrong(
     "13a-pays",
     advice="device itself|not faster",
     note="They take the device for infinitely fast.",
-)
-def pays_free_device(host, device, alpha, beta):
-    def pays(n):
-        return 2 * alpha + 12 * n**2 * beta < 2 * n**3 / host
-
-    return _count_up(pays, host, device)
-
-
-@wrong(
-    "13a-pays",
-    advice="messages and bytes",
-    note="They leave the bytes out, because the formula can then be solved for n.",
-)
-def pays_latency_only(host, device, alpha, beta):
-    if device <= host:
-        return None
-    return max(1, math.ceil((alpha / (1 / host - 1 / device)) ** (1 / 3)))
-
-
-@wrong(
+    name="pays_free_device",
+)(_pays(free=True))
+wrong(
     "13a-pays",
     advice="no size is large enough",
     note="A device that is not faster never pays.",
     state="HUNG",
-)
-def pays_never_ends(host, device, alpha, beta):
-    n = 1
-    while 2 * alpha + 12 * n**2 * beta + 2 * n**3 / device >= 2 * n**3 / host:
-        n += 1
-    return n
-
-
-@wrong(
+    name="pays_never_ends",
+)(_pays(sizes=range(1, 10**15)))
+wrong(
     "13a-pays",
     advice="it does pay",
     note="A largest n was made up.",
-)
-def pays_up_to_a_thousand(host, device, alpha, beta):
-    for n in range(1, 1000):
-        if 2 * alpha + 12 * n**2 * beta + 2 * n**3 / device < 2 * n**3 / host:
-            return n
-    return None
-
-
-@wrong(
+    name="pays_up_to_a_thousand",
+)(_pays(sizes=range(1, 1000)))
+wrong(
     "13a-pays",
     advice="a smaller n would do",
     note="They double n, as in the table above, and return what they meet.",
-)
-def pays_powers_of_two(host, device, alpha, beta):
-    if device <= host:
-        return None
-    n = 1
-    while 2 * alpha + 12 * n**2 * beta + 2 * n**3 / device >= 2 * n**3 / host:
-        n *= 2
-    return n
+    name="pays_powers_of_two",
+)(_pays(sizes=[2**k for k in range(21)]))
 
 
 @right("13a-pays")
 def pays_by_halving(host, device, alpha, beta):
-    """Doubles until it pays, and halves the interval."""
     if device <= host:
         return None
 
     def pays(n):
         return 2 * alpha + 12 * n**2 * beta + 2 * n**3 / device < 2 * n**3 / host
 
-    high = 1
-    while not pays(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if pays(middle) else (middle, high)
-    return high
+    return 1 + bisect_left(range(1, 1_000_001), True, key=pays)
 
 
 @right("13a-pays")
@@ -215,39 +161,12 @@ def timing_from_first_event(device, orders):
 
 @wrong(
     "13a-timing",
-    advice="two moments",
-    note="The first order is charged with what was in the queue before it.",
-)
-def timing_from_host_start(device, orders):
-    began, ends = perf_counter(), []
-    for order in orders:
-        device.launch(order)
-        ends.append(device.record_event())
-    device.synchronize()
-    times = [began, *(event.time for event in ends)]
-    return [b - a for a, b in pairwise(times)]
-
-
-@wrong(
-    "13a-timing",
     advice="line|happened|synchronize",
     note="The events have been recorded, they think; but only launched.",
 )
 def timing_without_waiting(device, orders):
     events = _events(device, orders)
     return [a.elapsed_time(b) / 1e3 for a, b in pairwise(events)]
-
-
-@wrong(
-    "13a-timing",
-    advice="launch, or the work|two moments",
-    note="One interval for all, divided by their number.",
-)
-def timing_mean(device, orders):
-    events = _events(device, orders)
-    device.synchronize()
-    total = events[0].elapsed_time(events[-1]) / 1e3
-    return [total / len(orders) for _ in orders]
 
 
 @wrong(
@@ -288,59 +207,52 @@ def timing_waits_for_last_event(device, orders):
 # 13a-ahead ----------------------------------------------------------------------------
 
 
-@wrong(
+def _ahead(for_copy=True, for_buffer=len, place=lambda k, buffers: k % len(buffers)):
+    """The loop of the solution; a copy waits for the compute `for_buffer(buffers)` ago.
+
+    With `for_buffer=None` it does not wait.
+    """
+
+    def launch_all(batches, buffers, copy, compute, copier, computer):
+        computed = []
+        for k, batch in enumerate(batches):
+            buffer = buffers[place(k, buffers)]
+            ago = for_buffer(buffers) if for_buffer else k + 1
+            if k >= ago:
+                copier.wait_event(computed[k - ago])
+            copier.launch(copy, batch, buffer)
+            if for_copy:
+                computer.wait_event(copier.record_event())
+            computer.launch(compute, buffer)
+            computed.append(computer.record_event())
+
+    return launch_all
+
+
+wrong(
     "13a-ahead",
     advice="a compute has to wait",
     note="Two queues, and nobody tells the one how far the other is.",
-)
-def ahead_without_any_event(batches, buffers, copy, compute, copier, computer):
-    for k, batch in enumerate(batches):
-        copier.launch(copy, batch, buffers[k % len(buffers)])
-        computer.launch(compute, buffers[k % len(buffers)])
-
-
-@wrong(
+    name="ahead_without_any_event",
+)(_ahead(for_copy=False, for_buffer=None))
+wrong(
     "13a-ahead",
     advice="what a copy has to wait for",
     note="Right for as many buffers as batches, as in the text above.",
-)
-def ahead_overwrites(batches, buffers, copy, compute, copier, computer):
-    for k, batch in enumerate(batches):
-        copier.launch(copy, batch, buffers[k % len(buffers)])
-        computer.wait_event(copier.record_event())
-        computer.launch(compute, buffers[k % len(buffers)])
-
-
-@wrong(
+    name="ahead_overwrites",
+)(_ahead(for_buffer=None))
+wrong(
     "13a-ahead",
     advice="the same buffer",
     note="Every result is right, and nothing overlaps.",
-)
-def ahead_waits_for_the_last_compute(batches, buffers, copy, compute, copier, computer):
-    computed = None
-    for k, batch in enumerate(batches):
-        if computed is not None:
-            copier.wait_event(computed)
-        copier.launch(copy, batch, buffers[k % len(buffers)])
-        computer.wait_event(copier.record_event())
-        computer.launch(compute, buffers[k % len(buffers)])
-        computed = computer.record_event()
-
-
-@wrong(
+    name="ahead_waits_for_the_last_compute",
+)(_ahead(for_buffer=lambda buffers: 1))
+wrong(
     "13a-ahead",
-    advice="copy has|same buffer",
-    note="They write the number of buffers of the example into the code.",
-)
-def ahead_two_buffers_always(batches, buffers, copy, compute, copier, computer):
-    computed = []
-    for k, batch in enumerate(batches):
-        if k >= 2:
-            copier.wait_event(computed[k - 2])
-        copier.launch(copy, batch, buffers[k % len(buffers)])
-        computer.wait_event(copier.record_event())
-        computer.launch(compute, buffers[k % len(buffers)])
-        computed.append(computer.record_event())
+    advice="which buffer batch k",
+    note="All batches go through the first buffer; the others stay empty.",
+    name="ahead_first_buffer_only",
+)(_ahead(for_buffer=lambda buffers: 1, place=lambda k, buffers: 0))
 
 
 @wrong(
@@ -362,58 +274,7 @@ def ahead_host_waits(batches, buffers, copy, compute, copier, computer):
     note="In one queue the order is right by itself, and nothing overlaps.",
 )
 def ahead_all_on_one_queue(batches, buffers, copy, compute, copier, computer):
-    for k, batch in enumerate(batches):
-        computer.launch(copy, batch, buffers[k % len(buffers)])
-        computer.launch(compute, buffers[k % len(buffers)])
-
-
-@wrong(
-    "13a-ahead",
-    advice="same buffer|later",
-    note="Copies a round of buffers, and then computes them all.",
-)
-def ahead_waits_for_all_copies(batches, buffers, copy, compute, copier, computer):
-    rounds = range(0, len(batches), len(buffers))
-    for start in rounds:
-        for k in range(start, min(start + len(buffers), len(batches))):
-            copier.launch(copy, batches[k], buffers[k - start])
-        computer.wait_event(copier.record_event())
-        for k in range(start, min(start + len(buffers), len(batches))):
-            computer.launch(compute, buffers[k - start])
-        copier.wait_event(computer.record_event())
-
-
-@wrong(
-    "13a-ahead",
-    advice="which buffer batch k",
-    note="All batches go through the first buffer; the others stay empty.",
-)
-def ahead_first_buffer_only(batches, buffers, copy, compute, copier, computer):
-    computed = []
-    for batch in batches:
-        if computed:
-            copier.wait_event(computed[-1])
-        copier.launch(copy, batch, buffers[0])
-        computer.wait_event(copier.record_event())
-        computer.launch(compute, buffers[0])
-        computed.append(computer.record_event())
-
-
-@wrong(
-    "13a-ahead",
-    advice="a compute has to wait",
-    note="The event stands before the copy, not after it.",
-)
-def ahead_records_too_early(batches, buffers, copy, compute, copier, computer):
-    computed = []
-    for k, batch in enumerate(batches):
-        if k >= len(buffers):
-            copier.wait_event(computed[k - len(buffers)])
-        ready = copier.record_event()
-        copier.launch(copy, batch, buffers[k % len(buffers)])
-        computer.wait_event(ready)
-        computer.launch(compute, buffers[k % len(buffers)])
-        computed.append(computer.record_event())
+    _ahead()(batches, buffers, copy, compute, computer, computer)
 
 
 @right("13a-ahead")

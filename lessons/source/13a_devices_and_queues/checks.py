@@ -99,7 +99,7 @@ def _expect_device_timing(
     if earlier:
         device.launch(TimedQueueOrder(earlier / 1e3, earlier_log))
     before = device.launched
-    orders = [TimedQueueOrder(ms / 1e3, log, all_launched) for ms in lengths]
+    orders = [TimedQueueOrder(ms / 1e3, log) for ms in lengths]
     behind = f" behind one of {earlier} ms" if earlier else ""
     with trying(f"seconds_of_orders(device, orders) of {lengths} ms{behind}") as expect:
         first_ends = time.perf_counter()
@@ -107,13 +107,12 @@ def _expect_device_timing(
             with host_may_not_wait(all_launched):
                 got = answer(device, list(orders))
         except HostWaited:
-            _say_host_waited(expect)
+            think = "what the device does while the host waits for one order"
+            expect(False, got="the host waited before all were launched", think=think)
         ended = time.perf_counter()
         if earlier:
             device.synchronize()
             first_ends = earlier_log[0][2]
-        if any(order.held_up for order in orders):
-            _say_host_waited(expect)
         expect(
             [order for order, *_ in log] == orders,
             got=f"{len(log)} orders carried out when the function returned, or in "
@@ -124,14 +123,6 @@ def _expect_device_timing(
         edges = [first_ends]
         edges += [moment for _, *moments in log for moment in moments] + [ended]
         _expect_queue_seconds(expect, got, edges, len(orders))
-
-
-def _say_host_waited(expect) -> None:
-    expect(
-        False,
-        got="the host waited before it had launched all orders",
-        think="what the device does while the host waits for one order",
-    )
 
 
 def _expect_queue_seconds(expect, got: object, edges: list[float], count: int) -> None:

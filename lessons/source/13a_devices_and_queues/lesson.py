@@ -109,14 +109,16 @@ draw_roofline(peak, bandwidth, {each: seconds[each] for each in operations})
 # and why small operations are best joined into one.
 #
 # A GPU has the same picture, with a peak and a bandwidth a hundred times and more those
-# of one core. (The data sheet of an H100 says 67,000 billion operations and 3,350 billion
-# bytes per second.) Its memory is close to the processor and small; you cannot add to it
-# later.
+# of one core. The data sheet of an H100 says 3,350 billion bytes per second and, in 32
+# bits, 67,000 billion operations: its roof becomes flat at 20 operations for each byte.
+# In 16 bits its *tensor cores*, made for products of matrices, do 989,000 billion: flat
+# only at 295. The memory is close to the processor and small; you cannot add to it later.
 
 # %% [markdown]
 # Some operations cannot run on a device: they have no *kernel* there, no program for that
 # device (not the notebook's kernel). torch's *meta device* shows it without a GPU. It has
-# no memory and knows only shapes, but the shape of `nonzero` depends on the values:
+# no memory and knows only shapes, but the shape of what `nonzero` returns depends on the
+# values, so this device cannot run it (a GPU can):
 
 # %%
 pretend = torch.ones(3, device="meta")
@@ -129,8 +131,8 @@ print(torch.ones(3).nonzero().device)
 
 # %% [markdown]
 # torch raises an error, and moves nothing by itself. **What has no kernel on a device has
-# to be done on the CPU**, and you move its data. (GPUs do have one for `nonzero`.)
-# Reading files and splitting text stay on the CPU for the same reason.
+# to be done on the CPU**, and you move its data. Reading files and splitting text
+# stay on the CPU for the same reason.
 
 # %% [markdown] tags=["instructor"]
 # ## Away and back: 7 minutes
@@ -183,8 +185,8 @@ print("by the prediction sending is quicker from", pays or "no number of", "rows
 reveal("13a-away", first_that_pays(times) or 0)
 
 # %% [markdown]
-# For small matrices the two messages take nearly all of the time of sending, and on a
-# quiet machine it hardly grows. **In a matrix product, arithmetic grows faster than
+# For small matrices the two messages take nearly all of the time of sending, so that time
+# hardly grows with n. **In a matrix product, arithmetic grows faster than
 # bytes, so from some size on sending it away pays**, if the device is faster at all.
 # Keeping data on the device between operations lowers that size: only the first inputs
 # and the last result travel.
@@ -199,13 +201,11 @@ reveal("13a-away", first_that_pays(times) or 0)
 # %% [markdown]
 # ## Exercise 1: the size from which it pays
 #
-# Write `smallest_size(host, device, alpha, beta)`. It returns the smallest whole $n \geq
-# 1$ for which multiplying two $n \times n$ matrices takes strictly less time by sending
-# than here, by the two formulas above, or `None` if there is no such $n$.
-#
-# `host` and `device` are operations per second; the device may be the slower one.
-# `alpha` (seconds) and `beta` (seconds per byte) are 0 or more. Where there is such
-# an $n$, it is at most a million.
+# Write `smallest_size(host, device, alpha, beta)`: the smallest whole $n \geq 1$ for
+# which multiplying two $n \times n$ matrices takes strictly less time by sending than
+# here, by the two formulas above, or `None` if there is no such $n$. It is at most a
+# million. `host` and `device` are operations per second, and the device may be the
+# slower one; `alpha` is in seconds, `beta` in seconds per byte.
 #
 # By hand first: the host does 2,000 operations per second, the device 2,000,000, a
 # message takes 0.5 s, and bytes cost nothing.
@@ -328,7 +328,7 @@ with Timeline() as timeline, QueueDevice("device") as device:
             sleep(0.005)
     clock = perf_counter() - began
 reveal("13a-clock", 1e3 * clock)
-timeline.plot(height=1.8)
+timeline.plot(height=1.8, stamp="simulated")
 
 # %% [markdown]
 # The host has launched everything long before the device has done it: **the host runs
@@ -344,7 +344,7 @@ from parallel_by_hand.devices.host_runs_ahead import print_clocks, three_clocks
 with Timeline() as timeline:
     clocks = three_clocks(orders=5, seconds=0.03, waiting=4)
 print_clocks(clocks)
-timeline.plot(height=1.8)
+timeline.plot(height=1.8, stamp="simulated")
 
 # %% [markdown]
 # The second clock has measured nine orders. The third puts an **event** into the queue
@@ -377,19 +377,15 @@ else:
 # though it copies only one number?
 
 # %% [markdown]
-# Now do it right. Write `seconds_of_orders(device, orders)`. `orders` is a list of
-# functions without arguments. Launch each of them once, in order, on the `QueueDevice`,
-# and return a list: for each order the *seconds* that it took on the device. Earlier
-# orders may still be in the queue, and their time does not count. When the function
-# returns, all orders have been carried out.
-#
-# The device must not stand still between orders because of you: launch all orders
-# before the host waits for anything. Small orders of your own may stand between them.
+# Now do it right. Write `seconds_of_orders(device, orders)`: launch each function of the
+# list `orders` once, in order, on the `QueueDevice`, and return the *seconds* that each
+# took on the device. Earlier orders may still be in the queue; their time does not
+# count. Launch all orders before the host waits for anything, so that the device does
+# not stand still. When the function returns, all have been carried out.
 #
 # `event = device.record_event()` puts an event into the queue, and
-# `before.elapsed_time(after)` is the time from one to the other, in *milliseconds*;
-# before the device has reached both, it raises a `RuntimeError`. `device.synchronize()`
-# waits for the device.
+# `before.elapsed_time(after)` is the time from one to the other, in *milliseconds*, once
+# the device has reached both. `device.synchronize()` waits for the device.
 # <!-- exercise: 13a-timing -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -497,7 +493,7 @@ for workers, timeline in enumerate(timelines.values()):
 spans = timeline.spans
 began, ended = min(s.start for s in spans), max(s.end for s in spans)
 reveal("13a-loader", 1e3 * (ended - began))
-draw_timelines(timelines)
+draw_timelines(timelines, stamp="simulated")
 
 # %% [markdown]
 # Without a worker the twelve pieces follow one another: 480 ms. **With a loader one
@@ -550,7 +546,8 @@ with one_queue, QueueDevice("device") as both:
 with two_queues, QueueDevice("copier") as one, QueueDevice("computer") as other:
     copy_and_compute(one, other, sums)
 print("one queue:", sums[:5], "two queues:", sums[5:])
-draw_timelines({"one queue": one_queue, "two queues": two_queues})
+lanes = {"one queue": one_queue, "two queues": two_queues}
+draw_timelines(lanes, stamp="simulated")
 
 # %% [markdown]
 # **Two queues overlap copying with computing, and the results are the same.** Ten pieces
@@ -572,17 +569,13 @@ print("the batch is full of", old[0].item(), "and its sum was", wrong[0])
 # %% [markdown]
 # ## Exercise 3: two buffers
 #
-# A device has no room for all batches. Write `launch_all(batches, buffers, copy,
-# compute, copier, computer)`. For each batch k launch `copy(batch, buffer)` on the queue
-# `copier`, and `compute(buffer)` on the queue `computer`, in the order of the batches.
-# Batch k uses buffer `buffers[k % len(buffers)]`.
+# Write `launch_all(batches, buffers, copy, compute, copier, computer)`: for each batch k, in order, launch `copy(batch, buffer)` on
+# the queue `copier` and `compute(buffer)` on the queue `computer`. Batch k uses buffer
+# `buffers[k % len(buffers)]`.
 #
 # A batch is computed after it has been copied, and a buffer is overwritten only after
-# the batch in it has been computed. Nothing waits for more than that: with two buffers,
-# batch k + 1 is copied while batch k is computed. The host waits for nothing: the
-# function returns when all is launched, with no result, and the caller synchronises.
-#
-# There are one or more buffers. Orders of your own may be in the queues, too.
+# its batch has been computed. Nothing waits for more than that: with two buffers, batch
+# k + 1 is copied while batch k is computed. The host launches, and waits for nothing.
 #
 # By hand first: copying takes 1 s, computing 1 s, and there are four batches. How long
 # does it take with one buffer, with two, and with three?
@@ -697,11 +690,12 @@ compare(
 
 # %% [markdown]
 # On a quiet machine with two cores, rows two and three use both. The fourth has four
-# threads: oversubscription, which may cost nothing here. On a busy machine a second thread
-# in each product helps less, or does harm: one half of a product has to wait for the
-# other, which may have no core.
-# **Inter-op times intra-op threads should not exceed the cores.** A rule of thumb: spend
-# cores within operations that are large, and between small ones that are independent.
+# threads on two cores: *oversubscription*. Here it costs nothing, and may even be the
+# fastest, because these products are large and seldom wait for each other. It costs time
+# where threads wait for one that has no core at that moment, as many small operations do.
+# **So as a rule of thumb, inter-op times intra-op threads do not exceed the cores, and a
+# measurement decides.** Spend cores within operations that are large, and between small
+# ones that are independent.
 
 # %% [markdown]
 # ## The same words elsewhere
@@ -718,7 +712,9 @@ compare(
 #
 # In torch, copy by `batch.to("cuda", non_blocking=True)` inside
 # `with torch.cuda.stream(copier):`. Then `torch.cuda.current_stream().wait_stream(copier)`
-# records the event and waits for it. The batch has to be in pinned memory: from pageable
+# records the event and waits for it, and `batch.record_stream(torch.cuda.current_stream())`
+# keeps the batch's memory from being used again too early. The batch has to be in pinned
+# memory: from pageable
 # memory the host waits while the driver makes its pinned copy, and does not run ahead.
 # (`torch.set_num_interop_threads` is for TorchScript, and changes none of this.)
 #
@@ -747,7 +743,7 @@ else:
 #   the queue: events.
 # * Two queues overlap; unless the host waits, only an event puts them in order.
 # * A loader one batch ahead hides preparing behind training.
-# * Inter-op times intra-op threads: at most the cores.
+# * Inter-op times intra-op threads: as a rule at most the cores; measure.
 #
 # In a terminal, `python demos/devices/host_runs_ahead.py --waiting 10` and
 # `python demos/devices/copy_or_compute.py --host torch` show more.

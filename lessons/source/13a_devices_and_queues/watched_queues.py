@@ -51,17 +51,11 @@ class CountingDevice(QueueDevice):
 class TimedQueueOrder:
     """An order that sleeps, and notes in `log` that it began and ended, and when."""
 
-    def __init__(
-        self, seconds: float, log: list, may_begin: Callable[[], bool] = lambda: True
-    ):
-        self.seconds, self.log, self.may_begin = seconds, log, may_begin
-        self.held_up = False
+    def __init__(self, seconds: float, log: list):
+        self.seconds, self.log = seconds, log
 
     def __call__(self) -> None:
         began = time.perf_counter()
-        while not self.may_begin() and not self.held_up:
-            self.held_up = time.perf_counter() - began > PATIENCE
-            time.sleep(0.001)
         time.sleep(self.seconds)
         self.log.append((self, began, time.perf_counter()))
 

@@ -5,24 +5,9 @@ from collections import defaultdict, deque
 
 from lessons.source.sample_answers import right, wrong
 from parallel_by_hand.dataflow.operations import Operation
-from parallel_by_hand.dataflow.placement_heuristics import (
-    EIGHT_OPERATIONS,
-    HEURISTICS,
-    in_order_of_inputs,
-)
+from parallel_by_hand.dataflow.placement_heuristics import EIGHT_OPERATIONS, HEURISTICS
 
 # 13b-executor
-
-
-@wrong(
-    "13b-executor",
-    advice="rule 4",
-    note="Right results, no error, and one device works at a time.",
-)
-def one_after_the_other(graph, machine):
-    for op in in_order_of_inputs(graph):
-        machine.launch(op.device, op)
-        machine.wait()
 
 
 @wrong(
@@ -75,29 +60,6 @@ def launches_in_the_order_of_the_list(graph, machine):
         machine.wait()
 
 
-@wrong(
-    "13b-executor",
-    advice="rule [24]",
-    note="The counters go down when an input is launched, not when it has finished.",
-)
-def counts_a_launch_as_done(graph, machine):
-    missing = {op.name: len(set(op.inputs)) for op in graph}
-    queue, busy = deque(op for op in graph if not op.inputs), set()
-    while queue:
-        op = queue.popleft()
-        while op.device in busy:
-            busy.remove(machine.wait()[0])
-        machine.launch(op.device, op)
-        busy.add(op.device)
-        for reader in graph:
-            if op.name in reader.inputs:
-                missing[reader.name] -= 1
-                if not missing[reader.name]:
-                    queue.append(reader)
-    for _ in busy:
-        machine.wait()
-
-
 def _with_counters(graph, machine, missing, look="all"):
     """The solution, with something wrong."""
     ready, idle = defaultdict(deque), list(machine.devices)
@@ -118,15 +80,6 @@ def _with_counters(graph, machine, missing, look="all"):
                 missing[op.name] -= 1
                 if missing[op.name] == 0:
                     ready[op.device].append(op)
-
-
-@wrong(
-    "13b-executor",
-    advice="read one input twice: how often",
-    note="x * x: two mentions, and counted down once.",
-)
-def counts_each_mention(graph, machine):
-    _with_counters(graph, machine, {op.name: len(op.inputs) for op in graph})
 
 
 @wrong(
@@ -162,24 +115,6 @@ def forgets_the_last_wait(graph, machine):
 
 def _busy(machine):
     return [device for _, _, device, _ in machine._running]
-
-
-@wrong(
-    "13b-executor",
-    advice="rule 4|nothing was running",
-    note="Each device sticks to the order of the list, though a later one is ready.",
-)
-def devices_take_the_list_in_order(graph, machine):
-    lists = {d: [op for op in graph if op.device == d] for d in machine.devices}
-    done, idle = set(), set(machine.devices)
-    for _ in graph:
-        for d in list(idle):
-            if lists[d] and set(lists[d][0].inputs) <= done:
-                machine.launch(d, lists[d].pop(0))
-                idle.remove(d)
-        device, finished = machine.wait()
-        idle.add(device)
-        done.add(finished.name)
 
 
 @wrong(
@@ -259,14 +194,8 @@ BOTH = [
     _op("c", ("a", "b"), 1),
     _op("d", ("a", "b"), 1),
 ]
-right(
-    "13b-beyond",
-    name="two_and_two",
-)(BOTH)
-right(
-    "13b-beyond",
-    name="three_layers",
-)(
+right("13b-beyond", name="two_and_two")(BOTH)
+right("13b-beyond", name="three_layers")(
     [
         _op("a"),
         _op("b", ("a",)),
@@ -282,12 +211,6 @@ wrong(
     note="What everyone finds first; it shows only that one must share.",
     name="one_device",
 )([_op("a"), _op("b")])
-wrong(
-    "13b-beyond",
-    advice="deal it fairly",
-    note="Above the bound, and with one operation too many on device 0.",
-    name="one_more_on_device_0",
-)([*BOTH, _op("e")])
 wrong(
     "13b-beyond",
     advice="what could keep device 1 idle",
@@ -318,15 +241,6 @@ wrong(
     note='("a") is a text and no tuple.',
     name="name_as_text",
 )([_op("a"), _op("b"), _op("c", "ab", 1), _op("d", "ab", 1)])
-wrong(
-    "13b-beyond",
-    advice="one to eight operations",
-    note="The idea is right, and the list too long.",
-    name="nine_operations",
-)(
-    [_op(f"a{i}") for i in range(5)]
-    + [_op(f"b{i}", tuple(f"a{j}" for j in range(5)), 1, 1.25) for i in range(4)]
-)
 
 # 13b-place
 
@@ -337,14 +251,8 @@ def _places(devices):
     return {name: int(d) for name, d in zip(names, devices, strict=True)}
 
 
-right(
-    "13b-place",
-    name="mirrored",
-)(_places("10101001"))
-right(
-    "13b-place",
-    name="second_best",
-)(_places("00101110"))
+right("13b-place", name="mirrored")(_places("10101001"))
+right("13b-place", name="second_best")(_places("00101110"))
 wrong(
     "13b-place",
     advice="which branch could move",
@@ -369,12 +277,6 @@ wrong(
     note="Both devices are busy, and each value has to travel.",
     name="alternates",
 )(_places("01010101"))
-wrong(
-    "13b-place",
-    advice="slots, and a rule takes 22",
-    note="Each branch is torn: the gradient is not where its h is.",
-    name="loss_beside_the_shorter",
-)(_places("00101001"))
 wrong(
     "13b-place",
     advice="without x",

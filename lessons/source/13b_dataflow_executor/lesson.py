@@ -27,7 +27,8 @@
 #
 # Six cards with the operations, pinned to the wall with strings between them. Two people
 # are the devices. On each card a number: how many strings arrive from operations that
-# are not done. Who finishes an operation takes one off each card at the other end. Cards
+# are not done. Whenever an operation is finished, take one off each card at the other
+# end. Cards
 # at 0 may be taken. That is the whole executor, and they have just been it.
 #
 # Expected: "5 slots, for there are 10 slots of work and two devices."
@@ -115,25 +116,17 @@ show(SimulatedDevices)
 # %% [markdown]
 # ## Exercise 1: the executor
 #
-# Write `execute(graph, machine)`. It runs every operation of `graph` once, and returns,
-# with `None`, once all have finished. `machine.devices` is the list of devices, among
-# them the `device` of every operation.
-# `machine.launch(device, operation)` starts an operation (the `Operation`, not its name).
-# `machine.wait()` returns a pair, `(device, operation)`, once for each that was launched.
-# Four rules:
+# Write `execute(graph, machine)`. It runs every operation of `graph` once, and returns
+# when all have finished. `machine.devices` lists the devices,
+# `machine.launch(device, operation)` starts an operation, and `machine.wait()` returns the
+# pair `(device, operation)` that has finished next. Four rules:
 #
 # 1. an operation is launched on its own device, once;
-# 2. only after `machine.wait()` has returned all its inputs;
-# 3. only if nothing runs on that device: `wait` has returned what was launched there
-#    before;
-# 4. whenever you call `wait`, no device is idle that has a ready operation: one that
-#    rule 2 allows.
+# 2. only after `wait` has returned all its inputs;
+# 3. only if nothing runs on that device;
+# 4. whenever you call `wait`, no device is idle that has a ready operation.
 #
-# Which of several ready operations comes first is up to you.
-
-# %% [markdown]
-# The graph is in any order and has no cycles; you leave it as it is. An operation may
-# read the same input twice (`inputs=("x", "x")`). You do not need `takes`: you learn from `wait` what has finished.
+# The graph is in any order.
 #
 # By hand first: which counters of our six operations are 0 when `c` has finished, and
 # what is then in the two ready queues?
@@ -202,8 +195,8 @@ check("13b-executor", execute)
 # Why it works: an operation enters a ready queue at the moment its counter reaches 0,
 # which happens once, and leaves it when it is launched: so each runs once, after its
 # inputs. A device is in `idle` from `wait` to `launch`: so it has one at a time. All
-# idle devices look for work before each `wait`: so none is idle that could work. `set`
-# is for an operation that reads one input twice: it is counted down once. By hand: `b`
+# idle devices look for work before each `wait`: so none is idle that could work. (`set`
+# counts an input once that is read twice.) By hand: `b`
 # has finished at 3, `c` at 4. Then `a`, `b`, `c`, `d` and `e` are at 0; `d` waits in the
 # queue of device 0, `e` in that of device 1, and `f` still misses two. Our own is in
 # resources/parallel_by_hand/dataflow/dataflow_executor.py. It makes the list of readers
@@ -390,7 +383,8 @@ draw_dataflow(
 # nothing is ready: every operation that is left waits for a running one. So every longest
 # chain of those that are left begins with one that runs, and while a device idles, the
 # longest chain gets shorter. At first it was the longest path $L$. So such moments add up
-# to at most $L$, and in each of them at most $p-1$ of $p$ devices idle.
+# to at most $L$, and in each of them at most $p-1$ of $p$ devices idle. In the first
+# picture, device 1 idles for two slots: exactly while `long`, the longest path, runs.
 #
 # Add up the time of all devices: with $W$ slots of work, $p \cdot T \leq W + (p-1) L$.
 # Both $W/p$ and $L$ are at most the larger of the two, so
@@ -452,13 +446,10 @@ for name, shares in ("one shared queue", shared), ("random placements", own):
 # Write `beyond`, a list of at most eight operations on devices 0 and 1, so that
 #
 # * both devices get the same amount of work (the sum of `takes`),
-# * and still the makespan is above Graham's bound, $1.5 \cdot \max(W/2, L)$, whatever
-#   order a device takes its ready operations in.
+# * and the makespan is above Graham's bound, $1.5 \cdot \max(W/2, L)$, whatever order a
+#   device takes its ready operations in.
 #
-# Transfers are free. Each operation takes from 1 to 10 slots, whole or not, has a unique
-# name and reads operations of your list, without cycles; its inputs are a tuple or a list
-# of names. The executor of this lesson runs it,
-# with your list in many orders, because its queues follow the order of the list.
+# Transfers are free, and each operation takes from 1 to 10 slots.
 #
 # By hand first: two operations of one slot each, which need nothing, are both on device
 # 0. What are $W$, $L$, the bound and the makespan?
@@ -554,8 +545,8 @@ for name, rule in HEURISTICS.items():
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3, eight operations: 15 minutes
 #
-# A competition: the smallest number on the board wins. Whoever thinks that they have the
-# best should say why nobody can beat it. (Nobody need prove it: 256 placements.)
+# A competition: the smallest number on the board wins. Ask the winner why 19 cannot be
+# beaten. A proof is not needed: a computer can try all 256 placements.
 
 # %% [markdown]
 # ## Exercise 3: place eight operations

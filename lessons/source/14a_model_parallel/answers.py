@@ -40,17 +40,6 @@ class ReturnsTheActivations(Sends):
 
 @wrong(
     "14a-send",
-    advice="not a tensor with one number",
-    note="They send and are done: what would backward be called on?",
-)
-class ReturnsNothing(Sends):
-    @staticmethod
-    def forward(ctx, leaving, target):
-        Sends.forward(ctx, leaving, target)
-
-
-@wrong(
-    "14a-send",
     advice="one gradient for each input",
     note="`target` is an input, too: its gradient is None.",
 )
@@ -74,18 +63,6 @@ class DoesNotReceive(Sends):
 
 @wrong(
     "14a-send",
-    advice="3 ranks|who sends|exactly one",
-    note="Written for the two ranks of the lesson; in a chain of three, rank 1 sends "
-    "to itself.",
-)
-class AlwaysToRankOne(Sends):
-    @staticmethod
-    def forward(ctx, leaving, target):
-        return Sends.forward(ctx, leaving, 1)
-
-
-@wrong(
-    "14a-send",
     advice="nothing added",
     note="They believe that the gradient of the returned number belongs to the chain "
     "rule. It says nothing: nobody uses the number.",
@@ -94,36 +71,6 @@ class AddsTheGradientOfTheNumber(Sends):
     @staticmethod
     def backward(ctx, one):
         return Sends.backward(ctx, one)[0] + one, None
-
-
-@wrong(
-    "14a-send",
-    advice="the shape|mixed up",
-    note="Notes belong to one call. With one batch under way nobody notices.",
-)
-class NotesOnTheClass(Sends):
-    @staticmethod
-    def forward(ctx, leaving, target):
-        NotesOnTheClass.noted = leaving.shape
-        return Sends.forward(ctx, leaving, target)
-
-    @staticmethod
-    def backward(ctx, one):
-        ctx.shape = NotesOnTheClass.noted
-        return Sends.backward(ctx, one)
-
-
-@wrong(
-    "14a-send",
-    advice="from whom",
-    note="`recv` without a source takes what comes first, from whoever it is.",
-)
-class TakesWhatComesFirst(Sends):
-    @staticmethod
-    def backward(ctx, _):
-        gradient = torch.empty(ctx.shape)
-        dist.recv(gradient)
-        return gradient, None
 
 
 @wrong(
@@ -142,6 +89,18 @@ class ReceivesIntoTheActivations(Sends):
     def backward(ctx, _):
         dist.recv(ctx.message, ctx.target)
         return ctx.message, None
+
+
+@wrong(
+    "14a-send",
+    advice="3 ranks|who sends|exactly one",
+    note="Written for the two ranks of the lesson; in a chain of three, rank 1 sends "
+    "to itself.",
+)
+class AlwaysToRankOne(Sends):
+    @staticmethod
+    def forward(ctx, leaving, target):
+        return Sends.forward(ctx, leaving, 1)
 
 
 @right("14a-send")
@@ -297,15 +256,6 @@ def the_last_sends_too(times, sends, memory, devices, limit):
 
 @wrong(
     "14a-balanced-cut",
-    advice="exactly the limit",
-    note='`<` where the text says "at most".',
-)
-def below_the_limit_only(times, sends, memory, devices, limit):
-    return by_recursion(times, sends, memory, devices, limit - 1e-9)
-
-
-@wrong(
-    "14a-balanced-cut",
     advice="one slow layer",
     note="As many layers each: balanced in number, not in time.",
 )
@@ -316,30 +266,38 @@ def equal_numbers(times, sends, memory, devices, limit):
 
 @wrong(
     "14a-balanced-cut",
-    advice="what is left for the other",
-    note="Greedy: it fits, and the last device has hardly anything to do.",
-)
-def fills_each_device(times, sends, memory, devices, limit):
-    counts, held = [0], 0
-    for layer, need in enumerate(memory):
-        others = devices - len(counts)
-        full = held + need > limit or len(times) - layer <= others
-        if counts[-1] and others and full:
-            counts.append(0)
-            held = 0
-        counts[-1] += 1
-        held += need
-    fits = all(sum(memory[a:b]) <= limit for a, b in _parts(counts))
-    return counts if fits and len(counts) == devices else None
-
-
-@wrong(
-    "14a-balanced-cut",
     advice="If not, None",
     note="The loop finds nothing, and what it began with is returned.",
 )
 def an_empty_list_for_no_way(times, sends, memory, devices, limit):
     return by_recursion(times, sends, memory, devices, limit) or []
+
+
+@wrong(
+    "14a-balanced-cut",
+    advice="every way that fits",
+    note="For each cap each device is filled up to it: but a first layer above the cap "
+    "is taken, too, and nobody looks again.",
+)
+def fills_up_to_a_cap(times, sends, memory, devices, limit):
+    n = len(times)
+
+    def takes(a, b):
+        return sum(times[a:b]) + (sends[b - 1] if b < n else 0)
+
+    for cap in sorted(takes(a, b) for a, b in combinations(range(n + 1), 2)):
+        counts, start = [], 0
+        for others in reversed(range(devices)):
+            end = start + 1
+            while end < n - others and takes(start, end + 1) <= cap:
+                if sum(memory[start : end + 1]) > limit:
+                    break
+                end += 1
+            counts.append(end - start)
+            start = end
+        if start == n:
+            return counts
+    return None
 
 
 # 14a-tied -----------------------------------------------------------------------------
@@ -357,19 +315,6 @@ def _swap(mine, peer):
 def begins_to_send_and_receives(weight, peer):
     """Right."""
     weight.grad = weight.grad + _swap(weight.grad, peer)
-
-
-@right("14a-tied")
-def the_lower_rank_sends_first(weight, peer):
-    """Right: they take turns."""
-    theirs = torch.empty_like(weight.grad)
-    if dist.get_rank() < peer:
-        dist.send(weight.grad, peer)
-        dist.recv(theirs, peer)
-    else:
-        dist.recv(theirs, peer)
-        dist.send(weight.grad, peer)
-    weight.grad += theirs
 
 
 @right("14a-tied")
@@ -433,20 +378,6 @@ def by_all_reduce(weight, peer):
 def adds_up_the_weights(weight, peer):
     with torch.no_grad():
         weight += _swap(weight.detach().clone(), peer)
-
-
-@wrong(
-    "14a-tied",
-    advice="one message each way|how often",
-    note="One rank adds up, and nobody tells the other.",
-)
-def only_one_gets_the_sum(weight, peer):
-    if dist.get_rank() < peer:
-        theirs = torch.empty_like(weight.grad)
-        dist.recv(theirs, peer)
-        weight.grad += theirs
-    else:
-        dist.send(weight.grad, peer)
 
 
 @wrong(

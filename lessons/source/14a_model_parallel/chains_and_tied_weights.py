@@ -10,18 +10,6 @@ from parallel_by_hand.model_parallel.cut_messages import ReceiveForward
 from sidebyside import MessageMeter, device
 
 
-class ChainCase(NamedTuple):
-    """Activations that cross the cuts of a chain: one weight on each rank."""
-
-    shape: tuple[int, ...]
-    batches: int = 1  # so many are under way before the first goes back
-    oldest_first: bool = False  # the order of the ways back; else the newest first
-
-    def shape_of(self, batch: int) -> tuple[int, ...]:
-        """Of what crosses: each batch is one shorter than the one before."""
-        return (self.shape[0] - batch, *self.shape[1:])
-
-
 class ChainNotes(NamedTuple):
     """What one rank saw: the gradient of its weight, and what was sent."""
 
@@ -30,94 +18,54 @@ class ChainNotes(NamedTuple):
     unchanged: bool
 
 
-def chain_inputs(case: ChainCase, ranks: int) -> tuple[list[Tensor], list[Tensor]]:
-    """The inputs of all batches and the weights of all ranks, the same everywhere."""
+def chain_inputs(shape: tuple[int, ...], ranks: int) -> tuple[Tensor, ...]:
+    """The input and the weights of all ranks, the same everywhere."""
     generator = torch.Generator().manual_seed(14)
-    shapes = [case.shape_of(batch) for batch in range(case.batches)]
-    inputs = [torch.randn(shape, generator=generator) for shape in shapes]
-    return inputs, [torch.randn(case.shape, generator=generator) for _ in range(ranks)]
+    return tuple(torch.randn(shape, generator=generator) for _ in range(1 + ranks))
 
 
 def work_of_chain(entering: Tensor, weight: Tensor) -> Tensor:
-    """What one rank computes."""
-    weight = weight[: len(entering)]
+    """What one rank computes: one weight for each number that crosses the cuts."""
     return torch.tanh(entering * weight) + weight
 
 
-def chain_in_one_piece(case: ChainCase, ranks: int) -> list[Tensor]:
+def chain_in_one_piece(shape: tuple[int, ...], ranks: int) -> list[Tensor]:
     """The gradient of each rank's weight, without any message."""
-    inputs, weights = chain_inputs(case, ranks)
+    x, *weights = chain_inputs(shape, ranks)
     for weight in weights:
-        weight.requires_grad_()
-    for x in inputs:
-        for weight in weights:
-            x = work_of_chain(x, weight)
-        x.square().sum().backward()
+        x = work_of_chain(x, weight.requires_grad_())
+    x.square().sum().backward()
     return [weight.grad for weight in weights]
 
 
-def try_send_forward(send_forward: type, cases: list[ChainCase]) -> list[ChainNotes]:
-    """Runs in each rank: each case with the learner's class, ours on the other side."""
-    return [_try_chain(send_forward, case) for case in cases]
+def try_send_forward(send_forward: type, shapes: list[tuple]) -> list[ChainNotes]:
+    """Runs in each rank: the learner's class, and ours on the other side."""
+    return [_try_chain(send_forward, shape) for shape in shapes]
 
 
-def _try_chain(send_forward: type, case: ChainCase) -> ChainNotes:
+def _try_chain(send_forward: type, shape: tuple[int, ...]) -> ChainNotes:
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    inputs, weights = chain_inputs(case, ranks)
-    weight = weights[rank].to(device()).requires_grad_()
-    ends, left = [], []
-    dist.barrier()  # nobody is still busy with the case before
+    x, *weights = (tensor.to(device()) for tensor in chain_inputs(shape, ranks))
+    weight = weights[rank].requires_grad_()
+    dist.barrier()  # nobody is still busy with the shape before
     with MessageMeter() as meter:
-        for batch, x in enumerate(inputs):
-            x = x.to(device())
-            if rank > 0:
-                anchor = torch.zeros((), device=device(), requires_grad=True)
-                x = ReceiveForward.apply(anchor, case.shape_of(batch), rank - 1)
-            leaving = work_of_chain(x, weight)
-            if rank == ranks - 1:
-                ends.append(leaving.square().sum())
-                continue
-            left.append((leaving.detach(), leaving.detach().clone()))
-            token = send_forward.apply(leaving, rank + 1)
-            known = isinstance(token, Tensor) and token.requires_grad
-            size = tuple(token.shape) if isinstance(token, Tensor) else None
+        if rank > 0:
+            anchor = torch.zeros((), device=device(), requires_grad=True)
+            x = ReceiveForward.apply(anchor, shape, rank - 1)
+        leaving = work_of_chain(x, weight)
+        before = leaving.detach().clone()
+        if rank == ranks - 1:
+            end = leaving.square().sum()
+        else:
+            end = send_forward.apply(leaving, rank + 1)
+            known = isinstance(end, Tensor) and end.requires_grad
+            size = tuple(end.shape) if isinstance(end, Tensor) else None
             if size != () or not known:
-                kind = type(token).__name__
+                kind = type(end).__name__
                 raise BadTokenOfChain(_what_is_wrong_with_token(kind, size, known))
-            ends.append(token)
-        for end in ends if case.oldest_first else reversed(ends):
-            end.backward()
-    unchanged = all(torch.equal(now, before) for now, before in left)
+        end.backward()
     gradient = torch.zeros_like(weight) if weight.grad is None else weight.grad
-    return ChainNotes(gradient.cpu(), meter, unchanged)
-
-
-FAN = {1: (2.0, 1.0), 2: (5.0, 10.0)}  # target: factor forward, gradient back
-
-
-def try_fan_of_sends(send_forward: type) -> float:
-    """Runs in each of three ranks: rank 0 sends to both others, rank 2 answers last.
-
-    Gives what one weight's gradient is on rank 0, whose ways back begin with rank 2's.
-    The barriers see to it that both gradients wait by then, that of rank 1 longer.
-    """
-    rank = dist.get_rank()
-    weight = torch.ones(3, device=device(), requires_grad=True)
-    if rank == 0:
-        tokens = [send_forward.apply(f * weight, to) for to, (f, _) in FAN.items()]
-    else:
-        dist.recv(torch.empty(3, device=device()), 0)
-    for turn in FAN:
-        if rank == turn:
-            gradient = torch.full((3,), FAN[rank][1], device=device())
-            request = dist.isend(gradient, 0)
-        dist.barrier()
-    if rank == 0:
-        for token in reversed(tokens):
-            token.backward()
-        return weight.grad[0].item()
-    request.wait()
-    return 0.0
+    return ChainNotes(gradient.cpu(), meter, torch.equal(leaving, before))
 
 
 class BadTokenOfChain(RuntimeError):

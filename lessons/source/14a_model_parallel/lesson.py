@@ -39,9 +39,7 @@ from parallel_by_hand.model_parallel.cut_training import make_layers_to_cut
 from sidebyside import guess, hint, progress, reset, show, solution
 
 show(make_layers_to_cut)
-question = (
-    "How many times the size of its parameters does this training need, at least?"
-)
+question = "Without activations, how many times its parameters does it need?"
 guess("14a-multiple", None, question, "×")
 f"{sum(p.nbytes for p in make_layers_to_cut().parameters()):,} bytes of parameters"
 
@@ -75,14 +73,18 @@ run_ranks(one_step, 16_000_000, world_size=1)
 
 # %% [markdown]
 # Forward and backward fit. The update does not: that is when momentum is first stored
-# (`clone` copies a gradient). Parameters, gradients and momentum take the same number of
-# bytes each, so the answer to the guess is 3, which is 19 MB. A step also keeps the
-# **activations**: what the layers compute on the way forward, and need on the way back.
+# (`clone` copies a gradient). How much does it need?
 
 # %%
 from sidebyside import reveal
 
 reveal("14a-multiple", 3, computed=True)
+
+# %% [markdown]
+# Parameters, gradients and momentum take the same number of bytes each: 19 MB together, if
+# all gradients are kept until the update, as here. (Updating each layer inside the
+# backward and dropping its gradient needs less.) A step also keeps the **activations**:
+# what the layers compute on the way forward, and need on the way back.
 
 # %% [markdown] tags=["instructor"]
 # ## Two ranks: 8 minutes
@@ -192,16 +194,10 @@ show(ReceiveForward)
 # ## Exercise 1: send forward, receive back
 #
 # Write rank 0's side. `SendForward.apply(leaving, target)` sends the activations `leaving`
-# to rank `target`. It returns a tensor with one number (any number, shape `()`) that
-# depends on `leaving` for autograd: autograd itself connects what `forward` returns with
-# its inputs. When somebody calls `backward` on that number, the
-# gradient of `leaving` arrives from `target` and goes on into the layers in front.
-#
-# * `leaving` wants a gradient and does not change.
-# * One message to `target`, one message from it, point to point; every request is waited
-#   for. The gradient arrives with the shape of `leaving`.
-# * Several may be under way: calls of `apply` with different shapes and targets, and then
-#   their backwards in any order.
+# to rank `target`, point to point, and leaves them as they are. It returns a tensor with
+# one number (any number, shape `()`), and autograd connects that with `leaving`. When
+# somebody calls `backward` on the number, your `backward` runs: it receives the gradient
+# of `leaving` from `target`, and hands it on to the layers in front.
 #
 # By hand first: rank 0 has one weight, w = 3, and sends $2w$. Rank 1 computes the loss
 # $x^2$ of what arrives. Which number comes back, and what is the gradient of w?
@@ -234,7 +230,8 @@ show(ReceiveForward)
 # ## Exercise 1, send forward: 20 minutes
 #
 # Expected: one gradient returned for two inputs; the activations themselves returned, on
-# which nobody can call `backward()` without an argument; a backward that does not receive, so that rank 1 sends for ever.
+# which `backward()` needs an argument; a backward that does not receive, so that rank 1
+# sends for ever.
 
 
 # %% exercise="14a-send"
@@ -365,8 +362,8 @@ print(
 draw_cuts(front, back)
 
 # %% [markdown]
-# A bar is what crosses per step; above it stands the share of the parameters that is in
-# front of the cut. **What crosses is the output of one layer and its gradient: it grows
+# A bar is what crosses per step. The percentage above it is the share of the parameters
+# that lie before the cut. **What crosses is the output of one layer and its gradient: it grows
 # with the batch and the size of that output. How many parameters lie on either side does
 # not matter.**
 #
@@ -396,23 +393,17 @@ run_ranks(meter_cut_in_time)
 # %% [markdown]
 # ## Exercise 2: the balanced cut
 #
-# In lesson 15a all devices will work at the same time. Then the slowest one sets the pace,
-# and its messages count. Write `balanced_cut(times, sends, memory, devices, limit)`.
+# Write `balanced_cut(times, sends, memory, devices, limit)`: a list of how many layers each
+# device gets, so that the slowest device is as fast as possible, or `None` if nothing
+# fits.
 #
-# Layer $i$ takes `times[i]` and needs `memory[i]`. To send its output to the next device
-# takes `sends[i]`. Each device gets at least one layer, and neighbours stay together. A
-# device's time is the sum of its layers' times, plus `sends` of its last layer; the last
-# device sends nothing. Its memory, the sum over its layers, is at most `limit`.
+# Layer $i$ takes `times[i]`, needs `memory[i]`, and takes `sends[i]` to send its output on.
+# Each device gets one or more neighbouring layers. Its time is the sum of theirs, plus
+# `sends` of its last layer; the last device sends nothing. The sum of their memory is at
+# most `limit`. 60 layers on 10 devices are too many ways to try them all.
 #
-# * Return a list: how many layers each device gets, so that the slowest device is as fast
-#   as possible. Among equally good lists any will do.
-# * Return `None` if nothing fits, for example with more devices than layers.
-# * The lists are equally long and stay as they are.
-# * 60 layers on 10 devices should take seconds, and there are more than 10 billion ways
-#   to cut them. Trying them all is too slow.
-#
-# By hand first: `times = [3, 1, 1, 3]`, `sends = [1, 9, 1, 1]`, `memory = [1, 1, 1, 1]`,
-# two devices. What is best with limit 3, and what with limit 2?
+# By hand first: `times = [3, 1, 1, 3]`, `sends = [1, 9, 1, 1]`, each layer needs 1, two
+# devices. What is best with limit 3, and what with limit 2?
 # <!-- exercise: 14a-balanced-cut -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -539,13 +530,13 @@ for step in 0, 1, 39:
 # %% [markdown]
 # ## Exercise 3: tie them again
 #
-# Write `sum_tied_gradients(weight, peer)`. After `backward`, both ranks that hold a copy
-# call it, and no other rank does; `peer` is the number of the rank with the other copy.
-# Afterwards `weight.grad` of both is the sum of both gradients, with the same bits.
+# Write `sum_tied_gradients(weight, peer)`. After `backward`, the two ranks that hold a
+# copy call it, and no other rank does; `peer` is the rank of the other copy. Afterwards
+# `weight.grad` of both is the sum of both gradients, with the same bits, and `weight` has
+# not changed. Each of the two sends the other one message, point to point.
 #
-# * Each of the two sends the other one message, as large as the weight, point to point.
-#   Every request is waited for.
-# * `weight` itself does not change. Nothing is returned.
+# `exchange({peer: outgoing}, {peer: incoming})` of lesson 10a sends one tensor and fills
+# the other at the same time.
 #
 # By hand first: the gradients are 1 and 3, lr = 0.1, and both copies are 2. What are they
 # after the step with your function, and what without it?
@@ -560,8 +551,7 @@ for step in 0, 1, 39:
 #
 # <details><summary>Hint 2: an idea</summary>
 #
-# `exchange({to: outgoing}, {of: incoming})` of lesson 10a sends and receives at the same
-# time. a + b and b + a have the same bits, so both may add in their own order.
+# With `exchange` neither waits for the other. a + b and b + a have the same bits, so both may add in their own order.
 #
 # </details>
 #

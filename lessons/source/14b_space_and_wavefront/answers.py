@@ -131,60 +131,6 @@ class RepeatsTheBorder(RightHalo):
 
 @wrong(
     "14b-halo",
-    advice="both neighbours at the same time",
-    note="One neighbour after the other: right numbers, a chain of waiting.",
-)
-class OneNeighbourAfterTheOther(RightHalo):
-    @staticmethod
-    def forward(ctx, strip):
-        rank, _, others = _neighbours()
-        parts = {rank - 1: strip[:, :, :1], rank + 1: strip[:, :, -1:]}
-        for other in others:
-            room = torch.empty_like(parts[other]).contiguous()
-            exchange({other: parts[other].contiguous()}, {other: room})
-            parts[other] = room
-        around = [
-            parts[r] if r in others else torch.zeros_like(parts[r])
-            for r in (rank - 1, rank + 1)
-        ]
-        return torch.cat([around[0], strip, around[1]], dim=2)
-
-
-@wrong(
-    "14b-halo",
-    advice="point to point",
-    note="The collective is at hand, and the numbers are right; but everybody "
-    "gets everything.",
-)
-class SendsAllRows(RightHalo):
-    @staticmethod
-    def forward(ctx, strip):
-        pieces = [torch.empty(0)] * dist.get_world_size()
-        dist.all_gather_object(pieces, strip.detach())
-        rank, ranks, _ = _neighbours()
-        zeros = torch.zeros_like(strip[:, :, :1])
-        above = pieces[rank - 1][:, :, -1:] if rank > 0 else zeros
-        below = pieces[rank + 1][:, :, :1] if rank < ranks - 1 else zeros
-        return torch.cat([above, strip, below], dim=2)
-
-
-@wrong(
-    "14b-halo",
-    advice="belong to somebody else",
-    note="A slice is a view: they write into a tensor that was only lent to them.",
-)
-class ChangesTheGradient(RightHalo):
-    @staticmethod
-    def backward(ctx, gradient):
-        above, below = _edges(gradient)
-        own = gradient[:, :, 1:-1]
-        own[:, :, :1] += above
-        own[:, :, -1:] += below
-        return own
-
-
-@wrong(
-    "14b-halo",
     advice="who expects it",
     note="Everybody waits for a row before anybody sends one.",
     state="HUNG",
@@ -265,16 +211,6 @@ def image_row_both_ways(batch, channels, height, width):
 
 @wrong(
     "14b-bytes",
-    advice="gradients of biases",
-    note="They count 9ab weights and forget the b biases.",
-)
-def forgets_the_biases(batch, channels, height, width):
-    answer = bytes_of_splits(batch, channels, height, width)
-    return answer | {"space": answer["space"] - 4 * sum(channels[1:])}
-
-
-@wrong(
-    "14b-bytes",
     advice="not those of both|how often",
     note="The text asks for what one rank sends.",
 )
@@ -301,17 +237,6 @@ def counts_numbers(batch, channels, height, width):
 def cuts_after_the_first(batch, channels, height, width):
     answer = bytes_of_splits(batch, channels, height, width)
     return answer | {"layers": 4 * batch * channels[1] * height * width}
-
-
-@wrong(
-    "14b-bytes",
-    advice="what travels",
-    note="Strips lie above each other, so a row of the width crosses.",
-)
-def sends_a_column(batch, channels, height, width):
-    answer = bytes_of_splits(batch, channels, height, width)
-    column = bytes_of_splits(batch, channels, height, height)["space"]
-    return answer | {"space": column}
 
 
 @wrong(
@@ -381,15 +306,6 @@ def backward_takes_one_slot(layers, steps):
 )
 def back_in_the_order_of_forward(layers, steps):
     return _plan(layers, steps, steps + layers - 1, back=lambda a, b: a + b)
-
-
-@wrong(
-    "14b-wavefront",
-    advice="what the loss needs",
-    note="A backward that begins before the loss is known.",
-)
-def begins_before_the_loss(layers, steps):
-    return _plan(layers, steps, steps + layers - 2)
 
 
 @wrong(
@@ -475,7 +391,4 @@ def plan_in_numpy(layers, steps):
     return plan
 
 
-right(
-    "14b-halo",
-    name="all messages in one batch",
-)(WithHalo)
+right("14b-halo", name="all messages in one batch")(WithHalo)

@@ -5,7 +5,6 @@ from itertools import pairwise, product
 
 import torch
 
-from sidebyside import consecutive_steps
 from sidebyside.exercises.check import exercise, trying
 from sidebyside.exercises.rank_trials import run_trial
 
@@ -18,7 +17,6 @@ STRIPS = {
     3: [(1, 1, 1), (2, 1, 3), (4, 4, 4)],
     1: [(5,)],
     5: [(2, 3, 1, 1, 2)],
-    8: [(2,) * 8],  # a chain of waiting would take more steps
 }
 
 
@@ -67,22 +65,12 @@ def _expect_halo_forward(expect, rank: int, notes: HaloNotes, wanted) -> None:
     inner = torch.equal(found, wanted)
     think = "the strip itself: it stays as it is, between the two new rows"
     expect(inner, got=f"on rank {rank}, other inner rows", think=think)
-    _expect_halo_leaves_unchanged(expect, rank, notes)
-
-
-def _expect_halo_leaves_unchanged(expect, rank: int, notes: HaloNotes) -> None:
-    expect(
-        not notes.changed,
-        got=f"rank {rank} has changed {notes.changed}",
-        think="which tensors belong to somebody else: work on a copy",
-    )
 
 
 def _expect_halo_backward(expect, rank: int, notes: HaloNotes, wanted) -> None:
     found = notes.backward
     think = "what backward returns: the gradient of the strip, of the strip's shape"
     expect(found is not None, got=f"on rank {rank}, no gradient", think=think)
-    _expect_halo_leaves_unchanged(expect, rank, notes)
     for name, part in ("first", slice(1)), ("last", slice(-1, None)):
         think = "how many copies of this row there are, on which ranks, and who sends "
         think += "the gradients of those copies. What arrives is added"
@@ -113,9 +101,6 @@ def _expect_halo_messages(expect, case: HaloCase, way: str, meters: list) -> Non
         think = "what isend and irecv give back, and when a tensor may be used again"
         got = f"{meter.not_awaited} messages that nobody waited for"
         expect(not meter.not_awaited, got=got, think=think)
-    steps = consecutive_steps(meters)
-    think = "a rank in the middle: it can talk to both neighbours at the same time"
-    expect(steps <= 4, got=f"{way}, {steps} steps one after another", think=think)
 
 
 # 14b-bytes ----------------------------------------------------------------------------

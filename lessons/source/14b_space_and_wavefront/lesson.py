@@ -175,26 +175,18 @@ for name, swap in {"both ways": Swap.apply, "one way": one_way}.items():
 # %% [markdown]
 # ## Exercise 1: a halo for any number of ranks
 #
-# Two ranks need one swap. Now images are cut into $N$ strips, rank 0 has the top one,
-# and ranks in the middle have two neighbours. Write the autograd function `Halo`.
-# `Halo.apply(strip)` runs in each of $N \geq 1$ ranks. `strip` has the shape (batch,
-# channels, rows, width). The number of rows may differ between ranks, all else is equal.
+# Images are now cut into a strip for each rank, from the top. Write the autograd function
+# `Halo`. `strip` has the shape (batch, channels, rows, width), and some strips may have
+# more rows than others.
 #
-# `forward` returns a new tensor with two more rows: above, the last row of the rank
-# above; below, the first row of the rank below; zeros where there is no such rank.
-# `backward` gets the gradient of what `forward` returned, and returns that of `strip`.
+# `forward` returns a tensor with two more rows: above, the last row of the rank above;
+# below, the first row of the rank below; zeros where there is no such rank. `backward`
+# turns the gradient of that tensor into the gradient of `strip`. Only neighbours talk,
+# point to point, one row each way.
 #
-# Neither changes its argument. Only neighbours talk, point to point: forward, each rank
-# sends one row to each neighbour, and in backward the gradient of one row. No rank waits
-# for the rank above before it turns to the rank below: the messages of forward take at
-# most four steps, however many ranks there are, and so do those of backward. In a step of
-# the meter (lesson 10a) a rank sends one message and receives one. (Blocking `send` and
-# `recv` between ranks 0 and 1, 2 and 3, ..., then 1 and 2, 3 and 4, ..., take four.) One
-# rank alone sends nothing.
-#
-# By hand first: three ranks have one row each, of one pixel: 1, 10 and 100. What does
-# `forward` return on rank 1? The gradient of everything that `forward` returned is 1.
-# What does `backward` return on each rank?
+# By hand first: three ranks have one row of one pixel each: 1, 10 and 100. What does
+# `forward` return on rank 1? If its gradients are 1 everywhere, what does `backward`
+# return on each rank?
 # <!-- exercise: 14b-halo -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -229,8 +221,7 @@ for name, swap in {"both ways": Swap.apply, "one way": one_way}.items():
 # tensors, or in three if the strip has a single row.
 #
 # Expected: backward that cuts the halo off and sends nothing (the mistake shown above),
-# what arrives from above added to the bottom row, and `=` in place of `+=`. A chain in
-# which each rank waits for the one above it gives the right numbers, in too many steps.
+# what arrives from above added to the bottom row, and `=` in place of `+=`.
 
 
 # %% exercise="14b-halo"
@@ -323,22 +314,16 @@ show(scores_by_space)
 # %% [markdown]
 # ## Exercise 2: which cut sends least?
 #
-# Write `bytes_sent(batch, channels, height, width)`. It returns a dictionary with the
-# keys `"layers"`, `"channels"` and `"space"`: how many bytes a rank sends in one step
-# of training, forward and backward together. All convolutions are 3 × 3, with a bias.
-# `channels` is a tuple of three or more numbers such as `(1, 16, 16, 10)`: those of the
-# image, those between the layers, and finally the scores. (The first may be odd, the
-# others are even.) There are two ranks; each number takes four bytes. Both ranks send the
-# same amount.
+# Write `bytes_sent(batch, channels, height, width)`: a dictionary with the keys
+# `"layers"`, `"channels"` and `"space"`, the bytes that one of two ranks sends in a
+# training step. A number takes four. `channels` is a tuple such as `(1, 16, 16, 10)`:
+# image, maps between layers, scores. Convolutions are 3 × 3, with a bias.
 #
-# * By layers, one cut between two layers, where the fewest channels cross it; the image
-#   and the last maps are not between two layers. Rank 0 sends maps. Rank 1 sends as
-#   many numbers, their gradient.
-# * By channels, half of the maps between each two neighbouring layers, and half of the
-#   scores (one number for each image and channel). The gradient of each comes back.
-# * By space, one row of the image, without a way back; one row of the maps between each
-#   two neighbouring layers, and a sum for each image and score, both with a way back.
-#   Then each rank sends the gradients of all weights and biases, once.
+# * By layers, all maps where the fewest channels cross.
+# * By channels, half of the maps between each two layers and half of the scores, both
+#   ways.
+# * By space, one row of the image, one way; one row of each map between layers, and a sum
+#   for each image and score, both ways; the gradients of weights and biases, once.
 #
 # By hand first: one image of 4 × 4, channels `(1, 2, 4)`. What are the three?
 # <!-- exercise: 14b-bytes -->
@@ -454,7 +439,7 @@ for way in WAYS:
 # by channels a rank sends about 16 times as much. And by space?
 
 # %%
-question = "By space, how many times as many bytes for 32 × 32 as for 8 × 8?"
+question = "By space, by what factor does a rank send more for 32 × 32 than for 8 × 8?"
 guess("14b-zoom", None, question, "times")
 
 # %%
@@ -552,7 +537,7 @@ timelines = {name: rehearse_wavefront(*plan) for name, plan in plans.items()}
 for name, slots in ("chunk = 8", 2 * 8), ("chunk = 1", 8 + 2 - 1):
     took = 0.05 * slots_of_naps(timelines[name])
     print(f"{name}: planned {slots} slots, {0.05 * slots:.2f} s; took {took:.2f} s")
-draw_timelines(timelines)
+draw_timelines(timelines, stamp="simulated")
 
 # %% [markdown]
 # Above, rank 1 waits for all of layer 0. Below, it waits for one step, and then both work
@@ -562,20 +547,16 @@ draw_timelines(timelines)
 # %% [markdown]
 # ## Exercise 3: the way back
 #
-# Write `plan_cells(layers, steps)`, a plan for forward and backward. It returns a
-# dictionary: the key `("F", layer, step)` is a forward, `("B", layer, step)` a backward,
-# and the value is the slot in which it begins, a whole number from 0. Both numbers
-# are at least 1. Each layer has a rank of its own, which does one thing at a time. A
-# forward takes one slot and a **backward takes two**.
+# Write `plan_cells(layers, steps)`, a plan for forward and backward: a dictionary from
+# `("F", layer, step)` and `("B", layer, step)` to the slot in which that cell begins. Each
+# layer's rank does one thing at a time. A forward takes one slot, a **backward two**.
 #
-# A forward needs the forwards of the step before and of the layer below, at the same
-# step, as above. The loss needs all outputs of the last layer: no backward begins before
-# the last forward has ended. A backward needs the backwards of the step *after* it and of
-# the layer *above* it, at the same step. What is needed must have ended. The last backward
-# must end as early as possible.
+# Forwards need what they needed above. The loss needs all outputs: no backward begins
+# before the last forward has ended. A backward needs the backwards of the step *after* it
+# and of the layer *above* it. The last backward must end as early as possible.
 #
-# By hand first: two layers and three steps. When does the last forward end? When does the
-# first backward begin, which one is it, and when does the last one end?
+# By hand first: two layers and three steps. When does the last forward end? Which
+# backward begins first, and when does the last one end?
 # <!-- exercise: 14b-wavefront -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -656,7 +637,8 @@ check("14b-wavefront", plan_cells)
 # one slot each:
 
 # %%
-rehearse_wavefront(2, 8, chunk=1, backward=True).plot(height=1.9)
+rehearsed = rehearse_wavefront(2, 8, chunk=1, backward=True)
+rehearsed.plot(height=1.9, stamp="simulated")
 
 # %% [markdown]
 # Now two ranks with a real LSTM layer each read the digits row by row, eight steps of
@@ -706,12 +688,17 @@ for width in (16, 128):
     )
 
 # %% [markdown]
-# One chunk of 64 steps is layer after layer. In one run on a quiet machine with two free
-# cores, width 16 took 6 ms alone, 6 ms layer after layer, 14 ms with chunks of 8 and 70 ms
-# with chunks of 1; width 128 took 77, 72, 51 and 100 ms. Wide layers with chunks of 8 gain,
-# though less than slots without messages promise; narrow ones lose. (For more widths and
-# chunks, run `tests/benchmarks/wavefront_beside_one_device.py`.) Two ranks that share
-# one core do not work side by side.
+# One chunk of 64 steps is layer after layer. One run on a quiet machine with two free
+# cores:
+#
+# | width | alone | chunks of 64 | of 8 | of 1 |
+# |---|---|---|---|---|
+# | 16 | 6 ms | 6 ms | 14 ms | 70 ms |
+# | 128 | 77 ms | 72 ms | 51 ms | 100 ms |
+#
+# Wide layers with chunks of 8 gain, though less than slots without messages promise;
+# narrow ones lose. Two ranks that share one core do not work side by side. For more
+# widths and chunks, run `tests/benchmarks/wavefront_beside_one_device.py`.
 
 # %% [markdown]
 # Compare the two for a long sequence, with many chunks. A step costs $Lc$ on one

@@ -25,7 +25,6 @@ from parallel_by_hand.model_parallel import wavefront
 from parallel_by_hand.model_parallel.convolution_cuts import (
     Swap,
     bytes_of_splits,
-    convolve_with_halo,
     make_convolutions,
     scores_by_space,
     scores_of_images,
@@ -40,29 +39,14 @@ from parallel_by_hand.model_parallel.three_ways_to_split import (
 from parallel_by_hand.model_parallel.wavefront import (
     gap_of_flow,
     layer_of_rank,
-    make_recurrent_network,
     train_layer_of_rank,
     train_unsplit_layers,
 )
 from parallel_by_hand.model_parallel.wavefront_flow import (
-    SleepingWavefrontLayer,
-    flow_through_layers,
     rehearse_wavefront,
     slots_of_naps,
 )
 from sidebyside import Timeline, device, run_ranks, span
-from sidebyside.course.lesson_format import read_lesson, solved
-from sidebyside.course.record import ROOT
-
-LESSON = read_lesson(ROOT / "lessons/source/14b_space_and_wavefront")
-
-
-def solution_of(exercise: str, name: str):
-    """What the lesson's own solution defines."""
-    names = {"torch": torch, "dist": dist}
-    exec(solved(LESSON.code(exercise)), names)
-    return names[name]
-
 
 # Half an image ------------------------------------------------------------------------
 
@@ -75,20 +59,6 @@ def test_each_convolution_spoils_one_row_more_on_each_side_of_the_cut(layers):
     halves = torch.cat([network(half) for half in images.chunk(2, 2)], 2)
     wrong = (halves - network(images)).abs().amax(dim=(0, 1, 3)) > 1e-6
     assert wrong.nonzero().flatten().tolist() == list(range(6 - layers, 6 + layers))
-
-
-def swap_and_back(numbers: list[float]) -> tuple[float, float]:
-    """Runs in each of two ranks: what arrives, and the gradient that comes home."""
-    rank = dist.get_rank()
-    mine = torch.tensor(numbers[rank], device=device(), requires_grad=True)
-    theirs = Swap.apply(mine, 1 - rank)
-    (10.0**rank * theirs * theirs).backward()
-    return theirs.item(), mine.grad.item()
-
-
-def test_a_swap_swaps_and_so_do_the_gradients():
-    """Rank 0 has 3, which rank 1 squares: 10 · 2 · 3 comes home. And the reverse."""
-    assert run_ranks(swap_and_back, [3.0, 5.0]) == [(5.0, 60.0), (3.0, 10.0)]
 
 
 def scores_and_gradient(
@@ -148,32 +118,6 @@ def test_without_the_way_back_outputs_are_right_and_gradients_of_two_layers_wron
         torch.testing.assert_close(*last, rtol=0, atol=1e-13)
 
 
-def convolve_strips(rows: list[int]) -> tuple[torch.Tensor, list]:
-    """Runs in each rank: two convolutions of this rank's strip, and gradients."""
-    torch.manual_seed(0)
-    network = [nn.Conv2d(2, 2, 3, padding=1).double().to(device()) for _ in range(2)]
-    images = torch.randn(3, 2, sum(rows), 5, dtype=torch.float64).to(device())
-    strip = images.split(rows, 2)[dist.get_rank()]
-    for convolution in network:
-        strip = convolve_with_halo(
-            convolution, own_halo_exchange.WithHalo.apply(strip)
-        ).tanh()
-    strip.square().sum().backward()
-    gradients = [p.grad for layer in network for p in layer.parameters()]
-    for gradient in gradients:
-        dist.all_reduce(gradient)
-    return strip.detach().cpu(), [gradient.cpu() for gradient in gradients]
-
-
-@pytest.mark.parametrize("rows", [[3, 4], [1, 1, 2]])
-def test_strips_with_a_halo_convolve_as_the_whole_image_does(rows):
-    [(whole, of_whole)] = run_ranks(convolve_strips, [sum(rows)], world_size=1)
-    ranks = run_ranks(convolve_strips, rows, world_size=len(rows))
-    torch.testing.assert_close(torch.cat([strip for strip, _ in ranks], 2), whole)
-    for _, gradients in ranks:
-        torch.testing.assert_close(gradients, of_whole)
-
-
 # Three ways to split ------------------------------------------------------------------
 
 
@@ -193,17 +137,6 @@ def test_the_bytes_are_the_predicted_ones(way, batch, zoom, maps):
     predicted = bytes_of_splits(batch, channels, 8 * zoom, 8 * zoom)[way]
     for part in run_ranks(train_split, way, 1, batch, zoom, maps):
         assert part.sent == predicted
-
-
-def test_the_lesson_and_the_demo_predict_the_same():
-    bytes_sent = solution_of("14b-bytes", "bytes_sent")
-    for channels in [(1, 2, 4), (3, 8, 4, 6), (1, 16, 16, 10)]:
-        for sizes in [(1, 4, 4), (64, 8, 8), (2, 5, 7)]:
-            batch, height, width = sizes
-            case = batch, channels, height, width
-            assert bytes_sent(*case) == bytes_of_splits(*case)
-    by_hand = {"layers": 128, "channels": 144, "space": 496}
-    assert bytes_sent(1, (1, 2, 4), 4, 4) == by_hand
 
 
 def test_a_halo_grows_with_the_width_and_maps_with_the_area():
@@ -245,17 +178,6 @@ def test_by_space_a_rank_keeps_its_rows_and_the_halo_and_by_channels_all_maps():
 # The wavefront ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("layers", "steps"), [(1, 1), (2, 3), (2, 8), (5, 4), (7, 20)])
-def test_a_wavefront_takes_steps_plus_layers_minus_one_slots(layers, steps):
-    cells = list(product(range(layers), range(steps)))
-    slot = {(layer, t): layer + t for layer, t in cells}
-    for layer, t in cells:
-        assert slot.get((layer - 1, t), -1) < slot[layer, t]
-        assert slot.get((layer, t - 1), -1) < slot[layer, t]
-    assert len({(layer, slot[layer, t]) for layer, t in cells}) == len(cells)
-    assert 1 + max(slot.values()) == steps + layers - 1
-
-
 @pytest.mark.parametrize("chunk", [1, 2, 3, 8])
 def test_sleeping_ranks_run_every_cell_after_what_it_needs(chunk):
     """There and back; and a rank begins with the first chunk of the rank before."""
@@ -275,16 +197,6 @@ def test_sleeping_ranks_run_every_cell_after_what_it_needs(chunk):
             assert ends.get(needed, 0) <= begin
     slots = slots_of_naps(timeline, 0.004)
     assert slots >= 2 * (6 + min(chunk, 6) * 2) - 0.01, "no plan is shorter"
-
-
-@pytest.mark.parametrize(("layers", "rows"), [(3, 8), (2, 5), (4, 3)])
-def test_rows_flow_through_convolutions_two_slots_later_for_each_layer(layers, rows):
-    """Row r of a layer reads rows r - 1, r and r + 1 of the layer before."""
-    slot = {(n, r): r + 2 * n for n, r in product(range(layers), range(rows))}
-    for layer, row in slot:
-        for read in (row - 1, row, row + 1):
-            assert slot.get((layer - 1, read), -1) < slot[layer, row]
-    assert 1 + max(slot.values()) == rows + 2 * (layers - 1)
 
 
 @pytest.mark.parametrize(("layers", "chunk"), [(1, 8), (2, 1), (2, 3), (2, 8), (3, 2)])
@@ -350,45 +262,6 @@ def test_only_in_chunks_a_real_layer_begins_before_the_one_below_has_ended(
         assert beside == (chunk < 8)
     assert times == of_other, "the slowest rank's time counts"
     assert list(times) == ["alone", str(chunk)]
-
-
-def outputs_of_flow(layers: int, chunk: int) -> torch.Tensor:
-    """Runs in each rank, in 64 bits: the outputs, on the last one."""
-    whole, _ = make_recurrent_network(layers, 6)
-    mine = layer_of_rank(whole, dist.get_rank()).double().to(device())
-    torch.manual_seed(1)
-    rows = torch.randn(7, 3, 8, dtype=torch.float64).to(device())
-    wide = rows if dist.get_rank() == 0 else rows.new_empty(7, 3, 6)
-    with torch.no_grad():
-        leaving = _flow_64(mine, wide, chunk)
-    return torch.cat(leaving).cpu() if dist.get_rank() == layers - 1 else None
-
-
-def _flow_64(layer: nn.LSTM, sequence: torch.Tensor, chunk: int) -> list:
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)  # what arrives has it
-    try:
-        return flow_through_layers(layer, sequence, chunk, 6)
-    finally:
-        torch.set_default_dtype(before)
-
-
-@pytest.mark.parametrize("chunk", [1, 3, 7])
-def test_outputs_of_all_time_steps_are_those_of_torchs_own_layers(chunk):
-    whole, _ = make_recurrent_network(2, 6)
-    torch.manual_seed(1)
-    rows = torch.randn(7, 3, 8, dtype=torch.float64)
-    with torch.no_grad():
-        wanted = whole.double()(rows)[0]
-    found = run_ranks(outputs_of_flow, 2, chunk)[1]
-    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-13)
-
-
-def test_a_sleeping_layer_depends_on_the_step_before():
-    layer = SleepingWavefrontLayer(0.0)
-    outputs, (step, _) = layer(torch.ones(3, 1, 1), None)
-    assert outputs.flatten().tolist() == [1.0, 2.0, 3.0]
-    assert step == 3
 
 
 # Pictures, and a script of one's own --------------------------------------------------

@@ -63,43 +63,12 @@ def always_finds_one(stages, batch, waste):
 
 @wrong(
     "15a-microbatches",
-    advice="the fewest|does your answer try it",
-    note="The last rank starts p - 1 slots late, not p.",
-)
-def counts_stages_not_gaps(stages, batch, waste):
-    fits = (m for m in range(1, batch + 1) if batch % m == 0)
-    return next((m for m in fits if stages / (m + stages) <= waste), None)
-
-
-@wrong(
-    "15a-microbatches",
     advice="makes sure that its bubble",
     note="The size of a micro-batch instead of their number.",
 )
 def samples_in_each(stages, batch, waste):
     m = fewest_by_timetable(stages, batch, waste)
     return m and batch // m
-
-
-@wrong(
-    "15a-microbatches",
-    advice="m = 12, whose bubble is exactly 0.2: what does your answer say of it",
-    note="3 x 0.8 / 0.2 is 12.000000000000002 here: compare the bubbles.",
-)
-def solves_in_floating_point(stages, batch, waste):
-    if stages == 1 or waste == 0:
-        return 1 if stages == 1 else None
-    least = max(1, math.ceil((stages - 1) * (1 - waste) / waste))
-    return next((m for m in range(least, batch + 1) if batch % m == 0), None)
-
-
-def one_call_for_each_number(stages, batch, waste, m=1):
-    """Python allows about a thousand calls inside each other."""
-    if m > batch:
-        return None
-    if batch % m == 0 and (stages - 1) / (m + stages - 1) <= waste:
-        return m
-    return one_call_for_each_number(stages, batch, waste, m + 1)
 
 
 @right("15a-microbatches")
@@ -132,38 +101,11 @@ def _counts(times, stages):
 
 @wrong(
     "15a-balance",
-    advice="0.6 is possible.*how finely does your answer tell times apart",
-    note="`range` over the possible times: right for whole numbers only.",
-)
-def tries_whole_limits_only(times, stages):
-    for limit in range(1, int(sum(times)) + 2):
-        for counts in _counts(times, stages):
-            if _slowest(times, counts) <= limit:
-                return counts
-
-
-@wrong(
-    "15a-balance",
     advice="which layers are in it",
     note="The slowest stage is right, and the list begins with the last one.",
 )
 def turned_round(times, stages):
     return min(_counts(times, stages), key=lambda c: _slowest(times, c))[::-1]
-
-
-@wrong(
-    "15a-balance",
-    advice="every other way to cut",
-    note="The smallest difference is not the smallest maximum.",
-)
-def makes_them_as_equal_as_possible(times, stages):
-
-    def spread(counts):
-        edges = [sum(counts[:stage]) for stage in range(stages + 1)]
-        sums = [sum(times[a:b]) for a, b in pairwise(edges)]
-        return max(sums) - min(sums)
-
-    return min(_counts(times, stages), key=spread)
 
 
 @wrong(
@@ -264,12 +206,3 @@ def fills_up_to_the_average(times, stages):
 )
 def leaves_stages_empty(times, stages):
     return [len(times)] + [0] * (stages - 1)
-
-
-@wrong(
-    "15a-balance",
-    advice="one number for each",
-    note="Where to cut, instead of how many layers each stage gets.",
-)
-def returns_the_cuts(times, stages):
-    return list(range(1, stages))

@@ -61,7 +61,6 @@ def _expect_fewest_microbatches(expect, m, idle, waste, fewest: int) -> None:
 
 
 EVERY_WAY = "every other way to cut: is its slowest stage compared, too?"
-FINELY = "small differences: how finely does your answer tell times apart?"
 SLOWEST = (
     "the slowest stage: which layers are in it? Their times count, not their number"
 )
@@ -75,9 +74,7 @@ BALANCES = [  # times, stages, what a wrong list overlooks
     ([6, 3, 5, 5, 8, 3], 4, EVERY_WAY),  # most equal: not best
     ([9, 5, 4, 9, 2, 9], 5, EVERY_WAY),
     ([1] * 5 + [2] * 10, 6, EVERY_WAY),  # 2,002 ways, the best are late ones
-    ([0.5, 0.25, 0.25, 0.75], 2, FINELY),
-    ([100_000, 1, 1, 99_999], 2, FINELY),  # for whoever halves an interval some times
-    ([0.1, 0.2, 0.3, 0.4, 0.25, 0.35], 3, FINELY),
+    ([0.5, 0.25, 0.25, 0.75], 2, EVERY_WAY),
 ]
 
 
@@ -86,11 +83,10 @@ def check_15a_balance(balance):
     dice = random.Random(7)
     for case in BALANCES:
         _try_balance(balance, *case)
-    for think, most, unit in ((EVERY_WAY, 9, 1), (FINELY, 999, 1000)):
-        for _ in range(40):
-            layers = dice.randint(1, 11)
-            times = [dice.randint(1, most) / unit for _ in range(layers)]
-            _try_balance(balance, times, dice.randint(1, min(layers, 5)), think)
+    for _ in range(40):
+        layers = dice.randint(1, 11)
+        times = [dice.randint(1, 36) / 4 for _ in range(layers)]
+        _try_balance(balance, times, dice.randint(1, min(layers, 5)), EVERY_WAY)
 
 
 def _try_balance(balance, times: list, stages: int, overlooked: str) -> None:

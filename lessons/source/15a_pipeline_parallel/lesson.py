@@ -319,7 +319,7 @@ from parallel_by_hand.pipeline.rehearsal import rehearse
 
 plan = timetable(gpipe(4, 4))
 done = rehearse(gpipe(4, 4), seconds=0.05)
-draw_schedule({"planned": plan, "measured": done}, stamp="measured here")
+draw_schedule({"planned": plan, "measured": done}, stamp="simulated")
 
 # %% [markdown]
 # The two pictures should be hard to tell apart. Measured work is a little late, by the
@@ -532,10 +532,9 @@ draw_schedule({"equal": timetable(gpipe(4, 8)), "one slow stage": slow})
 # ## Exercise 2: balance unequal stages
 #
 # Layers differ. Write `balance(times, stages)`: `times` are the times of the layers,
-# in order, and need not be whole numbers. Cut them into `stages` stages of
-# neighbouring layers, so that the slowest stage is as fast as possible. Each stage
-# gets at least one layer. Return how many layers each stage gets, and leave `times`
-# as it is.
+# in order. Cut them into `stages` stages of neighbouring layers, so that the slowest
+# stage is as fast as possible. Each stage gets at least one layer. Return how many
+# layers each stage gets.
 #
 # For example, the layers take 1, 1, 1, 1, 4 and there are two stages. The best is
 # `[4, 1]`: both stages take 4. With nearly equal numbers of layers, `[3, 2]` or

@@ -395,7 +395,8 @@ for name, schedule in ("thick", one_f_one_b(4, 8)), ("thin", interleaved(4, 8)):
 # of them into stage 0, and after these $p$ slots the first one has come round from rank
 # $p-1$ and enters stage $p$ (here 4). With groups of two on four ranks, two slots would
 # be filled, and in the next two rank 0 would have nothing to do. So the paper asks for
-# a multiple of $p$, and our `interleaved` refuses any other $m$.
+# a multiple of $p$, and our `interleaved` refuses any other $m$. torch 2.13 is less
+# strict: it asks for a multiple of $\max(1, \lfloor m/p \rfloor)$, so 6 on 4 ranks runs.
 
 # %% [markdown]
 # The price: $vp-1$ cuts instead of $p-1$ for messages to cross, and more to keep.
@@ -575,9 +576,9 @@ print(f"ours takes {ratio:.2f} × torch's time")
 # activations move to the neighbour with `ppermute`.
 
 # %% [markdown]
-# ## Held against the paper
+# ## Appendix: held against the paper
 #
-# (Optional: no later section needs this one.) GPipe's authors measured a Transformer on
+# You may skip this section: nothing later needs it. GPipe's authors measured a Transformer on
 # $K$ = 2, 4 and 8 accelerators with $M$ micro-batches (Huang et al. 2019, table 2).
 # Their numbers are throughputs, compared with $K = 2$, $M = 1$. If the
 # bubble is $b$, only the share $1 - b$ of $K$ accelerators works, so our formula says

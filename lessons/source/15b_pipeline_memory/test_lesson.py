@@ -4,8 +4,6 @@ Plans are judged on paper; gradients and bytes come from real ranks. Nothing her
 asserts how long something takes.
 """
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -13,14 +11,11 @@ from parallel_by_hand.pipeline.measured_step import (
     gradients_by_layer,
     step_through_pipeline,
 )
-from parallel_by_hand.pipeline.rehearsal import rehearse
 from parallel_by_hand.pipeline.schedule_drawing import schedule_text
 from parallel_by_hand.pipeline.schedule_rules import (
-    bubble,
     peak_activations,
     timetable,
     timetable_length,
-    verdict,
 )
 from parallel_by_hand.pipeline.schedules import (
     gpipe,
@@ -28,19 +23,11 @@ from parallel_by_hand.pipeline.schedules import (
     one_f_one_b,
     zero_bubble,
 )
-from parallel_by_hand.pipeline.workbench import workbench
 from sidebyside import RankFailed, run_ranks
-from sidebyside.course.lesson_format import read_lesson, solved
 
 SIZES = [(1, 1), (1, 5), (2, 3), (3, 2), (4, 8), (7, 5)]
 
 # Plans ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("ranks", "chunks", "m"), [(2, 2, 4), (4, 2, 8), (3, 4, 6)])
-def test_thin_stages_make_the_bubble_smaller(ranks, chunks, m):
-    slots = timetable(interleaved(ranks, m, chunks))
-    assert bubble(slots) == pytest.approx((ranks - 1) / (chunks * m + ranks - 1))
 
 
 @pytest.mark.parametrize(("stages", "microbatches"), SIZES)
@@ -53,24 +40,9 @@ def test_gpipe_keeps_the_batch_and_1f1b_at_most_one_for_each_stage(
     ]
 
 
-def test_thin_stages_keep_more_as_the_lesson_says():
-    """Counts of pieces: a thin one keeps two tensors, a thick one three."""
-    assert peak_activations(one_f_one_b(4, 8)) == [4, 3, 2, 1]
-    assert peak_activations(interleaved(4, 8)) == [11, 9, 7, 5]
-
-
 def test_interleaving_refuses_what_does_not_divide():
     with pytest.raises(ValueError, match="multiple of 4"):
         interleaved(4, 6)
-
-
-def test_the_paper_agrees_with_the_formula_where_the_lesson_says_so():
-    """GPipe, table 2, Transformer, M = 32: 4 to 7 % below (Huang et al. 2019)."""
-    for stages, paper in [(2, 1.8), (4, 3.4), (8, 6.3)]:
-        slots = timetable(gpipe(stages, 32))
-        formula = stages * (1 - bubble(slots))
-        assert formula == pytest.approx(stages * 32 / (32 + stages - 1))
-        assert round(100 * (paper - formula) / formula) in range(-7, -3)
 
 
 def _paper_throughput(ranks: int, m: int) -> float:
@@ -93,16 +65,15 @@ def _paper_throughput(ranks: int, m: int) -> float:
     return ranks * m / arrived[-1]
 
 
-def test_recomputation_in_the_bubble_explains_what_the_lesson_says():
-    """The paper's 1.07 for K = 4, M = 1; with M = 32 it is 4 to 5 % above."""
+def test_the_paper_lies_where_the_lesson_says():
+    """GPipe, table 2, Transformer (Huang et al. 2019); the base is K = 2, M = 1."""
     base = _paper_throughput(2, 1)
     assert _paper_throughput(4, 1) / base == pytest.approx(1.08, abs=0.005)
     for stages, paper in [(2, 1.8), (4, 3.4), (8, 6.3)]:
-        ours = _paper_throughput(stages, 32) / base
-        assert round(100 * (paper - ours) / ours) in (4, 5)
-
-
-def test_without_recomputation_the_paper_is_above_the_formula_by_up_to_65_percent():
+        formula = stages * 32 / (32 + stages - 1)
+        in_bubble = _paper_throughput(stages, 32) / base
+        assert round(100 * (paper / formula - 1)) in range(-7, -3)
+        assert round(100 * (paper / in_bubble - 1)) in (4, 5)
     assert round(100 * (4.8 / (8 * 4 / (4 + 8 - 1)) - 1)) == 65
 
 
@@ -117,20 +88,6 @@ def test_zero_bubble_waits_less_and_keeps_no_more_than_rank_0_of_1f1b(
         assert length == 3 * microbatches + stages - 1
     most = min(stages, microbatches)
     assert peak_activations(schedule) == [most] * stages
-
-
-def test_three_ranks_take_18_slots_or_16_or_14():
-    right_after = [
-        [work for i in order for work in ([i, f"W{i[1:]}"] if i[0] == "B" else [i])]
-        for order in one_f_one_b(3, 4)
-    ]
-    assert timetable_length(timetable(one_f_one_b(3, 4), 1, 2)) == 18
-    assert timetable_length(timetable(right_after)) == 16
-    assert timetable_length(timetable(zero_bubble(3, 4))) == 14
-    source = read_lesson(Path(__file__).parent).code("15b-zero-bubble")
-    names = {}
-    exec(solved(source), names)
-    assert names["fills_the_gaps"] == zero_bubble(3, 4)
 
 
 @pytest.mark.parametrize("v", [1, 2, 4])
@@ -178,18 +135,3 @@ def test_recomputation_keeps_inputs_and_one_micro_batch_and_changes_no_gradient(
 def test_recomputation_needs_whole_backwards():
     with pytest.raises(RankFailed, match="recompute needs a schedule without W"):
         run_ranks(step_through_pipeline, zero_bubble(1, 2), 1, True, world_size=1)
-
-
-def test_sleeping_ranks_do_both_parts_of_a_backward():
-    schedule = zero_bubble(2, 3)
-    done = rehearse(schedule, 1, 2, 3, seconds=0.005)
-    for rank, order in enumerate(schedule):
-        assert [slot.instruction for slot in done if slot.rank == rank] == order
-    for slot in done:
-        assert slot.end - slot.start >= {"F": 1, "B": 2, "W": 3}[slot.instruction[0]]
-
-
-def test_the_workbench_knows_w(capsys):
-    assert verdict(zero_bubble(2, 2)) == "legal"
-    assert workbench(zero_bubble(2, 2), weights=2, seconds=0.005) is not None
-    assert "planned:  9 slots" in capsys.readouterr().out

@@ -26,4 +26,4 @@ def workbench(schedule: Schedule, forward=1, backward=1, weights=1, seconds=0.05
     )
     took, idle = timetable_length(done) * seconds, 100 * bubble(done)
     print(f"measured: {took:.2f} s, bubble {idle:.1f} %")
-    return draw_schedule({"planned": plan, "measured": done}, stamp="measured here")
+    return draw_schedule({"planned": plan, "measured": done}, stamp="simulated")

@@ -192,5 +192,7 @@ def _draw_axes_of_lanes(page: _LanesPage, ticks: list, tall: float, unit: str) -
     ax.tick_params(axis="x", labelsize=8)
     ax.spines["left"].set_visible(False)
     ax.set_xlim(0, page.length * 1.1)
+    if unit == "slots":
+        ax.locator_params(axis="x", integer=True)  # there is no half slot
     ax.set_ylim(-tall - 0.02, 0)
     ax.set_xlabel(f"time ({unit})", fontsize=8, labelpad=1)

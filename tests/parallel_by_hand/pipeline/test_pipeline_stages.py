@@ -1,13 +1,18 @@
-"""What the ranks of test_lesson.py run: here, so that they import little else."""
+"""Real ranks compute the unsplit model's gradients, whatever the schedule."""
 
+import random
 from itertools import pairwise
 
+import pytest
 import torch
 from torch import nn
 
 from parallel_by_hand.memory.kept_bytes import KeptBytes
 from parallel_by_hand.pipeline.pipeline_stages import Pipeline, split_into_stages
-from parallel_by_hand.pipeline.schedules import gpipe
+from parallel_by_hand.pipeline.schedule_rules import peak_activations
+from parallel_by_hand.pipeline.schedules import gpipe, interleaved
+from sidebyside import RankFailed, run_ranks
+from tests.parallel_by_hand.pipeline.legal_schedules import MADE, random_schedule
 
 
 def make_pipeline_model() -> nn.Sequential:
@@ -71,3 +76,39 @@ def layers_of_each_rank(layers: list[int]) -> list[int]:
             make_pipeline_model(), gpipe(2, 2), layers
         ).values()
     ]
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_any_legal_schedule_gives_the_gradients_of_the_unsplit_model(ranks):
+    dice = random.Random(ranks)
+    schedules = [make(ranks, m) for make in MADE for m in (1, 4)]
+    schedules += [interleaved(ranks, 4)]
+    schedules += [random_schedule(dice, ranks, 6, k) for k in ["FB", "FBW"] * 2]
+    results = run_ranks(train_pipelines_of_ranks, schedules, world_size=ranks)
+    whole = train_without_pipeline()
+    for number, schedule in enumerate(schedules):
+        of_ranks = [rank[number] for rank in results]
+        for step, (loss, gradients) in enumerate(whole):
+            assert of_ranks[-1][step][0] == pytest.approx(loss, abs=1e-6)
+            by_stage = {}
+            for rank in of_ranks:
+                by_stage |= rank[step][1]
+            flat = [g for stage in sorted(by_stage) for g in by_stage[stage]]
+            torch.testing.assert_close(flat, gradients, rtol=0, atol=1e-6)
+        kept = [rank[0][2] for rank in of_ranks]
+        assert kept == peak_activations(schedule)
+        assert all(rank[0][4] == 0 for rank in of_ranks), "all was let go"
+
+
+def test_layers_are_dealt_as_asked():
+    assert run_ranks(layers_of_each_rank, [3, 5], world_size=2) == [[3], [5]]
+
+
+def test_a_batch_that_cannot_be_cut_is_refused():
+    with pytest.raises(RankFailed, match="24 cannot be cut into 5 equal"):
+        run_ranks(train_pipelines_of_ranks, [gpipe(2, 5)], world_size=2)
+
+
+def test_a_schedule_needs_its_number_of_ranks():
+    with pytest.raises(RankFailed, match="for 3 ranks and there are 2"):
+        run_ranks(train_pipelines_of_ranks, [gpipe(3, 2)], world_size=2)
