@@ -55,8 +55,7 @@ draw_split_layer(x, A)
 # %% [markdown]
 # ## Exercise 1: a layer by rows
 #
-# Write two functions that every rank calls. No autograd is needed: each gradient takes
-# a line.
+# Write two functions that every rank calls, without autograd.
 #
 # `row_forward(x_part, rows, bias)` returns $xA + b$, whole, on every rank, by one
 # `dist.all_reduce`. `x_part` has this rank's columns of $x$, of shape (samples, own
@@ -67,8 +66,8 @@ draw_split_layer(x, A)
 # the output, the same on all ranks. It returns the gradients of `x_part`, `rows` and
 # `bias`, and sends nothing.
 #
-# By hand first: take the last line of the picture, without a bias, and [1, 0, 0, 1] as
-# the gradient of the output. Which gradients does each rank compute?
+# By hand first: take the picture's last line, without a bias, and [1, 0, 0, 1] as the
+# gradient of the output. Which gradients does each rank compute?
 # <!-- exercise: 16a-row -->
 #
 # <details><summary>Hint 1: a question</summary>

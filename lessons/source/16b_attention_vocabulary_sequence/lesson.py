@@ -175,18 +175,14 @@ reveal("16b-gathering", ratio, computed=True)
 # %% [markdown]
 # ## Exercise 1: the loss without the logits
 #
-# Write `parallel_cross_entropy(logits, labels, first)`, which every rank calls. It returns
-# the mean loss over all positions, and its `backward()` gives each rank the gradient of
-# its own logits.
+# Write `parallel_cross_entropy(logits, labels, first)`, called by every rank: the mean loss
+# over all positions, whose `backward()` gives each rank the gradient of its own logits.
 #
 # * `logits`, of shape (positions, own words), belong to the words `first`, `first + 1`, ...
 #   They may be thousands.
-# * `labels`, of shape (positions,), hold each position's right word, a number of the whole
-#   vocabulary, the same on all ranks.
-# * Forward, all-reduce three numbers for each position; backward, nothing:
-#   `sum_over_ranks` from 16a sends forward only.
-# * `dist.all_reduce(x, op=dist.ReduceOp.MAX)` finds the largest, in place. Autograd need
-#   not know of it: the loss does not depend on what is subtracted.
+# * `labels`, of shape (positions,), are the right words' numbers in the whole vocabulary.
+# * Forward, all-reduce at most three numbers for each position; backward, nothing. Use 16a's
+#   `sum_over_ranks` and, without autograd, `dist.all_reduce(x, op=dist.ReduceOp.MAX)`.
 #
 # By hand first: rank 0 holds the words 0 and 1 with logits [0, log 3], rank 1 the word 2
 # with logit [log 4]. The label is 1. What is the loss? What is the gradient of each logit?
@@ -572,18 +568,16 @@ show(ring_attention.pass_on)
 # %% [markdown]
 # ## Exercise 3: merge as they come
 #
-# Every query sees the keys of all positions, later ones too. No autograd is needed.
-#
-# `merge_seen(one, other)` takes what the same queries have seen of two sets of keys: two pairs
+# `merge_seen(one, other)` takes what the same queries have seen of two sets of keys: pairs
 # (mixed, log_sum), of shapes (queries, d) and (queries,), as `attend_to_piece` returns them. It
-# returns the pair for both sets together. Log-sums may be thousands.
+# returns the pair for both sets. Log-sums may be thousands.
 #
-# `attend_round(query, key, value)`, called by every rank with its own positions, each of shape
-# (positions, d), returns the attention of its queries to the keys of *all* ranks.
-# `pass_on([key, value])` sends both to the right, and returns a list of what the left neighbour
-# sent; call it $N - 1$ times. Merge each piece when it comes: never join the pieces.
+# `attend_round(query, key, value)`, called by every rank with its own positions, of shape
+# (positions, d), returns its queries' attention to *all* keys, later ones too. `pass_on([key,
+# value])` sends both to the right and returns those from the left: call it $N - 1$ times, and
+# merge each piece when it comes.
 #
-# By hand first: of one set of keys, a query has seen a mixture of 4, with log-sum log 1. Of the other, 8
+# By hand first: of one set, a query has seen a mixture of 4, with log-sum log 1; of the other, 8
 # and log 3. What has it seen of both?
 # <!-- exercise: 16b-ring -->
 #

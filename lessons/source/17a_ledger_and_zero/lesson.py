@@ -296,24 +296,22 @@ draw_state_bars(bars, "GB on each of 64 ranks, 7.5 billion parameters")
 # %% [markdown]
 # ## Exercise 2: the sharded update
 #
-# Write `sharded_update(parameters, gradient, momentum, lr)`, called by all ranks. It is a
-# step of SGD with momentum: $m \leftarrow 0.9\,m + g$, then $p \leftarrow p - lr \cdot m$,
+# Write `sharded_update(parameters, gradient, momentum, lr)`, called by all ranks: a step of
+# SGD with momentum, $m \leftarrow 0.9\,m + g$, then $p \leftarrow p - lr \cdot m$,
 # where $g$ is the *mean* of all ranks' gradients.
 #
 # | | length | afterwards |
 # |---|---|---|
-# | `parameters`, equal on all ranks | $\Psi$, a multiple of $N$ | updated in place, equal on all ranks |
+# | `parameters`, equal on all ranks | $\Psi$ | updated in place, on all ranks |
 # | `gradient`, this rank's own | $\Psi$ | may be overwritten |
-# | `momentum`, this rank's shard of $m$ | $\Psi/N$ | updated in place, for the next call |
+# | `momentum`, this rank's shard | $\Psi/N$ | updated in place |
 #
-# Three functions are given: `own_shard(flat)` is this rank's shard, a view;
-# `ring_reduce_scatter(flat)` returns this rank's shard of the sum, and leaves garbage in
-# the rest of `flat`; `ring_all_gather(flat)` gives every rank's own shard to all, in place.
-# Call each ring once.
+# Given are `own_shard(flat)`, a view; `ring_reduce_scatter(flat)`, which returns this rank's
+# shard of the *sum*; `ring_all_gather(flat)`, which fills in all shards. Call each ring once.
 #
 # By hand first: two ranks, parameters [10, 20], momentum 0 everywhere, lr = 1. Rank 0's
-# gradient is [1, 2], rank 1's is [3, 6]. Who holds what after the step, and how many
-# numbers has each rank sent?
+# gradient is [1, 2], rank 1's is [3, 6]. What does each rank hold after the step, and how
+# many numbers has it sent?
 # <!-- exercise: 17a-update -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -570,11 +568,10 @@ reveal("17a-accumulate", sent["ZeRO-2"] / sent["ZeRO-1"], computed=True)
 # Many training runs *clip* (lesson 9): if the gradient, as one vector, is longer than
 # allowed, it is shortened and keeps its direction. Under ZeRO nobody has the whole vector.
 #
-# Write `clip_shards(shards, longest)`, called by all ranks after the sums are done.
-# `shards` is a list of this rank's shards of the gradient, flat tensors of different
-# lengths. All shards of all ranks together are the whole gradient, each number once. If the
-# whole is longer than `longest`, multiply each shard in place by `longest` / length.
-# Return the length of the whole before clipping, as a float. Send one number by one
+# Write `clip_shards(shards, longest)`, called by all ranks. `shards` is a list of this rank's
+# shards, flat tensors of different lengths; those of all ranks together are the whole
+# gradient. If it is longer than `longest`, multiply each shard in place by `longest` /
+# length. Return the length before clipping, as a float. Send one number by one
 # `dist.all_reduce`.
 #
 # By hand first: rank 0 has [3, 0], rank 1 has [0, 4], and the longest is 1. What does each
