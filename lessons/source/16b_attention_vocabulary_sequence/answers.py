@@ -321,15 +321,6 @@ def round_that_passes_first_keys(query, key, value):
     return seen[0]
 
 
-def round_that_gathers(query, key, value):
-    whole = []
-    for tensor in (key, value):
-        parts = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
-        dist.all_gather(parts, tensor)
-        whole.append(torch.cat(parts))
-    return attend_to_piece(query, *whole)[0]
-
-
 def round_by_the_demo(query, key, value):
     return ring_attention(query, key, value)
 
@@ -380,12 +371,6 @@ wrong(
 wrong("16b-ring", advice="each once", name="first_keys", note="Right on two ranks.")(
     (merge_seen, round_that_passes_first_keys)
 )
-wrong(
-    "16b-ring",
-    advice="after a collective",
-    name="gathers",
-    note="They gather all keys first: right, and every rank holds the whole text.",
-)((merge_seen, round_that_gathers))
 right("16b-ring", name="softmax_and_demo")((merge_by_softmax, round_by_the_demo))
 right("16b-ring", name="sigmoid_and_one_message")(
     (merge_by_sigmoid, round_with_one_message)

@@ -168,7 +168,6 @@ class RingAttentionNotes(NamedTuple):
 
     got: object
     expected: Tensor
-    collectives: list[str]
     bytes_sent: int
     largest: int  # numbers in the largest tensor that was made
     changed: list[str]
@@ -207,7 +206,6 @@ def _try_one_ring_attention(
     return RingAttentionNotes(
         result_beside_whole(got),
         result_beside_whole(expected),
-        meter.collectives,
         meter.bytes_sent,
         largest.numbers,
         [name for name, now, before in names if not torch.equal(now, before)],

@@ -429,8 +429,7 @@ for name, difference in run_ranks(largest_differences, world_size=3)[0].items():
 # **With two ranks, ZeRO-1 and ZeRO-2 equal DDP after every step, bit for bit**: a sum of
 # two numbers is the same in either order. With three or more, each algorithm adds the ranks in
 # an order of its own for each number, and each step agrees up to rounding. Over many steps
-# such differences can grow: for ZeRO-2 on three ranks, they are larger after ten steps than
-# after the first (not shown here).
+# such differences can grow.
 #
 # ## The same bytes
 #

@@ -171,21 +171,6 @@ def test_zero_equals_ddp_after_every_step(make_optimizer, ranks):
         assert all(gap <= close for gap in gaps.values())
 
 
-def gaps_of_zero_2_after_steps(steps: int) -> list[float]:
-    """Runs in each rank: how far its parameters are from DDP's after each step."""
-    gaps = []
-    for networks in networks_trained_side_by_side(steps, library=False):
-        gap = flat_numbers(networks["ZeRO-2"]) - flat_numbers(networks["DDP"])
-        gaps.append(gap.abs().max().item())
-    return gaps
-
-
-@pytest.mark.everything
-def test_on_three_ranks_the_differences_of_rounding_grow():
-    for gaps in run_ranks(gaps_of_zero_2_after_steps, 10, world_size=3):
-        assert 0 < gaps[0] < gaps[-1] < 1e-5
-
-
 # The same bytes -----------------------------------------------------------------------
 
 

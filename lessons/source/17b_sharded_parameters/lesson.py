@@ -208,8 +208,7 @@ reveal("17b-bytes", found["ZeRO-3"]["sent"] / found["DDP"]["sent"], computed=Tru
 #
 # With two ranks all steps agree bit for bit, because two numbers have the same sum in either
 # order. With more ranks the order matters, and each unit is a ring of its own, cut in other
-# places than one long tensor. Then parameters differ by rounding, unless DDP cuts its rings
-# as ZeRO-3 does.
+# places than one long tensor. Then parameters differ by rounding.
 
 # %% [markdown] tags=["instructor"]
 # ## The ledger over time: 4 minutes

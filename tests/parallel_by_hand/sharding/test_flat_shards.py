@@ -17,11 +17,7 @@ from parallel_by_hand.sharding.flat_shards import (
 from parallel_by_hand.sharding.ledger import (
     bytes_behind,
 )
-from parallel_by_hand.sharding.measured_ledger import (
-    sgd_with_momentum,
-)
 from parallel_by_hand.sharding.zero_1 import ZeRO1
-from parallel_by_hand.sharding.zero_2 import ZeRO2
 from sidebyside import MessageMeter, run_ranks
 
 
@@ -50,21 +46,6 @@ def test_clipping_shards_is_clipping_the_whole(longest):
     ):
         torch.testing.assert_close(norm, expected)
         torch.testing.assert_close(mine, whole, rtol=1e-5, atol=0)
-
-
-def test_padding_stays_zero():
-    for found in run_ranks(padding_after_training, world_size=3):
-        assert found == [0.0]
-
-
-def padding_after_training() -> list[float]:
-    network = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1)).double()  # 12 and 4
-    trained = ZeRO2(network, sgd_with_momentum)
-    for _ in range(3):
-        network(torch.ones(2, 3).double()).sum().backward()
-        trained.step()
-    padded = [unit.flat[unit.numbers :] for unit in trained.units]
-    return sorted({float(number) for tail in padded for number in tail})
 
 
 def rings_beside_the_library() -> tuple:

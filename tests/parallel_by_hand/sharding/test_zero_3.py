@@ -2,13 +2,11 @@
 
 import pytest
 import torch
-import torch.distributed as dist
 from torch import nn
 
 from parallel_by_hand.model_parallel.transformer_block import (
     make_transformer_block,
 )
-from parallel_by_hand.sharding.flat_shards import ring_all_gather, ring_reduce_scatter
 from parallel_by_hand.sharding.ledger import (
     SINGLE,
     predicted_ledger,
@@ -25,40 +23,6 @@ from parallel_by_hand.sharding.zero_from_scratch import (
     whole_parameters,
 )
 from sidebyside import run_ranks
-
-
-def train_with_rings_of_units() -> list[bool]:
-    """Data parallel whose rings are cut as ZeRO-3's: is it the same, bit for bit?"""
-    network, zero = make_trained("ZeRO-3", lambda p: torch.optim.SGD(p, lr=0.1))
-    whole, _ = make_trained("DDP", lambda p: torch.optim.SGD(p, lr=0.1))
-    layers, same = [layer for layer in whole if list(layer.parameters())], []
-    sgd = torch.optim.SGD(whole.parameters(), lr=0.1)
-    for step in range(4):
-        for model in (network, whole):
-            scores, labels = digits_scores(model, step, 0)
-            nn.functional.cross_entropy(scores, labels).backward()
-        zero.step()
-        for layer, unit in zip(layers, zero.units, strict=True):
-            parameters = list(layer.parameters())
-            flat = unit.zeros()
-            for view, p in zip(unit.views_of(flat), parameters, strict=True):
-                view.copy_(p.grad / dist.get_world_size())
-            ring_reduce_scatter(flat)
-            ring_all_gather(flat)
-            for view, p in zip(unit.views_of(flat), parameters, strict=True):
-                p.grad.copy_(view)
-        sgd.step()
-        sgd.zero_grad(set_to_none=False)
-        found = torch.cat([p.flatten() for layer in layers for p in layer.parameters()])
-        same.append(torch.equal(whole_parameters(zero), found))
-    return same
-
-
-@pytest.mark.parametrize("ranks", [3])
-def test_if_data_parallel_cuts_its_rings_alike_it_is_the_same_bit_for_bit(ranks):
-    assert (
-        run_ranks(train_with_rings_of_units, world_size=ranks) == [[True] * 4] * ranks
-    )
 
 
 def clipped_parameters(way: str) -> torch.Tensor:

@@ -5,7 +5,6 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from parallel_by_hand.memory.kept_bytes import KeptBytes
 from parallel_by_hand.tensor_parallel.mlp import (
     MLPBlock,
     gap_to_whole,
@@ -32,22 +31,6 @@ def gaps_of_single_layers() -> list[float]:
 def test_uneven_parts_give_the_gradients_of_the_unsplit_layers(ranks):
     for gaps in run_ranks(gaps_of_single_layers, world_size=ranks):
         assert all(gap < 1e-12 for gap in gaps)
-
-
-def kept_by_block() -> tuple[int, int]:
-    """Runs in each rank: bytes kept for backward, unsplit and split."""
-    block, found = MLPBlock(16), []
-    for network in (block, split_as_pair(block)):
-        with KeptBytes(network) as kept:
-            network(torch.ones(8, 16, requires_grad=True))
-        found.append(kept.peak)
-    return tuple(found)
-
-
-def test_what_lies_between_the_layers_is_kept_in_parts():
-    (whole, split), _ = run_ranks(kept_by_block)
-    between = 2 * 8 * 4 * 16 * 4  # before and after GELU, 8 samples, 32 bits
-    assert whole - split == between // 2
 
 
 def train_on_a_mesh() -> float:
