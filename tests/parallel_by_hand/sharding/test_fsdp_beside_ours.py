@@ -78,16 +78,11 @@ def gathers_with_fsdp2_kept_whole(
 
 @pytest.mark.everything
 @pytest.mark.parametrize(
-    ("freed", "of_unit", "of_root"),  # after forward, after backward; all-gathers
-    [
-        ((True, True), 8, 4),
-        ((True, False), 5, 1),
-        ((False, True), 4, 4),
-        ((False, False), 1, 1),
-    ],
+    ("freed", "gathers"),  # after forward, after backward; all-gathers of a unit
+    [((True, True), 8), ((True, False), 5), ((False, True), 4), ((False, False), 1)],
 )
 def test_fsdp2_gathers_a_unit_once_for_four_micro_batches_if_it_is_never_freed(
-    freed, of_unit, of_root
+    freed, gathers
 ):
     for calls in run_ranks(gathers_with_fsdp2_kept_whole, *freed):
-        assert calls == {"all_gather": 2 * of_unit + of_root, "reduce_scatter": 3}
+        assert calls == {"all_gather": 3 * gathers, "reduce_scatter": 3}
