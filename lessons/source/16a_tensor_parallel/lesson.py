@@ -10,7 +10,7 @@
 #
 # Lessons 14a to 15b cut a model between its layers. Here we cut *through* linear layers:
 # each rank holds some of the neurons, and all ranks work on the same samples at the same
-# time. Nobody waits for a stage before it. But layers now need numbers from all ranks.
+# time. No rank waits for an earlier stage, but layers now need numbers from all ranks.
 #
 # *You will be able to* split a layer in two ways, put two layers together so that they
 # need only one sum, write the two functions that make `backward` right, and say when
@@ -553,8 +553,8 @@ for inside in ("equal", "own"):
 # ## When it pays
 #
 # The pair shares its arithmetic among $N$ ranks. The price is two all-reduces of $S$
-# bytes, during which nobody computes in our code. With the ring of 10b, and $W$ seconds of work on
-# one rank, a step takes
+# bytes, during which no rank computes in our code. With the ring of 10b, and $W$ seconds of
+# work on one rank, a step takes
 #
 # $$\frac{W}{N} + 2\left(2(N-1)\,\alpha + 2\,\frac{N-1}{N}\,\beta S\right).$$
 
@@ -586,12 +586,12 @@ reveal("16a-eight", work / measured[8, "in a machine"])
 reveal("16a-across", work / measured[8, "across machines"])
 
 # %% [markdown]
-# By the formula eight ranks in a machine are 2.8 times as fast as one. The measured step
-# takes longer: a rank wakes up for each of 28 messages. Still, eight are faster than two.
+# By the formula, the speedup of eight ranks in a machine is 2.8. The measured step takes
+# longer, because a rank wakes up for each of 28 messages. Still, eight are faster than two.
 # Across machines two ranks are slower than one, and eight are slower still. **With more
 # ranks each has less work, and the all-reduces don't shrink.** Here are two ranks across
-# machines. While a sum is under way, in the two halves from 10b, nobody computes. (The
-# figure counts sending as busy, so it says idle 0 %.)
+# machines. In the upper half of a lane a rank computes or waits for a sum; in the lower half
+# are the two halves of the all-reduce from 10b:
 
 # %%
 from sidebyside import Timeline
@@ -761,7 +761,7 @@ run_demo("tensor_parallel/own_tensor_parallel.py")
 # | bytes each rank sends per step | $4(N-1)/N \cdot sh$ numbers: it grows with samples × width; weights never travel |
 # | memory: parameters, gradients, optimiser | about $1/N$ of each; norm and the bias of the rows whole |
 # | memory: activations | the $4h$ in the middle: $1/N$; input and output: whole on every rank |
-# | idle share | the time of the all-reduces; in our code nobody computes meanwhile |
+# | idle share | the time of the all-reduces; in our code no rank computes meanwhile |
 # | if one rank dies | its neurons are gone; the others get an error or wait |
 
 # %% [markdown]

@@ -128,8 +128,8 @@ for rank, summand in enumerate(run_ranks(embed_on_two_ranks)):
     print(f"rank {rank}: {summand}")
 
 # %% [markdown]
-# Each word is looked up once, so the sum has one digit 1 everywhere. Backward there is
-# nothing to send: every rank has the gradient of the sum, and uses it for its own rows.
+# Each word is looked up once, so each number of the sum has a single digit 1. Backward there
+# is nothing to send: every rank has the gradient of the sum, and uses it for its own rows.
 
 # %% [markdown]
 # ## The words at the end
@@ -644,7 +644,8 @@ check("16b-ring", merge_seen, attend_round)
 # By hand: the sums are 1 and 3, together 4. (1 · 4 + 3 · 8) / 4 = 7, with log-sum log 4.
 
 # %% [markdown]
-# In a language model nobody looks ahead: rank 0 needs only its own keys, the last rank all.
+# In a language model no position looks ahead: rank 0 needs only its own keys, the last rank
+# needs all of them.
 # The ranks sleep 0.15 s for each piece that they need:
 
 # %%
@@ -751,7 +752,7 @@ run_demo("tensor_parallel/own_vocabulary_parallel.py")
 # | numbers each rank sends per step, times $(N-1)/N$ | block $8sh$, embedding and logits $4sh$, loss $6s$; sequence parallel: plus $12h$; gathering twice: $10sh$ and $5sh$ instead |
 # | memory: parameters, gradients, optimiser | about $1/N$ of each, the embedding too; norms and biases of rows whole |
 # | memory: activations | tensor: $10\,sh$ bytes in 16 bits whole, the rest $1/N$; sequence, gathering twice: $1/N$ of all |
-# | idle share | the time of the collectives; in our code nobody computes meanwhile |
+# | idle share | the time of the collectives; in our code no rank computes meanwhile |
 # | if one rank dies | its heads, neurons and words are gone; the others get an error or wait |
 
 # %% [markdown]

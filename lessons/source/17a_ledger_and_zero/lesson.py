@@ -14,7 +14,7 @@
 # step stays the same, up to rounding.
 #
 # *You will be able to* say what each byte of training is for, in 32 and in 16 bits; to
-# work out what fits on a device; to write ZeRO-1; and to clip a gradient that nobody holds
+# work out what fits on a device; to write ZeRO-1; and to clip a gradient that no rank holds
 # whole.
 #
 # *Before this:* lessons 10a, 10b, 11b and 14a. *Time:* 45 minutes, and 30 for the
@@ -44,7 +44,7 @@ rows = {n: run_ranks(measure_digits, "DDP", world_size=n) for n in (1, 2, 4)}
 print_state_table({f"{n} ranks": found[:1] for n, found in rows.items()})
 
 # %% [markdown]
-# This table is the **ledger** of a training run: the bytes that a rank really holds, each
+# This table is the **ledger** of a training run: the bytes that a rank holds, each
 # column at its peak. *Buffers*, in this table, are the room for one piece that arrives
 # from another rank: an $N$-th of the parameters. The ledger counts the memory behind the tensors, and tensors that share memory
 # count once:
@@ -153,13 +153,13 @@ reveal("17a-mixed", MIXED.total, computed=True)
 # casts them as it gathers them.) Mixed precision saves time and activations, not training state.
 
 # %% [markdown] tags=["instructor"]
-# ## Who needs what: 3 minutes
+# ## Which rank needs what: 3 minutes
 #
 # Ask of each kind of bytes: when does a rank need all of it? Optimiser: never. Gradients:
 # never, once they are summed up. Parameters: in forward and backward.
 
 # %% [markdown]
-# ## Who needs what
+# ## Which rank needs what
 #
 # Of $\Psi$ parameters, each of $N$ ranks could keep a *shard*, $\Psi/N$ of them, with all
 # that belongs to it. **ZeRO** (Rajbhandari et al., 2020) does so in three stages, *ZeRO-1*,
@@ -369,7 +369,8 @@ check("17a-update", sharded_update)
 # %% [markdown] tags=["why"]
 # <!-- why: 17a-update -->
 # Why it works: SGD, momentum and Adam treat each number by itself. So a shard can be
-# updated by whoever has its gradient and its state, and nobody else needs that state.
+# updated by the rank that has its gradient and its state, and no other rank needs that
+# state.
 #
 # By hand: the mean gradient is [2, 4]. Rank 0 keeps momentum [2] and makes 10 − 2 = 8;
 # rank 1 keeps [4] and makes 20 − 4 = 16. After the all-gather both hold [8, 16]. Each has
@@ -565,7 +566,7 @@ reveal("17a-accumulate", sent["ZeRO-2"] / sent["ZeRO-1"], computed=True)
 # ## Exercise 3: clip across shards
 #
 # Many training runs *clip* (lesson 9): if the gradient, as one vector, is longer than
-# allowed, it is shortened and keeps its direction. Under ZeRO nobody has the whole vector.
+# allowed, it is shortened and keeps its direction. Under ZeRO no rank has the whole vector.
 #
 # Write `clip_shards(shards, longest)`, called by all ranks. `shards` is a list of this rank's
 # shards, flat tensors of different lengths; those of all ranks together are the whole

@@ -33,9 +33,9 @@
 #
 # A *unit* is a group of parameters that travel together, often a layer. As in 17a they
 # are views of one flat tensor, padded so that all shards are equal. Each rank has a
-# copy of its shard, `kept`, which its optimiser updates. When nobody needs the unit,
-# the memory behind `flat` is taken away. (`FlatParameters` is 17a's flat tensor;
-# `shard` is this rank's part of it.)
+# copy of its shard, `kept`, which its optimiser updates. While no layer needs the unit,
+# the memory behind `flat` is freed. `FlatParameters` is 17a's flat tensor, and `shard` is
+# this rank's part of it.
 
 # %%
 from parallel_by_hand.sharding import zero_3
@@ -79,7 +79,7 @@ show(zero_3.ShardedUnit)
 # <details><summary>Hint 1: a question</summary>
 #
 # Which operations read parameters: the forward, the backward, the collectives? What has
-# to stand in `flat` before each, and who needs it afterwards?
+# to stand in `flat` before each, and which operation needs it afterwards?
 #
 # </details>
 #
@@ -623,10 +623,10 @@ for alone, after in zip(whole[3:], resumed, strict=True):
     print(f"not interrupted {alone:.5f}, two ranks from the checkpoint {after:.5f}")
 
 # %% [markdown]
-# **The two ranks go on as if nobody had interrupted the four**, up to rounding, with Adam's
-# averages and all. What if a file was cut short, or is another model's? `load_or_refuse`
+# **The two ranks go on as if the four had not been interrupted**, up to rounding, with
+# Adam's averages and all. What if a file was cut short, or is another model's? `load_or_refuse`
 # compares the metadata with the files' sizes and the model's shapes, then calls `dcp.load`.
-# (Bytes that have changed within a file take a checksum.)
+# Only a checksum would find bytes that have changed within a file.
 #
 # And if somebody else has written it? `.metadata` is a pickle, and **loading a foreign pickle
 # can run any command**. So `load_or_refuse` admits only the names that `dcp.save` writes, and
