@@ -74,8 +74,8 @@ OF_ROWS = {
 def check_16a_row(row_forward, row_backward):
     for ranks in RANKS:
         args = row_forward, row_backward, LAYERS
-        think = "which tensors have the same shape on all ranks: only those can be "
-        think += "added up by a collective"
+        think = "the shapes of the parts: which two can be multiplied, and which are "
+        think += "the same on all ranks, so that a collective can add them up"
         with trying(f"both functions in {ranks} ranks", think=think):
             found = run_trial(try_row_layer, *args, ranks=ranks)
         for size, of_ranks in zip(LAYERS, zip(*found, strict=True), strict=True):

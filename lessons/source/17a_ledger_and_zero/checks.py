@@ -70,13 +70,12 @@ def check_17a_stage(smallest_stage):
             f"smallest_stage({numbers}, {ranks}, {activations}, {budget})"
         ) as expect:
             got = smallest_stage(*case)
-            came_back = "None" if got is None else got  # here None may be meant
             if expected is None:
                 expect(got is None, got=got, think="what a rank holds in stage 3")
                 continue
             expect(
                 as_number(got) is not None,
-                got=came_back,
+                got=f"{got} was returned",
                 think=f"whether stage {expected} fits, to the last byte",
             )
             expect(
