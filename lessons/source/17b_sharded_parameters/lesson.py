@@ -584,10 +584,10 @@ from parallel_by_hand.sharding.offloading import update_with_host
 
 here, away = (update_with_host(500_000, off_load=off) for off in (False, True))
 print(
-    f"on the device: {here['bytes']} bytes, {1000 * here['seconds']:.1f} ms per update"
+    f"on the device: {here['bytes']:,} bytes, {1000 * here['seconds']:.1f} ms per update"
 )
 print(
-    f"off-loaded:    {away['bytes']} bytes, {1000 * away['seconds']:.1f} ms per update"
+    f"off-loaded:    {away['bytes']:,} bytes, {1000 * away['seconds']:.1f} ms per update"
 )
 print("equal shards:", torch.equal(here["shard"], away["shard"]))
 
