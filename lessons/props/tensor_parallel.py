@@ -20,7 +20,7 @@ def draw_split_layer(x: torch.Tensor, matrix: torch.Tensor):
         columns += [f"rank {rank}:", (x, None), "·", (part, rank), "="]
         columns.append((x @ part, rank))
         rows += [f"rank {rank}:", (mine, rank), "·", (its_rows, rank), "="]
-        rows.append((mine @ its_rows, rank))
+        rows += [(mine @ its_rows, rank), *["+"] * (rank == 0)]
     whole = ["one rank", (x, None), "·", (matrix, None), "=", (x @ matrix, None)]
     return draw_products([whole, columns, rows], "a layer whole, by columns, by rows")
 

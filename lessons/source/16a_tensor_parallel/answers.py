@@ -74,19 +74,6 @@ def sums_inputs(x_part, rows, bias):
 
 @wrong(
     "16a-row",
-    advice="all_gather instead",
-    note="The right output, for N times the bytes of the summands in memory.",
-    given=with_forward,
-)
-def gathers(x_part, rows, bias):
-    summand = x_part @ rows
-    summands = [torch.empty_like(summand) for _ in range(dist.get_world_size())]
-    dist.all_gather(summands, summand)
-    return sum(summands) + bias
-
-
-@wrong(
-    "16a-row",
     advice="all_reduce instead of nothing",
     note="To be safe. The gradient becomes N times too large.",
     given=with_backward,
@@ -97,33 +84,12 @@ def all_reduce_backward(gradient, x_part, rows):
 
 @wrong(
     "16a-row",
-    advice="number of ranks",
-    note="They divide what nobody has added up.",
-    given=with_backward,
-)
-def mean_backward(gradient, x_part, rows):
-    gradient = gradient / dist.get_world_size()
-    return gradient @ rows.T, x_part.T @ gradient, gradient.sum(0)
-
-
-@wrong(
-    "16a-row",
     advice="has shape",
     note="The bias is used once for each sample: its gradients are added up.",
     given=with_backward,
 )
 def bias_per_sample(gradient, x_part, rows):
     return gradient @ rows.T, x_part.T @ gradient, gradient
-
-
-@wrong(
-    "16a-row",
-    advice="what of it a rank holds",
-    note="nn.Linear stores the transpose.",
-    given=with_backward,
-)
-def torchs_layout(gradient, x_part, rows):
-    return gradient @ rows.T, gradient.T @ x_part, gradient.sum(0)
 
 
 def forward_with_bias_on_rank_0(x_part, rows, bias):
@@ -242,38 +208,6 @@ def mean_backward_of_the_copy(gradient):
     return all_reduced(gradient) / dist.get_world_size()
 
 
-@wrong(
-    "16a-conjugates",
-    advice="one of its summands",
-    note="Each rank gave an N-th of the sum, they say. But each summand counts fully.",
-    given=lambda backward: (Copy, make_function(all_reduced, backward)),
-)
-def sum_divided_backward(gradient):
-    return gradient / dist.get_world_size()
-
-
-@wrong(
-    "16a-conjugates",
-    advice="reduce instead of one all_reduce",
-    note="Only rank 0 has the sum, and the others go on with their summand.",
-    given=as_sum_forward,
-)
-def reduces_to_rank_0(x):
-    total = x.clone()
-    dist.reduce(total, 0)
-    return total
-
-
-@wrong(
-    "16a-conjugates",
-    advice="gradient of the sum: NoneType",
-    note="Where nothing is sent, the gradient still goes on.",
-    given=lambda backward: (Copy, make_function(all_reduced, backward)),
-)
-def no_gradient(gradient):
-    return None
-
-
 @right("16a-conjugates", given=lambda function: (Copy, function))
 class WithSetUpContext(Function):
     @staticmethod
@@ -367,27 +301,6 @@ def two_copies_and_one_sum(x, first, second):
     one, _ = branch_products(copy_to_ranks(x), first, second)
     _, two = branch_products(copy_to_ranks(x), first, second)
     return x + sum_over_ranks(one + two)
-
-
-@wrong(
-    "16a-one-too-many",
-    advice="gone back through dist.all_reduce",
-    note="Right in torch 2.13, with a warning that it will not stay so.",
-)
-def by_plain_all_reduce(x, first, second):
-    total = sum(branch_products(copy_to_ranks(x), first, second))
-    dist.all_reduce(total)
-    return x + total
-
-
-@wrong(
-    "16a-one-too-many",
-    advice="the output",
-    note="The branches joined, as if both used GELU.",
-)
-def one_nonlinearity(x, first, second):
-    A, B = torch.cat([first[0], second[0]], 1), torch.cat([first[1], second[1]])
-    return x + sum_over_ranks(F.gelu(copy_to_ranks(x) @ A) @ B)
 
 
 @right("16a-one-too-many")

@@ -74,8 +74,8 @@ OF_ROWS = {
 def check_16a_row(row_forward, row_backward):
     for ranks in RANKS:
         args = row_forward, row_backward, LAYERS
-        think = "which tensors have the same shape on all ranks: only those can be "
-        think += "added up by a collective"
+        think = "the shapes of the parts: which two can be multiplied, and which are "
+        think += "the same on all ranks, so that a collective can add them up"
         with trying(f"both functions in {ranks} ranks", think=think):
             found = run_trial(try_row_layer, *args, ranks=ranks)
         for size, of_ranks in zip(LAYERS, zip(*found, strict=True), strict=True):
@@ -171,7 +171,7 @@ def check_16a_one_too_many(lean_branches):
     for ranks in RANKS:
         args = lean_branches, BRANCHES
         call = f"lean_branches(x, first, second) in {ranks} ranks"
-        with trying(call, think="what this line needs, on every rank"):
+        with trying(call, think="the output, and the way back from it on every rank"):
             found = run_trial(try_branches, *args, ranks=ranks)
         for size, of_ranks in zip(BRANCHES, zip(*found, strict=True), strict=True):
             sizes = f"{size.samples} samples, {size.inputs} inputs, branches of "
@@ -183,16 +183,6 @@ def check_16a_one_too_many(lean_branches):
 def _expect_branches(expect, of_ranks) -> None:
     for rank, notes in enumerate(of_ranks):
         _expect_inputs_kept(expect, notes)
-        name, think = next(iter(OF_BRANCHES.items()))
-        where = f"on rank {rank}, {name}"
-        _expect_result(expect, where, notes.got[0], notes.expected[0], think)
-        expect(
-            len(notes.got) == len(OF_BRANCHES) and not notes.unknown_to_autograd,
-            got="an output that autograd does not follow, or a warning: it has gone "
-            "back through dist.all_reduce, of which it knows nothing",
-            think="which of the two conjugate functions stands there",
-        )
-    for rank, notes in enumerate(of_ranks):
         for (name, think), got, expected in zip(
             OF_BRANCHES.items(), notes.got, notes.expected, strict=True
         ):

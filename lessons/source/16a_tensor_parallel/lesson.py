@@ -10,7 +10,7 @@
 #
 # Lessons 14a to 15b cut a model between its layers. Here we cut *through* linear layers:
 # each rank holds some of the neurons, and all ranks work on the same samples at the same
-# time. Nobody waits for a stage before it. But layers now need numbers from all ranks.
+# time. No rank waits for an earlier stage, but layers now need numbers from all ranks.
 #
 # *You will be able to* split a layer in two ways, put two layers together so that they
 # need only one sum, write the two functions that make `backward` right, and say when
@@ -32,8 +32,8 @@
 #
 # A linear layer with two inputs and four neurons computes $y = xA$. Each column of the
 # matrix $A$ belongs to one neuron. There are two straight cuts. The lines of the
-# picture are the whole layer, the layer cut by columns, and cut by rows. Grey is what
-# both ranks hold, blue is rank 0's, orange is rank 1's:
+# picture are the whole layer, the layer cut by columns, and cut by rows, where the two
+# results are added up. Grey is what both ranks hold, blue is rank 0's, orange is rank 1's:
 
 # %%
 import torch
@@ -55,22 +55,19 @@ draw_split_layer(x, A)
 # %% [markdown]
 # ## Exercise 1: a layer by rows
 #
-# Two functions that every rank calls. No autograd is needed: each gradient takes a line.
+# Write two functions that every rank calls, without autograd.
 #
 # `row_forward(x_part, rows, bias)` returns $xA + b$, whole, on every rank, by one
-# `dist.all_reduce` and no other message. `x_part` has this rank's columns of $x$, of
-# shape (samples, own inputs); `rows` its rows of $A$, of shape (own inputs, outputs).
-# All ranks hold the same `bias`, of shape (outputs,).
+# `dist.all_reduce`. `x_part` has this rank's columns of $x$, of shape (samples, own
+# inputs); `rows` its rows of $A$, of shape (own inputs, outputs). All ranks hold the same
+# `bias`, of shape (outputs,).
 #
 # `row_backward(gradient, x_part, rows)` gets the gradient of the loss with respect to
-# the output, the same on all ranks. It returns three gradients: of `x_part`, of `rows`
-# and of `bias`. It sends nothing.
+# the output, the same on all ranks. It returns the gradients of `x_part`, `rows` and
+# `bias`, and sends nothing.
 #
-# Arguments stay as they are. Where you add the bias is up to you.
-#
-# By hand first: the last line of the picture, without a bias. (Rank 0 has the 1 of $x$
-# and the first row of $A$, rank 1 the 2 and the second row.) The gradient of the output
-# is [1, 0, 0, 1]. Which gradients does each rank compute?
+# By hand first: take the picture's last line, without a bias, and [1, 0, 0, 1] as the
+# gradient of the output. Which gradients does each rank compute?
 # <!-- exercise: 16a-row -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -205,11 +202,9 @@ print("sum of the relus", (part_0.relu() + part_1.relu()).tolist())
 # ## Exercise 2: the conjugate functions
 #
 # Write both as autograd functions. All ranks call `CopyToRanks.apply(x)` and
-# `SumOverRanks.apply(x)`; `x` has the same shape on all ranks.
-#
-# * An all-reduce is one `dist.all_reduce`; where the table says nothing, nothing is sent.
-# * What comes in, `x` or `gradient`, keeps its numbers. Where nothing is added up, the
-#   result may be the input itself or a view of it.
+# `SumOverRanks.apply(x)`; `x` has the same shape on all ranks. An all-reduce is one
+# `dist.all_reduce`; where the table says nothing, nothing is sent. What comes in, `x` or
+# `gradient`, keeps its numbers.
 #
 # By hand first: two ranks hold the same x = 3. Rank 0 computes 2 · x, rank 1 computes
 # 5 · x, and the loss is the sum, 21. What is the gradient of x? What does each rank's
@@ -287,9 +282,10 @@ check("16a-conjugates", CopyToRanks, SumOverRanks)
 # each summand unchanged, and every rank has that gradient already, because all compute
 # the same loss from the same sum.
 #
-# By hand: 7. Without the functions rank 0 finds 2 and rank 1 finds 5. (Beware of
-# `torch.distributed.nn.functional.all_reduce`: its backward is an all-reduce too. It is
-# meant for a loss that is the sum of all ranks' losses. Here it would find 14.)
+# By hand: 7. Without the functions rank 0 finds 2 and rank 1 finds 5. Beware of
+# `torch.distributed.nn.functional.all_reduce`: its backward is an all-reduce too, which
+# is meant for a loss that is the sum of all ranks' losses. Here it would find 14. (Torch
+# 2.13 calls it deprecated, in favour of `torch.distributed._functional_collectives`.)
 
 # %% [markdown] tags=["instructor"]
 # ## The bill: 9 minutes
@@ -327,7 +323,7 @@ show(RowParallel.forward)
 # would do).
 #
 # A ring all-reduce sends $2(N-1)/N$ of the tensor, an all-gather $(N-1)/N$ (lessons 10a
-# and 10b). In one step, how many times as many bytes does the naive way send as the pair?
+# and 10b). In one step, by what factor does the naive way send more bytes than the pair?
 
 # %%
 from sidebyside import guess
@@ -438,9 +434,8 @@ def two_branches(x, first, second) -> torch.Tensor:
 # Write `lean_branches(x, first, second)`. It returns the same and gives the same
 # gradients to `x` and to the four matrices, with one all-reduce forward and one backward.
 # `x`, of shape (samples, inputs), is the same on all ranks. `first` and `second` are pairs
-# of matrices, columns of one and rows of the other. The two branches may have different
-# numbers of neurons. Arguments stay as they are. All-reduces belong in the conjugate functions: autograd knows nothing of
-# `dist.all_reduce` itself.
+# of this rank's columns, of shape (inputs, own neurons), and rows, of shape (own neurons,
+# inputs).
 #
 # By hand first: what does each of the four all-reduces add up? Which two can be added
 # before they travel?
@@ -558,23 +553,22 @@ for inside in ("equal", "own"):
 # ## When it pays
 #
 # The pair shares its arithmetic among $N$ ranks. The price is two all-reduces of $S$
-# bytes, during which nobody computes in our code. With the ring of 10b, and $W$ seconds of work on
-# one rank, a step takes
+# bytes, during which no rank computes in our code. With the ring of 10b, and $W$ seconds of
+# work on one rank, a step takes
 #
 # $$\frac{W}{N} + 2\left(2(N-1)\,\alpha + 2\,\frac{N-1}{N}\,\beta S\right).$$
 
 # %% [markdown]
 # Let $W$ = 900 ms and $S$ = 40 KB, over two paced links, both invented and far slower than
 # real ones. In a machine: $\alpha$ = 2 ms and $\beta S$ = 45 ms. Across machines: $\alpha$ =
-# 10 ms and $\beta S$ = 450 ms. Ranks sleep instead of computing. How many times as fast as one rank are eight ranks in a
-# machine? And across machines?
+# 10 ms and $\beta S$ = 450 ms. Ranks sleep instead of computing. What is the speedup of
+# eight ranks in a machine? And across machines?
 
 # %%
-question = "How many times as fast as one rank are eight ranks in a machine?"
-guess("16a-eight", None, question, "×")
+guess("16a-eight", None, "The speedup of eight ranks in a machine?", "×")
 
 # %%
-guess("16a-across", None, "And eight ranks across machines?", "×")
+guess("16a-across", None, "And of eight ranks across machines?", "×")
 
 # %%
 from parallel_by_hand.tensor_parallel.pair_costs import pair_seconds, step_of_pair
@@ -592,12 +586,12 @@ reveal("16a-eight", work / measured[8, "in a machine"])
 reveal("16a-across", work / measured[8, "across machines"])
 
 # %% [markdown]
-# By the formula eight ranks in a machine are 2.8 times as fast as one. The measured step
-# takes longer: a rank wakes up for each of 28 messages. Still, eight are faster than two.
+# By the formula, the speedup of eight ranks in a machine is 2.8. The measured step takes
+# longer, because a rank wakes up for each of 28 messages. Still, eight are faster than two.
 # Across machines two ranks are slower than one, and eight are slower still. **With more
 # ranks each has less work, and the all-reduces don't shrink.** Here are two ranks across
-# machines. While a sum is under way, in the two halves from 10b, nobody computes. (The
-# figure counts sending as busy, so it says idle 0 %.)
+# machines. In the upper half of a lane a rank computes or waits for a sum; in the lower half
+# are the two halves of the all-reduce from 10b:
 
 # %%
 from sidebyside import Timeline
@@ -636,7 +630,8 @@ for link, bytes_per_second in pair_costs.GPU_LINKS.items():
 # Eight GPUs in eight machines, each with a network card of its own, would talk 5.6 times
 # as long as they compute at $h$ = 4,096, and 1.4 times at $h$ = 16,384. (Real GPUs stay
 # below $R$, and links below their peak too: these are orders of magnitude.) **So with such links, tensor parallel
-# stays within a machine.** Narayanan et al. recommend just that (Megatron-LM, 2021,
+# stays within a machine**, or wherever the fast link reaches: an NVLink domain is often
+# one machine, and in some systems a rack of 72 GPUs. Narayanan et al. recommend just that (Megatron-LM, 2021,
 # section 3.2): eight ranks in a machine of eight GPUs, and a pipeline between machines.
 #
 # Libraries shorten the wait. Megatron-LM can compute the gradient of the weights while the
@@ -721,7 +716,7 @@ run_ranks(groups_of_mesh, world_size=4)
 # |---|---|
 # | Megatron-LM | `ColumnParallelLinear`, `RowParallelLinear` |
 # | torch | `ColwiseParallel()`, `RowwiseParallel()` in a plan |
-# | JAX | `PartitionSpec(None, "tensor")`, then `PartitionSpec("tensor", None)`; the compiler puts the all-reduce in |
+# | JAX | `PartitionSpec(None, "tensor")`, then `PartitionSpec("tensor", None)`; on a mesh whose axes are `AxisType.Auto` the compiler puts the all-reduce in |
 # | TensorFlow | `dtensor.Layout([dtensor.UNSHARDED, "tensor"], mesh)`, then the other way round |
 
 # %% [markdown]
@@ -754,7 +749,7 @@ run_demo("tensor_parallel/own_tensor_parallel.py")
 # * Split neurons need dropout streams of their own; what all ranks hold needs equal ones.
 # * With more ranks the work of each shrinks. The bytes that each sends grow towards $2S$
 #   per sum, and the number of messages grows with $N$. Tensor parallel needs a fast link and a
-#   wide layer, and stays in a machine.
+#   wide layer, and stays within one NVLink domain, often one machine.
 
 # %% [markdown]
 # **The scorecard** of the MLP half of a block, over $N$ ranks, with $s$ samples and width
@@ -766,7 +761,7 @@ run_demo("tensor_parallel/own_tensor_parallel.py")
 # | bytes each rank sends per step | $4(N-1)/N \cdot sh$ numbers: it grows with samples × width; weights never travel |
 # | memory: parameters, gradients, optimiser | about $1/N$ of each; norm and the bias of the rows whole |
 # | memory: activations | the $4h$ in the middle: $1/N$; input and output: whole on every rank |
-# | idle share | the time of the all-reduces; in our code nobody computes meanwhile |
+# | idle share | the time of the all-reduces; in our code no rank computes meanwhile |
 # | if one rank dies | its neurons are gone; the others get an error or wait |
 
 # %% [markdown]

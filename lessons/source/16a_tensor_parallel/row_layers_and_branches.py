@@ -1,6 +1,5 @@
 """What the checks of lesson 16a run in each rank, and what they note there."""
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -20,7 +19,6 @@ class TensorParallelNotes(NamedTuple):
     expected: list[torch.Tensor]
     sent: list[list[str]]  # for each call, its collectives; "send" for a message
     changed: list[str]  # arguments that have other numbers than before
-    unknown_to_autograd: bool = False  # it went back through dist.all_reduce itself
 
 
 class TensorParallelCalls:
@@ -190,21 +188,15 @@ def _try_one_size_of_branches(lean, seed: int, size: BranchSize) -> TensorParall
     dist.barrier()
     with calls.noted():
         y = lean(mine[0], tuple(mine[1:3]), tuple(mine[3:]))
-    got, warned = [y], False
-    if isinstance(y, torch.Tensor) and y.requires_grad and y.shape == gradient.shape:
-        with calls.noted(), warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            y.backward(gradient)
-        warned = any("autograd kernel" in str(warning.message) for warning in caught)
-        got += [tensor.grad for tensor in mine]
+    with calls.noted():
+        y.backward(gradient)
     wanted = [own_part(m.grad, 1 - p % 2) for p, m in enumerate(whole[1:])]
     now = dict(zip(kept, map(torch.Tensor.detach, mine), strict=True))
     return TensorParallelNotes(
-        list(map(tensor_parallel_result, got)),
+        list(map(tensor_parallel_result, [y, *(tensor.grad for tensor in mine)])),
         list(map(tensor_parallel_result, [expected, whole[0].grad, *wanted])),
         calls.sent,
         changed_tensor_parallel_inputs(now, kept),
-        warned,
     )
 
 

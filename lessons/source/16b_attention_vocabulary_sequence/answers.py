@@ -105,15 +105,6 @@ def loss_with_local_labels(logits, labels, first):
 
 @wrong(
     "16b-cross-entropy",
-    advice="the mean over all positions",
-    note="They return the sum over positions.",
-)
-def loss_summed(logits, labels, first):
-    return loss_of_shifted(logits - largest_of_all(logits), labels, first) * len(labels)
-
-
-@wrong(
-    "16b-cross-entropy",
     advice="how often it is summed",
     note="The loss is right, and its gradient N times too small.",
 )
@@ -132,20 +123,6 @@ def loss_by_gathering(logits, labels, first):
     dist.all_reduce(words, op=dist.ReduceOp.MAX)
     padded = F.pad(logits, (first, int(words) - first - logits.shape[1]))
     return F.cross_entropy(sum_over_ranks(padded), labels)
-
-
-@wrong(
-    "16b-cross-entropy",
-    advice="less 1 at the label",
-    note="They sum by an all-reduce that autograd does not see: the softmax is "
-    "missing from the gradient.",
-)
-def loss_by_detached_all_reduce(logits, labels, first):
-    shifted = logits - largest_of_all(logits)
-    mine, place = own_labels(shifted, labels, first)
-    both = shifted.exp().sum(1).detach(), (shifted.gather(1, place)[:, 0] * mine)
-    dist.all_reduce(both[0])
-    return (both[0].log() - sum_over_ranks(both[1])).mean()
 
 
 @right("16b-cross-entropy")
@@ -197,7 +174,7 @@ def loss_by_hand(logits, labels, first):
 )
 def complete_as_it_was(block):
     for name, parameter in block.named_parameters():
-        if ("norm" in name or name.endswith("bias")) and parameter.grad is not None:
+        if "norm" in name or name.endswith("bias"):
             dist.all_reduce(parameter.grad)
 
 
@@ -217,8 +194,7 @@ def complete_nothing(block):
 )
 def complete_everything(block):
     for parameter in block.parameters():
-        if parameter.grad is not None:
-            dist.all_reduce(parameter.grad)
+        dist.all_reduce(parameter.grad)
 
 
 @wrong(
@@ -228,14 +204,7 @@ def complete_everything(block):
 )
 def complete_norms_only(block):
     for name, parameter in block.named_parameters():
-        if "norm" in name and parameter.grad is not None:
-            dist.all_reduce(parameter.grad)
-
-
-@wrong("16b-one-too-many", advice="which positions", note="They forget the norms.")
-def complete_biases_only(block):
-    for name, parameter in block.named_parameters():
-        if name.endswith(("out.bias", "narrow.bias")) and parameter.grad is not None:
+        if "norm" in name:
             dist.all_reduce(parameter.grad)
 
 
@@ -247,7 +216,7 @@ def complete_biases_only(block):
 def complete_by_mean(block):
     sum_whole_parameters(block)
     for name, parameter in block.named_parameters():
-        if name.endswith(HELD_WHOLE) and parameter.grad is not None:
+        if name.endswith(HELD_WHOLE):
             parameter.grad /= dist.get_world_size()
 
 
@@ -260,37 +229,15 @@ def complete_by_shape(block):
     """All vectors as long as a norm's."""
     width = next(p for n, p in block.named_parameters() if "norm" in n).shape
     for parameter in block.parameters():
-        if parameter.shape == width and parameter.grad is not None:
+        if parameter.shape == width:
             dist.all_reduce(parameter.grad)
-
-
-@wrong(
-    "16b-one-too-many",
-    advice="no gradient",
-    note="They forget that a frozen parameter has no gradient.",
-)
-def complete_without_frozen(block):
-    for name, parameter in block.named_parameters():
-        if name.endswith(HELD_WHOLE):
-            dist.all_reduce(parameter.grad)
-
-
-@wrong(
-    "16b-one-too-many",
-    advice="in place, and on whose tensor",
-    note="They sum the parameters instead of their gradients.",
-)
-def complete_parameters(block):
-    for name, parameter in block.named_parameters():
-        if name.endswith(HELD_WHOLE):
-            dist.all_reduce(parameter.data)
 
 
 @right("16b-one-too-many")
 def complete_joined(block):
     """All summands in one long vector: one all-reduce."""
     named = block.named_parameters()
-    found = [p.grad for n, p in named if n.endswith(HELD_WHOLE) and p.grad is not None]
+    found = [p.grad for n, p in named if n.endswith(HELD_WHOLE)]
     joined = torch.cat([gradient.flatten() for gradient in found])
     dist.all_reduce(joined)
     pieces = joined.split([gradient.numel() for gradient in found])
@@ -307,8 +254,7 @@ def complete_by_modules(block):
         if hasattr(module, "leave"):
             whole.append(module.bias)
         for parameter in whole:
-            if parameter.grad is not None:
-                under_way.append(dist.all_reduce(parameter.grad, async_op=True))
+            under_way.append(dist.all_reduce(parameter.grad, async_op=True))
     for work in under_way:
         work.wait()
 
@@ -327,21 +273,9 @@ def merge_by_exp(one, other):
     return mixed, total.log()
 
 
-def merge_less_the_first(one, other):
-    """Differences, but from the first log-sum, not from the larger one."""
-    ratio = (other[1] - one[1]).exp()
-    share = (1 / (1 + ratio))[:, None]
-    return share * one[0] + (1 - share) * other[0], one[1] + ratio.log1p()
-
-
 def merge_with_added_logs(one, other):
     mixed, _ = merge_seen(one, other)
     return mixed, one[1] + other[1]
-
-
-def merge_swapped(one, other):
-    mixed, log_sum = merge_seen((one[0], other[1]), (other[0], one[1]))
-    return mixed, log_sum
 
 
 def merge_by_softmax(one, other):
@@ -387,23 +321,6 @@ def round_that_passes_first_keys(query, key, value):
     return seen[0]
 
 
-def round_of_queries_too(query, key, value):
-    seen = attend_to_piece(query, key, value)
-    for _ in range(dist.get_world_size() - 1):
-        _, key, value = pass_on([query, key, value])
-        seen = merge_seen(seen, attend_to_piece(query, key, value))
-    return seen[0]
-
-
-def round_that_gathers(query, key, value):
-    whole = []
-    for tensor in (key, value):
-        parts = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
-        dist.all_gather(parts, tensor)
-        whole.append(torch.cat(parts))
-    return attend_to_piece(query, *whole)[0]
-
-
 def round_by_the_demo(query, key, value):
     return ring_attention(query, key, value)
 
@@ -435,22 +352,10 @@ wrong(
 )((merge_by_exp, round_right))
 wrong(
     "16b-ring",
-    advice="only the ones that are not above 0",
-    name="less_the_first",
-    note="Right unless the second log-sum is larger by hundreds.",
-)((merge_less_the_first, round_right))
-wrong(
-    "16b-ring",
     advice="logarithm of the sum",
     name="adds_logs",
     note="They add logarithms; that multiplies the sums.",
 )((merge_with_added_logs, round_right))
-wrong(
-    "16b-ring",
-    advice="how much each set counts",
-    name="swapped",
-    note="They give each mixture the other's share.",
-)((merge_swapped, round_right))
 wrong(
     "16b-ring",
     advice="every rank's keys",
@@ -466,18 +371,6 @@ wrong(
 wrong("16b-ring", advice="each once", name="first_keys", note="Right on two ranks.")(
     (merge_seen, round_that_passes_first_keys)
 )
-wrong(
-    "16b-ring",
-    advice="what has to travel",
-    name="queries_too",
-    note="They send the queries round as well.",
-)((merge_seen, round_of_queries_too))
-wrong(
-    "16b-ring",
-    advice="after a collective",
-    name="gathers",
-    note="They gather all keys first: right, and every rank holds the whole text.",
-)((merge_seen, round_that_gathers))
 right("16b-ring", name="softmax_and_demo")((merge_by_softmax, round_by_the_demo))
 right("16b-ring", name="sigmoid_and_one_message")(
     (merge_by_sigmoid, round_with_one_message)

@@ -33,7 +33,14 @@
 # In attention, a linear layer `into` computes three lists of numbers for each position of a
 # text: a *query*, a *key* and a *value*. The dot product of a query and a key is their
 # *score*. The softmax of a query's scores with all positions so far says in which proportions
-# their values are mixed.
+# their values are mixed. For $s$ positions and lists of $d$ numbers:
+#
+# | | shape |
+# |---|---|
+# | queries, keys, values | $(s, d)$ each |
+# | scores: each query with each key | $(s, s)$ |
+# | softmax of each row of scores | $(s, s)$; later positions have 0 |
+# | mixtures: softmax times values | $(s, d)$ |
 #
 # Say that the second position has the score 0 with the first and $\ln 3$ with itself.
 # The softmax of these is ¼ and ¾, so it gets ¼ of the first value and ¾ of its own. The
@@ -51,11 +58,11 @@ draw_heads(heads=4, ranks=2)
 # %% [markdown]
 # Each rank takes the neurons of its heads in `into`, and the inputs that come from its
 # heads in `out`. These are columns, then rows: **attention split by heads is a pair**,
-# with the attention itself between the two layers. (In `forward`, `attend` is
-# `causal_attention`. `drop` and `after` are dropouts, which do nothing here.
+# with the attention itself between the two layers. In `forward`, `attend` is
+# `causal_attention`; `drop` and `after` are dropouts, which do nothing here.
 # `unflatten` cuts the numbers of a position into query, key and value, and each of
 # these into heads of `size` numbers; `permute` puts these three first, and heads before
-# positions.)
+# positions.
 
 # %%
 from parallel_by_hand.tensor_parallel import split_block
@@ -121,8 +128,8 @@ for rank, summand in enumerate(run_ranks(embed_on_two_ranks)):
     print(f"rank {rank}: {summand}")
 
 # %% [markdown]
-# Each word is looked up once, so the sum has one digit 1 everywhere. Backward there is
-# nothing to send: every rank has the gradient of the sum, and uses it for its own rows.
+# Each word is looked up once, so each number of the sum has a single digit 1. Backward there
+# is nothing to send: every rank has the gradient of the sum, and uses it for its own rows.
 
 # %% [markdown]
 # ## The words at the end
@@ -142,7 +149,7 @@ for rank, summand in enumerate(run_ranks(embed_on_two_ranks)):
 # in the other the three numbers are all-reduced.
 #
 # In a ring all-reduce a rank sends $2(N-1)/N$ of what is summed, in an all-gather $(N-1)/N$ of
-# what is gathered. How many times as many bytes does gathering send?
+# what is gathered. By what factor does gathering send more bytes?
 
 # %%
 from sidebyside import guess
@@ -168,22 +175,14 @@ reveal("16b-gathering", ratio, computed=True)
 # %% [markdown]
 # ## Exercise 1: the loss without the logits
 #
-# Write `parallel_cross_entropy(logits, labels, first)`, which every rank calls. It returns
-# the mean cross entropy over all positions, a tensor with one number, the same on all
-# ranks. Its `backward()` gives each rank the gradient of its own logits.
+# Write `parallel_cross_entropy(logits, labels, first)`, called by every rank: the mean loss
+# over all positions, whose `backward()` gives each rank the gradient of its own logits.
 #
-# * `logits`, of shape (positions, own words), are this rank's columns: those of the words
-#   `first`, `first + 1`, and so on. Every rank holds at least one word, not always equally
-#   many. There is at least one position.
-# * `labels`, of shape (positions,), are the same on all ranks: each position's right word,
-#   its number (int64) in the whole vocabulary.
-# * Logits are finite, but may be large: differences of thousands, and numbers whose $e^z$ is
-#   infinite. They have 32 or 64 bits, and so has the loss. Arguments stay as they are.
-# * Forward, a rank hands at most three numbers for each position to collectives, in all its
-#   calls together, and not one more. What comes back does not count.
-#   Backward it sends nothing: `sum_over_ranks` from 16a is an all-reduce forward only.
-# * The largest number over all ranks: `dist.all_reduce(x, op=dist.ReduceOp.MAX)`, in place.
-#   Autograd need not know of it: the loss does not depend on what is subtracted.
+# * `logits`, of shape (positions, own words), belong to the words `first`, `first + 1`, ...
+#   They may be thousands.
+# * `labels`, of shape (positions,), are the right words' numbers in the whole vocabulary.
+# * Forward, all-reduce at most three numbers for each position; backward, nothing. Use 16a's
+#   `sum_over_ranks` and, without autograd, `dist.all_reduce(x, op=dist.ReduceOp.MAX)`.
 #
 # By hand first: rank 0 holds the words 0 and 1 with logits [0, log 3], rank 1 the word 2
 # with logit [log 4]. The label is 1. What is the loss? What is the gradient of each logit?
@@ -361,18 +360,13 @@ block = transformer_block.make_transformer_block(8, 2)
 [f"{name} {tuple(p.shape)}" for name, p in block.named_parameters() if "0." in name]
 
 # %% [markdown]
-# Write the right version, `complete_gradients(block)`. Afterwards every `.grad` is that of the
-# unsplit block: whole for parameters that all ranks hold whole, this rank's part for the others.
+# Write the right version, `complete_gradients(block)`, with `dist.all_reduce`. Afterwards
+# every `.grad` is that of the unsplit block: whole for parameters that all ranks hold whole,
+# this rank's part for the others.
 #
-# * `block` comes from `split_block.split_block`, with the `ends` of sequence parallel, or is an
-#   `nn.Sequential` of several such blocks. Parameters are named as above; in the MLP, the layers are
-#   `wide` and `narrow`. `into` and `wide` are split by columns, `out` and `narrow` by rows.
-# * The loss is a sum over positions; each rank's loss is that of its own positions.
-# * At most one `dist.all_reduce` for each parameter that needs it; fewer if you join them, and
-#   asynchronous ones if you wait for them. No other messages. With one rank they may be left
-#   out. `.grad` may be changed in place or be a new tensor.
-# * A frozen parameter has no gradient (`None`), on all ranks alike, and gets none. Parameters
-#   stay as they are. Nothing is returned.
+# Parameters are named as above; in the MLP, the layers are `wide` and `narrow`. `into` and
+# `wide` are split by columns, `out` and `narrow` by rows. The loss is a sum over positions;
+# each rank's loss is that of its own positions.
 #
 # By hand first: two ranks with two positions each; the loss is the sum of all outputs of a
 # layer. What is the gradient of one number of `out.bias` on each rank, and in the unsplit
@@ -395,8 +389,8 @@ block = transformer_block.make_transformer_block(8, 2)
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `name.endswith(("norm.weight", "norm.bias", "out.bias", "narrow.bias"))`, and
-# `parameter.grad is not None`.
+# `name.endswith((...))` takes a tuple of endings: those of the norms, and the biases of the
+# layers that are split by rows.
 #
 # </details>
 
@@ -413,7 +407,7 @@ def complete_gradients(block: nn.Module) -> None:
     ### BEGIN SOLUTION
     whole = "norm.weight", "norm.bias", "out.bias", "narrow.bias"
     for name, parameter in block.named_parameters():
-        if name.endswith(whole) and parameter.grad is not None:
+        if name.endswith(whole):
             dist.all_reduce(parameter.grad)
     ### END SOLUTION
 
@@ -516,7 +510,7 @@ for dropout, attention in (("torch", "plain"), ("torch", "fused")):
 # %% [markdown]
 # Here is the block of lessons 14 to 17 on two ranks, with the bytes that are sent in one step for
 # activations and their gradients, in 32 bits. **Before you run it:** in tensor parallel a block has
-# four all-reduces, two halves each. How many times as many bytes does gathering twice send?
+# four all-reduces, two halves each. By what factor does gathering twice send more bytes?
 
 # %%
 guess("16b-again", None, "Bytes sent when gathering twice, divided by tensor's?", "×")
@@ -574,23 +568,16 @@ show(ring_attention.pass_on)
 # %% [markdown]
 # ## Exercise 3: merge as they come
 #
-# Two functions, without autograd. Every query sees the keys of all positions, later ones too.
+# `merge_seen(one, other)` takes what the same queries have seen of two sets of keys: pairs
+# (mixed, log_sum), of shapes (queries, d) and (queries,), as `attend_to_piece` returns them. It
+# returns the pair for both sets. Log-sums may be thousands.
 #
-# `merge_seen(one, other)` takes what the same queries have seen of two sets of keys, two pairs
-# (mixed, log_sum) as `attend_to_piece(query, key, value)` returns them, of shapes (queries, d) and
-# (queries,). It returns the pair for both sets together. Log-sums are finite, but (in 64 bits) may be
-# as large as 5,000 or −5,000, and thousands apart, also for one query only.
+# `attend_round(query, key, value)`, called by every rank with its own positions, of shape
+# (positions, d), returns its queries' attention to *all* keys, later ones too. `pass_on([key,
+# value])` sends both to the right and returns those from the left: call it $N - 1$ times, and
+# merge each piece when it comes.
 #
-# `attend_round(query, key, value)` is called by every rank with three tensors of its own positions, of
-# shape (positions, d); all ranks have equally many, at least one. It returns the attention of this rank's
-# queries to the keys of *all* ranks, of shape (positions, d).
-#
-# * Messages: by `pass_on([key, value])` only, which returns a list, too, of what the left neighbour sent.
-#   Each rank sends at most $N - 1$ times a key and a value tensor.
-# * Each piece is merged when it comes: no rank ever makes a tensor with more than two pieces of anything.
-# * All tensors have the same type (32 or 64 bits), and so have the results. Arguments stay as they are.
-#
-# By hand first: of one set of keys, a query has seen a mixture of 4, with log-sum log 1. Of the other, 8
+# By hand first: of one set, a query has seen a mixture of 4, with log-sum log 1; of the other, 8
 # and log 3. What has it seen of both?
 # <!-- exercise: 16b-ring -->
 #
@@ -657,7 +644,8 @@ check("16b-ring", merge_seen, attend_round)
 # By hand: the sums are 1 and 3, together 4. (1 · 4 + 3 · 8) / 4 = 7, with log-sum log 4.
 
 # %% [markdown]
-# In a language model nobody looks ahead: rank 0 needs only its own keys, the last rank all.
+# In a language model no position looks ahead: rank 0 needs only its own keys, the last rank
+# needs all of them.
 # The ranks sleep 0.15 s for each piece that they need:
 
 # %%
@@ -669,8 +657,8 @@ timeline.plot(stamp="simulated", height=2.6)
 
 # %% [markdown]
 # Of the 16 pieces, 6 lie ahead and are skipped, and yet the ring takes as long as its last rank: four
-# pieces. The cure: cut the text into $2N$ parts and give rank $i$ the $i$-th from the front and the
-# $i$-th from the end. Then all skip equally much.
+# pieces. A remedy is to cut the text into $2N$ parts and to give rank $i$ the $i$-th from the front
+# and the $i$-th from the end. Then all ranks skip equally many.
 
 # %% [markdown] tags=["instructor"]
 # ## The library: 4 minutes
@@ -715,14 +703,18 @@ run_ranks(loss_by_library)[0]
 # %% [markdown]
 # **The library's loss calls three all-reduces too**, and gives our gradient. In a plan as in 16a,
 # `RowwiseParallel` splits an embedding by words, and `SequenceParallel` puts norms between pairs on own
-# positions. For rings there is `context_parallel`. It is written for a GPU's attention: on a CPU,
+# positions. Instead of our ring there is `context_parallel`. By default it gathers all keys and values;
+# `set_rotate_method("alltoall")` lets them go round. It is written for a GPU's attention: on a CPU,
 # causal attention fails in torch 2.13.
 #
 # | | words | sequence between pairs | ring |
 # |---|---|---|---|
 # | Megatron-LM | `VocabParallelEmbedding`, `vocab_parallel_cross_entropy` | `--sequence-parallel` | `--context-parallel-size` |
-# | torch | `RowwiseParallel`, `loss_parallel` | `SequenceParallel` | `context_parallel` |
+# | torch | `RowwiseParallel`, `loss_parallel` | `SequenceParallel` | `context_parallel`, with `set_rotate_method("alltoall")` |
 # | JAX | `PartitionSpec("tensor", None)` | `PartitionSpec(None, "tensor", None)` | `shard_map` and `ppermute` |
+#
+# (In JAX, the first two leave the messages to the compiler if the axes of the mesh are
+# `AxisType.Auto`.)
 #
 # ## A script of your own
 #
@@ -760,7 +752,7 @@ run_demo("tensor_parallel/own_vocabulary_parallel.py")
 # | numbers each rank sends per step, times $(N-1)/N$ | block $8sh$, embedding and logits $4sh$, loss $6s$; sequence parallel: plus $12h$; gathering twice: $10sh$ and $5sh$ instead |
 # | memory: parameters, gradients, optimiser | about $1/N$ of each, the embedding too; norms and biases of rows whole |
 # | memory: activations | tensor: $10\,sh$ bytes in 16 bits whole, the rest $1/N$; sequence, gathering twice: $1/N$ of all |
-# | idle share | the time of the collectives; in our code nobody computes meanwhile |
+# | idle share | the time of the collectives; in our code no rank computes meanwhile |
 # | if one rank dies | its heads, neurons and words are gone; the others get an error or wait |
 
 # %% [markdown]

@@ -1,15 +1,13 @@
 """What the checks of lesson 16b run in each rank, and what they note there."""
 
 import copy
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from typing import NamedTuple
 from unittest import mock
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -20,86 +18,17 @@ from parallel_by_hand.tensor_parallel.sequence_conjugates import own_positions
 from parallel_by_hand.tensor_parallel.split_block import ENDS, split_block
 from sidebyside import MessageMeter, device
 
-METHODS = (
-    "allreduce",
-    "allgather",
-    "_allgather_base",
-    "all_gather_single",
-    "broadcast",
-    "reduce",
-    "gather",
-    "scatter",
-    "reduce_scatter",
-    "_reduce_scatter_base",
-    "reduce_scatter_single",
-    "alltoall",
-    "alltoall_base",
-    "all_to_all_single",
-)
 
-
-class CallsOfRingsAndLosses:
-    """`with calls.noted():` around each call notes what this rank has sent in it."""
-
-    def __init__(self):
-        self.collectives: list[list[str]] = []
-        self.handed: list[int] = []  # numbers given to collectives, for each call
-        self.sent_to: list[dict[int, int]] = []  # bytes of messages to each rank
-        self.not_awaited = 0
-
-    @contextmanager
-    def noted(self) -> Iterator[None]:
-        self._handed, self._under_way = 0, []
-        with MessageMeter() as meter, ExitStack() as stack:
-            for name in METHODS:
-                if hasattr(dist.ProcessGroup, name):
-                    wrapper = self._counting(getattr(dist.ProcessGroup, name))
-                    patch = mock.patch.object(dist.ProcessGroup, name, wrapper)
-                    stack.enter_context(patch)
-            for name in ("wait", "is_completed", "get_future", "synchronize"):
-                wrapper = self._asking(getattr(dist.Work, name))
-                stack.enter_context(mock.patch.object(dist.Work, name, wrapper))
-            yield
-        names = [name for name in meter.collectives if name != "barrier"]
-        self.collectives.append(names)
-        self.handed.append(self._handed)
-        self.sent_to.append(meter.sent_to)
-        self.not_awaited += len(self._under_way)
-
-    def _counting(self, method: Callable) -> Callable:
-        def count(group, *args, **options):
-            given = [tree_leaves(arg) for arg in args]
-            sizes = [
-                sum(t.numel() for t in leaves if isinstance(t, Tensor))
-                for leaves in given
-                if any(isinstance(t, Tensor) for t in leaves)
-            ]
-            self._handed += min(sizes, default=0)  # of inputs and room for outputs
-            work = method(group, *args, **options)
-            if work is not None:
-                self._under_way.append(work)
-            return work
-
-        return count
-
-    def _asking(self, method: Callable) -> Callable:
-        def ask(work, *args, **options):
-            self._under_way = [other for other in self._under_way if other is not work]
-            return method(work, *args, **options)
-
-        return ask
-
-
-def ring_or_loss_result(value: object) -> Tensor | str:
+def result_beside_whole(value: object) -> Tensor | str:
     if not isinstance(value, Tensor):
         return type(value).__name__
     return value.detach().cpu().clone()
 
 
-def random_ring_or_loss_tensor(seed: int, dtype: torch.dtype, *shape: int) -> Tensor:
+def random_whole_tensor(seed: int, *shape: int) -> Tensor:
     """The same on all ranks."""
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=generator, dtype=dtype).to(device())
+    return torch.randn(shape, generator=generator, dtype=torch.double).to(device())
 
 
 # 16b-cross-entropy --------------------------------------------------------------------
@@ -108,9 +37,7 @@ def random_ring_or_loss_tensor(seed: int, dtype: torch.dtype, *shape: int) -> Te
 class CrossEntropyCase(NamedTuple):
     positions: int
     more_words: int  # than ranks
-    dtype: torch.dtype
     scale: float = 1.0
-    shift: float = 0.0  # of all logits
     gap: float = 0.0  # the words of rank 0 lie lower by this
 
 
@@ -119,12 +46,9 @@ class CrossEntropyNotes(NamedTuple):
 
     got: list  # the loss, the gradient; a tensor or the name of what is none
     expected: list[Tensor]
-    size: float  # of the largest logit
     collectives: list[list[str]]  # forward, backward
-    numbers: list[float]  # that were sent, for each position
+    handed: float  # numbers given to all-reduces forward, for each position
     changed: list[str]
-    not_awaited: int
-    unknown_to_autograd: bool
 
 
 def try_cross_entropy(
@@ -133,27 +57,21 @@ def try_cross_entropy(
     return [_try_one_cross_entropy(loss, *entry) for entry in enumerate(cases)]
 
 
-def _cut_vocabulary(seed: int, words: int) -> list[int]:
-    """Where each rank's words begin, and the end: each has one at least."""
-    generator = torch.Generator().manual_seed(seed)
-    cuts = 1 + torch.randperm(words - 1, generator=generator)
-    return [0, *sorted(cuts[: dist.get_world_size() - 1].tolist()), words]
-
-
 def _make_vocabulary_logits(
     seed: int, case: CrossEntropyCase
 ) -> tuple[Tensor, Tensor, int, int]:
-    """All logits, the labels, and the first and last + 1 of this rank's words."""
+    """All logits, the labels, and the first and last + 1 of this rank's words.
+
+    Each rank has one word at least; labels are the first and last words of ranks.
+    """
     ranks, rank = dist.get_world_size(), dist.get_rank()
     words = ranks + case.more_words
-    cuts = _cut_vocabulary(seed, words)
-    logits = case.scale * random_ring_or_loss_tensor(
-        seed, case.dtype, case.positions, words
-    )
-    logits = logits + case.shift
+    generator = torch.Generator().manual_seed(seed)
+    inner = 1 + torch.randperm(words - 1, generator=generator)[: ranks - 1]
+    cuts = [0, *sorted(inner.tolist()), words]
+    logits = case.scale * random_whole_tensor(seed, case.positions, words)
     logits[:, : cuts[1]] -= case.gap
     edges = torch.tensor(cuts[:-1] + [cut - 1 for cut in cuts[1:]])
-    generator = torch.Generator().manual_seed(seed)
     chosen = torch.randperm(len(edges), generator=generator).repeat(case.positions)
     labels = edges[chosen[: case.positions]].to(device())
     return logits, labels, cuts[rank], cuts[rank + 1]
@@ -168,146 +86,81 @@ def _try_one_cross_entropy(
     whole.requires_grad_()
     expected = F.cross_entropy(whole, labels)
     (3 * expected).backward()
-    calls, gradient = CallsOfRingsAndLosses(), "nothing"
+    handed, gradient = 0, "nothing"
+    original = dist.ProcessGroup.allreduce
+
+    def counted(group, tensors, *args, **options):
+        nonlocal handed
+        handed += sum(leaf.numel() for leaf in tree_leaves(tensors))
+        return original(group, tensors, *args, **options)
+
     dist.barrier()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        with calls.noted():
-            got = loss(part, labels, first)
-        result = ring_or_loss_result(got)
-        with calls.noted():
-            if isinstance(got, Tensor) and got.requires_grad and got.numel() == 1:
-                (3 * got).sum().backward()
-                gradient = ring_or_loss_result(part.grad)
-    # another call must not disturb the first one's result
-    loss((whole.detach()[:, first:end] + 1).requires_grad_(), labels.flip(0), first)
-    changed = [
-        name
-        for name, now in (("logits", part.detach()), ("labels", labels))
-        if not torch.equal(now, kept[name])
-    ]
-    if isinstance(got, Tensor) and not torch.equal(ring_or_loss_result(got), result):
-        changed.append("an earlier result")
-    sent = [
-        handed + sum(to.values()) / part.element_size()
-        for handed, to in zip(calls.handed, calls.sent_to, strict=True)
-    ]
+    counting = mock.patch.object(dist.ProcessGroup, "allreduce", counted)
+    with counting, MessageMeter() as forward:
+        got = loss(part, labels, first)
+    with MessageMeter() as backward:
+        if isinstance(got, Tensor) and got.requires_grad and got.numel() == 1:
+            (3 * got).sum().backward()
+            gradient = result_beside_whole(part.grad)
+    now = {"logits": part.detach(), "labels": labels}
     return CrossEntropyNotes(
-        [result, gradient],
-        [ring_or_loss_result(expected), ring_or_loss_result(whole.grad[:, first:end])],
-        whole.detach().abs().max().item(),
-        calls.collectives,
-        [numbers / case.positions for numbers in sent],
-        changed,
-        calls.not_awaited,
-        any("autograd kernel" in str(warning.message) for warning in caught),
+        [result_beside_whole(got), gradient],
+        [result_beside_whole(expected), result_beside_whole(whole.grad[:, first:end])],
+        [meter.collectives for meter in (forward, backward)],
+        handed / case.positions,
+        [name for name in now if not torch.equal(now[name], kept[name])],
     )
 
 
 # 16b-one-too-many ---------------------------------------------------------------------
 
 
-class SequenceBlockCase(NamedTuple):
-    width: int
-    heads: int
-    positions: int  # of each rank
-    blocks: int = 1
-    frozen: str = ""  # parameters whose names end so
-
-
 class SequenceBlockNotes(NamedTuple):
     """The gradients of one rank's parameters, and what they should be."""
 
+    width: int
     names: list[str]
     got: list
-    expected: list
+    expected: list[Tensor]
     collectives: list[str]
-    messages: int  # bytes
-    needed: int  # parameters whose gradients are summands
     changed: list[str]
-    not_awaited: int
 
 
-def try_complete_sequence_blocks(
-    complete: Callable, cases: list[SequenceBlockCase]
-) -> list[SequenceBlockNotes]:
-    return [_try_one_sequence_block(complete, *entry) for entry in enumerate(cases)]
+def try_complete_sequence_blocks(complete: Callable) -> list[SequenceBlockNotes]:
+    """With up to four ranks, no more than there are heads."""
+    return [_try_one_sequence_block(complete, width) for width in (8, 12)]
 
 
-def _make_sequence_blocks(case: SequenceBlockCase) -> nn.Sequential:
-    blocks = [
-        make_transformer_block(case.width, case.heads) for _ in range(case.blocks)
-    ]
-    whole = (nn.Sequential(*blocks) if case.blocks > 1 else blocks[0]).double()
-    for name, parameter in whole.named_parameters():
-        parameter.data += 0.1 * random_ring_or_loss_tensor(
-            len(name), torch.double, *parameter.shape
-        )
-        parameter.requires_grad_(not (case.frozen and name.endswith(case.frozen)))
-    return whole.to(device())
-
-
-def _split_sequence_blocks(
-    whole: nn.Sequential, case: SequenceBlockCase
-) -> nn.Sequential:
-    ends = ENDS["sequence"]
-    if case.blocks == 1:
-        return split_block(whole, ends)
-    return nn.Sequential(*(split_block(block, ends) for block in whole))
-
-
-def _try_one_sequence_block(
-    complete: Callable, seed: int, case: SequenceBlockCase
-) -> SequenceBlockNotes:
-    whole = _make_sequence_blocks(case)
-    mine = _split_sequence_blocks(whole, case)
-    if case.frozen:
-        for name, parameter in mine.named_parameters():
-            parameter.requires_grad_(not name.endswith(case.frozen))
-    positions = case.positions * dist.get_world_size()
-    x = random_ring_or_loss_tensor(seed, torch.double, 2, positions, case.width)
+def _try_one_sequence_block(complete: Callable, width: int) -> SequenceBlockNotes:
+    whole = make_transformer_block(width, 4).double().to(device())
+    mine = split_block(whole, ENDS["sequence"])
+    x = random_whole_tensor(width, 2, 2 * dist.get_world_size(), width)
     whole(x).square().sum().backward()
     mine(own_positions(x).contiguous()).square().sum().backward()
     kept = {name: p.detach().clone() for name, p in mine.named_parameters()}
-    calls = CallsOfRingsAndLosses()
     dist.barrier()
-    with calls.noted():
+    with MessageMeter() as meter:
         complete(mine)
     gradients = copy.deepcopy(whole)  # with gradients in place of parameters
     for place, parameter in zip(
         gradients.parameters(), whole.parameters(), strict=True
     ):
-        none = torch.zeros_like(parameter)
-        place.data = none if parameter.grad is None else parameter.grad
+        place.data = parameter.grad
     named = dict(mine.named_parameters())
-    whole_ones = "norm.weight", "norm.bias", "out.bias", "narrow.bias"
     return SequenceBlockNotes(
+        width,
         list(named),
-        [ring_or_loss_result(p.grad) for p in named.values()],
+        [result_beside_whole(p.grad) for p in named.values()],
         [
-            ring_or_loss_result(g if p.requires_grad else None)
-            for g, p in zip(
-                _split_sequence_blocks(gradients, case).parameters(),
-                named.values(),
-                strict=True,
-            )
+            result_beside_whole(part)
+            for part in split_block(gradients, ENDS["sequence"]).parameters()
         ],
-        calls.collectives[0],
-        sum(calls.sent_to[0].values()),
-        sum(n.endswith(whole_ones) and p.requires_grad for n, p in named.items()),
-        [n for n, p in named.items() if not torch.equal(p.detach(), kept[n])],
-        calls.not_awaited,
+        meter.collectives + ["send"] * meter.messages_sent,
+        [name for name, p in named.items() if not torch.equal(p.detach(), kept[name])],
     )
 
 
 # 16b-ring -----------------------------------------------------------------------------
-
-
-class RingAttentionCase(NamedTuple):
-    positions: int  # of each rank
-    d: int
-    dtype: torch.dtype
-    scale: float = 1.0
 
 
 class RingAttentionNotes(NamedTuple):
@@ -315,8 +168,7 @@ class RingAttentionNotes(NamedTuple):
 
     got: object
     expected: Tensor
-    collectives: list[str]
-    sent_to: dict[int, int]
+    bytes_sent: int
     largest: int  # numbers in the largest tensor that was made
     changed: list[str]
 
@@ -334,42 +186,27 @@ class LargestRingTensor(TorchDispatchMode):
         return result
 
 
-def try_attention_rounds(
-    attend_round: Callable, cases: list[RingAttentionCase]
-) -> list[RingAttentionNotes]:
-    return [_try_one_ring_attention(attend_round, *entry) for entry in enumerate(cases)]
+def try_attention_rounds(attend_round: Callable) -> list[RingAttentionNotes]:
+    """Three and six positions on each rank, with two and five numbers each."""
+    return [_try_one_ring_attention(attend_round, *size) for size in ((3, 2), (6, 5))]
 
 
 def _try_one_ring_attention(
-    attend_round: Callable, seed: int, case: RingAttentionCase
+    attend_round: Callable, positions: int, d: int
 ) -> RingAttentionNotes:
-    positions = case.positions * dist.get_world_size()
-    shape = 1, positions, case.d
-    whole = [
-        factor * random_ring_or_loss_tensor(3 * seed + place, case.dtype, *shape)
-        for place, factor in enumerate((case.scale, case.scale, 1))
-    ]
+    shape = 1, positions * dist.get_world_size(), d
+    whole = [random_whole_tensor(seed, *shape) for seed in range(3)]
     expected = own_positions(attend_to_piece(*whole)[0])[0]
     mine = [own_positions(tensor)[0].contiguous() for tensor in whole]
     kept = [tensor.clone() for tensor in mine]
-    calls = CallsOfRingsAndLosses()
     dist.barrier()
-    with calls.noted(), LargestRingTensor() as largest:
+    with MessageMeter() as meter, LargestRingTensor() as largest:
         got = attend_round(*mine)
-    result = ring_or_loss_result(got)
-    attend_round(*(tensor + 1 for tensor in mine))
-    changed = [
-        name
-        for name, now, before in zip(("query", "key", "value"), mine, kept, strict=True)
-        if not torch.equal(now, before)
-    ]
-    if isinstance(got, Tensor) and not torch.equal(ring_or_loss_result(got), result):
-        changed.append("an earlier result")
+    names = zip(("query", "key", "value"), mine, kept, strict=True)
     return RingAttentionNotes(
-        result,
-        ring_or_loss_result(expected),
-        calls.collectives[0],
-        calls.sent_to[0],
+        result_beside_whole(got),
+        result_beside_whole(expected),
+        meter.bytes_sent,
         largest.numbers,
-        changed,
+        [name for name, now, before in names if not torch.equal(now, before)],
     )

@@ -1,6 +1,5 @@
 """Wrong answers to the exercises of lesson 17a."""
 
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -75,34 +74,6 @@ def stage_with_shared_activations(numbers, ranks, activations, budget):
 def stage_that_is_never_none(numbers, ranks, activations, budget):
     found = stage_by(ZERO)(numbers, ranks, activations, budget)
     return 3 if found is None else found
-
-
-@wrong(
-    "17a-stage",
-    advice="which of the parts",
-    note="They take the stage that needs least, not the smallest that fits.",
-)
-def largest_stage(numbers, ranks, activations, budget):
-    return None if stage_by(ZERO)(numbers, ranks, activations, budget) is None else 3
-
-
-@wrong(
-    "17a-stage",
-    advice="stage 0",
-    note="They forget that plain data parallel is stage 0.",
-)
-def stage_from_one(numbers, ranks, activations, budget):
-    found = stage_by(ZERO)(numbers, ranks, activations, budget)
-    return None if found is None else max(found, 1)
-
-
-@wrong(
-    "17a-stage",
-    advice="its state is",
-    note="They compare with the memory of all ranks together.",
-)
-def stage_of_all_ranks_together(numbers, ranks, activations, budget):
-    return stage_by(ZERO)(numbers, ranks, activations, budget * ranks)
 
 
 @right("17a-stage")
@@ -189,29 +160,6 @@ def update_by_own_gradient(parameters, gradient, momentum, lr):
 
 @wrong(
     "17a-update",
-    advice="in the memory of `parameters`",
-    note="They compute a new shard and do not write it into `parameters`.",
-)
-def update_of_a_copy(parameters, gradient, momentum, lr):
-    momentum.mul_(0.9).add_(mean_shard(gradient))
-    shard = own_shard(parameters) - lr * momentum
-    ring_all_gather(parameters)
-    return shard
-
-
-@wrong(
-    "17a-update",
-    advice="which shard this rank updates",
-    note="They update the first shard on every rank.",
-)
-def update_of_the_first_shard(parameters, gradient, momentum, lr):
-    momentum.mul_(0.9).add_(mean_shard(gradient))
-    parameters[: len(momentum)].sub_(lr * momentum)
-    ring_all_gather(parameters)
-
-
-@wrong(
-    "17a-update",
     advice="what has to travel",
     note="The gradient is gathered too: 3 halves instead of 2.",
 )
@@ -221,25 +169,6 @@ def update_with_gathered_gradient(parameters, gradient, momentum, lr):
     momentum.mul_(0.9).add_(own_shard(gradient) / dist.get_world_size())
     own_shard(parameters).sub_(lr * momentum)
     ring_all_gather(parameters)
-
-
-@wrong("17a-update", advice="momentum", note="They do plain SGD.")
-def update_without_momentum(parameters, gradient, momentum, lr):
-    own_shard(parameters).sub_(lr * mean_shard(gradient))
-    ring_all_gather(parameters)
-
-
-@wrong(
-    "17a-update",
-    advice="whatever it holds",
-    state="HUNG",
-    note="A rank with nothing to do leaves out the rings; the others wait for it.",
-)
-def update_unless_zero(parameters, gradient, momentum, lr):
-    if gradient.any() or momentum.any():
-        momentum.mul_(0.9).add_(mean_shard(gradient))
-        own_shard(parameters).sub_(lr * momentum)
-        ring_all_gather(parameters)
 
 
 @right("17a-update")
@@ -309,11 +238,6 @@ def clip_by_sum_of_lengths(shards, longest):
     return shorten(shards, summed(squares(shards).sqrt()).item(), longest)
 
 
-@wrong("17a-clip", advice="may be added up", note="They forget the root.")
-def clip_without_root(shards, longest):
-    return shorten(shards, summed(squares(shards)).item(), longest)
-
-
 @wrong(
     "17a-clip",
     advice="multiplied, in place, and when",
@@ -347,42 +271,6 @@ def clip_each_shard(shards, longest):
     length = summed(squares(shards)).sqrt().item()
     for shard in shards:
         shorten([shard], shard.norm().item(), longest)
-    return length
-
-
-@wrong(
-    "17a-clip",
-    advice="by what all shards are multiplied",
-    note="They clip each number, which is another kind of clipping.",
-)
-def clip_each_number(shards, longest):
-    length = summed(squares(shards)).sqrt().item()
-    for shard in shards:
-        shard.clamp_(-longest, longest)
-    return length
-
-
-@wrong(
-    "17a-clip",
-    advice="one all-reduce on every rank",
-    note="They send a message for each shard, of which ranks may have different "
-    "numbers.",
-)
-def clip_with_a_sum_for_each_shard(shards, longest):
-    total = sum(summed(shard.square().sum()).item() for shard in shards)
-    return shorten(shards, math.sqrt(total), longest)
-
-
-@wrong(
-    "17a-clip",
-    advice="what is divided by it",
-    note="They divide by the length before they ask whether it is 0.",
-)
-def clip_by_a_division(shards, longest):
-    length = summed(squares(shards)).sqrt().item()
-    factor = longest / length
-    for shard in shards:
-        shard.mul_(min(1, factor))
     return length
 
 

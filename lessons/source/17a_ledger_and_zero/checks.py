@@ -20,32 +20,30 @@ from .zero_updates_and_clips import (
 )
 
 RANKS = 2, 3, 1, 5
-SINGLE, DOUBLE = torch.float32, torch.float64
 GB = 10**9
 
 
-def _zero_shards_close(got: torch.Tensor, expected: torch.Tensor) -> bool:
-    close = 1e-4 if expected.dtype == SINGLE else 1e-9
-    return torch.allclose(got.to(expected.dtype), expected, close, close)
-
-
-def _zero_shard_numbers(tensor: torch.Tensor) -> str:
-    digits = 4 if tensor.dtype == SINGLE else 10
-    some = tensor.flatten()[:3].tolist()
-    first = ", ".join(f"{number:.{digits}g}" for number in some)
-    return f"[{first}{', ...' if tensor.numel() > 3 else ''}]"
+def _expect_zero_shard(expect, where: str, got, expected, think: str) -> None:
+    numbers = (
+        ", ".join(f"{number:.6g}" for number in tensor.flatten()[:3].tolist())
+        for tensor in (got, expected)
+    )
+    expect(
+        torch.allclose(got, expected, 1e-4, 1e-5),
+        got="{}: [{}, ...] instead of [{}, ...]".format(where, *numbers),
+        think=think,
+    )
 
 
 # 17a-stage ----------------------------------------------------------------------------
 
 
 def _zero_stage_cases() -> list[tuple[int, int, int, int]]:
-    """(numbers, ranks, activations, budget): at each edge, by hand, large and drawn."""
-    cases = [(8, 4, 10, 60), (8, 4, 10, 42), (8, 4, 10, 41), (1, 1, 0, 16)]
+    """(numbers, ranks, activations, budget): by hand, large, and at each edge."""
+    cases = [(8, 4, 10, 60)]
     cases += [(7_500_000_000, 64, 10 * GB, budget * GB) for budget in (130, 42, 40, 27)]
-    cases += [(10**12, 1000, 5 * GB, 21 * GB), (10**12, 1000, 5 * GB, 21 * GB - 1)]
     drawn = random.Random(17)
-    for ranks in (1, 2, 3, 8, 1024):
+    for ranks in (1, 2, 3, 1024):
         numbers = ranks * drawn.randint(1, 10**7)
         activations = drawn.choice((0, drawn.randint(1, 16 * numbers)))
         for strategy in STRATEGIES:
@@ -72,13 +70,12 @@ def check_17a_stage(smallest_stage):
             f"smallest_stage({numbers}, {ranks}, {activations}, {budget})"
         ) as expect:
             got = smallest_stage(*case)
-            came_back = "None" if got is None else got  # here None may be meant
             if expected is None:
                 expect(got is None, got=got, think="what a rank holds in stage 3")
                 continue
             expect(
                 as_number(got) is not None,
-                got=came_back,
+                got=f"{got} was returned",
                 think=f"whether stage {expected} fits, to the last byte",
             )
             expect(
@@ -106,13 +103,7 @@ def _think_of_zero_stage(case: tuple, got, expected: int) -> str:
 
 # 17a-update ---------------------------------------------------------------------------
 
-UPDATES = [
-    ZeroUpdateCase(1, 1, 1.0, DOUBLE),
-    ZeroUpdateCase(3, 3, 0.1, DOUBLE),
-    ZeroUpdateCase(7, 4, 0.5, SINGLE),
-    ZeroUpdateCase(16, 2, 0.01, DOUBLE),
-    ZeroUpdateCase(2, 2, 0.5, DOUBLE, resting=True),
-]
+UPDATES = [ZeroUpdateCase(1, 1, 1.0), ZeroUpdateCase(3, 3, 0.1)]
 
 
 @exercise(
@@ -139,88 +130,47 @@ def _expect_zero_update(
         f"step {step + 1} with {case.shard * ranks} parameters in {ranks} ranks"
     ) as expect:
         for rank, notes in enumerate(of_ranks):
-            _expect_zero_update_messages(expect, case, rank, ranks, notes)
-            _expect_zero_update_in_place(expect, rank, notes)
+            _expect_zero_update_messages(expect, rank, ranks, notes)
+            think = "the mean of all gradients, of which the ring gives the sum; and "
+            think += "whether momentum is changed in place, for the next call"
+            where = f"on rank {rank}, momentum"
+            wanted = notes.expected_momentum
+            _expect_zero_shard(expect, where, notes.momentum, wanted, think)
         for rank, notes in enumerate(of_ranks):
-            expect(
-                _zero_shards_close(notes.momentum, notes.expected_momentum),
-                got=f"on rank {rank}, momentum {_zero_shard_numbers(notes.momentum)} "
-                f"instead of {_zero_shard_numbers(notes.expected_momentum)}",
-                think="the mean of all gradients, of which the ring gives the sum; and "
-                "whether momentum is changed in place, for the next call",
-            )
-        for rank, notes in enumerate(of_ranks):
-            expect(
-                _zero_shards_close(notes.parameters, notes.expected),
-                got=f"on rank {rank}, parameters "
-                f"{_zero_shard_numbers(notes.parameters)} instead of "
-                f"{_zero_shard_numbers(notes.expected)}",
-                think=_think_of_zero_update(notes),
-            )
+            think = "which shard this rank updates, in the memory of `parameters`, and "
+            think += "that all shards are gathered after the update"
+            where = f"on rank {rank}, parameters"
+            _expect_zero_shard(expect, where, notes.parameters, notes.expected, think)
             expect(
                 torch.equal(notes.parameters, of_ranks[0].parameters),
                 got=f"other parameters on rank {rank} than on rank 0",
                 think="what makes the ranks' parameters equal to the last bit",
             )
-            expect(
-                notes.returned == "NoneType",
-                got=f"a return value: {notes.returned}",
-                think="what is asked for: nothing is returned",
-            )
-
-
-def _expect_zero_update_in_place(expect, rank: int, notes: ZeroUpdateNotes) -> None:
-    expect(
-        not notes.moved,
-        got=f"on rank {rank}, {' and '.join(notes.moved)} in other memory than before",
-        think="who holds a view of the old memory, and what they see now",
-    )
 
 
 def _expect_zero_update_messages(
-    expect, case: ZeroUpdateCase, rank: int, ranks: int, notes: ZeroUpdateNotes
+    expect, rank: int, ranks: int, notes: ZeroUpdateNotes
 ) -> None:
     expect(
         not notes.collectives,
         got=f"rank {rank} called {', '.join(notes.collectives)}",
         think="which two functions are all that may send",
     )
+    wanted = 2 * (ranks - 1) * notes.momentum.nbytes
     expect(
-        not notes.not_awaited,
-        got="a message that was begun and never waited for",
-        think="which two functions are all that may send",
-    )
-    chunk = case.shard * case.dtype.itemsize
-    expect(
-        notes.bytes_sent == 2 * (ranks - 1) * chunk,
-        got=f"rank {rank} sent {notes.bytes_sent} bytes, not {2 * (ranks - 1) * chunk}",
+        notes.bytes_sent == wanted,
+        got=f"rank {rank} sent {notes.bytes_sent} bytes, not {wanted}",
         think="one reduce-scatter and one all-gather: what has to travel in each",
-    )
-
-
-def _think_of_zero_update(notes: ZeroUpdateNotes) -> str:
-    if _zero_shards_close(notes.parameters, notes.wrong_gradient):
-        return "the mean of the gradients: the ring returns their sum"
-    return (
-        "which shard this rank updates, in the memory of `parameters`, and that all "
-        "shards are gathered after the update"
     )
 
 
 # 17a-clip -----------------------------------------------------------------------------
 
-SAME_COUNT = [ShardClipCase((2, 3), 1.0, 0.5, DOUBLE, fewer=False)]
-ZEROS = [ShardClipCase((3,), 0.0, 1.0, SINGLE)]
 CLIPS = [
-    ShardClipCase((2,), 1.0, 0.5, DOUBLE),
-    ShardClipCase((3, 1), 10.0, 1.0, SINGLE),
-    ShardClipCase((4, 0, 2), 1.0, 0.01, DOUBLE),
-    ShardClipCase((5, 2), 0.1, 100.0, DOUBLE),  # short enough
-    ShardClipCase((0,), 1.0, 1.0, DOUBLE),  # rank 0 and all others have no number
-    ShardClipCase((3,), 0.0, 1.0, DOUBLE),  # zeros
-    ShardClipCase(
-        (6, 6), 1.0, 3.0, DOUBLE
-    ),  # each rank's part alone may be short enough
+    ShardClipCase((2, 3), 1.0, 0.5),
+    ShardClipCase((3, 1), 10.0, 1.0),
+    ShardClipCase((5, 2), 0.1, 100.0),  # short enough
+    ShardClipCase((6, 6), 1.0, 3.0),  # each rank's part alone may be short enough
 ]
 
 
@@ -230,17 +180,11 @@ CLIPS = [
     when_hung="whether every rank calls the all-reduce, also one whose part is short",
 )
 def check_17a_clip(clip_shards):
-    cases = [(2, SAME_COUNT), (2, ZEROS), *((ranks, CLIPS) for ranks in RANKS)]
-    for ranks, clips in cases:
-        args = clip_shards, clips
-        call = f"clip_shards in {ranks} ranks"
-        think = "what a rank has of the gradient: one or more shards, maybe empty"
-        if clips is ZEROS:
-            call += ", a gradient of zeros"
-            think = "the length of zeros, and what is divided by it"
-        with trying(call, think=think):
-            found = run_trial(try_shard_clips, *args, ranks=ranks)
-        for case, of_ranks in zip(clips, zip(*found, strict=True), strict=True):
+    for ranks in RANKS:
+        think = "what a rank has of the gradient: a list of shards"
+        with trying(f"clip_shards in {ranks} ranks", think=think):
+            found = run_trial(try_shard_clips, clip_shards, CLIPS, ranks=ranks)
+        for case, of_ranks in zip(CLIPS, zip(*found, strict=True), strict=True):
             _expect_clip_of_shards(case, of_ranks)
 
 
@@ -262,42 +206,27 @@ def _expect_clip_of_shards(
             )
             expect(
                 abs(returned - length) <= 1e-4 * length,
-                got=f"on rank {rank}, length {returned:.4g} instead of {length:.4g}",
+                got=f"on rank {rank}, length {returned:.6g} instead of {length:.6g}",
                 think="which numbers of the shards may be added up over all ranks, and "
                 "what is returned: the length of the whole before it is clipped",
             )
             for got, expected in zip(notes.shards, notes.expected, strict=True):
-                expect(
-                    _zero_shards_close(got, expected),
-                    got=f"on rank {rank}, a shard {_zero_shard_numbers(got)} "
-                    f"instead of {_zero_shard_numbers(expected)}",
-                    think=_think_of_clipped_shard(got, expected),
+                think = "by what all shards are multiplied, in place, and when"
+                _expect_zero_shard(
+                    expect, f"on rank {rank}, a shard", got, expected, think
                 )
-
-
-def _think_of_clipped_shard(got: torch.Tensor, expected: torch.Tensor) -> str:
-    if torch.allclose(got, expected, 1e-5, 1e-6):
-        return "of what type the number is that is sent, and how many digits it has"
-    return "by what all shards are multiplied, in place, and when"
 
 
 def _expect_clip_sends_one_number(
     expect, rank: int, ranks: int, notes: ShardClipNotes
 ) -> None:
-    calls = ", ".join(notes.collectives + ["send"] * notes.messages) or "nothing"
     expect(
-        (notes.collectives == ["all_reduce"] and not notes.messages)
-        or (ranks == 1 and calls == "nothing"),
-        got=f"rank {rank} sent {calls}",
+        notes.calls == ["all_reduce"] or (ranks == 1 and not notes.calls),
+        got=f"rank {rank} sent {', '.join(notes.calls) or 'nothing'}",
         think="one all-reduce on every rank: what has to travel",
     )
     expect(
         notes.travelled <= 1,
         got=f"an all-reduce of {notes.travelled} numbers",
         think="one number that each rank can compute from its own shards",
-    )
-    expect(
-        not notes.not_awaited,
-        got="an all-reduce that was begun and never waited for",
-        think="when its sum is there",
     )

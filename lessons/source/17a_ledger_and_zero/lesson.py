@@ -14,7 +14,7 @@
 # step stays the same, up to rounding.
 #
 # *You will be able to* say what each byte of training is for, in 32 and in 16 bits; to
-# work out what fits on a device; to write ZeRO-1; and to clip a gradient that nobody holds
+# work out what fits on a device; to write ZeRO-1; and to clip a gradient that no rank holds
 # whole.
 #
 # *Before this:* lessons 10a, 10b, 11b and 14a. *Time:* 45 minutes, and 30 for the
@@ -44,9 +44,9 @@ rows = {n: run_ranks(measure_digits, "DDP", world_size=n) for n in (1, 2, 4)}
 print_state_table({f"{n} ranks": found[:1] for n, found in rows.items()})
 
 # %% [markdown]
-# This table is the **ledger** of a training run: the bytes that a rank really holds, each
-# column at its peak. *Buffers* are here the room for one piece that arrives from another
-# rank. The ledger counts the memory behind the tensors, and tensors that share memory
+# This table is the **ledger** of a training run: the bytes that a rank holds, each
+# column at its peak. *Buffers*, in this table, are the room for one piece that arrives
+# from another rank: an $N$-th of the parameters. The ledger counts the memory behind the tensors, and tensors that share memory
 # count once:
 
 # %%
@@ -56,7 +56,8 @@ from sidebyside import show
 show(bytes_behind)
 
 # %% [markdown]
-# Only activations and the buffer shrink here: each rank has fewer images. **Parameters,
+# Only activations and the buffer shrink here: each rank has fewer images, and a piece
+# is smaller. **Parameters,
 # gradients and optimiser state stay as they are, however many ranks there are** (up to a
 # few bytes, explained below). These three are the **training state**. In float32 they take 4 + 4 + 8 bytes
 # for each parameter. Could they be smaller?
@@ -108,9 +109,9 @@ for name in ("float32", "bfloat16, master copy", "bfloat16 alone"):
 # %% [markdown]
 # A smaller network (64-64-10) learns for ten epochs with Adam and a small learning rate,
 # 0.0003. **In this run, bfloat16 with a master copy learns what float32 learns, and bfloat16
-# alone learns less**: most updates are lost. (Most of what float32 leaves unchanged never
-# has a gradient: weights of pixels that are always 0, and of neurons that no image
-# switches on.)
+# alone learns less**: most updates are lost. Most of the weights that float32 leaves
+# unchanged never have a gradient: those of pixels that are always 0, and of neurons that
+# no image switches on.
 
 # %% [markdown]
 # *float16* has more digits than bfloat16 and less range: anything smaller in size than
@@ -152,13 +153,13 @@ reveal("17a-mixed", MIXED.total, computed=True)
 # casts them as it gathers them.) Mixed precision saves time and activations, not training state.
 
 # %% [markdown] tags=["instructor"]
-# ## Who needs what: 3 minutes
+# ## Which rank needs what: 3 minutes
 #
 # Ask of each kind of bytes: when does a rank need all of it? Optimiser: never. Gradients:
 # never, once they are summed up. Parameters: in forward and backward.
 
 # %% [markdown]
-# ## Who needs what
+# ## Which rank needs what
 #
 # Of $\Psi$ parameters, each of $N$ ranks could keep a *shard*, $\Psi/N$ of them, with all
 # that belongs to it. **ZeRO** (Rajbhandari et al., 2020) does so in three stages, *ZeRO-1*,
@@ -177,8 +178,7 @@ reveal("17a-mixed", MIXED.total, computed=True)
 # with which training fits on each device, or `None` if none does. `numbers` are the
 # parameters, a multiple of `ranks`, trained in mixed precision with Adam (2 + 2 + 12
 # bytes). `activations` are bytes, and each rank holds them in any stage. Training fits if
-# state and activations together are at most `budget` bytes. All four are whole numbers;
-# `numbers`, `ranks` and `budget` are at least 1, `activations` may be 0.
+# state and activations together are at most `budget` bytes.
 #
 # By hand first: 8 parameters, 4 ranks, 10 bytes of activations. How many bytes does each stage
 # need, and which is the smallest stage for 60 bytes?
@@ -296,26 +296,22 @@ draw_state_bars(bars, "GB on each of 64 ranks, 7.5 billion parameters")
 # %% [markdown]
 # ## Exercise 2: the sharded update
 #
-# Write `sharded_update(parameters, gradient, momentum, lr)`, called by all ranks. It is a
-# step of SGD with momentum: $m \leftarrow 0.9\,m + g$, then $p \leftarrow p - lr \cdot m$,
+# Write `sharded_update(parameters, gradient, momentum, lr)`, called by all ranks: a step of
+# SGD with momentum, $m \leftarrow 0.9\,m + g$, then $p \leftarrow p - lr \cdot m$,
 # where $g$ is the *mean* of all ranks' gradients.
 #
-# * `parameters` is flat, the same on all ranks, and its length is a multiple of the number of
-#   ranks, but not 0. Afterwards it holds all updated parameters, on all ranks, in the same
-#   memory: views of it that others took before see them too.
-# * `gradient` is as long, and is this rank's own gradient. It may be overwritten.
-# * `momentum` is the shard of $m$ that this rank keeps, a flat tensor of its own. It is updated in
-#   place, in its memory, for the next call.
+# | | length | afterwards |
+# |---|---|---|
+# | `parameters`, equal on all ranks | $\Psi$ | updated in place, on all ranks |
+# | `gradient`, this rank's own | $\Psi$ | may be overwritten |
+# | `momentum`, this rank's shard | $\Psi/N$ | updated in place |
 #
-# All three have the same type, 32 or 64 bits. Three functions are given. `own_shard(flat)`
-# is this rank's shard, a view. `ring_reduce_scatter(flat)` returns this rank's shard of the
-# sum, a view of `flat`, whose other parts are garbage then.
-# `ring_all_gather(flat)` gives every rank's own shard to all, in place. Call each ring
-# once, and send nothing else. Return nothing. Results agree up to rounding.
+# Given are `own_shard(flat)`, a view; `ring_reduce_scatter(flat)`, which returns this rank's
+# shard of the *sum*; `ring_all_gather(flat)`, which fills in all shards. Call each ring once.
 #
 # By hand first: two ranks, parameters [10, 20], momentum 0 everywhere, lr = 1. Rank 0's
-# gradient is [1, 2], rank 1's is [3, 6]. Who holds what after the step, and how many
-# numbers has each rank sent?
+# gradient is [1, 2], rank 1's is [3, 6]. What does each rank hold after the step, and how
+# many numbers has it sent?
 # <!-- exercise: 17a-update -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -373,7 +369,8 @@ check("17a-update", sharded_update)
 # %% [markdown] tags=["why"]
 # <!-- why: 17a-update -->
 # Why it works: SGD, momentum and Adam treat each number by itself. So a shard can be
-# updated by whoever has its gradient and its state, and nobody else needs that state.
+# updated by the rank that has its gradient and its state, and no other rank needs that
+# state.
 #
 # By hand: the mean gradient is [2, 4]. Rank 0 keeps momentum [2] and makes 10 − 2 = 8;
 # rank 1 keeps [4] and makes 20 − 4 = 16. After the all-gather both hold [8, 16]. Each has
@@ -433,8 +430,7 @@ for name, difference in run_ranks(largest_differences, world_size=3)[0].items():
 # **With two ranks, ZeRO-1 and ZeRO-2 equal DDP after every step, bit for bit**: a sum of
 # two numbers is the same in either order. With three or more, each algorithm adds the ranks in
 # an order of its own for each number, and each step agrees up to rounding. Over many steps
-# such differences can grow: for ZeRO-2 on three ranks, they are larger after ten steps than
-# after the first (not shown here).
+# such differences can grow.
 #
 # ## The same bytes
 #
@@ -511,7 +507,8 @@ for strategy, found in rows.items():
 # %% [markdown]
 # ## Timelines
 #
-# If the messages travel in a thread of their own, backward goes on meanwhile. Four layers
+# If the messages travel in a thread of their own, backward goes on meanwhile: we call
+# this *overlapped*, and draw it beside ZeRO-1 and plain ZeRO-2. Four layers
 # sleep 20 ms forward and 40 ms backward; a slow link, like that of lesson 11b, takes 30 ms for a layer's
 # shards:
 
@@ -520,16 +517,17 @@ from parallel_by_hand.sharding.shard_timelines import step_over_slow_link
 from sidebyside import Timeline, draw_timelines
 
 drawn = {}
-for way in ("ZeRO-1", "ZeRO-2, overlapped"):
+for way in ("ZeRO-1", "ZeRO-2", "ZeRO-2, overlapped"):
     with Timeline() as drawn[way]:
         run_ranks(step_over_slow_link, way, 30)
 draw_timelines(drawn, stamp="simulated")
 
 # %% [markdown]
-# ZeRO-1 reduce-scatters once, after backward. ZeRO-2 does it four times, and only the last one is
-# waited for in full. (ZeRO-1 could start early too, as DDP does; it would still
-# keep all gradients.) A rank that sends counts as busy here: by computing time, ZeRO-1 is
-# idle for half of the step. The update is almost too short to be seen. The all-gather comes last in both: lesson 17b hides that as well.
+# ZeRO-1 reduce-scatters once, after backward. ZeRO-2 does it after each layer, and backward
+# waits; overlapped, only the last one is waited for in full. (ZeRO-1 could start early too,
+# as DDP does; it would still keep all gradients.) A rank that sends counts as busy here: by
+# computing time, ZeRO-1 is idle for half of the step. The update is almost too short to be
+# seen. The all-gather comes last in all three: lesson 17b hides that as well.
 
 # %% [markdown] tags=["instructor"]
 # ## Accumulation: 2 minutes
@@ -542,7 +540,7 @@ draw_timelines(drawn, stamp="simulated")
 #
 # A batch of four micro-batches has four backwards and one step. ZeRO-1 adds up the
 # gradients locally and sends once, like DDP with `no_sync`. ZeRO-2 keeps only its shard of
-# them. How many times as many bytes does ZeRO-2 send as ZeRO-1?
+# them. By what factor does ZeRO-2 send more bytes than ZeRO-1?
 
 # %%
 guess("17a-accumulate", None, "Bytes of ZeRO-2, divided by those of ZeRO-1?", "×")
@@ -568,18 +566,13 @@ reveal("17a-accumulate", sent["ZeRO-2"] / sent["ZeRO-1"], computed=True)
 # ## Exercise 3: clip across shards
 #
 # Many training runs *clip* (lesson 9): if the gradient, as one vector, is longer than
-# allowed, it is shortened and keeps its direction. Under ZeRO nobody has the whole vector.
+# allowed, it is shortened and keeps its direction. Under ZeRO no rank has the whole vector.
 #
-# Write `clip_shards(shards, longest)`, called by all ranks after the sums are done.
-# `shards` is a list of this rank's shards of the gradient: one or more flat tensors,
-# possibly of different lengths, possibly empty. All shards of all ranks together are the
-# whole gradient, each number once. If the whole is longer than `longest`, a number above
-# 0, multiply each shard in place by `longest` / length; else leave them.
-# Return the length of the whole before clipping, as a float, the same on all ranks.
-#
-# Send one number by one `dist.all_reduce`, and nothing else. (With one rank it may be left out.) All
-# tensors have the same type on all ranks, 32 or 64 bits, and lie on one device; results agree up to
-# rounding. A gradient of zeros has the length 0.
+# Write `clip_shards(shards, longest)`, called by all ranks. `shards` is a list of this rank's
+# shards, flat tensors of different lengths; those of all ranks together are the whole
+# gradient. If it is longer than `longest`, multiply each shard in place by `longest` /
+# length. Return the length before clipping, as a float. Send one number by one
+# `dist.all_reduce`.
 #
 # By hand first: rank 0 has [3, 0], rank 1 has [0, 4], and the longest is 1. What does each
 # rank send, and what does it hold afterwards?

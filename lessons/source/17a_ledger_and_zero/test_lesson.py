@@ -1,8 +1,6 @@
 """Every byte is predicted and found, and ZeRO trains what data parallel trains."""
 
-import gc
 import inspect
-from functools import partial
 
 import pytest
 import torch
@@ -14,23 +12,15 @@ from parallel_by_hand.collectives.loopback_meter import (
     loopback_bytes,
     megabytes_per_rank,
 )
-from parallel_by_hand.memory.device_memory import DeviceMemory
-from parallel_by_hand.model_parallel.transformer_block import make_transformer_block
 from parallel_by_hand.sharding import shard_timelines
 from parallel_by_hand.sharding.beside_ddp import networks_trained_side_by_side
-from parallel_by_hand.sharding.clipping import clip_across_shards
 from parallel_by_hand.sharding.flat_shards import (
-    FlatParameters,
-    own_shard,
-    ring_all_gather,
     ring_reduce_scatter,
 )
 from parallel_by_hand.sharding.ledger import (
     MIXED,
     SINGLE,
     STRATEGIES,
-    bytes_behind,
-    count_ledger,
     predicted_ledger,
     state_bytes,
 )
@@ -45,19 +35,15 @@ from parallel_by_hand.sharding.measured_ledger import (
     adam,
     bytes_of_accumulation,
     digits_activations,
-    digits_loss_for_ledger,
-    make_digits_network,
-    measure_block,
     measure_digits,
     own_digits,
     sgd_with_momentum,
 )
-from parallel_by_hand.sharding.memory_ledger import Transformer
 from parallel_by_hand.sharding.sixteen_bits import FORMATS, train_in_format
 from parallel_by_hand.sharding.zero_1 import ZeRO1
 from parallel_by_hand.sharding.zero_2 import ZeRO2
 from parallel_by_hand.sharding.zero_3 import ZeRO3
-from sidebyside import MessageMeter, Timeline, run_ranks
+from sidebyside import Timeline, run_ranks
 from tests.quiet_loopback import least_on_loopback
 
 PRECISIONS = {torch.float32: SINGLE, torch.bfloat16: MIXED}
@@ -90,33 +76,6 @@ def test_more_ranks_leave_the_training_state_of_ddp_as_it_is():
     assert four.ledger.activations < 0.3 * one.ledger.activations
 
 
-def all_tensors_beside_the_ledger(strategy: str) -> tuple[int, int]:
-    """Runs in each rank: bytes of all living tensors, and what the ledger knows of."""
-    with DeviceMemory() as memory:
-        network = make_digits_network()
-        trained = BUILT[strategy](network, adam)
-        digits_loss_for_ledger(network, 0).backward()
-        trained.step()
-        gc.collect()
-        ledger = count_ledger(trained, network, bytes_behind(trained.gradients), 0)
-    counters = [state["step"].nbytes for state in trained.optimizer.state.values()]
-    return memory.now + sum(counters), sum(ledger)  # torch.tensor(0.0) passes unseen
-
-
-@pytest.mark.everything
-@pytest.mark.parametrize("strategy", BUILT)
-def test_the_ledger_forgets_no_tensor(strategy):
-    for held, counted in run_ranks(all_tensors_beside_the_ledger, strategy):
-        assert held == counted
-
-
-def test_views_of_one_memory_count_once():
-    flat = torch.zeros(10)
-    assert bytes_behind([flat, flat[2:5], flat.view(2, 5)]) == 40
-    assert bytes_behind([flat[:1]]) == 40, "all of the memory is held"
-    assert bytes_behind([]) == 0
-
-
 @pytest.mark.parametrize("model", PUBLISHED)
 def test_the_formula_gives_the_papers_table(model):
     for ranks, published in PUBLISHED[model].items():
@@ -128,17 +87,6 @@ def test_the_formula_gives_the_papers_figure():
     assert [f"{size:.1f}" for size in sizes] == ["120.0", "31.4", "16.6", "1.9"]
     assert MIXED.optimiser / MIXED.total == 0.75
     assert MIXED.total == SINGLE.total == 16
-
-
-def test_a_transformers_parameters_are_counted_as_torch_counts_them():
-    model = Transformer(width=64, layers=3, heads=4, vocabulary=100, length=16)
-    blocks = [make_transformer_block(64) for _ in range(3)]
-    parts = nn.ModuleList(
-        [*blocks, nn.Embedding(100, 64), nn.Embedding(16, 64), nn.LayerNorm(64)]
-    )
-    assert model.numbers == sum(p.numel() for p in parts.parameters())
-    each = 34 + 5 * 4 * 16 / 64  # Korthikanti et al.: bytes, over s b h
-    assert model.activations(2) == 3 * 16 * 2 * 64 * each
 
 
 # Sixteen bits -------------------------------------------------------------------------
@@ -223,141 +171,6 @@ def test_zero_equals_ddp_after_every_step(make_optimizer, ranks):
         assert all(gap <= close for gap in gaps.values())
 
 
-def gaps_of_zero_2_after_steps(steps: int) -> list[float]:
-    """Runs in each rank: how far its parameters are from DDP's after each step."""
-    gaps = []
-    for networks in networks_trained_side_by_side(steps, library=False):
-        gap = flat_numbers(networks["ZeRO-2"]) - flat_numbers(networks["DDP"])
-        gaps.append(gap.abs().max().item())
-    return gaps
-
-
-@pytest.mark.everything
-def test_on_three_ranks_the_differences_of_rounding_grow():
-    for gaps in run_ranks(gaps_of_zero_2_after_steps, 10, world_size=3):
-        assert 0 < gaps[0] < gaps[-1] < 1e-5
-
-
-def train_with(strategy: str, steps=4, dtype=torch.float32, longest=None, parts=1):
-    network = make_digits_network(dtype)
-    trained = BUILT[strategy](network, sgd_with_momentum)
-    found = []
-    for step in range(steps):
-        for part in range(parts):
-            (digits_loss_for_ledger(network, parts * step + part) / parts).backward()
-        trained.step(longest)
-        found.append(flat_numbers(network))
-    return torch.stack(found)
-
-
-def train_with_all(**options) -> dict[str, torch.Tensor]:
-    return {name: train_with(name, **options) for name in BUILT}
-
-
-@pytest.mark.everything
-@pytest.mark.parametrize("ranks", [2])
-def test_zero_equals_data_parallel_in_mixed_precision(ranks):
-    for found in run_ranks(
-        partial(train_with_all, dtype=torch.bfloat16), world_size=ranks
-    ):
-        assert found["DDP"].dtype == torch.bfloat16
-        assert torch.equal(found["ZeRO-1"], found["DDP"]), "the same ring"
-        if ranks == 2:
-            assert torch.equal(found["ZeRO-2"], found["DDP"])
-
-
-@pytest.mark.parametrize("ranks", [3])
-def test_clipped_across_shards_they_stay_equal(ranks):
-    for found in run_ranks(partial(train_with_all, longest=0.05), world_size=ranks):
-        for name in BUILT:
-            torch.testing.assert_close(found[name], found["DDP"], atol=1e-6, rtol=0)
-    free = run_ranks(train_with, "DDP", world_size=ranks)[0]
-    assert (found["DDP"] - free).abs().max() > 1e-4, "clipping did something"
-
-
-def clip_beside_torch(longest: float) -> tuple:
-    torch.manual_seed(0)
-    whole = torch.randn(7 * dist.get_world_size(), dtype=torch.float64)
-    mine = own_shard(whole).clone()
-    norm = clip_across_shards(list(mine.split([3, 0, 4])), longest)
-    weight = nn.Parameter(torch.zeros_like(whole))
-    weight.grad = whole.clone()
-    expected = nn.utils.clip_grad_norm_([weight], longest)
-    return norm, expected, mine, own_shard(weight.grad)
-
-
-@pytest.mark.parametrize("longest", [0.5, 100.0])
-def test_clipping_shards_is_clipping_the_whole(longest):
-    for norm, expected, mine, whole in run_ranks(
-        clip_beside_torch, longest, world_size=3
-    ):
-        torch.testing.assert_close(norm, expected)
-        torch.testing.assert_close(mine, whole, rtol=1e-5, atol=0)
-
-
-def train_whole_batches() -> torch.Tensor:
-    """What one process makes of two micro-batches of all ranks in each step."""
-    network = make_digits_network()
-    sgd = sgd_with_momentum(network.parameters())
-    for step in range(4):
-        sgd.zero_grad()
-        for part in range(2):
-            (digits_loss_for_ledger(network, 2 * step + part) / 2).backward()
-        sgd.step()
-    return flat_numbers(network)
-
-
-@pytest.mark.everything
-def test_accumulated_micro_batches_are_one_batch():
-    [alone] = run_ranks(train_whole_batches, world_size=1)
-    for found in run_ranks(partial(train_with_all, parts=2)):
-        for name in BUILT:
-            torch.testing.assert_close(found[name][-1], alone, atol=1e-5, rtol=0)
-
-
-def test_padding_stays_zero():
-    for found in run_ranks(padding_after_training, world_size=3):
-        assert found == [0.0]
-
-
-def padding_after_training() -> list[float]:
-    network = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1)).double()  # 12 and 4
-    trained = ZeRO2(network, sgd_with_momentum)
-    for _ in range(3):
-        network(torch.ones(2, 3).double()).sum().backward()
-        trained.step()
-    padded = [unit.flat[unit.numbers :] for unit in trained.units]
-    return sorted({float(number) for tail in padded for number in tail})
-
-
-# Planted bugs -------------------------------------------------------------------------
-
-
-def train_badly(bug: str) -> torch.Tensor:
-    from unittest import mock
-
-    from parallel_by_hand.sharding import zero_1
-
-    broken = {
-        "no all-gather": ("ring_all_gather", lambda flat, group: None),
-        "no reduce-scatter": (
-            "ring_reduce_scatter",
-            lambda flat, *room, group: own_shard(flat),
-        ),
-    }
-    with mock.patch.object(zero_1, *broken[bug]):
-        return train_with("ZeRO-1")[-1]
-
-
-@pytest.mark.everything
-@pytest.mark.parametrize("bug", ["no all-gather", "no reduce-scatter"])
-def test_without_a_half_of_the_ring_training_goes_wrong(bug):
-    good = run_ranks(train_with, "ZeRO-1")[0][-1]
-    one, other = run_ranks(train_badly, bug)
-    assert (one - good).abs().max() > 1e-4
-    assert torch.equal(one, other) == (bug == "no reduce-scatter")
-
-
 # The same bytes -----------------------------------------------------------------------
 
 
@@ -383,29 +196,6 @@ def test_accumulation_saves_zero_2_only_the_all_gathers(micro_batches):
     }
     assert sent["DDP"] == sent["ZeRO-1"]
     assert sent["ZeRO-2"] / sent["ZeRO-1"] == (micro_batches + 1) / 2
-
-
-def rings_beside_the_library() -> tuple:
-    torch.manual_seed(dist.get_rank())
-    mine = torch.randn(6 * dist.get_world_size(), dtype=torch.float64)
-    total = mine.clone()
-    dist.all_reduce(total)
-    with MessageMeter() as meter:
-        shard = ring_reduce_scatter(mine)
-    gathered = torch.zeros_like(total)
-    own_shard(gathered).copy_(shard)
-    ring_all_gather(gathered)
-    return shard.clone(), own_shard(total), gathered, total, meter.bytes_sent
-
-
-@pytest.mark.parametrize("ranks", [1, 3])
-def test_the_rings_halves_are_a_reduce_scatter_and_an_all_gather(ranks):
-    results = run_ranks(rings_beside_the_library, world_size=ranks)
-    for shard, expected, gathered, total, sent in results:
-        torch.testing.assert_close(shard, expected)
-        torch.testing.assert_close(gathered, total)
-        assert torch.equal(gathered, results[0][2]), "the same bits on all ranks"
-        assert sent == (ranks - 1) * 6 * 8
 
 
 def megabytes_of_both() -> tuple[float, float]:
@@ -446,48 +236,10 @@ def test_the_librarys_stage_1_sends_one_and_a_half_times_what_ddp_sends():
 # Flat parameters ----------------------------------------------------------------------
 
 
-def flatten_frozen() -> tuple:
-    network = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2)).double()
-    for p in network[0].parameters():
-        p.requires_grad_(False)
-    before = network[0].weight.clone()
-    trained = ZeRO1(network, partial(torch.optim.SGD, lr=0.1))
-    network(torch.ones(1, 3).double()).sum().backward()
-    trained.step()
-    return trained.units[0].numbers, torch.equal(before, network[0].weight)
-
-
-def test_frozen_parameters_are_left_alone():
-    assert run_ranks(flatten_frozen) == [(6, True), (6, True)]
-
-
-def flatten_own_start() -> torch.Tensor:
-    torch.manual_seed(dist.get_rank())
-    layer = nn.Linear(2, 2)
-    flat = FlatParameters(list(layer.parameters()))
-    layer.bias.data.fill_(7)
-    return flat.flat
-
-
-def test_all_begin_with_rank_0s_numbers_and_parameters_are_views():
-    for flat in (found := run_ranks(flatten_own_start, world_size=4)):
-        assert torch.equal(flat, found[0]) and flat.tolist()[4:] == [7, 7, 0, 0]
-
-
 @pytest.mark.parametrize("stage", [ZeRO1, ZeRO2, ZeRO3])
 def test_a_stage_has_at_most_60_lines_to_read(stage):
     lines = inspect.getsource(stage).splitlines()
     assert sum(bool(line.strip()) for line in lines) <= 60
-
-
-@pytest.mark.everything
-def test_the_block_is_cut_by_state_as_predicted():
-    block = make_transformer_block()
-    numbers = [sum(p.numel() for p in half.parameters()) for half in block]
-    for name in BUILT:
-        ledger = run_ranks(measure_block, name)[0].ledger
-        momentum = SINGLE._replace(optimiser=4)
-        assert ledger[:4] == predicted_ledger(numbers, 2, name, momentum, counter=0)[:4]
 
 
 # Timelines ----------------------------------------------------------------------------

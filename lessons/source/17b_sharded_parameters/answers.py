@@ -1,5 +1,6 @@
 """Wrong answers to the exercises of lesson 17b."""
 
+from functools import partial
 from itertools import product
 
 import torch
@@ -23,30 +24,13 @@ def nothing(unit):
     pass
 
 
-def reduce(unit):
+def reduce(unit, frees=True, mean=True):
     ranks = dist.get_world_size()
-    unit.release()
-    whole = unit.take_gradients() / ranks
+    if frees:
+        unit.release()
+    whole = unit.take_gradients() / (ranks if mean else 1)
     unit.kept.grad = torch.empty_like(unit.kept)
     dist.reduce_scatter(unit.kept.grad, list(whole.chunk(ranks)))
-
-
-def reduce_without_freeing(unit):
-    whole = unit.take_gradients() / dist.get_world_size()
-    unit.kept.grad = torch.empty_like(unit.kept)
-    dist.reduce_scatter(unit.kept.grad, list(whole.chunk(dist.get_world_size())))
-
-
-def reduce_to_the_sum(unit):
-    unit.release()
-    whole = unit.take_gradients()
-    unit.kept.grad = torch.empty_like(unit.kept)
-    dist.reduce_scatter(unit.kept.grad, list(whole.chunk(dist.get_world_size())))
-
-
-def reduce_divided_twice(unit):
-    reduce(unit)
-    unit.kept.grad /= dist.get_world_size()
 
 
 def reduce_by_all_reduce(unit):
@@ -54,23 +38,6 @@ def reduce_by_all_reduce(unit):
     whole = unit.take_gradients() / dist.get_world_size()
     dist.all_reduce(whole)
     unit.kept.grad = whole.chunk(dist.get_world_size())[dist.get_rank()].clone()
-
-
-def reduce_into_a_piece(unit):
-    unit.release()
-    whole = unit.take_gradients() / dist.get_world_size()
-    pieces = list(whole.chunk(dist.get_world_size()))
-    mine = pieces[dist.get_rank()]
-    dist.reduce_scatter(mine, pieces)
-    unit.kept.grad = mine
-
-
-def reduce_without_waiting(unit):
-    unit.release()
-    whole = unit.take_gradients() / dist.get_world_size()
-    unit.kept.grad = torch.empty_like(unit.kept)
-    pieces = list(whole.chunk(dist.get_world_size()))
-    dist.reduce_scatter(unit.kept.grad, pieces, async_op=True)
 
 
 def gather_without_memory(unit):
@@ -112,18 +79,7 @@ def reduce_then_divide(unit):
 def gather_with_wait(unit):
     unit.allocate()
     pieces = list(unit.flat.view(dist.get_world_size(), -1).unbind())
-    if dist.get_world_size() == 1:
-        pieces[0].copy_(unit.kept)
-    else:
-        dist.all_gather(pieces, unit.kept, async_op=True).wait()
-
-
-def reduce_alone_without_messages(unit):
-    if dist.get_world_size() == 1:
-        unit.release()
-        unit.kept.grad = unit.take_gradients()
-    else:
-        reduce(unit)
+    dist.all_gather(pieces, unit.kept, async_op=True).wait()
 
 
 # 17b-which-layers ---------------------------------------------------------------------
@@ -187,6 +143,21 @@ def from_the_front(layers, budget):
 
 @wrong(
     "17b-which-layers",
+    advice="rule of thumb",
+    note="They recompute all, then give back the dearest layers while it fits.",
+)
+def gives_back_the_dearest(layers, budget):
+    chosen = set(range(len(layers)))
+    if peak_of(layers, chosen) > budget:
+        return None
+    for place in sorted(chosen, key=lambda place: -layers[place][2]):
+        if peak_of(layers, chosen - {place}) <= budget:
+            chosen.remove(place)
+    return chosen
+
+
+@wrong(
+    "17b-which-layers",
     advice="while backward is at a layer",
     note="They add up what is held after forward, and forget that a recomputed layer "
     "is whole when backward reaches it.",
@@ -210,15 +181,6 @@ def fewest_layers(layers, budget):
 @wrong(
     "17b-which-layers",
     advice="are enough",
-    note="They look for the least memory, though the budget allows more.",
-)
-def least_memory(layers, budget):
-    return by_brute_force(layers, budget, cost=peak_of)
-
-
-@wrong(
-    "17b-which-layers",
-    advice="are enough",
     note="They recompute all, as a library's switch does.",
 )
 def recomputes_everything(layers, budget):
@@ -233,14 +195,6 @@ def recomputes_everything(layers, budget):
 )
 def empty_if_none_fits(layers, budget):
     return by_brute_force(layers, budget) or set()
-
-
-@wrong(
-    "17b-which-layers", advice="from 0|while backward", note="They count layers from 1."
-)
-def counted_from_one(layers, budget):
-    chosen = by_brute_force(layers, budget)
-    return chosen if chosen is None else {place + 1 for place in chosen}
 
 
 @right("17b-which-layers")
@@ -308,27 +262,13 @@ def with_empty_pieces(*args):
 
 @wrong(
     "17b-reshard",
-    advice="where this reader's shard|empty",
+    advice="just before its `stop`",
     note="They take the last position for the stop.",
 )
 def stop_included(*args):
     return [
         (w, f - b, last - b - 1) for w, b, e, f, last in intervals(*args) if f < last
     ]
-
-
-@wrong(
-    "17b-reshard",
-    advice="without padding|where this reader's",
-    note="They count the last file as long as the others.",
-)
-def into_the_padding(length, writers, readers, reader):
-    padded = -(-length // writers) * writers
-    return list_of(intervals(padded, writers, readers, reader))
-
-
-def list_of(found):
-    return [(w, f - b, last - b) for w, b, e, f, last in found if f < last]
 
 
 @wrong(
@@ -369,16 +309,8 @@ def whole_files(length, writers, readers, reader):
     note="They stop after the first file.",
 )
 def one_file_only(*args):
-    return list_of(intervals(*args))[:1]
-
-
-@wrong(
-    "17b-reshard",
-    advice="empty|where this reader's",
-    note="They return how many numbers, in place of the stop.",
-)
-def start_and_count(*args):
-    return [(w, f - b, last - f) for w, b, e, f, last in intervals(*args) if f < last]
+    pieces = intervals(*args)
+    return [(w, f - b, last - b) for w, b, e, f, last in pieces if f < last][:1]
 
 
 @right("17b-reshard")
@@ -418,7 +350,7 @@ wrong(
     advice="still whole after after_backward",
     name="never_freed_after_backward",
     note="Memory fills up in the course of backward.",
-)((gather, free, gather, reduce_without_freeing))
+)((gather, free, gather, partial(reduce, frees=False)))
 wrong(
     "17b-gather-free",
     advice="still whole after after_forward",
@@ -431,31 +363,13 @@ wrong(
     advice="not the sum",
     name="sum",
     note="They forget to divide by the ranks.",
-)((gather, free, gather, reduce_to_the_sum))
-wrong(
-    "17b-gather-free",
-    advice="divided by",
-    name="divided_twice",
-    note="They divide before and after the reduce-scatter.",
-)((gather, free, gather, reduce_divided_twice))
+)((gather, free, gather, partial(reduce, mean=False)))
 wrong(
     "17b-gather-free",
     advice="only one shard to each rank",
     name="all_reduce",
     note="They all-reduce the gradient and cut it: right, and twice the bytes.",
 )((gather, free, gather, reduce_by_all_reduce))
-wrong(
-    "17b-gather-free",
-    advice="what stays in memory with a view",
-    name="into_a_piece",
-    note="Right numbers, and the whole gradient stays in memory.",
-)((gather, free, gather, reduce_into_a_piece))
-wrong(
-    "17b-gather-free",
-    advice="not awaited in after_backward",
-    name="not_awaited",
-    note="They use `async_op=True` and do not wait.",
-)((gather, free, gather, reduce_without_waiting))
 wrong(
     "17b-gather-free",
     advice="memory behind|freed too early",
@@ -471,6 +385,4 @@ wrong(
 right("17b-gather-free", name="joined")(
     (gather_joined, free, gather_joined, reduce_then_divide)
 )
-right("17b-gather-free", name="waits")(
-    (gather_with_wait, free, gather, reduce_alone_without_messages)
-)
+right("17b-gather-free", name="waits")((gather_with_wait, free, gather, reduce))

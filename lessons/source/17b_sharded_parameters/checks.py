@@ -3,27 +3,14 @@
 import random
 from itertools import product
 
-import torch
-
 from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
 from sidebyside.exercises.rank_trials import run_trial
 
-from .watched_gathers import (
-    NAMES,
-    GatheredStackCase,
-    GatheredStepNotes,
-    try_gather_free,
-)
+from .watched_gathers import NAMES, WIDTHS, GatheredStepNotes, try_gather_free
 
 # 17b-gather-free ----------------------------------------------------------------------
 
-STACKS = [
-    GatheredStackCase(
-        (4, 6, 3, 5), torch.float64
-    ),  # no number of ranks divides all of these
-    GatheredStackCase((5, 16, 16, 16, 2), torch.float32),
-]
 ORDER = "which operations read the parameters: forward and backward, of each unit"
 
 
@@ -41,13 +28,11 @@ def check_17b_gather_free(
         think = "what this line needs: memory behind `flat` before anybody reads or "
         think += "fills it, and tensors of one shape and type on all ranks"
         with trying(f"three steps in {ranks} ranks", think=think):
-            found = run_trial(try_gather_free, functions, STACKS, ranks=ranks)
-        for case, of_ranks in zip(STACKS, zip(*found, strict=True), strict=True):
-            for step, notes in enumerate(zip(*of_ranks, strict=True), 1):
-                call = f"step {step} of {len(case.widths) - 1} units, widths "
-                call += f"{case.widths}, in {ranks} ranks"
-                for rank, of_rank in enumerate(notes):
-                    _expect_gather_free_step(call, rank, ranks, of_rank)
+            found = run_trial(try_gather_free, functions, ranks=ranks)
+        for step, notes in enumerate(zip(*found, strict=True), 1):
+            call = f"step {step} of 3 units, widths {WIDTHS}, in {ranks} ranks"
+            for rank, of_rank in enumerate(notes):
+                _expect_gather_free_step(call, rank, ranks, of_rank)
 
 
 def _expect_gather_free_step(
@@ -68,23 +53,18 @@ def _expect_gather_free_step(
             f"unit has {notes.largest}",
             think="when a unit is freed: after each use",
         )
-        close = notes.gap < 1e-4
         expect(
-            close,
+            notes.gap < 1e-4,
             got=f"on rank {rank}, a shard of the gradient that is off by "
             f"{notes.gap:.2g}",
             think=_think_of_sharded_gradient(notes.factor, ranks),
         )
-        _expect_gather_calls(expect, rank, ranks, notes)
+        _expect_gather_calls(expect, rank, notes)
 
 
 THINK_OF_FAULT = {
-    "not awaited": "when the numbers of a collective with async_op=True are there",
-    "another flat": "who has views of `flat`: the parameters, and autograd",
-    "changed kept": "who updates `kept`: the optimiser, and nobody else",
     "no memory": ORDER,
     "still whole": "who frees the unit, and when: until then its memory is taken",
-    "a view": "what stays in memory with a view: all that it is a view of",
     "no gradient": "where this rank's shard of the mean gradient belongs: "
     "`unit.kept.grad`",
 }
@@ -93,22 +73,15 @@ THINK_OF_FAULT = {
 def _think_of_sharded_gradient(factor: float, ranks: int) -> str:
     if ranks > 1 and abs(factor - ranks) < 0.01:
         return "what is asked for: the mean over the ranks, not the sum"
-    if ranks > 1 and abs(factor * ranks - 1) < 0.01:
-        return "how often the gradient is divided by the number of ranks"
     return (
         "which numbers `flat` holds while a unit computes: the current shards of all "
         "ranks, in rank order; and whose shard of the gradient lands where"
     )
 
 
-def _expect_gather_calls(
-    expect, rank: int, ranks: int, notes: GatheredStepNotes
-) -> None:
-    calls = [call for name in NAMES for call in notes.calls[name]]
+def _expect_gather_calls(expect, rank: int, notes: GatheredStepNotes) -> None:
+    calls, units = notes.calls, notes.units
     gathers, reduces = calls.count("all_gather"), calls.count("reduce_scatter")
-    units = notes.units
-    if ranks == 1 and set(calls) <= {"all_gather", "reduce_scatter"}:
-        return
     expect(
         gathers == 2 * reduces == 2 * units and len(calls) == gathers + reduces,
         got=f"on rank {rank}, the collectives {', '.join(sorted(set(calls)))}: "
@@ -129,17 +102,13 @@ def check_17b_which_layers(layers_to_recompute):
     cases = [
         (BY_HAND, 9),
         (BY_HAND, 12),
-        (BY_HAND, 6),
         (BY_HAND, 5),
-        ([(5, 0, 1)], 4),
-        ([(5, 0, 1)], 5),
-        ([(9, 1, 4), (2, 2, 0), (3, 0, 0)], 8),
         ([(6, 1, 5), (5, 1, 3), (5, 1, 3), (6, 0, 9)], 13),  # greedy pays more
-        ([(1, 0, 1)] * 10, 5),
+        ([(6, 0, 5), (3, 0, 3), (3, 0, 3), (1, 0, 0)], 9),  # so does giving back
         ([(9, 2, 3), (1, 0, 2), (1, 1, 7), (8, 0, 9)], 12),  # the peak is in front
     ]
     for layers, budget in cases + _random_layers():
-        think = "empty lists, and choices of which none fits"
+        think = "budgets that no choice fits"
         with trying(
             f"layers_to_recompute({layers}, {budget})", layers, think=think
         ) as expect:
@@ -180,7 +149,8 @@ def _fewest_seconds(layers, budget: int) -> int | None:
 def _expect_choice(expect, got, layers, budget: int) -> None:
     best = _fewest_seconds(layers, budget)
     if best is None:
-        expect(got is None, got=got, think="what to return if no choice fits: None")
+        think = "what to return if no choice fits: None"
+        expect(got is None, got=f"{got} was returned", think=think)
         return
     expect(
         isinstance(got, set | frozenset | list | tuple),
@@ -188,10 +158,8 @@ def _expect_choice(expect, got, layers, budget: int) -> None:
         think="what is asked for: a set of indices; and whether a choice fits",
     )
     places = [as_number(place) for place in got]
-    flags = any(type(place) is bool for place in got)
-    valid = not flags and all(place in range(len(layers)) for place in places)
     expect(
-        valid and len(set(places)) == len(places),
+        all(place in range(len(layers)) for place in places),
         got=got,
         think="what is asked for: the indices of the layers to recompute, from 0",
     )
@@ -217,10 +185,8 @@ def _expect_choice(expect, got, layers, budget: int) -> None:
 
 @exercise("17b-reshard")
 def check_17b_reshard(pieces_to_read):
-    cases = [(10, 4, 3), (10, 4, 2), (10, 2, 3), (12, 4, 2), (12, 2, 4), (0, 3, 2)]
-    cases += [(1, 4, 3), (5, 4, 3), (9, 8, 5), (7, 1, 3), (7, 3, 1), (10, 4, 4)]
-    cases += [(6, 4, 6), (3, 8, 8)]
-    cases += list(product((2, 11, 17), (1, 2, 3, 5), (1, 2, 4, 6)))
+    cases = [(10, 4, 3), (10, 2, 3), (12, 4, 2), (12, 2, 4), (10, 4, 4), (9, 8, 5)]
+    cases += product((11, 17), (1, 2, 3, 5), (1, 2, 4, 6))
     for length, writers, readers in cases:
         whole = range(length)
         files = [shard_to_reshard(whole, writers, writer) for writer in range(writers)]
@@ -254,7 +220,11 @@ def _expect_pieces_to_reshard(expect, got, files: list[range], wanted: range) ->
             got=got,
             think="which writers there are: from 0 to writers - 1",
         )
-        expect(start < stop, got=got, think="pieces that are empty")
+        expect(
+            start < stop,
+            got=got,
+            think="pieces that are empty: a piece ends just before its `stop`",
+        )
         expect(
             start >= 0 and stop <= len(files[writer]),
             got=f"{got}; the file of writer {writer} has {len(files[writer])} numbers",
@@ -265,8 +235,8 @@ def _expect_pieces_to_reshard(expect, got, files: list[range], wanted: range) ->
     expect(
         [number for piece in read for number in piece] == list(wanted),
         got=f"{got}: these are not the numbers of {wanted}",
-        think="where this reader's shard begins and ends in the whole tensor, and the "
-        "order of the pieces",
+        think="where this reader's shard begins and ends in the whole tensor, that a "
+        "piece ends just before its `stop`, and the order of the pieces",
     )
     expect(
         len({writer for writer, _, _ in pieces}) == len(pieces),

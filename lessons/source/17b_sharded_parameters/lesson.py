@@ -33,9 +33,9 @@
 #
 # A *unit* is a group of parameters that travel together, often a layer. As in 17a they
 # are views of one flat tensor, padded so that all shards are equal. Each rank has a
-# copy of its shard, `kept`, which its optimiser updates. When nobody needs the unit,
-# the memory behind `flat` is taken away. (`FlatParameters` is 17a's flat tensor;
-# `shard` is this rank's part of it.)
+# copy of its shard, `kept`, which its optimiser updates. While no layer needs the unit,
+# the memory behind `flat` is freed. `FlatParameters` is 17a's flat tensor, and `shard` is
+# this rank's part of it.
 
 # %%
 from parallel_by_hand.sharding import zero_3
@@ -49,38 +49,37 @@ show(zero_3.ShardedUnit)
 # backward, autograd has kept views of it. They need their numbers again, in the same storage.
 #
 # A unit now costs an all-gather before each use. When all its gradients are there, a
-# reduce-scatter gives each rank its shard of the sum.
+# reduce-scatter gives each rank its shard of the sum. Of two units, a rank holds shards (s)
+# at all times, and whole units (W) only while they compute:
+#
+# | | forward 1 | forward 2 | backward 2 | backward 1 |
+# |---|---|---|---|---|
+# | before | gather 1 | gather 2 | gather 2 | gather 1 |
+# | unit 1 | W | s | s | W |
+# | unit 2 | s | W | W | s |
+# | after | free 1 | free 2 | free 2, reduce-scatter | free 1, reduce-scatter |
 
 # %% [markdown]
 # ## Exercise 1: gather and free in the right order
 #
 # Write the four functions that hooks call with a unit: before and after its forward, and
-# before and after its backward. All ranks call them in the same order; when
-# `after_backward` is called, all gradients of the unit are there.
+# before and after its backward, when all its gradients are there.
 #
-# * While a unit computes, its `flat` holds the current shards (`kept`) of all ranks, in
-#   rank order. Otherwise it has no memory: two units are never whole at the same time.
+# * While a unit computes, `unit.flat` holds the shards (`unit.kept`) of all ranks, in rank
+#   order; otherwise it has no memory. Use `unit.allocate()`, `unit.release()` and
+#   `dist.all_gather(pieces, tensor)`. `flat.chunk(n)` gives `n` pieces of equal length.
 # * `after_backward` puts this rank's shard of the *mean* gradient over all ranks into
-#   `unit.kept.grad`, which was `None`. It has the shape of `kept`, and is not a view that
-#   holds the whole gradient in memory. `unit.take_gradients()` returns the unit's
-#   gradients in one new flat tensor, before `unit.release()` or after it.
-# * In each step a unit costs two `dist.all_gather(pieces, tensor)` and one
-#   `dist.reduce_scatter(tensor, pieces)`, where `pieces` is a list with one tensor for each
-#   rank, and no other message. One rank alone may leave these calls out, but `kept` must
-#   still get into `flat`.
-# * `unit.flat` stays the same tensor, as long as it was, and nothing changes `kept`. Types
-#   are float32 or float64. Results may differ by rounding. Use `unit.allocate()` and
-#   `unit.release()`. `flat.chunk(n)` gives `n` views of equal length.
+#   `unit.kept.grad`. `unit.take_gradients()` returns the unit's gradients as one flat
+#   tensor, for `dist.reduce_scatter(tensor, pieces)`.
 #
 # By hand first: two ranks, three units of 10, 20 and 10 numbers. How many numbers does
-# each rank keep, how many does it hold at most, kept and gathered together, and how often
-# is the unit in the middle gathered in 5 steps?
+# each rank keep, and how many does it hold at most, kept and gathered together?
 # <!-- exercise: 17b-gather-free -->
 #
 # <details><summary>Hint 1: a question</summary>
 #
 # Which operations read parameters: the forward, the backward, the collectives? What has
-# to stand in `flat` before each, and who needs it afterwards?
+# to stand in `flat` before each, and which operation needs it afterwards?
 #
 # </details>
 #
@@ -180,8 +179,8 @@ show(zero_3.ZeRO3.expect_backward)
 
 # %% [markdown]
 # Ψ is the number of parameters, as in 17a. In DDP's ring all-reduce a rank
-# sends $(N-1)/N \cdot 2Ψ$ numbers: half to reduce-scatter, half to all-gather. How many
-# times as much does ZeRO-3 send?
+# sends $(N-1)/N \cdot 2Ψ$ numbers: half to reduce-scatter, half to all-gather. By what
+# factor does ZeRO-3 send more?
 
 # %%
 from sidebyside import guess
@@ -209,8 +208,7 @@ reveal("17b-bytes", found["ZeRO-3"]["sent"] / found["DDP"]["sent"], computed=Tru
 #
 # With two ranks all steps agree bit for bit, because two numbers have the same sum in either
 # order. With more ranks the order matters, and each unit is a ring of its own, cut in other
-# places than one long tensor. Then parameters differ by rounding, unless DDP cuts its rings
-# as ZeRO-3 does.
+# places than one long tensor. Then parameters differ by rounding.
 
 # %% [markdown] tags=["instructor"]
 # ## The ledger over time: 4 minutes
@@ -284,13 +282,21 @@ for stage, of_ranks in by_state.items():
     print(stage, "as predicted:", all(r.ledger[:4] == predicted[:4] for r in of_ranks))
 
 # %% [markdown]
-# (Of the first three cuts, buffers are not counted, nor are the gradient sums of
-# 16b's exercise 2. ZeRO-2 needs more for gradients than DDP, as its
-# units are large here: see 17a.)
-# One block is too little for ZeRO-3: a rank keeps half, 99,968 bytes, and borrows the MLP
-# whole, which is two thirds. Its buffers are the MLP's gradients, a chunk of them that
-# arrives, and the sum. A stack of 36 blocks keeps 36 times as much, and borrows no more
-# at a time. **ZeRO-3 pays if no unit is a large part of the model.**
+# Of the first three cuts, buffers are not counted, nor are the gradient sums of
+# 16b's exercise 2. One block on two ranks is too little for ZeRO-2 and ZeRO-3: a rank keeps
+# half, 99,968 bytes, and borrows the MLP whole, which is two thirds. Its buffers are the
+# MLP's gradients, a chunk of them that arrives, and the sum. A stack of blocks keeps more
+# and borrows no more at a time. The formulas say what a rank holds in all of four such
+# blocks, with four ranks:
+
+# %%
+for stage in stages:
+    held = predicted_ledger(4 * units, 4, stage, momentum, counter=0)[:4]
+    print(f"four blocks on four ranks, {stage}: {sum(held):9,} bytes computed")
+
+# %% [markdown]
+# ZeRO-3 holds less than half of what DDP holds. **ZeRO-3 pays if no unit is a large part of
+# the model.**
 
 # %% [markdown] tags=["instructor"]
 # ## Prefetch: 6 minutes
@@ -436,8 +442,8 @@ draw_kept(activations)
 # %% [markdown]
 # $n/k$ inputs and $k$ activations are fewest at $k = \sqrt n$: **$2\sqrt n$ instead of $n$,
 # for one more forward** (Chen et al., 2016). (One layer's are 8,192
-# bytes here. Without segments, 64 outputs and the first input are kept.) Backward costs about two forwards, so by this count a step is a third longer. On
-# this machine:
+# bytes here. Without segments, 64 outputs and the first input are kept.) If backward costs
+# two forwards, a step is a third longer. On this machine:
 
 # %% tags=["nbval-ignore-output"]
 from functools import partial
@@ -452,25 +458,22 @@ for depth, length in ((4, 2), (16, 4), (64, 8)):
     print(compare(keep_all=partial(step, None), in_segments=partial(step, length)))
 
 # %% [markdown]
-# A quiet machine with two cores took 1.5, 1.43 and 1.4 times as long: a segment has a fixed
+# A quiet machine with two cores took 1.5, 1.43 and 1.4 times as long. There, backward
+# costs only about 1.4 forwards, and (1 + 1 + 1.4) / (1 + 1.4) is 1.4. A segment has a fixed
 # price, too.
 
 # %% [markdown]
 # ## Exercise 2: which layers to compute again
 #
-# Real layers differ: some keep many bytes and are quickly computed again, others are not.
-# Write `layers_to_recompute(layers, budget)`. Each of at most ten layers is a
-# tuple `(kept, entry, seconds)`: bytes that its backward needs, bytes of its input alone, and
-# seconds of its forward. A layer to recompute is a segment of its own.
+# Write `layers_to_recompute(layers, budget)`. Each of at most ten layers is a tuple
+# `(kept, entry, seconds)`: bytes that its backward needs, bytes of its input alone, and
+# seconds of its forward.
 #
 # While backward is at layer $i$, memory holds `kept` of layer $i$, and for each layer before
-# it `entry` if it is recomputed, else `kept`. Layers after it are already free. At no layer
-# may this exceed `budget`.
+# it `entry` if it is recomputed, else `kept`. Later layers are already free. At no layer may
+# this exceed `budget`.
 #
-# Return a set of indices whose seconds have the smallest sum. Any of several equal ones is
-# right, so layers of 0 seconds may be in it, even if everything fits without. Return `None`
-# if no choice fits, and an empty set if there are no layers. All numbers are whole and not
-# negative, `entry` is at most `kept`. Arguments stay as they are.
+# Return a set of indices whose seconds have the smallest sum, or `None` if no choice fits.
 #
 # By hand first: `[(4, 1, 3), (4, 1, 2), (4, 1, 1)]` with a budget of 9. Which layers?
 # Does it ever help to recompute the last layer?
@@ -565,8 +568,9 @@ for way in ("DDP", "ZeRO-2", *ways):
 # none of its gathers**: 4 · 2 + 1 trips instead of 4 · 3, or 4 + 1 if whole until backward.
 # (ZeRO-2 scatters four times and gathers once.) Gradients that are held back are whole on
 # every rank: the memory that ZeRO-2 had saved is spent again. FSDP2 can spend that of the
-# parameters too: `set_reshard_after_backward(False)` as well, and each unit is gathered once
-# for all micro-batches.
+# parameters too. With both `set_reshard_after_forward(False)` and
+# `set_reshard_after_backward(False)`, each unit is gathered once for all four micro-batches;
+# with the first alone four times, with the second alone five times, with neither eight times.
 
 # %% [markdown]
 # ## Off-loading
@@ -580,10 +584,10 @@ from parallel_by_hand.sharding.offloading import update_with_host
 
 here, away = (update_with_host(500_000, off_load=off) for off in (False, True))
 print(
-    f"on the device: {here['bytes']} bytes, {1000 * here['seconds']:.1f} ms per update"
+    f"on the device: {here['bytes']:,} bytes, {1000 * here['seconds']:.1f} ms per update"
 )
 print(
-    f"off-loaded:    {away['bytes']} bytes, {1000 * away['seconds']:.1f} ms per update"
+    f"off-loaded:    {away['bytes']:,} bytes, {1000 * away['seconds']:.1f} ms per update"
 )
 print("equal shards:", torch.equal(here["shard"], away["shard"]))
 
@@ -619,10 +623,10 @@ for alone, after in zip(whole[3:], resumed, strict=True):
     print(f"not interrupted {alone:.5f}, two ranks from the checkpoint {after:.5f}")
 
 # %% [markdown]
-# **The two ranks go on as if nobody had interrupted the four**, up to rounding, with Adam's
-# averages and all. What if a file was cut short, or is another model's? `load_or_refuse`
+# **The two ranks go on as if the four had not been interrupted**, up to rounding, with
+# Adam's averages and all. What if a file was cut short, or is another model's? `load_or_refuse`
 # compares the metadata with the files' sizes and the model's shapes, then calls `dcp.load`.
-# (Bytes that have changed within a file take a checksum.)
+# Only a checksum would find bytes that have changed within a file.
 #
 # And if somebody else has written it? `.metadata` is a pickle, and **loading a foreign pickle
 # can run any command**. So `load_or_refuse` admits only the names that `dcp.save` writes, and
@@ -647,13 +651,11 @@ folder.cleanup()
 # Which part of which file does a rank have to read? A flat tensor of `length` numbers lies in
 # files, one for each of `writers` ranks. Each is a shard of `ceil(length / writers)` numbers, in
 # order; towards the end shards may be shorter or empty, and no padding is stored. `readers`
-# ranks cut the same tensor by the same rule. `length` may be 0, or millions; there is at
-# least one writer and one reader.
+# ranks cut the same tensor by the same rule.
 #
 # Write `pieces_to_read(length, writers, readers, reader)`: a list of tuples `(writer,
 # start, stop)`. Put one after the other, the numbers `start` to `stop - 1` of these
-# writers' files, counted from 0 within each file, are just this reader's shard. No piece is empty, and
-# no two pieces come from one file. An empty shard has an empty list.
+# writers' files, counted from 0 within each file, are this reader's shard. No piece is empty.
 #
 # By hand first: 10 numbers, 4 writers, 3 readers. What does reader 1 read?
 # <!-- exercise: 17b-reshard -->
@@ -737,10 +739,13 @@ run_demo("sharding/own_fully_sharded.py")
 # %% [markdown]
 # | | shards everything | recomputes |
 # |---|---|---|
-# | torch | `fully_shard(unit)` | `torch.utils.checkpoint.checkpoint(segment, x)` |
+# | torch | `fully_shard(unit)` | `torch.utils.checkpoint.checkpoint(segment, x, use_reentrant=False)` |
 # | DeepSpeed | `"zero_optimization": {"stage": 3}` | `deepspeed.checkpointing` |
 # | JAX | `NamedSharding(mesh, PartitionSpec("data"))` for the parameters | `jax.checkpoint` |
 # | TensorFlow | `DTensor` layouts for the variables | `tf.recompute_grad` |
+#
+# Without `use_reentrant=False`, torch 2.13 warns, and gives the segment's weights no gradient
+# if `x` wants none.
 #
 # ## What we saw
 #

@@ -1,10 +1,9 @@
 """What the check of exercise 17b-gather-free runs in each rank, and what it notes."""
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
-from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -16,28 +15,7 @@ from parallel_by_hand.sharding.zero_3 import ShardedUnit, call_after_gradients
 from sidebyside import MessageMeter, device
 
 NAMES = "before_forward", "after_forward", "before_backward", "after_backward"
-BEGUN = [
-    name
-    for name in (
-        "allgather",
-        "_allgather_base",
-        "all_gather_single",
-        "reduce_scatter",
-        "_reduce_scatter_base",
-        "reduce_scatter_single",
-        "allreduce",
-        "broadcast",
-        "alltoall",
-    )
-    if hasattr(dist.ProcessGroup, name)
-]
-
-
-class GatheredStackCase(NamedTuple):
-    """Widths before and after each unit's layer."""
-
-    widths: tuple[int, ...]
-    dtype: torch.dtype
+WIDTHS = 4, 6, 3, 5  # before and after each unit's layer: few ranks divide all
 
 
 class FaultOfGathers(NamedTuple):
@@ -54,7 +32,7 @@ class GatheredStepNotes(NamedTuple):
     peak: int  # bytes gathered at the most
     largest: int  # bytes of the largest unit
     units: int
-    calls: dict[str, list[str]]  # collectives in each of the four functions
+    calls: list[str]  # collectives, and "send" for a message
     faults: list[FaultOfGathers]  # in the order in which they were seen
     gap: float
     factor: float  # this gradient, as a multiple of the right one
@@ -65,25 +43,13 @@ class WatchedGathers:
 
     def __init__(self, functions: dict[str, Callable]):
         self.functions = functions
-        self.calls = {name: [] for name in NAMES}
+        self.calls: list[str] = []
         self.faults: list[FaultOfGathers] = []
 
     def call(self, name: str, unit: ShardedUnit, *_) -> None:
-        kept, flat = unit.kept.clone(), unit.flat
-        with MessageMeter() as meter, gathers_under_way() as waiting:
+        with MessageMeter() as meter:
             self.functions[name](unit)
-        calls = [call for call in meter.collectives if call != "barrier"]
-        self.calls[name] += calls + ["send"] * meter.messages_sent
-        if waiting:
-            self.note("not awaited", f"in {name}")
-            for work in waiting:
-                work.wait()
-        if unit.flat is not flat:
-            self.note("another flat", f"after {name}")
-            unit.flat = flat
-        same = isinstance(unit.kept, torch.Tensor) and unit.kept.shape == kept.shape
-        if not same or not torch.equal(unit.kept, kept):
-            self.note("changed kept", f"in {name}")
+        self.calls += meter.collectives + ["send"] * meter.messages_sent
         held = unit.flat.untyped_storage().nbytes()
         if name.startswith("before") and held != unit.flat.nbytes:
             self.note("no memory", f"after {name}")
@@ -94,63 +60,23 @@ class WatchedGathers:
         self.faults.append(FaultOfGathers(kind, f"{kind} {where}"))
 
 
-@contextmanager
-def gathers_under_way() -> Iterator[list]:
-    """The collectives that were begun inside and that nobody has waited for since."""
-    waiting: list = []
-
-    def begun(method: Callable) -> Callable:
-        def begin(group, *args, **options):
-            work = method(group, *args, **options)
-            if work is not None:
-                waiting.append(work)
-            return work
-
-        return begin
-
-    def awaited(method: Callable) -> Callable:
-        def ask(work, *args, **options):
-            waiting[:] = [other for other in waiting if other is not work]
-            return method(work, *args, **options)
-
-        return ask
-
-    with ExitStack() as stack:
-        for name in BEGUN:
-            method = begun(getattr(dist.ProcessGroup, name))
-            stack.enter_context(mock.patch.object(dist.ProcessGroup, name, method))
-        for name in ("wait", "get_future", "synchronize", "is_completed"):
-            method = awaited(getattr(dist.Work, name))
-            stack.enter_context(mock.patch.object(dist.Work, name, method))
-        yield waiting
+def make_stack_to_gather() -> nn.Sequential:
+    torch.manual_seed(0)
+    units = [nn.Sequential(nn.Linear(*p), nn.Tanh()) for p in pairwise(WIDTHS)]
+    return nn.Sequential(*units).to(device(), torch.double)
 
 
-def make_stack_to_gather(case: GatheredStackCase) -> nn.Sequential:
-    torch.manual_seed(len(case.widths))
-    pairs = zip(case.widths, case.widths[1:], strict=False)
-    units = [nn.Sequential(nn.Linear(*pair), nn.Tanh()) for pair in pairs]
-    return nn.Sequential(*units).to(device(), case.dtype)
-
-
-def try_gather_free(
-    functions: dict, cases: list[GatheredStackCase], steps: int = 3
-) -> list:
-    """For each case, the notes of each step."""
-    return [_train_with_watched_gathers(functions, case, steps) for case in cases]
-
-
-def _train_with_watched_gathers(
-    functions: dict, case: GatheredStackCase, steps: int
-) -> list[GatheredStepNotes]:
-    model, whole = make_stack_to_gather(case), make_stack_to_gather(case)
+def try_gather_free(functions: dict) -> list[GatheredStepNotes]:
+    """The notes of each of three steps."""
+    model, whole = make_stack_to_gather(), make_stack_to_gather()
     units = [ShardedUnit(unit) for unit in model]
     watched = WatchedGathers(functions)
     for unit in units:
         _hook_of_gathers(unit, watched)
     notes = []
-    for step in range(steps):
-        watched.calls = {name: [] for name in NAMES}
-        notes.append(_take_gathered_step(model, whole, units, watched, case, step))
+    for step in range(3):
+        watched.calls = []
+        notes.append(_take_gathered_step(model, whole, units, watched, step))
         if not _all_go_on_gathering(notes[-1]):
             break
     return notes
@@ -176,13 +102,11 @@ def _hook_of_gathers(unit: ShardedUnit, watched: WatchedGathers) -> None:
     call_after_gradients(unit.parameters, lambda: watched.call("after_backward", unit))
 
 
-def _take_gathered_step(
-    model, whole, units, watched, case: GatheredStackCase, step: int
-) -> GatheredStepNotes:
+def _take_gathered_step(model, whole, units, watched, step: int) -> GatheredStepNotes:
     rank, ranks = dist.get_rank(), dist.get_world_size()
     generator = torch.Generator().manual_seed(step)
-    shape = 3 * ranks, case.widths[0]
-    x = torch.randn(shape, generator=generator, dtype=case.dtype).to(device())
+    shape = 3 * ranks, WIDTHS[0]
+    x = torch.randn(shape, generator=generator, dtype=torch.double).to(device())
     (whole(x).square().sum() / ranks).backward()
     complaint, ledger = "", GatheredLedger(units)
     dist.barrier()
@@ -195,9 +119,9 @@ def _take_gathered_step(
     gap, factor = (
         (0.0, 1.0) if complaint else _compare_gathered_units(units, whole, watched)
     )
-    calls, faults = watched.calls, list(watched.faults)
     counts = ledger.peak, largest, len(units)
-    return GatheredStepNotes(complaint, *counts, calls, faults, gap, factor)
+    seen = watched.calls, list(watched.faults)
+    return GatheredStepNotes(complaint, *counts, *seen, gap, factor)
 
 
 def _compare_gathered_units(
@@ -213,8 +137,6 @@ def _compare_gathered_units(
         if not isinstance(got, torch.Tensor) or got.shape != unit.kept.shape:
             watched.note("no gradient", "as kept.grad")
             return gap, factor
-        if got.untyped_storage().nbytes() > unit.kept.nbytes:
-            watched.note("a view", "of the whole gradient as kept.grad")
         difference = (got - expected).abs().max().item()
         if difference > gap or math.isnan(difference):  # from then on it stays nan
             gap = difference
