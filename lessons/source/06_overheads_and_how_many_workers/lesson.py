@@ -216,11 +216,9 @@ print(f"a = {1000 * a:.1f} ms, b = {1000 * b:.1f} ms, c = {1000 * c:.1f} ms")
 # ## Exercise 1: the best number, before you measure it
 #
 # Write `best_workers(timings, most)`. `timings` is a list of pairs `(workers,
-# seconds)`, raw, in any order; a number of workers may occur several times. Fit T(k) =
-# a + b/k + c·k to all of them by least squares. (Not to the medians: a number measured
-# more often counts more.) Return the whole number from 1 to `most` with the smallest T,
-# whether it was measured or not.
-# If two are equally good, return either.
+# seconds)`, in any order; a number of workers may occur several times. Fit T(k) = a +
+# b/k + c·k by least squares, with one row for each pair. Return the whole number from 1
+# to `most` with the smallest T, whether it was measured or not.
 #
 # By hand first: a = 1, b = 12 and c = 1 give T(2) = 9, T(3) = 8, T(4) = 8. And with b =
 # 6.2, where √(b/c) is 2.49: is it 2 or 3?

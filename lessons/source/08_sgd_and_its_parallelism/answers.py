@@ -21,18 +21,6 @@ def mean_of_the_means(gradients, sizes):
 
 @wrong(
     "08-shards",
-    advice="0 times NaN",
-    note="Zero weights do not help: 0 · NaN is NaN.",
-)
-def multiplies_the_empty_shard_too(gradients, sizes):
-    return [
-        sum(n * part for n, part in zip(sizes, parts, strict=True)) / sum(sizes)
-        for parts in zip(*gradients, strict=True)
-    ]
-
-
-@wrong(
-    "08-shards",
     advice="the division",
     note="The means become sums, and the sums are never divided.",
 )
@@ -86,9 +74,7 @@ def scales_in_place(gradients, sizes):
     return [sum(parts) for parts in zip(*filled, strict=True)]
 
 
-@right(
-    "08-shards",
-)
+@right("08-shards")
 def by_stacking(gradients, sizes):
     weights = torch.tensor([float(n) for n in sizes], dtype=torch.float64)
     combined = []
@@ -100,9 +86,7 @@ def by_stacking(gradients, sizes):
     return combined
 
 
-@right(
-    "08-shards",
-)
+@right("08-shards")
 def running_mean(gradients, sizes):
     """Counts so far; each shard moves the mean by its share. A tuple."""
     seen, mean = 0, None
@@ -134,21 +118,6 @@ def divides_by_the_passes(model, images, labels, limit):
         loss.backward()
         total += loss.item()
     return total
-
-
-@wrong(
-    "08-accumulate",
-    advice="who divides by their number|smaller",
-    note="backward adds up the means of all passes, and nobody divides.",
-)
-def never_divides(model, images, labels, limit):
-    model.zero_grad()
-    total = 0.0
-    for x, y in zip(images.split(limit), labels.split(limit), strict=True):
-        loss = F.cross_entropy(model(x), y)
-        loss.backward()
-        total += loss.item() * len(y)
-    return total / len(labels)
 
 
 @wrong(
@@ -230,17 +199,6 @@ def all_at_once(model, images, labels, limit):
 
 @wrong(
     "08-accumulate",
-    advice="who takes the step",
-    note="The update belongs to the optimiser, which may want to clip first.",
-)
-def takes_the_step_too(model, images, labels, limit):
-    loss = in_a_while_loop(model, images, labels, limit)
-    torch.optim.SGD(model.parameters(), lr=0.1).step()
-    return loss
-
-
-@wrong(
-    "08-accumulate",
     advice="the mean over all",
     note="The variable of the loop still holds the last pass's loss.",
 )
@@ -250,9 +208,7 @@ def returns_the_last_loss(model, images, labels, limit):
         return F.cross_entropy(model.inner(images[-1:]), labels[-1:]).item()
 
 
-@right(
-    "08-accumulate",
-)
+@right("08-accumulate")
 def in_a_while_loop(model, images, labels, limit):
     """Counts by hand; returns a tensor."""
     for parameter in model.parameters():
@@ -267,9 +223,7 @@ def in_a_while_loop(model, images, labels, limit):
     return total
 
 
-@right(
-    "08-accumulate",
-)
+@right("08-accumulate")
 def with_autograd_grad(model, images, labels, limit):
     """Adds up gradients of its own, and writes them at the end; equal passes."""
     trained = [p for p in model.parameters() if p.requires_grad]
@@ -318,15 +272,6 @@ def mean_of_the_ratios(steps, each):
 
 @wrong(
     "08-noise-scale",
-    advice="all steps",
-    note="The loop writes over its means; only the last step is left.",
-)
-def last_step_only(steps, each):
-    return in_64_bit(steps[-1:], each)
-
-
-@wrong(
-    "08-noise-scale",
     advice="above the line",
     note="The ratio is turned round: signal over noise.",
 )
@@ -365,20 +310,6 @@ def all_steps_as_one_batch(steps, each):
 
 @wrong(
     "08-noise-scale",
-    advice="two equations",
-    note="The square of the mean length, where the mean of the squares is meant.",
-)
-def squares_of_the_mean_shard(steps, each):
-    """|mean| of the rows' lengths, squared: not the mean of squares."""
-    shard = sum(rows.norm(dim=1).mean().item() ** 2 for rows in steps) / len(steps)
-    batch = _squares(steps)[1]
-    size = each * len(steps[0])
-    trace = (shard - batch) / (1 / each - 1 / size)
-    return trace / (batch - trace / size)
-
-
-@wrong(
-    "08-noise-scale",
     advice="how many images do all shards",
     note="B counts images. With 8 shards of 8 this divides by 0.",
 )
@@ -389,9 +320,7 @@ def batch_is_the_number_of_shards(steps, each):
     return trace / (batch - trace / size)
 
 
-@right(
-    "08-noise-scale",
-)
+@right("08-noise-scale")
 def in_64_bit(steps, each):
     """Solves the two equations as a linear system."""
     rows = torch.stack(steps).double()
@@ -402,9 +331,7 @@ def in_64_bit(steps, each):
     return trace / square
 
 
-@right(
-    "08-noise-scale",
-)
+@right("08-noise-scale")
 def from_the_variance_of_shards(steps, each):
     """The unbiased variance over the rows of a step, times each; a tensor."""
     trace = each * torch.stack([rows.var(0).sum() for rows in steps]).mean()
@@ -448,30 +375,12 @@ def drops_too_late(base, k, updates, warm_up, drop):
 
 @wrong(
     "08-scaling",
-    advice="fill a batch",
-    note="One more update, for images that do not fill a batch.",
-)
-def keeps_the_unfilled_batch(base, k, updates, warm_up, drop):
-    return counts_in_its_own_updates(base, k, updates, warm_up, drop)[::k]
-
-
-@wrong(
-    "08-scaling",
     advice="how many times the rate",
     note="After the warm-up the rate falls back to the small run's.",
 )
 def warms_up_to_the_base_rate(base, k, updates, warm_up, drop):
     found = every_kth_of_the_script(base, k, updates, warm_up, drop)
     return [base if i * k >= warm_up else rate for i, rate in enumerate(found)]
-
-
-@wrong(
-    "08-scaling",
-    advice="where a warm-up begins",
-    note="No warm-up at all, as if the scaled rate were stable from the start.",
-)
-def starts_at_the_scaled_rate(base, k, updates, warm_up, drop):
-    return every_kth_of_the_script(base, k, updates, 0, drop)
 
 
 @wrong(
@@ -486,33 +395,6 @@ def warms_up_from_zero(base, k, updates, warm_up, drop):
 
 @wrong(
     "08-scaling",
-    advice="the straight line",
-    note="Rounded to whole updates: too steep if k does not divide warm_up.",
-)
-def divides_the_warm_up_first(base, k, updates, warm_up, drop):
-    """Whole updates of the large run: the line is too steep if k does not divide."""
-    short, late, found = warm_up // k, -(-drop // k), []
-    for i in range(updates // k):
-        rate = k * base if i >= short else base + (k - 1) * base * i / short
-        found.append(rate / 10 if i >= late else rate)
-    return found
-
-
-@wrong(
-    "08-scaling",
-    advice="no warm-up",
-    note="Divides by warm_up, which may be 0.",
-)
-def needs_a_warm_up(base, k, updates, warm_up, drop):
-    found = []
-    for used in range(0, updates // k * k, k):
-        rate = base + (k - 1) * base * min(1, used / warm_up)
-        found.append(rate / 10 if used >= drop else rate)
-    return found
-
-
-@wrong(
-    "08-scaling",
     advice="a tenth of which",
     note="A tenth of the base rate, not of the scaled one.",
 )
@@ -521,18 +403,14 @@ def drops_below_the_base_rate(base, k, updates, warm_up, drop):
     return [base / 10 if i * k >= drop else rate for i, rate in enumerate(found)]
 
 
-@right(
-    "08-scaling",
-)
+@right("08-scaling")
 def every_kth_of_the_script(base, k, updates, warm_up, drop):
     """The script's own list: every k-th of its rates, as far as batches are full."""
     script = counts_in_its_own_updates(base, k, updates, warm_up, drop)
     return script[: updates // k * k : k]
 
 
-@right(
-    "08-scaling",
-)
+@right("08-scaling")
 def as_an_array(base, k, updates, warm_up, drop):
     used = k * np.arange(updates // k)
     rates = base * np.interp(used, [0, warm_up], [1, k]) if warm_up else base * k

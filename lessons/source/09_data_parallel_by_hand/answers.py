@@ -26,17 +26,6 @@ def scatter_in_chunks(batch, parts):
 
 @wrong(
     "09-scatter",
-    advice="How many pieces",
-    note="split wants the rows of a piece; what is left over is one piece more.",
-    given=lambda scatter: (scatter, torch.cat),
-)
-def scatter_by_split(batch, parts):
-    size = max(1, len(batch[0]) // parts)
-    return list(zip(*(tensor.split(size) for tensor in batch), strict=True))
-
-
-@wrong(
-    "09-scatter",
     advice="every row is in exactly one part",
     note="Rounded down, and the rows beyond the last full part are forgotten.",
     given=lambda scatter: (scatter, torch.cat),
@@ -70,35 +59,12 @@ def scatter_like_cards(batch, parts):
 
 @wrong(
     "09-scatter",
-    advice="who copies the rows",
-    note="A clone for safety: the images are then in memory twice.",
-    given=lambda scatter: (scatter, torch.cat),
-)
-def scatter_copies(batch, parts):
-    return [
-        tuple(piece.clone() for piece in part) for part in scatter_right(batch, parts)
-    ]
-
-
-@wrong(
-    "09-scatter",
     advice="how many parts",
     note="The pieces of each tensor, not the tensors of each part: zip is missing.",
     given=lambda scatter: (scatter, torch.cat),
 )
 def scatter_each_tensor(batch, parts):
     return [tensor.tensor_split(parts) for tensor in batch]
-
-
-@wrong(
-    "09-scatter",
-    advice="unpack",
-    note="A batch is taken to be images and labels, always.",
-    given=lambda scatter: (scatter, torch.cat),
-)
-def scatter_two_tensors(batch, parts):
-    images, labels = batch
-    return scatter_right((images, labels), parts)
 
 
 @wrong(
@@ -197,20 +163,6 @@ def reduce_sum_of_sums(replicas, sizes):
 
 @wrong(
     "09-reduce",
-    advice="those of a replica without a gradient",
-    note="They divide by the images of the replicas that have a gradient; the "
-    "others' images had a gradient of zero.",
-)
-def reduce_by_images_with_a_gradient(replicas, sizes):
-    _reduce(
-        replicas,
-        sizes,
-        lambda terms: sum(g * s for g, s in terms) / sum(s for _, s in terms),
-    )
-
-
-@wrong(
-    "09-reduce",
     advice="still has gradients",
     note="The next backward of the other replicas would add to what is still there.",
 )
@@ -220,54 +172,6 @@ def reduce_leaves_gradients(replicas, sizes):
     for replica, gradients in list(zip(replicas, kept, strict=True))[1:]:
         for parameter, gradient in zip(replica.parameters(), gradients, strict=True):
             parameter.grad = gradient
-
-
-@wrong(
-    "09-reduce",
-    advice="leave this parameter alone",
-    note="Zeros look like no gradient; but weight decay and momentum move a "
-    "parameter that has zeros.",
-)
-def reduce_zeros_in_place_of_none(replicas, sizes):
-    reduce_right(replicas, sizes)
-    for parameter in replicas[0].parameters():
-        if parameter.grad is None:
-            parameter.grad = torch.zeros_like(parameter)
-
-
-@wrong(
-    "09-reduce",
-    advice="NaN when it is multiplied by 0",
-    note="0 · NaN is NaN.",
-)
-def reduce_multiplies_nan(replicas, sizes):
-    total = sum(sizes)
-    for group in zip(*(replica.parameters() for replica in replicas), strict=True):
-        terms = [
-            p.grad * (size / total)
-            for p, size in zip(group, sizes, strict=True)
-            if p.grad is not None
-        ]
-        for parameter in group:
-            parameter.grad = None
-        if terms:
-            group[0].grad = sum(terms)
-
-
-@wrong(
-    "09-reduce",
-    advice="NoneType",
-    note="They forget that a frozen or unused parameter has no gradient at all.",
-)
-def reduce_without_none(replicas, sizes):
-    total = sum(sizes)
-    for group in zip(*(replica.parameters() for replica in replicas), strict=True):
-        gradient = sum(
-            p.grad * (size / total) for p, size in zip(group, sizes, strict=True)
-        )
-        for parameter in group:
-            parameter.grad = None
-        group[0].grad = gradient
 
 
 @wrong(
@@ -299,9 +203,7 @@ def reduce_right(replicas, sizes):
     _reduce(replicas, sizes, lambda terms: sum(g * s for g, s in terms) / total)
 
 
-@right(
-    "09-reduce",
-)
+@right("09-reduce")
 def reduce_with_stack(replicas, sizes):
     shares = torch.tensor(sizes, dtype=torch.float64) / sum(sizes)
     for name, parameter in replicas[0].named_parameters():
@@ -315,9 +217,7 @@ def reduce_with_stack(replicas, sizes):
             parameter.grad = torch.tensordot(shares_of_used, stacked, dims=1)
 
 
-@right(
-    "09-reduce",
-)
+@right("09-reduce")
 def reduce_in_place(replicas, sizes):
     total, into = sum(sizes), list(replicas[0].parameters())
     for replica, size in zip(replicas, sizes, strict=True):
@@ -368,12 +268,6 @@ ANOTHER_WAY = {
     "F": {5: "mine = slice(0, len(y))"},
     "G": {8: "", 12: CLIP + "\nsgd.step()"},
 }  # fmt: skip
-THIRD_WAY = _with(
-    B={3: "sgd = torch.optim.SGD(model.parameters(), lr=LR / dist.get_world_size())"},
-    F={6: "right = (model(x[mine]).argmax(1) == y[mine]).sum()\n"
-          "dist.reduce(right, dst=0)", 7: "yield right.item() / len(y)"},
-    A={3: "models = [make_model(0) for number in range(replicas)]"},
-)  # fmt: skip
 
 wrong(
     "09-museum",
@@ -417,24 +311,6 @@ wrong(
 )(_with(F=MEAN_OF_SHARES))
 wrong(
     "09-museum",
-    advice="what Python says of the new lines",
-    note="The number that stands in front of the line is copied with it.",
-    name="number_of_the_line_copied_too",
-)(_with(B={9: "9  " + MEAN.splitlines()[0]}))
-wrong(
-    "09-museum",
-    advice="the gradient that is clipped.*on all ranks alike",
-    note="Without clipping the replicas are equal, and take another step than asked.",
-    name="no_clipping",
-)(_with(G={8: ""}))
-wrong(
-    "09-museum",
-    advice="exhibit G",
-    note="The sum is longer than the mean, so it is cut sooner.",
-    name="clips_the_sum",
-)(_with(G={8: "", 11: "", 12: CLIP + "\nsgd.step()"}))
-wrong(
-    "09-museum",
     advice="C, D to go",
     note="They stop after two; the check goes on counting.",
     name="some_are_left",
@@ -454,10 +330,6 @@ right(
     "09-museum",
     name="another_way",
 )(ANOTHER_WAY)
-right(
-    "09-museum",
-    name="a_third_way",
-)(THIRD_WAY)
 right(
     "09-museum",
     name="the_four_that_are_asked_for",
