@@ -15,8 +15,7 @@ from lessons.source.sample_answers import right, wrong
     note="The bug of the lesson. Ask what one image of the small shard weighs.",
 )
 def mean_of_the_means(gradients, sizes):
-    filled = [parts for n, parts in zip(sizes, gradients, strict=True) if n > 0]
-    return [sum(parts) / len(parts) for parts in zip(*filled, strict=True)]
+    return [sum(parts) / len(parts) for parts in zip(*gradients, strict=True)]
 
 
 @wrong(
@@ -25,11 +24,9 @@ def mean_of_the_means(gradients, sizes):
     note="The means become sums, and the sums are never divided.",
 )
 def forgets_to_divide(gradients, sizes):
-    filled = [(n, parts) for n, parts in zip(sizes, gradients, strict=True) if n > 0]
-    counts = [n for n, _ in filled]
     return [
-        sum(n * part for n, part in zip(counts, parts, strict=True))
-        for parts in zip(*(parts for _, parts in filled), strict=True)
+        sum(n * part for n, part in zip(sizes, parts, strict=True))
+        for parts in zip(*gradients, strict=True)
     ]
 
 
@@ -70,34 +67,23 @@ def scales_in_place(gradients, sizes):
     for n, parts in zip(sizes, gradients, strict=True):
         for part in parts:
             part.mul_(n / sum(sizes))
-    filled = [parts for n, parts in zip(sizes, gradients, strict=True) if n > 0]
-    return [sum(parts) for parts in zip(*filled, strict=True)]
+    return [sum(parts) for parts in zip(*gradients, strict=True)]
 
 
 @right("08-shards")
 def by_stacking(gradients, sizes):
-    weights = torch.tensor([float(n) for n in sizes], dtype=torch.float64)
-    combined = []
-    for parts in zip(*gradients, strict=True):
-        stacked = torch.stack(parts).nan_to_num()
-        kind = stacked.dtype
-        share = (weights / weights.sum()).to(kind)
-        combined.append(torch.tensordot(share, stacked, dims=1))
-    return combined
+    share = torch.tensor(sizes) / sum(sizes)
+    stacks = [torch.stack(parts) for parts in zip(*gradients, strict=True)]
+    return [torch.tensordot(share, stack, dims=1) for stack in stacks]
 
 
 @right("08-shards")
 def running_mean(gradients, sizes):
     """Counts so far; each shard moves the mean by its share. A tuple."""
-    seen, mean = 0, None
+    seen, mean = 0, [0 * part for part in gradients[0]]
     for n, parts in zip(sizes, gradients, strict=True):
-        if not n:
-            continue
-        seen = seen + n
-        if mean is None:
-            mean = [part.clone() for part in parts]
-        else:
-            mean = [m + (p - m) * (n / seen) for m, p in zip(mean, parts, strict=True)]
+        seen += n
+        mean = [m + (p - m) * (n / seen) for m, p in zip(mean, parts, strict=True)]
     return tuple(mean)
 
 
@@ -126,13 +112,10 @@ def divides_by_the_passes(model, images, labels, limit):
     note="The sum over all images in place of their mean.",
 )
 def sums_without_dividing(model, images, labels, limit):
-    model.zero_grad()
-    total = 0.0
-    for x, y in zip(images.split(limit), labels.split(limit), strict=True):
-        loss = F.cross_entropy(model(x), y, reduction="sum")
-        loss.backward()
-        total += loss.item()
-    return total / len(labels)
+    loss = in_a_while_loop(model, images, labels, limit)
+    for parameter in model.parameters():
+        parameter.grad *= len(labels)
+    return loss
 
 
 @wrong(
@@ -142,11 +125,13 @@ def sums_without_dividing(model, images, labels, limit):
 )
 def goes_back_once(model, images, labels, limit):
     model.zero_grad()
-    total = 0
-    for x, y in zip(images.split(limit), labels.split(limit), strict=True):
-        total = total + F.cross_entropy(model(x), y, reduction="sum") / len(labels)
-    total.backward()
-    return total.item()
+    losses = [
+        F.cross_entropy(model(x), y, reduction="sum")
+        for x, y in zip(images.split(limit), labels.split(limit), strict=True)
+    ]
+    loss = sum(losses) / len(labels)
+    loss.backward()
+    return loss.item()
 
 
 @wrong(
@@ -154,9 +139,11 @@ def goes_back_once(model, images, labels, limit):
     advice="adds to it",
     note="backward adds to what `.grad` held before.",
 )
-def keeps_the_old_gradient(model, images, labels, limit):
+def keeps_the_old_gradient(model, images, labels, limit, in_every_pass=False):
     total = 0.0
     for x, y in zip(images.split(limit), labels.split(limit), strict=True):
+        if in_every_pass:
+            model.zero_grad()
         loss = F.cross_entropy(model(x), y, reduction="sum") / len(labels)
         loss.backward()
         total += loss.item()
@@ -169,13 +156,7 @@ def keeps_the_old_gradient(model, images, labels, limit):
     note="zero_grad stands inside the loop, so only the last pass counts.",
 )
 def clears_in_every_pass(model, images, labels, limit):
-    total = 0.0
-    for x, y in zip(images.split(limit), labels.split(limit), strict=True):
-        model.zero_grad()
-        loss = F.cross_entropy(model(x), y, reduction="sum") / len(labels)
-        loss.backward()
-        total += loss.item()
-    return total
+    return keeps_the_old_gradient(model, images, labels, limit, in_every_pass=True)
 
 
 @wrong(
@@ -226,7 +207,7 @@ def in_a_while_loop(model, images, labels, limit):
 @right("08-accumulate")
 def with_autograd_grad(model, images, labels, limit):
     """Adds up gradients of its own, and writes them at the end; equal passes."""
-    trained = [p for p in model.parameters() if p.requires_grad]
+    trained = list(model.parameters())
     sums, total = [torch.zeros_like(p) for p in trained], 0.0
     passes = -(-len(labels) // limit)
     for x, y in zip(
@@ -252,8 +233,8 @@ def _squares(steps):
 
 @wrong(
     "08-noise-scale",
-    advice="still in S",
-    note="S is not |G|²; it has the batch's own noise in it.",
+    advice="still in it",
+    note="The mean |g|² of batches is not |G|²; it has the batch's own noise in it.",
 )
 def leaves_the_batchs_noise(steps, each):
     shard, batch = _squares(steps)
@@ -348,7 +329,6 @@ def from_the_variance_of_shards(steps, each):
     note="The script as it was: k times the images.",
 )
 def counts_in_its_own_updates(base, k, updates, warm_up, drop):
-    """The script, as it was."""
     line = [base + (k - 1) * base * i / warm_up for i in range(warm_up)]
     return line + [k * base] * (drop - warm_up) + [k * base / 10] * (updates - drop)
 
@@ -390,7 +370,7 @@ def warms_up_to_the_base_rate(base, k, updates, warm_up, drop):
 )
 def warms_up_from_zero(base, k, updates, warm_up, drop):
     found = every_kth_of_the_script(base, k, updates, warm_up, drop)
-    return [min(r, k * base * i * k / (warm_up or 1)) for i, r in enumerate(found)]
+    return [min(r, k * base * i * k / warm_up) for i, r in enumerate(found)]
 
 
 @wrong(
@@ -405,13 +385,11 @@ def drops_below_the_base_rate(base, k, updates, warm_up, drop):
 
 @right("08-scaling")
 def every_kth_of_the_script(base, k, updates, warm_up, drop):
-    """The script's own list: every k-th of its rates, as far as batches are full."""
-    script = counts_in_its_own_updates(base, k, updates, warm_up, drop)
-    return script[: updates // k * k : k]
+    return counts_in_its_own_updates(base, k, updates, warm_up, drop)[::k]
 
 
 @right("08-scaling")
 def as_an_array(base, k, updates, warm_up, drop):
     used = k * np.arange(updates // k)
-    rates = base * np.interp(used, [0, warm_up], [1, k]) if warm_up else base * k
+    rates = base * np.interp(used, [0, warm_up], [1, k])
     return rates * np.where(used >= drop, 0.1, 1.0)

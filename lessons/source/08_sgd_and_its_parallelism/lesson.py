@@ -163,7 +163,7 @@ fig
 
 # %% [markdown]
 # **What autograd keeps is a straight line: 368 bytes for each image and 644 once**, 640
-# for the weights of the second layer and 4 for the loss. Throughput rises with the batch,
+# for the weights of the second layer and 4 for the number by which the loss is divided. Throughput rises with the batch,
 # since every update has a cost of its own, however few images it takes. Where the images
 # become most of the work, the curve bends. A small network gets there late: perhaps
 # beyond the right edge.
@@ -204,8 +204,8 @@ print("32 bit, within 1e-6: ", off_by([16, 16, 16, 16], torch.float32) <= 1e-6)
 print("64 bit, within 1e-13:", off_by([16, 16, 16, 16], torch.float64) <= 1e-13)
 
 # %% [markdown]
-# In a network without batch norm or dropout, **the mean of equal shards' gradients is the
-# gradient of the batch**, up to rounding: the gradient of a sum is the sum of the
+# In a network without batch norm or dropout, and with a loss that is a mean over samples,
+# **the mean of equal shards' gradients is the gradient of the batch**, up to rounding: the gradient of a sum is the sum of the
 # gradients. *That is where the parallelism of training is.* Now shards of 48 and 16:
 
 # %%
@@ -223,10 +223,7 @@ print(f"off by {off_by([48, 16], torch.float64):.3f}, also in 64 bit")
 # Write `batch_gradient(gradients, sizes)`. Shard `i` has `sizes[i]` images, and
 # `gradients[i]` is the gradient of their *mean* loss: a list of tensors, one for each
 # parameter, as `torch.autograd.grad` returns it. Return the gradient of the mean loss of
-# all images, as a list of tensors of the same shapes.
-#
-# A shard may be empty. Its mean loss is 0/0, so its gradient is full of NaN, and must
-# not count. What you are given stays as it is.
+# all images, as a list of tensors of the same shapes. What you are given stays as it is.
 #
 # Stuck? `hint("08-shards")` gives one hint per call, `solution("08-shards")` the code
 # and why it works; `progress("08")` shows where you are.
@@ -245,36 +242,32 @@ print(f"off by {off_by([48, 16], torch.float64):.3f}, also in 64 bit")
 # <details><summary>Hint 2: an idea</summary>
 #
 # Multiply each shard's gradient by its size, add up, and divide once by the number of
-# all images. But zero times NaN is NaN: leave the empty shards out first.
+# all images.
 #
 # </details>
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# Keep the pairs (size, gradient) whose size is above 0. `zip(*...)` over their gradients
-# gives, for each parameter, the tensors of all shards. For each of these:
-# `sum(size * g for ...) / sum(sizes)`.
+# `zip(*gradients)` gives, for each parameter, the tensors of all shards. For each of
+# these: `sum(size * g for ...) / sum(sizes)`.
 #
 # </details>
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 1: 10 minutes
 #
-# The check says when the answer is the plain mean. People who multiply first and skip
-# the empty shard afterwards meet NaN: ask what 0 times NaN is.
+# The check says when the answer is the plain mean. Ask then how much one image of the
+# small shard weighs.
 
 
 # %% exercise="08-shards"
 def batch_gradient(gradients: list, sizes: list[int]) -> list[torch.Tensor]:
     """The gradient of all images' mean loss, one tensor for each parameter."""
     ### BEGIN SOLUTION
-    filled = [(n, parts) for n, parts in zip(sizes, gradients, strict=True) if n > 0]
-    images = sum(n for n, _ in filled)
-    weights = [int(n) / int(images) for n, _ in filled]
-    of_each_parameter = zip(*(parts for _, parts in filled), strict=True)
+    images = sum(sizes)
     return [
-        sum(weight * part for weight, part in zip(weights, parts, strict=True))
-        for parts in of_each_parameter
+        sum(n / images * part for n, part in zip(sizes, parts, strict=True))
+        for parts in zip(*gradients, strict=True)
     ]
     ### END SOLUTION
 
@@ -289,8 +282,8 @@ check("08-shards", batch_gradient)
 # Why it works: size times mean is the sum over the shard's images. Sums may be added in
 # any grouping, and one division at the end makes the mean (weighting by n / images does
 # both at once). By hand: (3 · 2 + 1 · 10) / 4 = 4, where the mean of the means would
-# be 6. An empty shard contributes an empty sum. It has to be left out before it is
-# multiplied, for 0 · NaN is NaN.
+# be 6. A shard without images does no harm here: **the mean loss of no images is NaN, and
+# torch makes every gradient of it 0.** Only the mean of the *losses* becomes NaN.
 
 # %% [markdown] tags=["instructor"]
 # ## Space or time: 4 minutes
@@ -331,15 +324,11 @@ draw_timelines({"in space": space, "in time": time}, stamp="simulated")
 # ## Exercise 2: more images than fit
 #
 # Write `accumulate(model, images, labels, limit)`. The device has memory for `limit`
-# images at a time.
+# images at a time. So let the images go through `model` in several passes, each image
+# once. What autograd keeps of one pass is gone before the next.
 #
-# * Every image passes through `model` once, in as few passes as possible, none with
-#   more than `limit` images; 9 may pass as 4 + 4 + 1 or as 3 + 3 + 3. What autograd
-#   keeps of one pass is gone before the next.
-# * Afterwards each `.grad` is the gradient of the mean cross-entropy of *all* images,
-#   whatever it held before. Frozen parameters (`requires_grad` False) come without a
-#   `.grad` and get none; all others take part in the answer. No parameter changes.
-# * Return the mean loss of all images: a float or a tensor with one number.
+# Afterwards each `.grad` is the gradient of the mean cross-entropy of *all* images,
+# whatever it held before. Return the mean loss of all images; no parameter changes.
 #
 # By hand first: five images with the losses 1, 2, 3, 4, 10 and a limit of 4. In which
 # passes, and what has to be added up for the mean, 4?
@@ -465,11 +454,10 @@ fig
 # %% [markdown]
 # ## Exercise 3: measure the noise scale
 #
-# Write `noise_scale(steps, each)`. `steps` is a list, one entry for each step of a
-# training: a tensor with one row for each shard, its flat gradient. Each row is a mean
-# over `each` images. In every step there are equally many shards, two or more, so the
-# batch has shards × `each` images. Return $\operatorname{tr}(\Sigma)/|G|^2$: a float or a
-# tensor with one number, right to a thousandth.
+# Write `noise_scale(steps, each)`, which returns $\operatorname{tr}(\Sigma)/|G|^2$.
+# `steps` has one entry for each step of a training: a tensor with one row for each
+# shard, its flat gradient. Each row is the mean over `each` images, so the batch has
+# shards × `each` images.
 #
 # A single step is noisy: average $|g|^2$ of shards over *all* steps and shards, and
 # $|g|^2$ of batches over all steps, and divide only at the end.
@@ -690,19 +678,13 @@ print("k = 2:", rates_of_the_script(0.5, 2, updates=8, warm_up=4, drop=6))
 # Leave this one for later if the sitting is full.
 #
 # Write `scaled_rates(base, k, updates, warm_up, drop)`, which returns the rates of the
-# large run as a list. The numbers `updates`, `warm_up` and `drop` belong to the small
-# run: they count its updates, and 0 ≤ `warm_up` ≤ `drop` ≤ `updates`. `base` is above 0,
-# and `k` is a whole number, 1 or more.
+# large run as a list. `updates`, `warm_up` and `drop` belong to the small run: they count
+# *its* updates, and all three can be divided by `k`.
 #
-# * The large run uses as many images as the small one. Where the last ones do not fill a
-#   batch, they are left out, so the list may be empty.
-# * Two points of the two runs correspond if equally many images have been used before
-#   them. The rate of an update depends on the images used *before* it. Between the points
-#   that correspond to 0 and to `warm_up`, it lies on a straight line from `base` to
-#   `k` × `base`, measured in images. From there on it is `k` × `base`, and a tenth of
-#   that from the point on that corresponds to `drop`.
-# * With `warm_up` 0 there is no warm-up, with `drop` equal to `updates` no drop. Each
-#   rate is right to a millionth of itself.
+# The large run uses as many images as the small one. Two points of the runs correspond
+# if equally many images have been used before them. The rate begins at `base` and rises
+# on a straight line to `k` × `base` at the point that corresponds to `warm_up`. From the
+# point that corresponds to `drop` on, it is a tenth of that.
 #
 # By hand first: the four rates for base 0.5, `k` = 2, 8 updates, `warm_up` 4, `drop` 6.
 # <!-- exercise: 08-scaling -->
@@ -717,7 +699,7 @@ print("k = 2:", rates_of_the_script(0.5, 2, updates=8, warm_up=4, drop=6))
 # <details><summary>Hint 2: an idea</summary>
 #
 # Before its update i, the large run has used i · k batches of the small run. Compare
-# *this* number with `warm_up` and `drop`. For how many i is there a full batch?
+# *this* number with `warm_up` and `drop`.
 #
 # </details>
 #
@@ -839,11 +821,15 @@ print("held-out losses: {:.2f}, {:.2f}, average {:.2f}".format(*losses))
 #
 # | | accumulation, 1 worker | gradients each step, N workers | models averaged once |
 # |---|---|---|---|
-# | equal to one process | to rounding, without batch norm or dropout | to rounding, without batch norm or dropout | no |
+# | equal to one process | to rounding ¹ | to rounding ¹ | no |
 # | bytes each worker has to share | 0 | P in each step | P in all |
 # | memory of each worker | 2 P, one micro-batch | 2 P, one shard | 2 P, its own batch |
 # | idle | never | until the slowest is done | at the end |
 # | if one worker dies | all stops | all stops | its share is missing |
+#
+# ¹ Without batch norm or dropout, and with a loss that is a mean over samples. A
+# contrastive loss compares the samples of a batch, and texts of unequal length have
+# unequal numbers of tokens: there the mean over shards is another gradient.
 
 # %% [markdown]
 # ## What we saw
