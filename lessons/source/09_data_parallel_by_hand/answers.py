@@ -14,11 +14,19 @@ def scatter_right(batch, parts):
     return list(zip(*(tensor.tensor_split(parts) for tensor in batch), strict=True))
 
 
+def with_cat(scatter):
+    return scatter, torch.cat
+
+
+def after_scatter(gather):
+    return scatter_right, gather
+
+
 @wrong(
     "09-scatter",
     advice="2 parts|3 parts.*How many pieces",
     note="chunk(4) of five rows returns three pieces.",
-    given=lambda scatter: (scatter, torch.cat),
+    given=with_cat,
 )
 def scatter_in_chunks(batch, parts):
     return list(zip(*(tensor.chunk(parts) for tensor in batch), strict=True))
@@ -28,7 +36,7 @@ def scatter_in_chunks(batch, parts):
     "09-scatter",
     advice="every row is in exactly one part",
     note="Rounded down, and the rows beyond the last full part are forgotten.",
-    given=lambda scatter: (scatter, torch.cat),
+    given=with_cat,
 )
 def scatter_without_the_rest(batch, parts):
     size = len(batch[0]) // parts
@@ -39,7 +47,7 @@ def scatter_without_the_rest(batch, parts):
     "09-scatter",
     advice="sizes differ by one at most",
     note="All that is left over goes to the last part, which is then the largest.",
-    given=lambda scatter: (scatter, torch.cat),
+    given=with_cat,
 )
 def scatter_rest_to_the_last(batch, parts):
     size = len(batch[0]) // parts
@@ -51,7 +59,7 @@ def scatter_rest_to_the_last(batch, parts):
     "09-scatter",
     advice="not all the rows in",
     note="Dealt like cards: every row has one part, but rows no longer stand in order.",
-    given=lambda scatter: (scatter, torch.cat),
+    given=with_cat,
 )
 def scatter_like_cards(batch, parts):
     return [tuple(tensor[n::parts] for tensor in batch) for n in range(parts)]
@@ -61,7 +69,7 @@ def scatter_like_cards(batch, parts):
     "09-scatter",
     advice="how many parts",
     note="The pieces of each tensor, not the tensors of each part: zip is missing.",
-    given=lambda scatter: (scatter, torch.cat),
+    given=with_cat,
 )
 def scatter_each_tensor(batch, parts):
     return [tensor.tensor_split(parts) for tensor in batch]
@@ -71,7 +79,7 @@ def scatter_each_tensor(batch, parts):
     "09-scatter",
     advice="detach",
     note="Without the graph, nothing leads back from the loss to the replicas.",
-    given=lambda gather: (scatter_right, gather),
+    given=after_scatter,
 )
 def gather_detached(outputs):
     return torch.cat([output.detach() for output in outputs])
@@ -81,7 +89,7 @@ def gather_detached(outputs):
     "09-scatter",
     advice="stack",
     note="stack adds a dimension, and wants parts of equal size.",
-    given=lambda gather: (scatter_right, gather),
+    given=after_scatter,
 )
 def gather_stacked(outputs):
     return torch.stack(outputs)
@@ -96,10 +104,7 @@ def gather_in_place(outputs):
     return whole
 
 
-@right(
-    "09-scatter",
-    given=lambda scatter: (scatter, gather_in_place),
-)
+@right("09-scatter", given=lambda scatter: (scatter, gather_in_place))
 def scatter_by_slices(batch, parts):
     size, more = divmod(len(batch[0]), parts)
     found, start = [], 0
@@ -110,10 +115,7 @@ def scatter_by_slices(batch, parts):
     return tuple(found)
 
 
-@right(
-    "09-scatter",
-    given=lambda scatter: (scatter, torch.cat),
-)
+@right("09-scatter", given=with_cat)
 def scatter_with_numpy(batch, parts):
     cuts = [len(a) for a in np.array_split(np.arange(len(batch[0])), parts)]
     pieces = [tensor.split(cuts) for tensor in batch]
@@ -123,14 +125,17 @@ def scatter_with_numpy(batch, parts):
 # 09-reduce ----------------------------------------------------------------------------
 
 
-def _reduce(replicas, sizes, combine, clear=True):
+def _reduce(replicas, sizes, combine):
     for group in zip(*(replica.parameters() for replica in replicas), strict=True):
-        pairs = list(zip(group, sizes, strict=True))
-        terms = [(p.grad, s) for p, s in pairs if s and p.grad is not None]
-        for parameter in group[0 if clear else len(group) :]:
+        gradients = [parameter.grad for parameter in group]
+        for parameter in group:
             parameter.grad = None
-        if terms:
-            group[0].grad = combine(terms)
+        group[0].grad = combine(list(zip(gradients, sizes, strict=True)))
+
+
+def reduce_right(replicas, sizes):
+    total = sum(sizes)
+    _reduce(replicas, sizes, lambda terms: sum(g * s for g, s in terms) / total)
 
 
 @wrong(
@@ -181,10 +186,7 @@ def reduce_leaves_gradients(replicas, sizes):
 )
 def reduce_and_update(replicas, sizes):
     reduce_right(replicas, sizes)
-    with torch.no_grad():
-        for parameter in replicas[0].parameters():
-            if parameter.grad is not None:
-                parameter -= 0.1 * parameter.grad
+    torch.optim.SGD(replicas[0].parameters(), lr=0.1).step()
 
 
 @wrong(
@@ -198,39 +200,26 @@ def reduce_returns(replicas, sizes):
     return [parameter.grad for parameter in replicas[0].parameters()]
 
 
-def reduce_right(replicas, sizes):
-    total = sum(sizes)
-    _reduce(replicas, sizes, lambda terms: sum(g * s for g, s in terms) / total)
-
-
 @right("09-reduce")
 def reduce_with_stack(replicas, sizes):
     shares = torch.tensor(sizes, dtype=torch.float64) / sum(sizes)
     for name, parameter in replicas[0].named_parameters():
         group = [replica.get_parameter(name) for replica in replicas]
-        used = [n for n, p in enumerate(group) if sizes[n] and p.grad is not None]
-        stacked = used and torch.stack([group[n].grad for n in used])
+        stacked = torch.stack([other.grad for other in group])
         for other in group:
             other.grad = None
-        if used:
-            shares_of_used = shares[used].to(stacked)
-            parameter.grad = torch.tensordot(shares_of_used, stacked, dims=1)
+        parameter.grad = torch.tensordot(shares, stacked, dims=1)
 
 
 @right("09-reduce")
 def reduce_in_place(replicas, sizes):
-    total, into = sum(sizes), list(replicas[0].parameters())
-    for replica, size in zip(replicas, sizes, strict=True):
-        for parameter in replica.parameters():
-            if parameter.grad is not None:
-                if size:
-                    parameter.grad.mul_(size / total)
-                else:
-                    parameter.grad = None
-    for replica in replicas[1:]:
-        for mine, its in zip(into, replica.parameters(), strict=True):
-            if its.grad is not None:
-                mine.grad = its.grad if mine.grad is None else mine.grad.add_(its.grad)
+    total = sum(sizes)
+    for number, (replica, size) in enumerate(zip(replicas, sizes, strict=True)):
+        pairs = zip(replicas[0].parameters(), replica.parameters(), strict=True)
+        for mine, its in pairs:
+            its.grad.mul_(size / total)
+            if number:
+                mine.grad.add_(its.grad)
                 its.grad = None
 
 
@@ -277,7 +266,7 @@ wrong(
 )(_with(A={3: "models = [model for _ in range(replicas)]"}))
 wrong(
     "09-museum",
-    advice="exhibit B, repaired, in 3 ranks",
+    advice="exhibit B, repaired, 3 replicas",
     note="The number of ranks that one has just tried, written into the program.",
     name="divides_by_two",
 )(_with(B={9: "dist.all_reduce(parameter.grad)\nparameter.grad /= 2"}))

@@ -184,19 +184,13 @@ print("model.to returns the same model:", model.to("cpu") is model)
 # %% [markdown]
 # ## Exercise 1: scatter and gather (10 minutes)
 #
-# Write two functions.
+# `scatter(batch, parts)`: `batch` is a tuple of tensors with equally many rows, such as
+# (images, labels). Return a list of exactly `parts` tuples, each with a part of every
+# tensor. Rows stay in order, and sizes differ by one at most.
 #
-# `scatter(batch, parts)`: `batch` is a tuple of one or more tensors with equally many
-# rows, such as (images, labels). Return a list of exactly `parts` tuples, each with a
-# part of every tensor.
-#
-# * Rows stay in order. Sizes differ by one at most, and larger parts come first. With
-#   fewer rows than parts the last parts are empty, with 0 rows.
-# * Nothing is copied: the parts are views of the batch.
-#
-# `gather(outputs)`: from a list of tensors, one for each part and perhaps with 0 rows,
-# return one tensor with all rows in order. Gradients must find their way back: after a
-# backward from the result, each output has its own.
+# `gather(outputs)`: from a list of tensors, one for each part, return one tensor with
+# all rows in order. Gradients must find their way back: after a backward from the
+# result, each output has its own.
 #
 # *By hand first:* how many rows has each part if 5 rows are dealt to 4 parts?
 #
@@ -345,19 +339,9 @@ for name, rows in ("device 0", len(x)), ("device 1", len(x) // 2):
 # ## Exercise 2: the reduce (15 minutes)
 #
 # Write `reduce_gradients(replicas, sizes)`. Each replica has run `backward` from the
-# **mean** loss of its own images; `sizes` says how many those were. Afterwards:
-#
-# * the gradients of `replicas[0]` are those of the mean loss over **all** images;
-# * the other replicas have no gradients: each `.grad` is None.
-#
-# Some cases are awkward:
-#
-# * A size may be 0. That replica counts for nothing, whatever its gradients hold: None,
-#   or NaN, the mean of nothing.
-# * Where a replica's `.grad` is None, its loss did not depend on that parameter: it
-#   counts as zeros, and its images still count as images. If it is None in all replicas
-#   that have images (because it is frozen, for example), it is None in the end.
-# * Nothing else changes, and nothing is returned.
+# **mean** loss of its own images; `sizes` says how many those were. Afterwards the
+# gradients of `replicas[0]` are those of the mean loss over **all** images, and each
+# `.grad` of the other replicas is None. No parameter changes, and nothing is returned.
 #
 # *By hand first:* one weight; replica 0 had 3 images and has the gradient 2; replica 1
 # had 1 image and has the gradient 10. What is the gradient of the batch?
@@ -371,14 +355,13 @@ for name, rows in ("device 0", len(x)), ("device 1", len(x) // 2):
 # <details><summary>Hint 2: an idea</summary>
 #
 # Go through the parameters, each in all replicas at once: `zip(*(replica.parameters()
-# for replica in replicas))`. For each, add up size / all · gradient, but only over the
-# replicas that have images and a gradient. 0 · NaN is NaN: leave out, do not multiply.
+# for replica in replicas))`. For each, add up size / all · gradient.
 # </details>
 # <details><summary>Hint 3: almost the code</summary>
 #
 # For each group of parameters: `terms = [p.grad * (size / total) for p, size in
-# zip(group, sizes) if size and p.grad is not None]`. Then set all `.grad` of the group
-# to None, and, if there are terms, the first one's to `sum(terms)`.
+# zip(group, sizes)]`. Then set all `.grad` of the group to None, and the first one's to
+# `sum(terms)`.
 # </details>
 
 
@@ -391,12 +374,10 @@ def reduce_gradients(replicas: list[nn.Module], sizes: list[int]) -> None:
         terms = [
             parameter.grad * (size / total)
             for parameter, size in zip(group, sizes, strict=True)
-            if size and parameter.grad is not None
         ]
         for parameter in group:
             parameter.grad = None
-        if terms:
-            group[0].grad = sum(terms)
+        group[0].grad = sum(terms)
     ### END SOLUTION
 
 
@@ -408,8 +389,8 @@ check("09-reduce", reduce_gradients)
 # Why it works: size · mean is the sum over a replica's images. Adding these sums and
 # dividing by the number of all images gives the mean over all. By hand: (3 · 2 + 1 ·
 # 10) / 4 = 4; the mean of the two means would be 6. The factor is size / total and not
-# 1 / replicas, so a replica without images has factor 0, and is left out before its NaN
-# can spread.
+# 1 / replicas. (A frozen parameter has no `.grad` at all, so a library's reduce leaves
+# out what is None.)
 
 # %% [markdown] tags=["instructor"]
 # ## Processes instead of threads: 20 minutes
@@ -643,25 +624,20 @@ show_exhibits("FG")
 # %% [markdown]
 # ## Exercise 3: repair the exhibits (20 minutes)
 #
-# Name the line, or lines, and write what should stand there, for A to D. E, F and G are
-# for those who have time; the check tries those that are there. Set `repairs` to a
-# dictionary with a dictionary for each letter, with one line at least:
+# In each of A to D, name the wrong line, or lines, and write what should stand there. E,
+# F and G are for those who have time. Set `repairs` to a dictionary with a dictionary
+# for each letter:
 #
 # ```python
 # repairs = {"A": {3: "the new line 3"}, "B": {...}, ...}
 # ```
 #
-# * New text takes the place of the line with this number and gets its indentation. It
-#   may be several lines with `\n` between them, or `""`, which leaves the line out. No
-#   block may become empty: Python wants at least `pass`.
-# * Name three lines of an exhibit at most, and not its first; a text of several lines
-#   counts once. The names at the top of the museum's file (`torch`, `dist`, `nn`,
-#   `make_model`, `my_share`, `LR`, ...) and `copy` are available.
-# * Every `yield` of a model stays, and so do the batches that it trains on.
-# * A repaired program takes the step of one process, to 64 bits, for any number of
-#   ranks, from 1 up; every rank has images. In A each of the `replicas` has weights of
-#   its own. G clips the gradient of the batch to `LONGEST`. F yields, on rank 0, the
-#   accuracy on all images of the test, however many each rank has.
+# A new text gets its line's indentation. It may be several lines with `\n` between
+# them, or `""`, which leaves the line out. Change three lines at most; every `yield` of
+# a model stays.
+#
+# A repaired program takes the step of one process, for any number of ranks. G clips the
+# gradient of the batch to `LONGEST`; F yields, on rank 0, the accuracy on all images.
 #
 # *By hand first:* which two exhibits have a step that gets longer with each further rank
 # or replica?
