@@ -280,11 +280,5 @@ wrong(
     note="Right, and not one of the words to choose from.",
     name="own_words",
 )(KEY | {"D": "Amdahl"})
-right(
-    "06-timelines",
-    name="in_another_order",
-)(dict(reversed(KEY.items())))
-right(
-    "06-timelines",
-    name="an_ordered_dictionary",
-)(OrderedDict(KEY))
+right("06-timelines", name="in_another_order")(dict(reversed(KEY.items())))
+right("06-timelines", name="an_ordered_dictionary")(OrderedDict(KEY))

@@ -315,11 +315,5 @@ wrong(
     note="Only rank 0 needs the number, so it alone calls the all-reduce, and waits.",
     name="rank_0_reduces_alone",
 )(_with(F=RANK_0_ALONE))
-right(
-    "09-museum",
-    name="another_way",
-)(ANOTHER_WAY)
-right(
-    "09-museum",
-    name="the_four_that_are_asked_for",
-)({name: REPAIRED[name] for name in "DCBA"})
+right("09-museum", name="another_way")(ANOTHER_WAY)
+right("09-museum", name="the_four")({name: REPAIRED[name] for name in "DCBA"})
