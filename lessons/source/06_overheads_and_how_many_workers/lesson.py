@@ -46,7 +46,7 @@ from sidebyside import guess, show
 
 show(draw_piece)
 show(share_out_pieces)
-guess("06-two", None, "How many times as long do two new processes take?", "×")
+guess("06-two", None, "By what factor are two new processes slower?", "×")
 
 # %% [markdown]
 # Write your guess in place of `None`. (`CONTEXT` is the start method: forkserver, or
@@ -413,7 +413,7 @@ chunked
 # %% [markdown]
 # 1.2 s of naps on four workers could be done in 0.3 s. With chunks of 12 each worker
 # gets one chunk, whatever is in it. The one with the long naps works, the others wait.
-# With chunks of 1, whoever is free takes the next piece: **small chunks balance.**
+# With chunks of 1, a free worker takes the next piece: **small chunks balance.**
 
 # %% [markdown]
 # And they cost messages. Here are 2000 tiny naps, handed to four waiting processes.
@@ -455,12 +455,12 @@ fig
 # ## Exercise 2: the best chunk
 #
 # You know how long each task takes, in seconds, and hand them out in their order, in
-# chunks of the same size (the last may be smaller). Whoever is free takes the next
+# chunks of the same size; only the last may be smaller. A free worker takes the next
 # chunk. A chunk takes its worker `overhead` seconds more than its tasks. The job is done
 # when the last worker is.
 #
 # Write `chunk_size(tasks, workers, overhead)`: the size, from 1 to the number of tasks,
-# with which the job is done first. If several are equally good, return any of them.
+# with which the job is done first.
 #
 # By hand first: tasks `[1, 1, 1, 1, 4]`, two workers, overhead 1. Chunks of 1, 2, 3, 4,
 # 5 are done after 9, 8, 6, 5, 9. So the answer is 4.

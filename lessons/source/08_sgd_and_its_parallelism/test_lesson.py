@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from parallel_by_hand.sgd import parallel_sgd
-from parallel_by_hand.sgd.batch_size import kept_for_backward
+from parallel_by_hand.sgd.batch_size import kept_for_backward, loss_along_updates
 from parallel_by_hand.sgd.digits_network import (
     digits_here,
     digits_network,
@@ -74,6 +74,13 @@ def test_memory_is_a_straight_line_with_an_intercept():
         for batch in (1, 2, 7, 100, 1000)
     }
     assert all(size == 368 * batch + 644 for batch, size in kept.items())
+
+
+def test_with_ten_times_the_rate_batches_of_16_catch_up_with_single_images():
+    def last_loss(batch: int, rate: float) -> float:
+        return loss_along_updates(digits_network(), batch, epochs=2, rate=rate)[-1][2]
+
+    assert round(last_loss(1, 0.1), 1) == round(last_loss(16, 1.0), 1) == 0.3
 
 
 def test_each_update_needs_the_one_before():
