@@ -164,7 +164,7 @@ wide = torch.nn.Sequential(
 for units, network, colour in (16, model, COLOURS[1]), (512, wide, COLOURS[0]):
     speeds = [samples_per_second(network, b) for b in sizes]
     axes[1].loglog(sizes, speeds, "o-", color=colour)
-    axes[1].text(1, 1.5 * speeds[0] if units == 16 else speeds[0] / 3, f"{units} units")
+    axes[1].text(1000, speeds[-1] / 3, f"{units} units", color=colour, ha="right")
 axes[1].set(xlabel="batch", ylabel="samples/s")
 fig
 
@@ -646,24 +646,26 @@ from parallel_by_hand.sgd.large_batch import (
 
 print("wrong in % of the held-out images: mean and interval")
 print(f"{'':<22} {'base rate 0.10':>14} {'base rate 0.15':>14}")
-alt = "the percentage wrong of each run, for four ways to train at two base rates"
-fig, axes = figure(1, 2, height=2.2, sharey=True, alt=alt)
-names = list(large_batch_rates(0.1))
-for place, name in enumerate(names):
+runs = {}
+for name in large_batch_rates(0.1):
     batch = large_batch_rates(0.1)[name][0]
     rates = [large_batch_rates(base)[name][1] for base in (0.1, 0.15)]
+    runs[name] = errors_after_epochs(batch, rates, seeds=12)
     print(f"{name:<22}", end="")
-    for ax, errors in zip(
-        axes, errors_after_epochs(batch, rates, seeds=12), strict=True
-    ):
+    for errors in runs[name]:
         mean, half = mean_and_interval(errors)
         print(f"{mean:>9.1f} ± {half:.1f}", end="")
-        ax.plot(errors, [place] * len(errors), "o", color=COLOURS[place], alpha=0.5)
     print()
-axes[0].set_yticks(range(len(names)), names)
-axes[0].invert_yaxis()
-for ax, base in zip(axes, (0.1, 0.15), strict=True):
+
+# %%
+alt = "the percentage wrong of each run, for four ways to train at two base rates"
+fig, axes = figure(1, 2, height=2.2, sharey=True, alt=alt)
+for column, (ax, base) in enumerate(zip(axes, (0.1, 0.15), strict=True)):
+    for place, errors in enumerate(runs.values()):
+        ax.plot(errors[column], [place] * 12, "o", color=COLOURS[place], alpha=0.5)
     ax.set(xlabel=f"wrong (%), base rate {base}")
+axes[0].set_yticks(range(len(runs)), runs)
+axes[0].invert_yaxis()
 fig
 
 # %% [markdown]

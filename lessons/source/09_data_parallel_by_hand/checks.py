@@ -280,6 +280,10 @@ def _expect_repaired_exhibit(expect, name: str, found, ranks: int) -> None:
         "does after it",
     )
     alone = museum_meter.train_exhibit_alone(name, ranks, first[0])
+    _expect_steps_of_exhibit(expect, name, first, alone)
+
+
+def _expect_steps_of_exhibit(expect, name: str, first, alone) -> None:
     off = (first - alone).abs().max().item()
     if off < 1e-9:
         return
