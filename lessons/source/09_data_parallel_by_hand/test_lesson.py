@@ -168,16 +168,6 @@ def test_ranks_train_as_one_process_after_every_step(ranks, batch):
             assert sent == 19_240
 
 
-def masks_of_ranks() -> torch.Tensor:
-    torch.manual_seed(1)
-    return F.dropout(torch.ones(8), 0.5)
-
-
-def test_ranks_with_equal_seeds_draw_equal_masks():
-    one, two = run_ranks(masks_of_ranks)
-    assert torch.equal(one, two)
-
-
 # The picture --------------------------------------------------------------------------
 
 
