@@ -159,9 +159,9 @@ fig, axes = figure(1, 2, height=2.6, alt="bytes and throughput against batch siz
 axes[0].plot(sizes, [bytes / 1000 for bytes in kept], "o-", color=COLOURS[0])
 axes[0].set(xlabel="batch", ylabel="kept (KB)")
 wide = torch.nn.Sequential(
-    torch.nn.Linear(64, 512), torch.nn.Tanh(), torch.nn.Linear(512, 10)
+    torch.nn.Linear(64, 256), torch.nn.Tanh(), torch.nn.Linear(256, 10)
 ).to(images.device)
-for units, network, colour in (16, model, COLOURS[1]), (512, wide, COLOURS[0]):
+for units, network, colour in (16, model, COLOURS[1]), (256, wide, COLOURS[0]):
     speeds = [samples_per_second(network, b) for b in sizes]
     axes[1].loglog(sizes, speeds, "o-", color=colour)
     axes[1].text(1000, speeds[-1] / 3, f"{units} units", color=colour, ha="right")
@@ -172,7 +172,7 @@ fig
 # **What autograd keeps is a straight line: 368 bytes for each image and 644 once**, 640
 # for the weights of the second layer and 4 for the number by which the loss is divided. Throughput rises with the batch,
 # since every update has a cost of its own, however few images it takes. Where the images
-# become most of the work, the curve bends: early for the network of 512 hidden units,
+# become most of the work, the curve bends: early for the network of 256 hidden units,
 # late or not at all for our 16.
 #
 # So memory limits a batch, and from some size on a larger one brings one device no more
