@@ -640,8 +640,7 @@ show_exhibits("FG")
 # A repaired program takes the step of one process, for any number of ranks. G clips the
 # gradient of the batch to `LONGEST`; F yields, on rank 0, the accuracy on all images.
 #
-# *By hand first:* which two exhibits have a step that gets longer with each further rank
-# or replica?
+# *By hand first:* in which two exhibits does the step grow with the number of ranks?
 #
 # <!-- exercise: 09-museum -->
 # <details><summary>Hint 1: a question</summary>
