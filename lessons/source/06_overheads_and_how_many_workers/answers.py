@@ -80,15 +80,6 @@ def forgets_c(timings, most):
 @wrong(
     "06-best",
     advice="counts more",
-    note="A dict by workers keeps the last timing of each.",
-)
-def keeps_one_timing_each(timings, most):
-    return best(list(dict(timings).items()), most)
-
-
-@wrong(
-    "06-best",
-    advice="counts more",
     note="As the lesson does. The exercise says: all timings.",
 )
 def fits_the_medians(timings, most):
@@ -96,17 +87,6 @@ def fits_the_medians(timings, most):
     for k, time in timings:
         seconds.setdefault(k, []).append(time)
     return best([(k, median(times)) for k, times in seconds.items()], most)
-
-
-@wrong(
-    "06-best",
-    advice="T itself, or a multiple",
-    note="k·T is a parabola, but then the errors of large k count more.",
-)
-def fits_a_parabola(timings, most):
-    k = np.array([k for k, _ in timings])
-    c, a, b = np.polyfit(k, k * np.array([time for _, time in timings]), 2)
-    return min(range(1, most + 1), key=lambda k: a + b / k + c * k)
 
 
 @wrong(
@@ -133,9 +113,7 @@ def returns_the_square_root(timings, most):
     return float(math.sqrt(b / c))
 
 
-@right(
-    "06-best",
-)
+@right("06-best")
 def solves_the_normal_equations(timings, most):
     k, seconds = np.array(timings, dtype=float).T
     rows = np.stack([k**0, 1 / k, k], axis=1)
@@ -144,9 +122,7 @@ def solves_the_normal_equations(timings, most):
     return np.argmin(law @ [crews**0, 1 / crews, crews]) + 1
 
 
-@right(
-    "06-best",
-)
+@right("06-best")
 def walks_from_one_to_the_next(timings, most):
     """From k to k + 1 is worth it if c is less than b / (k (k + 1))."""
     _, b, c = constants(timings)
@@ -209,16 +185,6 @@ def ignores_the_overhead(tasks, workers, overhead):
 
 @wrong(
     "06-chunk",
-    advice="chunks of",
-    note="The overhead is paid for a chunk. For a task it would not matter.",
-)
-def charges_each_task(tasks, workers, overhead):
-    dearer = [task + overhead for task in tasks]
-    return min(range(1, len(tasks) + 1), key=lambda s: done(dearer, workers, 0, s))
-
-
-@wrong(
-    "06-chunk",
     advice="free first|next chunk",
     note="Chunk 3 goes to worker 1 even if worker 2 is free before.",
 )
@@ -244,18 +210,6 @@ def returns_the_finish(tasks, workers, overhead):
 
 @wrong(
     "06-chunk",
-    advice="the example|balance best",
-    note="As if every balance were perfect: wants one chunk.",
-)
-def divides_all_by_the_workers(tasks, workers, overhead):
-    def time(size):
-        return (sum(tasks) + overhead * math.ceil(len(tasks) / size)) / workers
-
-    return min(range(1, len(tasks) + 1), key=time)
-
-
-@wrong(
-    "06-chunk",
     advice="the order of the tasks|the example",
     note="A good idea, and another contract: the tasks keep their order.",
 )
@@ -266,19 +220,7 @@ def hands_out_the_longest_first(tasks, workers, overhead):
     )
 
 
-@wrong(
-    "06-chunk",
-    advice="every size|the example",
-    note="The last chunk may be smaller.",
-)
-def tries_equal_chunks_only(tasks, workers, overhead):
-    sizes = [s for s in range(1, len(tasks) + 1) if len(tasks) % s == 0]
-    return min(sizes, key=lambda s: done(tasks, workers, overhead, s))
-
-
-@right(
-    "06-chunk",
-)
+@right("06-chunk")
 def with_a_heap(tasks, workers, overhead):
     def last(size):
         free = [0] * workers
@@ -338,11 +280,5 @@ wrong(
     note="Right, and not one of the words to choose from.",
     name="own_words",
 )(KEY | {"D": "Amdahl"})
-right(
-    "06-timelines",
-    name="in_another_order",
-)(dict(reversed(KEY.items())))
-right(
-    "06-timelines",
-    name="an_ordered_dictionary",
-)(OrderedDict(KEY))
+right("06-timelines", name="in_another_order")(dict(reversed(KEY.items())))
+right("06-timelines", name="an_ordered_dictionary")(OrderedDict(KEY))

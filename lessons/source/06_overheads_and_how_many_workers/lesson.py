@@ -46,7 +46,7 @@ from sidebyside import guess, show
 
 show(draw_piece)
 show(share_out_pieces)
-guess("06-two", None, "How many times as long do two new processes take?", "×")
+guess("06-two", None, "By what factor are two new processes slower?", "×")
 
 # %% [markdown]
 # Write your guess in place of `None`. (`CONTEXT` is the start method: forkserver, or
@@ -216,11 +216,9 @@ print(f"a = {1000 * a:.1f} ms, b = {1000 * b:.1f} ms, c = {1000 * c:.1f} ms")
 # ## Exercise 1: the best number, before you measure it
 #
 # Write `best_workers(timings, most)`. `timings` is a list of pairs `(workers,
-# seconds)`, raw, in any order; a number of workers may occur several times. Fit T(k) =
-# a + b/k + c·k to all of them by least squares. (Not to the medians: a number measured
-# more often counts more.) Return the whole number from 1 to `most` with the smallest T,
-# whether it was measured or not.
-# If two are equally good, return either.
+# seconds)`, in any order; a number of workers may occur several times. Fit T(k) = a +
+# b/k + c·k by least squares, with one row for each pair. Return the whole number from 1
+# to `most` with the smallest T, whether it was measured or not.
 #
 # By hand first: a = 1, b = 12 and c = 1 give T(2) = 9, T(3) = 8, T(4) = 8. And with b =
 # 6.2, where √(b/c) is 2.49: is it 2 or 3?
@@ -415,7 +413,7 @@ chunked
 # %% [markdown]
 # 1.2 s of naps on four workers could be done in 0.3 s. With chunks of 12 each worker
 # gets one chunk, whatever is in it. The one with the long naps works, the others wait.
-# With chunks of 1, whoever is free takes the next piece: **small chunks balance.**
+# With chunks of 1, a free worker takes the next piece: **small chunks balance.**
 
 # %% [markdown]
 # And they cost messages. Here are 2000 tiny naps, handed to four waiting processes.
@@ -457,12 +455,12 @@ fig
 # ## Exercise 2: the best chunk
 #
 # You know how long each task takes, in seconds, and hand them out in their order, in
-# chunks of the same size (the last may be smaller). Whoever is free takes the next
+# chunks of the same size; only the last may be smaller. A free worker takes the next
 # chunk. A chunk takes its worker `overhead` seconds more than its tasks. The job is done
 # when the last worker is.
 #
 # Write `chunk_size(tasks, workers, overhead)`: the size, from 1 to the number of tasks,
-# with which the job is done first. If several are equally good, return any of them.
+# with which the job is done first.
 #
 # By hand first: tasks `[1, 1, 1, 1, 4]`, two workers, overhead 1. Chunks of 1, 2, 3, 4,
 # 5 are done after 9, 8, 6, 5, 9. So the answer is 4.

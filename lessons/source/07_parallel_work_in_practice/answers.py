@@ -1,6 +1,6 @@
 """Answers to the exercises of lesson 07 that people give, and that are not right."""
 
-from concurrent.futures import FIRST_COMPLETED, as_completed, wait
+from concurrent.futures import as_completed, wait
 
 import numpy as np
 
@@ -64,28 +64,6 @@ def adds_in_order_of_arrival(pool, seed, count):
 
 @wrong(
     "07-identical",
-    advice="one after the other",
-    note="NumPy adds in pairs of halves; it is even a little more precise.",
-)
-def takes_the_mean_of_an_array(pool, seed, count):
-    angles, clocks = draw(seed, count)
-    return float(np.mean(np.array(list(pool.map(period, angles))) * clocks))
-
-
-@wrong(
-    "07-identical",
-    advice="how many workers",
-    state="TOO SLOW",
-    note="One chunk is one task: one worker does it all.",
-)
-def sends_one_chunk(pool, seed, count):
-    angles, clocks = draw(seed, count)
-    periods = pool.map(period, angles, chunksize=1000)
-    return added(p * c for p, c in zip(periods, clocks, strict=True)) / count
-
-
-@wrong(
-    "07-identical",
     advice="who computes each period",
     state="TOO SLOW",
     note="The number is right, and the pool is never used.",
@@ -126,9 +104,7 @@ def sends_the_whole_survey(pool, seed, count):
     return pool.submit(survey, seed, count).result()
 
 
-@right(
-    "07-identical",
-)
+@right("07-identical")
 def sends_lists_of_periods(pool, seed, count):
     angles, clocks = draw(seed, count)
     starts = range(0, count, 3)
@@ -137,22 +113,12 @@ def sends_lists_of_periods(pool, seed, count):
     return added(p * c for p, c in zip(found, clocks, strict=True)) / count
 
 
-@right(
-    "07-identical",
-)
-def keeps_a_few_in_the_pool(pool, seed, count):
-    """Never more than six at once; whichever is done makes room for the next."""
+@right("07-identical")
+def begins_with_the_last(pool, seed, count):
     angles, clocks = draw(seed, count)
-    found, waiting = [0.0] * count, {}
-    for place, angle in enumerate(angles):
-        if len(waiting) == 6:
-            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                number = waiting.pop(future)
-                found[number] = future.result() * clocks[number]
-        waiting[pool.submit(period, angle)] = place
-    for future in as_completed(waiting):
-        found[waiting[future]] = future.result() * clocks[waiting[future]]
-    return added(found) / count
+    futures = [pool.submit(period, angle) for angle in reversed(angles)]
+    pairs = zip(reversed(futures), clocks, strict=True)
+    return added(future.result() * clock for future, clock in pairs) / count
 
 
 # 07-bottlenecks -----------------------------------------------------------------------
@@ -194,22 +160,14 @@ wrong(
     note="They stop at the two that get slower.",
     name="one_is_missing",
 )({"words": 1, "images": 4})
-right(
-    "07-bottlenecks",
-    name="numpy_numbers",
-)({"words": np.int64(1), "images": 4, "search": 5})
-right(
-    "07-bottlenecks",
-    name="in_another_order",
-)({"search": 5, "images": 4, "words": 1})
+right("07-bottlenecks", name="numpy")({"words": np.int64(1), "images": 4, "search": 5})
+right("07-bottlenecks", name="in_another_order")({"search": 5, "images": 4, "words": 1})
 
 
 # 07-finish ----------------------------------------------------------------------------
 
 
-@right(
-    "07-finish",
-)
+@right("07-finish")
 def as_they_come(work, tasks, pool, done):
     futures = {task: pool.submit(work, task) for task in {*tasks} - {*done}}
     task_of = {future: task for task, future in futures.items()}
@@ -222,9 +180,7 @@ def as_they_come(work, tasks, pool, done):
     return [results, failed]
 
 
-@right(
-    "07-finish",
-)
+@right("07-finish")
 def four_at_a_time(work, tasks, pool, done):
     missing = [task for task in tasks if task not in done]
     results, failed = {**done}, {}
@@ -264,34 +220,6 @@ def waits_for_each_task(work, tasks, pool, done):
             else:
                 results[task] = future.result()
     return results, failed
-
-
-@wrong(
-    "07-finish",
-    advice="from done already",
-    note="`if not done.get(task)`: a saved 0 is a result too.",
-)
-def computes_saved_zeros_again(work, tasks, pool, done):
-    missing = {task: None for task in tasks if not done.get(task)}
-    return collect(submit_all(work, missing, pool, {}), dict(done))
-
-
-@wrong(
-    "07-finish",
-    advice="by its name",
-    note="Works with threads, not with processes.",
-)
-def sends_a_function_of_a_function(work, tasks, pool, done):
-    def safe(task):
-        try:
-            return work(task), None
-        except Exception as error:
-            return None, error
-
-    missing = [task for task in tasks if task not in done]
-    found = dict(zip(missing, pool.map(safe, missing), strict=True))
-    good = {task: result for task, (result, error) in found.items() if error is None}
-    return done | good, {task: error for task, (_, error) in found.items() if error}
 
 
 @wrong(
@@ -364,17 +292,4 @@ def stops_at_the_first(work, tasks, pool, done):
         except Exception as error:
             failed[task] = error
             break
-    return results, failed
-
-
-@wrong(
-    "07-finish",
-    advice="who waits until it has ended",
-    note="done() does not wait: what is not done yet is passed over.",
-)
-def asks_futures_that_are_not_done(work, tasks, pool, done):
-    results, failed = dict(done), {}
-    for task, future in submit_all(work, tasks, pool, done).items():
-        if future.done():
-            results[task] = future.result()
     return results, failed

@@ -24,19 +24,22 @@ class PackingPool(ThreadPoolExecutor):
         super().__init__(max_workers=4)
         self.lock, self.owner = Lock(), current_thread()
         self.tasks, self.together = 0, None
-        self.chunk = 1  # tasks
         self.first_may_end = Event()
         self.others_ended = 0
 
     def __repr__(self):
         return "a pool"
 
-    def map(self, fn, *iterables, chunksize=1, **options):
-        self.chunk = max(self.chunk, chunksize)
-        return super().map(fn, *iterables, **options)
-
     def submit(self, fn, /, *args, **kwargs):
-        packed = _packed_for_pool((fn, args, kwargs))
+        try:
+            packed = pickle.dumps((fn, args, kwargs))
+        except Exception as error:
+            raise NotYet(
+                "pool.submit or pool.map with your function",
+                f"{type(error).__name__}: it cannot be packed",
+                "whether a worker, which looks a function up by its name in a file, "
+                "can find this one, and everything that is sent with it",
+            ) from None
         with self.lock:
             self.tasks += 1
             first = self.tasks == 1
@@ -79,61 +82,41 @@ class PackingPool(ThreadPoolExecutor):
         return asked
 
 
-def _packed_for_pool(call: tuple) -> bytes:
-    try:
-        return pickle.dumps(call)
-    except Exception as error:
-        raise NotYet(
-            "pool.submit or pool.map with your function",
-            f"{type(error).__name__}: it cannot be packed",
-            "whether a worker, which looks a function up by its name in a file, can "
-            "find this one, and everything that is sent with it",
-        ) from None
-
-
 # 07-identical -------------------------------------------------------------------------
 
 
 @exercise("07-identical", seconds=20)
 def check_07_identical(survey_in):
     cases = [(5, 3), (12, 3), (16, 3), (22, 3)]  # here the order shows in the sum
-    for seed, count in [(1, 1), (2, 12), *cases, (2, 7), (5, 30), (3, 120)]:
+    for seed, count in [(1, 1), (2, 12), *cases, (5, 30)]:
         with trying(f"survey_in(pool, {seed}, {count})") as expect:
             with PackingPool() as pool:
                 got = survey_in(pool, seed, count)
             expect(isinstance(got, Real), got=got, think="what is returned: one number")
-            _expect_identical(expect, got, seed, count)
-            _expect_many_in_pool(expect, pool, count)
-
-
-def _expect_identical(expect, got: float, seed: int, count: int) -> None:
-    right = survey(seed, count)
-    think = "the numbers behind the mean: which two random numbers does each pendulum "
-    think += "get in survey, in that order, and what becomes of them"
-    if math.isclose(got, right):
-        think = "the last digits: are the same products added one after the other, in "
-        think += "the same order, the sum divided once and nothing rounded, as in "
-        think += "survey? (From Python 3.12, sum() adds in another way.)"
-    got_and_right = f"{got!r}, and survey({seed}, {count}) is {right!r}"
-    expect(got == right, got=got_and_right, think=think)
-
-
-def _expect_many_in_pool(expect, pool: PackingPool, count: int) -> None:
-    expect.quick(
-        pool.tasks,
-        got="the right number, and no task in the pool",
-        think="who computes each period",
-    )
-    expect.quick(
-        count < 30 or (pool.tasks > 1 and pool.chunk < count),
-        got=f"all {count} pendulums in one task",
-        think="how many workers have something to do then",
-    )
-    expect.quick(
-        pool.tasks == 1 or pool.together != 1,
-        got="never more than one task in the pool",
-        think="what you wait for before you hand in the next pendulum",
-    )
+            right = survey(seed, count)
+            think = "the numbers behind the mean: which two random numbers does each "
+            think += "pendulum get in survey, in that order, and what becomes of them"
+            if math.isclose(got, right):
+                think = "the last digits: are the same products added one after the "
+                think += "other, in the same order, and the sum divided once, as in "
+                think += "survey? (From Python 3.12, sum() adds in another way.)"
+            both = f"{got!r}, and survey({seed}, {count}) is {right!r}"
+            expect(got == right, got=both, think=think)
+            expect.quick(
+                pool.tasks,
+                got="the right number, and no task in the pool",
+                think="who computes each period",
+            )
+            expect.quick(
+                pool.tasks > 1 or count < 30,
+                got=f"all {count} pendulums in one task",
+                think="how many workers have something to do then",
+            )
+            expect.quick(
+                pool.tasks == 1 or pool.together != 1,
+                got="never more than one task in the pool",
+                think="what you wait for before you hand in the next pendulum",
+            )
 
 
 # 07-bottlenecks -----------------------------------------------------------------------
@@ -193,11 +176,8 @@ def check_07_finish(run_all):
     for tasks, done, bad in [
         ([1, 2, 3, 4, 5, 6, 7, 8], {}, {}),
         ([5, 6, 7, 8, 9, 10], {}, {7: error}),
-        ([1, 2, 3, 4, 5, 6], {2: 0, 5: None}, {}),  # a saved result may be nothing
         ([3, 1, 2, 9, 8, 7], {1: 10, 9: 40}, {3: error, 8: KeyError("x")}),
-        ([4, 3, 2, 1], {}, dict.fromkeys([1, 2, 3, 4], error)),
         ([1, 2], {1: 10, 2: 20}, {}),
-        ([], {}, {}),
         (list(range(40, 0, -1)), {7: 7}, dict.fromkeys((*range(1, 30, 4), 40), error)),
     ]:
         _try_finish(run_all, tasks, done, bad)

@@ -538,6 +538,10 @@ print(f"{sums}\nsending a RawArray raises {type(refused).__name__}")
 # `SharedMemory` can.** Every process closes what it opened, and one of them, here we,
 # unlinks the name: then the memory is free again.
 #
+# A program that we did not start may open the block by its name as well. On Linux and
+# macOS such a program deletes the block when it ends, as if the block were its own. Since
+# Python 3.13 it can open the block with `track=False`, which leaves the block alone.
+#
 # (Forked workers share their parent's memory until somebody writes. A list does not stay
 # shared for long: to read most objects is to write their reference counts. The numbers
 # in an array have none.)
@@ -575,7 +579,7 @@ show(time_task_for_diagnosis)
 # %% [markdown]
 # `diagnose` calls this function here for each task, one by one. For question 1 it gives
 # the pool tasks without work; for question 6 the longest task, alone and beside others.
-# (Question 6 is measured only if a task computes and is longer than two messages.)
+# Question 6 is measured only if a task computes and is longer than two messages.
 #
 # `LOOK` stands at a question if
 #

@@ -15,20 +15,7 @@ from lessons.source.sample_answers import right, wrong
     note="The bug of the lesson. Ask what one image of the small shard weighs.",
 )
 def mean_of_the_means(gradients, sizes):
-    filled = [parts for n, parts in zip(sizes, gradients, strict=True) if n > 0]
-    return [sum(parts) / len(parts) for parts in zip(*filled, strict=True)]
-
-
-@wrong(
-    "08-shards",
-    advice="0 times NaN",
-    note="Zero weights do not help: 0 · NaN is NaN.",
-)
-def multiplies_the_empty_shard_too(gradients, sizes):
-    return [
-        sum(n * part for n, part in zip(sizes, parts, strict=True)) / sum(sizes)
-        for parts in zip(*gradients, strict=True)
-    ]
+    return [sum(parts) / len(parts) for parts in zip(*gradients, strict=True)]
 
 
 @wrong(
@@ -37,11 +24,9 @@ def multiplies_the_empty_shard_too(gradients, sizes):
     note="The means become sums, and the sums are never divided.",
 )
 def forgets_to_divide(gradients, sizes):
-    filled = [(n, parts) for n, parts in zip(sizes, gradients, strict=True) if n > 0]
-    counts = [n for n, _ in filled]
     return [
-        sum(n * part for n, part in zip(counts, parts, strict=True))
-        for parts in zip(*(parts for _, parts in filled), strict=True)
+        sum(n * part for n, part in zip(sizes, parts, strict=True))
+        for parts in zip(*gradients, strict=True)
     ]
 
 
@@ -82,38 +67,23 @@ def scales_in_place(gradients, sizes):
     for n, parts in zip(sizes, gradients, strict=True):
         for part in parts:
             part.mul_(n / sum(sizes))
-    filled = [parts for n, parts in zip(sizes, gradients, strict=True) if n > 0]
-    return [sum(parts) for parts in zip(*filled, strict=True)]
+    return [sum(parts) for parts in zip(*gradients, strict=True)]
 
 
-@right(
-    "08-shards",
-)
+@right("08-shards")
 def by_stacking(gradients, sizes):
-    weights = torch.tensor([float(n) for n in sizes], dtype=torch.float64)
-    combined = []
-    for parts in zip(*gradients, strict=True):
-        stacked = torch.stack(parts).nan_to_num()
-        kind = stacked.dtype
-        share = (weights / weights.sum()).to(kind)
-        combined.append(torch.tensordot(share, stacked, dims=1))
-    return combined
+    share = torch.tensor(sizes) / sum(sizes)
+    stacks = [torch.stack(parts) for parts in zip(*gradients, strict=True)]
+    return [torch.tensordot(share, stack, dims=1) for stack in stacks]
 
 
-@right(
-    "08-shards",
-)
+@right("08-shards")
 def running_mean(gradients, sizes):
     """Counts so far; each shard moves the mean by its share. A tuple."""
-    seen, mean = 0, None
+    seen, mean = 0, [0 * part for part in gradients[0]]
     for n, parts in zip(sizes, gradients, strict=True):
-        if not n:
-            continue
-        seen = seen + n
-        if mean is None:
-            mean = [part.clone() for part in parts]
-        else:
-            mean = [m + (p - m) * (n / seen) for m, p in zip(mean, parts, strict=True)]
+        seen += n
+        mean = [m + (p - m) * (n / seen) for m, p in zip(mean, parts, strict=True)]
     return tuple(mean)
 
 
@@ -138,32 +108,14 @@ def divides_by_the_passes(model, images, labels, limit):
 
 @wrong(
     "08-accumulate",
-    advice="who divides by their number|smaller",
-    note="backward adds up the means of all passes, and nobody divides.",
-)
-def never_divides(model, images, labels, limit):
-    model.zero_grad()
-    total = 0.0
-    for x, y in zip(images.split(limit), labels.split(limit), strict=True):
-        loss = F.cross_entropy(model(x), y)
-        loss.backward()
-        total += loss.item() * len(y)
-    return total / len(labels)
-
-
-@wrong(
-    "08-accumulate",
     advice="sum over all images",
     note="The sum over all images in place of their mean.",
 )
 def sums_without_dividing(model, images, labels, limit):
-    model.zero_grad()
-    total = 0.0
-    for x, y in zip(images.split(limit), labels.split(limit), strict=True):
-        loss = F.cross_entropy(model(x), y, reduction="sum")
-        loss.backward()
-        total += loss.item()
-    return total / len(labels)
+    loss = in_a_while_loop(model, images, labels, limit)
+    for parameter in model.parameters():
+        parameter.grad *= len(labels)
+    return loss
 
 
 @wrong(
@@ -173,11 +125,13 @@ def sums_without_dividing(model, images, labels, limit):
 )
 def goes_back_once(model, images, labels, limit):
     model.zero_grad()
-    total = 0
-    for x, y in zip(images.split(limit), labels.split(limit), strict=True):
-        total = total + F.cross_entropy(model(x), y, reduction="sum") / len(labels)
-    total.backward()
-    return total.item()
+    losses = [
+        F.cross_entropy(model(x), y, reduction="sum")
+        for x, y in zip(images.split(limit), labels.split(limit), strict=True)
+    ]
+    loss = sum(losses) / len(labels)
+    loss.backward()
+    return loss.item()
 
 
 @wrong(
@@ -185,9 +139,11 @@ def goes_back_once(model, images, labels, limit):
     advice="adds to it",
     note="backward adds to what `.grad` held before.",
 )
-def keeps_the_old_gradient(model, images, labels, limit):
+def keeps_the_old_gradient(model, images, labels, limit, in_every_pass=False):
     total = 0.0
     for x, y in zip(images.split(limit), labels.split(limit), strict=True):
+        if in_every_pass:
+            model.zero_grad()
         loss = F.cross_entropy(model(x), y, reduction="sum") / len(labels)
         loss.backward()
         total += loss.item()
@@ -200,13 +156,7 @@ def keeps_the_old_gradient(model, images, labels, limit):
     note="zero_grad stands inside the loop, so only the last pass counts.",
 )
 def clears_in_every_pass(model, images, labels, limit):
-    total = 0.0
-    for x, y in zip(images.split(limit), labels.split(limit), strict=True):
-        model.zero_grad()
-        loss = F.cross_entropy(model(x), y, reduction="sum") / len(labels)
-        loss.backward()
-        total += loss.item()
-    return total
+    return keeps_the_old_gradient(model, images, labels, limit, in_every_pass=True)
 
 
 @wrong(
@@ -230,17 +180,6 @@ def all_at_once(model, images, labels, limit):
 
 @wrong(
     "08-accumulate",
-    advice="who takes the step",
-    note="The update belongs to the optimiser, which may want to clip first.",
-)
-def takes_the_step_too(model, images, labels, limit):
-    loss = in_a_while_loop(model, images, labels, limit)
-    torch.optim.SGD(model.parameters(), lr=0.1).step()
-    return loss
-
-
-@wrong(
-    "08-accumulate",
     advice="the mean over all",
     note="The variable of the loop still holds the last pass's loss.",
 )
@@ -250,9 +189,7 @@ def returns_the_last_loss(model, images, labels, limit):
         return F.cross_entropy(model.inner(images[-1:]), labels[-1:]).item()
 
 
-@right(
-    "08-accumulate",
-)
+@right("08-accumulate")
 def in_a_while_loop(model, images, labels, limit):
     """Counts by hand; returns a tensor."""
     for parameter in model.parameters():
@@ -267,12 +204,10 @@ def in_a_while_loop(model, images, labels, limit):
     return total
 
 
-@right(
-    "08-accumulate",
-)
+@right("08-accumulate")
 def with_autograd_grad(model, images, labels, limit):
     """Adds up gradients of its own, and writes them at the end; equal passes."""
-    trained = [p for p in model.parameters() if p.requires_grad]
+    trained = list(model.parameters())
     sums, total = [torch.zeros_like(p) for p in trained], 0.0
     passes = -(-len(labels) // limit)
     for x, y in zip(
@@ -298,8 +233,8 @@ def _squares(steps):
 
 @wrong(
     "08-noise-scale",
-    advice="still in S",
-    note="S is not |G|²; it has the batch's own noise in it.",
+    advice="still in it",
+    note="The mean |g|² of batches is not |G|²; it has the batch's own noise in it.",
 )
 def leaves_the_batchs_noise(steps, each):
     shard, batch = _squares(steps)
@@ -314,15 +249,6 @@ def leaves_the_batchs_noise(steps, each):
 )
 def mean_of_the_ratios(steps, each):
     return sum(in_64_bit([rows], each) for rows in steps) / len(steps)
-
-
-@wrong(
-    "08-noise-scale",
-    advice="all steps",
-    note="The loop writes over its means; only the last step is left.",
-)
-def last_step_only(steps, each):
-    return in_64_bit(steps[-1:], each)
 
 
 @wrong(
@@ -365,20 +291,6 @@ def all_steps_as_one_batch(steps, each):
 
 @wrong(
     "08-noise-scale",
-    advice="two equations",
-    note="The square of the mean length, where the mean of the squares is meant.",
-)
-def squares_of_the_mean_shard(steps, each):
-    """|mean| of the rows' lengths, squared: not the mean of squares."""
-    shard = sum(rows.norm(dim=1).mean().item() ** 2 for rows in steps) / len(steps)
-    batch = _squares(steps)[1]
-    size = each * len(steps[0])
-    trace = (shard - batch) / (1 / each - 1 / size)
-    return trace / (batch - trace / size)
-
-
-@wrong(
-    "08-noise-scale",
     advice="how many images do all shards",
     note="B counts images. With 8 shards of 8 this divides by 0.",
 )
@@ -389,9 +301,7 @@ def batch_is_the_number_of_shards(steps, each):
     return trace / (batch - trace / size)
 
 
-@right(
-    "08-noise-scale",
-)
+@right("08-noise-scale")
 def in_64_bit(steps, each):
     """Solves the two equations as a linear system."""
     rows = torch.stack(steps).double()
@@ -402,9 +312,7 @@ def in_64_bit(steps, each):
     return trace / square
 
 
-@right(
-    "08-noise-scale",
-)
+@right("08-noise-scale")
 def from_the_variance_of_shards(steps, each):
     """The unbiased variance over the rows of a step, times each; a tensor."""
     trace = each * torch.stack([rows.var(0).sum() for rows in steps]).mean()
@@ -421,7 +329,6 @@ def from_the_variance_of_shards(steps, each):
     note="The script as it was: k times the images.",
 )
 def counts_in_its_own_updates(base, k, updates, warm_up, drop):
-    """The script, as it was."""
     line = [base + (k - 1) * base * i / warm_up for i in range(warm_up)]
     return line + [k * base] * (drop - warm_up) + [k * base / 10] * (updates - drop)
 
@@ -448,15 +355,6 @@ def drops_too_late(base, k, updates, warm_up, drop):
 
 @wrong(
     "08-scaling",
-    advice="fill a batch",
-    note="One more update, for images that do not fill a batch.",
-)
-def keeps_the_unfilled_batch(base, k, updates, warm_up, drop):
-    return counts_in_its_own_updates(base, k, updates, warm_up, drop)[::k]
-
-
-@wrong(
-    "08-scaling",
     advice="how many times the rate",
     note="After the warm-up the rate falls back to the small run's.",
 )
@@ -468,47 +366,11 @@ def warms_up_to_the_base_rate(base, k, updates, warm_up, drop):
 @wrong(
     "08-scaling",
     advice="where a warm-up begins",
-    note="No warm-up at all, as if the scaled rate were stable from the start.",
-)
-def starts_at_the_scaled_rate(base, k, updates, warm_up, drop):
-    return every_kth_of_the_script(base, k, updates, 0, drop)
-
-
-@wrong(
-    "08-scaling",
-    advice="where a warm-up begins",
     note="The line begins at 0, as in other recipes; here it begins at the base rate.",
 )
 def warms_up_from_zero(base, k, updates, warm_up, drop):
     found = every_kth_of_the_script(base, k, updates, warm_up, drop)
-    return [min(r, k * base * i * k / (warm_up or 1)) for i, r in enumerate(found)]
-
-
-@wrong(
-    "08-scaling",
-    advice="the straight line",
-    note="Rounded to whole updates: too steep if k does not divide warm_up.",
-)
-def divides_the_warm_up_first(base, k, updates, warm_up, drop):
-    """Whole updates of the large run: the line is too steep if k does not divide."""
-    short, late, found = warm_up // k, -(-drop // k), []
-    for i in range(updates // k):
-        rate = k * base if i >= short else base + (k - 1) * base * i / short
-        found.append(rate / 10 if i >= late else rate)
-    return found
-
-
-@wrong(
-    "08-scaling",
-    advice="no warm-up",
-    note="Divides by warm_up, which may be 0.",
-)
-def needs_a_warm_up(base, k, updates, warm_up, drop):
-    found = []
-    for used in range(0, updates // k * k, k):
-        rate = base + (k - 1) * base * min(1, used / warm_up)
-        found.append(rate / 10 if used >= drop else rate)
-    return found
+    return [min(r, k * base * i * k / warm_up) for i, r in enumerate(found)]
 
 
 @wrong(
@@ -521,19 +383,13 @@ def drops_below_the_base_rate(base, k, updates, warm_up, drop):
     return [base / 10 if i * k >= drop else rate for i, rate in enumerate(found)]
 
 
-@right(
-    "08-scaling",
-)
+@right("08-scaling")
 def every_kth_of_the_script(base, k, updates, warm_up, drop):
-    """The script's own list: every k-th of its rates, as far as batches are full."""
-    script = counts_in_its_own_updates(base, k, updates, warm_up, drop)
-    return script[: updates // k * k : k]
+    return counts_in_its_own_updates(base, k, updates, warm_up, drop)[::k]
 
 
-@right(
-    "08-scaling",
-)
+@right("08-scaling")
 def as_an_array(base, k, updates, warm_up, drop):
     used = k * np.arange(updates // k)
-    rates = base * np.interp(used, [0, warm_up], [1, k]) if warm_up else base * k
+    rates = base * np.interp(used, [0, warm_up], [1, k])
     return rates * np.where(used >= drop, 0.1, 1.0)

@@ -184,19 +184,13 @@ print("model.to returns the same model:", model.to("cpu") is model)
 # %% [markdown]
 # ## Exercise 1: scatter and gather (10 minutes)
 #
-# Write two functions.
+# `scatter(batch, parts)`: `batch` is a tuple of tensors with equally many rows, such as
+# (images, labels). Return a list of exactly `parts` tuples, each with a part of every
+# tensor. Rows stay in order, and sizes differ by one at most.
 #
-# `scatter(batch, parts)`: `batch` is a tuple of one or more tensors with equally many
-# rows, such as (images, labels). Return a list of exactly `parts` tuples, each with a
-# part of every tensor.
-#
-# * Rows stay in order. Sizes differ by one at most, and larger parts come first. With
-#   fewer rows than parts the last parts are empty, with 0 rows.
-# * Nothing is copied: the parts are views of the batch.
-#
-# `gather(outputs)`: from a list of tensors, one for each part and perhaps with 0 rows,
-# return one tensor with all rows in order. Gradients must find their way back: after a
-# backward from the result, each output has its own.
+# `gather(outputs)`: from a list of tensors, one for each part, return one tensor with
+# all rows in order. Gradients must find their way back: after a backward from the
+# result, each output has its own.
 #
 # *By hand first:* how many rows has each part if 5 rows are dealt to 4 parts?
 #
@@ -279,18 +273,18 @@ print(
 
 # %% [markdown]
 # **Two replicas in threads train as one model does, to within 10⁻⁶ after every step.**
-# (Plain SGD on purpose: lesson 11a shows why Adam would hide a mistake.)
+# We use plain SGD on purpose: lesson 11a shows why Adam would hide a mistake.
 
 # %% [markdown]
 # ## What goes through device 0
 #
 # The class counts every byte to or from device 0, as if each replica had a device of its
-# own. The next cell shows the bytes per step for two replicas. How many times as many
-# bytes of weights and gradients go through device 0 if there are eight?
+# own. The next cell shows the bytes per step for two replicas. By what factor do the
+# bytes of weights and gradients through device 0 grow if there are eight?
 
 # %%
 print({what: count // len(batches) for what, count in together.traffic.items()})
-guess("09-device-0", None, "8 replicas, not 2: how many times as many bytes?", "×")
+guess("09-device-0", None, "8 replicas, not 2: by what factor do the bytes grow?", "×")
 
 
 # %%
@@ -345,19 +339,9 @@ for name, rows in ("device 0", len(x)), ("device 1", len(x) // 2):
 # ## Exercise 2: the reduce (15 minutes)
 #
 # Write `reduce_gradients(replicas, sizes)`. Each replica has run `backward` from the
-# **mean** loss of its own images; `sizes` says how many those were. Afterwards:
-#
-# * the gradients of `replicas[0]` are those of the mean loss over **all** images;
-# * the other replicas have no gradients: each `.grad` is None.
-#
-# Some cases are awkward:
-#
-# * A size may be 0. That replica counts for nothing, whatever its gradients hold: None,
-#   or NaN, the mean of nothing.
-# * Where a replica's `.grad` is None, its loss did not depend on that parameter: it
-#   counts as zeros, and its images still count as images. If it is None in all replicas
-#   that have images (because it is frozen, for example), it is None in the end.
-# * Nothing else changes, and nothing is returned.
+# **mean** loss of its own images; `sizes` says how many those were. Afterwards the
+# gradients of `replicas[0]` are those of the mean loss over **all** images, and each
+# `.grad` of the other replicas is None. No parameter changes, and nothing is returned.
 #
 # *By hand first:* one weight; replica 0 had 3 images and has the gradient 2; replica 1
 # had 1 image and has the gradient 10. What is the gradient of the batch?
@@ -371,14 +355,13 @@ for name, rows in ("device 0", len(x)), ("device 1", len(x) // 2):
 # <details><summary>Hint 2: an idea</summary>
 #
 # Go through the parameters, each in all replicas at once: `zip(*(replica.parameters()
-# for replica in replicas))`. For each, add up size / all · gradient, but only over the
-# replicas that have images and a gradient. 0 · NaN is NaN: leave out, do not multiply.
+# for replica in replicas))`. For each, add up size / all · gradient.
 # </details>
 # <details><summary>Hint 3: almost the code</summary>
 #
 # For each group of parameters: `terms = [p.grad * (size / total) for p, size in
-# zip(group, sizes) if size and p.grad is not None]`. Then set all `.grad` of the group
-# to None, and, if there are terms, the first one's to `sum(terms)`.
+# zip(group, sizes)]`. Then set all `.grad` of the group to None, and the first one's to
+# `sum(terms)`.
 # </details>
 
 
@@ -391,12 +374,10 @@ def reduce_gradients(replicas: list[nn.Module], sizes: list[int]) -> None:
         terms = [
             parameter.grad * (size / total)
             for parameter, size in zip(group, sizes, strict=True)
-            if size and parameter.grad is not None
         ]
         for parameter in group:
             parameter.grad = None
-        if terms:
-            group[0].grad = sum(terms)
+        group[0].grad = sum(terms)
     ### END SOLUTION
 
 
@@ -408,8 +389,8 @@ check("09-reduce", reduce_gradients)
 # Why it works: size · mean is the sum over a replica's images. Adding these sums and
 # dividing by the number of all images gives the mean over all. By hand: (3 · 2 + 1 ·
 # 10) / 4 = 4; the mean of the two means would be 6. The factor is size / total and not
-# 1 / replicas, so a replica without images has factor 0, and is left out before its NaN
-# can spread.
+# 1 / replicas. (A frozen parameter has no `.grad` at all, so a library's reduce leaves
+# out what is None.)
 
 # %% [markdown] tags=["instructor"]
 # ## Processes instead of threads: 20 minutes
@@ -477,10 +458,14 @@ print("bytes in a message:", message)
 # the Python code between two operations needs it back. Below: how many calls a forward
 # makes in two networks, and how much work each is.
 #
-# How many times as much CPU time do two forwards of the deep one take in two threads as
-# one by one? About as much, half as much again, or twice?
+# By what factor does the CPU time of two forwards grow if they run in two threads and not
+# one by one? To wake a thread that waits for the GIL costs some microseconds. Compare
+# that with the time of one call, which the next cell prints: is the factor for the deep
+# network nearer to 1, to 1.5 or to 2?
 
 # %%
+from time import perf_counter
+
 from lessons.props.data_parallel_by_hand import IMAGES, make_deep, make_wide
 
 for make in make_wide, make_deep:
@@ -488,6 +473,11 @@ for make in make_wide, make_deep:
     work = sum(IMAGES[make] // 2 * matrix.numel() for matrix in matrices)
     each = work // len(layers) // 1000
     print(f"{make.__name__}: {len(layers)} calls of {each:,} thousand multiplications")
+    network, x = make(), torch.rand(IMAGES[make] // 2, 64)
+    network(x)  # the first call is slower
+    start = perf_counter()
+    network(x)
+    print(f"  time of a call: {1e6 * (perf_counter() - start) / len(layers):.0f} µs")
 question = "Deep: CPU time of forward in two threads, divided by one by one?"
 guess("09-threads", None, question, "×")
 
@@ -502,8 +492,8 @@ draw_timelines(deep, cpu=True)
 
 # %% [markdown]
 # This is the deep network, the fastest of 24 steps each way. The solid part of a bar
-# shows the share of time its thread was on a core; in the light part it waited, for the
-# GIL, a message or a core. In threads, one hands the GIL to the other at many of the 201
+# shows the share of time its thread was on a core. In the light part it waited; the
+# picture does not tell whether for the GIL, for a message or for a core. In threads, one hands the GIL to the other at many of the 201
 # calls, which costs CPU time, too. Backward of torch's own layers runs in C++ and,
 # where it calls no Python, needs no GIL.
 
@@ -516,6 +506,8 @@ draw_timelines(deep, cpu=True)
 
 # %%
 wide = step_three_ways(make_wide)
+two, one = (wide[way].cpu("forward") for way in ("threads", "one by one"))
+print(f"CPU time of forward in two threads: {two / one:.1f} × that of one by one")
 draw_timelines(wide, cpu=True)
 
 # %% [markdown]
@@ -566,19 +558,10 @@ for ranks in 1, 2:
 #
 # In torch phases 1 to 4 are one call, `nn.parallel.data_parallel(model, x)`, or the
 # wrapper `nn.DataParallel(model)`; loss, backward (which also reduces) and update remain
-# yours. Both need GPUs. Without one the wrapper calls your model and says nothing:
+# yours. Both need GPUs. Without one the wrapper just calls your model.
 
 # %% tags=["nbval-ignore-output"]
 model, x = make_digit_model(), images[:64]
-on_cpus = {
-    "replicate": (model, ["cpu", "cpu"]),
-    "parallel_apply": ([model, model], [x, x], None, ["cpu", "cpu"]),
-}
-for name, arguments in on_cpus.items():
-    try:
-        getattr(nn.parallel, name)(*arguments)
-    except Exception as error:
-        print(f"{name} on the CPU:", type(error).__name__)
 if torch.cuda.device_count() >= 2:
     output = nn.parallel.data_parallel(model.cuda(), x.cuda(), [0, 1])
     print("on two GPUs, as one:", torch.allclose(output, model(x.cuda()), atol=1e-5))
@@ -611,7 +594,8 @@ else:
 # ## The bug museum, first room
 #
 # Seven small programs, A to G, finish without an error, and in each there is one planted
-# mistake. All but A run in every rank. `yield` shows the model to a meter, at the start
+# mistake. All but A run in every rank, and the ranks divide each batch among them; in A
+# the replicas do. `yield` shows the model to a meter, at the start
 # and after each step. It compares two ranks with one process, and its readings stand
 # below the program.
 
@@ -626,8 +610,8 @@ from parallel_by_hand.data_parallel.museum_meter import show_exhibits
 show_exhibits("AB")
 
 # %% [markdown]
-# (`LR` is the learning rate, and `my_share` a slice: every second image for each of two
-# ranks.)
+# `LR` is the learning rate, and `my_share` a slice: every second image for each of two
+# ranks.
 
 # %%
 show_exhibits("CDE")
@@ -643,28 +627,20 @@ show_exhibits("FG")
 # %% [markdown]
 # ## Exercise 3: repair the exhibits (20 minutes)
 #
-# Name the line, or lines, and write what should stand there, for A to D. E, F and G are
-# for those who have time; the check tries those that are there. Set `repairs` to a
-# dictionary with a dictionary for each letter, with one line at least:
+# Name the wrong lines of A to D, and write what should stand there. E, F and G are for
+# those who have time. `repairs` has a dictionary for each letter:
 #
 # ```python
 # repairs = {"A": {3: "the new line 3"}, "B": {...}, ...}
 # ```
 #
-# * New text takes the place of the line with this number and gets its indentation. It
-#   may be several lines with `\n` between them, or `""`, which leaves the line out. No
-#   block may become empty: Python wants at least `pass`.
-# * Name three lines of an exhibit at most, and not its first; a text of several lines
-#   counts once. The names at the top of the museum's file (`torch`, `dist`, `nn`,
-#   `make_model`, `my_share`, `LR`, ...) and `copy` are available.
-# * Every `yield` of a model stays, and so do the batches that it trains on.
-# * A repaired program takes the step of one process, to 64 bits, for any number of
-#   ranks, from 1 up; every rank has images. In A each of the `replicas` has weights of
-#   its own. G clips the gradient of the batch to `LONGEST`. F yields, on rank 0, the
-#   accuracy on all images of the test, however many each rank has.
+# A new text gets its line's indentation. It may contain `\n`; `""` leaves the line out.
+# Change three lines at most; every `yield` of a model stays.
 #
-# *By hand first:* which two exhibits have a step that gets longer with each further rank
-# or replica?
+# A repaired program takes the step of one process, for any number of ranks. G clips the
+# gradient of the batch to `LONGEST`; F yields, on rank 0, the accuracy on all images.
+#
+# *By hand first:* in which two exhibits does the step grow with the number of ranks?
 #
 # <!-- exercise: 09-museum -->
 # <details><summary>Hint 1: a question</summary>
@@ -762,8 +738,6 @@ run_demo("data_parallel/own_data_parallel.py")
 # * A data-parallel step has seven phases. Without dropout and batch norm it is the step
 #   of one model, in threads and in processes.
 # * Two replicas that share storage take a step twice as long.
-# * Through device 0 go all weights and gradients: 7 times as many bytes for 8 replicas
-#   as for 2. In an all-reduce no worker is special.
 # * Threads lose where Python is busy.
 # * Equal starts, equal gradients and equal arithmetic keep replicas in processes equal,
 #   here nothing else does.

@@ -1,0 +1,33 @@
+"""Replicas in threads: what is frozen stays, and no error is lost."""
+
+import pytest
+import torch
+
+from parallel_by_hand.data_parallel.data_parallel_threads import (
+    ThreadedReplicas,
+    in_threads,
+    make_digit_model,
+    replica_places,
+)
+from sidebyside import load_digits
+
+CPU = torch.device("cpu")
+
+
+def test_a_frozen_parameter_stays_as_it_is():
+    model = make_digit_model()
+    model[0].bias.requires_grad_(False)
+    together = ThreadedReplicas(model, [CPU] * 2)
+    before = model[0].bias.clone()
+    together.step(*[tensor[:8] for tensor in load_digits("train")])
+    assert torch.equal(model[0].bias, before) and model[0].bias.grad is None
+
+
+def test_an_error_in_a_thread_is_raised():
+    with pytest.raises(ZeroDivisionError):
+        in_threads(lambda number: 1 // number, [1, 0])
+
+
+def test_places_are_gpus_only_if_there_is_one_for_each():
+    assert len(replica_places(3)) == 3
+    assert len({place.type for place in replica_places(2)}) == 1

@@ -1,0 +1,25 @@
+"""Pieces are done once each, whatever the number of workers; a nap needs no core."""
+
+from parallel_by_hand.overheads.pieces_of_work import (
+    cpu_share_of_piece,
+    nap_piece,
+    share_out_pieces,
+)
+from sidebyside import Timeline
+
+
+def test_a_nap_needs_next_to_no_core():
+    with Timeline() as timeline:
+        for piece in range(5):
+            nap_piece(piece)
+    lasted = sum(span.duration for span in timeline.spans)
+    assert sum(span.cpu for span in timeline.spans) < 0.5 * lasted
+    assert 0 <= cpu_share_of_piece(nap_piece) <= 1
+
+
+def test_every_piece_is_done_once_whatever_the_number_of_workers():
+    for workers in 1, 3:
+        with Timeline() as timeline:
+            share_out_pieces(nap_piece, pieces=7, workers=workers)
+        assert len(timeline.spans) == 7
+        assert len(timeline.lanes) == workers

@@ -1,0 +1,53 @@
+"""An accident ends with nothing left of it, and its tracker runs before it begins."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from parallel_by_hand.practice import accidents
+
+pytestmark = pytest.mark.everything
+
+
+# Makes a semaphore and a worker that lasts, and is killed.
+CUT_OFF = """
+import os, signal, time
+from multiprocessing import get_context
+
+spawn = get_context("spawn")
+lock = spawn.Lock()
+spawn.Process(target=time.sleep, args=(600,)).start()
+print(f"/dev/shm/sem.{lock._semlock.name[1:]}", flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.everything
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="semaphores are no files")
+def test_after_a_killed_program_its_worker_ends_first_and_its_semaphores_are_removed():
+    program = subprocess.Popen(
+        [sys.executable, "-c", CUT_OFF], stdout=subprocess.PIPE, start_new_session=True
+    )
+    semaphore = Path(os.fsdecode(program.stdout.readline()).strip())
+    assert semaphore.name.startswith("sem.mp-")
+    accidents.end_accident(program)
+    assert not semaphore.exists()
+
+
+@pytest.mark.everything
+def test_the_tracker_of_semaphores_runs_before_the_first_one_is_made():
+    code = """
+from multiprocessing import resource_tracker
+from parallel_by_hand.practice import accidents
+
+def experiment(*arguments):
+    return resource_tracker._resource_tracker._fd is not None
+
+accidents.experiment_with_accident = experiment
+accidents.report_accident("Pool", "kill", "1", "log")
+"""
+    said = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert said == "true\n"
