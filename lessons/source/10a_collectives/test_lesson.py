@@ -16,8 +16,6 @@ from sidebyside import MessageMeter, consecutive_steps, run_ranks
 from tests.hanging_ranks import how_they_hang
 from tests.quiet_loopback import least_on_loopback
 
-from .pieces_and_tokens import request_for_piece_thrown_away
-
 ONE_TO_ALL, ALL_TO_ONE = ["broadcast", "scatter"], ["gather", "reduce"]
 
 
@@ -94,6 +92,14 @@ def all_reduce_in_two_halves() -> tuple[list, list]:
 def test_reduce_scatter_and_then_all_gather_end_where_all_reduce_ends():
     for halves, whole in run_ranks(all_reduce_in_two_halves, world_size=3):
         assert halves == whole
+
+
+def request_for_piece_thrown_away() -> None:
+    if dist.get_rank() == 0:
+        dist.isend(torch.ones(1), 1)
+    dist.barrier()  # so that the other receives later
+    if dist.get_rank() == 1:
+        dist.recv(torch.empty(1), 0)
 
 
 @pytest.mark.everything
