@@ -175,19 +175,18 @@ draw_staleness(of_workers)
 # %% [markdown]
 # ## Exercise 1: bounded staleness
 #
-# Between the two designs there is a knob. A worker may be ahead of the slowest one, but
-# not too far: then the server makes it wait. Write `who_goes_on(pushes, waiting, bound)`.
+# Between the two designs there is a knob: a worker may be ahead of the slowest one, but
+# not too far. Write `who_goes_on(pushes, waiting, bound)`.
 #
 # `pushes` is a dictionary: for each worker, how many gradients it has pushed. `waiting`
 # is a list of the workers that wait for an answer, in the order in which they came; the
-# others compute. Return a list of those that get an answer now, in the order of
-# `waiting`: a worker goes on if it is at most `bound` gradients ahead of the slowest
-# worker, the one with the fewest, whether that one waits or computes.
-#
-# `bound` is a whole number, 0 or more. Change neither `pushes` nor `waiting`.
+# others compute. Return a list of those that get an answer now, in the same order: a
+# worker goes on if it is at most `bound` gradients ahead of the slowest worker, which
+# may wait or compute.
 #
 # By hand first: `pushes` is `{1: 5, 2: 3, 3: 2}`, and `[1, 2]` wait. Who goes on with
 # bound 0, 1, 3?
+#
 # <!-- exercise: 12a-bounded -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -333,18 +332,18 @@ fig
 # %% [markdown]
 # ## Exercise 2: find the stable step
 #
-# Write `stable_step(curvature, delay)`. It returns the largest stable step, within 1 %.
-# `curvature` is a number above 0, `delay` a whole number from 0 to 16. Find it by
-# **bisection**: keep a step that is stable and one that is not, try the middle, and
-# replace one of the two. A delay never allows a larger step than no delay, and every
-# step that is small enough is stable.
+# Write `stable_step(curvature, delay)`. It returns the largest stable step, within 1 %,
+# for a delay of 0 to 16 updates. Find it by **bisection**: keep a step that is stable
+# and one that is not, try the middle, and replace one of the two. No delay allows the
+# largest.
 #
-# How do you see that a step is stable? Near the edge $x$ swings, and grows or shrinks by
-# very little in each update, with a long delay by less than a thousandth. So let it run for some thousands of updates, more
-# for a longer delay, and look at more than one $x$ at the end.
+# Near the edge $x$ swings, and grows or shrinks by less than a thousandth in an update.
+# So let it run for some thousands of updates, more for a longer delay, and look at more
+# than one $x$ at the end.
 #
 # By hand first: without a delay, $x_{t+1} = (1 - \text{step} \cdot \lambda)\,x_t$. For
 # $\lambda = 25$, what is the largest stable step?
+#
 # <!-- exercise: 12a-stable -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -478,27 +477,19 @@ for name, (losses, updates) in compare_remedies(budget=60.0, seeds=2).items():
 # %% [markdown]
 # ## Exercise 3: what a backup worker saves
 #
-# A **backup worker** is one more than needed: in each round the server waits only for
-# the first `needed` gradients and takes a step with their mean (Chen et al. 2016). Write
-# `backup(seconds, needed, rounds)`. It returns two numbers: when the last round ends,
-# and how many gradients have been thrown away by then.
+# With **backup workers** (Chen et al. 2016) a round needs only the first `needed`
+# gradients. Write `backup(seconds, needed, rounds)`. It returns when the last round
+# ends, and how many gradients have been thrown away by then. Worker `w` takes
+# `seconds[w][i]` for its gradient `i`.
 #
-# `seconds[w][i]` is how long worker `w` takes for its gradient number `i`, from 0 on.
+# * All begin at time 0. When `needed` gradients of this round have arrived, their
+#   workers begin the next round.
+# * A late worker finishes its gradient, which is thrown away when it arrives. Then it
+#   joins the current round at once.
 #
-# * All workers pull at time 0.
-# * A round ends when `needed` gradients of *this* round have arrived. Then those workers
-#   pull the new parameters and begin the next round.
-# * Workers that are late finish what they do. Their gradient is thrown away when it
-#   arrives, and they pull the newest parameters at once. So they may still be among the
-#   first of the current round.
-# * Letters take no time, and no late gradient arrives at the very moment at which a round
-#   ends.
+# By hand first: worker 0 always takes 1 second, worker 1 always 2, worker 2 first 4.5,
+# then 1. When do three rounds end if 2 of the 3 are needed, and if all 3 are?
 #
-# There are enough numbers in `seconds`, which must not change. `needed` is at most the
-# number of workers. A gradient that is still under way at the end is not counted.
-#
-# By hand first: worker 0 always takes 1 second, worker 1 always 2, worker 2 first 4.5 and
-# then 1. When do three rounds end if 2 of the 3 are needed, and when if all 3 are?
 # <!-- exercise: 12a-backup -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -563,8 +554,8 @@ check("12a-backup", backup)
 # <!-- why: 12a-backup -->
 # Why it works: nothing happens between two arrivals, so it is enough to look at these,
 # in their order. The version in the letter says whether a gradient is late. With a heavy
-# tail the slowest of 16 takes several times as long as the fourteenth: two workers' work
-# is thrown away, and each round takes a fraction of the time.
+# tail the slowest of 16 takes 1.5 times as long as the fourteenth in half of the rounds,
+# and more than 3 times as long in one of eight. Two workers' work is thrown away for it.
 #
 # By hand: with 2 of 3 the rounds end at 2, 4 and 5.5, and one gradient is thrown away.
 # With all 3 they end at 4.5, 6.5 and 8.5.
@@ -619,8 +610,8 @@ draw_server_costs(costs)
 # The server's time grows with the number of workers, because all bytes pass through one
 # link. (Its points lie below the line, by one message: the first gradient is under way while
 # the last letters go out.) The ring's grows more slowly: each more rank costs two more
-# $\alpha$, and the bytes are shared. (Its points lie above the line: eight ranks share two
-# cores.)
+# $\alpha$, and the bytes are shared. Its points lie above the line, because each message
+# costs the processor time as well.
 # So do the same with servers. **$K$ servers hold a share of the parameters each**, and
 # every worker sends each of them its share of the gradient.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import count, repeat
+from itertools import count, islice, repeat
 
 import numpy as np
 import pytest
@@ -108,6 +108,14 @@ def test_backup_workers_give_more_rounds_and_cost_gradients():
     with_backup = simulate_in_step(16, 14, 20, 0.5, gradient_seconds)
     assert with_backup[1] > all_needed[1]
     assert with_backup[2] > all_needed[2] == 0
+
+
+def test_the_slowest_of_16_takes_as_much_longer_as_the_lesson_says():
+    rounds = zip(*(islice(gradient_seconds(w), 4000) for w in range(16)), strict=True)
+    *_, fourteenth, _, slowest = zip(*map(sorted, rounds), strict=True)
+    ratios = np.array(slowest) / np.array(fourteenth)
+    assert np.median(ratios) == pytest.approx(1.5, abs=0.05)
+    assert (ratios > 3).mean() == pytest.approx(1 / 8, abs=0.02)
 
 
 @pytest.mark.everything

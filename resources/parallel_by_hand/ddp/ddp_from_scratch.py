@@ -78,7 +78,8 @@ class DistributedDataParallel(nn.Module):
     ):
         super().__init__()
         self.module, self.all_reduce = module, all_reduce
-        self.syncing, self.backward_runs, self.started = True, False, 0
+        self.syncing, self.backward_sends = True, True
+        self.backward_runs, self.started = False, 0
         for tensor in [*module.parameters(), *module.buffers()]:
             dist.broadcast(tensor.detach(), src=0)
         trained = [p for p in module.parameters() if p.requires_grad]
@@ -89,14 +90,18 @@ class DistributedDataParallel(nn.Module):
                 parameter.register_post_accumulate_grad_hook(hook)
 
     def forward(self, *inputs, **options):
-        if self.syncing and torch.is_grad_enabled():
-            for buffer in self.module.buffers():  # such as batch norm's running mean
-                dist.broadcast(buffer, src=0)
+        if torch.is_grad_enabled():
+            self.backward_sends = self.syncing  # as in torch, the forward decides
+            if self.syncing:
+                for (
+                    buffer
+                ) in self.module.buffers():  # such as batch norm's running mean
+                    dist.broadcast(buffer, src=0)
         return self.module(*inputs, **options)
 
     @contextmanager
     def no_sync(self):
-        """Inside, `backward` adds to the gradients and nothing travels."""
+        """The backward of a forward inside adds to the gradients, and nothing travels."""
         before, self.syncing = self.syncing, False
         try:
             yield
@@ -104,7 +109,7 @@ class DistributedDataParallel(nn.Module):
             self.syncing = before
 
     def _gradient_is_ready(self, bucket: Bucket, parameter: nn.Parameter) -> None:
-        if not self.syncing:
+        if not self.backward_sends:
             return
         if not self.backward_runs:
             self.backward_runs = True  # the first gradient: call us after the last

@@ -1,6 +1,9 @@
 """Our DistributedDataParallel trains as one process does, and as torch's."""
 
 import copy
+from collections.abc import Callable
+from contextlib import nullcontext
+from itertools import product
 
 import pytest
 import torch
@@ -149,3 +152,22 @@ def leave_out_a_layer() -> None:
 def test_a_parameter_without_a_gradient_is_an_error_and_not_a_hang():
     with pytest.raises(RankFailed, match="got no gradient"):
         run_ranks(leave_out_a_layer, timeout=20)
+
+
+def gradients_by_place(make: Callable) -> list[float]:
+    """A gradient of 10 ** rank, with forward and backward inside no_sync or outside."""
+    found = []
+    for forward, backward in product([False, True], repeat=2):
+        replica = make(nn.Linear(1, 1, bias=False))
+        with replica.no_sync() if forward else nullcontext():
+            loss = replica(torch.full((1, 1), 10.0 ** dist.get_rank())).sum()
+        with replica.no_sync() if backward else nullcontext():
+            loss.backward()
+        found.append(next(replica.parameters()).grad.item())
+    return found
+
+
+@pytest.mark.parametrize("make", [DistributedDataParallel, TORCHS])
+def test_the_forward_decides_whether_its_backward_sends(make):
+    one, other = run_ranks(gradients_by_place, make)
+    assert one == [5.5, 5.5, 1, 1] and other == [5.5, 5.5, 10, 10]
