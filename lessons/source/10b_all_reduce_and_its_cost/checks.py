@@ -27,8 +27,11 @@ RANKS = 2, 3, 1, 5
 )
 def check_10b_ring(ring):
     for ranks in RANKS:
-        think = "what this line gets when the tensor is shorter than the ring, or when "
-        think += "the number of ranks does not divide its length"
+        think = (
+            "what this line gets when the tensor is shorter than the ring, when the "
+        )
+        think += "number of ranks does not divide its length, and when it has 64-bit "
+        think += "numbers: has the room for what arrives the same dtype and length?"
         with trying(f"ring(tensor) in {ranks} ranks", think=think):
             notes = run_trial(try_all_reduce_ring, ring, SHAPES, ranks=ranks)
         for shape, of_ranks in zip(SHAPES, zip(*notes, strict=True), strict=True):

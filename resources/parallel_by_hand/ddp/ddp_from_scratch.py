@@ -101,7 +101,7 @@ class DistributedDataParallel(nn.Module):
 
     @contextmanager
     def no_sync(self):
-        """The backward of a forward inside adds to the gradients, and nothing travels."""
+        """The backward of a forward inside adds to gradients, and nothing travels."""
         before, self.syncing = self.syncing, False
         try:
             yield
