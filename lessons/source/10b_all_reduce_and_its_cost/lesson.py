@@ -225,8 +225,18 @@ guess("10b-tree", None, "How many steps does the tree take for 8 ranks?", "steps
 # The fourth way, **recursive halving and doubling**, swaps halves with a far partner,
 # then quarters with a nearer one, until each rank holds one finished piece. On the way
 # back the pieces double. It begins with the whole tensor and distance $N/2$;
-# `rank ^ distance` is the rank whose number differs in that one bit. (On the way back,
-# `give` is reused: it is the room for the half that arrives.)
+# `rank ^ distance` is the rank whose number differs in that one bit. Four ranks, with
+# tensors of four pieces A to D, then hold these sums:
+#
+# | | rank 0 | rank 1 | rank 2 | rank 3 | of |
+# |---|---|---|---|---|---|
+# | at first | A B C D | A B C D | A B C D | A B C D | 1 rank |
+# | halves swapped, distance 2 | A B | A B | C D | C D | 2 ranks |
+# | quarters swapped, distance 1 | A | B | C | D | all |
+# | back, distance 1 | A B | A B | C D | C D | all |
+# | back, distance 2 | A B C D | A B C D | A B C D | A B C D | all |
+#
+# On the way back `give` is the room for the half that arrives.
 
 # %%
 from parallel_by_hand.collectives.all_reduces import halve_then_double
@@ -257,8 +267,8 @@ reveal("10b-tree", steps, computed=True)
 
 # %% [markdown]
 # Halving and doubling has the few steps of one and the few bytes of the other, if $N$ is
-# a power of two. (Its partners are far apart. In a real network, where all pairs talk
-# across the same cables, that costs more than a table can say. We leave it out below.)
+# a power of two. But its partners are far apart. In a real network, where all pairs talk
+# across the same cables, that costs more than a table can say. We leave it out below.
 
 # %% [markdown] tags=["instructor"]
 # ## The last bits: 7 minutes

@@ -11,7 +11,7 @@
 # Lesson 11a trained one model in two ranks: all begin with rank 0's weights, and after
 # `backward` one all-reduce for each gradient gives all of them the mean. After every step
 # the replicas are equal, and equal to one process but for rounding. While the messages
-# travel, nobody computes.
+# travel, no rank computes.
 #
 # Here we write torch's line, `DistributedDataParallel` or DDP, ourselves. When can a
 # gradient set out? Which gradients share a message? What is then left of the waiting?
@@ -257,8 +257,16 @@ from parallel_by_hand.ddp.ddp_from_scratch import Bucket
 show(Bucket)
 
 # %% [markdown]
-# The wrapper around your model makes the buckets and hangs a hook on each parameter. Of
-# it we read the start, the hook, and the end of a backward.
+# The wrapper around your model makes the buckets and hangs a hook on each parameter. In a
+# backward with two buckets, five things happen:
+#
+# 1. The first gradient is ready. Its hook asks autograd to call `_finish` at the end.
+# 2. The last gradient of bucket 0 is ready: bucket 0 sets out.
+# 3. The last gradient of bucket 1 is ready: bucket 1 sets out.
+# 4. Backward has nothing left to do, and autograd calls `_finish`.
+# 5. `_finish` waits for both sums, and `backward` returns.
+#
+# We read the start, the hook, and the end.
 # [The whole class](../demos/ddp/ddp_from_scratch.py) has 60 lines.
 
 # %%
@@ -275,8 +283,7 @@ show(DistributedDataParallel._finish)
 # * *Why in list order, even if a later bucket is complete?* Collectives meet in the
 #   order in which they are called. If two ranks sent their buckets in different orders,
 #   the gradients of different layers would be added up, or the sizes would not match.
-# * *Who waits?* `_finish`. The first hook asks autograd to call it when `backward` has
-#   done everything else. So when `backward` returns, the gradients are averages.
+# * *Who waits?* `_finish`. So when `backward` returns, the gradients are averages.
 #
 # Does it train as one process does? 23 steps on digits, the uneven last batch included,
 # from `demos/ddp/ddp_from_scratch.py`, which prints every step:
@@ -332,7 +339,7 @@ loud, quiet, bool((one - other).abs().max() <= 1e-6)
 # same step with a quarter of the messages.** It works because our hook runs after the
 # new gradient has been *accumulated*, and averages the whole sum. The older
 # `register_hook` gets the newest micro-batch's gradient only. A hook that averages that
-# leaves the rest different in each rank: the replicas drift apart, and nobody is told.
+# leaves the rest different in each rank: the replicas drift apart without an error.
 #
 # In torch and in ours **the forward pass decides whether its backward sends**. So both
 # belong inside `no_sync()`, or both outside:
