@@ -358,8 +358,9 @@ check("10a-reduce-scatter", reduce_scatter)
 # <!-- why: 10a-reduce-scatter -->
 # Why it works: each rank is the root of one column. All N reduces happen at the same
 # time, and each rank sends N − 1 of its N pieces, however many ranks there are. Its
-# own piece comes first, by `copy_`, so nothing remains of what `tensor` held. All messages start before anyone waits, so nobody waits for ever. The
-# price is room for N − 1 pieces.
+# own piece comes first, by `copy_`, so nothing remains of what `tensor` held. All messages
+# start before any rank waits, so there is no deadlock. The price is room for N − 1
+# pieces.
 
 # %% [markdown] tags=["instructor"]
 # ## All-to-all: 18 minutes
@@ -561,7 +562,8 @@ print(
 #
 # A collective need not include everyone. `dist.new_group` makes a **process group** of
 # some ranks. By default all ranks must call it, in the same order, also those that are
-# not in the group; with `use_local_synchronization=True` only its members do. The group's collectives are called by its members only.
+# not in the group; with `use_local_synchronization=True` only its members do. The group's
+# collectives are called by its members only.
 #
 # Four ranks stand in a square, 0 and 1 above 2 and 3. First the rows add up, then the
 # columns. Which number does rank 0 hold after both?
@@ -610,13 +612,13 @@ held
 # A **mixture of experts** is a part of many large language models: small networks, the
 # *experts*, on different ranks. Each *token* (a row of numbers, for a piece of a word)
 # visits one of them here, often two or more, and which depends on the token. So each
-# rank has rows for each rank, and nobody knows beforehand how many. That is an
+# rank has rows for each rank, and no rank knows beforehand how many will come. That is an
 # all-to-all of uneven pieces, out and back again.
 #
 # `all_to_all_single(room, rows, from_each, to_each)` can do that. In `rows` those for
 # rank 0 come first, then those for rank 1, and so on; `to_each` says how many go to
 # each rank. `room` is filled in the same way, with `from_each[r]` rows from rank $r$.
-# (The list version, `dist.all_to_all`, takes pieces of one size only with gloo.)
+# With gloo the list version, `dist.all_to_all`, takes pieces of one size only.
 
 
 # %%

@@ -148,7 +148,7 @@ timeline.plot(stamp="simulated", height=2.6)
 # ## Exercise 1, the ring: 20 minutes
 #
 # Let people fill in a table on paper first: rows are steps, columns ranks, entries the
-# chunk that is sent. Those who skip it are off by one in the second half.
+# chunk that is sent. People who skip it are off by one in the second half.
 #
 # Expected: whole tensors that travel (right sum, too many bytes: many published rings
 # do that), `send` before `recv` on all ranks (hangs), and `chunk` for `tensor_split`.

@@ -31,7 +31,7 @@
 # | world size | how many ranks there are | 9 |
 # | `dist.all_reduce(t)` | every rank calls it; then every rank's `t` holds the sum of all. It works *in place*: what `t` held is overwritten | 10a |
 # | `dist.broadcast(t, src=0)` | every rank calls it; then every rank's `t` holds what rank 0's did | 10a |
-# | `dist.barrier()` | nobody goes on before all have come here | 10b |
+# | `dist.barrier()` | no rank goes on before all have come here | 10b |
 # | backend | the library that carries the messages: gloo for CPUs, NCCL for GPUs | 10a |
 #
 # `run_ranks(fn, ...)` starts two processes, connects them, calls `fn(...)` in each, and

@@ -435,7 +435,7 @@ check("12b-rounds", rounds_to_agree)
 # is a disagreement that never fades.
 #
 # By hand: (a) ten, since 2¹⁰ = 1,024. (b) 1, 0, 1, 0, and then 0, 1, 0, 1 again: never.
-# On any ring of even length without self-weight, even and odd ranks swap for ever: the
+# On any ring of even length without self-weight, even and odd ranks swap without end: the
 # eigenvalue is -1, its modulus 1, so `math.inf`. An odd ring has no such pattern.
 
 # %% [markdown]
@@ -574,7 +574,7 @@ reveal("12b-slow", steps["out of step"][2] / steps["in step"][2])
 draw_timelines(pictures, stamp="simulated", height=4.2)
 
 # %% [markdown]
-# In step, the fast peers wait two thirds of their time. **Out of step nobody waits for
+# In step, the fast peers wait two thirds of their time. **Out of step no peer waits for
 # the slow peer**, and the fast ones make about three times as many steps. Rank $r$ began
 # with $10^r$, and the numbers still add up to 1,111: a pair that takes its mean keeps its
 # sum. The price is staleness (12a): a model may be mixed while a gradient is on its way.
@@ -612,11 +612,11 @@ for all_reduce in (False, True):
 # %% [markdown]
 # **Gossip goes on without a killed peer; an all-reduce does not.** The ring has become a
 # row of three, still connected, and its mixing matrix symmetric again. So the three
-# still agree, only more slowly (by 2/3 a round instead of 1/3). If a second peer dies,
+# still agree, only more slowly: by 2/3 a round instead of 1/3. If a second peer dies,
 # a longer row may break in two, and the halves never agree.
 #
-# What is lost is the dead peer's images, if nobody else has them, and whatever it had not
-# yet passed on. A server that dies takes the model with it, and only the last checkpoint
+# What is lost is the dead peer's images, if no other peer has them, and all that it had
+# not yet passed on. A server that dies takes the model with it, and only the last checkpoint
 # is left (12a).
 
 # %% [markdown]
@@ -680,7 +680,7 @@ run_demo("decentralised/own_local_sgd.py")
 # * With gossip, peers agree without a centre. The second-largest eigenvalue modulus of the
 #   mixing matrix predicts how fast; on a long ring twice the peers need four times the
 #   rounds.
-# * Out of step nobody waits for a slow peer. If a peer is killed, the others go on.
+# * Out of step no peer waits for a slow one. If a peer is killed, the others go on.
 #
 # ## Next
 #
