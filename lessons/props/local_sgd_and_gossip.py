@@ -15,9 +15,9 @@ def draw_drift(drifts: dict[int, Tensor]):
         ax.plot(apart, color=colour, lw=1.2)
         top = int(apart.argmax())
         text = f"every {every}" if every > 1 else "every step: 0"
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.85}
-        place = {"xytext": (4, 5), "textcoords": "offset points", "bbox": box}
-        ax.annotate(text, (top, apart[top]), color=colour, **place)
+        ax.annotate(
+            text, (top, apart[top]), (4, 5), textcoords="offset points", color=colour
+        )
     ax.set(xlabel="step", ylabel="distance to the mean model")
     ax.set_xlim(0, None)
     return fig

@@ -25,7 +25,7 @@ def draw_staleness(of_workers: dict[str, list[int]]):
 def draw_both_clocks(curves: dict[str, list[tuple]], updates: int):
     """Loss of each design against updates (up to `updates`), and against seconds."""
     fig, (by_updates, by_seconds) = figure(
-        1, 2, height=2.8, sharey=True, stamp="simulated",
+        1, 2, height=2.8, stamp="simulated",
         alt="loss against updates, and against seconds",
     )  # fmt: skip
     for place, (name, rows) in enumerate(curves.items()):

@@ -17,13 +17,16 @@ def _rank() -> int:
     return dist.get_rank()
 
 
-def _rooms(tensor, others):
-    return {r: torch.empty_like(tensor) for r in others}
+def _arrived(tensor, pieces) -> list:
+    """The own piece, and those that the others have for this rank."""
+    rooms = {r: torch.empty_like(tensor) for r in other_ranks()}
+    exchange({r: pieces[r] for r in rooms}, rooms)
+    return [pieces[_rank()], *rooms.values()]
 
 
 @wrong(
     "10a-reduce-scatter",
-    advice="waits in send",
+    advice="who receives",
     state="HUNG",
     note="A send that waits, on every rank: nobody comes to the receive.",
 )
@@ -43,10 +46,7 @@ def columns_that_all_send_first(tensor, pieces):
     note="`tensor` is room for the result; nobody says that it holds zeros.",
 )
 def columns_on_top_of_the_old(tensor, pieces):
-    arrived = _rooms(tensor, other_ranks())
-    exchange({r: pieces[r] for r in other_ranks()}, arrived)
-    for piece in [pieces[_rank()], *arrived.values()]:
-        tensor += piece
+    tensor += sum(_arrived(tensor, pieces))
 
 
 @wrong(
@@ -55,11 +55,10 @@ def columns_on_top_of_the_old(tensor, pieces):
     note="The own piece is a handy place to add to; it belongs to the caller.",
 )
 def columns_added_into_pieces(tensor, pieces):
-    arrived = _rooms(tensor, other_ranks())
-    exchange({r: pieces[r] for r in other_ranks()}, arrived)
-    for piece in arrived.values():
-        pieces[_rank()] += piece
-    tensor.copy_(pieces[_rank()])
+    own, *others = _arrived(tensor, pieces)
+    for piece in others:
+        own += piece
+    tensor.copy_(own)
 
 
 @wrong(
@@ -68,9 +67,7 @@ def columns_added_into_pieces(tensor, pieces):
     note="They return the sum, as a function without messages would.",
 )
 def columns_returned(tensor, pieces):
-    arrived = _rooms(tensor, other_ranks())
-    exchange({r: pieces[r] for r in other_ranks()}, arrived)
-    return sum(arrived.values(), pieces[_rank()])
+    return sum(_arrived(tensor, pieces))
 
 
 @wrong(
@@ -87,17 +84,12 @@ def columns_by_all_reduce(tensor, pieces):
 
 @wrong(
     "10a-reduce-scatter",
-    advice="which part of your pieces the other rank needs",
-    note="Right, and N times the bytes: an all-gather.",
+    advice="each rank's pieces.r., once",
+    note="pieces[rank] is the one piece that no other rank wants.",
 )
-def columns_of_everything_to_everyone(tensor, pieces):
-    mine = torch.cat([piece.flatten() for piece in pieces])
-    arrived = _rooms(mine, other_ranks())
-    exchange(dict.fromkeys(other_ranks(), mine), arrived)
-    sizes = [piece.numel() for piece in pieces]
-    tensor.copy_(pieces[_rank()])
-    for everything in arrived.values():
-        tensor += everything.split(sizes)[_rank()].view_as(tensor)
+def columns_of_the_sender(tensor, pieces):
+    own = pieces[_rank()]
+    tensor.copy_(sum(_arrived(own, [own] * len(pieces))))
 
 
 @wrong(
@@ -112,90 +104,33 @@ def columns_by_the_root(tensor, pieces):
     eight_collectives.scatter(tensor, sums, 0)
 
 
-@wrong(
-    "10a-reduce-scatter",
-    advice="each rank's pieces.r., once",
-    note="pieces[rank] is the one piece that nobody else wants.",
-)
-def columns_of_the_sender(tensor, pieces):
-    arrived = _rooms(tensor, other_ranks())
-    exchange(dict.fromkeys(other_ranks(), pieces[_rank()]), arrived)
-    tensor.copy_(pieces[_rank()])
-    for piece in arrived.values():
-        tensor += piece
-
-
-@wrong(
-    "10a-reduce-scatter",
-    advice="each rank's pieces.r., once",
-    note="All messages arrive in the same tensor; the last one stays.",
-)
-def columns_in_one_room(tensor, pieces):
-    others = other_ranks()
-    room = torch.empty_like(tensor)
-    exchange({r: pieces[r] for r in others}, dict.fromkeys(others, room))
-    tensor.copy_(pieces[_rank()])
-    for _ in others:
-        tensor += room
-
-
-@wrong(
-    "10a-reduce-scatter",
-    advice="by what is it divided",
-    note="Data-parallel training wants the mean; this collective gives the sum.",
-)
-def columns_averaged(tensor, pieces):
-    arrived = _rooms(tensor, other_ranks())
-    exchange({r: pieces[r] for r in other_ranks()}, arrived)
-    total = sum(arrived.values(), pieces[_rank()])
-    tensor.copy_(total / dist.get_world_size())
-
-
-@right(
-    "10a-reduce-scatter",
-)
-def columns_one_after_the_other(tensor, pieces):
-    """Right, with room for one piece only."""
+def _columns_one_by_one(tensor, pieces) -> list:
+    """With room for one piece; the requests of all that was sent."""
     sending = [dist.isend(pieces[other], other) for other in other_ranks()]
     tensor.copy_(pieces[_rank()])
     room = torch.empty_like(tensor)
     for other in other_ranks()[::-1]:
         dist.recv(room, other)
         tensor.add_(room)
-    for request in sending:
-        request.wait()
-
-
-@right(
-    "10a-reduce-scatter",
-)
-def columns_pair_by_pair(tensor, pieces):
-    """Right, with sends and receives that wait."""
-    received = [torch.empty_like(tensor) for _ in pieces]
-    pieces_in_tournament(received, pieces)
-    tensor.copy_(torch.stack(received).sum(0))
+    return sending
 
 
 @wrong(
     "10a-reduce-scatter",
-    advice="waits in recv|nobody has waited for",
-    state="HUNG or NOT YET",
-    note="With gloo, a message whose request nobody keeps may not arrive.",
+    advice="nobody has waited for",
+    note="The requests are kept, and never waited for.",
 )
-def columns_without_requests(tensor, pieces):
-    for other in other_ranks():
-        dist.isend(pieces[other], other)
-    tensor.copy_(pieces[_rank()])
-    room = torch.empty_like(tensor)
-    for other in other_ranks():
-        dist.recv(room, other)
-        tensor += room
+def columns_not_awaited(tensor, pieces):
+    tensor.requests = _columns_one_by_one(tensor, pieces)
 
 
-right(
-    "10a-reduce-scatter",
-    name="by_all_to_all",
-)(eight_collectives.reduce_scatter)
+@right("10a-reduce-scatter")
+def columns_one_after_the_other(tensor, pieces):
+    for request in _columns_one_by_one(tensor, pieces):
+        request.wait()
+
+
+right("10a-reduce-scatter", name="by_all_to_all")(eight_collectives.reduce_scatter)
 
 
 # 10a-all-to-all -----------------------------------------------------------------------
@@ -207,7 +142,7 @@ def _keep_own(received, pieces):
 
 @wrong(
     "10a-all-to-all",
-    advice="waits in send",
+    advice="sends first",
     state="HUNG",
     note="Both of a pair send first; with gloo a send waits for its receive.",
 )
@@ -216,23 +151,6 @@ def pieces_sent_first(received, pieces):
     for other in other_ranks():
         dist.send(pieces[other], other)
         dist.recv(received[other], other)
-
-
-@wrong(
-    "10a-all-to-all",
-    advice="waits in send",
-    state="HUNG",
-    note="Works for two ranks; then two even ranks meet.",
-)
-def pieces_by_odd_and_even(received, pieces):
-    _keep_own(received, pieces)
-    for other in sorted(other_ranks()):
-        if _rank() % 2 == 0:
-            dist.send(pieces[other], other)
-            dist.recv(received[other], other)
-        else:
-            dist.recv(received[other], other)
-            dist.send(pieces[other], other)
 
 
 def _swap(received, pieces, other, place=None):
@@ -298,30 +216,7 @@ def pieces_in_new_tensors(received, pieces):
             _swap(received, pieces, other)
 
 
-@wrong(
-    "10a-all-to-all",
-    advice="in 3 ranks",
-    note="rank ^ step is a partner that does not exist, for 3 or 5 ranks.",
-)
-def pieces_of_powers_of_two(received, pieces):
-    _keep_own(received, pieces)
-    for step in range(1, len(pieces)):
-        _swap(received, pieces, _rank() ^ step)
-
-
-@wrong(
-    "10a-all-to-all",
-    advice="same as|in 3 ranks",
-    note="The rank itself is one of its partners; gloo refuses to send to oneself.",
-)
-def pieces_with_themselves(received, pieces):
-    for other in range(len(pieces)):
-        _swap(received, pieces, other)
-
-
-@right(
-    "10a-all-to-all",
-)
+@right("10a-all-to-all")
 def pieces_in_tournament(received, pieces):
     """Right: N rounds, and in each of them all pairs swap at the same time."""
     for turn in range(len(pieces)):
@@ -332,9 +227,7 @@ def pieces_in_tournament(received, pieces):
             _swap(received, pieces, other)
 
 
-@right(
-    "10a-all-to-all",
-)
+@right("10a-all-to-all")
 def pieces_in_list_of_pairs(received, pieces):
     """Right: everyone walks through the same list of all pairs."""
     _keep_own(received, pieces)
@@ -371,16 +264,6 @@ def _come_back(tokens, answers, out, back):
 def experts_in_sorted_order(tokens, chosen, expert):
     _, out, back, visitors = _go_out(tokens, chosen)
     return _come_back(tokens, expert(visitors), out, back)
-
-
-@wrong(
-    "10a-experts",
-    advice="the order of the answers",
-    note="returned[order] sorts again; answers[order] = returned undoes it.",
-)
-def experts_sorted_twice(tokens, chosen, expert):
-    order, out, back, visitors = _go_out(tokens, chosen)
-    return _come_back(tokens, expert(visitors), out, back)[order]
 
 
 @wrong(
@@ -426,26 +309,12 @@ def experts_for_all_tokens_of_all(tokens, chosen, expert):
 
 @wrong(
     "10a-experts",
-    advice="exactly once on each rank",
+    advice="once on each rank",
     note="A call for the rows of each rank; the expert should see one large batch.",
 )
 def experts_called_for_each_rank(tokens, chosen, expert):
     order, out, back, visitors = _go_out(tokens, chosen)
     said = torch.cat([expert(rows) for rows in visitors.split(back)])
-    answers = torch.empty_like(tokens)
-    answers[order] = _come_back(tokens, said, out, back)
-    return answers
-
-
-@wrong(
-    "10a-experts",
-    advice="also if there are none",
-    note="An expert without visitors is skipped; under autograd its rank would be "
-    "missing in backward.",
-)
-def experts_not_called_for_nobody(tokens, chosen, expert):
-    order, out, back, visitors = _go_out(tokens, chosen)
-    said = expert(visitors) if len(visitors) else visitors
     answers = torch.empty_like(tokens)
     answers[order] = _come_back(tokens, said, out, back)
     return answers
@@ -479,83 +348,36 @@ def experts_counted_too_short(tokens, chosen, expert):
     return tokens[order]
 
 
-@wrong(
-    "10a-experts",
-    advice="are pieces filled up to one size",
-    note="Common where a fixed capacity is wanted; not asked for here.",
-)
-def experts_filled_up(tokens, chosen, expert):
-    ranks = dist.get_world_size()
-    counts = torch.bincount(chosen, minlength=ranks)
-    theirs = torch.empty_like(counts)
-    dist.all_to_all_single(theirs, counts)
-    most = torch.tensor(len(tokens))
-    sizes = [torch.empty_like(most) for _ in range(ranks)]
-    eight_collectives.all_gather(sizes, most)
-    most = max(int(size) for size in sizes)
-    outgoing = tokens.new_zeros(ranks * most, tokens.shape[1])
-    for r in range(ranks):
-        outgoing[r * most : r * most + counts[r]] = tokens[chosen == r]
-    room = torch.empty_like(outgoing)
-    dist.all_to_all_single(room, outgoing)
-    mine = [room[r * most : r * most + theirs[r]] for r in range(ranks)]
-    said = expert(torch.cat(mine)).split(theirs.tolist())
-    for r in range(ranks):
-        room[r * most : r * most + theirs[r]] = said[r]
-    dist.all_to_all_single(outgoing, room)
-    answers = torch.empty_like(tokens)
-    for r in range(ranks):
-        answers[chosen == r] = outgoing[r * most : r * most + counts[r]]
-    return answers
+def _in_lists(all_to_all):
+    def visit_experts(tokens, chosen, expert):
+        ranks = range(dist.get_world_size())
+        groups = [tokens[chosen == r] for r in ranks]
+        counts = [torch.tensor([len(group)], device=device()) for group in groups]
+        coming = [torch.empty_like(count) for count in counts]
+        all_to_all(coming, counts)
+        visitors = [tokens.new_empty(int(n), tokens.shape[1]) for n in coming]
+        all_to_all(visitors, groups)
+        said = expert(torch.cat(visitors)).split([len(rows) for rows in visitors])
+        returned = [torch.empty_like(group) for group in groups]
+        all_to_all(returned, [rows.contiguous() for rows in said])
+        answers = torch.empty_like(tokens)
+        for r in ranks:
+            answers[chosen == r] = returned[r]
+        return answers
+
+    return visit_experts
 
 
-@wrong(
+wrong(
     "10a-experts",
     advice="takes pieces of one size only",
     note="Right where gloo is not: its all_to_all wants pieces of one size.",
-)
-def experts_in_lists(tokens, chosen, expert):
-    ranks = range(dist.get_world_size())
-    groups = [tokens[chosen == r] for r in ranks]
-    counts = [torch.tensor([len(group)], device=device()) for group in groups]
-    coming = [torch.empty_like(count) for count in counts]
-    dist.all_to_all(coming, counts)
-    visitors = [tokens.new_empty(int(n), tokens.shape[1]) for n in coming]
-    dist.all_to_all(visitors, groups)
-    said = expert(torch.cat(visitors)).split([len(rows) for rows in visitors])
-    returned = [torch.empty_like(group) for group in groups]
-    dist.all_to_all(returned, list(said))
-    answers = torch.empty_like(tokens)
-    for r in ranks:
-        answers[chosen == r] = returned[r]
-    return answers
+    name="in_lists",
+)(_in_lists(dist.all_to_all))
+right("10a-experts", name="by_messages")(_in_lists(eight_collectives.all_to_all))
 
 
-@right(
-    "10a-experts",
-)
-def experts_by_messages(tokens, chosen, expert):
-    """Right: single messages, and what stays at home does not travel."""
-    rank, ranks = _rank(), range(dist.get_world_size())
-    groups = [tokens[chosen == r] for r in ranks]
-    counts = [torch.tensor(len(group)) for group in groups]
-    coming = [torch.empty_like(count) for count in counts]
-    eight_collectives.all_to_all(coming, counts)
-    visitors = [tokens.new_empty(int(n), tokens.shape[1]) for n in coming]
-    eight_collectives.all_to_all(visitors, groups)
-    said = expert(torch.cat(visitors)).split([len(rows) for rows in visitors])
-    returned = [torch.empty_like(group) for group in groups]
-    eight_collectives.all_to_all(returned, [rows.contiguous() for rows in said])
-    answers = torch.empty_like(tokens)
-    for r in ranks:
-        answers[chosen == r] = returned[r]
-    assert len(returned[rank]) == len(groups[rank])
-    return answers
-
-
-@right(
-    "10a-experts",
-)
+@right("10a-experts")
 def experts_with_the_inverse_order(tokens, chosen, expert):
     """Right: the inverse of the order is its argsort."""
     order, out, back, visitors = _go_out(tokens, chosen)

@@ -38,7 +38,7 @@ PAIRS = [
 # 10a-reduce-scatter -------------------------------------------------------------------
 
 
-@exercise("10a-reduce-scatter", in_ranks=True)
+@exercise("10a-reduce-scatter", in_ranks=True, when_hung="who receives while all send")
 def check_10a_reduce_scatter(reduce_scatter):
     for ranks, which in CALLS:
         tried = f"reduce_scatter(tensor, pieces) in {ranks} ranks"
@@ -78,7 +78,12 @@ def _expect_columns_of_pieces_added(expect, notes: tuple[PiecesNotes]) -> None:
 # 10a-all-to-all -----------------------------------------------------------------------
 
 
-@exercise("10a-all-to-all", in_ranks=True)
+@exercise(
+    "10a-all-to-all",
+    in_ranks=True,
+    when_hung="the order in which each rank comes to its pairs: who of a pair sends "
+    "first, and does the other receive at that moment?",
+)
 def check_10a_all_to_all(all_to_all):
     for ranks, which in CALLS:
         tried = f"all_to_all(received, pieces) in {ranks} ranks"
@@ -208,18 +213,24 @@ def check_10a_experts(visit_experts):
                 for rank, note in enumerate(notes):
                     _expect_experts_called(expect, rank, note)
                     _expect_answers_of_experts(expect, rank, note)
-                    _expect_little_traffic_of_tokens(expect, rank, note)
+                    others = sorted(set(note.collectives) - {"all_to_all"})
+                    expect(
+                        not others,
+                        got=f"a call of {', '.join(others)} on rank {rank}",
+                        think="which collective sends each rank its own rows only: "
+                        "all-to-all",
+                    )
 
 
 def _expect_experts_called(expect, rank: int, note: TokensNotes) -> None:
-    calls = len(note.seen)
+    calls, wanted = len(note.seen), note.wanted_seen
     expect(
-        calls == 1,
+        calls == 1 or not (calls or wanted),
         got=f"the expert of rank {rank} was called {calls} times",
-        think="how often `expert` is called: exactly once on each rank, with all rows "
-        "that want it, also if there are none",
+        think="how often `expert` is called: once on each rank, with all rows that "
+        "want it",
     )
-    seen, wanted = sorted(note.seen[0]), note.wanted_seen
+    seen = sorted(row for call in note.seen for row in call)
     expect(
         seen == wanted,
         got=f"the expert of rank {rank} saw {len(seen)} rows, and {len(wanted)} want it"
@@ -256,19 +267,4 @@ def _expect_answers_of_experts(expect, rank: int, note: TokensNotes) -> None:
         got=f"rank {rank}: the answer to token {token} is {got[token].tolist()}, and "
         f"{wanted[token].tolist()} is right",
         think=think,
-    )
-
-
-def _expect_little_traffic_of_tokens(expect, rank: int, note: TokensNotes) -> None:
-    others = sorted(set(note.collectives) - {"all_to_all"})
-    expect(
-        not others,
-        got=f"a call of {', '.join(others)} on rank {rank}",
-        think="which collective sends each rank its own rows only: all-to-all",
-    )
-    expect(
-        note.bytes_handled <= note.bytes_needed,
-        got=f"rank {rank} sent and received {note.bytes_handled} bytes of tokens, and "
-        f"{note.bytes_needed} are enough",
-        think="rows that nobody wants: are pieces filled up to one size?",
     )

@@ -213,8 +213,9 @@ run_ranks(swap_by_sending_first, world_size=2, timeout=2)
 # wait until the time limit**, in torch 30 minutes unless changed: a deadlock (lesson 4).
 #
 # There are two cures. Let one of the two receive first. Or do not wait: `isend` starts
-# the message and returns at once, with a request. Its `wait()` returns when the message
-# is through. Until then, do not change what is sent, nor read what arrives.
+# the message and returns at once, with a request. With gloo its `wait()` returns when
+# the message is through. Until then, do not change what is sent, nor read what arrives.
+# With NCCL only the GPU's stream waits, and Python goes on at once.
 
 
 # %%
@@ -295,18 +296,16 @@ draw_collectives(run_collectives(["all_gather", "reduce_scatter"], dist))
 #
 # Write `reduce_scatter(tensor, pieces)`, with torch's arguments. `pieces` is a list
 # with one piece for each rank. Afterwards `tensor` on rank $r$ is the sum of what all
-# ranks have at `pieces[r]`; what it held before does not count. `pieces` stays as it is.
+# ranks have at `pieces[r]`. Pieces for different ranks may differ in shape.
 #
-# The pieces for rank $r$ have the shape of rank $r$'s `tensor`; those for another rank
-# may use different shapes. It works for any number of ranks, 1 too.
+# The meter is the judge: each rank sends each other rank one message, the piece that is
+# meant for it, and nothing else. Call no collective of torch, and wait for every
+# message that you start.
 #
-# The meter is the judge. Each rank sends one message to each other rank, the piece that
-# is meant for it, straight there, and not a byte more. Call no collective of torch. Wait
-# for all messages that you have started. The sum may be taken in any order.
-#
-# By hand first: three ranks, rank $r$ has the pieces $1 \cdot 10^r$, $2 \cdot 10^r$,
-# $3 \cdot 10^r$. What does rank 1 get, from whom does it receive what, and what does it
+# By hand first: three ranks, rank $r$ has the pieces $1 \cdot 10^r$, $2 \cdot 10^r$, $3
+# \cdot 10^r$. What does rank 1 get, from whom does it receive what, and what does it
 # send?
+#
 # <!-- exercise: 10a-reduce-scatter -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -359,8 +358,9 @@ check("10a-reduce-scatter", reduce_scatter)
 # <!-- why: 10a-reduce-scatter -->
 # Why it works: each rank is the root of one column. All N reduces happen at the same
 # time, and each rank sends N − 1 of its N pieces, however many ranks there are. Its
-# own piece comes first, by `copy_`, so nothing remains of what `tensor` held. All messages start before anyone waits, so nobody waits for ever. The
-# price is room for N − 1 pieces.
+# own piece comes first, by `copy_`, so nothing remains of what `tensor` held. All messages
+# start before any rank waits, so there is no deadlock. The price is room for N − 1
+# pieces.
 
 # %% [markdown] tags=["instructor"]
 # ## All-to-all: 18 minutes
@@ -388,16 +388,15 @@ draw_collectives(run_collectives(["all_to_all"], dist))
 # ## Exercise 2: all-to-all without a deadlock
 #
 # Write `all_to_all(received, pieces)`: `pieces[r]` goes to rank $r$, which finds it in
-# its `received`, at the sender's index. Use `dist.send` and `dist.recv` only, which
-# wait: no `isend`, `irecv`, batch or thread, and no collective.
+# its `received`, at the sender's index. `received` holds tensors of the right shapes,
+# to be filled in place.
 #
-# Each piece may have a different shape, also between the same two ranks. `received` holds
-# tensors of the shapes that will arrive, to be filled in place. `pieces` stays as it is.
-# A rank's own piece is copied and does not travel. Each rank sends one message to each
-# other rank, straight there. It works for any number of ranks, odd and even, 1 too.
+# Use `dist.send` and `dist.recv` only, which wait. Each rank sends one message to each
+# other rank and copies its own piece. It works for any number of ranks, odd and even.
 #
 # By hand first: three ranks. Write down for each rank its sends and receives in order,
 # so that all get through.
+#
 # <!-- exercise: 10a-all-to-all -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -562,8 +561,9 @@ print(
 # ## Some of the ranks
 #
 # A collective need not include everyone. `dist.new_group` makes a **process group** of
-# some ranks. All ranks must call it, in the same order, including those that are not in
-# the group. The group's collectives are called by its members only.
+# some ranks. By default all ranks must call it, in the same order, also those that are
+# not in the group; with `use_local_synchronization=True` only its members do. The group's
+# collectives are called by its members only.
 #
 # Four ranks stand in a square, 0 and 1 above 2 and 3. First the rows add up, then the
 # columns. Which number does rank 0 hold after both?
@@ -612,13 +612,13 @@ held
 # A **mixture of experts** is a part of many large language models: small networks, the
 # *experts*, on different ranks. Each *token* (a row of numbers, for a piece of a word)
 # visits one of them here, often two or more, and which depends on the token. So each
-# rank has rows for each rank, and nobody knows beforehand how many. That is an
+# rank has rows for each rank, and no rank knows beforehand how many will come. That is an
 # all-to-all of uneven pieces, out and back again.
 #
 # `all_to_all_single(room, rows, from_each, to_each)` can do that. In `rows` those for
 # rank 0 come first, then those for rank 1, and so on; `to_each` says how many go to
 # each rank. `room` is filled in the same way, with `from_each[r]` rows from rank $r$.
-# (The list version, `dist.all_to_all`, takes pieces of one size only with gloo.)
+# With gloo the list version, `dist.all_to_all`, takes pieces of one size only.
 
 
 # %%
@@ -641,20 +641,17 @@ run_ranks(send_uneven_rows, world_size=2)
 # %% [markdown]
 # ## Exercise 3: visit the experts
 #
-# Write `visit_experts(tokens, chosen, expert)`. On each rank, `tokens` has $n$ rows, as
-# many as it likes, perhaps none; all rows have the same width and type. Token $i$ wants
-# the expert of rank `chosen[i]`. (`chosen` is a tensor of $n$ whole numbers,
-# `torch.int64`.) `expert` is this rank's own expert: a function that gets rows, leaves
-# them as they are, and returns a new tensor of as many, in the same order.
+# Write `visit_experts(tokens, chosen, expert)`. On each rank `tokens` has $n$ rows,
+# perhaps none, and token $i$ wants the expert of rank `chosen[i]`. `expert` is this
+# rank's own expert: it gets rows and returns as many new ones, in their order.
 #
-# Return a new tensor: row $i$ is the answer to token $i$. `tokens` and `chosen` stay
-# as they are. Call `expert` exactly once on each rank, with all rows that want it, in
-# any order; if there are none, with no rows. A row goes to the rank that it chose and
-# to no other (to its own, if it chose that); send no rows that only fill up. The only
-# collectives that you may call are all-to-alls; messages are allowed too.
+# Return a new tensor whose row $i$ is the answer to token $i$. Each row travels to the
+# rank that it chose and to no other, and each rank calls `expert` once, with all rows
+# that want it. The only collectives that you may call are all-to-alls.
 #
 # By hand first: rank 0 has the tokens a, b, c with `chosen` 1, 0, 1; rank 1 has d, with
 # 0. Which rows does each expert see? What travels back?
+#
 # <!-- exercise: 10a-experts -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -714,15 +711,15 @@ check("10a-experts", visit_experts)
 # lists exchanged, and brings each answer to the place that its token had in
 # `tokens[order]`. Writing to `answers[order]` undoes the sorting.
 #
-# If all tokens choose one expert, one rank has all the work. So mixtures of experts add
-# a term to the loss that spreads the tokens.
+# If all tokens choose one expert, one rank has all the work. So many mixtures of experts
+# add a term to the loss that spreads the tokens.
 
 # %% [markdown]
 # ## What we saw
 #
-# * With gloo, two ranks that both send first never get on. Starting everything before
-#   waiting cures that. So does order: if all take their pairs from one list, the first
-#   pair that is not done can always go.
+# * With gloo, two ranks that both send first wait for each other. Starting everything
+#   before waiting cures that. So does order: if all ranks take their pairs from one
+#   list, the first pair that is not done can always go.
 # * Eight operations: from one (broadcast, scatter), to one (gather, reduce), and
 #   between all (all-gather, reduce-scatter, all-reduce, all-to-all).
 # * Ours and torch's leave the same wherever the result is defined.

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from sidebyside import MessageMeter, device
 from sidebyside.measure.message_meter import Message
@@ -118,29 +117,6 @@ class TokensNotes(NamedTuple):
     seen: list[list[float]]  # the first number of each row, for each call of the expert
     wanted_seen: list[float]
     collectives: list[str]
-    bytes_handled: int  # of tokens, in and out
-    bytes_needed: int
-
-
-class TokenTraffic(TorchDispatchMode):
-    """Adds up the bytes of all floating-point tensors that torch sends and receives."""
-
-    bytes = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if func.namespace == "c10d":
-            self.bytes += sum(t.nbytes for t in _floating_tensors_of_tokens(args))
-        return func(*args, **(kwargs or {}))
-
-
-def _floating_tensors_of_tokens(value) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value] if value.is_floating_point() else []
-    if isinstance(value, list | tuple):
-        return [
-            tensor for part in value for tensor in _floating_tensors_of_tokens(part)
-        ]
-    return []
 
 
 def try_experts(answer: Callable, cases: list[TokensCase]) -> list[TokensNotes]:
@@ -158,7 +134,7 @@ def _try_tokens(answer: Callable, case: TokensCase) -> TokensNotes:
         return answer_of_expert(rank, rows)
 
     dist.barrier()
-    with MessageMeter() as meter, TokenTraffic() as traffic:
+    with MessageMeter() as meter:
         got = answer(tokens, chosen, expert)
     dist.barrier()
     before, wishes = tokens_of_case(case, rank, ranks)
@@ -176,14 +152,4 @@ def _try_tokens(answer: Callable, case: TokensCase) -> TokensNotes:
         seen,
         sorted(visitors[:, 0].tolist()),
         meter.collectives,
-        traffic.bytes,
-        2 * (before.nbytes + visitors.nbytes),
     )
-
-
-def request_for_piece_thrown_away() -> None:
-    if dist.get_rank() == 0:
-        dist.isend(torch.ones(1), 1)
-    dist.barrier()  # so that the other receives later
-    if dist.get_rank() == 1:
-        dist.recv(torch.empty(1), 0)

@@ -1,41 +1,44 @@
 """Wrong answers to the exercises of lesson 10b, some of them published as right."""
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
 from lessons.source.sample_answers import right, wrong
-from parallel_by_hand.collectives.all_reduces import all_reduce_at_root
 from parallel_by_hand.collectives.eight_collectives import exchange
 
 # 10b-ring -----------------------------------------------------------------------------
 
 
-def _around() -> tuple[int, int, int, int]:
+def _at_once(outgoing, right: int, incoming, left: int) -> None:
+    exchange({right: outgoing}, {left: incoming})
+
+
+def _send_first(outgoing, right: int, incoming, left: int) -> None:
+    dist.send(outgoing, right)
+    dist.recv(incoming, left)
+
+
+def _even_ranks_send_first(outgoing, right: int, incoming, left: int) -> None:
+    if dist.get_rank() % 2 == 0:
+        _send_first(outgoing, right, incoming, left)
+    else:
+        dist.recv(incoming, left)
+        dist.send(outgoing, right)
+
+
+def _ring(tensor, turn=_at_once, cut=torch.Tensor.tensor_split, first_gathered=1):
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    return rank, ranks, (rank + 1) % ranks, (rank - 1) % ranks
-
-
-def _turn(chunks, outgoing: int, incoming: int) -> torch.Tensor:
-    """Send one chunk to the right while another arrives."""
-    _, _, right, left = _around()
-    received = torch.empty_like(chunks[incoming])
-    exchange({right: chunks[outgoing]}, {left: received})
-    return received
-
-
-def _ring_of(chunks, first_gathered: int = 1) -> None:
-    rank, ranks, _, _ = _around()
-    for step in range(ranks - 1):
-        into = (rank - step - 1) % ranks
-        chunks[into].add_(_turn(chunks, (rank - step) % ranks, into))
-    for step in range(ranks - 1):
-        out = (rank + first_gathered - step) % ranks
-        into = (out - 1) % ranks
-        chunks[into].copy_(_turn(chunks, out, into))
+    chunks = cut(tensor.view(-1), ranks)
+    for step in range(2 * (ranks - 1)):
+        adds = step < ranks - 1
+        out = (rank - step - (0 if adds else first_gathered - 1)) % ranks
+        arriving = chunks[(out - 1) % ranks]
+        received = torch.empty_like(arriving)
+        turn(chunks[out], (rank + 1) % ranks, received, (rank - 1) % ranks)
+        arriving.copy_(arriving + received if adds else received)
 
 
 @wrong(
@@ -44,11 +47,11 @@ def _ring_of(chunks, first_gathered: int = 1) -> None:
     note="Published as a ring all-reduce more than once: the sum is right.",
 )
 def ring_of_whole_tensors(tensor):
-    _, ranks, right, left = _around()
+    rank, ranks = dist.get_rank(), dist.get_world_size()
     travelling = tensor.clone()
     for _ in range(ranks - 1):
         received = torch.empty_like(travelling)
-        exchange({right: travelling}, {left: received})
+        _at_once(travelling, (rank + 1) % ranks, received, (rank - 1) % ranks)
         tensor.add_(received)
         travelling = received
 
@@ -60,14 +63,7 @@ def ring_of_whole_tensors(tensor):
     note="All ranks send, and nobody receives.",
 )
 def ring_that_only_sends_first(tensor):
-    rank, ranks, right, left = _around()
-    chunks = tensor.view(-1).tensor_split(ranks)
-    for step in range(ranks - 1):
-        into = (rank - step - 1) % ranks
-        received = torch.empty_like(chunks[into])
-        dist.send(chunks[(rank - step) % ranks], right)
-        dist.recv(received, left)
-        chunks[into].add_(received)
+    _ring(tensor, _send_first)
 
 
 @wrong(
@@ -77,42 +73,16 @@ def ring_that_only_sends_first(tensor):
     "`tensor_split` does not.",
 )
 def ring_of_torch_chunks(tensor):
-    _ring_of(tensor.view(-1).chunk(dist.get_world_size()))
-
-
-@wrong(
-    "10b-ring",
-    advice="Follow one chunk|itself",
-    note="Rounded down: the numbers beyond the last full chunk are never added.",
-)
-def ring_without_the_rest(tensor):
-    ranks = dist.get_world_size()
-    size = tensor.numel() // ranks
-    flat = tensor.view(-1)
-    _ring_of([flat[i * size : (i + 1) * size] for i in range(ranks)])
+    _ring(tensor, cut=torch.Tensor.chunk)
 
 
 @wrong(
     "10b-ring",
     advice="which is finished",
-    note="Each rank has one finished chunk; the second half, which hands them "
-    "round, is missing.",
-)
-def ring_first_half_only(tensor):
-    rank, ranks, _, _ = _around()
-    chunks = tensor.view(-1).tensor_split(ranks)
-    for step in range(ranks - 1):
-        into = (rank - step - 1) % ranks
-        chunks[into].add_(_turn(chunks, (rank - step) % ranks, into))
-
-
-@wrong(
-    "10b-ring",
-    advice="which is finished",
-    note="The second half begins with chunk r instead of r + 1.",
+    note="The second half begins with a neighbouring chunk.",
 )
 def ring_off_by_one(tensor):
-    _ring_of(tensor.view(-1).tensor_split(dist.get_world_size()), first_gathered=0)
+    _ring(tensor, first_gathered=2)
 
 
 @wrong(
@@ -121,7 +91,7 @@ def ring_off_by_one(tensor):
     note="The chunks are views of a copy; the caller's tensor stays as it was.",
 )
 def ring_on_a_copy(tensor):
-    _ring_of(tensor.clone().view(-1).tensor_split(dist.get_world_size()))
+    _ring(tensor.clone())
 
 
 @wrong(
@@ -139,66 +109,21 @@ def ring_of_the_library(tensor):
     note="Even ranks send first, which avoids the deadlock and takes twice the steps.",
 )
 def ring_one_after_the_other(tensor):
-    """Even ranks send first: no deadlock, and twice the steps."""
-    rank, ranks, right, left = _around()
-    chunks = tensor.view(-1).tensor_split(ranks)
-    for step in range(2 * (ranks - 1)):
-        into = (rank - step - 1) % ranks
-        received = torch.empty_like(chunks[into])
-        if rank % 2 == 0:
-            dist.send(chunks[(rank - step) % ranks], right)
-            dist.recv(received, left)
-        else:
-            dist.recv(received, left)
-            dist.send(chunks[(rank - step) % ranks], right)
-        if step < ranks - 1:
-            chunks[into].add_(received)
-        else:
-            chunks[into].copy_(received)
+    _ring(tensor, _even_ranks_send_first)
 
 
-@right(
-    "10b-ring",
-)
+@right("10b-ring")
 def ring_in_one_loop(tensor):
-    rank, ranks, right, left = _around()
-    chunks = tensor.view(-1).tensor_split(ranks)
-    for step in range(2 * ranks - 2):
-        arriving = chunks[(rank - step - 1) % ranks]
-        received = torch.empty_like(arriving)
-        request = dist.isend(chunks[(rank - step) % ranks], right)
-        dist.recv(received, left)
-        request.wait()
-        arriving.copy_(received if step >= ranks - 1 else arriving + received)
+    _ring(tensor)
 
 
-@right(
-    "10b-ring",
-)
-def ring_that_skips_empty_chunks(tensor):
-    rank, ranks, right, left = _around()
-    flat = tensor.view(-1)
-    ends = [i * len(flat) // ranks for i in range(ranks + 1)]
-    chunks = [flat[a:b] for a, b in pairwise(ends)]
-    for step in range(2 * (ranks - 1)):
-        outgoing, arriving = (chunks[(rank - step - i) % ranks] for i in (0, 1))
-        works, received = [], torch.empty_like(arriving)
-        if len(received):
-            works.append(dist.irecv(received, left))
-        if len(outgoing):
-            works.append(dist.isend(outgoing.clone(), right))
-        for work in works:
-            work.wait()
-        arriving.copy_(arriving + received if step < ranks - 1 else received)
+@right("10b-ring")
+def ring_without_empty_messages(tensor):
+    def turn(outgoing, right: int, incoming, left: int) -> None:
+        sent = {right: outgoing} if len(outgoing) else {}
+        exchange(sent, {left: incoming} if len(incoming) else {})
 
-
-wrong(
-    "10b-ring",
-    advice="right neighbour|is asked",
-    note="All send to rank 0, which adds up and sends back: it carries the traffic"
-    " of all.",
-    name="root",
-)(all_reduce_at_root)
+    _ring(tensor, turn)
 
 
 # 10b-fit ------------------------------------------------------------------------------
@@ -225,33 +150,12 @@ def fit_swapped(sizes, seconds):
 
 @wrong(
     "10b-fit",
-    advice="what your weights mult",
-    note="The root of the weights: polyfit multiplies errors, not their squares.",
-)
-def fit_weights_of_squares(sizes, seconds):
-    beta, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.sqrt(seconds))
-    return alpha, beta
-
-
-@wrong(
-    "10b-fit",
     advice="what your weights multiply",
     note="The weights squared: polyfit multiplies errors, not their squares.",
 )
 def fit_weights_squared(sizes, seconds):
     beta, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds) ** 2)
     return alpha, beta
-
-
-@wrong(
-    "10b-fit",
-    advice="which errors are to be small",
-    note="A line through two messages; the others count for nothing.",
-)
-def fit_first_and_last(sizes, seconds):
-    (a, s), (b, t) = min(zip(sizes, seconds)), max(zip(sizes, seconds))  # noqa: B905
-    beta = (t - s) / (b - a)
-    return s - beta * a, beta
 
 
 @wrong(
@@ -285,16 +189,12 @@ def fit_one_time_of_each_size(sizes, seconds):
     return fit_as_weighted_polynomial(list(times), list(times.values()))
 
 
-@right(
-    "10b-fit",
-)
+@right("10b-fit")
 def fit_as_weighted_polynomial(sizes, seconds):
     return np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))[::-1]
 
 
-@right(
-    "10b-fit",
-)
+@right("10b-fit")
 def fit_with_torch(sizes, seconds):
     size, time = torch.tensor([sizes, seconds], dtype=torch.float64)
     rows = torch.stack([1 / time, size / time], dim=1)
@@ -304,59 +204,48 @@ def fit_with_torch(sizes, seconds):
 # 10b-choose ---------------------------------------------------------------------------
 
 
-def _choose(root, tree, ring) -> str:
-    times = {"root": root, "tree": tree, "ring": ring}
-    return min(times, key=times.get)
+def _choose_with(
+    levels=lambda ranks: math.ceil(math.log2(ranks)), latencies=None, parts=None
+):
+    """The quickest way, for a tree of so many `levels`."""
+
+    def fastest(size, ranks, alpha, beta):
+        messages = {"root": 2 * (ranks - 1), "tree": 2 * levels(ranks)}
+        messages["ring"] = messages["root"]
+        sizes = {"root": size, "tree": size, "ring": size / (parts or ranks)}
+        times = {
+            way: (latencies or count) * alpha + count * beta * sizes[way]
+            for way, count in messages.items()
+        }
+        return min(times, key=times.get)
+
+    return fastest
 
 
-@wrong(
+wrong(
     "10b-choose",
     advice="how the logarithm is rounded: 3 ranks need as many levels as 4. Or",
     note="Five ranks need three levels.",
-)
-def choose_levels_rounded_down(size, ranks, alpha, beta):
-    levels, message = int(math.log2(ranks)), alpha + beta * size
-    ring = 2 * (ranks - 1) * (alpha + beta * size / ranks)
-    return _choose(2 * (ranks - 1) * message, 2 * levels * message, ring)
-
-
-@wrong(
+    name="levels_rounded_down",
+)(_choose_with(levels=lambda ranks: int(math.log2(ranks))))
+wrong(
     "10b-choose",
     advice="logarithm is rounded",
     note="A tree of 5 ranks has three levels, not 2.3.",
-)
-def choose_levels_not_rounded(size, ranks, alpha, beta):
-    levels, message = math.log2(ranks), alpha + beta * size
-    ring = 2 * (ranks - 1) * (alpha + beta * size / ranks)
-    return _choose(2 * (ranks - 1) * message, 2 * levels * message, ring)
-
-
-@wrong(
+    name="levels_not_rounded",
+)(_choose_with(levels=math.log2))
+wrong(
     "10b-choose",
     advice="how long each is",
     note="S where S/N belongs: the ring's messages are chunks.",
-)
-def choose_whole_tensors_in_the_ring(size, ranks, alpha, beta):
-    message = alpha + beta * size
-    return _choose(
-        2 * (ranks - 1) * message,
-        2 * math.ceil(math.log2(ranks)) * message,
-        2 * (ranks - 1) * message,
-    )
-
-
-@wrong(
+    name="whole_tensors_in_the_ring",
+)(_choose_with(parts=1))
+wrong(
     "10b-choose",
     advice="how many messages follow",
     note="As if all messages were on their way at once: alpha is paid once.",
-)
-def choose_one_latency(size, ranks, alpha, beta):
-    levels = math.ceil(math.log2(ranks))
-    return _choose(
-        alpha + 2 * (ranks - 1) * beta * size,
-        alpha + 2 * levels * beta * size,
-        alpha + 2 * (ranks - 1) / ranks * beta * size,
-    )
+    name="one_latency",
+)(_choose_with(latencies=1))
 
 
 @wrong(
@@ -371,35 +260,13 @@ def choose_crossover_of_four(size, ranks, alpha, beta):
 @wrong(
     "10b-choose",
     advice="how many messages follow",
-    note="The ring sends least; for small tensors its many steps cost more.",
-)
-def choose_ring_always(size, ranks, alpha, beta):
-    return "ring"
-
-
-@wrong(
-    "10b-choose",
-    advice="how many messages follow",
-    note="For few ranks the root seems simplest; the ring is never slower.",
-)
-def choose_root_for_few(size, ranks, alpha, beta):
-    if ranks <= 4:
-        return "root"
-    return choose_by_crossover(size, ranks, alpha, beta)
-
-
-@wrong(
-    "10b-choose",
-    advice="how many messages follow",
     note="400 KB is the crossover of one link and one number of ranks.",
 )
 def choose_by_bytes_only(size, ranks, alpha, beta):
     return "tree" if size < 400_000 else "ring"
 
 
-@right(
-    "10b-choose",
-)
+@right("10b-choose")
 def choose_by_crossover(size, ranks, alpha, beta):
     """Solved for the size, without computing any time."""
     levels, steps = (ranks - 1).bit_length(), ranks - 1
@@ -409,15 +276,4 @@ def choose_by_crossover(size, ranks, alpha, beta):
     return "tree" if gained < alpha * (steps - levels) else "ring"
 
 
-@right(
-    "10b-choose",
-)
-def choose_step_by_step(size, ranks, alpha, beta):
-    """Counts levels by doubling, and adds message after message."""
-    levels = 0
-    while 2**levels < ranks:
-        levels += 1
-    ring = sum(alpha + beta * (size / ranks) for _ in range(2 * (ranks - 1)))
-    tree = sum(alpha + beta * size for _ in range(2 * levels))
-    root = sum(alpha + beta * size for _ in range(2 * (ranks - 1)))
-    return sorted([(ring, "ring"), (tree, "tree"), (root, "root")])[0][1]
+right("10b-choose", name="by_times")(_choose_with())

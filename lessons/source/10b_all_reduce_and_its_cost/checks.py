@@ -27,8 +27,11 @@ RANKS = 2, 3, 1, 5
 )
 def check_10b_ring(ring):
     for ranks in RANKS:
-        think = "what this line gets when the tensor is shorter than the ring, or when "
-        think += "the number of ranks does not divide its length"
+        think = (
+            "what this line gets when the tensor is shorter than the ring, when the "
+        )
+        think += "number of ranks does not divide its length, and when it has 64-bit "
+        think += "numbers: has the room for what arrives the same dtype and length?"
         with trying(f"ring(tensor) in {ranks} ranks", think=think):
             notes = run_trial(try_all_reduce_ring, ring, SHAPES, ranks=ranks)
         for shape, of_ranks in zip(SHAPES, zip(*notes, strict=True), strict=True):
@@ -59,11 +62,6 @@ def _expect_all_reduce_ring(
 def _expect_all_reduce_sum(
     expect, rank: int, notes: AllReduceRingNotes, total, ranks: int
 ) -> None:
-    expect(
-        notes.returned is None,
-        got=f"rank {rank} returned {notes.returned}",
-        think="where the sum is to be: in `tensor` itself. Nothing is returned",
-    )
     if torch.allclose(notes.after, total, rtol=1e-10, atol=1e-10):
         return
     think = "which chunk has been added to, and which is finished. Follow one chunk "

@@ -105,19 +105,18 @@ timeline.plot(stamp="simulated", height=2.6)
 # %% [markdown]
 # ## Exercise 1: the ring
 #
-# Write `ring(tensor)`. It runs in each rank, replaces `tensor` by the sum over all ranks,
-# in place, the same bits on every rank, and returns nothing. `tensor` is contiguous and
-# has any shape; $N$ need not divide its length $n$. One rank alone sends nothing.
+# Write `ring(tensor)`. It runs in each of $N$ ranks and replaces the contiguous
+# `tensor` by the sum over all ranks, the same bits on every rank. $N$ need not divide
+# its length $n$.
 #
-# The meter judges: messages go to the right neighbour only (from the last rank to rank
-# 0), point to point, and every request is waited for. Messages without numbers may be
-# left out. There are at most $2(N-1)$ steps, so a rank sends and receives at the same
-# time. If $N$ divides $n$, each rank sends exactly $2(N-1)/N \cdot n$ numbers, otherwise
-# at most $2(n - \lfloor n/N \rfloor)$.
+# The meter judges: each rank sends to its right neighbour only (the last one to rank
+# 0), in at most $2(N-1)$ steps, so it sends and receives at the same time. If $N$
+# divides $n$, it sends exactly $2(N-1)/N \cdot n$ numbers.
 #
 # By hand first: three ranks hold `[1, 1, 1]`, `[10, 10, 10]` and `[100, 100, 100]`. Let
-# rank $r$ send its chunk $r$ in the first step (your ring may begin with another). What
-# does each rank hold after it? Which chunk does rank 0 send in the second step?
+# rank $r$ send its chunk $r$ in the first step. What does each rank hold after it?
+# Which chunk does rank 0 send in the second step?
+#
 # <!-- exercise: 10b-ring -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -149,7 +148,7 @@ timeline.plot(stamp="simulated", height=2.6)
 # ## Exercise 1, the ring: 20 minutes
 #
 # Let people fill in a table on paper first: rows are steps, columns ranks, entries the
-# chunk that is sent. Those who skip it are off by one in the second half.
+# chunk that is sent. People who skip it are off by one in the second half.
 #
 # Expected: whole tensors that travel (right sum, too many bytes: many published rings
 # do that), `send` before `recv` on all ranks (hangs), and `chunk` for `tensor_split`.
@@ -226,8 +225,18 @@ guess("10b-tree", None, "How many steps does the tree take for 8 ranks?", "steps
 # The fourth way, **recursive halving and doubling**, swaps halves with a far partner,
 # then quarters with a nearer one, until each rank holds one finished piece. On the way
 # back the pieces double. It begins with the whole tensor and distance $N/2$;
-# `rank ^ distance` is the rank whose number differs in that one bit. (On the way back,
-# `give` is reused: it is the room for the half that arrives.)
+# `rank ^ distance` is the rank whose number differs in that one bit. Four ranks, with
+# tensors of four pieces A to D, then hold these sums:
+#
+# | | rank 0 | rank 1 | rank 2 | rank 3 | of |
+# |---|---|---|---|---|---|
+# | at first | A B C D | A B C D | A B C D | A B C D | 1 rank |
+# | halves swapped, distance 2 | A B | A B | C D | C D | 2 ranks |
+# | quarters swapped, distance 1 | A | B | C | D | all |
+# | back, distance 1 | A B | A B | C D | C D | all |
+# | back, distance 2 | A B C D | A B C D | A B C D | A B C D | all |
+#
+# On the way back `give` is the room for the half that arrives.
 
 # %%
 from parallel_by_hand.collectives.all_reduces import halve_then_double
@@ -258,8 +267,8 @@ reveal("10b-tree", steps, computed=True)
 
 # %% [markdown]
 # Halving and doubling has the few steps of one and the few bytes of the other, if $N$ is
-# a power of two. (Its partners are far apart. In a real network, where all pairs talk
-# across the same cables, that costs more than a table can say. We leave it out below.)
+# a power of two. But its partners are far apart. In a real network, where all pairs talk
+# across the same cables, that costs more than a table can say. We leave it out below.
 
 # %% [markdown] tags=["instructor"]
 # ## The last bits: 7 minutes
@@ -373,17 +382,15 @@ for step in (0, 21):
 # ## Exercise 2: fit the link
 #
 # Messages of `sizes` bytes took `seconds`. Write `fit(sizes, seconds)`; it returns the
-# two numbers `alpha` and `beta`. Sizes run from a few bytes to many megabytes, and a
-# microsecond is much for the short messages and nothing for the long ones. So take the
-# line whose *relative* errors are smallest: with $e_i = (\alpha + \beta\,
-# \text{size}_i - \text{seconds}_i) / \text{seconds}_i$, the sum of all $e_i^2$ is to be
-# as small as possible, even if alpha comes out negative.
+# two numbers `alpha` and `beta`. A microsecond is much for a message of a few bytes and
+# nothing for one of many megabytes. So take the line whose *relative* errors are
+# smallest: with $e_i = (\alpha + \beta\, \text{size}_i - \text{seconds}_i) /
+# \text{seconds}_i$, the sum of all $e_i^2$ is to be as small as possible, even if alpha
+# comes out negative. Sizes may repeat, and every message counts.
 #
-# `sizes` and `seconds` are lists of equal length. Sizes may repeat, and every message
-# counts; at least two sizes differ.
+# By hand first: 1,000 bytes take 30 µs and 101,000 bytes take 130 µs. What are alpha
+# and beta?
 #
-# By hand first: 1,000 bytes take 30 µs and 101,000 bytes take 130 µs. What are alpha and
-# beta?
 # <!-- exercise: 10b-fit -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -564,15 +571,15 @@ draw_crossover(times, *pace)
 # ## Exercise 3: choose
 #
 # Write `fastest(size, ranks, alpha, beta)`. It returns `"root"`, `"tree"` or `"ring"`,
-# whichever takes the least time to all-reduce `size` bytes over `ranks` ranks (one or
-# more, any number). Where several take equally long, up to rounding, any of them will do.
-# `alpha` and `beta` are as above, and like `size` not negative. `size` may be less than
-# `ranks`. The messages in a row are $2(N-1)$,
-# $2\lceil \log_2 N \rceil$ and $2(N-1)$, and the size of each is $S$, $S$ and $S/N$.
+# whichever takes the least time to all-reduce `size` bytes over `ranks` ranks, any
+# number of them. Where several take equally long, any of them will do. The messages in
+# a row are $2(N-1)$, $2\lceil \log_2 N \rceil$ and $2(N-1)$, and the size of each is
+# $S$, $S$ and $S/N$.
 #
-# By hand first, for $\alpha$ = 50 µs and $\beta$ = 1 ns, so $\alpha/\beta$ is 50 KB:
-# 1 MB on 2 ranks; 30 KB on 4; 100 KB on 4; 100 KB on 64; 1 MB on 64. Which way for each
+# By hand first, for $\alpha$ = 50 µs and $\beta$ = 1 ns, so $\alpha/\beta$ is 50 KB: 1
+# MB on 2 ranks; 30 KB on 4; 100 KB on 4; 100 KB on 64; 1 MB on 64. Which way for each
 # of the five?
+#
 # <!-- exercise: 10b-choose -->
 #
 # <details><summary>Hint 1: a question</summary>

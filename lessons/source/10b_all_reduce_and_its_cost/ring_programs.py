@@ -15,7 +15,6 @@ class AllReduceRingNotes(NamedTuple):
     before: torch.Tensor
     after: torch.Tensor
     meter: MessageMeter
-    returned: str | None
 
 
 def try_all_reduce_ring(
@@ -32,6 +31,5 @@ def _try_shape_of_tensor(ring: Callable, shape: tuple) -> AllReduceRingNotes:
     before = tensor.cpu().clone()
     dist.barrier()  # nobody is still busy with the case before
     with MessageMeter() as meter:
-        returned = ring(tensor)
-    shown = None if returned is None else type(returned).__name__
-    return AllReduceRingNotes(before, tensor.cpu().clone(), meter, shown)
+        ring(tensor)
+    return AllReduceRingNotes(before, tensor.cpu().clone(), meter)

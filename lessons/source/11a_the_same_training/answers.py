@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from lessons.source.sample_answers import right, wrong
@@ -14,15 +15,6 @@ from lessons.source.sample_answers import right, wrong
 
 def _deck(samples, seed):
     return torch.randperm(samples, generator=torch.Generator().manual_seed(seed))
-
-
-@wrong(
-    "11a-shard",
-    advice="more than once.*exactly once",
-    note="The ranks do the same work side by side, and nothing gets faster.",
-)
-def shard_all(samples, rank, world_size, epoch):
-    return _deck(samples, epoch).tolist()
 
 
 @wrong(
@@ -97,25 +89,6 @@ def shard_without_a_seed(samples, rank, world_size, epoch):
 
 @wrong(
     "11a-shard",
-    advice="what makes it random in epoch 0",
-    note="Every index is dealt once, and each epoch has another order; but "
-    "neighbours in the file stay neighbours.",
-)
-def shard_turned(samples, rank, world_size, epoch):
-    return [(i + epoch) % samples for i in range(rank, samples, world_size)]
-
-
-@wrong(
-    "11a-shard",
-    advice="the order in which a rank gets its own indices",
-    note="Shuffled and dealt as it should be, and put in order again.",
-)
-def shard_sorted(samples, rank, world_size, epoch):
-    return sorted(_deck(samples, epoch)[rank::world_size].tolist())
-
-
-@wrong(
-    "11a-shard",
     advice="what differs from process to process",
     note="Equal in one process. The hash of a text differs in the next.",
 )
@@ -123,17 +96,13 @@ def shard_by_hash(samples, rank, world_size, epoch):
     return _deck(samples, hash(f"epoch {epoch}"))[rank::world_size].tolist()
 
 
-@right(
-    "11a-shard",
-)
+@right("11a-shard")
 def shard_in_blocks(samples, rank, world_size, epoch):
     order = np.random.default_rng(7919 * epoch).permutation(samples)
     return np.array_split(order, world_size)[rank]  # NumPy's whole numbers
 
 
-@right(
-    "11a-shard",
-)
+@right("11a-shard")
 def shard_seeded_for_all(samples, rank, world_size, epoch):
     torch.manual_seed(epoch + 1)
     return torch.randperm(samples).tensor_split(world_size)[-1 - rank]
@@ -142,48 +111,53 @@ def shard_seeded_for_all(samples, rank, world_size, epoch):
 # 11a-replicas -------------------------------------------------------------------------
 
 
-def _replica_step(replicas, shards, lr, combine):
-    for replica, (images, labels) in zip(replicas, shards, strict=True):
-        F.cross_entropy(replica(images), labels).backward()
-    for parameters in zip(*(r.parameters() for r in replicas), strict=True):
-        gradient = combine([p.grad for p in parameters])
-        for parameter in parameters:
+def _copies(model, shards) -> list:
+    return [copy.deepcopy(model) for _ in shards]
+
+
+def _backward(replicas, shards, weights=None) -> list:
+    """Each replica on its shard, times its weight; the gradients, added up."""
+    for place, (replica, (images, labels)) in enumerate(
+        zip(replicas, shards, strict=True)
+    ):
+        loss = F.cross_entropy(replica(images), labels)
+        (loss * (weights[place] if weights else 1)).backward()
+    same = zip(*(replica.parameters() for replica in replicas), strict=True)
+    return [sum(parameter.grad for parameter in ones) for ones in same]
+
+
+def _shares(shards) -> list[float]:
+    total = sum(len(labels) for _, labels in shards)
+    return [len(labels) / total for _, labels in shards]
+
+
+def _step(replicas, gradients, lr):
+    for replica in replicas:
+        for parameter, gradient in zip(replica.parameters(), gradients, strict=True):
             parameter.data -= lr * gradient
             parameter.grad = None
     return replicas
 
 
-def _mean(grads):
-    return sum(grads) / len(grads)
-
-
 @wrong(
     "11a-replicas",
     advice="where the numbers of each replica live",
-    note="`[model] * n` is one model. Its gradients add up and it takes every "
-    "step: with two shards the step is too long.",
+    note="`[model] * n` is one model: it takes every step, n times in all.",
 )
 def replicas_one_storage(model, shards, lr):
-    return _replica_step([copy.deepcopy(model)] * len(shards), shards, lr, _mean)
+    replicas = [copy.deepcopy(model)] * len(shards)
+    return _step(replicas, _backward(replicas[:1], shards[:1]), lr)
 
 
 @wrong(
     "11a-replicas",
-    advice="where the numbers of each replica live",
-    note="copy.copy makes a new module around the same parameters.",
+    advice="which models are to take the step",
+    note="The replicas are right, and the model has been trained behind their back.",
 )
-def replicas_shallow_copies(model, shards, lr):
-    return _replica_step([copy.copy(model) for _ in shards], shards, lr, _mean)
-
-
-@wrong(
-    "11a-replicas",
-    advice="where the numbers of each replica live",
-    note="Replica 0 is the model that was given.",
-)
-def replicas_of_the_given_model(model, shards, lr):
-    copies = [copy.deepcopy(model) for _ in shards[1:]]
-    return _replica_step([model, *copies], shards, lr, _mean)
+def replicas_copied_afterwards(model, shards, lr):
+    batch = tuple(torch.cat(parts) for parts in zip(*shards, strict=True))
+    _step([model], _backward([model], [batch]), lr)
+    return _copies(model, shards)
 
 
 @wrong(
@@ -193,7 +167,8 @@ def replicas_of_the_given_model(model, shards, lr):
     "apart under SGD was 1.3e-4 under AdamW.",
 )
 def replicas_sum(model, shards, lr):
-    return _replica_step([copy.deepcopy(model) for _ in shards], shards, lr, sum)
+    replicas = _copies(model, shards)
+    return _step(replicas, _backward(replicas, shards), lr)
 
 
 @wrong(
@@ -202,7 +177,8 @@ def replicas_sum(model, shards, lr):
     note="Right as long as all shards are equally long.",
 )
 def replicas_mean_of_means(model, shards, lr):
-    return _replica_step([copy.deepcopy(model) for _ in shards], shards, lr, _mean)
+    replicas = _copies(model, shards)
+    return _step(replicas, _backward(replicas, shards), lr / len(shards))
 
 
 @wrong(
@@ -211,58 +187,10 @@ def replicas_mean_of_means(model, shards, lr):
     note="After one step there are n different models.",
 )
 def replicas_each_its_own_step(model, shards, lr):
-    replicas = [copy.deepcopy(model) for _ in shards]
+    replicas = _copies(model, shards)
     for replica, shard in zip(replicas, shards, strict=True):
-        _replica_step([replica], [shard], lr, _mean)
+        _step([replica], _backward([replica], [shard]), lr)
     return replicas
-
-
-@wrong(
-    "11a-replicas",
-    advice="which one only is to be copied",
-    note="The replicas are right, and the model has been trained behind their back.",
-)
-def replicas_copied_afterwards(model, shards, lr):
-    images, labels = (torch.cat(parts) for parts in zip(*shards, strict=True))
-    _replica_step([model], [(images, labels)], lr, _mean)
-    return [copy.deepcopy(model) for _ in shards]
-
-
-def _gradients_of_the_batch(replicas, shards):
-    """Each replica holds its part; the parts add up to the single process's."""
-    total = sum(len(labels) for _, labels in shards)
-    for replica, (images, labels) in zip(replicas, shards, strict=True):
-        F.cross_entropy(replica(images), labels).mul(len(labels) / total).backward()
-    return [
-        None if p[0].grad is None else sum(q.grad for q in p)
-        for p in zip(*(r.parameters() for r in replicas), strict=True)
-    ]
-
-
-def _step_with(replicas, gradients, lr, sign=-1):
-    for replica in replicas:
-        for parameter, gradient in zip(replica.parameters(), gradients, strict=True):
-            if gradient is not None:
-                parameter.data += sign * lr * gradient
-    return replicas
-
-
-@wrong(
-    "11a-replicas",
-    advice="unsupported operand.*parameter holds: None",
-    note="The gradient of a frozen parameter is None, not zero.",
-)
-def replicas_without_none(model, shards, lr):
-    replicas = [copy.deepcopy(model) for _ in shards]
-    total = sum(len(labels) for _, labels in shards)
-    for replica, (images, labels) in zip(replicas, shards, strict=True):
-        loss = F.cross_entropy(replica(images), labels, reduction="sum")
-        (loss / total).backward()
-    gradients = [
-        sum(p.grad for p in same)
-        for same in zip(*(r.parameters() for r in replicas), strict=True)
-    ]
-    return _step_with(replicas, gradients, lr)
 
 
 @wrong(
@@ -271,9 +199,9 @@ def replicas_without_none(model, shards, lr):
     note="The right step, and nothing has been shared out.",
 )
 def replicas_all_on_the_whole_batch(model, shards, lr):
-    replicas = [copy.deepcopy(model) for _ in shards]
     batch = tuple(torch.cat(parts) for parts in zip(*shards, strict=True))
-    return _step_with(replicas, _gradients_of_the_batch(replicas[:1], [batch]), lr)
+    replicas = _copies(model, shards)
+    return _step(replicas, _backward(replicas[:1], [batch]), lr)
 
 
 @wrong(
@@ -283,33 +211,47 @@ def replicas_all_on_the_whole_batch(model, shards, lr):
     "itself.",
 )
 def replicas_gradients_on_the_given(model, shards, lr):
-    total = sum(len(labels) for _, labels in shards)
-    for images, labels in shards:
-        loss = F.cross_entropy(model(images), labels, reduction="sum")
-        (loss / total).backward()
+    _backward([model] * len(shards), shards, _shares(shards))
     gradients = [parameter.grad for parameter in model.parameters()]
-    return _step_with([copy.deepcopy(model) for _ in shards], gradients, lr)
+    return _step(_copies(model, shards), gradients, lr)
 
 
-@right(
+@wrong(
     "11a-replicas",
+    advice="differs from the single process's",
+    note="The step goes through the layers that have a `weight` and a `bias`; a "
+    "parameter that belongs to no such layer stays.",
 )
+def replicas_of_linear_layers(model, shards, lr):
+    replicas = _copies(model, shards)
+    gradients = _backward(replicas, shards, _shares(shards))
+    linear = {
+        f"{name}.{kind}"
+        for name, layer in model.named_modules()
+        if isinstance(layer, nn.Linear)
+        for kind in ("weight", "bias")
+    }
+    for place, (name, _) in enumerate(model.named_parameters()):
+        if name not in linear:
+            gradients[place] = torch.zeros_like(gradients[place])
+    return _step(replicas, gradients, lr)
+
+
+@right("11a-replicas")
 def replicas_with_optimizers(model, shards, lr):
     replicas = [pickle.loads(pickle.dumps(model)) for _ in shards]
-    gradients = _gradients_of_the_batch(replicas, shards)
+    gradients = _backward(replicas, shards, _shares(shards))
     for replica in replicas:
         for parameter, gradient in zip(replica.parameters(), gradients, strict=True):
-            parameter.grad = None if gradient is None else gradient.clone()
+            parameter.grad = gradient.clone()
         torch.optim.SGD(replica.parameters(), lr=lr).step()
     return tuple(replicas)
 
 
-@right(
-    "11a-replicas",
-)
+@right("11a-replicas")
 def replicas_copied_from_the_first(model, shards, lr):
-    replicas = [copy.deepcopy(model) for _ in shards]
-    _step_with(replicas[:1], _gradients_of_the_batch(replicas, shards), lr)
+    replicas = _copies(model, shards)
+    _step(replicas[:1], _backward(replicas, shards, _shares(shards)), lr)
     for replica in replicas[1:]:
         replica.load_state_dict(replicas[0].state_dict())
     return replicas

@@ -31,7 +31,7 @@
 # | world size | how many ranks there are | 9 |
 # | `dist.all_reduce(t)` | every rank calls it; then every rank's `t` holds the sum of all. It works *in place*: what `t` held is overwritten | 10a |
 # | `dist.broadcast(t, src=0)` | every rank calls it; then every rank's `t` holds what rank 0's did | 10a |
-# | `dist.barrier()` | nobody goes on before all have come here | 10b |
+# | `dist.barrier()` | no rank goes on before all have come here | 10b |
 # | backend | the library that carries the messages: gloo for CPUs, NCCL for GPUs | 10a |
 #
 # `run_ranks(fn, ...)` starts two processes, connects them, calls `fn(...)` in each, and
@@ -451,15 +451,12 @@ run_ranks(gradient_of, weighted)[0]
 # shard, compute each replica's gradient on its own shard, combine the gradients, and
 # let every replica take the same SGD step. Return the list of replicas.
 #
-# * The step is that of one process with the whole batch, whose loss is the mean
-#   cross-entropy over all images.
-# * No replica shares parameters with another or with `model`, which stays as it was,
-#   without gradients.
-# * A parameter that is frozen, with `requires_grad` False, gets no gradient: its `.grad`
-#   is None, and it stays as it is.
+# The step is that of one process with the whole batch, whose loss is the mean
+# cross-entropy over all images. `model` is only copied: it stays as it was, without
+# gradients.
 #
-# *By hand first:* one weight, w = 1; a sample s has the gradient s; the shards are
-# (2, 4) and (9); lr = 0.1. Which w does each replica have afterwards?
+# *By hand first:* one weight, w = 1; a sample s has the gradient s; the shards are (2,
+# 4) and (9); lr = 0.1. Which w does each replica have afterwards?
 #
 # <!-- exercise: 11a-replicas -->
 # <details><summary>Hint 1: a question</summary>
@@ -711,9 +708,9 @@ run_demo("ddp/own_ddp.py")
 #
 # | | |
 # |---|---|
-# | equal to one process | after each step, to 10⁻⁶; replicas bit for bit; not with batch norm or dropout |
+# | equal to one process | after each step, to 10⁻⁶, if the loss is a mean over samples; replicas bit for bit; not with batch norm or dropout |
 # | bytes each rank sends per step | 2 (N − 1)/N · P in a ring |
-# | memory of each rank | P parameters, P gradients (torch's line also keeps P for its messages, see 11b), its own optimiser, activations of its part of the batch |
+# | memory of each rank | P parameters, P gradients (torch's line also keeps P for its messages unless told otherwise, see 11b), its own optimiser, activations of its part of the batch |
 # | idle share | in our version, while all gradients travel |
 # | if one rank dies | the others get an error or wait; the training stops |
 

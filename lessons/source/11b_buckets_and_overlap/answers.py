@@ -1,10 +1,9 @@
 """Wrong answers to the exercises of lesson 11b, as people give them."""
 
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 
 import torch
 import torch.distributed as dist
-from torch.autograd import Variable
 
 from lessons.source.sample_answers import right, wrong
 from parallel_by_hand.ddp.ddp_from_scratch import fill_buckets
@@ -90,47 +89,11 @@ def buckets_without_the_last(parameters, bucket_bytes):
 
 @wrong(
     "11b-buckets",
-    advice="what None tells the optimizer",
-    note="Then nothing raises, and weight decay moves what should stay.",
-)
-def buckets_with_zeros(parameters, bucket_bytes):
-    for parameter in parameters:
-        if parameter.grad is None:
-            parameter.grad = torch.zeros_like(parameter)
-    _average(fill_buckets(parameters, bucket_bytes))
-
-
-def _fill(parameters, is_full):
-    buckets = []
-    for parameter in reversed(_with_gradient(parameters)):
-        if not buckets or is_full(buckets[-1]):
-            buckets.append([])
-        buckets[-1].append(parameter)
-    return buckets
-
-
-@wrong(
-    "11b-buckets",
-    advice="exactly 420 bytes is full",
-    note="`>` stands where `>=` belongs.",
-)
-def buckets_more_than_full(parameters, bucket_bytes):
-    def is_full(bucket):
-        return sum(p.nbytes for p in bucket) > bucket_bytes
-
-    _average(_fill(parameters, is_full))
-
-
-@wrong(
-    "11b-buckets",
     advice="bytes or numbers",
     note="numel() for nbytes: the buckets are four times too large.",
 )
 def buckets_counted_in_numbers(parameters, bucket_bytes):
-    def is_full(bucket):
-        return sum(p.numel() for p in bucket) >= bucket_bytes
-
-    _average(_fill(parameters, is_full))
+    _average(fill_buckets(_with_gradient(parameters), 4 * bucket_bytes))
 
 
 @wrong(
@@ -144,31 +107,14 @@ def buckets_with_frozen_parameters(parameters, bucket_bytes):
 
 @wrong(
     "11b-buckets",
-    advice="rank 0 waits.*rank 1 has finished",
-    state="HUNG",
-    note="A collective ends only when every rank has called it.",
-)
-def buckets_only_on_rank_0(parameters, bucket_bytes):
-    if dist.get_rank() == 0:
-        _average(fill_buckets(_with_gradient(parameters), bucket_bytes))
-
-
-@wrong(
-    "11b-buckets",
     advice="nobody has waited for.*async_op=True",
     note="Right or wrong, as it happens: the sum may not be there yet.",
 )
 def buckets_not_awaited(parameters, bucket_bytes):
-    for bucket in _fill_some(parameters, bucket_bytes):
+    for bucket in fill_buckets(_with_gradient(parameters), bucket_bytes):
         flat = torch.cat([p.grad.flatten() for p in bucket])
         dist.all_reduce(flat, async_op=True)
         _unpack(flat / dist.get_world_size(), bucket)
-
-
-def _fill_some(parameters, bucket_bytes):
-    return _fill(
-        parameters, lambda bucket: sum(p.nbytes for p in bucket) >= bucket_bytes
-    )
 
 
 def _unpack(flat, bucket):
@@ -177,13 +123,11 @@ def _unpack(flat, bucket):
         parameter.grad.copy_(piece.view_as(parameter))
 
 
-@right(
-    "11b-buckets",
-)
+@right("11b-buckets")
 def buckets_all_under_way(parameters, bucket_bytes):
     """Start every message, then wait for them."""
     waiting = []
-    for bucket in _fill_some(parameters, bucket_bytes):
+    for bucket in fill_buckets(_with_gradient(parameters), bucket_bytes):
         flat = torch.cat([p.grad.flatten() for p in bucket]) / dist.get_world_size()
         waiting.append((dist.all_reduce(flat, async_op=True), flat, bucket))
     for work, flat, bucket in waiting:
@@ -191,9 +135,7 @@ def buckets_all_under_way(parameters, bucket_bytes):
         _unpack(flat, bucket)
 
 
-@right(
-    "11b-buckets",
-)
+@right("11b-buckets")
 def buckets_as_they_fill(parameters, bucket_bytes):
     """No list of buckets, and no message where there is only one rank."""
     if dist.get_world_size() == 1:
@@ -211,51 +153,59 @@ def buckets_as_they_fill(parameters, bucket_bytes):
 # 11b-no-sync --------------------------------------------------------------------------
 
 
-def _hooks(module, average, after_exceptions=True, quiet=True, switch=None):
-    switch = switch or {"on": True}
+class _Averaging:
+    """A right answer, one method for each decision: the wrong ones override one."""
 
-    def hook(parameter):
-        if switch["on"]:
-            average(parameter)
+    def __init__(self, module):
+        self.quiet = False
+        for parameter in module.parameters():
+            if parameter.requires_grad:
+                self.hang(parameter)
 
-    for parameter in module.parameters():
-        if parameter.requires_grad:
-            parameter.register_post_accumulate_grad_hook(hook)
+    def hang(self, parameter):
+        parameter.register_post_accumulate_grad_hook(self.hook)
+
+    def hook(self, parameter):
+        if not self.quiet:
+            self.average(parameter.grad)
+
+    def average(self, gradient):
+        gradient /= dist.get_world_size()
+        dist.all_reduce(gradient)
 
     @contextmanager
-    def no_sync():
-        switch["on"] = not quiet
+    def no_sync(self):
+        self.quiet = True
         try:
             yield
-        except BaseException:
-            switch["on"] = after_exceptions
-            raise
-        switch["on"] = True
-
-    return no_sync
+        finally:
+            self.quiet = False
 
 
-def _average_gradient(parameter):
-    parameter.grad /= dist.get_world_size()
-    dist.all_reduce(parameter.grad)
+def _no_sync_of(kind):
+    return lambda module: kind(module).no_sync
 
 
 @wrong(
     "11b-no-sync",
     advice="the sum that all_reduce gives and the mean",
     note="all_reduce sums; that the mean was asked for is forgotten.",
+    given=_no_sync_of,
 )
-def hooks_sum(module):
-    return _hooks(module, lambda parameter: dist.all_reduce(parameter.grad))
+class HooksSum(_Averaging):
+    def average(self, gradient):
+        dist.all_reduce(gradient)
 
 
 @wrong(
     "11b-no-sync",
     advice="how your hook learns that it is inside no_sync",
     note="The result is right, and every micro-batch pays for an all-reduce.",
+    given=_no_sync_of,
 )
-def hooks_never_quiet(module):
-    return _hooks(module, _average_gradient, quiet=False)
+class HooksNeverQuiet(_Averaging):
+    def hook(self, parameter):
+        self.average(parameter.grad)
 
 
 @wrong(
@@ -263,9 +213,14 @@ def hooks_never_quiet(module):
     advice="try ... finally",
     note="A switch that is turned on again below the `yield` stays off when the "
     "block raises.",
+    given=_no_sync_of,
 )
-def hooks_quiet_after_an_exception(module):
-    return _hooks(module, _average_gradient, after_exceptions=False)
+class HooksQuietAfterAnException(_Averaging):
+    @contextmanager
+    def no_sync(self):
+        self.quiet = True
+        yield
+        self.quiet = False
 
 
 @wrong(
@@ -274,65 +229,30 @@ def hooks_quiet_after_an_exception(module):
     note="register_hook sees the new micro-batch's gradient; what was "
     "accumulated inside no_sync stays different in each rank, and the replicas "
     "drift apart. Published code did this: 1.5e-3 apart after 10 steps.",
+    given=_no_sync_of,
 )
-def hooks_on_the_newest_gradient(module):
-    """Diverges under accumulation: what no_sync has accumulated is never averaged."""
-    switch = {"on": True}
+class HooksOnTheNewestGradient(_Averaging):
+    def hang(self, parameter):
+        parameter.register_hook(self.hook)
 
-    def hook(gradient):
-        if not switch["on"]:
-            return gradient
-        gradient = gradient / dist.get_world_size()
-        dist.all_reduce(gradient)
+    def hook(self, gradient):
+        gradient = gradient.clone()
+        if not self.quiet:
+            self.average(gradient)
         return gradient
-
-    for parameter in module.parameters():
-        parameter.register_hook(hook)
-
-    @contextmanager
-    def no_sync():
-        switch["on"] = False
-        try:
-            yield
-        finally:
-            switch["on"] = True
-
-    return no_sync
 
 
 @wrong(
     "11b-no-sync",
     advice="does what `no_sync` changes reach",
     note="Without nonlocal, `quiet = True` in no_sync makes a new variable.",
+    given=_no_sync_of,
 )
-def hooks_on_another_variable(module):
-    quiet = False
-
-    def hook(parameter):
-        if not quiet:
-            _average_gradient(parameter)
-
-    for parameter in module.parameters():
-        parameter.register_post_accumulate_grad_hook(hook)
-
+class HooksOnAnotherVariable(_Averaging):
     @contextmanager
-    def no_sync():
+    def no_sync(self):
         quiet = True  # noqa: F841
         yield
-
-    return no_sync
-
-
-_one_switch = {"on": True}
-
-
-@wrong(
-    "11b-no-sync",
-    advice="has each module one of its own",
-    note="A global variable is one switch for all modules.",
-)
-def hooks_with_one_switch_for_all(module):
-    return _hooks(module, _average_gradient, switch=_one_switch)
 
 
 @wrong(
@@ -341,39 +261,7 @@ def hooks_with_one_switch_for_all(module):
     note="They return the result of no_sync() instead of the function.",
 )
 def hooks_called(module):
-    return _hooks(module, _average_gradient)()
-
-
-@wrong(
-    "11b-no-sync",
-    advice="`@contextmanager` there",
-    note="A generator function alone cannot stand after `with`.",
-)
-def hooks_bare_generator(module):
-    return _hooks(module, _average_gradient).__wrapped__
-
-
-@wrong(
-    "11b-no-sync",
-    advice="register_post_accumulate_grad_hook is called with the parameter",
-    note="Written for another kind of hook: this one gets the parameter only.",
-)
-def hooks_that_expect_a_gradient(module):
-    for parameter in module.parameters():
-        parameter.register_post_accumulate_grad_hook(lambda gradient, _: gradient / 2)
-    return nullcontext
-
-
-@wrong(
-    "11b-no-sync",
-    advice="a frozen one does not, and takes no hook",
-    note="Every parameter gets a hook; torch refuses one on a parameter that is "
-    "frozen.",
-)
-def hooks_on_frozen_parameters(module):
-    for parameter in module.parameters():
-        parameter.register_post_accumulate_grad_hook(lambda parameter: None)
-    return _hooks(module, _average_gradient)
+    return _Averaging(module).no_sync()
 
 
 @wrong(
@@ -381,66 +269,28 @@ def hooks_on_frozen_parameters(module):
     advice="not divided by anything",
     note="The division stands before the question whether to send, so inside "
     "no_sync the gradient is divided as well.",
+    given=_no_sync_of,
 )
-def hooks_that_divide_in_silence(module):
-    quiet = []
-
-    def hook(parameter):
+class HooksThatDivideInSilence(_Averaging):
+    def hook(self, parameter):
         parameter.grad /= dist.get_world_size()
-        if not quiet:
+        if not self.quiet:
             dist.all_reduce(parameter.grad)
 
-    return _with_switch(module, hook, quiet)
+
+right("11b-no-sync", name="hooks_of_a_class")(_no_sync_of(_Averaging))
 
 
-def _with_switch(module, hook, quiet):
-    for parameter in module.parameters():
-        if parameter.requires_grad:
-            parameter.register_post_accumulate_grad_hook(hook)
-
-    @contextmanager
-    def no_sync():
-        quiet.append(True)
-        try:
-            yield
-        finally:
-            quiet.clear()
-
-    return no_sync
-
-
-@right(
-    "11b-no-sync",
-)
-def hooks_and_a_class(module):
-    class Quiet:
-        on = False
-
-        def __enter__(self):
-            Quiet.on = True
-
-        def __exit__(self, *error):
-            Quiet.on = False
-
-    def average(parameter):
-        if not Quiet.on:
-            _average_gradient(parameter)
-
-    for parameter in filter(lambda p: p.requires_grad, module.parameters()):
-        parameter.register_post_accumulate_grad_hook(average)
-    return Quiet
-
-
-@right(
-    "11b-no-sync",
-)
+@right("11b-no-sync")
 def hooks_taken_off(module):
     """Inside no_sync there are no hooks at all."""
     handles = []
 
     def hang():
         for parameter in filter(lambda p: p.requires_grad, module.parameters()):
-            hook = parameter.register_post_accumulate_grad_hook(_average_gradient)
+            hook = parameter.register_post_accumulate_grad_hook(
+                lambda parameter: _Averaging.average(None, parameter.grad)
+            )
             handles.append(hook)
 
     def no_sync():
@@ -452,27 +302,3 @@ def hooks_taken_off(module):
 
     hang()
     return no_sync
-
-
-@right(
-    "11b-no-sync",
-)
-def hooks_that_wait_at_the_end(module):
-    """Every all-reduce is started during backward, and awaited at its end."""
-    under_way = []
-
-    def finish():
-        for work, parameter in under_way:
-            work.wait()
-            parameter.grad /= dist.get_world_size()
-        under_way.clear()
-
-    def start(parameter):
-        if quiet:
-            return
-        if not under_way:
-            Variable._execution_engine.queue_callback(finish)
-        under_way.append((dist.all_reduce(parameter.grad, async_op=True), parameter))
-
-    quiet = []
-    return _with_switch(module, start, quiet)

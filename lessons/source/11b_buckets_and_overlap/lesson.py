@@ -11,7 +11,7 @@
 # Lesson 11a trained one model in two ranks: all begin with rank 0's weights, and after
 # `backward` one all-reduce for each gradient gives all of them the mean. After every step
 # the replicas are equal, and equal to one process but for rounding. While the messages
-# travel, nobody computes.
+# travel, no rank computes.
 #
 # Here we write torch's line, `DistributedDataParallel` or DDP, ourselves. When can a
 # gradient set out? Which gradients share a message? What is then left of the waiting?
@@ -257,8 +257,16 @@ from parallel_by_hand.ddp.ddp_from_scratch import Bucket
 show(Bucket)
 
 # %% [markdown]
-# The wrapper around your model makes the buckets and hangs a hook on each parameter. Of
-# it we read the start, the hook, and the end of a backward.
+# The wrapper around your model makes the buckets and hangs a hook on each parameter. In a
+# backward with two buckets, five things happen:
+#
+# 1. The first gradient is ready. Its hook asks autograd to call `_finish` at the end.
+# 2. The last gradient of bucket 0 is ready: bucket 0 sets out.
+# 3. The last gradient of bucket 1 is ready: bucket 1 sets out.
+# 4. Backward has nothing left to do, and autograd calls `_finish`.
+# 5. `_finish` waits for both sums, and `backward` returns.
+#
+# We read the start, the hook, and the end.
 # [The whole class](../demos/ddp/ddp_from_scratch.py) has 60 lines.
 
 # %%
@@ -275,8 +283,7 @@ show(DistributedDataParallel._finish)
 # * *Why in list order, even if a later bucket is complete?* Collectives meet in the
 #   order in which they are called. If two ranks sent their buckets in different orders,
 #   the gradients of different layers would be added up, or the sizes would not match.
-# * *Who waits?* `_finish`. The first hook asks autograd to call it when `backward` has
-#   done everything else. So when `backward` returns, the gradients are averages.
+# * *Who waits?* `_finish`. So when `backward` returns, the gradients are averages.
 #
 # Does it train as one process does? 23 steps on digits, the uneven last batch included,
 # from `demos/ddp/ddp_from_scratch.py`, which prints every step:
@@ -332,28 +339,33 @@ loud, quiet, bool((one - other).abs().max() <= 1e-6)
 # same step with a quarter of the messages.** It works because our hook runs after the
 # new gradient has been *accumulated*, and averages the whole sum. The older
 # `register_hook` gets the newest micro-batch's gradient only. A hook that averages that
-# leaves the rest different in each rank: the replicas drift apart, and nobody is told.
+# leaves the rest different in each rank: the replicas drift apart without an error.
+#
+# In torch and in ours **the forward pass decides whether its backward sends**. So both
+# belong inside `no_sync()`, or both outside:
+#
+# | forward | backward | sent | gradients 1 and 10 become |
+# |---|---|---|---|
+# | outside | inside | yes | 5.5 and 5.5 |
+# | inside | outside | no | 1 and 10: the replicas drift apart |
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 2, hooks and quiet accumulation: 25 minutes
 #
 # It runs in ranks, as exercise 1 did. Expected: a hook that gets only the newest
-# gradient, a switch that one exception leaves off, and one switch for all models.
+# gradient, and a switch that one exception leaves off.
 
 # %% [markdown]
 # ## Exercise 2: hooks, and quiet accumulation
 #
-# Write `average_with_hooks(module)`. It hangs a hook on every parameter that is trained
-# (one that is frozen, with `requires_grad` False, takes no hook), so that after
-# `loss.backward()` each gradient is the mean over all ranks. It returns a function
-# `no_sync`, to be used as `with no_sync():`.
+# Write `average_with_hooks(module)`. It hangs a hook on every parameter that is
+# trained, so that after `backward` each gradient is the mean over all ranks. It returns
+# a function `no_sync`, to be used as `with no_sync():`.
 #
-# * A backward inside `no_sync` sends nothing; its gradients only accumulate. Another
-#   module with hooks is not silenced by it: each has a `no_sync` of its own.
-# * The next backward outside averages everything that has accumulated.
-# * After the `with` block the hooks work again, also if an exception ended it. The
-#   exception goes on its way.
-# * Buckets and overlap are not asked for: one all-reduce per parameter will do.
+# * A micro-batch inside, forward and backward, sends nothing; its gradients only
+#   accumulate. The next one outside averages all that has accumulated.
+# * After the block the hooks work again, also if an exception ended it.
+# * One all-reduce per parameter will do.
 #
 # *By hand first:* two micro-batches, the first inside `no_sync`. One weight; its
 # gradients are 1, then 2 on rank 0, and 3, then 6 on rank 1. What does each rank hold
@@ -576,7 +588,7 @@ for mode in WRAPPERS:
 # | library | what you write | what averages the gradients |
 # |---|---|---|
 # | PyTorch | `DistributedDataParallel(model)` | buckets, during backward |
-# | Horovod | `hvd.DistributedOptimizer(optimizer)` | several gradients to a message, during backward |
+# | Horovod (last release in 2023) | `hvd.DistributedOptimizer(optimizer)` | several gradients to a message, during backward |
 # | TensorFlow | `tf.distribute.MirroredStrategy()` | all-reduce in the training step |
 # | JAX | `jax.jit` on a batch sharded over devices | all-reduce put in by the compiler |
 
@@ -597,9 +609,9 @@ for mode in WRAPPERS:
 #
 # | | |
 # |---|---|
-# | equal to one process | after each step, to 10⁻⁶; replicas bit for bit; not with batch norm or dropout |
+# | equal to one process | after each step, to 10⁻⁶, if the loss is a mean over samples; replicas bit for bit; not with batch norm or dropout |
 # | bytes each rank sends per step | 2 (N − 1)/N · P in a ring; with `no_sync` once for all micro-batches |
-# | memory of each rank | P parameters, P gradients, P of buckets, its own optimiser, activations of its part of the batch |
+# | memory of each rank | P parameters, P gradients, P of buckets (none in torch with `gradient_as_bucket_view=True`), its own optimiser, activations of its part of the batch |
 # | idle share | while the last buckets travel |
 # | if one rank dies | the others get an error or wait; the training stops |
 

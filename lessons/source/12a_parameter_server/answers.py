@@ -55,16 +55,6 @@ def bounded_by_count(pushes, waiting, bound):
 @wrong(
     "12a-bounded",
     advice="who may not go on",
-    note="Ahead of the average instead of the slowest.",
-)
-def bounded_by_the_mean(pushes, waiting, bound):
-    mean = sum(pushes.values()) / len(pushes)
-    return [worker for worker in waiting if pushes[worker] - mean <= bound]
-
-
-@wrong(
-    "12a-bounded",
-    advice="who may not go on",
     note="Workers that compute have asked for nothing, and get an answer.",
 )
 def bounded_all_present(pushes, waiting, bound):
@@ -80,15 +70,6 @@ def bounded_all_present(pushes, waiting, bound):
 def bounded_sorted(pushes, waiting, bound):
     slowest = min(pushes.values())
     return sorted(worker for worker in waiting if pushes[worker] - slowest <= bound)
-
-
-@wrong(
-    "12a-bounded",
-    advice="who may not go on|how far",
-    note="Who is far behind the fastest waits: the wrong end of the queue.",
-)
-def bounded_others_behind(pushes, waiting, bound):
-    return [w for w in waiting if max(pushes.values()) - pushes[w] <= bound]
 
 
 @right("12a-bounded")
@@ -139,15 +120,6 @@ def _small(path) -> bool:
 )
 def stable_without_delay(curvature, delay):
     return 2 / curvature
-
-
-@wrong(
-    "12a-stable",
-    advice="really goes to 0|runs away",
-    note="A plausible rule that fits delays 0 and 1 only.",
-)
-def stable_divided_by_delay(curvature, delay):
-    return 2 / curvature / (delay + 1)
 
 
 @wrong(
@@ -203,17 +175,6 @@ def stable_without_swings(curvature, delay):
     return _bisect(
         lambda step: min(_path(curvature, step, delay, 3000)) >= 0, 2 / curvature
     )
-
-
-@wrong(
-    "12a-stable",
-    advice="the curvature",
-    note="Begins with a step that is surely unstable only for a curvature of 1 "
-    "or more.",
-)
-def stable_from_two(curvature, delay):
-    updates = 2000 + 1500 * delay
-    return _bisect(lambda step: _small(_path(curvature, step, delay, updates)), 2.0, 30)
 
 
 @right("12a-stable")
@@ -314,38 +275,9 @@ def backup_counts_those_under_way(seconds, needed, rounds):
     return end, thrown + len(seconds) - needed
 
 
-@wrong(
-    "12a-backup",
-    advice="what is to be returned",
-    note="One number for two.",
-)
-def backup_end_only(seconds, needed, rounds):
-    return _backup(seconds, needed, rounds)[0]
-
-
 @right("12a-backup")
-def backup_without_a_heap(seconds, needed, rounds):
-    workers = len(seconds)
-    used, of_round = [1] * workers, [0] * workers
-    finish = [row[0] for row in seconds]
-    done, thrown, waiting, now = 0, 0, [], 0.0
-    while done < rounds:
-        busy = [worker for worker in range(workers) if worker not in waiting]
-        first = min(busy, key=finish.__getitem__)
-        now = finish[first]
-        going = [first]
-        if of_round[first] == done:
-            waiting.append(first)
-            going = []
-            if len(waiting) == needed:
-                done, going, waiting = done + 1, waiting, []
-        else:
-            thrown += 1
-        for worker in going:
-            finish[worker] = now + seconds[worker][used[worker]]
-            used[worker] += 1
-            of_round[worker] = done
-    return now, thrown
+def backup_by_events(seconds, needed, rounds):
+    return _backup(seconds, needed, rounds)[:2]
 
 
 @right("12a-backup")

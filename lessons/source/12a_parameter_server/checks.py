@@ -144,11 +144,16 @@ def _expect_backup_workers(
         expect(pair, got=got, think="what is to be returned: seconds, and a count")
         right_end, right_thrown = backup_workers_by_events(seconds, needed, rounds)
         expect(
+            tuple(got) != (right_thrown, right_end) or right_thrown == right_end,
+            got=got,
+            think="which of the two numbers comes first: the end, then the count",
+        )
+        expect(
             math.isclose(got[0], right_end, rel_tol=1e-9),
             got=got,
-            think=f"how many gradients end a round: the first {needed}. A late worker "
-            "finishes its gradient first, which is thrown away; then it pulls the "
-            "newest parameters at once, and may still be among the first of the round",
+            think=f"what ends a round: the first {needed} gradients of this round. And "
+            "what a late worker does: it finishes its gradient first, which is thrown "
+            "away, and then pulls the newest parameters at once",
         )
         expect(
             got[1] == right_thrown,

@@ -47,14 +47,14 @@ show(work)
 # `pull` receives a letter from each server, `push` sends one, with `dist.recv` and
 # `dist.isend` of 10a. A letter holds the numbers, and one more: the **version**, which
 # counts the updates that the parameters have seen. The worker leaves the version in the
-# letter, so the gradient comes back with it. Version −1 means: stop.
-# (There may be several servers later, each with a *share* of the parameters.)
+# letter, so the gradient comes back with it. Version −1 means: stop. Later there are
+# several servers, each with a *share* of the parameters.
 
 # %% [markdown]
 # The simplest server works *in step*: it sends the parameters to all workers, waits for
 # a gradient from each, and takes one step with their mean. This is the **synchronous**
-# design. `rate` is the learning rate, and `note` writes down what happened. `answer` begins to send the share
-# to some workers, and `await_all` waits until it is sent.
+# design. `rate` is the learning rate, and `note` writes down what happened. `answer` begins
+# to send the share to some workers, and `await_all` waits until it is sent.
 
 # %%
 from parallel_by_hand.parameter_server.server_and_workers import serve_in_step
@@ -112,10 +112,10 @@ from parallel_by_hand.parameter_server.server_and_workers import serve_at_once
 show(serve_at_once)
 
 # %% [markdown]
-# `dist.recv(letter)` without a sender receives from whoever comes first, and returns its
-# rank. `who_goes_on` decides who gets an answer now. Until the first exercise that is
-# everyone who waits. (The lines below the loop only tell all workers to stop, and the
-# branch with `STOP` is for several servers.)
+# `dist.recv(letter)` without a sender receives the letter that comes first, and returns the
+# rank that sent it. `who_goes_on` chooses the workers that get an answer now. Until the
+# first exercise these are all that wait. The lines below the loop tell all workers to
+# stop, and the branch with `STOP` is for several servers.
 #
 # In 800 ms the synchronous server makes 10 updates. How many can the asynchronous one
 # make?
@@ -137,9 +137,11 @@ reveal("12a-updates", 40 + 40 + 10, computed=True)
 draw_timelines(timelines, stamp="simulated", height=4.4)
 
 # %% [markdown]
-# In step, the fast workers wait three quarters of their time. At once nobody waits for
-# another worker (grey, at the end: some stop sooner than others). If only the naps counted, in 80 ms there would be 4 + 4 + 1 updates instead of one. (They are smaller
-# ones: made from one gradient, not from the mean of three.)
+# The lane of rank 0 is the server, the other three are the workers. In step, the fast
+# workers wait three quarters of their time. At once no worker waits for another; the grey
+# at the end says that some stop sooner. If only the naps counted, in 80 ms there would be
+# 4 + 4 + 1 updates instead of one. Each is made from one gradient, not from the mean of
+# three.
 
 # %% [markdown]
 # ## How old is a gradient?
@@ -175,19 +177,18 @@ draw_staleness(of_workers)
 # %% [markdown]
 # ## Exercise 1: bounded staleness
 #
-# Between the two designs there is a knob. A worker may be ahead of the slowest one, but
-# not too far: then the server makes it wait. Write `who_goes_on(pushes, waiting, bound)`.
+# Between the two designs there is a knob: a worker may be ahead of the slowest one, but
+# not too far. Write `who_goes_on(pushes, waiting, bound)`.
 #
 # `pushes` is a dictionary: for each worker, how many gradients it has pushed. `waiting`
 # is a list of the workers that wait for an answer, in the order in which they came; the
-# others compute. Return a list of those that get an answer now, in the order of
-# `waiting`: a worker goes on if it is at most `bound` gradients ahead of the slowest
-# worker, the one with the fewest, whether that one waits or computes.
-#
-# `bound` is a whole number, 0 or more. Change neither `pushes` nor `waiting`.
+# others compute. Return a list of those that get an answer now, in the same order: a
+# worker goes on if it is at most `bound` gradients ahead of the slowest worker, which
+# may wait or compute.
 #
 # By hand first: `pushes` is `{1: 5, 2: 3, 3: 2}`, and `[1, 2]` wait. Who goes on with
 # bound 0, 1, 3?
+#
 # <!-- exercise: 12a-bounded -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -245,7 +246,7 @@ check("12a-bounded", who_goes_on)
 
 # %% [markdown]
 # Here is the knob, in real processes, with the same naps. (`within_bound` of the demo
-# does what you were asked to write.) A bound of 1,000 is none.
+# does what you were asked to write.) A bound of 1,000 never makes a worker wait.
 
 # %% tags=["nbval-ignore-output"]
 from functools import partial
@@ -322,7 +323,7 @@ fig, ax = figure(height=2.4, stamp="computed", alt="x swings with a delay of 1")
 for step, style in ((0.8, "-"), (1.1, ":")):
     ax.plot(delayed_descent(1.0, step, 1, 40), style, color="black")
     ax.annotate(f"step {step}", (40, delayed_descent(1.0, step, 1, 40)[-1]))
-ax.set_xlabel("updates (curvature 1, delay 1)")
+ax.set(xlabel="updates (curvature 1, delay 1)", ylabel="x")
 fig
 
 # %% [markdown]
@@ -333,18 +334,18 @@ fig
 # %% [markdown]
 # ## Exercise 2: find the stable step
 #
-# Write `stable_step(curvature, delay)`. It returns the largest stable step, within 1 %.
-# `curvature` is a number above 0, `delay` a whole number from 0 to 16. Find it by
-# **bisection**: keep a step that is stable and one that is not, try the middle, and
-# replace one of the two. A delay never allows a larger step than no delay, and every
-# step that is small enough is stable.
+# Write `stable_step(curvature, delay)`. It returns the largest stable step, within 1 %,
+# for a delay of 0 to 16 updates. Find it by **bisection**: keep a step that is stable
+# and one that is not, try the middle, and replace one of the two. No delay allows the
+# largest.
 #
-# How do you see that a step is stable? Near the edge $x$ swings, and grows or shrinks by
-# very little in each update, with a long delay by less than a thousandth. So let it run for some thousands of updates, more
-# for a longer delay, and look at more than one $x$ at the end.
+# Near the edge $x$ swings, and grows or shrinks by less than a thousandth in an update.
+# So let it run for some thousands of updates, more for a longer delay, and look at more
+# than one $x$ at the end.
 #
 # By hand first: without a delay, $x_{t+1} = (1 - \text{step} \cdot \lambda)\,x_t$. For
 # $\lambda = 25$, what is the largest stable step?
+#
 # <!-- exercise: 12a-stable -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -434,9 +435,9 @@ for delay in (0, 1, 2, 4, 8, 16):
 
 # %% [markdown]
 # **A delay of 1 halves the largest stable step; a long delay $\tau$ divides it by
-# $1.3\,\tau$ or so.** (For small angles the sine is the angle, and $2\sin(\dots)$ becomes
-# $\pi/(2\tau + 1)$.) So whoever doubles the number of workers, and with it the staleness,
-# has to halve the step. A network's loss is no parabola, but near a minimum it looks like
+# $1.3\,\tau$ or so.** For small angles the sine is the angle, and $2\sin(\dots)$ becomes
+# $\pi/(2\tau + 1)$. So twice the workers, and with them twice the staleness, need half
+# the step. A network's loss is no parabola, but near a minimum it looks like
 # one.
 
 # %% [markdown] tags=["instructor"]
@@ -478,27 +479,19 @@ for name, (losses, updates) in compare_remedies(budget=60.0, seeds=2).items():
 # %% [markdown]
 # ## Exercise 3: what a backup worker saves
 #
-# A **backup worker** is one more than needed: in each round the server waits only for
-# the first `needed` gradients and takes a step with their mean (Chen et al. 2016). Write
-# `backup(seconds, needed, rounds)`. It returns two numbers: when the last round ends,
-# and how many gradients have been thrown away by then.
+# With **backup workers** (Chen et al. 2016) a round needs only the first `needed`
+# gradients. Write `backup(seconds, needed, rounds)`. It returns when the last round
+# ends, and how many gradients have been thrown away by then. Worker `w` takes
+# `seconds[w][i]` for its gradient `i`.
 #
-# `seconds[w][i]` is how long worker `w` takes for its gradient number `i`, from 0 on.
+# * All begin at time 0. When `needed` gradients of this round have arrived, their
+#   workers begin the next round.
+# * A late worker finishes its gradient, which is thrown away when it arrives. Then it
+#   joins the current round at once.
 #
-# * All workers pull at time 0.
-# * A round ends when `needed` gradients of *this* round have arrived. Then those workers
-#   pull the new parameters and begin the next round.
-# * Workers that are late finish what they do. Their gradient is thrown away when it
-#   arrives, and they pull the newest parameters at once. So they may still be among the
-#   first of the current round.
-# * Letters take no time, and no late gradient arrives at the very moment at which a round
-#   ends.
+# By hand first: worker 0 always takes 1 second, worker 1 always 2, worker 2 first 4.5,
+# then 1. When do three rounds end if 2 of the 3 are needed, and if all 3 are?
 #
-# There are enough numbers in `seconds`, which must not change. `needed` is at most the
-# number of workers. A gradient that is still under way at the end is not counted.
-#
-# By hand first: worker 0 always takes 1 second, worker 1 always 2, worker 2 first 4.5 and
-# then 1. When do three rounds end if 2 of the 3 are needed, and when if all 3 are?
 # <!-- exercise: 12a-backup -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -563,8 +556,8 @@ check("12a-backup", backup)
 # <!-- why: 12a-backup -->
 # Why it works: nothing happens between two arrivals, so it is enough to look at these,
 # in their order. The version in the letter says whether a gradient is late. With a heavy
-# tail the slowest of 16 takes several times as long as the fourteenth: two workers' work
-# is thrown away, and each round takes a fraction of the time.
+# tail the slowest of 16 takes 1.5 times as long as the fourteenth in half of the rounds,
+# and more than 3 times as long in one of eight. Two workers' work is thrown away for it.
 #
 # By hand: with 2 of 3 the rounds end at 2, 4 and 5.5, and one gradient is thrown away.
 # With all 3 they end at 4.5, 6.5 and 8.5.
@@ -617,10 +610,10 @@ draw_server_costs(costs)
 
 # %% [markdown]
 # The server's time grows with the number of workers, because all bytes pass through one
-# link. (Its points lie below the line, by one message: the first gradient is under way while
-# the last letters go out.) The ring's grows more slowly: each more rank costs two more
-# $\alpha$, and the bytes are shared. (Its points lie above the line: eight ranks share two
-# cores.)
+# link. Its points lie below the line, by one message: the first gradient is under way while
+# the last letters go out. The ring's grows more slowly: each more rank costs two more
+# $\alpha$, and the bytes are shared. Its points lie above the line, because each message
+# costs the processor time as well.
 # So do the same with servers. **$K$ servers hold a share of the parameters each**, and
 # every worker sends each of them its share of the gradient.
 
@@ -710,16 +703,15 @@ folder.cleanup()
 lose = server_failures.train_while_worker_is_lost
 heard, *of_workers = run_ranks(lose, 200, 20, 0.01, world_size=4)
 end = max(place for place, rank in enumerate(heard, 1) if rank == 3)
-print("ranks heard up to its last gradient:", sorted(set(heard[:end])))
-print("ranks heard later, until update 200:", sorted(set(heard[end:])))
-print("gradients of rank 3 after update 20, one at most:", heard[20:].count(3) <= 1)
-print("who was lost, say ranks 1, 2 and 3:", *of_workers, sep="\n  ")
+print("up to rank 3's last gradient, the server hears ranks", sorted(set(heard[:end])))
+print("from there to update 200, it hears ranks", sorted(set(heard[end:])))
+print("each worker ended at the loss of:", dict(enumerate(of_workers, 1)))
 
 # %% [markdown]
 # **At once and without a bound, a lost worker stops nobody**, until the end: our server
-# would wait for its last letter, so it needs a time limit. (Here it hangs up after 200 updates,
-# as if it had died: the two workers left have nobody to ask.) With a bound, the lost
-# worker is the slowest for ever, and soon all wait. Here is who notices what:
+# would wait for its last letter, so it needs a time limit. Here it hangs up after 200
+# updates, as if it had died, and so ends the two workers that are left. With a bound, the
+# lost worker stays the slowest, and soon all wait. In short:
 #
 # | dies | in step | at once |
 # |---|---|---|
@@ -728,8 +720,8 @@ print("who was lost, say ranks 1, 2 and 3:", *of_workers, sep="\n  ")
 # | one of $K$ servers | all stop; all shares go back to the checkpoint | the same |
 # | a rank of a ring | all stop | |
 #
-# (The row of $K$ servers we have not tried: it follows from `pull`, which needs a letter
-# from each.)
+# We have not tried the row of $K$ servers: it follows from `pull`, which needs a letter
+# from each.
 
 # %% [markdown]
 # ## The library
@@ -771,8 +763,8 @@ show(own_parameter_server.serve)
 #
 # ## What we saw
 #
-# * In step, a parameter server trains as one process does. At once, nobody waits, and
-#   the mean staleness is $N-1$, whoever is slow.
+# * In step, a parameter server trains as one process does. At once, no worker waits, and
+#   the mean staleness is $N-1$, whichever worker is slow.
 # * A bound on the lead of the fast workers bounds the staleness.
 # * Against updates, the synchronous design wins or ties; against seconds, with a slow
 #   worker, the asynchronous one wins.

@@ -1,5 +1,6 @@
 """Wrong answers to the exercises of lesson 12b, and unusual right ones."""
 
+import copy
 import math
 
 import numpy as np
@@ -29,78 +30,16 @@ def _meet(model) -> None:
         parameter.data /= dist.get_world_size()
 
 
-@wrong(
-    "12b-local",
-    advice="do not fill a round",
-    note="No error, a good loss, and as many models as ranks.",
-)
-def forgets_the_last_round(model, batches, rate, every):
-    meetings = 0
-    for step, batch in enumerate(batches, start=1):
-        _step(model, batch, rate)
-        if step % every == 0:
-            _meet(model)
-            meetings += 1
-    return meetings
+def _last_of_round(step, steps, every):
+    return step % every == 0 or step == steps
 
 
-@wrong(
-    "12b-local",
-    advice="held twice",
-    note="The cure for a last round that is not full, also where it is full.",
-)
-def meets_twice_at_the_end(model, batches, rate, every):
-    meetings = forgets_the_last_round(model, batches, rate, every)
-    _meet(model)
-    return meetings + 1
-
-
-@wrong(
-    "12b-local",
-    advice="whether there is one after the last step",
-    note="`step % every == 0`, counted from 0: a meeting after the first step.",
-)
-def counts_from_zero(model, batches, rate, every):
-    meetings = 0
-    for step, batch in enumerate(batches):
-        _step(model, batch, rate)
-        if step % every == 0:
-            _meet(model)
-            meetings += 1
-    return meetings
-
-
-@wrong(
-    "12b-local",
-    advice="how often the ranks meet",
-    note="One average of finished models: the ranks drift apart all the time.",
-)
-def meets_at_the_end_only(model, batches, rate, every):
-    for batch in batches:
-        _step(model, batch, rate)
-    if batches:
-        _meet(model)
-    return -(-len(batches) // every)
-
-
-@wrong(
-    "12b-local",
-    advice="how often the ranks meet",
-    note="Data-parallel training: right models for H = 1, and H times the traffic.",
-)
-def meets_after_each_step(model, batches, rate, every):
-    for batch in batches:
-        _step(model, batch, rate)
-        _meet(model)
-    return -(-len(batches) // every)
-
-
-def with_meeting(meet):
+def _train_with(meet=_meet, when=_last_of_round):
     def train_locally(model, batches, rate, every):
         meetings = 0
         for step, batch in enumerate(batches, start=1):
             _step(model, batch, rate)
-            if step % every == 0 or step == len(batches):
+            if when(step, len(batches), every):
                 meet(model)
                 meetings += 1
         return meetings
@@ -108,11 +47,25 @@ def with_meeting(meet):
     return train_locally
 
 
+wrong(
+    "12b-local",
+    advice="do not fill a round",
+    note="No error, a good loss, and as many models as ranks.",
+    name="forgets_the_last_round",
+)(_train_with(when=lambda step, steps, every: step % every == 0))
+wrong(
+    "12b-local",
+    advice="how often the ranks meet",
+    note="Data-parallel training: right models for H = 1, and H times the traffic.",
+    name="meets_after_each_step",
+)(_train_with(when=lambda step, steps, every: True))
+
+
 @wrong(
     "12b-local",
     advice="gradient of this batch alone|its mean",
     note="all_reduce gives a sum; they forget to divide.",
-    given=with_meeting,
+    given=_train_with,
 )
 def sum_of_models(model) -> None:
     for parameter in model.parameters():
@@ -123,24 +76,10 @@ def sum_of_models(model) -> None:
     "12b-local",
     advice="what a meeting does",
     note="The mean is taken, and never put into the model.",
-    given=with_meeting,
+    given=_train_with,
 )
 def mean_of_copies(model) -> None:
-    for parameter in model.parameters():
-        copy = parameter.detach().clone()
-        dist.all_reduce(copy)
-        copy /= dist.get_world_size()
-
-
-@wrong(
-    "12b-local",
-    advice="how often the ranks meet|no other",
-    note="They send what rank 0 has: the work of the others is lost.",
-    given=with_meeting,
-)
-def model_of_rank_0(model) -> None:
-    for parameter in model.parameters():
-        dist.broadcast(parameter.data, 0)
+    _meet(copy.deepcopy(model))
 
 
 @wrong(
@@ -153,7 +92,7 @@ def averages_gradients(model, batches, rate, every):
     for step, (x, y) in enumerate(batches, start=1):
         trained = list(model.parameters())
         gradients = torch.autograd.grad(F.cross_entropy(model(x), y), trained)
-        meeting = step % every == 0 or step == len(batches)
+        meeting = _last_of_round(step, len(batches), every)
         with torch.no_grad():
             for parameter, gradient in zip(trained, gradients, strict=True):
                 if meeting:
@@ -174,7 +113,7 @@ def keeps_old_gradients(model, batches, rate, every):
     for step, (x, y) in enumerate(batches, start=1):
         F.cross_entropy(model(x), y).backward()
         sgd.step()
-        if step % every == 0 or step == len(batches):
+        if _last_of_round(step, len(batches), every):
             _meet(model)
     return -(-len(batches) // every)
 
@@ -271,26 +210,6 @@ def largest_eigenvalue(weights, fold):
 
 @wrong(
     "12b-rounds",
-    advice="lasts longest",
-    note="What fades fastest does not decide; what lasts longest does.",
-)
-def smallest_eigenvalue(weights, fold):
-    return _rounds(torch.linalg.eigvalsh(weights).abs().min().item(), fold)
-
-
-@wrong(
-    "12b-rounds",
-    advice="for ever",
-    note="The largest modulus that is not 1: pairs that never meet seem to agree.",
-)
-def skips_all_ones(weights, fold):
-    moduli = torch.linalg.eigvalsh(weights).abs()
-    rest = moduli[moduli < 1 - 1e-9]
-    return _rounds(rest.max().item(), fold) if len(rest) else math.inf
-
-
-@wrong(
-    "12b-rounds",
     advice="lasts longest|never hear|rounding",
     note="Tried from one start only, where others may take longer.",
 )
@@ -303,16 +222,6 @@ def from_rank_0(weights, fold):
             return turn
         held = weights @ held
     return math.inf
-
-
-@wrong(
-    "12b-rounds",
-    advice="for ever",
-    note="They return a number of rounds where none is enough.",
-)
-def zero_for_never(weights, fold):
-    answer = _rounds(_factor(weights), fold)
-    return 0 if answer == math.inf else answer
 
 
 @right("12b-rounds")
@@ -383,25 +292,6 @@ def one_over_ranks(ranks):
 def even_formula(ranks):
     both = math.cos(2 * math.pi / ranks) - 1
     return -both / (2 - both)
-
-
-@wrong(
-    "12b-weights",
-    advice="would a",
-    note="They search in steps of 0.05.",
-)
-def coarse_grid(ranks):
-    grid = [step / 20 for step in range(21)]
-    return min(grid, key=lambda a: agreement_factor(ring_mixing_matrix(ranks, a)))
-
-
-@wrong(
-    "12b-weights",
-    advice="would a",
-    note="The smallest modulus, instead of the weight at which it is smallest.",
-)
-def returns_the_factor(ranks):
-    return agreement_factor(ring_mixing_matrix(ranks, fine_grid(ranks)))
 
 
 @wrong(

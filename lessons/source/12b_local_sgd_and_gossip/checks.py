@@ -60,7 +60,7 @@ def _expect_local_models(expect, case: LocalCase, of_ranks) -> None:
         got="the same model on all ranks, and not the right one",
         think="how often the ranks meet (after `every` steps, counted from 1), what a "
         "meeting does (each parameter becomes its mean), and what a step uses: the "
-        "gradient of this batch alone",
+        "gradient of this batch alone, at the parameters that the model has now",
     )
     for notes in of_ranks:
         expect(

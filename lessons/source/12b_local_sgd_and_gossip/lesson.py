@@ -131,23 +131,19 @@ for every in (1, 4, 16, 64):
 # %% [markdown]
 # ## Exercise 1: right after the last step
 #
-# Write `train_locally(model, batches, rate, every)`. It runs in each rank. `batches` is a
-# list of pairs (images, labels), this rank's own; all ranks have equally many. All ranks
-# begin with equal models.
+# Write `train_locally(model, batches, rate, every)`. It runs in each rank, with its own
+# `batches`: pairs (images, labels), equally many. All begin with equal models.
 #
-# * For each batch take one step of plain SGD: the mean cross-entropy of the batch, and
-#   learning rate `rate`.
-# * After every `every` steps, **and after the last step**, there is a meeting: each
-#   parameter becomes its mean over all ranks. The last steps may not fill a round; if
-#   they do, one meeting is enough. `every` may be larger than the number of steps.
-# * In a meeting every parameter goes through `dist.all_reduce` once, in one call or
-#   several. Nothing else is sent, and nothing between meetings.
-# * `model` itself changes; the batches do not. Return the number of meetings.
-# * In the end all ranks hold the same parameters, bit for bit.
+# * Each batch is one step of plain SGD with its mean cross-entropy.
+# * After every `every` steps, **and after the last step**, there is a meeting:
+#   `dist.all_reduce` makes each parameter its mean over all ranks. Nothing else is
+#   sent.
+# * Return the number of meetings.
 #
-# By hand first: two ranks, one weight, 0 at the start. The gradient is always 1 on rank 0
-# and 3 on rank 1; the rate is 0.1. There are 5 steps and `every` is 2. How many meetings
-# are there, and what is the weight in the end? And without the last meeting?
+# By hand first: two ranks, one weight, 0 at the start. The gradient is 1 on rank 0 and
+# 3 on rank 1; rate 0.1, 5 steps, `every` 2. How many meetings are there, and what is
+# the weight in the end? And without the last meeting?
+#
 # <!-- exercise: 12b-local -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -369,20 +365,17 @@ reveal("12b-rounds", per_round[8] / per_round[16], computed=True)
 # %% [markdown]
 # ## Exercise 2: how many rounds?
 #
-# Write `rounds_to_agree(weights, fold)`: after how many rounds is the distance to the
-# mean at most $1/\text{fold}$ of what it was, *whatever* the ranks hold at the start?
-# That is the smallest whole $k \ge 0$ with $\lambda^k \le 1/\text{fold}$, where $\lambda$
-# is the second-largest eigenvalue modulus.
-#
-# `weights` is a symmetric mixing matrix, a square torch tensor of 64-bit numbers with no
-# negative entry, whose rows add up to 1. It need not be a ring. `fold` is a number
-# greater than 1. If there is no such $k$, return `math.inf`. A modulus within $10^{-9}$
-# of 0 or 1 is 0 or 1. `weights` is not to be changed.
+# Write `rounds_to_agree(weights, fold)`: the rounds after which the distance to the
+# mean is at most $1/\text{fold}$ of what it was, *whatever* the start. That is the
+# smallest whole $k$ with $\lambda^k \le 1/\text{fold}$, where $\lambda$ is the
+# second-largest eigenvalue modulus of `weights`, any symmetric mixing matrix. If there
+# is no such $k$, return `math.inf`. A modulus within $10^{-9}$ of 0 or 1 is 0 or 1.
 #
 # By hand first: (a) two ranks keep ¾ of their own and take ¼ of the other's. The
 # eigenvalues are 1 and ½. How many rounds for a thousandfold? (b) Four ranks on a ring
-# hold 0, 1, 0, 1. They take half of each neighbour's and nothing of their own. What do
-# they hold after one round, and after two? What is to be returned?
+# hold 0, 1, 0, 1. They take half of each neighbour's. What do they hold after one
+# round, after two?
+#
 # <!-- exercise: 12b-rounds -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -442,23 +435,23 @@ check("12b-rounds", rounds_to_agree)
 # is a disagreement that never fades.
 #
 # By hand: (a) ten, since 2¹⁰ = 1,024. (b) 1, 0, 1, 0, and then 0, 1, 0, 1 again: never.
-# On any ring of even length without self-weight, even and odd ranks swap for ever: the
+# On any ring of even length without self-weight, even and odd ranks swap without end: the
 # eigenvalue is -1, its modulus 1, so `math.inf`. An odd ring has no such pattern.
 
 # %% [markdown]
 # ## Exercise 3: how much weight to keep
 #
-# On a ring each peer gives itself the weight $a$ and each neighbour $(1-a)/2$. Too small
-# an $a$ and neighbours swap their numbers; too large and they hardly listen. Write
-# `best_self_weight(ranks)`: the $a$ from 0 to 1 whose second-largest eigenvalue modulus
-# is smallest, to within 0.001, for 2 to 64 ranks. Return a number.
+# On a ring each peer gives itself the weight $a$ and each neighbour $(1-a)/2$. With too
+# small an $a$ neighbours swap their numbers; with too large a one they hardly listen.
+# Write `best_self_weight(ranks)`: the $a$ from 0 to 1 whose second-largest eigenvalue
+# modulus is smallest, to within 0.001, for 2 to 64 ranks.
 #
-# With two ranks both neighbours are the same peer, which has the weight $1-a$:
-# `ring_mixing_matrix(ranks, a)` takes care of that. The eigenvalues of this matrix are known: for
-# $k = 0, 1, \dots, N-1$ they are $a + (1-a)\cos(2\pi k/N)$.
+# The eigenvalues of `ring_mixing_matrix(ranks, a)` are known: for $k = 0, 1, \dots,
+# N-1$ they are $a + (1-a)\cos(2\pi k/N)$.
 #
 # By hand first: for four ranks the cosines are 1, 0, -1 and 0. Draw the moduli of the
 # last three eigenvalues as functions of $a$. Where is the largest of them smallest?
+#
 # <!-- exercise: 12b-weights -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -581,7 +574,7 @@ reveal("12b-slow", steps["out of step"][2] / steps["in step"][2])
 draw_timelines(pictures, stamp="simulated", height=4.2)
 
 # %% [markdown]
-# In step, the fast peers wait two thirds of their time. **Out of step nobody waits for
+# In step, the fast peers wait two thirds of their time. **Out of step no peer waits for
 # the slow peer**, and the fast ones make about three times as many steps. Rank $r$ began
 # with $10^r$, and the numbers still add up to 1,111: a pair that takes its mean keeps its
 # sum. The price is staleness (12a): a model may be mixed while a gradient is on its way.
@@ -599,8 +592,10 @@ draw_timelines(pictures, stamp="simulated", height=4.2)
 #
 # Four processes train on the CPU as above. Before its 33rd step rank 2 kills itself, as
 # the system does when memory runs out. The dead process's connections are closed, so its
-# neighbours get an error from gloo, and give themselves the weight that it had. (After a
-# power cut nobody closes anything: they would wait for the time limit, 30 minutes.)
+# neighbours get an error from gloo, and give themselves the weight that it had. After a
+# power cut nobody closes anything. Then Linux gives up on what a neighbour has sent after
+# about a quarter of an hour, and a rank that only receives waits for gloo's time limit,
+# 30 minutes.
 #
 # Then the same four average with an all-reduce after each step instead. How many steps do
 # the other three still make?
@@ -617,11 +612,11 @@ for all_reduce in (False, True):
 # %% [markdown]
 # **Gossip goes on without a killed peer; an all-reduce does not.** The ring has become a
 # row of three, still connected, and its mixing matrix symmetric again. So the three
-# still agree, only more slowly (by 2/3 a round instead of 1/3). If a second peer dies,
+# still agree, only more slowly: by 2/3 a round instead of 1/3. If a second peer dies,
 # a longer row may break in two, and the halves never agree.
 #
-# What is lost is the dead peer's images, if nobody else has them, and whatever it had not
-# yet passed on. A server that dies takes the model with it, and only the last checkpoint
+# What is lost is the dead peer's images, if no other peer has them, and all that it had
+# not yet passed on. A server that dies takes the model with it, and only the last checkpoint
 # is left (12a).
 
 # %% [markdown]
@@ -685,7 +680,7 @@ run_demo("decentralised/own_local_sgd.py")
 # * With gossip, peers agree without a centre. The second-largest eigenvalue modulus of the
 #   mixing matrix predicts how fast; on a long ring twice the peers need four times the
 #   rounds.
-# * Out of step nobody waits for a slow peer. If a peer is killed, the others go on.
+# * Out of step no peer waits for a slow one. If a peer is killed, the others go on.
 #
 # ## Next
 #

@@ -80,7 +80,8 @@ class DistributedDataParallel(nn.Module):
         super().__init__()
         self.module, self.group = module, group
         self.all_reduce = all_reduce or partial(start_all_reduce, group=group)
-        self.syncing, self.backward_runs, self.started = True, False, 0
+        self.syncing, self.backward_sends = True, True
+        self.backward_runs, self.started = False, 0
         for tensor in [*module.parameters(), *module.buffers()]:
             dist.broadcast(tensor.detach(), group=group, group_src=0)
         trained = [p for p in module.parameters() if p.requires_grad]
@@ -92,14 +93,16 @@ class DistributedDataParallel(nn.Module):
                 parameter.register_post_accumulate_grad_hook(hook)
 
     def forward(self, *inputs, **options):
-        if self.syncing and torch.is_grad_enabled():
-            for buffer in self.module.buffers():  # such as batch norm's running mean
+        if torch.is_grad_enabled():
+            self.backward_sends = self.syncing  # as in torch, the forward decides
+            for buffer in self.module.buffers() if self.syncing else ():
+                # such as batch norm's running mean
                 dist.broadcast(buffer, group=self.group, group_src=0)
         return self.module(*inputs, **options)
 
     @contextmanager
     def no_sync(self):
-        """Inside, `backward` adds to the gradients and nothing travels."""
+        """The backward of a forward inside adds to gradients, and nothing travels."""
         before, self.syncing = self.syncing, False
         try:
             yield
@@ -107,7 +110,7 @@ class DistributedDataParallel(nn.Module):
             self.syncing = before
 
     def _gradient_is_ready(self, bucket: Bucket, parameter: nn.Parameter) -> None:
-        if not self.syncing:
+        if not self.backward_sends:
             return
         if not self.backward_runs:
             self.backward_runs = True  # the first gradient: call us after the last

@@ -19,8 +19,8 @@ from parallel_by_hand.parameter_server.server_and_workers import everyone
 def gradient_seconds(worker: int, seed: int = 0) -> Iterator[float]:
     """How long this worker's gradients take: 1 at least, now and then much longer.
 
-    0.9 plus a draw with a heavy tail: one in seven takes more than 1.5, one in forty
-    more than 3.
+    1 plus a draw with a heavy tail: one in seven takes more than 1.5, one in 46 more
+    than 3.
     """
     random = np.random.default_rng([seed, worker])
     while True:
