@@ -185,21 +185,15 @@ print(f"{dealt[0].seconds:.2f} s")
 # %% [markdown]
 # ## Exercise 1: two levels
 #
-# First the ranks of each machine add up their tensors among themselves, which is cheap.
-# Then the machines have one tensor each, and sum those. Then every rank gets the total.
-# Write `two_levels(tensor, per_machine)`, called by all ranks.
+# First the ranks of each machine add up their tensors, which is cheap. Then the machines
+# sum theirs. Then every rank gets the total.
 #
-# * Rank $r$ sits on machine `r // per_machine`; all machines have equally many ranks. There
-#   may be one machine, or one rank on each.
-# * `tensor` is contiguous, of any shape and type of number (not bool), perhaps empty. It
-#   becomes the sum over all ranks, in place, the same bits on all. Return nothing.
-# * Messages go point to point: `dist.send`, `dist.recv`, their `isend` and `irecv` (each
-#   waited for, alone or in `batch_isend_irecv`), or `ring_among(tensor, members)`. No
-#   collective of the library.
-# * Of $n$ numbers and $H$ machines of $L$ ranks, exactly $2(H-1)/H \cdot n$ numbers leave each
-#   machine if the number of ranks divides $n$: what a ring between machines sends. Otherwise
-#   at most $2(n - L \lfloor n/(HL) \rfloor)$. Inside each machine, at most $2(L-1)n$
-#   numbers travel.
+# Write `two_levels(tensor, per_machine)`, called by all ranks. Rank $r$ sits on machine
+# `r // per_machine`. `tensor` becomes the sum over all ranks, in place.
+#
+# * Send from one rank to one other, by `dist.send` and `dist.recv`. Between machines, call
+#   `ring_among(tensor, members)`.
+# * Of $n$ numbers, $2(H-1)/H \cdot n$ leave each of $H$ machines.
 #
 # By hand first: 3 machines of 4 ranks, 12 MB. How many MB leave each machine with two
 # levels, and how many with a flat ring of 12 ranks?
@@ -355,17 +349,13 @@ for way in ("as they are", "16 bits"):
 # %% [markdown]
 # ## Exercise 2: when does it pay?
 #
-# Compression multiplies the bytes of an all-reduce by `share`, and costs `seconds` more
-# per step. Write `break_even(size, share, seconds, machines)`: the rate, in bytes per
-# second, below which it pays.
+# `machines` machines, one rank on each, all-reduce gradients of `size` bytes round a ring.
+# A step takes as long as it computes, plus the bytes that leave a machine divided by the
+# link's rate. Nothing overlaps, and latency is left out.
 #
-# * The gradients have `size` bytes. `machines` machines, one rank on each, all-reduce them
-#   round a ring. A step takes as long as it computes, plus the bytes that leave a machine
-#   divided by the rate. Nothing overlaps, and latency is left out.
-# * `size` > 0, `share` >= 0, `seconds` >= 0; `machines` is a whole number >= 1.
-#   Rounding in the last digits does not matter.
-# * If it never pays, return 0, also if it neither saves nor costs anything. If it pays at
-#   any rate, return `float("inf")`.
+# Compression multiplies the bytes by `share`, and costs `seconds` more per step. Write
+# `break_even(size, share, seconds, machines)`: the rate, in bytes per second, below which
+# it pays, or 0 if it never does. (A share can be above 1: top-k, below, sends places, too.)
 #
 # By hand first: 2 machines, 16 MB, half the bytes, 40 ms. Below which rate does it pay, in
 # MB/s and in Gbit/s?
@@ -386,8 +376,8 @@ for way in ("as they are", "16 bits"):
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `saved = 2 * (machines - 1) / machines * size * (1 - share)`. If that is not above 0,
-# return 0; else divide it by `seconds`, unless they are 0.
+# `saved = 2 * (machines - 1) / machines * size * (1 - share)`. If that is not above 0, the
+# rate is 0; else divide it by `seconds`.
 #
 # </details>
 
@@ -403,9 +393,7 @@ def break_even(size, share, seconds, machines) -> float:
     """Bytes per second below which the compression pays."""
     ### BEGIN SOLUTION
     saved = 2 * (machines - 1) / machines * size * (1 - share)
-    if saved <= 0:
-        return 0.0
-    return saved / seconds if seconds else float("inf")
+    return max(0.0, saved / seconds)
     ### END SOLUTION
 
 
@@ -447,22 +435,18 @@ guess("18a-top-k", None, "Bytes per step, with k = 3,011?", "bytes")
 # %% [markdown]
 # ## Exercise 3: top-k with error feedback
 #
-# Write `top_k_mean(gradient, memory, k)`, called by all ranks.
+# Write `top_k_mean(gradient, memory, k)`, called by all ranks with flat tensors of one
+# length.
 #
-# * `gradient` and `memory` are flat, equally long, of the same floating type (32 or 64
-#   bits). `k` is at least 1, at most their length, and the same on all ranks.
-# * Each rank adds `gradient` to `memory`, picks the `k` entries of the result that are
-#   largest in absolute value, sends these, and sets them to 0 in
-#   `memory`. All others stay there, for the next call.
-# * Return a new tensor, as long as `gradient` and of its type: the mean over all ranks of
-#   what they have sent, with 0 where a rank has sent nothing. The same bits on all ranks.
-# * `memory` changes in place; `gradient` does not.
-# * Send by `dist.all_gather`, in one call or several, and by nothing else. Each rank
-#   gives it at most $k$ places of 8 bytes (`topk` returns such; ours above were packed
-#   in 4) and $k$ values of their own type, packed as you like.
+# * Each rank adds `gradient` to `memory`, in place. It sends the `k` entries of the result
+#   that are largest in absolute value, and sets them to 0 in `memory`. All others stay for
+#   the next call.
+# * Send k places and k values by `dist.all_gather` alone.
+# * Return the mean over all ranks of what they have sent, 0 where nothing was: the same
+#   bits on all ranks.
 #
 # By hand first: k = 1. Rank 0 has memory [0, 3, 0] and gradient [2, 0, 1]; rank 1 has
-# memory [0, 0, 0] and gradient [-4, 1, 0]. What comes back, and what do both remember?
+# [0, 0, 0] and [-4, 1, 0]. What comes back, and what do both remember?
 # <!-- exercise: 18a-top-k -->
 #
 # <details><summary>Hint 1: a question</summary>
