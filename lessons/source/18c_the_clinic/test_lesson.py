@@ -6,17 +6,19 @@ Every sentence in bold of the lesson is a cell whose output is compared, or a te
 import contextlib
 import copy
 import io
+import re
 import subprocess
 import sys
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
 
-from parallel_by_hand.clinic import examinations, patient_data, straggler, ward
+from parallel_by_hand.clinic import examinations, patient_data, ward
 from parallel_by_hand.clinic.sick_programs import PATIENTS
-from sidebyside import RankFailed, RanksHung, Timeline, run_ranks
+from sidebyside import RankFailed, RanksHung, run_ranks
 from sidebyside.course.record import ROOT
 
 from .answers import CURED, REPAIRED
@@ -115,15 +117,6 @@ def test_every_repair_is_right(ranks):
                 torch.testing.assert_close(got, right, atol=1e-9, rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", PATIENTS)
-def test_a_patient_in_one_rank_is_well(name):
-    given = cases_for_treatment(name, 1)[0]
-    with ward.on_cpus():
-        [got] = run_ranks(ward.admit, name, SICK[name], given, world_size=1)
-    [right] = patient_data.result_when_well(name, given)
-    torch.testing.assert_close(got, right, atol=1e-9, rtol=1e-9)
-
-
 def test_the_guilty_rank_of_the_others_has_other_data():
     sizes = [len(rows) for rows in patient_data.data_of_patient("dan")]
     assert sizes == [8, 8, 6] and GUILTY["dan"] == 2
@@ -204,28 +197,10 @@ def test_no_tool_says_anything_about_the_silent_patient():
     }
 
 
-def limits_of_group() -> timedelta:
-    return dist.distributed_c10d._get_default_timeout("gloo")
-
-
-def test_gloos_time_limit_is_half_an_hour():
-    with ward.on_cpus():
-        assert run_ranks(limits_of_group, world_size=1) == [timedelta(minutes=30)]
-
-
-# The straggler ------------------------------------------------------------------------
-
-
-@pytest.mark.everything
-@pytest.mark.parametrize("late", [0, 3])
-def test_the_straggler_waits_least_and_loads_longest(late):
-    with Timeline() as timeline:
-        reports = run_ranks(straggler.train_and_report, late, 1.0, 3, world_size=4)
-    waits = [report["wait"] for report in reports]
-    loads = [report["load"] for report in reports]
-    assert waits.index(min(waits)) == late == loads.index(max(loads))
-    kinds = [span.name for span in timeline.spans if span.lane == "rank 1"]
-    assert kinds == ["load", "compute", "wait"] * 3
+def test_nccls_recorder_keeps_the_entries_of_the_table():
+    header = "include/torch/csrc/distributed/c10d/FlightRecorder.hpp"
+    said = (Path(torch.__file__).parent / header).read_text()
+    assert re.search(r'"TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_\w+"}, 2000\)', said)
 
 
 # A watchdog of your own ---------------------------------------------------------------
