@@ -435,15 +435,13 @@ guess("18a-top-k", None, "Bytes per step, with k = 3,011?", "bytes")
 # %% [markdown]
 # ## Exercise 3: top-k with error feedback
 #
-# Write `top_k_mean(gradient, memory, k)`, called by all ranks with flat tensors of one
-# length.
+# All ranks call `top_k_mean(gradient, memory, k)`, with flat tensors of one length.
 #
 # * Each rank adds `gradient` to `memory`, in place. It sends the `k` entries of the result
 #   that are largest in absolute value, and sets them to 0 in `memory`. All others stay for
 #   the next call.
 # * Send k places and k values by `dist.all_gather` alone.
-# * Return the mean over all ranks of what they have sent, 0 where nothing was: the same
-#   bits on all ranks.
+# * Return the mean over all ranks of what they have sent, the same on all ranks.
 #
 # By hand first: k = 1. Rank 0 has memory [0, 3, 0] and gradient [2, 0, 1]; rank 1 has
 # [0, 0, 0] and [-4, 1, 0]. What comes back, and what do both remember?
