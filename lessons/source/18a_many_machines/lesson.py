@@ -33,7 +33,7 @@
 # %% [markdown]
 # ## Two machines
 #
-# Who has two machines at hand? Linux can make two out of one. A **namespace** gives a
+# If you have no two machines at hand, Linux can make two out of one. A **namespace** gives a
 # process a network, a host name or a list of processes of its own; containers are made of
 # them. We need no root for it:
 #
@@ -92,9 +92,10 @@ for said in machines.torchrun(ROOT / "demos/machines/roll_call.py", per_machine=
 
 # %% [markdown]
 # **`RANK` counts all ranks, `LOCAL_RANK` (the *local rank*) those of one machine**, and
-# `GROUP_RANK` (the *node rank*) the machines. A program asks `RANK` who it is, and
-# `LOCAL_RANK` which GPU it takes: with `RANK` it would look for GPU 2 on a machine that
-# has 0 and 1. Only one rank of all has `RANK` 0, and it prints and saves.
+# `GROUP_RANK` (the *node rank*) the machines. A program learns from
+# `RANK` which rank it is, and from `LOCAL_RANK` which GPU to take: with `RANK` it would look
+# for GPU 2 on a machine that has 0 and 1. Only one rank has `RANK` 0, and it prints and
+# saves.
 #
 # `init_process_group` reads `RANK`, `WORLD_SIZE` and the address. So lesson 11b's
 # `train_digits.py` needs no change. We train two ranks for one epoch, on one machine and
@@ -309,8 +310,8 @@ for way, found in (("flat ring", flat), ("hierarchical", levels)):
     print(f"{way:<12} {crossed:,} bytes, {expected}, took {found[0].seconds:.2f} s")
 
 # %% [markdown]
-# What two levels take beyond bytes / rate is headers, and the sums inside the machines,
-# before and after. **They send $2(H-1)/H \cdot S$ across, however many ranks a machine
+# Beyond bytes / rate, two levels need time for headers, and for the sums inside the
+# machines, before and after. **They send $2(H-1)/H \cdot S$ across, however many ranks a machine
 # has.** With two machines that is $S$; a flat ring of many ranks approaches $2S$. NCCL's
 # trees have such levels, too: a chain inside each machine, trees between machines.
 
@@ -421,7 +422,7 @@ check("18a-break-even", break_even)
 # replaces the gradient of each weight matrix by a product of two thin matrices, here with
 # two columns each, and sends those. **Top-k** sends the $k$ entries that are largest in
 # absolute value: their places, as 32-bit whole numbers, and their values. We take one per
-# cent, $k$ = 3,011. How many bytes does a rank send per step, to one other?
+# cent, $k$ = 3,011. How many bytes does a rank send to each other rank, per step?
 
 # %%
 guess("18a-top-k", None, "Bytes per step, with k = 3,011?", "bytes")
@@ -514,7 +515,7 @@ check("18a-top-k", top_k_mean)
 # ## The bill, and a script of your own: 2 minutes
 #
 # Which row would you take home? Ask for the conditions: how slow is the link, how long is
-# the training? The script is for home; whoever has two laptops can try it on both.
+# the training? The script is for home; anyone with two laptops can try it on both.
 
 # %% [markdown]
 # ## The bill
@@ -595,7 +596,7 @@ machines.close()
 # | | |
 # |---|---|
 # | equal to one process | up to rounding; not if gradients are compressed, or meetings rare |
-# | bytes each rank sends per step | across: $2(H-1)/H \cdot S$ from each machine, its leader's; inside: $S$ to the leader, who sends $S$ back to each |
+# | bytes each rank sends per step | across: $2(H-1)/H \cdot S$ from each machine, its leader's; inside: $S$ to the leader, which sends $S$ back to each |
 # | memory of each rank | that of data parallel; the leader a tensor more, and the ring's chunks of $S/H$; with error feedback, a memory of $S$ |
 # | idle share | while the leaders talk across, all others wait |
 # | if one rank dies | all stop; if machine 0's torchrun dies, the meeting place is gone, too |

@@ -321,7 +321,7 @@ check("18b-resume", snapshot, restore)
 # %% [markdown] tags=["instructor"]
 # ## An agent: 7 minutes
 #
-# Play it: three people are ranks, you are the agent. Tap one on the shoulder, who leaves.
+# Play it: three people are ranks, you are the agent. Tap one on the shoulder: she leaves.
 # Why must the other two start again too? They stand in the middle of a sum.
 #
 # When late: the timeline only.
@@ -339,7 +339,7 @@ from parallel_by_hand.failures.own_agent import run_with_restarts
 show(run_with_restarts)
 
 # %% [markdown]
-# All ranks start again, also the healthy ones: each stands in the middle of a sum that will
+# All ranks start again, even the healthy ones: each stands in the middle of a sum that will
 # never be complete, and must go back to the same checkpoint as the others. Rank 0 saves after
 # every 10 steps: what all share, and *each rank's* noise, which it gathers. Rank 1
 # is killed after step 25. (A step sleeps here, so that the picture looks alike on all

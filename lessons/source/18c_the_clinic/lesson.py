@@ -76,7 +76,7 @@ run_patient("ada")
 # minutes with gloo and 10 with NCCL, unless you choose another:
 # `dist.init_process_group(timeout=timedelta(minutes=2))`. Then a rank that waits raises an
 # error with gloo, "Timed out waiting 120000ms for recv operation to complete", which does
-# not say who is missing. With NCCL its process is ended.
+# not say which ranks are missing. With NCCL its process is ended.
 
 # %% [markdown] tags=["instructor"]
 # ## The debug level: 6 minutes
@@ -310,8 +310,8 @@ with on_cpus():
 show_patients("finn")
 
 # %% [markdown]
-# `dist.monitored_barrier` is a barrier with a time limit: rank 0 notes who has come, and
-# then says who has not. It needs gloo; beside NCCL you make a group for it with
+# `dist.monitored_barrier` is a barrier with a time limit: rank 0 notes which ranks have come,
+# and then names those that have not. It needs gloo; beside NCCL you make a group for it with
 # `dist.new_group(backend="gloo")`. We put it in front of every all-reduce:
 
 # %%
@@ -366,8 +366,8 @@ reveal("18c-silent", sums[0]["weight"], computed=True)
 # %% [markdown]
 # **Two all-reduces of one shape in swapped order give wrong sums, and no tool of this clinic
 # says a word**: each rank has called two all-reduces of two numbers, as it should. What helps
-# is to look at results: data whose sum shows who was counted, one step against one process (lesson
-# 9), or replicas that are compared now and then. Here rank 1 holds other sums than rank 0.
+# is to look at results: data whose sum shows which ranks were counted, one step against one
+# process (lesson 9), or replicas that are compared now and then. Here rank 1 holds other sums than rank 0.
 
 # %% [markdown]
 # ## Exercise 2: cleo, eve and finn
@@ -451,8 +451,8 @@ check("18c-silent", cures)
 # %% [markdown]
 # ## Not sick, only slow
 #
-# A rank that is late at every step is a **straggler**. Nothing hangs and all results are
-# right, only slower. Four ranks load a batch (10 ms), compute (40 ms) and wait in an
+# A rank that is late at every step is a **straggler**. Nothing hangs, and all results are
+# right; they only come later. Four ranks load a batch (10 ms), compute (40 ms) and wait in an
 # all-reduce. One of them takes 50 ms longer to load. What share of their time do the other three
 # spend waiting?
 
@@ -558,8 +558,8 @@ check("18c-straggler", find_straggler)
 # %% [markdown] tags=["why"]
 # <!-- why: 18c-straggler -->
 # Why it works: an all-reduce ends for all ranks at about the same moment, so in each step
-# work and waiting have the same sum on every rank. Who works longest waits least, and sums of
-# durations need no common clock.
+# work and waiting have the same sum on every rank. The rank that works longest waits
+# least, and sums of durations need no common clock.
 #
 # By hand: rank 1, which does not wait at all, and "load". It computes for longer (9 s), but
 # so does rank 0 (8 s): 1 second more, against 4 more of loading.
