@@ -92,7 +92,7 @@ for left, times in kill_while_writing(save_in_place).items():
 # %% [markdown]
 # ## Exercise 1: an atomic save
 #
-# Write `save_checkpoint(state, path)`, for `torch.load(path)`; `path` is a `pathlib.Path`.
+# Write `save_checkpoint(state, path)`; `path` is a `pathlib.Path`.
 #
 # * The process may be killed at any moment. Then `path` is still a whole checkpoint, old or
 #   new, and the next call works.
@@ -101,8 +101,8 @@ for left, times in kill_while_writing(save_in_place).items():
 #   disk.
 # * Processes that save to `step.10` and `step.20` at the same time share no second file.
 #
-# By hand first: what does `torch.load(path)` give after a kill in the middle of the second
-# file, before `os.replace`, and after it? And if `path` itself had been opened?
+# By hand first: what does `torch.load(path)` give after a kill within the second file,
+# before `os.replace`, and after it? And if `path` itself had been opened?
 # <!-- exercise: 18b-save -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -227,6 +227,7 @@ for part, found in run_ranks(continue_without_each_part)[0].items():
 # What must not belong in it: code. A checkpoint is a pickle, and a foreign pickle can run any
 # command while it is loaded. With `weights_only=True`, the default since torch 2.6,
 # `torch.load` reads tensors, numbers, texts and containers of them, and refuses the rest.
+# `torch.distributed.checkpoint` still unpickles the file `.metadata`: load only your own.
 
 # %% [markdown]
 # ## Exercise 2: stop and go on
@@ -491,7 +492,7 @@ print("within 0.00001:", torch.allclose(*lives, rtol=0, atol=1e-5))
 # * A failure may come while it computes, saves or restarts; then the restart begins anew.
 #
 # By hand first: `work` 10, `every` 4, `save` 1, `restart` 2, failures at 7 and 8. What
-# is saved at 5, what is lost at 7, and when is the work done?
+# is lost at 7, and when is the work done?
 # <!-- exercise: 18b-clock -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -648,8 +649,8 @@ for gpus in (8, 1024, 16_384, 100_000):
         print(f": goodput {share:.3f}")
 
 # %% [markdown]
-# (Computed by the formula; saves of 60 and 5 seconds and a restart of 300 are our
-# assumptions. The Llama 3 paper reports over 90 % of effective training time.) **What happens
+# This is computed by the formula. Saves of 60 and 5 seconds and a restart of 300 are our
+# assumptions. The Llama 3 paper reports over 90 % of effective training time. **What happens
 # once in 264 days on one machine happens every few hours on ten thousand GPUs, and then a
 # short save is worth more than an exact interval**: on 16,384 it brings 7 points; half or
 # twice the interval costs 2.
@@ -716,7 +717,7 @@ with TemporaryDirectory() as folder:
 # |---|---|---|
 # | PyTorch | `torchrun --max-restarts 3 --nnodes 1:4`, and the variable above | `torch.distributed.checkpoint.async_save(state, checkpoint_id=folder)` |
 # | TensorFlow | – | `tf.keras.callbacks.BackupAndRestore` (in line) |
-# | Horovod | `hvd.elastic.run` with a `TorchState`, kept in memory | – |
+# | Horovod, whose last release is of 2023 | `hvd.elastic.run` with a `TorchState`, kept in memory | – |
 # | JAX | – | `orbax.checkpoint.CheckpointManager` |
 #
 # The package torchft goes further than restarts: the other replicas go on without the dead one.

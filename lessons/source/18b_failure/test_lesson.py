@@ -230,15 +230,6 @@ def test_torchrun_starts_killed_ranks_again_and_the_result_is_the_same(tmp_path)
     assert one["loss"] == other["loss"]
 
 
-@pytest.mark.everything
-def test_the_script_is_killed_only_if_it_is_asked_to(tmp_path):
-    command = [sys.executable, str(SCRIPT), "--checkpoint", str(tmp_path / "a.pt")]
-    done = subprocess.run([*command, "--kill-at", "15"], capture_output=True)
-    assert done.returncode == -9 and torch.load(tmp_path / "a.pt")["step"] == 10
-    again = subprocess.run(command, capture_output=True, text=True)
-    assert again.stdout.startswith("goes on after step 10\nloss of the last batch")
-
-
 def test_torchruns_own_defaults_are_those_of_the_text():
     from torch.distributed.elastic.rendezvous.dynamic_rendezvous import (
         RendezvousTimeout,

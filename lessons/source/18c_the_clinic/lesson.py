@@ -116,19 +116,20 @@ for name in "ben", "dan":
 # %% [markdown]
 # ## Exercise 1: ada, ben and dan
 #
-# Set `repairs`: for each patient the guilty rank, and at most four new lines that cure it for
-# any number of ranks.
+# Set `repairs`: for each patient the guilty rank, and new lines that cure it for any number
+# of ranks.
 #
 # ```python
 # repairs = {"ada": (rank, {9: "the new line 9"}), "ben": ..., "dan": ...}
 # ```
 #
 # As in lesson 9, `\n` stands between several new lines, and `""` leaves a line out. When well,
+# they return
 #
-# * *ada* returns the weights, and on rank 0 the mean of all ranks' losses.
-# * *ben* returns the weights. If any rank's gradient is longer than `LIMIT`, all ranks use
-#   rank 0's; else the mean.
-# * *dan* returns the mean of the errors of all rows.
+# * *ada*: the weights, and on rank 0 the mean of all ranks' losses.
+# * *ben*: the weights. If any gradient is longer than `LIMIT`, all use rank 0's; else the
+#   mean.
+# * *dan*: the mean of the errors of all rows.
 #
 # *By hand first:* rank 0 has the error 6, rank 1 has 3 and 0. What is their mean, and the mean
 # of the ranks' means?
@@ -500,7 +501,7 @@ print("waits least: rank", waits.index(min(waits)))
 # * the kind, other than "wait", in which it spends the most time *beyond the mean of the other
 #   lanes*.
 #
-# Each lane has a clock of its own, so only durations count.
+# Lanes have different clocks, so only durations count.
 #
 # *By hand first:* rank 0 loads for 1 s, computes for 8 and waits for 5; rank 1 loads for 5
 # and computes for 9. What is returned, and why?

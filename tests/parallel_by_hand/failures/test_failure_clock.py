@@ -87,10 +87,3 @@ def test_youngs_and_dalys_intervals_are_next_to_best(machine):
     best = expected_goodput(best_interval(machine), machine)
     assert expected_goodput(daly_interval(machine), machine) > best - 0.001
     assert goodput_by_young(machine) > best - 0.02
-
-
-def test_young_is_the_minimum_of_the_two_costs():
-    save, mean = 0.08, 0.8
-    young = young_interval(Machine(mean, save, 0))
-    cost = [save / t + t / (2 * mean) for t in (0.99 * young, young, 1.01 * young)]
-    assert cost[1] == min(cost)

@@ -37,20 +37,6 @@ def test_gradients_sent_as_they_are_train_as_ddp_does():
     torch.testing.assert_close(ours, plain, rtol=0, atol=1e-5)
 
 
-def top_k_of_everything() -> tuple:
-    gradient = torch.randn(50, generator=torch.Generator().manual_seed(dist.get_rank()))
-    memory = torch.zeros(50)
-    mean = top_k_mean(gradient, memory, 50)
-    dist.all_reduce(gradient)
-    return mean, gradient / dist.get_world_size(), memory
-
-
-def test_top_k_of_all_entries_is_an_all_reduce():
-    for mean, library, memory in run_ranks(top_k_of_everything, world_size=3):
-        torch.testing.assert_close(mean, library)
-        assert not memory.any()
-
-
 def what_is_small_adds_up(rounds: int) -> tuple[torch.Tensor, torch.Tensor]:
     gradient, memory = torch.tensor([1.0, 0.3]), torch.zeros(2)
     means = [top_k_mean(gradient, memory, 1) for _ in range(rounds)]

@@ -9,12 +9,9 @@ import torch.distributed as dist
 from parallel_by_hand.machines.compressed_gradients import train_over_link
 from parallel_by_hand.machines.hierarchical_all_reduce import bytes_across, time_across
 from parallel_by_hand.machines.hosts import FORBIDDEN, why_no_hosts
-from parallel_by_hand.machines.torchrun_on_hosts import TorchrunFailed
 from parallel_by_hand.machines.two_machines import RankOnHostFailed, TwoMachines
 from sidebyside import RankFailed, run_ranks
 from sidebyside.course.record import ROOT
-
-ROLL_CALL = ROOT / "demos/machines/roll_call.py"
 
 
 @pytest.fixture(scope="module", params=["hosts", "simulated"])
@@ -56,26 +53,11 @@ def test_both_branches_take_at_least_what_bytes_and_rate_say_and_count_alike(mac
             assert 1 < found[0].counted * 1e6 / crossed < 1.2  # headers
 
 
-ADDS_UP_AND_CALLS = f"""
-import runpy, torch, torch.distributed as dist
-dist.init_process_group("gloo")
-ones = torch.ones(1)
-dist.all_reduce(ones)
-assert ones.item() == 2
-dist.destroy_process_group()
-runpy.run_path({str(ROLL_CALL)!r}, run_name="__main__")
-"""
-
-
 @pytest.mark.everything
-def test_both_branches_start_torchrun_and_say_what_went_wrong(machines, tmp_path):
-    (tmp_path / "adds_up.py").write_text(ADDS_UP_AND_CALLS)
-    said = machines.torchrun(tmp_path / "adds_up.py", per_machine=1)
-    assert [f"RANK {node}, LOCAL_RANK 0, GROUP_RANK {node}, WORLD_SIZE 2" in text
-            for node, text in enumerate(said)] == [True, True]  # fmt: skip
-    (tmp_path / "fails.py").write_text("raise SystemExit('no such luck')")
-    with pytest.raises(TorchrunFailed, match="no such luck"):
-        machines.torchrun(tmp_path / "fails.py", machines=1)
+def test_both_branches_start_torchrun_on_each_machine(machines):
+    said = machines.torchrun(ROOT / "demos/machines/roll_call.py", per_machine=1)
+    for node, text in enumerate(said):
+        assert f"RANK {node}, LOCAL_RANK 0, GROUP_RANK {node}, WORLD_SIZE 2" in text
 
 
 def fails_on(rank: int) -> None:
