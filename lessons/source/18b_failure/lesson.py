@@ -51,10 +51,10 @@ for how in ("killed", "frozen"):
 # *closed* or *Broken pipe*, depending on what was still under way). A process that freezes closes nothing;
 # neither does a machine without power, or a link that is cut. Nothing arrives any more, and
 # a rank that only receives waits for the limit: 30 minutes with gloo, unless you choose
-# another. (A rank that has sent to a machine without power hears of it earlier: Linux gives
+# another. A rank that has sent to a machine without power hears of it earlier: Linux gives
 # up data that nobody acknowledges after about a quarter of an hour. The system of a frozen
-# process still acknowledges.) NCCL's limit is 10 minutes, and even a killed rank may be
-# noticed only then, unless torchrun sees it (below).
+# process still acknowledges. NCCL's limit is 10 minutes, and even a killed rank may be
+# noticed only then, unless torchrun sees it, as below.
 #
 # None of the survivors can go on: a sum needs all three. So training stops, and what the
 # ranks hold in memory is lost when they end. What is left is the checkpoint.
