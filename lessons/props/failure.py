@@ -41,7 +41,7 @@ def draw_goodput(machine: Machine, survived, kills: int, failures: int = 400):
     low, high = (100 * share for share in spread_of_few(young, machine, kills))
     ax.plot([young, young], [low, high], color=red, lw=5, alpha=0.35)
     ax.plot([young], [100 * survived.goodput], "D", color=red, ms=6)
-    label = f"{kills} real kills, measured here\nbar: 8 of 10 simulated fives"
+    label = f"{kills} kills of a process that naps\nbar: 80 % of simulated fives"
     ax.text(young * 1.12, high + 5, label, color=red, va="top", fontsize=8)
     ax.set(xscale="log", xlabel="seconds of computing between checkpoints")
     ax.set(ylabel="goodput in %", ylim=(0, 66), xticks=grid[4::8])

@@ -14,7 +14,8 @@ def draw_ways(found: Mapping[str, object], rate: float, stamp: str):
     fig, ax = figure(height=2.8, stamp=stamp, alt="time per step and loss of each way")
     ax.set_axis_off()
     names = list(found)[::-1]
-    times, losses = _panels_of_way_bars(fig)
+    panels = [fig.add_axes((0.17 + 0.42 * n, 0.26, 0.34, 0.7)) for n in range(2)]
+    times, losses = panels
     for row, name in enumerate(names):
         whole = 1000 * found[name].seconds_per_step
         link = min(whole, 8e-3 * found[name].bytes_per_step / rate)
@@ -27,16 +28,9 @@ def draw_ways(found: Mapping[str, object], rate: float, stamp: str):
         losses.text(found[name].loss, row, f" {found[name].loss:.2f}", va="center")
     times.set_yticks(range(len(names)), names)
     losses.set_yticks([])
-    for panel in (times, losses):
+    for panel in panels:
+        panel.spines[["top", "right"]].set_visible(False)
         panel.set_xlim(0, 1.15 * panel.dataLim.x1)
     times.set_xlabel("ms per step (dark: bytes / rate)")
     losses.set_xlabel("loss after the last step")
     return fig
-
-
-def _panels_of_way_bars(fig) -> list:
-    """Two empty panels, side by side."""
-    panels = [fig.add_axes((0.17 + 0.42 * n, 0.26, 0.34, 0.7)) for n in range(2)]
-    for panel in panels:
-        panel.spines[["top", "right"]].set_visible(False)
-    return panels

@@ -1,6 +1,5 @@
 """Wrong answers to the exercises of lesson 18a, and unusual right ones."""
 
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -78,18 +77,6 @@ def levels_all_in_leaders_ring(tensor, per_machine):
 
 @wrong(
     "18a-two-levels",
-    advice="which are leaders|who waits",
-    note="They number the leaders 0, 1, 2 as machines are numbered, not as ranks are.",
-)
-def levels_leaders_are_the_first(tensor, per_machine):
-    machines = dist.get_world_size() // per_machine
-    if _gather_sum(tensor, per_machine):
-        ring_among(tensor, range(machines))
-    _spread(tensor, per_machine)
-
-
-@wrong(
-    "18a-two-levels",
     advice="which summands",
     note="They sum inside the machine and forget the other machines.",
 )
@@ -106,13 +93,13 @@ def levels_one_machine_only(tensor, per_machine):
 )
 def levels_leaders_at_a_root(tensor, per_machine):
     if _gather_sum(tensor, per_machine):
-        leaders = list(_leaders(per_machine))
+        others = _leaders(per_machine)[1:]
         if dist.get_rank() == 0:
-            for other in leaders[1:]:
+            for other in others:
                 received = torch.empty_like(tensor)
                 dist.recv(received, other)
                 tensor += received
-            for other in leaders[1:]:
+            for other in others:
                 dist.send(tensor, other)
         else:
             dist.send(tensor, 0)
@@ -127,34 +114,6 @@ def levels_leaders_at_a_root(tensor, per_machine):
 )
 def levels_the_library(tensor, per_machine):
     dist.all_reduce(tensor)
-
-
-@wrong(
-    "18a-two-levels",
-    advice="the sum, or the mean",
-    note="They think of gradients, which are averaged.",
-)
-def levels_mean(tensor, per_machine):
-    levels_two_rings(tensor, per_machine)
-    if tensor.is_floating_point():
-        tensor /= dist.get_world_size()
-
-
-@wrong(
-    "18a-two-levels",
-    advice="travel inside a machine",
-    note="They use a ring inside the machine as well, and then send the total once "
-    "more.",
-)
-def levels_two_rings(tensor, per_machine):
-    rank, leader, _ = _place(per_machine)
-    ring_among(tensor, range(leader, leader + per_machine))
-    if rank == leader:
-        ring_among(tensor, _leaders(per_machine))
-        for other in _place(per_machine)[2]:
-            dist.send(tensor, other)
-    else:
-        dist.recv(tensor, leader)
 
 
 @right("18a-two-levels")
@@ -173,23 +132,6 @@ def levels_chain(tensor, per_machine):
         ring_among(tensor, range(per_machine - 1, dist.get_world_size(), per_machine))
     if rank > leader:
         dist.send(tensor, rank - 1)
-
-
-@right("18a-two-levels")
-def levels_asynchronous(tensor, per_machine):
-    rank, leader, others = _place(per_machine)
-    if rank != leader:
-        dist.isend(tensor, leader).wait()
-        dist.irecv(tensor, leader).wait()
-        return
-    received = {other: torch.empty_like(tensor) for other in others}
-    works = [dist.irecv(buffer, other) for other, buffer in received.items()]
-    for work, buffer in zip(works, received.values(), strict=True):
-        work.wait()
-        tensor += buffer
-    ring_among(tensor, [r for r in range(dist.get_world_size()) if not r % per_machine])
-    for work in [dist.isend(tensor, other) for other in others]:
-        work.wait()
 
 
 @right("18a-two-levels")
@@ -216,15 +158,28 @@ def levels_sharded(tensor, per_machine):
 # 18a-break-even -----------------------------------------------------------------------
 
 
+def even_as_solved(size, share, seconds, machines):
+    saved = 2 * (machines - 1) / machines * size * (1 - share)
+    return max(0.0, saved / seconds)
+
+
 @wrong(
     "18a-break-even",
-    advice="how many bytes leave|one machine",
+    advice="how many bytes leave",
     note="They take the size of the gradients for what a machine sends, and forget "
     "the ring.",
 )
 def even_without_ring(size, share, seconds, machines):
-    saved = size * (1 - share)
-    return 0.0 if saved <= 0 else saved / seconds if seconds else math.inf
+    return max(0.0, size * (1 - share) / seconds)
+
+
+@wrong(
+    "18a-break-even",
+    advice="how often a ring",
+    note="They count the reduce-scatter, and forget the all-gather.",
+)
+def even_once_round(size, share, seconds, machines):
+    return even_as_solved(size, share, seconds, machines) / 2
 
 
 @wrong(
@@ -233,38 +188,16 @@ def even_without_ring(size, share, seconds, machines):
     note="They compute with the bytes that are still sent, not with those saved.",
 )
 def even_bytes_sent(size, share, seconds, machines):
-    sent = 2 * (machines - 1) / machines * size * share
-    return sent / seconds if seconds else math.inf
+    return even_as_solved(size, 1 - share, seconds, machines)
 
 
 @wrong(
     "18a-break-even",
-    advice="division by zero|ZeroDivision",
-    note="They forget that compression may cost nothing, and divide by it.",
-)
-def even_no_zero_cost(size, share, seconds, machines):
-    return max(0, 2 * (machines - 1) / machines * size * (1 - share) / seconds)
-
-
-@wrong(
-    "18a-break-even",
-    advice="what there is to save|whether",
+    advice="saves anything",
     note="They forget that a share above 1 saves nothing, and return a negative rate.",
 )
 def even_negative(size, share, seconds, machines):
-    saved = 2 * (machines - 1) / machines * size * (1 - share)
-    return saved / seconds if seconds else math.inf
-
-
-@wrong(
-    "18a-break-even",
-    advice="Nothing saved|one machine",
-    note="What costs nothing pays, they think, even if it saves nothing.",
-)
-def even_free_always_pays(size, share, seconds, machines):
-    if not seconds:
-        return math.inf
-    return max(0, 2 * (machines - 1) / machines * size * (1 - share) / seconds)
+    return 2 * (machines - 1) / machines * size * (1 - share) / seconds
 
 
 @wrong(
@@ -282,40 +215,26 @@ def even_in_bits(size, share, seconds, machines):
     note="They divide the wrong way round: seconds per byte.",
 )
 def even_seconds_per_byte(size, share, seconds, machines):
-    saved = 2 * (machines - 1) / machines * size * (1 - share)
-    return seconds / saved if saved > 0 else 0.0
-
-
-def even_as_solved(size, share, seconds, machines):
-    saved = 2 * (machines - 1) / machines * size * (1 - share)
-    if saved <= 0:
-        return 0.0
-    return saved / seconds if seconds else math.inf
+    rate = even_as_solved(size, share, seconds, machines)
+    return 1 / rate if rate else 0.0
 
 
 @right("18a-break-even")
 def even_in_fractions(size, share, seconds, machines):
-    saved = (
-        Fraction(2 * (machines - 1), machines) * Fraction(size) * (1 - Fraction(share))
-    )
-    if saved <= 0:
-        return 0
-    return saved / Fraction(seconds) if seconds else math.inf
+    ring = Fraction(2 * (machines - 1), machines)
+    return max(0, ring * Fraction(size) * (1 - Fraction(share)) / Fraction(seconds))
 
 
 @right("18a-break-even")
 def even_with_numpy(size, share, seconds, machines):
-    plain, less = (
-        2 * np.float64(machines - 1) / machines * size * s for s in (1, share)
-    )
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.float64(plain - less) / seconds if plain > less else np.float64(0)
+    sent = 2 * np.float64(machines - 1) / machines * size * np.array([1, share])
+    return np.float64(0) if share >= 1 else (sent[0] - sent[1]) / seconds
 
 
 # 18a-top-k ----------------------------------------------------------------------------
 
 
-def _mean_of_sent(gradient, places, values, divide=True):
+def _mean_of_sent(gradient, places, values):
     ranks = dist.get_world_size()
     all_places = [torch.empty_like(places) for _ in range(ranks)]
     all_values = [torch.empty_like(values) for _ in range(ranks)]
@@ -324,11 +243,11 @@ def _mean_of_sent(gradient, places, values, divide=True):
     total = torch.zeros_like(gradient)
     for where, what in zip(all_places, all_values, strict=True):
         total[where] += what
-    return total / ranks if divide else total
+    return total / ranks
 
 
-def _pick(memory, k):
-    places = memory.abs().topk(k).indices
+def _pick(memory, k, by=None):
+    places = (memory.abs() if by is None else by).topk(k).indices
     values = memory[places]
     memory[places] = 0
     return places, values
@@ -350,11 +269,8 @@ def top_k_forgets(gradient, memory, k):
     note="They choose by the gradient alone, so what waits in memory is never sent.",
 )
 def top_k_of_gradient_alone(gradient, memory, k):
-    places = gradient.abs().topk(k).indices
     memory += gradient
-    values = memory[places]
-    memory[places] = 0
-    return _mean_of_sent(gradient, places, values)
+    return _mean_of_sent(gradient, *_pick(memory, k, gradient.abs()))
 
 
 @wrong(
@@ -371,22 +287,7 @@ def top_k_memory_lost(gradient, memory, k):
 @wrong("18a-top-k", advice="absolute value", note="They forget large negative entries.")
 def top_k_largest_not_absolute(gradient, memory, k):
     memory += gradient
-    places = memory.topk(k).indices
-    values = memory[places]
-    memory[places] = 0
-    return _mean_of_sent(gradient, places, values)
-
-
-@wrong(
-    "18a-top-k",
-    advice="what adds up",
-    note="They send what topk returns, which has lost its signs.",
-)
-def top_k_sends_absolute_values(gradient, memory, k):
-    memory += gradient
-    values, places = memory.abs().topk(k)
-    memory[places] = 0
-    return _mean_of_sent(gradient, places, values)
+    return _mean_of_sent(gradient, *_pick(memory, k, memory))
 
 
 @wrong(
@@ -407,7 +308,7 @@ def top_k_keeps_what_it_sent(gradient, memory, k):
 )
 def top_k_sum(gradient, memory, k):
     memory += gradient
-    return _mean_of_sent(gradient, *_pick(memory, k), divide=False)
+    return _mean_of_sent(gradient, *_pick(memory, k)) * dist.get_world_size()
 
 
 @wrong(
@@ -434,24 +335,9 @@ def top_k_values_at_own_places(gradient, memory, k):
 def top_k_dense_all_reduce(gradient, memory, k):
     memory += gradient
     places, values = _pick(memory, k)
-    total = torch.zeros_like(gradient)
-    total[places] = values
+    total = torch.zeros_like(gradient).index_put((places,), values)
     dist.all_reduce(total)
     return total / dist.get_world_size()
-
-
-@wrong(
-    "18a-top-k",
-    advice="equally often",
-    state="HUNG",
-    note="They let only rank 0 call a collective that all ranks must call.",
-)
-def top_k_only_rank_0_gathers(gradient, memory, k):
-    memory += gradient
-    places, values = _pick(memory, k)
-    if dist.get_rank() == 0:
-        return _mean_of_sent(gradient, places, values)
-    return torch.zeros_like(gradient)
 
 
 @right("18a-top-k")

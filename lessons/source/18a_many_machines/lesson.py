@@ -33,7 +33,7 @@
 # %% [markdown]
 # ## Two machines
 #
-# Who has two machines at hand? Linux can make two out of one. A **namespace** gives a
+# If you have no two machines at hand, Linux can make two out of one. A **namespace** gives a
 # process a network, a host name or a list of processes of its own; containers are made of
 # them. We need no root for it:
 #
@@ -92,9 +92,10 @@ for said in machines.torchrun(ROOT / "demos/machines/roll_call.py", per_machine=
 
 # %% [markdown]
 # **`RANK` counts all ranks, `LOCAL_RANK` (the *local rank*) those of one machine**, and
-# `GROUP_RANK` (the *node rank*) the machines. A program asks `RANK` who it is, and
-# `LOCAL_RANK` which GPU it takes: with `RANK` it would look for GPU 2 on a machine that
-# has 0 and 1. Only one rank of all has `RANK` 0, and it prints and saves.
+# `GROUP_RANK` (the *node rank*) the machines. A program learns from
+# `RANK` which rank it is, and from `LOCAL_RANK` which GPU to take: with `RANK` it would look
+# for GPU 2 on a machine that has 0 and 1. Only one rank has `RANK` 0, and it prints and
+# saves.
 #
 # `init_process_group` reads `RANK`, `WORLD_SIZE` and the address. So lesson 11b's
 # `train_digits.py` needs no change. We train two ranks for one epoch, on one machine and
@@ -185,21 +186,15 @@ print(f"{dealt[0].seconds:.2f} s")
 # %% [markdown]
 # ## Exercise 1: two levels
 #
-# First the ranks of each machine add up their tensors among themselves, which is cheap.
-# Then the machines have one tensor each, and sum those. Then every rank gets the total.
-# Write `two_levels(tensor, per_machine)`, called by all ranks.
+# First the ranks of each machine add up their tensors, which is cheap. Then the machines
+# sum theirs. Then every rank gets the total.
 #
-# * Rank $r$ sits on machine `r // per_machine`; all machines have equally many ranks. There
-#   may be one machine, or one rank on each.
-# * `tensor` is contiguous, of any shape and type of number (not bool), perhaps empty. It
-#   becomes the sum over all ranks, in place, the same bits on all. Return nothing.
-# * Messages go point to point: `dist.send`, `dist.recv`, their `isend` and `irecv` (each
-#   waited for, alone or in `batch_isend_irecv`), or `ring_among(tensor, members)`. No
-#   collective of the library.
-# * Of $n$ numbers and $H$ machines of $L$ ranks, exactly $2(H-1)/H \cdot n$ numbers leave each
-#   machine if the number of ranks divides $n$: what a ring between machines sends. Otherwise
-#   at most $2(n - L \lfloor n/(HL) \rfloor)$. Inside each machine, at most $2(L-1)n$
-#   numbers travel.
+# Write `two_levels(tensor, per_machine)`, called by all ranks. Rank $r$ sits on machine
+# `r // per_machine`. `tensor` becomes the sum over all ranks, in place.
+#
+# * Send from one rank to one other, by `dist.send` and `dist.recv`. Between machines, call
+#   `ring_among(tensor, members)`.
+# * Of $n$ numbers, $2(H-1)/H \cdot n$ leave each of $H$ machines.
 #
 # By hand first: 3 machines of 4 ranks, 12 MB. How many MB leave each machine with two
 # levels, and how many with a flat ring of 12 ranks?
@@ -315,8 +310,8 @@ for way, found in (("flat ring", flat), ("hierarchical", levels)):
     print(f"{way:<12} {crossed:,} bytes, {expected}, took {found[0].seconds:.2f} s")
 
 # %% [markdown]
-# What two levels take beyond bytes / rate is headers, and the sums inside the machines,
-# before and after. **They send $2(H-1)/H \cdot S$ across, however many ranks a machine
+# Beyond bytes / rate, two levels need time for headers, and for the sums inside the
+# machines, before and after. **They send $2(H-1)/H \cdot S$ across, however many ranks a machine
 # has.** With two machines that is $S$; a flat ring of many ranks approaches $2S$. NCCL's
 # trees have such levels, too: a chain inside each machine, trees between machines.
 
@@ -355,17 +350,13 @@ for way in ("as they are", "16 bits"):
 # %% [markdown]
 # ## Exercise 2: when does it pay?
 #
-# Compression multiplies the bytes of an all-reduce by `share`, and costs `seconds` more
-# per step. Write `break_even(size, share, seconds, machines)`: the rate, in bytes per
-# second, below which it pays.
+# `machines` machines, one rank on each, all-reduce gradients of `size` bytes round a ring.
+# A step takes as long as it computes, plus the bytes that leave a machine divided by the
+# link's rate. Nothing overlaps, and latency is left out.
 #
-# * The gradients have `size` bytes. `machines` machines, one rank on each, all-reduce them
-#   round a ring. A step takes as long as it computes, plus the bytes that leave a machine
-#   divided by the rate. Nothing overlaps, and latency is left out.
-# * `size` > 0, `share` >= 0, `seconds` >= 0; `machines` is a whole number >= 1.
-#   Rounding in the last digits does not matter.
-# * If it never pays, return 0, also if it neither saves nor costs anything. If it pays at
-#   any rate, return `float("inf")`.
+# Compression multiplies the bytes by `share`, and costs `seconds` more per step. Write
+# `break_even(size, share, seconds, machines)`: the rate, in bytes per second, below which
+# it pays, or 0 if it never does. (A share can be above 1: top-k, below, sends places, too.)
 #
 # By hand first: 2 machines, 16 MB, half the bytes, 40 ms. Below which rate does it pay, in
 # MB/s and in Gbit/s?
@@ -386,8 +377,8 @@ for way in ("as they are", "16 bits"):
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `saved = 2 * (machines - 1) / machines * size * (1 - share)`. If that is not above 0,
-# return 0; else divide it by `seconds`, unless they are 0.
+# `saved = 2 * (machines - 1) / machines * size * (1 - share)`. If that is not above 0, the
+# rate is 0; else divide it by `seconds`.
 #
 # </details>
 
@@ -403,9 +394,7 @@ def break_even(size, share, seconds, machines) -> float:
     """Bytes per second below which the compression pays."""
     ### BEGIN SOLUTION
     saved = 2 * (machines - 1) / machines * size * (1 - share)
-    if saved <= 0:
-        return 0.0
-    return saved / seconds if seconds else float("inf")
+    return max(0.0, saved / seconds)
     ### END SOLUTION
 
 
@@ -433,7 +422,7 @@ check("18a-break-even", break_even)
 # replaces the gradient of each weight matrix by a product of two thin matrices, here with
 # two columns each, and sends those. **Top-k** sends the $k$ entries that are largest in
 # absolute value: their places, as 32-bit whole numbers, and their values. We take one per
-# cent, $k$ = 3,011. How many bytes does a rank send per step, to one other?
+# cent, $k$ = 3,011. How many bytes does a rank send to each other rank, per step?
 
 # %%
 guess("18a-top-k", None, "Bytes per step, with k = 3,011?", "bytes")
@@ -447,22 +436,16 @@ guess("18a-top-k", None, "Bytes per step, with k = 3,011?", "bytes")
 # %% [markdown]
 # ## Exercise 3: top-k with error feedback
 #
-# Write `top_k_mean(gradient, memory, k)`, called by all ranks.
+# All ranks call `top_k_mean(gradient, memory, k)`, with flat tensors of one length.
 #
-# * `gradient` and `memory` are flat, equally long, of the same floating type (32 or 64
-#   bits). `k` is at least 1, at most their length, and the same on all ranks.
-# * Each rank adds `gradient` to `memory`, picks the `k` entries of the result that are
-#   largest in absolute value, sends these, and sets them to 0 in
-#   `memory`. All others stay there, for the next call.
-# * Return a new tensor, as long as `gradient` and of its type: the mean over all ranks of
-#   what they have sent, with 0 where a rank has sent nothing. The same bits on all ranks.
-# * `memory` changes in place; `gradient` does not.
-# * Send by `dist.all_gather`, in one call or several, and by nothing else. Each rank
-#   gives it at most $k$ places of 8 bytes (`topk` returns such; ours above were packed
-#   in 4) and $k$ values of their own type, packed as you like.
+# * Each rank adds `gradient` to `memory`, in place. It sends the `k` entries of the result
+#   that are largest in absolute value, and sets them to 0 in `memory`. All others stay for
+#   the next call.
+# * Send k places and k values by `dist.all_gather` alone.
+# * Return the mean over all ranks of what they have sent, the same on all ranks.
 #
 # By hand first: k = 1. Rank 0 has memory [0, 3, 0] and gradient [2, 0, 1]; rank 1 has
-# memory [0, 0, 0] and gradient [-4, 1, 0]. What comes back, and what do both remember?
+# [0, 0, 0] and [-4, 1, 0]. What comes back, and what do both remember?
 # <!-- exercise: 18a-top-k -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -532,7 +515,7 @@ check("18a-top-k", top_k_mean)
 # ## The bill, and a script of your own: 2 minutes
 #
 # Which row would you take home? Ask for the conditions: how slow is the link, how long is
-# the training? The script is for home; whoever has two laptops can try it on both.
+# the training? The script is for home; anyone with two laptops can try it on both.
 
 # %% [markdown]
 # ## The bill
@@ -613,7 +596,7 @@ machines.close()
 # | | |
 # |---|---|
 # | equal to one process | up to rounding; not if gradients are compressed, or meetings rare |
-# | bytes each rank sends per step | across: $2(H-1)/H \cdot S$ from each machine, its leader's; inside: $S$ to the leader, who sends $S$ back to each |
+# | bytes each rank sends per step | across: $2(H-1)/H \cdot S$ from each machine, its leader's; inside: $S$ to the leader, which sends $S$ back to each |
 # | memory of each rank | that of data parallel; the leader a tensor more, and the ring's chunks of $S/H$; with error feedback, a memory of $S$ |
 # | idle share | while the leaders talk across, all others wait |
 # | if one rank dies | all stop; if machine 0's torchrun dies, the meeting place is gone, too |

@@ -1,14 +1,13 @@
 """What the checks of lesson 18a run in each rank."""
 
+from collections.abc import Callable
 from typing import NamedTuple
-from unittest import mock
 
 import torch
 import torch.distributed as dist
 
+from parallel_by_hand.machines.collective_bytes import CollectiveBytes
 from sidebyside import MessageMeter, device
-
-GATHERS = ("allgather", "_allgather_base", "all_gather_single")
 
 
 class TwoLevelsNotes(NamedTuple):
@@ -16,27 +15,21 @@ class TwoLevelsNotes(NamedTuple):
 
     before: torch.Tensor
     after: torch.Tensor
-    returned: str  # what came back, as a text
     meter: MessageMeter
 
 
-def two_levels_tensor(shape: tuple, dtype: torch.dtype) -> torch.Tensor:
+def try_two_levels(two_levels: Callable, per_machine: int, shapes: list) -> list:
     """Whole numbers, so that every order of adding gives the same; each rank's own."""
-    dice = torch.Generator().manual_seed(100 + dist.get_rank())
-    return torch.randint(-1000, 1000, shape, generator=dice).to(device(), dtype)
-
-
-def try_two_levels(two_levels, per_machine: int, cases: list) -> list[TwoLevelsNotes]:
-    notes = []
-    for shape, dtype in cases:
-        tensor = two_levels_tensor(shape, dtype)
+    dice, notes = torch.Generator().manual_seed(100 + dist.get_rank()), []
+    for shape in shapes:
+        numbers = torch.randint(-1000, 1000, shape, generator=dice)
+        tensor = numbers.to(device(), torch.float64)
         before = tensor.clone()
         dist.barrier()
         with MessageMeter() as meter:
-            returned = two_levels(tensor, per_machine)
+            two_levels(tensor, per_machine)
         dist.barrier()
-        said = "None" if returned is None else f"{type(returned).__name__}"
-        notes.append(TwoLevelsNotes(before.cpu(), tensor.cpu(), said, meter))
+        notes.append(TwoLevelsNotes(before.cpu(), tensor.cpu(), meter))
     return notes
 
 
@@ -46,69 +39,24 @@ class TopKNotes(NamedTuple):
     candidates: torch.Tensor  # memory + gradient, before the call
     memory: torch.Tensor  # after it
     gradient_kept: bool
-    memory_is_its_own: bool  # it does not share storage with what was returned
     returned: object
-    collectives: list
-    messages: int
-    gathered: list[int]  # bytes of each tensor that was given away
+    meter: MessageMeter
+    gathered: int  # bytes that this rank sends in all_gather
 
 
-def try_top_k(top_k_mean, gradients: list, memory: torch.Tensor, k: int) -> list:
+def try_top_k(top_k_mean: Callable, given: list, k: int) -> list[TopKNotes]:
     """Call it with each of this rank's gradients in turn, with one memory."""
-    memory, notes = memory.to(device()).clone(), []
-    gradients = [gradient.to(device()) for gradient in gradients]
-    for gradient in gradients:
-        given, candidates = gradient.clone(), memory + gradient
+    rows, before = given[dist.get_rank()]
+    memory, notes = torch.tensor(before, device=device()), []
+    for row in rows:
+        gradient = torch.tensor(row, device=device())
+        kept, candidates = gradient.clone(), (memory + gradient).cpu()
         dist.barrier()
-        with MessageMeter() as meter, TopKGatherSizes() as sizes:
-            returned = top_k_mean(given, memory, k)
+        with MessageMeter() as meter, CollectiveBytes() as sent:
+            returned = top_k_mean(gradient, memory, k)
         dist.barrier()
-        notes.append(_notes_of_top_k(gradient, given, candidates, memory, returned))
-        notes[-1] = notes[-1]._replace(
-            collectives=meter.collectives,
-            messages=meter.messages_sent,
-            gathered=sizes.given,
-        )
+        if isinstance(returned, torch.Tensor):
+            returned = returned.detach().cpu().clone()
+        same, after = torch.equal(kept, gradient), memory.cpu().clone()
+        notes.append(TopKNotes(candidates, after, same, returned, meter, sent.bytes))
     return notes
-
-
-def _notes_of_top_k(gradient, given, candidates, memory, returned) -> TopKNotes:
-    own = True
-    if isinstance(returned, torch.Tensor):
-        storages = [t.untyped_storage().data_ptr() for t in (memory, given)]
-        own = returned.untyped_storage().data_ptr() not in storages
-        returned = returned.detach().cpu().clone()
-    kept = torch.equal(gradient, given)
-    candidates = candidates.cpu()
-    return TopKNotes(candidates, memory.cpu().clone(), kept, own, returned, [], 0, [])
-
-
-class TopKGatherSizes:
-    """Inside it, the bytes of tensors that all-gathers are given."""
-
-    def __init__(self):
-        self.given: list[int] = []
-        self.patches = []
-
-    def __enter__(self) -> "TopKGatherSizes":
-        for name in GATHERS:
-            if hasattr(dist.ProcessGroup, name):
-                original = vars(dist.ProcessGroup)[name]
-                patch = mock.patch.object(
-                    dist.ProcessGroup, name, self._noting(original)
-                )
-                patch.start()
-                self.patches.append(patch)
-        return self
-
-    def __exit__(self, *exception) -> None:
-        for patch in reversed(self.patches):
-            patch.stop()
-
-    def _noting(self, original):
-        def noted(group, outputs, inputs, *args, **options):
-            for tensor in inputs if isinstance(inputs, list | tuple) else [inputs]:
-                self.given.append(tensor.numel() * tensor.element_size())
-            return original.__get__(group)(outputs, inputs, *args, **options)
-
-        return noted

@@ -1,17 +1,17 @@
 """Wrong answers to the exercises of lesson 18b."""
 
-import contextlib
 import copy
 import io
 import math
 import os
 import shutil
 import tempfile
-import time
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import torch
+import torch.distributed as dist
 
 from lessons.source.sample_answers import right, wrong
 from parallel_by_hand.failures.resumable_training import restore as right_restore
@@ -20,11 +20,15 @@ from parallel_by_hand.failures.resumable_training import snapshot as right_snaps
 # 18b-save -----------------------------------------------------------------------------
 
 
-def write_synced(state, second):
-    with open(second, "wb") as file:
+def write_synced(state, second, mode="wb"):
+    with open(second, mode) as file:
         torch.save(state, file)
         file.flush()
         os.fsync(file.fileno())
+
+
+def second_file_of(path):
+    return path.with_name(path.name + ".tmp")
 
 
 @wrong(
@@ -52,38 +56,20 @@ def save_with_suffix(state, path):
     note="They take the old checkpoint away first, to be safe.",
 )
 def save_after_removing(state, path):
-    second = path.with_name(path.name + ".tmp")
-    write_synced(state, second)
+    write_synced(state, second_file_of(path))
     path.unlink(missing_ok=True)
-    os.rename(second, path)
+    os.rename(second_file_of(path), path)
 
 
 @wrong(
     "18b-save",
     advice="a power cut",
-    note="A kill does no harm here: the system still has the bytes.",
-)
-def save_without_sync(state, path):
-    second = path.with_name(path.name + ".tmp")
-    torch.save(state, second)
-    os.replace(second, path)
-
-
-def pickled(state):
-    room = io.BytesIO()
-    torch.save(state, room)
-    return room.getvalue()
-
-
-@wrong(
-    "18b-save",
-    advice="a power cut",
-    note="They synchronise when the new name is already there.",
+    note="They synchronise when the new name is there already. A kill does no "
+    "harm here: the system still has the bytes.",
 )
 def save_synced_after_the_name(state, path):
-    second = path.with_name(path.name + ".tmp")
-    torch.save(state, second)
-    os.replace(second, path)
+    torch.save(state, second_file_of(path))
+    os.replace(second_file_of(path), path)
     with open(path, "rb") as file:
         os.fsync(file.fileno())
 
@@ -94,10 +80,9 @@ def save_synced_after_the_name(state, path):
     note="They copy the complete second file over the old one, byte by byte.",
 )
 def save_and_copy(state, path):
-    second = path.with_name(path.name + ".tmp")
-    write_synced(state, second)
-    shutil.copyfile(second, path)
-    second.unlink()
+    write_synced(state, second_file_of(path))
+    shutil.copyfile(second_file_of(path), path)
+    second_file_of(path).unlink()
 
 
 @wrong(
@@ -120,48 +105,8 @@ def save_in_another_folder(state, path):
     "save.",
 )
 def save_once_only(state, path):
-    second = path.with_name(path.name + ".tmp")
-    with open(second, "xb") as file:
-        torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(second, path)
-
-
-@wrong(
-    "18b-save",
-    advice="who learns",
-    note="They catch the error, and training goes on as if it had been saved.",
-)
-def save_in_silence(state, path):
-    second = path.with_name(path.name + ".tmp")
-    try:
-        write_synced(state, second)
-        os.replace(second, path)
-    except Exception:
-        print("could not save")
-
-
-@wrong(
-    "18b-save",
-    advice="which line never ends",
-    state="HUNG or NOT YET",
-    note="They wait until no other second file is there; one that a kill has left "
-    "stays for ever.",
-)
-def save_when_nobody_else_does(state, path):
-    while list(path.parent.glob("*.tmp")):
-        time.sleep(0.01)
-    save_in_place(state, path)
-
-
-@wrong(
-    "18b-save",
-    advice="what lies at `path`",
-    note="They write the second file and forget the new name.",
-)
-def save_second_file_only(state, path):
-    write_synced(state, path.with_name(path.name + ".tmp"))
+    write_synced(state, second_file_of(path), "xb")
+    os.replace(second_file_of(path), path)
 
 
 @right("18b-save")
@@ -177,21 +122,27 @@ def save_by_tempfile(state, path):
 @right("18b-save")
 def save_and_tidy_up(state, path):
     """Bytes are made in memory first; a failure removes the second file."""
-    second = path.parent / f"{path.name}.{os.getpid()}"
+    second, room = path.parent / f"{path.name}.{os.getpid()}", io.BytesIO()
+    torch.save(state, room)
     try:
-        second.write_bytes(pickled(state))
+        second.write_bytes(room.getvalue())
         with second.open("rb+") as file:
             os.fsync(file)
         second.replace(path)
     finally:
-        with contextlib.suppress(FileNotFoundError):
-            second.unlink()
+        second.unlink(missing_ok=True)
 
 
 # 18b-resume ---------------------------------------------------------------------------
 
 
-def shallow_snapshot(training):
+def resume(name: str, advice: str, note: str, snapshot=None, restore=None) -> None:
+    """Declare a pair that is wrong in what is given, and right in the rest."""
+    pair = snapshot or right_snapshot, restore or right_restore
+    wrong("18b-resume", advice=advice, name=name, note=note)(pair)
+
+
+def snapshot_without_copies(training):
     return {
         "model": training.model.state_dict(),
         "optimizer": training.optimizer.state_dict(),
@@ -199,12 +150,6 @@ def shallow_snapshot(training):
         "noise": training.noise.get_state(),
         "place": (training.order, training.used, training.step),
     }
-
-
-def snapshot_with_cloned_model(training):
-    saved = shallow_snapshot(training)
-    saved["model"] = {name: t.clone() for name, t in saved["model"].items()}
-    return saved
 
 
 def restore_in_place(training, saved):
@@ -215,18 +160,13 @@ def restore_in_place(training, saved):
     training.order, training.used, training.step = saved["place"]
 
 
-def restore_without(*parts):
-    """A restore that leaves these parts as they are in the training it is given."""
+def restore_without(part):
+    """A restore that leaves this part as it is in the training it is given."""
 
     def restore(training, saved):
-        right_restore(training, saved | {p: right_snapshot(training)[p] for p in parts})
+        right_restore(training, saved | {part: right_snapshot(training)[part]})
 
     return restore
-
-
-restore_without_optimizer = restore_without("optimizer")
-restore_without_noise = restore_without("noise")
-restore_without_shuffle = restore_without("shuffle")
 
 
 def restore_without_order(training, saved):
@@ -241,30 +181,70 @@ def restore_at_the_epochs_start(training, saved):
 
 
 def snapshot_of_rank_0(training):
-    import torch.distributed as dist
-
     saved = [right_snapshot(training)]
     dist.broadcast_object_list(saved, 0)
     return saved[0]
 
 
-def restore_with_global_seed(training, saved):
-    right_restore(training, saved)
-    torch.set_rng_state(saved["noise"])
+resume(
+    "no copy",
+    "whose tensors are in it",
+    "Saved at once, nobody notices; saved in the background, it is a mix.",
+    snapshot=snapshot_without_copies,
+)
+resume(
+    "restored without a copy",
+    "in whose tensors the optimiser goes on",
+    "`load_state_dict` of an optimiser goes on working in the tensors it was given.",
+    restore=restore_in_place,
+)
+resume(
+    "without the optimiser",
+    "momentum",
+    "They save the model alone.",
+    restore=restore_without("optimizer"),
+)
+resume(
+    "without the noise",
+    "is dropped",
+    "They forget the generator that draws what is dropped.",
+    restore=restore_without("noise"),
+)
+resume(
+    "without the shuffle",
+    "the next epoch",
+    "They save the order in use and forget the generator of the next one.",
+    restore=restore_without("shuffle"),
+)
+resume(
+    "without the order",
+    "has been drawn already",
+    "The generator's state is behind the order that is in use.",
+    restore=restore_without_order,
+)
+resume(
+    "from the epoch's start",
+    "how many images of this epoch",
+    "They begin the epoch again, so images are used twice.",
+    restore=restore_at_the_epochs_start,
+)
+resume(
+    "rank 0's noise",
+    "this rank's",
+    "They save what rank 0 has for all, as with replicas.",
+    snapshot=snapshot_of_rank_0,
+)
 
 
 def snapshot_by_file(training):
-    room = io.BytesIO()
-    torch.save(vars_of(training), room)
-    room.seek(0)
-    return torch.load(room, weights_only=True)
-
-
-def vars_of(training):
     saved = {name: getattr(training, name) for name in ("order", "used", "step")}
     for name in ("model", "optimizer"):
         saved[name] = getattr(training, name).state_dict()
-    return saved | {n: getattr(training, n).get_state() for n in ("shuffle", "noise")}
+    saved |= {n: getattr(training, n).get_state() for n in ("shuffle", "noise")}
+    room = io.BytesIO()
+    torch.save(saved, room)
+    room.seek(0)
+    return torch.load(room, weights_only=True)
 
 
 def restore_by_names(training, saved):
@@ -280,14 +260,11 @@ def restore_by_names(training, saved):
 
 def snapshot_part_by_part(training):
     """Parameters and momenta by hand, each cloned; the rate as a number."""
-    momenta = [
-        training.optimizer.state[p]["momentum_buffer"].clone()
-        for p in training.model.parameters()
-        if p in training.optimizer.state
-    ]
+    parameters = list(training.model.parameters())
+    momenta = [training.optimizer.state[p].get("momentum_buffer") for p in parameters]
     return {
-        "weights": [p.detach().clone() for p in training.model.parameters()],
-        "momenta": momenta,
+        "weights": [p.detach().clone() for p in parameters],
+        "momenta": copy.deepcopy(momenta),  # None before the first step
         "rate": training.optimizer.param_groups[0]["lr"],
         "dice": torch.stack([training.shuffle.get_state(), training.noise.get_state()]),
         "order": training.order.clone(),
@@ -301,8 +278,9 @@ def restore_part_by_part(training, saved):
     with torch.no_grad():
         for parameter, weight in zip(parameters, saved["weights"], strict=True):
             parameter.copy_(weight)
-    for parameter, momentum in zip(parameters, saved["momenta"], strict=False):
-        training.optimizer.state[parameter]["momentum_buffer"] = momentum.clone()
+    for parameter, momentum in zip(parameters, saved["momenta"], strict=True):
+        own = copy.deepcopy(momentum)
+        training.optimizer.state[parameter]["momentum_buffer"] = own
     training.optimizer.param_groups[0]["lr"] = saved["rate"]
     training.shuffle.set_state(saved["dice"][0])
     training.noise.set_state(saved["dice"][1].clone())  # torch crashes on a view
@@ -310,79 +288,83 @@ def restore_part_by_part(training, saved):
     training.used, training.step = saved["numbers"]
 
 
+right("18b-resume", name="through a file in memory")(
+    (snapshot_by_file, restore_by_names)
+)
+right("18b-resume", name="part by part")((snapshot_part_by_part, restore_part_by_part))
+
 # 18b-clock ----------------------------------------------------------------------------
 
 
-def clock(
-    last_saves=False, keeps=0, saving_counts=False, restarts="anew", strict=False
+def clock(name: str, advice: str, note: str, **mistake) -> None:
+    """Declare a clock with one of the known mistakes."""
+    answer = partial(finish_with_a_mistake, **mistake)
+    wrong("18b-clock", advice=advice, name=name, note=note)(answer)
+
+
+def finish_with_a_mistake(
+    work, every, save, restart, failures, last_saves=False, keeps=None, restarts="anew"
 ):
-    """A clock with one of the known mistakes."""
-
-    def finish(work, every, save, restart, failures):
-        now = saved = 0
-        for failure in [*failures, math.inf]:
-            while True:
-                last = saved + every >= work
-                part = work - saved if last else every
-                end = now + part + (0 if last and not last_saves else save)
-                if end > failure or (strict and end == failure):
-                    break
-                now, saved = end, saved + part
-                if saved >= work:
-                    return now
-            if saving_counts and now + part <= failure and not last:
-                saved += part
-            if keeps and failure > now:
-                saved = min(work - 1, saved + max(0, min(part, failure - now)))
-            if restarts == "added" and failure < now:
-                now += restart
-            elif restarts == "ignored" and failure < now:
-                continue
-            elif restarts == "free":
-                now = failure
-            else:
-                now = failure + restart
-        return now
-
-    return finish
+    now = saved = 0
+    for failure in [*failures, math.inf]:
+        while True:
+            last = saved + every >= work
+            part = work - saved if last else every
+            end = now + part + (0 if last and not last_saves else save)
+            if end > failure:
+                break
+            now, saved = end, saved + part
+            if saved >= work:
+                return now
+        if keeps == "computed" and failure > now:
+            saved = min(work - 1, saved + min(part, failure - now))
+        if keeps == "half saved" and now + part <= failure and not last:
+            saved += part
+        if restarts == "added" and failure < now:
+            now += restart
+        else:
+            now = failure + restart
+    return now
 
 
-wrong(
+clock(
+    "a last save",
+    "after the last second",
+    "They save after the last second of work as well.",
+    last_saves=True,
+)
+clock(
+    "nothing is lost",
+    "complete by then",
+    "They keep what was computed since the checkpoint.",
+    keeps="computed",
+)
+clock(
+    "half a save counts",
+    "complete by then",
+    "They count a checkpoint whose saving had only begun.",
+    keeps="half saved",
+)
+clock(
+    "restarts added",
+    "restart counts",
+    "They add a whole restart when a failure falls into one; it begins anew.",
+    restarts="added",
+)
+
+
+@wrong("18b-clock", advice="when training goes on", note="They forget the restart.")
+def clock_with_free_restarts(work, every, save, restart, failures):
+    return finish_with_a_mistake(work, every, save, 0, failures)
+
+
+@wrong(
     "18b-clock",
-    advice="after the last second",
-    name="a last save",
-    note="They save after the last second of work as well.",
-)(clock(last_saves=True))
-wrong(
-    "18b-clock",
-    advice="complete by then",
-    name="nothing is lost",
-    note="They keep what was computed since the checkpoint.",
-)(clock(keeps=1))
-wrong(
-    "18b-clock",
-    advice="complete by then",
-    name="half a save counts",
-    note="They count a checkpoint whose saving had only begun.",
-)(clock(saving_counts=True))
-wrong(
-    "18b-clock",
-    advice="restart counts",
-    name="restarts added",
-    note="They add a whole restart when a failure falls into one; it begins anew.",
-)(clock(restarts="added"))
-wrong(
-    "18b-clock",
-    advice="restart counts",
-    name="failures in restarts ignored",
-    note="A node that comes up may fail while it comes up.",
-)(clock(restarts="ignored"))
-wrong(
-    "18b-clock",
-    advice="when training goes on",
-    name="free restarts",
-    note="They forget the restart.",
-)(clock(restarts="free"))
+    advice="how long training waits",
+    note="They forget that saving takes time.",
+)
+def clock_without_saving_time(work, every, save, restart, failures):
+    return finish_with_a_mistake(work, every, 0, restart, failures)
 
 
 @wrong(
@@ -398,52 +380,6 @@ def clock_that_begins_at_zero(work, every, save, restart, failures):
         if not coming:
             return end
         now = coming[0] + restart
-
-
-@wrong(
-    "18b-clock",
-    advice="once for each second",
-    state="HUNG",
-    note="Right, and a failure every eleven days takes hours.",
-)
-def clock_second_by_second(work, every, save, restart, failures):
-    now = saved = made = 0
-    busy, then = 0, "compute"
-    while True:
-        now += 1
-        if busy:
-            busy -= 1
-            if not busy and then == "saved":
-                saved, made, then = saved + every, 0, "compute"
-        else:
-            made += 1
-            if saved + made == work:
-                return now
-            if made == every:
-                busy, then = save, "saved"
-                if not save:
-                    saved, made, then = saved + every, 0, "compute"
-        if now in failures:
-            made, busy, then = 0, restart, "compute"
-
-
-@wrong(
-    "18b-clock",
-    advice="complete by then",
-    note="They add half an interval for each failure, the average.",
-)
-def clock_of_the_mean(work, every, save, restart, failures):
-    lost = len(failures) * (every / 2 + restart)
-    return work + (math.ceil(work / every) - 1) * save + lost
-
-
-@wrong(
-    "18b-clock",
-    advice="how long training waits",
-    note="They forget that saving takes time.",
-)
-def clock_without_saving_time(work, every, save, restart, failures):
-    return clock()(work, every, 0, restart, failures)
 
 
 @right("18b-clock")
@@ -471,70 +407,3 @@ def clock_by_fractions(work, every, save, restart, failures):
         else:
             now, left = end, left - part
     return now
-
-
-wrong(
-    "18b-resume",
-    advice="whose tensors are in it",
-    name="no copy",
-    note="Saved at once, nobody notices; saved in the background, it is a mix.",
-)((shallow_snapshot, right_restore))
-wrong(
-    "18b-resume",
-    advice="whose tensors are in it",
-    name="momentum not copied",
-    note="They copy the model, and forget that the optimiser has tensors, too.",
-)((snapshot_with_cloned_model, right_restore))
-wrong(
-    "18b-resume",
-    advice="in whose tensors the optimiser goes on",
-    name="restored without a copy",
-    note="`load_state_dict` of an optimiser goes on working in the tensors it was "
-    "given.",
-)((right_snapshot, restore_in_place))
-wrong(
-    "18b-resume",
-    advice="momentum",
-    name="without the optimiser",
-    note="They save the model alone.",
-)((right_snapshot, restore_without_optimizer))
-wrong(
-    "18b-resume",
-    advice="is dropped",
-    name="without the noise",
-    note="They forget the generator that draws what is dropped.",
-)((right_snapshot, restore_without_noise))
-wrong(
-    "18b-resume",
-    advice="the next epoch",
-    name="without the shuffle",
-    note="They save the order in use and forget the generator of the next one.",
-)((right_snapshot, restore_without_shuffle))
-wrong(
-    "18b-resume",
-    advice="has been drawn already",
-    name="without the order",
-    note="The generator's state is behind the order that is in use.",
-)((right_snapshot, restore_without_order))
-wrong(
-    "18b-resume",
-    advice="how many images of this epoch",
-    name="from the epoch's start",
-    note="They begin the epoch again, so images are used twice.",
-)((right_snapshot, restore_at_the_epochs_start))
-wrong(
-    "18b-resume",
-    advice="this rank's",
-    name="rank 0's noise",
-    note="They save what rank 0 has for all, as with replicas.",
-)((snapshot_of_rank_0, right_restore))
-wrong(
-    "18b-resume",
-    advice="training's own",
-    name="the wrong generator",
-    note="They set the process's generator instead of the training's.",
-)((right_snapshot, restore_with_global_seed))
-right("18b-resume", name="through a file in memory")(
-    (snapshot_by_file, restore_by_names)
-)
-right("18b-resume", name="part by part")((snapshot_part_by_part, restore_part_by_part))

@@ -21,21 +21,11 @@ from sidebyside.ranks.launch import context_of_ranks
 
 CHANGES = "open", "os.rename", "os.remove", "os.link", "os.symlink", "os.truncate"
 BYTES = 1_000, 79_000  # of about 80 KB
-NEIGHBOURS = {"step.9": b"another checkpoint", "notes.txt": b"mine", "step": b""}
-UNFINISHED_OF_OTHERS = [f"step.9.{end}" for end in ("unfinished", "tmp", "part")]
-NEIGHBOURS |= dict.fromkeys(UNFINISHED_OF_OTHERS, b"half")  # others are saving there
 
 
 def saved_state(number: int) -> dict:
     """About 80 KB, all of which say which state it is."""
     return {"number": number, "weights": torch.full((10_000,), number)}
-
-
-class CannotBeSavedByTorch:
-    """torch.save raises an error when it comes to this."""
-
-    def __reduce__(self):
-        raise ValueError("this cannot be saved")
 
 
 class SaveCase(NamedTuple):
@@ -45,25 +35,23 @@ class SaveCase(NamedTuple):
     old: bool = True
     kill_at: int | None = None  # the number of the change before which it dies
     most: int | None = None  # or, from there on, bytes of a file, beyond which it dies
-    fails: bool = False  # torch.save raises an error
 
 
 class NotesOfSave(NamedTuple):
     """What one call did in its folder, as its own process saw it."""
 
-    end: str  # "done", "stub", "raised" or "endless"
+    is_stub: bool
     error: str  # what was raised, or nothing
     changes: list[str]  # the audit events of the disk, in order
     renamed: list[tuple[str, str]]  # (from, to) of each new name
     synced_before_name: bool
-    same_state: bool  # after the call as before it
 
 
 class SaveFound(NamedTuple):
     case: SaveCase
     notes: NotesOfSave | None  # None if it was killed
     left: str  # "old", "new", "none" or "broken"
-    files: dict[str, bytes]  # all others in the folder
+    others: list[str]  # other files in its folder
     again: str  # what a killed one's file is after one more call, which nobody kills
 
 
@@ -121,22 +109,19 @@ def call_save(sent: bytes, path: Path, case: "SaveCase", outbox) -> None:
     end_with_parent()
     tempfile.tempdir = str(path.parents[1])  # what is left there goes with all else
     watch = SaveWatchedOnDisk(path.parent, case.kill_at, case.most)
-    save, state = pickle.loads(sent), saved_state(2)
-    if case.fails:
-        state["bad"] = CannotBeSavedByTorch()
+    save, is_stub, error = pickle.loads(sent), False, ""
     if case.kill_at is None and case.most is not None:
         limit_files(case.most)
-    end, error, watch.active = "done", "", True
+    watch.active = True
     try:
-        save(state, path)
+        save(saved_state(2), path)
     except NotImplementedError:
-        end = "stub"
+        is_stub = True
     except Exception as raised:
-        end, error = "raised", f"{type(raised).__name__}: {raised}"
+        error = f"{type(raised).__name__}: {raised}"
     watch.active = False
-    same = case.fails or (all((state["weights"] == 2).tolist()) and len(state) == 2)
     told = watch.changes, watch.renamed, watch.synced_before_name
-    outbox.send((end, error, *told, same))
+    outbox.send((is_stub, error, *told))
     os._exit(0)
 
 
@@ -147,13 +132,17 @@ def try_saves(save: Callable, cases: list[SaveCase]) -> list[SaveFound]:
         paths = [Path(folder, str(n), case.name) for n, case in enumerate(cases)]
         for path, case in zip(paths, cases, strict=True):
             path.parent.mkdir()
-            for name, text in NEIGHBOURS.items():
-                (path.parent / name).write_bytes(text)
             if case.old:
                 torch.save(saved_state(1), path)
         notes = _run_saves(sent, paths, cases)
         found = [
-            SaveFound(case, noted, saved_state_in(path), _other_files_of_save(path), "")
+            SaveFound(
+                case,
+                noted,
+                saved_state_in(path),
+                sorted({other.name for other in path.parent.iterdir()} - {path.name}),
+                "",
+            )
             for case, noted, path in zip(cases, notes, paths, strict=True)
         ]
         killed = [n for n, noted in enumerate(notes) if noted is None and cases[n].most]
@@ -187,7 +176,7 @@ def _run_saves(sent: bytes, paths: list[Path], cases: list[SaveCase]) -> list:
 def _notes_of_save_in(inbox, deadline: float) -> NotesOfSave | None:
     if not inbox.poll(max(0, deadline - monotonic())):
         said = f"it has not ended after {patience():g} s"
-        return NotesOfSave("endless", said, [], [], True, True)
+        return NotesOfSave(False, said, [], [], True)
     try:
         return NotesOfSave(*inbox.recv())
     except EOFError:
@@ -206,12 +195,3 @@ def saved_state_in(path: Path) -> str:
         return {1: "old", 2: "new"}[saved["number"]] if whole else "broken"
     except Exception:
         return "broken"
-
-
-def _other_files_of_save(path: Path) -> dict[str, bytes]:
-    """All other files of the folder, and what is in them; folders too, as nothing."""
-    return {
-        other.name: other.read_bytes() if other.is_file() else b""
-        for other in path.parent.iterdir()
-        if other != path
-    }

@@ -50,9 +50,11 @@ for how in ("killed", "frozen"):
 # a process dies, its system closes its connections, and the others get an error (*reset*,
 # *closed* or *Broken pipe*, depending on what was still under way). A process that freezes closes nothing;
 # neither does a machine without power, or a link that is cut. Nothing arrives any more, and
-# all that the others can do is wait. gloo's limit is 30 minutes unless you choose another.
-# NCCL's is 10, and even a killed rank may be noticed only then, unless torchrun sees it
-# (below).
+# a rank that only receives waits for the limit: 30 minutes with gloo, unless you choose
+# another. A rank that has sent to a machine without power hears of it earlier: Linux gives
+# up data that nobody acknowledges after about a quarter of an hour. The system of a frozen
+# process still acknowledges. NCCL's limit is 10 minutes, and even a killed rank may be
+# noticed only then, unless torchrun sees it, as below.
 #
 # None of the survivors can go on: a sum needs all three. So training stops, and what the
 # ranks hold in memory is lost when they end. What is left is the checkpoint.
@@ -75,7 +77,8 @@ for how in ("killed", "frozen"):
 from parallel_by_hand.checkpoints.atomic_file import save_in_place
 from parallel_by_hand.failures.killed_writers import kill_while_writing
 
-print(dict(kill_while_writing(save_in_place)))
+for left, times in kill_while_writing(save_in_place).items():
+    print(f"left at its path, {times} of 6 times: {left}")
 
 # %% [markdown]
 # Neither the new nor the old one: opening a file for writing empties it first. **A checkpoint
@@ -89,25 +92,17 @@ print(dict(kill_while_writing(save_in_place)))
 # %% [markdown]
 # ## Exercise 1: an atomic save
 #
-# Write `save_checkpoint(state, path)`. `path` is a `pathlib.Path` in a folder that exists,
-# and `state` is what `torch.save` can write. Afterwards `torch.load(path)` gives `state`.
+# Write `save_checkpoint(state, path)`; `path` is a `pathlib.Path`.
 #
-# * The process may be killed at any moment, between any two bytes. Then `path` is still a
-#   whole checkpoint, the old one or the new one. (If there was no old one, there may be none.)
-# * Write a second file *in the same folder*, and give it the name `path` when it is complete.
-#   (Between two disks, `os.replace` fails.) Its bytes must be on the disk before that, for
-#   a power cut: `file.flush()` gives them to the system, `os.fsync(file.fileno())` to the
+# * The process may be killed at any moment. Then `path` is still a whole checkpoint, old or
+#   new, and the next call works.
+# * So write a second file *in the same folder*, then rename it. Before that its bytes must be
+#   on the disk: `file.flush()` gives them to the system, `os.fsync(file.fileno())` to the
 #   disk.
-# * Several processes save at the same time in one folder, to paths such as `step.10` and
-#   `step.20`. So two paths never share a second file. Nothing else in the folder changes, not
-#   even what another process is writing.
-# * After a success the second file of that call is gone. One that a kill or an error has left
-#   may stay, for ever; the next call works all the same.
-# * If `torch.save` raises an error, the caller gets it, and the old checkpoint stays.
+# * Processes that save to `step.10` and `step.20` at the same time share no second file.
 #
-# By hand first: an old checkpoint is there. The four lines are: open the second file; write
-# half of it; write the rest, with `fsync`; `os.replace`. What does `torch.load(path)` give
-# after a kill after each line? And if `path` itself had been opened?
+# By hand first: what does `torch.load(path)` give after a kill within the second file,
+# before `os.replace`, and after it? And if `path` itself had been opened?
 # <!-- exercise: 18b-save -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -170,9 +165,8 @@ check("18b-save", save_checkpoint)
 # reach the disk before the bytes: after a power cut the name would stand on an empty file.
 # (`torch.save` happens to flush what it writes; not every writer does.)
 #
-# By hand: after the first three lines `torch.load` gives the old checkpoint, after the fourth
-# the new one. If `path` itself is opened: nothing after the first and the second line, and
-# the new one after the third.
+# By hand: the old checkpoint, the old one, the new one. If `path` itself had been opened:
+# neither, from the moment it is opened until its last byte is written.
 
 # %% [markdown]
 # The course's own version is killed at the same six sizes, and a process that saves again
@@ -182,7 +176,8 @@ check("18b-save", save_checkpoint)
 from parallel_by_hand.checkpoints.atomic_file import save_atomically
 from parallel_by_hand.failures.killed_writers import kill_at_random_moments
 
-print(dict(kill_while_writing(save_atomically)))
+for left, times in kill_while_writing(save_atomically).items():
+    print(f"left at its path, {times} of 6 times: {left}")
 print("whole and the newest:", kill_at_random_moments(save_atomically), "of 10")
 
 # %% [markdown] tags=["instructor"]
@@ -232,30 +227,22 @@ for part, found in run_ranks(continue_without_each_part)[0].items():
 # What must not belong in it: code. A checkpoint is a pickle, and a foreign pickle can run any
 # command while it is loaded. With `weights_only=True`, the default since torch 2.6,
 # `torch.load` reads tensors, numbers, texts and containers of them, and refuses the rest.
+# `torch.distributed.checkpoint` still unpickles the file `.metadata`: load only your own.
 
 # %% [markdown]
 # ## Exercise 2: stop and go on
 #
-# Write two functions. `snapshot(training)` returns all that this rank's `DigitsTraining` is
-# made of, as a dictionary. `restore(training, saved)` brings another `DigitsTraining` (made
-# with the same arguments; it may have taken steps of its own) to that moment. From there its
-# `take_step` gives the same losses and the same parameters, bit for bit.
+# `snapshot(training)` returns all that this rank's `DigitsTraining` is made of, as a
+# dictionary that `torch.load` can read with `weights_only=True`. `restore(training, saved)`
+# brings another `DigitsTraining` to that moment: from there all steps are the same, bit for
+# bit.
 #
-# * Its state: `.model`, `.optimizer`; `.shuffle` and `.noise`, two `torch.Generator`s;
-#   `.order`, a tensor; `.used` and `.step`, numbers. Nothing else that a step leaves matters
-#   to the next (gradients are set to zero first). `restore` makes each of these parts
-#   equal to what it was.
-# * The dictionary can be written by `torch.save`, and read by `torch.load` with
-#   `weights_only=True`: dictionaries, lists, tuples, tensors, numbers, texts and `None`.
-# * A snapshot stays what it is while its training goes on. So does `saved`: it can be restored
-#   a second time. Neither function changes what random numbers others draw.
-# * Any moment: before the first step, in the middle of an epoch, right after its last batch.
-#   Any number of ranks: each calls both functions for itself, and they send nothing.
+# * Its state: `.model` and `.optimizer`; `.shuffle` and `.noise`, two `torch.Generator`s;
+#   `.order`, a tensor; `.used` and `.step`, numbers.
+# * A snapshot stays what it is while its training goes on. So does `saved`.
 #
-# By hand first: an epoch has the images 0 to 4, the batch is 2, and the order 3 1 4 0 2
-# has been drawn. One step has been taken. If a checkpoint holds only the state of the
-# generator `shuffle`, will the new training draw this order again, or the next? Which
-# images should it see next?
+# By hand first: the images are 0 to 4, the batch is 2, the order 3 1 4 0 2 has been drawn,
+# and one step taken. Which images come next? Which, if only the state of `shuffle` was saved?
 # <!-- exercise: 18b-resume -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -327,15 +314,15 @@ check("18b-resume", snapshot, restore)
 # is the same, bit for bit, the next step is the same too. Copies are needed because
 # `state_dict` shows the tensors in use, which the next step changes in place.
 #
-# By hand: 3 1 4 0 2 has been drawn, so the generator's state is behind it. The new training
-# has no order, draws the *next* one, the second epoch's, and begins with its first two
-# images: 4 and 0 of this epoch are never seen. The order has to be saved, or the state
-# from before it was drawn.
+# By hand: 4 and 0 come next. But 3 1 4 0 2 has been drawn, so the generator's state is behind
+# it: a new training without an order draws the *next* one, the second epoch's, and 4, 0
+# and 2 of this epoch are never seen. The order has to be saved, or the state from before it
+# was drawn.
 
 # %% [markdown] tags=["instructor"]
 # ## An agent: 7 minutes
 #
-# Play it: three people are ranks, you are the agent. Tap one on the shoulder, who leaves.
+# Play it: three people are ranks, you are the agent. Tap one on the shoulder: she leaves.
 # Why must the other two start again too? They stand in the middle of a sum.
 #
 # When late: the timeline only.
@@ -353,7 +340,7 @@ from parallel_by_hand.failures.own_agent import run_with_restarts
 show(run_with_restarts)
 
 # %% [markdown]
-# All ranks start again, also the healthy ones: each stands in the middle of a sum that will
+# All ranks start again, even the healthy ones: each stands in the middle of a sum that will
 # never be complete, and must go back to the same checkpoint as the others. Rank 0 saves after
 # every 10 steps: what all share, and *each rank's* noise, which it gathers. Rank 1
 # is killed after step 25. (A step sleeps here, so that the picture looks alike on all
@@ -375,11 +362,10 @@ with TemporaryDirectory() as folder, Timeline() as timeline:
     run_with_restarts(train_through_accidents, 2, run)
     print(*run.lives, sep="\n")
     resumed = trained_parameters(run)
-timeline.plot("rank 1 is killed after step 25", stamp="measured here")
+timeline.plot("rank 1 is killed after step 25", stamp="simulated")
 
 # %% [markdown]
-# The steps labelled 20 to 24 (labels count from 0) are drawn twice: these five were
-# lost and are made again. The gap between the two lives is the restart. Is it the same
+# Steps 21 to 25 are drawn twice: these five were lost and are made again. The gap between the two lives is the restart. Is it the same
 # training?
 
 # %%
@@ -492,26 +478,21 @@ print("within 0.00001:", torch.allclose(*lives, rtol=0, atol=1e-5))
 # Saving often costs time, saving seldom costs work when something fails. What counts is the
 # **goodput**: the share of the time that becomes progress. To find it we need a clock that
 # plays failures.
-#
+
+# %% [markdown]
 # ## Exercise 3: the clock
 #
-# Write `finish_time(work, every, save, restart, failures)`: when is the work done?
+# Write `finish_time(work, every, save, restart, failures)`: when, from 0, are `work` seconds
+# of computing done?
 #
-# * Training computes. After each `every` seconds of computing it saves, for `save` seconds, in
-#   which nothing is computed. After the last second of work it ends without saving.
-# * `failures` is a list of moments, in increasing order. It may be empty, and stays as it is.
-#   A failure throws training back to the last checkpoint whose saving was complete (or the
-#   start). `restart` seconds after the failure it goes on.
-# * A failure may come while it computes, saves or restarts; in a restart, the restart begins
-#   anew. What ends at the very moment of a failure has ended before it.
-#
-# All are whole numbers: `save` and `restart` from 0; `work`, `every` and failures from 1. The
-# clock begins at 0. Return the moment at which the last second of `work` is done; later
-# failures do not matter. There may be a thousand failures, and `work` may be a million; the
-# check stops after 10 s for all its cases.
+# * After each `every` seconds of computing, training saves for `save` seconds, and computes
+#   nothing meanwhile. After the last second of work it just ends.
+# * `failures` are moments, in order. A failure throws training back to the last checkpoint
+#   whose saving was complete, or to the start. `restart` seconds later it goes on.
+# * A failure may come while it computes, saves or restarts; then the restart begins anew.
 #
 # By hand first: `work` 10, `every` 4, `save` 1, `restart` 2, failures at 7 and 8. What
-# is saved at 5? What is lost at 7? When does it go on, and when is it done?
+# is lost at 7, and when is the work done?
 # <!-- exercise: 18b-clock -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -606,18 +587,18 @@ draw_goodput(machine, survived, kills=5)
 
 # %% [markdown]
 # The top is broad: half or twice the best interval costs about 4 points. **Five
-# failures say next to nothing about an average**: eight of ten such sets of five lie
-# somewhere on the bar, which is much longer than what doubling the interval costs. So
+# failures say next to nothing about an average**: 80 % of such sets of five lie somewhere
+# on the bar, which is much longer than what doubling the interval costs. So
 # we compare the clock with the real process for *these* five moments, and let the clock
 # play hundreds.
 #
 # Where is the top? With $\delta$ for a save and $M$ between failures, an interval $\tau$ costs
 # $\delta/\tau$ for saving and about $\tau/2M$ for what is lost. Their sum is smallest for
 # $\tau = \sqrt{2\delta M}$, **Young's formula** (1974). If failures become four times as
-# frequent, how many times as often should one save?
+# frequent, by what factor should one save more often?
 
 # %%
-guess("18b-often", None, "How many times as often?", "")
+guess("18b-often", None, "Saves per hour grow by what factor?", "")
 
 # %%
 often = [young_interval(machine._replace(mean=mean)) for mean in (0.8, 0.2)]
@@ -668,8 +649,8 @@ for gpus in (8, 1024, 16_384, 100_000):
         print(f": goodput {share:.3f}")
 
 # %% [markdown]
-# (Computed by the formula; saves of 60 and 5 seconds and a restart of 300 are our
-# assumptions. The Llama 3 paper reports over 90 % of effective training time.) **What happens
+# This is computed by the formula. Saves of 60 and 5 seconds and a restart of 300 are our
+# assumptions. The Llama 3 paper reports over 90 % of effective training time. **What happens
 # once in 264 days on one machine happens every few hours on ten thousand GPUs, and then a
 # short save is worth more than an exact interval**: on 16,384 it brings 7 points; half or
 # twice the interval costs 2.
@@ -736,7 +717,7 @@ with TemporaryDirectory() as folder:
 # |---|---|---|
 # | PyTorch | `torchrun --max-restarts 3 --nnodes 1:4`, and the variable above | `torch.distributed.checkpoint.async_save(state, checkpoint_id=folder)` |
 # | TensorFlow | – | `tf.keras.callbacks.BackupAndRestore` (in line) |
-# | Horovod | `hvd.elastic.run` with a `TorchState`, kept in memory | – |
+# | Horovod, whose last release is of 2023 | `hvd.elastic.run` with a `TorchState`, kept in memory | – |
 # | JAX | – | `orbax.checkpoint.CheckpointManager` |
 #
 # The package torchft goes further than restarts: the other replicas go on without the dead one.

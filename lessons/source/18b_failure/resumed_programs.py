@@ -1,6 +1,5 @@
 """What the check of stopping and going on runs in each rank, and notes there."""
 
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -10,10 +9,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from parallel_by_hand.failures.resumable_training import DigitsTraining
-from sidebyside.measure.message_meter import MessageMeter
 
-MOMENTS = 0, 9, 22, 30  # steps; an epoch has 22
-WHERE = {
+MOMENTS = {  # steps; an epoch has 22
     0: "before the first step",
     9: "in the middle of an epoch",
     22: "right after an epoch",
@@ -24,20 +21,14 @@ AFTER = 3  # steps more, of which each moment's end before the next moment
 
 class SnapshotNotes(NamedTuple):
     kind: str
-    is_dictionary: bool
     unreadable: str  # why torch.load refuses the file, or nothing
-    disturbed: bool
     stays: bool
-    called: list[str]  # what it asked torch.distributed to send
 
 
 class RestoreNotes(NamedTuple):
     differ: set[str]  # the parts that are not as they were
-    disturbed: bool
     goes_on: bool
     stays: bool
-    again: bool
-    called: list[str]
 
 
 def take_resumed_steps(training: DigitsTraining, steps: int) -> Tensor:
@@ -49,10 +40,11 @@ def take_resumed_steps(training: DigitsTraining, steps: int) -> Tensor:
 def state_of_resumed(training: DigitsTraining) -> dict[str, object]:
     """By the name of each part, something that is equal if the part is."""
     momenta = training.optimizer.state_dict()["state"].values()
+    buffers = [momentum.get("momentum_buffer") for momentum in momenta]
     rates = [group["lr"] for group in training.optimizer.param_groups]
     return {
         "model": training.parameters(),
-        "optimizer": [rates, [m["momentum_buffer"].clone().cpu() for m in momenta]],
+        "optimizer": [rates, [b.clone().cpu() for b in buffers if b is not None]],
         "order": training.order.clone(),
         "used": int(training.used),
         "step": int(training.step),
@@ -76,14 +68,6 @@ def same_when_resumed(one: object, other: object) -> bool:
     return type(one) is type(other) and one == other
 
 
-def global_dice_of_resumed() -> tuple:
-    return random.getstate(), torch.get_rng_state()
-
-
-def calls_of_resumed(meter: MessageMeter) -> list[str]:
-    return meter.collectives + ["send or recv" for _ in meter.events]
-
-
 def place_of_resumed(folder: Path, moment: int, what: str) -> Path:
     return folder / f"{what}_{moment}_{dist.get_rank()}.pt"
 
@@ -101,30 +85,21 @@ def try_snapshots(snapshot: Callable, folder: Path) -> list[SnapshotNotes]:
 def _try_snapshot(
     snapshot: Callable, folder: Path, moment: int, training: DigitsTraining
 ) -> SnapshotNotes:
-    before, dice = state_of_resumed(training), global_dice_of_resumed()
-    with MessageMeter() as meter:
-        saved = snapshot(training)
-    called = calls_of_resumed(meter)
-    disturbed = not same_when_resumed(
-        before, state_of_resumed(training)
-    ) or not same_when_resumed(dice, global_dice_of_resumed())
+    before, saved = state_of_resumed(training), snapshot(training)
     kind = type(saved).__name__
     if not isinstance(saved, dict):
-        return SnapshotNotes(kind, False, "", False, False, called)
+        return SnapshotNotes(kind, "", False)
     path = place_of_resumed(folder, moment, "snapshot")
     try:
         torch.save(saved, path)
         at_once = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        why = type(error).__name__
-        return SnapshotNotes(kind, True, why, False, False, called)
+        return SnapshotNotes("dict", type(error).__name__, False)
     after = take_resumed_steps(training, AFTER)
     torch.save([before, after], place_of_resumed(folder, moment, "right"))
     torch.save(saved, place_of_resumed(folder, moment, "later"))
     later = torch.load(place_of_resumed(folder, moment, "later"), weights_only=True)
-    return SnapshotNotes(
-        kind, True, "", disturbed, same_when_resumed(at_once, later), called
-    )
+    return SnapshotNotes("dict", "", same_when_resumed(at_once, later))
 
 
 def try_restores(restore: Callable, folder: Path) -> list[RestoreNotes]:
@@ -134,26 +109,16 @@ def try_restores(restore: Callable, folder: Path) -> list[RestoreNotes]:
 
 def _try_restore(restore: Callable, folder: Path, moment: int) -> RestoreNotes:
     path = place_of_resumed(folder, moment, "snapshot")
-    saved = torch.load(path, map_location="cpu", weights_only=True)
+    saved, untouched = (
+        torch.load(path, map_location="cpu", weights_only=True) for _ in range(2)
+    )
     before, after = torch.load(
         place_of_resumed(folder, moment, "right"), weights_only=True
     )
     training = DigitsTraining()
-    random.random(), torch.rand(1)  # others have drawn since the snapshot
-    dice = global_dice_of_resumed()
     take_resumed_steps(training, 3)  # it may have taken steps of its own
-    with MessageMeter() as meter:
-        restore(training, saved)
-    disturbed = not same_when_resumed(dice, global_dice_of_resumed())
+    restore(training, saved)
     now = state_of_resumed(training)
     differ = {part for part in before if not same_when_resumed(before[part], now[part])}
     goes_on = torch.equal(take_resumed_steps(training, AFTER), after)
-    stays = same_when_resumed(
-        saved, torch.load(path, map_location="cpu", weights_only=True)
-    )
-    second = DigitsTraining()
-    restore(second, saved)
-    again = torch.equal(take_resumed_steps(second, AFTER), after)
-    return RestoreNotes(
-        differ, disturbed, goes_on, stays, again, calls_of_resumed(meter)
-    )
+    return RestoreNotes(differ, goes_on, same_when_resumed(saved, untouched))

@@ -1,11 +1,9 @@
 """What fails is noticed, what is saved is whole, and what is resumed is the same."""
 
 import os
-import random
 import re
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,41 +12,19 @@ import torch.distributed as dist
 
 from demos.failures import own_resumable
 from lessons.props.failure import continue_without_each_part
-from parallel_by_hand.checkpoints.atomic_file import (
-    load_checkpoint,
-    save_atomically,
-)
-from parallel_by_hand.failures.background_save import (
-    BackgroundSaver,
-    measure_pauses,
-    steps_in_file,
-    train_beside_writer,
-    write_to_slow_disk,
-)
 from parallel_by_hand.failures.failing_ranks import ask_survivors
 from parallel_by_hand.failures.failure_clock import (
     Machine,
     best_interval,
-    daly_interval,
     expected_goodput,
-    finish_time,
     goodput_by_young,
     hours_between_failures,
-    progress_at_last_failure,
-    random_failures,
-    simulated_goodput,
     spread_of_few,
     young_interval,
 )
-from parallel_by_hand.failures.own_agent import TooManyRestarts, run_with_restarts
 from parallel_by_hand.failures.real_kills import survive_kills
 from parallel_by_hand.failures.resumable_training import PARTS
-from parallel_by_hand.failures.resumed_digits import (
-    Run,
-    train_through_accidents,
-    trained_parameters,
-)
-from sidebyside import Timeline, run_ranks
+from sidebyside import run_ranks
 from sidebyside.course.record import ROOT
 
 # Dead or silent -----------------------------------------------------------------------
@@ -87,17 +63,6 @@ def test_nccls_own_limit_is_10_minutes_says_torch():
         assert default_pg_nccl_timeout.total_seconds() == 10 * 60
 
 
-# The file -----------------------------------------------------------------------------
-
-
-def test_a_state_that_cannot_be_saved_leaves_the_old_checkpoint(tmp_path):
-    path = tmp_path / "a.pt"
-    save_atomically({"step": 1}, path)
-    with pytest.raises(Exception, match="pickle"):
-        save_atomically({"step": (n for n in "ab")}, path)
-    assert load_checkpoint(path) == {"step": 1}
-
-
 # What belongs into it -----------------------------------------------------------------
 
 
@@ -111,216 +76,25 @@ def test_only_a_complete_checkpoint_goes_on_bit_for_bit(ranks):
         assert {part for part in PARTS if found[part].twice} == {"place"}
 
 
-# The agent ----------------------------------------------------------------------------
-
-
-def trained(folder: Path, ranks=2, elastic=False, **options) -> tuple:
-    """All parameters of a run, and its log."""
-    folder.mkdir()
-    run = Run(folder, options.pop("steps", 24), options.pop("every", 10), **options)
-    run_with_restarts(train_through_accidents, ranks, run, elastic=elastic)
-    return trained_parameters(run), list(map(str, run.lives))
-
-
-@pytest.mark.everything
-@pytest.mark.parametrize(("ranks", "victim", "at"), [(2, 1, 15), (3, 0, 20)])
-def test_a_killed_training_ends_as_the_uninterrupted_one(tmp_path, ranks, victim, at):
-    whole, _ = trained(tmp_path / "whole", ranks)
-    accidents = {0: (victim, at)}
-    resumed, log = trained(tmp_path / "resumed", ranks, accidents=accidents)
-    assert torch.equal(whole, resumed)
-    first = at // 10 * 10
-    begun = [f"{ranks} ranks begin after step {step}" for step in (0, first)]
-    assert log == [f"life {life}: {line}" for life, line in enumerate(begun)]
-
-
-@pytest.mark.everything
-def test_a_kill_before_the_first_checkpoint_loses_everything(tmp_path):
-    resumed, log = trained(tmp_path / "a", accidents={0: (1, 9)})
-    assert log[1] == "life 1: 2 ranks begin after step 0"
-    assert torch.equal(resumed, trained(tmp_path / "b")[0])
-
-
-@pytest.mark.everything
-def test_with_dropout_another_world_size_is_another_training(tmp_path):
-    """One rank draws other numbers than two."""
-    whole, _ = trained(tmp_path / "whole", ranks=2)
-    fewer, _ = trained(tmp_path / "f", ranks=2, elastic=True, accidents={0: (1, 15)})
-    assert (whole - fewer).abs().max() > 1e-3
-
-
-@pytest.mark.everything
-@pytest.mark.parametrize("ranks", [2, 3])
-def test_an_elastic_restart_agrees_up_to_rounding_without_dropout(tmp_path, ranks):
-    options = {"ranks": ranks, "dropout": 0, "elastic": True}
-    whole, _ = trained(tmp_path / "whole", **options)
-    fewer, log = trained(tmp_path / "fewer", accidents={0: (1, 15)}, **options)
-    torch.testing.assert_close(whole, fewer, rtol=0, atol=1e-5)
-    left = f"{ranks - 1} ranks begin" if ranks > 2 else "1 rank begins"
-    assert log[1] == f"life 1: {left} after step 10"
-
-
-@pytest.mark.everything
-def test_the_agent_gives_up_when_ranks_die_again_and_again(tmp_path):
-    accidents = dict.fromkeys(range(9), (0, 5))
-    run = Run(tmp_path, 24, 10, accidents)
-    with pytest.raises(TooManyRestarts, match="3 times"):
-        run_with_restarts(train_through_accidents, 2, run, max_restarts=2)
-
-
-def raise_at_once(life: int) -> None:
-    if dist.get_rank() == 1:
-        sys.stderr = None  # multiprocessing would print the traceback
-        raise ValueError("a mistake in the program")
-    dist.barrier()
-
-
-@pytest.mark.everything
-def test_a_rank_that_raises_is_a_dead_rank_to_the_agent():
-    with pytest.raises(TooManyRestarts):
-        run_with_restarts(raise_at_once, 2, max_restarts=0)
-
-
-@pytest.mark.everything
-def test_the_timeline_shows_lost_steps_twice(tmp_path):
-    with Timeline() as timeline:
-        trained(tmp_path / "a", accidents={0: (1, 13)}, nap=0.005)
-    assert timeline.lanes == ["rank 0", "rank 1"]
-    of_rank_1 = [s.name for s in timeline.spans if s.lane == "rank 1"]
-    twice = {f"step {n}" for n in (10, 11, 12)}
-    assert {name for name in of_rank_1 if of_rank_1.count(name) > 1} - {"save"} == twice
-
-
-def test_a_kill_loses_half_an_interval_on_average():
-    assert sum(step % 10 for step in range(1000)) / 1000 == 4.5
-
-
 # The clock ----------------------------------------------------------------------------
 
 
-def finish_second_by_second(work, every, save, restart, failures) -> int:
-    """The same in another way: one second after the other."""
-    failures, saved, done, phase, left = set(failures), 0, 0, "compute", 0
-    for second in range(1, 100_000):
-        if phase == "restart" or phase == "save":
-            left -= 1
-        else:
-            done += 1
-            if done == work:
-                return second
-            if done - saved == every:
-                phase, left = "save", save
-        if phase == "save" and left == 0:
-            phase, saved = "compute", done
-        if phase == "restart" and left == 0:
-            phase = "compute"
-        if second in failures:
-            done = saved
-            phase, left = ("restart", restart) if restart else ("compute", 0)
-    raise AssertionError("it never ends")
-
-
-def test_the_clock_is_the_one_that_goes_second_by_second():
-    dice = random.Random(0)
-    for _ in range(300):
-        sizes = dice.randint(1, 30), dice.randint(1, 9), dice.randint(0, 3)
-        failures = sorted(dice.sample(range(1, 90), dice.randint(0, 9)))
-        case = *sizes, dice.randint(0, 5), failures
-        assert finish_time(*case) == finish_second_by_second(*case), case
-
-
-def test_the_clock_by_hand():
-    assert finish_time(10, 4, 1, 2, [7, 8]) == 17
-
-
-MACHINES = [Machine(0.8, 0.08, 0.25), Machine(1, 0.02, 0), Machine(10_000, 60, 300)]
-
-
-@pytest.mark.parametrize("machine", MACHINES)
-def test_hundreds_of_simulated_failures_agree_with_dalys_formula(machine):
-    for times in (0.5, 1, 2):
-        every = young_interval(machine) * times
-        seeds = [simulated_goodput(every, machine, 400, seed) for seed in range(8)]
-        assert sum(seeds) / 8 == pytest.approx(
-            expected_goodput(every, machine), abs=0.02
-        )
-
-
-def test_progress_is_what_the_clock_has_saved():
-    machine = MACHINES[0]
-    failures = [f for f, _ in zip(random_failures(0.8, 3), range(30), strict=False)]
-    saved = progress_at_last_failure(0.3, machine.save, machine.restart, failures)
-    rounds = round(saved / 0.3)
-    assert finish_time(saved - 1e-6, 0.3, *machine[1:], failures) < failures[-1]
-    one_more = (rounds + 1) * 0.3 + 0.1
-    assert finish_time(one_more, 0.3, *machine[1:], failures) > failures[-1]
-
-
-@pytest.mark.parametrize(
-    ("mean", "published"), [(24 * 60, 117), (6 * 60, 57), (15, 9.1)]
-)
-def test_dalys_interval_is_the_one_of_his_figures_3_to_5(mean, published):
-    """Minutes, with 5 for a checkpoint; Daly 2006, the figures' captions."""
-    digits = 1 if published < 10 else 0
-    assert round(daly_interval(Machine(mean, 5, 10)), digits) == published
-
-
-@pytest.mark.parametrize("machine", MACHINES)
-def test_youngs_and_dalys_intervals_are_next_to_best(machine):
-    best = expected_goodput(best_interval(machine), machine)
-    assert expected_goodput(daly_interval(machine), machine) > best - 0.001
-    assert goodput_by_young(machine) > best - 0.02
-
-
-@pytest.mark.parametrize("machine", MACHINES)
-def test_the_top_is_broad(machine):
-    best = best_interval(machine)
-    top = expected_goodput(best, machine)
-    for times in (0.5, 2):
-        assert expected_goodput(times * best, machine) > top - 0.08
-
-
-def test_four_times_the_failures_ask_for_twice_the_checkpoints():
-    machine = Machine(0.8, 0.08, 0.25)
-    often = machine._replace(mean=0.2)
-    assert young_interval(machine) == pytest.approx(2 * young_interval(often))
-
-
-def test_young_is_the_minimum_of_the_two_costs():
-    save, mean = 0.08, 0.8
-    young = young_interval(Machine(mean, save, 0))
-    cost = [save / t + t / (2 * mean) for t in (0.99 * young, young, 1.01 * young)]
-    assert cost[1] == min(cost)
+SMALL = Machine(0.8, 0.08, 0.25)
 
 
 def test_five_failures_say_next_to_nothing_about_an_average():
-    machine = Machine(0.8, 0.08, 0.25)
-    young = young_interval(machine)
-    low, high = spread_of_few(young, machine, 5)
-    gain = goodput_by_young(machine) - expected_goodput(2 * young, machine)
+    young = young_interval(SMALL)
+    low, high = spread_of_few(young, SMALL, 5)
+    gain = goodput_by_young(SMALL) - expected_goodput(2 * young, SMALL)
     assert high - low > 2 * gain
-    ten = spread_of_few(young, machine, 10)
+    ten = spread_of_few(young, SMALL, 10)
     assert low < ten[0] < ten[1] < high
-
-
-def test_llama_3_was_interrupted_every_three_hours():
-    assert hours_between_failures(16_384) == pytest.approx(3.09, abs=0.01)
-    assert hours_between_failures(8) / 24 == pytest.approx(264, abs=1)
-
-
-def test_on_thousands_of_gpus_a_short_save_is_worth_more_than_a_good_interval():
-    here = Machine(3600 * hours_between_failures(16_384), 60, 300)
-    best = expected_goodput(best_interval(here), here)
-    assert best - goodput_by_young(here) < 0.01
-    assert goodput_by_young(here._replace(save=5)) > best + 0.05
-    small = Machine(3600 * hours_between_failures(8), 60, 300)
-    assert goodput_by_young(small) > 0.99
 
 
 def test_half_or_twice_the_interval_costs_the_points_of_the_text():
     """And a short save brings seven, on 16,384 GPUs."""
     there = Machine(3600 * hours_between_failures(16_384), 60, 300)
-    best = best_interval(MACHINES[0]), MACHINES[0], 4
+    best = best_interval(SMALL), SMALL, 4
     young = young_interval(there), there, 2
     for every, here, points in best, young:
         top = expected_goodput(every, here)
@@ -334,10 +108,10 @@ def test_half_or_twice_the_interval_costs_the_points_of_the_text():
 @pytest.mark.everything
 def test_real_kills_give_what_the_clock_says_or_less_when_the_machine_is_busy():
     """Naps take longer on a busy machine; a kill would have to be 0.18 s late."""
-    machine, moments = Machine(0.8, 0.08, 0.25), [0.3, 0.65, 0.85, 1.7]
+    moments = [0.3, 0.65, 0.85, 1.7]
     for _ in range(3):  # a mistake is there each time, a kill that comes late is not
-        survived = survive_kills(0.2, machine, moments)
-        seconds = moments[-1] + machine.restart
+        survived = survive_kills(0.2, SMALL, moments)
+        seconds = moments[-1] + SMALL.restart
         assert survived.predicted * seconds == pytest.approx(0.6)
         rounds = survived.goodput * seconds / 0.2
         assert rounds == pytest.approx(round(rounds))
@@ -347,54 +121,6 @@ def test_real_kills_give_what_the_clock_says_or_less_when_the_machine_is_busy():
 
 
 # In the background --------------------------------------------------------------------
-
-
-def test_without_a_copy_the_file_is_a_mixture(tmp_path):
-    assert steps_in_file(tmp_path, copying=False) == {5, 6}
-    assert steps_in_file(tmp_path, copying=True) == {5}
-
-
-def spans_beside_writer(folder: Path, background: bool) -> dict[str, list]:
-    with Timeline() as timeline:
-        train_beside_writer(folder, background, steps=6)
-    return {s.name: s for s in timeline.spans if s.name.startswith("step")}, [
-        s for s in timeline.spans if s.name == "write"
-    ]
-
-
-@pytest.mark.everything
-def test_in_the_background_the_next_step_begins_before_the_file_is_written(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr(write_to_slow_disk, "__defaults__", (1.0,))
-    steps, writes = spans_beside_writer(tmp_path, background=True)
-    assert steps["step 4"].start < writes[0].end
-    steps, writes = spans_beside_writer(tmp_path, background=False)
-    assert steps["step 4"].start > writes[0].end
-
-
-def test_one_write_at_a_time_and_all_are_there_at_the_end(tmp_path):
-    _, writes = spans_beside_writer(tmp_path, background=True)
-    assert all(one.end <= other.start for one, other in pairwise(writes))
-    saved = {path.name: load_checkpoint(path) for path in tmp_path.glob("*.pt")}
-    assert {name: int(s["weights"][0]) for name, s in saved.items()} == {
-        "00000003.pt": 3,
-        "00000006.pt": 6,
-    }
-
-
-def test_a_write_that_fails_is_not_forgotten(tmp_path):
-    saver = BackgroundSaver()
-    saver.save({"step": 1}, tmp_path / "no_such_folder" / "a.pt")
-    with pytest.raises(FileNotFoundError):
-        saver.wait()
-    saver.pool.shutdown()
-
-
-def test_pauses_are_measured_and_nothing_is_left(tmp_path):
-    pauses = measure_pauses(tmp_path, megabytes=1, rounds=3)
-    assert set(pauses) == {"in line", "in the background"}
-    assert min(pauses.values()) > 0 and not list(tmp_path.iterdir())
 
 
 def saved_by_the_library(folder: str) -> bool:
@@ -502,15 +228,6 @@ def test_torchrun_starts_killed_ranks_again_and_the_result_is_the_same(tmp_path)
     one, other = (torch.load(tmp_path / f"{n}.pt") for n in ("whole", "killed"))
     assert all(torch.equal(one["model"][n], other["model"][n]) for n in one["model"])
     assert one["loss"] == other["loss"]
-
-
-@pytest.mark.everything
-def test_the_script_is_killed_only_if_it_is_asked_to(tmp_path):
-    command = [sys.executable, str(SCRIPT), "--checkpoint", str(tmp_path / "a.pt")]
-    done = subprocess.run([*command, "--kill-at", "15"], capture_output=True)
-    assert done.returncode == -9 and torch.load(tmp_path / "a.pt")["step"] == 10
-    again = subprocess.run(command, capture_output=True, text=True)
-    assert again.stdout.startswith("goes on after step 10\nloss of the last batch")
 
 
 def test_torchruns_own_defaults_are_those_of_the_text():

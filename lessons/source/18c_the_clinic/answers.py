@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
+from statistics import mean
 
 import numpy as np
 
@@ -54,13 +55,6 @@ right("18c-hung", name="another_way")(
 MEAN_DECIDES = (
     "mean = gradient.clone()\ndist.all_reduce(mean)\nif mean.norm() > LIMIT * ranks:"
 )
-RANK_0_DECIDES = (
-    "wild = (gradient.norm() > LIMIT).int()\ndist.broadcast(wild, src=0)\nif wild:"
-)
-PADDED = (
-    "errors = torch.cat([errors, torch.zeros(8 - len(errors))])\n"
-    "dist.all_reduce(errors)"
-)
 
 wrong(
     "18c-hung",
@@ -101,12 +95,6 @@ wrong(
 )(_with(ben=(2, {6: MEAN_DECIDES})))
 wrong(
     "18c-hung",
-    advice="which gradient each step",
-    name="rank_0_decides",
-    note="They let rank 0 decide, which knows its own gradient only.",
-)(_with(ben=(2, {6: RANK_0_DECIDES})))
-wrong(
-    "18c-hung",
     advice="mean of means",
     name="mean_of_means",
     note="They average the ranks' means though ranks have different numbers of rows.",
@@ -121,12 +109,6 @@ wrong(
         )
     )
 )
-wrong(
-    "18c-hung",
-    advice="dan, repaired, in",
-    name="filled_up_with_zeros",
-    note="They pad to the 8 rows of this run, and zeros count as rows.",
-)(_with(dan=(2, {4: PADDED})))
 wrong(
     "18c-hung",
     advice="ben, dan to go",
@@ -216,19 +198,6 @@ wrong(
 )
 wrong(
     "18c-silent",
-    advice="cleo, repaired",
-    name="two_by_name",
-    note="They write down the names of this run.",
-)(_cured(cleo=(1, {2: 'largest_first = ["weight", "bias"]'})))
-wrong(
-    "18c-silent",
-    advice="",
-    state="HUNG",
-    name="three_batches",
-    note="They write down the number of this run.",
-)(_cured(eve=(1, {4: "for x in batches[:3]:"})))
-wrong(
-    "18c-silent",
     advice="not in the same order",
     state="HUNG",
     name="the_largest_number",
@@ -242,12 +211,6 @@ wrong(
     note="They leave the all-reduce out: nothing hangs, and nobody learns from the "
     "others.",
 )(_cured(eve=(1, {6: ""})))
-wrong(
-    "18c-silent",
-    advice="which numbers are in the sum",
-    name="a_single_read",
-    note="They read once, and get the first numbers only.",
-)(_cured(finn=(2, {4: "if not received:"})))
 wrong(
     "18c-silent",
     advice="which numbers are in the sum",
@@ -269,23 +232,19 @@ def _seconds(spans) -> dict:
     return seconds
 
 
-def _answer(spans, slow, excess) -> tuple:
-    kinds = {_kind(span.name) for span in spans} - {"wait"}
-    return slow, max(kinds, key=excess)
+def _by_waits(seconds, of=min) -> str:
+    return of({lane for lane, _ in seconds}, key=lambda lane: seconds[lane, "wait"])
 
 
-def _beyond_mean(seconds: dict, slow: str):
-    lanes = {lane for lane, _ in seconds} - {slow}
+def _answer(seconds, slow, usual=mean) -> tuple:
+    """The lane, and its kind that most exceeds what is usual among the others."""
+    others = {lane for lane, _ in seconds} - {slow}
+    kinds = {kind for _, kind in seconds} - {"wait"}
 
     def excess(kind: str) -> float:
-        others = sum(seconds.get((lane, kind), 0.0) for lane in lanes)
-        return seconds.get((slow, kind), 0.0) - others / len(lanes)
+        return seconds[slow, kind] - usual([seconds[lane, kind] for lane in others])
 
-    return excess
-
-
-def _slowest(seconds: dict) -> str:
-    return min({lane for lane, _ in seconds}, key=lambda n: seconds.get((n, "wait"), 0))
+    return slow, max(kinds, key=excess)
 
 
 @wrong(
@@ -294,22 +253,20 @@ def _slowest(seconds: dict) -> str:
     note="They average each kind's spans, so that few long steps look slow.",
 )
 def by_averages(spans):
-    seconds, number = dict(_seconds(spans)), Counter()
-    for span in spans:
-        number[span.lane, _kind(span.name)] += 1
-    each = {key: total / number[key] for key, total in seconds.items()}
-    return _answer(spans, _slowest(each), _beyond_mean(each, _slowest(each)))
+    number = Counter((span.lane, _kind(span.name)) for span in spans)
+    each = defaultdict(float)
+    each |= {key: total / number[key] for key, total in _seconds(spans).items()}
+    return _answer(each, _by_waits(each))
 
 
 @wrong(
     "18c-straggler",
-    advice="who waits least",
+    advice="which lane waits least",
     note="Everybody else waits for the straggler.",
 )
 def who_waits_most(spans):
-    seconds = dict(_seconds(spans))
-    slow = max({n for n, _ in seconds}, key=lambda n: seconds.get((n, "wait"), 0))
-    return _answer(spans, slow, _beyond_mean(seconds, slow))
+    seconds = _seconds(spans)
+    return _answer(seconds, _by_waits(seconds, of=max))
 
 
 @wrong(
@@ -318,19 +275,7 @@ def who_waits_most(spans):
     note="They compare ends, which come from different clocks.",
 )
 def who_ends_last(spans):
-    seconds, slow = dict(_seconds(spans)), max(spans, key=lambda span: span.end).lane
-    return _answer(spans, slow, _beyond_mean(seconds, slow))
-
-
-@wrong(
-    "18c-straggler",
-    advice="not what takes longest",
-    note="They take the kind with the most seconds, which takes long on all ranks.",
-)
-def what_takes_longest(spans):
-    seconds = dict(_seconds(spans))
-    slow = _slowest(seconds)
-    return _answer(spans, slow, lambda kind: seconds.get((slow, kind), 0.0))
+    return _answer(_seconds(spans), max(spans, key=lambda span: span.end).lane)
 
 
 @wrong(
@@ -339,10 +284,19 @@ def what_takes_longest(spans):
     note="They look only at lanes that wait, and overlook the one that never does.",
 )
 def of_those_that_wait(spans):
-    seconds = dict(_seconds(spans))
+    seconds = _seconds(spans)
     waits = {lane: time for (lane, kind), time in seconds.items() if kind == "wait"}
-    slow = min(waits, key=waits.get)
-    return _answer(spans, slow, _beyond_mean(seconds, slow))
+    return _answer(seconds, min(waits, key=waits.get))
+
+
+@wrong(
+    "18c-straggler",
+    advice="not what takes longest",
+    note="They take the kind with the most seconds, which takes long on all ranks.",
+)
+def what_takes_longest(spans):
+    seconds = _seconds(spans)
+    return _answer(seconds, _by_waits(seconds), usual=lambda others: 0)
 
 
 @wrong(
@@ -351,46 +305,8 @@ def of_those_that_wait(spans):
     note="They compare with the quickest lane, not with the mean of the others.",
 )
 def beyond_the_best(spans):
-    seconds = dict(_seconds(spans))
-    slow = _slowest(seconds)
-    lanes = {lane for lane, _ in seconds} - {slow}
-
-    def excess(kind):
-        return seconds.get((slow, kind), 0) - min(
-            seconds.get((n, kind), 0) for n in lanes
-        )
-
-    return _answer(spans, slow, excess)
-
-
-@wrong(
-    "18c-straggler",
-    advice="0 for each lane that lacks a kind",
-    note="They average over the lanes that have the kind; the others count 0.",
-)
-def of_those_that_have_the_kind(spans):
-    seconds = dict(_seconds(spans))
-    slow = _slowest(seconds)
-    lanes = {lane for lane, _ in seconds} - {slow}
-
-    def excess(kind):
-        others = [seconds[lane, kind] for lane in lanes if (lane, kind) in seconds]
-        return seconds.get((slow, kind), 0) - sum(others) / max(len(others), 1)
-
-    return _answer(spans, slow, excess)
-
-
-@wrong(
-    "18c-straggler",
-    advice="is another kind",
-    note="Who waits for data is late; the others then wait in the all-reduce.",
-)
-def whatever_begins_with_wait(spans):
-    named = [
-        span._replace(name="wait") if span.name.startswith("wait") else span
-        for span in spans
-    ]
-    return by_counters(named)
+    seconds = _seconds(spans)
+    return _answer(seconds, _by_waits(seconds), usual=min)
 
 
 @wrong(
@@ -401,15 +317,6 @@ def whatever_begins_with_wait(spans):
 def name_with_its_number(spans):
     slow, kind = by_counters(spans)
     return slow, next(s.name for s in spans if s.lane == slow and _kind(s.name) == kind)
-
-
-@wrong(
-    "18c-straggler",
-    advice=r"a pair \(lane, kind\)",
-    note="They return the lane without the kind.",
-)
-def the_lane_alone(spans):
-    return _slowest(dict(_seconds(spans)))
 
 
 @right("18c-straggler")
@@ -430,13 +337,11 @@ def by_counters(spans):
 def with_a_table(spans):
     """Lanes are rows and kinds columns; against the mean of all, in proportion."""
     lanes = sorted({span.lane for span in spans})
-    kinds = sorted(
-        {span.name.rstrip("0123456789").rstrip() for span in spans} | {"wait"}
-    )
+    kinds = sorted({_kind(span.name) for span in spans})
     table = np.zeros((len(lanes), len(kinds)))
     for span in spans:
-        kind = span.name.rstrip("0123456789").rstrip()
-        table[lanes.index(span.lane), kinds.index(kind)] += span.end - span.start
+        row, column = lanes.index(span.lane), kinds.index(_kind(span.name))
+        table[row, column] += span.end - span.start
     waits = kinds.index("wait")
     slow = table[:, waits].argmin()
     excess = table[slow] - table.mean(0)  # (N - 1) / N of that beyond the others

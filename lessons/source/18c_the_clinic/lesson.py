@@ -12,8 +12,9 @@
 # the others wait for it, and often nobody says anything. The more ranks there are, the
 # longer you search, and the more GPUs wait meanwhile.
 #
-# Six sick programs are waiting for you here. You examine them with five tools, repair them,
-# and at the end you find a rank that is not sick, only slow.
+# Six sick programs are waiting for you here. You examine them, repair them, and at the end
+# you find a rank that is not sick, only slow. There are five tools: the hang report, the
+# debug level, the watchdog with the flight recorder, a barrier that reports, and the stacks.
 #
 # *You will be able to* find the rank that everybody waits for, and its line; to choose the
 # tool that fits the symptom; and to build a watchdog into a script of your own.
@@ -67,14 +68,15 @@ run_patient("ada")
 
 # %% [markdown]
 # One rank waits in a collective, and two have finished: they never called it. Which rank is
-# guilty? In this clinic, **the guilty rank is the one of three that does what the two others
-# do not do.** Keep the answer for exercise 1.
+# guilty? That is a rule of the game. In this clinic, **the guilty rank is the one of three
+# that does what the two others do not do.** In real life the two may be wrong, and the one
+# right. Keep the answer for exercise 1.
 #
 # Outside this course there is no such report. You wait until the group's time limit: 30
 # minutes with gloo and 10 with NCCL, unless you choose another:
 # `dist.init_process_group(timeout=timedelta(minutes=2))`. Then a rank that waits raises an
 # error with gloo, "Timed out waiting 120000ms for recv operation to complete", which does
-# not say who is missing. With NCCL its process is ended.
+# not say which ranks are missing. With NCCL its process is ended.
 
 # %% [markdown] tags=["instructor"]
 # ## The debug level: 6 minutes
@@ -112,36 +114,25 @@ for name in "ben", "dan":
 # with. Then the barrier ends with an error that names ranks 1 and 2, which never came.
 
 # %% [markdown]
-# ## Exercise 1: ada, ben and dan (15 minutes)
+# ## Exercise 1: ada, ben and dan
 #
-# For each of the three: name the guilty rank of the run above, and repair the program. Set
-# `repairs` to a dictionary:
+# Set `repairs`: for each patient the guilty rank, and new lines that cure it for any number
+# of ranks.
 #
 # ```python
 # repairs = {"ada": (rank, {9: "the new line 9"}), "ben": ..., "dan": ...}
 # ```
 #
-# * As in lesson 9, new text takes the place of the line with this number and gets its
-#   indentation. It may be several lines with `\n` between them, or `""`, which leaves the
-#   line out. No block may become empty. To remove an `if`, put its lines in its place, or
-#   write `if True:`.
-# * The guilty line is not asked for by itself: your repair shows that you have found it.
-# * At most four lines of a program may change, and not its first; a text with `\n` counts as
-#   one. `torch`, `dist`, `RATE` and `LIMIT` are available. `batches` is a list of tensors,
-#   and `rows` is a tensor; all tensors given are float64.
+# As in lesson 9, `\n` stands between several new lines, and `""` leaves a line out. When well,
+# they return
 #
-# A repaired program ends in every rank, for any number of ranks from 1 up, and returns:
+# * *ada*: the weights, and on rank 0 the mean of all ranks' losses.
+# * *ben*: the weights. If any gradient is longer than `LIMIT`, all use rank 0's; else the
+#   mean.
+# * *dan*: the mean of the errors of all rows.
 #
-# * *ada*: the weights, and on rank 0 the mean of all ranks' losses. (The loss that other
-#   ranks return does not matter.) All ranks have equally many batches, at least one.
-# * *ben*: the weights. In a step in which the gradient of any rank is longer than `LIMIT`, all
-#   ranks use rank 0's gradient, even if that is the long one. In every other step they use
-#   the mean of all ranks' gradients. All have equally many batches.
-# * *dan*: the mean of the errors of all rows of all ranks, a number. Ranks may have different
-#   numbers of rows, at least one.
-#
-# *By hand first:* rank 0 has one row, with the error 6; rank 1 has two, with the errors 3 and
-# 0. What is the mean of all rows, and what is the mean of the two ranks' means?
+# *By hand first:* rank 0 has the error 6, rank 1 has 3 and 0. What is their mean, and the mean
+# of the ranks' means?
 #
 # <!-- exercise: 18c-hung -->
 # <details><summary>Hint 1: a question</summary>
@@ -157,7 +148,7 @@ for name in "ben", "dan":
 # </details>
 # <details><summary>Hint 3: almost the code</summary>
 #
-# ada: lines 10 and 11 without the `if`. ben: make a tensor of `gradient.norm() > LIMIT`, as a
+# ada: lines 10 and 11 without the `if`, whose line 9 they replace. ben: make a tensor of `gradient.norm() > LIMIT`, as a
 # float, all-reduce it with `op=dist.ReduceOp.MAX`, and ask that one. dan: all-reduce
 # `torch.stack([errors.sum(), torch.tensor(float(len(errors)))])`, sum and count in one.
 # </details>
@@ -207,11 +198,11 @@ check("18c-hung", repairs)
 # <!-- why: 18c-hung -->
 # Why it works. In all three, every rank now calls the same collectives, in the same order,
 # with the same shapes, whatever its own data are. ada: all ranks sum up the loss, and
-# whoever wants to use it may. ben: the question whether there is a long gradient is itself
+# each may use it. ben: the question whether there is a long gradient is itself
 # answered by a collective, so all ranks get one answer. dan: a sum and a count have the same
 # shape on every rank.
 #
-# By hand: (6 + 3 + 0) / 3 = 3. The means are 6 and 1.5, and their mean is 3.75.
+# By hand: (6 + 3 + 0) / 3 = 3. The ranks' means are 6 and 1.5, and their mean is 3.75.
 
 # %% [markdown] tags=["instructor"]
 # ## Watchdog and flight recorder: 7 minutes
@@ -320,8 +311,8 @@ with on_cpus():
 show_patients("finn")
 
 # %% [markdown]
-# `dist.monitored_barrier` is a barrier with a time limit: rank 0 notes who has come, and
-# then says who has not. It needs gloo; beside NCCL you make a group for it with
+# `dist.monitored_barrier` is a barrier with a time limit: rank 0 notes which ranks have come,
+# and then names those that have not. It needs gloo; beside NCCL you make a group for it with
 # `dist.new_group(backend="gloo")`. We put it in front of every all-reduce:
 
 # %%
@@ -376,31 +367,23 @@ reveal("18c-silent", sums[0]["weight"], computed=True)
 # %% [markdown]
 # **Two all-reduces of one shape in swapped order give wrong sums, and no tool of this clinic
 # says a word**: each rank has called two all-reduces of two numbers, as it should. What helps
-# is to look at results: data whose sum shows who was counted, one step against one process (lesson
-# 9), or replicas that are compared now and then. Here rank 1 holds other sums than rank 0.
+# is to look at results: data whose sum shows which ranks were counted, one step against one
+# process (lesson 9), or replicas that are compared now and then. Here rank 1 holds other sums than rank 0.
 
 # %% [markdown]
-# ## Exercise 2: cleo, eve and finn (15 minutes)
+# ## Exercise 2: cleo, eve and finn
 #
-# As before: the guilty rank of the three, and the repair. `recorder`, `stacks` and the other
-# tools are at hand: `examine_patient("eve", "recorder")`.
+# As before, set `cures`. All tools are at hand: `examine_patient("eve", "recorder")`, or
+# `"stacks"`. When well,
 #
-# The rules are those of exercise 1; `os`, `NUMBERS`, which is 4, and `server_with` are
-# available, too. `gradients` is a dictionary of tensors, and `numbers` is a tensor. A repaired
-# program ends in every rank, for any number of ranks from 1 up, and returns:
+# * *cleo* returns the sums over all ranks, by name.
+# * *eve* returns the weights after as many steps as the rank with the fewest batches can take.
+#   Each step uses one batch of each rank. Batches that are left over are not used.
+# * *finn* returns the sum of all ranks' numbers. Each rank reads all of its own from the
+#   server, which sends nothing else and stays open.
 #
-# * *cleo*: in every rank a dictionary of the same names, in any order, with the sums over
-#   all ranks. All ranks are given the same names, one or more, in the same order, and all
-#   gradients have one shape. The tensors that came in may be changed.
-# * *eve*: the weights after as many steps as the rank with the fewest batches can take. Every
-#   step uses one batch of each rank, in their order; batches that are left over are not
-#   used. A rank may have no batch at all.
-# * *finn*: the sum of all numbers of all ranks, a number. Each rank has one number or more
-#   and must read all of its own from the server, which sends nothing else and stays open. A
-#   read returns what has come so far, which may be less than was asked for.
-#
-# *By hand first:* ranks 0, 1 and 2 have 3, 5 and 4 batches. How many steps does eve take when
-# she is well, and how many batches are left over?
+# *By hand first:* ranks 0, 1 and 2 have 3, 5 and 4 batches. How many steps does eve take, and
+# how many batches are left over?
 #
 # <!-- exercise: 18c-silent -->
 # <details><summary>Hint 1: a question</summary>
@@ -469,8 +452,8 @@ check("18c-silent", cures)
 # %% [markdown]
 # ## Not sick, only slow
 #
-# A rank that is late at every step is a **straggler**. Nothing hangs and all results are
-# right, only slower. Four ranks load a batch (10 ms), compute (40 ms) and wait in an
+# A rank that is late at every step is a **straggler**. Nothing hangs, and all results are
+# right; they only come later. Four ranks load a batch (10 ms), compute (40 ms) and wait in an
 # all-reduce. One of them takes 50 ms longer to load. What share of their time do the other three
 # spend waiting?
 
@@ -508,27 +491,20 @@ print("waits least: rank", waits.index(min(waits)))
 # machines cannot simply be compared: their clocks need not agree.
 
 # %% [markdown]
-# ## Exercise 3: name the straggler (15 minutes)
+# ## Exercise 3: name the straggler
 #
-# Write `find_straggler(spans)`. `spans` is a list of `Span`s like those of a timeline, in
-# any order. Each has a `name`, such as "load 3" or "wait 0", a `lane`, such as "rank 2", and
-# `start` and `end` in seconds. Return a pair (lane, kind):
+# Write `find_straggler(spans)`. Each span has a `name`, such as "wait 0", a `lane`, such as
+# "rank 2", a `start` and an `end`. Its *kind* is the name without the number. Return a pair:
 #
-# * The *kind* of a span is its name without the number at its end: "load", "wait", or
-#   "wait for data" for "wait for data 12", which is not the kind "wait". A name may have no
-#   number.
-# * The lane is that of the straggler: the one that waits least in all its spans of the kind
-#   "wait" together. A lane may have no such span. There are two lanes or more.
-# * The kind, which is not "wait", is that in which the straggler spends the most time *beyond
-#   the mean of the other lanes*. In at least one kind it exceeds that mean. Any lane may
-#   lack a kind: then its time is 0, and counts in the mean.
+# * the straggler's lane, which waits least, in all its spans of the kind "wait" together. It
+#   may have none.
+# * the kind, other than "wait", in which it spends the most time *beyond the mean of the other
+#   lanes*.
 #
-# There is no tie, neither of lanes nor of kinds.
-# Spans of one lane do not overlap. Each lane has a clock of its own: only
-# durations count. The list stays as it is.
+# Lanes have different clocks, so only durations count.
 #
-# *By hand first:* rank 0 loads for 1 s, computes for 8 and waits for 5. Rank 1 loads for 5 s and
-# computes for 9. What is returned, and why is the kind not the one with the most seconds?
+# *By hand first:* rank 0 loads for 1 s, computes for 8 and waits for 5; rank 1 loads for 5
+# and computes for 9. What is returned, and why?
 #
 # <!-- exercise: 18c-straggler -->
 # <details><summary>Hint 1: a question</summary>
@@ -583,8 +559,8 @@ check("18c-straggler", find_straggler)
 # %% [markdown] tags=["why"]
 # <!-- why: 18c-straggler -->
 # Why it works: an all-reduce ends for all ranks at about the same moment, so in each step
-# work and waiting have the same sum on every rank. Who works longest waits least, and sums of
-# durations need no common clock.
+# work and waiting have the same sum on every rank. The rank that works longest waits
+# least, and sums of durations need no common clock.
 #
 # By hand: rank 1, which does not wait at all, and "load". It computes for longer (9 s), but
 # so does rank 0 (8 s): 1 second more, against 4 more of loading.
@@ -593,7 +569,7 @@ check("18c-straggler", find_straggler)
 # ## NCCL and a watchdog of your own: 9 minutes
 #
 # Nobody learns the table by heart. Let people mark the two lines that they would put into
-# their job script today: `TORCH_NCCL_DUMP_ON_TIMEOUT` and a time limit shorter than 10 minutes
+# their job script today: `TORCH_FR_DUMP_TEMP_FILE` and a time limit shorter than 10 minutes
 # are good answers.
 #
 # When late: leave the table as a reference.
@@ -612,8 +588,8 @@ check("18c-straggler", find_straggler)
 # | variable | what it does |
 # |---|---|
 # | `TORCH_NCCL_ASYNC_ERROR_HANDLING` | what the watchdog does after an error or the time limit; 3, the default, ends the process, 0 nothing |
-# | `TORCH_NCCL_DUMP_ON_TIMEOUT=1` | the watchdog writes the flight recorder to a file per rank first; the command `torchfrtrace` compares these files. It needs a `TORCH_FR_BUFFER_SIZE` above 0 |
-# | `TORCH_FR_BUFFER_SIZE` | how many collectives the recorder keeps (`TORCH_NCCL_TRACE_BUFFER_SIZE` in older versions) |
+# | `TORCH_NCCL_DUMP_ON_TIMEOUT` | the watchdog writes the flight recorder to a file per rank first, by default in recent versions; 0 prevents it. The command `torchfrtrace` compares these files |
+# | `TORCH_FR_BUFFER_SIZE` | how many collectives the recorder keeps, 2,000 by default in recent versions (`TORCH_NCCL_TRACE_BUFFER_SIZE` in older ones, where it was 0) |
 # | `TORCH_FR_DUMP_TEMP_FILE` | the beginning of the names of those files |
 # | `TORCH_NCCL_DESYNC_DEBUG=1` | the watchdog says which ranks have not come to the same collective |
 # | `TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC` | if the watchdog itself is stuck for so long, another thread ends the process |

@@ -65,7 +65,7 @@ def train_through_accidents(life: int, run: Run) -> None:
     while training.step < run.steps:
         if (run.accidents or {}).get(life) == (dist.get_rank(), training.step):
             os.kill(os.getpid(), signal.SIGKILL)
-        with span(f"step {training.step}"):
+        with span(f"step {training.step + 1}"):
             sleep(run.nap)
             training.take_step()
         if training.step % run.every == 0 or training.step == run.steps:
