@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from getpass import getuser
 from pathlib import Path
 
-from parallel_by_hand.machines.two_machines import free_port
+from parallel_by_hand.machines.two_machines import free_port_for_machines
 
 PACKAGES = "slurmd slurmctld slurm-client munge"
 PROGRAMS = "munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "unshare"
@@ -168,7 +168,7 @@ def configure_small_slurm(folder: Path) -> None:
     os.close(key)
     ports = set()
     while len(ports) < 3:
-        ports.add(free_port())
+        ports.add(free_port_for_machines())
     configuration = CONFIGURATION.format(
         folder=folder,
         host=socket.gethostname().partition(".")[0],

@@ -44,8 +44,9 @@ def test_the_measurement_is_kept_beside_the_guess_until_the_next_guess():
     reveal("15-slots", 5, "slots", computed=True)
     kept = read_record()["guesses"]
     asked = {"value": 2, "question": "How many times faster?", "unit": "×"}
-    assert kept["03-threads"] == asked | {"measured": 1.5, "computed": False}
-    assert kept["15-slots"] == {"measured": 5, "computed": True, "unit": "slots"}
+    of = {"computed": False, "simulated": False}
+    assert kept["03-threads"] == asked | of | {"measured": 1.5}
+    assert kept["15-slots"] == of | {"measured": 5, "computed": True, "unit": "slots"}
     guess("03-threads", 3, "How many times faster?", "×")
     assert "measured" not in read_record()["guesses"]["03-threads"]
 
@@ -58,6 +59,8 @@ def test_what_is_computed_is_not_called_measured(capsys):
     assert said(capsys) == expected
     reveal("never asked", 12, "bytes", computed=True)
     assert said(capsys) == "no guess, the answer is 12 bytes\n"
+    reveal("of naps", 12, "s", simulated=True)
+    assert said(capsys) == "no guess, simulated 12 s\n"
 
 
 def test_taking_a_guess_back_forgets_it(capsys):

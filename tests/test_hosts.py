@@ -19,8 +19,8 @@ from parallel_by_hand.machines import hosts as parts
 from parallel_by_hand.machines.hosts import (
     FORBIDDEN,
     HostsForbidden,
-    processes,
-    sent_through,
+    bytes_sent_through,
+    processes_on_host,
     two_hosts,
     why_no_hosts,
 )
@@ -183,10 +183,10 @@ def test_a_program_gives_back_its_status_and_can_be_killed():
         assert a.start("sh", "-c", "exit 7").wait() == 7
         program = python(a, "print(1, flush=True); input()", stdin=subprocess.PIPE)
         program.stdout.readline()
-        [python_itself] = processes(program)
+        [python_itself] = processes_on_host(program)
         python_itself.kill()
         assert program.wait() == -signal.SIGKILL
-        assert processes(program) == []
+        assert processes_on_host(program) == []
 
 
 # Nothing stays behind -----------------------------------------------------------------
@@ -304,7 +304,7 @@ def test_a_system_that_refuses_is_quoted(tmp_path, monkeypatch, not_yet_asked):
 def test_an_unknown_interface_is_named():
     if sys.platform == "linux":
         with pytest.raises(ValueError, match="no interface 'eth77'"):
-            sent_through("eth77")
+            bytes_sent_through("eth77")
 
 
 # torchrun -----------------------------------------------------------------------------

@@ -17,9 +17,9 @@ from parallel_by_hand.failures.failure_clock import (
     best_interval,
     daly_interval,
     expected_goodput,
+    goodput_spread_of_few_failures,
     random_failures,
     simulated_goodput,
-    spread_of_few,
     young_interval,
 )
 from parallel_by_hand.failures.real_kills import survive_kills
@@ -45,7 +45,7 @@ def print_real_kills(machine: Machine, kills: int, seed: int) -> None:
     print(f"{kills} real kills, saving every {every:.4g} s: ", end="")
     print(f"goodput {100 * survived.goodput:.1f} %, ", end="")
     print(f"the clock with the same kills {100 * survived.predicted:.1f} %")
-    low, high = spread_of_few(every, machine, kills)
+    low, high = goodput_spread_of_few_failures(every, machine, kills)
     print(f"{kills} failures, a thousand simulations: 80 of 100 lie from ", end="")
     print(f"{100 * low:.0f} % to {100 * high:.0f} %")
 

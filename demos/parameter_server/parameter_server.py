@@ -17,7 +17,7 @@ from parallel_by_hand.parameter_server.digits_server import (
     train_digits_with_server,
 )
 from parallel_by_hand.parameter_server.server_and_workers import (
-    everyone,
+    everyone_may_go_on,
     staleness_of_workers,
     within_bound,
 )
@@ -43,7 +43,11 @@ def main() -> None:
     if args.bound is not None and args.design == "in-step":
         parser.error("argument --bound: only with --design at-once")
     naps = [args.nap] * (args.workers - 1) + [args.slow * args.nap]
-    goes = everyone if args.bound is None else partial(within_bound, bound=args.bound)
+    goes = (
+        everyone_may_go_on
+        if args.bound is None
+        else partial(within_bound, bound=args.bound)
+    )
     design = args.design.replace("-", " ")
     with Timeline() as timeline:
         ranks = run_ranks(

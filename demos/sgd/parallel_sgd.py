@@ -17,7 +17,7 @@ from parallel_by_hand.sgd.digits_network import digits_network, digits_softmax
 from parallel_by_hand.sgd.parallel_sgd import (
     average_gradients_each_step,
     average_models_once,
-    best_of,
+    best_model_of,
     held_out,
     in_another_order,
     mean_of_models,
@@ -49,7 +49,7 @@ def main() -> None:
     }
     for name, (make, models) in starts.items():
         average = average_models_once(models, batches, make)
-        print_held_out(f"{name}: the best worker alone", best_of(models), 0)
+        print_held_out(f"{name}: the best worker alone", best_model_of(models), 0)
         print_held_out(f"{name}: models averaged once", average, 1)
         each = average_gradients_each_step(make(), batches)
         print_held_out(f"{name}: gradients at each step", each, args.steps)

@@ -9,8 +9,8 @@ from torch import nn
 from parallel_by_hand.data_parallel.data_parallel_processes import step_in_rank
 from parallel_by_hand.data_parallel.data_parallel_threads import (
     ThreadedReplicas,
-    in_threads,
-    one_by_one,
+    call_in_threads,
+    call_one_by_one,
     replica_places,
 )
 from sidebyside import Timeline, device, run_ranks
@@ -36,7 +36,7 @@ def make_deep() -> nn.Module:
 IMAGES = {make_wide: 1024, make_deep: 32}  # in a batch
 
 
-def wide_or_deep_batch(images: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _batch(images: int) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
     return torch.randn(images, 64, generator=generator), torch.arange(images) % 10
 
@@ -66,35 +66,35 @@ def fastest_step(timeline: Timeline, steps: int = STEPS) -> OneStepWideOrDeep:
     found = []
     for step in range(steps):
         spans = []
-        for _, group in sorted(alike.items(), key=_place_of_wide_or_deep):
+        for _, group in sorted(alike.items(), key=_place):
             each = len(group) // steps
             spans += group[step * each : (step + 1) * each]
         found.append(OneStepWideOrDeep(spans, timeline.lanes))
     return min(found, key=lambda step: step.seconds)
 
 
-def _place_of_wide_or_deep(item: tuple) -> int:
+def _place(item: tuple) -> int:
     """Where this kind stands in the key to the bars: the same in every picture."""
     (_, name), _ = item
     return KINDS.index("device 0 alone" if name in ALONE else name)
 
 
-def draw_step_of_replicas(make, run) -> OneStepWideOrDeep:
+def _draw_step(make, run) -> OneStepWideOrDeep:
     """Two replicas in this process; `run` is in_threads or one_by_one."""
     places = replica_places(2)
     together = ThreadedReplicas(make().to(places[0]), places, run=run)
-    x, y = wide_or_deep_batch(IMAGES[make])
+    x, y = _batch(IMAGES[make])
     with Timeline() as timeline:
         for _ in range(STEPS):
             together.step(x, y)
     return fastest_step(timeline)
 
 
-def wide_or_deep_steps(make) -> None:
+def _steps(make) -> None:
     """Runs in each rank."""
     model = make().to(device())
     sgd = torch.optim.SGD(model.parameters(), lr=0.1)
-    x, y = (tensor.to(device()) for tensor in wide_or_deep_batch(IMAGES[make]))
+    x, y = (tensor.to(device()) for tensor in _batch(IMAGES[make]))
     for _ in range(STEPS):
         step_in_rank(model, sgd, x, y)
 
@@ -102,9 +102,9 @@ def wide_or_deep_steps(make) -> None:
 def step_three_ways(make) -> dict[str, OneStepWideOrDeep]:
     """One step of two replicas: one by one, in two threads, in two processes."""
     with Timeline() as timeline:
-        run_ranks(wide_or_deep_steps, make)
+        run_ranks(_steps, make)
     return {
-        "one by one": draw_step_of_replicas(make, one_by_one),
-        "threads": draw_step_of_replicas(make, in_threads),
+        "one by one": _draw_step(make, call_one_by_one),
+        "threads": _draw_step(make, call_in_threads),
         "processes": fastest_step(timeline),
     }

@@ -7,8 +7,8 @@ from torch import Tensor
 from parallel_by_hand.failures.failure_clock import (
     Machine,
     expected_goodput,
+    goodput_spread_of_few_failures,
     simulated_goodput,
-    spread_of_few,
     young_interval,
 )
 from parallel_by_hand.failures.resumable_training import (
@@ -38,7 +38,9 @@ def draw_goodput(machine: Machine, survived, kills: int, failures: int = 400):
     ax.text(grid[-15], 30, label, color=blue)
     ax.axvline(young, color=green, lw=1, ls="--")
     ax.text(young * 0.97, 4, "Young", color=green, ha="right")
-    low, high = (100 * share for share in spread_of_few(young, machine, kills))
+    low, high = (
+        100 * share for share in goodput_spread_of_few_failures(young, machine, kills)
+    )
     ax.plot([young, young], [low, high], color=red, lw=5, alpha=0.35)
     ax.plot([young], [100 * survived.goodput], "D", color=red, ms=6)
     label = f"{kills} kills of a process that naps\nbar: 80 % of simulated fives"

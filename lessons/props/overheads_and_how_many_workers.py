@@ -29,13 +29,13 @@ def timeline_of_chunks(lengths: list[float], chunk: int, workers: int = 4) -> Ti
 NAPS, NAP = 8, 0.03
 
 
-def nap_in_timeline(naps: int = 1) -> None:
+def _nap(naps: int = 1) -> None:
     for _ in range(naps):
         with span("work"):
             sleep(NAP)
 
 
-def run_naps_of_crew(*jobs: Callable[[], None]) -> None:
+def _run_crew(*jobs: Callable[[], None]) -> None:
     """A worker for each job, all at the same time."""
     crew = [Thread(target=job, name=f"worker {n}") for n, job in enumerate(jobs, 1)]
     for worker in crew:
@@ -44,35 +44,33 @@ def run_naps_of_crew(*jobs: Callable[[], None]) -> None:
         worker.join()
 
 
-def naps_of_crew_a() -> None:
+def _crew_a() -> None:
     lock = Lock()
 
     def job() -> None:
         for _ in range(NAPS // 2):
             with lock:
-                nap_in_timeline()
+                _nap()
             sleep(0.001)  # let the other have its turn
 
-    run_naps_of_crew(job, job)
+    _run_crew(job, job)
 
 
-def naps_of_crew_b() -> None:
+def _crew_b() -> None:
     for _ in range(NAPS // 2):
         with span("hand out"):
             sleep(0.8 * NAP)
-        run_naps_of_crew(nap_in_timeline, nap_in_timeline)
+        _run_crew(_nap, _nap)
 
 
-def naps_of_crew_c() -> None:
-    run_naps_of_crew(lambda: nap_in_timeline(NAPS - 1), nap_in_timeline)
+def _crew_c() -> None:
+    _run_crew(lambda: _nap(NAPS - 1), _nap)
 
 
-def naps_of_crew_d() -> None:
+def _crew_d() -> None:
     with span("main alone"):
         sleep(4 * NAP)
-    run_naps_of_crew(
-        lambda: nap_in_timeline(NAPS // 2), lambda: nap_in_timeline(NAPS // 2)
-    )
+    _run_crew(lambda: _nap(NAPS // 2), lambda: _nap(NAPS // 2))
 
 
 def four_timelines() -> dict[str, Timeline]:
@@ -80,7 +78,7 @@ def four_timelines() -> dict[str, Timeline]:
     timelines = {}
     for name, crew in zip(
         "ABCD",
-        (naps_of_crew_a, naps_of_crew_b, naps_of_crew_c, naps_of_crew_d),
+        (_crew_a, _crew_b, _crew_c, _crew_d),
         strict=True,
     ):
         with Timeline() as timelines[name]:

@@ -32,43 +32,43 @@ class Job:
     seconds: float = 2
 
 
-def count_heads_job() -> None:
+def _count_heads() -> None:
     """Note a result in a dictionary of the program."""
     counts["heads"] += 10
 
 
-def call_old_library_job() -> None:
+def _call_old_library() -> None:
     """Call a library that ends the whole program when it meets a bad file."""
     os._exit(1)
 
 
-def search_for_ever_job() -> None:
+def _search_for_ever() -> None:
     """Search for something that may not exist: this can take for ever."""
     parent = multiprocessing.parent_process()
     while parent is None or parent.is_alive():  # leaves nothing behind on your machine
         sleep(0.05)
 
 
-def unpack_archive_job() -> None:
+def _unpack_archive() -> None:
     """Unpack an archive; to do so it changes the current folder, and never back."""
     os.chdir(os.path.dirname(__file__))
 
 
-def store_visit_job(connection: sqlite3.Connection) -> None:
+def _store_visit(connection: sqlite3.Connection) -> None:
     """Store a visit through the connection to the database that is already open."""
     connection.execute("insert into visits values ('Ada')")
 
 
-def store_visit_job_is_done() -> bool:
+def _visit_is_stored() -> bool:
     return database.execute("select count(*) from visits").fetchone() == (1,)
 
 
 JOBS = {
-    "count": Job(count_heads_job, promise=lambda: counts["heads"] == 10),
-    "old library": Job(call_old_library_job, promise=lambda: True),
-    "search": Job(search_for_ever_job, promise=lambda: True, seconds=0.5),
-    "unpack": Job(unpack_archive_job, promise=lambda: os.getcwd() == FOLDER),
-    "store": Job(store_visit_job, promise=store_visit_job_is_done, args=(database,)),
+    "count": Job(_count_heads, promise=lambda: counts["heads"] == 10),
+    "old library": Job(_call_old_library, promise=lambda: True),
+    "search": Job(_search_for_ever, promise=lambda: True, seconds=0.5),
+    "unpack": Job(_unpack_archive, promise=lambda: os.getcwd() == FOLDER),
+    "store": Job(_store_visit, promise=_visit_is_stored, args=(database,)),
 }
 KINDS = {"thread": Thread, "process": Process}
 

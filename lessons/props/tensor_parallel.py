@@ -22,7 +22,7 @@ def draw_split_layer(x: torch.Tensor, matrix: torch.Tensor):
         rows += [f"rank {rank}:", (mine, rank), "·", (its_rows, rank), "="]
         rows += [(mine @ its_rows, rank), *["+"] * (rank == 0)]
     whole = ["one rank", (x, None), "·", (matrix, None), "=", (x @ matrix, None)]
-    return draw_products([whole, columns, rows], "a layer whole, by columns, by rows")
+    return _draw_products([whole, columns, rows], "a layer whole, by columns, by rows")
 
 
 def draw_pair(x: torch.Tensor, first: torch.Tensor, second: torch.Tensor):
@@ -34,10 +34,10 @@ def draw_pair(x: torch.Tensor, first: torch.Tensor, second: torch.Tensor):
         line = [f"rank {rank}", (x, None), "·", (columns, rank), "→ relu →"]
         line += [(hidden, rank), "·", (rows, rank), "=", (hidden @ rows, rank)]
         lines.append([*line, "→ all-reduce →", (total, None)])
-    return draw_products(lines, "two layers on two ranks, with one sum at the end")
+    return _draw_products(lines, "two layers on two ranks, with one sum at the end")
 
 
-def draw_products(rows: Sequence[Sequence], alt: str):
+def _draw_products(rows: Sequence[Sequence], alt: str):
     """One line of the picture for each entry of `rows`.
 
     An entry lists, from left to right, symbols such as "=" and words, and pairs
@@ -51,7 +51,7 @@ def draw_products(rows: Sequence[Sequence], alt: str):
     for row, height in zip(rows, heights, strict=True):
         left = 0.0
         for item in row:
-            _draw_item_of_product(ax, item, left, top + height / 2)
+            _draw_item(ax, item, left, top + height / 2)
             left += _drawn_width(item)
         top += height
     ax.set(xlim=(0, max(widest, 8 / CELL)), ylim=(top, 0), aspect="equal")
@@ -73,7 +73,7 @@ def _drawn_width(item) -> float:
     return 1.15 * _drawn_table(item).shape[1] + 0.2
 
 
-def _draw_item_of_product(ax, item, left: float, middle: float) -> None:
+def _draw_item(ax, item, left: float, middle: float) -> None:
     if isinstance(item, str):
         ax.text(
             left + _drawn_width(item) / 2 - 0.1, middle, item, ha="center", va="center"
@@ -90,12 +90,12 @@ def _draw_item_of_product(ax, item, left: float, middle: float) -> None:
                 "facecolor": colour,
                 "edgecolor": "white",
             }
-            ax.add_patch(_rectangle_of_product(place, **box))
+            ax.add_patch(_rectangle(place, **box))
             text = str(number).replace("-", "−")
             ax.text(place[0] + 0.575, place[1] + 0.5, text, ha="center", va="center")
 
 
-def _rectangle_of_product(place: tuple, **box):
+def _rectangle(place: tuple, **box):
     from matplotlib.patches import Rectangle
 
     return Rectangle(place, **box)

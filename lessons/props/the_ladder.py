@@ -70,7 +70,7 @@ class NormOfBatch(nn.Module):
         return self.norm(x.flatten(0, 1)).view_as(x)
 
 
-def insert_before_head(layer_for: Callable) -> Callable:
+def _insert_before_head(layer_for: Callable) -> Callable:
     """A wrapper that puts one more layer before the model's head."""
 
     def wrap(training, mesh) -> None:
@@ -117,8 +117,8 @@ def other_order(training, mesh) -> None:
     training.backward = backward
 
 
-dropout = insert_before_head(lambda width: nn.Dropout(0.1))
-batch_norm = insert_before_head(NormOfBatch)
+dropout = _insert_before_head(lambda width: nn.Dropout(0.1))
+batch_norm = _insert_before_head(NormOfBatch)
 TWO_REPLICAS = {"data": 2}
 UNEQUAL = {
     "sums in another order": (
@@ -140,7 +140,7 @@ UNEQUAL = {
 }
 
 
-def train_unequal_row(
+def _train_row(
     strategy: Strategy, steps: int, dtype: torch.dtype, trail: Tensor | None
 ) -> tuple[list[float], list[Tensor]]:
     """Runs in each rank: its numbers after each step, or its gaps from a trail."""
@@ -152,9 +152,9 @@ def train_unequal_row(
 def gap_of_row(name: str, steps: int = 20, dtype: torch.dtype = torch.float32) -> float:
     """The largest difference of any number between the two strategies of a row."""
     alone, other = UNEQUAL[name]
-    [(_, trail)] = run_ranks(train_unequal_row, alone, steps, dtype, None, world_size=1)
+    [(_, trail)] = run_ranks(_train_row, alone, steps, dtype, None, world_size=1)
     ranks = run_ranks(
-        train_unequal_row,
+        _train_row,
         other,
         steps,
         dtype,

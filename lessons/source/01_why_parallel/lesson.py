@@ -179,7 +179,7 @@ for counters, seconds in times.items():
     gain = times[1] / seconds
     print(f"counters: {counters}, took {seconds:.3f} s, {gain:.2f} × as fast", end=", ")
     print(f"efficiency {100 * gain / counters:.0f} %")
-reveal("01-three", times[1] / times[3], "×")
+reveal("01-three", times[1] / times[3], "×", simulated=True)
 
 # %% [markdown]
 # Let $T(k)$ be the time that $k$ workers need. The factor by which they are faster than
@@ -301,7 +301,7 @@ days = {
     "eight counters": serve_customers(counters=8, opening=0.2),
 }
 alone, together = (queue_took(day) for day in days.values())
-reveal("01-shop", alone / together, "×")
+reveal("01-shop", alone / together, "×", simulated=True)
 draw_timelines(days, stamp="simulated")
 
 # %% [markdown]
@@ -636,7 +636,7 @@ for workers, seconds in grown.items():
     print(f"workers: {workers}, took {median(seconds):.3f} s", end=", ")
     print(f"scaled speedup {work / median(seconds):.2f} ×", end=", ")
     print(f"the law below says {gustafson(0.2, workers):.2f} ×")
-reveal("01-weak", median(grown[8]) / median(grown[1]), "×")
+reveal("01-weak", median(grown[8]) / median(grown[1]), "×", simulated=True)
 
 # %% [markdown]
 # The time stays nearly the same, and the work done in it grows. This is **weak

@@ -405,7 +405,7 @@ for name, timeline in timelines.items():
     spans = timeline.spans
     lasted[name] = max(s.end for s in spans) - min(s.start for s in spans)
     print(f"{name:<12} {lasted[name]:.3f} s")
-reveal("06-tail", lasted["chunks of 12"], "s")
+reveal("06-tail", lasted["chunks of 12"], "s", simulated=True)
 chunked = draw_timelines(timelines)
 chunked.alt = "the same naps on four workers, in chunks of 12 and 1"
 chunked

@@ -215,7 +215,7 @@ def _repaired_exhibit(name: str, changes) -> str:
             got="a program that is not Python",
             think=f"what Python says of the new lines: {said}. Is a block empty?",
         )
-        code = museum_meter.repaired(name, changes)
+        code = museum_meter.repaired_exhibit(name, changes)
         yields, kept = (
             [line.strip() for line in program if "yield model" in line]
             for program in (lines, code.splitlines())
@@ -244,7 +244,7 @@ def _look_at_repaired_exhibits(codes: dict, ranks: int) -> dict:
 
 def _expect_repaired_exhibit(expect, name: str, found, ranks: int) -> None:
     if name == "F":
-        right = museum_meter.accuracy_alone()
+        right = museum_meter.exhibit_accuracy_alone()
         off = abs(found.said[0] - right) if found.said else 1
         shown = f"{found.said[0]:.10f} on rank 0" if found.said else "no number"
         expect(

@@ -21,10 +21,10 @@ from parallel_by_hand.data_parallel.data_parallel_processes import (
 )
 from parallel_by_hand.data_parallel.data_parallel_threads import (
     ThreadedReplicas,
-    in_threads,
+    call_in_threads,
+    call_one_by_one,
     largest_difference,
     make_digit_model,
-    one_by_one,
     replicate,
 )
 from parallel_by_hand.data_parallel.exhibits import EXHIBITS
@@ -36,7 +36,7 @@ CPU = torch.device("cpu")
 # Threads ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("run", [in_threads, one_by_one])
+@pytest.mark.parametrize("run", [call_in_threads, call_one_by_one])
 @pytest.mark.parametrize(("replicas", "batch"), [(1, 64), (2, 64), (3, 65), (8, 60)])
 def test_replicas_in_threads_train_as_one_model_after_every_step(replicas, batch, run):
     images, labels = load_digits("train")
@@ -200,9 +200,9 @@ def apart(found) -> float:
 
 def test_every_exhibit_misbehaves_as_its_meter_says():
     ranks = 3
-    codes = {name: museum_meter.repaired(name, {}) for name in EXHIBITS}
+    codes = {name: museum_meter.repaired_exhibit(name, {}) for name in EXHIBITS}
     found = museum_meter.look_at_exhibits(codes, ranks)
-    assert abs(found["F"].said[0] - museum_meter.accuracy_alone()) > 0.002
+    assert abs(found["F"].said[0] - museum_meter.exhibit_accuracy_alone()) > 0.002
     assert found["A"].storages == 1
     lengths = {}
     for name in "ABCDEG":

@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from parallel_by_hand.ddp.ddp_from_scratch import make_ddp_model
-from parallel_by_hand.machines.two_machines import free_port
+from parallel_by_hand.machines.two_machines import free_port_for_machines
 from sidebyside import device, load_digits, run_ranks
 from sidebyside.course.record import ROOT
 
@@ -89,7 +89,9 @@ dist.destroy_process_group()
 def test_torchrun_opens_its_port_on_all_network_interfaces(alone, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(WHERE_THEY_MEET)
-    where = ["--standalone"] if alone else ["--master-port", str(free_port())]
+    where = (
+        ["--standalone"] if alone else ["--master-port", str(free_port_for_machines())]
+    )
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", *where, str(script)],
         capture_output=True,

@@ -102,7 +102,7 @@ from sidebyside import draw_timelines, reveal
 
 with Timeline() as during:
     seconds = run_ranks(overlap.step_during_backward, 30)[0]
-reveal("11b-step", round(1e3 * seconds))
+reveal("11b-step", round(1e3 * seconds), simulated=True)
 draw_timelines({"after backward": after, "during backward": during}, stamp="simulated")
 
 # %% [markdown]

@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 
 from parallel_by_hand.parameter_server.server_and_workers import (
-    post,
+    letter_group,
     serve_at_once,
     work,
 )
@@ -19,7 +19,7 @@ def serve_scripted_workers(who_goes_on: Callable) -> tuple[int, int] | None:
 
     The workers' gradients are 0, and take no time.
     """
-    post()
+    letter_group()
     if dist.get_rank() > 0:
         work(lambda parameters, version: 0 * parameters, [0], 3)
         return None

@@ -165,7 +165,9 @@ of_workers = {
     "fast workers": [u.staleness for u in at_once if u.worker < 3],
     "slow worker": [u.staleness for u in at_once if u.worker == 3],
 }
-reveal("12a-staleness", sum(map(sum, of_workers.values())) / len(at_once))
+reveal(
+    "12a-staleness", sum(map(sum, of_workers.values())) / len(at_once), simulated=True
+)
 draw_staleness(of_workers)
 
 # %% [markdown]
@@ -605,7 +607,7 @@ for n in (2, 4, 8):
         predicted_seconds("ring", n, size, *pace),
         around[0]["ring", size],
     )
-reveal("12a-server", 1e3 * costs["server"][8][1])
+reveal("12a-server", 1e3 * costs["server"][8][1], simulated=True)
 draw_server_costs(costs)
 
 # %% [markdown]

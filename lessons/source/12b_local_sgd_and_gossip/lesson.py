@@ -570,7 +570,7 @@ for name, way in {"in step": in_step, "out of step": out_of_step}.items():
         ended = run_ranks(way, seconds, 0.72, world_size=4)
     steps[name] = [made for made, _ in ended]
     print(f"{name}: the numbers add up to {sum(number for _, number in ended):.0f}")
-reveal("12b-slow", steps["out of step"][2] / steps["in step"][2])
+reveal("12b-slow", steps["out of step"][2] / steps["in step"][2], simulated=True)
 draw_timelines(pictures, stamp="simulated", height=4.2)
 
 # %% [markdown]

@@ -327,7 +327,7 @@ with Timeline() as timeline, QueueDevice("device") as device:
             device.launch(work, k)
             sleep(0.005)
     clock = perf_counter() - began
-reveal("13a-clock", 1e3 * clock)
+reveal("13a-clock", 1e3 * clock, simulated=True)
 timeline.plot(height=1.8, stamp="simulated")
 
 # %% [markdown]
@@ -492,7 +492,7 @@ for workers, timeline in enumerate(timelines.values()):
         epoch(workers)
 spans = timeline.spans
 began, ended = min(s.start for s in spans), max(s.end for s in spans)
-reveal("13a-loader", 1e3 * (ended - began))
+reveal("13a-loader", 1e3 * (ended - began), simulated=True)
 draw_timelines(timelines, stamp="simulated")
 
 # %% [markdown]

@@ -13,7 +13,7 @@ from parallel_by_hand.dataflow.placement_heuristics import (
     EIGHT_OPERATIONS,
     HEURISTICS,
     LINK_TAKES,
-    in_order_of_inputs,
+    operations_in_order_of_inputs,
     run_placement,
 )
 from parallel_by_hand.dataflow.simulated_devices import (
@@ -298,7 +298,7 @@ def _advice_on_dataflow_placement(placement: dict[str, int]) -> str:
         return "nothing crosses, and nobody helps: which branch could move?"
     crossing = [
         f"{name} to {op.name}"
-        for op in in_order_of_inputs(EIGHT_OPERATIONS)
+        for op in operations_in_order_of_inputs(EIGHT_OPERATIONS)
         for name in op.inputs
         if placement[name] != placement[op.name]
     ]

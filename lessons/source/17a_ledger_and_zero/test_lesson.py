@@ -36,7 +36,7 @@ from parallel_by_hand.sharding.measured_ledger import (
     bytes_of_accumulation,
     digits_activations,
     measure_digits,
-    own_digits,
+    own_rows_of_digits,
     sgd_with_momentum,
 )
 from parallel_by_hand.sharding.sixteen_bits import FORMATS, train_in_format
@@ -53,7 +53,10 @@ PRECISIONS = {torch.float32: SINGLE, torch.bfloat16: MIXED}
 
 def ledgers_of_all() -> dict[tuple, tuple]:
     return {
-        (name, dtype): (measure_digits(name, dtype).ledger, len(own_digits(0)[0]))
+        (name, dtype): (
+            measure_digits(name, dtype).ledger,
+            len(own_rows_of_digits(0)[0]),
+        )
         for name in BUILT
         for dtype in PRECISIONS
     }

@@ -329,7 +329,7 @@ for prefetch in (False, True):
     with Timeline() as lines[title]:
         seconds[title] = max(run_ranks(step_over_slow_wire, prefetch))
     print(f"{title}: {1000 * seconds[title]:.0f} ms")
-reveal("17b-prefetch", 1000 * seconds["with prefetch"])
+reveal("17b-prefetch", 1000 * seconds["with prefetch"], simulated=True)
 draw_timelines(lines, stamp="simulated")
 
 # %% [markdown]

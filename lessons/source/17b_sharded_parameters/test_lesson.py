@@ -34,7 +34,7 @@ from parallel_by_hand.sharding.ledger import (
     predicted_ledger,
 )
 from parallel_by_hand.sharding.measured_ledger import (
-    Measured,
+    MeasuredLedger,
     block_loss,
     measure_block,
     sgd_with_momentum,
@@ -132,7 +132,7 @@ def state_of_own_part(way: str) -> tuple[int, ...]:
     return tuple(bytes_behind(tensors) for tensors in state)
 
 
-def rows_of_all_cuts() -> dict[str, list[Measured]]:
+def rows_of_all_cuts() -> dict[str, list[MeasuredLedger]]:
     rows = {"by layer": state_of_cuts(run_ranks(block_cut_by_layer))}
     for way in ("tensor", "sequence"):
         rows[way] = state_of_cuts(run_ranks(block_cut_by_neuron, way))

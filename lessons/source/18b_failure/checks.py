@@ -6,7 +6,9 @@ import random
 import tempfile
 from pathlib import Path
 
-from parallel_by_hand.failures.failure_clock import finish_time as right_finish_time
+from parallel_by_hand.failures.failure_clock import (
+    finish_time_with_failures as right_finish_time,
+)
 from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
 from sidebyside.exercises.expectations import NotStarted

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 
 from parallel_by_hand.checkpoints.atomic_file import load_checkpoint
-from parallel_by_hand.failures.killed_writers import limit_files
+from parallel_by_hand.failures.killed_writers import limit_file_size
 from sidebyside.exercises.rank_trials import patience
 from sidebyside.programs.run_program import end_with_parent
 from sidebyside.ranks.by_value import packed
@@ -84,7 +84,7 @@ class SaveWatchedOnDisk:
         if len(self.changes) == self.kill_at:
             if self.most is None:
                 os.kill(os.getpid(), signal.SIGKILL)
-            limit_files(self.most)
+            limit_file_size(self.most)
         self.changes.append(event)
         if event == "os.rename":
             source, target = (os.path.realpath(os.fspath(path)) for path in args[:2])
@@ -111,7 +111,7 @@ def call_save(sent: bytes, path: Path, case: "SaveCase", outbox) -> None:
     watch = SaveWatchedOnDisk(path.parent, case.kill_at, case.most)
     save, is_stub, error = pickle.loads(sent), False, ""
     if case.kill_at is None and case.most is not None:
-        limit_files(case.most)
+        limit_file_size(case.most)
     watch.active = True
     try:
         save(saved_state(2), path)

@@ -18,8 +18,8 @@ from parallel_by_hand.failures.failure_clock import (
     best_interval,
     expected_goodput,
     goodput_by_young,
+    goodput_spread_of_few_failures,
     hours_between_failures,
-    spread_of_few,
     young_interval,
 )
 from parallel_by_hand.failures.real_kills import survive_kills
@@ -84,10 +84,10 @@ SMALL = Machine(0.8, 0.08, 0.25)
 
 def test_five_failures_say_next_to_nothing_about_an_average():
     young = young_interval(SMALL)
-    low, high = spread_of_few(young, SMALL, 5)
+    low, high = goodput_spread_of_few_failures(young, SMALL, 5)
     gain = goodput_by_young(SMALL) - expected_goodput(2 * young, SMALL)
     assert high - low > 2 * gain
-    ten = spread_of_few(young, SMALL, 10)
+    ten = goodput_spread_of_few_failures(young, SMALL, 10)
     assert low < ten[0] < ten[1] < high
 
 

@@ -467,7 +467,7 @@ from sidebyside import Timeline
 with Timeline() as timeline:
     reports = run_ranks(train_and_report, 2, 0.05, world_size=4)
 total = sum(reports[0].values())
-reveal("18c-straggler", 100 * reports[0]["wait"] / total)
+reveal("18c-straggler", 100 * reports[0]["wait"] / total, simulated=True)
 timeline.plot(stamp="simulated")
 
 # %% [markdown]

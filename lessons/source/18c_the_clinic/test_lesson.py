@@ -57,7 +57,9 @@ def errors_of_dan(counts: list[int], timeout: float = 60) -> list:
     with ward.on_cpus(), contextlib.redirect_stdout(io.StringIO()):
         given = patient_data.rows_of_ranks(counts)
         patient = "dan", SICK["dan"], given
-        return run_ranks(ward.admit, *patient, world_size=3, timeout=timeout)
+        return run_ranks(
+            ward.run_patient_in_rank, *patient, world_size=3, timeout=timeout
+        )
 
 
 @pytest.mark.everything
@@ -75,7 +77,7 @@ def test_with_other_sizes_the_same_mistake_hangs():
 
 
 def test_one_patient_finishes_with_wrong_sums_that_differ_between_ranks():
-    zero, one, two = found_in_ranks(ward.admit, "cleo")
+    zero, one, two = found_in_ranks(ward.run_patient_in_rank, "cleo")
     numbers = {name: sums.unique().tolist() for name, sums in zero.items()}
     assert numbers == {"weight": [106], "bias": [212]}
     assert torch.equal(one["bias"], zero["weight"]) and torch.equal(

@@ -29,7 +29,7 @@ def _cases_of_ben(ranks: int, dice: random.Random) -> list[list]:
     batches = data.batches_of_ranks([4] * ranks)
     wild = [set(), {(0, 0)}, {(rank, 2) for rank in range(ranks)}]
     wild += [{(dice.randrange(ranks), step) for step in (1, 2)} for _ in range(2)]
-    many = [data.with_outliers(batches, outliers) for outliers in wild]
+    many = [data.batches_with_outliers(batches, outliers) for outliers in wild]
     lengths = [*[1] * (ranks - 1), LIMIT + 1]
     pairs = [torch.tensor([[length, 0]], dtype=torch.float64) for length in lengths]
     return [*many, [[pair] for pair in pairs]]

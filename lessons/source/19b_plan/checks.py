@@ -9,7 +9,7 @@ from functools import partial
 from parallel_by_hand.scale.known_gpus import A100
 from parallel_by_hand.scale.legal_strategies import legal_strategies
 from parallel_by_hand.scale.second_opinion import second_opinion
-from parallel_by_hand.scale.simulated_step import Step, simulate_step
+from parallel_by_hand.scale.simulated_step import SimulatedStep, simulate_step
 from parallel_by_hand.scale.training_plan import Cluster, Link, Model, Strategy
 from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
@@ -87,7 +87,9 @@ def _cases_to_plan() -> list[tuple[str, Cluster, list[Strategy]]]:
     ]
 
 
-def _possible_plans(cluster: Cluster, strategies: list[Strategy]) -> list[Step]:
+def _possible_plans(
+    cluster: Cluster, strategies: list[Strategy]
+) -> list[SimulatedStep]:
     steps = []
     for strategy in strategies:
         with suppress(ValueError):
@@ -113,7 +115,9 @@ def check_19b_choose(choose):
                 expect(got is None, got=got, think=nothing)
 
 
-def _expect_chosen_plan(expect, got, steps: list[Step], fitting: list[Step]) -> None:
+def _expect_chosen_plan(
+    expect, got, steps: list[SimulatedStep], fitting: list[SimulatedStep]
+) -> None:
     least = min(step.seconds for step in fitting)
     expect(
         got is not None or least < 100,

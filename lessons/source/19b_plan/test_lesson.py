@@ -30,7 +30,7 @@ from parallel_by_hand.scale.published_runs import (
     EFFICIENCY,
     fixed_batch_runs,
     gpt,
-    grand_teton,
+    grand_teton_cluster,
     known_in_2021,
     llama_runs,
     megatron_runs,
@@ -80,7 +80,7 @@ def test_all_rows_use_one_set_of_constants():
             assert run.cluster == replace(
                 kind, nodes=run.cluster.nodes, efficiency=EFFICIENCY
             )
-    assert selene(16).efficiency == grand_teton(16).efficiency == EFFICIENCY
+    assert selene(16).efficiency == grand_teton_cluster(16).efficiency == EFFICIENCY
 
 
 def test_the_efficiency_is_fitted_on_one_row(table_1):

@@ -91,7 +91,7 @@ class RungWatch:
 
         def count_then_update() -> None:  # backward has ended, nothing is freed yet
             grads = [p.grad for p in training.model.parameters()]
-            grads = [local_memory_of_rung(g) for g in grads if g is not None]
+            grads = [_local_memory(g) for g in grads if g is not None]
             gradients[0] = bytes_behind([*grads, *training.shards])
             update()
 
@@ -104,11 +104,8 @@ class RungWatch:
         ):
             yield
         training.update = update
-        held = (
-            bytes_behind(local_memory_of_rung(p) for p in training.held())
-            + borrowed.peak
-        )
-        momentum = map(local_memory_of_rung, optimizer_tensors(training.optimizer))
+        held = bytes_behind(_local_memory(p) for p in training.held()) + borrowed.peak
+        momentum = map(_local_memory, optimizer_tensors(training.optimizer))
         counted = held, gradients[0], bytes_behind(momentum), kept.peak
         self.cost = RungCost(meter.bytes_sent, *counted)
 
@@ -121,7 +118,7 @@ class RungWatch:
             self.gaps.append((numbers - expected[places]).abs().max().item())
 
 
-def local_memory_of_rung(tensor: Tensor) -> Tensor:
+def _local_memory(tensor: Tensor) -> Tensor:
     """The tensor, or this rank's shard of a DTensor."""
     return getattr(tensor, "to_local", lambda: tensor)()
 
@@ -162,14 +159,12 @@ def climb_rung(
     with Timeline() as timeline:
         found = run_ranks(climb, name, steps, dtype, size, trail, world_size=world)
     order = (
-        order_of_work_in_rung(timeline.spans, PLANS[name])
-        if PLANS[name].schedule
-        else None
+        _order_of_work(timeline.spans, PLANS[name]) if PLANS[name].schedule else None
     )
     return [rank for rank, _ in found], order
 
 
-def order_of_work_in_rung(spans: list, plan: RungPlan) -> Schedule:
+def _order_of_work(spans: list, plan: RungPlan) -> Schedule:
     """What each stage of the first pipeline did in its last step, in its order."""
     orders = []
     for stage in range(plan.pipeline):

@@ -97,7 +97,7 @@ HEADING = (
 )
 
 
-def rung_line(rung: Rung, tolerance: float = 1e-5) -> str:
+def _rung_line(rung: Rung, tolerance: float = 1e-5) -> str:
     """One line of the table; bytes are those of the rank that has the most."""
     sent = f"{max(r.cost.sent for r in rung.ranks):,}"
     memory = f"{max(r.cost.memory for r in rung.ranks):,}"
@@ -126,5 +126,5 @@ def print_ladder(rungs, tolerance: float = 1e-5) -> list[Rung]:
     climbed = []
     for rung in rungs:
         climbed.append(rung)
-        print(rung_line(rung, tolerance), flush=True)
+        print(_rung_line(rung, tolerance), flush=True)
     return climbed

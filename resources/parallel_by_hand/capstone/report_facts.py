@@ -23,7 +23,7 @@ def machine_section() -> ReportSection:
 def guesses_section() -> ReportSection:
     """A row for each guess or measurement on record, in the order of the lessons."""
     guesses = read_record()["guesses"]
-    rows = [_row_of_guess_in_report(id, guesses[id]) for id in sorted(guesses)]
+    rows = [_row_of_guess(id, guesses[id]) for id in sorted(guesses)]
     rows = [row for row in rows if row[2] or row[3]]
     return {
         "title": "Guesses and measurements",
@@ -36,10 +36,10 @@ def guesses_section() -> ReportSection:
     }
 
 
-def _row_of_guess_in_report(id: str, entry: dict) -> list[str]:
+def _row_of_guess(id: str, entry: dict) -> list[str]:
     guessed, found, unit = entry.get("value"), entry.get("measured"), entry.get("unit")
     unit = unit or ""
-    apart, came_out = "", _number_of_report_record(found, unit)
+    apart, came_out = "", _number(found, unit)
     if came_out and entry.get("computed"):
         came_out += ", computed"
     if guessed is not None and found is not None:
@@ -48,10 +48,10 @@ def _row_of_guess_in_report(id: str, entry: dict) -> list[str]:
         except (ArithmeticError, ValueError):
             apart = "?"
     asked = str(entry.get("question", ""))
-    return [id, asked, _number_of_report_record(guessed, unit), came_out, apart]
+    return [id, asked, _number(guessed, unit), came_out, apart]
 
 
-def _number_of_report_record(number: float | None, unit: str) -> str:
+def _number(number: float | None, unit: str) -> str:
     if number is None:
         return ""
     try:

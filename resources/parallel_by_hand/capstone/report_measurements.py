@@ -76,10 +76,8 @@ def train_in_spans(name: str, batch: int) -> None:
     for step in range(2):
         take_text_step(training, step, batch, TEXT_MODEL.length)
     if "pipeline" not in STRATEGIES[name].mesh:  # it has a span for each micro-batch
-        training.backward = in_span_for_report(
-            "forward and backward", training.backward
-        )
-    training.update = in_span_for_report("update", training.update)
+        training.backward = _in_span("forward and backward", training.backward)
+    training.update = _in_span("update", training.update)
     dist.barrier()  # so that all lanes begin together
     with span(LAST):
         take_text_step(training, 2, batch, TEXT_MODEL.length)
@@ -95,7 +93,7 @@ def spans_of_last_step(timeline: Timeline) -> SimpleNamespace:
     )
 
 
-def in_span_for_report(name: str, function: Callable) -> Callable:
+def _in_span(name: str, function: Callable) -> Callable:
     @wraps(function)
     def spanned(*args):
         with span(name):

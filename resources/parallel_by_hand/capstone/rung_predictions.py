@@ -64,13 +64,13 @@ def numbers_of_rung_layers(size: ModelSize, tensor: int = 1) -> list[tuple[int, 
     return [(embedding, 0), *size.blocks * [attention, mlp], (head, 0)]
 
 
-def layers_of_rung_rank(size: ModelSize, plan: RungPlan, stage: int) -> range:
+def _layers_of_rank(size: ModelSize, plan: RungPlan, stage: int) -> range:
     """The layers of one stage, as lesson 15 cuts: equally many each, or one more."""
     layers = 2 * size.blocks + 2
     return range(layers * stage // plan.pipeline, layers * (stage + 1) // plan.pipeline)
 
 
-def kept_by_rung_layers(
+def _kept_by_layers(
     size: ModelSize, plan: RungPlan, layers: range, rows: int, item: int
 ) -> int:
     """Bytes that autograd keeps of so many rows in these layers, and of the loss.
@@ -90,37 +90,33 @@ def kept_by_rung_layers(
     return sum(kinds[layer] for layer in layers)
 
 
-def predicted_activations(size: ModelSize, plan: RungPlan, batch: int, item: int):
+def _activations(size: ModelSize, plan: RungPlan, batch: int, item: int):
     """For each stage: the micro-batches that its schedule keeps, times one of them."""
     rows = batch // plan.data // plan.microbatches
     kept = peak_activations(plan.schedule) if plan.schedule else [1]
     return [
         times
-        * kept_by_rung_layers(
-            size, plan, layers_of_rung_rank(size, plan, stage), rows, item
-        )
+        * _kept_by_layers(size, plan, _layers_of_rank(size, plan, stage), rows, item)
         for stage, times in enumerate(kept)
     ]
 
 
-def ring_bytes_of_rung(ranks: int, size: int) -> int:
+def _ring_bytes(ranks: int, size: int) -> int:
     """What a rank sends for an all-reduce: lesson 10b."""
     return round(messages_and_bytes("ring", ranks, size)[1])
 
 
-def sent_inside_rung(
+def _sent_inside(
     size: ModelSize, plan: RungPlan, stage: int, batch: int, item: int
 ) -> int:
     """Bytes of tensor and pipeline parallel: they depend on the batch."""
-    layers = layers_of_rung_rank(size, plan, stage)
+    layers = _layers_of_rank(size, plan, stage)
     pairs = sum(0 < layer < 2 * size.blocks + 1 for layer in layers)
     hidden = batch // plan.data * size.length * size.width * item
-    sent = (
-        2 * pairs * ring_bytes_of_rung(plan.tensor, hidden)
-    )  # one forward, one backward
+    sent = 2 * pairs * _ring_bytes(plan.tensor, hidden)  # one forward, one backward
     if plan.sequence:  # gradients of what all ranks hold whole
         whole = sum(numbers for numbers, _ in numbers_of_rung_layers(size, plan.tensor))
-        sent += ring_bytes_of_rung(plan.tensor, whole * item)
+        sent += _ring_bytes(plan.tensor, whole * item)
     neighbours = (stage > 0) + (stage < plan.pipeline - 1)
     return sent + neighbours * hidden
 
@@ -131,8 +127,7 @@ def sent_between_replicas(plan: RungPlan, units: list[int], item: int) -> int:
         return 0
     halves = 3 if plan.zero == "ZeRO-3" else 2
     sent = sum(
-        ring_bytes_of_rung(plan.data, _padded_for_rung(n, plan.data) * item)
-        for n in units
+        _ring_bytes(plan.data, _padded_for_rung(n, plan.data) * item) for n in units
     )
     return sent * halves // 2
 
@@ -149,18 +144,18 @@ def predict_rung(
     `item` is the bytes of a number. ZeRO-2 and 3 cut each layer into shards, the
     others all layers together.
     """
-    activations = predicted_activations(size, plan, batch, item)
+    activations = _activations(size, plan, batch, item)
     idle = bubble(timetable(plan.schedule, 1, 2)) if plan.schedule else 0.0
     costs = []
     for stage, kept in enumerate(activations):
-        layers = layers_of_rung_rank(size, plan, stage)
+        layers = _layers_of_rank(size, plan, stage)
         numbers = numbers_of_rung_layers(size, plan.tensor)
         units = [sum(numbers[layer]) for layer in layers]
         by_layer = plan.zero in ("ZeRO-2", "ZeRO-3")
         borrowed = max(units) if plan.zero == "ZeRO-3" else 0
         units = units if by_layer else [sum(units)]
         held = state_of_rung_units(plan, units, item)
-        sent = sent_inside_rung(size, plan, stage, batch, item)
+        sent = _sent_inside(size, plan, stage, batch, item)
         sent += sent_between_replicas(plan, units, item)
         parameters = held.parameters + _padded_for_rung(borrowed, plan.data) * item
         costs.append(RungCost(sent, parameters, *held[1:], kept, idle))

@@ -16,7 +16,7 @@ from parallel_by_hand.capstone.rung_predictions import (
     sent_between_replicas,
     state_of_rung_units,
 )
-from parallel_by_hand.scale.simulated_step import Step, simulate_step
+from parallel_by_hand.scale.simulated_step import SimulatedStep, simulate_step
 from parallel_by_hand.scale.training_plan import Cluster, Link, Model, Strategy
 from parallel_by_hand.sharding.ledger import STRATEGIES, StateBytes
 
@@ -32,7 +32,7 @@ SIZE, BATCH, ITEM = SMALL_MODEL, 8, 4  # as in the notebook; bytes of a number
 FREE_LINK = Link(0.0, 1e18)
 
 
-def simulate_rung(name: str) -> Step:
+def simulate_rung(name: str) -> SimulatedStep:
     """Lesson 19's step of the blocks of this rung, without embedding and head."""
     plan = PLANS[name]
     model = Model(SIZE.blocks, SIZE.width, SIZE.heads, SIZE.length, vocabulary=0)
@@ -53,9 +53,7 @@ def simulated_bytes(name: str) -> list[dict[str, int]]:
     """Bytes to each group of the mesh, for a rank of each stage; the ends included."""
     plan, step = PLANS[name], simulate_rung(name)
     found = []
-    for sent, ends in zip(
-        step.sent_by_ranks, _ends_of_simulated_rung(plan), strict=True
-    ):
+    for sent, ends in zip(step.sent_by_ranks, _ends(plan), strict=True):
         data = sent.get("data", 0) + sent_between_replicas(plan, ends, ITEM)
         found.append({g: round(b) for g, b in (sent | {"data": data}).items()})
     return found
@@ -67,16 +65,14 @@ def simulated_state(name: str) -> list[StateBytes]:
     Without what ZeRO borrows: the simulator gathers a layer ahead, the ladder does not.
     """
     plan, step = PLANS[name], simulate_rung(name)
-    of_ends = [
-        state_of_rung_units(plan, ends, ITEM) for ends in _ends_of_simulated_rung(plan)
-    ]
+    of_ends = [state_of_rung_units(plan, ends, ITEM) for ends in _ends(plan)]
     return [
         StateBytes(*map(add, ledger[:3], ends))
         for ledger, ends in zip(step.ledgers, of_ends, strict=True)
     ]
 
 
-def _ends_of_simulated_rung(plan: RungPlan) -> list[list[int]]:
+def _ends(plan: RungPlan) -> list[list[int]]:
     """Parameters of the embedding and of the head, on the stages that have them."""
     embedding, *_, head = map(sum, numbers_of_rung_layers(SIZE, plan.tensor))
     last = plan.pipeline - 1
@@ -96,7 +92,7 @@ class SimulatedRank(NamedTuple):
     bubble: float | None  # None without a pipeline
 
 
-def simulate_rank(name: str) -> SimulatedRank:
+def _simulate_rank(name: str) -> SimulatedRank:
     step = simulate_rung(name)
     sent, state = simulated_bytes(name)[0], simulated_state(name)[0]
     bubble = step.bubble if PLANS[name].schedule else None
@@ -109,7 +105,7 @@ def print_simulated() -> None:
     """Before the climb: what a rank of the first stage of each rung is to cost."""
     print(f"{'':<16}{'bytes sent':>10}{'state':>12}{'activations':>14}{'bubble':>9}")
     for name in SIMULATED:
-        sent, state, kept, bubble = simulate_rank(name)
+        sent, state, kept, bubble = _simulate_rank(name)
         idle = "" if bubble is None else f"{100 * bubble:7.0f} %"
         print(f"{name:<16}{sent:10,}{state:12,}{kept:14,}{idle}")
 
@@ -121,7 +117,7 @@ def print_beside_counted(rungs: list[Rung]) -> None:
     print(f"{'':<16}{pair:>20}{pair:>21}{'miss':>7}{pair:>19}")
     for rung in rungs:
         if rung.name in SIMULATED:
-            _, state, kept, bubble = simulate_rank(rung.name)
+            _, state, kept, bubble = _simulate_rank(rung.name)
             cost = rung.ranks[0].cost
             counted = cost.activations
             line = f"{rung.name:<16}{state:11,}{sum(cost[1:4]):9,}"

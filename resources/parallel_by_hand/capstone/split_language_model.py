@@ -30,7 +30,7 @@ PAIRS = {
 }
 
 
-def ends_in_group(way: str, group) -> EndsOfSplitBlock:
+def _ends_in_group(way: str, group) -> EndsOfSplitBlock:
     """A pair's two ends for one group: functions, so that a model can be copied."""
     spread, total = PAIRS[way]
 
@@ -45,7 +45,7 @@ def ends_in_group(way: str, group) -> EndsOfSplitBlock:
 
 def split_language_model(model: nn.Sequential, way: str, group) -> nn.Sequential:
     """The model with this rank's heads and neurons; `way` is "tensor" or "sequence"."""
-    ends, layers = ends_in_group(way, group), []
+    ends, layers = _ends_in_group(way, group), []
     for layer in model:
         if isinstance(layer, AttentionHalf):
             layer = SplitAttention(layer, ends, causal_attention, no_dropout)

@@ -7,10 +7,10 @@ from parallel_by_hand.capstone.strategy_wrappers import (
     fsdp2,
     pipeline_parallel,
     sequence_parallel,
+    shard_parameters,
     sharded_state,
     tensor_parallel,
-    threads,
-    zero_3,
+    train_in_threads,
 )
 from parallel_by_hand.capstone.text_training import Strategy
 from parallel_by_hand.pipeline.schedules import gpipe, one_f_one_b
@@ -24,12 +24,12 @@ one_f_one_b_of_4 = pipeline_parallel(one_f_one_b, 4)
 STRATEGIES = {
     "one process": Strategy({}, {}),
     "accumulation": Strategy({}, {"parts": accumulation(4)}),
-    "threads": Strategy({}, {"replicas": threads(2)}),
+    "threads": Strategy({}, {"replicas": train_in_threads(2)}),
     "DDP (ours)": Strategy({"data": 2}, {"data": ddp_ours}),
     "DDP (torch)": Strategy({"data": 2}, {"data": ddp_of_torch}),
     "ZeRO-1": Strategy({"data": 2}, {"data": sharded_state(ZeRO1)}),
     "ZeRO-2": Strategy({"data": 2}, {"data": sharded_state(ZeRO2)}),
-    "ZeRO-3": Strategy({"data": 2}, {"data": zero_3}),
+    "ZeRO-3": Strategy({"data": 2}, {"data": shard_parameters}),
     "FSDP2 (torch)": Strategy({"data": 2}, {"data": fsdp2}),
     "tensor": Strategy({"tensor": 2}, {"tensor": tensor_parallel}),
     "sequence": Strategy({"tensor": 2}, {"tensor": sequence_parallel}),

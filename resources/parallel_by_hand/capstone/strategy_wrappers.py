@@ -48,7 +48,7 @@ def accumulation(parts: int) -> Callable:
     return wrap
 
 
-def threads(replicas: int) -> Callable:
+def train_in_threads(replicas: int) -> Callable:
     """Lesson 9: replicas in threads of one process, which take the whole step."""
 
     def wrap(training, mesh) -> None:
@@ -114,7 +114,7 @@ def sharded_state(state_of: Callable) -> Callable:
     return wrap
 
 
-def zero_3(training, mesh) -> None:
+def shard_parameters(training, mesh) -> None:
     """Lesson 17b: parameters in shards, borrowed layer by layer."""
     deal_rows(training, mesh)
     group = mesh.get_group()

@@ -52,7 +52,7 @@ def text_batch(
     return excerpts[:, :-1], excerpts[:, 1:]
 
 
-def batches(
+def text_batches(
     seed: int = 0, batch: int = 8, length: int = 16, first: int = 0
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """The batches from step `first` on, without end."""

@@ -20,7 +20,7 @@ from sidebyside import device
 TEXT_MODEL = ModelSize(width=64, heads=4, blocks=1, length=32)
 
 
-def text_adam(parameters: list) -> torch.optim.Adam:
+def _text_adam(parameters: list) -> torch.optim.Adam:
     return torch.optim.Adam(parameters, lr=0.005, foreach=False)
 
 
@@ -28,7 +28,7 @@ def prepare_text_training(
     strategy: Strategy,
     state: TextState | None = None,
     size: ModelSize = TEXT_MODEL,
-    make_optimizer=text_adam,
+    make_optimizer=_text_adam,
 ) -> Training:
     """A training under any strategy, at its beginning or where `state` stands."""
     return train(

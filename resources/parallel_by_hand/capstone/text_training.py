@@ -22,14 +22,14 @@ from parallel_by_hand.capstone.language_model import (
     make_language_model,
     text_loss,
 )
-from parallel_by_hand.capstone.text_batches import batches
+from parallel_by_hand.capstone.text_batches import text_batches
 from parallel_by_hand.capstone.whole_training import (
     Addresses,
     TextState,
+    copy_with_numbered_parameters,
     load_averages,
     load_whole_model,
-    numbered_copy,
-    numbers_of_training,
+    parameter_numbers_in_training,
 )
 from sidebyside import device
 
@@ -87,7 +87,7 @@ class Training:
         return loss
 
 
-def text_sgd(parameters: list[nn.Parameter], lr: float = 0.1) -> torch.optim.SGD:
+def _text_sgd(parameters: list[nn.Parameter], lr: float = 0.1) -> torch.optim.SGD:
     """SGD with momentum: what ZeRO has to shard, and yet the same sums everywhere."""
     return torch.optim.SGD(parameters, lr=lr, momentum=0.9, foreach=False)
 
@@ -119,7 +119,7 @@ def train(
     batch: int = 8,
     dtype: torch.dtype = torch.float32,
     seed: int = 0,
-    make_optimizer: MakeOptimizer = text_sgd,
+    make_optimizer: MakeOptimizer = _text_sgd,
     start: TextState | None = None,
     around_step: Callable[[int, Training], AbstractContextManager] | None = None,
     after_step: Callable[[int, float | None, Training], None] | None = None,
@@ -134,13 +134,15 @@ def train(
     mesh, model = make_mesh(strategy), make_language_model(size, dtype, seed)
     if start:
         load_whole_model(model, start)
-    numbered = wrap_model(strategy, numbered_copy(model), mesh, make_optimizer)
+    numbered = wrap_model(
+        strategy, copy_with_numbered_parameters(model), mesh, make_optimizer
+    )
     training = wrap_model(strategy, model, mesh, make_optimizer)
-    training.addresses = numbers_of_training(numbered)
+    training.addresses = parameter_numbers_in_training(numbered)
     if start:
         load_averages(training, start)
     first = start.step if start else 0
-    data = batches(seed, batch, size.length, first)
+    data = text_batches(seed, batch, size.length, first)
     for step, (inputs, targets) in enumerate(islice(data, steps), first):
         with around_step(step, training) if around_step else nullcontext():
             loss = training.step(inputs.to(device()), targets.to(device()))

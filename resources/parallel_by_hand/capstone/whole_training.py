@@ -34,7 +34,7 @@ class Addresses(NamedTuple):
     updated: list[Tensor]  # of each tensor that its optimiser updates
 
 
-def local_numbers(tensor: Tensor) -> Tensor:
+def _local_numbers(tensor: Tensor) -> Tensor:
     """This rank's part of a tensor, in one row: of a DTensor, its own shard."""
     local = getattr(tensor, "to_local", lambda: tensor)()
     return local.detach().flatten()
@@ -42,10 +42,10 @@ def local_numbers(tensor: Tensor) -> Tensor:
 
 def flat_numbers(tensors: Iterable[Tensor]) -> Tensor:
     """This rank's numbers of some tensors, in one row."""
-    return torch.cat([local_numbers(tensor) for tensor in tensors])
+    return torch.cat([_local_numbers(tensor) for tensor in tensors])
 
 
-def numbered_copy(model: nn.Sequential) -> nn.Sequential:
+def copy_with_numbered_parameters(model: nn.Sequential) -> nn.Sequential:
     """A copy in 64 bits whose parameters are 1, 2, 3, ... in their order."""
     numbered = copy.deepcopy(model).double()
     total = sum(p.numel() for p in model.parameters())
@@ -56,17 +56,17 @@ def numbered_copy(model: nn.Sequential) -> nn.Sequential:
     return numbered
 
 
-def updated_tensors(training) -> list[Tensor]:
+def _updated_tensors(training) -> list[Tensor]:
     return [p for group in training.optimizer.param_groups for p in group["params"]]
 
 
-def numbers_of_training(numbered) -> Addresses:
+def parameter_numbers_in_training(numbered) -> Addresses:
     """What a wrapped numbered model says about the same wrapping of any model."""
-    updated = [local_numbers(p).long().cpu() for p in updated_tensors(numbered)]
+    updated = [_local_numbers(p).long().cpu() for p in _updated_tensors(numbered)]
     return Addresses(flat_numbers(numbered.held()).long().cpu(), updated)
 
 
-def averages_of(optimizer: torch.optim.Optimizer, tensor: Tensor) -> dict[str, Tensor]:
+def _averages_of(optimizer: torch.optim.Optimizer, tensor: Tensor) -> dict[str, Tensor]:
     """What the optimiser keeps for each number of a tensor, such as Adam's averages."""
     kept = optimizer.state.get(tensor, {})
     return {
@@ -80,10 +80,10 @@ def collect_text_state(training, step: int) -> TextState:
     """Called by all ranks alike, after `step` steps: the same state on each of them."""
     mine = []
     for tensor, places in zip(
-        updated_tensors(training), training.addresses.updated, strict=True
+        _updated_tensors(training), training.addresses.updated, strict=True
     ):
-        parts = {MODEL: tensor} | averages_of(training.optimizer, tensor)
-        rows = {name: local_numbers(part).cpu() for name, part in parts.items()}
+        parts = {MODEL: tensor} | _averages_of(training.optimizer, tensor)
+        rows = {name: _local_numbers(part).cpu() for name, part in parts.items()}
         mine.append((places, rows))
     of_all = [mine]
     if dist.is_initialized():
@@ -111,11 +111,11 @@ def load_averages(training, state: TextState) -> None:
     A state without averages is taken as it is: the optimiser begins anew.
     """
     averages = {name: row for name, row in state.numbers.items() if name != MODEL}
-    tensors = updated_tensors(training) if averages else []
+    tensors = _updated_tensors(training) if averages else []
     for tensor, places in zip(tensors, training.addresses.updated, strict=False):
         kept = {"step": torch.tensor(float(state.step))}
         for name, row in averages.items():
             kept[name] = torch.zeros_like(tensor).detach()
             padded = torch.cat([row.new_zeros(1), row])
-            local_numbers(kept[name]).copy_(padded[places])
+            _local_numbers(kept[name]).copy_(padded[places])
         training.optimizer.state[tensor] = kept

@@ -19,13 +19,18 @@ import torch.distributed as dist
 
 from parallel_by_hand.clinic.patient_data import data_of_patient
 from parallel_by_hand.clinic.sick_programs import PATIENTS
-from parallel_by_hand.clinic.ward import admit, on_cpus, patient_lines, run_patient
+from parallel_by_hand.clinic.ward import (
+    on_cpus,
+    patient_lines,
+    run_patient,
+    run_patient_in_rank,
+)
 from sidebyside import RankFailed, RanksHung, run_ranks
 
 SECONDS = 2  # that a rank has before somebody looks
 
 
-def begin_examination_together() -> None:
+def _begin_together() -> None:
     """Whoever has imported sooner waits. By the store: the recorder sees nothing."""
     store = dist.distributed_c10d._get_default_store()
     if store.add("ranks that are here", 1) == dist.get_world_size():
@@ -78,12 +83,12 @@ def error_of_patient(*patient, seconds: float = SECONDS) -> str:
 
     def work() -> None:
         try:
-            admit(*patient)
+            run_patient_in_rank(*patient)
             said[0] = "has finished"
         except RuntimeError as error:
-            said[0] = _examination_in_short(str(error))
+            said[0] = _in_short(str(error))
 
-    begin_examination_together()
+    _begin_together()
     return watched(work, seconds, lambda: said[0])
 
 
@@ -92,7 +97,7 @@ def _error_at_barrier(*patient) -> str:
         return error_of_patient(*patient, seconds=2 * SECONDS)
 
 
-def _examination_in_short(error: str) -> str:
+def _in_short(error: str) -> str:
     """Torch's sentence without types and devices, and without what gloo adds."""
     error = error.partition("\n Original exception")[0].replace("vs ", " vs ")
     error = re.sub(
@@ -107,8 +112,8 @@ def _examination_in_short(error: str) -> str:
 
 
 def _records_of_patient(*patient) -> str:
-    begin_examination_together()
-    watched(partial(admit, *patient), SECONDS, lambda: None)
+    _begin_together()
+    watched(partial(run_patient_in_rank, *patient), SECONDS, lambda: None)
     return ", ".join(map(_record_in_short, recorded_collectives())) or "nothing"
 
 
@@ -120,13 +125,13 @@ def _record_in_short(entry: dict) -> str:
 
 
 def _line_of_patient(*patient) -> str:
-    begin_examination_together()
-    dump = watched(partial(admit, *patient), SECONDS, stacks_of_threads)
+    _begin_together()
+    dump = watched(partial(run_patient_in_rank, *patient), SECONDS, stacks_of_threads)
     line = re.search(rf'File "<{patient[0]}>", line (\d+) in', dump)
     return f"line {line[1]}" if line else "not in the program"
 
 
-def _examination_in_ranks(look: Callable, name: str) -> list[str]:
+def _in_ranks(look: Callable, name: str) -> list[str]:
     """What `look` finds in each of three ranks; or how one of them failed."""
     patient = name, "\n".join(patient_lines(name)), data_of_patient(name)
     try:
@@ -135,10 +140,10 @@ def _examination_in_ranks(look: Callable, name: str) -> list[str]:
         return [str(error)]
 
 
-def _examination_by_rank(look: Callable, name: str) -> list[str]:
+def _by_rank(look: Callable, name: str) -> list[str]:
     """The same as lines to print. What the ranks print themselves is left out."""
     with on_cpus(), contextlib.redirect_stdout(io.StringIO()):
-        found = _examination_in_ranks(look, name)
+        found = _in_ranks(look, name)
     if len(found) == 1:
         return found
     return [f"rank {rank}: {seen}" for rank, seen in enumerate(found)]
@@ -160,22 +165,22 @@ def hang_report(name: str, timeout: float = 5) -> list[str]:
 def debug_detail(name: str) -> list[str]:
     """The error of each rank with TORCH_DISTRIBUTED_DEBUG=DETAIL."""
     with mock.patch.dict(os.environ, TORCH_DISTRIBUTED_DEBUG="DETAIL"):
-        return _examination_by_rank(error_of_patient, name)
+        return _by_rank(error_of_patient, name)
 
 
 def monitored_barrier(name: str) -> list[str]:
     """The error of each rank with a monitored barrier before each all-reduce."""
-    return _examination_by_rank(_error_at_barrier, name)
+    return _by_rank(_error_at_barrier, name)
 
 
 def flight_recorder(name: str) -> list[str]:
     """What each rank's flight recorder holds."""
-    return _examination_by_rank(_records_of_patient, name)
+    return _by_rank(_records_of_patient, name)
 
 
-def stack_dump(name: str) -> list[str]:
+def _stack_dump(name: str) -> list[str]:
     """The line of the patient that each rank is on, from a dump of all its stacks."""
-    return _examination_by_rank(_line_of_patient, name)
+    return _by_rank(_line_of_patient, name)
 
 
 TOOLS = {
@@ -183,7 +188,7 @@ TOOLS = {
     "detail": debug_detail,
     "barrier": monitored_barrier,
     "recorder": flight_recorder,
-    "stacks": stack_dump,
+    "stacks": _stack_dump,
 }
 
 
@@ -199,9 +204,7 @@ def ward_round() -> None:
     """Print what each rank of each patient does after two seconds."""
     quiet = contextlib.redirect_stdout(io.StringIO())
     with on_cpus(), quiet, ThreadPool(3) as pool:  # three at a time
-        found = pool.map(
-            partial(_examination_in_ranks, error_of_patient), PATIENTS, chunksize=1
-        )
+        found = pool.map(partial(_in_ranks, error_of_patient), PATIENTS, chunksize=1)
     print("      rank 0        rank 1        rank 2")
     for name, seen in zip(PATIENTS, found, strict=True):
         print(f"{name:<5}", "  ".join(f"{words:<12}" for words in seen).rstrip())

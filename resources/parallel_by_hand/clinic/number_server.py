@@ -5,7 +5,7 @@ import os
 import torch
 
 
-def server_with(numbers: torch.Tensor) -> int:
+def serve_numbers(numbers: torch.Tensor) -> int:
     """A file descriptor to read from: eight bytes for each number.
 
     When all have been read, the next read waits for more, as it would with a server

@@ -13,7 +13,7 @@ def data_of_patient(name: str, ranks: int = 3) -> list:
     """The data that make the patient sick, for two ranks or more."""
     last = ranks - 1
     if name == "ben":
-        return with_outliers(batches_of_ranks([3] * ranks), {(last, 1)})
+        return batches_with_outliers(batches_of_ranks([3] * ranks), {(last, 1)})
     if name == "cleo":
         return labelled_gradients([rank == 1 for rank in range(ranks)])
     if name == "dan":
@@ -37,7 +37,7 @@ def batches_of_ranks(counts: list[int]) -> list[list[Tensor]]:
     return [list(mine.split(4))[:n] for mine, n in zip(rows, counts, strict=True)]
 
 
-def with_outliers(batches: list[list[Tensor]], wild: set) -> list[list[Tensor]]:
+def batches_with_outliers(batches: list[list[Tensor]], wild: set) -> list[list[Tensor]]:
     """The same, with an outlier in the batch of each (rank, step) of `wild`."""
     return [
         [x + 10 * LIMIT * ((rank, step) in wild) for step, x in enumerate(mine)]

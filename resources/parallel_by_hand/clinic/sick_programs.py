@@ -10,7 +10,7 @@ import os
 import torch
 import torch.distributed as dist
 
-from parallel_by_hand.clinic.number_server import server_with
+from parallel_by_hand.clinic.number_server import serve_numbers
 
 RATE, LIMIT, NUMBERS = 0.5, 4.0, 4
 
@@ -68,7 +68,7 @@ def eve(batches):
 
 
 def finn(numbers):
-    server = server_with(numbers)  # sends them, and stays open
+    server = serve_numbers(numbers)  # sends them, and stays open
     received = b""
     while len(received) < 8 * NUMBERS:
         received += os.read(server, 16)

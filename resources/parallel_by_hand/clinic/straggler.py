@@ -13,7 +13,7 @@ RANKS, LOAD, COMPUTE = 4, 0.01, 0.04  # seconds of each step
 
 
 @contextmanager
-def timed(name: str, seconds: dict[str, float]) -> Iterator[None]:
+def _timed_span(name: str, seconds: dict[str, float]) -> Iterator[None]:
     """A span on the timeline, whose seconds are added up as well."""
     began = perf_counter()
     with span(name):
@@ -27,11 +27,11 @@ def train_and_report(straggler: int, late: float, steps: int = 5) -> dict[str, f
     gradient = torch.ones(64, device=device())
     dist.barrier()
     for _ in range(steps):
-        with timed("load", seconds):
+        with _timed_span("load", seconds):
             sleep(LOAD + late * (dist.get_rank() == straggler))
-        with timed("compute", seconds):
+        with _timed_span("compute", seconds):
             sleep(COMPUTE)
-        with timed("wait", seconds):
+        with _timed_span("wait", seconds):
             dist.all_reduce(gradient)
             gradient[0].item()  # on a GPU it is only now that Python waits
     return seconds

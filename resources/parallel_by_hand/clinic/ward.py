@@ -13,7 +13,7 @@ from unittest import mock
 from parallel_by_hand.clinic import sick_programs
 from parallel_by_hand.clinic.patient_data import data_of_patient
 from parallel_by_hand.clinic.sick_programs import PATIENTS
-from parallel_by_hand.data_parallel.changed_lines import with_changed_lines
+from parallel_by_hand.data_parallel.changed_lines import code_with_changed_lines
 from sidebyside import run_ranks
 
 
@@ -31,8 +31,8 @@ def show_patients(*names: str) -> None:
 
 
 def repaired_patient(name: str, changes: dict[int, str]) -> str:
-    """The program with new text for some lines, as `with_changed_lines` makes it."""
-    return with_changed_lines(name, patient_lines(name), changes)
+    """The program with new text for some lines: `code_with_changed_lines`."""
+    return code_with_changed_lines(name, patient_lines(name), changes)
 
 
 def patient_from_code(name: str, code: str, **others):
@@ -45,7 +45,7 @@ def patient_from_code(name: str, code: str, **others):
     return names[name]
 
 
-def admit(name: str, code: str, given: list):
+def run_patient_in_rank(name: str, code: str, given: list):
     """Runs in each rank: the program, with this rank's data."""
     import torch.distributed as dist
 
@@ -59,7 +59,9 @@ def run_patient(name: str, ranks: int = 3, timeout: float = 5) -> list:
     file = f"<{name}>"  # whose lines a report shows
     linecache.cache[file] = (len(code), None, code.splitlines(True), file)
     with on_cpus():
-        return run_ranks(admit, name, code, given, world_size=ranks, timeout=timeout)
+        return run_ranks(
+            run_patient_in_rank, name, code, given, world_size=ranks, timeout=timeout
+        )
 
 
 @contextlib.contextmanager

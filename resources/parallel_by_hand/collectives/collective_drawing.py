@@ -69,7 +69,7 @@ def _draw_piece(ax: Axes, x: float, y: float, row: Held, column: int) -> None:
         ax.add_patch(Rectangle((x, y), 0.92, 0.88, facecolor=IDLE))
         return
     number = row[column]
-    face = "white" if number is None else colour_of_number(number)
+    face = "white" if number is None else _colour_of_number(number)
     ax.add_patch(Rectangle((x, y), 0.92, 0.88, facecolor=face, edgecolor=GREY, lw=0.5))
     ax.text(
         x + 0.46, y + 0.46, written_piece(row, column), color=ink_colour(face),
@@ -77,7 +77,7 @@ def _draw_piece(ax: Axes, x: float, y: float, row: Held, column: int) -> None:
     )  # fmt: skip
 
 
-def colour_of_number(number: int) -> str:
+def _colour_of_number(number: int) -> str:
     """The colour of the rank whose digit is the only one in it; black for a sum."""
     digits = str(number)
     if set(digits[1:]) - {"0"}:

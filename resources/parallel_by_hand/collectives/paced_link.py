@@ -37,11 +37,11 @@ class PacedLink:
         sleep(self.seconds(tensor))
         return self.sends(tensor, *args, **options)
 
-    def irecv(self, tensor: torch.Tensor, *args, **options) -> "Arriving":
-        return Arriving(self, tensor, self.receives(tensor, *args, **options))
+    def irecv(self, tensor: torch.Tensor, *args, **options) -> "ArrivingMessage":
+        return ArrivingMessage(self, tensor, self.receives(tensor, *args, **options))
 
 
-class Arriving:
+class ArrivingMessage:
     """A message on its way in: it cannot be through before the one ahead of it."""
 
     def __init__(self, link: PacedLink, tensor: torch.Tensor, work: dist.Work | None):
@@ -68,12 +68,12 @@ def paced_link(alpha: float, beta: float) -> Iterator[PacedLink]:
     library. On GPUs (NCCL) only the sender sleeps: messages that come in do not queue.
     """
     link = PacedLink(alpha, beta)
-    with paced_by(link):
+    with messages_paced_by(link):
         yield link
 
 
 @contextmanager
-def paced_by(link: PacedLink) -> Iterator[None]:
+def messages_paced_by(link: PacedLink) -> Iterator[None]:
     """Inside a rank: every point-to-point message goes through `link`."""
     paced = {"isend": link.isend, "irecv": link.irecv}  # torch compares them by `is`
     patched = (

@@ -42,16 +42,14 @@ def run_collectives(
         if operation not in ON_LABELLED_PIECES:
             allowed = ", ".join(ON_LABELLED_PIECES)
             raise ValueError(f"operations are {allowed}, not {operation!r}")
-    ranks = run_ranks(
-        run_on_labelled_pieces, operations, library, size, world_size=world_size
-    )
+    ranks = run_ranks(_run_labelled, operations, library, size, world_size=world_size)
     return {
         operation: CollectiveRun(*map(list, zip(*rows, strict=True)))
         for operation, rows in zip(operations, zip(*ranks, strict=True), strict=True)
     }
 
 
-def run_on_labelled_pieces(
+def _run_labelled(
     operations: list[str], library: ModuleType, size: int
 ) -> list[tuple[Held, Held, MessageMeter]]:
     """Runs in each rank."""
@@ -72,26 +70,26 @@ def _first_number(piece: torch.Tensor | None) -> int | None:
     return None if piece is None else int(piece[0])
 
 
-def labelled_piece(column: int, size: int) -> torch.Tensor:
+def _labelled_piece(column: int, size: int) -> torch.Tensor:
     """Piece `column` of this rank."""
     number = (column + 1) * 10 ** dist.get_rank()
     return torch.full((size,), number, device=device())
 
 
-def labelled_pieces(size: int) -> list[torch.Tensor]:
+def _labelled_pieces(size: int) -> list[torch.Tensor]:
     """This rank's N pieces."""
-    return [labelled_piece(c, size) for c in range(dist.get_world_size())]
+    return [_labelled_piece(c, size) for c in range(dist.get_world_size())]
 
 
-def empty_pieces(size: int) -> list[torch.Tensor]:
-    return [torch.empty_like(labelled_piece(0, size)) for _ in labelled_pieces(size)]
+def _empty_pieces(size: int) -> list[torch.Tensor]:
+    return [torch.empty_like(_labelled_piece(0, size)) for _ in _labelled_pieces(size)]
 
 
 # Each yields, by column, what goes into the call, and then what the call has written.
 
 
 def _broadcast(library, size):
-    tensor = labelled_piece(0, size)
+    tensor = _labelled_piece(0, size)
     yield {0: tensor} if dist.get_rank() == 0 else {}
     library.broadcast(tensor, src=0)
     yield {0: tensor}
@@ -99,50 +97,50 @@ def _broadcast(library, size):
 
 def _scatter(library, size):
     is_root, rank = dist.get_rank() == 0, dist.get_rank()
-    tensor, pieces = empty_pieces(size)[0], labelled_pieces(size) if is_root else None
+    tensor, pieces = _empty_pieces(size)[0], _labelled_pieces(size) if is_root else None
     yield dict(enumerate(pieces or []))
     library.scatter(tensor, pieces, src=0)
     yield {rank: tensor}
 
 
 def _gather(library, size):
-    tensor, rank = labelled_piece(0, size), dist.get_rank()
-    pieces = empty_pieces(size) if rank == 0 else None
+    tensor, rank = _labelled_piece(0, size), dist.get_rank()
+    pieces = _empty_pieces(size) if rank == 0 else None
     yield {rank: tensor}
     library.gather(tensor, pieces, dst=0)
     yield dict(enumerate(pieces or []))
 
 
 def _reduce(library, size):
-    tensor = labelled_piece(0, size)
+    tensor = _labelled_piece(0, size)
     yield {0: tensor}
     library.reduce(tensor, dst=0)
     yield {0: tensor if dist.get_rank() == 0 else None}
 
 
 def _all_gather(library, size):
-    tensor, pieces = labelled_piece(0, size), empty_pieces(size)
+    tensor, pieces = _labelled_piece(0, size), _empty_pieces(size)
     yield {dist.get_rank(): tensor}
     library.all_gather(pieces, tensor)
     yield dict(enumerate(pieces))
 
 
 def _reduce_scatter(library, size):
-    pieces, tensor = labelled_pieces(size), empty_pieces(size)[0]
+    pieces, tensor = _labelled_pieces(size), _empty_pieces(size)[0]
     yield dict(enumerate(pieces))
     library.reduce_scatter(tensor, pieces)
     yield {dist.get_rank(): tensor}
 
 
 def _all_reduce(library, size):
-    tensor = torch.cat(labelled_pieces(size))
+    tensor = torch.cat(_labelled_pieces(size))
     yield dict(enumerate(tensor.clone().split(size)))
     library.all_reduce(tensor)
     yield dict(enumerate(tensor.split(size)))
 
 
 def _all_to_all(library, size):
-    pieces, received = labelled_pieces(size), empty_pieces(size)
+    pieces, received = _labelled_pieces(size), _empty_pieces(size)
     yield dict(enumerate(pieces))
     library.all_to_all(received, pieces)
     yield dict(enumerate(received))

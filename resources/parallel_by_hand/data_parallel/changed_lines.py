@@ -3,7 +3,9 @@
 from textwrap import dedent, indent
 
 
-def with_changed_lines(name: str, lines: list[str], changes: dict[int, str]) -> str:
+def code_with_changed_lines(
+    name: str, lines: list[str], changes: dict[int, str]
+) -> str:
     """The code with new text for some lines, of which the first has number 1.
 
     New text may be several lines, or "" to leave the line out. It gets the old line's
@@ -35,7 +37,7 @@ def _with_changes(lines: list[str], changes: dict[int, str], in_place: bool) -> 
 def syntax_complaint(name: str, lines: list[str], changes: dict[int, str]) -> str:
     """What Python says of the program with these changes; "" if nothing."""
     try:
-        compile(with_changed_lines(name, lines, changes), name, "exec")
+        compile(code_with_changed_lines(name, lines, changes), name, "exec")
     except (SyntaxError, ValueError) as error:
         return getattr(error, "msg", None) or str(error)
     return ""

@@ -28,7 +28,7 @@ def replicate(model: nn.Module, places: list) -> list[nn.Module]:
     return [model, *(copy.deepcopy(model).to(place) for place in places[1:])]
 
 
-def in_threads(function: Callable, *lists: list) -> list:
+def call_in_threads(function: Callable, *lists: list) -> list:
     """Call the function for the first of each list, the second ...: a thread each."""
     results: list[Any] = [None] * len(lists[0])
 
@@ -52,7 +52,7 @@ def in_threads(function: Callable, *lists: list) -> list:
     return results
 
 
-def one_by_one(function: Callable, *lists: list) -> list:
+def call_one_by_one(function: Callable, *lists: list) -> list:
     """The same, without threads."""
     return list(map(function, *lists))
 
@@ -71,7 +71,7 @@ class ThreadedReplicas:
         model: nn.Module,
         places: list,
         lr: float = 0.1,
-        run: Callable = in_threads,
+        run: Callable = call_in_threads,
     ):
         self.replicas, self.places, self.run = replicate(model, places), places, run
         self.sgd = torch.optim.SGD(model.parameters(), lr=lr)
@@ -81,13 +81,13 @@ class ThreadedReplicas:
         with span("replicate"):
             self.send_weights()
         shards = self.scatter("images", x)
-        outputs = self.run(forward_of_replica, self.replicas, shards)
+        outputs = self.run(_forward_of_replica, self.replicas, shards)
         with span("loss"):
             whole = self.gather(outputs)
             loss = F.cross_entropy(whole, y.to(whole.device))
             loss.backward()  # no further than to `whole`
         slopes = self.scatter("slopes", whole.grad)
-        self.run(backward_of_replica, outputs, slopes)
+        self.run(_backward_of_replica, outputs, slopes)
         with span("reduce"):
             self.reduce()
         with span("update"):
@@ -125,12 +125,12 @@ class ThreadedReplicas:
                     self.traffic["gradients"] += its.nbytes
 
 
-def forward_of_replica(replica: nn.Module, images: torch.Tensor) -> torch.Tensor:
+def _forward_of_replica(replica: nn.Module, images: torch.Tensor) -> torch.Tensor:
     with span("forward"):
         return replica(images)
 
 
-def backward_of_replica(output: torch.Tensor, slope: torch.Tensor) -> None:
+def _backward_of_replica(output: torch.Tensor, slope: torch.Tensor) -> None:
     with span("backward"):
         output.backward(slope)
 

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from parallel_by_hand.data_parallel import exhibits
-from parallel_by_hand.data_parallel.changed_lines import with_changed_lines
+from parallel_by_hand.data_parallel.changed_lines import code_with_changed_lines
 from parallel_by_hand.data_parallel.exhibits import EXHIBITS, LONGEST, LR, make_model
 from sidebyside import device, load_digits, run_ranks
 
@@ -21,9 +21,9 @@ def exhibit_lines(name: str) -> list[str]:
     return inspect.getsource(EXHIBITS[name]).splitlines()
 
 
-def repaired(name: str, changes: dict[int, str]) -> str:
-    """The program with new text for some lines, as `with_changed_lines` makes it."""
-    return with_changed_lines(name, exhibit_lines(name), changes)
+def repaired_exhibit(name: str, changes: dict[int, str]) -> str:
+    """The program with new text for some lines: `code_with_changed_lines`."""
+    return code_with_changed_lines(name, exhibit_lines(name), changes)
 
 
 def program_of_exhibit(code: str, name: str):
@@ -48,7 +48,7 @@ def _museum_digits(part: tuple) -> tuple[torch.Tensor, torch.Tensor]:
     return images.to(device(), torch.float64), labels.to(device())
 
 
-def run_exhibits(codes: dict[str, str], ranks: int) -> dict[str, SimpleNamespace]:
+def _run_exhibits(codes: dict[str, str], ranks: int) -> dict[str, SimpleNamespace]:
     """Runs in each rank: what each program has shown of itself.
 
     `models`: all parameters at the start and after each step, for each replica here;
@@ -91,7 +91,7 @@ def train_exhibit_alone(name: str, ranks: int, start: torch.Tensor) -> torch.Ten
     return torch.stack(history)
 
 
-def accuracy_alone() -> float:
+def exhibit_accuracy_alone() -> float:
     [(x, y)] = museum_batches("F", 1)
     return (exhibits.make_trained_model()(x).argmax(1) == y).double().mean().item()
 
@@ -101,26 +101,23 @@ def look_at_exhibits(
 ) -> dict:
     """Run all programs in so many ranks; A with so many replicas in one rank."""
     options = {"world_size": ranks, "timeout": timeout}
-    found = run_ranks(run_exhibits, codes, ranks, **options)
-    return {
-        name: _exhibit_of_all_ranks([rank[name] for rank in found], name)
-        for name in codes
-    }
+    found = run_ranks(_run_exhibits, codes, ranks, **options)
+    return {name: _of_all_ranks([rank[name] for rank in found], name) for name in codes}
 
 
-def _exhibit_of_all_ranks(found: list[SimpleNamespace], name: str) -> SimpleNamespace:
+def _of_all_ranks(found: list[SimpleNamespace], name: str) -> SimpleNamespace:
     found = found[:1] if name == "A" else found
     models = [model for rank in found for model in rank.models]
     said = [number for rank in found for number in rank.said]
     return SimpleNamespace(models=models, said=said, storages=found[0].storages)
 
 
-def readings(name: str, found: SimpleNamespace, ranks: int) -> Iterator[str]:
+def _exhibit_readings(name: str, found: SimpleNamespace, ranks: int) -> Iterator[str]:
     """What the meter reads, line by line."""
     if name == "F":
         said = ", ".join(f"{number:.3f}" for number in found.said)
         yield f"the ranks say {said}"
-        yield f"one process with all images says {accuracy_alone():.3f}"
+        yield f"one process with all images says {exhibit_accuracy_alone():.3f}"
         return
     first, last = found.models[0], found.models[-1]
     alone = train_exhibit_alone(name, ranks, first[0])
@@ -142,6 +139,6 @@ def show_exhibits(names: str = "ABCDEFG", ranks: int = 2) -> None:
         print(f"Exhibit {name}")
         for number, line in enumerate(lines[name], 1):
             print(f"{number:2}  {line}")
-        for line in readings(name, found[name], ranks):
+        for line in _exhibit_readings(name, found[name], ranks):
             print(f"  > {line}")
         print()

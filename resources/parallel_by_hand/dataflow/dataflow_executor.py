@@ -2,7 +2,11 @@
 
 from collections import deque
 
-from parallel_by_hand.dataflow.operations import ANYWHERE, Operation, readers_of
+from parallel_by_hand.dataflow.operations import (
+    ANYWHERE,
+    Operation,
+    readers_of_operations,
+)
 
 
 def execute_dataflow(graph: list[Operation], machine) -> None:
@@ -12,7 +16,7 @@ def execute_dataflow(graph: list[Operation], machine) -> None:
     `.launch(device, operation)`, which returns at once; and `.wait()`, which returns
     the (device, operation) that has finished next.
     """
-    readers = readers_of(graph)
+    readers = readers_of_operations(graph)
     missing = {op.name: len(set(op.inputs)) for op in graph}
     ready = {device: deque() for device in [*machine.devices, ANYWHERE]}
     idle = dict.fromkeys(machine.devices, True)

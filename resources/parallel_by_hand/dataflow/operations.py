@@ -63,8 +63,8 @@ def with_transfers(graph: list[Operation], takes: float = 1) -> list[Operation]:
             return name
         link = f"{home[name]}→{device}"
         send, recv = f"send {name} {link}", f"recv {name} {link}"
-        added[send] = Operation(send, (name,), link, takes, "transfer", copy_to_link)
-        added[recv] = Operation(recv, (send,), device, 0, "transfer", take_from_link)
+        added[send] = Operation(send, (name,), link, takes, "transfer", _copy_to_link)
+        added[recv] = Operation(recv, (send,), device, 0, "transfer", _take_from_link)
         return recv
 
     crossed = [
@@ -74,12 +74,12 @@ def with_transfers(graph: list[Operation], takes: float = 1) -> list[Operation]:
     return [*crossed, *added.values()]
 
 
-def copy_to_link(value):
+def _copy_to_link(value):
     """What a send computes."""
     return value.clone()
 
 
-def take_from_link(value):
+def _take_from_link(value):
     """What a recv computes; the machine moves the result to the recv's device."""
     return value
 
@@ -102,7 +102,7 @@ def longest_path(graph: list[Operation]) -> float:
 def longest_paths_to_the_end(graph: list[Operation]) -> dict[str, float]:
     """For each operation, the longest chain that begins with it."""
     takes = {op.name: op.takes for op in graph}
-    readers = readers_of(graph)
+    readers = readers_of_operations(graph)
 
     @cache
     def from_here(name: str) -> float:
@@ -112,7 +112,7 @@ def longest_paths_to_the_end(graph: list[Operation]) -> dict[str, float]:
     return {name: from_here(name) for name in takes}
 
 
-def readers_of(graph: list[Operation]) -> dict[str, list[Operation]]:
+def readers_of_operations(graph: list[Operation]) -> dict[str, list[Operation]]:
     """For each operation, those that read its result; one that reads it twice, once."""
     readers: dict[str, list[Operation]] = {op.name: [] for op in graph}
     for op in graph:

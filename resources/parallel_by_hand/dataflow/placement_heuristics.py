@@ -13,7 +13,7 @@ from parallel_by_hand.dataflow.simulated_devices import simulate_dataflow
 Placement = dict[str, Hashable]
 
 
-def in_order_of_inputs(graph: list[Operation]) -> list[Operation]:
+def operations_in_order_of_inputs(graph: list[Operation]) -> list[Operation]:
     """The operations in an order in which each comes after its inputs."""
     left, done, order = list(graph), set(), []
     while left:
@@ -26,7 +26,7 @@ def in_order_of_inputs(graph: list[Operation]) -> list[Operation]:
 
 def round_robin(graph: list[Operation], devices: int) -> Placement:
     """Deal the operations like cards, whatever they are."""
-    order = in_order_of_inputs(graph)
+    order = operations_in_order_of_inputs(graph)
     return {op.name: place % devices for place, op in enumerate(order)}
 
 
@@ -36,7 +36,9 @@ def longest_path_first(graph: list[Operation], devices: int) -> Placement:
     Urgent is what begins the longest chain. It believes that transfers are free.
     """
     urgency = longest_paths_to_the_end(graph)
-    order = {op.name: place for place, op in enumerate(in_order_of_inputs(graph))}
+    order = {
+        op.name: place for place, op in enumerate(operations_in_order_of_inputs(graph))
+    }
     placement, ends, free = {}, {}, [0.0] * devices
     for op in sorted(graph, key=lambda op: (-urgency[op.name], order[op.name])):
         inputs_there = max((ends[name] for name in op.inputs), default=0)
@@ -50,7 +52,7 @@ def least_communication(graph: list[Operation], devices: int) -> Placement:
     """Each operation where most of its inputs are; if equal, where least work is."""
     placement: Placement = {}
     work = [0.0] * devices
-    for op in in_order_of_inputs(graph):
+    for op in operations_in_order_of_inputs(graph):
         here = [placement[name] for name in set(op.inputs)]
         device = min(range(devices), key=lambda d: (-here.count(d), work[d]))
         work[device] += op.takes

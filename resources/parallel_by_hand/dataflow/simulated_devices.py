@@ -9,7 +9,7 @@ from parallel_by_hand.dataflow.operations import Operation
 from sidebyside.timeline.lanes import Bar, extent_of_lanes, shares_of_lane, write_lane
 
 
-class Ran(NamedTuple):
+class RanOperation(NamedTuple):
     """`operation` ran on `device` from `start` to `end`."""
 
     start: float
@@ -24,7 +24,7 @@ class SimulatedDevices:
     def __init__(self, devices):
         self.devices = list(devices)
         self.clock = 0
-        self.ran: list[Ran] = []
+        self.ran: list[RanOperation] = []
         self._running: list[tuple] = []  # a heap: the first to end comes out first
 
     def launch(self, device, operation: Operation) -> None:
@@ -32,7 +32,7 @@ class SimulatedDevices:
         if device in [busy for _, _, busy, _ in self._running]:
             raise RuntimeError(f"device {device} is busy: {operation.name} must wait")
         end, number = self.clock + operation.takes, len(self.ran)
-        self.ran.append(Ran(self.clock, end, device, operation))
+        self.ran.append(RanOperation(self.clock, end, device, operation))
         heapq.heappush(self._running, (end, number, device, operation))
 
     def wait(self) -> tuple[Hashable, Operation]:
@@ -43,27 +43,29 @@ class SimulatedDevices:
         return device, operation
 
 
-def devices_in(graph: list[Operation]) -> list[Hashable]:
+def devices_of_operations(graph: list[Operation]) -> list[Hashable]:
     """The devices that the operations name: numbers first, then links."""
     return sorted({op.device for op in graph}, key=lambda d: (isinstance(d, str), d))
 
 
 def simulate_dataflow(
     graph: list[Operation], devices=None, execute: Callable = execute_dataflow
-) -> list[Ran]:
+) -> list[RanOperation]:
     """What each device does when, on the simulated clock."""
-    machine = SimulatedDevices(devices_in(graph) if devices is None else devices)
+    machine = SimulatedDevices(
+        devices_of_operations(graph) if devices is None else devices
+    )
     execute(graph, machine)
     return machine.ran
 
 
-def makespan(ran: list[Ran]) -> float:
+def makespan(ran: list[RanOperation]) -> float:
     """The time at which the last operation ends."""
     return max((run.end for run in ran), default=0)
 
 
 def draw_dataflow(
-    ran: list[Ran] | Mapping[str, list[Ran]],
+    ran: list[RanOperation] | Mapping[str, list[RanOperation]],
     stamp: str = "simulated",
     unit: str = "slots",
 ):
@@ -73,7 +75,7 @@ def draw_dataflow(
     )
 
     panels = ran if isinstance(ran, Mapping) else {"": ran}
-    lanes = {title: _lanes_of_dataflow(panel) for title, panel in panels.items()}
+    lanes = {title: _lanes(panel) for title, panel in panels.items()}
     fig = draw_lanes(lanes, unit, stamp)
     fig.alt = f"operations on devices, {stamp}"
     if stamp == "simulated":  # the text of what is measured must not differ
@@ -82,9 +84,9 @@ def draw_dataflow(
     return fig
 
 
-def _lanes_of_dataflow(ran: list[Ran]) -> dict[str, list[Bar]]:
+def _lanes(ran: list[RanOperation]) -> dict[str, list[Bar]]:
     graph = [run.operation._replace(device=run.device) for run in ran]
-    lanes = {_lane_name(device): [] for device in devices_in(graph)}
+    lanes = {_lane_name(device): [] for device in devices_of_operations(graph)}
     for start, end, device, op in ran:
         if end > start:
             label = op.name.split(" ")[1] if op.kind == "transfer" else op.name
@@ -96,18 +98,18 @@ def _lane_name(device: Hashable) -> str:
     return f"link {device}" if isinstance(device, str) else f"device {device}"
 
 
-def dataflow_text(ran: list[Ran]) -> str:
+def dataflow_text(ran: list[RanOperation]) -> str:
     """The same in letters: for each lane, from when to when which operation ran."""
     lines = []
-    for name, bars in _lanes_of_dataflow(ran).items():
+    for name, bars in _lanes(ran).items():
         parts = [f"{bar.labels[0]} {bar.start:g}-{bar.end:g}" for bar in bars]
         lines.append(f"{name} | {', '.join(parts)}")
     return "\n".join(lines)
 
 
-def dataflow_letters(ran: list[Ran], columns: int = 60) -> str:
+def dataflow_letters(ran: list[RanOperation], columns: int = 60) -> str:
     """A picture for terminals: the first letter of each operation's kind, dots idle."""
-    lanes = _lanes_of_dataflow(ran)
+    lanes = _lanes(ran)
     start, end = extent_of_lanes(lanes)
     column, wide = (end - start) / columns or 1, max(map(len, lanes))
 

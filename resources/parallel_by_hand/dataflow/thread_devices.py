@@ -8,7 +8,7 @@ from time import perf_counter
 import torch
 
 from parallel_by_hand.dataflow.operations import Operation
-from parallel_by_hand.dataflow.simulated_devices import Ran
+from parallel_by_hand.dataflow.simulated_devices import RanOperation
 from sidebyside import span
 
 
@@ -24,7 +24,7 @@ class ThreadDevices:
     def __init__(self, devices, intra: int = 1):
         self.devices = list(devices)
         self.values: dict[str, torch.Tensor] = {}
-        self.ran: list[Ran] = []
+        self.ran: list[RanOperation] = []
         self._inboxes = {device: SimpleQueue() for device in self.devices}
         self._finished: SimpleQueue = SimpleQueue()
         self._running = 0
@@ -57,7 +57,7 @@ class ThreadDevices:
                     self.values[operation.name] = self._result(operation, where)
             except BaseException as problem:
                 error = problem
-            ran = Ran(began, 1e3 * perf_counter(), device, operation)
+            ran = RanOperation(began, 1e3 * perf_counter(), device, operation)
             self._finished.put((ran, error))
 
     def _result(self, operation: Operation, where: torch.device | None):

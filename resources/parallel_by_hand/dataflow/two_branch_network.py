@@ -14,7 +14,7 @@ from parallel_by_hand.dataflow.operations import (
     placed,
     with_transfers,
 )
-from parallel_by_hand.dataflow.simulated_devices import devices_in
+from parallel_by_hand.dataflow.simulated_devices import devices_of_operations
 from parallel_by_hand.dataflow.thread_devices import ThreadDevices
 
 ON_DEVICE_0 = {"upper", "A", "C", "h_a", "y_a", "dC", "dh_a", "dA"}
@@ -70,7 +70,7 @@ def run_two_branches(weights, images, labels, placement, execute=execute_dataflo
     """Forward and backward on devices that compute: the machine, with all values."""
     graph = graph_of_two_branches(weights, images, labels)
     graph = with_transfers(placed(graph, placement))
-    with ThreadDevices(devices_in(graph)) as machine:
+    with ThreadDevices(devices_of_operations(graph)) as machine:
         execute(graph, machine)
     return machine
 

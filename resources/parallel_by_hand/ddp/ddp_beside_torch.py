@@ -70,7 +70,7 @@ class BackwardInTwo:
         self.now.stop()
 
 
-def wrap_wide(
+def _wrap_wide(
     kind: str, bucket_mb: float | None, notes: MessageNotes
 ) -> DistributedDataParallel | TORCHS:
     if kind == "ours":
@@ -84,7 +84,7 @@ def wrap_wide(
 def bytes_of_messages(kind: str, bucket_mb: float | None = None) -> list[list[int]]:
     """Runs in each rank: the bytes of every message, for each of three steps."""
     notes, steps = MessageNotes(), []
-    replica = wrap_wide(kind, bucket_mb, notes)
+    replica = _wrap_wide(kind, bucket_mb, notes)
     for _ in range(3):
         replica(torch.ones(2, 64, device=device())).sum().backward()
         steps.append(list(notes.sent))
@@ -96,7 +96,7 @@ def draw_sixth_step(kind: str, bucket_mb: float = 1) -> None:
     """Runs in each rank: six steps, of which the last is drawn."""
     x, y = (tensor[:128].to(device()) for tensor in load_digits("train"))
     notes = MessageNotes()
-    replica = wrap_wide(kind, bucket_mb, notes)
+    replica = _wrap_wide(kind, bucket_mb, notes)
     for _ in range(5):
         F.cross_entropy(replica(x), y).backward()
     replica.zero_grad()

@@ -77,7 +77,7 @@ def step_after_backward(milliseconds: float) -> float:
         last_first = reversed(list(model.parameters()))
         wait_for_means([(p, link.start(p.grad)) for p in last_first])
 
-    return step_through_link(model, link, average)
+    return _step_through_link(model, link, average)
 
 
 def step_during_backward(milliseconds: float) -> float:
@@ -90,7 +90,7 @@ def step_during_backward(milliseconds: float) -> float:
 
     for parameter in model.parameters():
         parameter.register_post_accumulate_grad_hook(send)
-    return step_through_link(model, link, partial(wait_for_means, messages))
+    return _step_through_link(model, link, partial(wait_for_means, messages))
 
 
 def wait_for_means(messages: list) -> None:
@@ -105,7 +105,7 @@ def four_sleeping_layers() -> nn.Module:
     return nn.Sequential(*(SleepingOverlapLayer() for _ in range(4))).to(device())
 
 
-def step_through_link(model: nn.Module, link: SlowLink, average: Callable) -> float:
+def _step_through_link(model: nn.Module, link: SlowLink, average: Callable) -> float:
     """Take two steps and draw the second; its seconds."""
     sample = torch.ones(1, 8, device=device())
     for link.mark in nullcontext, span:

@@ -36,7 +36,7 @@ def train_digits_replica(args: argparse.Namespace, report: str) -> dict:
     model = make_ddp_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9)
     done = 0
-    warnings = expect_warning() if args.checkpoint else []
+    warnings = _expect_warning() if args.checkpoint else []
     if args.checkpoint and args.checkpoint.exists():
         saved = torch.load(args.checkpoint, map_location=device())
         model.load_state_dict(saved["model"])
@@ -68,7 +68,7 @@ def train_digits_replica(args: argparse.Namespace, report: str) -> dict:
     return result
 
 
-def expect_warning() -> list[int]:
+def _expect_warning() -> list[int]:
     """An empty list, to which the signal SIGUSR1 adds its number: time is nearly up."""
     warnings: list[int] = []
     if hasattr(signal, "SIGUSR1"):  # not on Windows

@@ -29,7 +29,7 @@ def agreement_factor(weights: Tensor) -> float:
     return moduli[1].item() if len(moduli) > 1 else 0.0
 
 
-def own_weights(weights: Tensor) -> dict[int, float]:
+def gossip_weights_of_rank(weights: Tensor) -> dict[int, float]:
     """This rank's row: a weight for itself and for each of its neighbours."""
     rank, row = dist.get_rank(), weights[dist.get_rank()].tolist()
     return {other: w for other, w in enumerate(row) if w or other == rank}
@@ -50,7 +50,7 @@ def gossip_values(rounds: int, weights: Tensor) -> list[float]:
 
     Rank 0 starts with the number of ranks, all others with 0: the mean is 1.
     """
-    row, ranks = own_weights(weights), dist.get_world_size()
+    row, ranks = gossip_weights_of_rank(weights), dist.get_world_size()
     mine = torch.zeros(1, dtype=torch.float64, device=device())
     mine += ranks * (dist.get_rank() == 0)
     values = [mine.item()]

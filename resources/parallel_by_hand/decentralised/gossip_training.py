@@ -5,7 +5,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.utils import vector_to_parameters
 
-from parallel_by_hand.decentralised.gossip import gossip_round, own_weights
+from parallel_by_hand.decentralised.gossip import gossip_round, gossip_weights_of_rank
 from parallel_by_hand.decentralised.local_sgd import (
     LocalRun,
     flat_parameters,
@@ -29,7 +29,7 @@ def train_by_gossip(weights: Tensor, steps: int = 128) -> LocalRun:
     Decentralised SGD (Lian et al., 2017). At the end nobody calls everybody together:
     the models are close, and not equal.
     """
-    model, row = digits_network(), own_weights(weights)
+    model, row = digits_network(), gossip_weights_of_rank(weights)
     batches = local_batches(dist.get_rank(), dist.get_world_size(), steps)
     history = [flat_parameters(model)]
     with MessageMeter() as meter:

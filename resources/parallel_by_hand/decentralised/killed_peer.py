@@ -14,7 +14,10 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn.utils import vector_to_parameters
 
-from parallel_by_hand.decentralised.gossip import own_weights, ring_mixing_matrix
+from parallel_by_hand.decentralised.gossip import (
+    gossip_weights_of_rank,
+    ring_mixing_matrix,
+)
 from parallel_by_hand.decentralised.local_sgd import (
     flat_parameters,
     local_batches,
@@ -25,7 +28,7 @@ from sidebyside.ranks.launch import context_of_ranks
 from sidebyside.ranks.meeting import keep_gloo_on_loopback
 
 
-def gossip_with_survivors(mine: Tensor, weights: dict[int, float]) -> None:
+def _gossip_on(mine: Tensor, weights: dict[int, float]) -> None:
     """A round of gossip in which a neighbour may be dead: then its weight is ours.
 
     All messages are under way before the first is waited for. The system closes the
@@ -62,7 +65,7 @@ def peer_trains(
     dist.init_process_group(
         "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=ranks
     )
-    model, row = digits_network(), own_weights(ring_mixing_matrix(ranks))
+    model, row = digits_network(), gossip_weights_of_rank(ring_mixing_matrix(ranks))
     report = Path(folder) / f"{rank}.pt"
     done = 0
     for mine in local_batches(rank, ranks, steps):
@@ -75,7 +78,7 @@ def peer_trains(
                 dist.all_reduce(flat)
                 flat /= ranks
             else:
-                gossip_with_survivors(flat, row)
+                _gossip_on(flat, row)
         except RuntimeError:
             break  # without all the others there is no sum
         vector_to_parameters(flat, model.parameters())

@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from parallel_by_hand.decentralised.gossip import (
     gossip_round,
-    own_weights,
+    gossip_weights_of_rank,
     ring_mixing_matrix,
 )
 from sidebyside import device, span
@@ -23,7 +23,7 @@ GOODBYE = float("nan")
 def in_step(seconds: list[float], until: float) -> tuple[int, float]:
     """Runs in each rank: (steps made, its number), with a round after each step."""
     rank, steps = dist.get_rank(), 0
-    row = own_weights(ring_mixing_matrix(dist.get_world_size()))
+    row = gossip_weights_of_rank(ring_mixing_matrix(dist.get_world_size()))
     mine = torch.full((1,), 10.0**rank, device=device())
     rounds = int(until / max(seconds))  # all make as many as the slowest can
     dist.barrier()

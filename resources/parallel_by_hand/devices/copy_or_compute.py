@@ -31,7 +31,7 @@ def multiply_in_python(left: Rows, right: Rows) -> Rows:
 MULTIPLY: dict[str, Callable] = {"python": multiply_in_python, "torch": torch.mm}
 
 
-def multiply_away(pair: torch.Tensor) -> torch.Tensor | None:
+def multiply_in_other_rank(pair: torch.Tensor) -> torch.Tensor | None:
     """Runs in two ranks: rank 0 sends `pair` (2, n, n) and gets its product back."""
     if dist.get_rank() == 0:
         dist.send(pair, 1)
@@ -64,7 +64,7 @@ def time_here_and_away(
                 if host == "torch":
                     product[0, 0].item()  # on a GPU: wait until it is there
             moments.append(perf_counter())
-            product = multiply_away(pair)
+            product = multiply_in_other_rank(pair)
             if product is not None:
                 product[0, 0].item()  # on a GPU: wait until it is there
             moments.append(perf_counter())
@@ -75,7 +75,7 @@ def time_here_and_away(
     return times
 
 
-def measure_peak_of_rank() -> float:
+def _measure_peak() -> float:
     """Runs in each rank: operations per second, where it computes."""
     product = multiply_matrix(512, 512)
     return product.flops / least_seconds([product])[product]
@@ -90,7 +90,7 @@ def measure_constants(host: str = "python") -> dict[str, float]:
         began = perf_counter()
         multiply_in_python(rows, rows)
         seconds.append(perf_counter() - began)
-    peak = run_ranks(measure_peak_of_rank)[1]
+    peak = run_ranks(_measure_peak)[1]
     timed = run_ranks(time_messages, MESSAGES, 8)[0]
     alpha, beta = fit_link_cost(MESSAGES, [typical_seconds(t) for t in timed.values()])
     by_host = 2 * n**3 / min(seconds) if host == "python" else peak

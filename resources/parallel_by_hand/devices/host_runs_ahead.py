@@ -8,25 +8,27 @@ from parallel_by_hand.devices.queue_device import QueueDevice
 from sidebyside import span
 
 
-def device_work(name: str, seconds: float) -> None:
+def _device_work(name: str, seconds: float) -> None:
     """An order that keeps the device busy for a known time."""
     with span(name):
         sleep(seconds)
 
 
-def launch_in_turn(device: QueueDevice, name: str, orders: int, seconds: float) -> None:
+def _launch_in_turn(
+    device: QueueDevice, name: str, orders: int, seconds: float
+) -> None:
     for place in range(orders):
         with span(f"launch {place}"):
-            device.launch(device_work, f"{name} {place}", seconds)
+            device.launch(_device_work, f"{name} {place}", seconds)
 
 
 def three_clocks(orders: int, seconds: float, waiting: int = 0) -> dict[str, float]:
     """What three ways to time the same orders say, in seconds."""
     with QueueDevice("device") as device:
-        launch_in_turn(device, "others", waiting, seconds)
+        _launch_in_turn(device, "others", waiting, seconds)
         before = device.record_event()
         began = perf_counter()
-        launch_in_turn(device, "ours", orders, seconds)
+        _launch_in_turn(device, "ours", orders, seconds)
         launched = perf_counter() - began
         after = device.record_event()
         with span("wait"):

@@ -15,7 +15,7 @@ from parallel_by_hand.checkpoints.atomic_file import save_atomically
 from sidebyside import span
 
 
-def _call_this_thread_writer() -> None:
+def _call_thread_writer() -> None:
     """Its lane in a timeline has this name."""
     threading.current_thread().name = "writer"
 
@@ -26,7 +26,7 @@ class BackgroundSaver:
     def __init__(self, write: Callable = save_atomically):
         self.write, self.pool = (
             write,
-            ThreadPoolExecutor(1, initializer=_call_this_thread_writer),
+            ThreadPoolExecutor(1, initializer=_call_thread_writer),
         )
         self.written: Future | None = None
 

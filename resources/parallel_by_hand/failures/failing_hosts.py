@@ -17,7 +17,7 @@ import torch.distributed as dist
 
 from parallel_by_hand.failures.failing_ranks import gist_of_error
 from parallel_by_hand.failures.resumed_digits import Run, train_through_accidents
-from parallel_by_hand.machines.hosts import Host, processes, two_hosts
+from parallel_by_hand.machines.hosts import Host, processes_on_host, two_hosts
 from sidebyside.ranks.meeting import keep_gloo_on_loopback
 
 RENDEZVOUS = "join_timeout=60,last_call_timeout=1,keep_alive_interval=1"
@@ -42,14 +42,14 @@ def be_a_rank_of_torchrun(run: Run, limit: float) -> None:
     dist.destroy_process_group()
 
 
-def torchrun_on_one_of(nodes: str, first: Host, program: str, *args: object) -> list:
+def _torchrun_on_one_of(nodes: str, first: Host, program: str, *args: object) -> list:
     command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", nodes]
     command += ["--nproc-per-node", 1, "--max-restarts", 3, "--rdzv-backend", "c10d"]
     command += ["--rdzv-id", "digits", "--rdzv-endpoint", f"{first.address}:29600"]
     return [*command, "--rdzv-conf", RENDEZVOUS, program, *args]
 
 
-def both_train(run: Run) -> bool:
+def _both_train(run: Run) -> bool:
     """And there is a checkpoint. The first may have begun, and saved, alone."""
     there = run.checkpoint.exists() and run.log.exists()
     return there and any(life.ranks == 2 for life in run.lives)
@@ -64,7 +64,7 @@ def train_on_failing_hosts(
     """
     with two_hosts() as hosts:
         clock = AccidentClock()
-        command = torchrun_on_one_of("1:2", hosts[0], program, *args)
+        command = _torchrun_on_one_of("1:2", hosts[0], program, *args)
         env = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}  # see own_resumable
         programs = [host.start(*command, env=env, **PIPES) for host in hosts]
         readers = [
@@ -73,12 +73,12 @@ def train_on_failing_hosts(
         ]
         for reader in readers:
             reader.start()
-        _wait_until(lambda: both_train(run) or _all_ended(programs))
+        _wait_until(lambda: _both_train(run) or _all_ended(programs))
         clock.began = time.monotonic()
         if failure != "link":
             victim = 0 if failure == "rendezvous" else 1
             clock.say(hosts[victim].name, "killed: torchrun, and its rank with it")
-            for process in processes(programs[victim]):
+            for process in processes_on_host(programs[victim]):
                 with contextlib.suppress(psutil.NoSuchProcess):  # ended with another
                     process.kill()
         else:

@@ -33,7 +33,7 @@ class LastWords(NamedTuple):
 
 
 @contextmanager
-def joined_group(rank: int, ranks: int, folder: str, limit: float):
+def _group_with_time_limit(rank: int, ranks: int, folder: str, limit: float):
     """This process in a group on the CPU; a collective waits for `limit` seconds."""
     torch.set_num_threads(1)
     keep_gloo_on_loopback()
@@ -48,14 +48,14 @@ def joined_group(rank: int, ranks: int, folder: str, limit: float):
     os._exit(0)  # no farewell to a group in which somebody is missing
 
 
-def take_steps_until_failure(
+def _take_steps(
     rank: int, ranks: int, folder: str, how: str, limit: float, words
 ) -> None:
     """Runs in a process of its own; the last rank fails before its sixth step."""
     end_with_parent()
     words.send("here")
     words.recv()  # all are here: the limit does not count until then
-    with joined_group(rank, ranks, folder, limit):
+    with _group_with_time_limit(rank, ranks, folder, limit):
         gradient, steps = torch.ones(1000), 0
         while True:
             if rank == ranks - 1 and steps == 5:
@@ -85,7 +85,7 @@ def ask_survivors(how: str, ranks: int = 3, limit: float = 3) -> list[LastWords]
     with tempfile.TemporaryDirectory() as folder:
         crew = [
             context.Process(
-                target=take_steps_until_failure,
+                target=_take_steps,
                 args=(rank, ranks, folder, how, limit, pipe[1]),
                 daemon=True,
             )

@@ -22,7 +22,7 @@ class Machine(NamedTuple):
     restart: float  # from a failure until training goes on, with the checkpoint loaded
 
 
-def finish_time(
+def finish_time_with_failures(
     work: float, every: float, save: float, restart: float, failures: Iterable[float]
 ) -> float:
     """When `work` seconds of computing are done, if these are the times of failures.
@@ -71,7 +71,9 @@ def simulated_goodput(
     """The share of the time that is progress, over about so many failures."""
     work = machine.mean * failures * expected_goodput(every, machine)
     clock = random_failures(machine.mean, seed)
-    return work / finish_time(work, every, machine.save, machine.restart, clock)
+    return work / finish_time_with_failures(
+        work, every, machine.save, machine.restart, clock
+    )
 
 
 def expected_goodput(every: float, machine: Machine) -> float:
@@ -119,7 +121,7 @@ def hours_between_failures(gpus: int) -> float:
     return of_one / gpus
 
 
-def spread_of_few(
+def goodput_spread_of_few_failures(
     every: float, machine: Machine, failures: int, trials: int = 1000
 ) -> tuple[float, float]:
     """The goodput over so few failures: 80 of 100 trials lie between these two."""

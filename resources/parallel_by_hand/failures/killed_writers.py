@@ -15,12 +15,12 @@ from sidebyside.programs.run_program import end_with_parent
 from sidebyside.ranks.launch import context_of_ranks
 
 
-def state_to_be_written(step: int) -> dict:
+def _state(step: int) -> dict:
     """About 400 KB, all of which hold the number of the step."""
     return {"step": step, "weights": torch.full((100_000,), step)}
 
 
-def what_is_left(path: Path) -> str:
+def _what_is_left(path: Path) -> str:
     """ "old" or "new" for the whole state of step 1 or 2, else "nothing"."""
     try:
         saved = load_checkpoint(path)
@@ -30,7 +30,7 @@ def what_is_left(path: Path) -> str:
     return {1: "old", 2: "new"}[saved["step"]] if whole else "a mixture"
 
 
-def limit_files(most: int) -> None:
+def limit_file_size(most: int) -> None:
     """From now on the system kills this process when a file is to have more bytes."""
     import resource  # not on Windows
 
@@ -39,27 +39,27 @@ def limit_files(most: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
 
-def write_so_many_bytes(save: Callable, path: Path, most: int) -> None:
+def _write_bytes(save: Callable, path: Path, most: int) -> None:
     """Runs in a process; the system kills it when a file is to have more bytes."""
     end_with_parent()
-    limit_files(most)
-    save(state_to_be_written(2), path)
+    limit_file_size(most)
+    save(_state(2), path)
 
 
 def kill_while_writing(save: Callable, kills: int = 6) -> Counter:
     """What is left after kills at 1/6, 2/6 ... of the file, and after none."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "checkpoint.pt")
-        save_in_place(state_to_be_written(1), path)
+        save_in_place(_state(1), path)
         size, left = path.stat().st_size, Counter()
         for part in range(1, kills + 1):
-            save_in_place(state_to_be_written(1), path)
+            save_in_place(_state(1), path)
             most = part * size // (kills + 1)
             args = save, path, most
-            process = context_of_ranks().Process(target=write_so_many_bytes, args=args)
+            process = context_of_ranks().Process(target=_write_bytes, args=args)
             process.start()
             process.join()
-            left[what_is_left(path)] += 1
+            left[_what_is_left(path)] += 1
     return left
 
 
@@ -68,7 +68,7 @@ def save_again_and_again(save: Callable, path: Path, first: int, outbox) -> None
     end_with_parent()
     step = first
     while True:
-        save(state_to_be_written(step), path)
+        save(_state(step), path)
         outbox.send(step)
         step += 1
 

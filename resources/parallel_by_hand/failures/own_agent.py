@@ -32,9 +32,9 @@ def run_with_restarts(
     """
     for life in range(max_restarts + 1):
         with tempfile.TemporaryDirectory() as meeting:
-            crew = start_crew(train, ranks, meeting, life, *args)
+            crew = _start_crew(train, ranks, meeting, life, *args)
             try:
-                dead = wait_for_crew(crew)
+                dead = _wait_for_crew(crew)
             finally:
                 for process in crew:
                     process.kill()
@@ -47,11 +47,11 @@ def run_with_restarts(
     raise TooManyRestarts(f"a rank has died {life + 1} times")
 
 
-def start_crew(train: Callable, ranks: int, meeting: str, life: int, *args) -> list:
+def _start_crew(train: Callable, ranks: int, meeting: str, life: int, *args) -> list:
     context = context_of_ranks()
     crew = [
         context.Process(
-            target=live_as_rank,
+            target=_join_and_train,
             args=(train, rank, ranks, meeting, life, *args),
             daemon=True,
         )
@@ -62,7 +62,7 @@ def start_crew(train: Callable, ranks: int, meeting: str, life: int, *args) -> l
     return crew
 
 
-def wait_for_crew(crew: list) -> bool:
+def _wait_for_crew(crew: list) -> bool:
     """Wait until all have ended, or one has ended badly: whether one has."""
     left = {process.sentinel: process for process in crew}
     while left:
@@ -74,7 +74,7 @@ def wait_for_crew(crew: list) -> bool:
     return False
 
 
-def live_as_rank(
+def _join_and_train(
     train: Callable, rank: int, ranks: int, meeting: str, life: int, *args
 ) -> None:
     """Runs in a process of its own: join the group, train, leave the group."""

@@ -20,7 +20,7 @@ class SurvivedKills(NamedTuple):
     predicted: float  # what the simulated clock says for the same failures
 
 
-def compute_and_save(path: Path, every: float, save: float, inbox) -> None:
+def _compute_and_save(path: Path, every: float, save: float, inbox) -> None:
     """Runs in a process until it is killed: naps for computing, naps for saving.
 
     It stands by until `inbox` brings the moment at which it is to begin.
@@ -53,7 +53,7 @@ class SpareProcesses:
         for _ in range(number):
             inbox, outbox = context.Pipe(duplex=False)
             process = context.Process(
-                target=compute_and_save, args=(*args, inbox), daemon=True
+                target=_compute_and_save, args=(*args, inbox), daemon=True
             )
             process.start()
             self.standing_by.append((process, inbox, outbox))

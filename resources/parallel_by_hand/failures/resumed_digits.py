@@ -60,8 +60,8 @@ def train_through_accidents(life: int, run: Run) -> None:
     """Runs in each rank: go on from the checkpoint, if there is one."""
     training = DigitsTraining(dropout=run.dropout)
     if run.checkpoint.exists():
-        restore_rank(training, load_checkpoint(run.checkpoint))
-    note_in_log(run, life, training.step)
+        _restore(training, load_checkpoint(run.checkpoint))
+    _note_in_log(run, life, training.step)
     while training.step < run.steps:
         if (run.accidents or {}).get(life) == (dist.get_rank(), training.step):
             os.kill(os.getpid(), signal.SIGKILL)
@@ -70,10 +70,10 @@ def train_through_accidents(life: int, run: Run) -> None:
             training.take_step()
         if training.step % run.every == 0 or training.step == run.steps:
             with span("save"):
-                save_for_all_ranks(training, run.checkpoint)
+                _save(training, run.checkpoint)
 
 
-def save_for_all_ranks(training: DigitsTraining, path: Path) -> None:
+def _save(training: DigitsTraining, path: Path) -> None:
     """Rank 0 writes what all share, and every rank's noise. All ranks call it."""
     saved, noises = snapshot(training), [None] * dist.get_world_size()
     dist.all_gather_object(noises, saved.pop("noise"))
@@ -82,14 +82,14 @@ def save_for_all_ranks(training: DigitsTraining, path: Path) -> None:
     dist.barrier()  # nobody is ahead of a checkpoint that is not there
 
 
-def restore_rank(training: DigitsTraining, saved: dict) -> None:
+def _restore(training: DigitsTraining, saved: dict) -> None:
     """With as many ranks as before each gets its noise; a new rank keeps its own."""
     rank, noises = dist.get_rank(), saved["noises"]
     noise = noises[rank] if rank < len(noises) else training.noise.get_state()
     restore(training, saved | {"noise": noise})
 
 
-def note_in_log(run: Run, life: int, step: int) -> None:
+def _note_in_log(run: Run, life: int, step: int) -> None:
     if dist.get_rank() == 0:
         with open(run.log, "a", encoding="utf-8") as file:
             file.write(json.dumps(Life(life, dist.get_world_size(), step)) + "\n")

@@ -90,7 +90,7 @@ class SendsTopK:
             at += p.numel()
 
 
-def replica_that_sends(model: nn.Module, way: str) -> nn.Module:
+def _replica(model: nn.Module, way: str) -> nn.Module:
     """The model in torch's DDP, with the hook that sends its gradients this way."""
     if way not in WAYS_TO_SEND[:3]:
         return model
@@ -111,7 +111,7 @@ def train_over_link(way: str, steps: int = 4 * EVERY) -> CompressedTraining:
     """Runs in each rank: train on the rank's own share of the digits, sending `way`."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     model = wide_digits_network()
-    replica = replica_that_sends(model, way)
+    replica = _replica(model, way)
     top_k = SendsTopK(model, way.endswith("forgets")) if "top-k" in way else None
     sgd = torch.optim.SGD(model.parameters(), lr=RATE_OF_LEARNING)
     images, labels = (tensor.to(device()) for tensor in load_digits("train"))
@@ -132,10 +132,10 @@ def train_over_link(way: str, steps: int = 4 * EVERY) -> CompressedTraining:
     with torch.no_grad():
         loss = nn.functional.cross_entropy(model(images), labels).item()
     flat = parameters_to_vector(model.parameters()).detach().clone()
-    return CompressedTraining(*settled_compressed_training(notes), loss, flat.cpu())
+    return CompressedTraining(*_settled(notes), loss, flat.cpu())
 
 
-def settled_compressed_training(notes: list[tuple[int, float]]) -> tuple[int, float]:
+def _settled(notes: list[tuple[int, float]]) -> tuple[int, float]:
     """Bytes per step in the last eight, and seconds per step in the fastest eight after
     the first: PowerSGD begins after two steps, and a busy machine only adds time."""
     rounds = [notes[at : at + EVERY] for at in range(0, len(notes), EVERY)]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 
-from parallel_by_hand.machines.hosts import sent_through
+from parallel_by_hand.machines.hosts import bytes_sent_through
 from parallel_by_hand.machines.link_inside import link_inside
 from parallel_by_hand.machines.ring_among import ring_among
 from sidebyside import MessageMeter, device, span
@@ -23,12 +23,12 @@ class HierarchicalCrossing(NamedTuple):
     total: torch.Tensor  # the first number of the sum
 
 
-def flat_ring(tensor: torch.Tensor, per_machine: int) -> None:
+def _flat_ring(tensor: torch.Tensor, per_machine: int) -> None:
     """One ring of all ranks, as torchrun numbers them: machine after machine."""
     ring_among(tensor, range(dist.get_world_size()))
 
 
-def dealt_ring(tensor: torch.Tensor, per_machine: int) -> None:
+def _dealt_ring(tensor: torch.Tensor, per_machine: int) -> None:
     """One ring of all ranks, in the order in which cards are dealt: every message goes
     to another machine."""
     world = dist.get_world_size()
@@ -64,8 +64,8 @@ def hierarchical_all_reduce(tensor: torch.Tensor, per_machine: int) -> None:
 
 
 ALL_REDUCES_OF_MACHINES = {
-    "flat ring": flat_ring,
-    "dealt ring": dealt_ring,
+    "flat ring": _flat_ring,
+    "dealt ring": _dealt_ring,
     "hierarchical": hierarchical_all_reduce,
 }
 
@@ -80,7 +80,7 @@ def time_across(
     all_reduce, seconds = ALL_REDUCES_OF_MACHINES[way], []
     all_reduce(torch.zeros(8, device=device()), per_machine)  # connections are made
     mine = dist.get_rank() // per_machine
-    before = link_megabytes()
+    before = _link_megabytes()
     for _ in range(rounds):
         tensor = torch.full((elements,), 10.0 ** dist.get_rank(), device=device())
         dist.barrier()
@@ -91,7 +91,7 @@ def time_across(
         seconds.append(perf_counter() - began)
     sent = meter.sent_to.items()
     crossed = sum(size for to, size in sent if to // per_machine != mine)
-    counted = (link_megabytes() - before) / rounds
+    counted = (_link_megabytes() - before) / rounds
     return HierarchicalCrossing(min(seconds), crossed, counted, tensor[:1].cpu())
 
 
@@ -109,10 +109,10 @@ def rehearse_across(way: str, elements: int, per_machine: int, rate: float) -> N
         dist.barrier()
 
 
-def link_megabytes() -> float:
+def _link_megabytes() -> float:
     """MB that have left through this machine's own link; 0 where there is none."""
     on_host = os.environ.get("GLOO_SOCKET_IFNAME") == "eth0"
-    return sent_through("eth0") / 1e6 if on_host else 0.0
+    return bytes_sent_through("eth0") / 1e6 if on_host else 0.0
 
 
 def bytes_across(found: list[HierarchicalCrossing], per_machine: int) -> int:

@@ -70,7 +70,7 @@ class Host:
 
         The process that it returns ends with the program, and with its exit status.
         `env` adds to the environment. To kill the program, kill what
-        `processes(popen)` returns: the Popen itself only stands at the door.
+        `processes_on_host(popen)` returns: the Popen itself only stands at the door.
         """
         named = ["unshare", "--uts", "sh", "-c", f'hostname {self.name} && exec "$@"']
         words = [*self.enter, *named, "sh", *map(str, command)]
@@ -92,7 +92,7 @@ class Host:
         return done.stdout
 
 
-def processes(program: subprocess.Popen) -> list[psutil.Process]:
+def processes_on_host(program: subprocess.Popen) -> list[psutil.Process]:
     """What runs on the host behind a Popen of `Host.start`, the program first.
 
     Their numbers are those that this system knows them by: `.kill()` reaches them.
@@ -102,7 +102,7 @@ def processes(program: subprocess.Popen) -> list[psutil.Process]:
     return []
 
 
-def sent_through(interface: str = "eth0", table: str = "/proc/net/dev") -> int:
+def bytes_sent_through(interface: str = "eth0", table: str = "/proc/net/dev") -> int:
     """Bytes that have left through a network interface so far, headers included.
 
     Where it is called: in a rank on a host, "eth0" is the link.
@@ -129,7 +129,7 @@ def two_hosts(rate: float = RATE, latency: float = 0) -> Iterator[list[Host]]:
     command += [f"{rate:.6f}", f"{latency:g}"]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     keeper = subprocess.Popen(
-        command, **pipes, text=True, env=_environment_of_hosts(), start_new_session=True
+        command, **pipes, text=True, env=_environment(), start_new_session=True
     )
     hosts: list[Host] = []
     try:
@@ -138,7 +138,7 @@ def two_hosts(rate: float = RATE, latency: float = 0) -> Iterator[list[Host]]:
             raise HostsForbidden(f"this system does not allow it: {said[-1]}")
         first = psutil.Process(keeper.pid).children()[0].pid
         for name, address in zip(NAMES, ADDRESSES, strict=True):
-            hosts.append(Host(name, address, first, _environment_of_hosts()))
+            hosts.append(Host(name, address, first, _environment()))
         if latency:
             _lay_forwarder(hosts[0], rate, latency)
         yield hosts
@@ -182,7 +182,7 @@ def _lay_forwarder(host: Host, rate: float, latency: float) -> None:
         raise HostsForbidden(f"this system allows no latency on a link: {said[-1]}")
 
 
-def _environment_of_hosts() -> dict[str, str]:
+def _environment() -> dict[str, str]:
     """For all that runs on a host. What torchrun writes into the folder for temporary
     files disappears with the host."""
     one_thread = {"OMP_NUM_THREADS": "1", "TMPDIR": "/run/tmp", "LC_ALL": "C.UTF-8"}

@@ -14,7 +14,11 @@ from unittest import mock
 import torch
 import torch.distributed as dist
 
-from parallel_by_hand.collectives.paced_link import Arriving, PacedLink, paced_by
+from parallel_by_hand.collectives.paced_link import (
+    ArrivingMessage,
+    PacedLink,
+    messages_paced_by,
+)
 
 
 class LinkInside(PacedLink):
@@ -45,14 +49,14 @@ class LinkInside(PacedLink):
 
     def irecv(
         self, tensor: torch.Tensor, *args, **options
-    ) -> Arriving | dist.Work | None:
+    ) -> ArrivingMessage | dist.Work | None:
         work = self.receives(tensor, *args, **options)
         crosses = self.crosses(args, options, "src")
-        return Arriving(self, tensor, work) if crosses else work
+        return ArrivingMessage(self, tensor, work) if crosses else work
 
     def carry(self, size: float) -> None:
         """Take as long as `size` bytes do, while no other rank uses this cable."""
-        with one_at_a_time(self.cable):
+        with one_process_at_a_time(self.cable):
             sleep(self.beta * size)
 
     def all_reduce(self, tensor: torch.Tensor, *args, **options):
@@ -67,7 +71,7 @@ class LinkInside(PacedLink):
 
 
 @contextlib.contextmanager
-def one_at_a_time(path: str) -> Iterator[None]:
+def one_process_at_a_time(path: str) -> Iterator[None]:
     """Processes that name the same file take turns; where there is no such lock
     (Windows), they do not."""
     try:
@@ -88,5 +92,5 @@ def link_inside(rate: float, ranks_per_machine: int, folder: str) -> Iterator[No
     """
     link = LinkInside(rate, ranks_per_machine, folder)
     paced = {name: getattr(link, name) for name in link.library}
-    with paced_by(link), mock.patch.multiple(dist, **paced):
+    with messages_paced_by(link), mock.patch.multiple(dist, **paced):
         yield

@@ -54,15 +54,15 @@ def serve_ranks() -> None:
             job = ServedJob(*pickle.loads(receive_frame(sys.stdin.buffer)))
         except EOFError:
             return
-        send_frame(answers, pickle.dumps(call_ranks_here(job)))
+        send_frame(answers, pickle.dumps(_call_ranks_here(job)))
 
 
-def call_ranks_here(job: ServedJob) -> list[tuple[bool, object, str]]:
+def _call_ranks_here(job: ServedJob) -> list[tuple[bool, object, str]]:
     files = [f"{os.environ['TMPDIR']}/rank-{job.first + n}" for n in range(job.here)]
     ranks = {}
     for local, file in enumerate(files):
         if (pid := os.fork()) == 0:
-            be_served_rank(job, local, file)
+            _be_rank(job, local, file)
         ranks[pid] = local
     deadline = time.monotonic() + job.seconds
     while ranks:
@@ -75,10 +75,10 @@ def call_ranks_here(job: ServedJob) -> list[tuple[bool, object, str]]:
                 os.kill(left, signal.SIGKILL)
         if not pid:
             time.sleep(0.002)
-    return [answer_of_served_rank(file) for file in files]
+    return [_answer_of_rank(file) for file in files]
 
 
-def answer_of_served_rank(file: str) -> tuple[bool, object, str]:
+def _answer_of_rank(file: str) -> tuple[bool, object, str]:
     with open(file + ".out", errors="replace") as printed:
         said = printed.read()
     if not os.path.exists(file):
@@ -89,12 +89,12 @@ def answer_of_served_rank(file: str) -> tuple[bool, object, str]:
     return succeeded, result, said
 
 
-def be_served_rank(job: ServedJob, local: int, file: str) -> None:
+def _be_rank(job: ServedJob, local: int, file: str) -> None:
     """One rank, from joining the group to the result in `file`; it does not return."""
     printed = os.open(file + ".out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(printed, 1)
     try:
-        answer = True, join_served_ranks_and_call(job, local)
+        answer = True, _join_and_call(job, local)
     except BaseException:
         answer = False, traceback.format_exc()
     try:
@@ -106,7 +106,7 @@ def be_served_rank(job: ServedJob, local: int, file: str) -> None:
         os._exit(not answer[0])
 
 
-def join_served_ranks_and_call(job: ServedJob, local: int) -> bytes:
+def _join_and_call(job: ServedJob, local: int) -> bytes:
     import torch
     import torch.distributed as dist
 

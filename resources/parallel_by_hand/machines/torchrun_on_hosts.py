@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from parallel_by_hand.machines.hosts import processes
+from parallel_by_hand.machines.hosts import processes_on_host
 
 PORT = 29500  # on the first host, in a network that nobody else has
 
@@ -36,7 +36,7 @@ def torchrun_command(
     return [*command, *options, str(script), *map(str, args)]
 
 
-def start_torchrun(
+def _start_torchrun(
     hosts: Sequence[Any], script: object, *args: object, **how
 ) -> list[subprocess.Popen]:
     """Start torchrun on every host; the Popens' `stdout` is all that it prints."""
@@ -53,7 +53,7 @@ def run_torchrun(
     hosts: Sequence[Any], script: object, *args: object, seconds: float = 120, **how
 ) -> list[str]:
     """What the torchrun of each host has printed; TorchrunFailed if one failed."""
-    programs = start_torchrun(hosts, script, *args, **how)
+    programs = _start_torchrun(hosts, script, *args, **how)
     deadline, said = time.monotonic() + seconds, []
     for host, program in zip(hosts, programs, strict=True):
         try:
@@ -61,7 +61,7 @@ def run_torchrun(
             said.append(program.communicate(timeout=left)[0])
         except subprocess.TimeoutExpired:
             for late in programs:
-                for process in processes(late):
+                for process in processes_on_host(late):
                     process.kill()
                 late.kill()
             raise TorchrunFailed(

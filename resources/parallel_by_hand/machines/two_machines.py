@@ -95,7 +95,7 @@ class TwoMachines:
         """What torchrun prints on each machine, if a person starts it on each."""
         self._open_again_if_closed()
         hosts = self.hosts[:machines]
-        port = free_port() if self.why_simulated else None
+        port = free_port_for_machines() if self.why_simulated else None
         return run_torchrun(hosts, script, *args, ranks_per_host=per_machine, port=port)
 
     def run_ranks(
@@ -109,7 +109,7 @@ class TwoMachines:
             with tempfile.TemporaryDirectory() as folder:
                 work = fn, args, self.rate, per_machine, folder
                 return run_ranks(
-                    call_on_pretended_machine, *work,
+                    _call_on_machine, *work,
                     world_size=2 * per_machine, timeout=seconds,
                 )  # fmt: skip
         return self._call_on_hosts(fn, args, per_machine, seconds)
@@ -152,7 +152,7 @@ def _results_of(answers: Sequence[tuple[bool, Any, str]]) -> list:
     return [pickle.loads(result) for _, result, _ in answers]
 
 
-def call_on_pretended_machine(
+def _call_on_machine(
     fn: Callable, args: tuple, rate: float, per_machine: int, folder: str
 ) -> object:
     """Runs in each rank: what torchrun would set, and the link, simulated."""
@@ -166,7 +166,7 @@ def call_on_pretended_machine(
         return fn(*args)
 
 
-def free_port() -> int:
+def free_port_for_machines() -> int:
     """None of those that the system gives away to anybody's connections."""
     while True:
         port = 10_000 + secrets.randbelow(10_000)

@@ -33,7 +33,7 @@ class Recompute(torch.autograd.Function):
         return None, x.grad
 
 
-def run_in_segments(
+def _run_in_segments(
     layers: Sequence[nn.Module], x: torch.Tensor, length: int, again=Recompute.apply
 ) -> torch.Tensor:
     """The layers one after another; every `length` of them are one segment."""
@@ -60,7 +60,7 @@ def make_deep(depth: int, width: int = 32) -> list[CountedLayer]:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def torch_with_one_thread() -> Iterator[None]:
     """torch computes with one thread inside: two would wait for each other's cores."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -70,7 +70,7 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-@one_thread()
+@torch_with_one_thread()
 def take_step(
     layers: Sequence[nn.Module], x: torch.Tensor, length: int | None, again=None
 ) -> None:
@@ -78,7 +78,7 @@ def take_step(
     if length is None:
         y = nn.Sequential(*layers)(x)
     else:
-        y = run_in_segments(layers, x, length, again or Recompute.apply)
+        y = _run_in_segments(layers, x, length, again or Recompute.apply)
     y.square().sum().backward()
 
 

@@ -50,7 +50,7 @@ def send_skip_as_data(late: Tensor, early: Tensor) -> Tensor:
     return SendForward.apply(late, 1)
 
 
-def receive_skip_as_data(shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
+def _receive_as_data(shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
     early = torch.empty(shape, device=device())
     dist.recv(early, 0)
     return receive_across_cut(shape, 0), early
@@ -60,14 +60,14 @@ def send_skip_with_gradient(late: Tensor, early: Tensor) -> Tensor:
     return SendForward.apply(torch.cat([late, early], dim=1), 1)
 
 
-def receive_skip_with_gradient(shape: tuple[int, int]) -> tuple[Tensor, ...]:
+def _receive_with_gradient(shape: tuple[int, int]) -> tuple[Tensor, ...]:
     both = receive_across_cut((shape[0], 2 * shape[1]), 0)
     return both.chunk(2, dim=1)
 
 
 SKIPS = {
-    "as data": (send_skip_as_data, receive_skip_as_data),
-    "with its gradient": (send_skip_with_gradient, receive_skip_with_gradient),
+    "as data": (send_skip_as_data, _receive_as_data),
+    "with its gradient": (send_skip_with_gradient, _receive_with_gradient),
 }
 
 
@@ -103,7 +103,7 @@ def train_with_skip(way: str = "as data", steps: int = 4) -> BrokenCutNotes:
 # One weight on both sides of the cut --------------------------------------------------
 
 
-def add_tied_gradient(weight: nn.Parameter, peer: int) -> None:
+def _add_tied_gradient(weight: nn.Parameter, peer: int) -> None:
     """Make the gradient the sum of both copies' gradients; `peer` holds the other copy.
 
     Called by both holders after backward. Each sends one message of the weight's size.
@@ -139,7 +139,7 @@ def train_tied(add: bool = False, steps: int = 40) -> BrokenCutNotes:
                 loss = F.mse_loss(code @ weight, images)
             loss.backward()
             if cut and add:
-                add_tied_gradient(weight, peer=1 - rank)
+                _add_tied_gradient(weight, peer=1 - rank)
             sgd.step()
             losses.append(loss.item())
             weights.append(as_array(weight))

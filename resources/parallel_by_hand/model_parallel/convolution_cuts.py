@@ -73,7 +73,7 @@ def with_halo(rows: Tensor, swap=Swap.apply) -> Tensor:
     return torch.cat([above, rows, below], dim=2)
 
 
-def convolve_with_halo(convolution: nn.Conv2d, rows: Tensor) -> Tensor:
+def _convolve_with_halo(convolution: nn.Conv2d, rows: Tensor) -> Tensor:
     """`rows` have their halo already, so zeros are added at the left and right only."""
     weight, bias = convolution.weight, convolution.bias
     return F.conv2d(rows, weight, bias, padding=(0, 1))
@@ -86,15 +86,15 @@ def scores_by_space(
     *inner, last = convolutions
     rows = halo(rows)
     for convolution in inner:
-        rows = F.relu(halo(convolve_with_halo(convolution, rows)))
-    sums = convolve_with_halo(last, rows).sum((2, 3))
+        rows = F.relu(halo(_convolve_with_halo(convolution, rows)))
+    sums = _convolve_with_halo(last, rows).sum((2, 3))
     return (sums + Swap.apply(sums, 1 - dist.get_rank())) / pixels
 
 
 # By channels: this rank has the whole image, and half of each layer's filters --------
 
 
-def with_other_channels(half: Tensor) -> Tensor:
+def _channels_of_both_ranks(half: Tensor) -> Tensor:
     """All channels, in their order: rank 0 has the first half of them."""
     halves = [half, Swap.apply(half, 1 - dist.get_rank())]
     return torch.cat(halves if dist.get_rank() == 0 else halves[::-1], dim=1)
@@ -105,8 +105,8 @@ def scores_by_channels(half_convolutions: nn.ModuleList, images: Tensor) -> Tens
     *inner, last = half_convolutions
     maps = images
     for convolution in inner:
-        maps = F.relu(with_other_channels(convolution(maps)))
-    return with_other_channels(last(maps).mean((2, 3)))
+        maps = F.relu(_channels_of_both_ranks(convolution(maps)))
+    return _channels_of_both_ranks(last(maps).mean((2, 3)))
 
 
 def half_of_channels(convolution: nn.Conv2d) -> nn.Conv2d:

@@ -42,7 +42,7 @@ def digits_for_step(step: int, batch: int, zoom: int = 1) -> tuple[Tensor, Tenso
     return large.to(device()), labels[mine].to(device())
 
 
-def part_of_network(way: str, whole: nn.ModuleList) -> nn.ModuleList:
+def _part_of_network(way: str, whole: nn.ModuleList) -> nn.ModuleList:
     """What this rank holds: some layers, half of each layer, or everything."""
     if way == "layers":
         return whole[:2] if dist.get_rank() == 0 else whole[2:]
@@ -52,7 +52,7 @@ def part_of_network(way: str, whole: nn.ModuleList) -> nn.ModuleList:
     return copy.deepcopy(whole)
 
 
-def loss_of_split(
+def _loss_of_split(
     way: str, part: nn.ModuleList, images: Tensor, labels: Tensor
 ) -> Tensor:
     """What this rank calls `backward` on. Over both ranks that adds up to the loss."""
@@ -70,7 +70,7 @@ def loss_of_split(
     return F.cross_entropy(scores, labels) / 2  # both ranks have it
 
 
-def add_gradients_of_other(part: nn.ModuleList) -> None:
+def _add_gradients_of_other(part: nn.ModuleList) -> None:
     """By space each rank has the gradients of its own pixels: swap them, and add."""
     gradients = [p.grad for p in part.parameters()]
     mine = torch.cat([gradient.flatten() for gradient in gradients])
@@ -85,14 +85,14 @@ def train_split(
 ) -> NotesOfThreeWays:
     """Runs in each rank: train this rank's part with plain SGD."""
     whole = make_convolutions((CHANNELS[0], maps, maps, CHANNELS[-1]))
-    part, history = part_of_network(way, whole).to(device()), []
+    part, history = _part_of_network(way, whole).to(device()), []
     sgd = torch.optim.SGD(part.parameters(), lr=0.1)
     with MessageMeter() as meter, KeptBytes(part) as kept:
         for step in range(steps):
             sgd.zero_grad()
-            loss_of_split(way, part, *digits_for_step(step, batch, zoom)).backward()
+            _loss_of_split(way, part, *digits_for_step(step, batch, zoom)).backward()
             if way == "space":
-                add_gradients_of_other(part)
+                _add_gradients_of_other(part)
             sgd.step()
             history.append([p.detach().cpu().clone() for p in part.parameters()])
     held = sum(p.nbytes for p in part.parameters())

@@ -23,7 +23,7 @@ class WavefrontNotes(NamedTuple):
     messages: int
 
 
-def make_recurrent_network(
+def _make_recurrent_network(
     layers: int, width: int, pixels: int = 8
 ) -> tuple[nn.LSTM, nn.Linear]:
     """LSTM layers that read so many pixels at a time, and a head; always the same."""
@@ -41,7 +41,7 @@ def layer_of_rank(whole: nn.LSTM, layer: int) -> nn.LSTM:
     return alone
 
 
-def digits_in_time(step: int, batch: int, times: int = 8) -> tuple[Tensor, Tensor]:
+def _digits_in_time(step: int, batch: int, times: int = 8) -> tuple[Tensor, Tensor]:
     """(time steps, batch, pixels) of some digits, and their labels."""
     images, labels = load_digits("train")
     mine = torch.arange(step * batch, (step + 1) * batch) % len(images)
@@ -54,13 +54,13 @@ def train_layer_of_rank(
 ) -> WavefrontNotes:
     """Runs in each rank: train one LSTM layer; the last rank has the head as well."""
     rank, last = dist.get_rank(), dist.get_world_size() - 1
-    whole, head = make_recurrent_network(last + 1, width)
+    whole, head = _make_recurrent_network(last + 1, width)
     layer, head = layer_of_rank(whole, rank).to(device()), head.to(device())
     mine = [*layer.parameters(), *(head.parameters() if rank == last else ())]
     sgd, history = torch.optim.SGD(mine, lr=2.0), []
     with MessageMeter() as meter:
         for step in range(steps):
-            rows, labels = digits_in_time(step, batch)
+            rows, labels = _digits_in_time(step, batch)
             sgd.zero_grad()
             leaving = flow_through_layers(layer, rows, chunk, width)
             if rank < last:
@@ -79,11 +79,11 @@ def train_unsplit_layers(
     layers: int, width: int = 64, steps: int = 10, batch: int = 64
 ) -> list[list[Tensor]]:
     """Torch's own network in one process: its parameters after each step."""
-    whole, head = (part.to(device()) for part in make_recurrent_network(layers, width))
+    whole, head = (part.to(device()) for part in _make_recurrent_network(layers, width))
     mine = [*whole.parameters(), *head.parameters()]
     sgd, history = torch.optim.SGD(mine, lr=2.0), []
     for step in range(steps):
-        rows, labels = digits_in_time(step, batch)
+        rows, labels = _digits_in_time(step, batch)
         sgd.zero_grad()
         F.cross_entropy(head(whole(rows)[0][-1]), labels).backward()
         sgd.step()
@@ -112,11 +112,11 @@ def time_flow_and_alone(
     time counts.
     """
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    whole, _ = make_recurrent_network(ranks, width, PIXELS // times)
+    whole, _ = _make_recurrent_network(ranks, width, PIXELS // times)
     whole.to(device())
     layer, rows = (
         layer_of_rank(whole, rank).to(device()),
-        digits_in_time(0, batch, times)[0],
+        _digits_in_time(0, batch, times)[0],
     )
 
     def alone() -> None:

@@ -66,9 +66,7 @@ class SleepingWavefrontLayer(nn.Module):
         return torch.stack(outputs), (step, hidden)
 
 
-def sleep_through_layers(
-    steps: int, chunk: int, seconds: float, backward: bool
-) -> None:
+def _sleep_through(steps: int, chunk: int, seconds: float, backward: bool) -> None:
     """Runs in each rank: its layer, forward, and backward if so asked."""
     sequence = torch.ones(steps, 1, 1, device=device())
     layer = SleepingWavefrontLayer(seconds).to(device())
@@ -83,9 +81,7 @@ def rehearse_wavefront(
 ) -> Timeline:
     """The timeline of sleeping layers, one on each of `layers` real ranks."""
     with Timeline() as timeline:
-        run_ranks(
-            sleep_through_layers, steps, chunk, seconds, backward, world_size=layers
-        )
+        run_ranks(_sleep_through, steps, chunk, seconds, backward, world_size=layers)
     return timeline
 
 

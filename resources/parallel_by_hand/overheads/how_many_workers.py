@@ -52,9 +52,7 @@ def plot_crews(times: Times, costs: "Costs", at_once: float, most: int):
         ceiling = [one / min(k, at_once) for k in ks]
         lines["the most this machine can do"] = ceiling, COLOURS[2], "-"
     lowest = -math.inf  # labels keep a distance, where lines end close together
-    for name, (seconds, colour, style) in sorted(
-        lines.items(), key=_height_at_most_workers
-    ):
+    for name, (seconds, colour, style) in sorted(lines.items(), key=_height):
         ax.plot(ks, seconds, color=colour, linestyle=style)
         lowest = max(seconds[-1], lowest + 0.08 * max(measured))
         ax.text(most + 0.1, lowest, f" {name}", color=colour, fontsize=8, va="center")
@@ -67,5 +65,5 @@ def plot_crews(times: Times, costs: "Costs", at_once: float, most: int):
     return fig
 
 
-def _height_at_most_workers(line: tuple) -> float:
+def _height(line: tuple) -> float:
     return line[1][0][-1]

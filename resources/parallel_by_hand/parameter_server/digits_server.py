@@ -11,8 +11,8 @@ from torch.nn import functional as F
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from parallel_by_hand.parameter_server.server_and_workers import (
-    everyone,
-    post,
+    everyone_may_go_on,
+    letter_group,
     serve_at_once,
     serve_in_step,
     work,
@@ -75,7 +75,7 @@ def train_digits_with_server(
     rate: float,
     updates: int,
     servers: int = 1,
-    who_goes_on: Callable = everyone,
+    who_goes_on: Callable = everyone_may_go_on,
 ) -> list[DigitsServerUpdate]:
     """Runs in each rank; the updates of this server, and none from a worker.
 
@@ -83,7 +83,7 @@ def train_digits_with_server(
     seconds for each gradient. `design` is "in step" or "at once".
     """
     rank, start = dist.get_rank(), digits_start()
-    post()
+    letter_group()
     DigitsGradient(0)(start, 0)  # the first one takes longer: torch warms up
     dist.barrier()
     workers = range(servers, dist.get_world_size())

@@ -34,7 +34,7 @@ IN_STEP = {"in step": WORKERS, "in step, 2 of the 16 are backup": WORKERS - 2}
 REMEDIES = [*AT_ONCE, *IN_STEP]
 
 
-def train_with_remedy(name: str, budget: float, seed: int) -> tuple[Tensor, int]:
+def _train_one(name: str, budget: float, seed: int) -> tuple[Tensor, int]:
     """The parameters after `budget` simulated seconds, and the number of updates."""
     if name in IN_STEP:
         parameters, rounds, _ = simulate_in_step(
@@ -49,7 +49,7 @@ def train_with_remedy(name: str, budget: float, seed: int) -> tuple[Tensor, int]
 
 
 def compare_remedies(
-    budget: float, seeds: int, train: Callable = train_with_remedy
+    budget: float, seeds: int, train: Callable = _train_one
 ) -> dict[str, tuple[list[float], float]]:
     """For each remedy the loss of each seed, and the median of the updates made."""
     found = {}

@@ -22,7 +22,7 @@ Note = Callable[[int, int | None, int, Tensor], None]
 
 
 @cache
-def post() -> Any:
+def letter_group() -> Any:
     """Who carries letters: gloo, for NCCL cannot receive from whoever comes first.
 
     All ranks call it once before the first letter.
@@ -51,13 +51,13 @@ def pull(letters: list[Tensor], servers: Sequence[int]) -> bool:
     """Fill each letter with its server's share; False if one of them has stopped."""
     with span("wait"):
         for letter, server in zip(letters, servers, strict=True):
-            dist.recv(letter, server, group=post())
+            dist.recv(letter, server, group=letter_group())
     stopped = [int(letter[-1]) == STOP for letter in letters]
     if any(stopped):
         for letter, server, gone in zip(letters, servers, stopped, strict=True):
             letter[-1] = STOP
             if not gone:
-                dist.send(letter, server, group=post())
+                dist.send(letter, server, group=letter_group())
     return not any(stopped)
 
 
@@ -67,7 +67,9 @@ def push(gradient: Tensor, letters: list[Tensor], servers: Sequence[int]) -> Non
         letter[:-1] = piece
     with span("push"):
         pairs = zip(letters, servers, strict=True)
-        sent = [dist.isend(letter, server, group=post()) for letter, server in pairs]
+        sent = [
+            dist.isend(letter, server, group=letter_group()) for letter, server in pairs
+        ]
         for request in sent:
             request.wait()
 
@@ -75,7 +77,7 @@ def push(gradient: Tensor, letters: list[Tensor], servers: Sequence[int]) -> Non
 # Servers ------------------------------------------------------------------------------
 
 
-def everyone(pushes: dict[int, int], waiting: list[int]) -> list[int]:
+def everyone_may_go_on(pushes: dict[int, int], waiting: list[int]) -> list[int]:
     """Asynchronous: whoever waits may go on."""
     return list(waiting)
 
@@ -95,14 +97,14 @@ def serve_in_step(
     """
     letters = [torch.empty(len(share) + 1) for _ in workers]
     for version in range(first, updates):
-        sent = answer(share, version, workers)
-        receive_from_all(letters, workers)
-        await_all(sent)
+        sent = _answer_workers(share, version, workers)
+        _receive_from_all(letters, workers)
+        _await_all_letters(sent)
         total = torch.stack([letter[:-1] for letter in letters]).sum(0)
         share -= rate * total / len(workers)
         if note:
             note(version + 1, None, 0, share)
-    await_all(answer(share, STOP, workers))
+    _await_all_letters(_answer_workers(share, STOP, workers))
 
 
 def serve_at_once(
@@ -111,7 +113,7 @@ def serve_at_once(
     rate: float,
     updates: int,
     note: Note | None = None,
-    who_goes_on: Callable = everyone,
+    who_goes_on: Callable = everyone_may_go_on,
 ) -> None:
     """Asynchronous: one update for each gradient, as soon as it comes.
 
@@ -122,10 +124,10 @@ def serve_at_once(
     pushes, waiting, sent = dict.fromkeys(workers, 0), list(workers), {}
     while version < updates and pushes:
         going = who_goes_on(pushes, list(waiting))
-        sent |= answer(share, version, going)
+        sent |= _answer_workers(share, version, going)
         waiting = [worker for worker in waiting if worker not in going]
         with span("wait"):
-            worker = dist.recv(letter, group=post())  # from whoever comes first
+            worker = dist.recv(letter, group=letter_group())  # from whoever comes first
         if int(letter[-1]) == STOP:  # another server has stopped it
             del pushes[worker]
             continue
@@ -136,34 +138,40 @@ def serve_at_once(
         version += 1
         if note:
             note(version, worker, version - 1 - int(letter[-1]), share)
-    sent |= answer(share, STOP, waiting)
+    sent |= _answer_workers(share, STOP, waiting)
     for _ in range(len(pushes) - len(waiting)):  # those that still compute
-        worker = dist.recv(letter, group=post())
+        worker = dist.recv(letter, group=letter_group())
         if int(letter[-1]) != STOP:
-            sent |= answer(share, STOP, [worker])
-    await_all(sent)
+            sent |= _answer_workers(share, STOP, [worker])
+    _await_all_letters(sent)
 
 
-def answer(share: Tensor, version: int, workers: Sequence[int]) -> dict[int, Any]:
+def _answer_workers(
+    share: Tensor, version: int, workers: Sequence[int]
+) -> dict[int, Any]:
     """Begin to send the share and its version to each of these workers.
 
     Does not wait: with several servers, a worker may still be pushing to another.
     """
     letter = torch.cat([share, torch.tensor([float(version)])])
-    return {worker: dist.isend(letter, worker, group=post()) for worker in workers}
+    return {
+        worker: dist.isend(letter, worker, group=letter_group()) for worker in workers
+    }
 
 
-def await_all(sent: dict[int, Any]) -> None:
+def _await_all_letters(sent: dict[int, Any]) -> None:
     """Until all these letters have been sent."""
     for request in sent.values():
         request.wait()
 
 
-def receive_from_all(letters: list[Tensor], workers: Sequence[int]) -> None:
+def _receive_from_all(letters: list[Tensor], workers: Sequence[int]) -> None:
     """One letter from each worker, in whatever order they come."""
     with span("wait"):
         pairs = zip(letters, workers, strict=True)
-        coming = [dist.irecv(letter, worker, group=post()) for letter, worker in pairs]
+        coming = [
+            dist.irecv(letter, worker, group=letter_group()) for letter, worker in pairs
+        ]
         for request in coming:
             request.wait()
 

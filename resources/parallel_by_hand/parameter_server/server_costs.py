@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from parallel_by_hand.collectives.paced_link import paced_link
 from parallel_by_hand.parameter_server.server_and_workers import (
-    post,
+    letter_group,
     serve_in_step,
     work,
 )
@@ -50,7 +50,7 @@ def time_server_over_paced_link(
     `serve_at_once`.
     """
     rank, ends = dist.get_rank(), []
-    post()
+    letter_group()
     dist.barrier()
     with paced_link(alpha, beta), MessageMeter() as meter:
         if rank >= servers:

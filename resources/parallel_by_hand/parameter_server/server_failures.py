@@ -11,7 +11,7 @@ from torch import Tensor
 from parallel_by_hand.checkpoints.atomic_file import save_atomically
 from parallel_by_hand.parameter_server.digits_server import DigitsGradient, digits_start
 from parallel_by_hand.parameter_server.server_and_workers import (
-    post,
+    letter_group,
     serve_at_once,
     serve_in_step,
     work,
@@ -19,7 +19,7 @@ from parallel_by_hand.parameter_server.server_and_workers import (
 from sidebyside.ranks.failures import is_lost_connection
 
 
-def kill_this_process() -> None:
+def _kill_this_process() -> None:
     """As the system does when memory runs out: no goodbye, nothing is saved."""
     os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))  # Windows
 
@@ -47,11 +47,11 @@ def train_with_checkpoints(
     "in step" or "at once"; at once, the letters of each run count from 0.
     """
     rank = dist.get_rank()
-    post()
+    letter_group()
 
     def meet(version: int) -> None:
         if rank == victim and version >= at:
-            kill_this_process()
+            _kill_this_process()
 
     if rank > 0:
         gradient_of = DigitsGradient(rank - 1)
@@ -95,7 +95,7 @@ def train_while_worker_is_lost(updates: int, at: int, nap: float) -> list[int] |
     three gradients ahead: by then all have been heard.
     """
     rank, last = dist.get_rank(), dist.get_world_size() - 1
-    post()
+    letter_group()
     gradient_of = DigitsGradient(rank, nap)
     gradient_of(digits_start(), 0)  # reads the images
     dist.barrier()

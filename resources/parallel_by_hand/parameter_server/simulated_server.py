@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from parallel_by_hand.parameter_server.digits_server import DigitsGradient, digits_start
-from parallel_by_hand.parameter_server.server_and_workers import everyone
+from parallel_by_hand.parameter_server.server_and_workers import everyone_may_go_on
 
 
 def gradient_seconds(worker: int, seed: int = 0) -> Iterator[float]:
@@ -27,7 +27,7 @@ def gradient_seconds(worker: int, seed: int = 0) -> Iterator[float]:
         yield 1.0 + 0.2 * float(random.pareto(1.6))
 
 
-def same_seconds_of_workers(worker: int, seed: int = 0) -> Iterator[float]:
+def _same_seconds(worker: int, seed: int = 0) -> Iterator[float]:
     """Every gradient of every worker takes 1, and a little that tells them apart."""
     while True:
         yield 1.0 + 1e-3 * worker
@@ -37,8 +37,8 @@ def simulate_at_once(
     workers: int,
     budget: float,
     rate: Callable[[int], float],
-    who_goes_on: Callable = everyone,
-    seconds_of: Callable = same_seconds_of_workers,
+    who_goes_on: Callable = everyone_may_go_on,
+    seconds_of: Callable = _same_seconds,
     alone: float = 0.0,
     seed: int = 0,
 ) -> tuple[Tensor, list[int]]:
@@ -74,7 +74,7 @@ def simulate_in_step(
     needed: int,
     budget: float,
     rate: float,
-    seconds_of: Callable = same_seconds_of_workers,
+    seconds_of: Callable = _same_seconds,
     seed: int = 0,
 ) -> tuple[Tensor, int, int]:
     """Synchronous with backup workers: the first `needed` of `workers` make a round.

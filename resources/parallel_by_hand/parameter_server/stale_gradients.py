@@ -21,7 +21,7 @@ def delayed_descent(
     return path
 
 
-def is_stable_step(curvature: float, step: float, delay: int) -> bool:
+def _is_stable_step(curvature: float, step: float, delay: int) -> bool:
     """Does x go to 0? Judged by the last of so many updates that 1 % decides."""
     updates = 2000 + 1000 * delay
     path = delayed_descent(curvature, step, delay, updates)
@@ -34,7 +34,7 @@ def found_stable_step(curvature: float, delay: int) -> float:
     low, high = 0.0, 2 / curvature  # stable; the limit for a gradient that is fresh
     for _ in range(12):
         middle = (low + high) / 2
-        if is_stable_step(curvature, middle, delay):
+        if _is_stable_step(curvature, middle, delay):
             low = middle
         else:
             high = middle

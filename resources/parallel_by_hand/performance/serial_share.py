@@ -94,20 +94,16 @@ def fit_serial_share(
             "one number of workers: every serial share explains the same one time"
         )
     dice, rounds = np.random.default_rng(1), len(next(iter(seconds.values())))
-    line = _line_of_serial_share(seconds, range(rounds))
+    line = _line(seconds, range(rounds))
     shares = []
     for _ in range(redone):
-        serial, parallel = _line_of_serial_share(
-            seconds, dice.integers(rounds, size=rounds)
-        )
+        serial, parallel = _line(seconds, dice.integers(rounds, size=rounds))
         shares.append(serial / (serial + parallel))
     low, high = np.quantile(shares, [0.025, 0.975])
     return SerialShareFit(*line, float(low), float(high))
 
 
-def _line_of_serial_share(
-    seconds: Mapping[float, list[float]], rounds
-) -> tuple[float, float]:
+def _line(seconds: Mapping[float, list[float]], rounds) -> tuple[float, float]:
     medians = [median(t[r] for r in rounds) for t in seconds.values()]
     parallel, serial = np.polyfit([1 / workers for workers in seconds], medians, 1)
     return float(serial), float(parallel)

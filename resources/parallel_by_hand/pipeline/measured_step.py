@@ -11,7 +11,7 @@ from sidebyside import MessageMeter
 WIDTH = SAMPLES = 64
 
 
-def make_layers_to_measure(count: int) -> nn.Sequential:
+def _make_layers(count: int) -> nn.Sequential:
     """Equal layers, the same in every process."""
     torch.manual_seed(0)
     layers = [nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh()) for _ in range(count)]
@@ -29,7 +29,7 @@ def step_through_pipeline(
     """
     generator = torch.Generator().manual_seed(1)
     batch, targets = torch.randn(2, SAMPLES, WIDTH, generator=generator)
-    stages = split_into_stages(make_layers_to_measure(layers), schedule)
+    stages = split_into_stages(_make_layers(layers), schedule)
     pipeline = Pipeline(schedule, stages, nn.functional.mse_loss, recompute)
     parameters = [p for stage in stages.values() for p in stage.parameters()]
     adam = torch.optim.Adam(parameters)

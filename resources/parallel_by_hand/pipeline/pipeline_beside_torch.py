@@ -14,7 +14,7 @@ from sidebyside import device
 SCHEDULES_OF_BOTH = [gpipe, one_f_one_b]
 
 
-def make_layers_beside_torch(width: int, layers: int = 8) -> nn.Sequential:
+def _make_layers(width: int, layers: int = 8) -> nn.Sequential:
     """Layers of one size, the same in every process."""
     torch.manual_seed(0)
     return nn.Sequential(
@@ -22,7 +22,7 @@ def make_layers_beside_torch(width: int, layers: int = 8) -> nn.Sequential:
     )
 
 
-def torchs_pipeline(make, module: nn.Module, microbatches: int, loss):
+def _torchs_pipeline(make, module: nn.Module, microbatches: int, loss):
     """torch's executor for this rank's stage, with torch's schedule like `make`'s."""
     pipelining = import_pipelining()
     stage = pipelining.PipelineStage(
@@ -43,11 +43,11 @@ def both_pipelines_in_turn(
     rank, ranks = dist.get_rank(), dist.get_world_size()
     schedule, loss = make(ranks, microbatches), nn.functional.mse_loss
     stages = [
-        split_into_stages(make_layers_beside_torch(width), schedule)[rank].to(device())
+        split_into_stages(_make_layers(width), schedule)[rank].to(device())
         for _ in range(2)
     ]
     ours = Pipeline(schedule, {rank: stages[0]}, loss)
-    torchs = torchs_pipeline(make, stages[1], microbatches, loss)
+    torchs = _torchs_pipeline(make, stages[1], microbatches, loss)
 
     def step_torch(inputs, targets) -> float | None:
         inputs, losses = (inputs.to(device()),) if rank == 0 else (), []

@@ -138,15 +138,15 @@ class Pipeline:
 
     def _end(self) -> float | None:
         for work in list(self.leaving):
-            _finish_between_stages(self.leaving, work)
+            _finish_between(self.leaving, work)
         return self.total.item() if self.last in self.modules else None
 
     def _compute(self, instruction: str, work: ScheduledWork) -> Tensor | None:
         """Run one instruction: the activations or the gradient to pass on."""
         kind, stage, microbatch = work
-        arrived = _finish_between_stages(self.arriving, work)  # waiting is not work
+        arrived = _finish_between(self.arriving, work)  # waiting is not work
         if kind == "B":  # its gradient has arrived, so the message of F has, too
-            _finish_between_stages(self.leaving, work._replace(kind="F"))
+            _finish_between(self.leaving, work._replace(kind="F"))
         with span(instruction):
             if kind == "F":
                 output = self._forward(stage, microbatch, arrived)
@@ -256,7 +256,7 @@ def _stage_that_receives(work: ScheduledWork, last: int) -> ScheduledWork | None
     return work._replace(stage=work.stage + step)
 
 
-def _finish_between_stages(
+def _finish_between(
     under_way: dict[ScheduledWork, tuple[Tensor, dist.Work | None]], work: ScheduledWork
 ):
     """Wait for the message that belongs to `work`, and let go of it."""

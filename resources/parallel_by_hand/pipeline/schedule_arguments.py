@@ -14,7 +14,7 @@ from sidebyside import at_least
 from sidebyside.programs.arguments import output_file
 
 
-def schedule_file_argument(name: str) -> Schedule:
+def _schedule_file(name: str) -> Schedule:
     """An argparse type: a file that holds a legal schedule, one line per rank."""
     try:
         if not os.path.isfile(name):  # a pipe or a device would be read for ever
@@ -45,7 +45,7 @@ def add_schedule_arguments(
     )  # fmt: skip
     add(
         "--file",
-        type=schedule_file_argument,
+        type=_schedule_file,
         help="a schedule of your own, one line per rank",
     )
 

@@ -42,7 +42,7 @@ class ScheduledWork(NamedTuple):
 
 def read_instruction(instruction: str, rank: int) -> ScheduledWork:
     """What it means on `rank`: "B3" on rank 1 is ScheduledWork("B", 1, 3)."""
-    work = _work_of_instruction(str(instruction), rank)
+    work = _work_of(str(instruction), rank)
     if work is None:
         raise IllegalSchedule(
             f"rank {rank}: {instruction!r} is no instruction such as F0 or B12", rank
@@ -51,7 +51,7 @@ def read_instruction(instruction: str, rank: int) -> ScheduledWork:
 
 
 @lru_cache(maxsize=2**17)  # a timetable reads each one several times
-def _work_of_instruction(instruction: str, rank: int) -> ScheduledWork | None:
+def _work_of(instruction: str, rank: int) -> ScheduledWork | None:
     parts = re.fullmatch(r"(\d*)([FBW])(\d+)", instruction)
     if parts is None:
         return None

@@ -24,7 +24,7 @@ ACCIDENTS = ("exception", "kill", "Ctrl-C")
 LONGEST = 60  # seconds for one experiment, then it is ended from outside
 
 
-def accident_task(number: int, accident: str, log: str) -> int:
+def _task(number: int, accident: str, log: str) -> int:
     """Wait a moment; number 37 meets with the accident instead."""
     sleep(0.02)
     if number == BAD and accident == "exception":
@@ -44,7 +44,7 @@ def accident_task(number: int, accident: str, log: str) -> int:
 
 
 @contextlib.contextmanager
-def open_pool_for_accident(patience: float):
+def _open_pool(patience: float):
     def results(work, numbers):
         found = pool.imap(work, numbers)
         for _ in numbers:
@@ -56,13 +56,13 @@ def open_pool_for_accident(patience: float):
 
 
 @contextlib.contextmanager
-def open_executor_for_accident(patience: float):
+def _open_executor(patience: float):
     with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
         yield pool.map
 
 
 @contextlib.contextmanager
-def open_joblib_for_accident(patience: float):
+def _open_joblib(patience: float):
     from joblib import Parallel, delayed
     from joblib.externals.loky import get_reusable_executor
 
@@ -78,9 +78,9 @@ def open_joblib_for_accident(patience: float):
 
 
 OPEN = {
-    "Pool": open_pool_for_accident,
-    "executor": open_executor_for_accident,
-    "joblib": open_joblib_for_accident,
+    "Pool": _open_pool,
+    "executor": _open_executor,
+    "joblib": _open_joblib,
 }
 
 
@@ -92,7 +92,7 @@ def experiment_with_accident(
     try:
         with OPEN[pool](patience) as results:
             try:
-                work = partial(accident_task, accident=accident, log=log)
+                work = partial(_task, accident=accident, log=log)
                 for result in results(work, range(TASKS)):
                     hand.append(result)
             except TimeoutError:
@@ -113,7 +113,7 @@ def experiment_with_accident(
 
 
 def report_accident(pool: str, accident: str, patience: str, log: str) -> None:
-    """The whole of the program that `start_accident` starts.
+    """The whole of the program that `_start_accident` starts.
 
     It may be killed at any moment. A semaphore is removed after it by a tracker, which
     must run before the first one is made. The demo keeps Ctrl-C from what it starts.
@@ -124,7 +124,7 @@ def report_accident(pool: str, accident: str, patience: str, log: str) -> None:
     print(json.dumps(experiment_with_accident(pool, accident, float(patience), log)))
 
 
-def start_accident(
+def _start_accident(
     pool: str, accident: str, patience: float, log: Path
 ) -> subprocess.Popen:
     """The experiment as a program of its own, in a group of its own."""
@@ -143,25 +143,25 @@ def end_accident(program: subprocess.Popen) -> None:
     """
     with contextlib.suppress(OSError, AttributeError):  # none is left, or Windows
         if program.poll() is not None:
-            _wait_for_group_of_accident(program.pid)
+            _wait_for_group(program.pid)
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error, OSError):
                 is_ours = os.getpgid(process.pid) == program.pid
                 if is_ours and not tidies_up_for_others(process):
                     process.kill()
-        _wait_for_group_of_accident(program.pid)
+        _wait_for_group(program.pid)
         os.killpg(program.pid, signal.SIGKILL)
     program.kill()
     program.communicate()
 
 
-def _wait_for_group_of_accident(group: int) -> None:
+def _wait_for_group(group: int) -> None:
     for _ in range(60):
         os.killpg(group, 0)  # raises when the group is gone
         sleep(0.05)
 
 
-def outcome_of_accident(program: subprocess.Popen, patience: float) -> dict:
+def _outcome(program: subprocess.Popen, patience: float) -> dict:
     try:
         said, _ = program.communicate(timeout=LONGEST + patience)
         return json.loads(said)
@@ -178,9 +178,9 @@ def accidents_side_by_side(pools: Sequence[str], accident: str, patience: float)
         try:
             for pool in pools:
                 programs.append(
-                    start_accident(pool, accident, patience, Path(folder, pool))
+                    _start_accident(pool, accident, patience, Path(folder, pool))
                 )
-            yield [outcome_of_accident(program, patience) for program in programs]
+            yield [_outcome(program, patience) for program in programs]
         finally:
             for program in programs:
                 end_accident(program)

@@ -17,15 +17,17 @@ spawn = get_context("spawn")
 shared: dict[str, np.ndarray] = {}  # in a worker: the three matrices
 
 
-def strips(size: int, cuts: int) -> list[slice]:
+def matrix_strips(size: int, cuts: int) -> list[slice]:
     """The numbers 0 to size - 1, cut into `cuts` ranges of nearly equal length."""
     ends = [size * cut // cuts for cut in range(cuts + 1)]
     return [slice(*pair) for pair in pairwise(ends)]
 
 
-def blocks(size: int, cuts: int) -> list[tuple[slice, slice]]:
+def matrix_blocks(size: int, cuts: int) -> list[tuple[slice, slice]]:
     """The rows and columns of each block of the product: cuts x cuts of them."""
-    return [(r, c) for r in strips(size, cuts) for c in strips(size, cuts)]
+    return [
+        (r, c) for r in matrix_strips(size, cuts) for c in matrix_strips(size, cuts)
+    ]
 
 
 def multiply_sent(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -39,19 +41,19 @@ def multiply_shared(rows: slice, columns: slice) -> None:
     product[:] = shared["A"][rows] @ shared["B"][:, columns]
 
 
-def as_matrices_of_blocks(size: int, memory: dict) -> dict[str, np.ndarray]:
+def _as_matrices(size: int, memory: dict) -> dict[str, np.ndarray]:
     """See each piece of memory as a square matrix, without a copy."""
     return {name: np.frombuffer(m).reshape(size, size) for name, m in memory.items()}
 
 
-def attach_block_matrices(size: int, memory: dict) -> None:
+def _attach(size: int, memory: dict) -> None:
     """Runs once in each worker, as it starts: a RawArray cannot be sent later."""
     end_with_parent()
-    shared.update(as_matrices_of_blocks(size, memory))
+    shared.update(_as_matrices(size, memory))
 
 
 @contextmanager
-def one_thread_for_each_block() -> Iterator[None]:
+def _one_thread_each() -> Iterator[None]:
     """Workers started inside let the library compute with one thread."""
     names = "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"
     before = {name: os.environ.get(name) for name in names}
@@ -73,16 +75,16 @@ class BlockProduct:
 
     def __init__(self, size: int, cuts: int, workers: int):
         dice = np.random.default_rng(0)
-        self.places = blocks(size, cuts)
+        self.places = matrix_blocks(size, cuts)
         memory = {name: spawn.RawArray("d", size * size) for name in "ABC"}
         self.workers, self.attached = workers, (size, memory)
-        self.A, self.B, self.C = as_matrices_of_blocks(size, memory).values()
+        self.A, self.B, self.C = _as_matrices(size, memory).values()
         for matrix in self.A, self.B:
             matrix[:] = dice.standard_normal((size, size))
 
     def __enter__(self) -> "BlockProduct":
-        with one_thread_for_each_block():
-            self.pool = spawn.Pool(self.workers, attach_block_matrices, self.attached)
+        with _one_thread_each():
+            self.pool = spawn.Pool(self.workers, _attach, self.attached)
             self.pool.map(abs, range(self.workers))  # they have started
         return self
 

@@ -34,23 +34,23 @@ def time_task_for_diagnosis(work: Callable, task: object) -> DiagnosedTask:
     return DiagnosedTask(wall, cpu, process_time() - start, sum(map(len, packed)))
 
 
-def cpu_for_diagnosis(work: Callable, task: object) -> float:
+def _cpu_of(work: Callable, task: object) -> float:
     """Runs in a worker."""
     start = process_time()
     work(task)
     return process_time() - start
 
 
-def empty_task_for_diagnosis(task: object) -> None:
+def _empty_task(task: object) -> None:
     """A task without work: what remains is the price of a message."""
 
 
 def message_time_for_diagnosis(pool, workers: int) -> float:
     """Seconds that a task without work takes in this pool."""
     count = 50 * workers
-    list(pool.map(empty_task_for_diagnosis, range(workers)))  # the workers have started
+    list(pool.map(_empty_task, range(workers)))  # the workers have started
     start = perf_counter()
-    list(pool.map(empty_task_for_diagnosis, range(count)))
+    list(pool.map(_empty_task, range(count)))
     return (perf_counter() - start) / count
 
 
@@ -60,11 +60,9 @@ def slowdown_for_diagnosis(pool, work: Callable, task: object, workers: int) -> 
     A core that waits for memory counts as busy, so crowded memory shows here.
     """
     # First calls are dearer.
-    list(pool.map(cpu_for_diagnosis, [work] * workers, [task] * workers))
-    alone = [pool.submit(cpu_for_diagnosis, work, task).result() for _ in range(3)]
-    crowd = list(
-        pool.map(cpu_for_diagnosis, [work] * 3 * workers, [task] * 3 * workers)
-    )
+    list(pool.map(_cpu_of, [work] * workers, [task] * workers))
+    alone = [pool.submit(_cpu_of, work, task).result() for _ in range(3)]
+    crowd = list(pool.map(_cpu_of, [work] * 3 * workers, [task] * 3 * workers))
     return median(crowd) / median(alone)
 
 

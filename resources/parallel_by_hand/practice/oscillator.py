@@ -27,7 +27,7 @@ def oscillator_tasks(seed: int, count: int) -> list[OscillatorTask]:
     return [OscillatorTask(number, child) for number, child in enumerate(children)]
 
 
-def oscillator_change(time: float, state: np.ndarray, mu: float) -> tuple[float, float]:
+def _change(time: float, state: np.ndarray, mu: float) -> tuple[float, float]:
     """How fast place and velocity change."""
     x, velocity = state
     return velocity, mu * (1 - x * x) * velocity - x
@@ -39,7 +39,7 @@ def solve_oscillator(mu: float, x: float, times: np.ndarray | None = None):
     At the given times, or at those that the solver chose itself.
     """
     return solve_ivp(
-        oscillator_change, (0, SECONDS), (x, 0.0), method="RK45", t_eval=times,
+        _change, (0, SECONDS), (x, 0.0), method="RK45", t_eval=times,
         args=(mu,), rtol=1e-4, atol=1e-6,
     )  # fmt: skip
 

@@ -55,7 +55,7 @@ def do_step(step: str, copy: int, x: int, held: frozenset) -> tuple | None:
     return copy, x, held
 
 
-def state_after_step(
+def _after_step(
     state: StateBetweenSteps, thread: int, program: Program
 ) -> StateBetweenSteps | None:
     """The state after the thread's next step; None if it is done or must wait."""
@@ -79,7 +79,7 @@ def play(order: str, a: Program, b: Program) -> int:
     state = START
     for place, letter in enumerate(order):
         thread = "AB".index(letter)
-        moved = state_after_step(state, thread, (a, b)[thread])
+        moved = _after_step(state, thread, (a, b)[thread])
         if moved is None:
             steps = (a, b)[thread][state.done[thread] :]
             why = f"it waits to {steps[0]}" if steps else "it has done all its steps"
@@ -97,7 +97,7 @@ def every_interleaving(
     a: Program, b: Program, order: str = "", state: StateBetweenSteps = START
 ) -> Iterator[tuple[str, int | str]]:
     """Each order that is possible, with what x is at its end, or "stuck"."""
-    after_a, after_b = state_after_step(state, 0, a), state_after_step(state, 1, b)
+    after_a, after_b = _after_step(state, 0, a), _after_step(state, 1, b)
     if after_a is not None:
         yield from every_interleaving(a, b, order + "A", after_a)
     if after_b is not None:

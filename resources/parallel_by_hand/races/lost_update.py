@@ -25,7 +25,7 @@ def add_with_lock(x, lock, updates: int) -> None:
             x.value = x.value + int(1)
 
 
-def start_updates_together(gate, add: Callable, x, lock, updates: int) -> None:
+def _start_together(gate, add: Callable, x, lock, updates: int) -> None:
     gate.wait()  # until all workers are there: some take longer to start
     add(x, lock, updates)
 
@@ -43,7 +43,7 @@ def count_in_processes(add: Callable, updates: int, workers: int = 2) -> int:
 
 
 def _count_updates(kind, work: tuple, workers: int) -> int:
-    crew = [kind(target=start_updates_together, args=work) for _ in range(workers)]
+    crew = [kind(target=_start_together, args=work) for _ in range(workers)]
     for worker in crew:
         worker.start()
     for worker in crew:

@@ -24,7 +24,7 @@ RING_SIZES = [40_000, 160_000, 640_000, 2_560_000]
 MEMORY = 4e9  # bytes: more than any of our runs needs
 
 
-def measure_roof() -> tuple[float, float]:
+def _measure_roof() -> tuple[float, float]:
     """Runs in each rank, at once: operations per second, bytes per second."""
     torch.set_num_threads(1)
     product, copy = multiply_matrix(256, 512), copy_vector(2_000_000)
@@ -40,7 +40,7 @@ def step_seconds(measured: Sequence[MeasuredStep]) -> float:
     return float(typical_seconds(slowest))
 
 
-def measured_link() -> Link:
+def _measured_link() -> Link:
     """Of two ranks of this machine, from all-reduces of several sizes."""
     return link_of_rings(run_ranks(time_rings, RING_SIZES, world_size=2)[0])
 
@@ -65,17 +65,17 @@ def calibrate(rounds: int = 5) -> Cluster:
     Both ranks make the small step at the same time and send nothing: each has its own
     half of the cores' memory bandwidth.
     """
-    roofs = run_ranks(measure_roof, world_size=2)
+    roofs = run_ranks(_measure_roof, world_size=2)
     peak, bandwidth = (min(column) for column in zip(*roofs, strict=True))
-    link = measured_link()
+    link = _measured_link()
     machine = Cluster(2, 1, peak, 1.0, MEMORY, bandwidth, link, link)
     alone = Strategy(micro_batch=CALIBRATED_BATCH, state=SINGLE)
     task = CALIBRATED_ON, alone, CALIBRATED_BATCH, rounds
     measured = run_ranks(measure_step, *task, world_size=2)
-    return replace(machine, efficiency=fit_efficiency(machine, step_seconds(measured)))
+    return replace(machine, efficiency=_fit_efficiency(machine, step_seconds(measured)))
 
 
-def fit_efficiency(machine: Cluster, seconds: float) -> float:
+def _fit_efficiency(machine: Cluster, seconds: float) -> float:
     """The efficiency with which the calibration's step takes so many seconds.
 
     Found by halving an interval: a step takes less time with more efficiency.

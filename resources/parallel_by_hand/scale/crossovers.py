@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from parallel_by_hand.scale import published as paper
 from parallel_by_hand.scale.published_runs import fixed_batch_strategy, gpt, selene
-from parallel_by_hand.scale.simulated_step import Step, simulate_step
+from parallel_by_hand.scale.simulated_step import SimulatedStep, simulate_step
 from parallel_by_hand.scale.training_plan import Strategy
 from sidebyside import COLOURS, figure
 
@@ -56,7 +56,7 @@ def sequences_curves(counts: Iterable[int] = range(1, 9)) -> CrossoverCurves:
     return _crossover_curves(counts, pair)
 
 
-def fixed_batch_step(name: str, gpus: int) -> Step:
+def fixed_batch_step(name: str, gpus: int) -> SimulatedStep:
     """Table 2's model and batch on any number of GPUs, "ZeRO-3" or "PTD"."""
     model = gpt(paper.TABLE_2_LAYERS, paper.TABLE_2_HIDDEN, paper.TABLE_2_HEADS)
     micro = max(1, paper.TABLE_2_BATCH // gpus) if name == "ZeRO-3" else 1
@@ -64,7 +64,7 @@ def fixed_batch_step(name: str, gpus: int) -> Step:
     return simulate_step(model, selene(gpus), strategy, paper.TABLE_2_BATCH)
 
 
-def fixed_batch_curves(
+def _fixed_batch_curves(
     counts: Iterable[int] = (192, 384, 768, 1536),
 ) -> CrossoverCurves:
     """GPUs: seconds of ZeRO-3, and of pipeline, tensor and data parallel together."""
@@ -76,7 +76,7 @@ def fixed_batch_curves(
     return _crossover_curves(counts, pair)
 
 
-def micro_batch_curves(counts: Iterable[int] = range(8, 129, 8)) -> CrossoverCurves:
+def _micro_batch_curves(counts: Iterable[int] = range(8, 129, 8)) -> CrossoverCurves:
     """Micro-batches: seconds of tensor parallel, and of a pipeline, within a machine.
 
     18.4 billion parameters on one machine of eight GPUs, all of them in one group.
@@ -97,8 +97,8 @@ def three_crossovers() -> dict[str, CrossoverCurves]:
     """All three, each with the curve that begins below as the first."""
     return {
         "sequences": sequences_curves(),
-        "gpus": fixed_batch_curves(),
-        "micro": micro_batch_curves(),
+        "gpus": _fixed_batch_curves(),
+        "micro": _micro_batch_curves(),
     }
 
 

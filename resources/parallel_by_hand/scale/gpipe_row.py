@@ -14,7 +14,7 @@ from parallel_by_hand.scale.published import (
 BACK = 3  # a backward and the forward that is computed again, in forwards
 
 
-def layer_times_of_gpipe() -> list[float]:
+def _layer_times() -> list[float]:
     """Each layer, and at the end the matrix that gives 32,000 scores, in layers.
 
     FLOPs of a layer for one token: 24 h^2 + 4 s h; of the last matrix: 2 V h.
@@ -23,7 +23,7 @@ def layer_times_of_gpipe() -> list[float]:
     return [1.0] * GPIPE_LAYERS + [2 * GPIPE_VOCABULARY * GPIPE_HIDDEN / layer]
 
 
-def balanced_stages(times: list[float], stages: int) -> list[float]:
+def _balanced_stages(times: list[float], stages: int) -> list[float]:
     """Times of neighbouring layers' stages, the slowest as fast as can be."""
     ends = [0.0, *accumulate(times)]
     # layers, stages: slowest stage, where it is cut
@@ -39,11 +39,10 @@ def balanced_stages(times: list[float], stages: int) -> list[float]:
     return [ends[b] - ends[a] for a, b in pairwise(cuts)]
 
 
-def gpipe_seconds(partitions: int, micro_batches: int) -> float:
+def _gpipe_seconds(partitions: int, micro_batches: int) -> float:
     """One batch, in forwards of the whole batch through one layer."""
     forward = [
-        time / micro_batches
-        for time in balanced_stages(layer_times_of_gpipe(), partitions)
+        time / micro_batches for time in _balanced_stages(_layer_times(), partitions)
     ]
     backward = [BACK * time for time in forward]
     return timetable_length(
@@ -53,7 +52,7 @@ def gpipe_seconds(partitions: int, micro_batches: int) -> float:
 
 def simulated_throughput(partitions: int, micro_batches: int) -> float:
     """Relative to two partitions and one micro-batch, as the paper counts."""
-    return gpipe_seconds(2, 1) / gpipe_seconds(partitions, micro_batches)
+    return _gpipe_seconds(2, 1) / _gpipe_seconds(partitions, micro_batches)
 
 
 def bare_formula(partitions: int, micro_batches: int) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from parallel_by_hand.scale.published_runs import PublishedRun, megatron_runs
-from parallel_by_hand.scale.simulated_step import Step, simulate_step
+from parallel_by_hand.scale.simulated_step import SimulatedStep, simulate_step
 from parallel_by_hand.scale.step_arithmetic import step_flops
 
 FITTED_ON = (
@@ -16,7 +16,7 @@ class HeldToTheWorld(NamedTuple):
     """A published run beside the simulated step; `miss` is a share of the published."""
 
     run: PublishedRun
-    step: Step
+    step: SimulatedStep
     teraflops: float
 
     @property

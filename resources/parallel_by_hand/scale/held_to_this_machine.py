@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from parallel_by_hand.scale.calibration import step_seconds
-from parallel_by_hand.scale.simulated_step import Step, simulate_step
+from parallel_by_hand.scale.simulated_step import SimulatedStep, simulate_step
 from parallel_by_hand.scale.this_machine import (
     MeasuredStep,
     measure_step,
@@ -20,7 +20,7 @@ WAYS = "data", "ZeRO-1", "tensor", "pipeline"
 class HeldToThisMachine(NamedTuple):
     """One way to train: the simulated step, and both ranks' measurements."""
 
-    step: Step
+    step: SimulatedStep
     measured: list[MeasuredStep]
 
     @property

@@ -56,10 +56,7 @@ def kept_timetable(
     """The timetable of one of lesson 15's schedules, without times."""
     schedule = scheduled(name, ranks, microbatches, chunks)
     stages = ranks * (chunks if name == "interleaved" and ranks > 1 else 1)
-    orders = [
-        _read_order_of_timetable(order, rank, stages)
-        for rank, order in enumerate(schedule)
-    ]
+    orders = [_read_order(order, rank, stages) for rank, order in enumerate(schedule)]
     places: dict[tuple[int, int], int] = {}
     columns: list[tuple[int, int, int]] = []
     position, moving = [0] * ranks, True
@@ -69,7 +66,7 @@ def kept_timetable(
             while position[rank] < len(order):
                 work, microbatch = order[position[rank]]
                 needed = NOTHING
-                if (before := _neighbour_in_timetable(work, stages)) is not None:
+                if (before := _neighbour(work, stages)) is not None:
                     needed = places.get((before, microbatch))
                     if needed is None:
                         break
@@ -80,18 +77,16 @@ def kept_timetable(
     assert len(columns) == sum(map(len, orders)), "lesson 15's schedules all can run"
     lists = [list(column) for column in zip(*columns, strict=True)]
     return KeptTimetable(
-        *lists, kept=tuple(_most_kept_in_timetable(order, stages) for order in orders)
+        *lists, kept=tuple(_most_kept(order, stages) for order in orders)
     )
 
 
-def _read_order_of_timetable(
-    order: list[str], rank: int, stages: int
-) -> list[tuple[int, int]]:
+def _read_order(order: list[str], rank: int, stages: int) -> list[tuple[int, int]]:
     works = (read_instruction(instruction, rank) for instruction in order)
     return [("FBW".index(w.kind) * stages + w.stage, w.microbatch) for w in works]
 
 
-def _neighbour_in_timetable(work: int, stages: int) -> int | None:
+def _neighbour(work: int, stages: int) -> int | None:
     """The same micro-batch's work on the stage before, or behind on the way back."""
     kind, stage = divmod(work, stages)
     if kind == 0:
@@ -99,7 +94,7 @@ def _neighbour_in_timetable(work: int, stages: int) -> int | None:
     return work + 1 if kind == 1 and stage < stages - 1 else None
 
 
-def _most_kept_in_timetable(order: list[tuple[int, int]], stages: int) -> int:
+def _most_kept(order: list[tuple[int, int]], stages: int) -> int:
     """Lesson 15's `peak_activations` of one rank."""
     last = max(work // stages for work, _ in order)  # B, or W where there are any
     kept = most = 0

@@ -16,7 +16,7 @@ from parallel_by_hand.scale.training_plan import (
 )
 
 
-def splits_of(gpus: int) -> Iterator[tuple[int, int, int]]:
+def _splits_of(gpus: int) -> Iterator[tuple[int, int, int]]:
     """All (data, tensor, pipeline) whose product is `gpus`."""
     divisors = [n for n in range(1, gpus + 1) if gpus % n == 0]
     for tensor in divisors:
@@ -33,7 +33,7 @@ def fewest_chunks(layers: int, pipeline: int) -> int:
     return next((c for c in range(2, own + 1) if own % c == 0), 1)
 
 
-def strategies_of_split(
+def _strategies_of_split(
     model: Model, batch: int, data: int, tensor: int, pipeline: int
 ) -> Iterator[Strategy]:
     """All that is left to choose once the degrees are."""
@@ -53,8 +53,8 @@ def strategies_of_split(
 
 def legal_strategies(model: Model, cluster: Cluster, batch: int) -> Iterator[Strategy]:
     """Every strategy that can run, whether or not it fits into memory."""
-    for split in splits_of(cluster.gpus):
-        for strategy in strategies_of_split(model, batch, *split):
+    for split in _splits_of(cluster.gpus):
+        for strategy in _strategies_of_split(model, batch, *split):
             if not why_impossible(model, cluster, strategy, batch):
                 yield strategy
 
@@ -67,12 +67,12 @@ def why_no_strategy(
     `wanted` fixes some of the degrees "data", "tensor" and "pipeline".
     """
     wanted, reasons = wanted or {}, []
-    for split in splits_of(cluster.gpus):
+    for split in _splits_of(cluster.gpus):
         names = "data", "tensor", "pipeline"
         degrees: dict[str, int] = dict(zip(names, split, strict=True))
         if any(degrees[degree] != count for degree, count in wanted.items()):
             continue
-        for strategy in strategies_of_split(model, batch, *split):
+        for strategy in _strategies_of_split(model, batch, *split):
             problem = why_impossible(model, cluster, strategy, batch)
             if not problem:
                 return ""

@@ -50,13 +50,13 @@ class PlannedPipeline(NamedTuple):
 
 
 @lru_cache(maxsize=2**14)
-def run_on_paper(plan: PlanOfPipeline) -> PlannedPipeline:
+def run_pipeline_on_paper(plan: PlanOfPipeline) -> PlannedPipeline:
     """How long each rank of the pipeline works, and what it keeps."""
     ranks, microbatches = plan.ranks, plan.microbatches
     if microbatches <= LONG * ranks:
         return _run_all_of_it(plan)
     few = (LONG - 1) * ranks + microbatches % ranks
-    short = run_on_paper(plan._replace(microbatches=few))
+    short = run_pipeline_on_paper(plan._replace(microbatches=few))
     longer = _run_all_of_it(plan._replace(microbatches=few + ranks))
     repeats = (microbatches - few) // ranks
 

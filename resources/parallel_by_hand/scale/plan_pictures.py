@@ -8,7 +8,7 @@ from parallel_by_hand.scale.plan_search import (
     fastest_strategies,
     rank_of_split,
 )
-from parallel_by_hand.scale.simulated_step import Step
+from parallel_by_hand.scale.simulated_step import SimulatedStep
 from parallel_by_hand.scale.training_plan import Cluster, Strategy
 
 Kind = Callable[[Strategy, Cluster], bool]
@@ -26,7 +26,7 @@ OTHER_KINDS: dict[str, Kind] = {
 HEAD = "data tensor pipe ZeRO micro schedule    again      memory     step  model use"
 
 
-def row_of_plan(step: Step) -> str:
+def _row(step: SimulatedStep) -> str:
     """The knobs of a strategy, the memory of its fullest GPU, its time."""
     s = step.strategy
     return (
@@ -36,7 +36,7 @@ def row_of_plan(step: Step) -> str:
     )
 
 
-def shares_of_step(step: Step) -> str:
+def _shares_of_step(step: SimulatedStep) -> str:
     """Where the average GPU's time goes; what is hidden behind computing takes none."""
     parts = step.spent.items()
     return ", ".join(f"{part} {100 * t / step.seconds:.0f} %" for part, t in parts)
@@ -44,7 +44,7 @@ def shares_of_step(step: Step) -> str:
 
 def print_best_plans(
     survey: StrategySurvey,
-    best: list[Step],
+    best: list[SimulatedStep],
     asked: Callable[[Strategy], bool] = lambda strategy: True,
 ) -> None:
     """A row for each step, best first; or the least memory of those that were asked."""
@@ -57,11 +57,11 @@ def print_best_plans(
         return
     print(f"\n   {HEAD}")
     for place, step in enumerate(best, 1):
-        print(f"{place}. {row_of_plan(step)}")
-        print(f"        {shares_of_step(step)}")
+        print(f"{place}. {_row(step)}")
+        print(f"        {_shares_of_step(step)}")
 
 
-def what_costs_more(step: Step, best: Step) -> str:
+def _what_costs_more(step: SimulatedStep, best: SimulatedStep) -> str:
     """The part of the step that has grown most compared with the best."""
     grown = {part: t - best.spent[part] for part, t in step.spent.items()}
     part = max(grown, key=grown.__getitem__)
@@ -69,7 +69,7 @@ def what_costs_more(step: Step, best: Step) -> str:
 
 
 def print_why_others_lose(
-    survey: StrategySurvey, best: Step, kinds: dict[str, Kind]
+    survey: StrategySurvey, best: SimulatedStep, kinds: dict[str, Kind]
 ) -> None:
     """The best of each kind, and what it loses by; or the least memory it needs."""
     print("\nthe best of each kind     step      most of the difference")
@@ -83,7 +83,7 @@ def print_why_others_lose(
             print(f"{name:<24} {best.seconds:6.2f} s  this is the best of all")
         elif found:
             [step] = found
-            print(f"{name:<24} {step.seconds:6.2f} s  {what_costs_more(step, best)}")
+            print(f"{name:<24} {step.seconds:6.2f} s  {_what_costs_more(step, best)}")
         else:
             needs = [size for s, size in survey.memory.items() if belongs(s)]
             why = f"needs {min(needs) / 1e9:,.0f} GB" if needs else "not legal here"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from parallel_by_hand.pipeline.schedule_rules import peak_activations
 from parallel_by_hand.scale.kept_timetable import scheduled
 from parallel_by_hand.scale.legal_strategies import legal_strategies
-from parallel_by_hand.scale.simulated_step import Step, simulate_step
+from parallel_by_hand.scale.simulated_step import SimulatedStep, simulate_step
 from parallel_by_hand.scale.step_arithmetic import layer_seconds
 from parallel_by_hand.scale.step_memory import layers_of_stages, ledgers_of_ranks
 from parallel_by_hand.scale.step_messages import tensor_messages
@@ -36,7 +36,7 @@ def split_of(strategy: Strategy) -> Split:
     return strategy.data, strategy.tensor, strategy.pipeline
 
 
-def memory_of_strategy(model: Model, strategy: Strategy, batch: int) -> float:
+def _memory_of_strategy(model: Model, strategy: Strategy, batch: int) -> float:
     """Bytes on the fullest GPU, by lesson 17's ledger and what 15's schedule keeps.
 
     No rank runs ahead by more than two micro-batches for each rank, so a short
@@ -80,7 +80,7 @@ def survey_strategies(
     legal = list(legal_strategies(model, cluster, batch))
     tell(f"{len(legal):,} legal strategies: counting the memory of each")
     memory = {
-        strategy: memory_of_strategy(model, strategy, batch) for strategy in legal
+        strategy: _memory_of_strategy(model, strategy, batch) for strategy in legal
     }
     fitting = [strategy for strategy in legal if memory[strategy] <= cluster.memory]
     bounds = {s: bound_of(model, cluster, s, batch) for s in fitting}
@@ -95,14 +95,14 @@ def fastest_strategies(
     up_to: float = 0.0,
     among: Callable[[Strategy], bool] = lambda strategy: True,
     tell: Tell = lambda line: None,
-) -> list[Step]:
+) -> list[SimulatedStep]:
     """The fastest that fits of each split, for the `count` fastest splits, in order.
 
     Besides them, all splits faster than `up_to` seconds. Nothing is lost by not
     simulating the others: their bounds are above.
     """
     model, cluster, batch, _, bounds = survey
-    best: dict[Split, Step] = {}
+    best: dict[Split, SimulatedStep] = {}
     simulated = 0
     for strategy in filter(among, bounds):
         times = sorted(step.seconds for step in best.values())
@@ -125,7 +125,7 @@ def rank_of_split(
     survey: StrategySurvey,
     split: Split,
     among: Callable[[Strategy], bool] = lambda strategy: True,
-) -> tuple[int, int, Step, Step]:
+) -> tuple[int, int, SimulatedStep, SimulatedStep]:
     """Where a choice of (data, tensor, pipeline) stands among all that fit somehow.
 
     Each split counts with the best that can be made of it. Returns its place, how many

@@ -19,7 +19,7 @@ def selene(gpus: int, efficiency: float = EFFICIENCY) -> Cluster:
     return replace(A100, nodes=gpus // 8, efficiency=efficiency)
 
 
-def grand_teton(gpus: int, efficiency: float = EFFICIENCY) -> Cluster:
+def grand_teton_cluster(gpus: int, efficiency: float = EFFICIENCY) -> Cluster:
     """Machines with eight H100 each, as in Grattafiori et al. 2024."""
     return replace(H100, nodes=gpus // 8, efficiency=efficiency)
 
@@ -114,7 +114,7 @@ def llama_runs(efficiency: float = EFFICIENCY) -> list[PublishedRun]:
             PublishedRun(
                 f"405 B on {row.gpus:,}",
                 Model(*sizes, row.sequence, paper.LLAMA_VOCABULARY),
-                grand_teton(row.gpus, efficiency),
+                grand_teton_cluster(row.gpus, efficiency),
                 strategy,
                 row.data * row.batch_of_replica,
                 row.teraflops,

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from parallel_by_hand.scale.plan_search import fastest_strategies, survey_strategies
-from parallel_by_hand.scale.simulated_step import Step, simulate_step
+from parallel_by_hand.scale.simulated_step import SimulatedStep, simulate_step
 from parallel_by_hand.scale.training_plan import Cluster, Model
 
 SHARE_OF_LINK = 0.7
@@ -15,8 +15,8 @@ of Narayanan et al. 2021 agree on lies between 0.63 and 0.82 (lesson 19b)."""
 class SecondOpinion(NamedTuple):
     """Two steps on the slower links: the planner's favourite, and the really best."""
 
-    favourite: Step
-    better: Step
+    favourite: SimulatedStep
+    better: SimulatedStep
 
     @property
     def loss(self) -> float:

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from parallel_by_hand.pipeline.schedule_rules import Slot
 from parallel_by_hand.scale import step_messages as messages
-from parallel_by_hand.scale.pipeline_times import PlanOfPipeline, run_on_paper
+from parallel_by_hand.scale.pipeline_times import PlanOfPipeline, run_pipeline_on_paper
 from parallel_by_hand.scale.stage_times import StageTimes, side_by_side, times_of_stages
 from parallel_by_hand.scale.step_arithmetic import step_flops, update_seconds
 from parallel_by_hand.scale.step_memory import layers_of_stages, ledgers_of_ranks
@@ -43,7 +43,7 @@ class RankEnd:
 
 
 @dataclass(frozen=True)
-class Step:
+class SimulatedStep:
     """What `simulate_step` says of one step. Lists are by rank of the pipeline.
 
     `seconds` is the step's time, `bubble` lesson 15's share of waiting in the pipeline
@@ -137,7 +137,7 @@ class Step:
 
 def simulate_step(
     model: Model, cluster: Cluster, strategy: Strategy, batch: int
-) -> Step:
+) -> SimulatedStep:
     """One step of training with a batch of so many sequences.
 
     Raises ValueError with a sentence if the strategy cannot be. It may still not fit
@@ -147,7 +147,7 @@ def simulate_step(
         raise ValueError(problem)
     stages = times_of_stages(model, cluster, strategy)
     plan = _plan_step(strategy, batch, stages)
-    planned = run_on_paper(plan)
+    planned = run_pipeline_on_paper(plan)
     ledgers = ledgers_of_ranks(model, strategy, planned.kept)
     ends = [
         _end_of_rank(model, cluster, strategy, rank, stages, ledgers[rank])
@@ -156,7 +156,7 @@ def simulate_step(
     seconds = max(
         done + end.total for done, end in zip(planned.ends, ends, strict=True)
     )
-    return Step(
+    return SimulatedStep(
         model, cluster, strategy, batch, seconds, planned.bubble(plan), ledgers,
         _bytes_of_ranks(model, cluster, strategy, batch), stages, ends,
     )  # fmt: skip

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from parallel_by_hand.pipeline.schedules import read_instruction
-from parallel_by_hand.scale.simulated_step import Step
+from parallel_by_hand.scale.simulated_step import SimulatedStep
 from parallel_by_hand.scale.stage_times import PassageThroughStage
 from parallel_by_hand.scale.step_messages import data_messages
 from sidebyside import Timeline
@@ -37,7 +37,7 @@ class SimulatedTimeline(Timeline):
         return super().plot(title, stamp, **options)
 
 
-def timeline_of_step(step: Step) -> SimulatedTimeline:
+def timeline_of_step(step: SimulatedStep) -> SimulatedTimeline:
     """One replica: a lane for each rank of the pipeline, and one for its link.
 
     A lane is a GPU; where it waits for messages it does not compute. The link carries
@@ -52,7 +52,7 @@ def timeline_of_step(step: Step) -> SimulatedTimeline:
     return SimulatedTimeline(spans)
 
 
-def _spans_of_slots(step: Step) -> Iterator[Span]:
+def _spans_of_slots(step: SimulatedStep) -> Iterator[Span]:
     for start, end, rank, instruction in step.slots:
         kind, stage, microbatch = read_instruction(instruction, rank)
         times = step.stages[stage]
@@ -72,7 +72,7 @@ def _busy_then_wait(
         yield Span("wait for messages", lane, computed, end, None)
 
 
-def _spans_of_end(step: Step, rank: int, ended: float) -> Iterator[Span]:
+def _spans_of_end(step: SimulatedStep, rank: int, ended: float) -> Iterator[Span]:
     lane, after = f"stage {rank}", step.ends[rank]
     sent = ended + after.messages
     updated = sent + after.update
@@ -85,7 +85,7 @@ def _spans_of_end(step: Step, rank: int, ended: float) -> Iterator[Span]:
     yield from _spans_of_link(step, rank, ended)
 
 
-def _spans_of_link(step: Step, rank: int, ended: float) -> Iterator[Span]:
+def _spans_of_link(step: SimulatedStep, rank: int, ended: float) -> Iterator[Span]:
     """The gradients' messages; where they overlap, one for each layer that is ready."""
     strategy, lane = step.strategy, f"stage {rank} link"
     once = data_messages(step.model, step.cluster, strategy, rank).once.seconds

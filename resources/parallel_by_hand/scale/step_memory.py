@@ -22,7 +22,7 @@ def unsplit_numbers_in_memory(model: Model) -> int:
     return 6 * model.hidden
 
 
-def layer_numbers_in_memory(model: Model, tensor: int) -> int:
+def _layer_numbers(model: Model, tensor: int) -> int:
     """Parameters of a layer on one of `tensor` ranks, as 16b's split block has them:
     the matrices and the biases of columns are split.
     """
@@ -36,7 +36,7 @@ def numbers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
     The first also has the embeddings; the last has the norm at the end and, if it is
     another rank, a copy of the tied table.
     """
-    ranks, layer = strategy.pipeline, layer_numbers_in_memory(model, strategy.tensor)
+    ranks, layer = strategy.pipeline, _layer_numbers(model, strategy.tensor)
     layers = layers_of_stages(model, strategy)
     numbers = [layer * sum(layers[rank::ranks]) for rank in range(ranks)]
     if model.vocabulary:
@@ -73,7 +73,7 @@ def hidden_numbers(model: Model, strategy: Strategy) -> int:
     return model.sequence * strategy.micro_batch * model.hidden
 
 
-def activations_of_ranks(
+def _activations(
     model: Model, strategy: Strategy, forwards: Sequence[int]
 ) -> list[float]:
     """Bytes of activations on a GPU of each rank of the pipeline, at the most.
@@ -102,13 +102,13 @@ def ledgers_of_ranks(
     Buffers are what ZeRO borrows: of stage 2 the gradients of one layer, of stage 3
     besides them two layers' parameters, one in use and one on its way.
     """
-    layer = layer_numbers_in_memory(model, strategy.tensor)
+    layer = _layer_numbers(model, strategy.tensor)
     buffers, sharded = 0, SHARDED[strategy.shards]
     if "gradients" in sharded:
         buffers += strategy.state.gradients * layer
     if "parameters" in sharded:
         buffers += 2 * strategy.state.parameters * layer
-    kept = activations_of_ranks(model, strategy, forwards)
+    kept = _activations(model, strategy, forwards)
     return [
         Ledger(
             *state_bytes(numbers, strategy.data, strategy.shards, strategy.state),

@@ -50,16 +50,16 @@ def link_cost_of(group: str, cluster: Cluster, strategy: Strategy) -> Link:
     return cluster.link_within if within else cluster.link_between
 
 
-def ring(ranks: int, size: float, link: Link) -> StepMessage:
+def _ring_seconds(ranks: int, size: float, link: Link) -> StepMessage:
     """An all-reduce of `size` bytes: a reduce-scatter, then an all-gather."""
     _, sent = messages_and_bytes("ring", ranks, size)
     seconds = predicted_seconds("ring", ranks, size, link.alpha, 1 / link.bandwidth)
     return StepMessage(sent, seconds)
 
 
-def half_ring_of_step(ranks: int, size: float, link: Link) -> StepMessage:
+def _half_ring(ranks: int, size: float, link: Link) -> StepMessage:
     """A reduce-scatter, or an all-gather, of `size` bytes."""
-    return ring(ranks, size, link).times(1 / 2)
+    return _ring_seconds(ranks, size, link).times(1 / 2)
 
 
 def tensor_messages(
@@ -72,7 +72,7 @@ def tensor_messages(
     """
     size = strategy.state.parameters * hidden_numbers(model, strategy)
     link = link_cost_of("tensor", cluster, strategy)
-    pair = ring(strategy.tensor, size, link)
+    pair = _ring_seconds(strategy.tensor, size, link)
     backward = 2 + (1 if strategy.sequence_parallel else 0)
     backward += 2 if strategy.recomputation == "full" else 0
     return pair.times(2), pair.times(backward)
@@ -84,7 +84,9 @@ def embedding_messages(
     """Forward of a micro-batch on the first stage: words' vectors are summed (16b)."""
     size = strategy.state.parameters * hidden_numbers(model, strategy)
     link = link_cost_of("tensor", cluster, strategy)
-    return ring(strategy.tensor, size, link).times(1 if model.vocabulary else 0)
+    return _ring_seconds(strategy.tensor, size, link).times(
+        1 if model.vocabulary else 0
+    )
 
 
 def head_messages(
@@ -94,9 +96,11 @@ def head_messages(
     link = link_cost_of("tensor", cluster, strategy)
     numbers = hidden_numbers(model, strategy) if model.vocabulary else 0
     positions = 4 * numbers / model.hidden  # bytes: float32
-    loss = ring(strategy.tensor, positions, link).times(LOSS_NUMBERS if numbers else 0)
+    loss = _ring_seconds(strategy.tensor, positions, link).times(
+        LOSS_NUMBERS if numbers else 0
+    )
     size = strategy.state.parameters * numbers
-    return loss, ring(strategy.tensor, size, link).times(1 if numbers else 0)
+    return loss, _ring_seconds(strategy.tensor, size, link).times(1 if numbers else 0)
 
 
 def stage_message(model: Model, cluster: Cluster, strategy: Strategy) -> StepMessage:
@@ -113,7 +117,7 @@ def tied_messages(model: Model, cluster: Cluster, strategy: Strategy) -> StepMes
         return StepMessage()
     table = -(-model.vocabulary // strategy.tensor) * model.hidden
     link = link_cost_of("pipeline", cluster, strategy)
-    return ring(2, strategy.state.gradients * table, link)
+    return _ring_seconds(2, strategy.state.gradients * table, link)
 
 
 class DataMessages(NamedTuple):
@@ -139,7 +143,7 @@ def data_messages(
     units = _units_of_rank(model, strategy, rank)  # each is a message of its own
 
     def half(size: float, units: int) -> StepMessage:
-        return half_ring_of_step(strategy.data, size / units, link).times(units)
+        return _half_ring(strategy.data, size / units, link).times(units)
 
     apart = units if strategy.overlap else 1
     stage, state = strategy.shard_stage, strategy.state
@@ -179,4 +183,4 @@ def norm_messages(
     size = strategy.state.gradients * unsplit_numbers_in_memory(model)
     link = link_cost_of("tensor", cluster, strategy)
     layers = _units_of_rank(model, strategy, rank)
-    return ring(strategy.tensor, size, link).times(layers)
+    return _ring_seconds(strategy.tensor, size, link).times(layers)

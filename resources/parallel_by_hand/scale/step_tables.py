@@ -1,6 +1,6 @@
 """A simulated step as tables in text, and its memory as a figure."""
 
-from parallel_by_hand.scale.simulated_step import Step
+from parallel_by_hand.scale.simulated_step import SimulatedStep
 from parallel_by_hand.sharding.ledger import Ledger
 from sidebyside import COLOURS, figure
 from sidebyside.timeline.figures import light_colour
@@ -8,7 +8,7 @@ from sidebyside.timeline.figures import light_colour
 MOST_ROWS = 8  # ranks in a table; of more, the first and the last ones are shown
 
 
-def print_step(step: Step) -> None:
+def print_step(step: SimulatedStep) -> None:
     """Time, utilisation, memory by rank, bytes by group, cost and energy."""
     model, strategy = step.model, step.strategy
     count = strategy.micro_batches(step.batch)
@@ -19,26 +19,26 @@ def print_step(step: Step) -> None:
     print(
         f"{step.batch:,} sequences, {count} micro-batches on each replica (simulated)"
     )
-    print_seconds_spent(step)
+    _print_seconds_spent(step)
     flops = step.hardware_utilisation * step.cluster.peak_flops / 1e12
     print(
         f"utilisation: hardware {100 * step.hardware_utilisation:.1f} % "
         f"({flops:.0f} TF/s on each GPU), model {100 * step.model_utilisation:.1f} %"
     )
     print(f"bubble {100 * step.bubble:.1f} %, idle {100 * step.idle:.1f} %")
-    print_memory(step)
-    print_bytes_sent(step)
+    _print_memory(step)
+    _print_bytes_sent(step)
     print(f"cost {step.cost:,.2f} for the step, energy {step.energy / 3.6e6:,.2f} kWh")
 
 
-def print_seconds_spent(step: Step) -> None:
+def _print_seconds_spent(step: SimulatedStep) -> None:
     """Where the time of the average GPU goes."""
     print(f"step {step.seconds:.3g} s", end=": ")
     parts = (f"{part} {s / step.seconds:.1%}" for part, s in step.spent.items())
     print(", ".join(parts))
 
 
-def print_memory(step: Step) -> None:
+def _print_memory(step: SimulatedStep) -> None:
     """GB on a GPU of each rank of the pipeline: 17's ledger."""
     names = [*Ledger._fields, "total"]
     print("GB" + " " * 7 + "".join(f"{name:>12}" for name in names))
@@ -54,14 +54,14 @@ def print_memory(step: Step) -> None:
     print(f"{'fits' if step.fits else 'does not fit'} into {room:,.0f} GB")
 
 
-def print_bytes_sent(step: Step) -> None:
+def _print_bytes_sent(step: SimulatedStep) -> None:
     """MB that the busiest GPU sends in a step: by group, and by link."""
     for of, sizes in (("groups", step.sent), ("links", step.sent_over)):
         parts = ", ".join(f"{name} {size / 1e6:,.1f}" for name, size in sizes.items())
         print(f"MB sent, by {of}: {parts}")
 
 
-def draw_memory(step: Step):
+def draw_memory(step: SimulatedStep):
     """A bar of memory for each rank of the pipeline; dotted: the room of a GPU."""
     totals = [sum(ledger) / 1e9 for ledger in step.ledgers]
     room = step.cluster.memory / 1e9

@@ -48,7 +48,7 @@ class MeasuredStep(NamedTuple):
     parameters: int
 
 
-def make_stack(model: Model) -> nn.Sequential:
+def _make_stack(model: Model) -> nn.Sequential:
     """`model.layers` blocks, the same in every process."""
     blocks = [
         make_transformer_block(model.hidden, model.heads) for _ in range(model.layers)
@@ -56,11 +56,11 @@ def make_stack(model: Model) -> nn.Sequential:
     return nn.Sequential(*blocks).to(device())
 
 
-def prepare_step(
+def _prepare_step(
     model: Model, strategy: Strategy, batch: int
 ) -> tuple[nn.Module, Callable[[], None]]:
     """What this rank trains, and a function that makes one step with the batch."""
-    whole = make_stack(model)
+    whole = _make_stack(model)
     shape = batch, model.sequence, model.hidden
     x = torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(device())
     if strategy.pipeline > 1:
@@ -132,7 +132,7 @@ def measure_step(
     pace: tuple[float, float] | None = None,
 ) -> MeasuredStep:
     """Runs in each rank: real steps. `pace` is the alpha and beta of a slow link."""
-    mine, step = prepare_step(model, strategy, batch)
+    mine, step = _prepare_step(model, strategy, batch)
     step()  # memory is fetched, connections are made
     with MessageMeter() as meter:
         step()

@@ -132,7 +132,7 @@ def why_impossible(
         return f"a sequence of {model.sequence} cannot be split over {s.tensor} ranks"
     if s.stages > model.layers:
         return f"{s.stages} stages are more than the model's {model.layers} layers"
-    return _why_words_are_unknown(s) or _why_batch_cannot_be_cut(s, batch)
+    return _why_words_are_unknown(s) or _why_not_cut(s, batch)
 
 
 def _why_words_are_unknown(s: Strategy) -> str:
@@ -145,7 +145,7 @@ def _why_words_are_unknown(s: Strategy) -> str:
     return ""
 
 
-def _why_batch_cannot_be_cut(s: Strategy, batch: int) -> str:
+def _why_not_cut(s: Strategy, batch: int) -> str:
     if batch < 1 or batch % (s.data * s.micro_batch):
         return (
             f"a batch of {batch} cannot be cut into micro-batches of {s.micro_batch} "

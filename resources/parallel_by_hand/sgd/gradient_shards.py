@@ -18,7 +18,7 @@ def cut_into_shards(images: Tensor, labels: Tensor, sizes: list[int]) -> list[Sh
     return list(zip(images[:end].split(sizes), labels[:end].split(sizes), strict=True))
 
 
-def slow_gradient(model: nn.Module, name: str, shard: Shard) -> Tensor:
+def _slow_gradient(model: nn.Module, name: str, shard: Shard) -> Tensor:
     """A shard's gradient, on a device that needs 5 ms for each image: it sleeps."""
     with span(name):
         sleep(0.005 * len(shard[1]))
@@ -30,7 +30,7 @@ def gradients_in_space(model: nn.Module, shards: list[Shard]) -> list[Tensor]:
     with ExitStack() as stack:  # in one pool, a worker that is through takes another
         workers = [stack.enter_context(ThreadPoolExecutor(1)) for _ in shards]
         jobs = [
-            worker.submit(slow_gradient, model, f"shard {number}", shard)
+            worker.submit(_slow_gradient, model, f"shard {number}", shard)
             for number, (worker, shard) in enumerate(zip(workers, shards, strict=True))
         ]
         return [job.result() for job in jobs]
@@ -39,7 +39,7 @@ def gradients_in_space(model: nn.Module, shards: list[Shard]) -> list[Tensor]:
 def gradients_in_time(model: nn.Module, shards: list[Shard]) -> list[Tensor]:
     """One shard after the other, by one worker."""
     return [
-        slow_gradient(model, f"shard {number}", shard)
+        _slow_gradient(model, f"shard {number}", shard)
         for number, shard in enumerate(shards)
     ]
 

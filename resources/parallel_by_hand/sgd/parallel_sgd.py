@@ -35,9 +35,7 @@ def average_models_once(
     images, labels = digits_here("train")
     for model, own in zip(models, batches, strict=True):
         for mine in own:
-            _take_parallel_sgd_step(
-                model, flat_gradient(model, images[mine], labels[mine])
-            )
+            _take_step(model, flat_gradient(model, images[mine], labels[mine]))
     return mean_of_models(models, make_model)
 
 
@@ -46,11 +44,11 @@ def average_gradients_each_step(model: nn.Module, batches: list) -> nn.Module:
     images, labels = digits_here("train")
     for together in zip(*batches, strict=True):
         parts = [flat_gradient(model, images[i], labels[i]) for i in together]
-        _take_parallel_sgd_step(model, torch.stack(parts).mean(0))
+        _take_step(model, torch.stack(parts).mean(0))
     return model
 
 
-def _take_parallel_sgd_step(model: nn.Module, gradient: torch.Tensor) -> None:
+def _take_step(model: nn.Module, gradient: torch.Tensor) -> None:
     with torch.no_grad():
         weights = parameters_to_vector(model.parameters()) - RATE * gradient
         vector_to_parameters(weights, model.parameters())
@@ -85,5 +83,5 @@ def held_out(model: nn.Module) -> tuple[float, float]:
     return F.cross_entropy(answers, labels).item(), wrong
 
 
-def best_of(models: list[nn.Module]) -> nn.Module:
+def best_model_of(models: list[nn.Module]) -> nn.Module:
     return min(models, key=lambda model: held_out(model)[0])

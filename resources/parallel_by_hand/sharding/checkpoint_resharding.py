@@ -36,11 +36,11 @@ def train_sharded(
         if step == save_at:
             parts = get_state_dict(model, adam)
             dcp.save(dict(zip(STATE, parts, strict=True)), checkpoint_id=folder)
-        losses.append(take_sharded_step(model, adam, step, width))
+        losses.append(_take_sharded_step(model, adam, step, width))
     return losses
 
 
-def take_sharded_step(model, optimizer, step: int, width: int) -> float:
+def _take_sharded_step(model, optimizer, step: int, width: int) -> float:
     generator = torch.Generator().manual_seed(step)
     batch = torch.randn(24, width, generator=generator).to(device())
     x = batch.chunk(dist.get_world_size())[dist.get_rank()]

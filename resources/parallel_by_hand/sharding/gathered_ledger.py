@@ -38,11 +38,11 @@ class GatheredLedger(TorchDispatchMode):
         return max((held for _, held in self.entries), default=0)
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        if _short_name_of_gathered(function) not in READS_NOTHING:
+        if _short_name(function) not in READS_NOTHING:
             for tensor in tree_leaves((args, kwargs)):
                 _refuse_freed(tensor, function)
         result = function(*args, **(kwargs or {}))
-        self.entries.append((_short_name_of_gathered(function), self.now))
+        self.entries.append((_short_name(function), self.now))
         return result
 
 
@@ -50,9 +50,9 @@ def _refuse_freed(tensor, function) -> None:
     if not isinstance(tensor, torch.Tensor) or tensor.is_meta or not tensor.numel():
         return
     if not tensor.untyped_storage().nbytes():
-        name = _short_name_of_gathered(function)
+        name = _short_name(function)
         raise FreedTooEarly(f"{name} reads parameters that have been freed")
 
 
-def _short_name_of_gathered(function) -> str:
+def _short_name(function) -> str:
     return str(function).split(".")[1]

@@ -37,7 +37,7 @@ PUBLISHED = {
 NUMBERS = {"7.5B": 7_500_000_000, "128B": 128_000_000_000, "1T": 10**12}
 
 
-def as_in_the_paper(size: int) -> str:
+def _as_in_the_paper(size: int) -> str:
     """Bytes in GB (10^9) as Table 1 prints them: cut off from 100 on, else rounded."""
     gigabytes = Decimal(size) / 10**9
     if gigabytes >= 100:
@@ -50,7 +50,7 @@ def as_in_the_paper(size: int) -> str:
 def row_of_the_paper(model: str, ranks: int) -> tuple[str, ...]:
     """What the ledger's formula gives for ZeRO-1, 2 and 3 in mixed precision."""
     totals = (state_bytes(NUMBERS[model], ranks, s).total for s in STRATEGIES[1:])
-    return tuple(map(as_in_the_paper, totals))
+    return tuple(map(_as_in_the_paper, totals))
 
 
 def draw_state_bars(states: Mapping[str, StateBytes], title: str):

@@ -32,7 +32,7 @@ def make_digits_network(dtype: torch.dtype = torch.float32) -> nn.Sequential:
 LAYERS = 5 * [64 * 64 + 64] + [64 * 10 + 10]  # parameters of each layer of that network
 
 
-def own_digits(step: int, batch: int = 64) -> tuple[Tensor, Tensor]:
+def own_rows_of_digits(step: int, batch: int = 64) -> tuple[Tensor, Tensor]:
     """This rank's images and labels of one batch: every N-th, from its own number."""
     images, labels = (tensor.to(device()) for tensor in load_digits("train"))
     mine = torch.arange(step * batch, (step + 1) * batch) % len(images)
@@ -41,7 +41,7 @@ def own_digits(step: int, batch: int = 64) -> tuple[Tensor, Tensor]:
 
 
 def digits_loss_for_ledger(network: nn.Module, step: int) -> Tensor:
-    images, labels = own_digits(step)
+    images, labels = own_rows_of_digits(step)
     dtype = next(network.parameters()).dtype
     return F.cross_entropy(network(images.to(dtype)).float(), labels)
 
@@ -55,17 +55,17 @@ def digits_activations(samples: int, size: int = 4) -> int:
     return samples * (size * 6 * 64 + 4 * 10 + 8) + 4
 
 
-class Measured(NamedTuple):
+class MeasuredLedger(NamedTuple):
     ledger: Ledger
     sent: int  # bytes of one step
 
 
-def measure_state(
+def _measure_state(
     strategy: str,
     network: nn.Module,
     loss_of: Callable[[nn.Module, int], Tensor],
     make_optimizer: Callable,
-) -> Measured:
+) -> MeasuredLedger:
     """Runs in each rank: two steps; what this rank holds and sends in the second."""
     held: list[Tensor] = []
     with PeakGradients(network, beside=lambda: held) as peak:
@@ -76,12 +76,12 @@ def measure_state(
                 loss_of(network, step).backward()
                 trained.step()
     ledger = count_ledger(trained, network, peak.bytes, kept.peak)
-    return Measured(ledger, meter.bytes_sent)
+    return MeasuredLedger(ledger, meter.bytes_sent)
 
 
-def measure_digits(strategy: str, dtype: torch.dtype = torch.float32) -> Measured:
+def measure_digits(strategy: str, dtype: torch.dtype = torch.float32) -> MeasuredLedger:
     """Runs in each rank: the ledger of the network on digits, trained by Adam."""
-    return measure_state(
+    return _measure_state(
         strategy, make_digits_network(dtype), digits_loss_for_ledger, adam
     )
 
@@ -94,13 +94,13 @@ def block_loss(block: nn.Module, step: int) -> Tensor:
     return block(mine).square().mean()
 
 
-def measure_block(strategy: str) -> Measured:
+def measure_block(strategy: str) -> MeasuredLedger:
     """Runs in each rank: the ledger of the transformer block, SGD with momentum."""
     block = make_transformer_block().to(device())
-    return measure_state(strategy, block, block_loss, sgd_with_momentum)
+    return _measure_state(strategy, block, block_loss, sgd_with_momentum)
 
 
-def print_state_table(rows: dict[str, list[Measured]]) -> None:
+def print_state_table(rows: dict[str, list[MeasuredLedger]]) -> None:
     """A line for each rank of each strategy: bytes held and bytes sent in a step."""
     names = [*Ledger._fields, "sent"]
     print(f"{'':<9}rank" + "".join(f"{name:>12}" for name in names))

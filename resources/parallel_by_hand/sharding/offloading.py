@@ -7,10 +7,10 @@ from time import perf_counter
 import torch
 from torch import Tensor, nn
 
-from parallel_by_hand.memory.recomputation import one_thread
+from parallel_by_hand.memory.recomputation import torch_with_one_thread
 
 
-def offloaded_tensor(folder: str, name: str, numbers: int) -> Tensor:
+def _offloaded_tensor(folder: str, name: str, numbers: int) -> Tensor:
     """Zeros in a memory-mapped file, which stands for the memory of another place.
 
     The system keeps the file's pages in memory or writes them to the disk, as it likes.
@@ -22,18 +22,18 @@ def offloaded_tensor(folder: str, name: str, numbers: int) -> Tensor:
 def adam_on_host(folder: str, shard: Tensor) -> tuple[nn.Parameter, torch.optim.Adam]:
     """A master copy of `shard` and an Adam, both with all their numbers on the host."""
     master = nn.Parameter(
-        offloaded_tensor(folder, "master", shard.numel()).copy_(shard)
+        _offloaded_tensor(folder, "master", shard.numel()).copy_(shard)
     )
     adam = torch.optim.Adam([master], lr=0.001)
     averages = {
-        name: offloaded_tensor(folder, name, shard.numel())
+        name: _offloaded_tensor(folder, name, shard.numel())
         for name in ("exp_avg", "exp_avg_sq")
     }
     adam.state[master] = {"step": torch.tensor(0.0), **averages}
     return master, adam
 
 
-@one_thread()
+@torch_with_one_thread()
 def update_with_host(numbers: int, off_load: bool, steps: int = 5) -> dict:
     """Update a shard with made-up gradients: bytes on the device, seconds, the shard.
 
@@ -47,7 +47,7 @@ def update_with_host(numbers: int, off_load: bool, steps: int = 5) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         if off_load:
             master, adam = adam_on_host(folder, shard)
-            master.grad = offloaded_tensor(folder, "gradient", numbers)
+            master.grad = _offloaded_tensor(folder, "gradient", numbers)
         else:
             master = nn.Parameter(shard)
             adam = torch.optim.Adam([master], lr=0.001)

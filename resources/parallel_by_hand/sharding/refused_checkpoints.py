@@ -74,7 +74,7 @@ def load_or_refuse(folder: str, state: dict) -> None:
         for name, entry in metadata.state_dict_metadata.items()
         if isinstance(entry, TensorStorageMetadata)
     }
-    for name, tensor in _tensors_of_checkpoint(state).items():
+    for name, tensor in _tensors(state).items():
         if shapes.get(name) != tuple(tensor.shape):
             found = shapes.get(name, "nothing")
             raise Refused(
@@ -84,12 +84,12 @@ def load_or_refuse(folder: str, state: dict) -> None:
     dcp.load(state, storage_reader=PlainReader(folder), planner=PlainPlanner())
 
 
-def _tensors_of_checkpoint(state: dict, prefix: str = "") -> dict[str, torch.Tensor]:
+def _tensors(state: dict, prefix: str = "") -> dict[str, torch.Tensor]:
     """All tensors in nested dictionaries, by their names joined with dots."""
     found = {}
     for key, value in state.items():
         if isinstance(value, dict):
-            found |= _tensors_of_checkpoint(value, f"{prefix}{key}.")
+            found |= _tensors(value, f"{prefix}{key}.")
         elif isinstance(value, torch.Tensor):
             found[f"{prefix}{key}"] = value
     return found

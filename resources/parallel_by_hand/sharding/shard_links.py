@@ -25,7 +25,7 @@ from parallel_by_hand.sharding.flat_shards import (
 from parallel_by_hand.tensor_parallel.messages_of_ours import finished
 
 
-def cut(flat: Tensor, group=None) -> list[Tensor]:
+def _shards_of(flat: Tensor, group=None) -> list[Tensor]:
     """The shards of a flat tensor, in rank order: views, not copies."""
     return list(flat.chunk(dist.get_world_size(group)))
 
@@ -37,11 +37,11 @@ class DirectLink:
         self.group = group
 
     def gather(self, flat: Tensor, kept: Tensor):
-        pieces = cut(flat, self.group)
+        pieces = _shards_of(flat, self.group)
         return dist.all_gather(pieces, kept, group=self.group, async_op=True)
 
     def reduce(self, mine: Tensor, flat: Tensor):
-        pieces = cut(flat, self.group)
+        pieces = _shards_of(flat, self.group)
         return dist.reduce_scatter(mine, pieces, group=self.group, async_op=True)
 
 
@@ -74,10 +74,10 @@ class SlowWire:
         self.mark: Callable = nullcontext  # `span` in the step that is drawn
 
     def gather(self, flat: Tensor, kept: Tensor):
-        return self._send("gather", dist.all_gather, cut(flat), kept)
+        return self._send("gather", dist.all_gather, _shards_of(flat), kept)
 
     def reduce(self, mine: Tensor, flat: Tensor):
-        return self._send("scatter", dist.reduce_scatter, mine, cut(flat))
+        return self._send("scatter", dist.reduce_scatter, mine, _shards_of(flat))
 
     def _send(self, name: str, collective: Callable, *tensors) -> Future:
         travelling = self.wire.submit(self._carry, name, collective, tensors)

@@ -51,7 +51,7 @@ class NappingShardedLayer(nn.Linear):
 
 
 @contextmanager
-def slow_link_for_shards(milliseconds: float) -> Iterator[None]:
+def _slow_link(milliseconds: float) -> Iterator[None]:
     """Inside, the ring takes so long to scatter, or to gather, one layer's shards.
 
     Messages go through as always, and a sleep makes up the time, as in lesson 11b.
@@ -73,7 +73,7 @@ def slow_link_for_shards(milliseconds: float) -> Iterator[None]:
         yield
 
 
-def name_the_wire() -> None:
+def _name_the_wire() -> None:
     threading.current_thread().name = "(wire)"  # its lane: "rank 0 (wire)"
 
 
@@ -82,8 +82,8 @@ def step_over_slow_link(way: str, milliseconds: float) -> float:
     torch.manual_seed(0)
     network = nn.Sequential(*(NappingShardedLayer() for _ in range(4))).to(device())
     sgd = partial(torch.optim.SGD, lr=0.1, foreach=False)
-    wire = ThreadPoolExecutor(1, initializer=name_the_wire)
-    with slow_link_for_shards(milliseconds), wire:
+    wire = ThreadPoolExecutor(1, initializer=_name_the_wire)
+    with _slow_link(milliseconds), wire:
         if way == "ZeRO-1":
             trained = ZeRO1(network, sgd)
         else:

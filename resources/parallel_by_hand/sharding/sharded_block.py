@@ -16,7 +16,7 @@ from parallel_by_hand.sharding.ledger import (
     optimizer_tensors,
 )
 from parallel_by_hand.sharding.measured_ledger import (
-    Measured,
+    MeasuredLedger,
     block_loss,
     sgd_with_momentum,
 )
@@ -45,7 +45,7 @@ class WatchedRing(RingLink):
         return finished()
 
 
-def measure_block_in_units() -> Measured:
+def measure_block_in_units() -> MeasuredLedger:
     """Runs in each rank: two steps of the block in two units, attention and MLP.
 
     Parameters are those that this rank keeps, and those that are gathered at the most;
@@ -69,17 +69,17 @@ def measure_block_in_units() -> Measured:
     kept = bytes_behind([unit.kept for unit in zero.units])
     state = bytes_behind(optimizer_tensors(zero.optimizer))
     peaks = peak.bytes, state, ring.peak, activations.peak
-    return Measured(Ledger(kept + gathered.peak, *peaks), meter.bytes_sent)
+    return MeasuredLedger(Ledger(kept + gathered.peak, *peaks), meter.bytes_sent)
 
 
-def state_of_cuts(costs: list[BlockCost]) -> list[Measured]:
+def state_of_cuts(costs: list[BlockCost]) -> list[MeasuredLedger]:
     """The rows of a block that is cut by layer, neuron or space.
 
     A rank has a gradient and a momentum of each parameter that it holds. Pieces that
     messages need for a moment are not counted there.
     """
     return [
-        Measured(
+        MeasuredLedger(
             Ledger(*3 * [cost.parameters], activations=cost.activations), cost.sent
         )
         for cost in costs

@@ -33,17 +33,17 @@ class SixteenBitsOutcome(NamedTuple):
     unchanged: float  # the share of the weights that the last update left as it was
 
 
-def make_digits_classifier() -> nn.Sequential:
+def _make_classifier() -> nn.Sequential:
     torch.manual_seed(0)
     layers = nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)
     return nn.Sequential(*layers).to(device())
 
 
-def flat_sixteen_bits_copy(tensors: list[Tensor]) -> Tensor:
+def _flat_copy(tensors: list[Tensor]) -> Tensor:
     return torch.cat([tensor.detach().flatten() for tensor in tensors])
 
 
-def backward_of_part(
+def _backward_of_part(
     model: nn.Module, images: Tensor, labels: Tensor, parts: int, scale: int
 ) -> None:
     """The gradients of one of so many equal parts of a batch, times `scale`."""
@@ -60,7 +60,7 @@ def train_in_format(
     Its loss is divided by `parts`, as if others had the rest; we multiply the gradients
     by `parts` in float32, as if all the other parts had the same ones.
     """
-    model = make_digits_classifier().to(format.dtype)
+    model = _make_classifier().to(format.dtype)
     weights = list(model.parameters())
     masters = [w.detach().float() if format.master else w for w in weights]
     adam = torch.optim.Adam(masters, lr=lr, foreach=False)
@@ -68,18 +68,18 @@ def train_in_format(
     zeros = math.nan
     for batch in epochs * list(torch.arange(len(images)).split(64)):
         model.zero_grad()
-        backward_of_part(model, images[batch], labels[batch], parts, format.scale)
+        _backward_of_part(model, images[batch], labels[batch], parts, format.scale)
         if math.isnan(zeros):
             grads: list[Any] = [w.grad for w in weights]  # there after backward
-            zeros = (flat_sixteen_bits_copy(grads) == 0).double().mean().item()
+            zeros = (_flat_copy(grads) == 0).double().mean().item()
         for master, weight in zip(masters, weights, strict=True):
             factor = parts / format.scale
             master.grad = (weight.grad.float() * factor).to(master.dtype)
-        before = flat_sixteen_bits_copy(masters)
+        before = _flat_copy(masters)
         adam.step()
         for master, weight in zip(masters, weights, strict=True):
             weight.data.copy_(master.detach())
-    moved = (flat_sixteen_bits_copy(masters) != before).double().mean().item()
+    moved = (_flat_copy(masters) != before).double().mean().item()
     with torch.no_grad():
         loss = F.cross_entropy(model(images.to(format.dtype)).float(), labels).item()
     return SixteenBitsOutcome(loss, zeros, 1 - moved)

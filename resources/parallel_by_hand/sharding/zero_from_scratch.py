@@ -9,7 +9,10 @@ from torch.nn import functional as F
 
 from parallel_by_hand.sharding.gathered_ledger import GatheredLedger
 from parallel_by_hand.sharding.ledger import bytes_behind, optimizer_tensors
-from parallel_by_hand.sharding.measured_ledger import make_digits_network, own_digits
+from parallel_by_hand.sharding.measured_ledger import (
+    make_digits_network,
+    own_rows_of_digits,
+)
 from parallel_by_hand.sharding.replicated_state import ReplicatedState
 from parallel_by_hand.sharding.shard_links import RingLink
 from parallel_by_hand.sharding.zero_1 import ZeRO1
@@ -20,7 +23,7 @@ from sidebyside import MessageMeter, device
 WAYS = ("DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3", "ZeRO-3, whole till backward")
 
 
-def make_digits_learner() -> nn.Sequential:
+def _make_learner() -> nn.Sequential:
     """The network on digits, with larger first weights: it learns in a few steps."""
     network = make_digits_network()
     for layer in network:
@@ -31,7 +34,7 @@ def make_digits_learner() -> nn.Sequential:
 
 def make_trained(way: str, make_optimizer, **options) -> tuple[nn.Sequential, Any]:
     """A network and what trains it, this way; all four send by lesson 10b's ring."""
-    network = make_digits_learner()
+    network = _make_learner()
     if way.startswith("ZeRO-3"):
         keep = way != "ZeRO-3"
         link = RingLink()
@@ -93,5 +96,5 @@ def train_in_stage(
 
 
 def digits_scores(network, step: int, micro: int) -> tuple[torch.Tensor, torch.Tensor]:
-    images, labels = own_digits(4 * step + micro, batch=48)
+    images, labels = own_rows_of_digits(4 * step + micro, batch=48)
     return network(images), labels

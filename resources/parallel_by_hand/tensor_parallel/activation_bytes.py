@@ -31,7 +31,7 @@ class DropKeepingBytes(torch.autograd.Function):
         return gradient * kept / (1 - ctx.rate), None, None
 
 
-def choose_dropout(kind: str, place: int, streams: str, rate: float = 0.1):
+def _choose_dropout(kind: str, place: int, streams: str, rate: float = 0.1):
     """A function: the course's own with its stream (lesson 16a), torch's, or none."""
     if kind == "torch":
         return lambda x: F.dropout(x, rate)
@@ -63,11 +63,11 @@ def kept_by_layer(
     `way` is "tensor", "sequence" or "gather twice". With one rank all are the whole.
     """
     streams = "equal" if way == "tensor" else "own"  # after the sum
-    inside = choose_dropout(dropout, 0, "own")
+    inside = _choose_dropout(dropout, 0, "own")
     attend = partial(blocks.causal_attention, drop=inside)
     if attention == "fused":
         attend = fused_attention
-    after = choose_dropout(dropout, 1, streams)
+    after = _choose_dropout(dropout, 1, streams)
     whole = make_transformer_block(size.h, size.a)
     layer = blocks.split_block(whole, blocks.ENDS[way], attend, after)
     layer.to(device(), torch.bfloat16)

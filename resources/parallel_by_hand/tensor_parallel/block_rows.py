@@ -31,7 +31,7 @@ def block_cut_by_neuron(
     if way != "tensor":
         x = own_positions(x).contiguous()
     with messages_of_ours(), MessageMeter() as meter, KeptBytes(mine) as kept:
-        take_block_step(
+        _take_block_step(
             mine, x, x.numel() if way == "tensor" else batch * length * width
         )
     return BlockCost(
@@ -39,7 +39,7 @@ def block_cut_by_neuron(
     )
 
 
-def take_block_step(block: nn.Module, x: torch.Tensor, numbers: int) -> None:
+def _take_block_step(block: nn.Module, x: torch.Tensor, numbers: int) -> None:
     """Forward and backward; the loss is the mean square of all `numbers` outputs."""
     (block(x.requires_grad_()).square().sum() / numbers).backward()
 

@@ -20,7 +20,7 @@ def all_reduce(
 ) -> torch.futures.Future | None:
     """The sum by the ring, or the maximum; done before it returns."""
     if op == dist.ReduceOp.MAX:
-        all_reduce_maximum(tensor, group)
+        _all_reduce_maximum(tensor, group)
     else:
         ring_all_reduce(tensor, group)
     return finished() if async_op else None
@@ -33,7 +33,7 @@ def finished() -> torch.futures.Future:
     return done
 
 
-def all_reduce_maximum(tensor: torch.Tensor, group=None) -> None:
+def _all_reduce_maximum(tensor: torch.Tensor, group=None) -> None:
     """The largest number of all ranks at each place; as many bytes as the ring sends.
 
     Each rank gets everyone's numbers at its own places, and hands round the maximum.

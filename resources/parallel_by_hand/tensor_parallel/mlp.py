@@ -13,7 +13,7 @@ from parallel_by_hand.tensor_parallel.split_layers import (
     ColumnParallel,
     GatheredColumns,
     RowParallel,
-    own_part,
+    own_part_of_layer,
 )
 from sidebyside import MessageMeter, device
 
@@ -62,24 +62,26 @@ def meter_block(arrangement: str, width: int, samples: int) -> dict:
     x, gradient = torch.randn(2, samples, width, dtype=torch.float64).to(device())
     split = ARRANGEMENTS[arrangement](whole)
     with MessageMeter() as forward:
-        y, x_split = run_forward(split, x)
+        y, x_split = _run_forward(split, x)
     with MessageMeter() as backward:
         y.backward(gradient)
-    expected, x_whole = run_forward(whole, x)
+    expected, x_whole = _run_forward(whole, x)
     expected.backward(gradient)
     gaps = {
-        "output": largest_gap_of_block(y, expected),
-        "input gradient": largest_gap_of_block(x_split.grad, x_whole.grad),
+        "output": _largest_gap(y, expected),
+        "input gradient": _largest_gap(x_split.grad, x_whole.grad),
         "weight gradients": gap_to_whole(split, whole, of=lambda p: p.grad),
     }
     with messages_of_ours(), MessageMeter() as meter:
-        run_forward(split, x)[0].backward(gradient)
+        _run_forward(split, x)[0].backward(gradient)
     calls = forward.collectives, backward.collectives
     single = meter.bytes_sent // 2  # as in 32 bits; here all numbers have 64
     return {"calls": calls, "bytes": single, "gaps": gaps}
 
 
-def run_forward(block: nn.Module, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _run_forward(
+    block: nn.Module, x: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """The output, and the input as a tensor that gets a gradient."""
     x = x.clone().requires_grad_()
     return block(x), x
@@ -95,10 +97,10 @@ def gap_to_whole(split: nn.Module, whole: nn.Module, of=lambda p: p) -> float:
         expected = of(named[name])
         for dim, length in enumerate(parameter.shape):
             if expected.shape[dim] != length:
-                expected = own_part(expected, dim)
-        gaps.append(largest_gap_of_block(of(parameter), expected))
+                expected = own_part_of_layer(expected, dim)
+        gaps.append(_largest_gap(of(parameter), expected))
     return torch.tensor(gaps, dtype=torch.float64).max().item()
 
 
-def largest_gap_of_block(ours: torch.Tensor, expected: torch.Tensor) -> float:
+def _largest_gap(ours: torch.Tensor, expected: torch.Tensor) -> float:
     return (ours - expected).abs().max().item()

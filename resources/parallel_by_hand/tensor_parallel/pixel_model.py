@@ -71,7 +71,7 @@ class SplitPixelModel(nn.Module):
         return vocabulary_cross_entropy(logits, labels, self.words.first)
 
 
-def gap_to_whole_model(split: SplitPixelModel, whole: PixelModel) -> float:
+def _gap_to_whole(split: SplitPixelModel, whole: PixelModel) -> float:
     """The largest difference of this rank's parameters from the whole model's parts."""
     expected = SplitPixelModel(whole, split.way).parameters()
     pairs = zip(split.parameters(), expected, strict=True)
@@ -91,6 +91,6 @@ def train_beside_whole(way: str, steps: int = 10) -> tuple[list, list]:
             if model is split and way != "tensor":
                 sum_whole_parameters(split)
             torch.optim.SGD(model.parameters(), lr=0.1).step()
-        gaps.append(gap_to_whole_model(split, whole))
+        gaps.append(_gap_to_whole(split, whole))
         losses.append(loss.item())
     return gaps, losses

@@ -85,7 +85,8 @@ def _load_record(path: Path) -> dict:
 
 
 _KINDS = {"state": str, "tries": int, "hints": int, "question": str, "unit": str}
-_KINDS |= {"value": int | float | None, "measured": int | float, "computed": bool}
+_KINDS |= {"value": int | float | None, "measured": int | float}
+_KINDS |= {"computed": bool, "simulated": bool}
 
 
 def _is_table_of_record(table: object) -> bool:

@@ -33,17 +33,27 @@ def guess(
         print(f"your guess: {guess_with_unit(value, unit)}")
 
 
-def reveal(id: str, measured: float, unit: str = "", *, computed: bool = False) -> None:
+def reveal(
+    id: str,
+    measured: float,
+    unit: str = "",
+    *,
+    computed: bool = False,
+    simulated: bool = False,
+) -> None:
     """Set the measurement beside the guess that was made for it, and keep both.
 
-    With `computed` the number follows from a formula or a plan: "the answer is 5".
+    With `computed` the number follows from a formula or a plan: "the answer is 5". With
+    `simulated` a duration in it is a nap or a paced link: "simulated 5".
     """
     measured = _number_to_guess(f'reveal("{id}", measured)', measured)
     with changed_record() as record:
         entry = record["guesses"].setdefault(id, {})
         guessed, unit = entry.get("value"), unit or entry.get("unit", "")
-        entry |= {"measured": measured, "computed": computed, "unit": unit}
+        entry |= {"measured": measured, "unit": unit}
+        entry |= {"computed": computed, "simulated": simulated}
     result = "the answer is " if computed else "measured "
+    result = "simulated " if simulated else result
     result += guess_with_unit(measured, unit)
     if not isinstance(guessed, int | float) or not abs(guessed) <= LARGEST:
         print(f"no guess, {result}")

@@ -23,7 +23,7 @@ def progress(lesson: str | int | None = None) -> None:
     if not chosen:
         print(_unknown_lesson(lesson))
         return
-    states = states_of_exercises(chosen)
+    states = _states_of_exercises(chosen)
     first = max(len(found.title) for found in chosen)
     second = max(map(len, states), default=0)
     for found in chosen:
@@ -37,7 +37,7 @@ def progress(lesson: str | int | None = None) -> None:
         print(_next_of(chosen, states))
 
 
-def states_of_exercises(chosen: list[Lesson]) -> dict[str, str]:
+def _states_of_exercises(chosen: list[Lesson]) -> dict[str, str]:
     """The state of each exercise of these lessons, by id, in their order."""
     recorded = read_record()["exercises"]
     ids = [id for lesson in chosen for id in lesson.exercises]
@@ -60,7 +60,7 @@ def _next_of(chosen: list[Lesson], states: dict[str, str]) -> str:
 def next_after(id: str) -> str:
     """What follows a passed exercise: the next open one, or the next lesson."""
     [lesson] = [lesson for lesson in lessons() if id in lesson.exercises]
-    states = states_of_exercises([lesson])
+    states = _states_of_exercises([lesson])
     later = lesson.exercises[lesson.exercises.index(id) + 1 :]
     if still_open := [other for other in later if states[other] != PASSED]:
         return f"Next: {still_open[0]}."

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 
 
-def count_steps(seconds: float) -> float:
+def _count_steps(seconds: float) -> float:
     """Steps per second of a pure Python loop, over about `seconds`."""
     began, steps = time.perf_counter(), 0
     while time.perf_counter() - began < seconds:
@@ -53,4 +53,4 @@ def step_counters(number: int) -> Iterator[list[subprocess.Popen]]:
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it will end it
     for line in sys.stdin:
-        print(count_steps(float(line)), flush=True)
+        print(_count_steps(float(line)), flush=True)

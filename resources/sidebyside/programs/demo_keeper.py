@@ -14,7 +14,7 @@ import threading
 from sidebyside.programs.process_groups import end_groups
 
 
-def stop_demo(demo: subprocess.Popen) -> None:
+def _stop_demo(demo: subprocess.Popen) -> None:
     """Kill the demo and what it has started."""
     if os.name == "nt":
         command = ["taskkill", "/F", "/T", "/PID", str(demo.pid)]
@@ -34,11 +34,11 @@ def main() -> int:
         for request in sys.stdin:  # until the pipe closes
             if request == "interrupt\n" and os.name != "nt":
                 os.killpg(demo.pid, signal.SIGINT)  # as Ctrl-C in a terminal does
-        stop_demo(demo)
+        _stop_demo(demo)
 
     threading.Thread(target=stop_with_the_notebook, daemon=True).start()
     status = demo.wait()
-    stop_demo(demo)  # what it has left behind
+    _stop_demo(demo)  # what it has left behind
     return status
 
 

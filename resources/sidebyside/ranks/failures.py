@@ -48,7 +48,7 @@ class RankError(RuntimeError):
         return details(self.outcome)
 
     def __str__(self) -> str:
-        return failure_headline(self.outcome)
+        return _headline(self.outcome)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
@@ -84,10 +84,10 @@ def interrupted_ranks() -> KeyboardInterrupt:
 
 def failure_told(outcome: Outcome) -> str:
     """All there is to say."""
-    return f"{failure_headline(outcome)}\n{details(outcome)}"
+    return f"{_headline(outcome)}\n{details(outcome)}"
 
 
-def failure_headline(outcome: Outcome) -> str:
+def _headline(outcome: Outcome) -> str:
     """One line: which rank failed and how, or which ranks have not ended."""
     if not outcome.has_failed:
         return f"not done after {_hang_headline(outcome)}"
@@ -101,7 +101,7 @@ def hang_told(outcome: Outcome) -> str:
 
 
 def _hang_headline(outcome: Outcome) -> str:
-    return f"{outcome.timeout:g} s: {who_still_works(outcome)}"
+    return f"{outcome.timeout:g} s: {_who_still_works(outcome)}"
 
 
 def details(outcome: Outcome) -> str:
@@ -129,7 +129,7 @@ def rank_to_blame(outcome: Outcome) -> int:
     return min([*own, *outcome.unsent] or outcome.raised)
 
 
-def who_still_works(outcome: Outcome) -> str:
+def _who_still_works(outcome: Outcome) -> str:
     working = outcome.unfinished
     text = f"{_ranks_in_words(outcome.name, working)} still work" + "s" * (
         len(working) == 1

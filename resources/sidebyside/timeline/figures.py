@@ -50,7 +50,7 @@ def light_colour(colour: str) -> str:
     return f"#{red:02X}{green:02X}{blue:02X}"
 
 
-def luminance_of_colour(colour: str) -> float:
+def _luminance(colour: str) -> float:
     """How bright `colour` is, from 0 to 1, as the web's guidelines (WCAG) count it."""
     linear = [
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
@@ -63,7 +63,7 @@ def luminance_of_colour(colour: str) -> float:
 
 def contrast_of_colours(one: str, other: str) -> float:
     """From 1, no difference, to 21, black on white."""
-    dark, bright = sorted((luminance_of_colour(one), luminance_of_colour(other)))
+    dark, bright = sorted((_luminance(one), _luminance(other)))
     return (bright + 0.05) / (dark + 0.05)
 
 

@@ -48,7 +48,7 @@ def _covered_in_lane(bars: list[Bar]) -> float:
     return total
 
 
-def cpu_share_of_lane(bars: list[Bar], length: float) -> float | None:
+def _cpu_share(bars: list[Bar], length: float) -> float | None:
     """The share of `length` on a core; None if no bar says how much it had."""
     known = [bar for bar in bars if bar.cpu is not None]
     outermost, reached = [], float("-inf")
@@ -62,7 +62,7 @@ def cpu_share_of_lane(bars: list[Bar], length: float) -> float | None:
 
 def shares_of_lane(bars: list[Bar], length: float) -> str:
     """What stands at the end of a lane: "idle 20 %", and CPU time if it is known."""
-    cpu = cpu_share_of_lane(bars, length)
+    cpu = _cpu_share(bars, length)
     idle = f"idle {100 * idle_share_of_lane(bars, length):.0f} %"
     return idle if cpu is None else f"{idle}, core {100 * cpu:.0f} %"
 

@@ -8,11 +8,11 @@ import torch
 
 from parallel_by_hand.capstone.language_model import make_language_model, text_loss
 from parallel_by_hand.capstone.text_batches import (
-    batches,
     decode_text,
     encode_text,
     text_alphabet,
     text_batch,
+    text_batches,
     text_tokens,
 )
 from sidebyside import load_moby_dick
@@ -48,8 +48,8 @@ def test_tokens_are_characters_and_targets_follow_their_inputs():
 
 
 def test_a_batch_depends_on_the_seed_and_on_its_number_only():
-    third = list(zip(range(4), batches(seed=7), strict=False))[3][1]
-    again = next(batches(seed=7, first=3))
+    third = list(zip(range(4), text_batches(seed=7), strict=False))[3][1]
+    again = next(text_batches(seed=7, first=3))
     assert all(torch.equal(a, b) for a, b in zip(third, again, strict=True))
     other = text_batch(3, seed=8)
     assert not torch.equal(third[0], other[0])

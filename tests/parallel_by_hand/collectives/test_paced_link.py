@@ -20,7 +20,7 @@ def test_messages_that_come_in_at_once_queue(monkeypatch):
     link = PacedLink(alpha=1.0, beta=0.5)
     arrived = SimpleNamespace(wait=lambda: True)
     for expected in (10.0, 13.0, 16.0):
-        pacing.Arriving(link, torch.ones(1), arrived).wait()
+        pacing.ArrivingMessage(link, torch.ones(1), arrived).wait()
         assert clock.now == expected
 
 

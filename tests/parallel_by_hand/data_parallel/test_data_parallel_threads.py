@@ -5,7 +5,7 @@ import torch
 
 from parallel_by_hand.data_parallel.data_parallel_threads import (
     ThreadedReplicas,
-    in_threads,
+    call_in_threads,
     make_digit_model,
     replica_places,
 )
@@ -25,7 +25,7 @@ def test_a_frozen_parameter_stays_as_it_is():
 
 def test_an_error_in_a_thread_is_raised():
     with pytest.raises(ZeroDivisionError):
-        in_threads(lambda number: 1 // number, [1, 0])
+        call_in_threads(lambda number: 1 // number, [1, 0])
 
 
 def test_places_are_gpus_only_if_there_is_one_for_each():

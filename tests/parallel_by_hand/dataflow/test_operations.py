@@ -2,7 +2,7 @@
 
 from parallel_by_hand.dataflow.operations import Operation, transfers_in, with_transfers
 from parallel_by_hand.dataflow.simulated_devices import (
-    devices_in,
+    devices_of_operations,
     makespan,
     simulate_dataflow,
 )
@@ -22,5 +22,5 @@ def test_a_value_is_sent_once_to_each_device_that_reads_it():
     home = {op.name: op.device for op in crossed}
     for op in crossed[:6]:
         assert all(home[name] == op.device for name in op.inputs)
-    assert devices_in(crossed) == [0, 1, 2, "0→1", "0→2", "1→2"]
+    assert devices_of_operations(crossed) == [0, 1, 2, "0→1", "0→2", "1→2"]
     assert makespan(simulate_dataflow(crossed)) == 1 + 2 + 1 + 2 + 1

@@ -8,7 +8,7 @@ from parallel_by_hand.dataflow.operations import Operation, random_operations
 from parallel_by_hand.dataflow.placement_heuristics import (
     EIGHT_OPERATIONS,
     HEURISTICS,
-    in_order_of_inputs,
+    operations_in_order_of_inputs,
 )
 
 
@@ -21,7 +21,7 @@ def test_a_rule_places_every_operation_and_ignores_the_order_of_the_list(rule):
         assert set(placement) == {op.name for op in graph}
         assert set(placement.values()) <= set(range(devices))
         assert rule(EIGHT_OPERATIONS, devices) == rule(EIGHT_OPERATIONS, devices)
-    assert in_order_of_inputs(EIGHT_OPERATIONS[::-1])[0].name == "x"
+    assert operations_in_order_of_inputs(EIGHT_OPERATIONS[::-1])[0].name == "x"
 
 
 def test_round_robin_deals_and_least_communication_keeps_a_chain_together():

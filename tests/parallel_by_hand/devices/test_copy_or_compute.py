@@ -9,7 +9,7 @@ from sidebyside import MessageMeter, device, run_ranks
 
 def test_the_product_away_is_the_product_here():
     pair = torch.rand(2, 5, 5, generator=torch.Generator().manual_seed(0))
-    away = run_ranks(copy_or_compute.multiply_away, pair)[0]
+    away = run_ranks(copy_or_compute.multiply_in_other_rank, pair)[0]
     torch.testing.assert_close(away, pair[0] @ pair[1])
     by_loops = torch.tensor(copy_or_compute.multiply_in_python(*pair.tolist()))
     torch.testing.assert_close(by_loops, pair[0] @ pair[1])
@@ -26,7 +26,7 @@ def test_here_and_away_are_predicted_by_the_formulas_of_the_text(n, here, away):
 def meter_product_away(n: int) -> tuple[int, int]:
     """Runs in each of two ranks: messages and bytes that it sends."""
     with MessageMeter() as meter:
-        copy_or_compute.multiply_away(torch.rand(2, n, n, device=device()))
+        copy_or_compute.multiply_in_other_rank(torch.rand(2, n, n, device=device()))
     return meter.messages_sent, meter.bytes_sent
 
 

@@ -9,7 +9,7 @@ from parallel_by_hand.failures.failure_clock import (
     best_interval,
     daly_interval,
     expected_goodput,
-    finish_time,
+    finish_time_with_failures,
     goodput_by_young,
     progress_at_last_failure,
     random_failures,
@@ -41,13 +41,13 @@ def finish_second_by_second(work, every, save, restart, failures) -> int:
 
 
 def test_the_clock_is_the_one_that_goes_second_by_second():
-    assert finish_time(10, 4, 1, 2, [7, 8]) == 17  # by hand
+    assert finish_time_with_failures(10, 4, 1, 2, [7, 8]) == 17  # by hand
     dice = random.Random(0)
     for _ in range(300):
         sizes = dice.randint(1, 30), dice.randint(1, 9), dice.randint(0, 3)
         failures = sorted(dice.sample(range(1, 90), dice.randint(0, 9)))
         case = *sizes, dice.randint(0, 5), failures
-        assert finish_time(*case) == finish_second_by_second(*case), case
+        assert finish_time_with_failures(*case) == finish_second_by_second(*case), case
 
 
 MACHINES = [Machine(0.8, 0.08, 0.25), Machine(1, 0.02, 0), Machine(10_000, 60, 300)]
@@ -68,9 +68,14 @@ def test_progress_is_what_the_clock_has_saved():
     failures = [f for f, _ in zip(random_failures(0.8, 3), range(30), strict=False)]
     saved = progress_at_last_failure(0.3, machine.save, machine.restart, failures)
     rounds = round(saved / 0.3)
-    assert finish_time(saved - 1e-6, 0.3, *machine[1:], failures) < failures[-1]
+    assert (
+        finish_time_with_failures(saved - 1e-6, 0.3, *machine[1:], failures)
+        < failures[-1]
+    )
     one_more = (rounds + 1) * 0.3 + 0.1
-    assert finish_time(one_more, 0.3, *machine[1:], failures) > failures[-1]
+    assert (
+        finish_time_with_failures(one_more, 0.3, *machine[1:], failures) > failures[-1]
+    )
 
 
 @pytest.mark.parametrize(

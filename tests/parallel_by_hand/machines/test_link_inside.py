@@ -7,7 +7,11 @@ import torch
 import torch.distributed as dist
 
 from parallel_by_hand.machines.hierarchical_all_reduce import ALL_REDUCES_OF_MACHINES
-from parallel_by_hand.machines.link_inside import LinkInside, link_inside, one_at_a_time
+from parallel_by_hand.machines.link_inside import (
+    LinkInside,
+    link_inside,
+    one_process_at_a_time,
+)
 from sidebyside import MessageMeter, run_ranks
 
 
@@ -41,7 +45,11 @@ def test_ranks_of_one_machine_share_its_cable(tmp_path):
     import fcntl
 
     path = tmp_path / "cable"
-    with one_at_a_time(str(path)), open(path) as other, pytest.raises(BlockingIOError):
+    with (
+        one_process_at_a_time(str(path)),
+        open(path) as other,
+        pytest.raises(BlockingIOError),
+    ):
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
     with open(path) as other:
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)  # free again

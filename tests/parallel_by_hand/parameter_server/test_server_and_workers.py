@@ -115,7 +115,7 @@ def counted_letters(monkeypatch):
     def make(*args, **options) -> CountedLetters:
         letters = CountedLetters(*args, **options)
         monkeypatch.setattr(server_and_workers, "dist", letters)
-        monkeypatch.setattr(server_and_workers, "post", lambda: None)
+        monkeypatch.setattr(server_and_workers, "letter_group", lambda: None)
         return letters
 
     return make

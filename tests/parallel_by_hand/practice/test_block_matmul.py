@@ -5,16 +5,20 @@ import os
 import numpy as np
 import pytest
 
-from parallel_by_hand.practice.block_matmul import BlockProduct, blocks, strips
+from parallel_by_hand.practice.block_matmul import (
+    BlockProduct,
+    matrix_blocks,
+    matrix_strips,
+)
 
 
 @pytest.mark.parametrize(("size", "cuts"), [(5, 1), (7, 3), (8, 8), (10, 4)])
 def test_blocks_cover_the_product_once(size, cuts):
     counts = np.zeros((size, size), dtype=int)
-    for place in blocks(size, cuts):
+    for place in matrix_blocks(size, cuts):
         counts[place] += 1
     assert (counts == 1).all()
-    lengths = [strip.stop - strip.start for strip in strips(size, cuts)]
+    lengths = [strip.stop - strip.start for strip in matrix_strips(size, cuts)]
     assert max(lengths) - min(lengths) <= 1
 
 

@@ -34,7 +34,7 @@ def test_a_long_step_is_continued_as_the_whole_timetable_goes_on(name, ends):
         plan = pipeline_times.PlanOfPipeline(
             name, ranks, count, 2, tuple(forward), backward
         )
-        found = pipeline_times.run_on_paper(plan)
+        found = pipeline_times.run_pipeline_on_paper(plan)
         whole = pipeline_times._run_all_of_it(plan)
         assert found.ends == pytest.approx(whole.ends) and found.kept == whole.kept
 
