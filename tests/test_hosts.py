@@ -76,13 +76,13 @@ def as_peer(folder):
     killed_peer.peer_trains(0, 1, folder, None, 0, 0, False)
 
 def as_survivor(folder):
-    with failing_ranks.joined_group(0, 1, folder, 9):
+    with failing_ranks.group_with_time_limit(0, 1, folder, 9):
         listen()
 
 own_agent.end_with_parent = lambda: None  # this is no process of multiprocessing
 
 def as_restarted(folder):
-    own_agent.live_as_rank(listen, 0, 1, folder, 0)
+    own_agent.join_and_train(listen, 0, 1, folder, 0)
 
 for join in as_peer, as_survivor, as_restarted:
     with tempfile.TemporaryDirectory() as folder:

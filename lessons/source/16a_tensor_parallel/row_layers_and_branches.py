@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch.nn import functional as F
 
-from parallel_by_hand.tensor_parallel.split_layers import own_part_of_layer
+from parallel_by_hand.tensor_parallel.split_layers import own_part
 from sidebyside import MessageMeter, device
 
 
@@ -78,8 +78,8 @@ def _try_one_row_layer(
     ]
     x, matrix, bias, gradient = tensor_parallel_inputs(seed, *shapes)
     named = {
-        "x_part": own_part_of_layer(x, 1),
-        "rows": own_part_of_layer(matrix, 0),
+        "x_part": own_part(x, 1),
+        "rows": own_part(matrix, 0),
         "bias": bias,
     }
     named["gradient"] = gradient
@@ -94,8 +94,8 @@ def _try_one_row_layer(
         gradients = [gradients]
     expected = [
         x @ matrix + bias,
-        own_part_of_layer(gradient @ matrix.T, 1),
-        own_part_of_layer(x.T @ gradient, 0),
+        own_part(gradient @ matrix.T, 1),
+        own_part(x.T @ gradient, 0),
         gradient.sum(0),
     ]
     return TensorParallelNotes(
@@ -185,7 +185,7 @@ def _try_one_size_of_branches(lean, seed: int, size: BranchSize) -> TensorParall
     expected = _unsplit_branches(*whole)
     gradient = torch.cos(expected.detach())
     expected.backward(gradient)
-    parts = [own_part_of_layer(m, 1 - place % 2) for place, m in enumerate(matrices)]
+    parts = [own_part(m, 1 - place % 2) for place, m in enumerate(matrices)]
     mine = [tensor.clone().requires_grad_() for tensor in (x, *parts)]
     kept = {"x": x, **{f"matrix {place}": part for place, part in enumerate(parts)}}
     calls = TensorParallelCalls()
@@ -194,7 +194,7 @@ def _try_one_size_of_branches(lean, seed: int, size: BranchSize) -> TensorParall
         y = lean(mine[0], tuple(mine[1:3]), tuple(mine[3:]))
     with calls.noted():
         y.backward(gradient)
-    wanted = [own_part_of_layer(m.grad, 1 - p % 2) for p, m in enumerate(whole[1:])]
+    wanted = [own_part(m.grad, 1 - p % 2) for p, m in enumerate(whole[1:])]
     now = dict(zip(kept, map(torch.Tensor.detach, mine), strict=True))
     return TensorParallelNotes(
         list(map(tensor_parallel_result, [y, *(tensor.grad for tensor in mine)])),

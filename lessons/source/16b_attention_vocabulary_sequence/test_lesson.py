@@ -30,7 +30,7 @@ from parallel_by_hand.tensor_parallel.block_rows import (
 from parallel_by_hand.tensor_parallel.sequence_conjugates import (
     own_positions,
 )
-from parallel_by_hand.tensor_parallel.split_layers import own_part_of_layer
+from parallel_by_hand.tensor_parallel.split_layers import own_part
 from sidebyside import MessageMeter, run_ranks
 
 WAYS = list(split_block.ENDS)
@@ -228,7 +228,7 @@ def losses_of_both() -> tuple[float, list[str], int]:
 
     torch.manual_seed(0)
     whole, labels = torch.randn(6, 17).double(), torch.randint(17, (6,))
-    ours = own_part_of_layer(whole, 1).requires_grad_()
+    ours = own_part(whole, 1).requires_grad_()
     first = vocabulary.first_own_word(17)
     with MessageMeter() as meter:
         vocabulary.vocabulary_cross_entropy(ours, labels, first).backward()

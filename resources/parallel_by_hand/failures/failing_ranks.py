@@ -33,7 +33,7 @@ class LastWords(NamedTuple):
 
 
 @contextmanager
-def _group_with_time_limit(rank: int, ranks: int, folder: str, limit: float):
+def group_with_time_limit(rank: int, ranks: int, folder: str, limit: float):
     """This process in a group on the CPU; a collective waits for `limit` seconds."""
     torch.set_num_threads(1)
     keep_gloo_on_loopback()
@@ -55,7 +55,7 @@ def _take_steps(
     end_with_parent()
     words.send("here")
     words.recv()  # all are here: the limit does not count until then
-    with _group_with_time_limit(rank, ranks, folder, limit):
+    with group_with_time_limit(rank, ranks, folder, limit):
         gradient, steps = torch.ones(1000), 0
         while True:
             if rank == ranks - 1 and steps == 5:

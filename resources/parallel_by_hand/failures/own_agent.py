@@ -51,7 +51,7 @@ def _start_crew(train: Callable, ranks: int, meeting: str, life: int, *args) -> 
     context = context_of_ranks()
     crew = [
         context.Process(
-            target=_join_and_train,
+            target=join_and_train,
             args=(train, rank, ranks, meeting, life, *args),
             daemon=True,
         )
@@ -74,7 +74,7 @@ def _wait_for_crew(crew: list) -> bool:
     return False
 
 
-def _join_and_train(
+def join_and_train(
     train: Callable, rank: int, ranks: int, meeting: str, life: int, *args
 ) -> None:
     """Runs in a process of its own: join the group, train, leave the group."""

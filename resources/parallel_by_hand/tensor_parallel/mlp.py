@@ -13,7 +13,7 @@ from parallel_by_hand.tensor_parallel.split_layers import (
     ColumnParallel,
     GatheredColumns,
     RowParallel,
-    own_part_of_layer,
+    own_part,
 )
 from sidebyside import MessageMeter, device
 
@@ -97,7 +97,7 @@ def gap_to_whole(split: nn.Module, whole: nn.Module, of=lambda p: p) -> float:
         expected = of(named[name])
         for dim, length in enumerate(parameter.shape):
             if expected.shape[dim] != length:
-                expected = own_part_of_layer(expected, dim)
+                expected = own_part(expected, dim)
         gaps.append(_largest_gap(of(parameter), expected))
     return torch.tensor(gaps, dtype=torch.float64).max().item()
 

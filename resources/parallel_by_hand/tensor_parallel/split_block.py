@@ -21,7 +21,7 @@ from parallel_by_hand.tensor_parallel.sequence_conjugates import (
     gather_sequence,
     scatter_sum,
 )
-from parallel_by_hand.tensor_parallel.split_layers import own_part_of_layer
+from parallel_by_hand.tensor_parallel.split_layers import own_part
 
 Drop = Callable[[Tensor], Tensor]
 
@@ -110,9 +110,7 @@ class SplitAttention(nn.Module):
         into = half.into.weight.view(3, heads, self.size, width)
         bias = half.into.bias.view(3, heads, self.size)
         out = half.out.weight.view(width, heads, self.size)
-        into, bias, out = (
-            own_part_of_layer(t, 1, ends.group) for t in (into, bias, out)
-        )
+        into, bias, out = (own_part(t, 1, ends.group) for t in (into, bias, out))
         self.norm = copy.deepcopy(half.norm)
         self.into = OwnColumns(into.flatten(0, 2), bias.flatten(), ends.enter)
         whole = half.out.bias.detach().clone()
@@ -133,14 +131,12 @@ class SplitMLP(nn.Module):
         wide, group, self.after = half.wide, ends.group, after
         self.norm = copy.deepcopy(half.norm)
         self.wide = OwnColumns(
-            own_part_of_layer(wide.weight, 0, group),
-            own_part_of_layer(wide.bias, 0, group),
+            own_part(wide.weight, 0, group),
+            own_part(wide.bias, 0, group),
             ends.enter,
         )
         bias = half.narrow.bias.detach().clone()
-        self.narrow = OwnRows(
-            own_part_of_layer(half.narrow.weight, 1, group), bias, ends.leave
-        )
+        self.narrow = OwnRows(own_part(half.narrow.weight, 1, group), bias, ends.leave)
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.after(self.narrow(F.gelu(self.wide(self.norm(x)))))

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from parallel_by_hand.tensor_parallel.conjugates import copy_to_ranks, sum_over_ranks
 
 
-def own_part_of_layer(tensor: torch.Tensor, dim: int, group=None) -> torch.Tensor:
+def own_part(tensor: torch.Tensor, dim: int, group=None) -> torch.Tensor:
     """A copy of this rank's part of `tensor`, cut along `dim`; sizes differ by 1."""
     ranks, rank = dist.get_world_size(group), dist.get_rank(group)
     return tensor.detach().tensor_split(ranks, dim)[rank].clone()
@@ -24,8 +24,8 @@ class ColumnParallel(nn.Module):
     def __init__(self, layer: nn.Linear, group=None):
         super().__init__()
         self.group = group
-        self.weight = nn.Parameter(own_part_of_layer(layer.weight, 0, group))
-        self.bias = nn.Parameter(own_part_of_layer(layer.bias, 0, group))
+        self.weight = nn.Parameter(own_part(layer.weight, 0, group))
+        self.bias = nn.Parameter(own_part(layer.bias, 0, group))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return F.linear(copy_to_ranks(x, self.group), self.weight, self.bias)
@@ -40,7 +40,7 @@ class RowParallel(nn.Module):
     def __init__(self, layer: nn.Linear, group=None):
         super().__init__()
         self.group = group
-        self.weight = nn.Parameter(own_part_of_layer(layer.weight, 1, group))
+        self.weight = nn.Parameter(own_part(layer.weight, 1, group))
         self.bias = nn.Parameter(layer.bias.detach().clone())
 
     def forward(self, x_part: torch.Tensor) -> torch.Tensor:

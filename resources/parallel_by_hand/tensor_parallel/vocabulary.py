@@ -12,14 +12,14 @@ from parallel_by_hand.tensor_parallel.conjugates import sum_over_ranks
 from parallel_by_hand.tensor_parallel.messages_of_ours import messages_of_ours
 from parallel_by_hand.tensor_parallel.split_layers import (
     GatherColumns,
-    own_part_of_layer,
+    own_part,
 )
 from sidebyside import MessageMeter, device
 
 
 def first_own_word(words: int) -> int:
-    """This rank's first word, where `own_part_of_layer` cuts the vocabulary."""
-    return int(own_part_of_layer(torch.arange(words), 0)[0])
+    """This rank's first word, where `own_part` cuts the vocabulary."""
+    return int(own_part(torch.arange(words), 0)[0])
 
 
 def look_up_own_words(table: Tensor, tokens: Tensor, first: int) -> Tensor:
@@ -37,7 +37,7 @@ class VocabularyEmbedding(nn.Module):
 
     def __init__(self, whole: nn.Embedding, leave=sum_over_ranks):
         super().__init__()
-        self.table = nn.Parameter(own_part_of_layer(whole.weight, 0))
+        self.table = nn.Parameter(own_part(whole.weight, 0))
         self.first, self.leave = first_own_word(len(whole.weight)), leave
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -83,12 +83,12 @@ def meter_loss(way: str, words: int, positions: int, scale: float = 1.0) -> dict
     labels = torch.randint(words, (positions,)).to(device())
     expected = F.cross_entropy(whole, labels)
     expected.backward()
-    part = own_part_of_layer(whole, 1).requires_grad_()
+    part = own_part(whole, 1).requires_grad_()
     with messages_of_ours(), MessageMeter() as meter:
         loss = LOSSES[way](part, labels, first_own_word(words))
         loss.backward()
     return {
         "bytes": meter.bytes_sent // 2,
         "loss": abs(loss - expected).item(),
-        "gradient": (part.grad - own_part_of_layer(whole.grad, 1)).abs().max().item(),
+        "gradient": (part.grad - own_part(whole.grad, 1)).abs().max().item(),
     }
