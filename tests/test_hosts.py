@@ -129,9 +129,8 @@ def test_each_host_has_its_name_its_address_and_a_link_of_the_rate():
 @needs_hosts
 @pytest.mark.parametrize("latency", [0, 3])
 def test_what_one_host_sends_arrives_at_the_other_and_is_counted(latency):
-    counted = (
-        "from parallel_by_hand.machines.hosts import sent_through as s; print(s())"
-    )
+    hosts = "parallel_by_hand.machines.hosts"
+    counted = f"import {hosts} as hosts; print(hosts.bytes_sent_through())"
     with two_hosts(500, latency) as (a, b):
         server = python(b, RECEIVE)
         assert server.stdout.readline() == "listening\n"

@@ -80,7 +80,7 @@ def _place(item: tuple) -> int:
 
 
 def _draw_step(make, run) -> OneStepWideOrDeep:
-    """Two replicas in this process; `run` is in_threads or one_by_one."""
+    """Two replicas in this process; `run` is call_in_threads or call_one_by_one."""
     places = replica_places(2)
     together = ThreadedReplicas(make().to(places[0]), places, run=run)
     x, y = _batch(IMAGES[make])

@@ -53,8 +53,9 @@ show(work)
 # %% [markdown]
 # The simplest server works *in step*: it sends the parameters to all workers, waits for
 # a gradient from each, and takes one step with their mean. This is the **synchronous**
-# design. `rate` is the learning rate, and `note` writes down what happened. `answer` begins
-# to send the share to some workers, and `await_all` waits until it is sent.
+# design. `rate` is the learning rate, and `note` writes down what happened.
+# `answer_workers` begins to send the share to some workers, and `await_all_letters` waits
+# until it is sent.
 
 # %%
 from parallel_by_hand.parameter_server.server_and_workers import serve_in_step

@@ -307,7 +307,7 @@ show(scores_by_channels)
 show(scores_by_space)
 
 # %% [markdown]
-# `with_other_channels` is a `Swap` and a `torch.cat`. Whatever `Swap` carries forward
+# `channels_of_both_ranks` is a `Swap` and a `torch.cat`. Whatever `Swap` carries forward
 # has a gradient of the same size on its way back. With one exception: nobody needs the
 # gradient of the image itself.
 

@@ -356,7 +356,8 @@ for way in ("as they are", "16 bits"):
 #
 # Compression multiplies the bytes by `share`, and costs `seconds` more per step. Write
 # `break_even(size, share, seconds, machines)`: the rate, in bytes per second, below which
-# it pays, or 0 if it never does. (A share can be above 1: top-k, below, sends places, too.)
+# it pays, or 0 if it never does. (A share is above 1 if places are sent with the values,
+# and few are left out.)
 #
 # By hand first: 2 machines, 16 MB, half the bytes, 40 ms. Below which rate does it pay, in
 # MB/s and in Gbit/s?

@@ -94,7 +94,7 @@ def scores_by_space(
 # By channels: this rank has the whole image, and half of each layer's filters --------
 
 
-def _channels_of_both_ranks(half: Tensor) -> Tensor:
+def channels_of_both_ranks(half: Tensor) -> Tensor:
     """All channels, in their order: rank 0 has the first half of them."""
     halves = [half, Swap.apply(half, 1 - dist.get_rank())]
     return torch.cat(halves if dist.get_rank() == 0 else halves[::-1], dim=1)
@@ -105,8 +105,8 @@ def scores_by_channels(half_convolutions: nn.ModuleList, images: Tensor) -> Tens
     *inner, last = half_convolutions
     maps = images
     for convolution in inner:
-        maps = F.relu(_channels_of_both_ranks(convolution(maps)))
-    return _channels_of_both_ranks(last(maps).mean((2, 3)))
+        maps = F.relu(channels_of_both_ranks(convolution(maps)))
+    return channels_of_both_ranks(last(maps).mean((2, 3)))
 
 
 def half_of_channels(convolution: nn.Conv2d) -> nn.Conv2d:

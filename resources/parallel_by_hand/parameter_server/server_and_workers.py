@@ -97,14 +97,14 @@ def serve_in_step(
     """
     letters = [torch.empty(len(share) + 1) for _ in workers]
     for version in range(first, updates):
-        sent = _answer_workers(share, version, workers)
+        sent = answer_workers(share, version, workers)
         _receive_from_all(letters, workers)
-        _await_all_letters(sent)
+        await_all_letters(sent)
         total = torch.stack([letter[:-1] for letter in letters]).sum(0)
         share -= rate * total / len(workers)
         if note:
             note(version + 1, None, 0, share)
-    _await_all_letters(_answer_workers(share, STOP, workers))
+    await_all_letters(answer_workers(share, STOP, workers))
 
 
 def serve_at_once(
@@ -124,7 +124,7 @@ def serve_at_once(
     pushes, waiting, sent = dict.fromkeys(workers, 0), list(workers), {}
     while version < updates and pushes:
         going = who_goes_on(pushes, list(waiting))
-        sent |= _answer_workers(share, version, going)
+        sent |= answer_workers(share, version, going)
         waiting = [worker for worker in waiting if worker not in going]
         with span("wait"):
             worker = dist.recv(letter, group=letter_group())  # from whoever comes first
@@ -138,15 +138,15 @@ def serve_at_once(
         version += 1
         if note:
             note(version, worker, version - 1 - int(letter[-1]), share)
-    sent |= _answer_workers(share, STOP, waiting)
+    sent |= answer_workers(share, STOP, waiting)
     for _ in range(len(pushes) - len(waiting)):  # those that still compute
         worker = dist.recv(letter, group=letter_group())
         if int(letter[-1]) != STOP:
-            sent |= _answer_workers(share, STOP, [worker])
-    _await_all_letters(sent)
+            sent |= answer_workers(share, STOP, [worker])
+    await_all_letters(sent)
 
 
-def _answer_workers(
+def answer_workers(
     share: Tensor, version: int, workers: Sequence[int]
 ) -> dict[int, Any]:
     """Begin to send the share and its version to each of these workers.
@@ -159,7 +159,7 @@ def _answer_workers(
     }
 
 
-def _await_all_letters(sent: dict[int, Any]) -> None:
+def await_all_letters(sent: dict[int, Any]) -> None:
     """Until all these letters have been sent."""
     for request in sent.values():
         request.wait()

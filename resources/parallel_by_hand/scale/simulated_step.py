@@ -141,7 +141,7 @@ def simulate_step(
     """One step of training with a batch of so many sequences.
 
     Raises ValueError with a sentence if the strategy cannot be. It may still not fit
-    into memory: `Step.fits`.
+    into memory: `SimulatedStep.fits`.
     """
     if problem := why_impossible(model, cluster, strategy, batch):
         raise ValueError(problem)

@@ -116,7 +116,7 @@ def why_impossible(
 ) -> str:
     """One sentence that says why this cannot run, or "" if it can.
 
-    Memory is not looked at: `Step.fits` says whether there is enough.
+    Memory is not looked at: `SimulatedStep.fits` says whether there is enough.
     """
     s = strategy
     if s.gpus != cluster.gpus:
