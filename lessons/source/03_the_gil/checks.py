@@ -291,6 +291,11 @@ def _expect_all_results(expect: Expect, web: _Web, got: object) -> None:
     if sorted(map(str, got)) == sorted(results):
         think = "the order: that of the names, or that in which pages arrive?"
     expect(got == results, got=got[:9], think=think)
+    expect(
+        sorted(web.asked) == sorted(web.names) and len(web.computed) == len(results),
+        got=f"{len(web.asked)} calls of fetch and {len(web.computed)} of compute",
+        think="the work for one page: is it fetched once and computed once?",
+    )
 
 
 def _expect_no_page_to_wait(expect: Expect, web: _Web) -> None:
