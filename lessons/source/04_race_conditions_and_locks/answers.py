@@ -2,7 +2,8 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from threading import Lock
+from queue import Queue
+from threading import Lock, Thread
 
 import numpy as np
 
@@ -191,6 +192,21 @@ def holds_a_gate_as_well(source, target, amount, gate=Lock()):  # noqa: B008
 holds_a_gate_as_well.__module__ = "__main__"  # as if defined in a notebook
 
 
+@wrong(
+    "04-transfer",
+    advice="gives the locks back",
+    note="They acquire without release. `with` cannot forget it.",
+)
+def keeps_the_locks(source, target, amount):
+    if source is target:
+        return
+    first, second = sorted([source, target], key=lambda account: account.number)
+    first.lock.acquire()
+    second.lock.acquire()
+    source.balance -= amount
+    target.balance += amount
+
+
 @right("04-transfer")
 def steps_back_and_tries_again(source, target, amount):
     moved = source is target
@@ -305,6 +321,33 @@ def drops_the_remainder(events, bins, energy, workers):
     with ThreadPoolExecutor(workers) as pool:
         histograms = list(pool.map(share, range(workers)))
     return [sum(column) for column in zip(*histograms, strict=True)]
+
+
+@wrong(
+    "04-histogram",
+    advice="item of a queue",
+    note="They overlook that another worker may take the last item between empty() and"
+    " get(). get_nowait, or one end mark per worker, cannot hang.",
+    state="HUNG",
+)
+def asks_whether_the_queue_is_empty(events, bins, energy, workers):
+    todo, done = Queue(), Queue()
+    for pair in events:
+        todo.put(pair)
+
+    def work():
+        counts = [0] * bins
+        while not todo.empty():
+            place, event = todo.get()
+            counts[place] += energy(event)
+        done.put(counts)
+
+    crew = [Thread(target=work, daemon=True) for _ in range(workers)]
+    for thread in crew:
+        thread.start()
+    for thread in crew:
+        thread.join()
+    return [sum(column) for column in zip(*done.queue, strict=True)]
 
 
 @right("04-histogram")
