@@ -212,6 +212,31 @@ def test_it_ends_when_nobody_reads_any_more(program, tmp_path):
         wait_until_nothing_is_left(mark)
 
 
+def test_an_alarm_may_come_when_main_has_just_failed_without_a_reader(tmp_path):
+    program = """
+import select, signal
+
+def main():
+    ready()
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    usual, closed = select.poll, select.poll()
+    closed.register(1, 0)
+    closed.poll()
+
+    def poll_after_an_alarm():
+        select.poll = usual
+        os.kill(os.getpid(), signal.SIGALRM)
+        return usual()
+
+    select.poll = poll_after_an_alarm
+    raise BrokenPipeError
+"""
+    with running(tmp_path, program) as (started, _):
+        started.stdout.close()
+        assert started.stderr.read() == ""
+        assert started.wait(timeout=30) == -signal.SIGPIPE
+
+
 def test_a_main_may_have_a_last_word(tmp_path):
     program = """
 def main():

@@ -34,10 +34,11 @@ def run_program(main: Callable[[], int | None]) -> None:
         ending.watch()
         try:
             status = main()
-            sys.stdout.flush()
         except SystemExit as stop:
             status = stop.code
-        ending.main_has_ended = True
+        finally:
+            ending.main_has_ended = True
+        sys.stdout.flush()
     except KeyboardInterrupt:
         ending.why = ending.why or signal.SIGINT
     except Exception as error:  # that Ctrl-C or a closed pipe has led to is not told
@@ -175,12 +176,15 @@ def _silent_without_reader(usual: Callable) -> Callable:
 def _end_children() -> None:
     """Kill all that this process has started, and what these have started.
 
-    All of them are stopped first: who is killed while it starts another would leave an
-    orphan that nobody finds.
+    All of them are stopped first: a process that is killed while it starts another
+    would leave an orphan that nobody finds. What other threads of this process start
+    meanwhile is ended as well; a Pool, though, replaces its workers without end.
     """
     import psutil
 
-    while running := _running_children():  # other threads may go on starting some
+    for _ in range(20):
+        if not (running := _running_children()):
+            break
         stopped = set()
         while starting := running - stopped:
             for child in starting:
