@@ -46,7 +46,7 @@ def _notebook(
         raise BuildError(f"the header does not say: {', '.join(sorted(missing))}")
     seen: dict[str, int] = {}
     cells = [
-        _notebook_cell(cell, version, seen)
+        _notebook_cell(cell, version, seen, lesson.reading_minutes)
         for cell in lesson.cells
         if not leave_out & set(cell.tags)
     ]
@@ -60,7 +60,7 @@ def _notebook(
 
 
 def _notebook_cell(
-    cell: Cell, version: Callable[[str], str], seen: dict[str, int]
+    cell: Cell, version: Callable[[str], str], seen: dict[str, int], reading: int
 ) -> NotebookNode:
     """The cell with an id made from its content, so that ids stay."""
     settings = {
@@ -70,7 +70,8 @@ def _notebook_cell(
     if cell.kind == "code":
         new = v4.new_code_cell(version(cell.source), metadata=metadata)
     else:
-        new = v4.new_markdown_cell(cell.text, metadata=metadata | dict(cell.marks))
+        text = cell.text.replace("{reading}", f"{reading}")
+        new = v4.new_markdown_cell(text, metadata=metadata | dict(cell.marks))
     if re.search(r"### *(BEGIN|END) *SOLUTION", new.source, re.IGNORECASE):
         raise BuildError(f"a solution is not opened or not closed:\n\n{new.source}")
     digest = hashlib.sha256((new.cell_type + new.source).encode()).hexdigest()[:12]

@@ -19,7 +19,7 @@
 # predict a run that you have not made, find the mistake in a claim about speed, and say
 # how many workers are worth their price.
 #
-# *Before this:* lesson 0. *Time:* 45 minutes to read, 25 for three exercises. *Needs:*
+# *Before this:* lesson 0. *Time:* {reading} minutes to read, 25 for three exercises. *Needs:*
 # any machine. On one core everything runs, and the text says what you will not see.
 
 # %% [markdown] tags=["instructor"]

@@ -19,7 +19,7 @@
 # you, get a result back from it, and explain why a function from a notebook is
 # sometimes not found.
 #
-# *Before this:* lesson 1. *Time:* 45 minutes to read, 45 for three exercises. *Needs:*
+# *Before this:* lesson 1. *Time:* {reading} minutes to read, 45 for three exercises. *Needs:*
 # two CPU cores, no GPU. One core is enough, too: nothing here has to be fast.
 
 # %% [markdown] tags=["instructor"]

@@ -17,7 +17,7 @@
 # *You will be able to* read a timeline, tell CPU time from wall time, and say before
 # you write a line of code whether threads will make it faster.
 #
-# *Before this:* lesson 2. *Time:* 40 minutes to read, 35 for four exercises. *Needs:*
+# *Before this:* lesson 2. *Time:* {reading} minutes to read, 35 for four exercises. *Needs:*
 # two CPU cores, no GPU. With one core everything runs, and the text says what you will
 # not see.
 

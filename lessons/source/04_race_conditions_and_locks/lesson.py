@@ -18,7 +18,7 @@
 # *You will be able to* say which lines two threads must not run at the same time,
 # protect them with a lock, recognise a deadlock, and write programs that need no lock.
 #
-# *Before this:* lesson 3. *Time:* 45 minutes to read, 35 for three exercises. *Needs:*
+# *Before this:* lesson 3. *Time:* {reading} minutes to read, 35 for three exercises. *Needs:*
 # one CPU core, no GPU. What is shown here goes wrong on one core as surely as on many.
 
 # %% [markdown] tags=["instructor"]

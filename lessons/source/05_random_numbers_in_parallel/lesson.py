@@ -19,7 +19,7 @@
 # `DataLoader` and the ranks of a training, and get the same result from any number of
 # workers.
 #
-# *Before this:* lesson 4. *Time:* 45 minutes to read, 25 for three exercises. *Needs:*
+# *Before this:* lesson 4. *Time:* {reading} minutes to read, 25 for three exercises. *Needs:*
 # two CPU cores, no GPU. Nothing here is about speed, so one core shows the same.
 
 # %% [markdown] tags=["instructor"]

@@ -18,7 +18,7 @@
 # *You will be able to* say what a worker costs on your machine, choose the number of
 # workers and the size of chunks, and keep libraries from starting too many threads.
 #
-# *Before this:* lesson 5. *Time:* 45 minutes to read, 35 for three exercises. *Needs:*
+# *Before this:* lesson 5. *Time:* {reading} minutes to read, 35 for three exercises. *Needs:*
 # two CPU cores, no GPU. With one core everything runs, and the text says what you will
 # not see.
 

@@ -19,7 +19,7 @@
 # *You will be able to* turn a loop into a map and a reduce, choose a pool, finish a run
 # that was stopped, and find out why a program does not get faster.
 #
-# *Before this:* lesson 6. *Time:* 45 minutes to read, 45 for three exercises. *Needs:*
+# *Before this:* lesson 6. *Time:* {reading} minutes to read, 45 for three exercises. *Needs:*
 # two CPU cores, no GPU. With one core everything runs; only the speedups stay near 1.
 
 # %% [markdown] tags=["instructor"]

@@ -19,7 +19,7 @@
 # do not fit into memory, and measure how large a batch, and so how many workers, your
 # training can use.
 #
-# *Before this:* lesson 7. *Time:* 45 minutes to read, 55 for three exercises, 10 for a
+# *Before this:* lesson 7. *Time:* {reading} minutes to read, 55 for three exercises, 10 for a
 # fourth, which is optional. *Needs:* one CPU core, no GPU. With a GPU the same cells use
 # it.
 

@@ -18,7 +18,7 @@
 # *You will be able to* name the seven phases of a data-parallel step, count what goes
 # through each device, and find the mistake in a training that does not complain.
 #
-# *Before this:* lesson 8. *Time:* 45 minutes to read, 45 for three exercises. *Needs:*
+# *Before this:* lesson 8. *Time:* {reading} minutes to read, 45 for three exercises. *Needs:*
 # two CPU cores, no GPU. With two GPUs the same cells use them.
 
 # %% [markdown] tags=["instructor"]

@@ -18,7 +18,7 @@
 # *You will be able to* choose the operation that gives each rank what it needs, write
 # it yourself without a deadlock, and check what a library really sends.
 #
-# *Before this:* lesson 9. *Time:* 45 minutes to read, 55 for the exercises. *Needs:*
+# *Before this:* lesson 9. *Time:* {reading} minutes to read, 55 for the exercises. *Needs:*
 # two CPU cores, no GPU. (Four GPUs would do, but are not tested. There `send` does not
 # hold Python up, and messages take other routes than the one whose bytes we count.)
 

@@ -19,7 +19,7 @@
 # the estimate leaves out, and explain why training on two ranks and on four gives
 # slightly different weights.
 #
-# *Before this:* lesson 10a. *Time:* 45 minutes, and 50 for the exercises. *Needs:* two
+# *Before this:* lesson 10a. *Time:* {reading} minutes, and 50 for the exercises. *Needs:* two
 # CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]

@@ -19,7 +19,7 @@
 # *You will be able to* prove that your parallel training is the same training, deal the
 # data, weigh uneven batches, and save the result.
 #
-# *Before this:* lesson 9, or the box below. *Time:* 45 minutes to read, 25 for the
+# *Before this:* lesson 9, or the box below. *Time:* {reading} minutes to read, 25 for the
 # exercises. *Needs:* two CPU cores, no GPU. With two GPUs the same cells use them.
 
 # %% [markdown]

@@ -20,7 +20,7 @@
 # keep a model quiet while gradients accumulate; and say which parameters a step may leave
 # out.
 #
-# *Before this:* lessons 10b and 11a. *Time:* 45 minutes to read, 30 for the exercises.
+# *Before this:* lessons 10b and 11a. *Time:* {reading} minutes to read, 30 for the exercises.
 # *Needs:* two CPU cores, no GPU. With two GPUs the same cells use them.
 
 # %% [markdown] tags=["instructor"]

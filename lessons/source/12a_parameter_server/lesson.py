@@ -19,7 +19,7 @@
 # how old its gradients are and how large a step may be then, and predict beyond how many
 # workers the server is too slow.
 #
-# *Before this:* lesson 11a; for one formula also complex numbers. *Time:* 45 minutes,
+# *Before this:* lesson 11a; for one formula also complex numbers. *Time:* {reading} minutes,
 # and 50 for the exercises. *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]

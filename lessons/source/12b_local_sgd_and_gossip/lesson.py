@@ -18,7 +18,7 @@
 # many rounds a ring of peers needs to agree, and choose weights so that it agrees faster.
 #
 # *Before this:* lessons 10b, 11a and 12a; the eigenvalues of a symmetric matrix. *Time:*
-# 45 minutes, and 45 for three exercises. *Needs:* two CPU cores, no GPU.
+# {reading} minutes, and 45 for three exercises. *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]
 # ## Local SGD: 12 minutes

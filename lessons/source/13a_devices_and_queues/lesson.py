@@ -19,7 +19,7 @@
 # when sending data away pays, time a device correctly, and let it copy and compute at
 # the same time.
 #
-# *Before this:* lesson 10b. *Time:* 45 minutes, and 35 for the exercises. *Needs:* two
+# *Before this:* lesson 10b. *Time:* {reading} minutes, and 35 for the exercises. *Needs:* two
 # CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]

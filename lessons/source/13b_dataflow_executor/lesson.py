@@ -19,7 +19,7 @@
 # *You will be able to* run any graph of operations on several devices, give an upper
 # limit on how long it takes, and place operations better than three rules of thumb.
 #
-# *Before this:* lesson 13a. *Time:* 45 minutes, and 40 for three exercises. *Needs:* two
+# *Before this:* lesson 13a. *Time:* {reading} minutes, and 40 for three exercises. *Needs:* two
 # CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]

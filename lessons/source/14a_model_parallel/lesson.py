@@ -16,7 +16,7 @@
 # *You will be able to* cut a network so that it is the same training, choose the place
 # of the cut, and find what a cut breaks silently.
 #
-# *Before this:* lessons 10a and 11a. *Time:* 45 minutes, and 45 for the exercises.
+# *Before this:* lessons 10a and 11a. *Time:* {reading} minutes, and 45 for the exercises.
 # *Needs:* two CPU cores, no GPU. With two GPUs the same cells use them.
 
 # %% [markdown] tags=["instructor"]

@@ -19,7 +19,7 @@
 # before you run it which cut sends least, plan a wavefront, and say when one device
 # alone is faster.
 #
-# *Before this:* lesson 14a. *Time:* 45 minutes, and 45 for the exercises. *Needs:* two
+# *Before this:* lesson 14a. *Time:* {reading} minutes, and 45 for the exercises. *Needs:* two
 # CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]

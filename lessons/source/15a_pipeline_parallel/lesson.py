@@ -18,7 +18,7 @@
 # *You will be able to* read and write a pipeline schedule, say what it wastes before you
 # run it, show that it trains the same model, and cut a model into balanced stages.
 #
-# *Before this:* lessons 10a and 14a. *Time:* 45 minutes to read, 20 for the exercises.
+# *Before this:* lessons 10a and 14a. *Time:* {reading} minutes to read, 20 for the exercises.
 # *Needs:* two CPU cores, no GPU.
 
 # %% [markdown]

@@ -18,7 +18,7 @@
 # *You will be able to* say what a schedule keeps before you run it, write 1F1B, and fill
 # a pipeline's gaps with work that nobody waits for.
 #
-# *Before this:* lesson 15a. *Time:* 45 minutes to read, 30 for the exercises.
+# *Before this:* lesson 15a. *Time:* {reading} minutes to read, 30 for the exercises.
 # *Needs:* two CPU cores, no GPU.
 
 # %% [markdown]

@@ -16,7 +16,7 @@
 # need only one sum, write the two functions that make `backward` right, and say when
 # all this pays.
 #
-# *Before this:* lessons 5, 10a, 10b, 11a and 14a. *Time:* 45 minutes, and 35 for the
+# *Before this:* lessons 5, 10a, 10b, 11a and 14a. *Time:* {reading} minutes, and 35 for the
 # exercises. *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]

@@ -16,7 +16,7 @@
 # rank holds whole, say to the byte what a layer keeps for its backward pass, and let
 # keys and values go round a ring.
 #
-# *Before this:* lessons 10a, 10b, 14a and 16a. *Time:* 45 minutes, and 50 for the
+# *Before this:* lessons 10a, 10b, 14a and 16a. *Time:* {reading} minutes, and 50 for the
 # exercises. *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]

@@ -17,7 +17,7 @@
 # work out what fits on a device; to write ZeRO-1; and to clip a gradient that no rank holds
 # whole.
 #
-# *Before this:* lessons 10a, 10b, 11b and 14a. *Time:* 45 minutes, and 30 for the
+# *Before this:* lessons 10a, 10b, 11b and 14a. *Time:* {reading} minutes, and 30 for the
 # exercises. *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]

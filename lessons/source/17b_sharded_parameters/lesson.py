@@ -16,7 +16,7 @@
 # costs, use FSDP2, keep fewer activations, and go on from a checkpoint with another number
 # of ranks.
 #
-# *Before this:* lessons 10b, 11b, 15b and 17a. *Time:* 45 minutes, and 40 for the exercises.
+# *Before this:* lessons 10b, 11b, 15b and 17a. *Time:* {reading} minutes, and 40 for the exercises.
 # *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]

@@ -18,7 +18,7 @@
 # what an all-reduce costs; write one that crosses the link less; and say when compressing
 # gradients pays.
 #
-# *Before this:* lessons 10b, 11b and 12b. *Time:* 45 minutes, and 45 for the exercises.
+# *Before this:* lessons 10b, 11b and 12b. *Time:* {reading} minutes, and 45 for the exercises.
 # *Needs:* two CPU cores, no GPU; Linux for two real hosts, else their link is simulated.
 
 # %% [markdown] tags=["instructor"]

@@ -17,7 +17,7 @@
 # training goes on bit for bit; to start ranks again when one has died; and to say how often
 # to save.
 #
-# *Before this:* lessons 11a and 18a; a checkpoint is from lesson 12a. *Time:* 45 minutes,
+# *Before this:* lessons 11a and 18a; a checkpoint is from lesson 12a. *Time:* {reading} minutes,
 # and 50 for the exercises. *Needs:* two CPU cores, no GPU; Linux or macOS.
 
 # %% [markdown] tags=["instructor"]

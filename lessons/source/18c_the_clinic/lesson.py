@@ -19,7 +19,7 @@
 # *You will be able to* find the rank that everybody waits for, and its line; to choose the
 # tool that fits the symptom; and to build a watchdog into a script of your own.
 #
-# *Before this:* lessons 9, 10a and 11a. *Time:* 45 minutes to read, 45 for the exercises.
+# *Before this:* lessons 9, 10a and 11a. *Time:* {reading} minutes to read, 45 for the exercises.
 # *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]

@@ -17,7 +17,7 @@
 # to tell hardware utilisation from model utilisation; and to say how far such a
 # prediction can be trusted, because you have checked it against your own machine.
 #
-# *Before this:* lessons 10b, 11b, 13a, 15b, 16b and 17b. *Time:* 45 minutes, and 50 for the
+# *Before this:* lessons 10b, 11b, 13a, 15b, 16b and 17b. *Time:* {reading} minutes, and 50 for the
 # exercises. *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]

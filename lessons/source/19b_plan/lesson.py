@@ -19,7 +19,7 @@
 # fastest strategy for your model and your GPUs; to say at which size something else begins
 # to dominate; and to find where such a plan goes wrong.
 #
-# *Before this:* lesson 19a. *Time:* 45 minutes, and 40 for the exercises. *Needs:* two CPU
+# *Before this:* lesson 19a. *Time:* {reading} minutes, and 40 for the exercises. *Needs:* two CPU
 # cores, no GPU. All times below are simulated unless the text says otherwise.
 
 # %% [markdown]

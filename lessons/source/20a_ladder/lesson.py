@@ -19,7 +19,7 @@
 # that makes any training run data-parallel; to decide which dimension of the mesh belongs
 # inside a machine; and to clip a gradient that lies on a mesh.
 #
-# *Before this:* lessons 11b, 15b, 16b, 17b and 19a. *Time:* 45 minutes, and 55 for the
+# *Before this:* lessons 11b, 15b, 16b, 17b and 19a. *Time:* {reading} minutes, and 55 for the
 # exercises. *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]

@@ -18,7 +18,7 @@
 # only count; to stop a training run so that it goes on as if nothing had happened; to write
 # your report; and to prove that a fast training run is the same as a slow one.
 #
-# *Before this:* lessons 11b, 17a, 18b and 20a. *Time:* 45 minutes, and 50 for the
+# *Before this:* lessons 11b, 17a, 18b and 20a. *Time:* {reading} minutes, and 50 for the
 # exercises. *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]

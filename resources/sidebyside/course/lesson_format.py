@@ -9,10 +9,11 @@ tags, hold the code of an exercise or draw a figure of the README:
 
 A Markdown cell may carry a mark, `<!-- exercise: 03-overlap -->` or
 `<!-- why: 03-overlap -->`, and hints that fold open: `<details><summary>title
-</summary>`, text, `</details>`.
+</summary>`, text, `</details>`. `{reading}` in it becomes the lesson's reading minutes.
 """
 
 import ast
+import math
 import re
 from functools import lru_cache
 from pathlib import Path
@@ -101,6 +102,20 @@ class Lesson(NamedTuple):
         """The ids of its exercises, in the order of the text."""
         ids = [cell.exercise for cell in self.cells if cell.exercise]
         return list(dict.fromkeys(ids))
+
+    @property
+    def reading_minutes(self) -> int:
+        """At 210 words a minute and 5 seconds a line of code, without exercises' code.
+
+        Hints and instructors' notes do not count; it is rounded up to 5 minutes.
+        """
+        others = {"instructor", "why"}
+        read = [c for c in self.cells if not (c.exercise or others & {*c.tags})]
+        texts = [HINT.sub("", cell.text) for cell in read if cell.kind == "markdown"]
+        words = len(re.findall(r"\w[\w'’-]*", " ".join(texts)))
+        code = "\n".join(cell.source for cell in read if cell.kind == "code")
+        lines = len(re.findall(r"^.*\S", code, re.MULTILINE))
+        return 5 * math.ceil((words / 210 + lines * 5 / 60) / 5)
 
     def code(self, id: str) -> str:
         """The exercise's code, with the solution and its markers."""
