@@ -12,13 +12,10 @@ A lesson's checks are functions that try out the learner's answers:
 A check may return a sentence: what it measured, shown when the answer has passed.
 """
 
-import builtins
 import importlib
 import io
-import os
 import pickle
 from collections.abc import Callable
-from multiprocessing import parent_process
 from typing import NamedTuple
 
 from sidebyside.course.lesson_format import number_of, rooms
@@ -136,12 +133,7 @@ def _try_out_sent(sent: bytes) -> bytes:
         check, answers = pickle.loads(sent)
     except BaseException as error:
         return pickle.dumps(findings.finding_cannot_be_sent(error))
-    finding = pickle.dumps(_try_out(check, answers))
-    try:
-        os.fstat(parent_process().sentinel)
-    except OSError:
-        os._exit(1)  # it has closed every file: there is no other way to report
-    return finding
+    return pickle.dumps(_try_out(check, answers))
 
 
 def _try_out(check: Callable, answers: tuple) -> Finding:
@@ -149,7 +141,7 @@ def _try_out(check: Callable, answers: tuple) -> Finding:
     from sidebyside.ranks.failures import RankFailed, RanksHung
 
     try:
-        measured = _call_check(check, answers)
+        measured = check(*answers)
     except NotYet as verdict:
         lines: list[tuple[str, str | Outcome]]
         lines = [("tried", verdict.tried)] if verdict.tried else []
@@ -167,12 +159,3 @@ def _try_out(check: Callable, answers: tuple) -> Finding:
     except BaseException as error:
         return findings.finding_raised(error, check.__code__, answers)
     return Finding(PASSED, [("measured", measured)] if measured else [])
-
-
-def _call_check(check: Callable, answers: tuple) -> str | None:
-    """Answers may redefine `len` or `print`; afterwards we need the real ones."""
-    untouched = dict(vars(builtins))
-    try:
-        return check(*answers)
-    finally:
-        builtins.__dict__.update(untouched)
