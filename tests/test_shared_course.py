@@ -18,14 +18,14 @@ pytestmark = pytest.mark.everything
 
 LESSON = "00_start_here.ipynb"
 LEARNER = """
-from sidebyside import check, guess, progress, reset
+from sidebyside import check, forget, guess, progress
 def saved(minutes):
     return sum(minutes) - max(minutes, default=0)
 if __name__ == "__main__":
     guess("00-capacity", 2)
     check("00-saved", saved)
     progress("00")
-    reset("00-capacity")
+    forget("00-capacity")
 """
 # Root may write anywhere, unless it gives up this right.
 AS_OTHERS = ["setpriv", "--bounding-set=-dac_override"] if os.name == "posix" else []
