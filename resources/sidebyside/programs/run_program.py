@@ -18,6 +18,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from sidebyside.programs.showing import print_whatever_it_is
+
 LOOK = 0.1  # seconds between two looks: has Ctrl-C come, is there still a reader?
 ALONE = 0.5  # seconds after Ctrl-C in which `main` may end its children itself
 SECONDS = 5  # that `main` has to tidy up; nearly always it takes a moment
@@ -29,6 +31,7 @@ def run_program(main: Callable[[], int | None]) -> None:
     if hasattr(sys, "ps1"):  # in a notebook, by %run: what goes on has its own ways
         main()
         return
+    print_whatever_it_is()
     ending, status = _Ending(), None
     try:
         ending.watch()
