@@ -1,9 +1,8 @@
 """Several learners can share one account, or one copy of the course that is read-only.
 
-SIDEBYSIDE_PROGRESS names the file of each; without it a read-only course still works.
+Each has a folder of copies, and SIDEBYSIDE_PROGRESS names the file of each.
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -17,16 +16,6 @@ from sidebyside.course.record import ROOT, read_record, record_file
 pytestmark = pytest.mark.everything
 
 LESSON = "00_start_here.ipynb"
-LEARNER = """
-from sidebyside import check, forget, guess, progress
-def saved(minutes):
-    return sum(minutes) - max(minutes, default=0)
-if __name__ == "__main__":
-    guess("00-capacity", 2)
-    check("00-saved", saved)
-    progress("00")
-    forget("00-capacity")
-"""
 # Root may write anywhere, unless it gives up this right.
 AS_OTHERS = ["setpriv", "--bounding-set=-dac_override"] if os.name == "posix" else []
 
@@ -45,14 +34,6 @@ def read_only_course(tmp_path):
         path.chmod(path.stat().st_mode | 0o200)
 
 
-def learn(course: Path, script: Path, **variables: str) -> str:
-    """What a learner is told who does the first lesson in this course."""
-    script.write_text(LEARNER)
-    run = python_of_learner(course, str(script), **variables)
-    assert run.stderr == ""
-    return run.stdout
-
-
 def python_of_learner(
     course: Path, *arguments: str, **variables: str
 ) -> subprocess.CompletedProcess:
@@ -64,32 +45,11 @@ def python_of_learner(
     return subprocess.run(
         [*(AS_OTHERS if is_root else []), sys.executable, *arguments],
         env=own | variables,
+        cwd=course,
         capture_output=True,
         text=True,
         timeout=120,
     )
-
-
-def test_in_a_read_only_course_the_record_lives_until_the_kernel_ends(
-    read_only_course, tmp_path
-):
-    said = learn(read_only_course, tmp_path / "learner.py")
-    told = "cannot be written to .sidebyside/progress.json, and is kept until"
-    assert said.count(told) == 1
-    assert "00 Start here  00-saved  PASSED" in said
-    assert "00-capacity is as on the first day." in said
-
-
-def test_learners_of_a_read_only_course_have_a_file_each(read_only_course, tmp_path):
-    for name in "ada", "ben":
-        file = tmp_path / name / "progress.json"
-        said = learn(
-            read_only_course, tmp_path / "learner.py", SIDEBYSIDE_PROGRESS=str(file)
-        )
-        assert "cannot be written" not in said
-        record = json.loads(file.read_text())
-        assert record["exercises"]["00-saved"] == {"state": "PASSED", "tries": 1}
-        assert (file.parent / "progress-before-reset.json").exists()
 
 
 def test_learners_of_a_read_only_course_have_copies_each(read_only_course, tmp_path):
