@@ -12,7 +12,6 @@ import copy
 import glob
 import json
 import os
-import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -66,11 +65,8 @@ def _load_record(path: Path) -> dict:
     """The record in the file; a new one where there is none or it is broken."""
     empty = {"exercises": {}, "guesses": {}}
     try:
-        kind = path.stat().st_mode
-        if stat.S_ISCHR(kind) or stat.S_ISBLK(kind):
-            return empty  # /dev/null is everybody's, so it must stay where it is
-        if stat.S_ISFIFO(kind):  # reading it would wait for a writer
-            raise ValueError
+        if not path.is_file():  # /dev/null stays where it is, a FIFO is not waited for
+            return empty
         record = json.loads(path.read_text(encoding="utf-8"))
     except OSError:
         return empty
