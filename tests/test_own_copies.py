@@ -201,11 +201,8 @@ def test_the_lesson_whose_cells_ran_last_is_in_hand(course, own):
 
 def test_what_is_new_in_a_kept_lesson_is_told_by_its_headings(tmp_path):
     def notebook(name: str, **sources: str) -> Path:
-        cells = [v4.new_code_cell(sources[id], id=id) for id in sources]
-        for cell in cells:
-            if cell.source.startswith("#"):
-                cell.cell_type = "markdown"
-                del cell["outputs"], cell["execution_count"]
+        make = {True: v4.new_markdown_cell, False: v4.new_code_cell}
+        cells = [make[s[:1] == "#"](s, id=id) for id, s in sources.items()]
         nbformat.write(v4.new_notebook(cells=cells), tmp_path / name)
         return tmp_path / name
 
@@ -361,7 +358,7 @@ def test_what_is_copied_follows_no_link_that_lies_there(course, own, tmp_path):
     target.write_text("mine")
     run_cells(own / "03_gil.ipynb")
     write(course / "03_gil.ipynb", "print('better')")
-    for name in ".03_gil.ipynb.new", ".copied.json.new":
+    for name in ".03_gil.ipynb.new", "..copied.json.new":
         lay_link(own / name, target)
     lay_link(own / "replaced/03_gil.ipynb", tmp_path / "nothing")
     assert update_own_copies(course, own).replaced == ["03_gil"]

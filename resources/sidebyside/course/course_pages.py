@@ -39,7 +39,7 @@ def bring_pages(course: Path, home: Path) -> None:
         if mine not in (None, now, written.get(page.as_posix())):
             continue
         if mine != now:
-            own_copies.copy_whole(course / page, copy)
+            own_copies.write_whole(copy, (course / page).read_bytes())
         written[page.as_posix()] = now
     own_copies.write_copied(home / NOTES, written)
 

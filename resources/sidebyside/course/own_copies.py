@@ -76,7 +76,7 @@ def update_own_copies(course: Path, own: Path) -> Update:
             (update.replaced if mine else update.new).append(lesson.stem)
             if mine:
                 keep_replaced(copy, own)
-            copy_whole(lesson, copy)
+            write_whole(copy, lesson.read_bytes())
         copied[lesson.name] = now
     for name in sorted(copied.keys() - {lesson.name for lesson in lessons}):
         then, copy = copied.pop(name), own / name
@@ -98,7 +98,7 @@ def restore_own_copy(lesson: Path, own: Path) -> Path | None:
     if copy.exists() and copy.read_bytes() != lesson.read_bytes():
         backup = _free_name(copy.with_stem(f"{copy.stem}-before-restore"))
         shutil.copyfile(copy, backup)
-    copy_whole(lesson, copy)
+    write_whole(copy, lesson.read_bytes())
     write_copied(own, read_copied(own) | {lesson.name: hash_of(lesson)})
     return backup
 
@@ -197,10 +197,8 @@ def _rename_modules(copy: Path, own: Path) -> bool:
     keep_replaced(copy, own)
     for cell, source in zip(notebook["cells"], new, strict=True):
         cell["source"] = source.splitlines(keepends=True)
-    unfinished = copy.with_name(f".{copy.name}.new")
     text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
-    unfinished.write_text(text, encoding="utf-8")
-    os.replace(unfinished, copy)
+    write_whole(copy, text.encode())
     return True
 
 
@@ -219,13 +217,13 @@ def _free_name(wanted: Path) -> Path:
     return free
 
 
-def copy_whole(lesson: Path, copy: Path) -> None:
-    """Never half a file, and writable, though the course's may not be."""
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = copy.with_name(f".{copy.name}.new")
-    unfinished.unlink(missing_ok=True)  # else a link there would be written through
-    shutil.copyfile(lesson, unfinished)
-    os.replace(unfinished, copy)
+def write_whole(path: Path, content: bytes) -> None:
+    """Never half a file, and not through a link."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.new")
+    unfinished.unlink(missing_ok=True)  # it may be a link, too
+    unfinished.write_bytes(content)
+    os.replace(unfinished, path)
 
 
 def read_copied(own: Path) -> dict[str, str]:
@@ -238,8 +236,4 @@ def read_copied(own: Path) -> dict[str, str]:
 
 
 def write_copied(own: Path, copied: dict[str, str]) -> None:
-    own.mkdir(parents=True, exist_ok=True)
-    unfinished = own / f"{RECORD}.new"
-    unfinished.unlink(missing_ok=True)
-    unfinished.write_text(json.dumps(copied, indent=1), encoding="utf-8")
-    os.replace(unfinished, own / RECORD)
+    write_whole(own / RECORD, json.dumps(copied, indent=1).encode())
