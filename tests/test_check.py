@@ -22,7 +22,6 @@ from lessons.source.execution import at_free_ports
 from sidebyside import check, forget, hint, solution
 from sidebyside.course import lesson_format
 from sidebyside.course.record import ROOT, changed_record, read_record, record_file
-from sidebyside.exercises import judge
 from sidebyside.exercises.check import NotYet, TooSlow, Verdict, exercise, trying
 from sidebyside.exercises.expectations import Expect
 from sidebyside.exercises.findings import finding_raised
@@ -256,42 +255,14 @@ NASTY = {
     "interrupts": ("raise KeyboardInterrupt", "KeyboardInterrupt"),
     "crashes": ("import ctypes; ctypes.string_at(0)", "killed by SIGSEGV"),
     "recurses": ("return add(a, b)", "RecursionError|NameError"),
-    "redefines builtins": (
-        "import builtins; builtins.len = builtins.repr = builtins.str = 3; return 4",
-        "came back   4",
-    ),
-    "breaks isinstance": (
-        "import builtins; builtins.isinstance = builtins.print = None; return 1 / 0",
-        "ZeroDivisionError",
-    ),
-    "closes its output": ("import sys; sys.stdout.close(); return 4", "came back   4"),
-    "has no output": ("import sys; sys.stdout = None; return 4", "came back   4"),
-    "closes all files": (
-        "import os; os.closerange(0, 99); return 4",
-        "nothing: the process (exited|was killed)",
-    ),
     "returns a function": ("return lambda: 3", "<function add.<locals>.<lambda>>"),
     "returns a lock": ("import threading; return threading.Lock()", "unlocked"),
     "returns much": ("return list(range(10**6))", r"\[0, 1, .*\.\.\.\]"),
-    "returns itself": ("x = []; x.append(x); return x", r"\[\[\["),
     "cannot be shown": (
         "return type('Odd', (), {'__repr__': lambda self: 1 / 0})()",
         "a Odd|<Odd instance>",
     ),
-    "cannot be compared": (
-        "return type('Odd', (), {'__eq__': lambda self, other: 1 / 0})()",
-        "ZeroDivisionError",
-    ),
-    "raises what cannot be said": (
-        "raise type('Odd', (Exception,), {'__str__': lambda self: 1 / 0})()",
-        "came back   Odd\n",
-    ),
-    "says yes to all": (
-        "return type('Yes', (), {'__eq__': lambda self, other: False})()",
-        "came back",
-    ),
     "moves away": ("import os; os.chdir('/'); return 4", "came back   4"),
-    "forgets its modules": ("import sys; sys.modules.clear(); return 4", "came back"),
 }
 
 
@@ -549,54 +520,6 @@ def test_a_check_in_ranks(body, state, words, monkeypatch):
     assert re.search(words, verdict.message), verdict.message
 
 
-HARMFUL = {
-    "exits when it is compared": "def __eq__(self, other): os._exit(3)",
-    "exits when it is shown": "def __repr__(self): os._exit(3)",
-    "exits when it is rebuilt": "def __reduce__(self): return os._exit, (3,)",
-    "stops its reader": "def __reduce__(self): return exit, (3,)",
-}
-
-
-@pytest.mark.parametrize("what", HARMFUL)
-def test_a_result_of_a_rank_that(what):
-    names = cell(
-        f"import os\nclass Odd:\n    {HARMFUL[what]}\ndef f():\n    return Odd()"
-    )
-    verdict = check("98-ranks", names["f"])
-    assert verdict.state == "NOT YET"
-    assert re.search(
-        "the process exited with status 3|cannot be rebuilt", verdict.message
-    )
-
-
-WAITS = "threading.Event().wait()"
-HANGING = {
-    "__eq__": f"def __eq__(self, other):\n        {WAITS}",
-    "__repr__": f"def __repr__(self):\n        {WAITS}",
-    "__setstate__": f"def __setstate__(self, state):\n        {WAITS}",
-}
-
-
-@pytest.mark.everything
-@pytest.mark.parametrize("method", HANGING)
-def test_a_result_of_a_rank_that_hangs_when_it_is_looked_at_hangs_no_kernel(
-    method, monkeypatch
-):
-    monkeypatch.setattr(judge, "FOR_RANKS", 0)
-    names = cell(
-        f"import threading\nclass Odd:\n    {HANGING[method]}\ndef f():\n"
-        "    odd = Odd()\n    odd.number = 1\n    return odd"
-    )
-    where = f"at line     4, in {method}: {WAITS}"
-    for seconds in 3, 60:  # more where others make the rank slow to begin
-        exercise("98-wait", seconds=seconds, in_ranks=True)(check_ranks)
-        verdict = check("98-wait", names["f"])
-        assert verdict.state == "HUNG"
-        if where in verdict.message:
-            break
-    assert where in verdict.message
-
-
 # Hints, solutions, the record ---------------------------------------------------------
 
 
@@ -642,14 +565,9 @@ def test_the_solution_is_shown_with_its_reason_and_asks_to_try_first(lesson, cap
 BROKEN_RECORDS = [
     "{",
     "[]",
-    '{"exercises": [1]}',
-    '{"guesses": {"a": 3}}',
     "\0\xff",
     '{"exercises": {"98-add": {"tries": "many"}}}',
-    '{"exercises": {"98-add": {"state": null}}}',
     '{"guesses": {"a": {"value": "3"}}}',
-    "[" * 100_000,
-    "9" * 10_000,
 ]
 
 
@@ -665,12 +583,11 @@ def test_a_broken_record_is_kept_and_said_once(capsys):
     assert b"{" in [path.read_bytes() for path in kept]
 
 
-@pytest.mark.parametrize("make", ["mkfifo", "mkdir"])
-def test_a_record_that_is_no_file_is_left_alone(make, capsys):
-    getattr(os, make)(record_file())
+def test_a_record_that_is_no_file_is_left_alone(capsys):
+    record_file().mkdir()
     assert check("98-add", add_cell("return 3")).state == "PASSED"
     assert "cannot be written" in capsys.readouterr().out
-    assert not record_file().is_file()
+    assert record_file().is_dir()
     forget()
 
 
@@ -807,21 +724,6 @@ def test_a_value_that_must_stay_is_compared_deeply(value, change):
         pass
     with pytest.raises(NotYet), trying("f(value)", value):
         change(value)
-
-
-class _Exits:
-    def __reduce__(self):
-        sys.exit(3)
-
-
-class _ExitsWhenRead(list):
-    def __iter__(self):
-        sys.exit(5)
-
-
-@pytest.mark.parametrize("answer", [_Exits(), _ExitsWhenRead([1])])
-def test_an_answer_that_exits_when_it_is_read_or_sent_ends_nothing(answer):
-    assert check("98-add", answer).state == "NOT YET"
 
 
 def test_not_yet_can_be_raised_by_a_check_itself():

@@ -18,7 +18,7 @@ from typing import NoReturn
 from sidebyside.course import course_pages, own_copies
 from sidebyside.course.lesson_format import number_of
 from sidebyside.course.record import ROOT
-from sidebyside.programs.showing import print_whatever_it_is
+from sidebyside.programs.run_program import print_whatever_it_is
 
 KERNEL = ROOT / "resources/jupyter"  # this Python's, which no other of its name hides
 USAGE = "sidebyside [NN] [--folder FOLDER] [--no-open] [options of jupyter lab]"

@@ -65,7 +65,7 @@ def _load_record(path: Path) -> dict:
     """The record in the file; a new one where there is none or it is broken."""
     empty = {"exercises": {}, "guesses": {}}
     try:
-        if not path.is_file():  # /dev/null stays where it is, a FIFO is not waited for
+        if not path.is_file():  # perhaps a folder, or /dev/null
             return empty
         record = json.loads(path.read_text(encoding="utf-8"))
     except OSError:

@@ -18,8 +18,6 @@ import threading
 import time
 from collections.abc import Callable
 
-from sidebyside.programs.showing import print_whatever_it_is
-
 LOOK = 0.1  # seconds between two looks: has Ctrl-C come, is there still a reader?
 ALONE = 0.5  # seconds after Ctrl-C in which `main` may end its children itself
 SECONDS = 5  # that `main` has to tidy up; nearly always it takes a moment
@@ -53,6 +51,15 @@ def run_program(main: Callable[[], int | None]) -> None:
     if ending.why:
         ending.complete()
     sys.exit(status)  # waits for threads, and may still be interrupted
+
+
+def print_whatever_it_is() -> None:
+    """From now on what standard output has no character for is printed as a ?.
+
+    On Windows a file or a pipe has few: print("→") would end the program.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def end_with_parent() -> None:

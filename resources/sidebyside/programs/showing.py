@@ -1,19 +1,9 @@
 """Show source code and text where the learner is: a notebook or a terminal."""
 
 import inspect
-import io
 import sys
 from textwrap import dedent
 from typing import Any
-
-
-def print_whatever_it_is() -> None:
-    """From now on what standard output has no character for is printed as a ?.
-
-    On Windows a file or a pipe has few: print("→") would end the program.
-    """
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
 
 
 def show(obj: Any) -> None:
