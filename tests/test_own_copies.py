@@ -20,7 +20,7 @@ from sidebyside.course.own_copies import (
     restore_own_copy,
     update_own_copies,
 )
-from sidebyside.course.record import ROOT
+from sidebyside.course.record import ROOT, record_file
 
 NOTHING = Update([], [], [], [], [], [], [])
 
@@ -279,14 +279,21 @@ def test_another_folder_has_lessons_and_progress_of_its_own(
     sidebyside, course, tmp_path, monkeypatch
 ):
     monkeypatch.delenv("SIDEBYSIDE_PROGRESS")
-    home = (tmp_path / "ada").resolve()
+    home, before = (tmp_path / "ada").resolve(), all_files(course.parent)
     _, launched = sidebyside("03", "--folder", str(home))
+    assert all_files(course.parent) == before, "the course may be read-only"
     assert launched[1:] == [str(home), str(home / "my_lessons/03_gil.ipynb")]
     progress = str(home / ".sidebyside/progress.json")
     assert os.environ.pop("SIDEBYSIDE_PROGRESS") == progress
-    assert not (course.parent / "my_lessons").exists()
     if os.name == "posix":
         assert (home / "lessons/03_gil.ipynb").exists()
+
+
+def test_a_tilde_stands_for_the_learners_home(monkeypatch, tmp_path):
+    monkeypatch.setenv("SIDEBYSIDE_PROGRESS", "~/ada.json")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert record_file() == tmp_path / "ada.json"
 
 
 @pytest.fixture
