@@ -60,17 +60,12 @@ def copy_of_course(folder: Path) -> Path:
     return folder
 
 
-def pretend_first_installation(course: Path) -> None:
-    """Only the library is installed there, and pip is this Python's own."""
-    made = run([sys.executable, "-m", "venv", "--without-pip", ".venv"], course)
-    assert made.returncode == 0, made.stderr
-    pip = course / ".venv" / "bin" / "pip"
-    pip.write_text(f'#!/bin/sh\nexec {sys.executable} -m pip --python .venv "$@"\n')
-    pip.chmod(0o755)
+def install_library(course: Path) -> None:
+    """As on the computer with a network, without the course itself."""
     pin = (course / "requirements.txt").read_text("utf-8").splitlines()[0]
     retries = "5" if os.environ.get("CI") else "0"
-    quick = {"PIP_RETRIES": retries, "PIP_DEFAULT_TIMEOUT": "20"}
-    done = run([str(pip), "install", "--no-deps", pin], course, **quick)
+    install = f"python3 -m venv .venv && .venv/bin/pip install {pin}"
+    done = run(install, course, PIP_RETRIES=retries, PIP_DEFAULT_TIMEOUT="20")
     if done.returncode:
         why = f"no index of packages can be reached from here: {pin} was asked for"
         pytest.fail(why) if os.environ.get("CI") else pytest.skip(why)
@@ -80,7 +75,7 @@ def pretend_first_installation(course: Path) -> None:
 def wheels(tmp_path_factory) -> Path:
     """What the first block of commands makes, on the computer with a network."""
     course = copy_of_course(tmp_path_factory.mktemp("first") / "course")
-    pretend_first_installation(course)
+    install_library(course)
     done = run(f"set -e\n{blocks_of_commands()[0]}", course)
     assert done.returncode == 0, done.stderr
     yield course.parent / "wheels"
