@@ -392,9 +392,7 @@ def test_a_copied_course_and_a_folder_that_is_gone_are_one_sentence(
     sidebyside("--no-open")
     (tmp_path / "copy/resources/sidebyside").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "copy")
-    with pytest.raises(
-        command.CannotOpen, match=f"its .venv belongs to {course.parent}"
-    ):
+    with pytest.raises(command.CannotOpen, match=f"than {course.parent}, whose"):
         command.refuse_place_where_it_was_called(None)
     command.refuse_place_where_it_was_called("~/side_by_side")
     if os.name == "posix":  # else nobody can remove it

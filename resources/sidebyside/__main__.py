@@ -104,7 +104,7 @@ def parsed_arguments(given: list[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 def refuse_place_where_it_was_called(folder: str | None) -> None:
-    """In a copy of the course, its .venv still has the paths of the original."""
+    """A copied .venv has the paths of the original still, and opens its lessons."""
     try:
         here = Path.cwd()
     except FileNotFoundError:
@@ -114,8 +114,8 @@ def refuse_place_where_it_was_called(folder: str | None) -> None:
     is_course = (here / "resources/sidebyside").is_dir()
     if is_course and not folder and not here.samefile(ROOT):
         raise CannotOpen(
-            f"{here} is a copy of the course, and its .venv belongs to {ROOT}. Make it "
-            "a new one, as the README says of a course that was copied."
+            f"{here} is another copy of the course than {ROOT}, whose .venv this is. "
+            "Give it one of its own, as the README says of a course that was copied."
         )
 
 
