@@ -27,7 +27,7 @@ FORBIDDEN = {  # in a line of code
     r"(?i)#\s*(nbval|pytest_validate)_": "a comment for nbval; use a tag",
 }
 IMPORTS = ast.Import | ast.ImportFrom
-LEARNERS_CALL = {"hint", "solution", "progress", "reset"}
+LEARNERS_CALL = {"hint", "solution", "progress", "forget"}
 TAGS = {"instructor", "why", "raises-exception", "nbval-ignore-output"}
 
 

@@ -33,7 +33,7 @@ def pictures(notebook: Path, args: argparse.Namespace) -> list[Path]:
         private, folder = Path(name, "private"), Path(name, "course")
         (folder / notebook.parent.name).mkdir(parents=True)
         copy = Path(shutil.copy(notebook, folder / notebook.parent.name))
-        figures = args.root / "resources" / "figures"
+        figures = ROOT / "resources" / "figures"
         if figures.exists():
             shutil.copytree(figures, folder / "resources" / "figures")
         relative = str(copy.relative_to(folder))
@@ -80,12 +80,11 @@ def main() -> None:
     add("--dark", action="store_true", help="in JupyterLab's dark theme")
     add("--width", type=int, default=1300, help="of the browser's window, in pixels")
     add("--height", type=int, default=1600, help="of a picture, in pixels")
-    add("--root", type=Path, default=ROOT, help="the project's folder")
     args = parser.parse_args()
 
     kinds = [args.only] if args.only else ["lesson", "solution"]
     patterns = [f"{kind}s/{args.lesson}_*.ipynb" for kind in kinds]
-    notebooks = [path for pattern in patterns for path in args.root.glob(pattern)]
+    notebooks = [path for pattern in patterns for path in ROOT.glob(pattern)]
     if not notebooks:
         parser.error(f"there is no notebook of lesson {args.lesson}")
     args.to.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-from pathlib import Path
 
 import psutil
 import pytest
@@ -86,6 +85,9 @@ def test_lesson_00_opens_and_runs_with_nothing_else_to_click(course, tmp_path):
         run_all_cells(page)
         idle.wait_for(state="attached")
         assert page.locator(PROMPTS).all_inner_texts() == []
+        save(page)
+        saved = (course / LESSON).read_text(encoding="utf-8")
+        assert "iopub.execute_input" in saved, "of each cell, when it was run"
         problems = page.locator("[data-mime-type='application/vnd.jupyter.error']")
         assert problems.count() == 0
         assert page.locator(".jp-OutputArea-output").count() > 5
@@ -177,13 +179,3 @@ def shut_down_kernel(page) -> None:
     """Kernel > Shut Down Kernel, as a learner does."""
     page.get_by_role("menuitem", name="Kernel", exact=True).click()
     page.get_by_role("menuitem", name="Shut Down Kernel", exact=True).click()
-
-
-def test_the_learners_settings_of_jupyterlab_are_left_alone(tmp_path):
-    """The news are switched off for this environment, not in a person's settings."""
-    import json
-    import sys
-
-    installed = Path(sys.prefix, "share/jupyter/lab/settings/overrides.json")
-    ours = build.ROOT / "resources/jupyterlab_overrides.json"
-    assert json.loads(installed.read_text()) == json.loads(ours.read_text())

@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from lessons.source.execution import at_free_ports
-from sidebyside import check, hint, reset, solution
+from sidebyside import check, forget, hint, solution
 from sidebyside.course import lesson_format
 from sidebyside.course.record import ROOT, changed_record, read_record, record_file
 from sidebyside.exercises.check import NotYet, TooSlow, Verdict, exercise, trying
@@ -231,7 +231,7 @@ def test_an_unknown_id_is_answered_with_near_ones(capsys, lesson):
         'There is no exercise "99-largets". Did you mean "99-largest"?'
     )
     assert "progress()" in check("nothing like it", max).message
-    for show in hint, solution, reset:
+    for show in hint, solution, forget:
         capsys.readouterr()
         show("99-largets")
         assert 'Did you mean "99-largest"?' in capsys.readouterr().out
@@ -588,7 +588,7 @@ def test_a_record_that_is_no_file_is_left_alone(capsys):
     assert check("98-add", add_cell("return 3")).state == "PASSED"
     assert "cannot be written" in capsys.readouterr().out
     assert record_file().is_dir()
-    reset()
+    forget()
 
 
 def test_what_a_killed_kernel_was_writing_is_removed():
@@ -608,7 +608,7 @@ def test_where_nothing_can_be_written_the_record_lives_in_memory(monkeypatch, ca
     check("98-add", add_cell("return 3"))
     assert capsys.readouterr().out == "98-add: PASSED\n"
     assert read_record()["exercises"]["98-add"] == {"state": "PASSED", "tries": 2}
-    reset()
+    forget()
 
 
 def test_two_kernels_lose_nothing(tmp_path):

@@ -10,6 +10,7 @@ import pytest
 
 from sidebyside import figure
 from sidebyside.course.record import ROOT
+from sidebyside.html_export import DescribePictures
 from sidebyside.timeline.figures import caption_of_figure
 
 SOLUTIONS = sorted(ROOT.glob("solutions/*.ipynb"))
@@ -45,6 +46,16 @@ def test_each_stored_picture_is_described_in_its_metadata_and_below_it(path):
                 assert len(alt) >= 10 and not alt.startswith("a figure"), cell.source
                 below = [after.get("data", {}) for after in outputs[place + 1 :][:1]]
                 assert below == [{"text/html": caption_of_figure(alt)}], cell.source
+
+
+@pytest.mark.parametrize(
+    ("picture", "described"), [(None, {"alt": "words"}), ("", None), ("", {"alt": 3})]
+)
+def test_pictures_of_other_notebooks_are_left_as_they_are(picture, described):
+    data, metadata = {"image/png": picture}, {"image/png": described}
+    cell = {"outputs": [{"data": data, "metadata": metadata}, {"text": "printed"}]}
+    DescribePictures().preprocess_cell(cell, {}, 0)
+    assert data == {"image/png": picture}
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,21 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from jupyter_client.manager import start_new_kernel
 from nbformat import v4
 
+from lessons.source.execution import at_free_ports
 from sidebyside import __main__ as command
 from sidebyside.course.own_copies import (
     Update,
-    copy_in_hand,
+    lesson_in_hand,
+    new_sections,
     restore_own_copy,
     update_own_copies,
 )
-from sidebyside.course.record import ROOT
+from sidebyside.course.record import ROOT, record_file
 
-NOTHING = ([], [], [], [], [], [])
+NOTHING = Update([], [], [], [], [], [], [])
 
 
 def write(path: Path, *cells: str, **metadata: object) -> Path:
@@ -29,13 +32,15 @@ def write(path: Path, *cells: str, **metadata: object) -> Path:
     return path
 
 
-def run_cells(path: Path) -> None:
+def run_cells(path: Path, time: str = "2026-09-01T10:00:00.000000Z") -> None:
     """What JupyterLab writes when a learner opens a notebook and runs its cells."""
     notebook = nbformat.read(path, 4)
     notebook.metadata["language_info"] = {"name": "python", "version": "3.11.7"}
     for cell in notebook.cells:
         cell.execution_count = 1
         cell.outputs = [v4.new_output("stream", text="mine")]
+        cell.metadata["execution"] = {"iopub.execute_input": time}
+    notebook.cells.append(v4.new_code_cell("\n"))  # Shift+Enter on the last one
     nbformat.write(notebook, path)
 
 
@@ -99,7 +104,7 @@ def test_a_changed_copy_is_kept_and_named_until_it_is_restored(course, own):
     assert update_own_copies(course, own) == NOTHING, "the course has nothing newer"
     write(course / "03_gil.ipynb", "print('better')")
     for _ in range(2):
-        assert update_own_copies(course, own) == ([], [], ["03_gil"], [], [], [])
+        assert update_own_copies(course, own) == NOTHING._replace(kept=["03_gil"])
         assert (own / "03_gil.ipynb").read_bytes() == mine
     restore_own_copy(course / "03_gil.ipynb", own)
     assert update_own_copies(course, own) == NOTHING
@@ -123,12 +128,12 @@ def test_a_lesson_that_left_the_course_goes_unless_it_was_changed(course, own):
     write(own / "10a_ring.ipynb", "my answer")
     for name in "10a_ring", "10b_cost":
         (course / f"{name}.ipynb").unlink()
-    gone = ([], [], [], ["10b_cost"], ["10a_ring"], [])
+    gone = NOTHING._replace(removed=["10b_cost"], left=["10a_ring"])
     assert update_own_copies(course, own) == gone
     assert (own / "10a_ring.ipynb").exists()
     assert not (own / "10b_cost.ipynb").exists()
     assert (own / "replaced/10b_cost.ipynb").exists()
-    assert copy_in_hand(course, own).stem == "00_start", "the course goes on"
+    assert lesson_in_hand(course, own) == "00_start.ipynb", "the course goes on"
     assert update_own_copies(course, own) == NOTHING, "it is said once"
 
 
@@ -142,7 +147,7 @@ def test_without_a_record_nothing_of_the_learners_is_replaced(course, own, broke
     (own / ".copied.json").write_text(broken)
     run_cells(own / "10a_ring.ipynb")
     write(own / "03_gil.ipynb", "my answer")
-    assert update_own_copies(course, own) == ([], [], ["03_gil"], [], [], [])
+    assert update_own_copies(course, own) == NOTHING._replace(kept=["03_gil"])
     assert "my answer" in (own / "03_gil.ipynb").read_text()
 
 
@@ -154,17 +159,57 @@ def test_a_copy_that_is_no_notebook_is_kept(course, own, broken):
     assert (own / "03_gil.ipynb").read_text() == broken
 
 
+@pytest.mark.parametrize("broken", ["", "<<<<<<< HEAD\n{}", '{"cells": []}'])
+def test_a_lesson_that_is_no_notebook_is_not_copied(course, own, broken):
+    mine = (own / "03_gil.ipynb").read_bytes()
+    (course / "03_gil.ipynb").write_text(broken)
+    assert update_own_copies(course, own) == NOTHING._replace(skipped=["03_gil"])
+    assert (own / "03_gil.ipynb").read_bytes() == mine
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
+@pytest.mark.parametrize("make", ["mkfifo", "mkdir"])
+@pytest.mark.parametrize("place", ["lessons", "my_lessons"])
+def test_what_is_no_file_is_skipped(sidebyside, course, own, capsys, make, place):
+    path = course.parent / place / "03_gil.ipynb"
+    path.unlink()
+    getattr(os, make)(path)
+    write(course / "10a_ring.ipynb", "print('better')")
+    said, _ = sidebyside("--no-open")
+    assert "not changed them: 10a.\n" in said and "Not copied: 03. Either" in said
+    with pytest.raises(SystemExit, match="2"):
+        sidebyside("--restore", "3")
+    assert capsys.readouterr().err.startswith("sidebyside: 03 is not restored. Either")
+
+
 def test_a_copy_of_a_read_only_lesson_can_be_saved(course, tmp_path):
     (course / "03_gil.ipynb").chmod(0o444)
     update_own_copies(course, tmp_path / "my_lessons")
     assert (tmp_path / "my_lessons/03_gil.ipynb").stat().st_mode & 0o200
 
 
-def test_the_lesson_that_was_changed_last_is_in_hand(course, own):
-    assert copy_in_hand(course, own).stem == "00_start"
+def test_the_lesson_whose_cells_ran_last_is_in_hand(course, own):
+    """Tabs that are open are saved, too: a file's date says little."""
+    assert lesson_in_hand(course, own) == "00_start.ipynb"
     for seconds, name in (2, "03_gil"), (1, "10a_ring"):
         os.utime(write(own / f"{name}.ipynb", "my answer"), (seconds, seconds))
-    assert copy_in_hand(course, own).stem == "03_gil"
+    assert lesson_in_hand(course, own) == "03_gil.ipynb", "no cell was run"
+    for minute, name in (1, "10a_ring"), (2, "10b_cost"), (0, "03_gil"):
+        run_cells(own / f"{name}.ipynb", f"2026-09-01T10:0{minute}:00.000000Z")
+    assert lesson_in_hand(course, own) == "10b_cost.ipynb"
+
+
+def test_what_is_new_in_a_kept_lesson_is_told_by_its_headings(tmp_path):
+    def notebook(name: str, **sources: str) -> Path:
+        make = {True: v4.new_markdown_cell, False: v4.new_code_cell}
+        cells = [make[s[:1] == "#"](s, id=id) for id, s in sources.items()]
+        nbformat.write(v4.new_notebook(cells=cells), tmp_path / name)
+        return tmp_path / name
+
+    mine = notebook("mine.ipynb", a="# One", b="answer", c="# Two", d="moved", e="")
+    newer = {"a": "# One", "x": "moved", "b": "stub", "c": "# Two", "y": "new"}
+    newer = notebook("newer.ipynb", **newer, z="## Three")
+    assert new_sections(newer, mine) == ["Two", "Three"]
 
 
 # The command ------------------------------------------------------------------
@@ -173,9 +218,11 @@ def test_the_lesson_that_was_changed_last_is_in_hand(course, own):
 @pytest.fixture
 def sidebyside(course, monkeypatch, capsys):
     """Calls the command in the made course; returns what it says and launches."""
+    monkeypatch.setenv("JUPYTER_PATH", str(course.parent / "others"))
 
     def call(*arguments: str) -> tuple[str, list[str]]:
         launched = []
+        monkeypatch.chdir(course.parent)
         monkeypatch.setattr(command, "ROOT", course.parent)
         monkeypatch.setattr(command, "jupyterlab", lambda: launched.extend)
         monkeypatch.setattr(sys, "argv", ["sidebyside", *arguments])
@@ -194,9 +241,10 @@ def test_it_opens_the_first_lesson_then_the_one_in_hand_or_the_one_asked_for(
     assert said == "New in my_lessons: 00, 03, 10a, 10b.\n"
     assert launched == ["--notebook-dir", root, str(own / "00_start.ipynb")]
     write(own / "03_gil.ipynb", "my answer")
-    said, launched = sidebyside("--", "--no-browser")
+    said, launched = sidebyside("--no-browser", "--", "--allow-root")
     assert said == ""
-    assert launched[2:] == [str(own / "03_gil.ipynb"), "--no-browser"]
+    options = "--no-browser", "--allow-root"
+    assert launched[2:] == [str(own / "03_gil.ipynb"), *options]
     assert sidebyside("10")[1][2:] == [str(own / "10a_ring.ipynb")]
     assert sidebyside("0")[1][2:] == [str(own / "00_start.ipynb")]
 
@@ -214,19 +262,10 @@ def test_a_kept_copy_is_said_in_a_sentence_that_names_the_way_out(sidebyside, co
     assert launched == []
 
 
-def test_a_lesson_that_left_is_said_and_not_opened(sidebyside, course):
-    sidebyside("--no-open")
-    write(course.parent / "my_lessons/03_gil.ipynb", "my answer")
-    (course / "03_gil.ipynb").unlink()
-    said, launched = sidebyside()
-    assert said == "Yours, no longer in the course: 03.\n"
-    assert Path(launched[2]).stem == "00_start"
-
-
 @pytest.mark.skipif(os.name == "nt", reason="Windows quotes in another way")
 def test_what_it_says_to_type_works_without_an_activated_environment(monkeypatch):
     """It is called by its path, as the README says, or as a module."""
-    kept = Update([], [], ["03_gil"], [], [], [])
+    kept = NOTHING._replace(kept=["03_gil"])
     monkeypatch.setattr(sys, "argv", [".venv/bin/sidebyside", "03"])
     (said,) = command.update_in_words(kept, ROOT)
     assert "`.venv/bin/sidebyside --restore NN` takes" in said
@@ -240,14 +279,21 @@ def test_another_folder_has_lessons_and_progress_of_its_own(
     sidebyside, course, tmp_path, monkeypatch
 ):
     monkeypatch.delenv("SIDEBYSIDE_PROGRESS")
-    home = (tmp_path / "ada").resolve()
+    home, before = (tmp_path / "ada").resolve(), all_files(course.parent)
     _, launched = sidebyside("03", "--folder", str(home))
+    assert all_files(course.parent) == before, "the course may be read-only"
     assert launched[1:] == [str(home), str(home / "my_lessons/03_gil.ipynb")]
     progress = str(home / ".sidebyside/progress.json")
     assert os.environ.pop("SIDEBYSIDE_PROGRESS") == progress
-    assert not (course.parent / "my_lessons").exists()
     if os.name == "posix":
         assert (home / "lessons/03_gil.ipynb").exists()
+
+
+def test_a_tilde_stands_for_the_learners_home(monkeypatch, tmp_path):
+    monkeypatch.setenv("SIDEBYSIDE_PROGRESS", "~/ada.json")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert record_file() == tmp_path / "ada.json"
 
 
 @pytest.fixture
@@ -319,7 +365,7 @@ def test_what_is_copied_follows_no_link_that_lies_there(course, own, tmp_path):
     target.write_text("mine")
     run_cells(own / "03_gil.ipynb")
     write(course / "03_gil.ipynb", "print('better')")
-    for name in ".03_gil.ipynb.new", ".copied.json.new":
+    for name in ".03_gil.ipynb.new", "..copied.json.new":
         lay_link(own / name, target)
     lay_link(own / "replaced/03_gil.ipynb", tmp_path / "nothing")
     assert update_own_copies(course, own).replaced == ["03_gil"]
@@ -340,17 +386,42 @@ def test_pages_are_brought_up_to_date_unless_the_learner_has_changed_them(
     assert (home / "demos").samefile(course.parent / "demos")
 
 
-def test_a_folder_from_before_pages_were_recorded_loses_none(
-    sidebyside, pages, course, tmp_path
+def test_a_copied_course_and_a_folder_that_is_gone_are_one_sentence(
+    sidebyside, course, tmp_path, monkeypatch
 ):
-    home = tmp_path / "ada"
-    sidebyside("--no-open", "--folder", str(home))
-    (home / ".sidebyside/.copied.json").unlink()
-    (course.parent / "README.md").write_text("newer")
-    sidebyside("--no-open", "--folder", str(home))
-    assert (home / "README.md").read_text() == "newer"
-    kept = (home / "my_lessons/replaced/README.md").read_text()
-    assert kept == "the course's README.md"
+    sidebyside("--no-open")
+    (tmp_path / "copy/resources/sidebyside").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "copy")
+    with pytest.raises(command.CannotOpen, match=f"than {course.parent}, whose"):
+        command.refuse_place_where_it_was_called(None)
+    command.refuse_place_where_it_was_called("~/side_by_side")
+    if os.name == "posix":  # else nobody can remove it
+        shutil.rmtree(tmp_path / "copy")
+        with pytest.raises(command.CannotOpen, match="is gone"):
+            command.refuse_place_where_it_was_called(None)
+
+
+@pytest.mark.everything
+def test_it_starts_this_python_though_another_has_the_same_name(sidebyside, course):
+    """Without automagic: `reset("03")` is never the magic that deletes variables."""
+    other = course.parent / "others/kernels/python3/kernel.json"
+    other.parent.mkdir(parents=True)
+    other.write_text('{"argv": ["/bin/false"], "display_name": "", "language": ""}')
+    sidebyside()
+    manager, client = at_free_ports(start_new_kernel)
+    try:
+        ours = "set(__import__('sidebyside').__all__)"
+        magics = f"{ours} & set(get_ipython().magics_manager.lsmagic()['line'])"
+        expressions = {"python": "sys.executable", "magics": magics}
+        reply = client.execute("import sys", user_expressions=expressions, reply=True)
+        found = reply["content"]["user_expressions"]
+        assert found["python"]["data"]["text/plain"] == repr(sys.executable)
+        assert found["magics"]["data"]["text/plain"] == "{'reset'}", "its old name"
+        reply = client.execute("reset('03')", reply=True)
+        assert reply["content"]["ename"] == "NameError"
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
 
 
 @pytest.mark.parametrize("arguments", [["99"], ["--restore", "x"]])
@@ -385,65 +456,19 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(sidebyside, tmp_path, caps
     assert said.count("\n") == 1
 
 
-# A real clone -----------------------------------------------------------------
-
-
-class Clone:
-    """A repository with the course's instruments, its .gitignore and some lessons."""
-
-    def __init__(self, folder: Path) -> None:
-        self.origin, self.here = folder / "origin", folder / "here"
-        unwanted = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(
-            ROOT / "resources/sidebyside",
-            self.origin / "resources/sidebyside",
-            ignore=unwanted,
-        )
-        shutil.copy(ROOT / ".gitignore", self.origin)
-        self.git(self.origin, "init", "--quiet", "--initial-branch=main")
-
-    def publish(self, **lessons: str) -> None:
-        for number, cell in lessons.items():
-            write(self.origin / f"lessons/{number.strip('_')}_lesson.ipynb", cell)
-        self.git(self.origin, "add", "--all")
-        self.git(self.origin, "commit", "--quiet", "--message", "lessons")
-
-    def git(self, folder: Path, *arguments: str) -> str:
-        names = "-c", "user.name=Ada", "-c", "user.email=ada@example.org"
-        variables = {"GIT_CONFIG_GLOBAL": "", "GIT_CONFIG_NOSYSTEM": "1"}
-        return self.run(folder, ["git", *names, *arguments], **variables)
-
-    def sidebyside(self, *arguments: str) -> str:
-        start = [sys.executable, "-m", "sidebyside", *arguments]
-        return self.run(self.here, start, PYTHONPATH=str(self.here / "resources"))
-
-    @staticmethod
-    def run(folder: Path, start: list[str], **variables: str) -> str:
-        env = os.environ | variables
-        run = subprocess.run(start, cwd=folder, env=env, capture_output=True, text=True)
-        assert run.returncode == 0, run.stderr
-        return run.stdout
+def test_where_jupyter_cannot_write_is_one_sentence(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "file/runtime"))
+    with pytest.raises(command.CannotOpen, match="HOME name a folder"):
+        command.jupyterlab()
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="this machine has no git")
-def test_git_pull_goes_through_keeps_the_changed_copy_and_brings_the_new(tmp_path):
-    clone = Clone(tmp_path)
-    clone.publish(_00="print(0)", _01="print(1)", _02="print(2)")
-    clone.git(tmp_path, "clone", "--quiet", str(clone.origin), str(clone.here))
-    assert "New in my_lessons: 00, 01, 02." in clone.sidebyside("--no-open")
-    own = clone.here / "my_lessons"
-    mine = write(own / "01_lesson.ipynb", "my answer").read_bytes()
-    run_cells(own / "02_lesson.ipynb")
-
-    clone.publish(_01="print('better')", _02="print('better')", _03="print('new')")
-    clone.git(clone.here, "pull", "--quiet", "--ff-only")
-    said = clone.sidebyside("--no-open").splitlines()
-    assert said[:3] == [
-        "New in my_lessons: 03.",
-        "Updated, since you had not changed them: 02.",
-        "The copies that you had are in my_lessons/replaced.",
-    ]
-    assert said[3].startswith("Kept as you changed them, though the course has newer")
-    assert (own / "01_lesson.ipynb").read_bytes() == mine
-    assert "new" in (own / "03_lesson.ipynb").read_text()
-    assert clone.git(clone.here, "status", "--porcelain") == ""
+def test_git_does_not_see_what_a_learner_has(tmp_path):
+    """So a pull goes through."""
+    shutil.copy(ROOT / ".gitignore", tmp_path)
+    for name in "my_lessons/03_gil.ipynb", ".sidebyside/progress.json":
+        write(tmp_path / name, "my answer")
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    status = subprocess.check_output(["git", "status", "--porcelain"], cwd=tmp_path)
+    assert status == b"?? .gitignore\n"

@@ -1,6 +1,9 @@
 """show gives the source code of what a lesson talks about, wherever it is defined."""
 
 import functools
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -49,3 +52,12 @@ def test_a_function_of_another_file_is_shown(capsys):
 def test_what_has_no_source_is_refused_by_name(thing):
     with pytest.raises(ValueError, match=r"show\(obj\): obj must be a function"):
         show(thing)
+
+
+def test_a_program_prints_where_standard_output_has_few_characters():
+    """As on Windows, in a file or a pipe."""
+    code = "from sidebyside import run_program; run_program(lambda: print('→ ×'))"
+    env = os.environ | {"PYTHONIOENCODING": "cp1252"}
+    assert subprocess.check_output([sys.executable, "-c", code], env=env) == (
+        f"? ×{os.linesep}".encode("cp1252")
+    )

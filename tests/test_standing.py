@@ -1,10 +1,10 @@
-"""progress, reset and PASSED tell learners where they stand and what comes next."""
+"""progress, forget and PASSED tell learners where they stand and what comes next."""
 
 import json
 
 import pytest
 
-from sidebyside import check, guess, progress, reset
+from sidebyside import check, forget, guess, progress
 from sidebyside.course import lesson_format
 from sidebyside.course.record import changed_record, read_record, record_file
 from sidebyside.exercises.check import exercise
@@ -116,11 +116,11 @@ def test_progress_shows_each_state_and_counts_what_was_passed(said):
     assert "1 of 6 exercises passed" in said()
 
 
-def test_what_is_passed_stays_passed_until_it_is_reset():
+def test_what_is_passed_stays_passed_until_it_is_forgotten():
     for answer, state in [(2, "NOT YET"), (1, "PASSED"), (2, "PASSED")]:
         check("99-one", answer)
         assert read_record()["exercises"]["99-one"]["state"] == state
-    reset("99-one")
+    forget("99-one")
     assert read_record()["exercises"] == {}
 
 
@@ -148,7 +148,7 @@ def test_an_unknown_lesson_is_answered_with_those_there_are(lesson, said):
     assert said() == [f"There is no lesson {lesson}; there are: 98a, 98b, 99."]
 
 
-# reset --------------------------------------------------------------------------------
+# forget -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -167,35 +167,35 @@ def test_an_unknown_lesson_is_answered_with_those_there_are(lesson, said):
         ),
     ],
 )
-def test_reset_forgets_an_exercise_a_guess_a_lesson_or_all(what, forgotten, line, said):
+def test_an_exercise_a_guess_a_lesson_or_all_are_forgotten(what, forgotten, line, said):
     put(one="PASSED")
     guess("98a-much", 3)
     check("99-one", 1)
     said()
-    reset(what)
+    forget(what)
     kept = record_file().with_name("progress-before-reset.json")
     assert said() == [f"{line} {STAYS}", *[KEPT.format(kept)] * bool(forgotten)]
     left = {id for table in read_record().values() for id in table}
     assert left == {"98a-one", "98a-much", "99-one"} - forgotten
 
 
-def test_each_reset_keeps_a_copy_of_what_was_recorded(said):
+def test_each_forget_keeps_a_copy_of_what_was_recorded(said):
     names = "progress-before-reset.json", "progress-before-reset-2.json"
     for state, name in zip(["PASSED", "HUNG"], names, strict=True):
         put(one=state)
         before = read_record()
-        reset()
+        forget()
         copy = record_file().with_name(name)
         assert json.loads(copy.read_text()) == before
         assert said()[-1] == KEPT.format(copy)
-    reset()
+    forget()
     assert said() == [f"All exercises and guesses are as on the first day. {STAYS}"]
 
 
 @pytest.mark.parametrize("what", ["97", "98a-thre", "xyzzy", max])
-def test_reset_of_what_is_unknown_forgets_nothing_and_says_what_there_is(what, said):
+def test_forget_of_what_is_unknown_forgets_nothing_and_says_what_there_is(what, said):
     put(one="PASSED")
-    reset(what)
+    forget(what)
     [line] = said()
     assert line.startswith("There is no ")
     assert "98a" in line or "progress() lists them all." in line

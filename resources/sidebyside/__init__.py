@@ -26,7 +26,8 @@ _HOME = {
     "hint": "exercises.check",
     "solution": "exercises.check",
     "progress": "exercises.standing",
-    "reset": "exercises.standing",
+    "forget": "exercises.standing",
+    "reset": "exercises.standing",  # the old name of forget
     "run_demo": "programs.run_demo",
     "run_program": "programs.run_program",
     "DemoFailed": "programs.run_demo",

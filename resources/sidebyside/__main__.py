@@ -11,15 +11,23 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import NoReturn
 
 from sidebyside.course import course_pages, own_copies
 from sidebyside.course.lesson_format import number_of
 from sidebyside.course.record import ROOT
+from sidebyside.programs.run_program import print_whatever_it_is
 
-USAGE = "sidebyside [NN] [--folder FOLDER] [--no-open] [-- options of jupyter lab]"
+KERNEL = ROOT / "resources/jupyter"  # this Python's, which no other of its name hides
+USAGE = "sidebyside [NN] [--folder FOLDER] [--no-open] [options of jupyter lab]"
 RESTORE = "sidebyside --restore NN [--folder FOLDER]"
+NO_NOTEBOOK = (
+    "Either the course's file is not a notebook, or what has its name in my_lessons is "
+    "not a file. After a conflict in git, `git checkout HEAD -- lessons` brings the "
+    "course's lessons back."
+)
 
 
 class CannotOpen(Exception):
@@ -30,9 +38,12 @@ def main() -> None:
     """The command `sidebyside`."""
     given = sys.argv[1:]
     dashes = given.index("--") if "--" in given else len(given)
-    args = parsed_arguments(given[:dashes])
-    home = Path(os.path.expanduser(args.folder or ROOT)).resolve()
+    args, options = parsed_arguments(given[:dashes])
+    print_whatever_it_is()
+    home = ROOT
     try:
+        refuse_place_where_it_was_called(args.folder)
+        home = Path(os.path.expanduser(args.folder or ROOT)).resolve()
         refuse_folder_of_others(home)
         if args.restore:
             restore(home, args.restore)
@@ -53,7 +64,10 @@ def main() -> None:
     if home != ROOT:
         progress = home / ".sidebyside" / "progress.json"
         os.environ.setdefault("SIDEBYSIDE_PROGRESS", str(progress))
-    launch(["--notebook-dir", str(home), str(notebook), *given[dashes + 1 :]])
+    paths = str(KERNEL), os.environ.get("JUPYTER_PATH", "")
+    os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, paths))
+    options += given[dashes + 1 :]
+    launch(["--notebook-dir", str(home), str(notebook), *options])
 
 
 def end(sentence: str) -> NoReturn:
@@ -73,7 +87,8 @@ def typed(*words: str) -> str:
     return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
 
 
-def parsed_arguments(given: list[str]) -> argparse.Namespace:
+def parsed_arguments(given: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Ours, and those that are for Jupyter, such as --no-browser."""
     parser = argparse.ArgumentParser(
         "sidebyside",
         usage=f"{USAGE}\n       {RESTORE}",
@@ -85,7 +100,23 @@ def parsed_arguments(given: list[str]) -> argparse.Namespace:
     add("--restore", metavar="NN", help="take a lesson anew, and keep a copy of yours")
     add("--folder", help="where my_lessons and your progress lie")
     add("--no-open", action="store_true", help="only bring the copies up to date")
-    return parser.parse_args(given)
+    return parser.parse_known_args(given)
+
+
+def refuse_place_where_it_was_called(folder: str | None) -> None:
+    """A copied .venv has the paths of the original still, and opens its lessons."""
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        raise CannotOpen(
+            "the folder in which you are is gone. Type `cd`, then call this again."
+        ) from None
+    is_course = (here / "resources/sidebyside").is_dir()
+    if is_course and not folder and not here.samefile(ROOT):
+        raise CannotOpen(
+            f"{here} is another copy of the course than {ROOT}, whose .venv this is. "
+            "Give it one of its own, as the README says of a course that was copied."
+        )
 
 
 def refuse_folder_of_others(home: Path) -> None:
@@ -101,17 +132,24 @@ def refuse_folder_of_others(home: Path) -> None:
 
 def own_notebook(home: Path, number: str | None) -> Path:
     """Bring the copies up to date, say so, and return the one to open."""
-    chosen = lessons_asked_for(number)[0].name
-    own = home / "my_lessons"
-    update = own_copies.update_own_copies(ROOT / "lessons", own)
+    course, own = ROOT / "lessons", home / "my_lessons"
+    asked_for = lessons_asked_for(number)[0].name
+    chosen = asked_for if number else own_copies.lesson_in_hand(course, own)
+    update = own_copies.update_own_copies(course, own)
     for sentence in update_in_words(update, home):
         print(sentence)
+    for name in update.kept:
+        lesson = course / f"{name}.ipynb"
+        if news := own_copies.new_sections(lesson, own / lesson.name):
+            print(f"New in {number_of(name)}: {'; '.join(news)}.")
     if home != ROOT:
         course_pages.bring_pages(ROOT, home)
         if not course_pages.link_course(ROOT, home):
             names = ", ".join(course_pages.LINKED)
             print(f"Links from lessons to {names} do not work here.")
-    return own / chosen if number else own_copies.copy_in_hand(ROOT / "lessons", own)
+    if not (own / chosen).is_file():
+        raise CannotOpen(f"there is no {own / chosen} to open.")
+    return own / chosen
 
 
 def lessons_asked_for(number: str | None) -> list[Path]:
@@ -133,7 +171,7 @@ def lessons_asked_for(number: str | None) -> list[Path]:
 def update_in_words(update: own_copies.Update, home: Path) -> list[str]:
     """One line for each kind of thing that has happened."""
     numbers_of = [", ".join(map(number_of, part)) for part in update]
-    new, replaced, kept, removed, left, renamed = numbers_of
+    new, replaced, kept, removed, left, renamed, skipped = numbers_of
     folder = [] if home == ROOT else ["--folder", str(home)]
     restore_one = typed(*as_called(), "--restore", "NN", *folder)
     old_copies = f"The copies that you had are in my_lessons/{own_copies.REPLACED}."
@@ -144,6 +182,7 @@ def update_in_words(update: own_copies.Update, home: Path) -> list[str]:
         (renamed, f"Modules have new names; your cells now import those: {renamed}."),
         (replaced or removed or renamed, old_copies),
         (left, f"Yours, no longer in the course: {left}."),
+        (skipped, f"Not copied: {skipped}. {NO_NOTEBOOK}"),
         (
             kept,
             f"Kept as you changed them, though the course has newer ones: {kept}. "
@@ -156,6 +195,8 @@ def update_in_words(update: own_copies.Update, home: Path) -> list[str]:
 def restore(home: Path, number: str) -> None:
     """The course's lesson takes the place of the learner's copy, which is kept."""
     for lesson in lessons_asked_for(number):
+        if not own_copies.can_be_copied(lesson, home / "my_lessons" / lesson.name):
+            raise CannotOpen(f"{number_of(lesson.stem)} is not restored. {NO_NOTEBOOK}")
         backup = own_copies.restore_own_copy(lesson, home / "my_lessons")
         kept = f" Yours is kept beside it as {backup.name}." if backup else ""
         print(f"my_lessons/{lesson.name} is as in the course.{kept}")
@@ -170,8 +211,17 @@ def jupyterlab():
         raise CannotOpen(
             f"JupyterLab is not installed for this Python: run `{install}` in {ROOT}."
         )
+    from jupyter_core.paths import jupyter_runtime_dir
     from jupyterlab.labapp import LabApp
 
+    try:
+        os.makedirs(jupyter_runtime_dir(), exist_ok=True)
+        tempfile.TemporaryFile(dir=jupyter_runtime_dir()).close()
+    except OSError as error:
+        raise CannotOpen(
+            f"Jupyter cannot write to {jupyter_runtime_dir()} ({error.strerror}). Let "
+            "the environment variable HOME name a folder in which you can write."
+        ) from None
     return LabApp.launch_instance
 
 

@@ -18,9 +18,11 @@ class DescribePictures(Preprocessor):
 
     def preprocess_cell(self, cell, resources, index):
         for output in cell.get("outputs", []):
-            data, metadata = output.get("data", {}), output.get("metadata", {})
-            alt = metadata.get("image/png", {}).get("alt")
-            if alt and "image/png" in data:
-                source = f"data:image/png;base64,{data['image/png'].strip()}"
-                data["text/html"] = f'<img alt="{escape(alt)}" src="{source}">'
+            match output:
+                case {
+                    "data": {"image/png": str(png)} as data,
+                    "metadata": {"image/png": {"alt": str(alt)}},
+                }:
+                    source = f"data:image/png;base64,{png.strip()}"
+                    data["text/html"] = f'<img alt="{escape(alt)}" src="{source}">'
         return cell, resources

@@ -213,7 +213,7 @@ def saved(minutes: list[float]) -> float:
 
 
 # %%
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import check, forget, hint, progress, solution
 
 check("00-saved", saved)
 
@@ -260,8 +260,8 @@ progress("00")
 #   All Above Selected Cell*.
 # * *It is all in a muddle.* Press ⟳ above the page: *restart the kernel*. Your text
 #   stays, all variables are gone. Run the cells again from the top.
-# * *You want an exercise, a guess or a lesson as on the first day.* `reset("00-saved")`,
-#   `reset("00-capacity")`, `reset("00")`: what is recorded is forgotten, and your code
+# * *You want an exercise, a guess or a lesson as on the first day.* `forget("00-saved")`,
+#   `forget("00-capacity")`, `forget("00")`: what is recorded is gone, and your code
 #   stays.
 # * *You want the page itself as on the first day.* In a terminal, in the course's folder:
 #   `.venv/bin/sidebyside --restore 00`. It keeps your page beside the new one.

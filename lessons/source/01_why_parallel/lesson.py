@@ -262,7 +262,7 @@ def fair_speedup(one: ClaimedRun, many: ClaimedRun) -> float:
 
 
 # %%
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import check, forget, hint, progress, solution
 
 check("01-fair", fair_speedup)
 

@@ -177,7 +177,7 @@ belongs_to = {
 ### END SOLUTION
 
 # %%
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import check, forget, hint, progress, solution
 
 check("02-firm", belongs_to)
 

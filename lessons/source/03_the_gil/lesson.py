@@ -149,7 +149,7 @@ def overlap(spans: list[tuple[float, float]]) -> int:
 
 
 # %%
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import check, forget, hint, progress, solution
 
 check("03-overlap", overlap)
 

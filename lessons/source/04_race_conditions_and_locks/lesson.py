@@ -247,7 +247,7 @@ def worst_order(updates: int) -> str:
 
 
 # %%
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import check, forget, hint, progress, solution
 
 check("04-order", worst_order)
 

@@ -162,7 +162,7 @@ def shared(outputs: list[list[float]]) -> list[tuple[int, int]]:
 
 
 # %%
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import check, forget, hint, progress, solution
 
 check("05-shared", shared)
 

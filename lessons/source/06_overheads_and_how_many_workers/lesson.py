@@ -261,7 +261,7 @@ def best_workers(timings: list[tuple[int, float]], most: int) -> int:
 
 
 # %%
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import check, forget, hint, progress, solution
 
 check("06-best", best_workers)
 

@@ -183,7 +183,7 @@ def survey_in(pool, seed: int, count: int) -> float:
 
 
 # %%
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import check, forget, hint, progress, solution
 
 check("07-identical", survey_in)
 

@@ -280,7 +280,7 @@ def batch_gradient(gradients: list, sizes: list[int]) -> list[torch.Tensor]:
 
 
 # %%
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import check, forget, hint, progress, solution
 
 check("08-shards", batch_gradient)
 

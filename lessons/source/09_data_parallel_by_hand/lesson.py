@@ -229,7 +229,7 @@ def gather(outputs: list[torch.Tensor]) -> torch.Tensor:
 
 
 # %%
-from sidebyside import check, hint, progress, reset, solution
+from sidebyside import check, forget, hint, progress, solution
 
 check("09-scatter", scatter, gather)
 

@@ -156,7 +156,7 @@ show(eight_collectives.all_reduce)
 # does rank 0 send and receive, together?
 
 # %%
-from sidebyside import guess, hint, progress, reset, solution
+from sidebyside import forget, guess, hint, progress, solution
 
 guess("10a-root", None, "How many million bytes pass through rank 0?", "million")
 

@@ -158,7 +158,7 @@ timeline.plot(stamp="simulated", height=2.6)
 
 # %% exercise="10b-ring"
 from parallel_by_hand.collectives.eight_collectives import exchange
-from sidebyside import hint, progress, reset, solution
+from sidebyside import forget, hint, progress, solution
 
 
 def ring(tensor: torch.Tensor) -> None:

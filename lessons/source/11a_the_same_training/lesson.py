@@ -362,7 +362,7 @@ print(f"without: {without_set_epoch}\nwith:    {with_set_epoch}")
 
 
 # %% exercise="11a-shard"
-from sidebyside import hint, progress, reset, solution
+from sidebyside import forget, hint, progress, solution
 
 
 def shard(samples: int, rank: int, world_size: int, epoch: int) -> list[int]:

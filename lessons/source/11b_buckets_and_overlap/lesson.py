@@ -200,7 +200,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from sidebyside import hint, progress, reset, solution
+from sidebyside import forget, hint, progress, solution
 
 
 def average_gradients(parameters: list[nn.Parameter], bucket_bytes: int) -> None:

@@ -221,7 +221,7 @@ draw_staleness(of_workers)
 # With `<` and bound 0 nobody ever goes on: let them find out why the check would hang.
 
 # %% exercise="12a-bounded"
-from sidebyside import hint, progress, reset, solution
+from sidebyside import forget, hint, progress, solution
 
 
 def who_goes_on(pushes: dict[int, int], waiting: list[int], bound: int) -> list[int]:

@@ -183,7 +183,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from sidebyside import hint, progress, reset, solution
+from sidebyside import forget, hint, progress, solution
 
 
 def train_locally(model: nn.Module, batches: list, rate: float, every: int) -> int:

@@ -240,7 +240,7 @@ reveal("13a-away", first_that_pays(times) or 0)
 
 
 # %% exercise="13a-pays"
-from sidebyside import hint, progress, reset, solution
+from sidebyside import forget, hint, progress, solution
 
 
 def smallest_size(host: float, device: float, alpha: float, beta: float) -> int | None:

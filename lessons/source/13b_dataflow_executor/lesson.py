@@ -64,7 +64,7 @@ graph = [
 # six take together? There are ten slots of work.
 
 # %%
-from sidebyside import guess, hint, progress, reset, solution
+from sidebyside import forget, guess, hint, progress, solution
 
 guess("13b-six", None, "How many slots do the six operations take?", "slots")
 

@@ -36,7 +36,7 @@
 
 # %%
 from parallel_by_hand.model_parallel.cut_training import make_layers_to_cut
-from sidebyside import guess, hint, progress, reset, show, solution
+from sidebyside import forget, guess, hint, progress, show, solution
 
 show(make_layers_to_cut)
 question = "Without activations, how many times its parameters does it need?"

@@ -48,7 +48,7 @@ from parallel_by_hand.model_parallel.convolution_cuts import (
     scores_of_images,
 )
 from parallel_by_hand.model_parallel.three_ways_to_split import digits_for_step
-from sidebyside import hint, progress, reset, show, solution
+from sidebyside import forget, hint, progress, show, solution
 
 show(scores_of_images)
 images, labels = (data.cpu() for data in digits_for_step(step=0, batch=64))

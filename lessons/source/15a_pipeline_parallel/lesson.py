@@ -282,7 +282,7 @@ print(f"{sum(agree)} of {len(agree)} pictures agree")
 
 
 # %% exercise="15a-microbatches"
-from sidebyside import hint, progress, reset, solution
+from sidebyside import forget, hint, progress, solution
 
 
 def fewest_microbatches(stages: int, batch: int, waste: float) -> int | None:

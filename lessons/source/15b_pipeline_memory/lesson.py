@@ -201,7 +201,7 @@ workbench(mine)
 # trying, and discover the run ahead on the way.
 
 # %% exercise="15b-beat-gpipe"
-from sidebyside import hint, progress, reset, solution
+from sidebyside import forget, hint, progress, solution
 
 beats_gpipe = ...
 ### BEGIN SOLUTION

@@ -101,7 +101,7 @@ draw_split_layer(x, A)
 # %% exercise="16a-row"
 import torch.distributed as dist
 
-from sidebyside import hint, progress, reset, solution
+from sidebyside import forget, hint, progress, solution
 
 
 def row_forward(x_part, rows, bias) -> torch.Tensor:

@@ -221,7 +221,7 @@ reveal("16b-gathering", ratio, computed=True)
 import torch.distributed as dist
 
 from parallel_by_hand.tensor_parallel.conjugates import sum_over_ranks
-from sidebyside import hint, progress, reset, solution
+from sidebyside import forget, hint, progress, solution
 
 
 def parallel_cross_entropy(logits, labels, first) -> torch.Tensor:

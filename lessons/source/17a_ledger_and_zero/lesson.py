@@ -212,7 +212,7 @@ reveal("17a-mixed", MIXED.total, computed=True)
 
 
 # %% exercise="17a-stage"
-from sidebyside import hint, progress, reset, solution
+from sidebyside import forget, hint, progress, solution
 
 
 def smallest_stage(numbers, ranks, activations, budget) -> int | None:

@@ -110,7 +110,7 @@ show(zero_3.ShardedUnit)
 import torch
 import torch.distributed as dist
 
-from sidebyside import hint, progress, reset, solution
+from sidebyside import forget, hint, progress, solution
 
 
 def before_forward(unit: zero_3.ShardedUnit) -> None:

@@ -235,7 +235,7 @@ print(f"{dealt[0].seconds:.2f} s")
 import torch
 import torch.distributed as dist
 
-from sidebyside import hint, progress, reset, solution
+from sidebyside import forget, hint, progress, solution
 
 
 def two_levels(tensor: torch.Tensor, per_machine: int) -> None:

@@ -138,7 +138,7 @@ import os
 
 import torch
 
-from sidebyside import hint, progress, reset, solution
+from sidebyside import forget, hint, progress, solution
 
 
 def save_checkpoint(state: dict, path) -> None:

@@ -164,7 +164,7 @@ for name in "ben", "dan":
 # not.
 
 # %% exercise="18c-hung"
-from sidebyside import hint, progress, reset, solution
+from sidebyside import forget, hint, progress, solution
 
 repairs = ...  # {"ada": (rank, {line: "new text"}), "ben": ..., "dan": ...}
 ### BEGIN SOLUTION

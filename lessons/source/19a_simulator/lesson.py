@@ -197,7 +197,7 @@ for name, choice in ((" tensor 8", strategy), ("tensor 16", wide)):
 
 
 # %% exercise="19a-bytes"
-from sidebyside import hint, progress, reset, solution
+from sidebyside import forget, hint, progress, solution
 
 
 def bytes_sent(layers, hidden, tokens, micro_batches, data, tensor, pipeline):

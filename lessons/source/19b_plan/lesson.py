@@ -202,7 +202,7 @@ print_held_runs(table_2)
 # over are meant. Ask which of the two assumptions is kinder to the link.
 
 # %% exercise="19b-implied"
-from sidebyside import hint, progress, reset, solution
+from sidebyside import forget, hint, progress, solution
 
 
 def implied_bandwidths(work, reached, computing, moved) -> tuple[float, float]:

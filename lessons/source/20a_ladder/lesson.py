@@ -255,7 +255,7 @@ print(
 # %% exercise="20a-wrapper"
 import torch.distributed as dist
 
-from sidebyside import hint, progress, reset, solution
+from sidebyside import forget, hint, progress, solution
 
 
 def data_parallel(training, mesh) -> None:

@@ -106,7 +106,7 @@ print(f"as often as in the text: {bits_of_counts(train, held_out, words, 1):.2f}
 from collections import Counter
 from itertools import pairwise
 
-from sidebyside import hint, progress, reset, solution
+from sidebyside import forget, hint, progress, solution
 
 
 def pair_bits(text, held_out, alphabet) -> float:

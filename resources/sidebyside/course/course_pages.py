@@ -33,16 +33,13 @@ def things_of_others(course: Path, home: Path) -> list[str]:
 def bring_pages(course: Path, home: Path) -> None:
     """Copy the new pages, and those that the learner has not changed."""
     written = own_copies.read_copied(home / NOTES)
-    is_from_before = not written  # such a folder has no record of its pages
     for page in _pages_of_course(course):
         copy, now = home / page, own_copies.hash_of(course / page)
         mine = own_copies.hash_of(copy) if copy.exists() else None
         if mine not in (None, now, written.get(page.as_posix())):
-            if not is_from_before:
-                continue
-            own_copies.keep_replaced(copy, home / "my_lessons")
+            continue
         if mine != now:
-            own_copies.copy_whole(course / page, copy)
+            own_copies.write_whole(copy, (course / page).read_bytes())
         written[page.as_posix()] = now
     own_copies.write_copied(home / NOTES, written)
 

@@ -2,8 +2,10 @@
 
 A copy that the learner has not changed is replaced when the course has a newer lesson;
 a changed one is kept. *Changed* means: some cell's text or code is not what was copied.
-Running cells, or opening a notebook, writes outputs and metadata only: no change. What
-was copied is recorded beside the copies: a hash of the cells of each lesson.
+Running cells, or opening a notebook, writes outputs, metadata and perhaps an empty cell
+at the end: no change. What was copied is recorded beside the copies: a hash of each
+lesson's cells. What is no notebook, such as one with the marks of a conflict in git, is
+not copied.
 
 What is replaced or removed is kept all the same, in a folder: a learner may have edited
 the course's own file, of which the copy was made.
@@ -16,6 +18,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +28,7 @@ from sidebyside.course.moved import rewritten
 
 RECORD = ".copied.json"  # JupyterLab does not show it
 REPLACED = "replaced"  # the folder, within that of the copies
+HEADING = re.compile(r"^#+ +(.+)", re.MULTILINE)
 
 
 class Update(NamedTuple):
@@ -36,6 +40,7 @@ class Update(NamedTuple):
     removed: list[str]  # no longer in the course, never changed by the learner
     left: list[str]  # changed by the learner, and from now on not in the course
     renamed: list[str]  # changed by the learner, with old names of modules: rewritten
+    skipped: list[str]  # not a notebook in the course, or not a file among the copies
 
 
 def lesson_notebooks(folder: Path) -> list[Path]:
@@ -52,10 +57,14 @@ def notebooks_numbered(folder: Path, text: str) -> list[Path]:
 def update_own_copies(course: Path, own: Path) -> Update:
     """Bring the lessons of the folder `course` into the folder `own`."""
     copied = read_copied(own)
-    update = Update([], [], [], [], [], [])
+    update = Update(*([] for _ in Update._fields))
     lessons = lesson_notebooks(course)
     for lesson in lessons:
-        copy, then, now = own / lesson.name, copied.get(lesson.name), hash_of(lesson)
+        copy, then = own / lesson.name, copied.get(lesson.name)
+        if not can_be_copied(lesson, copy):
+            update.skipped.append(lesson.stem)
+            continue
+        now = hash_of(lesson)
         mine = hash_of(copy) if copy.exists() else None
         if mine not in (None, then, now):  # the learner's work
             if _rename_modules(copy, own):
@@ -67,7 +76,7 @@ def update_own_copies(course: Path, own: Path) -> Update:
             (update.replaced if mine else update.new).append(lesson.stem)
             if mine:
                 keep_replaced(copy, own)
-            copy_whole(lesson, copy)
+            write_whole(copy, lesson.read_bytes())
         copied[lesson.name] = now
     for name in sorted(copied.keys() - {lesson.name for lesson in lessons}):
         then, copy = copied.pop(name), own / name
@@ -89,17 +98,55 @@ def restore_own_copy(lesson: Path, own: Path) -> Path | None:
     if copy.exists() and copy.read_bytes() != lesson.read_bytes():
         backup = _free_name(copy.with_stem(f"{copy.stem}-before-restore"))
         shutil.copyfile(copy, backup)
-    copy_whole(lesson, copy)
+    write_whole(copy, lesson.read_bytes())
     write_copied(own, read_copied(own) | {lesson.name: hash_of(lesson)})
     return backup
 
 
-def copy_in_hand(course: Path, own: Path) -> Path:
-    """The copy that the learner has changed last; before that, the first."""
+def can_be_copied(lesson: Path, copy: Path) -> bool:
+    """Whether the lesson is a notebook, and its copy a file or not yet there."""
+    return _cells_of(lesson) is not None and (copy.is_file() or not copy.exists())
+
+
+def lesson_in_hand(course: Path, own: Path) -> str:
+    """The file name of the lesson in whose copy a cell was run last.
+
+    JupyterLab notes the time in each cell that it runs. Where it did not, that which
+    was changed last counts; before that, the first.
+    """
     copied = read_copied(own)
-    copies = [own / lesson.name for lesson in lesson_notebooks(course)]
-    changed = [copy for copy in copies if hash_of(copy) != copied.get(copy.name)]
-    return max(changed, key=lambda copy: copy.stat().st_mtime, default=copies[0])
+
+    def last_use(name: str) -> tuple[str, float]:
+        copy = own / name
+        times = [
+            cell["metadata"].get("execution", {}).get("iopub.execute_input", "")
+            for cell in _cells_of(copy) or []
+        ]
+        changed = hash_of(copy) != copied.get(name)
+        return max(times, default=""), changed and copy.stat().st_mtime
+
+    names = [lesson.name for lesson in lesson_notebooks(course)]
+    there = [name for name in names if (own / name).is_file()]
+    return max(there, key=last_use, default=names[0])
+
+
+def new_sections(lesson: Path, copy: Path) -> list[str]:
+    """The headings under which the lesson has a cell that the copy never had.
+
+    A cell that the learner has changed keeps its id, which was made of its source.
+    """
+    had = {
+        part
+        for cell in _cells_of(copy) or []
+        for part in (cell.get("id"), _source(cell))
+    }
+    heading, found = "", []
+    for cell in _cells_of(lesson) or []:
+        if cell["cell_type"] == "markdown" and (title := HEADING.search(_source(cell))):
+            heading = title[1]
+        if had.isdisjoint([cell.get("id"), _source(cell)]) and heading not in found:
+            found.append(heading)
+    return found
 
 
 def has_copies(own: Path) -> bool:
@@ -108,34 +155,50 @@ def has_copies(own: Path) -> bool:
 
 
 def hash_of(notebook: Path) -> str:
-    """A hash of the cells' kinds and sources; of the bytes if it is no notebook."""
-    text = notebook.read_bytes()
-    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-        cells = json.loads(text)["cells"]
-        kinds_and_sources = [
-            (cell["cell_type"], "".join(cell["source"])) for cell in cells
-        ]
-        text = json.dumps(kinds_and_sources).encode()
+    """A hash of the kinds and sources of filled cells; else of the file's bytes."""
+    if (cells := _cells_of(notebook)) is not None:
+        filled = [(c["cell_type"], _source(c)) for c in cells if _source(c).strip()]
+        text = json.dumps(filled).encode()
+    else:
+        text = notebook.read_bytes() if notebook.is_file() else b""
     return hashlib.sha256(text).hexdigest()
+
+
+def _cells_of(notebook: Path) -> list[dict] | None:
+    """None if this is no notebook of format 4."""
+    if notebook.is_file():  # a FIFO would be waited for
+        with contextlib.suppress(ValueError):
+            match json.loads(notebook.read_bytes()):
+                case {"nbformat": 4, "cells": [*cells]} if all(map(_is_cell, cells)):
+                    return cells
+    return None
+
+
+def _is_cell(cell: object) -> bool:
+    match cell:
+        case {"cell_type": str(), "metadata": dict(), "source": str() | list()}:
+            return True
+    return False
+
+
+def _source(cell: dict) -> str:
+    return "".join(cell["source"])
 
 
 def _rename_modules(copy: Path, own: Path) -> bool:
     """Write the modules' new names into the cells. True if there were old ones."""
-    try:
-        notebook = json.loads(copy.read_text(encoding="utf-8"))
-        old = ["".join(cell["source"]) for cell in notebook["cells"]]
-    except (ValueError, KeyError, TypeError):  # no notebook
+    if _cells_of(copy) is None:
         return False
+    notebook = json.loads(copy.read_bytes())
+    old = [_source(cell) for cell in notebook["cells"]]
     new = [rewritten(source) for source in old]
     if new == old:
         return False
     keep_replaced(copy, own)
     for cell, source in zip(notebook["cells"], new, strict=True):
         cell["source"] = source.splitlines(keepends=True)
-    unfinished = copy.with_name(f".{copy.name}.new")
     text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
-    unfinished.write_text(text, encoding="utf-8")
-    os.replace(unfinished, copy)
+    write_whole(copy, text.encode())
     return True
 
 
@@ -154,13 +217,13 @@ def _free_name(wanted: Path) -> Path:
     return free
 
 
-def copy_whole(lesson: Path, copy: Path) -> None:
-    """Never half a file, and writable, though the course's may not be."""
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = copy.with_name(f".{copy.name}.new")
-    unfinished.unlink(missing_ok=True)  # else a link there would be written through
-    shutil.copyfile(lesson, unfinished)
-    os.replace(unfinished, copy)
+def write_whole(path: Path, content: bytes) -> None:
+    """Never half a file, and not through a link."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.new")
+    unfinished.unlink(missing_ok=True)  # it may be a link, too
+    unfinished.write_bytes(content)
+    os.replace(unfinished, path)
 
 
 def read_copied(own: Path) -> dict[str, str]:
@@ -173,8 +236,4 @@ def read_copied(own: Path) -> dict[str, str]:
 
 
 def write_copied(own: Path, copied: dict[str, str]) -> None:
-    own.mkdir(parents=True, exist_ok=True)
-    unfinished = own / f"{RECORD}.new"
-    unfinished.unlink(missing_ok=True)
-    unfinished.write_text(json.dumps(copied, indent=1), encoding="utf-8")
-    os.replace(unfinished, own / RECORD)
+    write_whole(own / RECORD, json.dumps(copied, indent=1).encode())

@@ -85,7 +85,7 @@ def _show_what_follows(id: str) -> None:
 
 
 def _remember_exercise(verdict: Verdict) -> None:
-    """Once passed stays passed, until `reset`."""
+    """Once passed stays passed, until `forget`."""
     with changed_record() as record:
         entry = record["exercises"].setdefault(verdict.id, {})
         entry["tries"] = entry.get("tries", 0) + 1

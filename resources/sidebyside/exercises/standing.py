@@ -1,4 +1,4 @@
-"""progress, reset and what comes next: where a learner stands in the course."""
+"""progress, forget and what comes next: where a learner stands in the course."""
 
 import difflib
 import os
@@ -79,7 +79,7 @@ def on_solution_page() -> bool:
     return os.environ.get("SIDEBYSIDE_PAGE") == "solution"
 
 
-def reset(what: str | int | None = None) -> None:
+def forget(what: str | int | None = None) -> None:
     """Forget what is recorded of one exercise or guess, of lesson "03", or of all.
 
     The record as it was is copied first. The code in the cells stays as it is.
@@ -105,6 +105,9 @@ def reset(what: str | int | None = None) -> None:
         return
     kept = f"\nWhat was recorded before is kept in {copy}." if copy else ""
     print(f"{said} The code in your cells stays.{kept}")
+
+
+reset = forget  # its old name, which is that of a magic of IPython
 
 
 def unknown_exercise(id: object) -> str:

@@ -29,6 +29,7 @@ def run_program(main: Callable[[], int | None]) -> None:
     if hasattr(sys, "ps1"):  # in a notebook, by %run: what goes on has its own ways
         main()
         return
+    print_whatever_it_is()
     ending, status = _Ending(), None
     try:
         ending.watch()
@@ -50,6 +51,15 @@ def run_program(main: Callable[[], int | None]) -> None:
     if ending.why:
         ending.complete()
     sys.exit(status)  # waits for threads, and may still be interrupted
+
+
+def print_whatever_it_is() -> None:
+    """From now on what standard output has no character for is printed as a ?.
+
+    On Windows a file or a pipe has few: print("→") would end the program.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def end_with_parent() -> None:
