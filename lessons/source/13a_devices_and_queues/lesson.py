@@ -360,7 +360,7 @@ else:
 # %% [markdown]
 # ## Exercise 2: find the wrong timing
 #
-# A training step was timed line by line, on the host, with a GPU:
+# A training step with a GPU was timed line by line, on the host:
 #
 # ```
 # loss = model(batch)      0.4 ms
@@ -369,17 +369,16 @@ else:
 # print(loss.item())      61.3 ms
 # ```
 #
-# By hand first: which of the four timings are wrong, and why is the last one so long?
+# By hand first: which timings are wrong, and why is the last so long?
 
 # %% [markdown]
-# Now do it right. Write `seconds_of_orders(device, orders)`: launch the functions in
-# the list `orders` on the `QueueDevice`, one after the other, and return the *seconds*
-# that each took on the device. Earlier work in the queue does not count. The host waits
-# only once, after all launches.
+# Now do it right. `seconds_of_orders(device, orders)` launches the functions in the
+# list `orders` on the `QueueDevice`, and returns the *seconds* that each took, without
+# earlier work in the queue. The host waits once, after all launches.
 #
-# `event = device.record_event()` puts an event into the queue. When the device has
-# reached two events, `before.elapsed_time(after)` is the time between them in
-# *milliseconds*. `device.synchronize()` waits for the device.
+# `event = device.record_event()` puts an event into the queue.
+# `before.elapsed_time(after)` is the time between two events in *milliseconds*, once
+# the device has reached both.
 # <!-- exercise: 13a-timing -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -564,15 +563,15 @@ print("the batch is full of", old[0].item(), "and its sum was", wrong[0])
 # ## Exercise 3: two buffers
 #
 # Write `launch_all(batches, buffers, copy, compute, copier, computer)`: for each batch
-# k, in order, launch `copy(batch, buffer)` on the queue `copier` and `compute(buffer)`
-# on the queue `computer`, with the buffer `buffers[k % len(buffers)]`.
+# k, launch `copy(batch, buffer)` on the queue `copier` and `compute(buffer)` on the
+# queue `computer`, with the buffer `buffers[k % len(buffers)]`.
 #
-# A batch is computed after it has been copied, and a buffer is overwritten only after
-# its batch has been computed. No order waits for more than that: with two buffers,
-# batch k + 1 is copied while batch k is computed. The host does not wait.
+# A batch is computed after its copy, and a buffer is overwritten only after its batch
+# has been computed. No order waits for more than that, so two buffers overlap copying
+# and computing. The host does not wait.
 #
-# By hand first: copying and computing take 1 s each, and there are four batches. How
-# long does it take with one buffer, with two, and with three?
+# By hand first: copying and computing take 1 s each. How long do four batches take with
+# one, two and three buffers?
 # <!-- exercise: 13a-ahead -->
 #
 # <details><summary>Hint 1: a question</summary>

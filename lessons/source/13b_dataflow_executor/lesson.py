@@ -117,8 +117,8 @@ show(SimulatedDevices)
 # %% [markdown]
 # ## Exercise 1: the executor
 #
-# Write `execute(graph, machine)`, which runs every operation of `graph` once, and
-# returns when all have finished. `machine.devices` lists the devices,
+# Write `execute(graph, machine)`, which runs every operation of `graph`, and returns
+# when all have finished. `machine.devices` lists the devices,
 # `machine.launch(device, operation)` starts an operation, and `machine.wait()` returns
 # the next finished pair `(device, operation)`. Four rules:
 #
@@ -561,8 +561,7 @@ for name, rule in HEURISTICS.items():
 # ## Exercise 3: place eight operations
 #
 # Here are eight operations, two branches forward and back, and how the three rules
-# place them. A transfer takes three slots; alone, one device takes 26. For which
-# transfer do both devices wait?
+# place them. A transfer takes three slots. For which transfer do both devices wait?
 
 # %%
 from parallel_by_hand.dataflow.placement_heuristics import EIGHT_OPERATIONS, LINK_TAKES

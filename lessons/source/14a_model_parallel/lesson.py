@@ -391,17 +391,16 @@ run_ranks(meter_cut_in_time)
 # %% [markdown]
 # ## Exercise 2: the balanced cut
 #
-# Write `balanced_cut(times, sends, memory, devices, limit)`: a list of how many layers
-# each device gets, so that the slowest device is as fast as possible, or `None` if
-# nothing fits.
+# Write `balanced_cut(times, sends, memory, devices, limit)`: how many layers each
+# device gets, so that the slowest device is fastest. If nothing fits, return `None`.
 #
-# Layer $i$ takes `times[i]`, needs `memory[i]`, and takes `sends[i]` to send its output
-# on. Each device gets one or more neighbouring layers, with at most `limit` memory. Its
-# time is the sum of theirs, plus `sends` of its last layer; the last device sends
-# nothing. For 60 layers on 10 devices, trying every way takes too long.
+# Layer $i$ takes `times[i]`, needs `memory[i]`, and takes `sends[i]` to send its
+# output. Each device gets one or more neighbouring layers, with at most `limit` memory.
+# Its time is the sum of theirs, plus `sends` of its last layer; the last device sends
+# nothing. 60 layers on 10 devices should take seconds.
 #
-# By hand first: `times = [3, 1, 1, 3]`, `sends = [1, 9, 1, 1]`, each layer needs 1, two
-# devices. What is best with limit 3, and what with limit 2?
+# By hand first: two devices, `times = [3, 1, 1, 3]`, `sends = [1, 9, 1, 1]`, each layer
+# needs 1. What is best with limits 3 and 2?
 # <!-- exercise: 14a-balanced-cut -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -528,10 +527,9 @@ for step in 0, 1, 39:
 # %% [markdown]
 # ## Exercise 3: tie them again
 #
-# After `backward`, the two ranks that hold a copy call
-# `sum_tied_gradients(weight, peer)`; `peer` is the rank of the other copy. Afterwards
-# `weight.grad` of both is the sum of both gradients, with the same bits. Each of the
-# two sends the other one message, and no other rank takes part.
+# After `backward`, only the two ranks that hold a copy call
+# `sum_tied_gradients(weight, peer)`; `peer` is the other one. Afterwards both have the
+# sum of both gradients in `weight.grad`, with the same bits. Each sends one message.
 #
 # `exchange({peer: outgoing}, {peer: incoming})` of lesson 10a sends one tensor and
 # receives another at the same time.

@@ -177,13 +177,12 @@ for name, swap in {"both ways": Swap.apply, "one way": one_way}.items():
 # (batch, channels, rows, width). Write the autograd function `Halo`.
 #
 # `forward` returns the strip with two more rows: above, the last row of the rank above;
-# below, the first row of the rank below; zeros at the border of the image. `backward`
-# turns that tensor's gradient into the gradient of `strip`. Each rank sends one row to
-# each neighbour, point to point.
+# below, the first row of the rank below; zeros at the image's border. `backward` turns
+# its gradient into that of `strip`. A rank sends one row to each neighbour, point to
+# point.
 #
-# By hand first: three ranks have one row of one pixel each, 1, 10 and 100. What does
-# `forward` return on rank 1? If its gradients are 1 everywhere, what does `backward`
-# return on each rank?
+# By hand first: three ranks have one pixel each, 1, 10 and 100. What does `forward`
+# return on rank 1? If all gradients are 1, what does `backward` return on each rank?
 # <!-- exercise: 14b-halo -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -312,9 +311,9 @@ show(scores_by_space)
 # ## Exercise 2: which cut sends least?
 #
 # `bytes_sent(batch, channels, height, width)` returns the bytes that one of two ranks
-# sends in a training step, under the keys `"layers"`, `"channels"` and `"space"`. A
-# number takes four bytes. `channels` is a tuple such as `(1, 16, 16, 10)`: image, maps
-# between layers, scores. Convolutions are 3 × 3, with a bias.
+# sends in a step, under the keys `"layers"`, `"channels"` and `"space"`. A number takes
+# four bytes. `channels` is a tuple such as `(1, 16, 16, 10)`: image, maps, scores.
+# Convolutions are 3 × 3, with a bias.
 #
 # Follow the table. The cut by layers is where the fewest channels cross. By space, each
 # image and score needs one sum. Maps, scores and sums travel forward, and their
@@ -538,15 +537,15 @@ draw_timelines(timelines, stamp="simulated")
 # ## Exercise 3: the way back
 #
 # `plan_cells(layers, steps)` returns a dictionary from `("F", layer, step)` and
-# `("B", layer, step)` to the slot in which that cell begins, counted from 0. Each
-# layer's rank does one thing at a time. A forward takes one slot, a **backward two**.
+# `("B", layer, step)` to the slot in which that cell begins, counted from 0. A rank
+# does one thing at a time. A forward takes one slot, a **backward two**.
 #
 # Forwards need what they needed above. No backward begins before the last forward has
-# ended, because the loss needs all outputs. A backward needs those of the next step and
-# of the layer above. The plan is as short as possible.
+# ended. A backward needs those of the next step and of the layer above. The plan is as
+# short as possible.
 #
-# By hand first: two layers, three steps. When does the last forward end? Which backward
-# begins first, and when does the last one end?
+# By hand first: two layers, three steps. When does the last forward end, and when the
+# last backward?
 # <!-- exercise: 14b-wavefront -->
 #
 # <details><summary>Hint 1: a question</summary>

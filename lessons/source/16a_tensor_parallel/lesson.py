@@ -55,18 +55,18 @@ draw_split_layer(x, A)
 # %% [markdown]
 # ## Exercise 1: a layer by rows
 #
-# Write two functions that every rank calls, without autograd.
+# Every rank calls these two functions, without autograd.
 #
 # `row_forward(x_part, rows, bias)` returns the whole $xA + b$ on every rank, by one
-# `dist.all_reduce`. This rank's columns of $x$ are `x_part`, of shape (samples, own
-# inputs); its rows of $A$ are `rows`, of shape (own inputs, outputs). All ranks hold
-# the same `bias`, of shape (outputs,).
+# `dist.all_reduce`. A rank has `x_part`, its columns of $x$, of shape (samples, own
+# inputs), and `rows` of $A$, of shape (own inputs, outputs). All ranks hold the same
+# `bias`.
 #
 # `row_backward(gradient, x_part, rows)` gets the gradient of the output, the same on
 # all ranks. It returns the gradients of `x_part`, `rows` and `bias`, and sends nothing.
 #
-# By hand first: take the picture's last line, without a bias, and [1, 0, 0, 1] as the
-# gradient of the output. Which gradients does each rank compute?
+# By hand first: take the picture's last line and [1, 0, 0, 1] as the gradient of the
+# output. Which gradients does each rank compute?
 # <!-- exercise: 16a-row -->
 #
 # <details><summary>Hint 1: a question</summary>

@@ -173,13 +173,13 @@ reveal("16b-gathering", ratio, computed=True)
 # ## Exercise 1: the loss without the logits
 #
 # Every rank calls `parallel_cross_entropy(logits, labels, first)`, the mean loss over
-# all positions. Its `backward()` gives each rank the gradient of its own logits.
+# all positions. Its backward gives each rank the gradient of its logits.
 #
 # * `logits`, of shape (positions, own words), belong to the words from `first` on, and
 #   may be thousands.
 # * `labels`, of shape (positions,), count words in the whole vocabulary.
 # * Forward, all-reduce three numbers for each position; backward, nothing. Use 16a's
-#   `sum_over_ranks` and, without autograd, `dist.all_reduce(x, op=dist.ReduceOp.MAX)`.
+#   `sum_over_ranks` and `dist.all_reduce(x, op=dist.ReduceOp.MAX)`.
 #
 # By hand first: rank 0 has the logits [0, log 3], rank 1 has [log 4], and the label is
 # 1. What are the loss and the gradient of each logit?
@@ -340,8 +340,8 @@ for way in ("tensor", "sequence"):
 # %% [markdown]
 # ## Exercise 2: one sum too many
 #
-# This function is meant to complete the gradients of a sequence-parallel block after
-# its backward. In each half of the block, it calls one all-reduce that is wrong.
+# After the backward of a sequence-parallel block, this function completes the
+# gradients. In each half of the block, one all-reduce is wrong.
 
 
 # %%
@@ -360,16 +360,14 @@ block = transformer_block.make_transformer_block(8, 2)
 [f"{name} {tuple(p.shape)}" for name, p in block.named_parameters() if "0." in name]
 
 # %% [markdown]
-# Write the right version, `complete_gradients(block)`, with `dist.all_reduce`.
-# Afterwards every `.grad` is that of the unsplit block: whole for parameters that all
-# ranks hold whole, this rank's part for the others.
+# Write the right version, `complete_gradients(block)`. Afterwards every `.grad` is that
+# of the unsplit block, or this rank's part of it.
 #
-# Parameters are named as above, with `wide` and `narrow` in the MLP. `into` and `wide`
-# are split by columns, `out` and `narrow` by rows. Each rank's loss is the sum over its
-# own positions.
+# In the MLP, `wide` is split by columns and `narrow` by rows, like `into` and `out`.
+# Each rank's loss is the sum over its own positions.
 #
-# By hand first: two ranks have two positions each. The loss is the sum of a layer's
-# outputs. What is the gradient of one number of `out.bias` on each rank, and in the
+# By hand first: two ranks have two positions each, and the loss is the sum of a layer's
+# outputs. What is the gradient of a number of `out.bias` on each rank, and in the
 # unsplit block? Which positions has a neuron of `wide` seen?
 # <!-- exercise: 16b-one-too-many -->
 #
@@ -564,14 +562,13 @@ show(ring_attention.pass_on)
 # %% [markdown]
 # ## Exercise 3: merge as they come
 #
-# `merge_seen(one, other)` takes what the same queries have seen of two sets of keys, as
-# `attend_to_piece` returns it: pairs (mixed, log_sum) of shapes (queries, d) and
-# (queries,). It returns the pair for both sets. Log-sums may be thousands.
+# `merge_seen(one, other)` takes what the same queries have seen of two sets of keys:
+# pairs (mixed, log_sum) of shapes (queries, d) and (queries,). It returns the pair for
+# both sets. Log-sums may be thousands.
 #
-# Every rank calls `attend_round(query, key, value)` with its own positions, of shape
-# (positions, d). It returns its queries' attention to the keys of *all* ranks.
-# `pass_on([key, value])` sends both to the right and returns those from the left. Merge
-# each piece when it arrives.
+# Every rank calls `attend_round(query, key, value)`, all of shape (positions, d), for
+# its queries' attention to the keys of *all* ranks. `pass_on([key, value])` sends both
+# to the right and returns those from the left. Merge each piece when it arrives.
 #
 # By hand first: of one set, a query has seen the mixture 4, with log-sum log 1; of the
 # other, 8 and log 3. What has it seen of both?

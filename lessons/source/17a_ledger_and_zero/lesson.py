@@ -295,21 +295,21 @@ draw_state_bars(bars, "GB on each of 64 ranks, 7.5 billion parameters")
 # %% [markdown]
 # ## Exercise 2: the sharded update
 #
-# All ranks call `sharded_update(parameters, gradient, momentum, lr)`, a step of SGD
-# with momentum: $m \leftarrow 0.9\,m + g$, then $p \leftarrow p - lr \cdot m$, where
-# $g$ is the *mean* of all ranks' gradients.
+# All ranks call `sharded_update(parameters, gradient, momentum, lr)`:
+# $m \leftarrow 0.9\,m + g$, then $p \leftarrow p - lr \cdot m$, where $g$ is the *mean*
+# of all ranks' gradients.
 #
 # | | length | afterwards |
 # |---|---|---|
-# | `parameters`, equal on all ranks | $\Psi$ | updated in place, on all ranks |
+# | `parameters`, equal on all ranks | $\Psi$ | updated in place |
 # | `gradient`, this rank's own | $\Psi$ | may be overwritten |
 # | `momentum`, this rank's shard | $\Psi/N$ | updated in place |
 #
 # Use `own_shard(flat)`, a view; `ring_reduce_scatter(flat)`, this rank's shard of the
 # *sum*; and `ring_all_gather(flat)`, which fills in all shards.
 #
-# By hand first: two ranks, parameters [10, 20], momentum 0, lr = 1. The gradients are
-# [1, 2] and [3, 6]. What does each rank hold after the step?
+# By hand first: parameters [10, 20], momentum 0, lr = 1, gradients [1, 2] and [3, 6].
+# What does each of the two ranks hold afterwards?
 # <!-- exercise: 17a-update -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -559,13 +559,13 @@ reveal("17a-accumulate", sent["ZeRO-2"] / sent["ZeRO-1"], computed=True)
 # %% [markdown]
 # ## Exercise 3: clip across shards
 #
-# Many training runs *clip*: a gradient that is too long, as one vector, is shortened
-# and keeps its direction. Under ZeRO no rank has the whole vector.
+# Many training runs *clip*: a gradient that is too long, as one vector, is shortened.
+# Under ZeRO no rank has the whole vector.
 #
 # All ranks call `clip_shards(shards, longest)` with a list of their shards, flat
-# tensors. Those of all ranks together are the whole gradient. If it is longer than
-# `longest`, multiply each shard in place by `longest` / length. Return the length
-# before clipping, as a float. Send one number, by `dist.all_reduce`.
+# tensors. If the whole gradient is longer than `longest`, multiply each shard in place
+# by `longest` / length. Return the length before clipping, as a float. Send one number,
+# by `dist.all_reduce`.
 #
 # By hand first: rank 0 has [3, 0], rank 1 has [0, 4], and `longest` is 1. What does
 # each rank send, and what does it hold afterwards?

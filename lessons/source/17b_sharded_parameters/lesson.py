@@ -60,15 +60,15 @@ draw_borrowed_units()
 # Write the four functions that hooks call with a unit, before and after its forward and
 # its backward.
 #
-# * While a unit computes, `unit.flat` holds the shards of all ranks, in rank order;
-#   otherwise it has no memory. Use `unit.allocate()`, `unit.release()` and
-#   `dist.all_gather(pieces, unit.kept)`. `flat.chunk(n)` gives `n` equal pieces.
+# * While a unit computes, `unit.flat` holds the shards of all ranks, in order;
+#   otherwise it has no memory. Use `unit.allocate()`, `unit.release()`,
+#   `unit.flat.chunk(n)` and `dist.all_gather(pieces, unit.kept)`.
 # * `after_backward` puts this rank's shard of the *mean* gradient into
-#   `unit.kept.grad`. `unit.take_gradients()` returns the unit's gradients as one flat
-#   tensor, for `dist.reduce_scatter(tensor, pieces)`.
+#   `unit.kept.grad`. `unit.take_gradients()` returns one flat tensor, for
+#   `dist.reduce_scatter(tensor, pieces)`.
 #
-# By hand first: two ranks, three units of 10, 20 and 10 numbers. How many numbers does
-# each rank keep? How many does it hold at most, with the gathered ones?
+# By hand first: two ranks, three units of 10, 20 and 10 numbers. How many does each
+# rank keep? How many does it hold at most, with the gathered ones?
 # <!-- exercise: 17b-gather-free -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -455,16 +455,16 @@ for depth, length in ((4, 2), (16, 4), (64, 8)):
 # %% [markdown]
 # ## Exercise 2: which layers to compute again
 #
-# Write `layers_to_recompute(layers, budget)`. Each of at most ten layers is a tuple
-# `(kept, entry, seconds)`: the bytes that its backward needs, the bytes of its input
+# `layers_to_recompute(layers, budget)` gets at most ten tuples
+# `(kept, entry, seconds)`: the bytes that a layer's backward needs, those of its input
 # alone, and the time of its forward.
 #
-# While backward is at layer $i$, memory holds `kept` of layer $i$, and for each layer
-# before it `entry` if it is recomputed, else `kept`. This never exceeds `budget`.
-# Return the set of indices that costs the fewest seconds, or `None` if no choice fits.
+# While backward is at a layer, memory holds its `kept`, and for each layer before it
+# `entry` if that is recomputed, else `kept`: never more than `budget`. Return the set
+# of indices that costs the fewest seconds, or `None` if no choice fits.
 #
 # By hand first: `[(4, 1, 3), (4, 1, 2), (4, 1, 1)]` with a budget of 9. Which layers?
-# Does it ever help to recompute the last layer?
+# Does recomputing the last one ever help?
 # <!-- exercise: 17b-which-layers -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -632,10 +632,9 @@ folder.cleanup()
 # %% [markdown]
 # ## Exercise 3: cut anew
 #
-# Which part of which file does a rank have to read? Each of `writers` ranks has written
-# its shard of a flat tensor of `length` numbers: `ceil(length / writers)` of them, in
-# order, with fewer or none at the end. `readers` ranks cut the same tensor by the same
-# rule.
+# Each of `writers` ranks has written its shard of a flat tensor of `length` numbers:
+# `ceil(length / writers)` of them, in order, with fewer or none at the end. `readers`
+# ranks cut the tensor by the same rule.
 #
 # Write `pieces_to_read(length, writers, readers, reader)`: a list of tuples
 # `(writer, start, stop)`. The numbers `start` to `stop - 1` of each writer's file,
