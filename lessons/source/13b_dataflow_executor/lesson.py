@@ -382,7 +382,7 @@ draw_dataflow(
 # operations of the beginning with one shared queue:
 
 # %%
-from lessons.props.dataflow_executor import draw_idle_beside_path
+from lessons.props.dataflow_pictures import draw_idle_beside_path
 
 draw_idle_beside_path(simulate_dataflow(placed_anywhere(graph), [0, 1]), "acef")
 
@@ -652,7 +652,7 @@ from collections import Counter
 
 import torch
 
-from lessons.props.dataflow_executor import draw_backward_graph
+from lessons.props.dataflow_pictures import draw_backward_graph
 
 w = {name: value.clone().requires_grad_() for name, value in weights.items()}
 h = torch.tanh(images[:, :32] @ w["A"])

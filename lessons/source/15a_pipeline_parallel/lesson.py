@@ -727,6 +727,7 @@ print(f"idle share   {100 * bubble(timetable(gpipe(4, 8))):.1f} %, planned")
 
 # %% [markdown]
 # ## What we saw
+#
 # * A schedule is a list of instructions for each rank. A few rules say whether it can
 #   run, before anything runs.
 # * Ranks work side by side on different micro-batches. More of them make the bubble

@@ -181,8 +181,8 @@ reveal("16b-gathering", ratio, computed=True)
 # * Forward, all-reduce three numbers for each position; backward, nothing. Use 16a's
 #   `sum_over_ranks` and `dist.all_reduce(x, op=dist.ReduceOp.MAX)`.
 #
-# By hand first: rank 0 has the logits [0, log 3], rank 1 has [log 4], and the label is
-# 1. What are the loss and the gradient of each logit?
+# By hand first: rank 0 has the logits [0, log 3], rank 1 has [log 4]. With the label 1,
+# what are the loss and the gradient of each logit?
 # <!-- exercise: 16b-cross-entropy -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -726,6 +726,7 @@ run_demo("tensor_parallel/own_vocabulary_parallel.py")
 
 # %% [markdown]
 # ## What we saw
+#
 # * Attention split by heads is a pair. Three numbers for each position replace its
 #   logits.
 # * With reduce-scatter and all-gather, what lies between the pairs is split by positions. The gradients
