@@ -75,7 +75,7 @@ class AddsTheGradientOfTheNumber(Sends):
 
 @wrong(
     "14a-send",
-    advice="until after the way back",
+    advice="until backward has ended",
     note="To save memory. Layers in front may still need the activations for their own "
     "backward.",
 )
