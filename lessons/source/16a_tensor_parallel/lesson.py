@@ -189,7 +189,7 @@ print("sum of the relus", (part_0.relu() + part_1.relu()).tolist())
 # `.apply(x)`. `backward` gets the gradient of the output, and returns the gradient of
 # `x`. `ctx` stays unused here.
 
-#
+# %% [markdown]
 # Two such functions are enough. They are called **conjugate functions**: what one does
 # forward, the other does backward.
 #
