@@ -38,6 +38,35 @@ def _box_of_head(ax, left, middle, width, height, text: str, rank: int | None) -
     ax.text(left + width / 2, middle, text, ha="center", va="center", color="black")
 
 
+def draw_kept_on_edges():
+    """Both halves of a block, and on each edge the bytes kept, in units of sbh."""
+    mask = "dropout\nmask: 1"
+    halves = (
+        ("x", "norm", "into", "attention\n5as/h", "out", mask, "+"),
+        ("x", "norm", "wide", "GELU", "narrow", mask, "+"),
+    )
+    alt = (
+        "kept for backward, in units of sbh: x 2, input of into 2, query, key and value"
+    )
+    alt += " 6, attention 5as/h, its output 2, dropout's mask 1; x 2, input of wide 2,"
+    alt += (
+        " before GELU 8, after it 8, dropout's mask 1. Divided: what lies in the pairs"
+    )
+    fig, ax = figure(height=2.3, stamp="published", alt=alt)
+    for row, (half, kept) in enumerate(zip(halves, ("2262", "2288"), strict=True)):
+        for place, name in enumerate(half):
+            left, y = 1.6 * place, 1.5 * row
+            _box_of_head(ax, left, y, 1.1, 0.8, name, 0 if 2 <= place <= 4 else None)
+            if place:
+                ax.annotate("", (left, y), (left - 0.5, y), arrowprops=_ARROW)
+                ax.text(left - 0.27, y - 0.15, kept[place - 1 : place], ha="center")
+    ax.text(0, -0.6, "bytes kept ÷ sbh")
+    ax.text(5.35, -0.6, "in the pair: divided among the ranks", ha="center")
+    ax.set(xlim=(-0.1, 10.8), ylim=(2.0, -0.9))
+    ax.set_axis_off()
+    return fig
+
+
 def draw_kept_bytes(kept: dict[tuple[int, str], int]):
     """A bar for each (ranks, way); the first one is the whole layer."""
     whole = next(iter(kept.values()))

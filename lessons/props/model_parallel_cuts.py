@@ -28,7 +28,8 @@ def draw_cuts(front: list[MeteredCut], back: list[MeteredCut]):
         ax.set_xticks(range(len(pairs)), [a.after for a, _ in pairs], rotation=45)
         ax.set_title(name, fontsize=10)
     axes[0].set_ylabel("kB that cross per step")
-    axes[len(names) // 2].set_xlabel("the layer before the cut")
+    words = "the layer before the cut; above, the share of the parameters before it"
+    axes[len(names) // 2].set_xlabel(words)
     return fig
 
 
@@ -48,7 +49,7 @@ def draw_memory_of_ranks(held: dict[str, dict[str, int]], budget: int):
     ax.text(budget / 1e6 + 0.2, len(held) - 1, "budget", va="center")
     ax.set_yticks(range(len(held)), list(held))
     ax.set_ylim(len(held) - 0.5, -0.9)
-    ax.set_xlabel("MB")
+    ax.set(xlabel="MB", xticks=range(0, 25, 5))
     return fig
 
 

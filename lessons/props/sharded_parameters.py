@@ -11,8 +11,34 @@ from torch import Tensor, nn
 from parallel_by_hand.sharding.shard_links import SlowWire
 from parallel_by_hand.sharding.zero_3 import TunedZeRO3
 from sidebyside import COLOURS, device, figure, span
+from sidebyside.timeline.figures import ink_colour, light_colour
 
 Entries = Sequence[tuple[str, int]]  # (operation, bytes), as a GatheredLedger has them
+
+
+def draw_borrowed_units():
+    """Two units in one step: a band is what a rank keeps, a box the whole unit."""
+    uses = "forward 1", "forward 2", "backward 2", "backward 1"
+    alt = "; ".join(f"gather {use[-1]}, {use}, free {use[-1]}" for use in uses)
+    fig, ax = figure(height=1.7, stamp="computed", alt=alt)
+    for unit in (0, 1):
+        ax.barh(unit, 12.3, 0.15, color=COLOURS[unit])
+    for place, use in enumerate(uses):
+        unit, left = int(use[-1]) - 1, 3.1 * place
+        light = light_colour(COLOURS[unit])
+        after = ("scatter", 0.85) if "backward" in use else ("free", 0)
+        for text, wide in ("gather", 0.85), (use, 1.3), after:
+            face = COLOURS[unit] if text == use else light
+            ax.barh(unit, wide, 0.8, left=left, color=face, edgecolor="white")
+            ink = ink_colour(face) if wide else "black"
+            x, y = left + (wide or 0.85) / 2, unit + (0 if wide else 0.3)
+            ax.text(x, y, text, color=ink, ha="center", va="center", fontsize=8)
+            left += wide
+    ax.set_yticks([0, 1], ["unit 1", "unit 2"])
+    ax.set(ylim=(1.6, -0.6), xlim=(0, 12.4), xticks=[])
+    ax.spines[["left", "bottom"]].set_visible(False)
+    ax.set_xlabel("time")
+    return fig
 
 
 def draw_gathered(runs: Mapping[str, Entries], whole: int):

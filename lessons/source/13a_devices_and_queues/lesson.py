@@ -56,10 +56,10 @@ for operation in operations:
 # `add` moves 12 bytes for each addition. In the product of two matrices each number is
 # used 400 times. This ratio is the **arithmetic intensity** of an operation.
 #
-# Two measurements say what one core of this machine can do (with a GPU, all of this
-# section runs there): a copy moves bytes and computes nothing (its bandwidth), and a
-# product of matrices hardly waits for bytes (its *peak*). A busy machine only adds to a
-# time, so we take the shortest of 20 rounds.
+# Two measurements say what one core of this machine can do, or its GPU, if there is
+# one. A copy computes nothing: it shows the *bandwidth*. A product of matrices hardly
+# waits for bytes: it shows the *peak*. Other programs only add to a time, so we take
+# the shortest of 20 rounds.
 
 # %%
 from parallel_by_hand.devices.roofline import copy_vector, least_seconds
@@ -73,8 +73,8 @@ print(f"an addition or multiplication: {1e9 / peak:.3f} ns")
 # %% [markdown]
 # Moving and computing go on at the same time. So an operation takes at least as long as
 # the longer of the two: $\max(\text{bytes} / \text{bandwidth},\ \text{operations} /
-# \text{peak})$. The peak is arithmetic without a pause. What share of it can `add` reach
-# at most, with 12 bytes for each addition?
+# \text{peak})$. What share of the peak can `add` reach at most, with 12 bytes for each
+# addition?
 
 # %%
 from sidebyside import guess
@@ -96,29 +96,28 @@ for operation in operations:
 draw_roofline(peak, bandwidth, {each: seconds[each] for each in operations})
 
 # %% [markdown]
-# The black line is the **roofline** (Williams and others 2009). On its slope the bytes
+# The black line is the **roofline** of Williams and others. On its slope the bytes
 # decide, on its flat part the arithmetic. **`add` is limited by memory, the product of
-# matrices by arithmetic.** Points near the line are as fast as this core allows. A
-# little above it is possible: some operations move bytes better than a copy does. They
-# lie below it where a core fetches memory before writing there, or where other programs
-# use the memory, too.
+# matrices by arithmetic.** Points near the line are as fast as this core allows. Points
+# a little above it move bytes better than a copy does; points below it also wait for
+# something else.
 
 # %% [markdown]
 # So a layer applied to one sample, a matrix times a vector, mostly waits for its
 # weights. A batch uses each weight many times. This is why devices like large batches,
 # and why small operations are best joined into one.
-#
-# A GPU has the same picture, with a peak and a bandwidth a hundred times and more those
-# of one core. The data sheet of an H100 says 3,350 billion bytes per second and, in 32
-# bits, 67,000 billion operations: its roof becomes flat at 20 operations for each byte.
-# In 16 bits its *tensor cores*, made for products of matrices, do 989,000 billion: flat
-# only at 295. The memory is close to the processor and small; you cannot add to it later.
 
 # %% [markdown]
-# Some operations cannot run on a device: they have no *kernel* there, no program for that
-# device (not the notebook's kernel). torch's *meta device* shows it without a GPU. It has
-# no memory and knows only shapes, but the shape of what `nonzero` returns depends on the
-# values, so this device cannot run it (a GPU can):
+# A GPU has the same picture, with a peak and a bandwidth of a hundred cores and more.
+# An H100 moves 3,350 billion bytes per second and does 67,000 billion operations in 32
+# bits: its roof becomes flat at 20 operations for each byte. In 16 bits its *tensor
+# cores*, made for products of matrices, do 989,000 billion: flat only at 295.
+
+# %% [markdown]
+# An operation cannot run on a device that has no *kernel* for it, no program that
+# computes it there. torch's *meta device* shows it without a GPU. It has no memory and
+# knows only shapes. The shape of what `nonzero` returns depends on the values, so the
+# meta device cannot run it:
 
 # %%
 pretend = torch.ones(3, device="meta")
@@ -130,9 +129,9 @@ except NotImplementedError as error:
 print(torch.ones(3).nonzero().device)
 
 # %% [markdown]
-# torch raises an error, and moves nothing by itself. **What has no kernel on a device has
-# to be done on the CPU**, and you move its data. Reading files and splitting text
-# stay on the CPU for the same reason.
+# torch raises an error, and moves nothing by itself. **What has no kernel on a device
+# has to be done on the CPU**, and you move its data. Reading files stays on the CPU for
+# the same reason.
 
 # %% [markdown] tags=["instructor"]
 # ## Away and back: 7 minutes
@@ -153,8 +152,8 @@ print(torch.ones(3).nonzero().device)
 # $$2\alpha + 12 n^2 \beta + 2n^3 / \text{device}, \qquad \text{here: } 2n^3 /
 # \text{host}.$$
 #
-# A device is much faster than its host. We have two equal cores, so our host multiplies
-# with Python loops, some thousand times slower than torch.
+# A device is much faster than its host. Our two cores are equally fast, so our host
+# multiplies with Python loops, some thousand times slower than torch.
 
 # %%
 from parallel_by_hand.devices.copy_or_compute import measure_constants
@@ -185,30 +184,28 @@ print("by the prediction sending is quicker from", pays or "no number of", "rows
 reveal("13a-away", first_that_pays(times) or 0)
 
 # %% [markdown]
-# For small matrices the two messages take nearly all of the time of sending, so that time
-# hardly grows with n. **In a matrix product, arithmetic grows faster than
-# bytes, so from some size on sending it away pays**, if the device is faster at all.
-# Keeping data on the device between operations lowers that size: only the first inputs
-# and the last result travel.
+# For small matrices, sending takes as long as the two messages. **In a matrix product,
+# arithmetic grows faster than bytes, so from some size on sending it away pays**, if
+# the device is faster at all. Data that stay on the device between operations lower
+# that size.
 
 # %% [markdown]
-# To a GPU, data travel by its own copy engine, which needs memory that the system will
-# not move meanwhile: **pinned memory** (`pin_memory=True`). From ordinary, *pageable*
-# memory the driver first makes a pinned copy. With a GPU,
-# [devices/copy_or_compute.py](../demos/devices/copy_or_compute.py) predicts and measures
-# for both from which size on a product pays there.
+# A GPU's copy engine needs memory that the system will not move meanwhile: **pinned
+# memory**, as `pin_memory=True` gives. From ordinary, *pageable* memory the driver
+# first makes a pinned copy. With a GPU,
+# [devices/copy_or_compute.py](../demos/devices/copy_or_compute.py) shows from which
+# size on a product pays with each.
 
 # %% [markdown]
 # ## Exercise 1: the size from which it pays
 #
-# Write `smallest_size(host, device, alpha, beta)`: the smallest whole $n \geq 1$ for
-# which multiplying two $n \times n$ matrices takes strictly less time by sending than
-# here, by the two formulas above, or `None` if there is no such $n$. It is at most a
-# million. `host` and `device` are operations per second, and the device may be the
-# slower one; `alpha` is in seconds, `beta` in seconds per byte.
+# Write `smallest_size(host, device, alpha, beta)`: the smallest $n \geq 1$ for which,
+# by the two formulas above, multiplying two $n \times n$ matrices takes less time by
+# sending than here. If there is none, return `None`. `host` and `device` are operations
+# per second, `alpha` is in seconds, `beta` in seconds per byte.
 #
 # By hand first: the host does 2,000 operations per second, the device 2,000,000, a
-# message takes 0.5 s, and bytes cost nothing.
+# message takes 0.5 s, and bytes cost nothing. What is $n$?
 # <!-- exercise: 13a-pays -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -227,8 +224,8 @@ reveal("13a-away", first_that_pays(times) or 0)
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `if device <= host: return None`. Then `n = 1`, and while `2 * alpha + 12 * n**2 *
-# beta + 2 * n**3 / device` is not below `2 * n**3 / host`, add 1 to n.
+# If `device <= host`, return `None`. Otherwise begin with `n = 1`, and add 1 while the
+# first formula is not below the second.
 #
 # </details>
 
@@ -284,9 +281,9 @@ check("13a-pays", smallest_size)
 # %% [markdown]
 # ## A device is a queue
 #
-# The host does not wait for its device. It puts an *order* into a queue and goes on. The
-# device works through the queue, one order at a time, in order. As a program, that is a
-# thread with a queue:
+# The host does not wait for its device. It puts an *order* into a queue and goes on.
+# The device carries the orders out one by one. As a program, that is a thread with a
+# queue:
 
 # %%
 from parallel_by_hand.devices.queue_device import QueueDevice
@@ -297,11 +294,11 @@ show(QueueDevice.launch)
 show(QueueDevice._work)
 
 # %% [markdown]
-# The thread starts at once, and as a `daemon` it does not keep your program from ending.
-# `launch` returns at once, too. GPUs do the same: in torch, `a @ b` on a GPU returns a
-# tensor whose numbers are not there yet. The host waits only where it needs such a number
-# itself, as `.item()` does.
-#
+# `launch` returns at once. GPUs do the same: in torch, `a @ b` on a GPU returns a
+# tensor whose numbers are not there yet. The host waits only where it needs such a
+# number itself, as in `.item()`.
+
+# %% [markdown]
 # Below, the host launches five orders of 30 ms. A launch costs microseconds; we stretch
 # it to 5 ms so that you can see it. A clock on the host starts before the first launch
 # and stops after the last. What does it say?
@@ -334,9 +331,8 @@ timeline.plot(height=1.8, stamp="simulated")
 # The host has launched everything long before the device has done it: **the host runs
 # ahead**. So **a clock that does not wait measures the launching, not the work**.
 #
-# `synchronize` waits until the queue is empty. But whose work was in it? Next, four
-# orders of 30 ms from somebody else are in the queue before our five, and a launch takes
-# only its microseconds.
+# `synchronize` waits until the queue is empty. But the queue may hold more than our
+# work. Next, it already contains four other orders of 30 ms before we launch our five.
 
 # %%
 from parallel_by_hand.devices.host_runs_ahead import print_clocks, three_clocks
@@ -348,8 +344,8 @@ timeline.plot(height=1.8, stamp="simulated")
 
 # %% [markdown]
 # The second clock has measured nine orders. The third puts an **event** into the queue
-# before our orders and one after them. An event records when the device reaches it.
-# **Events measure what is between them in the queue, and nothing else.**
+# before our orders and another one after them. An event records when the device reaches
+# it. **Events measure what is between them in the queue, and nothing else.**
 #
 # With a GPU, here are the same three clocks for five matrix products:
 
@@ -364,7 +360,7 @@ else:
 # %% [markdown]
 # ## Exercise 2: find the wrong timing
 #
-# A training step was timed line by line, on the host, with a GPU:
+# A training step with a GPU was timed line by line, on the host:
 #
 # ```
 # loss = model(batch)      0.4 ms
@@ -373,39 +369,37 @@ else:
 # print(loss.item())      61.3 ms
 # ```
 #
-# By hand first: which of the four timings are wrong, and why is the last one so long,
-# though it copies only one number?
+# By hand first: which timings are wrong, and why is the last so long?
 
 # %% [markdown]
-# Now do it right. Write `seconds_of_orders(device, orders)`: launch each function of the
-# list `orders` once, in order, on the `QueueDevice`, and return the *seconds* that each
-# took on the device. Earlier orders may still be in the queue; their time does not
-# count. Launch all orders before the host waits for anything, so that the device does
-# not stand still. When the function returns, all have been carried out.
+# Now do it right. `seconds_of_orders(device, orders)` launches the functions in the
+# list `orders` on the `QueueDevice`, and returns the *seconds* that each took, without
+# earlier work in the queue. The host waits once, after all launches.
 #
-# `event = device.record_event()` puts an event into the queue, and
-# `before.elapsed_time(after)` is the time from one to the other, in *milliseconds*, once
-# the device has reached both. `device.synchronize()` waits for the device.
+# `event = device.record_event()` puts an event into the queue.
+# `before.elapsed_time(after)` is the time between two events in *milliseconds*, once
+# the device has reached both.
 # <!-- exercise: 13a-timing -->
 #
 # <details><summary>Hint 1: a question</summary>
 #
-# Between which two moments does the device work on order k? Who notices these moments?
+# Between which two moments does the device work on order k? What could record these
+# moments?
 #
 # </details>
 #
 # <details><summary>Hint 2: an idea</summary>
 #
 # Put an event before the first order and one after each. Neighbouring events enclose
-# one order. Only after all launches, wait once.
+# one order. Wait once, after all launches.
 #
 # </details>
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `events = [device.record_event()]`; for each order, launch it and append another event.
-# Then `device.synchronize()`, and for the pairs `zip(events, events[1:])` the elapsed
-# time divided by 1,000.
+# Begin with `events = [device.record_event()]`, and append another event after each
+# launch. Then synchronise, and take the elapsed times of the pairs in
+# `zip(events, events[1:])`.
 #
 # </details>
 
@@ -441,8 +435,8 @@ check("13a-timing", seconds_of_orders)
 # %% [markdown] tags=["why"]
 # <!-- why: 13a-timing -->
 # Why it works: events stand in the same queue as the orders, so the device reaches them
-# just before and just after the work. Nobody waits in between, and the device goes from
-# order to order as it would without a clock.
+# just before and just after the work. The host does not wait in between, so the device
+# goes from order to order as it would without a clock.
 #
 # By hand: all four timings are wrong. The first three lines only launch. The fourth
 # needs the number itself and therefore waits for everything launched before it: 61 ms is
@@ -460,11 +454,10 @@ check("13a-timing", seconds_of_orders)
 # %% [markdown]
 # ## A loader one batch ahead
 #
-# Before a device can train, the CPU has to prepare a batch: read, unpack, shuffle. Let
-# preparing take 40 ms and training 40 ms, for six batches. The host asks for the loss
-# after each step, so it waits for the device. How long do the six take, from the
-# start of preparing batch 0, if a worker of torch's `DataLoader` prepares one batch
-# ahead?
+# Before a device can train, the CPU has to prepare a batch. Let preparing and training
+# take 40 ms each, for six batches. The host asks for the loss after each step, so it
+# waits for the device. How long do the six batches take if a worker of torch's
+# `DataLoader` prepares one batch ahead?
 
 # %%
 guess("13a-loader", None, "From starting batch 0 to the end: how long?", "ms")
@@ -480,7 +473,7 @@ def train(k: int) -> None:
 
 
 def epoch(workers: int) -> None:
-    with QueueDevice("device") as device:
+    with QueueDevice("the device") as device:
         for k, _ in enumerate(load_slow_batches(6, 0.04, workers)):
             device.launch(train, k)
             device.synchronize()  # as loss.item() does
@@ -497,25 +490,25 @@ draw_timelines(timelines, stamp="simulated")
 
 # %% [markdown]
 # Without a worker the twelve pieces follow one another: 480 ms. **With a loader one
-# batch ahead, preparing and training overlap**: seven pieces, 280 ms, and what passing a
-# batch on costs. (The worker's start, a second or more, is not in the picture.)
+# batch ahead, preparing and training overlap**: seven pieces, 280 ms, and the time it
+# takes to pass a batch on. The worker's start is not in the picture.
 
 # %% [markdown]
 # ## Copy and compute side by side
 #
 # The batch still has to travel to the device. One queue would copy, compute, copy,
-# compute. Real GPUs have several queues, called **CUDA streams**, and a copy engine that
-# works beside the processor. We take a `QueueDevice` for each. An order on one queue
-# must sometimes wait for an order on another, and this is the second use of an event:
+# compute. Real GPUs have several queues, called **CUDA streams**, and a copy engine
+# that works beside the processor. We take a `QueueDevice` for each. Where an order on
+# one queue must wait for an order on another, an event says so:
 
 # %%
 show(QueueDevice.record_event)
 show(QueueDevice.wait_event)
 
 # %% [markdown]
-# `copier.record_event()` marks where the copier is in its queue; `computer.wait_event`
+# `copier.record_event()` marks a place in the copier's queue; `computer.wait_event`
 # puts an order into the other queue that waits for that mark. The host waits for
-# neither. Each batch has new memory of its own here:
+# neither. Here each batch has its own memory:
 
 
 # %%
@@ -543,15 +536,15 @@ def copy_and_compute(copier: QueueDevice, computer: QueueDevice, sums: list) -> 
 one_queue, two_queues, sums = Timeline(), Timeline(), []
 with one_queue, QueueDevice("device") as both:
     copy_and_compute(both, both, sums)
-with two_queues, QueueDevice("copier") as one, QueueDevice("computer") as other:
+with two_queues, QueueDevice("queue 1") as one, QueueDevice("queue 2") as other:
     copy_and_compute(one, other, sums)
 print("one queue:", sums[:5], "two queues:", sums[5:])
 lanes = {"one queue": one_queue, "two queues": two_queues}
 draw_timelines(lanes, stamp="simulated")
 
 # %% [markdown]
-# **Two queues overlap copying with computing, and the results are the same.** Ten pieces
-# in a row have become six. What if we leave the event out?
+# **Two queues overlap copying with computing, and the results are the same.** What if
+# we leave the event out?
 
 # %%
 old, wrong = torch.zeros(3), []
@@ -562,29 +555,29 @@ with QueueDevice("copier") as one, QueueDevice("computer") as other:
 print("the batch is full of", old[0].item(), "and its sum was", wrong[0])
 
 # %% [markdown]
-# It computed with what was in the memory before. **Between two queues there is no order
-# unless an event makes one**, or a host that waits. It is a race condition (lesson 4),
-# and no error is reported.
+# It computed with the old numbers. **Between two queues there is no order unless an
+# event makes one**, or a host that waits. It is a race condition, as in lesson 4, and
+# no error is reported.
 
 # %% [markdown]
 # ## Exercise 3: two buffers
 #
-# Write `launch_all(batches, buffers, copy, compute, copier, computer)`: for each batch k, in order, launch `copy(batch, buffer)` on
-# the queue `copier` and `compute(buffer)` on the queue `computer`. Batch k uses buffer
-# `buffers[k % len(buffers)]`.
+# Write `launch_all(batches, buffers, copy, compute, copier, computer)`: for each batch
+# k, launch `copy(batch, buffer)` on the queue `copier` and `compute(buffer)` on the
+# queue `computer`, with the buffer `buffers[k % len(buffers)]`.
 #
-# A batch is computed after it has been copied, and a buffer is overwritten only after
-# its batch has been computed. Nothing waits for more than that: with two buffers, batch
-# k + 1 is copied while batch k is computed. The host launches, and waits for nothing.
+# A batch is computed after its copy, and a buffer is overwritten only after its batch
+# has been computed. No order waits for more than that, so two buffers overlap copying
+# and computing. The host does not wait.
 #
-# By hand first: copying takes 1 s, computing 1 s, and there are four batches. How long
-# does it take with one buffer, with two, and with three?
+# By hand first: copying and computing take 1 s each. How long do four batches take with
+# one, two and three buffers?
 # <!-- exercise: 13a-ahead -->
 #
 # <details><summary>Hint 1: a question</summary>
 #
-# With two buffers, which orders must have been carried out before batch 2 may be copied?
-# On which queues are they?
+# With two buffers, which orders must be done before batch 2 may be copied? On which
+# queues are they?
 #
 # </details>
 #
@@ -598,9 +591,9 @@ print("the batch is full of", old[0].item(), "and its sum was", wrong[0])
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# Keep a list `computed` of the events after each compute. Before the copy of batch k, if
-# `k >= len(buffers)`: `copier.wait_event(computed[k - len(buffers)])`. The rest is the
-# loop above.
+# Keep a list `computed` of the events after each compute. From batch `len(buffers)` on,
+# the copier waits for the event of the batch that used the same buffer before. The rest
+# is the loop above.
 #
 # </details>
 
@@ -654,10 +647,9 @@ check("13a-ahead", launch_all)
 # %% [markdown]
 # ## Threads within an operation, and between operations
 #
-# A CPU can be used as several queues, too. Two independent chains of matrix products can
-# run at the same time: these are **inter-op threads**, one for each queue. And one
-# product can be cut up among threads, as in lesson 6: **intra-op threads**. Their
-# numbers multiply.
+# A CPU can be used as several queues, too. Two independent chains of matrix products
+# can run at the same time, with an **inter-op thread** for each queue. And one product
+# can be cut up among **intra-op threads**, as in lesson 6. Their numbers multiply.
 
 # %%
 matrices = [torch.rand(512, 512) for _ in range(2)]
@@ -690,12 +682,11 @@ compare(
 
 # %% [markdown]
 # On a quiet machine with two cores, rows two and three use both. The fourth has four
-# threads on two cores: *oversubscription*. Here it costs nothing, and may even be the
-# fastest, because these products are large and seldom wait for each other. It costs time
-# where threads wait for one that has no core at that moment, as many small operations do.
-# **So as a rule of thumb, inter-op times intra-op threads do not exceed the cores, and a
-# measurement decides.** Spend cores within operations that are large, and between small
-# ones that are independent.
+# threads on two cores: *oversubscription*. Here it costs nothing, because these
+# products are large. It costs time where threads wait for one that has no core at that
+# moment. **So as a rule of thumb, inter-op times intra-op threads do not exceed the
+# cores, and a measurement decides.** Use cores within large operations, and between
+# small independent ones.
 
 # %% [markdown]
 # ## The same words elsewhere
@@ -709,15 +700,16 @@ compare(
 # | intra-op | `torch.set_num_threads` | `set_intra_op_parallelism_threads` | XLA's pool |
 # | inter-op | threads that you start | `set_inter_op_parallelism_threads` | – |
 # | one batch ahead | `DataLoader(num_workers=, prefetch_factor=)` | `dataset.prefetch(1)` | the loader's |
-#
+
+# %% [markdown]
 # In torch, copy by `batch.to("cuda", non_blocking=True)` inside
-# `with torch.cuda.stream(copier):`. Then `torch.cuda.current_stream().wait_stream(copier)`
-# records the event and waits for it, and `batch.record_stream(torch.cuda.current_stream())`
-# keeps the batch's memory from being used again too early. The batch has to be in pinned
-# memory: from pageable
-# memory the host waits while the driver makes its pinned copy, and does not run ahead.
-# (`torch.set_num_interop_threads` is for TorchScript, and changes none of this.)
-#
+# `with torch.cuda.stream(copier):`. Then
+# `torch.cuda.current_stream().wait_stream(copier)` records the event and waits for it,
+# and `batch.record_stream(torch.cuda.current_stream())` keeps the batch's memory from
+# being used again too early. The batch has to be in pinned memory: otherwise the host
+# waits while the driver makes its pinned copy, and does not run ahead.
+
+# %% [markdown]
 # If you have a GPU, the next cell times eight batches in one stream, and with a second
 # stream that copies ahead:
 
@@ -736,14 +728,14 @@ else:
 # %% [markdown]
 # ## What we saw
 #
-# * Adding vectors can reach a few percent of the peak, a product of matrices nearly all
-#   of it. Two measurements say how much at most.
-# * Sending a matrix product away pays from some size on: arithmetic outgrows bytes.
+# * Adding vectors reaches a few percent of the peak, a product of matrices nearly all
+#   of it.
+# * Sending a matrix product away pays from some size on, because arithmetic outgrows
+#   bytes.
 # * A device is a queue, and the host runs ahead of it. A clock must wait, or stand in
-#   the queue: events.
+#   the queue as an event.
 # * Two queues overlap; unless the host waits, only an event puts them in order.
-# * A loader one batch ahead hides preparing behind training.
-# * Inter-op times intra-op threads: as a rule at most the cores; measure.
+# * Inter-op times intra-op threads should, as a rule, not exceed the cores.
 #
 # In a terminal, `python demos/devices/host_runs_ahead.py --waiting 10` and
 # `python demos/devices/copy_or_compute.py --host torch` show more.
@@ -751,5 +743,5 @@ else:
 # ## Next
 #
 # We have launched every order by hand, and said ourselves what waits for what. But a
-# network is a graph: it says what needs what. In 13b you write the program that reads
-# the graph and keeps all devices busy.
+# network is a graph, which says that. In 13b you write the program that reads the graph
+# and keeps all devices busy.

@@ -12,7 +12,7 @@ from parallel_by_hand.dataflow.placement_heuristics import EIGHT_OPERATIONS, HEU
 
 @wrong(
     "13b-executor",
-    advice="rule 4: who looks for work",
+    advice="rule 4: which devices look for work",
     note="The usual one: waits for all that was started before it goes on.",
 )
 def in_waves(graph, machine):
@@ -231,7 +231,7 @@ wrong(
 )([_op("a"), _op("b"), _op("c", ("b",), 1), _op("d", ("b",), 1)])
 wrong(
     "13b-beyond",
-    advice="who waits for whom",
+    advice="wait for each other",
     note="Two that wait for each other: slower than any bound, for nothing starts.",
     name="cycle",
 )([_op("a", ("b",)), _op("b", ("a",), 1)])

@@ -81,7 +81,7 @@ class DevicesWatchingExecutor(SimulatedDevices):
         for op in self.graph:
             ready = op.name not in self.launched and self.finished >= set(op.inputs)
             if ready and op.device not in self.busy:
-                think = "rule 4: who looks for work before each wait(), and where?"
+                think = "rule 4: which devices look for work before each wait()?"
                 self.stop(
                     f"wait() was called while device {op.device!r} was idle and "
                     f"{op.name} ready",
@@ -163,7 +163,7 @@ def _try_executor(execute, devices: list, graph: list[Operation]) -> None:
             not left,
             got=f"it returned, and {len(left)} operations were never launched: "
             f"{', '.join(left[:5])}",
-            think="which operations become ready last, and who launches them?",
+            think="which operations become ready last, and which line launches them?",
         )
         expect(
             not machine.busy,
@@ -219,7 +219,7 @@ def check_13b_beyond(beyond):
         best = min(runs, key=makespan)
         think = "what could keep device 1 idle until device 0 is nearly through?"
         if 2 * longest > total_work(graph):
-            think = "the bound is large because of a long chain: who needs whom?"
+            think = "the bound is large because of a long chain: is it needed?"
         elif makespan(runs[0]) > bound * (1 + 1e-9):
             think = "your order is above the bound, this one is not: on which of the "
             think += "others should a late operation depend, so that no order helps?"
@@ -249,7 +249,7 @@ def _expect_dataflow_operations(expect, answer) -> list[Operation]:
         right = op.device in (0, 1) and 1 <= op.takes <= 10
         think = "on which devices (0 and 1) and how long (1 to 10 slots) it may run"
         expect(right, got=op, think=think)
-    think = "nothing can start: who waits for whom?"
+    think = "nothing can start: which operations wait for each other?"
     expect(_dataflow_has_no_cycle(graph), got=answer, think=think)
     return graph
 
@@ -295,7 +295,7 @@ def check_13b_place(by_hand):
 
 def _advice_on_dataflow_placement(placement: dict[str, int]) -> str:
     if len(set(placement.values())) == 1:
-        return "nothing crosses, and nobody helps: which branch could move?"
+        return "one device does all the work: which branch could move?"
     crossing = [
         f"{name} to {op.name}"
         for op in operations_in_order_of_inputs(EIGHT_OPERATIONS)
@@ -305,5 +305,5 @@ def _advice_on_dataflow_placement(placement: dict[str, int]) -> str:
     if len(crossing) > 4:
         return f"much crosses: {', '.join(crossing)}. What belongs together?"
     if placement["h1"] == placement["h2"]:
-        return "h1 and h2 are long and could run side by side: who is in the way?"
+        return "h1 and h2 are long: could they run side by side?"
     return f"what crosses: {', '.join(crossing)}. For which of them does anyone wait?"

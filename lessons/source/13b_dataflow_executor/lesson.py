@@ -8,13 +8,13 @@
 # %% [markdown]
 # # 13b. A dataflow executor
 #
-# In 13a a device was a queue: it does what it is given, in order. But who gives it its
-# work? A training step is a few dozen operations. Some need the results of others, and
-# some could run side by side.
+# In 13a a device was a queue, and we launched its work by hand. But a training step has
+# a few dozen operations. Some need the results of others, and some could run side by
+# side.
 #
-# Here we write the program that decides. It is about twenty lines long, and TensorFlow
-# and torch's backward pass have one like it inside. Then we ask how good its decisions
-# are, and what nobody has decided yet: which operation belongs on which device.
+# Here we write the program that decides what runs when. It is about twenty lines long,
+# and TensorFlow and torch's backward pass have one like it inside. Then we ask how good
+# its decisions are, and which operation belongs on which device.
 #
 # *You will be able to* run any graph of operations on several devices, give an upper
 # limit on how long it takes, and place operations better than three rules of thumb.
@@ -39,8 +39,8 @@
 # ## A program as a graph
 #
 # Here are six **operations**. Each names the operations whose results it reads, the
-# device it runs on (0 or 1), and how long it takes, in slots. Nothing says in which order
-# they run. Operations and what they read are a **dataflow graph**.
+# device it runs on, and how long it takes, in slots. Nothing says in which order they
+# run. Operations and what they read form a **dataflow graph**.
 
 # %%
 from parallel_by_hand.dataflow.operations import Operation
@@ -56,12 +56,13 @@ graph = [
 
 # %% [markdown]
 # Give each operation a counter: how many of its inputs are still missing. For `a` it is
-# 0, for `d` and `f` 2, for the others 1. When an operation finishes, the counters of
-# those that read it go down by one. **An operation is ready when nothing is missing.**
+# 0, for `d` and `f` it is 2, for the others 1. When an operation finishes, the counters
+# of those that read it go down by one. **An operation is ready when nothing is
+# missing.**
 #
-# Ready operations wait in their device's *ready queue*, and a device that has nothing to
-# do takes the first. Let each operation start as early as it can. How many slots do the
-# six take together? There are ten slots of work.
+# Ready operations wait in their device's *ready queue*, and an idle device takes the
+# first. There are ten slots of work. How many slots do the six operations take
+# together?
 
 # %%
 from sidebyside import forget, guess, hint, progress, solution
@@ -82,14 +83,15 @@ draw_dataflow(ran)
 
 # %% [markdown]
 # Seven slots, from the first start to the last end: the **makespan**. The chain `a`,
-# `c`, `e`, `f` takes seven slots by itself. No number of devices can make it shorter.
-# The longest such chain is called the **longest path**.
-#
+# `c`, `e`, `f` takes seven slots by itself, on any number of devices. The longest such
+# chain is called the **longest path**.
+
+# %% [markdown]
 # ## A machine with two functions
 #
-# The picture is *simulated*: its clock is only counted. An *executor* is the program
-# that has put the operations there. It talks to the devices through two functions,
-# `launch` and `wait`:
+# The picture is *simulated*: its clock is only counted. An *executor* has put the
+# operations there: a program that talks to the devices through two functions, `launch`
+# and `wait`.
 
 # %%
 from parallel_by_hand.dataflow.simulated_devices import SimulatedDevices
@@ -99,9 +101,8 @@ show(SimulatedDevices)
 
 # %% [markdown]
 # `launch` returns at once, as in 13a: the device is busy, and the executor goes on.
-# `wait` returns what has finished next. It blocks until there is something, which on a
-# counted clock means that the clock jumps. (In `_running` the first to end comes out
-# first; `heapq` sees to that.)
+# `wait` returns the operation that finishes next. Real devices make it block; here the
+# clock jumps.
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 1, the executor: 20 minutes
@@ -116,20 +117,18 @@ show(SimulatedDevices)
 # %% [markdown]
 # ## Exercise 1: the executor
 #
-# Write `execute(graph, machine)`. It runs every operation of `graph` once, and returns
+# Write `execute(graph, machine)`, which runs every operation of `graph`, and returns
 # when all have finished. `machine.devices` lists the devices,
-# `machine.launch(device, operation)` starts an operation, and `machine.wait()` returns the
-# pair `(device, operation)` that has finished next. Four rules:
+# `machine.launch(device, operation)` starts an operation, and `machine.wait()` returns
+# the next finished pair `(device, operation)`. Four rules:
 #
-# 1. an operation is launched on its own device, once;
+# 1. an operation is launched once, on its own device;
 # 2. only after `wait` has returned all its inputs;
 # 3. only if nothing runs on that device;
-# 4. whenever you call `wait`, no device is idle that has a ready operation.
-#
-# The graph is in any order.
+# 4. whenever you call `wait`, no idle device has a ready operation.
 #
 # By hand first: which counters of our six operations are 0 when `c` has finished, and
-# what is then in the two ready queues?
+# what is then in the ready queues?
 #
 # <!-- exercise: 13b-executor -->
 #
@@ -143,19 +142,19 @@ show(SimulatedDevices)
 # <details><summary>Hint 2: an idea</summary>
 #
 # Four tables: `readers[name]`, the operations that read it; `missing[name]`, a number;
-# `ready[device]`, a queue; `idle`, the devices without work. Fill the queues with what
-# needs nothing. Then, as often as there are operations: give work to every idle device
-# that has some, wait once, count down.
+# `ready[device]`, a queue; `idle`, the devices without work. Put operations without
+# inputs into the queues. Then, once for each operation: give work to every idle device
+# whose queue has some, wait once, count down.
 #
 # </details>
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `missing = {op.name: len(set(op.inputs)) for op in graph}`. The loop is `for _ in
-# graph:`. In it, `for device in list(idle): if ready[device]:` launch
-# `ready[device].pop(0)` and remove the device from `idle`. Then `device, done =
-# machine.wait()`, add the device to `idle`, and take one off `missing` for each reader;
-# at 0 it goes into `ready` of its own device.
+# `missing = {op.name: len(set(op.inputs)) for op in graph}`. In a loop
+# `for _ in graph:`, each device in `list(idle)` launches the first operation of its
+# ready queue, if there is one, and leaves `idle`. Then `device, done = machine.wait()`,
+# add the device to `idle`, and count down for each reader; at 0 it goes into `ready` of
+# its own device.
 #
 # </details>
 
@@ -195,12 +194,11 @@ check("13b-executor", execute)
 # Why it works: an operation enters a ready queue at the moment its counter reaches 0,
 # which happens once, and leaves it when it is launched: so each runs once, after its
 # inputs. A device is in `idle` from `wait` to `launch`: so it has one at a time. All
-# idle devices look for work before each `wait`: so none is idle that could work. (`set`
-# counts an input once that is read twice.) By hand: `b`
-# has finished at 3, `c` at 4. Then `a`, `b`, `c`, `d` and `e` are at 0; `d` waits in the
-# queue of device 0, `e` in that of device 1, and `f` still misses two. Our own is in
-# resources/parallel_by_hand/dataflow/dataflow_executor.py. It makes the list of readers
-# once, instead of looking through the graph each time.
+# idle devices look for work before each `wait`: so no device idles that could work. By
+# hand: `b` has finished at 3, `c` at 4. Then `a`, `b`, `c`, `d` and `e` are at 0; `d`
+# waits in the queue of device 0, `e` in that of device 1, and `f` still misses two. Our
+# own is in resources/parallel_by_hand/dataflow/dataflow_executor.py. It makes the list
+# of readers once, instead of looking through the graph each time.
 
 # %% [markdown] tags=["instructor"]
 # ## Real work, and transfers: 15 minutes
@@ -216,9 +214,9 @@ check("13b-executor", execute)
 # ## Real work
 #
 # Now real operations: a network for the digits with two branches, forward and backward.
-# One branch sees the upper half of each image, the other the lower half. `A` and `B` are
-# the first layers' weights, `C` and `D` the second layers'. The names of a function's
-# parameters say what it reads:
+# One branch sees the upper half of each image, the other the lower half. `A` and `B`
+# are the first layers' weights, `C` and `D` the second layers'. A function's parameters
+# say what it reads:
 #
 # ```python
 # "h_a": lambda upper, A: torch.tanh(upper @ A),
@@ -236,11 +234,11 @@ check("13b-executor", execute)
 # The gradients `dD`, `dh_b` and `dB` look like the last three.
 
 # %% [markdown]
-# The **placement** says which operation runs on which device. Here the upper half's branch
-# is on device 0, and all the rest, with `y`, the loss and `dy`, on device 1. On two GPUs,
-# an operation of device 0 cannot read what lies on device 1, and we keep to that here. So
-# where an edge crosses, two operations are inserted: a `send`, which occupies the link
-# between the two, and a `recv` on the other side.
+# The **placement** says which operation runs on which device. Here the upper half's
+# branch is on device 0, and all the rest, with `y`, the loss and `dy`, on device 1. A
+# GPU cannot read what lies on another one. So where an edge crosses, two operations are
+# inserted: a `send`, which occupies the link between the two, and a `recv` on the other
+# side.
 
 # %%
 from parallel_by_hand.dataflow.operations import with_transfers
@@ -248,8 +246,8 @@ from parallel_by_hand.dataflow.operations import with_transfers
 show(with_transfers)
 
 # %% [markdown]
-# A link is a lane like a device: it carries one value at a time, while the devices
-# compute. The executor does not need to know.
+# To the executor, a link is a device like others: it carries one value at a time, while
+# the devices compute.
 #
 # How many values cross in one step of our network, forward and backward? Follow the two
 # branches in the list above.
@@ -276,12 +274,12 @@ print(cross)
 
 # %% [markdown]
 # Only two: `y_a` on its way to the sum, and `dy` back. Two operations of device 0 read
-# `dy`, `dC` and `dh_a`, and it is sent once.
-#
+# `dy`, but it is sent once.
+
+# %% [markdown]
 # Now it runs. `ThreadDevices` is a machine like the simulated one, but each device and
-# each link is a thread, and an operation computes. (With two GPUs, devices 0 and 1 are
-# GPUs.) The executor is the course's, the same as before; with `execute=execute`,
-# `run_two_branches` and `simulate_dataflow` use yours.
+# each link is a thread, and an operation computes. The executor is the same as before;
+# with `execute=execute`, `run_two_branches` and `simulate_dataflow` use yours.
 
 # %%
 from parallel_by_hand.dataflow.two_branch_network import (
@@ -298,9 +296,10 @@ draw_dataflow(machine.ran, stamp="measured here", unit="ms")
 
 # %% [markdown]
 # **The loss and the gradients are those of the plain network, to within 1e-6, whatever
-# the placement.** The order of two operations that do not need each other may change from
-# run to run, the results do not.
-#
+# the placement.** The order of independent operations may change from run to run; the
+# results do not.
+
+# %% [markdown]
 # In the picture the branches overlap. Is the step faster for it? The same step on two
 # devices and on one, in turn:
 
@@ -316,9 +315,10 @@ for which, milliseconds in took.items():
     print(f"{which}: {median(milliseconds):.0f} ms")
 
 # %% [markdown]
-# Even with a free core for each, two devices are not twice as fast: `y`, the loss and `dy`
-# run alone. Where no second core is free, they gain nothing, though the bars overlap.
-#
+# Even with a free core for each, two devices are not twice as fast: `y`, the loss and
+# `dy` run alone.
+
+# %% [markdown]
 # Eight steps of training, with four placements. After each step the weights are
 # compared with those of plain SGD:
 
@@ -341,9 +341,9 @@ for rule, place in rules.items():
     print(f"{rule:20} equal after 8 steps, values that cross: {len(crossing)}")
 
 # %% [markdown]
-# Where the last three placements come from, you will see below. Two of them send far more
-# than two values: they also place the images, labels and weights, which are operations
-# that read nothing. The last sends none, because it leaves device 1 without work.
+# The last three placements are explained below. Two of them send far more than two
+# values: they also place the images, labels and weights, which are operations that read
+# nothing. The last sends none, because it leaves device 1 without work.
 
 # %% [markdown] tags=["instructor"]
 # ## How bad can it be: 8 minutes
@@ -357,10 +357,9 @@ for rule, place in rules.items():
 # %% [markdown]
 # ## How bad can it be?
 #
-# The executor takes what is ready, in any order. It does not look ahead. How much can it
-# lose by that? For now, a simpler machine: *one* ready queue for all devices (an
-# operation placed `ANYWHERE`; the course's executor has this queue, yours need not), and
-# transfers that cost nothing.
+# The executor takes ready operations in any order, and does not look ahead. How much
+# can it lose by that? For now we take a simpler machine: *one* ready queue for all
+# devices, and transfers that cost nothing.
 
 # %%
 from parallel_by_hand.dataflow.operations import placed_anywhere
@@ -379,20 +378,29 @@ draw_dataflow(
 )
 
 # %% [markdown]
-# Three slots or two, by the order alone. It never gets much worse. When a device idles,
-# nothing is ready: every operation that is left waits for a running one. So every longest
-# chain of those that are left begins with one that runs, and while a device idles, the
-# longest chain gets shorter. At first it was the longest path $L$. So such moments add up
-# to at most $L$, and in each of them at most $p-1$ of $p$ devices idle. In the first
-# picture, device 1 idles for two slots: exactly while `long`, the longest path, runs.
-#
+# Three slots or two, by the order alone. It never gets much worse. Here are the six
+# operations of the beginning with one shared queue:
+
+# %%
+from lessons.props.dataflow_pictures import draw_idle_beside_path
+
+draw_idle_beside_path(simulate_dataflow(placed_anywhere(graph), [0, 1]), "acef")
+
+# %% [markdown]
+# When a device idles, nothing is ready: every operation that is left waits for a
+# running one. So every longest chain of those that are left begins with one that runs,
+# and while a device idles, the longest chain gets shorter. At first it was the longest
+# path $L$. So the striped moments add up to at most $L$, and in each of them at most
+# $p-1$ of $p$ devices idle.
+
+# %% [markdown]
 # Add up the time of all devices: with $W$ slots of work, $p \cdot T \leq W + (p-1) L$.
 # Both $W/p$ and $L$ are at most the larger of the two, so
 #
 # $$T \leq \left(2 - \tfrac{1}{p}\right) \cdot \max\left(\tfrac{W}{p}, L\right).$$
 #
-# This is *Graham's bound* (R. L. Graham, 1966). The first picture reaches it: three
-# slots, and $W/p$ and $L$ are 2. And nobody can do it in less than $\max(W/p, L)$.
+# This is *Graham's bound* of 1966. The order with `long` last reaches it: three slots,
+# where $W/p$ and $L$ are 2. No executor can take less than $\max(W/p, L)$.
 
 # %%
 question = "2 devices, 16 slots of work, longest path 8: at most how many slots?"
@@ -402,9 +410,9 @@ guess("13b-graham", None, question, "slots")
 reveal("13b-graham", (2 - 1 / 2) * max(16 / 2, 8), computed=True)
 
 # %% [markdown]
-# Now 2,000 random graphs, each with 2 to 4 devices. For each of them we look at what
-# share of its bound it takes. Then we give each operation of the same graphs a random
-# device of its own, and look again.
+# Now we take 2,000 random graphs, each with 2 to 4 devices, and divide the makespan by
+# the bound. Then we give each operation of the same graphs a random device of its own,
+# and look again.
 
 # %%
 import random
@@ -428,11 +436,12 @@ for name, shares in ("one shared queue", shared), ("random placements", own):
 
 # %% [markdown]
 # **With one shared ready queue and free transfers, the makespan is never above
-# $(2 - 1/p) \cdot \max(W/p, L)$.** With placements it can be. The step of the proof that
-# breaks: an idle device may now have nothing to do while another has a full queue. What
-# is left is $T \leq W$, since something always runs: up to $p$ times $W/p$.
-#
-# Is it only that one device got most of the work? Find out.
+# $(2 - 1/p) \cdot \max(W/p, L)$.** With placements it can be: an idle device may have
+# nothing to do while another has a full queue, and the proof breaks. What is left is
+# $T \leq W$, since something always runs: up to $p$ times $W/p$.
+
+# %% [markdown]
+# Is the reason only that one device got most of the work?
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 2, the counterexample: 10 minutes
@@ -445,13 +454,13 @@ for name, shares in ("one shared queue", shared), ("random placements", own):
 #
 # Write `beyond`, a list of at most eight operations on devices 0 and 1, so that
 #
-# * both devices get the same amount of work (the sum of `takes`),
-# * and the makespan is above Graham's bound, $1.5 \cdot \max(W/2, L)$, whatever order a
-#   device takes its ready operations in.
+# * both devices get the same amount of work, the sum of `takes`,
+# * and the makespan is above Graham's bound, $1.5 \cdot \max(W/2, L)$, in whatever
+#   order a device takes its ready operations.
 #
 # Transfers are free, and each operation takes from 1 to 10 slots.
 #
-# By hand first: two operations of one slot each, which need nothing, are both on device
+# By hand first: two operations of one slot and without inputs are both on device
 # 0. What are $W$, $L$, the bound and the makespan?
 #
 # <!-- exercise: 13b-beyond -->
@@ -472,8 +481,8 @@ for name, shares in ("one shared queue", shared), ("random placements", own):
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# On device 0 two operations without inputs, on device 1 two operations that each read
-# both of them. All take one slot. What are $W$, $L$ and the makespan?
+# Put two operations without inputs on device 0. On device 1, which inputs must two
+# operations have, so that neither can begin before both of the others have finished?
 #
 # </details>
 
@@ -508,18 +517,18 @@ check("13b-beyond", beyond)
 # ## Placing well
 #
 # So the placement decides. To find the best one is hard: 20 operations on two devices
-# have a million placements. Three rules of thumb (*heuristics*):
+# have a million placements. Here are three rules of thumb, *heuristics*:
 #
 # * **round robin**: deal the operations like cards;
 # * **longest path first**: the operation that begins the longest chain goes next, to the
 #   device that could start it first if transfers were free;
-# * **least communication**: each goes where most of its inputs are; if that is equal,
-#   to the device with less work.
+# * **least communication**: each goes where most of its inputs are; if both devices
+#   have as many, to the one with less work.
 
 # %% [markdown]
-# We try all three on the same 200 random graphs, 16 operations of 5 slots on average,
-# on two devices, and let a transfer take 0, 4 or 16 slots. The numbers are means of the
-# makespan divided by $\max(W/p, L)$; nobody can get below 1.
+# We try all three on 200 random graphs of 16 operations, which take 5 slots on average,
+# and let a transfer take 0, 4 or 16 slots. The numbers are means of the makespan
+# divided by $\max(W/p, L)$; 1 is the least possible.
 
 # %%
 from statistics import mean
@@ -539,8 +548,8 @@ for name, rule in HEURISTICS.items():
 
 # %% [markdown]
 # **In the mean over these graphs, longest path first is the best of the three when
-# transfers are free or cheap, and least communication when they are expensive.** On a
-# single graph it may be otherwise: no rule is right for every graph.
+# transfers are free or cheap, and least communication when they are expensive.** No
+# rule is right for every graph.
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3, eight operations: 15 minutes
@@ -551,9 +560,8 @@ for name, rule in HEURISTICS.items():
 # %% [markdown]
 # ## Exercise 3: place eight operations
 #
-# Here are eight operations, two branches forward and back, and how the three rules place
-# them. A transfer takes three slots; alone, one device takes 26. Which transfer does
-# everybody wait for?
+# Here are eight operations, two branches forward and back, and how the three rules
+# place them. A transfer takes three slots. For which transfer do both devices wait?
 
 # %%
 from parallel_by_hand.dataflow.placement_heuristics import EIGHT_OPERATIONS, LINK_TAKES
@@ -568,10 +576,10 @@ print({name: makespan(ran) for name, ran in three.items()})
 draw_dataflow(three["longest path first"])
 
 # %% [markdown]
-# Write `by_hand`, a dictionary with the device, 0 or 1, of each of the eight names, and
-# of no others, so that they take 21 slots or fewer. (The best rule takes 22.) Use the
-# cell above and this one as a bench: `run_placement(EIGHT_OPERATIONS, by_hand,
-# LINK_TAKES)` runs it, `draw_dataflow` draws what it returns.
+# Write `by_hand`, a dictionary from each of the eight names to its device, 0 or 1, so
+# that the operations take 21 slots or fewer. The best rule takes 22.
+# `run_placement(EIGHT_OPERATIONS, by_hand, LINK_TAKES)` runs it, and `draw_dataflow`
+# draws what it returns.
 #
 # By hand first: everything on device 0 takes 26 slots. If `g2` alone moves to device 1,
 # which values cross, and when can `g2` start?
@@ -580,8 +588,8 @@ draw_dataflow(three["longest path first"])
 #
 # <details><summary>Hint 1: a question</summary>
 #
-# A value that crosses costs three slots, unless the reader has to wait anyway. Where
-# would a crossing hurt nobody?
+# A value that crosses costs three slots, unless its reader has to wait anyway. Which
+# value could cross without delaying its reader?
 #
 # </details>
 #
@@ -612,15 +620,16 @@ check("13b-place", by_hand)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 13b-place -->
-# Why it works: in the picture everybody waits for `y2`, from 11 to 14: branch 2 is late,
-# because it got its `x` late. Here each branch stays on one device, too, and only `x`,
-# `y2` and the loss cross. But branch 2 has `x` beside it and is ready early: `y2` crosses while device 1 still
-# computes `h1`. The loss is beside `g1`, the longer of the two, which starts at once;
-# `g2` is shorter by two slots and can wait for the loss to cross. That makes 19 slots,
-# the best of all 256 placements. Ten of them beat the rules. Longest path first
-# found the branches as well, but it believes that transfers are free. By hand: `h2` and the
-# loss cross. `h2` does so early and hurts nobody, but the loss crosses from 16 to 19. Then
-# `g2` runs beside `g1`, and ends at 23 instead of 26.
+# Why it works: in the picture both devices wait for `y2`, from 11 to 14: branch 2 is
+# late, because it got its `x` late. Here each branch stays on one device, too, and only
+# `x`, `y2` and the loss cross. But branch 2 has `x` beside it and is ready early: `y2`
+# crosses while device 1 still computes `h1`. The loss is beside `g1`, the longer of the
+# two, which starts at once; `g2` is shorter by two slots and can wait for the loss to
+# cross. That makes 19 slots, the best of all 256 placements. Ten of them beat the
+# rules. Longest path first found the branches as well, but it believes that transfers
+# are free. By hand: `h2` and the loss cross. `h2` does so early and hurts nobody, but
+# the loss crosses from 16 to 19. Then `g2` runs beside `g1`, and ends at 23 instead of
+# 26.
 
 # %% [markdown] tags=["instructor"]
 # ## Torch's own, and other names: 5 minutes
@@ -634,14 +643,16 @@ check("13b-place", by_hand)
 # ## You have used one all along
 #
 # `loss.backward()` runs a dataflow executor, too. Torch's forward pass writes down the
-# graph of the backward; each node knows whose gradients it feeds. Here are the counters
-# that its engine starts from. `missing` counts how many gradients each node waits for;
-# a `reader` is a node to which another hands one on.
+# graph of the backward. Here it is, with the counters that its engine starts from:
+# `missing` counts how many gradients each node waits for, and a `reader` is a node to
+# which another hands one on.
 
 # %%
 from collections import Counter
 
 import torch
+
+from lessons.props.dataflow_pictures import draw_backward_graph
 
 w = {name: value.clone().requires_grad_() for name, value in weights.items()}
 h = torch.tanh(images[:, :32] @ w["A"])
@@ -654,15 +665,17 @@ for node in nodes:
             missing[reader] += 1
 for node in nodes:
     print(missing[node], node.name())
+draw_backward_graph(nodes, missing)
 
 # %% [markdown]
-# (`Mm` is the matrix product, and an `AccumulateGrad` adds to the `.grad` of a weight.)
-# The node of `tanh` waits for three gradients, since `h` is used three times: once in
-# `h @ C`, and twice in `h * h`. Here an edge counts as often as it occurs. Torch's
-# engine counts these down, and has one ready queue for each device. A GPU's has a thread of
-# its own; the CPU's is served by the thread that calls `backward`. In the words of 13a, our
-# thread for each device is an inter-op thread, and computes with one intra-op thread.
-#
+# `Mm` is the matrix product, and `AccumulateGrad` adds to the `.grad` of a weight. The
+# node of `tanh` waits for three gradients, since `h` is used three times: once in
+# `h @ C`, and twice in `h * h`. Torch's engine counts these down, and has one ready
+# queue for each device. A GPU's has a thread of its own; the CPU's is served by the
+# thread that calls `backward`. In the words of 13a, our thread for each device is an
+# inter-op thread, and computes with one intra-op thread.
+
+# %% [markdown]
 # | here | torch | TensorFlow |
 # |---|---|---|
 # | dataflow graph | the graph behind `grad_fn`; `torch.fx.Graph` for a forward | `tf.Graph`, behind `tf.function` |
@@ -672,8 +685,8 @@ for node in nodes:
 # | threads that run operations side by side | `torch.set_num_interop_threads`, for `torch.jit.fork`, not for `backward` | `inter_op_parallelism_threads` |
 # | threads within an operation | `torch.set_num_threads` | `intra_op_parallelism_threads` |
 #
-# Under `jax.jit`, JAX hands the whole graph to its compiler, XLA. For GPUs it largely
-# fixes the order beforehand; on the CPU, XLA has a ready queue, too.
+# Under `jax.jit`, JAX hands the whole graph to its compiler, XLA. For GPUs XLA largely
+# fixes the order beforehand; on the CPU it has a ready queue, too.
 
 # %% [markdown]
 # ## The scorecard
@@ -691,16 +704,14 @@ for node in nodes:
 # %% [markdown]
 # ## What we saw
 #
-# * A counter of missing inputs for each operation and a ready queue for each device are
-#   an executor. It never needs to know how long anything takes.
-# * The same executor drives a counted clock and real threads. Loss and gradients are the
-#   plain network's under every placement.
+# * An executor needs a counter of missing inputs for each operation and a ready queue
+#   for each device, but not how long anything takes.
+# * The same executor drives a counted clock and real threads.
 # * Where an edge crosses devices, a send and a recv are inserted; a value is sent to a
 #   device once.
 # * With one shared queue, any order is at most $2 - 1/p$ times as long as the larger of
 #   $W/p$ and $L$. With placements only $W$ is left, up to $p$ times as long.
-# * Cheap transfers reward spreading the work, expensive ones keeping it together. By hand
-#   we beat three rules, because we counted the transfers.
+# * Cheap transfers reward spreading the work, expensive ones keeping it together.
 # * `loss.backward()` runs such an executor, and its counters can be read.
 #
 # In a terminal, `python demos/dataflow/dataflow.py --help` runs the network under any
@@ -708,5 +719,5 @@ for node in nodes:
 #
 # ## Next
 #
-# We cut this network by hand, where two values cross. A model that is too large for one
-# device has to be cut. Lesson 14a asks where.
+# We cut this network by hand, so that two values cross. Lesson 14a asks where to cut a
+# model that is too large for one device.

@@ -95,9 +95,6 @@ def test_loss_and_gradients_are_autograds_under_every_placement():
         _expect_inputs_first_and_one_at_a_time(machine.ran)
 
 
-# Transfers --------------------------------------------------------------------------
-
-
 # The bound --------------------------------------------------------------------------
 
 
@@ -116,12 +113,6 @@ def test_with_one_shared_queue_grahams_bound_holds():
         assert floor <= found + 1e-9 <= (2 - 1 / p) * floor + 2e-9
         idle = p * found - total_work(graph)
         assert idle <= (p - 1) * longest_path(graph) + 1e-9, "the step of the proof"
-
-
-def test_grahams_bound_is_reached():
-    ops = [Operation("a"), Operation("b"), Operation("c", takes=2)]
-    assert makespan(simulate_dataflow(placed_anywhere(ops), [0, 1])) == 3
-    assert makespan(simulate_dataflow(placed_anywhere(ops[::-1]), [0, 1])) == 2
 
 
 def test_the_numbers_in_the_why_of_the_counterexample():

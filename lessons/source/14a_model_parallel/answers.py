@@ -51,7 +51,7 @@ class ForgetsTheSecondInput(Sends):
 
 @wrong(
     "14a-send",
-    advice="who sends and who receives",
+    advice="which rank sends and which receives",
     note="The other rank sends its gradient, and nobody takes it.",
     state="HUNG",
 )
@@ -75,7 +75,7 @@ class AddsTheGradientOfTheNumber(Sends):
 
 @wrong(
     "14a-send",
-    advice="until after the way back",
+    advice="until backward has ended",
     note="To save memory. Layers in front may still need the activations for their own "
     "backward.",
 )
@@ -93,7 +93,7 @@ class ReceivesIntoTheActivations(Sends):
 
 @wrong(
     "14a-send",
-    advice="3 ranks|who sends|exactly one",
+    advice="3 ranks|exactly one",
     note="Written for the two ranks of the lesson; in a chain of three, rank 1 sends "
     "to itself.",
 )

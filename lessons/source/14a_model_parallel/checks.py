@@ -24,8 +24,8 @@ CROSSING = [(4, 6), (3, 2, 5), (200, 300)]
 @exercise(
     "14a-send",
     in_ranks=True,
-    when_hung="who sends and who receives: for each message that a rank sends, forward "
-    "and back, the other one must receive exactly one",
+    when_hung="which rank sends and which receives: for each message of a rank, "
+    "forward and back, the other one must receive exactly one",
 )
 def check_14a_send(send_forward):
     for ranks in 2, 3, 5:
@@ -45,7 +45,7 @@ def _expect_chain(shape: tuple[int, ...], of_ranks) -> None:
             expect(
                 notes.unchanged,
                 got=f"other activations on rank {rank} than before",
-                think="who else uses what is sent, until after the way back: the "
+                think="what else uses the activations, until backward has ended: the "
                 "layers in front",
             )
             expect(
@@ -198,7 +198,7 @@ HOLDERS = {2: (0, 1), 3: (0, 2), 5: (4, 1)}
 @exercise(
     "14a-tied",
     in_ranks=True,
-    when_hung="what the other holder does meanwhile: does anybody receive while both "
+    when_hung="what the other holder does meanwhile: does either receive while both "
     "send? And do ranks that hold no copy have to take part",
 )
 def check_14a_tied(sum_tied_gradients):

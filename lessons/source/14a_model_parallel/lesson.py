@@ -8,10 +8,10 @@
 # %% [markdown]
 # # 14a. Model parallel: the cut
 #
-# Until now every rank held the whole model. Here training the model takes more memory
-# than one device has, and really fails. We cut the model between two layers and put each
-# part on a rank of its own. Then it fits, and we look at the price: what crosses the cut, who waits, and
-# which mistakes raise no error.
+# Until now every rank held the whole model. Here training takes more memory than one
+# device has, and fails. We cut the model between two layers and put each part on its
+# own rank. Then it fits, and we look at the price: what crosses the cut, how long ranks
+# wait, and which mistakes raise no error.
 #
 # *You will be able to* cut a network so that it is the same training, choose the place
 # of the cut, and find what a cut breaks silently.
@@ -30,9 +30,9 @@
 # %% [markdown]
 # ## Too large for one device
 #
-# Eight fully-connected layers, 512 wide, are to learn the digits with batches of 128.
-# The optimiser is SGD with momentum: for each parameter it keeps one more number, a
-# running sum of its gradients.
+# Eight fully-connected layers, 512 wide, learn the digits with batches of 128. The
+# optimiser is SGD with momentum: for each parameter it keeps one more number, a running
+# sum of its gradients.
 
 # %%
 from parallel_by_hand.model_parallel.cut_training import make_layers_to_cut
@@ -44,10 +44,9 @@ guess("14a-multiple", None, question, "×")
 f"{sum(p.nbytes for p in make_layers_to_cut().parameters()):,} bytes of parameters"
 
 # %% [markdown]
-# Our device has 16,000,000 bytes. `DeviceMemory(budget)` enforces that: torch tells it of
-# every operation, forward and backward. It counts each new tensor until nobody holds it
-# any more, and raises an error if the next one would exceed the budget. The next cell
-# ends in an error; it is meant to.
+# Our device has 16,000,000 bytes. `DeviceMemory(budget)` enforces that: it counts each
+# tensor until no one holds it any more, and raises an error if the next one would
+# exceed the budget. The next cell ends in an error, as intended.
 
 # %% tags=["raises-exception"]
 import torch
@@ -72,8 +71,8 @@ def one_step(budget: int) -> None:
 run_ranks(one_step, 16_000_000, world_size=1)
 
 # %% [markdown]
-# Forward and backward fit. The update does not: that is when momentum is first stored
-# (`clone` copies a gradient). How much does it need?
+# Forward and backward fit. The update does not: it stores the momentum for the first
+# time, by `clone`. How much is needed in all?
 
 # %%
 from sidebyside import reveal
@@ -81,10 +80,9 @@ from sidebyside import reveal
 reveal("14a-multiple", 3, computed=True)
 
 # %% [markdown]
-# Parameters, gradients and momentum take the same number of bytes each: 19 MB together, if
-# all gradients are kept until the update, as here. (Updating each layer inside the
-# backward and dropping its gradient needs less.) A step also keeps the **activations**:
-# what the layers compute on the way forward, and need on the way back.
+# Parameters, gradients and momentum take the same number of bytes each: 19 MB together,
+# if all gradients are kept until the update, as here. A step also keeps the
+# **activations**: what the layers compute on the way forward, and need on the way back.
 
 # %% [markdown] tags=["instructor"]
 # ## Two ranks: 8 minutes
@@ -97,10 +95,10 @@ reveal("14a-multiple", 3, computed=True)
 # %% [markdown]
 # ## Cut in two
 #
-# We give the first four layers to rank 0 and the last four to rank 1. Spreading one model
-# over several devices is called **model parallelism**; here we do it by layer. The activations at the cut
-# go to rank 1 by a message. The way back begins at the loss, on rank 1, and the gradient
-# of those activations returns to rank 0.
+# We give the first four layers to rank 0 and the last four to rank 1. Spreading one
+# model over several devices is called **model parallelism**; here we do it by layer.
+# The activations at the cut go to rank 1 by a message. The way back begins at the loss,
+# on rank 1, and the gradient of those activations returns to rank 0.
 
 # %%
 import torch.distributed as dist
@@ -135,11 +133,10 @@ def back_step(layers, labels) -> None:
 
 
 # %% [markdown]
-# What arrives on rank 1 has no history there. `requires_grad_` asks autograd for its
-# gradient all the same. Rank 0 starts its backward with the gradient
-# that comes back.
+# What arrives on rank 1 has no history there, so `requires_grad_` asks autograd for its
+# gradient. Rank 0 starts its backward with the gradient that comes back.
 #
-# Both ranks record what they do. What share of the time of the two lanes is without work?
+# Both ranks record what they do. For what share of the time do they not work?
 
 # %%
 guess("14a-idle", None, "What share of the two lanes is idle or waiting?", "%")
@@ -167,17 +164,18 @@ reveal("14a-idle", 100 * idle_share_of_lanes(timeline))
 timeline.plot()
 
 # %% [markdown]
-# About half: the mean of the two lanes. **While one rank computes its forward or backward, the other one waits**,
-# because it needs the result. Only updates may overlap. Over four ranks it would be three
-# quarters. Model parallelism makes a model fit. By itself, it does not make it faster.
+# About half, in the mean of the two lanes. **While one rank computes its forward or
+# backward, the other one waits**, because it needs the result. Over four ranks it would
+# be three quarters. Model parallelism makes a model fit. By itself, it does not make it
+# faster.
 
 # %% [markdown]
 # ## Let autograd send
 #
 # Writing every step twice, once for each rank, is tedious. Autograd can drive the
 # messages. An **autograd function** is a class with two static methods: `forward`
-# computes, and `backward` gets the gradient of what `forward` returned and gives one for
-# each input. `ctx` hands things from one to the other. This is rank 1's side:
+# computes, and `backward` turns the gradient of its output into one for each input.
+# `ctx` hands things from one to the other. This is rank 1's side:
 
 # %%
 from parallel_by_hand.model_parallel.cut_messages import ReceiveForward
@@ -185,19 +183,19 @@ from parallel_by_hand.model_parallel.cut_messages import ReceiveForward
 show(ReceiveForward)
 
 # %% [markdown]
-# Its forward receives, and its backward sends. To use it, call `ReceiveForward.apply(...)`,
-# without `ctx`. Autograd follows a function only if an input wants a gradient. A received
-# tensor has no such input, so we give it one: `anchor`, a zero with `requires_grad=True`
-# that nobody uses. Inputs that are not tensors get the gradient `None`.
+# Its forward receives, and its backward sends. To use it, call
+# `ReceiveForward.apply(...)`, without `ctx`. Autograd follows a function only if an
+# input wants a gradient, so we give it one: `anchor`, an unused zero with
+# `requires_grad=True`. Inputs that are not tensors get the gradient `None`.
 
 # %% [markdown]
 # ## Exercise 1: send forward, receive back
 #
-# Write rank 0's side. `SendForward.apply(leaving, target)` sends the activations `leaving`
-# to rank `target`, point to point, and leaves them as they are. It returns a tensor with
-# one number (any number, shape `()`), and autograd connects that with `leaving`. When
-# somebody calls `backward` on the number, your `backward` runs: it receives the gradient
-# of `leaving` from `target`, and hands it on to the layers in front.
+# Write rank 0's side. `SendForward.apply(leaving, target)` sends the activations
+# `leaving` to rank `target`, point to point. It returns any one number, a tensor of
+# shape `()`, which autograd connects with `leaving`. A call of `backward` on that
+# number runs your `backward`: it receives the gradient of `leaving` from `target`, and
+# hands it on to the layers in front.
 #
 # By hand first: rank 0 has one weight, w = 3, and sends $2w$. Rank 1 computes the loss
 # $x^2$ of what arrives. Which number comes back, and what is the gradient of w?
@@ -205,24 +203,24 @@ show(ReceiveForward)
 #
 # <details><summary>Hint 1: a question</summary>
 #
-# `ReceiveForward` is the mirror image of it. What does its `backward` do that your
-# `forward` has to do?
+# `ReceiveForward` is the mirror image. What does its `backward` do that your `forward`
+# has to do?
 #
 # </details>
 #
 # <details><summary>Hint 2: an idea</summary>
 #
-# `backward` needs an empty tensor to receive into. `forward` knows its shape:
-# notes such as `ctx.shape = leaving.shape` are there again in `backward`. The gradient of
-# the returned number says nothing, so ignore it.
+# `backward` needs an empty tensor to receive into. `forward` knows its shape, and a
+# note such as `ctx.shape = leaving.shape` can be read in `backward`. Ignore the
+# gradient of the returned number.
 #
 # </details>
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# forward: note shape, device and target in `ctx`; `dist.send(leaving, target)`; return
-# `leaving.new_zeros(())`. backward: `torch.empty(shape, device=...)`, `dist.recv` from the
-# target, return it and `None` for `target`.
+# In `forward`, note shape, device and target in `ctx`, send, and return
+# `leaving.new_zeros(())`. In `backward`, receive from the target into an empty tensor,
+# and return one gradient for each input: this tensor, and `None`.
 #
 # </details>
 
@@ -281,8 +279,8 @@ check("14a-send", SendForward)
 # %% [markdown]
 # ## Is it the same training?
 #
-# With both functions (the course's own, here) one program serves every rank.
-# `receive_across_cut` calls `ReceiveForward` with a fresh anchor:
+# With both functions one program serves every rank. `receive_across_cut` calls
+# `ReceiveForward` with a new anchor:
 
 # %%
 from parallel_by_hand.model_parallel.cut_training import step_of_part
@@ -292,9 +290,9 @@ question = "Bytes across the cut in one step, both ways together? Batch 128, wid
 guess("14a-bytes", None, question, "bytes")
 
 # %% [markdown]
-# Two ranks with 16 MB each train for ten steps, under the meter of lesson 10a. Beside
-# them one rank trains the whole network without a budget. We compare all parameters
-# after every step.
+# Two ranks with 16 MB each train for ten steps. One rank trains the whole network
+# without a budget. We compare all parameters after every step, and lesson 10a's meter
+# counts the bytes.
 
 # %%
 from parallel_by_hand.model_parallel.cut_training import gap_of_histories, train_part
@@ -309,11 +307,10 @@ reveal("14a-bytes", sum(p.meter.bytes_sent for p in parts) // 10, computed=True)
 
 # %% [markdown]
 # **After every step the parts have the parameters of the unsplit network, to 10⁻⁶.**
-# Nothing is averaged, and nothing is added up in another order. Activations of 128 · 512
-# numbers of 4 bytes go forward, and as many bytes of gradients come back.
+# Activations of 128 · 512 numbers of 4 bytes go forward, and as many bytes of gradients
+# come back.
 #
-# And memory? Each rank has counted what it really holds, parameters, gradients, optimiser
-# and activations apart:
+# And memory? Each rank has counted what it holds:
 
 # %%
 from lessons.props.model_parallel_cuts import draw_memory_of_ranks
@@ -332,8 +329,8 @@ draw_memory_of_ranks(held, budget)
 # activations at the cut, the input of its first layer. Here rank 0 keeps them, too**,
 # because ReLU needs its own output on the way back: 262,144 bytes more than one device.
 #
-# Each part of a bar is its own maximum, and they are not all full at the same time: the
-# largest sum, the *peak*, of one device is 20.4 MB, less than its bar.
+# Each part of a bar is its own maximum. They are not all reached at the same time: the
+# largest sum, the *peak* of one device, is 20.4 MB, less than its bar.
 
 # %% [markdown] tags=["instructor"]
 # ## Where to cut: 8 minutes
@@ -346,10 +343,10 @@ draw_memory_of_ranks(held, budget)
 # %% [markdown]
 # ## Where to cut
 #
-# A cut between any two layers gives the same training. Here are three networks for the digits: a
-# fully-connected one, a convolutional one, and a recurrent one, which reads the eight
-# rows of an image one after another. Two ranks take one step, with batches of 32, at
-# every possible cut, under the meter.
+# A cut between any two layers gives the same training. Here are three networks for the
+# digits: a fully-connected one, a convolutional one, and a recurrent one, which reads
+# the eight rows of an image one after another. Two ranks take one metered step at every
+# possible cut, with batches of 32.
 
 # %%
 from lessons.props.model_parallel_cuts import draw_cuts
@@ -363,21 +360,22 @@ draw_cuts(front, back)
 
 # %% [markdown]
 # A bar is what crosses per step. The percentage above it is the share of the parameters
-# that lie before the cut. **What crosses is the output of one layer and its gradient: it grows
-# with the batch and the size of that output. How many parameters lie on either side does
-# not matter.**
-#
-# Fully connected: cut where it is narrow. Convolutional: after *pool 2*, the second
-# pooling, or *128*, the layer of 128 neurons, which cost the same; but 71 % of the
-# parameters lie after the one, and 95 % before the other. Recurrent: each layer hands
-# on eight time steps, but only the last one is used. The cheapest cut is after *last
-# step*, and nearly all parameters lie before it.
+# before the cut. **What crosses is the output of one layer and its gradient: it grows
+# with the batch and the size of that output. How many parameters lie on either side
+# does not matter.**
+
+# %% [markdown]
+# A fully-connected network is best cut where it is narrow. In the convolutional one,
+# cuts after *pool 2* and after *128* cost the same; but 71 % of the parameters lie
+# after the first, and 95 % before the second. Recurrent layers hand on eight time
+# steps, but only the last one is used: the cheapest cut is after it, and nearly all
+# parameters lie before it.
 
 # %% [markdown]
 # A recurrent network can also be cut *in time*: rank 0 reads four rows, rank 1 the
 # other four. What crosses is the *state* of each layer: two vectors for each image,
-# called h and c, which an LSTM (a kind of recurrent layer, see 14b) hands from one time
-# step to the next. Bytes that each rank sends:
+# called h and c, which an LSTM, a kind of recurrent layer, hands from one time step to
+# the next. Bytes that each rank sends:
 
 # %%
 from parallel_by_hand.model_parallel.networks_to_cut import meter_cut_in_time
@@ -385,25 +383,24 @@ from parallel_by_hand.model_parallel.networks_to_cut import meter_cut_in_time
 run_ranks(meter_cut_in_time)
 
 # %% [markdown]
-# That is 2 vectors · 3 layers · 32 images · 64 numbers · 4 bytes, and it does not grow
-# with the number of rows. Between two LSTM layers it does: 65,536 bytes each way for our
-# eight rows, so here the cut in time is cheaper. But both ranks need all the weights, which saves no parameters, and brings a trap
-# that we come to below. Lesson 14b makes both ranks work at the same time.
+# That is 2 vectors · 3 layers · 32 images · 64 numbers · 4 bytes, whatever the number
+# of rows. Between two LSTM layers, 65,536 bytes cross each way for our eight rows, so
+# here the cut in time is cheaper. But both ranks need all the weights. That saves no
+# parameters, and brings a trap that we come to below.
 
 # %% [markdown]
 # ## Exercise 2: the balanced cut
 #
-# Write `balanced_cut(times, sends, memory, devices, limit)`: a list of how many layers each
-# device gets, so that the slowest device is as fast as possible, or `None` if nothing
-# fits.
+# Write `balanced_cut(times, sends, memory, devices, limit)`: how many layers each
+# device gets, so that the slowest device is fastest. If nothing fits, return `None`.
 #
-# Layer $i$ takes `times[i]`, needs `memory[i]`, and takes `sends[i]` to send its output on.
-# Each device gets one or more neighbouring layers. Its time is the sum of theirs, plus
-# `sends` of its last layer; the last device sends nothing. The sum of their memory is at
-# most `limit`. 60 layers on 10 devices are too many ways to try them all.
+# Layer $i$ takes `times[i]`, needs `memory[i]`, and takes `sends[i]` to send its
+# output. Each device gets one or more neighbouring layers, with at most `limit` memory.
+# Its time is the sum of theirs, plus `sends` of its last layer; the last device sends
+# nothing. 60 layers on 10 devices should take seconds.
 #
-# By hand first: `times = [3, 1, 1, 3]`, `sends = [1, 9, 1, 1]`, each layer needs 1, two
-# devices. What is best with limit 3, and what with limit 2?
+# By hand first: two devices, `times = [3, 1, 1, 3]`, `sends = [1, 9, 1, 1]`, each layer
+# needs 1. What is best with limits 3 and 2?
 # <!-- exercise: 14a-balanced-cut -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -415,19 +412,19 @@ run_ranks(meter_cut_in_time)
 #
 # <details><summary>Hint 2: an idea</summary>
 #
-# Dynamic programming: a table that says, for each number of layers, the best slowest time
-# with the devices so far, and its list. One more device takes the layers from some `start`
-# to some `end`, if they fit. The new slowest time is the larger of the table's at `start`
-# and the device's own.
+# Use dynamic programming: a table that says, for each number of layers, the best
+# slowest time with the devices so far, and its list. One more device takes the layers
+# from some `start` to some `end`, if they fit. The new slowest time is the larger of
+# the table's at `start` and the device's own.
 #
 # </details>
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `best = {0: (0, [])}`. For each device make a new table: for each `end` and each `start`
-# in `best` below it, if `sum(memory[start:end]) <= limit`, the candidate is `max(best[start][0],
-# own)` with the list `[*best[start][1], end - start]`. Keep the smallest for each `end`.
-# At the end, look up `len(times)`.
+# Begin with `best = {0: (0, [])}`. For each device make a new table: for each `end` and
+# each `start` in `best` below it, if the layers between them fit, the candidate's time
+# is the larger of `best[start][0]` and the device's own. Keep the best candidate for
+# each `end`, with its list. Finally look up `len(times)`.
 #
 # </details>
 
@@ -500,17 +497,17 @@ for way in "as data", "with its gradient":
     print(f"bytes forward {front.sent:,}, back {back.sent:,}")
 
 # %% [markdown]
-# **Sent as data, the skip gives the right first loss and wrong gradients, and no error.**
-# The layers before it never hear what the skip contributed. The cure: everything that
-# crosses forward sends a gradient back. It costs as many bytes back as forward, 131,072
-# instead of 65,536. A cheaper cure is a cut that no skip crosses.
+# **Sent as data, the skip gives the right first loss and wrong gradients, and no
+# error.** The layers before it get no gradient from the skip. The cure is that
+# everything that crosses forward sends a gradient back, here 131,072 bytes instead of
+# 65,536. A cheaper cure is a cut that no skip crosses.
 
 # %% [markdown]
 # ## What breaks silently: tied weights
 #
-# Two layers with one and the same weight have **tied weights**: a language model often
-# uses the same matrix to read a word and to predict one. Here one matrix squeezes a digit
-# into 16 numbers and restores it. After a cut between the two, each rank has a copy:
+# Two layers that share a weight have **tied weights**: a language model often uses the
+# same matrix to read a word and to predict one. Here one matrix squeezes a digit into
+# 16 numbers and restores it. After a cut between the two, each rank has a copy:
 
 # %%
 from parallel_by_hand.model_parallel.broken_cuts import train_tied
@@ -530,13 +527,12 @@ for step in 0, 1, 39:
 # %% [markdown]
 # ## Exercise 3: tie them again
 #
-# Write `sum_tied_gradients(weight, peer)`. After `backward`, the two ranks that hold a
-# copy call it, and no other rank does; `peer` is the rank of the other copy. Afterwards
-# `weight.grad` of both is the sum of both gradients, with the same bits, and `weight` has
-# not changed. Each of the two sends the other one message, point to point.
+# After `backward`, only the two ranks that hold a copy call
+# `sum_tied_gradients(weight, peer)`; `peer` is the other one. Afterwards both have the
+# sum of both gradients in `weight.grad`, with the same bits. Each sends one message.
 #
-# `exchange({peer: outgoing}, {peer: incoming})` of lesson 10a sends one tensor and fills
-# the other at the same time.
+# `exchange({peer: outgoing}, {peer: incoming})` of lesson 10a sends one tensor and
+# receives another at the same time.
 #
 # By hand first: the gradients are 1 and 3, lr = 0.1, and both copies are 2. What are they
 # after the step with your function, and what without it?
@@ -544,14 +540,15 @@ for step in 0, 1, 39:
 #
 # <details><summary>Hint 1: a question</summary>
 #
-# Both ranks want to send and to receive. What happens if both call `dist.send` first
-# (lesson 10a)?
+# Both ranks want to send and to receive. What happens if both call `dist.send` first,
+# as in lesson 10a?
 #
 # </details>
 #
 # <details><summary>Hint 2: an idea</summary>
 #
-# With `exchange` neither waits for the other. a + b and b + a have the same bits, so both may add in their own order.
+# With `exchange` both ranks send and receive at once. a + b and b + a have the same
+# bits, so both may add in their own order.
 #
 # </details>
 #
@@ -587,9 +584,9 @@ check("14a-tied", sum_tied_gradients)
 # %% [markdown] tags=["why"]
 # <!-- why: 14a-tied -->
 # Why it works: the weight's gradient is a sum over its uses, and each rank knows one
-# summand. Equal copies that get equal gradients stay equal, as replicas do (lesson 9). The
-# ranks in between hold no copy and take no part, which a collective over all ranks would
-# ask of them.
+# summand. Equal copies that get equal gradients stay equal, as replicas do. The ranks
+# in between hold no copy and take no part; in a collective over all ranks they would
+# have to.
 #
 # By hand: the sum is 4, so both copies are 2 − 0.4 = 1.6. Without it they are 1.9 and 1.7.
 
@@ -606,14 +603,16 @@ for step in 0, 1, 39:
 # The table has two rows today. Leave room on the board: lessons 16 and 17 add theirs.
 
 # %% [markdown]
-# With the sum (the course's own, here) the losses are those of the network in one piece,
-# and the copies stay equal.
-#
+# With the sum, the losses are those of the network in one piece, and the copies stay
+# equal.
+
+# %% [markdown]
 # ## One transformer block
 #
-# Language models are stacks of *transformer blocks*. A block has two halves. In the
-# *attention*, each position of a text looks at itself and those before it. The *MLP*, two
-# fully-connected layers, treats each position alone. Each half has a skip around it.
+# Language models are stacks of *transformer blocks*. In a block's first half, the
+# *attention*, each position of a text looks at itself and those before it. The second
+# half, the *MLP*, two fully-connected layers, treats each position alone. Each half has
+# a skip around it.
 #
 # Lessons 14 to 17 cut the same block, each in a different way. By layer, rank 0 gets the
 # attention and rank 1 the MLP, and no skip crosses:
@@ -629,16 +628,16 @@ rows["by layer"] = run_ranks(block_cut_by_layer)
 print_block_table(rows)
 
 # %% [markdown]
-# All numbers are bytes, for 8 sequences of 16 positions, 64 wide. The MLP has two thirds
-# of the parameters, and no other cut that leaves both skips whole balances it better.
-# Lesson 16a cuts through the layers instead.
-#
+# All numbers are bytes, for 8 sequences of 16 positions, 64 wide. The MLP has two
+# thirds of the parameters, but any other cut would cross a skip. Lesson 16a cuts
+# through the layers instead.
+
+# %% [markdown]
 # ## The library's call
 #
 # torch cuts a model for you: `pipeline(model, (example,), split_spec={"third":
-# SplitPoint.BEGINNING})` runs it once, records its operations, and writes a
-# module for each part, which torch calls a *stage*. We let it cut the network with the
-# skip, and a network with tied weights:
+# SplitPoint.BEGINNING})` records its operations, and writes a module for each part, a
+# *stage*. We let it cut the network with the skip, and a network with tied weights:
 
 # %%
 from parallel_by_hand.model_parallel.split_by_torch import split_by_torch
@@ -657,12 +656,12 @@ print(
 )
 
 # %% [markdown]
-# torch has found the skip by itself: two tensors cross. **torch's cut unties the weights
-# and says nothing** (torch 2.13). `replicated_params` of what `pipeline` returns lists
-# the copies; adding up their gradients is up to you.
+# torch has found the skip by itself: two tensors cross. **torch's cut unties the
+# weights and says nothing**, in torch 2.13. `replicated_params` of what `pipeline`
+# returns lists the copies; adding up their gradients is up to you.
 #
-# One process can also drive two GPUs: each part gets its `.to(device)`, autograd drives
-# the copies, and no message is written. Without two GPUs both are the same device here:
+# One process can also drive two GPUs: each part gets its `.to(device)`, and autograd
+# drives the copies. Without two GPUs both are the same device here:
 
 # %%
 gpus = torch.cuda.device_count() >= 2
@@ -683,10 +682,11 @@ all(p.grad is not None for p in layers.parameters())
 # | Hugging Face | `from_pretrained(name, device_map="auto")`: whole layers, spread evenly over the GPUs, then CPU and disk |
 # | TensorFlow | `with tf.device("/GPU:1"):` around the layers |
 # | JAX | `jax.device_put(x, device)` for parameters and activations |
-#
+
+# %% [markdown]
 # ## A script of your own
 #
-# The same without this course's instruments, written by hand as at the beginning.
+# This script does the same without this course's instruments.
 #
 # ```
 # torchrun --nproc-per-node 2 demos/model_parallel/own_model_parallel.py
@@ -700,10 +700,12 @@ show(train)
 run_demo("model_parallel/own_model_parallel.py")
 
 # %% [markdown]
-# Started like that, it is a group of one rank. In a terminal,
-# `demos/model_parallel/model_parallel.py` cuts the eight layers where you like, under any
-# budget, and `demos/model_parallel/where_to_cut.py` prints the table behind the bars.
-#
+# Here it is a group of one rank. In a terminal,
+# `demos/model_parallel/model_parallel.py` cuts the eight layers where you like, under
+# any budget, and `demos/model_parallel/where_to_cut.py` prints the table behind the
+# bars.
+
+# %% [markdown]
 # ## The scorecard
 #
 # | N ranks, layers in N parts | |
@@ -717,13 +719,11 @@ run_demo("model_parallel/own_model_parallel.py")
 # %% [markdown]
 # ## What we saw
 #
-# * A network that fails on 16 MB trains on two ranks with 16 MB each, and is the same
-#   after every step.
-# * Activations cross forward and gradients back, as many bytes each way. Autograd
-#   functions can send both.
-# * One rank computes at a time: with two ranks, about half of the time is idle.
-# * The bytes depend on the output of the layer before the cut and on the batch. In none
-#   of our three networks does the cheapest cut halve the parameters.
+# * A network that does not fit on one device trains on two, and is the same after every
+#   step.
+# * Activations cross forward and gradients back. Autograd functions can send both.
+# * The bytes depend on the layer's output and the batch. In none of our three networks
+#   does the cheapest cut halve the parameters.
 # * A skip that is sent as data, and a tied weight that has become two, raise no error.
 #   Gradients must come back for all that crosses, and be added up for all copies.
 #

@@ -59,7 +59,7 @@ class RightHalo(torch.autograd.Function):
 
 @wrong(
     "14b-halo",
-    advice="who sends|what travels",
+    advice="which send|what travels",
     note="Backward only cuts the halo off: its gradient never gets home.",
 )
 class CutsTheHaloOff(RightHalo):
@@ -131,7 +131,7 @@ class RepeatsTheBorder(RightHalo):
 
 @wrong(
     "14b-halo",
-    advice="who expects it",
+    advice="whether that one receives",
     note="Everybody waits for a row before anybody sends one.",
     state="HUNG",
 )

@@ -20,7 +20,11 @@ STRIPS = {
 }
 
 
-@exercise("14b-halo", in_ranks=True, when_hung="who sends to whom, and who expects it")
+@exercise(
+    "14b-halo",
+    in_ranks=True,
+    when_hung="to which rank each one sends, and whether that one receives",
+)
 def check_14b_halo(halo):
     for ranks, rows in STRIPS.items():
         cases = [HaloCase(of_ranks) for of_ranks in rows]
@@ -72,7 +76,7 @@ def _expect_halo_backward(expect, rank: int, notes: HaloNotes, wanted) -> None:
     think = "what backward returns: the gradient of the strip, of the strip's shape"
     expect(found is not None, got=f"on rank {rank}, no gradient", think=think)
     for name, part in ("first", slice(1)), ("last", slice(-1, None)):
-        think = "how many copies of this row there are, on which ranks, and who sends "
+        think = "how many copies of this row there are, on which ranks, and which send "
         think += "the gradients of those copies. What arrives is added"
         if wanted.shape[2] == 1:
             think = f"a strip of one row: it is the first and the last. Also: {think}"

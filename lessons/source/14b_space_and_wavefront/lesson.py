@@ -8,12 +8,12 @@
 # %% [markdown]
 # # 14b. Model parallel: space and wavefront
 #
-# In 14a we cut a network between two layers. It fitted, each rank had some of the
-# weights, and one of the two always waited for the other.
+# In 14a we cut a network between two layers: each rank had some of the weights, and one
+# of the two always waited.
 #
-# Here a convolutional network is split three ways: by layers, by channels, and by space,
-# where each rank has half of every image. We count what each way sends. Then we let time
-# steps flow through a recurrent network, so that both ranks work at once.
+# Here a convolutional network is split by layers, by channels, and by space, where each
+# rank has half of every image. Then time steps flow through a recurrent network, so
+# that both ranks work at once.
 #
 # *You will be able to* split a convolution by space and get the right gradients, say
 # before you run it which cut sends least, plan a wavefront, and say when one device
@@ -55,9 +55,9 @@ images, labels = (data.cpu() for data in digits_for_step(step=0, batch=64))
 images.shape, scores_of_images(make_convolutions(), images).shape
 
 # %% [markdown]
-# Now let rank 0 have the upper four of the eight rows, and rank 1 the lower four. Say
-# each applies the three convolutions to its own rows, as if they were the whole image.
-# We put the two results together and compare them with those of the whole image.
+# Rank 0 gets the upper four of the eight rows, and rank 1 the lower four. Suppose each
+# applies the three convolutions to its own rows, as if they were the whole image. We
+# join the two results and compare them with the result for the whole image.
 
 # %%
 from sidebyside import guess
@@ -79,8 +79,8 @@ wrong.tolist()
 
 # %% [markdown]
 # **Three convolutions of 3 × 3 spoil three rows on each side of the cut.** The first
-# one lacks the neighbour's row and takes zeros, so its row at the cut is wrong. The
-# second layer's next row reads that wrong row. Each layer spoils one row more.
+# layer takes zeros for the neighbour's row, so its row at the cut is wrong. The second
+# layer reads that wrong row, and so each layer spoils one row more.
 
 # %%
 from lessons.props.space_and_wavefront import draw_halves_with_halo
@@ -88,18 +88,17 @@ from lessons.props.space_and_wavefront import draw_halves_with_halo
 draw_halves_with_halo(images[0, 0])
 
 # %% [markdown]
-# What each half lacks is one row of the other. Rows of a neighbour's part that a rank
-# needs beside its own are called a **halo**. Before each convolution the two ranks
-# exchange them: not of the image only, but of the maps in front of every layer.
-# (Three rows of the image, once, would do too. But then both ranks would compute some
-# rows of the maps twice.)
+# Rows of a neighbour's part that a rank needs beside its own are called a **halo**.
+# Before each convolution the two ranks exchange one row of the maps in front of that
+# layer. Three rows of the image, exchanged once, would do too, but then both ranks
+# would compute some rows twice.
 
 # %% [markdown]
 # ## Two messages that autograd drives
 #
-# In 14a one rank sent and the other received. Here both give a tensor and get one.
-# `exchange({to: outgoing}, {of: incoming})`, from lesson 10a, sends and receives at once.
-# (Either may name several ranks, or none. Tensors that travel must be contiguous.)
+# In 14a one rank sent and the other received. Here each rank does both: `exchange({to:
+# outgoing}, {of: incoming})`, from lesson 10a, sends and receives at once. Tensors that
+# travel must be contiguous.
 
 # %%
 from parallel_by_hand.collectives.eight_collectives import exchange
@@ -109,24 +108,23 @@ show(Swap)
 show(with_halo)
 
 # %% [markdown]
-# Forward, the edge row goes over. Backward, its *gradient* comes home: my neighbour has
-# computed with my row, so part of that row's gradient was computed over there. Autograd
-# adds what arrives to the gradient from my own rows. Backward is a swap too.
+# Forward, the edge row goes over. Backward, its *gradient* comes home: the neighbour
+# has computed with this row, so part of the row's gradient arises there. Autograd adds
+# it to the gradient from the rank's own rows.
 
 # %% [markdown]
-# At the end each rank has sums over its own pixels. One more swap, and both have the
+# At the end each rank has sums over its own pixels. After one more swap both have the
 # scores of whole images.
 #
 # Say that rank 0 has the sum $a$, rank 1 has $b$, and after the swap both compute the
-# loss $a + b$. If both call `backward` on it, $a$ gets the gradient 1 from the loss on
-# its own rank, and `Swap` brings another 1 home from the loss on rank 1. That is 2, and
-# right is 1. **What the ranks call `backward` on must add up to the loss.** So each
-# takes half of it.
+# loss $a + b$. If both call `backward` on it, $a$ gets the gradient 1 from its own
+# rank's loss, and `Swap` brings another 1 from rank 1: together 2 instead of 1. **What
+# the ranks call `backward` on must add up to the loss.** So each rank takes half of it.
 
 # %% [markdown]
-# Both hold all weights. Each gets the part of the gradient that comes from its pixels,
-# and the sum of both is the gradient. Below we try it, and once more with a mistake: halo
-# rows that are received as plain data.
+# Both ranks hold all weights, and each computes the part of the gradient that comes
+# from its pixels. The sum of the parts is the gradient. We try it, and then once more
+# with a mistake: the halo is received as plain data.
 
 # %%
 from functools import partial
@@ -168,49 +166,48 @@ for name, swap in {"both ways": Swap.apply, "one way": one_way}.items():
 
 # %% [markdown]
 # **By space, outputs and gradients are those of the unsplit network. Without the way
-# back the outputs are still right, and the gradients of the first two layers are wrong.**
-# No error is raised and the outputs do not show it. Compare gradients, or the weights
-# after a step.
+# back the outputs are still right, and the gradients of the first two layers are
+# wrong.** No error is raised, and the outputs do not show it. So compare gradients, or
+# the weights after a step.
 
 # %% [markdown]
 # ## Exercise 1: a halo for any number of ranks
 #
-# Images are now cut into a strip for each rank, from the top. Write the autograd function
-# `Halo`. `strip` has the shape (batch, channels, rows, width), and some strips may have
-# more rows than others.
+# Each rank now has a strip of every image, in order from the top: a tensor of shape
+# (batch, channels, rows, width). Write the autograd function `Halo`.
 #
-# `forward` returns a tensor with two more rows: above, the last row of the rank above;
-# below, the first row of the rank below; zeros where there is no such rank. `backward`
-# turns the gradient of that tensor into the gradient of `strip`. Only neighbours talk,
-# point to point, one row each way.
+# `forward` returns the strip with two more rows: above, the last row of the rank above;
+# below, the first row of the rank below; zeros at the image's border. `backward` turns
+# its gradient into that of `strip`. A rank sends one row to each neighbour, point to
+# point.
 #
-# By hand first: three ranks have one row of one pixel each: 1, 10 and 100. What does
-# `forward` return on rank 1? If its gradients are 1 everywhere, what does `backward`
-# return on each rank?
+# By hand first: three ranks have one pixel each, 1, 10 and 100. What does `forward`
+# return on rank 1? If all gradients are 1, what does `backward` return on each rank?
 # <!-- exercise: 14b-halo -->
 #
 # <details><summary>Hint 1: a question</summary>
 #
 # In how many of the returned tensors, on which ranks, does the last row of rank 0
-# occur? Where does the gradient of each of these copies arise, and who needs it?
+# occur? On which rank does the gradient of each of these copies arise, and which rank
+# needs it?
 #
 # </details>
 #
 # <details><summary>Hint 2: an idea</summary>
 #
-# Both directions make the same journey: the first row of what a rank has goes to the
-# rank above, the last row to the rank below. Forward, what arrives is put around the
-# strip. Backward, it is added to the strip's own first and last row. Write the journey
-# once, as a function of its own.
+# Forward and backward send the same way: a rank's first row goes to the rank above, its
+# last row to the rank below. Forward, what arrives is put around the strip. Backward,
+# it is added to the strip's own first and last row. Write the sending once, as a
+# function of its own.
 #
 # </details>
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# For `other` in `rank - 1` and `rank + 1`, if there is such a rank: put the edge, made
-# contiguous, into `outgoing[other]`, and room of the same shape into `incoming[other]`.
-# Then one `exchange(outgoing, incoming)`. In backward, `gradient[:, :, 1:-1].clone()` is
-# a start; the halo's gradients are `gradient[:, :, :1]` and `gradient[:, :, -1:]`.
+# For each neighbour there is, put the edge into `outgoing[other]`, made contiguous, and
+# zeros of the same shape into `incoming[other]`. Then call `exchange(outgoing,
+# incoming)`. In backward, start with `gradient[:, :, 1:-1].clone()` and add to its
+# first and last row.
 #
 # </details>
 
@@ -267,9 +264,9 @@ check("14b-halo", Halo)
 # <!-- why: 14b-halo -->
 # Why it works: a row at the edge has been copied to a neighbour, and the gradient of
 # something that was copied is the sum of its copies' gradients. The copy lies at the
-# neighbour's edge, so its gradient makes the same journey as the row did, the other way:
-# edges go out, edges come in. If a strip has a single row, that row is first and last,
-# has two copies elsewhere, and both gradients are added to it.
+# neighbour's edge, so its gradient travels back from there. If a strip has a single
+# row, that row is first and last: it has two copies elsewhere, and both gradients are
+# added to it.
 #
 # By hand: rank 1 has 1, 10, 100. Rank 0's row lies on ranks 0 and 1, rank 1's on all
 # three, rank 2's on two: the gradients are 2, 3 and 2.
@@ -285,8 +282,7 @@ check("14b-halo", Halo)
 # %% [markdown]
 # ## Three ways to split
 #
-# A map has channels, rows and columns, and there are layers of them. So there are three
-# kinds of cut for two ranks:
+# Two ranks can share the work in three ways:
 #
 # | | each rank has | before each convolution | at the end |
 # |---|---|---|---|
@@ -295,10 +291,10 @@ check("14b-halo", Halo)
 # | by space | half of the rows, all weights | one row of each map | sums for the scores, then the gradients of all weights |
 
 # %% [markdown]
-# By channels, each rank makes half of a layer's output channels. But each output channel
-# needs *all* input channels, so the halves are swapped in front of every layer but the
-# first: the image is there anyway. The ten scores are five and five, and are swapped
-# too. The weights and their gradients stay where they are.
+# By channels, each rank computes half of a layer's output channels. Each output channel
+# needs *all* input channels, so the halves are swapped before every layer except the
+# first, whose input is the image. The halves of the ten scores are swapped too. The
+# weights and their gradients stay where they are.
 
 # %%
 from parallel_by_hand.model_parallel.convolution_cuts import scores_by_channels
@@ -307,24 +303,21 @@ show(scores_by_channels)
 show(scores_by_space)
 
 # %% [markdown]
-# `channels_of_both_ranks` is a `Swap` and a `torch.cat`. Whatever `Swap` carries forward
-# has a gradient of the same size on its way back. With one exception: nobody needs the
-# gradient of the image itself.
+# `channels_of_both_ranks` is a `Swap` and a `torch.cat`. Whatever `Swap` carries
+# forward has a gradient of the same size on its way back, except the image, whose
+# gradient is not needed.
 
 # %% [markdown]
 # ## Exercise 2: which cut sends least?
 #
-# Write `bytes_sent(batch, channels, height, width)`: a dictionary with the keys
-# `"layers"`, `"channels"` and `"space"`, the bytes that one of two ranks sends in a
-# training step. A number takes four. `channels` is a tuple such as `(1, 16, 16, 10)`:
-# image, maps between layers, scores. Convolutions are 3 × 3, with a bias.
+# `bytes_sent(batch, channels, height, width)` returns the bytes that one of two ranks
+# sends in a step, under the keys `"layers"`, `"channels"` and `"space"`. A number takes
+# four bytes. `channels` is a tuple such as `(1, 16, 16, 10)`: image, maps, scores.
+# Convolutions are 3 × 3, with a bias.
 #
-# * By layers, all maps where the fewest channels cross.
-# * By channels, half of the maps between each two layers and half of the scores, both
-#   ways.
-# * By space, one row of the image, one way; one row of each map between layers, and a sum
-#   for each image and score, both ways; the gradients of weights and biases, once.
-#
+# Follow the table. The cut by layers is where the fewest channels cross. By space, each
+# image and score needs one sum. Maps, scores and sums travel forward, and their
+# gradients back. The image's row and the gradients of weights and biases travel once.
 # By hand first: one image of 4 × 4, channels `(1, 2, 4)`. What are the three?
 # <!-- exercise: 14b-bytes -->
 #
@@ -337,16 +330,16 @@ show(scores_by_space)
 #
 # <details><summary>Hint 2: an idea</summary>
 #
-# Call `channels[1:-1]` the inner ones. By layers takes their minimum, the other two
-# their sum. A convolution from a to b channels has 9ab weights and b biases.
+# Call `channels[1:-1]` the inner ones. By layers needs their minimum, the other two
+# ways their sum. A convolution from a to b channels has 9ab weights and b biases.
 #
 # </details>
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# By channels, half there and half back make a whole: `batch *
-# (sum(inner) * height * width + channels[-1])` numbers. By space the rows are `batch *
-# (channels[0] + 2 * sum(inner)) * width`; the sums and the weights are still missing.
+# By channels, half there and half back make a whole: `batch * (sum(inner) * height *
+# width + channels[-1])` numbers. By space, the rows are `batch * (channels[0] + 2 *
+# sum(inner)) * width` numbers; add the sums, both ways, and the weights and biases.
 #
 # </details>
 
@@ -404,9 +397,9 @@ check("14b-bytes", bytes_sent)
 # %% [markdown]
 # ## The meter says
 #
-# Does it hold? Each way trains the network on digits for ten steps. After each of them
-# its parameters are compared with those of one process. The meter counts bytes per
-# step. `kept` is what autograd keeps for the way back, in bytes, as in 14a.
+# Each way trains the network on digits for ten steps. After each step its parameters
+# are compared with those of one process. The meter counts the bytes of a step. `kept`
+# is what autograd keeps for backward, in bytes, as in 14a.
 
 # %%
 from parallel_by_hand.model_parallel.three_ways_to_split import (
@@ -427,16 +420,16 @@ for way in WAYS:
 
 # %% [markdown]
 # **All three ways train the network that one process trains.** The bytes are those of
-# exercise 2, to the last byte. For 64 digits, space sends least.
+# exercise 2. For 64 digits, space sends least.
 
 # %% [markdown]
-# By channels the weights are halved, but both ranks keep all maps. By space each keeps
-# six of eight rows (its own four, the halo, and the zeros at the border), and all weights.
-# These two let both ranks compute at the same time; by layers one of them waits, as in 14a.
+# By channels, the weights are halved, but both ranks keep all maps. By space, each
+# keeps all weights, and six rows instead of eight: its own four, the halo, and the
+# zeros at the border. In both cases the two ranks compute at the same time.
 
 # %% [markdown]
-# Now images with four times as many rows and four times as many columns. By layers and
-# by channels a rank sends about 16 times as much. And by space?
+# For images with four times as many rows and columns, a rank sends about 16 times as
+# much by layers and by channels. And by space?
 
 # %%
 question = "By space, by what factor does a rank send more for 32 × 32 than for 8 × 8?"
@@ -455,18 +448,18 @@ draw_bytes_of_splits(cases)
 
 # %% [markdown]
 # **A halo grows with the width of the image, the maps with its area.** The sums and the
-# gradients of the weights do not grow at all: hence less than four times.
+# gradients of the weights do not grow at all, so the factor is less than four.
 
 # %% [markdown]
-# Blue is the cut that sends least (each panel has its own scale). For large images it is
-# space, by far: 50 times less than between layers. For small batches of small images with
-# many maps the weights' gradients weigh most, and one cut between layers is the cheapest.
-# (With 256 of these images, space is cheaper again.)
+# Blue is the cut that sends least; each panel has its own scale. For large images that
+# is space, with 50 times fewer bytes than by layers. For small batches of small images
+# with many maps, the weights' gradients weigh most, and one cut between layers is the
+# cheapest.
 
 # %% [markdown]
 # By channels always sends more than by layers here: all inner maps and the scores, not
-# only the smallest maps. It is for a layer whose weights are too many for one device.
-# Lesson 16a does that, with less traffic.
+# only the smallest maps. It serves a layer whose weights do not fit on one device.
+# Lesson 16a does that with less traffic.
 
 # %% [markdown] tags=["instructor"]
 # ## The wavefront: 13 minutes
@@ -482,13 +475,13 @@ draw_bytes_of_splits(cases)
 # %% [markdown]
 # ## Why a recurrent network is different
 #
-# An *LSTM* layer reads a sequence step by step, ours from the first element to the last.
-# At each step it computes its output and its new state from the element that arrives and
-# its last state. The layers are stacked: layer 1 reads what layer 0 has written.
+# An *LSTM* layer reads a sequence step by step. At each step it computes its output and
+# its new state from the next element and its last state. Layers are stacked: layer 1
+# reads what layer 0 has written.
 #
 # In 14a rank 0 finished its layer for the whole sequence, then rank 1 began. Below are
-# four layers and eight time steps. Let one *cell*, one layer at one step, take one slot
-# of time. The number in a cell is its slot; slot 4 is dark.
+# four layers and eight time steps. One *cell* is one layer at one step, and takes one
+# slot of time. The number in a cell is its slot; slot 4 is dark.
 
 # %%
 from lessons.props.space_and_wavefront import draw_cells
@@ -505,20 +498,17 @@ draw_cells({"layer after layer": layer_by_layer, "as early as possible": wavefro
 
 # %% [markdown]
 # A cell needs two others: the same layer one step before, and the layer below at the
-# same step. It does not need the *last* step of the layer below. So it can run in slot
-# layer + step. The cells of one slot (dark) form a diagonal that moves through the grid:
-# a **wavefront**.
+# same step. So it can run in slot layer + step. The cells of one slot form a diagonal
+# that moves through the grid: a **wavefront**.
 
 # %% [markdown]
 # **The makespan, the slots from the first cell to the last (lesson 13b), is $T + L - 1$
-# for $T$ steps and $L$ layers, instead of $T \cdot L$.** Rows of an image could flow
-# through convolutions too, two slots later for each layer. We split by space instead,
-# which lets all ranks start at once.
+# for $T$ steps and $L$ layers, instead of $T \cdot L$.**
 
 # %% [markdown]
-# Does that hold with real messages? On each rank below is a layer that sleeps for 0.05
-# seconds at each step. `chunk` says after how many steps it hands its outputs on:
-# eight is the cut of 14a, one is the wavefront. This is the whole program:
+# Does that hold with real messages? Each rank below has a layer that sleeps for 0.05
+# seconds at each step. `chunk` says after how many steps it hands its outputs on: eight
+# is the cut of 14a, one is the wavefront.
 
 # %%
 from parallel_by_hand.model_parallel.wavefront_flow import flow_through_layers
@@ -540,28 +530,27 @@ for name, slots in ("chunk = 8", 2 * 8), ("chunk = 1", 8 + 2 - 1):
 draw_timelines(timelines, stamp="simulated")
 
 # %% [markdown]
-# Above, rank 1 waits for all of layer 0. Below, it waits for one step, and then both work
-# side by side. The idle share falls from a half to $(L - 1)/(T + L - 1)$, here a ninth,
-# and a little for the messages.
+# Above, rank 1 waits for all of layer 0. Below, it waits for one step only. Without the
+# messages, the idle share falls from a half to $(L - 1)/(T + L - 1)$, here a ninth.
 
 # %% [markdown]
 # ## Exercise 3: the way back
 #
-# Write `plan_cells(layers, steps)`, a plan for forward and backward: a dictionary from
-# `("F", layer, step)` and `("B", layer, step)` to the slot in which that cell begins. Each
-# layer's rank does one thing at a time. A forward takes one slot, a **backward two**.
+# `plan_cells(layers, steps)` returns a dictionary from `("F", layer, step)` and
+# `("B", layer, step)` to the slot in which that cell begins, counted from 0. A rank
+# does one thing at a time. A forward takes one slot, a **backward two**.
 #
-# Forwards need what they needed above. The loss needs all outputs: no backward begins
-# before the last forward has ended. A backward needs the backwards of the step *after* it
-# and of the layer *above* it. The last backward must end as early as possible.
+# Forwards need what they needed above. No backward begins before the last forward has
+# ended. A backward needs those of the next step and of the layer above. The plan is as
+# short as possible.
 #
-# By hand first: two layers and three steps. When does the last forward end? Which
-# backward begins first, and when does the last one end?
+# By hand first: two layers, three steps. When does the last forward end, and when the
+# last backward?
 # <!-- exercise: 14b-wavefront -->
 #
 # <details><summary>Hint 1: a question</summary>
 #
-# Turn the grid by half a turn. Which cell is now at the place of the first one? How many
+# Turn the grid by half a turn. Which cell is now where the first one was? How many
 # cells away from it is `("B", layer, step)`, counted in layers and in steps?
 #
 # </details>
@@ -576,9 +565,8 @@ draw_timelines(timelines, stamp="simulated")
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# The forwards end at `turn = steps + layers - 1`. From the far corner,
-# `("B", layer, step)` is `(layers - 1 - layer) + (steps - 1 - step)` cells away. Each of
-# them takes two slots.
+# The forwards end at `turn = steps + layers - 1`. From the far corner, `("B", layer,
+# step)` is `(layers - 1 - layer) + (steps - 1 - step)` cells away, at two slots each.
 #
 # </details>
 
@@ -610,11 +598,11 @@ check("14b-wavefront", plan_cells)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 14b-wavefront -->
-# Why it works: the way back is the way forth, turned round. What a cell needs forward,
-# it serves backward. So the same wavefront starts at the far corner, and takes
-# $T + L - 1$ turns of two slots. No plan is shorter: the chain from the first cell along
-# the first layer and up to the last cell has $T + L - 1$ members, each waits for the
-# one before, and the chain back has as many.
+# Why it works: the way back is the way forth, turned round. Forward, a cell serves the
+# next step and the layer above; backward, it needs them. So the same wavefront starts
+# at the far corner, and takes $T + L - 1$ turns of two slots. No plan is shorter: the
+# chain from the first cell along the first layer and up to the last cell has $T + L -
+# 1$ members, each waits for the one before, and the chain back has as many.
 #
 # By hand: the last forward ends at 4. Then `("B", 1, 2)` begins, and `("B", 0, 0)` ends
 # at 12.
@@ -631,19 +619,18 @@ check("14b-wavefront", plan_cells)
 # %% [markdown]
 # ## Real layers
 #
-# The program above says nothing about the way back. Autograd drives it: it takes the
-# newest operation whose gradient is ready. So each rank goes back step by step and sends
-# each step's gradient as soon as it has it. Here are the sleeping ranks, there and back,
-# one slot each:
+# Autograd drives the way back: of the operations whose gradient is ready it takes the
+# newest. So each rank goes back step by step, and sends each step's gradient as soon as
+# it has it. Here are the sleeping ranks, there and back, with one slot for each cell:
 
 # %%
 rehearsed = rehearse_wavefront(2, 8, chunk=1, backward=True)
 rehearsed.plot(height=1.9, stamp="simulated")
 
 # %% [markdown]
-# Now two ranks with a real LSTM layer each read the digits row by row, eight steps of
-# eight pixels. They train for ten steps with plain SGD, and are compared with torch's
-# own call for two layers in one process, `nn.LSTM(8, 64, num_layers=2)`:
+# Now two ranks with a real LSTM layer each read the digits row by row, in eight steps.
+# They train with plain SGD, and are compared with torch's own two layers in one
+# process, `nn.LSTM(8, 64, num_layers=2)`:
 
 # %%
 from parallel_by_hand.model_parallel.wavefront import (
@@ -667,13 +654,12 @@ for chunk in (8, 2, 1):
 # %% [markdown]
 # ## And one device alone?
 #
-# Slots leave out the message. Let it take $\alpha$ (lesson 10b), and one layer's step
-# $c$. A rank that does nothing else while it sends takes $kc + \alpha$ for a chunk.
-# There are $T/k + L - 1$ of those in a row, against $T L c$ on one device.
+# Slots leave out the message. Let a message take $\alpha$, as in lesson 10b, and one
+# layer's step $c$. Then a chunk takes $kc + \alpha$. There are $T/k + L - 1$ of those
+# in a row, against $T L c$ on one device.
 #
-# We time forward and backward of two layers, narrow and wide, on sequences of 64 steps,
-# in three alternating rounds, and take the median. `alone` is torch's own network on one rank. A busy
-# machine adds time to everything, and most to what needs both cores.
+# We time forward and backward of two layers on sequences of 64 steps, in three
+# alternating rounds, and take the median. `alone` is torch's own network on one rank.
 
 # %%
 from parallel_by_hand.model_parallel.wavefront import time_flow_and_alone
@@ -696,21 +682,18 @@ for width in (16, 128):
 # | 16 | 6 ms | 6 ms | 14 ms | 70 ms |
 # | 128 | 77 ms | 72 ms | 51 ms | 100 ms |
 #
-# Wide layers with chunks of 8 gain, though less than slots without messages promise;
-# narrow ones lose. Two ranks that share one core do not work side by side. For more
-# widths and chunks, run `tests/benchmarks/wavefront_beside_one_device.py`.
+# Wide layers with chunks of 8 gain, though less than slots promise; narrow ones lose.
+# For more widths and chunks, run `tests/benchmarks/wavefront_beside_one_device.py`.
 
 # %% [markdown]
-# Compare the two for a long sequence, with many chunks. A step costs $Lc$ on one
-# device, and $(kc + \alpha)/k$ on $L$ ranks. So one device alone wins when $Lc < c +
-# \alpha/k$, or $(L-1)kc < \alpha$. For two layers: when a chunk computes for less time
-# than its message takes. Narrow layers, small batches and short chunks bring that
-# about.
+# With many chunks, a step costs $Lc$ on one device and $c + \alpha/k$ on $L$ ranks. So
+# one device alone wins when $(L-1)kc < \alpha$: with two layers, when a chunk computes
+# for less time than its message takes. Narrow layers, small batches and short chunks
+# bring that about.
 
 # %% [markdown]
-# Chunks of one step lose for a second reason: each call of the layer, there and back, has
-# a fixed price, message or not. By the formula two ranks gain where layers are wide,
-# sequences long, and chunks neither too long nor too short.
+# Chunks of one step lose for a second reason: each call of the layer has a fixed cost,
+# forward and backward.
 
 # %% [markdown] tags=["instructor"]
 # ## Elsewhere, and the scorecard: 0 minutes
@@ -730,9 +713,8 @@ for width in (16, 128):
 # %% [markdown]
 # ## What we saw
 #
-# * Three convolutions on half an image spoil six of eight rows. A halo of one row before
-#   each of them cures it, if its gradient comes home.
-# * By layers, by channels and by space train the same network.
+# * Convolutions on half an image need a halo of one row before each of them, and its
+#   gradient has to come home.
 # * Space sends least for large images, the cut between layers for small batches of small
 #   images with many maps.
 # * Time steps flow through a recurrent network: $T + L - 1$ slots instead of $T \cdot

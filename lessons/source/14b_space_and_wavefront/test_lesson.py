@@ -5,7 +5,6 @@ Every sentence in bold of the lesson is a cell whose output is compared, or a te
 
 import sys
 from functools import partial
-from itertools import product
 from pathlib import Path
 from time import perf_counter, sleep
 
@@ -16,11 +15,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from demos.model_parallel import own_halo_exchange, three_ways_to_split
-from lessons.props.space_and_wavefront import (
-    draw_bytes_of_splits,
-    draw_cells,
-    draw_halves_with_halo,
-)
 from parallel_by_hand.model_parallel import wavefront
 from parallel_by_hand.model_parallel.convolution_cuts import (
     Swap,
@@ -156,14 +150,6 @@ def test_a_halo_grows_with_the_width_and_maps_with_the_area():
     assert round(photographs["layers"] / photographs["space"]) == 50
     many_maps = bytes_of_splits(4, (1, 512, 512, 10), 8, 8)
     assert min(many_maps, key=many_maps.get) == "layers"
-    large_batch = bytes_of_splits(256, (1, 512, 512, 10), 8, 8)
-    assert min(large_batch, key=large_batch.get) == "space"
-
-
-def test_by_channels_never_sends_least():
-    for batch, maps, side in product((1, 64), (2, 16, 512), (1, 8, 64)):
-        sent = bytes_of_splits(batch, (1, maps, maps, 10), side, side)
-        assert sent["channels"] > sent["layers"]
 
 
 def test_by_space_a_rank_keeps_its_rows_and_the_halo_and_by_channels_all_maps():
@@ -264,17 +250,7 @@ def test_only_in_chunks_a_real_layer_begins_before_the_one_below_has_ended(
     assert list(times) == ["alone", str(chunk)]
 
 
-# Pictures, and a script of one's own --------------------------------------------------
-
-
-def test_the_pictures_say_what_they_show():
-    image = digits_for_step(0, 1)[0][0, 0].cpu()
-    assert "copy of the other's row" in draw_halves_with_halo(image).alt
-    bars = draw_bytes_of_splits({"digits": bytes_of_splits(64, (1, 16, 16, 10), 8, 8)})
-    assert bars.alt == "digits: layers 262,144, channels 526,848, space 153,960"
-    cells = {(layer, t): layer + t for layer in range(2) for t in range(3)}
-    assert draw_cells({"a": cells}).alt == "a\nlayer 1:  1  2  3\nlayer 0:  0  1  2"
-    assert bars._repr_png_().startswith(b"\x89PNG")
+# A script of one's own ----------------------------------------------------------------
 
 
 def train_strips() -> tuple[list, float]:
@@ -298,4 +274,3 @@ def test_the_demos_refuse_an_odd_number_of_maps(monkeypatch, capsys):
         three_ways_to_split.main()
     assert ended.value.code == 2
     assert "two ranks need an even number" in capsys.readouterr().err
-    assert wavefront.PIXELS == 64

@@ -8,12 +8,12 @@
 # %% [markdown]
 # # 15a. Pipeline parallel: keep every stage busy
 #
-# In lesson 14a a model was too large for one device, so we put its layers on several. It
-# fitted, and half of the picture was idle: while one device computed, the other one
-# waited. With four devices it would have been three quarters.
+# In lesson 14a a model was too large for one device, so we put its layers on several.
+# It fitted, but while one device computed, the other one waited. With four devices,
+# three quarters of the time would have been lost.
 #
-# Here we make them work at the same time. We plan who does what and when, prove that
-# the plan can work, draw it, and then run that same plan on real processes.
+# Here we make them work at the same time. We plan which rank does what and when, check
+# that the plan can work, draw it, and then run that same plan on real processes.
 #
 # *You will be able to* read and write a pipeline schedule, say what it wastes before you
 # run it, show that it trains the same model, and cut a model into balanced stages.
@@ -24,15 +24,15 @@
 # %% [markdown]
 # ## Words from earlier lessons
 #
-# | | |
-# |---|---|
-# | rank, world size | one of several processes and its number; how many there are |
-# | `run_ranks(fn, world_size=4)` | calls `fn` in four ranks, returns four results (9) |
-# | `send`, `recv` | one rank sends a tensor, another one waits for it (10a) |
-# | `isend`, `irecv` | the same, but Python goes on, and has to `wait()` later (10a) |
-# | backend | what carries messages: gloo between CPUs, NCCL between GPUs |
-# | micro-batch | a part of a batch; the parts' gradients are added up (8) |
-# | activations | what layers compute on the way forward, for the way back (14a) |
+# | | | lesson |
+# |---|---|---|
+# | rank, world size | one of several processes and its number; how many there are | 9 |
+# | `run_ranks(fn, world_size=4)` | calls `fn` in four ranks, returns four results | 9 |
+# | `send`, `recv` | one rank sends a tensor, another one waits for it | 10a |
+# | `isend`, `irecv` | the same, but Python goes on, and has to `wait()` later | 10a |
+# | backend | what carries messages: gloo between CPUs, NCCL between GPUs | 10a |
+# | micro-batch | a part of a batch; the parts' gradients are added up | 8 |
+# | activations | what layers compute on the way forward, for the way back | 14a |
 
 # %% [markdown] tags=["instructor"]
 # ## Three samples, three stages: 6 minutes
@@ -49,18 +49,17 @@
 # ## Three samples on three stages
 #
 # A model is cut into three **stages**, and each stage lives on its own rank. A sample
-# must pass stage 0, then 1, then 2. Each passage takes one slot of time. Only forward,
-# for now.
+# must pass stage 0, then 1, then 2. Each pass takes one slot of time. For now we look
+# at forward only.
 #
 # One sample after the other: sample $i$ is on stage $s$ at time $3i + s$. In the
-# picture, F1 is the forward pass of sample 1. (In code, a `Slot` is one box of the
-# picture: from when to when, on which rank, what.)
+# picture, F1 is the forward pass of sample 1. In code, a `Slot` is one box of the
+# picture: when it begins and ends, its rank and its instruction.
 
 # %% [markdown]
 # It takes nine slots, and each rank waits for six of them. But rank 0 could take the
-# next sample as soon as it has handed on the first. How many slots do the nine pieces
-# take then? Look at the picture, write your guess in place of `None`, and run the cell
-# again.
+# next sample as soon as it has handed on the first. How many slots does it take then?
+# Look at the picture, write your guess in place of `None`, and run the cell again.
 
 # %%
 from parallel_by_hand.pipeline.schedule_drawing import draw_schedule
@@ -91,11 +90,8 @@ draw_schedule({"one by one": one_by_one, "pipelined": pipelined})
 # %% [markdown]
 # **Three samples on three stages take 9 slots one by one and 5 pipelined.** No sample
 # got through faster: each still needs three slots. Ranks work side by side because they
-# work on *different* samples. This is a **pipeline**.
-
-# %% [markdown]
-# The two formulas differ in one number. $3i + s$: the next sample starts when the
-# previous one is finished. $i + s$: it starts one slot later.
+# work on *different* samples. This is a **pipeline**. In the formula, $3i + s$ has
+# become $i + s$: the next sample starts one slot later, not three.
 
 # %% [markdown] tags=["instructor"]
 # ## A plan is data: 9 minutes
@@ -114,9 +110,8 @@ draw_schedule({"one by one": one_by_one, "pipelined": pipelined})
 # Training also goes back: the last stage knows the loss, and gradients flow from it to
 # the first. The weights change once, after the whole batch.
 #
-# A batch is many samples, and we may cut it into micro-batches as we like: the gradient
-# of the mean loss is the mean of the parts' gradients, if the parts are equal (lesson
-# 8). Micro-batches are what flows through the pipeline.
+# Micro-batches flow through the pipeline. If they are equal, the gradient of the
+# batch's mean loss is the mean of their gradients, as in lesson 8.
 
 # %% [markdown]
 # We write down what each rank does, and in which order, as a list of instructions. One
@@ -131,8 +126,8 @@ gpipe(3, 2)
 # %% [markdown]
 # A schedule says nothing about time. `timetable` adds it: everything happens as early
 # as it can. Here four micro-batches pass four stages, in two schedules. At the top,
-# each is brought forward and back before the next one starts, as in lesson 14a. Below
-# it is the schedule you have read, which is called **GPipe**.
+# each goes forward and back before the next one starts. Below it is the schedule that
+# you have read, which is called **GPipe**.
 
 # %%
 from parallel_by_hand.pipeline.schedule_rules import timetable
@@ -147,9 +142,9 @@ draw_schedule({"naive": timetable(naive(4, 4)), "GPipe": timetable(gpipe(4, 4))}
 # %% [markdown]
 # ## What must happen before what
 #
-# What holds an instruction back? A rank takes its list strictly in order, one at a time.
-# Beyond that, `needs` says what must be finished before a piece of work can start. (W
-# belongs to lesson 15b.)
+# What holds an instruction back? A rank takes its list strictly in order, one at a
+# time. Beyond that, `needs` says what must be finished before a piece of work can
+# start. W belongs to lesson 15b.
 
 # %%
 from parallel_by_hand.pipeline.schedule_rules import needs
@@ -174,14 +169,13 @@ for name, schedule in candidates.items():
     print(f"{name}: {verdict(schedule)}")
 
 # %% [markdown]
-# A wants to go back where it has not yet been. In B each list looks reasonable, and
-# together they stand still: each rank waits for something that the other will do later.
-# That is a deadlock (lesson 4). C is unusual and fine: the order of the backwards is
-# free.
+# In A, rank 1 wants to take micro-batch 1 back before it has been forward. In B each
+# list looks reasonable, but each rank waits for something that the other will do later:
+# a deadlock, as in lesson 4. C is unusual and fine: the order of the backwards is free.
 
 # %% [markdown]
-# `verdict` starts no process. It follows the lists with one finger per rank, moves any
-# finger that may move, and checks whether all arrive at the end.
+# `verdict` starts no process. It follows each list with a finger, moves any finger that
+# may move, and checks whether all arrive at the end.
 
 # %% [markdown] tags=["instructor"]
 # ## The bubble: 9 minutes
@@ -216,14 +210,13 @@ reveal("15a-bubble", 100 * bubble(timetable(gpipe(4, 8))), computed=True)
 draw_schedule(timetable(gpipe(4, 8)))
 
 # %% [markdown]
-# A rank works for $2m$ slots: one forward and one backward for each micro-batch. The
-# last rank starts $p - 1$ slots late, and the same is lost on the way back. So the
-# picture is $2(m + p - 1)$ slots long, and the bubble is
+# A rank works for $2m$ slots. The last rank starts $p - 1$ slots late, and the same is
+# lost on the way back. So the picture is $2(m + p - 1)$ slots long, and the bubble is
 #
 # $$\frac{p - 1}{m + p - 1}.$$
 #
 # Does this hold for every size, and if a backward takes twice as long as a forward?
-# (`timetable(order, 1, 2)` gives a forward one slot and a backward two.)
+# `timetable(order, 1, 2)` gives a forward one slot and a backward two.
 
 # %%
 agree = [
@@ -242,9 +235,8 @@ print(f"{sum(agree)} of {len(agree)} pictures agree")
 # ## Exercise 1: how many micro-batches?
 #
 # Write `fewest_microbatches(stages, batch, waste)`: the smallest number of equal
-# micro-batches into which `batch` samples can be cut, so that GPipe's bubble is at most
-# `waste`, a share between 0 and 1. If even one sample in each micro-batch is not enough,
-# return `None`.
+# micro-batches of `batch` samples with which GPipe's bubble is at most `waste`, a share
+# between 0 and 1. If even micro-batches of one sample are not enough, return `None`.
 #
 # By hand first: 4 stages, 64 samples, at most 0.2. The formula alone says 12. Can you cut
 # 64 samples into 12 equal parts?
@@ -269,8 +261,8 @@ print(f"{sum(agree)} of {len(agree)} pictures agree")
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# In the loop over m: `if batch % m == 0 and (stages - 1) / (m + stages - 1) <= waste`,
-# then return m. After the loop, return `None`.
+# In the loop over m, test both `batch % m == 0` and the formula for the bubble. After
+# the loop, return `None`.
 #
 # </details>
 
@@ -310,8 +302,8 @@ check("15a-microbatches", fewest_microbatches)
 # %% [markdown]
 # ## Does the world agree?
 #
-# So far we have computed. Now `rehearse` starts four ranks that pass real messages. In
-# place of computing, each stage sleeps: 0.05 seconds forward, 0.05 seconds back. Sleep
+# So far this is a plan. Now `rehearse` starts four ranks that pass real messages.
+# Instead of computing, each stage sleeps for 0.05 seconds, forward and backward. Sleep
 # needs no core, so four ranks can show a true picture on two cores.
 
 # %% figure="a_pipeline_planned_and_measured"
@@ -322,8 +314,8 @@ done = rehearse(gpipe(4, 4), seconds=0.05)
 draw_schedule({"planned": plan, "measured": done}, stamp="simulated")
 
 # %% [markdown]
-# The two pictures should be hard to tell apart. Measured work is a little late, by the
-# time of a message at each step. Now the bubble for more and more micro-batches:
+# The two pictures should be hard to tell apart: each message makes the ranks a little
+# later. Now the bubble for more and more micro-batches:
 
 # %%
 from sidebyside import COLOURS, figure
@@ -343,14 +335,12 @@ ax.set_ylim(0, 80)
 fig
 
 # %% [markdown]
-# The measured points lie on the line or a little above it: each step adds the time of a
-# message. A rule of thumb follows from the formula: with $m \geq 4p$, less than a fifth
-# is wasted.
+# The measured points lie on the line or a little above it. A rule of thumb follows from
+# the formula: with $m \geq 4p$, less than a fifth is wasted.
 
 # %% [markdown]
 # Then why not a thousand micro-batches? A micro-batch cannot be smaller than one
-# sample, and long before that a device computes inefficiently: small matrices do not keep
-# it busy.
+# sample, and long before that its matrices are too small to keep a device busy.
 
 # %% [markdown] tags=["instructor"]
 # ## Real work: 10 minutes
@@ -366,9 +356,9 @@ fig
 # %% [markdown]
 # ## Real work
 #
-# Now the ranks compute. The plan is a list; the program that carries it out is an
-# **executor**. Ours, `Pipeline`, goes through the slots of the timetable, calls one of
-# the two methods below for each of its instructions, and passes on what they return.
+# Now the ranks compute. The program that carries out the plan is an **executor**. Ours,
+# `Pipeline`, goes through the slots of the timetable, calls one of the two methods
+# below for each of its instructions, and passes on what they return.
 
 # %%
 from parallel_by_hand.pipeline.pipeline_stages import Pipeline
@@ -377,18 +367,18 @@ show(Pipeline._forward)
 show(Pipeline._backward)
 
 # %% [markdown]
-# `entered` has come from the stage before, cut off from autograd's graph there. So here
-# it is a leaf, a tensor where the graph begins, and after the backward its `.grad` is
-# what that stage waits for. `get_gradient_edge(output)` is where the way back begins,
-# without keeping the output's numbers. `waiting` keeps both ends until then. (`run`,
-# `splits` and `recompute` belong to 15b; here `run` calls the module.)
+# `entered` has come from the stage before, without autograd's graph there. So here it
+# is a leaf, a tensor where the graph begins, and after the backward its `.grad` is what
+# that stage waits for. `get_gradient_edge(output)` is where the way back begins,
+# without keeping the output's numbers. `waiting` keeps both ends until then. Here `run`
+# calls the module; `splits` and `recompute` belong to 15b.
 
 # %% [markdown]
 # ## The same gradients
 #
 # Is the result the gradient of the whole model? A network of eight layers, each 64
 # wide, is cut into four stages and sees 64 samples. `step_through_pipeline` runs one
-# step in each rank and returns loss, gradients, and some counts of bytes for later.
+# step in each rank and returns its loss, its gradients, and counts of bytes.
 
 # %%
 import torch
@@ -415,11 +405,11 @@ for make, m in [(naive, 8), (gpipe, 4), (gpipe, 8), (gpipe, 16)]:
 
 # %% [markdown]
 # **The gradients are those of the unsplit model**, to within rounding in 32 bits, for
-# both schedules. The weights stay as they are until all backwards are done. So the plan
+# both schedules. The weights change only when all backwards are done. So the plan
 # changes when something is computed, and not what.
 
 # %% [markdown]
-# That holds if each sample is computed by itself. Below there is no pipeline at all: one
+# That holds if each sample is computed by itself. Below there is no pipeline: one
 # process takes a batch whole and in four parts, from the same seed. By how much do the
 # gradients differ?
 
@@ -447,16 +437,15 @@ for layer in nn.LayerNorm(64), nn.BatchNorm1d(64), nn.Dropout(0.1):
 # %% [markdown]
 # Layer norm looks at one sample at a time: no difference. **Batch norm computes its
 # mean over a micro-batch instead of the batch, and dropout gives a sample other random
-# numbers**: there the gradients are not those of the whole batch. The same is true of
-# gradient accumulation on one device.
+# numbers**: there the gradients are not those of the whole batch.
 
 # %% [markdown]
 # ## Legal, and still it hangs
 #
-# Messages have rules, too. Here is the beginning of a legal schedule for two ranks,
-# written the obvious way: compute, then `send` what the other one needs. Rank 0 does
-# F0, F1, B0. Rank 1 does F0, B0, F1. **Before you run it:** follow both with a
-# finger. Where do they stand when nothing moves any more?
+# Messages have rules, too. Here is the beginning of a legal schedule, written the
+# obvious way: compute, then `send` what the other rank needs. Rank 0 does F0, F1, B0.
+# Rank 1 does F0, B0, F1. **Before you run it:** follow both with a finger. Where do
+# they stop?
 
 # %% tags=["raises-exception"]
 import torch.distributed as dist
@@ -480,15 +469,15 @@ def with_blocking_sends() -> None:
 run_ranks(with_blocking_sends, world_size=2, timeout=2)
 
 # %% [markdown]
-# With gloo, a blocking `send` waits for its `recv` (10a). Rank 0 offers the result of
-# F1 while rank 1 offers the gradient of B0, and each insists on being served first. The
-# plan is legal. Running it adds a rule that the plan does not have.
+# With gloo, a blocking `send` waits for its `recv`. Rank 0 sends the result of F1 while
+# rank 1 sends the gradient of B0, and neither receives. The plan is legal, but running
+# it adds a rule that the plan does not have.
 
 # %% [markdown]
-# So the executor never waits while it sends. In each slot it starts all sends and
-# receives together, with `batch_isend_irecv`, and goes on. It waits later, and only
-# for what its next instruction needs. The same call is right with NCCL, where an
-# `isend` followed by a `recv` can hang as well.
+# So the executor starts all sends and receives of a slot together, with
+# `batch_isend_irecv`, and goes on. It waits later, and only for what its next
+# instruction needs. The same call is right with NCCL, where an `isend` followed by a
+# `recv` can hang as well.
 
 # %% [markdown] tags=["instructor"]
 # ## A slow stage: 3 minutes
@@ -502,9 +491,8 @@ run_ranks(with_blocking_sends, world_size=2, timeout=2)
 # %% [markdown]
 # ## When one stage is slower
 #
-# All stages took equally long. Now let stage 2 of four take two slots for each pass,
-# in both directions; the others take one. With equal stages, GPipe with eight
-# micro-batches took 22 slots.
+# Now let stage 2 of four take two slots for each pass, in both directions; the others
+# take one. With equal stages, GPipe with eight micro-batches took 22 slots.
 
 # %% [markdown]
 # Follow stage 2. When does F0 reach it? How long do its eight forwards take? After
@@ -523,10 +511,9 @@ for m in 8, 9, 10:
 draw_schedule({"equal": timetable(gpipe(4, 8)), "one slow stage": slow})
 
 # %% [markdown]
-# 2 + 16 + 2 + 16 + 2 = 38 slots. The other ranks wait for stage 2, time and again. **A
-# pipeline is as slow as its slowest stage**: each further micro-batch costs four slots,
-# as much as that stage needs for it. So where a model is cut can matter more than the
-# schedule.
+# It takes 2 + 16 + 2 + 16 + 2 = 38 slots. **A pipeline is as slow as its slowest
+# stage**: each further micro-batch costs four slots, as much as that stage needs for
+# it. So where a model is cut can matter more than the schedule.
 
 # %% [markdown]
 # ## Exercise 2: balance unequal stages
@@ -552,8 +539,8 @@ draw_schedule({"equal": timetable(gpipe(4, 8)), "one slow stage": slow})
 #
 # <details><summary>Hint 2: an idea</summary>
 #
-# A division is a choice of places to cut. With ten layers and four stages there are 84
-# choices. A computer can try them all and take the best.
+# Choose the places to cut. With ten layers and four stages there are 84 choices: try
+# them all and take the best.
 #
 # </details>
 #
@@ -632,10 +619,9 @@ ratio = median(found["ours seconds"]) / median(found["torch seconds"])
 print(f"ours takes {ratio:.2f} × torch's time")
 
 # %% [markdown]
-# The same losses, and about the same time. (On a busy machine the ratio moves by a
-# third or more from run to run.) Ours has about 250 lines, so that you can read it.
-# For real work use torch's: it has more schedules, can split a model at the layers that
-# you name, and combines with data parallel.
+# The losses are the same, and so is the time, more or less. Ours has about 250 lines,
+# so that you can read it. For real work use torch's: it has more schedules, can split a
+# model at the layers that you name, and combines with data parallel.
 
 # %% [markdown] tags=["instructor"]
 # ## What crosses a boundary, and the scorecard: 8 minutes
@@ -648,9 +634,9 @@ print(f"ours takes {ratio:.2f} × torch's time")
 # %% [markdown]
 # ## What crosses a boundary
 #
-# At a cut, the activations of the whole batch go forward, and gradients of the same size
-# come back: here 64 samples × 64 numbers × 4 bytes = 16,384 bytes each way, in as many
-# messages as there are micro-batches. A meter in each rank has counted what it sent:
+# At a cut, the activations of the whole batch go forward, and gradients of the same
+# size come back: here 64 samples × 64 numbers × 4 bytes = 16,384 bytes each way. A
+# meter in each rank has counted what it sent:
 
 # %%
 for m in 4, 16:
@@ -665,19 +651,18 @@ for m in 4, 16:
 # %% [markdown]
 # ## Pipeline times data parallel
 #
-# More devices than stages? Build the pipeline several times. With two pipelines of
-# two stages, ranks 0 and 1 are one pipeline, ranks 2 and 3 another; each gets half of
-# the batch. After the backwards, ranks that hold the same stage average their
-# gradients, as in lesson 9. Rank 2 then sends activations to rank 3, and averages
-# gradients with rank 0: it belongs to two groups. `init_device_mesh` makes them (16a
-# shows the call).
+# With more devices than stages, build the pipeline several times. If ranks 0 and 1 are
+# one pipeline and ranks 2 and 3 another, each gets half of the batch. After the
+# backwards, ranks that hold the same stage average their gradients, as in lesson 9. So
+# rank 2 belongs to two groups: it sends activations to rank 3, and averages gradients
+# with rank 0. Lesson 16a shows the call that makes them, `init_device_mesh`.
 
 # %% [markdown]
 # ## A script of your own
 #
-# A whole pipeline-parallel training without this course's instruments, started by
-# `torchrun`. Its blocking messages cannot hang: in GPipe, all go forward before the
-# first goes back. The cell starts it as a group of one.
+# This script trains in a pipeline without this course's instruments. Its blocking
+# messages cannot hang: in GPipe, all go forward before the first goes back. The cell
+# runs it on one rank.
 #
 # ```
 # torchrun --nproc-per-node 2 demos/pipeline/own_pipeline.py --save part
@@ -693,8 +678,7 @@ run_demo("pipeline/own_pipeline.py")
 # %% [markdown]
 # ## If one rank dies
 #
-# The last row of the scorecard below needs an experiment: rank 2 ends while the
-# others are in their step.
+# Now rank 2 ends while the others are in their step:
 
 # %%
 import os
@@ -715,8 +699,8 @@ except RankFailed as problem:
 
 # %% [markdown]
 # The others find their connection cut, or wait for a message that never comes;
-# `run_ranks` stops them. The layers of rank 2 are gone: training goes on from a file,
-# if there is one.
+# `run_ranks` stops them. The layers of rank 2 are gone. Training can continue only from
+# a checkpoint.
 
 # %% [markdown]
 # ## The scorecard
@@ -737,24 +721,19 @@ print(f"idle share   {100 * bubble(timetable(gpipe(4, 8))):.1f} %, planned")
 # | equal to one process | loss and gradients to 10⁻⁶, without batch norm and dropout |
 # | bytes each rank sends per step | the activations at its cuts: the batch forward to the next rank, as much back to the rank before |
 # | memory: parameters, gradients, optimiser | those of its own layers, $1/p$ |
-# | memory: activations | of its own layers, for the whole batch (15b does better) |
+# | memory: activations | of its own layers, for the whole batch |
 # | idle share | $(p-1)/(m+p-1)$ with equal stages |
 # | if one rank dies | its layers are gone; the others get an error or wait |
-#
-# (Adam holds two numbers for each parameter, and a step counter for each tensor. The
-# last rank also keeps the targets for the loss.)
 
 # %% [markdown]
 # ## What we saw
 #
-# * Three samples on three stages: 9 slots one by one, 5 in a pipeline.
-# * A schedule is a list of instructions for each rank. Its order and a few rules say
-#   whether it can run, before anything runs.
-# * The bubble is $(p-1)/(m+p-1)$, computed and measured on four real ranks.
-# * GPipe's gradients are those of the unsplit model, without batch norm and dropout.
-# * A legal plan can still hang, if the program waits where the plan does not.
+# * A schedule is a list of instructions for each rank. A few rules say whether it can
+#   run, before anything runs.
+# * Ranks work side by side on different micro-batches. More of them make the bubble
+#   smaller.
+# * A legal plan can still hang if the program waits where the plan does not.
 # * One slow stage sets the pace.
-# * The bytes at a cut depend on the batch and on what leaves the stage, not on $m$.
 
 # %% [markdown]
 # To cut a network where you like, give `split_into_stages` the numbers of layers, inside
@@ -766,5 +745,5 @@ print(f"idle share   {100 * bubble(timetable(gpipe(4, 8))):.1f} %, planned")
 #
 # ## Next
 #
-# GPipe fills the devices with work, and also with activations: those of the whole batch.
-# Can one have a small bubble and keep less? Lesson 15b changes nothing but the order.
+# GPipe fills the devices with work, and also with activations: those of the whole
+# batch. Can we have a small bubble and keep less? Lesson 15b changes only the order.

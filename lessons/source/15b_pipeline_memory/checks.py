@@ -184,6 +184,6 @@ def check_15b_zero_bubble(fills_the_gaps):
         expect(
             max(kept) <= 3,
             got=f"{kept} micro-batches kept by ranks 0, 1 and 2, at most 3 are wanted",
-            think="what makes room, a W: who must do one before the next forward?",
+            think="what makes room, a W: which rank needs one before a forward?",
         )
         _expect_slots(expect, schedule, 14, waits=[2, 1, 0])

@@ -8,15 +8,15 @@
 # %% [markdown]
 # # 15b. Pipeline parallel: keep less, wait less
 #
-# In 15a GPipe kept four devices at work. While it fills the pipeline, it also piles up
+# In 15a GPipe kept four devices busy. While it fills the pipeline, it also piles up
 # activations. Here we count what each rank keeps, and make room in two ways: compute
 # activations a second time, or go back earlier.
 #
 # Then we attack the bubble itself: with thinner stages, and with a backward that is
 # cut in two.
 #
-# *You will be able to* say what a schedule keeps before you run it, write 1F1B, and fill
-# a pipeline's gaps with work that nobody waits for.
+# *You will be able to* say what a schedule keeps before you run it, write 1F1B, and
+# fill a pipeline's gaps with work that can wait.
 #
 # *Before this:* lesson 15a. *Time:* {reading} minutes to read, 30 for the exercises.
 # *Needs:* two CPU cores, no GPU.
@@ -48,16 +48,15 @@
 # %% [markdown]
 # ## What has to be kept
 #
-# A backward needs the **activations** of its forward. Until it comes, the rank must
-# keep them. How many bytes are that?
+# A backward needs the **activations** of its forward. Until then the rank must keep
+# them. How many bytes is that?
 
 # %% [markdown]
-# The network of 15a has eight layers, each a linear layer and a tanh, 64 wide, on
-# four ranks. So a stage has two layers. Autograd keeps what entered the first layer,
-# what entered the second one (the first tanh's output), and the second tanh's output:
-# three tensors. With 64 samples of 64 numbers of 4 bytes that is 3 × 16,384 = 49,152
-# bytes. Here is what a meter in rank 0 says, if the batch is cut more and more
-# finely:
+# The network of 15a has eight layers, each a linear layer and a tanh, 64 wide, on four
+# ranks. So a stage has two layers. Autograd keeps the input of the stage and the
+# outputs of both tanhs: three tensors. With 64 samples of 64 numbers of 4 bytes that is
+# 3 × 16,384 = 49,152 bytes. Here is what a meter in rank 0 says if the batch is cut
+# more and more finely:
 
 # %%
 from parallel_by_hand.pipeline.measured_step import step_through_pipeline
@@ -75,20 +74,16 @@ for m in 4, 8, 16:
     print(f"m = {m:2}  kept by rank 0: {bytes_kept(gpipe(4, m))[0]} bytes")
 
 # %% [markdown]
-# (`KeptBytes`, the meter, is told by autograd of every tensor that it saves and lets go.
-# Parameters do not count.)
-
-# %% [markdown]
 # **If nothing is computed again, GPipe keeps the activations of the whole batch, however
 # finely it is cut.** More micro-batches shrink the bubble, but they do not make room.
 
 # %% [markdown]
 # ## Compute it again
 #
-# GPipe's authors did not keep all that. **Activation recomputation** keeps only what
-# entered the stage. When the gradient arrives, the stage runs its forward a second
-# time and then has its activations, for one micro-batch only. `Recompute` does it.
-# `forward` runs without autograd here, so nothing inside the stage is kept:
+# **Activation recomputation** keeps only what entered the stage. When the gradient
+# arrives, the stage runs its forward a second time and then has its activations, for
+# one micro-batch only. `Recompute` does it: its `forward` runs without autograd, so
+# nothing inside the stage is kept.
 
 # %%
 from parallel_by_hand.memory.recomputation import Recompute
@@ -100,8 +95,8 @@ show(Recompute)
 # It pays off with more layers. We take 32, so eight on each rank: without
 # recomputation nine tensors, 9 × 16,384 = 147,456 bytes.
 #
-# With it, what does rank 0 keep of the whole batch when all its forwards are done? On
-# top of that comes what one micro-batch needs while it is computed again.
+# With it, what does rank 0 keep of the whole batch when all its forwards are done? What
+# one micro-batch needs while it is computed again is counted apart.
 
 # %%
 from sidebyside import guess
@@ -122,16 +117,15 @@ for m in 4, 8, 16:
 reveal("15b-recompute", inputs, computed=True)
 
 # %% [markdown]
-# 147,456 bytes have become 16,384, the stage's inputs, and one micro-batch's activations
-# besides: eight tensors, since the ninth is its input. **With recomputation, finer cuts do make room.**
+# 147,456 bytes have become 16,384, the stage's inputs, and eight tensors of one
+# micro-batch. **With recomputation, finer cuts do make room.**
 
 # %% [markdown]
-# The price is one more forward for each micro-batch. If a backward costs two
-# forwards, a step computes 4 instead of 3. (A stage with dropout would draw other
-# numbers the second time. torch's `checkpoint` restores the generator first; our
-# `Recompute` does not.)
+# This costs one more forward for each micro-batch. If a backward costs two forwards, a
+# step computes 4 instead of 3. A stage with dropout would draw other numbers the second
+# time; torch's `checkpoint` prevents that, our `Recompute` does not.
 #
-# The price is paid in time. Is there a way that costs none?
+# Is there a way that costs no time?
 
 # %% [markdown] tags=["instructor"]
 # ## The bench and 1F1B: 8 minutes
@@ -144,9 +138,9 @@ reveal("15b-recompute", inputs, computed=True)
 # %% [markdown]
 # ## The bench
 #
-# Here is a bench to try ideas on. Write any schedule. `workbench` says
-# whether it is legal and how many micro-batches each rank keeps, draws it, and runs it on
-# real ranks that sleep. Change the lists and run the cell again, as often as you like.
+# Here is a bench to try any schedule on. `workbench` says whether it is legal and how
+# many micro-batches each rank keeps, draws it, and runs it on real ranks that sleep.
+# Change the lists and run the cell again, as often as you like.
 
 # %%
 from parallel_by_hand.pipeline.workbench import workbench
@@ -161,9 +155,9 @@ workbench(mine)
 # ## Exercise 1: beat GPipe's memory
 #
 # The bench shows GPipe for two ranks and four micro-batches: ten slots, four
-# micro-batches kept on each rank. Write a schedule by hand, for the same two ranks and
-# four micro-batches, that also takes ten slots, and in which **no rank ever keeps more
-# than two**. It is one list per rank, like `mine`.
+# micro-batches kept on each rank. Write a schedule by hand that also takes ten slots,
+# and in which **no rank ever keeps more than two** micro-batches. It is one list per
+# rank, like `mine`.
 #
 # By hand first: what is the least that rank 1 must keep?
 #
@@ -181,9 +175,9 @@ workbench(mine)
 #
 # <details><summary>Hint 2: an idea</summary>
 #
-# A rank gets rid of activations by a backward only. So do each backward as soon as it
-# can be done, before the next forward. Rank 1 can always do so. Rank 0 has to wait for
-# a gradient: what can it do in the meantime, without keeping more than two?
+# Only a backward frees activations. So do each backward as soon as possible, before the
+# next forward. Rank 1 can always do so. Rank 0 has to wait for a gradient: what can it
+# do in the meantime, without keeping more than two?
 #
 # </details>
 #
@@ -226,9 +220,9 @@ check("15b-beat-gpipe", beats_gpipe)
 # %% [markdown]
 # ## One forward, one backward
 #
-# The idea has a name: **1F1B**. Each rank first runs ahead, by one forward for each
-# stage that comes after it. Then it takes turns, one forward and one backward. At the
-# end it does the backwards that are left.
+# The idea is called **1F1B**. Each rank first runs ahead, by one forward for each stage
+# that comes after it. Then it takes turns, one forward and one backward. At the end it
+# does the remaining backwards.
 
 # %%
 from parallel_by_hand.pipeline.schedule_drawing import draw_schedule
@@ -240,7 +234,7 @@ draw_schedule({"GPipe": timetable(gpipe(4, 8)), "1F1B": timetable(one_f_one_b(4,
 # %% [markdown]
 # Both end after 22 slots, and in both each rank waits for six. **1F1B has GPipe's
 # bubble.** Only the order has changed: orange comes early. Now count again what is
-# kept, in micro-batches from the plan and in bytes by each of four real ranks:
+# kept, in micro-batches by the plan and in bytes by real ranks:
 
 # %%
 from parallel_by_hand.pipeline.schedule_rules import peak_activations
@@ -251,39 +245,36 @@ for make in gpipe, one_f_one_b:
 
 # %% [markdown]
 # The bytes follow the plan: GPipe keeps 8 micro-batches everywhere, while 1F1B keeps 4,
-# 3, 2 and only one on the last rank. (There a micro-batch needs more bytes, because
-# the targets are kept for the loss, too.)
+# 3, 2 and 1. The last rank also keeps the targets for the loss.
 
 # %% [markdown]
 # **1F1B keeps at most as many micro-batches as there are stages**, and never more than
-# $m$. Here rank 0 keeps four of eight, and would keep four of 80. Cut finer, and those
-# four are smaller.
+# $m$. Here rank 0 keeps four of eight, and would keep four of 80, which are smaller.
 
 # %% [markdown]
 # ## Flush or no flush
 #
-# 1F1B comes from PipeDream (Narayanan et al. 2019), where it never stops: the next
-# batch enters while this one is still on its way back. After the start there is no
-# bubble, if the stages are balanced. But weights change between a micro-batch's
-# forward and its backward. So a rank keeps several versions of its weights, and
-# gradients belong to older ones (as in lesson 12a).
+# 1F1B comes from PipeDream, where it never stops: the next batch enters while this one
+# is still on its way back. After the start there is no bubble, if the stages are
+# balanced. But weights change between a micro-batch's forward and its backward. So a
+# rank keeps several versions of its weights, and gradients belong to older ones, as in
+# lesson 12a.
 
 # %% [markdown]
 # What we run ends each batch with a **flush**: all backwards first, then one update.
-# With a flush the gradients are those of the unsplit model (but for batch norm and
-# dropout, see 15a); without one they are not.
+# With a flush the gradients are those of the unsplit model, as in 15a; without one they
+# are not.
 
 # %% [markdown]
 # ## Exercise 2: write 1F1B
 #
-# Write `one_forward_one_backward(stages, microbatches)`. It returns one list of
-# instructions for each rank, for any number of stages and of micro-batches from 1 on,
-# also if there are fewer micro-batches than stages. It takes as long as GPipe, whether
-# a backward takes as long as a forward or twice as long, and rank $r$ never keeps more
-# than $p - r$ micro-batches.
+# Write `one_forward_one_backward(stages, microbatches)`, a list of instructions for
+# each rank. There may be fewer micro-batches than stages. It takes as long as GPipe,
+# whether a backward takes as long as a forward or twice as long, and rank $r$ of $p$
+# never keeps more than $p - r$ micro-batches.
 #
-# By hand first: three stages, four micro-batches. With how many forwards does rank 0
-# begin? And rank 2?
+# By hand first: three stages, four micro-batches. With how many forwards do rank 0 and
+# rank 2 begin?
 # <!-- exercise: 15b-1f1b -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -303,9 +294,9 @@ for make in gpipe, one_f_one_b:
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `ahead = min(stages - 1 - rank, microbatches)`. First F0 to F(ahead − 1). Then, for
-# each i below `microbatches - ahead`, the pair F(ahead + i), B(i). Then the last
-# `ahead` backwards.
+# Rank r runs `ahead = min(stages - 1 - r, microbatches)` forwards first. Then come
+# pairs of the next forward and the next backward, as long as there are forwards, and
+# then the last `ahead` backwards.
 #
 # </details>
 
@@ -339,11 +330,11 @@ check("15b-1f1b", one_forward_one_backward)
 # <!-- why: 15b-1f1b -->
 # Why it works: the first gradient comes back to rank r after a micro-batch has passed
 # the p − 1 − r stages below it, and come back. In that time the rank can do p − 1 − r
-# forwards ahead, and has to, or the stages below would run dry. From then on one
+# forwards ahead, and has to, or the stages below would have no work. From then on one
 # gradient arrives for each forward that is sent, so one in, one out keeps the number of
 # kept micro-batches at p − r at most. `min` is for batches that are cut into fewer
-# parts than there are stages: then the first ranks do nothing but the
-# run ahead and the way back.
+# parts than there are stages: then the first ranks do nothing but the run ahead and the
+# way back.
 
 # %% [markdown] tags=["instructor"]
 # ## Thin stages: 6 minutes
@@ -356,11 +347,10 @@ check("15b-1f1b", one_forward_one_backward)
 # %% [markdown]
 # ## Thin stages
 #
-# Can the bubble shrink without more micro-batches? Cut the model
-# into eight stages of half the length, and give each of four ranks two of them: rank 0
-# has stages 0 and 4, and so on. Each micro-batch passes every rank twice: 4F2 is the
-# forward of micro-batch 2 through stage 4. The second stage of a rank is drawn paler.
-# This is **interleaved 1F1B** (Narayanan et al. 2021).
+# Can the bubble shrink without more micro-batches? Cut the model into eight stages of
+# half the length, and give each of four ranks two of them: rank 0 has stages 0 and 4,
+# and so on. Each micro-batch passes every rank twice: 4F2 is the forward of micro-batch
+# 2 through stage 4. A rank's second stage is drawn paler. This is **interleaved 1F1B**.
 
 # %%
 from parallel_by_hand.pipeline.schedules import interleaved
@@ -374,8 +364,8 @@ draw_schedule(
 # %% [markdown]
 # The fill at the beginning and the drain at the end go by in thin steps, so they take
 # half as long. **With $v$ thin stages per rank the bubble is $(p-1)/(vm+p-1)$.** Does
-# that hold in every picture? And how much is kept? (A *piece* is what one stage keeps
-# of one micro-batch.)
+# that hold in every picture? And how many *pieces* are kept, if a piece is what one
+# stage keeps of one micro-batch?
 
 # %%
 from parallel_by_hand.pipeline.schedule_rules import bubble
@@ -393,16 +383,15 @@ for name, schedule in ("thick", one_f_one_b(4, 8)), ("thin", interleaved(4, 8)):
 # %% [markdown]
 # Here $m$ is a multiple of $p$. Micro-batches travel in groups of $p$: rank 0 lets $p$
 # of them into stage 0, and after these $p$ slots the first one has come round from rank
-# $p-1$ and enters stage $p$ (here 4). With groups of two on four ranks, two slots would
-# be filled, and in the next two rank 0 would have nothing to do. So the paper asks for
-# a multiple of $p$, and our `interleaved` refuses any other $m$. torch 2.13 is less
-# strict: it asks for a multiple of $\max(1, \lfloor m/p \rfloor)$, so 6 on 4 ranks runs.
+# $p-1$ and enters stage $p$. With smaller groups, rank 0 would have nothing to do for
+# some slots. So the paper asks for a multiple of $p$, and our `interleaved` refuses any
+# other $m$. torch 2.13 is less strict: it asks for a multiple of
+# $\max(1, \lfloor m/p \rfloor)$, so 6 on 4 ranks runs.
 
 # %% [markdown]
-# The price: $vp-1$ cuts instead of $p-1$ for messages to cross, and more to keep.
-# With eight micro-batches rank 0 keeps 11 thin pieces instead of 4 thick ones. A thin
-# piece has half the layers but keeps an input of its own: here two tensors instead of
-# three. So 11 thin ones are as much as 7.3 thick ones (the scorecard shows the bytes).
+# In return, messages cross $vp-1$ cuts instead of $p-1$, and more is kept. With eight
+# micro-batches rank 0 keeps 11 thin pieces instead of 4 thick ones. A thin piece has
+# two tensors instead of three, so 11 of them are as much as 7.3 thick ones.
 
 # %% [markdown] tags=["instructor"]
 # ## A backward in two parts: 8 minutes
@@ -416,14 +405,14 @@ for name, schedule in ("thick", one_f_one_b(4, 8)), ("thin", interleaved(4, 8)):
 # %% [markdown]
 # ## A backward in two parts
 #
-# A backward computes two things. The gradient of what entered the stage: the rank
-# before waits for it. And the gradients of the weights: nobody waits for them before
-# the update. Cut the backward in two, and the second part can fill gaps. That is
-# **zero bubble** (Qi et al. 2023).
+# A backward computes two things: the gradient of the stage's input, for which the rank
+# before waits, and the gradients of the weights, which are not needed before the
+# update. Cut the backward in two, and the second part can fill gaps. That is **zero
+# bubble**.
 
 # %% [markdown]
-# B2 is now only the gradient for the rank before, W2 that of the weights. Each takes
-# about as long as a forward. Activations are kept until W is done.
+# B2 now computes only the gradient for the rank before, W2 that of the weights. Each
+# takes about as long as a forward. Activations are kept until W is done.
 
 # %%
 from parallel_by_hand.pipeline.schedule_rules import timetable_length
@@ -438,18 +427,18 @@ print(f"1F1B, a whole backward takes 2: {timetable_length(whole):g} slots")
 workbench(right_after)
 
 # %% [markdown]
-# Same work, 18 slots or 16. The order is that of 1F1B, and each W follows its B.
-# Gradients leave one slot earlier at each rank, because they no longer wait for the
-# weights' part. There are still gaps: rank 0 waits twice near its end, while rank 2
-# has done Ws early that nobody waited for.
+# The same work takes 16 slots instead of 18. The order is that of 1F1B, and each W
+# follows its B. Gradients leave one slot earlier at each rank, because they no longer
+# wait for the weights' part. There are still gaps: rank 0 waits twice near its end,
+# while rank 2 has done Ws early that could have waited.
 
 # %% [markdown]
 # ## Exercise 3: fill the gaps
 #
 # Write a schedule with F, B and W for three ranks and four micro-batches that takes
 # **14 slots**, and in which no rank ever keeps more than three micro-batches. All
-# instructions take one slot. A micro-batch is kept from its F to its W. Try your
-# lists with `workbench`.
+# instructions take one slot. A micro-batch is kept from its F to its W. Try your lists
+# with `workbench`.
 #
 # By hand first: rank 2 cannot start before slot 2 and has 12 instructions. What is the
 # least that any schedule can take?
@@ -457,8 +446,8 @@ workbench(right_after)
 #
 # <details><summary>Hint 1: a question</summary>
 #
-# In the picture above, rank 1 waits for B3 of rank 2. What had rank 2 done before that B3
-# that nobody was waiting for?
+# In the picture above, rank 1 waits for B3 of rank 2. What had rank 2 done before B3
+# that could have waited?
 #
 # </details>
 #
@@ -466,15 +455,14 @@ workbench(right_after)
 #
 # The last rank should send its gradients as early as it can: so it delays its Ws. It
 # may keep three micro-batches, so it has to do a W before its fourth forward. Rank 0
-# sends to nobody on the way back: it can do each W at once.
+# sends no gradients: it can do each W at once.
 #
 # </details>
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# Let rank r do its W r micro-batches late. Rank 0: B0 W0 as above. Rank 1: W0 comes after
-# B1, W1 after B2, and so on. Rank 2: W0 comes after B2, W1 after B3. What is left
-# comes at the end.
+# Let rank r do its W r micro-batches late. Rank 0: B0 W0 as above. Rank 1: W0 comes
+# after B1, W1 after B2, and so on. Where does rank 2 do W0? The rest comes at the end.
 #
 # </details>
 
@@ -509,8 +497,8 @@ check("15b-zero-bubble", fills_the_gaps)
 # ## Zero bubble for any size
 #
 # `zero_bubble` does the same for any number of ranks: 1F1B, with rank $r$ doing each W
-# $r$ micro-batches late (the paper calls it ZB-H1). Compare it with 1F1B, whose whole
-# backward takes two slots (`timetable(…, 1, 2)`):
+# $r$ micro-batches late. The paper calls it ZB-H1. Compare it with 1F1B, whose whole
+# backward takes two slots:
 
 # %%
 from parallel_by_hand.pipeline.schedules import zero_bubble
@@ -526,10 +514,10 @@ print(f"micro-batches kept: {peak_activations(zero_bubble(4, 8))}")
 draw_schedule({"1F1B": whole, "zero bubble": split})
 
 # %% [markdown]
-# 33 slots or 27. **A rank waits for $p-1$ slots instead of $3(p-1)$**, if F, B and W take
-# equally long and $m \geq p$. The later ranks pay: each keeps four micro-batches now, as
-# rank 0 does. What is left is the fill. The paper removes that, too, by keeping
-# more still and by moving the update.
+# It takes 27 slots instead of 33. **A rank waits for $p-1$ slots instead of $3(p-1)$**,
+# if F, B and W take equally long and $m \geq p$. In return, each of the later ranks
+# keeps four micro-batches now, as rank 0 does. Only the fill is left. The paper removes
+# that, too, by keeping still more and moving the update.
 
 # %% [markdown] tags=["instructor"]
 # ## torch, the paper, the scorecard: 10 minutes
@@ -543,8 +531,8 @@ draw_schedule({"1F1B": whole, "zero bubble": split})
 # %% [markdown]
 # ## The real thing
 #
-# torch has these schedules. It trains the same two stages as our executor, in
-# alternating rounds, as in 15a, now with 1F1B:
+# torch has these schedules. Here it trains the same two stages as our executor, as in
+# 15a, now with 1F1B:
 
 # %%
 from statistics import median
@@ -569,18 +557,17 @@ print(f"ours takes {ratio:.2f} × torch's time")
 # | recompute | `checkpoint` in the module | `--recompute-granularity` | `activation_checkpoint_interval` |
 
 # %% [markdown]
-# Our executor goes through the whole stage for each W, and so repeats some of B's
-# work. torch's keeps the gradients in between: use ours to plan, and torch's to save
-# time. GPipe itself was published in TensorFlow's Lingvo. JAX has no schedule of its
-# own: there, the devices form a grid (a mesh), stages lie along one side of it, and
-# activations move to the neighbour with `ppermute`.
+# Our executor goes through the whole stage for each W, and so repeats some of B's work.
+# torch's keeps the gradients in between: use ours to plan, and torch's to save time.
+# JAX has no ready-made schedule: there, stages lie along one side of a mesh of devices,
+# and activations move to the neighbour with `ppermute`.
 
 # %% [markdown]
 # ## Appendix: held against the paper
 #
-# You may skip this section: nothing later needs it. GPipe's authors measured a Transformer on
-# $K$ = 2, 4 and 8 accelerators with $M$ micro-batches (Huang et al. 2019, table 2).
-# Their numbers are throughputs, compared with $K = 2$, $M = 1$. If the
+# You may skip this section: nothing later needs it. GPipe's authors measured a
+# Transformer on $K$ = 2, 4 and 8 accelerators with $M$ micro-batches: Huang et al.
+# 2019, table 2. Their numbers are throughputs, compared with $K = 2$, $M = 1$. If the
 # bubble is $b$, only the share $1 - b$ of $K$ accelerators works, so our formula says
 # $K \cdot M / (M + K - 1)$.
 
@@ -606,10 +593,10 @@ for m, throughputs in published.items():
 # columns: 4 to 7 % below the first, 4 to 5 % above the second.
 
 # %% [markdown]
-# The rest, $K$ = 8 with $M$ = 1 and all of $M$ = 4, is above both, by up to 65 % (of
-# the first). The paper says that the batch size "was adjusted to fit memory if
-# necessary". So the runs may not all have done the same work, and then speeds cannot
-# be compared. When a measurement beats the ideal, ask what else has changed.
+# The rest, $K$ = 8 with $M$ = 1 and all of $M$ = 4, is above both, by up to 65 % of the
+# first. The paper says that the batch size "was adjusted to fit memory if necessary".
+# So the runs may not all have done the same work. When a measurement beats the ideal,
+# ask what else has changed.
 
 # %% [markdown]
 # ## The scorecard
@@ -645,24 +632,20 @@ for make, again in [
 # | idle slots of a rank, backward = 2 forwards | $3(p-1)$ | $3(p-1)$ | $3(p-1)/v$ | $p-1$ |
 # | if one rank dies | its layers are gone | the same | the same | the same |
 #
-# (Equal without batch norm and dropout, see 15a. The last rank also keeps the targets
-# for the loss, and, if it recomputes, its outputs; otherwise these are counted already,
-# as the last tanh's.)
+# Equal without batch norm and dropout, as in 15a.
 
 # %% [markdown]
 # ## What we saw
 #
-# * GPipe without recomputation keeps the whole batch, however it is cut. With
-#   recomputation it keeps the stage's inputs and one micro-batch more, for one more
-#   forward.
+# * GPipe keeps the whole batch, however it is cut. With recomputation it keeps the
+#   stage's inputs and one micro-batch more, for one more forward.
 # * 1F1B has GPipe's bubble and keeps at most $p$ micro-batches.
 # * Thin stages shrink the bubble and keep more.
-# * A backward in two parts fills gaps with work that nobody waits for.
-# * With a flush, all of them give the gradients of the unsplit model.
+# * A backward in two parts fills gaps with work that can wait.
 
 # %% [markdown]
-# In a terminal, `python demos/pipeline/plan_pipeline.py --schedule zero-bubble` draws it;
-# `--file` reads a schedule of your own. The half-page script to take home is that of 15a,
+# In a terminal, `python demos/pipeline/plan_pipeline.py --schedule zero-bubble` draws
+# it; `--file` reads your own schedule. The script to take home is that of 15a,
 # [demos/pipeline/own_pipeline.py](../demos/pipeline/own_pipeline.py).
 #
 # ## Next

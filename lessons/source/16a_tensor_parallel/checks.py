@@ -43,8 +43,8 @@ def _expect_calls(expect, rank: int, notes: TensorParallelNotes, *wanted: str) -
             sent == ([meant] if meant else []),
             got=f"{when}, rank {rank} sent {', '.join(sent) or 'nothing'} instead of "
             f"{'one ' + meant if meant else 'nothing'}",
-            think="who already has the numbers that are needed here, and who has only "
-            "a summand of them",
+            think="which ranks already have the numbers needed here, and which have "
+            "only a summand of them",
         )
 
 

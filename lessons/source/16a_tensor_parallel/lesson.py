@@ -31,9 +31,9 @@
 # ## One layer, two ranks
 #
 # A linear layer with two inputs and four neurons computes $y = xA$. Each column of the
-# matrix $A$ belongs to one neuron. There are two straight cuts. The lines of the
-# picture are the whole layer, the layer cut by columns, and cut by rows, where the two
-# results are added up. Grey is what both ranks hold, blue is rank 0's, orange is rank 1's:
+# matrix $A$ belongs to one neuron. There are two straight cuts. The picture shows the
+# whole layer, the layer cut by columns, and the layer cut by rows. Both ranks hold what
+# is grey, rank 0 what is blue, rank 1 what is orange:
 
 # %%
 import torch
@@ -47,27 +47,26 @@ draw_split_layer(x, A)
 # %% [markdown]
 # Cut by its columns, the layer is **column-parallel**: every rank needs all inputs and
 # gets some of the outputs, complete. Cut by its rows it is **row-parallel**: every rank
-# needs some of the inputs and gets one summand of every output. The summands still have to
-# be added: an all-reduce.
+# needs some of the inputs and gets one summand of every output. An all-reduce adds the
+# summands.
 #
-# (`nn.Linear` stores $A$ transposed. There a neuron is a row of `weight`.)
+# `nn.Linear` stores $A$ transposed: there a neuron is a row of `weight`.
 
 # %% [markdown]
 # ## Exercise 1: a layer by rows
 #
-# Write two functions that every rank calls, without autograd.
+# Every rank calls these two functions, without autograd.
 #
-# `row_forward(x_part, rows, bias)` returns $xA + b$, whole, on every rank, by one
-# `dist.all_reduce`. `x_part` has this rank's columns of $x$, of shape (samples, own
-# inputs); `rows` its rows of $A$, of shape (own inputs, outputs). All ranks hold the same
-# `bias`, of shape (outputs,).
+# `row_forward(x_part, rows, bias)` returns the whole $xA + b$ on every rank, by one
+# `dist.all_reduce`. A rank has `x_part`, its columns of $x$, of shape (samples, own
+# inputs), and `rows` of $A$, of shape (own inputs, outputs). All ranks hold the same
+# `bias`.
 #
-# `row_backward(gradient, x_part, rows)` gets the gradient of the loss with respect to
-# the output, the same on all ranks. It returns the gradients of `x_part`, `rows` and
-# `bias`, and sends nothing.
+# `row_backward(gradient, x_part, rows)` gets the gradient of the output, the same on
+# all ranks. It returns the gradients of `x_part`, `rows` and `bias`, and sends nothing.
 #
-# By hand first: take the picture's last line, without a bias, and [1, 0, 0, 1] as the
-# gradient of the output. Which gradients does each rank compute?
+# By hand first: take the picture's last line and [1, 0, 0, 1] as the gradient of the
+# output. Which gradients does each rank compute?
 # <!-- exercise: 16a-row -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -87,8 +86,8 @@ draw_split_layer(x, A)
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# Forward: `summand = x_part @ rows`, all-reduce it in place, then add the bias. Backward:
-# `gradient @ rows.T`, `x_part.T @ gradient`, and for the bias a sum over the samples.
+# Forward, all-reduce `x_part @ rows` in place, then add the bias. Backward, return two
+# products with a transposed matrix, and for the bias a sum over the samples.
 #
 # </details>
 
@@ -161,12 +160,13 @@ print(f"whole: {(x @ A).relu() @ B}, sum of the ranks: {sum(summands)}")
 draw_pair(x, A, B)
 
 # %% [markdown]
-# Each rank needs just those hidden numbers that it has computed itself. **Columns, then
-# rows: forward, the pair needs one all-reduce, at its end.** Any function that acts on each number
-# by itself may stand between the layers.
-#
-# The other order costs more. After rows a rank has a summand only, and the ReLU of a sum
-# is not the sum of the ReLUs:
+# Each rank needs only the hidden numbers that it has computed itself. **Columns, then
+# rows: forward, the pair needs one all-reduce, at its end.** Any function that acts on
+# each number by itself may stand between the layers.
+
+# %% [markdown]
+# The other order costs more. After rows a rank has only a summand, and the ReLU of a
+# sum is not the sum of the ReLUs:
 
 # %%
 from parallel_by_hand.tensor_parallel.split_layer import outputs_by_rows
@@ -182,12 +182,12 @@ print("sum of the relus", (part_0.relu() + part_1.relu()).tolist())
 # sum, so each already has the gradient of the sum, and adding these up would count it $N$
 # times. Through the columns it takes an all-reduce: every rank has used the whole $x$ for
 # its own neurons, so each knows one summand of the gradient of $x$.
-#
-# In training, autograd calls backward. To tell it what to do, one writes an *autograd
+
+# %% [markdown]
+# In training, autograd calls backward. To tell it what to do, we write an *autograd
 # function*, as in lesson 14a: a class with a `forward` and a `backward`, called by
-# `.apply(x)`. `backward` gets the gradient of what `forward` has returned, and returns
-# the gradient of `x`.
-# (`ctx` is where `forward` may leave something for `backward`; here it stays empty.)
+# `.apply(x)`. `backward` gets the gradient of the output, and returns the gradient of
+# `x`. `ctx` stays unused here.
 
 # %% [markdown]
 # Two such functions are enough. They are called **conjugate functions**: what one does
@@ -202,9 +202,9 @@ print("sum of the relus", (part_0.relu() + part_1.relu()).tolist())
 # ## Exercise 2: the conjugate functions
 #
 # Write both as autograd functions. All ranks call `CopyToRanks.apply(x)` and
-# `SumOverRanks.apply(x)`; `x` has the same shape on all ranks. An all-reduce is one
-# `dist.all_reduce`; where the table says nothing, nothing is sent. What comes in, `x` or
-# `gradient`, keeps its numbers.
+# `SumOverRanks.apply(x)`, with an `x` of the same shape. Use `dist.all_reduce` where
+# the table says so, and send nothing elsewhere. The inputs `x` and `gradient` keep
+# their numbers.
 #
 # By hand first: two ranks hold the same x = 3. Rank 0 computes 2 · x, rank 1 computes
 # 5 · x, and the loss is the sum, 21. What is the gradient of x? What does each rank's
@@ -284,8 +284,8 @@ check("16a-conjugates", CopyToRanks, SumOverRanks)
 #
 # By hand: 7. Without the functions rank 0 finds 2 and rank 1 finds 5. Beware of
 # `torch.distributed.nn.functional.all_reduce`: its backward is an all-reduce too, which
-# is meant for a loss that is the sum of all ranks' losses. Here it would find 14. (Torch
-# 2.13 calls it deprecated, in favour of `torch.distributed._functional_collectives`.)
+# is meant for a loss that is the sum of all ranks' losses. Here it would find 14. Torch
+# 2.13 calls it deprecated, in favour of `torch.distributed._functional_collectives`.
 
 # %% [markdown] tags=["instructor"]
 # ## The bill: 9 minutes
@@ -298,14 +298,13 @@ check("16a-conjugates", CopyToRanks, SumOverRanks)
 # %% [markdown]
 # ## The bill
 #
-# A *transformer*, the network of language models, is a stack of blocks. In GPT-like models
-# the *MLP half* of each block (multi-layer perceptron; the other half comes in 16b) is
-# such a pair: a layer from $h$ numbers to $4h$, GELU, which is a smooth ReLU, and a layer
-# back to $h$.
+# A *transformer*, the network of language models, is a stack of blocks. In GPT-like
+# models the *MLP half* of each block, a multi-layer perceptron, is such a pair: a layer
+# from $h$ numbers to $4h$, GELU, which is a smooth ReLU, and a layer back to $h$.
 #
-# `norm` brings the numbers of each sample to mean 0 and spread 1, then scales and shifts
-# them by learned numbers. It is not split, and neither is the sum with `x`: all ranks
-# compute them alike. `norm` lies before the copy, so its gradient arrives already summed.
+# `norm` brings the numbers of each sample to mean 0 and spread 1, then scales and
+# shifts them by learned numbers. All ranks compute the same norm and the same sum with
+# `x`. `norm` lies before the copy, so its gradient arrives already summed.
 
 # %%
 from parallel_by_hand.tensor_parallel.mlp import MLPBlock
@@ -318,12 +317,11 @@ show(RowParallel.forward)
 
 # %% [markdown]
 # A naive arrangement splits both layers by columns and gathers the outputs after each:
-# an all-gather of $4h$ numbers for each sample, then one of $h$. Backward, it all-reduces
-# each layer's input gradient, $4h$ and $h$ numbers (though a reduce-scatter of the $4h$
-# would do).
+# an all-gather of $4h$ numbers for each sample, then one of $h$. Backward, it
+# all-reduces each layer's input gradient, $4h$ and $h$ numbers.
 #
-# A ring all-reduce sends $2(N-1)/N$ of the tensor, an all-gather $(N-1)/N$ (lessons 10a
-# and 10b). In one step, by what factor does the naive way send more bytes than the pair?
+# A ring all-reduce sends $2(N-1)/N$ of the tensor, an all-gather $(N-1)/N$. In one
+# step, by what factor does the naive way send more bytes than the pair?
 
 # %%
 from sidebyside import guess
@@ -345,17 +343,16 @@ ratio = bills["naive"]["bytes"] / bills["pair"]["bytes"]
 reveal("16a-naive", ratio, computed=True)
 
 # %% [markdown]
-# That was for two ranks, 32 samples and $h$ = 64, counted as 32 bits. To count bytes, the meter runs
-# the same with lesson 10's own messages. **The pair calls one all-reduce forward and one
-# backward**, of $h$ numbers for each sample. The naive way calls four collectives and
-# sends $(4 + 1 + 8 + 2)/(2 + 2)$ times as many bytes.
+# That was for two ranks, 32 samples and $h$ = 64, in 32 bits. **The pair calls one
+# all-reduce forward and one backward**, of $h$ numbers for each sample. The naive way
+# calls four collectives and sends $(4 + 1 + 8 + 2)/(2 + 2)$ times as many bytes.
 
 # %% [markdown]
 # ## The same training
 #
-# Two split blocks between two layers that every rank holds whole learn the digits. In
-# each rank an unsplit network takes the same 22 steps. After each we compare this rank's
-# parts with the same parts of the unsplit one.
+# Two split blocks learn the digits, between two layers that every rank holds whole. In
+# each rank an unsplit network takes the same 22 steps. After each step we compare this
+# rank's parts with those of the unsplit one.
 
 # %%
 from torch import nn
@@ -406,15 +403,14 @@ for ranks in (2, 4):
 
 # %% [markdown]
 # **A network split by its neurons trains as the unsplit one does**, to within rounding
-# and without dropout.
-# Parameters shrink with the number of ranks, except those of the norms, of the narrow
-# layers' biases, and of the layers that we have not split. Weights and their gradients
-# never travel. What travels are $h$ numbers for each sample, twice for each block.
+# and without dropout. Each rank holds fewer parameters, except those of the norms, of
+# the narrow layers' biases, and of the layers that we have not split. Weights and their
+# gradients never travel. Only $h$ numbers for each sample do, twice for each block.
 
 # %% [markdown]
 # ## Exercise 3: one too many
 #
-# This block has two branches side by side. It is right, and it calls one all-reduce too
+# This block has two branches side by side. It is right, but it calls one all-reduce too
 # many forward, and one too many backward.
 
 
@@ -431,11 +427,10 @@ def two_branches(x, first, second) -> torch.Tensor:
 
 
 # %% [markdown]
-# Write `lean_branches(x, first, second)`. It returns the same and gives the same
-# gradients to `x` and to the four matrices, with one all-reduce forward and one backward.
-# `x`, of shape (samples, inputs), is the same on all ranks. `first` and `second` are pairs
-# of this rank's columns, of shape (inputs, own neurons), and rows, of shape (own neurons,
-# inputs).
+# Write `lean_branches(x, first, second)`, which returns the same and gives the same
+# gradients, with one all-reduce forward and one backward. `x` is the same on all ranks.
+# `first` and `second` are pairs of this rank's columns, of shape (inputs, own neurons),
+# and rows, of shape (own neurons, inputs).
 #
 # By hand first: what does each of the four all-reduces add up? Which two can be added
 # before they travel?
@@ -457,8 +452,8 @@ def two_branches(x, first, second) -> torch.Tensor:
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `copied = copy_to_ranks(x)`, used by both branches; the last line is `x +
-# sum_over_ranks(... + ...)`. The `x` in it is the one that has not been copied.
+# Both branches use `copied = copy_to_ranks(x)`. The last line adds one `sum_over_ranks`
+# of both branches to `x`: to which `x`, the original or the copied one?
 #
 # </details>
 
@@ -508,9 +503,9 @@ check("16a-one-too-many", lean_branches)
 # ## Dropout: equal numbers or different ones?
 #
 # *Dropout* sets numbers to 0 at random while a network trains, so that it relies on no
-# single neuron. A block may have it at two places: among the hidden neurons, which are
-# split, and after the sum, where all ranks hold the same numbers. At each place, ranks may
-# draw from equal streams or each from its own. Lesson 5's `SeedSequence` makes both:
+# single neuron. A block may have it among the hidden neurons, which are split, and
+# after the sum, where all ranks hold the same numbers. At each place, ranks may draw
+# from equal streams or each from its own. Lesson 5's `SeedSequence` makes both:
 
 # %%
 from parallel_by_hand.tensor_parallel import dropout_streams
@@ -520,10 +515,9 @@ show(dropout_streams.choose_stream)
 show(dropout_streams.drop)
 
 # %% [markdown]
-# Half of the neurons are dropped. We count in how many of 1,000 draws rank 0's first
-# neuron and rank 1's first neuron are dropped together. Then we train for ten steps and
-# compare what both ranks hold whole. **Before you run it:** which of the four rows is
-# right?
+# Half of the neurons are dropped. We count in how many of 1,000 draws the first neurons
+# of both ranks are dropped together. Then we train for ten steps and compare what both
+# ranks hold whole. **Before you run it:** which of the four rows is right?
 
 # %%
 for inside in ("equal", "own"):
@@ -535,11 +529,10 @@ for inside in ("equal", "own"):
         print(f"   {after:<5} after the sum: replicas equal {torch.equal(one, other)}")
 
 # %% [markdown]
-# Independent neurons are dropped together in a quarter of the draws, not in half of them.
-# **Where neurons are split, each rank draws numbers of its own; where all hold the same,
-# all draw the same.** Neither mistake raises an error. With equal streams among the neurons,
-# neurons of different ranks are always dropped in pairs. With own streams after the sum, the
-# replicas drift apart.
+# Independent neurons are dropped together in a quarter of the draws, not in half of
+# them. **Where neurons are split, each rank draws numbers of its own; where all hold
+# the same, all draw the same.** Neither mistake raises an error. Equal streams drop
+# neurons in pairs; own streams after the sum let the replicas drift apart.
 
 # %% [markdown] tags=["instructor"]
 # ## When it pays: 7 minutes
@@ -552,17 +545,17 @@ for inside in ("equal", "own"):
 # %% [markdown]
 # ## When it pays
 #
-# The pair shares its arithmetic among $N$ ranks. The price is two all-reduces of $S$
-# bytes, during which no rank computes in our code. With the ring of 10b, and $W$ seconds of
-# work on one rank, a step takes
+# The pair shares its arithmetic among $N$ ranks, but adds two all-reduces of $S$ bytes,
+# during which no rank computes. With the ring of 10b, and $W$ seconds of work on one
+# rank, a step takes
 #
 # $$\frac{W}{N} + 2\left(2(N-1)\,\alpha + 2\,\frac{N-1}{N}\,\beta S\right).$$
 
 # %% [markdown]
-# Let $W$ = 900 ms and $S$ = 40 KB, over two paced links, both invented and far slower than
-# real ones. In a machine: $\alpha$ = 2 ms and $\beta S$ = 45 ms. Across machines: $\alpha$ =
-# 10 ms and $\beta S$ = 450 ms. Ranks sleep instead of computing. What is the speedup of
-# eight ranks in a machine? And across machines?
+# Let $W$ = 900 ms and $S$ = 40 KB, over two invented links, far slower than real ones.
+# In a machine, $\alpha$ = 2 ms and $\beta S$ = 45 ms. Across machines, $\alpha$ = 10 ms
+# and $\beta S$ = 450 ms. Ranks sleep instead of computing. What is the speedup of eight
+# ranks in a machine? And across machines?
 
 # %%
 guess("16a-eight", None, "The speedup of eight ranks in a machine?", "×")
@@ -586,12 +579,12 @@ reveal("16a-eight", work / measured[8, "in a machine"], simulated=True)
 reveal("16a-across", work / measured[8, "across machines"], simulated=True)
 
 # %% [markdown]
-# By the formula, the speedup of eight ranks in a machine is 2.8. The measured step takes
-# longer, because a rank wakes up for each of 28 messages. Still, eight are faster than two.
-# Across machines two ranks are slower than one, and eight are slower still. **With more
-# ranks each has less work, and the all-reduces don't shrink.** Here are two ranks across
-# machines. In the upper half of a lane a rank computes or waits for a sum; in the lower half
-# are the two halves of the all-reduce from 10b:
+# By the formula, the speedup of eight ranks in a machine is 2.8. The measured step
+# takes longer, because a rank wakes up for each of 28 messages. Across machines two
+# ranks are slower than one, and eight are slower still. **With more ranks each has less
+# work, and the all-reduces don't shrink.** Here are two ranks across machines. In the
+# upper half of a lane a rank computes or waits for a sum; the lower half shows the two
+# halves of the all-reduce:
 
 # %%
 from sidebyside import Timeline
@@ -603,14 +596,14 @@ timeline.plot(stamp="simulated", height=2)
 # %% [markdown]
 # ## The link it needs
 #
-# For real GPUs, leave out $\alpha$ and count in 16 bits. The pair has $8h^2$ weights. For
-# each, a sample costs two operations forward and four backward; in each all-reduce it has
-# $2h$ bytes. With $R$ operations and $1/\beta$ bytes per second,
+# For real GPUs, leave out $\alpha$ and count in 16 bits. The pair has $8h^2$ weights.
+# For each weight, a sample costs two operations forward and four backward; in each
+# all-reduce it has $2h$ bytes. With $R$ operations and $1/\beta$ bytes per second,
 #
 # $$\frac{\text{communication}}{\text{arithmetic}} = \frac{(N-1)\,R\,\beta}{6h}.$$
 #
-# The number of samples cancels: without $\alpha$, a larger batch does not help. What helps
-# is fewer ranks, a wider layer or a faster link. An H100 computes $R = 989 \cdot 10^{12}$ at best:
+# The number of samples cancels: a larger batch does not help. Fewer ranks, a wider
+# layer or a faster link do. An H100 computes $R = 989 \cdot 10^{12}$ at best:
 
 # %%
 from parallel_by_hand.tensor_parallel import pair_costs
@@ -627,13 +620,14 @@ for link, bytes_per_second in pair_costs.GPU_LINKS.items():
         print("h = 4096: {:.2f}, h = 16384: {:.2f}".format(*shares))
 
 # %% [markdown]
-# Eight GPUs in eight machines, each with a network card of its own, would talk 5.6 times
-# as long as they compute at $h$ = 4,096, and 1.4 times at $h$ = 16,384. (Real GPUs stay
-# below $R$, and links below their peak too: these are orders of magnitude.) **So with such links, tensor parallel
-# stays within a machine**, or wherever the fast link reaches: an NVLink domain is often
-# one machine, and in some systems a rack of 72 GPUs. Narayanan et al. recommend just that (Megatron-LM, 2021,
-# section 3.2): eight ranks in a machine of eight GPUs, and a pipeline between machines.
-#
+# Eight GPUs in eight machines would send 5.6 times as long as they compute at $h$ =
+# 4,096, and 1.4 times at $h$ = 16,384. These are orders of magnitude. **So with such
+# links, tensor parallel stays within a machine**, or wherever the fast link reaches: an
+# NVLink domain is often one machine, and in some systems a rack of 72 GPUs. The authors
+# of Megatron-LM recommend just that: eight ranks in a machine of eight GPUs, and a
+# pipeline between machines.
+
+# %% [markdown]
 # Libraries shorten the wait. Megatron-LM can compute the gradient of the weights while the
 # backward all-reduce is under way. *Asynchronous tensor parallel* cuts each product into
 # pieces and sends one piece while the next is computed.
@@ -685,16 +679,15 @@ print("gradient of x as in our pair:", same)
 print(f"forward {forward}\nbackward {backward}")
 
 # %% [markdown]
-# **The library's pair calls the same two all-reduces.** Which takes longer? DTensor finds
-# out at each operation what lies where, and that takes as long for small matrices as for
-# large ones. `tests/benchmarks/tensor_parallel_vs_dtensor.py` times both in turn on your
-# machine: at $h$ = 64 ours is far ahead, mostly for that reason; at $h$ = 512 the products
-# decide, and both take about as long.
+# **The library's pair calls the same two all-reduces.** DTensor finds out at each
+# operation what lies where, and that takes as long for small matrices as for large
+# ones. So in `tests/benchmarks/tensor_parallel_vs_dtensor.py` ours is far ahead at $h$
+# = 64; at $h$ = 512 the products decide, and both take about as long.
 
 # %% [markdown]
-# Tensor parallel inside a machine, data parallel between machines: each rank then belongs
-# to two groups. A `DeviceMesh` lays the ranks out as a grid and makes the groups. Our
-# functions take one: `copy_to_ranks(x, group)`.
+# With tensor parallel inside a machine and data parallel between machines, each rank
+# belongs to two groups. A `DeviceMesh` lays the ranks out as a grid and makes the
+# groups. Our functions take one: `copy_to_ranks(x, group)`.
 
 
 # %%
@@ -722,10 +715,9 @@ run_ranks(groups_of_mesh, world_size=4)
 # %% [markdown]
 # ## A script of your own
 #
-# A whole tensor-parallel training without this course's instruments, started by
-# `torchrun`. All ranks read the *same* batch; rank 0 saves the matrices, whole again. The
-# cell below starts it without `torchrun`, as a group of one. Started by `torchrun`, two or
-# four ranks print the same loss.
+# This script trains tensor-parallel without this course's instruments. All ranks read
+# the *same* batch; rank 0 saves the whole matrices. The cell runs it on one rank; by
+# `torchrun`, two or four ranks print the same loss.
 #
 # ```
 # torchrun --nproc-per-node 2 demos/tensor_parallel/own_tensor_parallel.py --save model.pt
@@ -741,15 +733,13 @@ run_demo("tensor_parallel/own_tensor_parallel.py")
 # %% [markdown]
 # ## What we saw
 #
-# * By columns, a rank has some outputs, complete; by rows, one summand of every output.
-# * Columns, then rows: one all-reduce forward, one backward. The naive way calls four
-#   collectives and sends 3.75 times as many bytes.
-# * Two conjugate functions make outputs, gradients and training those of the unsplit
-#   block.
-# * Split neurons need dropout streams of their own; what all ranks hold needs equal ones.
-# * With more ranks the work of each shrinks. The bytes that each sends grow towards $2S$
-#   per sum, and the number of messages grows with $N$. Tensor parallel needs a fast link and a
-#   wide layer, and stays within one NVLink domain, often one machine.
+# * By columns, a rank has some complete outputs; by rows, one summand of every output.
+# * Columns, then rows need one all-reduce forward and one backward. Two conjugate
+#   functions tell autograd so.
+# * Split neurons need different dropout streams; what all ranks hold needs equal ones.
+# * With more ranks the work of each shrinks, but the messages do not. Tensor parallel
+#   needs a fast link and a wide layer, and stays within one NVLink domain, often one
+#   machine.
 
 # %% [markdown]
 # **The scorecard** of the MLP half of a block, over $N$ ranks, with $s$ samples and width
@@ -771,5 +761,5 @@ run_demo("tensor_parallel/own_tensor_parallel.py")
 #
 # ## Next
 #
-# The MLP is split. Attention, the vocabulary and all that every rank still holds whole
-# are left: lesson 16b splits them too.
+# The MLP is split. Lesson 16b splits attention, the vocabulary and all that every rank
+# still holds whole.

@@ -8,9 +8,9 @@
 # %% [markdown]
 # # 16b. Tensor parallel: attention, vocabulary, sequence
 #
-# Lesson 16a split the MLP half of a transformer block: columns, then rows, and one sum.
-# Now we split the rest of a language model: the attention, the words at both ends, and
-# what every rank still holds whole, even the text.
+# Lesson 16a split the MLP of a transformer block: columns, then rows, and one sum. Now
+# we split the rest of a language model: the attention, the words at both ends, and even
+# the text.
 #
 # *You will be able to* split attention by its heads, compute a loss from logits that no
 # rank holds whole, say to the byte what a layer keeps for its backward pass, and let
@@ -30,10 +30,10 @@
 # %% [markdown]
 # ## Attention by heads
 #
-# In attention, a linear layer `into` computes three lists of numbers for each position of a
-# text: a *query*, a *key* and a *value*. The dot product of a query and a key is their
-# *score*. The softmax of a query's scores with all positions so far says in which proportions
-# their values are mixed. For $s$ positions and lists of $d$ numbers:
+# In attention, a linear layer `into` computes three lists of numbers for each position
+# of a text: a *query*, a *key* and a *value*. The dot product of a query and a key is
+# their *score*. The softmax of a query's scores says in which proportions it mixes the
+# values of the positions so far. For $s$ positions and lists of $d$ numbers:
 #
 # | | shape |
 # |---|---|
@@ -43,12 +43,11 @@
 # | mixtures: softmax times values | $(s, d)$ |
 #
 # Say that the second position has the score 0 with the first and $\ln 3$ with itself.
-# The softmax of these is ¼ and ¾, so it gets ¼ of the first value and ¾ of its own. The
-# first position sees only itself and gets its own value.
+# The softmax of these is ¼ and ¾, so it gets ¼ of the first value and ¾ of its own.
 
 # %% [markdown]
-# The lists are cut into *heads*, each of which compares and mixes its own numbers. A second
-# layer, `out`, joins what they have mixed. Four heads on two ranks:
+# The lists are cut into *heads*. Each head compares and mixes its own numbers, and a
+# second layer, `out`, joins the mixtures. Four heads on two ranks:
 
 # %%
 from lessons.props.attention_vocabulary_sequence import draw_heads
@@ -59,10 +58,9 @@ draw_heads(heads=4, ranks=2)
 # Each rank takes the neurons of its heads in `into`, and the inputs that come from its
 # heads in `out`. These are columns, then rows: **attention split by heads is a pair**,
 # with the attention itself between the two layers. In `forward`, `attend` is
-# `causal_attention`; `drop` and `after` are dropouts, which do nothing here.
-# `unflatten` cuts the numbers of a position into query, key and value, and each of
-# these into heads of `size` numbers; `permute` puts these three first, and heads before
-# positions.
+# `causal_attention`; the dropouts `drop` and `after` do nothing here. `unflatten` cuts
+# the numbers of a position into query, key and value, and each of these into heads;
+# `permute` moves positions behind the heads.
 
 # %%
 from parallel_by_hand.tensor_parallel import split_block
@@ -72,9 +70,9 @@ show(split_block.causal_attention)
 show(split_block.SplitAttention.forward)
 
 # %% [markdown]
-# As in 16a, `into` copies its input to the ranks, and `out` sums over the ranks. We run both
-# halves of lesson 14a's block beside the unsplit one, and name the collectives. The heads
-# need not be shared evenly: three ranks hold 2, 1 and 1.
+# As in 16a, `into` copies its input to the ranks, and `out` sums over the ranks. We run
+# both halves of lesson 14a's block beside the unsplit one, and print the collectives.
+# Heads need not be shared evenly: three ranks hold 2, 1 and 1.
 
 # %%
 from parallel_by_hand.tensor_parallel.block_rows import compare_split_block
@@ -88,8 +86,8 @@ for ranks in (2, 3):
         print(f"   {what} as in the unsplit block: {found[0][what] < 1e-10}")
 
 # %% [markdown]
-# **A whole block calls two all-reduces forward and two backward**, whatever its number of
-# heads. More ranks than heads gain nothing here: some would have none.
+# **A whole block calls two all-reduces forward and two backward**, whatever its number
+# of heads. There must be no more ranks than heads.
 
 # %% [markdown] tags=["instructor"]
 # ## The words: 9 minutes
@@ -102,9 +100,9 @@ for ranks in (2, 3):
 # %% [markdown]
 # ## The words at the beginning
 #
-# An *embedding* is a table with a row of numbers for each word of the vocabulary. It is cut
-# by rows: each rank holds the rows of its own words. It looks these up, and writes zeros for
-# words that it does not hold. The sum over the ranks is the whole embedding. Let word $w$
+# An *embedding* is a table with a row of numbers for each word of the vocabulary. It is
+# cut by rows: each rank holds the rows of its own words. It looks these up, and writes
+# zeros for all other words. The sum over the ranks is the whole embedding. Let word $w$
 # have the row $[10^w, 10^w]$:
 
 # %%
@@ -128,28 +126,27 @@ for rank, summand in enumerate(run_ranks(embed_on_two_ranks)):
     print(f"rank {rank}: {summand}")
 
 # %% [markdown]
-# Each word is looked up once, so each number of the sum has a single digit 1. Backward there
-# is nothing to send: every rank has the gradient of the sum, and uses it for its own rows.
+# Each word is looked up once, so each number of the sum has a single digit 1. Backward
+# nothing is sent: every rank has the gradient of the sum, and uses it for its own rows.
 
 # %% [markdown]
 # ## The words at the end
 #
-# At the end each position gets a number for every word, its *logits*. The words' neurons are
-# columns, so each rank has the logits of its own words. Cross entropy wants all of them:
+# At the end each position gets *logits*, a number for every word. The last layer is
+# split by columns, so each rank has the logits of its own words. Cross entropy needs
+# all of them:
 #
 # $$\text{loss} = \log \sum_w e^{z_w} - z_\text{label}.$$
 #
-# The obvious way gathers the logits. But three numbers for each position are enough, and
-# all-reduces find them: the largest logit, the sum, and the label's logit. The largest is
-# subtracted from all logits first, because $e^{1000}$ is infinite in a computer. That does
+# The obvious way gathers the logits. But three numbers for each position are enough,
+# and all-reduces find them: the largest logit, the sum, and the label's logit. The
+# largest is subtracted from all logits first, because $e^{1000}$ overflows. That does
 # not change the loss.
 
 # %% [markdown]
-# Take 4,096 words on two ranks. In the obvious way each rank sends its half of the logits,
-# in the other the three numbers are all-reduced.
-#
-# In a ring all-reduce a rank sends $2(N-1)/N$ of what is summed, in an all-gather $(N-1)/N$ of
-# what is gathered. By what factor does gathering send more bytes?
+# Take 4,096 words on two ranks. A ring all-reduce of three numbers sends $2(N-1)/N$ of
+# them, an all-gather of the logits $(N-1)/N$. By what factor does gathering send more
+# bytes?
 
 # %%
 from sidebyside import guess
@@ -168,45 +165,47 @@ ratio = bills["gathered"]["bytes"] / bills["parallel"]["bytes"]
 reveal("16b-gathering", ratio, computed=True)
 
 # %% [markdown]
-# With $V$ words the ratio is $V/6$ where words and positions divide evenly among the ranks,
-# and otherwise about that. Memory shrinks too: with 50,000 words, each of 8 ranks holds 6,250
-# logits per position. Such a loss is called **vocabulary-parallel**.
+# With $V$ words the ratio is $V/6$ where words and positions divide evenly among the
+# ranks. Memory shrinks too: with 50,000 words, each of 8 ranks holds 6,250 logits per
+# position. Such a loss is called **vocabulary-parallel**.
 
 # %% [markdown]
 # ## Exercise 1: the loss without the logits
 #
-# Write `parallel_cross_entropy(logits, labels, first)`, called by every rank: the mean loss
-# over all positions, whose `backward()` gives each rank the gradient of its own logits.
+# Every rank calls `parallel_cross_entropy(logits, labels, first)`, the mean loss over
+# all positions. Its backward gives each rank the gradient of its logits.
 #
-# * `logits`, of shape (positions, own words), belong to the words `first`, `first + 1`, ...
-#   They may be thousands.
-# * `labels`, of shape (positions,), are the right words' numbers in the whole vocabulary.
-# * Forward, all-reduce at most three numbers for each position; backward, nothing. Use 16a's
-#   `sum_over_ranks` and, without autograd, `dist.all_reduce(x, op=dist.ReduceOp.MAX)`.
+# * `logits`, of shape (positions, own words), belong to the words from `first` on, and
+#   may be thousands.
+# * `labels`, of shape (positions,), count words in the whole vocabulary.
+# * Forward, all-reduce three numbers for each position; backward, nothing. Use 16a's
+#   `sum_over_ranks` and `dist.all_reduce(x, op=dist.ReduceOp.MAX)`.
 #
-# By hand first: rank 0 holds the words 0 and 1 with logits [0, log 3], rank 1 the word 2
-# with logit [log 4]. The label is 1. What is the loss? What is the gradient of each logit?
+# By hand first: rank 0 has the logits [0, log 3], rank 1 has [log 4]. With the label 1,
+# what are the loss and the gradient of each logit?
 # <!-- exercise: 16b-cross-entropy -->
 #
 # <details><summary>Hint 1: a question</summary>
 #
-# Which ranks know the label's logit, and what must the others add to the sum? And can sums be
-# added up if each rank has subtracted a largest number of its own?
+# Which rank knows the label's logit, and what must the others add to the sum? Can sums
+# be added up if each rank has subtracted its own largest number?
 #
 # </details>
 #
 # <details><summary>Hint 2: an idea</summary>
 #
-# The largest number: detach, `amax`, all-reduce. Subtract it. Then two sums over the ranks:
-# of the exponentials, and of the label's shifted logit, which is 0 on all ranks but one.
+# All-reduce the largest logit, outside autograd, and subtract it. Then two sums over
+# the ranks are left: of the exponentials, and of the label's shifted logit, which is 0
+# on all ranks but one.
 #
 # </details>
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `mine = (labels >= first) & (labels < first + logits.shape[1])`. Outside of its own words a
-# rank takes place 0 instead: `place = (labels - first) * mine`, then
-# `shifted.gather(1, place[:, None])[:, 0] * mine`. The loss is `(total.log() - of_label).mean()`.
+# `mine = (labels >= first) & (labels < first + logits.shape[1])`. For words of other
+# ranks take place 0 instead, `place = (labels - first) * mine`, and multiply what
+# `shifted.gather(1, place[:, None])` gives by `mine`. The loss is the mean of the
+# logarithm of one sum, minus the other.
 #
 # </details>
 
@@ -245,10 +244,10 @@ check("16b-cross-entropy", parallel_cross_entropy)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 16b-cross-entropy -->
-# Why it works: the same number is subtracted on all ranks, so the sums fit together, and
-# no exponential exceeds 1. Where the label is another rank's word, the factor 0 also stops
-# the gradient. The gradient of a logit is its softmax, less 1 at the label. A rank can
-# compute that from its own logits and the two sums, which all have: nothing to send.
+# Why it works: the same number is subtracted on all ranks, so the sums fit together,
+# and no exponential exceeds 1. Where the label is another rank's word, the factor 0
+# also stops the gradient. The gradient of a logit is its softmax, less 1 at the label.
+# A rank can compute that from its own logits and the sums, so backward sends nothing.
 #
 # By hand: the sum is 1 + 3 + 4 = 8, the loss log(8/3), about 0.98. The gradients are the
 # softmax [1/8, 3/8] and [4/8], less 1 at the label: [1/8, −5/8] on rank 0, [1/2] on rank 1.
@@ -263,14 +262,14 @@ check("16b-cross-entropy", parallel_cross_entropy)
 # %% [markdown]
 # ## A whole model
 #
-# Embedding, block, logits, loss: a small language model. Its texts are 33 pixels of each
-# handwritten digit: 32 positions, each with the next pixel as its label. Its words are 17
-# shades of grey. One table serves as the embedding and for the logits: *tied weights*, as in
-# lesson 14a. Cut by words, each row is needed on one rank only, at both ends.
+# Our small language model reads 32 pixels of a handwritten digit and predicts each next
+# pixel. Its words are 17 shades of grey. One table serves as the embedding and for the
+# logits: *tied weights*, as in lesson 14a. Cut by words, each row is needed on one rank
+# only, at both ends.
 #
-# In the split model, `words` is the embedding above with its sum. `ends` says how a pair
-# begins and ends: `ends.enter` is a linear layer by columns, including the copy to ranks. The
-# lines for other ways than "tensor" come later.
+# In the split model, `words` is the embedding above with its sum. `ends` says how a
+# pair begins and ends: `ends.enter` is a linear layer by columns, including the copy to
+# the ranks. Other ways than "tensor" come later.
 
 # %%
 from parallel_by_hand.tensor_parallel import pixel_model
@@ -279,8 +278,7 @@ show(pixel_model.PixelModel.forward)
 show(pixel_model.SplitPixelModel.forward)
 
 # %% [markdown]
-# Beside the split model each rank trains a whole one, and compares their parts after each
-# of ten steps of SGD:
+# Each rank also trains a whole model, and compares the parts after each of ten steps:
 
 # %%
 for ranks in (2, 4):
@@ -293,7 +291,7 @@ for ranks in (2, 4):
 
 # %% [markdown]
 # **A language model whose words, heads and neurons are split trains as the whole one
-# does**, within rounding and without dropout. 17 words cannot be divided evenly; they need not be.
+# does**, within rounding and without dropout. The words need not be divided evenly.
 
 # %% [markdown] tags=["instructor"]
 # ## The sequence between the pairs: 6 minutes
@@ -306,9 +304,10 @@ for ranks in (2, 4):
 # %% [markdown]
 # ## The sequence between the pairs
 #
-# Norm, dropout and the sum with $x$ are still done by all ranks alike. But each works on one
-# position at a time. So between the pairs, a rank could hold its own share of the positions
-# only: **sequence parallel**. (Each rank then needs dropout numbers of its own.)
+# All ranks still compute the same norm, dropout and sum with $x$. But each of these
+# works on one position at a time. So between the pairs, a rank can hold its own share
+# of the positions only: **sequence parallel**. Each rank then needs its own dropout
+# numbers.
 #
 # | | between | before the pair | in the pair | after the pair |
 # |---|---|---|---|---|
@@ -316,8 +315,8 @@ for ranks in (2, 4):
 # | sequence parallel | own positions | all-gather | own heads, neurons | reduce-scatter |
 
 # %% [markdown]
-# Backward, the two change places. In lesson 10b a ring all-reduce was just these two, one after
-# the other.
+# Backward, the two change places. A ring all-reduce is a reduce-scatter and an
+# all-gather, as in lesson 10b.
 
 # %%
 from parallel_by_hand.tensor_parallel import sequence_conjugates
@@ -331,17 +330,18 @@ for way in ("tensor", "sequence"):
     print(f"         each rank sends {found['bytes']} bytes in 32 bits")
 
 # %% [markdown]
-# **Reduce-scatter and all-gather move as many bytes as the all-reduces that they replace.**
-# (With our own messages. With gloo, a reduce-scatter costs a whole all-reduce.)
+# **Reduce-scatter and all-gather move as many bytes as the all-reduces that they
+# replace.** That holds with our own messages; with gloo, a reduce-scatter costs a whole
+# all-reduce.
 #
-# There is one new duty. A norm is whole on every rank, but now it has seen this rank's positions
-# only. Its gradient is a summand.
+# One thing is new. Every rank holds the whole norm, but uses it for its own positions
+# only. So its gradient is a summand.
 
 # %% [markdown]
 # ## Exercise 2: one sum too many
 #
-# After backward, this function is meant to complete the gradients of a sequence-parallel block.
-# In each half it calls one all-reduce that is wrong.
+# After the backward of a sequence-parallel block, this function completes the
+# gradients. In each half of the block, one all-reduce is wrong.
 
 
 # %%
@@ -360,30 +360,29 @@ block = transformer_block.make_transformer_block(8, 2)
 [f"{name} {tuple(p.shape)}" for name, p in block.named_parameters() if "0." in name]
 
 # %% [markdown]
-# Write the right version, `complete_gradients(block)`, with `dist.all_reduce`. Afterwards
-# every `.grad` is that of the unsplit block: whole for parameters that all ranks hold whole,
-# this rank's part for the others.
+# Write the right version, `complete_gradients(block)`. Afterwards every `.grad` is that
+# of the unsplit block, or this rank's part of it.
 #
-# Parameters are named as above; in the MLP, the layers are `wide` and `narrow`. `into` and
-# `wide` are split by columns, `out` and `narrow` by rows. The loss is a sum over positions;
-# each rank's loss is that of its own positions.
+# In the MLP, `wide` is split by columns and `narrow` by rows, like `into` and `out`.
+# Each rank's loss is the sum over its own positions.
 #
-# By hand first: two ranks with two positions each; the loss is the sum of all outputs of a
-# layer. What is the gradient of one number of `out.bias` on each rank, and in the unsplit
-# block? Which positions has a neuron of `wide` seen?
+# By hand first: two ranks have two positions each, and the loss is the sum of a layer's
+# outputs. What is the gradient of a number of `out.bias` on each rank, and in the
+# unsplit block? Which positions has a neuron of `wide` seen?
 # <!-- exercise: 16b-one-too-many -->
 #
 # <details><summary>Hint 1: a question</summary>
 #
-# For each bias: is it added before or after the positions are scattered? Do all ranks have
-# the same one?
+# Is each bias added before or after the positions are scattered? Do all ranks have the
+# same one?
 #
 # </details>
 #
 # <details><summary>Hint 2: an idea</summary>
 #
-# What all ranks hold whole, each has used for its own positions: sum. What belongs to this
-# rank's neurons has been used for all positions: it is complete.
+# Each rank has used the parameters that all hold whole for its own positions only: sum
+# their gradients. It has used the parameters of its own neurons for all positions:
+# their gradients are complete.
 #
 # </details>
 #
@@ -428,36 +427,33 @@ check("16b-one-too-many", complete_gradients)
 # %% [markdown] tags=["instructor"]
 # ## What a layer keeps: 7 minutes
 #
-# Let people add up the table before it is measured: which rows does a pair split?
+# Let people add up the edges before they are measured: which of them does a pair split?
 #
 # When late: skip the cell of the two variants, and read out its ratios.
 
 # %% [markdown]
 # ## What a layer keeps
 #
-# What does that save? Korthikanti et al. (2022) count what a layer keeps for backward: $s$
-# positions, $b$ texts, $h$ numbers each, $a$ heads, 16 bits, dropout with a mask of one byte for
-# each number. The inputs of a pair do not lie *in* it: every rank needs all their numbers.
-#
-# | kept | bytes ÷ $sbh$ | in a pair? |
-# |---|---|---|
-# | inputs of both norms | 4 | no |
-# | inputs of `into` and `wide` | 4 | no |
-# | masks of the dropouts after the sums | 2 | no |
-# | query, key, value; input of `out` | 8 | yes |
-# | before and after GELU | 16 | yes |
-# | softmax, its mask, what is left of it | $5as/h$ | yes |
-#
-# In all $sbh(34 + 5as/h)$. The last row, for example: in each text, $a$ heads compare
-# $s$ positions with $s$, so there are $as^2b$ scores. The softmax takes two bytes for
-# each, the mask one, what is left two: $5as^2b = sbh \cdot 5as/h$.
+# What does that save? Korthikanti et al. counted in 2022 what a layer keeps for
+# backward with $b$ texts of $s$ positions, $h$ numbers at each and $a$ heads, in 16
+# bits. In units of $sbh$ bytes:
+
+# %%
+from lessons.props.attention_vocabulary_sequence import draw_kept_on_edges
+
+draw_kept_on_edges()
 
 # %% [markdown]
-# With $t$ ranks, tensor parallel divides what lies in a pair by $t$. Leave out the row
-# of the softmax. Of the 34, how many does each of four ranks keep? `kept_by_layer` adds
-# up the bytes of the tensors that autograd saves, without the parameters, as lesson 15b
-# did. (It also does so for sequence parallel, and for a way called *gather twice*,
-# which we come to below.)
+# In all $sbh(34 + 5as/h)$. In the attention, $a$ heads compare $s$ positions with $s$
+# in each text: $as^2b$ scores. The softmax takes two bytes for each, its dropout's mask
+# one, the result two: $5as^2b = sbh \cdot 5as/h$. The inputs of `into` and `wide` do
+# not lie in the pair: every rank needs all of them.
+
+# %% [markdown]
+# With $t$ ranks, tensor parallel divides what lies in a pair by $t$. Of the 34, how
+# many does each of four ranks keep? `kept_by_layer` adds up the bytes of the tensors
+# that autograd saves, without the parameters. It also shows sequence parallel, and
+# *gather twice*, which is explained below.
 
 # %%
 question = "With tensor parallel on four ranks, how many of the 34 does a rank keep?"
@@ -481,18 +477,18 @@ reveal("16b-kept", 10 + 24 / 4, computed=True)
 draw_kept_bytes(kept)
 
 # %% [markdown]
-# **The measured layer keeps 8 bytes for each position more than the formula**: a mean and a spread
-# for each norm, two bytes each (on a CPU). That makes 1,024, or 256 where a rank has a quarter of the positions.
-# Tensor parallel keeps $sbh(10 + 24/t + 5as/(ht))$: however many ranks there are, the 10 stay.
+# **The measured layer keeps 8 bytes for each position more than the formula**: a mean
+# and a spread for each norm, two bytes each on a CPU. Tensor parallel keeps
+# $sbh(10 + 24/t + 5as/(ht))$: however many ranks there are, the 10 stay.
 #
-# Sequence parallel divides 6 of the 10, too. The other 4 are the *gathered* inputs of `into` and
-# `wide`, all positions of them. To reach $sbh/t\,(34 + 5as/h)$, a rank keeps its own part and
+# Sequence parallel divides 6 of the 10, too. The other 4 are the *gathered* inputs of
+# `into` and `wide`. To reach $sbh/t\,(34 + 5as/h)$, a rank keeps its own part and
 # **gathers again in backward**: one more all-gather for each pair.
 
 # %% [markdown]
-# Two variants of the unsplit layer, on a CPU in torch 2.13. Its own dropout keeps two bytes for each
-# number. `scaled_dot_product_attention` is *fused*: one kernel for scores, softmax and mixture,
-# without dropout here.
+# How does torch 2.13 do on a CPU? Its dropout keeps masks of two bytes for each number.
+# `scaled_dot_product_attention` is *fused*: one kernel computes scores, softmax and
+# mixture.
 
 # %%
 for dropout, attention in (("torch", "plain"), ("torch", "fused")):
@@ -502,15 +498,15 @@ for dropout, attention in (("torch", "plain"), ("torch", "fused")):
     print(f"{bytes_kept / kept[1, 'tensor']:.2f} of the layer above")
 
 # %% [markdown]
-# Here $as/h$ = 4, so the layer keeps 54. With masks of two bytes it is 36 + 6 · 4 = 60, and 60/54 is
-# 1.11. The fused function keeps only the logarithm of the softmax's sum for each query and head, and
-# recomputes the scores in backward: 36/54 is 0.67. Nothing that grows with the square of the
-# text's length is kept.
+# Here $as/h$ = 4, so the layer keeps 54. With masks of two bytes it is 36 + 6 · 4 = 60.
+# The fused function keeps one number for each query and head, and recomputes the scores
+# in backward: 36 are left, and nothing that grows with the square of the text's length.
 
 # %% [markdown]
-# Here is the block of lessons 14 to 17 on two ranks, with the bytes that are sent in one step for
-# activations and their gradients, in 32 bits. **Before you run it:** in tensor parallel a block has
-# four all-reduces, two halves each. By what factor does gathering twice send more bytes?
+# Next is the block of lessons 14 to 17 on two ranks, with the bytes sent in a step for
+# activations and their gradients. **Before you run it:** in tensor parallel a block has
+# four all-reduces of two halves each. By what factor does gathering twice send more
+# bytes?
 
 # %%
 guess("16b-again", None, "Bytes sent when gathering twice, divided by tensor's?", "×")
@@ -527,13 +523,12 @@ ratio = rows["gather twice"][0].sent / rows["tensor"][0].sent
 reveal("16b-again", ratio, computed=True)
 
 # %% [markdown]
-# By layer a rank sends least. By neuron both ranks work at the same time, each with about half of the
-# parameters and, gathering twice, of the activations. In sequence parallel the sums of exercise 2
-# come on top, $6h$ numbers for each block.
+# By layer a rank sends least. By neuron both ranks work at the same time, each with
+# about half of the parameters and, gathering twice, of the activations. The sums of
+# exercise 2 come on top, $6h$ numbers for each block.
 
 # %% [markdown]
-# With the gradients completed, the model trains as the whole one. (Positions, unlike words, must
-# divide evenly here.)
+# With the gradients completed, the model trains as the whole one:
 
 # %%
 for way in ("sequence", "gather twice"):
@@ -551,13 +546,12 @@ for way in ("sequence", "gather twice"):
 # %% [markdown]
 # ## A ring of keys and values
 #
-# In the pair, a rank still holds all positions. A text that is too long for that is cut by
-# positions *inside* the attention, too: **context parallel**. Each rank keeps its queries, and
-# keys and values go round a ring, one piece at a time.
+# In the pair, a rank still holds all positions. A longer text is cut by positions
+# *inside* the attention, too: **context parallel**. Each rank keeps its queries, and
+# keys and values go round a ring.
 #
-# For each query it keeps what it has seen so far: the values mixed in the right proportions, and the
-# *log-sum*, the logarithm of the sum of $e^\text{score}$. That is enough to go on. (`exchange`, from
-# lesson 10a, sends to some ranks and receives from others.)
+# For each query it keeps two things of what it has seen so far: the mixture of values,
+# and the *log-sum*, the logarithm of the sum of $e^\text{score}$.
 
 # %%
 from parallel_by_hand.tensor_parallel import ring_attention
@@ -568,37 +562,37 @@ show(ring_attention.pass_on)
 # %% [markdown]
 # ## Exercise 3: merge as they come
 #
-# `merge_seen(one, other)` takes what the same queries have seen of two sets of keys: pairs
-# (mixed, log_sum), of shapes (queries, d) and (queries,), as `attend_to_piece` returns them. It
-# returns the pair for both sets. Log-sums may be thousands.
+# `merge_seen(one, other)` takes what the same queries have seen of two sets of keys:
+# pairs (mixed, log_sum) of shapes (queries, d) and (queries,). It returns the pair for
+# both sets. Log-sums may be thousands.
 #
-# `attend_round(query, key, value)`, called by every rank with its own positions, of shape
-# (positions, d), returns its queries' attention to *all* keys, later ones too. `pass_on([key,
-# value])` sends both to the right and returns those from the left: call it $N - 1$ times, and
-# merge each piece when it comes.
+# Every rank calls `attend_round(query, key, value)`, all of shape (positions, d), for
+# its queries' attention to the keys of *all* ranks. `pass_on([key, value])` sends both
+# to the right and returns those from the left. Merge each piece when it arrives.
 #
-# By hand first: of one set, a query has seen a mixture of 4, with log-sum log 1; of the other, 8
-# and log 3. What has it seen of both?
+# By hand first: of one set, a query has seen the mixture 4, with log-sum log 1; of the
+# other, 8 and log 3. What has it seen of both?
 # <!-- exercise: 16b-ring -->
 #
 # <details><summary>Hint 1: a question</summary>
 #
-# If one set's scores sum to 1 and the other's to 3 (after $e^x$), what share of the whole softmax has
-# each?
+# If $e^\text{score}$ sums to 1 in one set and to 3 in the other, what share of the
+# whole softmax does each set have?
 #
 # </details>
 #
 # <details><summary>Hint 2: an idea</summary>
 #
-# The new log-sum is `torch.logaddexp` of both. A set's share is $e$ to the power of its log-sum minus
-# the new one, at most 1. The new mixture is the sum of the mixtures, each times its share.
+# The new log-sum is `torch.logaddexp` of both. A set's share is $e$ to the power of its
+# log-sum minus the new one. The new mixture is the sum of the mixtures, each times its
+# share.
 #
 # </details>
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# Begin with `seen = attend_to_piece(query, key, value)`. Then, $N - 1$ times:
-# `key, value = pass_on([key, value])`, and merge `seen` with what the query sees of these.
+# Begin with `seen = attend_to_piece(query, key, value)`. Then, $N - 1$ times, pass key
+# and value on, and merge `seen` with what the query sees of those that arrive.
 #
 # </details>
 
@@ -637,16 +631,15 @@ check("16b-ring", merge_seen, attend_round)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 16b-ring -->
-# Why it works: a softmax mixture is a mean with weights, and a mean of means is right if each counts with
-# the sum of its weights. The largest share is at most 1, so nothing overflows, and the order does not matter. This
-# is lesson 10's idea for sums, with a sum that remembers its weight.
+# Why it works: a softmax mixture is a mean with weights, and a mean of means is right
+# if each counts with the sum of its weights. The largest share is at most 1, so nothing
+# overflows, and the order does not matter.
 #
 # By hand: the sums are 1 and 3, together 4. (1 · 4 + 3 · 8) / 4 = 7, with log-sum log 4.
 
 # %% [markdown]
-# In a language model no position looks ahead: rank 0 needs only its own keys, the last rank
-# needs all of them.
-# The ranks sleep 0.15 s for each piece that they need:
+# In a language model no position looks ahead: rank 0 needs only its own keys, the last
+# rank needs all of them. Here the ranks sleep 0.15 s for each piece that they need:
 
 # %%
 from sidebyside import Timeline
@@ -656,9 +649,9 @@ with Timeline() as timeline:
 timeline.plot(stamp="simulated", height=2.6)
 
 # %% [markdown]
-# Of the 16 pieces, 6 lie ahead and are skipped, and yet the ring takes as long as its last rank: four
-# pieces. A remedy is to cut the text into $2N$ parts and to give rank $i$ the $i$-th from the front
-# and the $i$-th from the end. Then all ranks skip equally many.
+# Of the 16 pieces, 6 lie ahead and are skipped. Yet the ring takes as long as its last
+# rank: four pieces. A remedy is to cut the text into $2N$ parts and give rank $i$ the
+# $i$-th from the front and the $i$-th from the end.
 
 # %% [markdown] tags=["instructor"]
 # ## The library: 4 minutes
@@ -670,9 +663,9 @@ timeline.plot(stamp="simulated", height=2.6)
 # %% [markdown]
 # ## The library's call
 #
-# `loss_parallel` makes torch's own cross entropy vocabulary-parallel, for logits that are a
-# DTensor, a tensor that knows how it lies on the ranks, split by words. 16a's `CommDebugMode`
-# counts its collectives:
+# `loss_parallel` makes torch's own cross entropy vocabulary-parallel. The logits are a
+# DTensor, which knows how it is split over the ranks. 16a's `CommDebugMode` counts the
+# collectives:
 
 
 # %%
@@ -701,11 +694,10 @@ def loss_by_library() -> tuple[bool, dict[str, int]]:
 run_ranks(loss_by_library)[0]
 
 # %% [markdown]
-# **The library's loss calls three all-reduces too**, and gives our gradient. In a plan as in 16a,
-# `RowwiseParallel` splits an embedding by words, and `SequenceParallel` puts norms between pairs on own
-# positions. Instead of our ring there is `context_parallel`. By default it gathers all keys and values;
-# `set_rotate_method("alltoall")` lets them go round. It is written for a GPU's attention: on a CPU,
-# causal attention fails in torch 2.13.
+# **The library's loss calls three all-reduces too**, and gives our gradient. Instead of
+# our ring there is `context_parallel`. By default it gathers all keys and values;
+# `set_rotate_method("alltoall")` lets them go round. It needs a GPU's attention: on a
+# CPU, causal attention fails in torch 2.13.
 #
 # | | words | sequence between pairs | ring |
 # |---|---|---|---|
@@ -713,13 +705,13 @@ run_ranks(loss_by_library)[0]
 # | torch | `RowwiseParallel`, `loss_parallel` | `SequenceParallel` | `context_parallel`, with `set_rotate_method("alltoall")` |
 # | JAX | `PartitionSpec("tensor", None)` | `PartitionSpec(None, "tensor", None)` | `shard_map` and `ppermute` |
 #
-# (In JAX, the first two leave the messages to the compiler if the axes of the mesh are
-# `AxisType.Auto`.)
+# In JAX, the first two leave the messages to the compiler if the axes of the mesh are
+# `AxisType.Auto`.
 #
 # ## A script of your own
 #
-# A vocabulary-parallel training with nothing but torch. Rank 0 saves the whole matrices. The cell starts it
-# as a group of one; by `torchrun`, on two ranks, it prints the same loss.
+# This script trains vocabulary-parallel with nothing but torch. The cell runs it on one
+# rank; on two, `torchrun` prints the same loss.
 #
 # ```
 # torchrun --nproc-per-node 2 demos/tensor_parallel/own_vocabulary_parallel.py --save model.pt
@@ -735,13 +727,14 @@ run_demo("tensor_parallel/own_vocabulary_parallel.py")
 # %% [markdown]
 # ## What we saw
 #
-# * Attention split by heads is a pair, too: a block calls two all-reduces each way.
-# * Three numbers for each position replace its logits, whatever the number of words.
+# * Attention split by heads is a pair. Three numbers for each position replace its
+#   logits.
 # * With reduce-scatter and all-gather, what lies between the pairs is split by positions. The gradients
 #   of norms and of `out`'s and `narrow`'s biases are then summands.
-# * Of $sbh(34 + 5as/h)$ bytes, tensor parallel leaves $10\,sbh$ whole. Sequence parallel, gathering
-#   twice, divides all.
-# * Keys and values can go round a ring; two tensors remember what has been seen.
+# * Of $sbh(34 + 5as/h)$ bytes, tensor parallel leaves $10\,sbh$ whole. Sequence
+#   parallel that gathers twice divides all.
+# * Keys and values can go round a ring; a mixture and a log-sum for each query remember
+#   what it has seen.
 
 # %% [markdown]
 # **The scorecard** of one block and the words at both ends, over $N$ ranks, with $s$ positions and width $h$:

@@ -196,12 +196,6 @@ def test_the_ring_gives_the_attention_of_the_whole(ranks, causal):
         assert [one["pieces"] for one in found] == list(range(1, ranks + 1))
 
 
-def test_zigzag_lets_all_ranks_see_equally_many_pieces():
-    ranks = 4
-    halves = [(rank, 2 * ranks - 1 - rank) for rank in range(ranks)]
-    assert len({sum(half + 1 for half in mine) for mine in halves}) == 1
-
-
 def test_merging_is_attention_to_both_even_where_exponentials_are_infinite():
     query, key, value = torch.randn(3, 6, 4, dtype=torch.float64)
     query = 5000 * query

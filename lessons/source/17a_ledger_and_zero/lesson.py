@@ -8,10 +8,10 @@
 # %% [markdown]
 # # 17a. Sharding the training state: ledger and ZeRO
 #
-# Lessons 14 to 16 split a model that was too large, and paid with messages in the middle
-# of forward and backward. Data parallel keeps the model whole, and that wastes memory:
-# what one rank holds, all the others hold too. Here every rank keeps a part of it, and each
-# step stays the same, up to rounding.
+# Lessons 14 to 16 split a model that was too large, and paid with messages in the
+# middle of forward and backward. Data parallel keeps the model whole, and that wastes
+# memory: all ranks hold the same. Here every rank keeps a part of it, and each step
+# stays the same, up to rounding.
 #
 # *You will be able to* say what each byte of training is for, in 32 and in 16 bits; to
 # work out what fits on a device; to write ZeRO-1; and to clip a gradient that no rank holds
@@ -31,10 +31,10 @@
 # %% [markdown]
 # ## The ledger
 #
-# A network of six layers learns the digits with Adam, an optimiser that keeps two running
-# averages for each parameter: one of its gradients, one of their squares. One, two and
-# four ranks train it data-parallel, as in lesson 11a, and divide each batch of 64 images
-# among them. We look at rank 0 and count bytes:
+# A network of six layers learns the digits with Adam, an optimiser that keeps two
+# running averages for each parameter: one of its gradients, one of their squares. One,
+# two and four ranks train it data-parallel, and divide each batch of 64 images among
+# them. We count the bytes of rank 0:
 
 # %%
 from parallel_by_hand.sharding.measured_ledger import measure_digits, print_state_table
@@ -45,9 +45,8 @@ print_state_table({f"{n} ranks": found[:1] for n, found in rows.items()})
 
 # %% [markdown]
 # This table is the **ledger** of a training run: the bytes that a rank holds, each
-# column at its peak. *Buffers*, in this table, are the room for one piece that arrives
-# from another rank: an $N$-th of the parameters. The ledger counts the memory behind the tensors, and tensors that share memory
-# count once:
+# column at its peak. *Buffers* receive pieces from other ranks, each an $N$-th of the
+# parameters. The ledger counts the memory behind the tensors, and shared memory once:
 
 # %%
 from parallel_by_hand.sharding.ledger import bytes_behind
@@ -57,10 +56,9 @@ show(bytes_behind)
 
 # %% [markdown]
 # Only activations and the buffer shrink here: each rank has fewer images, and a piece
-# is smaller. **Parameters,
-# gradients and optimiser state stay as they are, however many ranks there are** (up to a
-# few bytes, explained below). These three are the **training state**. In float32 they take 4 + 4 + 8 bytes
-# for each parameter. Could they be smaller?
+# is smaller. **Parameters, gradients and optimiser state stay as they are, however many
+# ranks there are**, up to a few bytes. These three are the **training state**. In
+# float32 they take 4 + 4 + 8 bytes for each parameter. Could they be smaller?
 
 # %% [markdown] tags=["instructor"]
 # ## Sixteen bits: 10 minutes
@@ -73,8 +71,8 @@ show(bytes_behind)
 # %% [markdown]
 # ## Sixteen bits
 #
-# GPUs multiply matrices several times as fast in 16 bits. *bfloat16* keeps the range
-# of float32 and has fewer digits: above 1 comes 1.0078, then 1.0156. A weight of 1 gets a
+# GPUs multiply matrices several times as fast in 16 bits. *bfloat16* keeps the range of
+# float32 and has fewer digits: the next number after 1 is 1.0078. A weight of 1 gets a
 # thousand updates of 0.001 each. What is it afterwards, in bfloat16?
 
 # %%
@@ -93,10 +91,10 @@ for _ in range(1000):
 reveal("17a-thousand", weight.item(), computed=True)
 
 # %% [markdown]
-# Each sum is rounded to the nearest bfloat16, and that is 1 again. So the optimiser updates
-# a **master copy** in float32, and after each step the weights are rounded from it. Forward
-# and backward compute with 16 bits. This is **mixed precision**. What does training lose
-# without the copy?
+# Each sum is rounded to the nearest bfloat16, which is 1 again. So the optimiser
+# updates a **master copy** in float32, and after each step the weights are rounded from
+# it. Forward and backward compute with 16 bits. This is **mixed precision**. What does
+# training lose without the copy?
 
 # %%
 from parallel_by_hand.sharding.sixteen_bits import FORMATS, train_in_format
@@ -107,17 +105,17 @@ for name in ("float32", "bfloat16, master copy", "bfloat16 alone"):
     print(f"{found.unchanged:.0%} of the weights unchanged by the last update")
 
 # %% [markdown]
-# A smaller network (64-64-10) learns for ten epochs with Adam and a small learning rate,
-# 0.0003. **In this run, bfloat16 with a master copy learns what float32 learns, and bfloat16
-# alone learns less**: most updates are lost. Most of the weights that float32 leaves
-# unchanged never have a gradient: those of pixels that are always 0, and of neurons that
-# no image switches on.
+# A smaller network learned for ten epochs with a small learning rate, 0.0003. **In this
+# run, bfloat16 with a master copy learns what float32 learns, and bfloat16 alone learns
+# less**: most updates are lost. Most of the weights that float32 leaves unchanged never
+# have a gradient, for instance where a pixel is always 0.
 
 # %% [markdown]
-# *float16* has more digits than bfloat16 and less range: anything smaller in size than
-# 0.00000003 becomes 0. Gradients can be that small, for instance when the loss is divided
-# by the size of a huge batch. Below, each batch pretends to be one part of 65,536. **Loss scaling** multiplies the loss by
-# $2^{16}$ before backward, and divides the gradients in float32:
+# *float16* has more digits than bfloat16 and less range: numbers below 0.00000003
+# become 0. Gradients can be that small, for instance when the loss is divided by the
+# size of a huge batch. Below, each batch pretends to be one part of 65,536. **Loss
+# scaling** multiplies the loss by $2^{16}$ before backward, and divides the gradients
+# in float32:
 
 # %%
 for name in ("float16, master copy", "float16, loss scaled", "bfloat16, master copy"):
@@ -125,12 +123,13 @@ for name in ("float16, master copy", "float16, loss scaled", "bfloat16, master c
     print(f"{name:<22} loss {found.loss:.1f}, gradients that are 0: {found.zeros:.0%}")
 
 # %% [markdown]
-# **Without scaling, nine of ten gradients of this float16 run are 0, and it learns
-# next to nothing.** bfloat16 needs no scaling here. In torch, `torch.amp.GradScaler` scales,
-# skips a step whose gradients overflow, and then halves the scale. `torch.autocast` computes
-# products in 16 bits, and leaves parameters, their gradients and Adam's averages in float32.
-# With 8-bit floats, usually only products are computed, with a scale for each tensor or block.
-#
+# **Without scaling, nine of ten gradients of this float16 run are 0, and it learns next
+# to nothing.** bfloat16 needs no scaling here. In torch, `torch.amp.GradScaler` scales,
+# skips a step whose gradients overflow, and then halves the scale. `torch.autocast`
+# computes products in 16 bits, and leaves parameters, their gradients and Adam's
+# averages in float32.
+
+# %% [markdown]
 # In our scheme, parameters and gradients have half the bits. How many bytes of state does each
 # parameter need with Adam?
 
@@ -147,10 +146,9 @@ for part in MIXED._fields:
 reveal("17a-mixed", MIXED.total, computed=True)
 
 # %% [markdown]
-# As many as before. The optimiser holds the copy (4) and two averages (4 + 4): that is
-# the ZeRO paper's **K = 12**, beside 2 for the parameter and 2 for the gradient. (Torch's
-# FSDP2, in lesson 17b, keeps 4 + 4 + 8: its shards are the float32 copy. If you ask for 16 bits, it
-# casts them as it gathers them.) Mixed precision saves time and activations, not training state.
+# As many as before. The optimiser holds 4 bytes for the copy and 4 for each average:
+# that is the ZeRO paper's **K = 12**, beside 2 for the parameter and 2 for the
+# gradient. Mixed precision saves time and activations, not training state.
 
 # %% [markdown] tags=["instructor"]
 # ## Which rank needs what: 3 minutes
@@ -161,27 +159,28 @@ reveal("17a-mixed", MIXED.total, computed=True)
 # %% [markdown]
 # ## Which rank needs what
 #
-# Of $\Psi$ parameters, each of $N$ ranks could keep a *shard*, $\Psi/N$ of them, with all
-# that belongs to it. **ZeRO** (Rajbhandari et al., 2020) does so in three stages, *ZeRO-1*,
-# *ZeRO-2* and ZeRO-3. Each stage shards one thing more:
+# Of $\Psi$ parameters, each of $N$ ranks could keep a *shard*, $\Psi/N$ of them, with
+# all that belongs to it. **ZeRO**, of Rajbhandari and others, does so in three stages.
+# Each stage shards one thing more:
 #
 # | | parameters | gradients | optimiser |
 # |---|---|---|---|
-# | DDP (stage 0) | whole | whole | whole |
+# | DDP, stage 0 | whole | whole | whole |
 # | ZeRO-1 | whole | whole | shard |
 # | ZeRO-2 | whole | shard | shard |
 # | ZeRO-3 | shard | shard | shard |
-#
+
+# %% [markdown]
 # ## Exercise 1: which stage fits
 #
-# Write `smallest_stage(numbers, ranks, activations, budget)`: the smallest stage, 0 to 3,
-# with which training fits on each device, or `None` if none does. `numbers` are the
-# parameters, a multiple of `ranks`, trained in mixed precision with Adam (2 + 2 + 12
-# bytes). `activations` are bytes, and each rank holds them in any stage. Training fits if
-# state and activations together are at most `budget` bytes.
+# Write `smallest_stage(numbers, ranks, activations, budget)`: the smallest stage, 0 to
+# 3, with which training fits on each device, or `None` if none does. There are
+# `numbers` parameters, a multiple of `ranks`, trained in mixed precision with Adam.
+# Each rank also holds `activations` bytes in any stage. Training fits if it takes at
+# most `budget` bytes.
 #
-# By hand first: 8 parameters, 4 ranks, 10 bytes of activations. How many bytes does each stage
-# need, and which is the smallest stage for 60 bytes?
+# By hand first: 8 parameters, 4 ranks, 10 bytes of activations. How many bytes does
+# each stage need, and which is the smallest for 60 bytes?
 # <!-- exercise: 17a-stage -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -199,8 +198,8 @@ reveal("17a-mixed", MIXED.total, computed=True)
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `whole = [2 * numbers, 2 * numbers, 12 * numbers]`. In stage s the last s of them are
-# divided: `sum(whole[: 3 - s]) + sum(whole[3 - s :]) // ranks`.
+# Begin with `whole = [2 * numbers, 2 * numbers, 12 * numbers]`. In stage s the last s
+# of them are divided by `ranks`. Add the activations, and return the first s that fits.
 #
 # </details>
 
@@ -251,8 +250,8 @@ check("17a-stage", smallest_stage)
 # %% [markdown]
 # ## The table of the paper
 #
-# The ZeRO paper's Table 1 lists GB on each rank for three models and six numbers of ranks.
-# Our ledger's formula gives all 54 numbers (from 100 GB up the paper drops the decimals):
+# The ZeRO paper's Table 1 lists GB on each rank for three models and six numbers of
+# ranks. Our ledger's formula gives all 54 numbers:
 
 # %%
 from parallel_by_hand.sharding.ledger_pictures import PUBLISHED, row_of_the_paper
@@ -284,34 +283,33 @@ draw_state_bars(bars, "GB on each of 64 ranks, 7.5 billion parameters")
 # %% [markdown]
 # ## ZeRO-1: each updates its part
 #
-# All parameters lie in one flat tensor, cut into $N$ equal shards. (*Padding*, a few zeros
-# at the end, fills the last one: the few bytes more of the first table.) Lesson 10b's ring all-reduce
-# has two halves: a reduce-scatter, then an all-gather. ZeRO-1 puts the update between
-# them:
+# All parameters lie in one flat tensor, cut into $N$ equal shards. *Padding*, a few
+# zeros at the end, fills the last one. Lesson 10b's ring all-reduce has two halves: a
+# reduce-scatter, then an all-gather. ZeRO-1 puts the update between them:
 #
 # 1. Reduce-scatter the gradients: each rank gets the sum of its own shard.
-# 2. Each rank updates its shard of the parameters. Only for that does it need Adam's averages.
+# 2. Each rank updates its shard of the parameters, the only one for which it keeps
+#    Adam's averages.
 # 3. All-gather the parameters.
 
 # %% [markdown]
 # ## Exercise 2: the sharded update
 #
-# Write `sharded_update(parameters, gradient, momentum, lr)`, called by all ranks: a step of
-# SGD with momentum, $m \leftarrow 0.9\,m + g$, then $p \leftarrow p - lr \cdot m$,
-# where $g$ is the *mean* of all ranks' gradients.
+# All ranks call `sharded_update(parameters, gradient, momentum, lr)`:
+# $m \leftarrow 0.9\,m + g$, then $p \leftarrow p - lr \cdot m$, where $g$ is the *mean*
+# of all ranks' gradients.
 #
 # | | length | afterwards |
 # |---|---|---|
-# | `parameters`, equal on all ranks | $\Psi$ | updated in place, on all ranks |
+# | `parameters`, equal on all ranks | $\Psi$ | updated in place |
 # | `gradient`, this rank's own | $\Psi$ | may be overwritten |
 # | `momentum`, this rank's shard | $\Psi/N$ | updated in place |
 #
-# Given are `own_shard(flat)`, a view; `ring_reduce_scatter(flat)`, which returns this rank's
-# shard of the *sum*; `ring_all_gather(flat)`, which fills in all shards. Call each ring once.
+# Use `own_shard(flat)`, a view; `ring_reduce_scatter(flat)`, this rank's shard of the
+# *sum*; and `ring_all_gather(flat)`, which fills in all shards.
 #
-# By hand first: two ranks, parameters [10, 20], momentum 0 everywhere, lr = 1. Rank 0's
-# gradient is [1, 2], rank 1's is [3, 6]. What does each rank hold after the step, and how
-# many numbers has it sent?
+# By hand first: parameters [10, 20], momentum 0, lr = 1, gradients [1, 2] and [3, 6].
+# What does each of the two ranks hold afterwards?
 # <!-- exercise: 17a-update -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -324,15 +322,15 @@ draw_state_bars(bars, "GB on each of 64 ranks, 7.5 billion parameters")
 # <details><summary>Hint 2: an idea</summary>
 #
 # Between the two rings everything has the length of a shard: the summed gradient, the
-# momentum, and `own_shard(parameters)`, which is a view: change it in place.
+# momentum, and `own_shard(parameters)`, a view that is changed in place.
 #
 # </details>
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `shard = ring_reduce_scatter(gradient) / dist.get_world_size()`, then
-# `momentum.mul_(0.9).add_(shard)`, then `own_shard(parameters).sub_(lr * momentum)`, and
-# the all-gather.
+# Divide what `ring_reduce_scatter(gradient)` returns by the number of ranks. Update
+# `momentum` in place by `mul_` and `add_`, then `own_shard(parameters)` by `sub_`, and
+# gather.
 #
 # </details>
 
@@ -388,9 +386,8 @@ check("17a-update", sharded_update)
 # ## The same numbers
 #
 # `ZeRO1` does that with any optimiser that treats each number by itself. `backward`
-# adds to one flat gradient, of which each parameter's `.grad` is a view. In the code
-# there is one unit, the flat parameters. `masters` are what the optimiser updates,
-# `buffers` are the room for what arrives, and clipping is exercise 3:
+# adds to one flat gradient, of which each parameter's `.grad` is a view. The optimiser
+# updates `masters`, and pieces arrive in `buffers`:
 
 # %%
 from parallel_by_hand.sharding.zero_1 import ZeRO1
@@ -398,8 +395,8 @@ from parallel_by_hand.sharding.zero_1 import ZeRO1
 show(ZeRO1.step)
 
 # %% [markdown]
-# After each of ten steps of Adam we compare it with lesson 11b's DDP. Beside it run
-# ZeRO-2, which comes later, and the library's ZeRO-1: `ZeroRedundancyOptimizer`.
+# After each of ten steps of Adam we compare it with lesson 11b's DDP, and so we do with
+# ZeRO-2 and the library's ZeRO-1, `ZeroRedundancyOptimizer`.
 
 
 # %%
@@ -427,11 +424,12 @@ for name, difference in run_ranks(largest_differences, world_size=3)[0].items():
     print(f"3 ranks, {name}: within 1e-5 of DDP {difference < 1e-5}")
 
 # %% [markdown]
-# **With two ranks, ZeRO-1 and ZeRO-2 equal DDP after every step, bit for bit**: a sum of
-# two numbers is the same in either order. With three or more, each algorithm adds the ranks in
-# an order of its own for each number, and each step agrees up to rounding. Over many steps
-# such differences can grow.
-#
+# **With two ranks, ZeRO-1 and ZeRO-2 equal DDP after every step, bit for bit**: a sum
+# of two numbers is the same in either order. With more ranks, each algorithm adds in
+# its own order, and each step agrees up to rounding. Over many steps such differences
+# can grow.
+
+# %% [markdown]
 # ## The same bytes
 #
 # Every rank should send $(N-1)/N$ of the tensor in each half, $2\Psi$ numbers in all for
@@ -447,9 +445,9 @@ for strategy in BUILT:
     print(f"{strategy:<6} sends {sorted({rank.sent for rank in found})} bytes per rank")
 
 # %% [markdown]
-# **With one backward in each step, ZeRO-1 and ZeRO-2 send what DDP sends.** They need a real
-# reduce-scatter: gloo's is a whole all-reduce (lesson 10a), twice as much. Here for 16 MB and four ranks
-# (on Windows, and where each rank has a GPU, these bytes are not counted, and it says 0):
+# **With one backward in each step, ZeRO-1 and ZeRO-2 send what DDP sends.** They need a
+# real reduce-scatter: gloo's is a whole all-reduce, twice as much. Here are the bytes
+# for 16 MB and four ranks; on Windows and on GPUs they are not counted:
 
 # %%
 from parallel_by_hand.collectives.loopback_meter import megabytes_per_rank
@@ -475,11 +473,10 @@ print(f"our ring {ring:.1f} MB, gloo {gloo:.1f} MB")
 # %% [markdown]
 # ## ZeRO-2: gradients don't stay
 #
-# ZeRO-1 still holds all gradients until backward ends. ZeRO-2 sums up those of a
-# layer as soon as the hooks of lesson 11b say that they are ready, keeps its shard,
-# and frees the rest. Each layer is a flat tensor of its own. `carry` sums a bucket
-# over the ranks, at once or, if it returns a future, while backward goes on.
-# `under_way` notes it until the bucket is needed again:
+# ZeRO-1 still holds all gradients until backward ends. ZeRO-2 sums up those of a layer
+# as soon as the hooks of lesson 11b say that they are ready, keeps its shard, and frees
+# the rest. Each layer is a flat tensor of its own. `carry` sums a bucket over the
+# ranks, at once or while backward goes on:
 
 # %%
 from parallel_by_hand.sharding.zero_2 import ZeRO2
@@ -499,18 +496,16 @@ for strategy, found in rows.items():
     print(strategy, "as predicted:", all(rank.ledger == predicted for rank in found))
 
 # %% [markdown]
-# **The ledger is predicted to the byte**, in mixed precision on four ranks. ZeRO-2 holds its shards, and
-# at the peak one layer's gradients besides, so the gain needs many layers. Its buffers hold the largest layer once more, packed to
-# travel. (The optimiser has 4 bytes more for each flat tensor: Adam's counter of steps. Not in the
-# ledger: what an update needs for a moment, such as a float32 copy of the shard's gradient.)
+# **The ledger is predicted to the byte**, in mixed precision on four ranks. ZeRO-2
+# holds its shards, and at the peak one layer's gradients besides, so the gain needs
+# many layers. Its buffers hold the largest layer once more, packed to travel.
 
 # %% [markdown]
 # ## Timelines
 #
-# If the messages travel in a thread of their own, backward goes on meanwhile: we call
-# this *overlapped*, and draw it beside ZeRO-1 and plain ZeRO-2. Four layers
-# sleep 20 ms forward and 40 ms backward; a slow link, like that of lesson 11b, takes 30 ms for a layer's
-# shards:
+# If a thread of its own sends the messages, backward goes on meanwhile: this is
+# *overlapped*, beside ZeRO-1 and plain ZeRO-2. Four layers sleep 20 ms forward and 40
+# ms backward; a slow link takes 30 ms for a layer's shards:
 
 # %%
 from parallel_by_hand.sharding.shard_timelines import step_over_slow_link
@@ -523,11 +518,10 @@ for way in ("ZeRO-1", "ZeRO-2", "ZeRO-2, overlapped"):
 draw_timelines(drawn, stamp="simulated")
 
 # %% [markdown]
-# ZeRO-1 reduce-scatters once, after backward. ZeRO-2 does it after each layer, and backward
-# waits; overlapped, only the last one is waited for in full. (ZeRO-1 could start early too,
-# as DDP does; it would still keep all gradients.) A rank that sends counts as busy here: by
-# computing time, ZeRO-1 is idle for half of the step. The update is almost too short to be
-# seen. The all-gather comes last in all three: lesson 17b hides that as well.
+# ZeRO-1 reduce-scatters once, after backward. ZeRO-2 does it after each layer, and
+# backward waits; overlapped, it waits in full only for the last one. A rank that sends
+# counts as busy here: by computing time, ZeRO-1 is idle for half of the step. The
+# all-gather comes last in all three: lesson 17b hides that as well.
 
 # %% [markdown] tags=["instructor"]
 # ## Accumulation: 2 minutes
@@ -565,22 +559,21 @@ reveal("17a-accumulate", sent["ZeRO-2"] / sent["ZeRO-1"], computed=True)
 # %% [markdown]
 # ## Exercise 3: clip across shards
 #
-# Many training runs *clip* (lesson 9): if the gradient, as one vector, is longer than
-# allowed, it is shortened and keeps its direction. Under ZeRO no rank has the whole vector.
+# Many training runs *clip*: a gradient that is too long, as one vector, is shortened.
+# Under ZeRO no rank has the whole vector.
 #
-# Write `clip_shards(shards, longest)`, called by all ranks. `shards` is a list of this rank's
-# shards, flat tensors of different lengths; those of all ranks together are the whole
-# gradient. If it is longer than `longest`, multiply each shard in place by `longest` /
-# length. Return the length before clipping, as a float. Send one number by one
-# `dist.all_reduce`.
+# All ranks call `clip_shards(shards, longest)` with a list of their shards, flat
+# tensors. If the whole gradient is longer than `longest`, multiply each shard in place
+# by `longest` / length. Return the length before clipping, as a float. Send one number,
+# by `dist.all_reduce`.
 #
-# By hand first: rank 0 has [3, 0], rank 1 has [0, 4], and the longest is 1. What does each
-# rank send, and what does it hold afterwards?
+# By hand first: rank 0 has [3, 0], rank 1 has [0, 4], and `longest` is 1. What does
+# each rank send, and what does it hold afterwards?
 # <!-- exercise: 17a-clip -->
 #
 # <details><summary>Hint 1: a question</summary>
 #
-# Are the lengths of the shards added up, or something else of theirs?
+# Can the lengths of the shards be added up, or what else?
 #
 # </details>
 #
@@ -593,8 +586,8 @@ reveal("17a-accumulate", sent["ZeRO-2"] / sent["ZeRO-1"], computed=True)
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `total = sum(shard.square().sum() for shard in shards)`, all-reduce it,
-# `length = total.sqrt().item()`. Then, if it is too long, `shard.mul_(longest / length)`.
+# All-reduce `sum(shard.square().sum() for shard in shards)`, and take its root. If that
+# is too long, multiply each shard in place.
 #
 # </details>
 
@@ -641,9 +634,9 @@ check("17a-clip", clip_shards)
 # %% [markdown]
 # ## The block, cut by state
 #
-# The transformer block of lessons 14 to 16, with SGD and momentum, on two ranks. The first
-# two lines are 14a's cut by layer; then the same block by state, each rank with half of
-# the sequences. Of these we see rank 0; rank 1 holds as much:
+# Here is the transformer block of lessons 14 to 16, with SGD and momentum, on two
+# ranks. The first two lines are 14a's cut by layer; then comes the same block by state,
+# each rank with half of the sequences. There rank 1 holds as much as rank 0:
 
 # %%
 from parallel_by_hand.model_parallel.transformer_block import block_cut_by_layer
@@ -655,17 +648,19 @@ by_state = {strategy: run_ranks(measure_block, strategy)[:1] for strategy in BUI
 print_state_table({"by layer": by_layer} | by_state)
 
 # %% [markdown]
-# A cut by layer divides everything, and sends activations. A cut by state divides less with
-# two ranks, sends parameters and gradients however many samples there are, and keeps all
-# ranks busy. Two halves of a block are two large layers, so ZeRO-2 needs more here than
-# ZeRO-1.
-#
+# A cut by layer divides everything, and sends activations. A cut by state divides less
+# with two ranks, sends parameters and gradients however many samples there are, and
+# keeps all ranks busy. The halves of a block are two large layers, so ZeRO-2 needs more
+# here than ZeRO-1.
+
+# %% [markdown]
 # ## A script of your own
 #
-# DDP with a sharded optimiser, without this course's instruments. The library's
-# optimiser gives each rank whole parameters, as evenly as it can, and sends them round by broadcasts.
-# They come after a whole all-reduce, so a rank sends one and a half times what DDP sends, on
-# average. The cell starts the script as a group of one; `torchrun` starts it with two:
+# This script is DDP with a sharded optimiser, without this course's instruments. The
+# library's optimiser gives each rank whole parameters, and sends them round by
+# broadcasts after a whole all-reduce. So a rank sends one and a half times what DDP
+# sends, on average. The cell runs the script on one rank; `torchrun` starts it with
+# two:
 #
 # ```
 # torchrun --nproc-per-node 2 demos/sharding/own_sharded_optimizer.py --save model.pt
@@ -689,15 +684,12 @@ run_demo("sharding/own_sharded_optimizer.py")
 # %% [markdown]
 # ## What we saw
 #
-# * Data parallel divides a batch and its activations; each rank holds the whole training state: 16 bytes for
-#   each parameter with Adam, in float32 (4 + 4 + 8) and in mixed precision (2 + 2 + 12).
+# * In data parallel, each rank holds the whole training state: with Adam 16 bytes for
+#   each parameter, in float32 and in mixed precision.
 # * Without a float32 master copy, bfloat16 loses small updates; without loss scaling,
 #   float16 loses small gradients.
-# * The ledger's formula gives all of the ZeRO paper's Table 1: $120 \to 31.4 \to 16.6 \to 1.9$ GB.
-# * ZeRO-1 updates between the two halves of the all-reduce, ZeRO-2 frees gradients during
-#   backward. Each step equals DDP's up to rounding, and sends as
-#   much with one micro-batch.
-# * With $k$ micro-batches ZeRO-2 sends $(k + 1)/2$ times as much as ZeRO-1.
+# * ZeRO-1 updates between the two halves of the all-reduce, ZeRO-2 frees gradients
+#   during backward.
 
 # %% [markdown]
 # **The scorecard** of $\Psi$ parameters with Adam in mixed precision, over $N$ ranks:

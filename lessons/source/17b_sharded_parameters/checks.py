@@ -25,7 +25,7 @@ def check_17b_gather_free(
     given = before_forward, after_forward, before_backward, after_backward
     functions = dict(zip(NAMES, given, strict=True))
     for ranks in 2, 1, 3, 5:
-        think = "what this line needs: memory behind `flat` before anybody reads or "
+        think = "what this line needs: memory behind `flat` before anything reads or "
         think += "fills it, and tensors of one shape and type on all ranks"
         with trying(f"three steps in {ranks} ranks", think=think):
             found = run_trial(try_gather_free, functions, ranks=ranks)
@@ -64,7 +64,7 @@ def _expect_gather_free_step(
 
 THINK_OF_FAULT = {
     "no memory": ORDER,
-    "still whole": "who frees the unit, and when: until then its memory is taken",
+    "still whole": "which function frees the unit: until then its memory is taken",
     "no gradient": "where this rank's shard of the mean gradient belongs: "
     "`unit.kept.grad`",
 }

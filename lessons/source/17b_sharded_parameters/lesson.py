@@ -8,9 +8,9 @@
 # %% [markdown]
 # # 17b. Sharding the parameters
 #
-# After ZeRO-2, gradients and the optimiser's state are cut into shards. The parameters
-# are still whole on every rank. ZeRO-3 cuts them too: a rank keeps $1/N$ of each layer,
-# and borrows the rest for the moment in which the layer computes.
+# ZeRO-2 cuts gradients and the optimiser's state into shards. The parameters are still
+# whole on every rank. ZeRO-3 cuts them too: a rank keeps $1/N$ of each layer, and
+# borrows the rest while the layer computes.
 #
 # *You will be able to* gather and free parameters in the right order, say what this
 # costs, use FSDP2, keep fewer activations, and go on from a checkpoint with another number
@@ -32,70 +32,65 @@
 # ## Borrowed layers
 #
 # A *unit* is a group of parameters that travel together, often a layer. As in 17a they
-# are views of one flat tensor, padded so that all shards are equal. Each rank has a
-# copy of its shard, `kept`, which its optimiser updates. While no layer needs the unit,
-# the memory behind `flat` is freed. `FlatParameters` is 17a's flat tensor, and `shard` is
-# this rank's part of it.
+# are views of one flat tensor, `flat`, padded so that all shards are equal. Each rank
+# keeps its shard in `kept`, which its optimiser updates. The memory behind `flat` is
+# freed after each use. Here is one step of two units:
 
 # %%
+from lessons.props.sharded_parameters import draw_borrowed_units
 from parallel_by_hand.sharding import zero_3
 from sidebyside import show
 
 show(zero_3.ShardedUnit)
+draw_borrowed_units()
 
 # %% [markdown]
-# The *storage* of a tensor is the memory behind it. With `resize_(0)` the tensor keeps its
-# shape and loses its numbers. Why not delete `flat`, and make another one later? For
-# backward, autograd has kept views of it. They need their numbers again, in the same storage.
+# Thin bands are shards, which a rank holds at all times; a box is a whole unit. An
+# all-gather precedes each use. When all gradients of a unit are there, a reduce-scatter
+# gives each rank its shard of the sum.
 #
-# A unit now costs an all-gather before each use. When all its gradients are there, a
-# reduce-scatter gives each rank its shard of the sum. Of two units, a rank holds shards (s)
-# at all times, and whole units (W) only while they compute:
-#
-# | | forward 1 | forward 2 | backward 2 | backward 1 |
-# |---|---|---|---|---|
-# | before | gather 1 | gather 2 | gather 2 | gather 1 |
-# | unit 1 | W | s | s | W |
-# | unit 2 | s | W | W | s |
-# | after | free 1 | free 2 | free 2, reduce-scatter | free 1, reduce-scatter |
+# The *storage* of a tensor is the memory behind it. With `resize_(0)` the tensor keeps
+# its shape and loses its numbers. Autograd has kept views of `flat` for backward, and
+# they need their numbers again in the same storage: so `flat` must not be replaced by
+# another tensor.
 
 # %% [markdown]
 # ## Exercise 1: gather and free in the right order
 #
-# Write the four functions that hooks call with a unit: before and after its forward, and
-# before and after its backward, when all its gradients are there.
+# Write the four functions that hooks call with a unit, before and after its forward and
+# its backward.
 #
-# * While a unit computes, `unit.flat` holds the shards (`unit.kept`) of all ranks, in rank
-#   order; otherwise it has no memory. Use `unit.allocate()`, `unit.release()` and
-#   `dist.all_gather(pieces, tensor)`. `flat.chunk(n)` gives `n` pieces of equal length.
-# * `after_backward` puts this rank's shard of the *mean* gradient over all ranks into
-#   `unit.kept.grad`. `unit.take_gradients()` returns the unit's gradients as one flat
-#   tensor, for `dist.reduce_scatter(tensor, pieces)`.
+# * While a unit computes, `unit.flat` holds the shards of all ranks, in order;
+#   otherwise it has no memory. Use `unit.allocate()`, `unit.release()`,
+#   `unit.flat.chunk(n)` and `dist.all_gather(pieces, unit.kept)`.
+# * `after_backward` puts this rank's shard of the *mean* gradient into
+#   `unit.kept.grad`. `unit.take_gradients()` returns one flat tensor, for
+#   `dist.reduce_scatter(tensor, pieces)`.
 #
-# By hand first: two ranks, three units of 10, 20 and 10 numbers. How many numbers does
-# each rank keep, and how many does it hold at most, kept and gathered together?
+# By hand first: two ranks, three units of 10, 20 and 10 numbers. How many does each
+# rank keep? How many does it hold at most, with the gathered ones?
 # <!-- exercise: 17b-gather-free -->
 #
 # <details><summary>Hint 1: a question</summary>
 #
 # Which operations read parameters: the forward, the backward, the collectives? What has
-# to stand in `flat` before each, and which operation needs it afterwards?
+# to be in `flat` before each of them?
 #
 # </details>
 #
 # <details><summary>Hint 2: an idea</summary>
 #
-# Both functions that come before do the same: memory, then an all-gather into the chunks
-# of `flat`. What comes after forward only frees. After backward the parameters are no
+# `before_forward` and `before_backward` do the same: memory, then an all-gather into
+# the chunks of `flat`. `after_forward` only frees. After backward the parameters are no
 # longer needed, and the gradients travel.
 #
 # </details>
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `unit.allocate()`, then `dist.all_gather(list(unit.flat.chunk(ranks)), unit.kept)`.
-# After backward: `unit.release()`; `whole = unit.take_gradients() / ranks`; an empty
-# tensor like `kept`, and `dist.reduce_scatter(mine, list(whole.chunk(ranks)))` into it.
+# Before, allocate and `dist.all_gather(list(unit.flat.chunk(ranks)), unit.kept)`. After
+# backward, release, divide what `unit.take_gradients()` returns by the number of ranks,
+# cut it into chunks, and reduce-scatter them into an empty tensor like `kept`.
 #
 # </details>
 
@@ -167,10 +162,8 @@ check("17b-gather-free", before_forward, after_forward, before_backward, after_b
 # %% [markdown]
 # ## The same training, and its price
 #
-# `ZeRO3` (fewer than 60 lines, in `resources/parallel_by_hand/sharding/zero_3.py`) calls
-# from hooks what you have written, and updates `kept`. (`TunedZeRO3`, below it there, can
-# also gather ahead, or less often.) *Before backward* is when the gradient of the unit's
-# output is there:
+# `ZeRO3`, of fewer than 60 lines, calls from hooks what you have written, and updates
+# `kept`. *Before backward* is when the gradient of the unit's output is there:
 
 # %%
 show(zero_3.ZeRO3.__init__)
@@ -178,8 +171,8 @@ show(zero_3.ZeRO3.after_forward)
 show(zero_3.ZeRO3.expect_backward)
 
 # %% [markdown]
-# Ψ is the number of parameters, as in 17a. In DDP's ring all-reduce a rank
-# sends $(N-1)/N \cdot 2Ψ$ numbers: half to reduce-scatter, half to all-gather. By what
+# Ψ is the number of parameters, as in 17a. In DDP's ring all-reduce a rank sends
+# $(N-1)/N \cdot 2Ψ$ numbers: half in a reduce-scatter, half in an all-gather. By what
 # factor does ZeRO-3 send more?
 
 # %%
@@ -202,13 +195,11 @@ for stage, one in found.items():
 reveal("17b-bytes", found["ZeRO-3"]["sent"] / found["DDP"]["sent"], computed=True)
 
 # %% [markdown]
-# **ZeRO-3 sends $(N-1)/N \cdot 3Ψ$ numbers, 1.5 times what DDP sends, and keeps $1/N$ of
-# everything.** The digits network has 21,450 parameters of 4 bytes; the meter has counted
-# lesson 10b's ring.
+# **ZeRO-3 sends $(N-1)/N \cdot 3Ψ$ numbers, 1.5 times what DDP sends, and keeps $1/N$
+# of everything.** The digits network has 21,450 parameters of 4 bytes.
 #
-# With two ranks all steps agree bit for bit, because two numbers have the same sum in either
-# order. With more ranks the order matters, and each unit is a ring of its own, cut in other
-# places than one long tensor. Then parameters differ by rounding.
+# With two ranks all steps agree bit for bit, because two numbers have the same sum in
+# either order. With more ranks the order matters, and parameters differ by rounding.
 
 # %% [markdown] tags=["instructor"]
 # ## The ledger over time: 4 minutes
@@ -221,10 +212,9 @@ reveal("17b-bytes", found["ZeRO-3"]["sent"] / found["DDP"]["sent"], computed=Tru
 # %% [markdown]
 # ## The ledger over time
 #
-# After every operation of torch, `GatheredLedger` notes how many bytes are gathered. It
-# refuses to read what has been freed. (Without it, a sum would read from address 0, and the
-# process would end.) On the left, our ZeRO-3; on the right, units are kept whole from their
-# forward to their backward:
+# After every operation of torch, `GatheredLedger` notes how many bytes are gathered. On
+# the left is our ZeRO-3; on the right, units are kept whole from their forward to their
+# backward:
 
 # %%
 from lessons.props.sharded_parameters import draw_gathered
@@ -247,15 +237,15 @@ for way, entries in curves.items():
 draw_gathered(curves, whole=4 * 21450)
 
 # %% [markdown]
-# **At most one unit is whole at a time**: 4,160 parameters of 4 bytes. To the right
-# everything is whole in mid-step, beside `kept`. This saves the second gather: 2Ψ on the
-# wire, as with DDP. FSDP2 calls it `reshard_after_forward=False`.
-#
-# Here is the transformer block of lessons 14 to 17, cut in every way. By layer is 14a's; by
-# neuron is 16b's tensor parallel, and by space its sequence parallel, which cuts positions
-# between the pairs. By state: DDP, and ZeRO-1 to 3, with two units, attention and MLP. The
-# formulas of 17a, and one for ZeRO-3, say beforehand what these hold, but for activations.
-# Where rank 1 has no line, it holds as much as rank 0:
+# **At most one unit is whole at a time**: 4,160 parameters of 4 bytes. On the right
+# everything is whole in mid-step. This saves the second gather, so that a rank sends
+# 2Ψ, as with DDP. FSDP2 calls it `reshard_after_forward=False`.
+
+# %% [markdown]
+# Here is the transformer block of lessons 14 to 17, cut in every way: by layer as in
+# 14a, by neuron and by space as in 16b's tensor and sequence parallel, and by state
+# with DDP and ZeRO-1 to 3. Its two units are attention and MLP. Where rank 1 has no
+# line, it holds as much as rank 0. Formulas predict all but the activations:
 
 # %%
 from parallel_by_hand.model_parallel import transformer_block
@@ -282,12 +272,10 @@ for stage, of_ranks in by_state.items():
     print(stage, "as predicted:", all(r.ledger[:4] == predicted[:4] for r in of_ranks))
 
 # %% [markdown]
-# Of the first three cuts, buffers are not counted, nor are the gradient sums of
-# 16b's exercise 2. One block on two ranks is too little for ZeRO-2 and ZeRO-3: a rank keeps
-# half, 99,968 bytes, and borrows the MLP whole, which is two thirds. Its buffers are the
-# MLP's gradients, a chunk of them that arrives, and the sum. A stack of blocks keeps more
-# and borrows no more at a time. The formulas say what a rank holds in all of four such
-# blocks, with four ranks:
+# One block on two ranks is too little for ZeRO-2 and ZeRO-3: a rank keeps half, and
+# borrows the MLP whole, which is two thirds. Its buffers are for the MLP's gradients. A
+# stack of blocks keeps more and borrows no more at a time. With four such blocks on
+# four ranks, a rank holds in all:
 
 # %%
 for stage in stages:
@@ -309,12 +297,13 @@ for stage in stages:
 # %% [markdown]
 # ## Prefetch
 #
-# Over a slow wire, as in lesson 11b, we draw four layers that sleep: 40 ms forward, 80 ms
-# backward. To gather a layer or to scatter its gradients takes 30 ms, one at a time. One
-# after another that makes 4 · (30 + 40) ms forward and 4 · (30 + 80 + 30) ms backward, 840 ms.
+# Over a slow wire, as in lesson 11b, we draw four layers that sleep: 40 ms forward, 80
+# ms backward. To gather a layer or to scatter its gradients takes 30 ms. One after
+# another, that makes 4 · (30 + 40) ms forward and 4 · (30 + 80 + 30) ms backward, 840
+# ms.
 #
-# With **prefetch** the next layer is gathered while this one computes. How long does the
-# step take then? (After the last forward, the last layer is freed and gathered again.)
+# With **prefetch** the next layer is gathered while this one computes. After the last
+# forward, the last layer is freed and gathered again. How long does the step take?
 
 # %%
 guess("17b-prefetch", None, "The step with prefetch?", "ms")
@@ -333,11 +322,11 @@ reveal("17b-prefetch", 1000 * seconds["with prefetch"], simulated=True)
 draw_timelines(lines, stamp="simulated")
 
 # %% [markdown]
-# By the plan it takes 570 ms: the computing, 4 · (40 + 80) ms, and three trips of 30 ms
-# with nothing to hide behind: the first gather, the one between forward and backward, and the
-# last gradients. Threads and wake-ups add to it. **Prefetch hides gathers as DDP hides its
-# all-reduce, and holds two units at a time.** Where a forward is shorter than a gather, or
-# a backward shorter than a gather and a scatter, it still helps, but layers wait.
+# By the plan it takes 570 ms: 4 · (40 + 80) ms of computing, and three trips of 30 ms
+# that overlap with none: the first gather, the one between forward and backward, and
+# the last gradients. **Prefetch hides gathers as DDP hides its all-reduce, and holds
+# two units at a time.** Where a layer computes for less time than its messages take, it
+# still helps, but layers wait.
 
 # %% [markdown] tags=["instructor"]
 # ## FSDP2: 7 minutes
@@ -350,9 +339,9 @@ draw_timelines(lines, stamp="simulated")
 # %% [markdown]
 # ## The library's call
 #
-# Torch's ZeRO-3 is called *FSDP*, fully sharded data parallel. FSDP1 flattens units as we
-# do; FSDP2, today's, cuts each parameter by its rows and makes it a DTensor (16a). One call
-# for each unit, one for what is left:
+# Torch's ZeRO-3 is called *FSDP*, fully sharded data parallel. FSDP1 flattened units as
+# we do; FSDP2 cuts each parameter by its rows and makes it a DTensor, as in 16a. There
+# is one call for each unit, and one for the rest:
 
 # %%
 from parallel_by_hand.sharding import fsdp_beside_ours
@@ -364,12 +353,12 @@ for name, (losses, calls) in beside.items():
 
 # %% [markdown]
 # **FSDP2 has the same losses and calls as many collectives**: for three units six
-# all-gathers and three reduce-scatters. `tests/benchmarks/zero_3_vs_fsdp2.py` times both in
-# turn on your machine. In one run on two cores ours took about as long with width 64, and a little less
-# with width 512.
-#
-# One process can pose as rank 0 of 1,024. Its group is fake, its collectives do nothing, and
-# the model is on the meta device (13a), which has only shapes:
+# all-gathers and three reduce-scatters. `tests/benchmarks/zero_3_vs_fsdp2.py` times
+# both in turn on your machine.
+
+# %% [markdown]
+# One process can pose as rank 0 of 1,024. Its group is fake, its collectives do
+# nothing, and the model is on 13a's meta device, which has only shapes:
 
 # %%
 from parallel_by_hand.sharding import rank_0_of_1024
@@ -380,20 +369,21 @@ run_demo("sharding/rank_0_of_1024.py")
 
 # %% [markdown]
 # That is the ZeRO paper's table from 17a: 120 GB in all, **0.12 GB for each of 1,024
-# ranks**. FSDP2's default is 4 + 4 + 8 bytes for each number, 16 as in the table's 2 + 2 +
-# 12. Here each parameter's number of rows is a multiple of 1,024. Of GPT-2's vocabulary of
-# 50,257 rows, rank 0 would get 50, so the last ranks get fewer, or none: shards need not be equal.
-#
-# **Hybrid sharding** takes a mesh: shards within a machine, replicas across machines. Four
-# ranks in two pairs:
+# ranks**. FSDP2's default of 4 + 4 + 8 bytes for each number is 16, as in the table.
+# Here all numbers of rows are multiples of 1,024; otherwise the last ranks get fewer
+# rows, or none.
+
+# %% [markdown]
+# **Hybrid sharding** takes a mesh: shards within a machine, replicas across machines.
+# Here are four ranks in two pairs:
 
 # %%
 calls, share = run_ranks(fsdp_beside_ours.count_hybrid_collectives, world_size=4)[0]
 print(f"calls {calls}; each rank keeps {share:.2f} of the parameters")
 
 # %% [markdown]
-# The gathers stay within the pair, over the fast link. Across pairs, only gradient shards
-# are all-reduced, half of Ψ here. The price: a rank keeps 1/2, not 1/4.
+# The gathers stay within the pair, over the fast link. Across pairs, only gradient
+# shards are all-reduced, half of Ψ here. In return, a rank keeps 1/2, not 1/4.
 
 # %% [markdown] tags=["instructor"]
 # ## Activation checkpointing: 5 minutes
@@ -406,10 +396,10 @@ print(f"calls {calls}; each rank keeps {share:.2f} of the parameters")
 # %% [markdown]
 # ## Keep less, compute again
 #
-# Activations take the rest of the memory. **Activation checkpointing**, another name for
-# activation recomputation (15b), keeps only the input of each segment of layers. Backward
-# runs the segment's forward once more, and then has its activations. (This kind of
-# checkpoint is not a file.) As in 15b, `forward` runs without autograd:
+# Activations take the rest of the memory. **Activation checkpointing**, which 15b
+# called recomputation, keeps only the input of each segment of layers. Backward runs
+# the segment's forward once more, and then has its activations. As in 15b, `forward`
+# runs without autograd:
 
 # %%
 from parallel_by_hand.memory import recomputation
@@ -417,8 +407,9 @@ from parallel_by_hand.memory import recomputation
 show(recomputation.Recompute)
 
 # %% [markdown]
-# Take 64 layers, in segments of $k$. Autograd keeps one input for each segment, and, during
-# its backward, the activations of its $k$ layers. Which $k$ keeps least?
+# Take 64 layers, in segments of $k$. Autograd keeps one input for each segment, and,
+# during its backward, the activations of its $k$ layers. With which $k$ does it keep
+# least?
 
 # %%
 guess("17b-segments", None, "Layers in a segment, of 64 in all?")
@@ -440,10 +431,9 @@ reveal("17b-segments", best, computed=True)
 draw_kept(activations)
 
 # %% [markdown]
-# $n/k$ inputs and $k$ activations are fewest at $k = \sqrt n$: **$2\sqrt n$ instead of $n$,
-# for one more forward** (Chen et al., 2016). (One layer's are 8,192
-# bytes here. Without segments, 64 outputs and the first input are kept.) If backward costs
-# two forwards, a step is a third longer. On this machine:
+# $n/k$ inputs and $k$ activations are fewest at $k = \sqrt n$: **$2\sqrt n$ instead of
+# $n$, for one more forward**, as Chen and others showed in 2016. If backward costs two
+# forwards, a step is a third longer. On this machine:
 
 # %% tags=["nbval-ignore-output"]
 from functools import partial
@@ -459,24 +449,22 @@ for depth, length in ((4, 2), (16, 4), (64, 8)):
 
 # %% [markdown]
 # A quiet machine with two cores took 1.5, 1.43 and 1.4 times as long. There, backward
-# costs only about 1.4 forwards, and (1 + 1 + 1.4) / (1 + 1.4) is 1.4. A segment has a fixed
-# price, too.
+# costs only about 1.4 forwards, so one more forward makes 3.4 out of 2.4, or 1.4 times.
+# Each segment has a fixed cost, too.
 
 # %% [markdown]
 # ## Exercise 2: which layers to compute again
 #
-# Write `layers_to_recompute(layers, budget)`. Each of at most ten layers is a tuple
-# `(kept, entry, seconds)`: bytes that its backward needs, bytes of its input alone, and
-# seconds of its forward.
+# `layers_to_recompute(layers, budget)` gets at most ten tuples
+# `(kept, entry, seconds)`: the bytes that a layer's backward needs, those of its input
+# alone, and the time of its forward.
 #
-# While backward is at layer $i$, memory holds `kept` of layer $i$, and for each layer before
-# it `entry` if it is recomputed, else `kept`. Later layers are already free. At no layer may
-# this exceed `budget`.
-#
-# Return a set of indices whose seconds have the smallest sum, or `None` if no choice fits.
+# While backward is at a layer, memory holds its `kept`, and for each layer before it
+# `entry` if that is recomputed, else `kept`: never more than `budget`. Return the set
+# of indices that costs the fewest seconds, or `None` if no choice fits.
 #
 # By hand first: `[(4, 1, 3), (4, 1, 2), (4, 1, 1)]` with a budget of 9. Which layers?
-# Does it ever help to recompute the last layer?
+# Does recomputing the last one ever help?
 # <!-- exercise: 17b-which-layers -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -494,9 +482,9 @@ for depth, length in ((4, 2), (16, 4), (64, 8)):
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `before, peak = 0, 0`; for each layer: `peak = max(peak, before + kept)`, then `before +=
-# entry if again else kept`. Among the choices with `peak <= budget` take the one with
-# the smallest sum of seconds.
+# Begin with `before, peak = 0, 0`. At each layer, `peak` is at least `before + kept`,
+# and then `before` grows by `entry` or by `kept`. Among the choices with
+# `peak <= budget` take the one with the smallest sum of seconds.
 #
 # </details>
 
@@ -534,8 +522,8 @@ check("17b-which-layers", layers_to_recompute)
 # %% [markdown] tags=["why"]
 # <!-- why: 17b-which-layers -->
 # Why it works: the memory at a layer depends only on the choices before it, so one walk
-# through the layers finds the peak. All 1,024 choices take milliseconds. (For hundreds of layers one
-# uses dynamic programming, as in 14a.)
+# through the layers finds the peak. All 1,024 choices take milliseconds. For hundreds
+# of layers one uses dynamic programming, as in 14a.
 #
 # By hand: layer 1. At layer 2 memory holds 4 + 1 + 4 = 9, for 2 seconds; layer 0 would fit as well, for
 # 3 seconds. The last layer's activations are needed as soon as backward begins, so it
@@ -552,9 +540,9 @@ check("17b-which-layers", layers_to_recompute)
 # %% [markdown]
 # ## Several micro-batches
 #
-# With gradient accumulation (lesson 8) DDP sends once, after the last of four micro-batches.
-# ZeRO-3 can hold back the gradients too, but it needs the parameters for each micro-batch,
-# forward and backward. In units of what a rank sends to move Ψ once:
+# With gradient accumulation, DDP sends once, after the last of four micro-batches.
+# ZeRO-3 can hold back the gradients too, but it needs the parameters for each
+# micro-batch, forward and backward. One trip moves Ψ once:
 
 # %%
 for way in ("DDP", "ZeRO-2", *ways):
@@ -564,20 +552,18 @@ for way in ("DDP", "ZeRO-2", *ways):
         print(f"{way}{', gradients held back' if hold_back else ''}: {trips:.0f} trips")
 
 # %% [markdown]
-# **While units are freed after each use, accumulation saves ZeRO-3's reduce-scatters, and
-# none of its gathers**: 4 · 2 + 1 trips instead of 4 · 3, or 4 + 1 if whole until backward.
-# (ZeRO-2 scatters four times and gathers once.) Gradients that are held back are whole on
-# every rank: the memory that ZeRO-2 had saved is spent again. FSDP2 can spend that of the
-# parameters too. With both `set_reshard_after_forward(False)` and
-# `set_reshard_after_backward(False)`, each unit is gathered once for all four micro-batches;
-# with the first alone four times, with the second alone five times, with neither eight times.
+# **While units are freed after each use, accumulation saves ZeRO-3's reduce-scatters,
+# and none of its gathers**: 4 · 2 + 1 trips instead of 4 · 3, or 4 + 1 if whole until
+# backward. Gradients that are held back are whole on every rank, so the memory that
+# ZeRO-2 saved is spent again. FSDP2 can also keep the parameters whole: with both
+# `set_reshard_after_forward(False)` and `set_reshard_after_backward(False)`, each unit
+# is gathered once for all four micro-batches, instead of eight times.
 
 # %% [markdown]
 # ## Off-loading
 #
-# **Off-loading** keeps the optimiser's state in the host's memory, and updates there
-# (ZeRO-Offload; Ren et al., 2021). Our *host* is a file that is mapped into memory, which
-# stands for the bytes, not for the speed of a PCIe bus:
+# **Off-loading**, as in ZeRO-Offload, keeps the optimiser's state in the host's memory,
+# and updates there. Our *host* is a file that is mapped into memory:
 
 # %%
 from parallel_by_hand.sharding.offloading import update_with_host
@@ -592,8 +578,8 @@ print(
 print("equal shards:", torch.equal(here["shard"], away["shard"]))
 
 # %% [markdown]
-# For each number 8 bytes stay, the parameter and its gradient, instead of 16, and 4 bytes
-# travel each way in each step. With a GPU they would travel through the bus.
+# For each number 8 bytes stay, the parameter and its gradient, instead of 16, and 4
+# bytes travel each way in each step.
 
 # %% [markdown] tags=["instructor"]
 # ## Checkpoints: 4 minutes
@@ -606,10 +592,9 @@ print("equal shards:", torch.equal(here["shard"], away["shard"]))
 # %% [markdown]
 # ## Checkpoints of shards
 #
-# To save the model alone, a rank would have to gather it. With `torch.distributed.checkpoint`
-# (`dcp`) each rank writes a file of its own. One more file, `.metadata`, says which part of
-# which tensor lies where. Four ranks train six steps and save after the third; two ranks go
-# on from there:
+# With `torch.distributed.checkpoint`, or `dcp`, each rank writes its own file. One more
+# file, `.metadata`, says which part of which tensor lies where. Four ranks train six
+# steps and save after the third; two ranks continue from there:
 
 # %%
 import tempfile
@@ -623,14 +608,13 @@ for alone, after in zip(whole[3:], resumed, strict=True):
     print(f"not interrupted {alone:.5f}, two ranks from the checkpoint {after:.5f}")
 
 # %% [markdown]
-# **The two ranks go on as if the four had not been interrupted**, up to rounding, with
-# Adam's averages and all. What if a file was cut short, or is another model's? `load_or_refuse`
-# compares the metadata with the files' sizes and the model's shapes, then calls `dcp.load`.
-# Only a checksum would find bytes that have changed within a file.
+# **The two ranks go on as if the four had not been interrupted**, up to rounding. What
+# if a file was cut short, or is another model's? `load_or_refuse` compares the metadata
+# with the files' sizes and the model's shapes, then calls `dcp.load`.
 #
-# And if somebody else has written it? `.metadata` is a pickle, and **loading a foreign pickle
-# can run any command**. So `load_or_refuse` admits only the names that `dcp.save` writes, and
-# what `torch.load` reads with `weights_only=True`.
+# And if the checkpoint comes from a stranger? `.metadata` is a pickle, and **loading a
+# foreign pickle can run any command**. So `load_or_refuse` admits only the names that
+# `dcp.save` writes, and what `torch.load` reads with `weights_only=True`.
 
 # %%
 from parallel_by_hand.sharding.checkpoint_resharding import damage_checkpoint
@@ -648,14 +632,14 @@ folder.cleanup()
 # %% [markdown]
 # ## Exercise 3: cut anew
 #
-# Which part of which file does a rank have to read? A flat tensor of `length` numbers lies in
-# files, one for each of `writers` ranks. Each is a shard of `ceil(length / writers)` numbers, in
-# order; towards the end shards may be shorter or empty, and no padding is stored. `readers`
-# ranks cut the same tensor by the same rule.
+# Each of `writers` ranks has written its shard of a flat tensor of `length` numbers:
+# `ceil(length / writers)` of them, in order, with fewer or none at the end. `readers`
+# ranks cut the tensor by the same rule.
 #
-# Write `pieces_to_read(length, writers, readers, reader)`: a list of tuples `(writer,
-# start, stop)`. Put one after the other, the numbers `start` to `stop - 1` of these
-# writers' files, counted from 0 within each file, are this reader's shard. No piece is empty.
+# Write `pieces_to_read(length, writers, readers, reader)`: a list of tuples
+# `(writer, start, stop)`. The numbers `start` to `stop - 1` of each writer's file,
+# counted from 0 within the file, make up this reader's shard, in order. No piece is
+# empty.
 #
 # By hand first: 10 numbers, 4 writers, 3 readers. What does reader 1 read?
 # <!-- exercise: 17b-reshard -->
@@ -675,9 +659,9 @@ folder.cleanup()
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# For each writer: `first = max(reader_start, writer_start)` and `last = min(reader_end,
-# writer_end)`; if `first < last`, the piece is `(writer, first - writer_start,
-# last - writer_start)`. No end is above `length`.
+# For each writer, `first` is the larger of the two starts and `last` the smaller of the
+# two ends, none of them above `length`. If `first < last`, there is a piece; its
+# positions in the file are these minus the writer's start.
 #
 # </details>
 
@@ -712,8 +696,8 @@ check("17b-reshard", pieces_to_read)
 # %% [markdown] tags=["why"]
 # <!-- why: 17b-reshard -->
 # Why it works: both cuts are intervals of one line, so what a reader needs of a file is
-# their intersection, and it is one interval again. It does not matter which number of ranks
-# wrote the files, nor how many follow.
+# their intersection, and it is one interval again, for any numbers of writers and
+# readers.
 #
 # By hand: reader 1 has numbers 4 to 7. The files have 3, 3, 3 and 1: it reads `(1, 1, 3)`,
 # which is 4 and 5, and `(2, 0, 2)`, 6 and 7.
@@ -721,10 +705,9 @@ check("17b-reshard", pieces_to_read)
 # %% [markdown]
 # ## A script of your own
 #
-# FSDP2 and its checkpoints without this course's instruments. A checkpoint folder without
-# `.metadata` was never finished, and is skipped. Below, the script runs alone: one rank
-# keeps everything. Start it twice like this, and two ranks share it; the second run goes on
-# where the first one ended:
+# This script uses FSDP2 and its checkpoints without this course's instruments. Below,
+# one rank keeps everything. Start it twice like this, and two ranks share it; the
+# second run continues where the first one ended:
 #
 # ```
 # torchrun --nproc-per-node 2 demos/sharding/own_fully_sharded.py --checkpoint saved
@@ -746,14 +729,16 @@ run_demo("sharding/own_fully_sharded.py")
 #
 # Without `use_reentrant=False`, torch 2.13 warns, and gives the segment's weights no gradient
 # if `x` wants none.
-#
+
+# %% [markdown]
 # ## What we saw
 #
 # * ZeRO-3 gathers a unit before forward and before backward, frees it after each, and
 #   reduce-scatters its gradients. FSDP2 does the same in two lines.
-# * It sends 3Ψ where DDP sends 2Ψ; a rank keeps $1/N$ and borrows one unit, with prefetch two.
+# * It sends 3Ψ where DDP sends 2Ψ. A rank keeps $1/N$ and borrows one unit, or two with
+#   prefetch.
 # * $\sqrt n$ segments keep $2\sqrt n$ activations instead of $n$, for one more forward.
-# * A checkpoint of shards has a map, by which any number of ranks can read it.
+# * A checkpoint of shards comes with a map, so any number of ranks can read it.
 
 # %% [markdown]
 # **The scorecard** of ZeRO-3 over $N$ ranks:
@@ -767,10 +752,10 @@ run_demo("sharding/own_fully_sharded.py")
 # | idle share | what prefetch cannot hide: the first gather, the one between forward and backward, the last reduce-scatter, and what travels for longer than a layer computes |
 # | if one rank dies | its shards are gone, and so is the training; back to the checkpoint |
 #
-# There is more to try in `demos/sharding/zero_from_scratch.py`,
+# More to try: `demos/sharding/zero_from_scratch.py`,
 # `demos/sharding/checkpoint_resharding.py` and `demos/sharding/rank_0_of_1024.py`.
 #
 # ## Next
 #
-# Everything so far ran on one machine. Lesson 18 takes several, over a slow network, with
-# ranks that die.
+# Everything so far ran on one machine. Lesson 18 uses several, over a slow network,
+# with ranks that die.

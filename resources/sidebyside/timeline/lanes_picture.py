@@ -46,7 +46,7 @@ def draw_lanes(
     tall = sum(_height_of_panel_of_lanes(*panel) for panel in panels.items()) - GAP
     room = 0.3 * tall + (0.9 if len(shown) > 1 else 0.65)
     fig, ax = figures.figure(width=width, height=height or max(room, 1.3), stamp=stamp)
-    letter = 0.0115 * length * 8 / width
+    letter = 0.0113 * length * 8 / width
     page = _LanesPage(ax, colours, length, letter, filled)
     ticks, top = [], 0.0
     for title, lanes in panels.items():
