@@ -22,7 +22,7 @@ from sidebyside.ranks.crew import Crew
 from sidebyside.ranks.failures import is_lost_connection
 from sidebyside.ranks.outcomes import DiedOutcome, Outcome
 from tests.hanging_ranks import how_they_hang
-from tests.process_state import is_alive, wait_until
+from tests.process_state import TORCHRUN, is_alive, said_by, wait_until
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -317,14 +317,9 @@ def test_torchrun_runs_the_same_script(tmp_path):
                 print(results)
         """)
     )
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    done = subprocess.run(
-        [*launcher, "--nproc-per-node", "2", script],
-        env=os.environ | {"TMPDIR": str(tmp_path)},  # torchrun leaves its log folder
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout.strip() == "[(0, 2), (1, 2)]", done.stderr
+    folder = {"TMPDIR": str(tmp_path)}  # torchrun leaves its log folder there
+    said = said_by(*TORCHRUN, "--nproc-per-node", "2", script, **folder)
+    assert said == "[(0, 2), (1, 2)]\n"
 
 
 @pytest.mark.parametrize("meanwhile", ["finished", "died", "nothing"])

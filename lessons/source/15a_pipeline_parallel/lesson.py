@@ -680,7 +680,7 @@ for m in 4, 16:
 # first goes back. The cell starts it as a group of one.
 #
 # ```
-# torchrun --nproc-per-node 2 demos/pipeline/own_pipeline.py --save part
+# torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/pipeline/own_pipeline.py --save part
 # ```
 
 # %%

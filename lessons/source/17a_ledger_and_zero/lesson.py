@@ -668,7 +668,7 @@ print_state_table({"by layer": by_layer} | by_state)
 # average. The cell starts the script as a group of one; `torchrun` starts it with two:
 #
 # ```
-# torchrun --nproc-per-node 2 demos/sharding/own_sharded_optimizer.py --save model.pt
+# torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/sharding/own_sharded_optimizer.py --save model.pt
 # ```
 
 # %%

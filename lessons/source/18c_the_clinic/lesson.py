@@ -617,10 +617,10 @@ show(train)
 run_demo("clinic/own_watchdog.py")
 
 # %% [markdown]
-# This was a group of one, and healthy. With `torchrun --nproc-per-node 2` in front and
-# `--stuck 1` behind, the ranks write where they are, and the job ends after seconds instead
-# of minutes. `clinic/patients.py` and `clinic/straggler.py` show the rest of this lesson
-# in a terminal.
+# This was a group of one, and healthy. With
+# `torchrun --local-addr 127.0.0.1 --nproc-per-node 2` in front and `--stuck 1` behind, the
+# ranks write where they are, and the job ends after seconds instead of minutes.
+# `clinic/patients.py` and `clinic/straggler.py` show the rest of this lesson in a terminal.
 
 # %% [markdown]
 # ## What we saw

@@ -19,6 +19,7 @@ from parallel_by_hand.clinic import examinations, patient_data, ward
 from parallel_by_hand.clinic.sick_programs import PATIENTS
 from sidebyside import RankFailed, RanksHung, run_ranks
 from sidebyside.course.record import ROOT
+from tests.process_state import TORCHRUN
 
 from .checks import GUILTY
 
@@ -180,9 +181,9 @@ def test_the_watchdog_says_where_a_rank_is_stuck_and_ends_it():
 @pytest.mark.everything
 def test_torchrun_ends_the_job_when_one_of_two_ranks_is_stuck(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # it leaves a folder there
-    torchrun = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"
     script = str(ROOT / "demos/clinic/own_watchdog.py")
-    command = [sys.executable, *torchrun, script, "--stuck", "1"]
+    command = [sys.executable, *TORCHRUN, "--nproc-per-node", "2", script]
+    command += ["--stuck", "1"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode != 0 and "Timeout" in done.stderr
     assert "summed up" not in done.stdout
