@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from sidebyside import compare, machine
-from sidebyside.measure.machines import _container_quota
+from sidebyside.measure.machines import _group_limits
 
 
 def test_alternatives_take_turns():
@@ -76,10 +76,26 @@ print(psutil.Process().children(), "torch" in sys.modules)
     assert run.stdout.split() == ["True", "True", "[]", "False"], run.stderr
 
 
-@pytest.mark.parametrize(
-    ("text", "cores"), [("max 100000", float("inf")), ("150000 100000", 1.5)]
-)
-def test_a_container_limit_is_seen(tmp_path, text, cores):
-    (tmp_path / "cpu.max").write_text(text)
-    assert _container_quota(tmp_path) == cores
-    assert _container_quota(tmp_path / "nothing") == float("inf")
+TREES = [
+    ({"cpu.max": "max 100000", "memory.max": "max"}, (float("inf"), float("inf"))),
+    ({"cpu.max": "150000 100000"}, (1.5, float("inf"))),
+    ({"job/cpu.max": "250000 100000", "job/step/memory.max": "4096"}, (2.5, 4096)),
+    ({"job/memory.max": "512", "job/step/memory.max": "4096"}, (float("inf"), 512)),
+    ({"cpu/cpu.cfs_quota_us": "-1", "other/cpu.max": "1 2"}, (float("inf"),) * 2),
+    (
+        {"cpu/cpu.cfs_quota_us": "50000", "cpu/cpu.cfs_period_us": "100000"},
+        (0.5, float("inf")),
+    ),
+]
+
+
+@pytest.mark.parametrize(("files", "limits"), TREES)
+def test_the_limits_of_a_control_group_and_those_around_it_are_seen(
+    tmp_path, files, limits
+):
+    own = tmp_path / "own"
+    own.write_text("4:memory:/elsewhere\n0::/job/step\n")
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert _group_limits(tmp_path, own) == limits

@@ -24,6 +24,7 @@ import psutil
 import pytest
 
 from sidebyside import RankFailed, RanksHung, run_ranks
+from sidebyside.programs.environment import say_what_stands_in_the_way
 from sidebyside.ranks import crew
 from sidebyside.ranks.launch import call_in_processes
 from tests.plugins.leaks import MARKER
@@ -492,11 +493,52 @@ def test_ranks_can_be_reached_from_this_machine_only():
     assert set().union(*run_ranks(addresses_listened_at)) == {"127.0.0.1"}
 
 
-def run_script(tmp_path, text: str, *before: str) -> subprocess.CompletedProcess:
+def run_script(tmp_path, text: str, *before, **more) -> subprocess.CompletedProcess:
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(text))
     command = [*before, sys.executable, str(script)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **more)
+
+
+WHERE_RANKS_RUN = """
+    import os, torch
+    from sidebyside import run_ranks
+
+    def cores_of_rank():
+        torch.distributed.barrier()
+        return os.sched_getaffinity(0)
+
+    if __name__ == "__main__":
+        print(run_ranks(cores_of_rank))
+"""
+
+
+@pytest.mark.everything
+@pytest.mark.skipif(sys.platform != "linux", reason="asks which cores a thread has")
+def test_what_a_shell_has_set_and_a_folder_holds_is_no_obstacle(tmp_path):
+    """No socket could be named there; no such card; one core for all; no Random."""
+    folder = tmp_path / ("long" * 20)
+    folder.mkdir()
+    (folder / "random.py").touch()
+    odd = {"GLOO_SOCKET_IFNAME": "eth7", "OMP_PROC_BIND": "true", "TMPDIR": str(folder)}
+    options = {"env": os.environ | odd, "cwd": folder}
+    done = run_script(tmp_path, WHERE_RANKS_RUN, **options)
+    expected = f"{[os.sched_getaffinity(0)] * 2}\n"
+    assert (done.stdout, done.stderr) == (expected, "")
+    assert os.listdir(folder) == ["random.py"]
+
+
+def test_a_notebook_says_what_would_change_its_results(tmp_path, patch, capsys):
+    patch.chdir(tmp_path)
+    for name in "torch.py", "my_own.py":
+        (tmp_path / name).touch()
+    patch.setattr(sys, "path", ["", *sys.path])
+    patch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+    say_what_stands_in_the_way()
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("TORCH_DISTRIBUTED_DEBUG is set aside")
+    assert second.startswith("torch.py, beside this notebook, hides the library's")
+    assert "TORCH_DISTRIBUTED_DEBUG" not in os.environ
 
 
 NO_NETWORK = ("unshare", "--map-root-user", "--net")

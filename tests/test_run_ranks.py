@@ -70,23 +70,6 @@ def test_a_rank_need_not_import_what_checks_need():
     assert run_ranks(has_imported_what_checks_need) == [True] * 2
 
 
-@pytest.mark.everything
-def test_a_temporary_folder_with_a_long_name_is_no_obstacle(tmp_path):
-    long = tmp_path / ("long" * 20)
-    long.mkdir()
-    script = tmp_path / "script.py"
-    script.write_text(
-        "from sidebyside import run_ranks\n"
-        "if __name__ == '__main__':\n    print(run_ranks(abs, -2))\n"
-    )
-    run = subprocess.run(
-        [sys.executable, script], env=os.environ | {"TMPDIR": str(long)},
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert (run.stdout, run.stderr) == ("[2, 2]\n", "")
-    assert not list(long.iterdir())
-
-
 KEPT = []
 
 
