@@ -535,8 +535,8 @@ def test_a_notebook_says_what_would_change_its_results(tmp_path, patch, capsys):
     patch.setattr(sys, "path", ["", *sys.path])
     patch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
     say_what_stands_in_the_way()
-    first, second = capsys.readouterr().err.splitlines()
-    assert first.startswith("TORCH_DISTRIBUTED_DEBUG is set aside")
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("TORCH_DISTRIBUTED_DEBUG is set aside here")
     assert second.startswith("torch.py, beside this notebook, hides the library's")
     assert "TORCH_DISTRIBUTED_DEBUG" not in os.environ
 

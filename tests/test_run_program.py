@@ -277,16 +277,17 @@ IN_A_HOST = """
 import signal, sys
 from sidebyside import run_program
 
-sys.ps1 = ">>> "
 before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGALRM)]
 run_program(lambda: print("here") or 3)
 print([signal.getsignal(one) for one in (signal.SIGINT, signal.SIGALRM)] == before)
 """
 
 
-def test_in_a_notebook_it_calls_main_and_changes_nothing():
-    done = subprocess.run([sys.executable, "-c", IN_A_HOST], capture_output=True)
-    assert (done.stdout, done.stderr) == (b"here\nTrue\n", b"")
+@pytest.mark.parametrize("words", [["-c", "import sys; sys.ps1 = ''"], ["-ic", ""]])
+def test_in_a_notebook_or_python_i_it_calls_main_and_changes_nothing(words):
+    command = [sys.executable, words[0], words[1] + IN_A_HOST]
+    done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL)
+    assert (done.stdout, b"Error" in done.stderr) == (b"here\nTrue\n", False)
 
 
 def test_an_output_that_is_no_file_is_no_obstacle(tmp_path):

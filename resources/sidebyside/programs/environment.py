@@ -24,13 +24,11 @@ def settle_environment() -> None:
 
 def say_what_stands_in_the_way() -> None:
     """In a notebook: a sentence on each thing that would change what lessons show."""
-    if os.environ.pop(name := "TORCH_DISTRIBUTED_DEBUG", "OFF") != "OFF":
-        print(f"{name} is set aside: use it in cells, by os.environ.", file=sys.stderr)
+    for name in "TORCH_DISTRIBUTED_DEBUG", "GLOO_SOCKET_IFNAME":
+        if os.environ.pop(name, None):
+            print(f"{name} is set aside here: lessons assume that nobody has set it.")
     libraries = sys.path[sys.path.index("") + 1 :] if "" in sys.path else []
     for file in sorted(Path().glob("*.py")):
         if PathFinder.find_spec(file.stem, libraries):
-            print(
-                f"{file}, beside this notebook, hides the library's module of that "
-                "name: give it another one.",
-                file=sys.stderr,
-            )
+            why = "hides the library's module of that name: rename it."
+            print(f"{file}, beside this notebook, {why}")
