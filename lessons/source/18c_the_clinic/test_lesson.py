@@ -130,6 +130,21 @@ def test_at_the_time_limit_only_the_debug_level_says_who_is_missing(monkeypatch)
     assert "Ranks 1, 2 failed to pass monitoredBarrier in 2000 ms" in detail[0]
 
 
+def one_message_and_one_all_reduce() -> None:
+    if (rank := dist.get_rank()) < 2:
+        [dist.send, dist.recv][rank](torch.ones(1), 1 - rank)
+    dist.all_reduce(torch.ones(1))
+
+
+@pytest.mark.everything
+def test_the_debug_level_gives_a_false_alarm_after_unequal_messages(monkeypatch):
+    with ward.on_cpus():
+        run_ranks(one_message_and_one_all_reduce, world_size=3)
+        monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+        with pytest.raises(RankFailed, match="Detected mismatch"):
+            run_ranks(one_message_and_one_all_reduce, world_size=3)
+
+
 def collectives_of_one_all_reduce() -> list[str]:
     dist.all_reduce(torch.ones(1))
     return [e["profiling_name"] for e in examinations.recorded_collectives()]
