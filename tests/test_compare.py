@@ -76,16 +76,14 @@ print(psutil.Process().children(), "torch" in sys.modules)
     assert run.stdout.split() == ["True", "True", "[]", "False"], run.stderr
 
 
+INF = float("inf")
+OLD = {"cpu/cpu.cfs_quota_us": "50000", "cpu/cpu.cfs_period_us": "100000"}
 TREES = [
-    ({"cpu.max": "max 100000", "memory.max": "max"}, (float("inf"), float("inf"))),
-    ({"cpu.max": "150000 100000"}, (1.5, float("inf"))),
-    ({"job/cpu.max": "250000 100000", "job/step/memory.max": "4096"}, (2.5, 4096)),
-    ({"job/memory.max": "512", "job/step/memory.max": "4096"}, (float("inf"), 512)),
-    ({"cpu/cpu.cfs_quota_us": "-1", "other/cpu.max": "1 2"}, (float("inf"),) * 2),
-    (
-        {"cpu/cpu.cfs_quota_us": "50000", "cpu/cpu.cfs_period_us": "100000"},
-        (0.5, float("inf")),
-    ),
+    ({"cpu.max": "max 100000", "memory.max": "max"}, (INF, INF)),
+    ({"job/cpu.max": "150000 100000", "job/step/memory.max": "4096"}, (1.5, 4096)),
+    ({"job/memory.max": "512", "job/step/memory.max": "4096"}, (INF, 512)),
+    ({"cpu/cpu.cfs_quota_us": "-1", "other/cpu.max": "1 2"}, (INF, INF)),
+    (OLD, (0.5, INF)),
 ]
 
 

@@ -251,7 +251,6 @@ FAULTS = {
     "is killed": Fault(
         lambda: os.kill(os.getpid(), 9), "killed by SIGKILL; often .* memory ran out"
     ),
-    "aborts": Fault(lambda: os.abort(), "was killed by SIGABRT"),
     "crashes": Fault(
         lambda: exec("import ctypes; ctypes.string_at(0)"), "was killed by SIGSEGV"
     ),
@@ -329,12 +328,9 @@ WRONG = [
     ({"world_size": 2.0}, "world_size must be .*, not 2.0"),
     ({"world_size": "2"}, "world_size must be .*, not '2'"),
     ({"world_size": 129}, "world_size must be .*, not 129"),
-    ({"world_size": 10**30}, "world_size must be .*, not 10000"),
-    ({"world_size": 10**9999}, "world_size must be .*, not a number with thousands"),
     ({"timeout": 0}, "timeout must be above 0 and at most 1,000,000 .*, not 0"),
     ({"timeout": float("nan")}, "timeout must be .*, not nan"),
     ({"timeout": float("inf")}, "timeout must be .*, not inf"),
-    ({"timeout": 1e308}, "timeout must be .*, not 1e"),
     ({"timeout": True}, "timeout must be .*, not True"),
     ({"timeout": "60"}, "timeout must be .*, not '60'"),
     ({"start_method": "fork"}, 'start_method must be .*"spawn", not .fork'),
@@ -622,16 +618,3 @@ def test_a_step_without_a_line_is_placed_at_its_function():
         if (line := f"line {first}, in {work.__name__}") in raised.value.details:
             break
     assert line in raised.value.details
-
-
-def test_an_interrupt_is_one_sentence_and_still_an_interrupt(patch):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    patch.setattr(crew, "wait", interrupted)
-    with pytest.raises(KeyboardInterrupt) as raised:
-        call_in_processes(leaves_children_and_waits, [(), ()])
-    assert raised.value._render_traceback_() == [
-        "KeyboardInterrupt: interrupted while ranks were running; they have ended"
-    ]
-    assert raised.value.__suppress_context__

@@ -41,11 +41,6 @@ if __name__ == "__main__":
     run_program(main)
 """
 PROGRAMS = {
-    "it waits": """
-def main():
-    ready()
-    time.sleep(600)
-""",
     "its interrupt ends in another error": """
 def main():
     ready()
@@ -55,7 +50,7 @@ def main():
         time.sleep(0.2)
         raise OSError("a worker has gone")
 """,
-    "it has temporary files": """
+    "it has files": """
 def main():
     with tempfile.TemporaryDirectory():
         ready()
@@ -84,13 +79,6 @@ def main():
     thread = threading.Thread(target=tell)
     thread.start()
     thread.join()
-""",
-    "its process waits": """
-def main():
-    child = get_context("spawn").Process(target=work, args=(600,))
-    child.start()
-    ready()
-    child.join()
 """,
     "its forked process waits": """
 def main():
@@ -136,7 +124,12 @@ def main():
 """,
 }
 
-QUICK = ["it waits", "its pool works", "its executor works", "its ranks work"]
+QUICK = [
+    "it has files",
+    "its pool works",
+    "its executor works",
+    "its ranks work",
+]
 CASES = [
     pytest.param(text, id=name, marks=[] if name in QUICK else pytest.mark.everything)
     for name, text in PROGRAMS.items()

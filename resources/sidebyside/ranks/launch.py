@@ -88,7 +88,7 @@ def check_number_of_processes(name: str, number: Any) -> None:
     if not (_is_whole_number(number) and 1 <= number <= LARGEST_WORLD):
         raise ValueError(
             f"{name} must be a whole number from 1 to {LARGEST_WORLD}, "
-            f"not {_shown_to_caller_of_ranks(number)}"
+            f"not {number!r:.40}"
         )
 
 
@@ -96,20 +96,12 @@ def _is_whole_number(number: object) -> bool:
     return isinstance(number, int) and not isinstance(number, bool)
 
 
-def _shown_to_caller_of_ranks(value: object) -> str:
-    try:
-        text = repr(value)
-    except ValueError:  # so large that Python does not print it
-        return "a number with thousands of digits"
-    return text if len(text) <= 40 else f"{text[:40]} …"
-
-
 def _check_timeout_of_ranks(timeout: Any) -> None:
     is_number = _is_whole_number(timeout) or isinstance(timeout, float)
     if not (is_number and 0 < timeout <= LONGEST):
         raise ValueError(
             f"timeout must be above 0 and at most {LONGEST:,} (seconds), "
-            f"not {_shown_to_caller_of_ranks(timeout)}"
+            f"not {timeout!r:.40}"
         )
 
 
