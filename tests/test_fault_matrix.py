@@ -121,29 +121,13 @@ def recurses(depth: int = 0):
 
 
 class Returned:
-    """What happens when it is pickled, and when it is rebuilt."""
+    """What happens when it is rebuilt."""
 
-    def __init__(self, pickling: Callable = lambda: None, rebuilding: str = "1"):
-        self.pickling, self.rebuilding = pickling, rebuilding
+    def __init__(self, rebuilding: str):
+        self.rebuilding = rebuilding
 
     def __reduce__(self):
-        self.pickling()
         return eval, (self.rebuilding,)
-
-
-def fails_to_be_pickled():
-    return Returned(pickling=lambda: 1 / 0)
-
-
-class Treacherous(Exception):
-    """Nothing that one asks of it can be had."""
-
-    def __getattr__(self, name):
-        return self.__dict__["data"][name]
-
-
-def raises_what_has_no_attributes():
-    raise Treacherous("the text")
 
 
 def raises_a_group():
@@ -224,11 +208,6 @@ FAULTS = {
         lambda: signal.raise_signal(signal.SIGINT) or exec("raise KeyboardInterrupt"),
         "raised KeyboardInterrupt",
     ),
-    "raises what has no attributes": Fault(
-        raises_what_has_no_attributes,
-        "raised Treacherous: the text",
-        "in raises_what_has_no_attributes",
-    ),
     "raises a group": Fault(
         raises_a_group,
         "raised ExceptionGroup: several",
@@ -245,28 +224,21 @@ FAULTS = {
     "exits with words": Fault(
         lambda: sys.exit("enough"), "exited with status 1: enough"
     ),
-    "exits with an absurd status": Fault(
-        lambda: sys.exit(10**30), "exited with status 0"
-    ),
     "is killed": Fault(
         lambda: os.kill(os.getpid(), 9), "killed by SIGKILL; often .* memory ran out"
     ),
     "crashes": Fault(
         lambda: exec("import ctypes; ctypes.string_at(0)"), "was killed by SIGSEGV"
     ),
-    "runs out of memory": Fault(lambda: bytearray(10**17), "raised MemoryError"),
     "closes all its files": Fault(lambda: os.closerange(0, 99), "exited with|killed"),
     "returns a lock": Fault(
         lambda: threading.Lock(), r"its result, of type _thread\.lock, cannot be sent"
     ),
-    "fails to be pickled": Fault(
-        fails_to_be_pickled, "its result, of type .*Returned, cannot .* division by"
-    ),
     "fails to be rebuilt": Fault(
-        lambda: Returned(rebuilding="1 / 0"), "cannot be rebuilt here: ZeroDivision"
+        lambda: Returned("1 / 0"), "cannot be rebuilt here: ZeroDivision"
     ),
     "exits when it is rebuilt": Fault(
-        lambda: Returned(rebuilding="exit(3)"), "cannot be rebuilt here: SystemExit"
+        lambda: Returned("exit(3)"), "cannot be rebuilt here: SystemExit"
     ),
     "hangs": Fault(
         leaves_children_and_waits,
@@ -496,7 +468,7 @@ def run_script(tmp_path, text: str, *before, **more) -> subprocess.CompletedProc
     return subprocess.run(command, capture_output=True, text=True, timeout=120, **more)
 
 
-WHERE_RANKS_RUN = """
+CORES_OF_RANKS = """
     import os, torch
     from sidebyside import run_ranks
 
@@ -509,6 +481,10 @@ WHERE_RANKS_RUN = """
 """
 
 
+def cores_of_two_ranks() -> str:
+    return f"{[os.sched_getaffinity(0)] * 2}\n"
+
+
 @pytest.mark.everything
 @pytest.mark.skipif(sys.platform != "linux", reason="asks which cores a thread has")
 def test_what_a_shell_has_set_and_a_folder_holds_is_no_obstacle(tmp_path):
@@ -518,9 +494,8 @@ def test_what_a_shell_has_set_and_a_folder_holds_is_no_obstacle(tmp_path):
     (folder / "random.py").touch()
     odd = {"GLOO_SOCKET_IFNAME": "eth7", "OMP_PROC_BIND": "true", "TMPDIR": str(folder)}
     options = {"env": os.environ | odd, "cwd": folder}
-    done = run_script(tmp_path, WHERE_RANKS_RUN, **options)
-    expected = f"{[os.sched_getaffinity(0)] * 2}\n"
-    assert (done.stdout, done.stderr) == (expected, "")
+    done = run_script(tmp_path, CORES_OF_RANKS, **options)
+    assert (done.stdout, done.stderr) == (cores_of_two_ranks(), "")
     assert os.listdir(folder) == ["random.py"]
 
 
@@ -538,35 +513,23 @@ def test_a_notebook_says_what_would_change_its_results(tmp_path, patch, capsys):
 
 
 NO_NETWORK = ("unshare", "--map-root-user", "--net")
-FOUR_ONES = """
-    from sidebyside import run_ranks
-    from torch import ones
-    from torch.distributed import all_reduce
-
-    def four_ones():
-        all_reduce(four := ones(4))
-        return four.tolist()
-
-    if __name__ == "__main__":
-        print(run_ranks(four_ones))
-"""
 
 
 @pytest.mark.everything
 @pytest.mark.parametrize(
-    ("before", "out", "err"),
+    ("before", "err"),
     [
-        ([], "", "RankFailed: rank 0 raised ConnectionError: ranks meet at"),
-        (["ip", "link", "set", "lo", "up"], "[[2.0, 2.0, 2.0, 2.0]] * 2", ""),
+        ([], "RankFailed: rank 0 raised ConnectionError: ranks meet at"),
+        (["ip", "link", "set", "lo", "up"], ""),
     ],
     ids=["not even lo", "lo, and nobody to ask for a name"],
 )
-def test_a_machine_without_a_network(before, out, err, tmp_path):
+def test_a_machine_without_a_network(before, err, tmp_path):
     if not shutil.which("unshare") or subprocess.run([*NO_NETWORK, "true"]).returncode:
         pytest.skip("needs a Linux on which network namespaces can be made")
     shell = ["sh", "-c", " ".join([*before, ";" if before else "", 'exec "$@"']), "sh"]
-    done = run_script(tmp_path, FOUR_ONES, *NO_NETWORK, *shell)
-    assert done.stdout.strip() == (str(eval(out)) if out else "")
+    done = run_script(tmp_path, CORES_OF_RANKS, *NO_NETWORK, *shell)
+    assert done.stdout == ("" if err else cores_of_two_ranks())
     assert err in done.stderr if err else not done.stderr
 
 

@@ -283,25 +283,6 @@ def test_in_a_notebook_or_python_i_it_calls_main_and_changes_nothing(words):
     assert (done.stdout, b"Error" in done.stderr) == (b"here\nTrue\n", False)
 
 
-def test_an_output_that_is_no_file_is_no_obstacle(tmp_path):
-    program = """
-import io
-
-def main():
-    ready()
-    sys.stdout = io.StringIO()
-
-sys.stdout, pipe = io.StringIO(), sys.stdout
-
-def ready():
-    pipe.write("ready\\n")
-    pipe.flush()
-"""
-    with running(tmp_path, program) as (started, _):
-        assert started.communicate(timeout=30) == ("", "")
-    assert started.returncode == 0
-
-
 DEAF = {
     "it goes on for ever": """
 def main():
