@@ -102,32 +102,13 @@ def raises_meanwhile():
         [][0]
 
 
-class Odd(Exception):
-    """An exception that can neither be said nor pickled."""
-
-    def __str__(self):
-        raise SystemExit(3)
-
-    def __reduce__(self):
-        raise ValueError("never")
-
-
-def raises_what_cannot_be_said():
-    raise Odd()
-
-
 def recurses(depth: int = 0):
     return recurses(depth + 1)
 
 
-class Returned:
-    """What happens when it is rebuilt."""
-
-    def __init__(self, rebuilding: str):
-        self.rebuilding = rebuilding
-
+class Unrebuildable:
     def __reduce__(self):
-        return eval, (self.rebuilding,)
+        return eval, ("1 / 0",)
 
 
 def raises_a_group():
@@ -162,10 +143,6 @@ def explodes():
     re.match(r"(a+)+$", "a" * 50 + "b")
 
 
-def has_ranks_that_hold_the_gil():
-    call_in_processes(explodes, [(), ()])
-
-
 def leaves_children():
     """A program, a process with a child of its own, a thread; and never a sign."""
     subprocess.Popen(["sleep", "600"])
@@ -180,16 +157,6 @@ def leaves_children_and_waits():
     threading.Event().wait()
 
 
-def prints_odd_bytes():
-    os.write(1, b"\xff\xfe\n")
-    print("\udcff", "\N{SNOWMAN}")
-
-
-def closes_its_output():
-    sys.stdout.close()
-    os.close(2)
-
-
 FAULTS = {
     "raises from a cause": Fault(
         raises_from,
@@ -201,9 +168,6 @@ FAULTS = {
         "raised IndexError",
         r"(?s)KeyError: 'missing'\n.*During handling.*in raises_mean.*IndexError",
     ),
-    "raises what cannot be said": Fault(
-        raises_what_cannot_be_said, "raised .*Odd", "in raises_what_cannot_be_said"
-    ),
     "raises KeyboardInterrupt": Fault(
         lambda: signal.raise_signal(signal.SIGINT) or exec("raise KeyboardInterrupt"),
         "raised KeyboardInterrupt",
@@ -213,9 +177,6 @@ FAULTS = {
         "raised ExceptionGroup: several",
         r"ValueError: invalid .* \(line \d+, in raises_a_group\)\n"
         r" *TypeError: never raised\n *ExceptionGroup: inner .*\n *KeyError: 'deep'",
-    ),
-    "raises a syntax error": Fault(
-        lambda: exec("x = = 1"), "raised SyntaxError: invalid syntax"
     ),
     "says much": Fault(says_much, "x{100} …", "and 19,998,0.. more characters"),
     "recurses": Fault(
@@ -230,16 +191,11 @@ FAULTS = {
     "crashes": Fault(
         lambda: exec("import ctypes; ctypes.string_at(0)"), "was killed by SIGSEGV"
     ),
-    "closes all its files": Fault(lambda: os.closerange(0, 99), "exited with|killed"),
+    "runs out of memory": Fault(lambda: bytearray(10**17), "raised MemoryError"),
     "returns a lock": Fault(
         lambda: threading.Lock(), r"its result, of type _thread\.lock, cannot be sent"
     ),
-    "fails to be rebuilt": Fault(
-        lambda: Returned("1 / 0"), "cannot be rebuilt here: ZeroDivision"
-    ),
-    "exits when it is rebuilt": Fault(
-        lambda: Returned("exit(3)"), "cannot be rebuilt here: SystemExit"
-    ),
+    "fails to be rebuilt": Fault(Unrebuildable, "cannot be rebuilt here: ZeroDivision"),
     "hangs": Fault(
         leaves_children_and_waits,
         "not done after .*: rank 1 still works, rank 0 finished",
@@ -252,15 +208,8 @@ FAULTS = {
         "rank 1 does not answer: it is inside compiled code",
         RanksHung,
     ),
-    "has ranks that hold the GIL": Fault(
-        has_ranks_that_hold_the_gil,
-        "not done after .*: rank 1 still works",
-        error=RanksHung,
-    ),
     "leaves children and a thread": Fault(leaves_children, ""),
     "forks, and the child returns too": Fault(returns_after_a_fork, ""),
-    "prints odd bytes": Fault(prints_odd_bytes, ""),
-    "closes its output": Fault(closes_its_output, ""),
 }
 # What depends on how a process was started. The rest is the same code in both.
 WITH_SPAWN = ["is killed", "hangs", "leaves children and a thread"]
@@ -298,12 +247,8 @@ WRONG = [
     ({"world_size": 0}, "world_size must be a whole number from 1 to 128, not 0"),
     ({"world_size": True}, "world_size must be .*, not True"),
     ({"world_size": 2.0}, "world_size must be .*, not 2.0"),
-    ({"world_size": "2"}, "world_size must be .*, not '2'"),
-    ({"world_size": 129}, "world_size must be .*, not 129"),
     ({"timeout": 0}, "timeout must be above 0 and at most 1,000,000 .*, not 0"),
     ({"timeout": float("nan")}, "timeout must be .*, not nan"),
-    ({"timeout": float("inf")}, "timeout must be .*, not inf"),
-    ({"timeout": True}, "timeout must be .*, not True"),
     ({"timeout": "60"}, "timeout must be .*, not '60'"),
     ({"start_method": "fork"}, 'start_method must be .*"spawn", not .fork'),
 ]
