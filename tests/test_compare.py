@@ -1,13 +1,12 @@
 """compare takes turns, and reports what it measured; machine says what may be used."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 
 from sidebyside import compare, machine
 from sidebyside.measure.machines import _group_limits
+from tests.process_state import said_by
 
 
 def test_alternatives_take_turns():
@@ -72,8 +71,7 @@ with contextlib.suppress(RuntimeError), step_counters(2):
 print(machine().usable_cores > 0, machine().capacity(2, rounds=1, seconds=0.01) > 0)
 print(psutil.Process().children(), "torch" in sys.modules)
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert run.stdout.split() == ["True", "True", "[]", "False"], run.stderr
+    assert said_by("-c", code).split() == ["True", "True", "[]", "False"]
 
 
 INF = float("inf")

@@ -61,13 +61,6 @@ def main():
     threading.Thread(target=work, args=(600,)).start()
     ready()
 """,
-    "it waits for its thread": """
-def main():
-    thread = threading.Thread(target=work, args=(600,))
-    thread.start()
-    ready()
-    thread.join()
-""",
     "its thread prints": """
 def tell():
     while True:
