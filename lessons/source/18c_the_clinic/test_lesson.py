@@ -197,8 +197,7 @@ def test_the_watchdog_says_where_a_rank_is_stuck_and_ends_it():
 def test_torchrun_ends_the_job_when_one_of_two_ranks_is_stuck(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # it leaves a folder there
     script = str(ROOT / "demos/clinic/own_watchdog.py")
-    command = [sys.executable, *TORCHRUN, "--nproc-per-node", "2", script]
-    command += ["--stuck", "1"]
+    command = [sys.executable, *TORCHRUN, "--nproc-per-node=2", script, "--stuck", "1"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode != 0 and "Timeout" in done.stderr
     assert "summed up" not in done.stdout
