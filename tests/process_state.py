@@ -8,6 +8,9 @@ from collections.abc import Callable
 
 import psutil
 
+# As a person starts it; it is given no name that has to be looked up.
+TORCHRUN = "-m", "torch.distributed.run", "--local-addr", "127.0.0.1"
+
 
 def is_alive(process: psutil.Process | int) -> bool:
     """Takes a process or its number. A zombie has ended."""

@@ -1,13 +1,12 @@
 """compare takes turns, and reports what it measured; machine says what may be used."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 
 from sidebyside import compare, machine
-from sidebyside.measure.machines import _container_quota
+from sidebyside.measure.machines import _group_limits
+from tests.process_state import said_by
 
 
 def test_alternatives_take_turns():
@@ -72,14 +71,27 @@ with contextlib.suppress(RuntimeError), step_counters(2):
 print(machine().usable_cores > 0, machine().capacity(2, rounds=1, seconds=0.01) > 0)
 print(psutil.Process().children(), "torch" in sys.modules)
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert run.stdout.split() == ["True", "True", "[]", "False"], run.stderr
+    assert said_by("-c", code).split() == ["True", "True", "[]", "False"]
 
 
-@pytest.mark.parametrize(
-    ("text", "cores"), [("max 100000", float("inf")), ("150000 100000", 1.5)]
-)
-def test_a_container_limit_is_seen(tmp_path, text, cores):
-    (tmp_path / "cpu.max").write_text(text)
-    assert _container_quota(tmp_path) == cores
-    assert _container_quota(tmp_path / "nothing") == float("inf")
+INF = float("inf")
+OLD = {"cpu/cpu.cfs_quota_us": "50000", "cpu/cpu.cfs_period_us": "100000"}
+TREES = [
+    ({"cpu.max": "max 100000", "memory.max": "max"}, (INF, INF)),
+    ({"job/cpu.max": "150000 100000", "job/step/memory.max": "4096"}, (1.5, 4096)),
+    ({"job/memory.max": "512", "job/step/memory.max": "4096"}, (INF, 512)),
+    ({"cpu/cpu.cfs_quota_us": "-1", "other/cpu.max": "1 2"}, (INF, INF)),
+    (OLD, (0.5, INF)),
+]
+
+
+@pytest.mark.parametrize(("files", "limits"), TREES)
+def test_the_limits_of_a_control_group_and_those_around_it_are_seen(
+    tmp_path, files, limits
+):
+    own = tmp_path / "own"
+    own.write_text("4:memory:/elsewhere\n0::/job/step\n")
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert _group_limits(tmp_path, own) == limits

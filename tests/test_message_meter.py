@@ -94,23 +94,6 @@ def test_a_rank_receives_one_message_in_a_step():
     assert consecutive_steps(meters) == 3
 
 
-def everyone_at_once() -> MessageMeter:
-    rank, world_size, _, _ = peers()
-    others = [(rank + step) % world_size for step in range(1, world_size)]
-    works = [dist.P2POp(dist.isend, torch.ones(1), other) for other in others]
-    works += [dist.P2POp(dist.irecv, torch.empty(1), other) for other in others]
-    with MessageMeter() as meter:
-        for work in dist.batch_isend_irecv(works):
-            work.wait()
-    return meter
-
-
-def test_all_ranks_send_and_receive_side_by_side():
-    meters = run_ranks(everyone_at_once, world_size=4)
-    assert [meter.steps for meter in meters] == [1, 1, 1, 1]
-    assert consecutive_steps(meters) == 3
-
-
 def awaited_or_not() -> list[int]:
     counts, tensor, kept = [], torch.ones(1), []
     for is_awaited in (True, False):

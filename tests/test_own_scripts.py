@@ -14,12 +14,12 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from tests.process_state import said_by
+from tests.process_state import TORCHRUN, said_by
 
 DEMOS = Path(__file__).parents[1] / "demos"
 SCRIPTS = {script.stem: script for script in sorted(DEMOS.glob("*/own_*.py"))}
 LAUNCH = """
-    if "RANK" not in os.environ:  # not started by torchrun: a group of one
+    if "RANK" not in os.environ:  # no torchrun, which listens on all networks: alone
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     elif torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
@@ -163,7 +163,7 @@ def test_alone_it_leaves_no_thread_and_by_torchrun_it_trains_the_same(name, tmp_
     if start is None:
         return
 
-    torchrun = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"
+    torchrun = *TORCHRUN, "--nproc-per-node"
     asked = option, several / "m", *start.arguments.split()
     leaves = {"TMPDIR": str(tmp_path / "logs")}  # torchrun leaves a folder there
     together = said_by(*torchrun, start.ranks, script, *asked, **leaves)

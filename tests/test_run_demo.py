@@ -106,8 +106,18 @@ def test_what_a_demo_leaves_running_is_ended(folder, capsys):
         wait_until(lambda pid=int(pid): not is_alive(pid))
 
 
-def test_an_interrupt_ends_the_demo_and_its_children(folder, capsys):
-    name = plant(folder, LEAVES_A_CHILD.format(then="child.join()"))
+CLEANS_UP = """try:
+        child.join()
+    finally:
+        open("cleaned up", "w")"""
+
+
+def test_an_interrupted_demo_may_clean_up_and_ends_with_its_children(
+    folder, capsys, monkeypatch
+):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(demos, "SECONDS_TO_END", 60)
+    name = plant(folder, LEAVES_A_CHILD.format(then=CLEANS_UP))
     seen = []
 
     def interrupt_when_it_runs() -> None:
@@ -119,33 +129,10 @@ def test_an_interrupt_ends_the_demo_and_its_children(folder, capsys):
     with pytest.raises(KeyboardInterrupt):
         run_demo(name)
     thread.join()
+    assert os.path.exists("cleaned up")
     pids = [int(pid) for pid in "".join(seen).split()[:2]]
     assert len(pids) == 2
     assert not any(map(is_alive, pids))
-
-
-def test_a_demo_may_clean_up_when_it_is_interrupted(folder, monkeypatch):
-    monkeypatch.setattr(demos, "SECONDS_TO_END", 60)
-    code = f"""
-import pathlib, time
-folder = pathlib.Path({str(folder)!r})
-try:
-    (folder / "begun").touch()
-    time.sleep(600)
-except KeyboardInterrupt:
-    (folder / "cleaned up").touch()
-"""
-
-    def interrupt_when_it_runs() -> None:
-        wait_until((folder / "begun").exists)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt_when_it_runs)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        run_demo(plant(folder, code))
-    thread.join()
-    assert (folder / "cleaned up").exists()
 
 
 def test_a_killed_kernel_takes_the_demo_with_it(folder):

@@ -22,7 +22,7 @@ from sidebyside.ranks.crew import Crew
 from sidebyside.ranks.failures import is_lost_connection
 from sidebyside.ranks.outcomes import DiedOutcome, Outcome
 from tests.hanging_ranks import how_they_hang
-from tests.process_state import is_alive, wait_until
+from tests.process_state import TORCHRUN, is_alive, said_by, wait_until
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -51,40 +51,13 @@ def test_every_rank_is_connected_and_counted_once(world_size):
     assert results == [[rank, expected, 1] for rank in range(world_size)]
 
 
-def garbage_collection() -> tuple[bool, bool]:
-    return gc.isenabled(), gc.get_freeze_count() > 100_000
+def what_it_was_forked_with() -> tuple[bool, bool, bool]:
+    checks = "sidebyside.exercises.check" in sys.modules
+    return gc.isenabled(), gc.get_freeze_count() > 100_000, checks
 
 
-def test_a_rank_collects_its_own_garbage_and_does_not_search_what_was_imported():
-    assert run_ranks(garbage_collection) == [(True, True)] * 2
-
-
-def has_imported_what_checks_need() -> bool:
-    return {
-        "sidebyside.ranks.launch",
-        "sidebyside.exercises.check",
-    } <= sys.modules.keys()
-
-
-def test_a_rank_need_not_import_what_checks_need():
-    assert run_ranks(has_imported_what_checks_need) == [True] * 2
-
-
-@pytest.mark.everything
-def test_a_temporary_folder_with_a_long_name_is_no_obstacle(tmp_path):
-    long = tmp_path / ("long" * 20)
-    long.mkdir()
-    script = tmp_path / "script.py"
-    script.write_text(
-        "from sidebyside import run_ranks\n"
-        "if __name__ == '__main__':\n    print(run_ranks(abs, -2))\n"
-    )
-    run = subprocess.run(
-        [sys.executable, script], env=os.environ | {"TMPDIR": str(long)},
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert (run.stdout, run.stderr) == ("[2, 2]\n", "")
-    assert not list(long.iterdir())
+def test_a_rank_collects_its_own_garbage_and_need_not_import_or_search_what_is_there():
+    assert run_ranks(what_it_was_forked_with) == [(True, True, True)] * 2
 
 
 KEPT = []
@@ -146,35 +119,15 @@ def test_a_rank_that_raises_is_named_with_its_own_line():
     assert "ranks/process.py" not in shown
 
 
-@pytest.mark.parametrize(
-    ("end", "said"),
-    [
-        (lambda: os._exit(7), "rank 1 exited with status 7"),
-        (lambda: sys.exit(3), "rank 1 exited with status 3"),
-        (lambda: os.kill(os.getpid(), signal.SIGKILL), "rank 1 was killed by SIGKILL"),
-    ],
-)
-def test_a_rank_that_dies_is_named_though_the_others_lose_their_connections(end, said):
+def test_a_rank_that_dies_is_named_though_the_others_lose_their_connections():
     def step():
         if dist.get_rank() == 1:
-            end()
+            os._exit(7)
         dist.all_reduce(torch.ones(1))
 
-    with pytest.raises(RankFailed, match=said) as error:
+    with pytest.raises(RankFailed, match="rank 1 exited with status 7") as error:
         run_ranks(step, world_size=3)
     assert error.value.rank == 1
-
-
-def test_a_hang_names_who_waits_the_line_and_who_has_finished():
-    def only_rank_0_calls():
-        if dist.get_rank() == 0:
-            dist.all_reduce(torch.ones(1))
-
-    waits, finished = "rank 0 waits in all_reduce, at", "rank 1 has finished"
-    error = how_they_hang(only_rank_0_calls, waits, finished)
-    assert "rank 0 still works, rank 1 finished" in str(error)
-    assert "dist.all_reduce(torch.ones(1))" in error.details
-    assert run_ranks(ten_to_the_rank)  # and the next call works
 
 
 def test_ranks_that_wait_for_each_other_are_each_shown_with_their_line():
@@ -236,40 +189,22 @@ SLEEPER = """
         time.sleep(600)
 
     if __name__ == "__main__":
-        try:
-            run_ranks(sleep, world_size=3, timeout=500)
-        except KeyboardInterrupt:
-            print("interrupted")
+        run_ranks(sleep, world_size=3, timeout=500)
 """
 
 
-def test_when_the_caller_is_interrupted_no_rank_survives(tmp_path, tmp_path_factory):
+def test_an_interrupted_script_shows_one_sentence_and_no_rank_survives(
+    tmp_path, tmp_path_factory
+):
     script, pids = (tmp_path / name for name in ("script.py", "pids"))
     scratch = tmp_path_factory.mktemp("short")
     script.write_text(textwrap.dedent(SLEEPER))
     pids.mkdir()
     caller = subprocess.Popen(
         [sys.executable, script, pids],
-        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         env=os.environ | {"TMPDIR": str(scratch)},
-    )
-    wait_until(lambda: len(list(pids.iterdir())) == 3)
-    caller.send_signal(signal.SIGINT)
-    output, _ = caller.communicate(timeout=60)
-    assert output == "interrupted\n"
-    wait_until(lambda: not any(is_alive(int(p.name)) for p in pids.iterdir()))
-    wait_until(lambda: not list(scratch.iterdir()))
-
-
-@pytest.mark.everything
-def test_an_interrupted_script_shows_one_sentence(tmp_path):
-    script, pids = (tmp_path / name for name in ("script.py", "pids"))
-    text = textwrap.dedent(SLEEPER)
-    script.write_text(text.replace("except KeyboardInterrupt", "except ValueError"))
-    pids.mkdir()
-    caller = subprocess.Popen(
-        [sys.executable, script, pids], stderr=subprocess.PIPE, text=True
     )
     wait_until(lambda: len(list(pids.iterdir())) == 3)
     caller.send_signal(signal.SIGINT)
@@ -277,6 +212,8 @@ def test_an_interrupted_script_shows_one_sentence(tmp_path):
         "KeyboardInterrupt: interrupted while ranks were running; they have ended\n"
     )
     assert caller.returncode == -signal.SIGINT
+    wait_until(lambda: not any(is_alive(int(p.name)) for p in pids.iterdir()))
+    wait_until(lambda: not list(scratch.iterdir()))
 
 
 @pytest.mark.everything
@@ -317,14 +254,9 @@ def test_torchrun_runs_the_same_script(tmp_path):
                 print(results)
         """)
     )
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    done = subprocess.run(
-        [*launcher, "--nproc-per-node", "2", script],
-        env=os.environ | {"TMPDIR": str(tmp_path)},  # torchrun leaves its log folder
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout.strip() == "[(0, 2), (1, 2)]", done.stderr
+    folder = {"TMPDIR": str(tmp_path)}  # torchrun leaves its log folder there
+    said = said_by(*TORCHRUN, "--nproc-per-node", "2", script, **folder)
+    assert said == "[(0, 2), (1, 2)]\n"
 
 
 @pytest.mark.parametrize("meanwhile", ["finished", "died", "nothing"])

@@ -1,6 +1,7 @@
 """Data x tensor parallel in one small file, with nothing but torch: a start of yours.
 
-Run:      torchrun --nproc-per-node 4 demos/capstone/own_two_dimensions.py --tensor 2
+Run:      torchrun --local-addr 127.0.0.1 --nproc-per-node 4
+              demos/capstone/own_two_dimensions.py --tensor 2   (one line)
 Look for: one rank, two or four print the same loss. The ranks of a tensor group hold
           parts of one model and see the same rows; those of a data group hold the same
           part, see other rows, and average their gradients.
@@ -68,7 +69,7 @@ def main() -> None:
         parser.error(f"argument --tensor: {ranks} ranks are no multiple of {tensor}")
     torch.set_num_threads(1)
 
-    if "RANK" not in os.environ:  # not started by torchrun: a group of one
+    if "RANK" not in os.environ:  # no torchrun, which listens on all networks: alone
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     elif torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

@@ -1,6 +1,7 @@
 """A language model that goes on and writes, with nothing but torch: a start of yours.
 
-Run:      torchrun --nproc-per-node 2 demos/capstone/own_writer.py
+Run:      torchrun --local-addr 127.0.0.1 --nproc-per-node 2
+              demos/capstone/own_writer.py   (one line)
 Look for: the loss falls, and rank 0 writes a line of text in the end. With a
           checkpoint the same command goes on where it stopped, with other ranks too.
 Try:      --steps 2000 --checkpoint whale.pt, and --text with a book of your own.
@@ -109,7 +110,7 @@ def main() -> None:
     for name in {"SIGINT", "SIGPIPE"} & set(dir(signal)):  # Ctrl-C, | head
         signal.signal(getattr(signal, name), signal.SIG_DFL)  # end without a traceback
     torch.set_num_threads(1)
-    if "RANK" not in os.environ:  # not started by torchrun: a group of one
+    if "RANK" not in os.environ:  # no torchrun, which listens on all networks: alone
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     elif torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

@@ -1,7 +1,8 @@
 """Train the language model under any strategy, stop, go on, and read what it writes.
 
 Run:      python demos/capstone/train_text.py --strategy ddp-ours
-          torchrun --nproc-per-node 2 demos/capstone/train_text.py --strategy zero-2
+          torchrun --local-addr 127.0.0.1 --nproc-per-node 2
+              demos/capstone/train_text.py --strategy zero-2   (one line)
 Look for: bits per character of text that was held out, beside those of characters that
           are counted singly, in pairs and in triples; and the text at the end.
 Try:      --steps 3000 --checkpoint whale.pt, interrupt it, and run it again, also with

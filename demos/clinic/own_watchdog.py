@@ -1,6 +1,7 @@
 """A training that says where it is when it gets stuck, with nothing but torch.
 
-Run:      torchrun --nproc-per-node 2 demos/clinic/own_watchdog.py --stuck 1
+Run:      torchrun --local-addr 127.0.0.1 --nproc-per-node 2
+              demos/clinic/own_watchdog.py --stuck 1   (one line)
 Look for: each rank writes its stacks and ends, two seconds after its last step. Rank 0
           is in all_reduce; rank 1 is on the line where it is stuck.
 Try:      no --stuck: all is well, and nobody hears of the watchdog.
@@ -49,7 +50,7 @@ def main() -> None:
     if hasattr(signal, "SIGUSR1"):  # kill -USR1 <process id> asks a rank where it is
         faulthandler.register(signal.SIGUSR1)
 
-    if "RANK" not in os.environ:  # not started by torchrun: a group of one
+    if "RANK" not in os.environ:  # no torchrun, which listens on all networks: alone
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     else:
         dist.init_process_group("gloo", timeout=timedelta(minutes=2))

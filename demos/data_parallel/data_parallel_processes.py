@@ -1,7 +1,8 @@
 """Train digits with several replicas in processes, one message per step.
 
 Run:      python demos/data_parallel/data_parallel_processes.py --ranks 2
-          torchrun --nproc-per-node 2 demos/data_parallel/data_parallel_processes.py
+          torchrun --local-addr 127.0.0.1 --nproc-per-node 2
+              demos/data_parallel/data_parallel_processes.py   (one line)
 Look for: every rank sends its gradients, and no weights. After every step all ranks
           hold the same weights, bit for bit, within rounding of one process.
 Try:      --batch 65, which two ranks cannot share equally. Each rank weighs its loss

@@ -1,7 +1,8 @@
 """Train digits with a DistributedDataParallel of our own, and check every step.
 
 Run:      python demos/ddp/ddp_from_scratch.py --ranks 2
-          torchrun --nproc-per-node 2 demos/ddp/ddp_from_scratch.py
+          torchrun --local-addr 127.0.0.1 --nproc-per-node 2
+              demos/ddp/ddp_from_scratch.py   (one line)
 Look for: each rank computes the gradient of its share of the batch, and yet the loss
           is the single process's loss and the parameters are its parameters, but for
           rounding. Between the ranks there is no difference at all, not in one bit.

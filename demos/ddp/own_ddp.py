@@ -1,6 +1,6 @@
 """DistributedDataParallel in one small file, with nothing but torch: a start of yours.
 
-Run:      torchrun --nproc-per-node 2 demos/ddp/own_ddp.py
+Run:      torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/ddp/own_ddp.py
 Look for: one rank or several print the same loss: the batch is that of all ranks
           together. Only rank 0 writes the file, the model without its wrapper.
 Try:      --save model.pt, and load it in a notebook with torch.load("model.pt").
@@ -54,7 +54,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
     torch.set_num_threads(1)
 
-    if "RANK" not in os.environ:  # not started by torchrun: a group of one
+    if "RANK" not in os.environ:  # no torchrun, which listens on all networks: alone
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     elif torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

@@ -1,7 +1,8 @@
 """Train a network on handwritten digits: alone, with torch's DDP, or with ours.
 
 Run:      python demos/ddp/train_digits.py --mode ddp --ranks 2
-          torchrun --nproc-per-node 2 demos/ddp/train_digits.py --mode ours
+          torchrun --local-addr 127.0.0.1 --nproc-per-node 2
+              demos/ddp/train_digits.py --mode ours   (one line)
 Look for: all modes and all numbers of ranks learn the same: each batch is dealt to the
           ranks, and the weights make up for shares of different size.
 Try:      --epochs 500 --checkpoint digits.pt, interrupt it, and run it again: it goes

@@ -1,6 +1,7 @@
 """Local SGD in one small file, with nothing but torch: a start of your own.
 
-Run:      torchrun --nproc-per-node 2 demos/decentralised/own_local_sgd.py --every 8
+Run:      torchrun --local-addr 127.0.0.1 --nproc-per-node 2
+              demos/decentralised/own_local_sgd.py --every 8   (one line)
 Look for: two ranks, ten meetings in 75 steps, and one model: the last, short round has
           a meeting too.
 Try:      --every 1 and --every 75: 75 meetings, and one. And --save model.pt.
@@ -62,7 +63,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
     torch.set_num_threads(1)
 
-    if "RANK" not in os.environ:  # not started by torchrun: a group of one
+    if "RANK" not in os.environ:  # no torchrun, which listens on all networks: alone
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     elif torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

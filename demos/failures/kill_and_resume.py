@@ -1,7 +1,7 @@
 """Kill a rank, a host's agent or the link while digits are trained, and go on.
 
 Run:      python demos/failures/kill_and_resume.py --ranks 2
-          torchrun --nproc-per-node 2 --max-restarts 3
+          torchrun --local-addr 127.0.0.1 --nproc-per-node 2 --max-restarts 3
               demos/failures/kill_and_resume.py --folder .   (one line; with
               TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1, as own_resumable.py says)
 Look for: the last rank is killed after step 25. The agent, ours or torchrun's, starts

@@ -1,7 +1,8 @@
 """Training that survives the death of a rank, with nothing but torch: a start of yours.
 
-Run:      torchrun --nproc-per-node 2 --max-restarts 3 demos/failures/own_resumable.py
-              --checkpoint saved.pt --kill-at 25   (one line; the kill is an experiment)
+Run:      torchrun --local-addr 127.0.0.1 --nproc-per-node 2 --max-restarts 3
+              demos/failures/own_resumable.py --checkpoint saved.pt --kill-at 25
+              (one line; the kill is an experiment)
 Look for: the last rank kills itself after step 25. torchrun starts all ranks again,
           they go on after step 20, and the loss is that of a run without the kill.
           (With torch 2.13 set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 first. Else torchrun
@@ -100,7 +101,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
     torch.set_num_threads(1)
 
-    if "RANK" not in os.environ:  # not started by torchrun: a group of one
+    if "RANK" not in os.environ:  # no torchrun, which listens on all networks: alone
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     elif torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

@@ -1,6 +1,7 @@
 """DDP that sends half the bytes, in one small file, with nothing but torch.
 
-Run:      torchrun --nproc-per-node 2 demos/machines/own_compressed_ddp.py
+Run:      torchrun --local-addr 127.0.0.1 --nproc-per-node 2
+              demos/machines/own_compressed_ddp.py   (one line)
           On two machines, on each: torchrun --nnodes 2 --node-rank 0 (the other: 1)
           --master-addr <the first> --master-port 29500 --nproc-per-node 1 <this file>
 Look for: one rank or several print the same loss, up to the last digits: gradients
@@ -62,7 +63,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
     torch.set_num_threads(1)
 
-    if "RANK" not in os.environ:  # not started by torchrun: a group of one
+    if "RANK" not in os.environ:  # no torchrun, which listens on all networks: alone
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     elif torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

@@ -1,6 +1,6 @@
 """Each rank says where it is, and what torchrun has told it. It needs no torch.
 
-Run:      torchrun --nproc-per-node 2 demos/machines/roll_call.py
+Run:      torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/machines/roll_call.py
 Look for: RANK counts all ranks, LOCAL_RANK those of one machine, GROUP_RANK the
           machines. All ranks have the same WORLD_SIZE, and the same address to meet at.
 Try:      python demos/machines/two_hosts.py --program demos/machines/roll_call.py

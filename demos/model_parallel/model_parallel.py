@@ -1,7 +1,8 @@
 """Train a network that is too large for one device on several, equal after every step.
 
 Run:      python demos/model_parallel/model_parallel.py
-          torchrun --nproc-per-node 2 demos/model_parallel/model_parallel.py
+          torchrun --local-addr 127.0.0.1 --nproc-per-node 2
+              demos/model_parallel/model_parallel.py   (one line)
 Look for: one device with the budget fails, and says where. Cut over two ranks, the same
           network trains within the same budget, and after each step its parameters are
           those of the unsplit network.

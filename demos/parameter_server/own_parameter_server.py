@@ -1,6 +1,7 @@
 """An asynchronous parameter server in one small file, with nothing but torch.
 
-Run:      torchrun --nproc-per-node 3 demos/parameter_server/own_parameter_server.py
+Run:      torchrun --local-addr 127.0.0.1 --nproc-per-node 3
+              demos/parameter_server/own_parameter_server.py   (one line)
 Look for: rank 0 serves, the others work. With two workers a gradient is one update old
           on average: it was made for parameters that have been changed since.
 Try:      --updates 2000, and --save model.pt: rank 0 writes the parameters.

@@ -1,7 +1,8 @@
 """Train a network on handwritten digits, cut into stages, and compare with one process.
 
 Run:      python demos/pipeline/train_pipeline.py --schedule 1f1b --stages 2
-          torchrun --nproc-per-node 2 demos/pipeline/train_pipeline.py
+          torchrun --local-addr 127.0.0.1 --nproc-per-node 2
+              demos/pipeline/train_pipeline.py   (one line)
 Look for: whatever the schedule, the losses are those of the process that trains the
           whole network alone; in the end all weights agree to within rounding.
 Try:      --schedule gpipe: the same losses, more micro-batches kept.

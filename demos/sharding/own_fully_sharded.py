@@ -1,6 +1,7 @@
 """Fully sharded training in one small file, with nothing but torch: a start of yours.
 
-Run:      torchrun --nproc-per-node 2 demos/sharding/own_fully_sharded.py
+Run:      torchrun --local-addr 127.0.0.1 --nproc-per-node 2
+              demos/sharding/own_fully_sharded.py   (one line)
 Look for: one rank or several print the same loss, up to rounding. Each rank keeps its
           share of the parameters, of their gradients and of Adam's averages.
 Try:      --checkpoint folder, twice: the second run goes on where the first one ended,
@@ -113,7 +114,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
     torch.set_num_threads(1)
 
-    if "RANK" not in os.environ:  # not started by torchrun: a group of one
+    if "RANK" not in os.environ:  # no torchrun, which listens on all networks: alone
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     elif torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

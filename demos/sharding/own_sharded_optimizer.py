@@ -1,6 +1,7 @@
 """Data parallel with a sharded optimiser in one small file, with nothing but torch.
 
-Run:      torchrun --nproc-per-node 2 demos/sharding/own_sharded_optimizer.py
+Run:      torchrun --local-addr 127.0.0.1 --nproc-per-node 2
+              demos/sharding/own_sharded_optimizer.py   (one line)
 Look for: one rank or several print the same loss. Each rank holds the state of the
           optimiser for its share of the parameters. Rank 0 writes model and state.
 Try:      --save model.pt, and load it in a notebook with torch.load("model.pt").
@@ -56,7 +57,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
     torch.set_num_threads(1)
 
-    if "RANK" not in os.environ:  # not started by torchrun: a group of one
+    if "RANK" not in os.environ:  # no torchrun, which listens on all networks: alone
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     elif torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

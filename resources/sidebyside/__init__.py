@@ -2,6 +2,10 @@
 
 import importlib
 
+from sidebyside.programs.environment import (
+    say_what_stands_in_the_way,
+    settle_environment,
+)
 from sidebyside.programs.showing import in_notebook
 
 # Each name is imported when it is first used, so that a notebook which needs only
@@ -56,9 +60,11 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+settle_environment()
 if in_notebook():
     from sidebyside.exercises.cells import explain_names_of_cells_not_run
     from sidebyside.programs.process_groups import keep_servants_apart
 
     keep_servants_apart()
     explain_names_of_cells_not_run()
+    say_what_stands_in_the_way()

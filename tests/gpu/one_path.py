@@ -14,6 +14,7 @@ from sidebyside.programs.run_demo import DEMOS, demo_names
 from tests.gpu import device_paths as device
 from tests.gpu import rank_paths as rank
 from tests.gpu.plain_lesson import run_lesson_plainly
+from tests.process_state import TORCHRUN
 
 ASKS_FOR_DEVICES = ("device()", "torch.cuda", "run_ranks")
 MOST_TELLING_FIRST = (
@@ -82,8 +83,7 @@ def run_demo_plainly(name: str) -> Result:
     command = [sys.executable, str(DEMOS / name)]
     if "/own_" in name:
         ranks = str(max(1, min(2, torch.cuda.device_count())))
-        launcher = ["-m", "torch.distributed.run", "--standalone"]
-        command[1:1] = [*launcher, "--nproc-per-node", ranks]
+        command[1:1] = [*TORCHRUN, "--nproc-per-node", ranks]
     done = subprocess.run(
         command, capture_output=True, text=True, stdin=subprocess.DEVNULL
     )

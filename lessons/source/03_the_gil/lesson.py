@@ -729,19 +729,18 @@ draw_timelines(loops)
 # %% tags=["nbval-ignore-output"]
 import os
 import subprocess
-from pathlib import Path
 from shutil import which
 
-from demos.gil import threads_vs_processes
+from sidebyside.course.record import ROOT
 
 run_demo("gil/threads_vs_processes.py")
 
 free_threaded = which("python3.14t") or which("python3.13t")
 if free_threaded:
-    demo = Path(threads_vs_processes.__file__)
-    resources = {"PYTHONPATH": str(demo.parents[2] / "resources")}
-    command = [free_threaded, str(demo)]
-    print(subprocess.check_output(command, env=os.environ | resources, text=True))
+    code = "from demos.gil.threads_vs_processes import main; main()"
+    course = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'resources'}"}
+    command = [free_threaded, "-c", code]
+    print(subprocess.check_output(command, env=os.environ | course, text=True))
 else:
     print("\nThere is no python3.14t or python3.13t on the PATH.")
 

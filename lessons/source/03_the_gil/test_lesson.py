@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import os
 import sys
 from itertools import pairwise
 from threading import Thread
@@ -13,6 +14,7 @@ import torch
 from demos.gil import sleeping_threads
 from lessons.props.the_gil import turns_of_two_threads
 from sidebyside import Timeline, span
+from sidebyside.course.record import ROOT
 from tests.process_state import said_by
 
 NO_GIL = not getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -122,3 +124,11 @@ def test_workers_of_threads_vs_processes_import_next_to_nothing():
     code = "import sys, demos.gil.threads_vs_processes as d; print(*sys.modules)"
     imported = said_by("-c", code).split()
     assert "sidebyside" in imported and "torch" not in imported
+
+
+def test_threads_vs_processes_needs_no_package():
+    """A free-threaded Python seldom has any. -S: nor has this one."""
+    code = "from demos.gil.threads_vs_processes import main; main()"
+    path = f"{ROOT}{os.pathsep}{ROOT / 'resources'}"
+    said = said_by("-S", "-c", code, "--steps", "9", PYTHONPATH=path)
+    assert said.splitlines()[-1].startswith("  processes ")

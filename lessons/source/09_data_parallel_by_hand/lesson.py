@@ -705,8 +705,12 @@ check("09-museum", repairs)
 # `destroy_process_group`. Rank 0 saves the model.
 #
 # ```
-# torchrun --nproc-per-node 2 demos/data_parallel/own_data_parallel.py --save model.pt
+# torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/data_parallel/own_data_parallel.py --save model.pt
 # ```
+#
+# All ranks are here, so `--local-addr` saves torchrun a look-up of this machine's name,
+# which may have no address. Its port is open on all network interfaces: 11a says how to
+# restrict that.
 
 # %%
 from demos.data_parallel.own_data_parallel import train

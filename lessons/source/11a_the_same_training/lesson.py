@@ -677,7 +677,7 @@ with TemporaryDirectory() as folder:
 # one; `torchrun` starts it with two:
 #
 # ```
-# torchrun --nproc-per-node 2 demos/ddp/own_ddp.py --save model.pt
+# torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/ddp/own_ddp.py --save model.pt
 # ```
 
 # %%
@@ -689,8 +689,13 @@ run_demo("ddp/own_ddp.py")
 
 # %% [markdown]
 # The processes meet at a port. With `run_ranks` only programs on this machine can reach
-# it; `torchrun` opens it on all network interfaces, for ranks on other machines, so use
-# it in a network that you trust.
+# it; `torchrun` opens it on all network interfaces, for ranks on other machines, and has
+# no option that would restrict it. Use it in a network that you trust, behind a firewall,
+# or on Linux in a network of its own:
+#
+# ```
+# unshare -rn sh -c "ip link set lo up; torchrun --local-addr 127.0.0.1 …"
+# ```
 
 # %% [markdown]
 # ## What we saw

@@ -3,10 +3,6 @@
 Every sentence in bold of the lesson is a cell whose output is compared, or a test here.
 """
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 import torch.distributed as dist
@@ -18,6 +14,7 @@ from parallel_by_hand.ddp.ddp_from_scratch import make_ddp_model
 from parallel_by_hand.machines.two_machines import free_port_for_machines
 from sidebyside import device, load_digits, run_ranks
 from sidebyside.course.record import ROOT
+from tests.process_state import TORCHRUN, said_by
 
 # The data -----------------------------------------------------------------------------
 
@@ -89,13 +86,6 @@ dist.destroy_process_group()
 def test_torchrun_opens_its_port_on_all_network_interfaces(alone, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(WHERE_THEY_MEET)
-    where = (
-        ["--standalone"] if alone else ["--master-port", str(free_port_for_machines())]
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", *where, str(script)],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"TMPDIR": str(tmp_path)},
-    )
-    assert set(done.stdout.split()) & {"::", "0.0.0.0"}, done.stderr
+    where = [] if alone else ["--master-port", free_port_for_machines()]
+    said = said_by(*TORCHRUN, *where, script, TMPDIR=str(tmp_path))
+    assert set(said.split()) & {"::", "0.0.0.0"}

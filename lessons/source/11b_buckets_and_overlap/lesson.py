@@ -579,8 +579,9 @@ for mode in WRAPPERS:
 # way to the same model. Is it a faster way? Only if the computing that each rank is
 # spared takes longer than the sending that overlap cannot hide.
 #
-# In a terminal, `torchrun --nproc-per-node 2 demos/ddp/train_digits.py --mode ddp` does
-# the same, and `demos/ddp/own_ddp.py` is the script of your own from 11a.
+# In a terminal,
+# `torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/ddp/train_digits.py --mode ddp`
+# does the same, and `demos/ddp/own_ddp.py` is the script of your own from 11a.
 
 # %% [markdown]
 # ### The same idea elsewhere

@@ -745,7 +745,7 @@ print("each worker ended at the loss of:", dict(enumerate(of_workers, 1)))
 # and the rest of the file are just as short.
 #
 # ```
-# torchrun --nproc-per-node 3 demos/parameter_server/own_parameter_server.py
+# torchrun --local-addr 127.0.0.1 --nproc-per-node 3 demos/parameter_server/own_parameter_server.py
 # ```
 
 # %%

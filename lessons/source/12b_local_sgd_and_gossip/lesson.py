@@ -642,7 +642,7 @@ for all_reduce in (False, True):
 # ranks check at the end that they hold one model.
 #
 # ```
-# torchrun --nproc-per-node 2 demos/decentralised/own_local_sgd.py --every 8
+# torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/decentralised/own_local_sgd.py --every 8
 # ```
 
 # %%

@@ -689,7 +689,7 @@ all(p.grad is not None for p in layers.parameters())
 # This script does the same without this course's instruments.
 #
 # ```
-# torchrun --nproc-per-node 2 demos/model_parallel/own_model_parallel.py
+# torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/model_parallel/own_model_parallel.py
 # ```
 
 # %%

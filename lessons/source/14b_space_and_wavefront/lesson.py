@@ -742,7 +742,7 @@ for width in (16, 128):
 # space over several ranks, without this course's instruments:
 #
 # ```
-# torchrun --nproc-per-node 2 demos/model_parallel/own_halo_exchange.py --save model.pt
+# torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/model_parallel/own_halo_exchange.py --save model.pt
 # ```
 #
 # ## Next

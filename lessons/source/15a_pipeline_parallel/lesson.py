@@ -665,7 +665,7 @@ for m in 4, 16:
 # runs it on one rank.
 #
 # ```
-# torchrun --nproc-per-node 2 demos/pipeline/own_pipeline.py --save part
+# torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/pipeline/own_pipeline.py --save part
 # ```
 
 # %%

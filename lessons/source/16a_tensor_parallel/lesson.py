@@ -720,7 +720,7 @@ run_ranks(groups_of_mesh, world_size=4)
 # `torchrun`, two or four ranks print the same loss.
 #
 # ```
-# torchrun --nproc-per-node 2 demos/tensor_parallel/own_tensor_parallel.py --save model.pt
+# torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/tensor_parallel/own_tensor_parallel.py --save model.pt
 # ```
 
 # %%

@@ -714,7 +714,7 @@ run_ranks(loss_by_library)[0]
 # rank; on two, `torchrun` prints the same loss.
 #
 # ```
-# torchrun --nproc-per-node 2 demos/tensor_parallel/own_vocabulary_parallel.py --save model.pt
+# torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/tensor_parallel/own_vocabulary_parallel.py --save model.pt
 # ```
 
 # %%

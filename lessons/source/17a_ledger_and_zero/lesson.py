@@ -663,7 +663,7 @@ print_state_table({"by layer": by_layer} | by_state)
 # two:
 #
 # ```
-# torchrun --nproc-per-node 2 demos/sharding/own_sharded_optimizer.py --save model.pt
+# torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/sharding/own_sharded_optimizer.py --save model.pt
 # ```
 
 # %%

@@ -710,7 +710,7 @@ check("17b-reshard", pieces_to_read)
 # second run continues where the first one ended:
 #
 # ```
-# torchrun --nproc-per-node 2 demos/sharding/own_fully_sharded.py --checkpoint saved
+# torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/sharding/own_fully_sharded.py --checkpoint saved
 # ```
 
 # %%

@@ -54,6 +54,7 @@ from parallel_by_hand.tensor_parallel import split_block
 from parallel_by_hand.tensor_parallel.block_rows import block_cut_by_neuron
 from sidebyside import RankFailed, Timeline, device, run_ranks
 from sidebyside.course.record import ROOT
+from tests.process_state import TORCHRUN, said_by
 
 # The same training --------------------------------------------------------------------
 
@@ -390,7 +391,7 @@ def test_a_command_that_is_planted_in_a_checkpoint_does_not_run(plant, tmp_path)
     with pytest.raises(RankFailed):
         run_ranks(train, str(folder), 1, 2, world_size=1)
     own = tmp_path / "own"
-    own_fully_sharded("--checkpoint", own)
+    said_by(SCRIPT, "--checkpoint", own)
     plant(own / "00000020", Planted(made))
     command = [sys.executable, str(SCRIPT), "--checkpoint", str(own)]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -409,25 +410,17 @@ def test_a_command_that_is_planted_in_a_checkpoint_does_not_run(plant, tmp_path)
 SCRIPT = ROOT / "demos/sharding/own_fully_sharded.py"
 
 
-def own_fully_sharded(*args: object, launcher: tuple = (), **options) -> str:
-    command = [sys.executable, *launcher, str(SCRIPT), *map(str, args)]
-    done = subprocess.run(command, capture_output=True, text=True, **options)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.everything
 def test_torchrun_goes_on_with_two_ranks_where_one_has_stopped(tmp_path):
     (tmp_path / "logs").mkdir()  # torchrun leaves a folder there
-    environment = os.environ | {"TMPDIR": str(tmp_path / "logs")}
-    torchrun = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"
     one, two = tmp_path / "one", tmp_path / "two"
-    first = own_fully_sharded("--checkpoint", one)
-    own_fully_sharded("--checkpoint", two)
-    alone = own_fully_sharded("--checkpoint", one)
+    first = said_by(SCRIPT, "--checkpoint", one)
+    said_by(SCRIPT, "--checkpoint", two)
+    alone = said_by(SCRIPT, "--checkpoint", one)
     unfinished = two / "99999999"
     unfinished.mkdir()  # without .metadata: skipped
-    options = {"launcher": torchrun, "env": environment}
-    together = own_fully_sharded("--checkpoint", two, **options)
+    torchrun = *TORCHRUN, "--nproc-per-node", "2"
+    logs = {"TMPDIR": str(tmp_path / "logs")}
+    together = said_by(*torchrun, SCRIPT, "--checkpoint", two, **logs)
     losses = [float(said.split()[-1]) for said in (first, alone, together)]
     assert losses[1] == pytest.approx(losses[2], abs=2e-4) and losses[1] < losses[0]

@@ -396,7 +396,7 @@ reveal("18b-lost", sum(step % 10 for step in range(1000)) / 1000, computed=True)
 #
 # ```
 # export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
-# torchrun --nproc-per-node 2 --max-restarts 3 demos/failures/own_resumable.py \
+# torchrun --local-addr 127.0.0.1 --nproc-per-node 2 --max-restarts 3 demos/failures/own_resumable.py \
 #     --checkpoint saved.pt --kill-at 25
 # ```
 #
@@ -715,7 +715,7 @@ with TemporaryDirectory() as folder:
 #
 # | | agent and restarts | a checkpoint in the background |
 # |---|---|---|
-# | PyTorch | `torchrun --max-restarts 3 --nnodes 1:4`, and the variable above | `torch.distributed.checkpoint.async_save(state, checkpoint_id=folder)` |
+# | PyTorch | `torchrun --nnodes 1:4 --max-restarts 3`, and the variable above | `torch.distributed.checkpoint.async_save(state, checkpoint_id=folder)` |
 # | TensorFlow | – | `tf.keras.callbacks.BackupAndRestore` (in line) |
 # | Horovod, whose last release is of 2023 | `hvd.elastic.run` with a `TorchState`, kept in memory | – |
 # | JAX | – | `orbax.checkpoint.CheckpointManager` |

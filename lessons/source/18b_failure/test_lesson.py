@@ -26,6 +26,7 @@ from parallel_by_hand.failures.real_kills import survive_kills
 from parallel_by_hand.failures.resumable_training import PARTS
 from sidebyside import run_ranks
 from sidebyside.course.record import ROOT
+from tests.process_state import TORCHRUN
 
 # Dead or silent -----------------------------------------------------------------------
 
@@ -158,13 +159,12 @@ def torchrun(
     """
     logs = folder / "logs"
     logs.mkdir()  # torchrun leaves a folder there
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--nproc-per-node", "2", "--max-restarts", "1"]
+    options = ["--nproc-per-node", "2", "--max-restarts", "1"]
     env |= {"TMPDIR": str(logs)} | (OWN_STORE if own else {})
     for _ in range(3):
         leaves.unlink(missing_ok=True)
         done = subprocess.run(
-            [*command, str(script), *map(str, args)],
+            [sys.executable, *TORCHRUN, *options, str(script), *map(str, args)],
             env=os.environ | env, capture_output=True, text=True,
         )  # fmt: skip
         if "EADDRINUSE" not in done.stderr:

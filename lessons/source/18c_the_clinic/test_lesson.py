@@ -19,6 +19,7 @@ from parallel_by_hand.clinic import examinations, patient_data, ward
 from parallel_by_hand.clinic.sick_programs import PATIENTS
 from sidebyside import RankFailed, RanksHung, run_ranks
 from sidebyside.course.record import ROOT
+from tests.process_state import TORCHRUN
 
 from .checks import GUILTY
 
@@ -129,6 +130,21 @@ def test_at_the_time_limit_only_the_debug_level_says_who_is_missing(monkeypatch)
     assert "Ranks 1, 2 failed to pass monitoredBarrier in 2000 ms" in detail[0]
 
 
+def one_message_and_one_all_reduce() -> None:
+    if (rank := dist.get_rank()) < 2:
+        [dist.send, dist.recv][rank](torch.ones(1), 1 - rank)
+    dist.all_reduce(torch.ones(1))
+
+
+@pytest.mark.everything
+def test_the_debug_level_gives_a_false_alarm_after_unequal_messages(monkeypatch):
+    with ward.on_cpus():
+        run_ranks(one_message_and_one_all_reduce, world_size=3)
+        monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+        with pytest.raises(RankFailed, match="Detected mismatch"):
+            run_ranks(one_message_and_one_all_reduce, world_size=3)
+
+
 def collectives_of_one_all_reduce() -> list[str]:
     dist.all_reduce(torch.ones(1))
     return [e["profiling_name"] for e in examinations.recorded_collectives()]
@@ -180,9 +196,8 @@ def test_the_watchdog_says_where_a_rank_is_stuck_and_ends_it():
 @pytest.mark.everything
 def test_torchrun_ends_the_job_when_one_of_two_ranks_is_stuck(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # it leaves a folder there
-    torchrun = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"
     script = str(ROOT / "demos/clinic/own_watchdog.py")
-    command = [sys.executable, *torchrun, script, "--stuck", "1"]
+    command = [sys.executable, *TORCHRUN, "--nproc-per-node=2", script, "--stuck", "1"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode != 0 and "Timeout" in done.stderr
     assert "summed up" not in done.stdout

@@ -647,7 +647,7 @@ for name in UNEQUAL:
 # `torchrun` starts four:
 #
 # ```
-# torchrun --nproc-per-node 4 demos/capstone/own_two_dimensions.py --tensor 2 --save model.pt
+# torchrun --local-addr 127.0.0.1 --nproc-per-node 4 demos/capstone/own_two_dimensions.py --tensor 2 --save model.pt
 # ```
 
 # %%

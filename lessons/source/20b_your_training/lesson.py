@@ -604,7 +604,7 @@ check("20b-fast", fast_training)
 # same command goes on after an interruption:
 #
 # ```
-# torchrun --nproc-per-node 2 demos/capstone/own_writer.py --steps 2000 --checkpoint whale.pt
+# torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/capstone/own_writer.py --steps 2000 --checkpoint whale.pt
 # ```
 
 # %% tags=["nbval-ignore-output"]

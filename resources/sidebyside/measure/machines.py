@@ -1,9 +1,11 @@
 """What this machine has, and how much of it a program may use."""
 
+import contextlib
 import importlib.metadata
 import math
 import os
 import platform
+import re
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +78,7 @@ def machine() -> Machine:
     affinity = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else logical
     )
-    quota = _container_quota()
+    quota, memory = _group_limits()
     usable = max(1, math.floor(min(affinity, quota)))
     limit = "all of them"
     if quota < affinity:
@@ -87,7 +89,7 @@ def machine() -> Machine:
         usable_cores=usable,
         logical_cores=logical,
         physical_cores=psutil.cpu_count(logical=False) or logical,
-        memory_gb=psutil.virtual_memory().total / 1e9,
+        memory_gb=min(memory, psutil.virtual_memory().total) / 1e9,
         python=platform.python_version(),
         torch=importlib.metadata.version("torch"),
         numpy=importlib.metadata.version("numpy"),
@@ -95,16 +97,28 @@ def machine() -> Machine:
     )
 
 
-def _container_quota(root: Path = Path("/sys/fs/cgroup")) -> float:
-    """Cores that a container's time quota allows; infinite where there is none."""
-    try:
-        quota, period = (root / "cpu.max").read_text().split()  # cgroup version 2
-    except (OSError, ValueError):
-        try:
-            quota = (root / "cpu/cpu.cfs_quota_us").read_text().strip()  # version 1
-            period = (root / "cpu/cpu.cfs_period_us").read_text().strip()
-        except OSError:
-            return math.inf
-    if quota == "max" or int(quota) <= 0:
-        return math.inf
-    return int(quota) / int(period)
+def _group_limits(
+    root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
+) -> tuple[float, float]:
+    """Cores and bytes that this process's control groups allow; infinite without limit.
+
+    Such a group, a container's or a job's, has no more than each that it is part of. Of
+    version 1 only the root is read: in a container this is the container's own.
+    """
+    path = re.search("^0::/(.*)", own.read_text(), re.M) if own.exists() else None
+    group = root / (path[1] if path else "")
+    cores, memory = [math.inf], _numbers(root / "memory/memory.limit_in_bytes")
+    for folder in (group, *group.parents):
+        if quota := _numbers(folder / "cpu.max"):
+            cores.append(quota[0] / quota[1])
+        memory += _numbers(folder / "memory.max")
+    if (quota := _numbers(root / "cpu/cpu.cfs_quota_us")) and quota[0] > 0:
+        cores.append(quota[0] / _numbers(root / "cpu/cpu.cfs_period_us")[0])
+    return min(cores), min(memory, default=math.inf)
+
+
+def _numbers(file: Path) -> list[float]:
+    """What a file of a control group says, "max" as infinite; none without the file."""
+    with contextlib.suppress(OSError):
+        return [float(word.replace("max", "inf")) for word in file.read_text().split()]
+    return []

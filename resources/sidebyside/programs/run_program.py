@@ -26,7 +26,8 @@ POSIX = os.name == "posix"
 
 def run_program(main: Callable[[], int | None]) -> None:
     """Call `main`, and exit with the status that it returns."""
-    if hasattr(sys, "ps1"):  # in a notebook, by %run: what goes on has its own ways
+    # In a notebook, by %run, or with python -i, what goes on has its own ways.
+    if hasattr(sys, "ps1") or sys.flags.inspect:
         main()
         return
     print_whatever_it_is()

@@ -27,15 +27,16 @@ from sidebyside.ranks.process import RankSeat, serve_rank, tell_parent_of_rank
 ANSWER = 5  # seconds that a rank has to tell the line it is on
 _LIMITS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _ONE_THREAD = dict.fromkeys(_LIMITS, "1")
+_AT_START = _ONE_THREAD | {"PYTHONSAFEPATH": "1"}  # ours import no learner's random.py
 _starting = threading.Lock()
 
 
 @contextlib.contextmanager
-def _one_thread_each():
-    """Processes that start in here compute with one thread each."""
+def _environment_at_start():
+    """Of processes that start in here, which get the usual one with their work."""
     with _starting:  # the environment belongs to all threads of this process
-        saved = {name: os.environ.get(name) for name in _LIMITS}
-        os.environ |= _ONE_THREAD
+        saved = {name: os.environ.get(name) for name in _AT_START}
+        os.environ |= _AT_START
         try:
             yield
         finally:
@@ -59,7 +60,7 @@ class Crew:
         self.store, self.store_path = scratch_file() if connect else (None, "")
 
     def start(self) -> None:
-        with _one_thread_each():  # for the forkserver, which starts with the first
+        with _environment_at_start():  # for the forkserver, which starts with the first
             for rank in range(self.size):
                 try:
                     self._start_one(rank)

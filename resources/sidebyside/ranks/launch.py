@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from tempfile import gettempdir
 from typing import Any
 
 from sidebyside.ranks.crew import Crew
@@ -15,7 +14,6 @@ from sidebyside.ranks.outcomes import Outcome
 
 LARGEST_WORLD = 128  # each rank takes 20 MB and five open files here
 LONGEST = 1_000_000  # seconds: eleven days
-LONGEST_FOLDER = 103 - len("/pymp-12345678/listener-12345678")  # a socket's name
 
 
 def run_ranks(
@@ -33,12 +31,12 @@ def run_ranks(
 
     Raises `RankFailed` as soon as a rank raises, exits or is killed, `RanksHung` when
     the ranks are not done after `timeout` seconds, and `ValueError` for an argument
-    that is not allowed. Either way every rank has ended when `run_ranks` returns.
+    that is not allowed. Either way every rank has ended when `run_ranks` returns. Only
+    while somebody has stopped their forkserver (SIGSTOP) does it wait longer.
 
-    `start_method` is "forkserver" where that exists (and the folder for temporary
-    files has no overlong name), else "spawn". Under `torchrun` this process is one of
-    the ranks: `fn` runs here, in as many ranks as torchrun started, and every rank gets
-    all results.
+    `start_method` is "forkserver" where that exists, else "spawn". Under `torchrun`
+    this process is one of the ranks: `fn` runs here, in as many ranks as torchrun
+    started, and every rank gets all results.
     """
     check_number_of_processes("world_size", world_size)
     if "TORCHELASTIC_RUN_ID" in os.environ:
@@ -144,10 +142,7 @@ def context_of_ranks(start_method: str | None = None) -> Any:
 
 
 def _start_methods_of_ranks() -> list[str]:
-    """Without forkserver where there is none, or where its socket cannot be named."""
     known = multiprocessing.get_all_start_methods()
-    if "forkserver" in known and len(gettempdir()) > LONGEST_FOLDER:
-        known.remove("forkserver")
     return [method for method in ("forkserver", "spawn") if method in known]
 
 

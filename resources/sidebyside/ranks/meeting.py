@@ -15,6 +15,7 @@ def rank_meets_others(rank: int, world_size: int, store: str) -> None:
     import torch
     import torch.distributed as dist
 
+    os.environ.pop("GLOO_SOCKET_IFNAME", None)  # another one than this machine's own
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
     os.environ |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(world_size))
     torch.set_num_threads(1)

@@ -17,6 +17,7 @@ from demos.ddp import train_digits as demo
 from parallel_by_hand.ddp import train_digits
 from sidebyside import run_ranks
 from sidebyside.course.record import ROOT
+from tests.process_state import TORCHRUN
 
 
 def trained(mode: str, epochs: int, checkpoint: Path | None, ranks: int = 2) -> dict:
@@ -91,8 +92,7 @@ def test_an_interrupted_training_can_be_continued(tmp_path):
 def test_a_rank_that_is_warned_under_torchrun_makes_all_save_and_end(tmp_path):
     """Slurm warns every process: torchrun must not hear it, as resources/slurm says."""
     deaf = ["sh", "-c", 'trap "" USR1; exec "$@"', "-"]
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command = [*deaf, *torchrun, "--nproc-per-node", "2"]
+    command = [*deaf, sys.executable, *TORCHRUN, "--nproc-per-node", "2"]
     with endless_training(tmp_path, *command) as (training, checkpoint):
         ranks = psutil.Process(training.pid).children()
         (second,) = (rank for rank in ranks if rank.environ().get("RANK") == "1")
