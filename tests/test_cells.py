@@ -4,6 +4,7 @@ These run in a notebook's kernel, with the first lesson's exercise.
 """
 
 import contextlib
+import os
 
 import pytest
 from nbclient import NotebookClient
@@ -37,9 +38,13 @@ OLD_CODE = (
 
 @pytest.fixture(scope="module")
 def kernel():
+    """The first lesson's; a cell has run before any that imports the course."""
+    env = os.environ | {"JPY_SESSION_NAME": "my_lessons/00_start_here.ipynb"}
     client = NotebookClient(v4.new_notebook(), kernel_name="python3", allow_errors=True)
     with contextlib.ExitStack() as stack:
-        at_free_ports(lambda: stack.enter_context(client.setup_kernel()))
+        at_free_ports(lambda: stack.enter_context(client.setup_kernel(env=env)))
+        client.nb.cells.append(cell := v4.new_code_cell("progress()"))
+        client.execute_cell(cell, 0)
         yield client
 
 
@@ -66,6 +71,15 @@ def tries() -> int:
 def test_a_check_whose_cell_above_has_not_run_says_so_in_one_sentence(said):
     assert said(CHECK) == ("error", NOT_RUN)
     assert tries() == 0
+
+
+def test_what_a_cell_of_the_lesson_imports_is_told_after_a_restart(kernel, said):
+    told = (
+        "A cell of this lesson, which defines {}, has not run: choose Run → Run All "
+        "Above Selected Cell."
+    )
+    assert kernel.nb.cells[0].outputs[0].traceback == [told.format("progress")]
+    assert said("guess('00-capacity', 2)") == ("error", told.format("guess"))
 
 
 def test_an_answer_that_needs_a_cell_above_which_has_not_run_is_no_try(said):
@@ -105,7 +119,7 @@ def test_what_has_run_since_is_judged(cells, said):
 
 
 @pytest.mark.parametrize(
-    "cell", ['check("00-saved", savd)', "saved", 'check("98-other", saved)']
+    "cell", ['check("00-saved", savd)', "savd", 'check("98-other", savd)']
 )
 def test_a_name_that_no_cell_above_defines_is_pythons_own_error(cell, said):
     kind, text = said(cell)

@@ -8,12 +8,21 @@ neither is known, nothing is said.
 import ast
 import contextlib
 import dis
+import os
 import re
 import sys
 import warnings
+from pathlib import Path
 from types import CodeType
 
-from sidebyside.course.lesson_format import Lesson, checked_in, lesson_of, stub
+from sidebyside.course.lesson_format import (
+    Cell,
+    Lesson,
+    checked_in,
+    lesson_of,
+    lessons,
+    stub,
+)
 
 NO_TRY = "(this was no try)"
 
@@ -55,7 +64,7 @@ def names_defined(code: str) -> set[str]:
 
 
 def explain_names_of_cells_not_run() -> None:
-    """From now on such a NameError in a cell that calls `check` is one sentence."""
+    """From now on a NameError for what a cell of the lesson defines is one sentence."""
     shell = _shell()
     if not shell.custom_exceptions:  # leave alone what others have set
         shell.set_custom_exc((NameError,), _show_name_error)
@@ -65,9 +74,22 @@ def _show_name_error(shell, kind, error, traceback, tb_offset=None) -> None:
     with contextlib.suppress(Exception):  # then it is shown as always
         ids = checked_in(shell.history_manager.input_hist_parsed[-1])
         sentences = [not_run_yet(error.name, id) for id in ids if error.name]
-        if told := next(filter(None, sentences), ""):
+        if told := next(filter(None, sentences), _not_run_in_this_lesson(error.name)):
             error._render_traceback_ = lambda: [told]
     shell.showtraceback((kind, error, traceback), tb_offset=tb_offset)
+
+
+def _not_run_in_this_lesson(name: str) -> str:
+    """The same outside checks. Jupyter's server says which notebook the kernel has."""
+    notebook = Path(os.environ.get("JPY_SESSION_NAME", "")).stem
+    found = [lesson.code_cells for lesson in lessons() if lesson.name == notebook]
+    cells = [cell for cells in found for cell in cells]
+    if name in _shell().user_ns or name not in _names_in_cells(cells):
+        return ""
+    return (
+        f"A cell of this lesson, which defines {name}, has not run: choose Run → Run "
+        f"All Above Selected Cell."
+    )
 
 
 def _names_above_check(id: str) -> set[str]:
@@ -75,8 +97,11 @@ def _names_above_check(id: str) -> set[str]:
     lesson = lesson_of(id)
     cells = lesson.code_cells if lesson else []
     places = [n for n, cell in enumerate(cells) if id in cell.checked]
-    above = cells[: max(places, default=-1) + 1]
-    return set().union(*[names_defined(stub(cell.source)) for cell in above])
+    return _names_in_cells(cells[: max(places, default=-1) + 1])
+
+
+def _names_in_cells(cells: list[Cell]) -> set[str]:
+    return set().union(*[names_defined(stub(cell.source)) for cell in cells])
 
 
 def _not_understood(names: list[str]) -> str:

@@ -86,10 +86,13 @@ def _number_guessed(id: str, parts: list) -> float:
             written = float(written.replace(",", ".", 1))
         return _number_to_guess("value", written)
     except ValueError:
-        raise ValueError(
+        error = ValueError(
             f'guess("{id}", value): write a number in place of {shown}, such as 2 or '
             f"1.8, and thousands without a comma, such as 1800"
-        ) from None
+        )
+        # A notebook shows the sentence, not our frames.
+        vars(error)["_render_traceback_"] = lambda: [f"ValueError: {error}"]
+        raise error from None
 
 
 def _number_to_guess(what: str, value: Any) -> float:
@@ -111,5 +114,5 @@ def _number_to_guess(what: str, value: Any) -> float:
 def guess_with_unit(value: float, unit: str) -> str:
     """Three digits are enough for a measurement; whole numbers are shown whole."""
     whole = isinstance(value, int) or (abs(value) >= 999.5 and abs(value) < 1e15)
-    text = f"{value:.0f}" if whole else f"{value:.3g}"
+    text = f"{value:,.0f}" if whole else f"{value:.3g}"
     return f"{text} {unit}" if unit else text
