@@ -57,8 +57,8 @@ def said(kernel):
         for code in [record, *NOTHING_HAS_RUN, *cells]:
             kernel.nb.cells.append(cell := v4.new_code_cell(code))
             kernel.execute_cell(cell, len(kernel.nb.cells) - 1)
-        first = cell.outputs[0]
-        text = first.get("text") or "\n".join(first.traceback)
+        first = next(output for output in cell.outputs if output.get("data") != {})
+        text = first.get("text") or "\n".join(first.get("traceback", []))
         return first.output_type, text.strip()
 
     return run
@@ -80,6 +80,19 @@ def test_what_a_cell_of_the_lesson_imports_is_told_after_a_restart(kernel, said)
     )
     assert kernel.nb.cells[0].outputs[0].traceback == [told.format("progress")]
     assert said("guess('00-capacity', 2)") == ("error", told.format("guess"))
+
+
+@pytest.mark.parametrize(
+    "cell", ["compare(rounds=1, a=lambda: sleep(1.1))", 'check("00-saved", slow)']
+)
+def test_a_long_cell_says_how_far_it_is_and_leaves_an_empty_output(cell, kernel, said):
+    slow = (
+        "def slow(minutes):\n    from time import sleep\n    sleep(1.5)\n    return 0"
+    )
+    said("from time import sleep\nfrom sidebyside import compare", slow, cell)
+    line, result = kernel.nb.cells[-1].outputs
+    assert (line.output_type, line.data) == ("display_data", {})
+    assert result.output_type in ("execute_result", "stream")
 
 
 def test_an_answer_that_needs_a_cell_above_which_has_not_run_is_no_try(said):

@@ -176,7 +176,7 @@ def test_the_text_has_a_line_per_lane_and_shows_who_waits():
         thread = threading.Thread(target=work, args=("backward 1", took))
         thread.start()
         thread.join()
-    main, thread, key = timeline.text(width=20).splitlines()
+    main, thread, _, key = timeline.text(width=20).splitlines()
     assert main.startswith("main     |F") and "." in main
     assert thread.endswith("%") and "b|" in thread.lower()
     assert "F = forward, B = backward" in key

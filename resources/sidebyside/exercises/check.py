@@ -9,8 +9,9 @@ from sidebyside.exercises import cells
 from sidebyside.exercises.expectations import NotYet, TooSlow, trying
 from sidebyside.exercises.findings import NOT_STARTED, NOT_YET, PASSED, Finding
 from sidebyside.exercises.judge import examine, exercise, find_exercise
-from sidebyside.exercises.standing import next_after, on_solution_page, unknown_exercise
-from sidebyside.programs.showing import show_code, show_markdown
+from sidebyside.exercises.standing import next_after, unknown_exercise
+from sidebyside.programs.passing import seconds_counted
+from sidebyside.programs.showing import on_solution_page, show_code, show_markdown
 
 __all__ = [
     "NotYet", "TooSlow", "Verdict", "check", "exercise", "hint", "solution", "trying",
@@ -35,7 +36,8 @@ def check(id: str, *answers: object) -> Verdict:
     Never raises and always ends: the answers are run in a process that can be killed.
     """
     try:
-        verdict = _verdict_on_exercise(id, answers)
+        with seconds_counted(f"checking {id}"):
+            verdict = _verdict_on_exercise(id, answers)
         if verdict.state != NOT_STARTED:
             _remember_exercise(verdict)
     except KeyboardInterrupt:
@@ -81,7 +83,7 @@ def _show_what_follows(id: str) -> None:
     if lesson := lesson_of(id):
         if why := lesson.marked("why", id):
             show_markdown(why.text)
-        print(next_after(id))
+        show_markdown(next_after(id))
 
 
 def _remember_exercise(verdict: Verdict) -> None:
