@@ -59,7 +59,9 @@ def said(kernel):
             kernel.execute_cell(cell, len(kernel.nb.cells) - 1)
         first = next(output for output in cell.outputs if output.get("data") != {})
         text = first.get("text") or "\n".join(first.get("traceback", []))
-        return first.output_type, text.strip()
+        if first.output_type == "stream":
+            assert max(map(len, text.splitlines())) <= 100, "it would break in a word"
+        return first.output_type, " ".join(text.split())
 
     return run
 
