@@ -62,32 +62,29 @@ def said(capsys):
 # What comes next ----------------------------------------------------------------------
 
 
-def test_passed_shows_why_it_works_and_names_the_next_exercise(said):
+def test_passed_shows_why_it_works_and_not_yet_does_not(said):
     assert check("98a-one", 1).message == "98a-one: PASSED"
     assert said() == ["98a-one: PASSED", "One is one.", "Next: 98a-two."]
-
-
-def test_not_yet_gives_neither_reason_nor_next_exercise(said):
     check("98a-one", 2)
     assert "One is one." not in said()
 
 
-def test_passed_names_the_next_lesson_after_the_last_exercise(said):
-    check("98a-two", 1)
-    assert said() == ["98a-two: PASSED", "Next: lesson 98b Planted."]
-
-
-def test_passed_names_no_exercise_that_is_passed_already(said):
-    put(two="PASSED")
-    check("98a-one", 1)
-    assert said()[-1] == "Next: lesson 98b Planted."
-
-
-def test_passed_says_when_there_is_no_next_lesson(said):
-    check("99-two", 1)
-    assert (
-        said()[-1] == "This was the last lesson; progress() shows what is still open."
-    )
+@pytest.mark.parametrize(
+    ("passed", "id", "next_line"),
+    [
+        ({}, "98a-two", "Next: lesson 98b Planted."),
+        ({"two": "PASSED"}, "98a-one", "Next: lesson 98b Planted."),
+        (
+            {},
+            "99-two",
+            "This was the last lesson; progress() shows what is still open.",
+        ),
+    ],
+)
+def test_passed_names_what_is_open_or_the_next_lesson(passed, id, next_line, said):
+    put(**passed)
+    check(id, 1)
+    assert said()[-1] == next_line
 
 
 def test_the_page_of_a_solution_says_itself_what_follows(said, monkeypatch):

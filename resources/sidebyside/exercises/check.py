@@ -79,7 +79,7 @@ def _verdict_on_exercise(id: str, answers: tuple) -> Verdict:
         return Verdict(id, NOT_STARTED, told)
     finding = examine(found, answers)
     for name in sorted(finding.unknown_names()):
-        if told := cells.not_run_yet(name, id):
+        if told := cells.not_run_yet(name, lesson_of(id), cells.CHECK_AGAIN):
             return Verdict(id, NOT_STARTED, told)
     return Verdict(id, finding.state, finding.text(id))
 

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Callable
 from time import perf_counter
 
-from sidebyside.programs.passing import PassingLine
+from sidebyside.programs.passing import passing_line
 
 
 class Comparison:
@@ -86,10 +86,10 @@ def compare(
 
         ceiling = machine().capacity(workers)
     results, seconds = {}, {name: [] for name in alternatives}
-    with PassingLine() as line:
+    with passing_line() as say:
         for number in range(rounds + 1):  # round 0 warms up
             for name, alternative in alternatives.items():
-                line.say(f"round {number} of {rounds}: {name}")
+                say(f"round {number} of {rounds}: {name}")
                 began = perf_counter()
                 results[name] = alternative()
                 if number:

@@ -1,6 +1,6 @@
 """A line that says how far a long cell is, and that is gone when the cell has ended."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 from time import monotonic
@@ -10,44 +10,40 @@ from sidebyside.programs.showing import in_notebook, on_solution_page
 PATIENCE = 1  # seconds: what takes no longer says nothing
 
 
-class PassingLine:
-    """`with PassingLine() as line: line.say("round 2 of 5")`, for a learner who waits.
+@contextmanager
+def passing_line() -> Iterator[Callable[[str], None]]:
+    """`with passing_line() as say: say("round 2 of 5")`, for a learner who waits.
 
-    Afterwards an empty output is left, which no notebook shows; on a stored page there
-    is none, nor in a terminal.
+    What is said takes the place of what was said before. Afterwards an empty output is
+    left, which no notebook shows; a terminal and a stored page have none.
     """
+    began, shown = monotonic(), []
+    watched = in_notebook() and not on_solution_page()
 
-    def __enter__(self) -> "PassingLine":
-        self._began, self._shown = monotonic(), None
-        return self
-
-    def say(self, text: str) -> None:
-        """Put `text` in the place of what was said before."""
-        if self._shown:
-            self._shown.update({"text/plain": text}, raw=True)
-        elif in_notebook() and not on_solution_page() and self.seconds >= PATIENCE:
+    def say(text: str) -> None:
+        if shown:
+            shown[0].update({"text/plain": text}, raw=True)
+        elif watched and monotonic() - began >= PATIENCE:
             from IPython.display import display
 
-            self._shown = display({"text/plain": text}, raw=True, display_id=True)
+            shown.append(display({"text/plain": text}, raw=True, display_id=True))
 
-    @property
-    def seconds(self) -> float:
-        return monotonic() - self._began
-
-    def __exit__(self, *exception) -> None:
-        if self._shown:
-            self._shown.update({}, raw=True)
+    try:
+        yield say
+    finally:
+        for line in shown:
+            line.update({}, raw=True)
 
 
 @contextmanager
 def seconds_counted(what: str) -> Iterator[None]:
     """`with seconds_counted("checking"):` says "checking: 5 s" while it lasts."""
-    done = Event()
+    began, done = monotonic(), Event()
 
     def count() -> None:
-        with PassingLine() as line:
+        with passing_line() as say:
             while not done.wait(PATIENCE):
-                line.say(f"{what}: {line.seconds:.0f} s")
+                say(f"{what}: {monotonic() - began:.0f} s")
 
     thread = Thread(target=count, daemon=True)
     thread.start()
