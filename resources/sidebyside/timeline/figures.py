@@ -140,7 +140,7 @@ def figure(
     if stamp and stamp not in STAMPS:
         raise ValueError(f"stamp must be one of {', '.join(STAMPS)}, not {stamp!r}")
     made = Figure(figsize=(width, height), layout="constrained", facecolor=CARD)
-    made.get_layout_engine().set(w_pad=0.09, h_pad=0.07)
+    made.get_layout_engine().set(w_pad=0.06, h_pad=0.06)
     made.alt = alt or f"a figure, {stamp}"
     axes = made.subplots(rows, columns, **options)
     for ax in made.axes:
