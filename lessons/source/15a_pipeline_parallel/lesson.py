@@ -328,9 +328,9 @@ draw_schedule({"planned": plan, "measured": done}, stamp="simulated")
 # %%
 from sidebyside import COLOURS, figure
 
-sizes = [1, 2, 4, 8]
-measured = {m: bubble(rehearse(gpipe(4, m), seconds=0.05)) for m in sizes}
+sizes, measured = [1, 2, 4, 8], {}
 for m in sizes:
+    measured[m] = bubble(rehearse(gpipe(4, m), seconds=0.05))
     print(f"m = {m}: formula {300 / (m + 3):.1f}, measured {100 * measured[m]:.1f} %")
 alt = "the bubble against the number of micro-batches"
 fig, ax = figure(height=2.4, stamp="simulated", alt=alt)
