@@ -53,15 +53,16 @@ def _next_of(chosen: list[Lesson], states: dict[str, str]) -> tuple[str, Lesson 
 
     In a sentence, and the lesson of an exercise that is among these.
     """
+    home = {id: lesson for lesson in chosen for id in lesson.exercises}
     ids = list(states)
     if begun := [id for id in ids if states[id] not in (NOT_STARTED, PASSED)]:
-        id, lesson = begun[-1], lesson_of(begun[-1])
+        id, lesson = begun[-1], home[begun[-1]]
         return f'Next: {_link(id, lesson)} again, and hint("{id}") helps.', lesson
     passed = [place for place, id in enumerate(ids) if states[id] == PASSED]
     last = max(passed, default=-1)
     later_first = ids[last + 1 :] + ids[:last]
     if still_open := [id for id in later_first if states[id] != PASSED]:
-        lesson = lesson_of(still_open[0])
+        lesson = home[still_open[0]]
         return (
             f"Next: {still_open[0]}, in lesson {_link(lesson.title, lesson)}.",
             lesson,

@@ -8,6 +8,7 @@ from typing import Any
 
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure as MatplotlibFigure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from PIL import Image, ImageDraw  # matplotlib brings it
 
 CARD = (
@@ -108,7 +109,7 @@ class Figure(MatplotlibFigure):
         edge = 0, 0, picture.width - 1, picture.height - 1
         ImageDraw.Draw(corners).rounded_rectangle(edge, radius=12, fill=0)
         picture.paste(CLEAR, mask=corners)
-        palette = [*picture.getpalette(), *[0] * 3 * CLEAR]
+        palette = [*(picture.getpalette() or []), *[0] * 3 * CLEAR]
         picture.putpalette(palette[: 3 * (CLEAR + 1)])
         picture.save(small, "PNG", optimize=True, transparency=CLEAR)
         return small.getvalue()
@@ -139,8 +140,8 @@ def figure(
     """
     if stamp and stamp not in STAMPS:
         raise ValueError(f"stamp must be one of {', '.join(STAMPS)}, not {stamp!r}")
-    made = Figure(figsize=(width, height), layout="constrained", facecolor=CARD)
-    made.get_layout_engine().set(w_pad=0.06, h_pad=0.06)
+    padded = ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06)
+    made = Figure(figsize=(width, height), layout=padded, facecolor=CARD)
     made.alt = alt or f"a figure, {stamp}"
     axes = made.subplots(rows, columns, **options)
     for ax in made.axes:
