@@ -144,10 +144,10 @@ def test_the_command_opens_own_copies_and_markdown_is_rendered(has_chromium, tmp
 
 
 def assert_each_is_described(page, pictures: list) -> None:
-    """JupyterLab drops `alt`, so each picture has its description below it."""
+    """JupyterLab drops `alt`, so each picture has its description folded below it."""
     for picture in pictures:
         below = picture.evaluate(BELOW)
-        assert below.startswith("Figure: timeline of "), below
+        assert below.startswith("The figure in words"), below
 
 
 def test_a_lesson_leads_to_the_next_to_a_demo_and_to_the_glossary(course, tmp_path):

@@ -4,6 +4,7 @@ These run in a notebook's kernel, with the first lesson's exercise.
 """
 
 import contextlib
+import os
 
 import pytest
 from nbclient import NotebookClient
@@ -31,15 +32,19 @@ NOT_RUN = (
 )
 OLD_CODE = (
     "The new code of saved has not run, because its cell has a syntax error: correct "
-    "it, run it, and check again (this was no try)."
+    "it and run it, then check again (this was no try)."
 )
 
 
 @pytest.fixture(scope="module")
 def kernel():
+    """The first lesson's; a cell has run before any that imports the course."""
+    env = os.environ | {"JPY_SESSION_NAME": "my_lessons/00_start_here.ipynb"}
     client = NotebookClient(v4.new_notebook(), kernel_name="python3", allow_errors=True)
     with contextlib.ExitStack() as stack:
-        at_free_ports(lambda: stack.enter_context(client.setup_kernel()))
+        at_free_ports(lambda: stack.enter_context(client.setup_kernel(env=env)))
+        client.nb.cells.append(cell := v4.new_code_cell("progress()"))
+        client.execute_cell(cell, 0)
         yield client
 
 
@@ -52,9 +57,11 @@ def said(kernel):
         for code in [record, *NOTHING_HAS_RUN, *cells]:
             kernel.nb.cells.append(cell := v4.new_code_cell(code))
             kernel.execute_cell(cell, len(kernel.nb.cells) - 1)
-        first = cell.outputs[0]
-        text = first.get("text") or "\n".join(first.traceback)
-        return first.output_type, text.strip()
+        first = next(output for output in cell.outputs if output.get("data") != {})
+        text = first.get("text") or "\n".join(first.get("traceback", []))
+        if first.output_type == "stream":
+            assert max(map(len, text.splitlines())) <= 100, "it would break in a word"
+        return first.output_type, " ".join(text.split())
 
     return run
 
@@ -66,6 +73,26 @@ def tries() -> int:
 def test_a_check_whose_cell_above_has_not_run_says_so_in_one_sentence(said):
     assert said(CHECK) == ("error", NOT_RUN)
     assert tries() == 0
+
+
+def test_what_a_cell_of_the_lesson_imports_is_told_after_a_restart(kernel, said):
+    told = NOT_RUN.replace(", then check again (this was no try)", "")
+    first = kernel.nb.cells[0].outputs[0].traceback
+    assert first == [told.replace("saved", "progress")]
+    assert said("guess('00-capacity', 2)") == ("error", told.replace("saved", "guess"))
+
+
+@pytest.mark.parametrize(
+    "cell", ["compare(rounds=1, a=lambda: sleep(1.1))", 'check("00-saved", slow)']
+)
+def test_a_long_cell_says_how_far_it_is_and_leaves_an_empty_output(cell, kernel, said):
+    slow = (
+        "def slow(minutes):\n    from time import sleep\n    sleep(1.5)\n    return 0"
+    )
+    said("from time import sleep\nfrom sidebyside import compare", slow, cell)
+    line, result = kernel.nb.cells[-1].outputs
+    assert (line.output_type, line.data) == ("display_data", {})
+    assert result.output_type in ("execute_result", "stream")
 
 
 def test_an_answer_that_needs_a_cell_above_which_has_not_run_is_no_try(said):
@@ -105,7 +132,7 @@ def test_what_has_run_since_is_judged(cells, said):
 
 
 @pytest.mark.parametrize(
-    "cell", ['check("00-saved", savd)', "saved", 'check("98-other", saved)']
+    "cell", ['check("00-saved", savd)', "savd", 'check("98-other", savd)']
 )
 def test_a_name_that_no_cell_above_defines_is_pythons_own_error(cell, said):
     kind, text = said(cell)

@@ -30,6 +30,8 @@ def test_the_guess_stands_beside_the_measurement(capsys):
 
 
 def test_without_a_guess_only_the_measurement_is_shown(capsys):
+    guess("03-threads", 2)  # and taken back
+    said(capsys)
     guess("03-threads", None, "How many times faster?", "×")
     assert "no guess yet" in said(capsys)
     reveal("03-threads", 1.0234)
@@ -63,14 +65,6 @@ def test_what_is_computed_is_not_called_measured(capsys):
     assert said(capsys) == "no guess, simulated 12 s\n"
 
 
-def test_taking_a_guess_back_forgets_it(capsys):
-    guess("03-threads", 2)
-    guess("03-threads", None)
-    said(capsys)
-    reveal("03-threads", 1)
-    assert said(capsys) == "no guess, measured 1\n"
-
-
 @pytest.mark.parametrize(
     ("guessed", "measured", "words"),
     [
@@ -96,8 +90,8 @@ def test_the_distance_is_put_into_words(guessed, measured, words, capsys):
     ("number", "shown"),
     [
         (2, "2"),
-        (123456789, "123456789"),
-        (12345.678, "12346"),
+        (123456789, "123,456,789"),
+        (12345.678, "12,346"),
         (0.012345, "0.0123"),
         (numpy.float32(1.5), "1.5"),
         (numpy.int64(7), "7"),
@@ -109,22 +103,16 @@ def test_any_kind_of_number_is_shown_in_few_digits(number, shown, capsys):
     assert said(capsys) == f"no guess, measured {shown} s\n"
 
 
-def test_a_decimal_comma_is_understood_with_and_without_quotes(capsys):
-    guess("03-threads", 1,8, "How many times faster?", "×")  # fmt: skip
-    assert said(capsys) == "How many times faster?\nyour guess: 1.8 ×\n"
-    reveal("03-threads", 1.8)
-    assert said(capsys) == "you guessed 1.8 ×, measured 1.8 ×: exactly right\n"
-
-
 @pytest.mark.parametrize(
     ("written", "understood"),
     [
+        ((1, 8), "1.8"),
         (("1,8",), "1.8"),
         (("1.8",), "1.8"),
         (("2",), "2"),
         ((0, 125), "0.125"),
         (("-0,5",), "-0.5"),
-        (("1e6",), "1000000"),
+        (("1e6",), "1,000,000"),
     ],
 )
 def test_a_number_is_understood_however_it_is_written(written, understood, capsys):
@@ -151,8 +139,9 @@ def test_a_number_is_understood_however_it_is_written(written, understood, capsy
 )
 def test_who_guesses_no_number_is_told_what_to_write(written, shown, capsys):
     told = f"write a number in place of {shown}, such as 2 or 1.8, and thousands"
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=told) as raised:
         guess("03-threads", *written, "How many times faster?", "×")
+    assert len(raised.value._render_traceback_()) == 1, "a notebook shows no frame"
     assert said(capsys) == ""
     assert read_record()["guesses"] == {}
 

@@ -11,7 +11,9 @@ from PIL import Image
 
 from sidebyside import draw_timelines
 from sidebyside.timeline.figures import (
+    CARD,
     COLOURS,
+    IDLE,
     PALE,
     colours_of,
     contrast_of_colours,
@@ -37,7 +39,7 @@ def bars(fig) -> list[tuple[str, float, float]]:
         (to_hex(p.get_facecolor()).upper(), p.get_x(), p.get_x() + p.get_width())
         for p in fig.axes[0].patches
     ]
-    return [bar for bar in found if bar[0] != "#EEEEEE"]
+    return [bar for bar in found if bar[0] != IDLE]
 
 
 def written(fig) -> list[str]:
@@ -84,7 +86,7 @@ def test_forward_and_backward_have_the_same_colours_in_every_lesson():
 
 @pytest.mark.parametrize("colour", COLOURS)
 def test_colours_stand_out_from_the_page_and_letters_from_colours(colour):
-    assert contrast_of_colours(colour, "white") >= 3
+    assert contrast_of_colours(colour, CARD) >= 4.5, "letters in the colour of a line"
     for face in colour, light_colour(colour), PALE:
         assert contrast_of_colours(ink_colour(face), face) >= 4.5
 
@@ -99,10 +101,11 @@ def test_colour_never_stands_alone():
 @pytest.mark.parametrize("colour", [COLOURS[1], COLOURS[2]])
 def test_a_small_spot_keeps_its_colour_in_the_picture(colour):
     fig, ax = figure()
-    ax.barh(range(4), 1, color=[COLOURS[0], COLOURS[4], "white", "#EEEEEE"])
+    ax.barh(range(4), 1, color=[COLOURS[0], COLOURS[4], "white", IDLE])
     ax.plot(0.5, 0.5, "s", color=colour, markersize=6)
-    picture = Image.open(BytesIO(fig._repr_png_())).convert("RGB")
-    wanted = tuple(round(255 * part) for part in to_rgb(colour))
+    picture = Image.open(BytesIO(fig._repr_png_())).convert("RGBA")
+    assert picture.getpixel((0, 0))[3] == 0, "the corners are round"
+    wanted = (*(round(255 * part) for part in to_rgb(colour)), 255)
     assert wanted in {pixel for _, pixel in picture.getcolors(picture.size[0] ** 2)}
 
 
@@ -159,7 +162,7 @@ def test_a_message_travels_on_while_its_thread_waits():
 
 
 def test_the_text_says_who_waits():
-    lanes, key = write_timeline(
+    lanes, _, key = write_timeline(
         timeline(("work", "main", 0, 2, 2), ("wait for x", "main", 1, 2, 0)), 8
     ).splitlines()
     assert lanes == "main |OoooWwww| idle 50 %"

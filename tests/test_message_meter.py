@@ -37,7 +37,7 @@ def test_each_way_to_send_is_counted_once():
     assert (sender.messages_sent, sender.messages_received) == (5, 0)
     assert (receiver.messages_sent, receiver.messages_received) == (0, 5)
     assert sender.bytes_sent == receiver.bytes_received == 12 + 12 + 24 + 0 + 8
-    assert (sender.sent_to, receiver.received_from) == ({1: 56}, {0: 56})
+    assert sender.sent_to == {1: 56}
     assert sender.steps == receiver.steps == 4, "a batch is one step"
     assert consecutive_steps([sender, receiver]) == 5, "a rank sends one at a time"
 
@@ -90,7 +90,6 @@ def test_a_chain_takes_as_many_steps_as_it_has_messages():
 def test_a_rank_receives_one_message_in_a_step():
     meters = run_ranks(all_to_root, world_size=4)
     assert [meter.steps for meter in meters] == [1, 1, 1, 1]
-    assert meters[0].received_from == {1: 8, 2: 8, 3: 8}
     assert consecutive_steps(meters) == 3
 
 
@@ -127,8 +126,8 @@ def in_a_group() -> MessageMeter | None:
 
 
 def test_a_peer_is_named_by_its_rank_among_all():
-    _, sender, receiver = run_ranks(in_a_group, world_size=3)
-    assert (sender.sent_to, receiver.received_from) == ({2: 4}, {1: 4})
+    _, sender, _ = run_ranks(in_a_group, world_size=3)
+    assert sender.sent_to == {2: 4}
 
 
 def with_collectives() -> tuple[MessageMeter, bool]:

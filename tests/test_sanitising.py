@@ -27,6 +27,7 @@ HIDDEN = [
     ("took 14.2 ms,", "took 980 µs,"),
     ("threads  0.31 s  1.9 ×", "threads  10.31 s  0.9 ×"),
     ("(9.31 s)", "(10.31 s)"),
+    ("timeline of a, simulated\na |Rr|</pre>", "timeline of a, simulated\na |.|</pre>"),
     ("0.31 ± 0.02 s", "1.31 ± 0.1 s"),
     ("from 310 ms to 0.4 s", "from 0.9 s to 1.1 s"),
     ("1.9×", "2.0×"),

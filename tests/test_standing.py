@@ -62,32 +62,29 @@ def said(capsys):
 # What comes next ----------------------------------------------------------------------
 
 
-def test_passed_shows_why_it_works_and_names_the_next_exercise(said):
+def test_passed_shows_why_it_works_and_not_yet_does_not(said):
     assert check("98a-one", 1).message == "98a-one: PASSED"
     assert said() == ["98a-one: PASSED", "One is one.", "Next: 98a-two."]
-
-
-def test_not_yet_gives_neither_reason_nor_next_exercise(said):
     check("98a-one", 2)
     assert "One is one." not in said()
 
 
-def test_passed_names_the_next_lesson_after_the_last_exercise(said):
-    check("98a-two", 1)
-    assert said() == ["98a-two: PASSED", "Next: lesson 98b Planted."]
-
-
-def test_passed_names_no_exercise_that_is_passed_already(said):
-    put(two="PASSED")
-    check("98a-one", 1)
-    assert said()[-1] == "Next: lesson 98b Planted."
-
-
-def test_passed_says_when_there_is_no_next_lesson(said):
-    check("99-two", 1)
-    assert (
-        said()[-1] == "This was the last lesson; progress() shows what is still open."
-    )
+@pytest.mark.parametrize(
+    ("passed", "id", "next_line"),
+    [
+        ({}, "98a-two", "Next: lesson 98b Planted."),
+        ({"two": "PASSED"}, "98a-one", "Next: lesson 98b Planted."),
+        (
+            {},
+            "99-two",
+            "This was the last lesson; progress() shows what is still open.",
+        ),
+    ],
+)
+def test_passed_names_what_is_open_or_the_next_lesson(passed, id, next_line, said):
+    put(**passed)
+    check(id, 1)
+    assert said()[-1] == next_line
 
 
 def test_the_page_of_a_solution_says_itself_what_follows(said, monkeypatch):
@@ -104,16 +101,30 @@ def test_the_page_of_a_solution_says_itself_what_follows(said, monkeypatch):
 def test_progress_shows_each_state_and_counts_what_was_passed(said):
     put(one="PASSED", two="NOT YET")
     progress("98a")
-    assert said()[:4] == [
-        "98a Planted  98a-one  PASSED",
-        "             98a-two  NOT YET",
+    assert said()[:5] == [
+        "98a Planted  1 passed, 1 not yet",
+        "    98a-one  PASSED",
+        "    98a-two  NOT YET",
         "",
         "1 of 2 exercises passed",
     ]
     progress("98")
     assert "1 of 4 exercises passed" in said()
+
+
+def test_progress_of_the_course_shows_only_the_current_lesson_in_full(said):
+    put(one="PASSED", two="PASSED")
     progress()
-    assert "1 of 6 exercises passed" in said()
+    assert said() == [
+        "98a Planted  2 passed",
+        "98b Planted  2 not started",
+        "    98b-one  NOT STARTED",
+        "    98b-two  NOT STARTED",
+        "99 Planted   2 not started",
+        "",
+        "2 of 6 exercises passed",
+        "Next: 98b-one, in lesson 98b Planted.",
+    ]
 
 
 def test_what_is_passed_stays_passed_until_it_is_forgotten():
@@ -130,7 +141,6 @@ def test_what_is_passed_stays_passed_until_it_is_forgotten():
         ({}, None, "Next: 98a-one, in lesson 98a Planted."),
         ({}, 99, "Next: 99-one, in lesson 99 Planted."),
         ({"one": "PASSED"}, None, "Next: 98a-two, in lesson 98a Planted."),
-        ({"two": "PASSED"}, None, "Next: 98b-one, in lesson 98b Planted."),
         ({"two": "PASSED"}, "98a", "Next: 98a-one, in lesson 98a Planted."),
         ({"one": "HUNG"}, None, 'Next: 98a-one again, and hint("98a-one") helps.'),
         ({"one": "PASSED", "two": "PASSED"}, "98a", "Next: lesson 98b Planted."),

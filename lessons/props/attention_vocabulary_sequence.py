@@ -11,7 +11,7 @@ def draw_heads(heads: int, ranks: int):
     """
     owners = [rank for rank in range(ranks) for _ in range(heads)[rank::ranks]]
     alt = f"{heads} heads on {ranks} ranks: each goes from into to out by itself"
-    fig, ax = figure(height=0.42 * heads + 0.5, stamp="computed", alt=alt)
+    fig, ax = figure(height=0.42 * heads + 0.5, stamp="", alt=alt)
     _box_of_head(ax, 0, (heads - 1) / 2, 0.8, heads - 0.2, "x", None)
     for head, rank in enumerate(owners):
         texts = "query, key, value", "compare and mix", "rows of out"

@@ -14,7 +14,7 @@ Cells = Mapping[tuple[int, int], int]  # (layer, time step): slot
 def draw_halves_with_halo(image: Tensor):
     """The upper and the lower half of an image (8, 8), each with its halo framed."""
     alt = "two halves of a digit: each has a copy of the other's row at the cut"
-    fig, axes = figure(1, 2, height=2.2, stamp="computed", alt=alt)
+    fig, axes = figure(1, 2, height=2.2, stamp="", alt=alt)
     for rank, ax in enumerate(axes):
         rows = range(5) if rank == 0 else range(3, 8)
         halo = 4 if rank == 0 else 3

@@ -71,7 +71,7 @@ with Timeline() as first_timeline:
         fetcher.join()
     compute()
 print(first_timeline.text())
-first_timeline.plot()
+first_timeline.plot(stamp="simulated")
 
 # %% [markdown]
 # ### How to read a timeline
@@ -699,7 +699,7 @@ for name, other in ("both await", fetch_async(0.2)), ("one computes", compute_as
         one_thread = Thread(target=asyncio.run, args=(beside_a_fetch(other),))
         one_thread.start()
         one_thread.join()
-draw_timelines(loops)
+draw_timelines(loops, stamp="simulated")
 
 # %% [markdown]
 # Each picture is one thread. (It is not the main thread, since a notebook has an event

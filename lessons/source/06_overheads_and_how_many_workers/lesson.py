@@ -167,10 +167,8 @@ from sidebyside import Timeline
 
 with Timeline() as starting:
     share_out_pieces(nap_piece, pieces=12, workers=4)
-started = starting.plot(width=6)
-started.alt = "four workers start one after the other and nap three times each"
 guess("06-naps", None, "48 naps of 10 ms: how many workers are best?")
-started
+starting.plot(width=6, stamp="simulated")
 
 # %% [markdown]
 # Each worker begins later than the one before: these steps are *c*. Read a typical step
@@ -406,9 +404,7 @@ for name, timeline in timelines.items():
     lasted[name] = max(s.end for s in spans) - min(s.start for s in spans)
     print(f"{name:<12} {lasted[name]:.3f} s")
 reveal("06-tail", lasted["chunks of 12"], "s", simulated=True)
-chunked = draw_timelines(timelines)
-chunked.alt = "the same naps on four workers, in chunks of 12 and 1"
-chunked
+draw_timelines(timelines, stamp="simulated")
 
 # %% [markdown]
 # 1.2 s of naps on four workers could be done in 0.3 s. With chunks of 12 each worker
@@ -430,7 +426,8 @@ with ProcessPoolExecutor(4, CONTEXT) as pool:
             start = perf_counter()
             list(pool.map(nap_for, tiny, chunksize=chunk))
             took[chunk].append(perf_counter() - start)
-fig, ax = figure(width=6, height=2.4, alt="time of the job against its chunks' size")
+alt = "time of the job against its chunks' size"
+fig, ax = figure(width=6, height=2.4, stamp="simulated", alt=alt)
 times = [median(took[chunk]) for chunk in took]
 ax.semilogx(list(took), times, "o-", color=COLOURS[0])
 ax.set_xticks(list(took), list(took))
@@ -651,9 +648,7 @@ for name, how in {"as it is": {}, "cured": cure}.items():
 # %%
 from lessons.props.overheads_and_how_many_workers import four_timelines
 
-crews = draw_timelines(four_timelines())
-crews.alt = "timelines of four crews, A to D"
-crews
+draw_timelines(four_timelines(), stamp="simulated")
 
 # %% exercise="06-timelines"
 causes = ...  # {"A": "slow start", "B": ...} with the right words

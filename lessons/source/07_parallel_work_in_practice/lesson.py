@@ -99,9 +99,7 @@ with Timeline() as pooled, ProcessPoolExecutor(2, mp_context=spawn) as pool:
             print(f"{len(parts)} of {len(work)} tasks are done")
 parallel = np.concatenate(parts)
 assert np.array_equal(parallel, serial)
-picture = pooled.plot("48 tasks, two processes", height=1.6)
-picture.alt = "timeline of two processes that share 48 tasks"
-picture
+pooled.plot("48 tasks, two processes", height=1.6)
 
 # %% [markdown]
 # **Equal to the last bit**: `array_equal` allows no difference at all. Each task has its

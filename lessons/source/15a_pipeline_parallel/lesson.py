@@ -320,11 +320,12 @@ draw_schedule({"planned": plan, "measured": done}, stamp="simulated")
 # %%
 from sidebyside import COLOURS, figure
 
-sizes = [1, 2, 4, 8]
-measured = {m: bubble(rehearse(gpipe(4, m), seconds=0.05)) for m in sizes}
+sizes, measured = [1, 2, 4, 8], {}
 for m in sizes:
+    measured[m] = bubble(rehearse(gpipe(4, m), seconds=0.05))
     print(f"m = {m}: formula {300 / (m + 3):.1f}, measured {100 * measured[m]:.1f} %")
-fig, ax = figure(height=2.4, alt="the bubble against the number of micro-batches")
+alt = "the bubble against the number of micro-batches"
+fig, ax = figure(height=2.4, stamp="simulated", alt=alt)
 ax.plot(range(1, 33), [300 / (m + 3) for m in range(1, 33)], color="black")
 ax.plot(sizes, [100 * measured[m] for m in sizes], "o", color=COLOURS[1], ms=8)
 ax.text(8.7, 29, "measured", color=COLOURS[1])

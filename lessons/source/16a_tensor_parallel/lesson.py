@@ -575,8 +575,9 @@ for name, pace in links.items():
         predicted = 1000 * pair_seconds(ranks, *args)
         print(f"{ranks} ranks {name}: predicted {predicted:.0f} ms", end=", ")
         print(f"measured {1000 * measured[ranks, name]:.0f} ms")
-reveal("16a-eight", work / measured[8, "in a machine"], simulated=True)
-reveal("16a-across", work / measured[8, "across machines"], simulated=True)
+for id, place in ("16a-eight", "in a machine"), ("16a-across", "across machines"):
+    print(f"8 ranks {place}", end=": ")
+    reveal(id, work / measured[8, place], simulated=True)
 
 # %% [markdown]
 # By the formula, the speedup of eight ranks in a machine is 2.8. The measured step

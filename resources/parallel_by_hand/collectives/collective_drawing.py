@@ -59,7 +59,7 @@ def _draw_collective(ax: Axes, name: str, run: CollectiveRun) -> None:
         arrowprops={"arrowstyle": "->", "color": GREY},
     )
     title = name.replace("_", "-")
-    ax.text(0, -0.2, title, fontsize=9, fontweight="bold", va="bottom")
+    ax.text(0, -0.2, title, fontsize=8.5, fontweight="bold", va="bottom")
     ax.set(xlim=(-1.3, 2 * ranks + gap), ylim=(ranks + 0.1, -1.1))
     ax.set_axis_off()
 

@@ -30,11 +30,12 @@ def draw_schedule(
         {title: _lanes_of_drawing(p) for title, p in panels.items()}, unit, stamp
     )
     fig.alt = f"schedule, {stamp}"
-    if stamp == "computed":  # the alt text of what is measured must not differ
-        column = min(map(_shortest_drawn, panels.values()))  # one time axis for all
-        wide = max(map(_widest_drawn, panels.values()))
-        for title, panel in panels.items():
-            fig.alt += f"\n{title}\n{schedule_text(panel, column, wide)}"
+    # The alt text of what is measured must not differ from run to run.
+    plans = {t: p for t, p in panels.items() if stamp == "computed" or t == "planned"}
+    column = min(map(_shortest_drawn, plans.values()), default=0)  # one axis for all
+    wide = max(map(_widest_drawn, plans.values()), default=0)
+    for title, panel in plans.items():
+        fig.alt += f"\n{title}\n{schedule_text(panel, column, wide)}"
     return fig
 
 

@@ -68,7 +68,7 @@ def draw_memory(step: SimulatedStep):
     alt = f"memory in GB of {room:.0f}, by stage: " + "; ".join(
         f"stage {rank}: {total:.1f}" for rank, total in enumerate(totals)
     )
-    fig, ax = figure(height=0.3 * len(totals) + 1.2, stamp="simulated", alt=alt)
+    fig, ax = figure(height=0.3 * len(totals) + 1.2, stamp="computed", alt=alt)
     names = [f"stage {rank}" for rank in range(len(totals))]
     left = [0.0] * len(totals)
     for part, colour in zip(Ledger._fields, COLOURS, strict=True):

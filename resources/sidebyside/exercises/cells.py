@@ -8,27 +8,36 @@ neither is known, nothing is said.
 import ast
 import contextlib
 import dis
+import os
 import re
 import sys
 import warnings
+from pathlib import Path
 from types import CodeType
 
-from sidebyside.course.lesson_format import Lesson, checked_in, lesson_of, stub
+from sidebyside.course.lesson_format import (
+    Lesson,
+    checked_in,
+    lesson_of,
+    lessons,
+    stub,
+)
 
-NO_TRY = "(this was no try)"
+CHECK_AGAIN = ", then check again (this was no try)"
 
 
-def not_run_yet(name: str, id: str) -> str:
-    """A sentence about a name that a cell above the check defines, or ""."""
+def not_run_yet(name: str, lesson: Lesson | None, afterwards: str = "") -> str:
+    """A sentence about a name that a cell of the lesson defines, or ""."""
     shell = _shell()
-    if shell is None or name in shell.user_ns:
+    if shell is None or lesson is None or name in shell.user_ns:
         return ""
-    if name in _names_above_check(id):
-        return _not_understood([name]) or (
-            f"A cell above, which defines {name}, has not run: choose Run → Run All "
-            f"Above Selected Cell, then check again {NO_TRY}."
-        )
-    return ""
+    defined = [names_defined(stub(cell.source)) for cell in lesson.code_cells]
+    if name not in set().union(*defined):
+        return ""
+    return _not_understood([name], afterwards) or (
+        f"A cell above, which defines {name}, has not run: choose Run → Run All Above "
+        f"Selected Cell{afterwards}."
+    )
 
 
 def new_code_not_run(id: str) -> str:
@@ -36,7 +45,7 @@ def new_code_not_run(id: str) -> str:
     lesson = lesson_of(id)
     if lesson is None or _shell() is None:
         return ""
-    return _not_understood(names_of_answers(lesson, id))
+    return _not_understood(names_of_answers(lesson, id), CHECK_AGAIN)
 
 
 def names_of_answers(lesson: Lesson, id: str) -> list[str]:
@@ -55,7 +64,7 @@ def names_defined(code: str) -> set[str]:
 
 
 def explain_names_of_cells_not_run() -> None:
-    """From now on such a NameError in a cell that calls `check` is one sentence."""
+    """From now on a NameError for what a cell of the lesson defines is one sentence."""
     shell = _shell()
     if not shell.custom_exceptions:  # leave alone what others have set
         shell.set_custom_exc((NameError,), _show_name_error)
@@ -64,27 +73,25 @@ def explain_names_of_cells_not_run() -> None:
 def _show_name_error(shell, kind, error, traceback, tb_offset=None) -> None:
     with contextlib.suppress(Exception):  # then it is shown as always
         ids = checked_in(shell.history_manager.input_hist_parsed[-1])
-        sentences = [not_run_yet(error.name, id) for id in ids if error.name]
-        if told := next(filter(None, sentences), ""):
-            error._render_traceback_ = lambda: [told]
+        told = [not_run_yet(error.name, lesson_of(id), CHECK_AGAIN) for id in ids]
+        # Jupyter's server says which notebook the kernel has.
+        notebook = Path(os.environ.get("JPY_SESSION_NAME", "")).stem
+        told += [
+            not_run_yet(error.name, lesson)
+            for lesson in lessons()
+            if lesson.name == notebook
+        ]
+        if sentence := next(filter(None, told), ""):
+            error._render_traceback_ = lambda: [sentence]
     shell.showtraceback((kind, error, traceback), tb_offset=tb_offset)
 
 
-def _names_above_check(id: str) -> set[str]:
-    """What the lesson defines from its first cell to the exercise's check."""
-    lesson = lesson_of(id)
-    cells = lesson.code_cells if lesson else []
-    places = [n for n, cell in enumerate(cells) if id in cell.checked]
-    above = cells[: max(places, default=-1) + 1]
-    return set().union(*[names_defined(stub(cell.source)) for cell in above])
-
-
-def _not_understood(names: list[str]) -> str:
+def _not_understood(names: list[str], afterwards: str) -> str:
     for name in names:
         if _latest_definition_is_no_python(name):
             return (
                 f"The new code of {name} has not run, because its cell has a syntax "
-                f"error: correct it, run it, and check again {NO_TRY}."
+                f"error: correct it and run it{afterwards}."
             )
     return ""
 

@@ -2,6 +2,7 @@
 
 import inspect
 from dataclasses import dataclass
+from textwrap import wrap
 
 from sidebyside.course.lesson_format import lesson_of, solved
 from sidebyside.course.record import changed_record, read_record
@@ -9,8 +10,14 @@ from sidebyside.exercises import cells
 from sidebyside.exercises.expectations import NotYet, TooSlow, trying
 from sidebyside.exercises.findings import NOT_STARTED, NOT_YET, PASSED, Finding
 from sidebyside.exercises.judge import examine, exercise, find_exercise
-from sidebyside.exercises.standing import next_after, on_solution_page, unknown_exercise
-from sidebyside.programs.showing import show_code, show_markdown
+from sidebyside.exercises.standing import next_after, unknown_exercise
+from sidebyside.programs.passing import seconds_counted
+from sidebyside.programs.showing import (
+    in_notebook,
+    on_solution_page,
+    show_code,
+    show_markdown,
+)
 
 __all__ = [
     "NotYet", "TooSlow", "Verdict", "check", "exercise", "hint", "solution", "trying",
@@ -35,7 +42,8 @@ def check(id: str, *answers: object) -> Verdict:
     Never raises and always ends: the answers are run in a process that can be killed.
     """
     try:
-        verdict = _verdict_on_exercise(id, answers)
+        with seconds_counted(f"checking {id}"):
+            verdict = _verdict_on_exercise(id, answers)
         if verdict.state != NOT_STARTED:
             _remember_exercise(verdict)
     except KeyboardInterrupt:
@@ -48,7 +56,7 @@ def check(id: str, *answers: object) -> Verdict:
         fault = f"the check itself failed: {type(error).__name__}: {error}"
         message = Finding(NOT_YET, [("sorry", fault), ("", "a mistake of the course")])
         verdict = Verdict(id, NOT_YET, message.text(id))
-    print(verdict.message)
+    print(_wrapped(verdict.message))
     if verdict.state == PASSED and not on_solution_page():
         _show_what_follows(id)
     return verdict
@@ -71,9 +79,20 @@ def _verdict_on_exercise(id: str, answers: tuple) -> Verdict:
         return Verdict(id, NOT_STARTED, told)
     finding = examine(found, answers)
     for name in sorted(finding.unknown_names()):
-        if told := cells.not_run_yet(name, id):
+        if told := cells.not_run_yet(name, lesson_of(id), cells.CHECK_AGAIN):
             return Verdict(id, NOT_STARTED, told)
     return Verdict(id, finding.state, finding.text(id))
+
+
+def _wrapped(message: str) -> str:
+    """Broken between words, since JupyterLab breaks a line wherever it is full."""
+    if not in_notebook() or on_solution_page():
+        return message
+    lines = []
+    for line in message.splitlines():
+        hanging = " " * 14 if line.startswith("  ") else ""
+        lines += wrap(line, 100, subsequent_indent=hanging, break_long_words=False)
+    return "\n".join(lines)
 
 
 def _show_what_follows(id: str) -> None:
@@ -81,7 +100,7 @@ def _show_what_follows(id: str) -> None:
     if lesson := lesson_of(id):
         if why := lesson.marked("why", id):
             show_markdown(why.text)
-        print(next_after(id))
+        show_markdown(next_after(id))
 
 
 def _remember_exercise(verdict: Verdict) -> None:

@@ -1,8 +1,8 @@
 """progress, forget and what comes next: where a learner stands in the course."""
 
 import difflib
-import os
 import re
+from collections import Counter
 
 from sidebyside.course.lesson_format import (
     NUMBER,
@@ -15,26 +15,30 @@ from sidebyside.course.lesson_format import (
 )
 from sidebyside.course.record import changed_record, keep_copy_of_record, read_record
 from sidebyside.exercises.findings import NOT_STARTED, PASSED
+from sidebyside.programs.showing import in_notebook, on_solution_page, show_markdown
 
 
 def progress(lesson: str | int | None = None) -> None:
-    """Show the state of every exercise, or of one lesson's: progress("03")."""
+    """Show how far each lesson is, or each exercise of one lesson: progress("03")."""
     chosen = lessons() if lesson is None else lessons_numbered(str(lesson))
     if not chosen:
         print(_unknown_lesson(lesson))
         return
     states = _states_of_exercises(chosen)
+    comes_next, current = _next_of(chosen, states)
     first = max(len(found.title) for found in chosen)
     second = max(map(len, states), default=0)
     for found in chosen:
-        title = found.title
-        for id in found.exercises:
-            print(f"{title:<{first}}  {id:<{second}}  {states[id]}")
-            title = ""
+        counts = Counter(states[id].lower() for id in found.exercises)
+        told = ", ".join(f"{n} {state}" for state, n in counts.items())
+        print(f"{found.title:<{first}}  {told}")
+        if lesson is not None or found == current:
+            for id in found.exercises:
+                print(f"    {id:<{second}}  {states[id]}")
     passed = list(states.values()).count(PASSED)
     print(f"\n{passed} of {len(states)} exercises passed")
     if not on_solution_page():
-        print(_next_of(chosen, states))
+        show_markdown(comes_next)
 
 
 def _states_of_exercises(chosen: list[Lesson]) -> dict[str, str]:
@@ -44,17 +48,31 @@ def _states_of_exercises(chosen: list[Lesson]) -> dict[str, str]:
     return {id: recorded.get(id, {}).get("state", NOT_STARTED) for id in ids}
 
 
-def _next_of(chosen: list[Lesson], states: dict[str, str]) -> str:
-    """What was begun; else what is open after the last that is passed, or before."""
+def _next_of(chosen: list[Lesson], states: dict[str, str]) -> tuple[str, Lesson | None]:
+    """What was begun; else what is open after the last that is passed, or before.
+
+    In a sentence, and the lesson of an exercise that is among these.
+    """
+    home = {id: lesson for lesson in chosen for id in lesson.exercises}
     ids = list(states)
     if begun := [id for id in ids if states[id] not in (NOT_STARTED, PASSED)]:
-        return f'Next: {begun[-1]} again, and hint("{begun[-1]}") helps.'
+        id, lesson = begun[-1], home[begun[-1]]
+        return f'Next: {_link(id, lesson)} again, and hint("{id}") helps.', lesson
     passed = [place for place, id in enumerate(ids) if states[id] == PASSED]
     last = max(passed, default=-1)
     later_first = ids[last + 1 :] + ids[:last]
     if still_open := [id for id in later_first if states[id] != PASSED]:
-        return f"Next: {still_open[0]}, in lesson {lesson_of(still_open[0]).title}."
-    return _next_lesson(chosen[-1])
+        lesson = home[still_open[0]]
+        return (
+            f"Next: {still_open[0]}, in lesson {_link(lesson.title, lesson)}.",
+            lesson,
+        )
+    return _next_lesson(chosen[-1]), None
+
+
+def _link(text: str, lesson: Lesson) -> str:
+    """A notebook leads to the lesson, which lies beside it; a terminal shows text."""
+    return f"[{text}]({lesson.name}.ipynb)" if in_notebook() else text
 
 
 def next_after(id: str) -> str:
@@ -70,13 +88,8 @@ def next_after(id: str) -> str:
 def _next_lesson(lesson: Lesson) -> str:
     later = [other for other in lessons() if other.name > lesson.name]
     if later:
-        return f"Next: lesson {later[0].title}."
+        return f"Next: lesson {_link(later[0].title, later[0])}."
     return "This was the last lesson; progress() shows what is still open."
-
-
-def on_solution_page() -> bool:
-    """A solution is stored: there the page says why, and lessons are still added."""
-    return os.environ.get("SIDEBYSIDE_PAGE") == "solution"
 
 
 def forget(what: str | int | None = None) -> None:

@@ -4,6 +4,8 @@ import statistics
 from collections.abc import Callable
 from time import perf_counter
 
+from sidebyside.programs.passing import passing_line
+
 
 class Comparison:
     """Seconds of each alternative in each round, and what follows from them.
@@ -83,11 +85,13 @@ def compare(
         from sidebyside.measure.machines import machine
 
         ceiling = machine().capacity(workers)
-    results = {name: alternative() for name, alternative in alternatives.items()}
-    seconds = {name: [] for name in alternatives}
-    for _ in range(rounds):
-        for name, alternative in alternatives.items():
-            began = perf_counter()
-            results[name] = alternative()
-            seconds[name].append(perf_counter() - began)
+    results, seconds = {}, {name: [] for name in alternatives}
+    with passing_line() as say:
+        for number in range(rounds + 1):  # round 0 warms up
+            for name, alternative in alternatives.items():
+                say(f"round {number} of {rounds}: {name}")
+                began = perf_counter()
+                results[name] = alternative()
+                if number:
+                    seconds[name].append(perf_counter() - began)
     return Comparison(seconds, results, ceiling)

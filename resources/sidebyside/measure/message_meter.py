@@ -155,12 +155,10 @@ class MessageMeter:
     @property
     def sent_to(self) -> dict[int | None, int]:
         """Bytes sent to each rank that got a message."""
-        return _bytes_by_peer(self._messages("send"))
-
-    @property
-    def received_from(self) -> dict[int | None, int]:
-        """Bytes received from each rank that sent a message."""
-        return _bytes_by_peer(self._messages("receive"))
+        total: Counter[int | None] = Counter()
+        for message in self._messages("send"):
+            total[message.peer] += message.size
+        return dict(sorted(total.items()))
 
     @property
     def steps(self) -> int:
@@ -242,13 +240,6 @@ class _Replay:
         )
         self.free["send"][sender[0]] = self.free["receive"][receiver[0]] = begin + 1
         self.finish[sender[:2]] = self.finish[receiver[:2]] = begin + 1
-
-
-def _bytes_by_peer(messages: list[Message]) -> dict[int | None, int]:
-    total: Counter[int | None] = Counter()
-    for message in messages:
-        total[message.peer] += message.size
-    return dict(sorted(total.items(), key=lambda item: (item[0] is None, item[0])))
 
 
 def _one_work_for_a_batch() -> bool:

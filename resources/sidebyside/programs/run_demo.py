@@ -10,6 +10,7 @@ from collections import deque
 from pathlib import Path
 
 from sidebyside.course.record import ROOT
+from sidebyside.programs.passing import seconds_counted
 
 DEMOS = ROOT / "demos"
 SECONDS_TO_END = 2  # that an interrupted demo has to end by itself
@@ -44,10 +45,11 @@ def run_demo(path: str, *args: object) -> None:
     )
     last_lines: deque[str] = deque(maxlen=10)
     try:
-        for line in keeper.stdout:  # pyright: ignore[reportOptionalIterable]  a pipe
-            print(line, end="", flush=True)
-            last_lines.append(line)
-        status = keeper.wait()
+        with seconds_counted(f"demos/{path}"):
+            for line in keeper.stdout:  # pyright: ignore[reportOptionalIterable]  a pipe
+                print(line, end="", flush=True)
+                last_lines.append(line)
+            status = keeper.wait()
     finally:
         _end_demo(keeper)
     if status:

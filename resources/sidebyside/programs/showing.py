@@ -1,6 +1,7 @@
 """Show source code and text where the learner is: a notebook or a terminal."""
 
 import inspect
+import os
 import sys
 from textwrap import dedent
 from typing import Any
@@ -39,6 +40,11 @@ def show_markdown(text: str) -> None:
         display(Markdown(text))
     else:
         print(text)
+
+
+def on_solution_page() -> bool:
+    """A solution is stored: there the page says why, and lessons are still added."""
+    return os.environ.get("SIDEBYSIDE_PAGE") == "solution"
 
 
 def in_notebook() -> bool:

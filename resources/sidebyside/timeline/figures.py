@@ -8,18 +8,24 @@ from typing import Any
 
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure as MatplotlibFigure
-from PIL import Image  # matplotlib brings it
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from PIL import Image, ImageDraw  # matplotlib brings it
 
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000"]
-"""Line colours that keep a contrast of 3:1 on white (Okabe and Ito's palette)."""
+CARD = (
+    "#F7F7F5"  # behind a figure: on a light page it hardly shows, a dark one it spares
+)
+COLOURS = ["#005390", "#BB4C00", "#0F8157", "#A55480", "#000000"]
+"""Okabe and Ito's palette, darker: letters in a line's colour can be read, too."""
 
-GREY = "#767676"
-IDLE = "#EEEEEE"
-NOBODYS = "#E8E8E8"  # of what belongs to no rank, or to all
+GREY = "#6B6B6B"
+IDLE = "#E6E6E4"
+NOBODYS = "#E0E0DE"  # of what belongs to no rank, or to all
 FAINT = "#E4EEF5"  # of what a figure does not speak of yet
 PALE = "#FFF9DB"  # of a bar that waits; it has a dark edge and dark letters
 FIXED = {"forward": COLOURS[0], "backward": COLOURS[1]}  # in all lessons
-STAMPS = ("measured here", "simulated", "published", "computed")
+STAMPS = ("measured here", "simulated", "computed", "planned", "published")
+
+CLEAR = 127  # the colour of a picture's corners, which shows the page
 
 _remembered: dict[str, str] = {}
 
@@ -96,9 +102,16 @@ class Figure(MatplotlibFigure):
     def _repr_png_(self) -> bytes:
         large, small = io.BytesIO(), io.BytesIO()
         self.savefig(large, format="png", dpi=110)
-        # 128 colours are enough for lines and letters, and keep that of a small spot,
+        # 127 colours are enough for lines and letters, and keep that of a small spot,
         # such as one in a legend: a third of the bytes
-        Image.open(large).convert("RGB").quantize(128).save(small, "PNG", optimize=True)
+        picture = Image.open(large).convert("RGB").quantize(CLEAR)
+        corners = Image.new("1", picture.size, 1)
+        edge = 0, 0, picture.width - 1, picture.height - 1
+        ImageDraw.Draw(corners).rounded_rectangle(edge, radius=12, fill=0)
+        picture.paste(CLEAR, mask=corners)
+        palette = [*(picture.getpalette() or []), *[0] * 3 * CLEAR]
+        picture.putpalette(palette[: 3 * (CLEAR + 1)])
+        picture.save(small, "PNG", optimize=True, transparency=CLEAR)
         return small.getvalue()
 
 
@@ -121,17 +134,18 @@ def figure(
 ) -> tuple[Figure, Any]:
     """A new figure of `width` x `height` inches and its axes, as `plt.subplots` gives.
 
-    `stamp` says where the numbers come from and stands in the corner: "measured
-    here", "simulated", "published" or "computed". `alt` describes the figure for
-    people who do not see it, and stands below it in a notebook. `options` go to
-    `Figure.subplots`.
+    `stamp` says where the numbers come from and stands in the corner: one of STAMPS,
+    or "" for a diagram without numbers. `alt` describes the figure for people who do
+    not see it, and stands below it in a notebook. `options` go to `Figure.subplots`.
     """
-    if stamp not in STAMPS:
+    if stamp and stamp not in STAMPS:
         raise ValueError(f"stamp must be one of {', '.join(STAMPS)}, not {stamp!r}")
-    made = Figure(figsize=(width, height), layout="constrained")
+    padded = ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06)
+    made = Figure(figsize=(width, height), layout=padded, facecolor=CARD)
     made.alt = alt or f"a figure, {stamp}"
     axes = made.subplots(rows, columns, **options)
     for ax in made.axes:
         ax.spines[["top", "right"]].set_visible(False)
-    made.supxlabel(stamp, x=0.995, ha="right", fontsize=7, color=GREY)
+        ax.set_facecolor("none")
+    made.supxlabel(stamp, x=0.985, ha="right", fontsize=7, color=GREY)
     return made, axes

@@ -57,6 +57,7 @@ def draw_lanes(
         fig.legend(
             handles=shown, loc="outside upper left", ncols=len(shown), fontsize=8,
             frameon=False, borderpad=0, handlelength=1, columnspacing=1.5,
+            borderaxespad=1,
         )  # fmt: skip
     return fig
 
@@ -86,6 +87,11 @@ def _draw_panel_of_lanes(
     if title:
         top -= TITLE
         page.ax.text(0, top + 0.03, title, fontsize=8.5, fontweight="bold", va="bottom")
+        if title in figures.STAMPS:  # a plan beside what was measured
+            page.ax.text(
+                page.length * 1.1, top + 0.03, title,
+                fontsize=7, color=GREY, ha="right", va="bottom",
+            )  # fmt: skip
     _, length = extent_of_lanes(lanes)
     ticks = []
     for name, bars in lanes.items():

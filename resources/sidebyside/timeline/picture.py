@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from itertools import accumulate
+from textwrap import wrap
 from typing import Any
 
 from sidebyside.timeline.lanes import (
@@ -46,15 +47,16 @@ def draw_timelines(
     panels = {title: _scaled_timeline(lanes, factor) for title, lanes in panels.items()}
     fig = draw_lanes(panels, unit, stamp, width, height)
     names = [name for lanes in panels.values() for name in lanes]
-    fig.alt = f"timeline of {', '.join(names)}, {stamp}"
+    texts = [f"{title}\n{write_timeline(t, cpu=cpu)}" for title, t in timelines.items()]
+    fig.alt = "\n".join([f"timeline of {', '.join(names)}, {stamp}", *texts])
     return fig
 
 
 def write_timeline(timeline, width: int = 60, cpu: bool = False) -> str:
-    """One line of `width` letters per lane; a capital is where a span begins.
+    """One line of `width` letters per lane, and what the letters mean.
 
-    `.` is idle. Waiting has a letter, like all spans, and counts as idle. With `cpu`
-    the share of time on a core stands at the right, too.
+    A capital is where a span begins, `.` is idle. Waiting has a letter, like all spans,
+    and counts as idle. With `cpu` the share of time on a core stands at the right, too.
     """
     if not timeline.spans:
         return "(no span was recorded)"
@@ -72,8 +74,8 @@ def write_timeline(timeline, width: int = 60, cpu: bool = False) -> str:
     factor, unit = _scale_of_timeline(end - start)
     key = ", ".join(f"{letter.upper()} = {kind}" for kind, letter in letters.items())
     key += " (counts as idle)" if WAIT in letters else ""
-    lines.append(f"{'':<{wide}} 0{(end - start) * factor:>{width}.3g} {unit}   {key}")
-    return "\n".join(lines)
+    lines.append(f"{'':<{wide}} 0{(end - start) * factor:>{width}.3g} {unit}")
+    return "\n".join([*lines, *wrap(key, max(76, wide + width))])
 
 
 def _kind_of_span(name: str) -> str:
