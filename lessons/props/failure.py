@@ -43,7 +43,8 @@ def draw_goodput(machine: Machine, survived, kills: int, failures: int = 400):
     )
     ax.plot([young, young], [low, high], color=red, lw=5, alpha=0.35)
     ax.plot([young], [100 * survived.goodput], "D", color=red, ms=6)
-    label = f"{kills} kills of a process that naps\nbar: 80 % of simulated fives"
+    label = f"diamond: {kills} kills of a process that naps\n"
+    label += f"bar: 80 % of simulated runs with {kills}"
     ax.text(young * 1.12, high + 5, label, color=red, va="top", fontsize=8)
     ax.set(xscale="log", xlabel="seconds of computing between checkpoints")
     ax.set(ylabel="goodput in %", ylim=(0, 66), xticks=grid[4::8])

@@ -51,19 +51,18 @@ machine()
 # %% [markdown]
 # A processor, or *CPU*, has **cores**, and a core does one thing at a time. The number
 # that counts is *usable cores*: your programs can do that many things at once. It can be
-# smaller than the number of *logical cores* if your program runs in a *container* (a
-# fence around programs, which may ration the cores), or was given only some of them.
-# Some processors present each *physical core* as two logical ones: then there are fewer
-# physical cores than logical ones. A *GPU* is a second processor, made to compute with
-# many numbers at once.
+# smaller than the number of *logical cores* if your program was given only some of them,
+# or runs in a *container*, a fence around programs that may ration the cores. Some
+# processors present each *physical core* as two logical ones. A *GPU* is a second
+# processor, made to compute with many numbers at once.
 
 # %% [markdown]
 # ## Guess first
 #
 # Two cores should do twice as much as one. Do they? In this course you guess before you
 # measure. Write a number in place of `None`, then run the cell. Nobody sees it, and a
-# wrong guess teaches more than a right one. (A *process* is a running program. A busy
-# one never waits.)
+# wrong guess teaches more than a right one. A *process* is a running program, and a busy
+# process never waits.
 
 # %%
 from sidebyside import guess
@@ -82,16 +81,16 @@ reveal("00-capacity", capacity, "×")
 
 # %% [markdown]
 # This is your machine's **parallel capacity** for two *workers*: whatever does work
-# beside others, here two processes. The instrument never says more than 2, and it is
-# often less: other programs want the cores too, and a core that is presented as two is
-# not as fast as two. With one usable core it is about 1.
+# beside others, here two processes. It is at most 2, and often less: other programs want
+# the cores too, and one core presented as two is not as fast as two. With one usable core
+# it is about 1.
 #
-# Run the cell again. The number differs: a machine is never quite at rest. One
-# measurement is no measurement, so later we take several.
+# Run the cell again. The number differs, because a machine is never quite at rest. A
+# single measurement proves little, so later we take several.
 
 # %% [markdown]
-# Do more workers get more done? Here there are twice as many as cores, but eight at
-# most. (With eight cores or more, write a larger number in place of the 8.)
+# Do more workers get more done? Here there are twice as many as cores, but eight at most.
+# With eight cores or more, write a larger number in place of the 8.
 
 # %%
 workers = min(8, 2 * machine().usable_cores)
@@ -99,9 +98,9 @@ print(f"together they do {machine().capacity(workers):.2f} × the work of one")
 
 # %% [markdown]
 # **Work that computes gains no more than there are usable cores**, however many workers
-# share it. (The number may be above that on a busy machine: other programs disturbed the
-# one process more than the many.) So we compare programs with the capacity. Waiting
-# needs no core: three cooks who wait can gain more, as you are about to see.
+# share it. On a busy machine the number may be higher, where other programs disturbed the
+# one process more than the many. Waiting needs no core: three cooks who wait can gain
+# more, as you are about to see.
 
 # %% [markdown]
 # ## A picture of a program
@@ -129,8 +128,8 @@ with Timeline() as one_cook:
 one_cook.plot(stamp="simulated")
 
 # %% [markdown]
-# Time runs to the right. Now three cooks, one for each dish. Each is a *thread*, and
-# you need not understand the code yet: lesson 2 explains it.
+# Time runs to the right. Now three cooks, one for each dish. Each is a *thread*, which
+# lesson 2 explains.
 
 # %%
 from threading import Thread
@@ -161,8 +160,8 @@ draw_timelines({"one cook": one_cook, "three cooks": three_cooks}, stamp="simula
 # `python demos/gil/sleeping_threads.py`. In a terminal, in the course's folder, use
 # `.venv/bin/python` (on Windows `.venv\Scripts\python`) wherever the lessons say
 # `python`. From a notebook it is `run_demo`. A terminal has no pictures, so this demo
-# draws its lanes in letters: a capital begins a span, dots are idle time. (*CPU time*
-# is explained in lesson 3.)
+# draws its lanes in letters: a capital begins a span, dots are idle time. Lesson 3
+# explains *CPU time*.
 
 # %% tags=["nbval-ignore-output"]
 from sidebyside import run_demo
@@ -223,11 +222,11 @@ check("00-saved", saved)
 # begin at once, and the last to be ready is the longest: the maximum.
 
 # %% [markdown]
-# A check tries out your function and tells you what it tried, what came back, and what
-# to think about. Do not hurry to get it right: write `return 0`, check, and read what
-# it says. PASSED and NOT YET are what you will see most. TOO SLOW is right, but slower
-# than it need be, and HUNG did not end, so the check ended it. After PASSED you read why
-# it works, and what is next.
+# A check tries out your function and tells you what it tried, what came back, and what to
+# think about. Do not hurry to get it right: write `return 0`, check, and read what it
+# says. You will see PASSED and NOT YET most. TOO SLOW means right, but slower than
+# necessary. HUNG means that your function did not end, so the check ended it. After
+# PASSED you read why it works, and what is next.
 #
 # Each call of `hint` gives one of three hints, every time a bit more. The same hints
 # fold open in the text above.
@@ -236,8 +235,8 @@ check("00-saved", saved)
 hint("00-saved")
 
 # %% [markdown]
-# `solution` shows our code and why it works. Python skips what stands behind a `#`: take
-# it away when you want to look, and run the cell. Nobody is told that you looked.
+# `solution` shows our code and why it works. Python skips what stands behind a `#`:
+# remove it when you want to look, and run the cell. Nobody is told that you looked.
 
 # %%
 # solution("00-saved")
@@ -260,12 +259,12 @@ progress("00")
 #   All Above Selected Cell*.
 # * *It is all in a muddle.* Press ⟳ above the page: *restart the kernel*. Your text
 #   stays, all variables are gone. Run the cells again from the top.
-# * *You want an exercise, a guess or a lesson as on the first day.* `forget("00-saved")`,
-#   `forget("00-capacity")`, `forget("00")`: what is recorded is gone, and your code
-#   stays.
-# * *You want the page itself as on the first day.* In a terminal, in the course's folder:
-#   `.venv/bin/sidebyside --restore 00`. It keeps your page beside the new one.
-# * *A word is strange.* The glossary: `resources/workshop/glossary.md`.
+# * *You want an exercise, a guess or a lesson to be as on the first day.*
+#   `forget("00-saved")`, `forget("00-capacity")`, `forget("00")`: what is recorded
+#   is gone, and your code stays.
+# * *You want the page itself to be as on the first day.* In a terminal, in the course's
+#   folder: `.venv/bin/sidebyside --restore 00`. It keeps your page beside the new one.
+# * *You do not know a word.* The glossary: `resources/workshop/glossary.md`.
 
 # %% [markdown]
 # The *kernel* is the Python program behind this page. It runs your cells one at a time.
@@ -290,6 +289,6 @@ sleep(1)
 # %% [markdown]
 # ## Next
 #
-# Why would anyone want to compute in parallel, and how much can be won? Lesson 1
-# measures it. If you are here for the training of networks and know threads and
-# processes well, begin with lesson 3 and go on with lesson 11a.
+# Why would anyone want to compute in parallel, and how much can be won? Lesson 1 measures
+# it. If you want to train networks, and know threads and processes well, begin with
+# lesson 3 and go on with lesson 11a.

@@ -9,7 +9,7 @@
 # # 1. Why parallel? What more workers can and cannot do
 #
 # A training run takes ten hours. With ten times the hardware, does it take one? Before
-# anyone learns to use more workers, it is good to know what to expect of them.
+# you learn to use more workers, it is good to know what to expect of them.
 #
 # We train a small network and find that its performance is several different things. We
 # watch a queue that is served at more and more counters, meet the law that ends the
@@ -119,11 +119,11 @@ reveal("01-batch", rate[256] / rate[1], "×")
 # compare only runs whose results are equal.
 
 # %% [markdown]
-# *Fast* has two meanings as well. The number of images (in general: *samples*) per
-# second is the **throughput**: work done per time. The time from the beginning to the
-# end of one piece of work, here of one step, is its **latency**. **The batch of 256 has
-# the highest throughput and the longest latency.** For a training that runs overnight
-# the throughput counts; for a user who waits for one answer, the latency.
+# *Fast* has two meanings as well. The number of images, or of any *samples*, per second
+# is the **throughput**: work done per time. The time from the beginning to the end of one
+# piece of work, here of one step, is its **latency**. **The batch of 256 has the highest
+# throughput and the longest latency.** For a training that runs overnight the throughput
+# counts; for a user who waits for one answer, the latency.
 
 # %% [markdown] tags=["instructor"]
 # ## The queue: 8 minutes
@@ -143,8 +143,8 @@ reveal("01-batch", rate[256] / rate[1], "×")
 # ## Eight customers, one counter or two
 #
 # Now something that needs no computing at all. Eight customers stand in one queue, and
-# each needs 0.1 s at a counter. A counter that is free serves the next. (Each counter
-# is a thread; lesson 2 explains.) A customer is a `sleep` of known length: it needs no
+# each needs 0.1 s at a counter. A free counter serves the next customer. Each counter is
+# a thread, which lesson 2 explains. A customer is a `sleep` of known length: it needs no
 # core, so the picture is the same on any machine.
 
 # %%
@@ -158,10 +158,10 @@ queues = {
 draw_timelines(queues, stamp="simulated")
 
 # %% [markdown]
-# Two counters are done in half the time: the throughput doubles. Look at a single
-# customer: at the counter it takes as long as before. **No customer is served faster;
-# the queue is shorter.** More workers do more pieces of work at once; they do not make
-# one piece quicker.
+# Two counters are done in half the time: the throughput doubles. At the counter, a
+# customer takes as long as before. **No customer is served faster; the queue is
+# shorter.** More workers do more pieces of work at once; they do not make one piece
+# quicker.
 #
 # What about a third counter?
 
@@ -184,21 +184,21 @@ reveal("01-three", times[1] / times[3], "×", simulated=True)
 # %% [markdown]
 # Let $T(k)$ be the time that $k$ workers need. The factor by which they are faster than
 # one is the **speedup**, $T(1)/T(k)$. Divided by $k$ it is the **efficiency**: the share
-# of the workers' time that was put to use. An efficiency of 100 % means that nobody ever
-# waited, for others or for a core, and that nobody had extra work. With eight counters
-# there is some: starting the threads takes a few milliseconds.
+# of the workers' time that was put to use. An efficiency of 100 % means that no worker
+# ever waited or had extra work. With eight counters there is extra work: starting the
+# threads takes a few milliseconds.
 
 # %% [markdown]
 # With three counters, two customers are left for the last turn at the counters, and one
 # counter waits. With nine, one counter never serves anybody. **Work that cannot be cut
-# further does not get faster.** This is one limit. The next one is harder. But first a
+# further does not get faster.** This is one limit. The next one is harder. But first,
 # look at what people claim.
 
 # %% [markdown]
 # ## Exercise 1: find the mistake
 #
-# Three reports compare one worker with four. In each step, each worker trains on a batch
-# of its own. The authors divided the seconds:
+# Three reports compare one worker with four. In each step, each worker trains on its own
+# batch. The authors divided the seconds:
 
 # %%
 from lessons.props.why_parallel import CLAIMS, claimed_speedup
@@ -289,8 +289,8 @@ check("01-fair", fair_speedup)
 # ## A shop that must be opened first
 #
 # Before the first customer, somebody unlocks, switches on the light and counts the
-# change. It takes as long as two customers, and a second person is of no help. Opening
-# takes 2 of 10 parts of one counter's day.
+# change. It takes as long as two customers, and a second person cannot help. Opening
+# takes two tenths of one counter's day.
 
 # %%
 guess("01-shop", None, "By what factor are eight counters faster than one, now?", "×")
@@ -305,15 +305,14 @@ reveal("01-shop", alone / together, "×", simulated=True)
 draw_timelines(days, stamp="simulated")
 
 # %% [markdown]
-# Eight customers at eight counters are served at once. Yet the shop is not eight times
-# as fast, since opening takes as long as ever. Meanwhile the other seven counters wait,
-# and are paid.
+# Eight customers at eight counters are served at once. Yet the shop is not eight times as
+# fast, since opening takes as long as before, while seven counters wait and are paid.
 
 # %% [markdown]
 # ## The law
 #
-# Let one worker need the time 1, and let $s$ be the part of it that only one worker can
-# do: the **serial share**. The rest, $1-s$, is shared by $k$ workers:
+# Let one worker need the time 1, and let $s$ be the part that only one worker can do: the
+# **serial share**. The rest, $1-s$, is shared by $k$ workers:
 #
 # $$T(k) = s + \frac{1-s}{k}, \qquad \text{speedup} = \frac{T(1)}{T(k)} =
 # \frac{1}{s + (1-s)/k}$$
@@ -336,16 +335,15 @@ for share in 0.01, 0.05, 0.2:
 # ## Exercise 2: four numbers from raw times
 #
 # A job trains on `samples` images. `one` lists the seconds of each round with one worker,
-# `many` those with `workers` workers. A round may have been disturbed, so take the
-# `median` of each list.
+# `many` those with `workers` workers. Take the `median` of each list.
 #
-# Write `metrics(samples, one, many, workers)`. It returns four numbers: the throughput
-# of all workers together, the speedup, the efficiency (1 if nobody waits), and the
-# serial share $s$ for which Amdahl's law gives this speedup. Leave $s$ as it comes out:
-# below 0 or above 1 it means that the law does not hold.
+# Write `metrics(samples, one, many, workers)`. It returns four numbers: the throughput of
+# all workers together, the speedup, the efficiency, which is 1 if no worker waits, and
+# the serial share $s$ for which Amdahl's law gives this speedup. Below 0 or above 1, $s$
+# means that the law does not hold.
 #
-# By hand first: 1200 images, one worker `[8, 30, 8]`, four workers `[3, 3, 2]`: 400,
-# about 2.67, about 0.67, and 1/6.
+# By hand first: `metrics(1200, [8, 30, 8], [3, 3, 2], 4)` is 400, about 2.67, about 0.67,
+# and 1/6.
 # <!-- exercise: 01-metrics -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -357,8 +355,8 @@ for share in 0.01, 0.05, 0.2:
 #
 # <details><summary>Hint 2: an idea</summary>
 #
-# Multiply out: $T(k) = s\,T(1) + (1-s)\,T(1)/k$. Bring all with $s$ to one side. With 8
-# and 3 seconds and $k = 4$: $3 = 8s + 2 - 2s$.
+# Multiply out: $T(k) = s\,T(1) + (1-s)\,T(1)/k$. Bring all terms with $s$ to one side.
+# With 8 and 3 seconds and $k = 4$: $3 = 8s + 2 - 2s$.
 #
 # </details>
 #
@@ -417,8 +415,8 @@ check("01-metrics", metrics)
 #
 # `run_ranks(fn, world_size=8)` calls `fn` in eight workers. Here a worker is a running
 # copy of the program, a process; lesson 2 takes one apart. Every worker runs this
-# program, of which we know the serial part, because we put it in. (`show` prints a
-# function that stands in a file.)
+# program, into which we put a serial part of known length. `show` prints a function from
+# a file:
 
 # %%
 from parallel_by_hand.performance.serial_share import run_serial_and_parallel
@@ -427,9 +425,8 @@ from sidebyside import show
 show(run_serial_and_parallel)
 
 # %% [markdown]
-# `dist` is torch's package for workers that know of each other, and a *barrier* is a
-# place where all wait until the last one has come. So: one alone, then all together,
-# then done.
+# `dist` is torch's package for workers that know of each other. At a *barrier* all wait
+# until the last one has come. So one works alone, then all together, then they are done.
 #
 # `time_serial_and_parallel` starts the workers with `run_ranks` and hands over the
 # times of five rounds. The `work` is `sleep`, 0.25 s in all, 20 % of it serial: eight
@@ -455,15 +452,14 @@ for workers, seconds in slept.items():
 # %% [markdown]
 # ## From the times back to the serial share
 #
-# Of a real program nobody knows $s$. But the law says that $T(k) = a + b/k$, with a
+# Nobody knows the $s$ of a real program. But the law says that $T(k) = a + b/k$, with a
 # serial time $a$ and a parallel time $b$. Over $1/k$ this is a straight line, and a line
-# can be fitted. We show the fit the times of 1 to 4 workers, keep those of 8 from it,
-# and let it predict them.
+# can be fitted. We fit the times of 1 to 4 workers, and let the fit predict those of 8.
 
 # %% [markdown]
-# How sure is one fit? We measured five rounds. Draw five at random from them, some twice,
-# some not at all, and fit again, a thousand times. Our interval is where 95 of 100
-# results lie. The method is called *bootstrap*.
+# How sure is one fit? We measured five rounds. Draw five of them at random, some twice,
+# some not at all, and fit again, a thousand times. Our interval holds 95 of 100 results.
+# The method is called *bootstrap*.
 
 # %%
 from parallel_by_hand.performance.serial_share import fit_serial_share
@@ -486,19 +482,18 @@ ax.set(xlabel="workers", ylabel="time (s)", ylim=(0, 0.28))
 fig
 
 # %% [markdown]
-# The curve was fitted to the round points only, and it meets the square ones. We have
-# predicted a run that the fit had not seen.
+# The curve was fitted to the round points only, and it meets the square ones, which it
+# had not seen.
 #
-# We put in 20 %. The fit finds this and a little more: before each part the workers
-# wait for each other, and waiting is serial too. A fit finds all that does not get
-# faster, whatever its name.
+# We put in 20 %. The fit finds this and a little more: before each part the workers wait
+# for each other. A fit counts as serial everything that does not get faster.
 
 # %% [markdown]
 # ## Now with real computing
 #
-# The same program, with work that keeps a core busy: `compute` counts steps, and 20 % is
-# still serial. Now there must be a core for each worker, so we take 1 worker to as many
-# as your machine can feed.
+# Now the same program, with work that keeps a core busy: `compute` counts steps, and 20 %
+# is still serial. There must be a core for each worker, so we take up to as many workers
+# as usable cores.
 
 # %% tags=["nbval-ignore-output"]
 from parallel_by_hand.performance.serial_share import compute
@@ -523,18 +518,18 @@ else:
     print("One core, one number of workers: every serial share gives this one time.")
 
 # %% [markdown]
-# The line *as counted* takes $k$ workers for $k$. The line *by their capacity* takes
-# them for what $k$ busy processes can really do here, the capacity of lesson 0. If the
-# machine has less to give than its cores promise, the first fit takes that for serial
-# work. **From the times alone, a serial program and a shared core can look the same.**
-# That is why the course measures the capacity each time. The second line is missing
-# where several workers get little more done than one.
+# The line *as counted* counts $k$ workers as $k$. The line *by their capacity* counts
+# what $k$ busy processes can really do here, the capacity of lesson 0. If the machine
+# gives less than its cores promise, the first fit mistakes that for serial work. **From
+# the times alone, a serial program and a shared core can look the same.** That is why the
+# course measures the capacity each time. The second line is missing where several workers
+# get little more done than one.
 
 # %% [markdown]
 # Where an interval is wide, the times do not tell much. A share below 0 or above 100 % is
-# impossible: something disturbed the times, or the capacity, which is measured
-# a moment later. With two cores there are two times and two unknowns, so the line goes
-# through both, and nothing is left over to test the law on.
+# impossible: something disturbed the times, or the capacity, which is measured a moment
+# later. With two cores there are two times and two unknowns, so the line goes through
+# both, and does not test the law.
 
 # %% [markdown]
 # ## Exercise 3: how many workers are worth paying for?
@@ -557,8 +552,8 @@ else:
 # <details><summary>Hint 2: an idea</summary>
 #
 # An hour costs `price` for each worker, and `waiting` once. The job takes the time of
-# Amdahl's law. So you can compute the cost of any one number of workers. How many numbers
-# are there to try?
+# Amdahl's law. So you can compute the cost of any number of workers. How many numbers are
+# there to try?
 #
 # </details>
 #
@@ -596,10 +591,10 @@ check("01-worth", worth_paying)
 # %% [markdown] tags=["why"]
 # <!-- why: 01-worth -->
 # Why it works: 1, 4 and 8 workers need 10, 4 and 3 hours, and cost 110, 56 and 54. The
-# lowest cost is 53.33, with 6. One more worker shortens the job a little, and all
-# workers wait during the serial part, paid. If your waiting costs nothing, one worker is
-# the cheapest whenever $s > 0$. If it costs something and there is no serial part, as
-# many as possible are.
+# lowest cost is 53.33, with 6. One more worker shortens the job a little, but all workers
+# are paid while they wait during the serial part. If your waiting costs nothing, one
+# worker is the cheapest whenever $s > 0$. If it costs something and there is no serial
+# part, as many as possible are.
 
 # %% [markdown] tags=["instructor"]
 # ## Gustafson: 9 minutes
@@ -616,9 +611,9 @@ check("01-worth", worth_paying)
 # %% [markdown]
 # ## More work in the same time
 #
-# With 1024 processors, each a worker, nobody solves the old problem 1024 times as fast.
-# People solve a larger one. So let the parallel part grow with the workers: each has as
-# much to do as one had alone. The serial part stays as it is.
+# With 1024 processors, people do not solve the old problem 1024 times as fast. They solve
+# a larger one. So let the parallel part grow with the workers: each has as much to do as
+# one had alone. The serial part stays as it is.
 
 # %%
 guess("01-weak", None, "Eight workers, eight times the parallel part: T(8)/T(1)?", "×")
@@ -642,7 +637,7 @@ reveal("01-weak", median(grown[8]) / median(grown[1]), "×", simulated=True)
 # The time stays nearly the same, and the work done in it grows. This is **weak
 # scaling**: the same work for each worker.
 #
-# Of the time that $k$ workers need, let the share $s'$ be serial. In the rest, each of
+# Let $s'$ be the serial share of the time that $k$ workers need. In the rest, each of
 # them works. One worker would need $s' + (1-s')\,k$ for all of this. So
 #
 # $$\text{scaled speedup} = s' + (1-s')\,k$$
@@ -677,14 +672,14 @@ for program, speedup in speedup_laws.SCALED_SPEEDUPS.items():
 
 # %% [markdown]
 # Two of the three published speedups, 1020 and 1016, are what the law gives for 0.4 and
-# 0.8 per cent. The third, 1021, needs 0.3 per cent: the range is rounded, or the law
-# leaves out something small. We cannot tell which.
+# 0.8 per cent. The third, 1021, needs 0.3 per cent: either the range is rounded, or the
+# law leaves out something small.
 
 # %% [markdown]
-# Is Amdahl refuted, with his 201 and 111? They are for the *small* job. Of the time that
-# one worker would need for the large job, the serial part is a share a thousand times
-# smaller, and with that share **Amdahl's law gives the same speedup**. The laws agree. A
-# larger job has a smaller serial share.
+# Do the 201 and 111 refute Amdahl? They are for the *small* job. The serial part is a
+# share a thousand times smaller of the time that one worker would need for the large job,
+# and with that share **Amdahl's law gives the same speedup**. The laws agree: a larger
+# job has a smaller serial share.
 
 # %% [markdown]
 # ## What we saw
@@ -716,6 +711,5 @@ for program, speedup in speedup_laws.SCALED_SPEEDUPS.items():
 # %% [markdown]
 # ## Next
 #
-# We had counters that were threads and workers that were copies of the program, and
-# said no more about them. What are they, who starts them, and what do they share?
-# Lesson 2 looks inside.
+# Our counters were threads, and our workers were copies of the program. What are threads
+# and processes, who starts them, and what do they share? Lesson 2 looks inside.

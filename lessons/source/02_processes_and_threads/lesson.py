@@ -8,9 +8,9 @@
 # %% [markdown]
 # # 2. Processes and threads: copy or share
 #
-# A program that wants to use a second core has to start something that runs there.
-# There are two things it can start: a process or a thread. They are started by the same
-# two lines of Python, and nearly everything else about them differs.
+# A program that wants to use a second core has to start something that runs there: a
+# process or a thread. Both are started by the same two lines of Python, and nearly
+# everything else about them differs.
 #
 # We look at the processes of your machine, start some, try to change a variable from
 # inside them, send results back, and measure what starting costs.
@@ -45,10 +45,10 @@ import os
 print(f"this notebook is pid {os.getpid()}, and its parent is pid {os.getppid()}")
 
 # %% [markdown]
-# So processes form a tree. We start two *children* that do nothing but sleep, draw what
-# is above and below this notebook, and end the children again. `target` is the function
-# that the child is to call, `args` are its arguments; what `spawn` means is explained
-# later. `family` asks `psutil`, a library that lists processes.
+# So processes form a tree. We start two *children* that only sleep, draw what is above
+# and below this notebook, and end the children again. `target` is the function that the
+# child calls, `args` are its arguments; `spawn` is explained later. `family` asks
+# `psutil`, a library that lists processes.
 
 # %%
 from time import sleep
@@ -71,9 +71,9 @@ tree
 
 # %% [markdown]
 # A line leads from each process down to its children. Above the notebook stands the
-# program that started it, below it are the two that sleep. (On Linux and macOS there is
-# a third: the resource tracker, which removes what processes forget to remove.)
-# `terminate()` ends a child; `join()` waits until it has ended.
+# program that started it, below it are the two that sleep. On Linux and macOS a third is
+# the resource tracker, which removes what processes forget to remove. `terminate()` ends
+# a child; `join()` waits until it has ended.
 
 # %% [markdown]
 # ## How a process ends
@@ -90,15 +90,15 @@ run_demo("processes/create_process.py")
 # `start()` does not wait: at first none of the four has an *exit code*.
 #
 # **The parent gets an exit code, and nothing else**: a number that says how the child
-# ended. It is 0 for success, 1 for an exception, −15 for an end by *signal* 15, a short
-# order from the system, which `terminate()` sends. The string is lost, and a parent that
-# does not look at the exit code does not learn that its child has failed.
+# ended. It is 0 for success, 1 for an exception, and −15 for *signal* 15, the short order
+# from the system that `terminate()` sends. The string is lost, and a parent that ignores
+# the exit code does not learn that its child has failed.
 
 # %% [markdown]
 # ## Threads
 #
-# A process begins with one line of execution, its *main thread*: one place in the program
-# where it is just now. It can start more of them. Each is called a **thread**.
+# A process begins with one line of execution, its *main thread*, which has reached one
+# place in the program. It can start more such lines. Each is called a **thread**.
 
 # %% tags=["nbval-ignore-output"]
 run_demo("processes/create_threads.py", "--threads", 4)
@@ -125,9 +125,9 @@ for part in "boss", "foreman", "helper", "work_together":
 # %% [markdown]
 # ### Exercise 1: your tree
 #
-# Draw it on paper: who is whose child, and in which process is the thread? Then assign
-# a dictionary to `belongs_to`. It gives the parent of each of the four processes below
-# the boss, and for `"helper"`, which is a thread, the process that the helper is in.
+# Draw it on paper: whose child is each process, and in which process is the thread? Then
+# assign a dictionary to `belongs_to`. It gives the parent of each of the four processes
+# below the boss, and the process of the thread `"helper"`.
 #
 # By hand first: the secretary's parent is the boss, so the dictionary begins with
 # `{"secretary": "boss", "foreman":`. The check opens the firm and reads the register.
@@ -202,9 +202,9 @@ check("02-firm", belongs_to)
 # %% [markdown]
 # ## Whose variables?
 #
-# Here is the difference that matters most. A module has a list with one number in it,
-# and a function that adds 100 to the number. (The function reports through a *pipe*, a
-# tube between two processes.)
+# Here is the difference that matters most. A module has a list with one number in it, and
+# a function that adds 100 to the number, and reports through a *pipe*, a tube between two
+# processes.
 
 # %%
 from demos.processes import process_memory
@@ -229,8 +229,8 @@ reveal("02-box", process_memory.box[0])
 
 # %% [markdown]
 # The child has added 100 to a box of its own. It did not even begin with our 2: it has
-# read the file anew, and there stands 1. The next demo *forks* its child (Windows
-# cannot): a forked child begins with a copy.
+# read the file anew, where the number is 1. The next demo *forks* its child, except on
+# Windows: a forked child begins with a copy.
 #
 # Look at *addresses* now, the numbers of places in memory: first in a child process,
 # then in a thread. Three columns matter: pid, number, address.
@@ -241,8 +241,8 @@ print("-" * 80)
 run_demo("processes/thread_memory.py")
 
 # %% [markdown]
-# The thread has the same box: same pid, same address, and the new number is there for
-# all. **What a thread changes, every thread of the process sees.**
+# The thread has the same box, with the same pid and address, and all threads see the new
+# number. **What a thread changes, every thread of the process sees.**
 #
 # **What a child process changes, its parent does not see.** With fork, the child even
 # uses the same address, and two different numbers stand there: an address is a place in
@@ -267,9 +267,10 @@ run_demo("processes/thread_memory.py")
 # %% [markdown]
 # ## Three ways to get a result back
 #
-# Since processes share no variables, results have to be carried. This is called **inter-process
-# communication**. The first way is a **pipe**: what goes in at one end comes out at the
-# other. What is sent is packed into bytes (*pickled*), so the receiver gets a copy.
+# Since processes share no variables, results have to be carried. This is called
+# **inter-process communication**. The first way is a **pipe**: what goes in at one end
+# comes out at the other. Objects are *pickled*, packed into bytes, so the receiver gets a
+# copy.
 
 # %%
 from lessons.props.processes_and_threads import send_squares
@@ -283,9 +284,9 @@ child.join()
 print(f"pid {pid} sent {squares}")
 
 # %% [markdown]
-# A pipe joins two ends. A **queue** takes messages from many. They come out in the
-# order in which they arrive, so each message has to say whose it is. Three children use
-# one queue here, all at the same time.
+# A pipe joins two ends. A **queue** takes messages from many children, in the order in
+# which they arrive, so each message has to name its part. Here three children use one
+# queue at the same time.
 
 # %%
 from lessons.props.processes_and_threads import put_squares
@@ -329,8 +330,9 @@ print(f"pid {signature.value} has left {list(shared)}")
 # %% [markdown]
 # A `RawArray` can be given to a child only when the child is started. `SharedMemory` has
 # a *name*: any process of yours on this machine can open it by its name, even one that
-# was started long before. But a process that is no relative of the creator also removes
-# the block when it exits, unless it opens it with `track=False` (since Python 3.13).
+# was started long before. But a process that is unrelated to the creator also removes the
+# block when it exits, unless it opens it with `track=False`, which Python 3.13
+# introduced.
 
 # %%
 from multiprocessing.shared_memory import SharedMemory
@@ -356,17 +358,17 @@ block.unlink()  # nobody does: the system may have it back
 # %% [markdown]
 # ## Exercise 2: three ways back
 #
-# Write three functions that differ in the way back only: a pipe for each child, one
-# queue for all, an array and a signature for each. Each gets some `parts`, lists of
-# numbers, which can be long. It starts one child per part, and all work at the same time.
-# It returns a list with one pair (process id, squares) per part, in the order of the
-# parts. By then its children have ended.
+# Write three functions with different ways back: a pipe for each child, one queue for
+# all, an array and a signature for each. A function gets `parts`, lists of numbers, which
+# can be long. It starts one child per part, and all work at the same time. It returns a
+# list of pairs, process id and squares, in the order of the parts. By then its children
+# have ended.
 #
-# The children are those from above: `send_squares(connection, numbers)`,
-# `put_squares(queue, part, numbers)` and `square_in_place(shared, signature)`.
+# The children run `send_squares(connection, numbers)`, `put_squares(queue, part,
+# numbers)` and `square_in_place(shared, signature)` from above.
 #
-# By hand first: for the parts `[1, 2]` and `[3]` the squares are `[1, 4]` and `[9]`,
-# and there are two different process ids.
+# By hand first: for the parts `[1, 2]` and `[3]` the squares are `[1, 4]` and `[9]`, with
+# two process ids.
 # <!-- exercise: 02-three-ways -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -468,14 +470,14 @@ check("02-three-ways", through_pipes, through_a_queue, through_shared_memory)
 
 # %% [markdown]
 # In our cells `spawn` is `multiprocessing.get_context("spawn")`: Python's package for
-# processes, with the start method chosen. Windows has only spawn, and macOS uses it
-# unless told otherwise. On Linux the default was fork, and is forkserver since Python
-# 3.14. So we always name it.
+# processes, with this start method. Windows has only spawn, and macOS uses it by default.
+# On Linux the default was fork, and is forkserver since Python 3.14. So we always name
+# it.
 
 # %% [markdown]
 # The demo is a small program, so that no method has to copy or repeat what this notebook
-# has done. It starts workers one after the other, each of which does nothing: for one
-# second by each method, but no more than 4,000. Write your guess in place of `None`.
+# has done. It starts workers that do nothing, one after the other, for one second with
+# each method, and at most 4,000. Write your guess in place of `None`.
 
 # %% tags=["nbval-ignore-output"]
 import json
@@ -495,36 +497,35 @@ reveal("02-cost", costs["spawn"]["later"] / costs["thread"]["later"])
 
 # %% [markdown]
 # **While one process is spawned, hundreds of threads can come and go.** While one is
-# forked, it is only tens. In memory of its own a thread takes some kilobytes, a process
+# forked, only tens can. A thread takes some kilobytes of memory of its own, a process
 # some megabytes.
 
 # %% [markdown]
 # Read the lower half of the table, too. **A forked child knows the parent's variables; a
-# spawned one has read the file again.** A forked child can be given anything. To the
-# others everything must be sent, and some things cannot be packed: an open file, a
+# spawned one has read the file again.** A forked child can be given anything. With the
+# other methods everything must be sent, and some things cannot be packed: an open file, a
 # lambda.
 
 # %% [markdown]
-# Fork is the cheapest way to a process while the parent is small. It copies no memory
-# at first: parent and child share it until one of them writes. (Only the list of what
-# lies where is copied; it grows with the parent.) But what is writing? The next demo
-# forks a child that only *reads* an array of a million numbers, and then a list of a
-# million. *Its own memory* is what no other process shares; `psutil` asks the system for
-# it.
+# Fork is the cheapest way to a process while the parent is small. It copies no memory at
+# first, only the list of what lies where: parent and child share memory until one of them
+# writes. But what is writing? The next demo forks a child that only *reads* an array of a
+# million numbers, and then a list of a million. *Its own memory* is what no other process
+# shares; `psutil` asks the system for it.
 
 # %%
 run_demo("processes/forked_child.py")
 
 # %% [markdown]
 # **To read a Python object is to write to it**: Python counts its references, beside its
-# value, and so the child gets copies after all. (Since Python 3.12 a few constants such
-# as `None` are not counted.) An array has one count for all its numbers: data shared by
-# fork belong in arrays.
+# value, and so the child gets copies after all. Only a few constants such as `None` are
+# not counted, since Python 3.12. An array has one count for all its numbers: data shared
+# by fork belong in arrays.
 
 # %% [markdown]
-# **Of all the threads of the parent, only the one that forked exists in the child.** If
-# another held a *lock* just then (only one thread at a time can hold it; lesson 4),
-# nobody in the child will ever give it back. Python 3.12 and later warn.
+# **Of all the threads of the parent, only the one that forked exists in the child.** A
+# *lock* can be held by only one thread at a time. If another thread held one just then,
+# no thread of the child will ever release it. Python 3.12 and later warn.
 
 # %% [markdown]
 # ## Exercise 3: thread or process?
@@ -547,14 +548,11 @@ run_demo("processes/forked_child.py")
 # Assign a dictionary that gives `"thread"` or `"process"` for each job.
 #
 # Then prove it. Write `try_job(kind, job)`, where `kind` is `threading.Thread` or
-# `spawn.Process`. It lets one worker of this kind do the work, waits for `job.seconds`
-# at most, and ends the worker if it still works and can be ended. It returns `True` if no
-# worker is left and the promise is kept, else `False`.
+# `spawn.Process`. A worker of this kind does the work for at most `job.seconds`, and is
+# ended if it still works and can be ended. Return `True` if no worker is left and the
+# promise is kept, else `False`.
 #
-# A job can end your notebook, so the cell below yours runs it in a program of its own. It
-# says `kept` for `True`, `broken` for `False`, or what else happened.
-#
-# By hand first: what should it say of `"thread"` and `"old library"`?
+# By hand first: what should come back for `"thread"` and `"old library"`?
 # <!-- exercise: 02-choose -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -611,6 +609,10 @@ def try_job(kind, job) -> bool:
     ### END SOLUTION
 
 
+# %% [markdown]
+# A job can end your notebook, so the next cell runs it in its own program. It prints
+# `kept` for `True`, `broken` for `False`, or what else happened.
+
 # %%
 from lessons.props.processes_and_threads import job_in_a_trial
 
@@ -641,8 +643,8 @@ check("02-choose", choice, try_job)
 # %% [markdown]
 # ## Why your function is not found
 #
-# Until now, everything that a child was to do stood in a file. Here is a function that
-# does not. How does it travel to a spawned child? We look at the bytes that are sent.
+# Until now, the functions of our children stood in a file. Here is one that does not. How
+# does it travel to a spawned child? We look at the bytes that are sent.
 
 # %%
 import pickle
@@ -655,10 +657,10 @@ def square(n: int) -> int:
 pickle.dumps(square, protocol=0)
 
 # %% [markdown]
-# That is all: "the thing called `square` in the module `__main__`". **A function is
-# sent as its name, without its code.** The child imports the module and looks the name
-# up. But `__main__` is this notebook, and a notebook cannot be imported. We let it
-# fail in three ways:
+# They say only "the thing called `square` in the module `__main__`". **A function is sent
+# as its name, without its code.** The child imports the module and looks the name up. But
+# `__main__` is this notebook, and a notebook cannot be imported. We let it fail in three
+# ways:
 #
 # * in a process;
 # * in a *pool*, which keeps workers that wait for tasks;
@@ -686,14 +688,14 @@ with overheard(), ProcessPoolExecutor(1, mp_context=spawn) as pool:
     print("executor:", type(future.exception(timeout=20)).__name__)
 
 # %% [markdown]
-# 1. **A process dies, and nobody tells you**: only an exit code that one has to look at.
+# 1. **A process dies, and nobody tells you**: there is only an exit code.
 # 2. **`Pool` waits for ever.** The task kills the worker, the pool puts a new one in
 #    its place, and the task is gone.
 # 3. **`ProcessPoolExecutor` says that something broke**, but not what.
 #
 # Forkserver fails in the same ways. Fork does not, if the function was there when the
-# child was forked: the child is a copy of the notebook. That is why notebooks that
-# worked on Linux fail on other systems, and since Python 3.14 on Linux as well.
+# child was forked: the child is a copy of the notebook. So notebooks that worked on Linux
+# fail on other systems, and since Python 3.14 on Linux as well.
 
 # %% [markdown]
 # There are two cures. Put the function into a file and import it, as we did above. Or
@@ -723,10 +725,10 @@ with ProcessPoolExecutor(1, mp_context=spawn) as pool:
 # |---|---|---|
 # | memory | its process's: shares all variables | its own: a copy, or a new start |
 # | result comes back | is there | by pipe, queue or shared memory |
-# | to create one more | below 1 ms | a few ms (fork, small parent), 10–200 ms (spawn) |
+# | to create one more | below 1 ms | a few ms by fork with a small parent, 10–200 ms by spawn |
 # | memory of its own | kilobytes | megabytes |
-# | an exception nobody catches | ends that thread only | exit code 1 |
-# | a crash (`os._exit`, a fault in C) | the whole program ends | an exit code, not 0 |
+# | an uncaught exception | ends that thread only | exit code 1 |
+# | a crash, by `os._exit` or a fault in C | the whole program ends | an exit code, not 0 |
 # | can be ended from outside | no | yes |
 # | can be given | anything | what can be packed; with fork, anything |
 
@@ -735,15 +737,14 @@ with ProcessPoolExecutor(1, mp_context=spawn) as pool:
 # * Receive first, then join; with shared memory, join first.
 # * A function is sent as its name. Notebook functions need cloudpickle or a file.
 #
-# In a terminal, each with `--help`: `python demos/processes/process_ids.py --hold 60` (a
-# family, and which of them a signal to a group reaches; find it in the system monitor),
-# `python demos/processes/creation_cost.py --megabytes 1000` (fork with a large parent).
+# In a terminal, each with `--help`: `python demos/processes/process_ids.py --hold 60`
+# shows a family, which you can find in the system monitor; `python
+# demos/processes/creation_cost.py --megabytes 1000` forks a large parent.
 
 # %% [markdown]
 # ## Next
 #
-# Threads are cheaper in everything: time, memory, and the way results come back. So why
-# does anyone start processes to compute faster? Because of a lock inside Python that
-# lets one thread at a time run Python code. Lesson 3 measures it. There you also read
-# what is *concurrent* and what is *parallel*, and how `asyncio` does many things in one
-# thread.
+# Threads are cheaper in everything: time, memory, and the way results come back. Yet
+# people start processes to compute faster, because a lock inside Python lets only one
+# thread at a time run Python code. Lesson 3 measures it, says what is *concurrent* and
+# what is *parallel*, and shows how `asyncio` does many things in one thread.

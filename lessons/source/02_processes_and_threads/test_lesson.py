@@ -3,7 +3,6 @@
 import json
 import multiprocessing
 import os
-import pickle
 import re
 import sys
 from multiprocessing.shared_memory import SharedMemory
@@ -13,7 +12,7 @@ from threading import Thread
 import psutil
 import pytest
 
-from demos.processes import create_process, process_memory
+from demos.processes import create_process
 from lessons.props.processes_and_threads import (
     job_in_a_trial,
     send_squares,
@@ -188,11 +187,6 @@ def test_a_notebook_function_is_found_by_forked_children_only(method):
     expected = ["0", "True", "NoneType"] if method == "fork" else None
     expected = expected or ["1", "False", "BrokenProcessPool"]
     assert said_by("-W", "ignore", "-c", NOTEBOOK, method).split() == expected
-
-
-def test_a_function_is_sent_as_its_name():
-    sent = pickle.dumps(process_memory.child_adds_100, protocol=0)
-    assert sent == b"cdemos.processes.process_memory\nchild_adds_100\np0\n."
 
 
 @pytest.mark.everything

@@ -9,13 +9,13 @@
 # # 3. The GIL: one thread at a time
 #
 # A thread is cheap to start and shares your variables. A process costs more, and
-# whatever it should know has to be sent. So why does anyone compute in processes?
+# everything it needs has to be sent. So why does anyone compute in processes?
 #
 # We give the same work to two threads and to two processes, and draw what happens. Then
-# we find out which work threads are good for.
+# we find out for which work threads are good.
 #
-# *You will be able to* read a timeline, tell CPU time from wall time, and say before
-# you write a line of code whether threads will make it faster.
+# *You will be able to* read a timeline, tell CPU time from wall time, and predict whether
+# threads will make a program faster.
 #
 # *Before this:* lesson 2. *Time:* {reading} minutes to read, 35 for four exercises. *Needs:*
 # two CPU cores, no GPU. With one core everything runs, and the text says what you will
@@ -79,29 +79,26 @@ first_timeline.plot(stamp="simulated")
 # * Time runs to the right. Each worker has a lane: `main`, in which every Python
 #   program begins, and `thread 1`.
 # * A coloured bar is a span: work with a name, from its start to its end.
-# * A pale bar, a span with the name `wait`, is a worker that waits for another; grey is
-#   one with nothing to do. The share of both stands at the right, as idle time.
+# * In a pale bar, a span with the name `wait`, a worker waits for another; where a lane
+#   is grey, it has nothing to do. The share of both stands at the right, as idle time.
 #
 # The letters above say the same, for a terminal or a screen reader: a capital begins a
 # span, a dot is grey.
 
 # %% [markdown]
-# Read it aloud once: *main computes; it waits for thread 1; the fetch ends; main
-# computes again, and thread 1 is done.* If you can say that sentence, you can read every
-# picture of this course.
+# Read it aloud once: *main computes; it waits for thread 1; the fetch ends; main computes
+# again, and thread 1 is done.* If you can say that, you can read every picture of this
+# course.
 
 # %% [markdown]
 # ## Exercise 1: how many at once?
 #
 # A figure shows what runs at once; a number can be tested. Write `overlap(spans)`: the
 # largest number of spans that are open at the same moment. A span is a pair `(start,
-# end)`, and its end is later than its start. The pairs come in any order; leave the list
-# as it is. A span that ends at 2 is no longer open at 2.
+# end)`. The pairs come in any order; leave the list as it is. A span that ends at 2 is no
+# longer open at 2.
 #
 # By hand first: for (0, 2), (1, 3), (2, 4) and (5, 6) the answer is 2.
-#
-# Stuck? `hint("03-overlap")` gives one hint per call, `solution("03-overlap")` the code
-# and why it works; `progress("03")` shows where you are.
 # <!-- exercise: 03-overlap -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -230,7 +227,7 @@ reveal("03-two-threads", computed.speedup["two_threads"], "×")
 
 # %% [markdown]
 # About 1: threads gain nothing here. Was there anything to gain? The *capacity* is what
-# two busy *processes* get out of this machine at the moment, measured as in lesson 0,
+# two busy *processes* get done on this machine at the moment, measured as in lesson 0,
 # and *of capacity* is the speedup as a share of it. With two free cores the capacity is
 # near 2, and the threads left half of it unused.
 #
@@ -240,9 +237,9 @@ reveal("03-two-threads", computed.speedup["two_threads"], "×")
 # ## Exercise 2: measure the gain
 #
 # Write `gain(work)`. It does `work()` twice one by one, and once in each of two threads
-# at the same time, in either order. It returns the factor by which the threads were
-# faster. For `sleep(0.2)` this is about 2, for `compute` about 1. `work` need not contain
-# a span, so a `Timeline` may stay empty: use a clock.
+# at the same time. It returns the factor by which the threads were faster. For
+# `sleep(0.2)` this is about 2, for `compute` about 1. `work` need not contain a span, so
+# a `Timeline` may stay empty: use a clock.
 # <!-- exercise: 03-gain -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -343,14 +340,14 @@ for name, timeline in experiments.items():
 draw_timelines(experiments, cpu=True)
 
 # %% [markdown]
-# The solid part of a bar is the share of its time for which the thread was on a core.
-# For the rest, the light part, the thread had none: it waited for its turn, or slept,
-# or another program had the core.
+# The solid part of a bar is the share of its time for which the thread was on a core. For
+# the rest, the light part, the thread had no core: it waited for its turn, or slept, or
+# another program had the core.
 #
 # Two threads fill both lanes, and take as long as one by one: each stood still for half
 # of its span. **A span says that work was under way. Only CPU time says that a core was
 # working on it.** Two processes take about half as long, if the machine has two free
-# cores. Threads that wait do so at the same time.
+# cores. Sleeping threads wait at the same time.
 
 # %% [markdown]
 # Two pieces of work that are under way in the same period are **concurrent**. They are
@@ -361,16 +358,15 @@ draw_timelines(experiments, cpu=True)
 # %% [markdown]
 # ## The lock
 #
-# So the machine can do two things at once, and threads can wait at once. What threads
-# cannot do at once is run Python code. The reason is a *lock*, which one thread at a time
-# can hold, in the *interpreter*, the program that runs your Python code: the **global
-# interpreter lock**, or **GIL**. A thread must hold it to run Python code.
+# So the machine can do two things at once, and threads can wait at once, but they cannot
+# run Python code at once. The reason is a *lock*, which one thread at a time can hold, in
+# the *interpreter*, the program that runs your Python code: the **global interpreter
+# lock**, or **GIL**. A thread must hold it to run Python code.
 
 # %% [markdown]
 # Two threads of one interpreter share its GIL. Two processes have an interpreter each,
-# and so a GIL each. (Since Python 3.12 one process can hold several interpreters, each
-# with a GIL of its own; 3.14 has an `InterpreterPoolExecutor`, whose threads use one
-# each.)
+# and so a GIL each. Since Python 3.12 one process can hold several interpreters, each
+# with its own GIL; in 3.14, each thread of an `InterpreterPoolExecutor` uses one.
 
 # %% [markdown] tags=["instructor"]
 # ## What the GIL protects, and the turns: 8 minutes
@@ -387,11 +383,11 @@ draw_timelines(experiments, cpu=True)
 # %% [markdown]
 # ## What the GIL protects
 #
-# Python counts for each object how many references there are to it, and frees it at
-# zero. If two threads changed such a count in the same instant, one change could be lost,
-# and an object freed while it is in use. The GIL prevents that. It keeps lists and
-# dictionaries whole in the same way: two threads append 200,000 numbers to one list, and
-# not one is lost.
+# Python counts for each object how many references there are to it, and frees it at zero.
+# If two threads changed such a count in the same instant, one change could be lost, and
+# an object freed while it is in use. The GIL prevents that. It protects lists and
+# dictionaries in the same way: two threads append 200,000 numbers to one list, and not
+# one is lost.
 
 # %%
 appended = []
@@ -413,8 +409,8 @@ len(appended)
 # ## Taking turns
 #
 # How do two threads share one lock? In `turns_of_two_threads` both note the time, again
-# and again, as fast as they can, for 0.1 s. Where notes of one thread follow each other
-# with none of the other's between, it had its **turn**.
+# and again, as fast as they can, for 0.1 s. An unbroken run of notes from one thread is a
+# **turn**.
 
 # %%
 import sys
@@ -431,9 +427,8 @@ draw_thread_turns(turns)
 # %% [markdown]
 # While one runs, the other stands still: this is how the two long bars look inside. The
 # length of a turn is no accident. A thread that wants the GIL waits for one **switch
-# interval**, then asks the holder to let go. The holder does so at the next safe place
-# in its Python code. (Turns are longer, or have gaps, where other programs took the
-# core.)
+# interval**, then asks the holder to let go. The holder does so at the next safe place in
+# its Python code. Where other programs took the core, turns are longer or have gaps.
 
 # %% [markdown]
 # That has a consequence you will meet. A thread naps for 1 ms, again and again, while
@@ -486,7 +481,7 @@ sys.setswitchinterval(usual)
 #
 # Can computing do it too? Code in C or C++ may let go, on two conditions: meanwhile it
 # touches no Python object, and its author has written it so. `zlib`, which compresses
-# bytes, does. Torch lets go inside an operation, and takes the GIL back after it.
+# bytes, does. Torch lets go of the GIL inside an operation, and takes it back afterwards.
 
 # %% [markdown]
 # ## Exercise 3: six functions
@@ -569,12 +564,12 @@ from sidebyside import run_demo
 run_demo("gil/gil_releasing_kernel.py")
 
 # %% [markdown]
-# **Threads can compute at the same time, if their work lets go of the GIL.** The sort
-# is C code, but what it sorts are Python objects: it keeps the GIL to the end, and
-# nobody else gets a turn before it is done. The checksum and the matrix product let go.
+# **Threads can compute at the same time, if their work lets go of the GIL.** The sort is
+# C code, but it sorts Python objects: it keeps the GIL to the end, and no other thread
+# gets a turn before it is done. The checksum and the matrix product let go of the GIL.
 #
-# Compare the gains with the capacity in the first line: nobody can gain what the machine
-# does not have.
+# Compare the gains with the capacity in the first line: no program can gain more than the
+# machine has.
 
 # %% [markdown] tags=["instructor"]
 # ## Waiting in few threads, or in one: 5 minutes
@@ -587,8 +582,8 @@ run_demo("gil/gil_releasing_kernel.py")
 # %% [markdown]
 # ## The library's way
 #
-# Nobody starts threads by hand for every page. A `ThreadPoolExecutor` keeps some
-# threads and gives each the next piece of work. `map` returns the results in order.
+# In practice a `ThreadPoolExecutor` keeps some threads and gives each the next piece of
+# work. `map` returns the results in order.
 
 # %%
 from concurrent.futures import ThreadPoolExecutor
@@ -606,14 +601,14 @@ pooled.plot("six fetches, three threads", stamp="simulated")
 # %% [markdown]
 # ## Exercise 4: fetch and compute
 #
-# `[compute(fetch(name)) for name in names]` fetches a page, computes with it, fetches
-# the next. Write `process_all(names, fetch, compute)`, which returns the same list, in
-# the order of `names`, and in which **nothing waits that could work**: all pages are on
-# their way at the same time, and the first that arrives is computed with while the
-# others are still on their way. There may be hundreds of names.
+# `[compute(fetch(name)) for name in names]` fetches a page, computes with it, fetches the
+# next. Write `process_all(names, fetch, compute)`, which returns the same list, in the
+# order of `names`, and in which **nothing waits that could work**: all pages, perhaps
+# hundreds, are on their way at the same time, and the first to arrive is computed with
+# while the others are still on their way.
 #
 # By hand first: three pages need 0.3, 0.2 and 0.1 s to arrive, and 0.1 s of computing
-# each. One by one this takes 0.9 s. It can be done in 0.4 s, and in no less. Why?
+# each. Why can it be done in 0.4 s, but no less?
 # <!-- exercise: 03-fetch -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -670,10 +665,9 @@ check("03-fetch", process_all)
 #
 # To wait for a thousand pages, does one need a thousand threads? `asyncio` runs many
 # functions in *one* thread: where one of them must wait, it says `await`, and another
-# goes on. A function that can do so is a **coroutine**; what runs them in turn is the
-# **event loop**. Nobody is interrupted: a coroutine gives way where it awaits something
-# that is not there yet, and nowhere else. (`asyncio.gather` runs several and waits for
-# them all.)
+# goes on. Such a function is a **coroutine**; the **event loop** runs them in turn. A
+# coroutine is never interrupted: it gives way only where it awaits something that is not
+# there yet. `asyncio.gather` runs several and waits for them all.
 
 # %%
 import asyncio
@@ -702,10 +696,10 @@ for name, other in ("both await", fetch_async(0.2)), ("one computes", compute_as
 draw_timelines(loops, stamp="simulated")
 
 # %% [markdown]
-# Each picture is one thread. (It is not the main thread, since a notebook has an event
-# loop of its own there.) Above, two waits lie side by side: concurrent, and not
-# parallel. Below, the page is there after 0.1 s, but its coroutine goes on only when the
-# computation is over: **a coroutine that does not await makes all others wait.**
+# Each picture is one thread, beside the main thread, where a notebook has an event loop
+# of its own. Above, two waits lie side by side: concurrent, but not parallel. Below, the
+# page is there after 0.1 s, but its coroutine goes on only when the computation is over:
+# **a coroutine that does not await makes all others wait.**
 
 # %% [markdown] tags=["instructor"]
 # ## Without a GIL: 3 minutes
@@ -721,10 +715,10 @@ draw_timelines(loops, stamp="simulated")
 # %% [markdown]
 # ## A Python without GIL
 #
-# Since version 3.13 there is a second build of Python, called *free-threaded*. It
-# counts references in a way that is safe without one lock, and each list or dictionary
-# has a small lock of its own. Threads then run Python code at the same time. If one is
-# installed beside yours, the next cell runs the same demo on both.
+# Since version 3.13 there is a second build of Python, called *free-threaded*. It counts
+# references in a way that is safe without one lock, and each list or dictionary has a
+# small lock of its own. Threads then run Python code at the same time. If a free-threaded
+# Python is installed, the next cell runs the same demo on both.
 
 # %% tags=["nbval-ignore-output"]
 import os
@@ -748,9 +742,9 @@ else:
 # The time of the processes includes starting them, so their speed-up stays below 2.
 #
 # To get a free-threaded Python: `uv python install 3.14t`, or the installer from
-# python.org. Ask `sys._is_gil_enabled()`: a C extension that was not made for it
-# switches the GIL on again when it is imported, with a warning. A single thread may be
-# slower than with the GIL. What goes wrong in lesson 4 gets more likely, not less.
+# python.org. Ask `sys._is_gil_enabled()`: a C extension that was not made for it switches
+# the GIL on again when it is imported, with a warning. A single thread may be slower than
+# with the GIL. The mistakes of lesson 4 become more likely, not less.
 
 # %% [markdown]
 # ## What we saw
@@ -765,11 +759,9 @@ else:
 # *Run together* always means: as far as there are free cores.
 
 # %% [markdown]
-# * Under way at the same time is concurrent; worked on at the same instant is parallel.
-#   CPU time tells.
 # * Under the GIL, threads that run Python code take turns of one switch interval, 5 ms
 #   unless changed, and a thread beside a computation is late by that much.
-# * The GIL keeps the interpreter's own data whole, not yours.
+# * The GIL protects the interpreter's own data, not yours.
 # * One thread can wait for many things, as long as none of them computes.
 #
 # In a terminal: `python demos/gil/sleeping_threads.py --help`.

@@ -40,8 +40,8 @@
 # ## Two threads, one number
 #
 # Two threads add 1 to the same `x`, a million times each. At the end `x` should be
-# 2,000,000. An addition that `x` does not show is a **lost update**. We count them, five
-# times. (`int(1)` is 1. You will see why it is there.)
+# 2,000,000. An addition that is missing from `x` is a **lost update**. We count them,
+# five times. `int(1)` is 1; you will see why it is there.
 
 # %%
 from threading import Thread
@@ -95,8 +95,7 @@ dis.dis(update)
 # %% [markdown]
 # From top to bottom: `LOAD_GLOBAL x` copies the value of `x` to the thread's own scratch
 # paper, its *stack*. `CALL` computes `int(1)`, and `BINARY_OP` adds it to the copy.
-# `STORE_GLOBAL x` writes the sum back. (The rest loads `int` and
-# 1, and begins and ends the function. Names differ a little between versions.)
+# `STORE_GLOBAL x` writes the sum back. Names differ a little between versions.
 #
 # One line, and three steps that matter: **load, add, store**. If the other thread stores
 # something after our load, our store overwrites it.
@@ -115,13 +114,14 @@ def add_one() -> None:
 print("lost:", [updates_lost(add_one) for _ in range(3)])
 
 # %% [markdown]
-# Nothing, on Python 3.10 to 3.14. (On 3.9 we lost 10 to 42 %, and many tutorials show
-# this loop.) These versions switch threads only at certain instructions, such as when
+# It loses nothing on Python 3.10 to 3.14. On 3.9 we lost 10 to 42 %, and many tutorials
+# show this loop. Newer versions switch threads only at certain instructions, such as when
 # a loop jumps back or a call has returned. In `x = x + int(1)` **a `CALL` stands between
-# the load and the store**. In `x = x + 1` none does, and the switch comes after the store.
+# the load and the store**. In `x = x + 1` none does, and the switch comes after the
+# store.
 #
-# Nobody promises this, and a Python without a GIL does not do it. Code that is right
-# by luck is not right.
+# Python does not promise this, and without a GIL it does not hold. Code that is right by
+# luck is not right.
 
 # %% [markdown] tags=["instructor"]
 # ## Every order there is: 9 minutes
@@ -137,9 +137,9 @@ print("lost:", [updates_lost(add_one) for _ in range(3)])
 # ## Every order there is
 #
 # Running the loop shows only what happened today. To know what can happen, we play two
-# threads, A and B, by hand; no thread is started. An order is a text, in which each
-# letter is one step of that thread. Follow both orders below with a pencil, before you
-# run the cell: note `x` and both copies after each letter.
+# threads, A and B, without starting any. An order is a text, in which each letter is one
+# step of that thread. Before you run the cell, follow both orders below with a pencil:
+# note `x` and both copies after each letter.
 
 # %%
 from parallel_by_hand.races import interleavings
@@ -186,9 +186,9 @@ reveal("04-smallest", min(found), computed=True)
 fig
 
 # %% [markdown]
-# The bars show how many orders end with each `x`. Six is right, and happens in 20
-# orders. Three was to be expected: each update of one thread destroys one of the other.
-# But **three and three additions can make 2.** How? That is your first exercise.
+# The bars show how many orders end with each `x`. Six is right, and happens in 20 orders.
+# Three was to be expected: each update of one thread destroys one of the other. But
+# **three and three additions can make 2.** How? Exercise 1 asks for the order.
 #
 # This is why testing is no cure: a test runs a few orders. In a short one, a thread is
 # often done before the other has its turn, and nothing is lost.
@@ -205,11 +205,8 @@ fig
 # updates, and `x` ends as small as it can. It is a text of `A` and `B`; each occurs
 # three times per update.
 #
-# By hand first: for one update, `x` can end as 1. Find an order for two updates that
-# ends as 2, then one for three. `play(order, UPDATE * 3, UPDATE * 3)` tries it out.
-#
-# Stuck? `hint("04-order")` gives one hint per call, `solution("04-order")` the code and
-# why it works; `progress("04")` shows where you are.
+# By hand first: for one update, `x` can end as 1. Find orders for two and three updates
+# that end as 2. `play(order, UPDATE * 3, UPDATE * 3)` tries one out.
 # <!-- exercise: 04-order -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -222,7 +219,7 @@ fig
 # <details><summary>Hint 2: an idea</summary>
 #
 # One old copy can wipe out many updates. A loads 0 and sleeps, while B does nearly all
-# its work. Then A stores a 1. Who can now load this 1 and sleep on it?
+# its work. Then A stores a 1. Which thread can now load this 1 and sleep on it?
 #
 # </details>
 #
@@ -257,7 +254,7 @@ check("04-order", worst_order)
 # resulting 1 wipes out all of A's but the first. So `x` ends as 2, however many updates
 # there were. It cannot be 1 with two or more updates each: the last store of all adds 1
 # to what that thread has loaded, and when it loads for its last update it has itself
-# stored something of at least 1 before, which nobody can turn into a 0.
+# stored something of at least 1 before, which no thread can turn into a 0.
 
 # %% [markdown] tags=["instructor"]
 # ## A lock: 9 minutes
@@ -276,9 +273,9 @@ check("04-order", worst_order)
 # %% [markdown]
 # ## A lock
 #
-# No thread may work between the load and the store of another. A **lock** can be held by one thread at a time. `with lock:` takes it, waits as
-# long as another thread has it, and gives it back at the end of the block, also after an
-# error.
+# No thread may work between the load and the store of another. A **lock** can be held by
+# one thread at a time. `with lock:` waits as long as another thread holds the lock, takes
+# it, and gives it back at the end of the block, also after an error.
 
 # %%
 from threading import Lock
@@ -297,8 +294,8 @@ print("lost:", [updates_lost(add_with_lock) for _ in range(3)])
 
 # %% [markdown]
 # Nothing is lost. The lines that only one thread may run at a time are a **critical
-# section**. In the game a lock is two more steps: take it, if nobody has it, and
-# release it. Now we can also play locks that are misplaced:
+# section**. In the game a lock adds two steps: take it, if it is free, and release it.
+# Now we can also play misplaced locks:
 
 # %%
 from parallel_by_hand.races.interleavings import LATE_LOCK, LOCKED
@@ -323,7 +320,7 @@ for name, programs in attempts.items():
 #
 # * It must cover everything from the load to the store, without a gap.
 # * It must be the same lock for all.
-# * Everyone must use it. Nothing stops a thread that does not ask.
+# * All threads must use it. Nothing stops a thread that does not ask.
 
 # %% [markdown]
 # ## Two kinds of mistake
@@ -341,16 +338,15 @@ for name, programs in attempts.items():
 # You will meet the fourth row as *check, then act*: `if seats > 0:` and `seats -= 1`
 # are two steps, even if each is locked, and somebody can take the last seat in between.
 #
-# Steps that no other thread can come between are *atomic*. One lock around both steps makes them atomic
-# for all who use that lock.
+# Steps are *atomic* if no other thread can come between them. One lock around both steps
+# makes them atomic for all threads that use the lock.
 
 # %% [markdown]
 # ## Hold it briefly
 #
 # Waiting for a lock costs more than the lock. Here two threads read three numbers each
-# and add them up: reading takes 60 ms, adding 20 ms. (Both sleep, so that the picture is
-# the same on any machine; to draw the waiting as a span of its own we take the lock by
-# hand, without `with`.)
+# and add them up: reading takes 60 ms, adding 20 ms. Both sleep, so that the picture is
+# the same on any machine. We take the lock without `with`, to draw the waiting as a span:
 
 # %%
 from time import sleep
@@ -383,8 +379,8 @@ holding = {"lock held all the time": all_the_time, "lock held to add": to_add}
 draw_timelines(holding, stamp="simulated")
 
 # %% [markdown]
-# A pale bar is a thread that waits for the lock. At the top the two threads take as long
-# as one would. Below they read at the same time, and wait only to add. So hold a lock as
+# In a pale bar a thread waits for the lock. At the top the two threads take as long as
+# one would. Below they read at the same time, and wait only to add. So hold a lock as
 # briefly as you can, but all the way from load to store.
 
 # %% [markdown] tags=["instructor"]
@@ -435,10 +431,10 @@ def pay_each_other() -> None:
 run_ranks(pay_each_other, world_size=1, timeout=4)
 
 # %% [markdown]
-# It never ends. The report names the line on which the main thread waits: it wants the
-# lock of the *target*. The other thread has that one, and wants the first thread's. Each
-# has what the other wants, and neither gives back what it has. That is a **deadlock**.
-# (In a terminal, `python demos/races/deadlock.py` shows both sides.)
+# It never ends. The report names the line on which the main thread waits for the lock of
+# the *target*. The other thread holds that lock, and waits for the first thread's. Each
+# has what the other wants, and neither gives back what it has. That is a **deadlock**. In
+# a terminal, `python demos/races/deadlock.py` shows both sides.
 
 # %% [markdown]
 # Here it is in the game. A takes the left lock first; B takes the right one first, or
@@ -475,12 +471,11 @@ for name, programs in attempts.items():
 # other. Three promises:
 #
 # * **It always ends**, whatever other threads transfer at the same time.
-# * A thread that holds the locks of both accounts never sees money on its way. So both
-#   locks are held from before the first balance is read until both have changed.
+# * Both locks are held from before the first balance is read until both have changed.
 # * Transfers between other accounts need not wait.
 #
-# By hand first: a thread cannot take a `Lock` again that it has already. What does
-# `deadlock.transfer` do with a transfer from an account to itself? Yours changes nothing.
+# By hand first: a thread cannot take a `Lock` twice. What does `deadlock.transfer` do
+# with a transfer from an account to itself? Yours changes nothing.
 # <!-- exercise: 04-transfer -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -524,11 +519,11 @@ check("04-transfer", transfer)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 04-transfer -->
-# Why it works: for a deadlock there must be a circle, in which each waits for a lock
-# that the next one has. If all take the smaller number first, then somewhere in such a
-# circle somebody would hold a larger number and want a smaller one, and nobody does. A
-# transfer to the same account would wait for itself: a `Lock` can be taken once, even
-# by the thread that has it.
+# Why it works: for a deadlock there must be a circle, in which each waits for a lock that
+# the next one has. If all take the smaller number first, then somewhere in such a circle
+# a thread would hold a larger number and want a smaller one, and no thread does. A
+# transfer to the same account would wait for itself: a `Lock` can be taken once, even by
+# the thread that has it.
 
 # %% [markdown] tags=["instructor"]
 # ## Without a lock: 9 minutes
@@ -547,9 +542,9 @@ check("04-transfer", transfer)
 # ## Better: share less
 #
 # A lock repairs the sharing. Often it is better not to share. With a **queue**, threads
-# hand things to each other: `put` adds an item at the end, `get` takes the first one
-# and waits if there is none. What is in the queue belongs to nobody; after `get` it
-# belongs to one thread.
+# hand things to each other: `put` adds an item at the end, `get` takes the first one and
+# waits if there is none. An item in the queue belongs to no thread; after `get` it
+# belongs to one.
 #
 # Three ways to count to 100,000 in two threads:
 
@@ -582,10 +577,10 @@ print(ways)
 assert ways.results["queue_for_each"] == ways.results["own_sums"] == 100_000
 
 # %% [markdown]
-# All three are right. (The last two are checked here; the lock lost nothing above.) A
-# queue item costs more than a lock, so a queue is no good for single additions. In
-# `own_sums` **each thread adds up for itself, and only the results meet**: two numbers
-# instead of 100,000. Remember this shape. Training on many devices is built on it.
+# All three are right. A queue item costs more than a lock, so a queue does not suit
+# single additions. In `own_sums` **each thread adds up for itself, and only the results
+# meet**: two numbers instead of 100,000. Remember this shape. Training on many devices is
+# built on it.
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3: 20 minutes
@@ -597,16 +592,15 @@ assert ways.results["queue_for_each"] == ways.results["own_sums"] == 100_000
 # %% [markdown]
 # ## Exercise 3: a histogram without a lock
 #
-# A detector has recorded events: `events` is a list of pairs `(bin, event)`.
-# `energy(event)`, a whole number, is read from a slow device: it waits, so threads help.
+# A detector has recorded `events`, a list of pairs `(bin, event)`. `energy(event)`, a
+# whole number, is read from a slow device: it waits, so threads help.
 #
 # Write `histogram(events, bins, energy, workers)`: a list of length `bins`, in which
-# entry b is the sum of the energies of all events of bin b. Exactly `workers` threads
-# read at the same time. Use no lock, and let no two threads write to the same number: if
-# a sum that they share comes out right, it is luck.
+# entry b is the sum of the energies of all events of bin b. `workers` threads read at the
+# same time. Use no lock, and let no two threads write to the same number.
 #
-# By hand first: in `counts[b] += energy(event)`, what is loaded when? Is `energy`
-# called before or after? `dis` tells.
+# By hand first: in `counts[b] += energy(event)`, is `energy` called before or after the
+# old count is loaded? `dis` tells.
 # <!-- exercise: 04-histogram -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -657,8 +651,8 @@ check("04-histogram", histogram)
 # <!-- why: 04-histogram -->
 # Why it works: each list of counts is written by one thread. The lists meet in the main
 # thread, after the pool has ended. In `counts[b] += energy(event)` the old count is
-# loaded *before* `energy` is called, and stored after it: with one shared list, all
-# that the others have stored while this thread waited is lost.
+# loaded *before* `energy` is called, and stored after it: with one shared list,
+# everything that other threads stored while this one waited would be lost.
 
 # %% [markdown]
 # ## Processes race, too
@@ -677,9 +671,8 @@ for add in lost_update.add_one, lost_update.add_with_lock:
     print(f"{add.__name__:<14} lost {100 * (600_000 - x) / 600_000:.1f} %")
 
 # %% [markdown]
-# The worst of three rounds is shown. `add_with_lock` adds `int(1)` instead, inside
-# `with lock:`. With a lock of `multiprocessing`, which works between processes, nothing
-# is lost.
+# The worst of three rounds is shown. `add_with_lock` adds inside `with lock:`. With a
+# lock of `multiprocessing`, which works between processes, nothing is lost.
 #
 # ## Why array code rarely needs a lock
 #
@@ -701,9 +694,9 @@ with ThreadPoolExecutor(2) as pool:
 assert torch.equal(squares, values**2)
 
 # %% [markdown]
-# The threads share the tensor, and no element of it. A data race needs two threads at the
-# *same* number, one of them writing. Array code tells each worker its part, reads the
-# old array and writes a new one.
+# The threads share the tensor, but no element of it. A data race needs two threads at the
+# *same* number, one of them writing. Array code tells each worker its part, reads the old
+# array and writes a new one.
 
 # %% [markdown]
 # ## What we saw
@@ -713,13 +706,11 @@ assert torch.equal(squares, values**2)
 # | a lock | `threading.Lock` | `multiprocessing.Lock` |
 # | a queue | `queue.Queue` | `multiprocessing.Queue` |
 # | results of parts | `ThreadPoolExecutor.map` | `ProcessPoolExecutor.map` |
-# | to see who hangs | `faulthandler.dump_traceback_later(60)` | the same, in each |
+# | to see what hangs | `faulthandler.dump_traceback_later(60)` | the same, in each |
 #
 # * An update is load, add, store. In 18 of the 20 orders of two updates one is lost.
-# * A lock strikes out the wrong orders, if it covers the whole update, is the same for
-#   all, and is used by all.
 # * Two locks in two orders can hang for ever. One order for all cannot.
-# * The best way is to share less: work alone, hand over results.
+# * It is best to share less: work alone, hand over results.
 
 # %%
 progress("04")

@@ -1,17 +1,12 @@
 """What lesson 04 says about races, locks and deadlocks, is so."""
 
 import dis
-import sys
-from threading import Lock, Thread
+from threading import Lock
 
 import pytest
 
 from parallel_by_hand.races import lost_update
 from parallel_by_hand.races.interleavings import (
-    LATE_LOCK,
-    LEFT_FIRST,
-    LOCKED,
-    RIGHT_FIRST,
     UPDATE,
     endings,
     every_interleaving,
@@ -19,7 +14,6 @@ from parallel_by_hand.races.interleavings import (
 from sidebyside.programs.run_demo import DEMOS
 from tests.process_state import said_by
 
-HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
 x = 0
 
 
@@ -34,32 +28,6 @@ def add_one() -> None:
     global x
     for _ in range(1_000_000):
         x = x + 1
-
-
-def add_int_one() -> None:
-    global x
-    for _ in range(1_000_000):
-        x = x + int(1)
-
-
-def updates_lost(add) -> int:
-    global x
-    x = 0
-    threads = [Thread(target=add) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return 2_000_000 - x
-
-
-@pytest.mark.skipif(not HAS_GIL, reason="without a GIL this loop races as well")
-def test_the_classic_loop_loses_nothing():
-    assert [updates_lost(add_one) for _ in range(3)] == [0, 0, 0]
-
-
-def test_the_loop_with_a_call_loses_updates():
-    assert sum(updates_lost(add_int_one) for _ in range(5)) > 0
 
 
 def test_processes_that_share_memory_lose_updates_unless_they_lock():
@@ -140,37 +108,6 @@ def test_eighteen_of_twenty_orders_lose_an_update():
     assert endings(UPDATE, UPDATE) == {1: 18, 2: 2}
     right = [order for order, x in every_interleaving(UPDATE, UPDATE) if x == 2]
     assert right == ["AAABBB", "BBBAAA"]
-
-
-def test_three_updates_each_can_end_as_two():
-    expected = {2: 648, 3: 30_780, 4: 15_714, 5: 1_458, 6: 20}
-    assert endings(UPDATE * 3, UPDATE * 3) == expected
-    assert sum(expected.values()) == 48_620
-
-
-def test_a_lock_leaves_the_right_orders_and_a_misplaced_one_does_not():
-    own = [(f"take {name}", *UPDATE, f"release {name}") for name in "AB"]
-    assert endings(LOCKED, LOCKED) == {2: 2}
-    assert endings(LATE_LOCK, LATE_LOCK) == {1: 36, 2: 6}
-    assert endings(*own) == {1: 200, 2: 52}
-    assert endings(LOCKED, UPDATE) == {1: 48, 2: 8}
-
-
-def test_a_lock_around_each_access_leaves_a_race_condition_without_a_data_race():
-    each_access = (
-        *("take lock", "load", "release lock"),
-        *("add", "take lock", "store", "release lock"),
-    )
-    held = False
-    for step in each_access:
-        held = step.startswith("take") or (held and not step.startswith("release"))
-        assert held or step not in ("load", "store"), "no access without the lock"
-    assert endings(each_access, each_access) == {1: 50, 2: 2}
-
-
-def test_two_orders_of_two_locks_can_be_stuck_and_one_cannot():
-    assert endings(LEFT_FIRST, RIGHT_FIRST) == {2: 4, "stuck": 2}
-    assert endings(LEFT_FIRST, LEFT_FIRST) == {2: 2}
 
 
 # Deadlock

@@ -63,15 +63,14 @@ six_draws = run_ranks(draw, world_size=3) + run_ranks(draw, world_size=3)
 reveal("05-draws", len(set(six_draws)))
 
 # %% [markdown]
-# Six processes and one number. (Six numbers on Windows, where every process imports torch
-# anew.) **Workers draw equal numbers when they hold copies of the same state.** So ask
-# of a generator: was there a state to copy, and did the worker keep the copy?
+# Six processes draw one number, or six on Windows, where every process imports torch
+# anew. **Workers draw equal numbers when they hold copies of the same state.** So ask of
+# a generator: was there a state to copy, and did the worker keep the copy?
 
 # %% [markdown]
 # The demo asks six generators. It starts two workers in each of lesson 2's ways: `fork`
-# copies the parent, `spawn` starts from nothing, `forkserver` forks a small server.
-# (The demo's server has imported nothing; the one behind `run_ranks` above has imported
-# torch.)
+# copies the parent, `spawn` starts from nothing, `forkserver` forks a small server. The
+# demo's server has imported nothing, unlike the one behind `run_ranks` above.
 
 # %% tags=["nbval-ignore-output"]
 from sidebyside import run_demo
@@ -116,16 +115,13 @@ run_demo("random_numbers/forked_random_numbers.py")
 #
 # You get the numbers that some workers have drawn, one list per worker. With 53 random
 # bits, two fresh numbers are never equal in practice. So workers that share a number
-# share a stream, even if one began later in it.
+# share a stream, perhaps from different places in it.
 #
-# Write `shared(outputs)`: all pairs `(i, j)` with `i < j` of workers that share at
-# least one number. The lists may differ in length.
+# Write `shared(outputs)`: all pairs `(i, j)` with `i < j` of workers that share at least
+# one number.
 #
 # By hand first: for `[[0.1, 0.2, 0.3], [0.7, 0.8], [0.2, 0.3, 0.9]]` the answer is
 # `[(0, 2)]`.
-#
-# Stuck? `hint("05-shared")` gives one hint per call, `solution("05-shared")` the code
-# and why it works; `progress("05")` shows where you are.
 # <!-- exercise: 05-shared -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -138,7 +134,7 @@ run_demo("random_numbers/forked_random_numbers.py")
 # <details><summary>Hint 2: an idea</summary>
 #
 # The order within a list does not matter, only what is in it. Which type of Python is
-# made for that question? And who must be compared with whom?
+# made for that question? And which workers must be compared?
 #
 # </details>
 #
@@ -199,13 +195,12 @@ show(spawned)
 
 # %% [markdown]
 # 64 workers call `circle_hits`. With `copied` each gets a copy of one generator, with
-# `spawned` each gets its own. (This *spawn* is NumPy's word, and starts no process: it
-# makes seeds.) Only the streams matter, so we start no process either: `deepcopy` does
-# what sending does.
+# `spawned` its own: NumPy's *spawn* makes seeds, and starts no process. Only the streams
+# matter, so we start no process either: `deepcopy` does what sending does.
 
 # %% [markdown]
 # Each worker repeats its experiment 300 times. `pi_errors` says how far off the mean of
-# the first *k* workers is as a rule: the root of the mean squared error.
+# the first *k* workers typically is: the root of the mean squared error.
 
 # %%
 from copy import deepcopy
@@ -243,15 +238,15 @@ ax.minorticks_off()
 fig
 
 # %% [markdown]
-# The figure shows the error against the number of workers, both axes logarithmic. As a
-# rule the mean of $k$ independent estimates has the error of one divided by $\sqrt k$;
-# spawned streams follow that down to an eighth. The lines begin apart because worker 0
-# has a different stream in each.
+# The figure shows the error against the number of workers, both axes logarithmic. The
+# mean of $k$ independent estimates has the error of one divided by $\sqrt k$; spawned
+# streams follow that down to an eighth. The lines begin apart because worker 0 has a
+# different stream in each.
 
 # %% [markdown]
-# **The mean of 64 equal numbers is as wrong as one of them.** 63 workers have warmed
-# the room. In training the damage is harder to see: augmentations (random changes to
-# the images, such as a shift) repeat, so the network sees less variety.
+# **The mean of 64 equal numbers is as wrong as one of them.** 63 workers have warmed the
+# room. In training the damage is harder to see: augmentations, random changes to the
+# images such as a shift, repeat, so the network sees less variety.
 
 # %% [markdown] tags=["instructor"]
 # ## Streams: 8 minutes
@@ -264,7 +259,7 @@ fig
 # When late: the guess only.
 
 # %% [markdown]
-# ## A stream for everyone
+# ## A stream for each worker
 #
 # NumPy's `SeedSequence` takes one seed and makes as many independent seeds as you ask
 # for. You can also name one of them, by its *key*:
@@ -298,8 +293,8 @@ print("with keys:", len(hashed))
 # do not collide in this way, as long as their numbers are below 2³².
 
 # %% [markdown]
-# torch has no `SeedSequence`, so draw the seeds of its generators from such a stream.
-# (On the CPU, torch uses only the last 32 bits of a seed.)
+# torch has no `SeedSequence`, so draw the seeds of its generators from such a stream. On
+# the CPU, torch uses only the last 32 bits of a seed.
 
 # %% [markdown] tags=["instructor"]
 # ## DataLoader, and any number of workers: 12 minutes
@@ -346,9 +341,9 @@ reveal("05-loader", len({row[-1] for row in rows}))
 
 # %% [markdown]
 # For each epoch the loader draws a number, *base*. It seeds `random` and `torch` of
-# worker $w$ with base + $w$, and `np.random` with a hash of the two. (Adding $w$ does
-# little harm here: base is drawn from a huge range, so the seeds of two runs hardly
-# ever meet.)
+# worker $w$ with base + $w$, and `np.random` with a hash of the two. Adding $w$ does
+# little harm here: base is drawn from a huge range, so the seeds of two runs hardly ever
+# meet.
 #
 # Base comes from `DataLoader(generator=...)`, or else from the generator of
 # `torch.rand`: one `torch.manual_seed` in the parent fixes these three columns.
@@ -369,15 +364,15 @@ for workers in 1, 2, 3:
     print("workers:", workers, "|", *(f"{rng:.4f}" for *_, rng in loader))
 
 # %% [markdown]
-# ## Ask for what, not by whom
+# ## A stream for the item, not for the worker
 #
-# In each line the four numbers now differ. (`worker.seed` is base + $w$. Base is new in
-# each epoch, so epochs differ, too.) But item 2 is made by worker 0 of two, and by
+# In each line the four numbers now differ, because `worker.seed` is base + $w$. Base is
+# new in each epoch, so epochs differ, too. But item 2 is made by worker 0 of two, and by
 # worker 2 of three. So its number changes, and a colleague with more cores gets another
 # training run.
 #
-# The cure is to ask *for what* a number is drawn, not *by whom*. An item is known by the
-# seed, the epoch and its index, whichever worker prepares it.
+# The cure is to draw a number for an item, whichever worker prepares it. Seed, epoch and
+# index identify the item.
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 2: 15 minutes
@@ -388,10 +383,10 @@ for workers in 1, 2, 3:
 # %% [markdown]
 # ## Exercise 2: numbers for items
 #
-# A worker prepares its share of the items of an epoch and needs a random number in
-# [0, 1) for each. Write `noise_of(seed, epoch, items)`, which returns them as a list,
-# in the order of `items`. The number of an item depends on seed, epoch and item, never
-# on the share it comes in. Another seed, epoch or item gives another number.
+# A worker prepares its share of the items of an epoch and needs a random number in [0, 1)
+# for each. Write `noise_of(seed, epoch, items)`, which returns them as a list, in the
+# order of `items`. An item's number depends on seed, epoch and item, never on the share
+# it comes in.
 #
 # By hand first: one worker gets the items [0, 1, 2, 3]. Of two workers, one gets [0, 2]
 # and one [1, 3]. Which of their numbers must be equal?
@@ -461,8 +456,8 @@ for workers in 0, 2, 3:
 # even none. An item can be made again alone, to look at it. A run that was stopped can
 # go on in the middle.
 #
-# The dataset cannot know the epoch: set it before each one. (With
-# `persistent_workers=True` the workers keep their first copy and never see it.)
+# The dataset cannot know the epoch: set it before each one. With
+# `persistent_workers=True` the workers keep their first copy and never see it.
 
 # %% [markdown] tags=["instructor"]
 # ## When equal is right, and workers of ranks: 9 minutes
@@ -484,8 +479,8 @@ for workers in 0, 2, 3:
 # differ, or they all do the same work.
 #
 # Here a rank draws both from one stream: first from the same on all ranks, then from its
-# own. (A rank finds its number in `RANK`, an environment variable: a setting that a
-# program is started with.)
+# own. A rank finds its number in the environment variable `RANK`, a setting that a
+# program is started with.
 
 # %%
 import os
@@ -518,13 +513,13 @@ for own in False, True:
 # %% [markdown]
 # ## Exercise 3: replicas and augmentation
 #
-# Write `prepare(rank, seed)`, which each rank calls once. It returns two lists of four
-# random numbers in [0, 1): the start of the weights and the noise for the first item.
+# Write `prepare(rank, seed)`, called by each rank. It returns two lists of four random
+# numbers in [0, 1), the first weights and the noise for the first item.
 #
 # * The weights are equal on all ranks. Another seed gives other weights.
-# * Each rank and seed has its own noise: rank 1 of seed 0 shares no number with rank 0 of
-#   seed 1, nor with any weights.
-# * The same rank and seed give the same again.
+# * Each rank and seed has its own noise, which shares no number with any other noise or
+#   weights.
+# * The same rank and seed give the same lists again.
 # * The global generators of `random`, NumPy and torch stay as they were.
 #
 # By hand first: write down what four ranks get if both lists come from `seed + rank`.
@@ -636,7 +631,6 @@ for workers in 1, 2, 3:
 # | a dataset with its own generator | a `worker_init_fn`, or a stream per item |
 # | replicas | one key for the weights, a key with the rank for the noise |
 #
-# * Workers draw equal numbers when they hold copies of one state.
 # * Copied streams: 64 workers have the error of one. Spawned: an eighth of it.
 # * With `seed + worker`, ten runs of ten workers have 19 streams, not 100.
 # * Two ranks seeded alike, with two workers each: four workers, two seeds.
@@ -651,5 +645,5 @@ progress("05")
 #
 # ## Next
 #
-# Two random numbers are drawn in no time. Do two processes draw them in half of it?
+# Two random numbers are drawn in no time. Do two processes draw them in half that time?
 # Lesson 6 measures what it costs to ask.

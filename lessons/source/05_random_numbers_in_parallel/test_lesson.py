@@ -3,7 +3,6 @@
 import math
 import multiprocessing
 import os
-import pickle
 import random
 import sys
 from pathlib import Path
@@ -109,15 +108,6 @@ if child == 0:
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     assert said_by("-c", code).split() == ["1"]
-
-
-def test_copied_streams_have_the_error_of_one_worker():
-    of_each = [
-        monte_carlo_pi.circle_hits(pickle.loads(pickle.dumps(one)), 500, 200)
-        for one in monte_carlo_pi.copied(3, 16)
-    ]
-    error = monte_carlo_pi.pi_errors(of_each, 500)
-    assert error == pytest.approx([error[0]] * 16)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -8,9 +8,9 @@
 # %% [markdown]
 # # 6. Overheads, and how many workers
 #
-# Workers have to be started, told what to do, and waited for. All of that takes time,
-# and none of it is your work. So there is a number of workers that is best, and it is
-# rarely the largest that you can start.
+# Workers have to be started, told what to do, and waited for. All of that takes time, and
+# none of it is your work. So the best number of workers is rarely the largest that you
+# can start.
 #
 # We measure what workers cost, from two random numbers upwards. Then we fit a formula
 # with three constants, and let it choose.
@@ -36,9 +36,9 @@
 # %% [markdown]
 # ## Two random numbers
 #
-# Drawing a random number is a small piece of work. Two pieces can be shared by two
-# processes. Here are three ways: draw both here, start two processes that draw one
-# each, or ask two processes that have been started before and wait.
+# Drawing a random number is a small piece of work, and two processes can share two
+# pieces. Here are three ways: draw both here, start two processes that draw one each, or
+# ask two processes that were started before and wait.
 
 # %%
 from parallel_by_hand.overheads.pieces_of_work import draw_piece, share_out_pieces
@@ -49,8 +49,8 @@ show(share_out_pieces)
 guess("06-two", None, "By what factor are two new processes slower?", "×")
 
 # %% [markdown]
-# Write your guess in place of `None`. (`CONTEXT` is the start method: forkserver, or
-# spawn where there is none.)
+# Write your guess in place of `None`. `CONTEXT` is the start method: forkserver, or spawn
+# where there is no forkserver.
 
 # %%
 from concurrent.futures import ProcessPoolExecutor
@@ -69,9 +69,9 @@ print(drawn)
 reveal("06-two", drawn.median["two_new_processes"] / drawn.median["here"], "×")
 
 # %% [markdown]
-# Twice the hands, and it takes tens of times as long with workers that wait, hundreds or
-# thousands of times with new ones. What is done besides the work is called
-# **overhead**. Here we see two kinds:
+# With two waiting workers it takes tens of times as long, with new ones hundreds or
+# thousands of times. What is done besides the work is called **overhead**. Here we see
+# two kinds:
 #
 # * *Starting* a process: milliseconds, paid once for each worker.
 # * *Asking* a worker that waits: a fraction of a millisecond, paid for each message.
@@ -81,8 +81,8 @@ reveal("06-two", drawn.median["two_new_processes"] / drawn.median["here"], "×")
 # ## How large must a piece be?
 #
 # Two workers wait. We give each one a piece of `busy_piece`, a Python loop, in eight
-# sizes, and compare with doing both pieces here. (`partial(busy_piece, steps=10)` is
-# `busy_piece` with `steps` filled in; unlike a lambda it can be sent.)
+# sizes, and compare with doing both pieces here. `partial(busy_piece, steps=10)` is
+# `busy_piece` with `steps` filled in; unlike a lambda it can be sent.
 
 # %% tags=["nbval-ignore-output"]
 from functools import partial
@@ -119,10 +119,10 @@ ax.set(xlabel="one piece (µs)", ylabel="speedup of two workers")
 fig
 
 # %% [markdown]
-# Where the curve crosses the dotted line, the work in a piece outweighs the message
-# about it. Expect that at one to ten milliseconds, or a little more. At several tens of
-# milliseconds the message hardly matters. (With one core, or a busy second one, the
-# curve comes near the line and does not cross it. Points that jump: a busy machine.)
+# Where the curve crosses the dotted line, the work in a piece outweighs the message about
+# it. Expect that at one to ten milliseconds, or a little more. At several tens of
+# milliseconds the message hardly matters. With one core, or a busy second one, the curve
+# does not cross the line.
 
 # %% [markdown]
 # So let a piece take ten milliseconds or more. If it doesn't, send many at once.
@@ -153,8 +153,8 @@ fig
 # $$T(k) = a + b/k + c\,k$$
 
 # %% [markdown]
-# The first two are Amdahl's law of lesson 1. The third is new, and it turns the curve
-# up again: a worker too many makes the job slower.
+# The first two are Amdahl's law of lesson 1. The third is new, and it turns the curve up
+# again: one worker too many makes the job slower.
 
 # %% [markdown]
 # The pieces are naps of 10 ms. A nap needs no core, so k naps take as long as one, on
@@ -172,8 +172,8 @@ starting.plot(width=6, stamp="simulated")
 
 # %% [markdown]
 # Each worker begins later than the one before: these steps are *c*. Read a typical step
-# off the picture (the first may be longer), and guess. Then we time four *crews*: 1, 2,
-# 4 and 8 workers. `time_crews` calls `share_out_pieces` for each, three times in turn.
+# off the picture, not the first, and guess. Then we time four *crews*: 1, 2, 4 and 8
+# workers. `time_crews` calls `share_out_pieces` for each, three times in turn.
 
 # %%
 from parallel_by_hand.overheads.how_many_workers import time_crews
@@ -183,10 +183,10 @@ for workers, seconds in naps.items():
     print("workers:", workers, "|", *(f"{1000 * time:.0f} ms " for time in seconds))
 
 # %% [markdown]
-# Three unknowns, and four measured times. Each of these is one equation, and in *a*,
-# *b* and *c* it is linear: 1·*a* + (1/k)·*b* + k·*c* = T. No three constants satisfy
-# all four exactly, because every measurement is a bit off. **Least squares** takes
-# those that come nearest. `numpy.linalg.lstsq` needs a row for each equation:
+# Three unknowns, and four measured times. Each of these is one equation, and in *a*, *b*
+# and *c* it is linear: 1·*a* + (1/k)·*b* + k·*c* = T. No three constants satisfy all four
+# exactly, because every measurement is a bit off. **Least squares** finds the nearest.
+# `numpy.linalg.lstsq` needs a row for each equation:
 
 # %%
 from statistics import median
@@ -199,10 +199,10 @@ a, b, c = np.linalg.lstsq(np.array(rows), seconds)[0]
 print(f"a = {1000 * a:.1f} ms, b = {1000 * b:.1f} ms, c = {1000 * c:.1f} ms")
 
 # %% [markdown]
-# *b* should be near 480 ms, 48 naps of 10 ms, and you did not tell the fit. An *a*
-# below 0 is noise: a cost cannot be negative. *c* is what one more worker costs here.
-# With *a*, *b* and *c* we can compute T for crews that we have not measured, and look
-# for the best. That is your first exercise.
+# *b* should be near 480 ms, 48 naps of 10 ms, which the fit was not told. An *a* below 0
+# is noise: a cost cannot be negative. *c* is what one more worker costs here. With *a*,
+# *b* and *c* we can compute T for crews that we have not measured, and look for the best
+# in exercise 1.
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 1: 15 minutes
@@ -213,16 +213,13 @@ print(f"a = {1000 * a:.1f} ms, b = {1000 * b:.1f} ms, c = {1000 * c:.1f} ms")
 # %% [markdown]
 # ## Exercise 1: the best number, before you measure it
 #
-# Write `best_workers(timings, most)`. `timings` is a list of pairs `(workers,
-# seconds)`, in any order; a number of workers may occur several times. Fit T(k) = a +
-# b/k + c·k by least squares, with one row for each pair. Return the whole number from 1
-# to `most` with the smallest T, whether it was measured or not.
+# Write `best_workers(timings, most)`. `timings` is a list of pairs `(workers, seconds)`;
+# a number of workers may occur several times. Fit T(k) = a + b/k + c·k by least squares,
+# with one row for each pair. Return the whole number from 1 to `most` with the smallest
+# T.
 #
-# By hand first: a = 1, b = 12 and c = 1 give T(2) = 9, T(3) = 8, T(4) = 8. And with b =
-# 6.2, where √(b/c) is 2.49: is it 2 or 3?
-#
-# Stuck? `hint("06-best")` gives one hint per call, `solution("06-best")` the code and
-# why it works; `progress("06")` shows where you are.
+# By hand first: a = 1, b = 12 and c = 1 give T(2) = 9 and T(3) = 8. With b = 6.2, is it 2
+# or 3?
 # <!-- exercise: 06-best -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -241,8 +238,8 @@ print(f"a = {1000 * a:.1f} ms, b = {1000 * b:.1f} ms, c = {1000 * c:.1f} ms")
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `a, b, c = np.linalg.lstsq(np.array(rows), seconds)[0]`, then `min(range(1, most + 1),
-# key=lambda k: a + b / k + c * k)`.
+# `a, b, c = np.linalg.lstsq(np.array(rows), seconds)[0]`, then the `min` of `range(1,
+# most + 1)`, with T(k) as its key.
 #
 # </details>
 
@@ -265,19 +262,17 @@ check("06-best", best_workers)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 06-best -->
-# Why it works: the formula is linear in its constants, so least squares finds them in
-# one step, from as many timings as there are. All allowed numbers are tried, so nothing
+# Why it works: the formula is linear in its constants, so least squares finds them in one
+# step, from as many timings as there are. All allowed numbers are tried, so nothing
 # depends on rounding. It matters: with b/c = 6.2 the square root is 2.49, but T(3) is
 # smaller than T(2), because the curve is steep at the left and flat at the right. The
-# change from k to k + 1 is worth it as long as b/c is above k(k + 1). By hand, T(3) =
-# T(4) because 12 = 3 · 4.
+# change from k to k + 1 is worth it as long as b/c is above k(k + 1).
 
 # %% [markdown]
 # ## Was it a good guess?
 #
-# `Costs.best` does the same as your function. `fit_costs` is least squares with one more
-# condition: no cost below 0. (Noise can make one negative.) We also predict the time of
-# 16 workers, then measure it.
+# `Costs.best` does the same as your function. `fit_costs` is least squares without costs
+# below 0. We also predict the time of 16 workers, then measure it.
 
 # %% tags=["nbval-ignore-output"]
 from parallel_by_hand.overheads.cost_model import fit_costs
@@ -288,9 +283,9 @@ print(f"16 workers: predicted {costs.seconds(16):.2f} s, measured {sixteen:.2f} 
 reveal("06-naps", costs.best(most=48), computed=True)
 
 # %% [markdown]
-# Without trying all: *b*/*k* falls, *c·k* grows, and **their sum is smallest where the
-# two are equal**, at $k = \sqrt{b/c}$, or at a whole number beside it. Four times as
-# much work is worth twice as many workers, not four times. And *a* has no say in it.
+# As *k* grows, *b*/*k* falls and *c·k* rises, and **their sum is smallest where the two
+# are equal**, at $k = \sqrt{b/c}$, or at a whole number beside it. Four times as much
+# work is worth twice as many workers, not four times. *a* does not matter.
 
 # %% [markdown] tags=["instructor"]
 # ## The knee: 9 minutes
@@ -306,8 +301,8 @@ reveal("06-naps", costs.best(most=48), computed=True)
 # %% [markdown]
 # ## Work that needs a core
 #
-# Now 48 pieces of `busy_piece`. This work keeps a core, so at most as many workers as
-# there are usable cores can work at the same time.
+# Now 48 pieces of `busy_piece`. This work keeps a core busy, so at most as many workers
+# as usable cores can work at the same time.
 
 # %% [markdown]
 # We predict first. *a* and *c* should hardly depend on the kind of work, so we keep
@@ -332,10 +327,9 @@ knee = plot_crews(work, predicted, capacity, most=max(8, cores + 2))
 knee
 
 # %% [markdown]
-# *Measured* are only the dots; the three lines are computed. *Ideal* is the time of one
+# Only the dots are *measured*; the three lines are computed. *Ideal* is the time of one
 # worker, divided by k. *The most this machine can do* divides by its measured capacity
-# instead, as soon as k is larger than that. *Predicted* is our formula: as if each
-# worker had a core.
+# once k is larger than that. *Predicted* is our formula, as if each worker had a core.
 
 # %% [markdown]
 # On a quiet machine the dots follow the prediction up to the number of cores. From
@@ -343,14 +337,13 @@ knee
 # **knee**. A job that computes should get as many workers as there are usable cores, or
 # fewer, if the formula says so.
 #
-# (Dots above the prediction: another program had a core, or *b* was measured in a
-# quieter moment. With one core, or beside busy programs, the knee is at 1: look at the
-# capacity.)
+# Dots lie above the prediction if another program had a core, or *b* was measured in a
+# quieter moment. With one core, or beside busy programs, the knee is at 1.
 
 # %% [markdown]
 # ## How many cores are there?
 #
-# It depends on whom you ask:
+# Different sources count them differently:
 
 # %% tags=["nbval-ignore-output"]
 import os
@@ -383,8 +376,8 @@ machine()
 #
 # A pool hands out pieces in **chunks**. With small chunks there are many messages. With
 # large ones there is another danger. Our job has 48 naps, together 1.2 s, for four
-# workers (threads: naps need no core). Most are short, a few are long: a **heavy
-# tail**, as in files of all sizes, or in sentences.
+# threads, since naps need no core. Most are short, a few are long: a **heavy tail**, as
+# in files of all sizes, or in sentences.
 
 # %%
 from lessons.props.overheads_and_how_many_workers import heavy_tailed_naps
@@ -407,12 +400,13 @@ reveal("06-tail", lasted["chunks of 12"], "s", simulated=True)
 draw_timelines(timelines, stamp="simulated")
 
 # %% [markdown]
-# 1.2 s of naps on four workers could be done in 0.3 s. With chunks of 12 each worker
-# gets one chunk, whatever is in it. The one with the long naps works, the others wait.
-# With chunks of 1, a free worker takes the next piece: **small chunks balance.**
+# 1.2 s of naps on four workers could be done in 0.3 s. With chunks of 12 each worker gets
+# one chunk. The worker with the long naps works, the others wait. With chunks of 1, a
+# free worker takes the next piece: **small chunks balance.**
 
 # %% [markdown]
-# And they cost messages. Here are 2000 tiny naps, handed to four waiting processes.
+# But small chunks cost messages. Here are 2000 tiny naps, handed to four waiting
+# processes.
 
 # %%
 from time import perf_counter
@@ -437,9 +431,9 @@ fig
 
 # %% [markdown]
 # At the left the job pays for 2000 messages. At the right two chunks of 1000 leave two
-# workers with nothing to do. Between them lies a wide valley: the size need not be
-# exact. A good start is *pieces / (10 · workers)*: enough chunks to balance, few enough
-# to be cheap. The default of `ProcessPoolExecutor.map` is chunks of 1.
+# workers with nothing to do. Between them lies a wide valley: the size need not be exact.
+# A good start is ten chunks for each worker: enough to balance, few enough to be cheap.
+# The default of `ProcessPoolExecutor.map` is chunks of 1.
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 2: 20 minutes
@@ -451,22 +445,21 @@ fig
 # %% [markdown]
 # ## Exercise 2: the best chunk
 #
-# You know how long each task takes, in seconds, and hand them out in their order, in
-# chunks of the same size; only the last may be smaller. A free worker takes the next
-# chunk. A chunk takes its worker `overhead` seconds more than its tasks. The job is done
-# when the last worker is.
+# You know the seconds of each task, and hand tasks out in order, in chunks of the same
+# size; only the last may be smaller. A free worker takes the next chunk, which takes
+# `overhead` seconds more than its tasks.
 #
 # Write `chunk_size(tasks, workers, overhead)`: the size, from 1 to the number of tasks,
 # with which the job is done first.
 #
-# By hand first: tasks `[1, 1, 1, 1, 4]`, two workers, overhead 1. Chunks of 1, 2, 3, 4,
-# 5 are done after 9, 8, 6, 5, 9. So the answer is 4.
+# By hand first: with tasks `[1, 1, 1, 1, 4]`, two workers and overhead 1, chunks of 1, 2,
+# 3, 4, 5 are done after 9, 8, 6, 5, 9. So the answer is 4.
 # <!-- exercise: 06-chunk -->
 #
 # <details><summary>Hint 1: a question</summary>
 #
-# For one size: when does each worker become free, and who takes the next chunk? Draw
-# the timeline of the example with chunks of 2.
+# For one size: when does each worker become free, and which worker takes the next chunk?
+# Draw the timeline of the example with chunks of 2.
 #
 # </details>
 #
@@ -509,18 +502,17 @@ check("06-chunk", chunk_size)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 06-chunk -->
-# Why it works: a pool is this simple. Nobody plans; a free worker takes the next chunk.
-# So its timeline can be computed, task by task, before it is run. In practice you know
-# the tasks' times only afterwards, or for a sample. That is enough, since the valley is
-# wide. And if you know them before, hand out the longest tasks first: then nothing long
-# can begin late.
+# Why it works: a pool plans nothing; a free worker takes the next chunk. So its timeline
+# can be computed, task by task, before it is run. In practice you know the tasks' times
+# only afterwards, or for a sample. That is enough, since the valley is wide. If you know
+# them before, hand out the longest tasks first: then nothing long can begin late.
 
 # %% [markdown] tags=["instructor"]
 # ## Workers that have workers: 9 minutes
 #
-# Draw two cores and four threads that wait for each other at a barrier: whoever is on a
-# core spins, and the one it waits for has none. That is why oversubscription is worse
-# than taking turns.
+# Draw two cores and four threads that wait for each other at a barrier: a thread on a
+# core spins while the thread that it waits for has none. That is why oversubscription is
+# worse than taking turns.
 #
 # On a busy machine even one process with two threads is slow: the second core is not
 # free, and the first thread waits for the second.
@@ -535,8 +527,8 @@ check("06-chunk", chunk_size)
 # thread for each core. With N cores that makes N × N threads.
 
 # %% [markdown]
-# We do about 200 products in all, and give them to 1 or *many* processes with 1 or
-# *many* threads each. *Many* is your number of cores: at least 2, at most 16.
+# We give about 200 products to 1 or *many* processes with 1 or *many* threads each.
+# *Many* is your number of cores, from 2 to 16.
 
 # %%
 import torch
@@ -577,16 +569,14 @@ for name, seconds in products.items():
 
 # %% [markdown]
 # More threads that compute than cores to compute on is called **oversubscription**. It
-# can be much worse than taking turns: the threads of one product wait for each other,
-# and a thread that waits for another without a core keeps its own core busy with
-# waiting. (Row 2 is slow, too, if another program has a core. With one core two threads
-# merely take turns.)
+# can be much worse than taking turns: the threads of one product wait for each other, and
+# a thread that waits for another thread keeps its own core busy with waiting. Row 2 is
+# slow, too, if another program has a core. With one core two threads merely take turns.
 
 # %% [markdown]
-# **The cure: processes × threads = cores, at most.** Mostly that means one thread in
-# each worker. `run_ranks` sets it for you. In a pool of your own, set it as each worker
-# starts. (With spawn, the worker sets torch up from nothing. With one core both lines
-# say 1.)
+# **The cure: processes × threads = cores, at most.** Mostly that means one thread in each
+# worker. `run_ranks` sets it for you. In a pool of your own, set it as each worker
+# starts. With one core both lines say 1.
 
 # %% tags=["nbval-ignore-output"]
 from multiprocessing import get_context
@@ -598,9 +588,9 @@ for name, how in {"as it is": {}, "cured": cure}.items():
     print("threads in a worker,", name, "|", threads)
 
 # %% [markdown]
-# For NumPy with OpenBLAS (Linux, Windows), set the environment variable
-# `OMP_NUM_THREADS=1` before Python starts; this BLAS reads it once, when it is loaded.
-# A `DataLoader` gives each of its workers one torch thread.
+# For NumPy with OpenBLAS, on Linux and Windows, set the environment variable
+# `OMP_NUM_THREADS=1` before Python starts; this BLAS reads it once, when it is loaded. A
+# `DataLoader` gives each of its workers one torch thread.
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3: 10 minutes
@@ -611,21 +601,19 @@ for name, how in {"as it is": {}, "cured": cure}.items():
 # ## Exercise 3: four slow crews
 #
 # Four crews of two workers do the same eight pieces of 30 ms. Each should be done after
-# 120 ms, and each takes about twice as long. The workers wait or sleep, so these
-# pictures look the same on every machine; below them,
-# `print(four_timelines()["A"].text())` draws one in letters. What has to be mended in
-# each?
+# 120 ms, and each takes about twice as long. The workers wait or sleep, so these pictures
+# look the same on every machine. What has to be mended in each?
 #
-# Choose among `"small pieces"` (to hand them out takes about as long as to do them),
-# `"uneven shares"`, `"a lock"` (only one may work at a time), `"a serial part"` (before
-# the workers begin), `"slow start"` (of the workers, one by one) and `"too many
-# threads"`.
+# Choose among `"small pieces"`, which take as long to hand out as to do; `"uneven
+# shares"`; `"a lock"`, with which only one may work at a time; `"a serial part"` before
+# the workers begin; `"slow start"` of the workers, one by one; and `"too many threads"`.
 # <!-- exercise: 06-timelines -->
 #
 # <details><summary>Hint 1: a question</summary>
 #
 # Go along each lane and ask wherever it is grey: for whom does this worker wait? For
-# main, for the other worker, or for nobody because it is done?
+# main, for the other worker, or for nobody because it is done? Below the figure,
+# `print(four_timelines()["A"].text())` draws one in letters.
 #
 # </details>
 #
@@ -669,10 +657,10 @@ check("06-timelines", causes)
 # Why: in A the workers are never busy together, and neither has less to do: they take
 # turns, so something lets only one of them work. In B main hands out one piece to each
 # and takes nearly as long for that as they take to do it: larger chunks. In C one has
-# seven pieces and the other one: smaller chunks. In D nobody can begin before main is
+# seven pieces and the other one: smaller chunks. In D no worker can begin before main is
 # done; more workers would not help, as Amdahl knew. A slow start would show one worker
-# beginning later than the other, once. Too many threads do not show as grey at all:
-# their spans get longer, and CPU time tells.
+# beginning later than the other, once. Too many threads do not show as grey at all: their
+# spans get longer, and CPU time tells.
 
 # %% [markdown]
 # ## What we saw
@@ -684,11 +672,10 @@ check("06-timelines", causes)
 # | wait for the slowest | at the end | smaller chunks |
 # | too many threads | all the time | processes × threads = cores |
 #
-# * Two random numbers are drawn best where you are. A piece must take longer than the
-#   message about it.
-# * T(k) = a + b/k + c·k is smallest near √(b/c), and for work that computes it ends at
-#   the knee: the number of usable cores.
-# * The number of usable cores may be smaller than `os.cpu_count()`.
+# * A piece must take longer than the message about it: two random numbers are best drawn
+#   where you are.
+# * T(k) = a + b/k + c·k is smallest near √(b/c), and work that computes gains only up to
+#   the knee, the number of usable cores.
 #
 # `progress("06")` shows where you are. Try the demo in a terminal: `python
 # demos/overheads/how_many_workers.py --function mine:f`, where `mine.py` in the current
@@ -696,5 +683,5 @@ check("06-timelines", causes)
 #
 # ## Next
 #
-# You know what workers cost and how many to take. Lesson 7 puts them to work: a matrix
-# product, a data set that is generated, and a worker that is killed in the middle.
+# You know what workers cost and how many to take. Lesson 7 puts them to work: on a matrix
+# product, and on a generated data set, where a worker is killed in the middle.

@@ -8,13 +8,13 @@
 # %% [markdown]
 # # 7. Parallel work in practice
 #
-# A network is to learn how oscillators swing. Its training data are computed: one
-# simulation for each example, a night full of them. At three in the morning number 37
-# goes wrong. What is left in the morning?
+# A network is to learn how oscillators swing. Its training data are computed all night:
+# one simulation for each example. At three in the morning number 37 goes wrong. What is
+# left in the morning?
 #
-# We make such data in parallel, equal to the serial ones to the last bit. We break
-# three kinds of pools in three ways, and count what is lost. And we ask why a program
-# does not get faster.
+# We make such data in parallel, equal to the serial data to the last bit. We break three
+# kinds of pools in three ways, and count what is lost. And we ask why a program does not
+# get faster.
 #
 # *You will be able to* turn a loop into a map and a reduce, choose a pool, finish a run
 # that was stopped, and find out why a program does not get faster.
@@ -50,7 +50,7 @@ show(simulate_oscillator)
 
 # %% [markdown]
 # The random numbers belong to the task, as in lesson 5: `SeedSequence.spawn` gives each
-# task a seed, whoever computes it. We do 48 tasks, one by one.
+# task a seed, whichever worker computes it. We do 48 tasks, one by one.
 
 # %%
 from time import perf_counter
@@ -80,9 +80,9 @@ serial.shape
 # %% [markdown]
 # ## Map in a pool
 #
-# Two processes do the map. The executor's `map` yields results in the order of the
-# tasks, as they come. Its workers are spawned: they find a function by its name in a
-# file, and cannot import a notebook (lesson 2). So `simulate_oscillator` is imported.
+# Two processes do the map. The executor's `map` yields results in the order of the tasks,
+# as they come. Its workers are spawned: as in lesson 2, they find a function by its name
+# in a file, and cannot import a notebook. So `simulate_oscillator` is imported.
 
 # %%
 from concurrent.futures import ProcessPoolExecutor
@@ -102,14 +102,14 @@ assert np.array_equal(parallel, serial)
 pooled.plot("48 tasks, two processes", height=1.6)
 
 # %% [markdown]
-# **Equal to the last bit**: `array_equal` allows no difference at all. Each task has its
-# own seed. The order of the parts is that of the tasks. And no number of one task is
-# added to a number of another, so no sum can be rounded in another order.
+# **Equal to the last bit**: `array_equal` allows no difference. Each task has its own
+# seed. The parts are in the order of the tasks. And no number of one task is added to a
+# number of another, so no sum can be rounded in another order.
 
 # %% [markdown]
-# The bars differ in length. A worker that has finished takes the next task, and nobody
-# waits for the long ones until the very end. Grey at the left is a worker that is still
-# starting. That may take longer than all 48 tasks; in a night of tasks it does not
+# The bars differ in length. A worker that has finished takes the next task, and no worker
+# waits for the long ones until the very end. In the grey part at the left a worker is
+# still starting. That may take longer than all 48 tasks; in a night of tasks it does not
 # matter.
 
 # %% [markdown] tags=["instructor"]
@@ -280,8 +280,8 @@ get_reusable_executor().shutdown(wait=True)
 # * *Ctrl-C*: you interrupt the program, and the signal reaches the program and all its
 #   workers.
 #
-# With three pools that makes nine experiments (`practice/accidents.py`, which you can also
-# run in a terminal). The caller collects results in order, as they come. From `Pool` it
+# With three pools that makes nine experiments, which `practice/accidents.py` runs in a
+# terminal as well. The caller collects results in order, as they come. From `Pool` it
 # waits at most 1 second for the next one; the other two have no limit.
 
 # %%
@@ -299,11 +299,11 @@ reveal("07-lost", sum(row["hand"] == 47 for row in rows))
 
 # %% [markdown]
 # *computed* is what the workers finished, *in hand* what the caller got. The difference
-# is lost work. *next job* is a second one for the same pool.
+# is lost work. *next job* is a second job for the same pool.
 #
 # * **Exception.** Every caller gets the `ValueError`. Pool computes the other tasks all
-#   the same; here nobody collects them. The executor's `map` and joblib drop tasks that
-#   have not been started.
+#   the same, but the caller does not collect them. The executor's `map` and joblib drop
+#   tasks that have not been started.
 # * **Kill.** **`Pool` replaces the dead worker, but does not notice that its task is
 #   gone.** Without a time limit the caller waits for ever. The executor raises
 #   `BrokenProcessPool` and is of no more use. joblib raises `TerminatedWorkerError`, and
@@ -311,16 +311,16 @@ reveal("07-lost", sum(row["hand"] == 47 for row in rows))
 # * **Ctrl-C.** Every caller gets the `KeyboardInterrupt`, and ends its workers.
 
 # %% [markdown]
-# Nobody has the 47 results. Two rules follow:
+# No caller has the 47 results. Two rules follow:
 #
 # 1. Where a worker may be killed, do not use `Pool`, or never wait without a limit.
 # 2. **A result is safe when it is in a file, not when it has been computed.**
 #
 # ## Resuming
 #
-# The next demo makes our data as a program would that runs all night. It saves each
-# task's rows as soon as they come. With `--kill-at 37` the same accident happens. Then we
-# give the same command again, without it.
+# The next demo makes our data as a nightly program would: it saves each task's rows as
+# soon as they come. With `--kill-at 37` the same accident happens. Then we give the same
+# command again, without it.
 
 # %% tags=["nbval-ignore-output"]
 from contextlib import suppress
@@ -345,15 +345,15 @@ np.array_equal(resumed, serial)
 
 # %% [markdown]
 # Tasks count from 0, so 37 tasks come before number 37. The other worker is usually still
-# busy with one of these, and that one is lost, too.
+# busy with one of these, which is lost, too.
 #
 # **A run that was killed and resumed gives the same bits as a loop that was not.** What
 # makes it so:
 #
 # * The seed belongs to the task, and parts are joined in the order of their numbers.
 # * A file is written under another name and then renamed, so that a kill never leaves
-#   half a file under the right name. `os.fsync` comes first: it waits until the bytes
-#   are on the disk, in case the power fails.
+#   half a file under the right name. Before that, `os.fsync` waits until the bytes are on
+#   the disk, in case the power fails.
 # * A resumed run with other settings is refused.
 
 # %% [markdown] tags=["instructor"]
@@ -366,11 +366,10 @@ np.array_equal(resumed, serial)
 # ## Exercise 2: finish what can be finished (15 minutes)
 #
 # Write `run_all(work, tasks, pool, done)` for an executor `pool`, of threads or of
-# processes, which stays open. `done` is a dictionary of results that an earlier run has
-# saved, by task, and stays as it is. Return two dictionaries, `results, failed`: the
-# results of all tasks, old and new, and the exceptions of those that raised one. A task
-# in `done` is not computed again. **One task's exception stops no other task**, and
-# tasks run several at the same time.
+# processes. `done` is a dictionary, by task, of an earlier run's results, and stays as it
+# is. Return two dictionaries, `results, failed`: the results of all tasks, old and new,
+# and the exceptions of those that raised one. No task in `done` is computed again, **one
+# task's exception stops no other task**, and tasks run several at the same time.
 #
 # By hand first: tasks 1, 0, 2, work `lambda n: 6 // n`, and `done` is `{2: 3}`. Which
 # two dictionaries come back?
@@ -427,8 +426,8 @@ check("07-finish", run_all)
 # hand: `{2: 3, 1: 6}` and `{0: ZeroDivisionError(…)}`. When a worker is killed after all
 # have been submitted, every future that is not done gets `BrokenProcessPool`: those tasks
 # are in `failed`, the others in the results. Call it again, with a new pool and the
-# results as `done`. (If it is killed earlier, `submit` itself raises `BrokenProcessPool`,
-# and so does `run_all`.)
+# results as `done`. If the worker is killed earlier, `submit` itself raises
+# `BrokenProcessPool`, and so does `run_all`.
 
 # %% [markdown] tags=["instructor"]
 # ## Share, do not send: 10 minutes
@@ -454,8 +453,8 @@ show(multiply_sent)
 show(multiply_shared)
 
 # %% [markdown]
-# The first gets numbers and sends numbers back. The second gets two ranges, such as
-# "rows 0 to 499", and finds the numbers in shared memory (lesson 2).
+# The first gets numbers and sends numbers back. The second gets two ranges, such as "rows
+# 0 to 499", and finds the numbers in lesson 2's shared memory.
 #
 # `BlockProduct` holds $A$, $B$ and $C$, calls one of the two in a pool, once for each
 # block, and counts the bytes of the pickled arguments and results. A matrix of 1000 ×
@@ -490,7 +489,7 @@ assert np.allclose(products.results["shared"], products.results["library"])
 products
 
 # %% [markdown]
-# **All three give the same product**, but for rounding: `allclose`, not `array_equal`.
+# **All three give the same product**, up to rounding: `allclose`, not `array_equal`.
 #
 # Sharing pays where a task needs many bytes for little computing, and most of all where
 # several tasks need the same ones: what is sent is packed, copied and unpacked for each
@@ -498,8 +497,8 @@ products
 
 # %% [markdown]
 # The library starts no process, and on a quiet machine it is usually still the fastest.
-# Its threads share one memory. And it computes in blocks as well, so small that they stay
-# in the fast memory of a core, its **cache**. Before you make a program parallel, ask
+# Its threads share one memory. It computes in blocks as well, so small that they stay in
+# the fast memory of a core, its **cache**. Before you make a program parallel, ask
 # whether a library does the step already.
 
 # %% [markdown]
@@ -532,17 +531,17 @@ memory.unlink()
 print(f"{sums}\nsending a RawArray raises {type(refused).__name__}")
 
 # %% [markdown]
-# **A `RawArray` cannot be sent to a worker that has started; the name of a
-# `SharedMemory` can.** Every process closes what it opened, and one of them, here we,
-# unlinks the name: then the memory is free again.
+# **A `RawArray` cannot be sent to a worker that has started; the name of a `SharedMemory`
+# can.** Every process closes what it opened, and one of them, here the notebook, unlinks
+# the name: then the memory is free again.
 #
-# A program that we did not start may open the block by its name as well. On Linux and
-# macOS such a program deletes the block when it ends, as if the block were its own. Since
-# Python 3.13 it can open the block with `track=False`, which leaves the block alone.
+# An unrelated program may open the block by its name as well. On Linux and macOS it
+# deletes the block when it ends, unless it opens the block with `track=False`, which
+# Python 3.13 introduced.
 #
-# (Forked workers share their parent's memory until somebody writes. A list does not stay
-# shared for long: to read most objects is to write their reference counts. The numbers
-# in an array have none.)
+# Forked workers share their parent's memory until a process writes to it. A list does not
+# stay shared for long: to read most objects is to write their reference counts. The
+# numbers in an array have no such counts.
 
 # %% [markdown] tags=["instructor"]
 # ## The checklist: 7 minutes
@@ -606,10 +605,9 @@ with ProcessPoolExecutor(2, mp_context=spawn) as pool:
         print(f"{name}\n{findings_table(findings)}\n")
 
 # %% [markdown]
-# On a quiet machine `simulate` passes. The last line of `fill` differs by machine: a
-# core that waits for memory counts as busy. If two workers need much more CPU time than
-# one, they wait for the same memory, or share one physical core. A number below 1 is
-# noise.
+# On a quiet machine `simulate` passes. The last line of `fill` differs by machine: a core
+# that waits for memory counts as busy. If two workers need much more CPU time than one,
+# they wait for the same memory, or share one physical core.
 #
 # `ask` uses next to no CPU time. The cure is threads, ten for ten questions:
 
@@ -637,7 +635,7 @@ asked
 # %% [markdown]
 # ## Exercise 3: three programs (20 minutes)
 #
-# None of these three gets nearly twice as fast in a pool of two processes; two get
+# In a pool of two processes, none of these three gets nearly twice as fast; two get
 # slower.
 
 # %%
@@ -710,10 +708,9 @@ check("07-bottlenecks", bottlenecks)
 #   parallel data equal serial data to the last bit.
 # * Three pools, the same results. A killed worker makes `Pool` wait for ever; the
 #   executor and joblib raise.
-# * Results in memory are lost with the run. Saved by task, written whole, they are not.
+# * Results in memory are lost with the run; results saved by task are not.
 # * Shared memory turns 40 million bytes into a few hundred. A library that is made for
 #   the step is better still.
-# * Six questions tell why a program does not get faster. Measure, then cure.
 
 # %% [markdown]
 # In a terminal, try Ctrl-C when the first line appears: `python
@@ -725,5 +722,5 @@ check("07-bottlenecks", bottlenecks)
 #
 # This ends the first part of the course: you can start workers, keep them from disturbing
 # each other, and give them work. In the second part, from lesson 8 on, the work is
-# training. There every step depends on the step before, and the question is which part of
-# it can be done side by side.
+# training. There every step depends on the step before: which part of it can be done side
+# by side?

@@ -11,18 +11,14 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
-from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from lessons.props.parallel_work_in_practice import sum_named_numbers, sum_sent_numbers
 from parallel_by_hand.practice import accidents, programs_to_diagnose
 from parallel_by_hand.practice.diagnosis import diagnose
 from parallel_by_hand.practice.oscillator import (
-    COLUMNS,
-    SAMPLES,
     oscillator_tasks,
     simulate_oscillator,
     solve_oscillator,
@@ -37,20 +33,6 @@ FEW = "--tasks", "8"
 
 
 # The data ----------------------------------------------------------------------------
-
-
-def test_a_pool_makes_the_same_bits_as_a_loop():
-    work = oscillator_tasks(seed=3, count=8)
-    serial = np.concatenate([simulate_oscillator(task) for task in work])
-    with spawn.Pool(2) as pool:
-        parallel = np.concatenate(list(pool.imap(simulate_oscillator, work)))
-        late = [
-            pool.apply_async(simulate_oscillator, (task,)) for task in reversed(work)
-        ]
-        backwards = np.concatenate([result.get(60) for result in reversed(late)])
-    assert serial.shape == (8 * SAMPLES, len(COLUMNS))
-    assert np.array_equal(parallel, serial)
-    assert np.array_equal(backwards, serial), "the order of computing does not matter"
 
 
 def test_the_solver_takes_many_more_steps_where_mu_is_large():
@@ -182,29 +164,6 @@ def test_an_interrupt_ends_every_pool():
     found = met("Ctrl-C")
     assert {row["learns"] for row in found.values()} == {"KeyboardInterrupt"}
     assert all(row["computed"] < OTHERS for row in found.values())
-
-
-# Matrices ----------------------------------------------------------------------------
-
-
-def test_only_memory_with_a_name_can_be_sent_to_a_worker_that_has_started():
-    with ProcessPoolExecutor(1, mp_context=spawn) as pool:
-        pool.submit(abs, 0).result(60)  # the worker has started
-        memory = SharedMemory(create=True, size=800)
-        try:
-            numbers = np.ndarray(100, buffer=memory.buf)
-            numbers[:] = range(100)
-            by_name = pool.submit(sum_named_numbers, memory.name, 100).result(60)
-            sent = pool.submit(sum_sent_numbers, numbers).result(60)
-            refused = pool.submit(len, spawn.RawArray("d", 100)).exception(60)
-        finally:
-            del numbers
-            memory.close()
-            memory.unlink()
-    assert by_name == sent == sum(range(100))
-    assert isinstance(refused, RuntimeError)
-    with pytest.raises(FileNotFoundError):
-        SharedMemory(memory.name)
 
 
 # The checklist -----------------------------------------------------------------------

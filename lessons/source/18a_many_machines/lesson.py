@@ -12,7 +12,7 @@
 # between them bytes travel many times more slowly than inside one.
 #
 # Here we start one program on two machines, count what crosses the link between them, and
-# reduce it: by another all-reduce, by smaller gradients, by fewer meetings.
+# reduce it: by another all-reduce, by smaller gradients, by rarer messages.
 #
 # *You will be able to* start a training on several machines; predict from bytes and rate
 # what an all-reduce costs; write one that crosses the link less; and say when compressing
@@ -33,9 +33,9 @@
 # %% [markdown]
 # ## Two machines
 #
-# If you have no two machines at hand, Linux can make two out of one. A **namespace** gives a
-# process a network, a host name or a list of processes of its own; containers are made of
-# them. We need no root for it:
+# If you do not have two machines at hand, Linux can make two out of one. A **namespace**
+# gives a process its own network, host name or list of processes; containers are made of
+# namespaces. This needs no root:
 #
 # ```
 # unshare --user --map-root-user --net --mount --pid --fork ...
@@ -55,11 +55,11 @@ machines = TwoMachines(rate=200)
 machines
 
 # %% [markdown]
-# If this names two hosts, they are real as far as the programs on them can tell: nothing
-# but the link joins them. If it says *simulated*, your system forbids such hosts (the
-# sentence says why). Then ranks of one machine are told that they sit on two, and what
-# crosses takes as long as its bytes would, by sleeping. All counts of bytes below are the
-# same; the figures say which of the two you see.
+# If this names two hosts, programs on them cannot tell them from real ones: only the link
+# joins them. If it says *simulated*, your system forbids such hosts, for the reason
+# given. Then ranks of one machine are told that they sit on two, and sleep for as long as
+# their bytes would take to cross. All counts of bytes below are the same; the figures say
+# which of the two you see.
 
 # %% [markdown] tags=["instructor"]
 # ## torchrun by itself: 9 minutes
@@ -72,17 +72,17 @@ machines
 # %% [markdown]
 # ## torchrun by itself
 #
-# torch does not reach out to other machines. A person, or a scheduler, starts torchrun
-# **on each machine**, with the same command but for one number:
+# torch does not start anything on other machines. A person, or a scheduler, starts
+# torchrun **on each machine**, with the same command but for one number:
 #
 # ```
 # torchrun --nnodes 2 --nproc-per-node 2 --master-addr 10.200.1.1 --master-port 29500
 #          --node-rank 0   program.py        (on the other machine: --node-rank 1)
 # ```
 #
-# Each torchrun starts two copies of the program, its ranks. All of them first meet at the
-# given address, which belongs to machine 0. That is the **rendezvous**. `roll_call.py`
-# prints what its torchrun has told each rank:
+# Each torchrun starts two copies of the program, its ranks. All ranks first meet at the
+# given address, on machine 0. That is the **rendezvous**. `roll_call.py` prints what
+# torchrun has told each rank:
 
 # %% tags=["nbval-ignore-output"]
 from sidebyside.course.record import ROOT
@@ -91,30 +91,29 @@ for said in machines.torchrun(ROOT / "demos/machines/roll_call.py", per_machine=
     print("\n".join(sorted(said.splitlines())))
 
 # %% [markdown]
-# **`RANK` counts all ranks, `LOCAL_RANK` (the *local rank*) those of one machine**, and
-# `GROUP_RANK` (the *node rank*) the machines. A program learns from
-# `RANK` which rank it is, and from `LOCAL_RANK` which GPU to take: with `RANK` it would look
-# for GPU 2 on a machine that has 0 and 1. Only one rank has `RANK` 0, and it prints and
-# saves.
+# **`RANK` counts all ranks, `LOCAL_RANK`, the *local rank*, those of one machine**, and
+# `GROUP_RANK`, the *node rank*, the machines. A program takes the GPU that `LOCAL_RANK`
+# names: with `RANK` it would look for GPU 2 on a machine that has 0 and 1. Only the rank
+# with `RANK` 0 prints and saves.
 #
 # `init_process_group` reads `RANK`, `WORLD_SIZE` and the address. So lesson 11b's
-# `train_digits.py` needs no change. We train two ranks for one epoch, on one machine and
-# on two:
+# `train_digits.py` needs no change. We train two ranks for one epoch, first on this
+# machine without torchrun, then on two:
+
+# %%
+from sidebyside import run_demo
+
+run_demo("ddp/train_digits.py", "--epochs", 1)
 
 # %%
 words = ROOT / "demos/ddp/train_digits.py", "--epochs", 1
-one = machines.torchrun(*words, machines=1, per_machine=2)[0].splitlines()[-1]
-print("one machine: ", one)
-
-# %%
-two = machines.torchrun(*words, machines=2, per_machine=1)[0].splitlines()[-1]
-print("two machines:", two)
-print("the same loss, to the last digit:", one == two)
+print(machines.torchrun(*words, machines=2, per_machine=1)[0])
 
 # %% [markdown]
-# **Where the ranks sit changes nothing in what they learn**: two summands have the same sum
-# wherever they are added. It changes how long it takes. With more ranks, the equality
-# holds up to rounding: a library may add in another order.
+# The last lines agree to the last digit. **Where the ranks sit changes nothing in what
+# they learn**: two summands have the same sum wherever they are added. It changes how
+# long it takes. With more ranks, the equality holds up to rounding: a library may add in
+# another order.
 
 # %% [markdown] tags=["instructor"]
 # ## A ring across the link: 9 minutes
@@ -122,7 +121,7 @@ print("the same loss, to the last digit:", one == two)
 # Let four people stand in a ring, two at each table. How often does a card cross between
 # the tables? Then swap two of them and count again.
 #
-# Expected for the first guess: 16 MB / 25 MB/s. They forget that a ring sends the tensor
+# Expected for the first guess: 8 MB / 25 MB/s. They forget that a ring sends the tensor
 # one and a half times.
 
 # %% [markdown]
@@ -138,30 +137,29 @@ from sidebyside import show
 show(ring_among)
 
 # %% [markdown]
-# Ranks 0 and 1 sit on machine 0, ranks 2 and 3 on machine 1. They sum 16 MB round the ring
+# Ranks 0 and 1 sit on machine 0, ranks 2 and 3 on machine 1. They sum 8 MB round the ring
 # 0, 1, 2, 3. In a ring of four, every rank sends $2 \cdot 3/4$ of the tensor. From
-# machine 0, only rank 1 sends across, at 25 MB/s. How long does it take?
+# machine 0, only rank 1 sends across, at 25 MB/s. How long does the all-reduce take?
 
 # %%
 from sidebyside import guess
 
-guess("18a-flat", None, "How long does the flat ring take for 16 MB?", "s")
+guess("18a-flat", None, "How long does the flat ring take for 8 MB?", "s")
 
 # %%
 from parallel_by_hand.machines.hierarchical_all_reduce import bytes_across, time_across
 from sidebyside import reveal
 
-flat = machines.run_ranks(time_across, "flat ring", 4_000_000, 2)
-print(f"{bytes_across(flat, 2):,} bytes leave machine 0: {24 / 25:.2f} s at 25 MB/s")
+flat = machines.run_ranks(time_across, "flat ring", 2_000_000, 2, 1)
+print(f"{bytes_across(flat, 2):,} bytes leave machine 0: {12 / 25:.2f} s at 25 MB/s")
 print(f"the sum has counted {flat[3].total.item():.0f}", end="; ")
 print(f"the link's own counter says {flat[0].counted:.1f} MB")
 reveal("18a-flat", flat[0].seconds, simulated=True)
 
 # %% [markdown]
-# We count what ranks send to the other machine. The link's counter (0.0 MB if there is no
-# link) sees what leaves the machine, here 7 per cent more: packets have headers, and what
-# arrives is acknowledged. **On a link this slow, bytes divided by rate predict the flat
-# ring's time**, somewhat too low.
+# We count what ranks send to the other machine. The counter of a real link shows 7 per
+# cent more: packets have headers, and arrivals are acknowledged. **On a link this slow,
+# bytes divided by rate predict the flat ring's time**, somewhat too low.
 
 # %% [markdown]
 # Now the same ring in the order 0, 2, 1, 3, as if the ranks had been dealt to the machines
@@ -173,27 +171,27 @@ guess(
 )
 
 # %%
-dealt = machines.run_ranks(time_across, "dealt ring", 4_000_000, 2, 1)
+dealt = machines.run_ranks(time_across, "dealt ring", 2_000_000, 2, 1)
 reveal("18a-dealt", bytes_across(dealt, 2), computed=True)
 print(f"{dealt[0].seconds:.2f} s")
 
 # %% [markdown]
-# Every message crosses; ranks 0 and 1 share the cable, and so do 2 and 3 the other way.
-# **The order of the ranks has doubled the bytes across.** torchrun numbers machine after
-# machine, which is the good order; schedulers can be told to. But even a good ring sends
-# one and a half tensors across.
+# Every message crosses, so ranks 0 and 1 share the cable. **The order of the ranks has
+# doubled the bytes across.** torchrun numbers machine after machine, which is the good
+# order; schedulers can be told to. But even a good ring sends one and a half tensors
+# across.
 
 # %% [markdown]
 # ## Exercise 1: two levels
 #
-# First the ranks of each machine add up their tensors, which is cheap. Then the machines
-# sum theirs. Then every rank gets the total.
+# First the ranks of each machine add up their tensors. Then the machines add up their
+# sums, and every rank gets the total.
 #
-# Write `two_levels(tensor, per_machine)`, called by all ranks. Rank $r$ sits on machine
+# Write `two_levels(tensor, per_machine)`, called by all ranks. Rank `r` sits on machine
 # `r // per_machine`. `tensor` becomes the sum over all ranks, in place.
 #
-# * Send from one rank to one other, by `dist.send` and `dist.recv`. Between machines, call
-#   `ring_among(tensor, members)`.
+# * Within a machine use `dist.send` and `dist.recv`, between machines `ring_among(tensor,
+#   members)`.
 # * Of $n$ numbers, $2(H-1)/H \cdot n$ leave each of $H$ machines.
 #
 # By hand first: 3 machines of 4 ranks, 12 MB. How many MB leave each machine with two
@@ -283,9 +281,9 @@ check("18a-two-levels", two_levels)
 # %% [markdown]
 # ## Hierarchical all-reduce
 #
-# What you wrote is called **hierarchical all-reduce**. Below, both ways for 2 MB over the
-# simulated link, so that the picture is the same everywhere. Each bar names the rank that
-# it sends to; pale bars wait.
+# What you wrote is called **hierarchical all-reduce**. Below are both ways for 2 MB over
+# the simulated link, so that the picture is the same everywhere. Each bar names the rank
+# that it sends to; in pale bars a rank waits.
 
 # %%
 from parallel_by_hand.machines.hierarchical_all_reduce import rehearse_across
@@ -299,21 +297,21 @@ draw_timelines(pictures, stamp="simulated")
 
 # %% [markdown]
 # In the flat ring, ranks 1 and 3 send across all the time, and the others mostly wait for
-# them. In two levels only ranks 0 and 2 send across, and fewer bytes. Now 16 MB over
-# our link:
+# them. With two levels only ranks 0 and 2 send across, and fewer bytes. Now 8 MB over our
+# link:
 
 # %%
-levels = machines.run_ranks(time_across, "hierarchical", 4_000_000, 2)
+levels = machines.run_ranks(time_across, "hierarchical", 2_000_000, 2, 1)
 for way, found in (("flat ring", flat), ("hierarchical", levels)):
     crossed = bytes_across(found, 2)
     expected = f"bytes / rate {crossed / 25e6:.2f} s"
     print(f"{way:<12} {crossed:,} bytes, {expected}, took {found[0].seconds:.2f} s")
 
 # %% [markdown]
-# Beyond bytes / rate, two levels need time for headers, and for the sums inside the
-# machines, before and after. **They send $2(H-1)/H \cdot S$ across, however many ranks a machine
-# has.** With two machines that is $S$; a flat ring of many ranks approaches $2S$. NCCL's
-# trees have such levels, too: a chain inside each machine, trees between machines.
+# Besides bytes / rate, two levels need time for headers and for the sums inside the
+# machines. **They send $2(H-1)/H \cdot S$ across, however many ranks a machine has.**
+# With two machines that is $S$; a flat ring of many ranks approaches $2S$. NCCL's trees
+# have such levels: a chain inside each machine, trees between machines.
 
 # %% [markdown] tags=["instructor"]
 # ## Smaller gradients: 6 minutes
@@ -325,8 +323,8 @@ for way, found in (("flat ring", flat), ("hierarchical", levels)):
 # ## Smaller gradients
 #
 # The other way is to send less than the gradients. We train a network of 301,066
-# parameters on digits, one rank on each machine, 32 steps. torch's DDP lets a
-# *communication hook* (`register_comm_hook`) decide how gradients travel. Its
+# parameters on digits for 32 steps, one rank on each machine. torch's DDP lets a
+# *communication hook*, given to `register_comm_hook`, decide how gradients travel.
 # `fp16_compress_hook` sends each number in 16 bits instead of 32:
 
 # %%
@@ -342,25 +340,24 @@ for way in ("as they are", "16 bits"):
     print(describe_training(way, ways[way]))
 
 # %% [markdown]
-# Half the bytes, and the loss (over all training images) is the same here. Each step saves
-# 602,132 bytes, 24 ms of this link; the rest of the difference is headers and chance. Such
-# **gradient compression** pays only if packing and unpacking take less time than that. On
-# GPUs there is `bf16_compress_hook` too, which wants NCCL.
+# It sends half the bytes, and the loss over all training images is the same here. Each
+# step saves 602,132 bytes, 24 ms on this link; the rest of the difference is headers and
+# chance. Such **gradient compression** pays only if packing and unpacking take less time
+# than that. On GPUs there is `bf16_compress_hook` too, which wants NCCL.
 
 # %% [markdown]
 # ## Exercise 2: when does it pay?
 #
-# `machines` machines, one rank on each, all-reduce gradients of `size` bytes round a ring.
-# A step takes as long as it computes, plus the bytes that leave a machine divided by the
-# link's rate. Nothing overlaps, and latency is left out.
+# `machines` machines, one rank on each, all-reduce gradients of `size` bytes round a
+# ring. A step takes the time of computing plus the bytes that leave a machine divided by
+# the link's rate.
 #
-# Compression multiplies the bytes by `share`, and costs `seconds` more per step. Write
-# `break_even(size, share, seconds, machines)`: the rate, in bytes per second, below which
-# it pays, or 0 if it never does. (A share is above 1 if places are sent with the values,
-# and few are left out.)
+# Compression multiplies the bytes by `share`, which may be above 1, and costs `seconds`
+# more per step. Write `break_even(size, share, seconds, machines)`: the rate, in bytes
+# per second, below which it pays, or 0 if it never does.
 #
-# By hand first: 2 machines, 16 MB, half the bytes, 40 ms. Below which rate does it pay, in
-# MB/s and in Gbit/s?
+# By hand first: 2 machines, 16 MB, half the bytes, 40 ms. Below which rate, in MB/s, does
+# it pay?
 # <!-- exercise: 18a-break-even -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -378,8 +375,8 @@ for way in ("as they are", "16 bits"):
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `saved = 2 * (machines - 1) / machines * size * (1 - share)`. If that is not above 0, the
-# rate is 0; else divide it by `seconds`.
+# A machine saves `1 - share` of what a ring sends: `2 * (machines - 1) / machines *
+# size`. If that is not above 0, the rate is 0; else divide it by `seconds`.
 #
 # </details>
 
@@ -419,7 +416,7 @@ check("18a-break-even", break_even)
 # %% [markdown]
 # ## A few per cent
 #
-# Two ways send far less. **PowerSGD** (Vogels et al., 2019; torch's `powerSGD_hook`)
+# Two ways send far less. **PowerSGD** of Vogels et al., 2019, torch's `powerSGD_hook`,
 # replaces the gradient of each weight matrix by a product of two thin matrices, here with
 # two columns each, and sends those. **Top-k** sends the $k$ entries that are largest in
 # absolute value: their places, as 32-bit whole numbers, and their values. We take one per
@@ -429,21 +426,20 @@ check("18a-break-even", break_even)
 guess("18a-top-k", None, "Bytes per step, with k = 3,011?", "bytes")
 
 # %% [markdown]
-# What becomes of the 99 per cent? They must not be lost: an entry that is always small would
-# never be learned. With **error feedback** (torch's PowerSGD has it, too), each rank keeps
-# in a `memory` what it has not sent, and adds it to its next gradient. So what is small
-# today is sent once it has grown.
+# The other 99 per cent must not be lost, or an entry that is always small would never be
+# learned. With **error feedback**, which torch's PowerSGD has as well, each rank keeps in
+# a `memory` what it has not sent, and adds it to its next gradient. So a small entry is
+# sent once it has grown.
 
 # %% [markdown]
 # ## Exercise 3: top-k with error feedback
 #
 # All ranks call `top_k_mean(gradient, memory, k)`, with flat tensors of one length.
 #
-# * Each rank adds `gradient` to `memory`, in place. It sends the `k` entries of the result
-#   that are largest in absolute value, and sets them to 0 in `memory`. All others stay for
-#   the next call.
+# * Each rank adds `gradient` to `memory`, in place. It sends the `k` entries that are
+#   then largest in absolute value, and sets them to 0 in `memory`. All others stay.
 # * Send k places and k values by `dist.all_gather` alone.
-# * Return the mean over all ranks of what they have sent, the same on all ranks.
+# * Return, on all ranks, the mean of what the ranks have sent.
 #
 # By hand first: k = 1. Rank 0 has memory [0, 3, 0] and gradient [2, 0, 1]; rank 1 has
 # [0, 0, 0] and [-4, 1, 0]. What comes back, and what do both remember?
@@ -521,8 +517,8 @@ check("18a-top-k", top_k_mean)
 # %% [markdown]
 # ## The bill
 #
-# The same training, sent in four more ways. The last one is lesson 12b's local SGD: eight
-# steps alone, then the mean of the models.
+# Here is the same training, sent in four more ways. The last one is lesson 12b's local
+# SGD: eight steps alone, then the mean of the models.
 
 # %%
 for way in ("PowerSGD", "top-k", "top-k, forgets", "local SGD"):
@@ -536,39 +532,37 @@ from lessons.props.many_machines import draw_ways
 draw_ways(ways, machines.rate, machines.stamp)
 
 # %% [markdown]
-# The dark part of each bar is bytes divided by rate, for PowerSGD and top-k a small one;
-# the rest is computing, packing and waiting. On a quiet machine every way below the first
-# saves time here. Below which rate do 16 bits pay? If packing took 1 ms, they would pay below
-# 602,132 bytes / 1 ms = 602 MB/s, or 4.8 Gbit/s.
+# The dark part of each bar is bytes divided by rate; the rest is computing, packing and
+# waiting. On a quiet machine every way below the first saves time here. If packing took 1
+# ms, 16 bits would pay below 602,132 bytes / 1 ms = 602 MB/s, or 4.8 Gbit/s.
 #
 # **The loss tells the rest**: after these 32 steps PowerSGD and local SGD are a little
-# behind, top-k lags (some of its gradient is still in memory), and *without the memory*
-# top-k has learned far less. More steps, other rates and other networks move these numbers;
-# so a claim about compression needs both columns.
+# behind, top-k lags because some of its gradient is still in memory, and *without the
+# memory* top-k has learned far less. More steps, other rates and other networks change
+# these numbers; so a claim about compression needs both columns.
 #
-# Mind how top-k grows: with $N$ ranks each receives $N-1$ lists; an all-reduce round a
-# ring receives less than two tensors for any $N$. One per cent of the entries, with
-# their places, is two per cent of the bytes: so both are equal at $N = 100$.
+# With $N$ ranks, top-k receives $N-1$ lists; an all-reduce round a ring receives less
+# than two tensors for any $N$. One per cent of the entries, with their places, is two per
+# cent of the bytes: so both are equal at $N = 100$.
 
 # %% [markdown]
 # ## A script of your own
 #
-# DDP with a hook, without this course's instruments. Below it runs as one process; on
-# two machines it is started as its docstring says.
+# This is DDP with a hook, without this course's instruments. Here it runs as one process;
+# its docstring says how to start it on two machines.
 
 # %%
 from demos.machines.own_compressed_ddp import train_compressed
-from sidebyside import run_demo
 
 show(train_compressed)
 run_demo("machines/own_compressed_ddp.py")
 machines.close()
 
 # %% [markdown]
-# If the hosts were real, nothing is left of them: when the first process of their private
-# list ends, the kernel ends all others.
+# Nothing is left of real hosts: when the first process of their private list ends, the
+# kernel ends all others.
 #
-# | torchrun sets | MPI (Open MPI) | Slurm | JAX: `jax.distributed.initialize` |
+# | torchrun sets | Open MPI | Slurm | JAX: `jax.distributed.initialize` |
 # |---|---|---|---|
 # | `RANK` | `OMPI_COMM_WORLD_RANK` | `SLURM_PROCID` | `process_id=` |
 # | `LOCAL_RANK` | `OMPI_COMM_WORLD_LOCAL_RANK` | `SLURM_LOCALID` | `local_device_ids=` |
@@ -576,36 +570,35 @@ machines.close()
 # | `WORLD_SIZE` | `OMPI_COMM_WORLD_SIZE` | `SLURM_NTASKS` | `num_processes=` |
 # | `MASTER_ADDR`, `MASTER_PORT` | | | `coordinator_address=` |
 #
-# On a shared cluster a scheduler decides when and where a program runs. An
-# optional page, [Slurm, and its relatives](../resources/slurm/README.md), shows how
-# `train_digits` is handed to it, and saves when it is warned.
+# On a shared cluster a scheduler decides when and where a program runs. An optional page,
+# [Slurm, and its relatives](../resources/slurm/README.md), hands it `train_digits`, which
+# saves when it is warned.
 #
 # ## What we saw
 #
-# * torchrun is started on each machine, and tells each rank who it is. The program stays as
-#   it is, and learns the same.
+# * torchrun is started on each machine, and gives each rank its numbers. The program
+#   stays as it is, and learns the same.
 # * Bytes across divided by the rate predict the time of a large all-reduce over a slow
 #   link, somewhat too low. The order of the ranks can double the bytes.
-# * Two levels send $2(H-1)/H$ tensors across between $H$ machines.
-# * Compression pays below a rate that can be worked out, and the loss has to be shown beside
-#   the seconds. What error feedback holds back is not lost, but late; some is still in
-#   memory at the end.
+# * Compression pays below a rate that can be worked out; its loss belongs beside its
+#   seconds. What error feedback holds back is late, not lost.
 
 # %% [markdown]
 # **The scorecard** of data parallel on $H$ machines of $L$ ranks, hierarchical:
 #
 # | | |
 # |---|---|
-# | equal to one process | up to rounding; not if gradients are compressed, or meetings rare |
-# | bytes each rank sends per step | across: $2(H-1)/H \cdot S$ from each machine, its leader's; inside: $S$ to the leader, which sends $S$ back to each |
+# | equal to one process | up to rounding; not with compressed gradients or local SGD |
+# | bytes each rank sends per step | across: $2(H-1)/H \cdot S$ from each machine, by its leader; inside: $S$ to the leader, which sends $S$ back to each |
 # | memory of each rank | that of data parallel; the leader a tensor more, and the ring's chunks of $S/H$; with error feedback, a memory of $S$ |
 # | idle share | while the leaders talk across, all others wait |
 # | if one rank dies | all stop; if machine 0's torchrun dies, the meeting place is gone, too |
 #
-# There is more to try in `demos/machines/two_hosts.py` (with `--latency`),
-# `demos/machines/hierarchical_all_reduce.py` and `demos/machines/compressed_gradients.py`.
+# There is more to try in `demos/machines/two_hosts.py`, with `--latency`,
+# `demos/machines/hierarchical_all_reduce.py` and
+# `demos/machines/compressed_gradients.py`.
 #
 # ## Next
 #
-# The link was slow, but it held, and nobody died. With hundreds of machines something fails
-# every few hours. Lesson 18b makes it happen.
+# The link was slow, but it held, and no rank died. With hundreds of machines something
+# fails every few hours. Lesson 18b makes it happen.

@@ -8,10 +8,10 @@
 # %% [markdown]
 # # 18b. Failure and checkpoints
 #
-# Lesson 18a trained on several machines. The more machines there are, the more often one of
-# them fails, and in synchronous training all others need it. So here we break things on
-# purpose: we kill ranks, freeze them, cut the link, and see who says what. Then we make the
-# training go on as if nothing had happened, and ask what that costs.
+# Lesson 18a trained on several machines. The more machines there are, the more often one
+# of them fails, and in synchronous training all others need it. Here we kill ranks,
+# freeze them and cut the link, and read what the others report. Then we make training go
+# on as if nothing had happened, and ask what that costs.
 #
 # *You will be able to* write a checkpoint that is whole at any moment and complete, so that
 # training goes on bit for bit; to start ranks again when one has died; and to say how often
@@ -31,11 +31,11 @@
 # %% [markdown]
 # ## Dead or silent
 #
-# Three processes add up a gradient in each step, on this machine and with gloo. Nobody
-# watches over them as `run_ranks` does over its ranks. Before its sixth step rank 2 fails in
-# one of two ways. The system *kills* it, as it does when memory runs out. Or it *freezes*
-# (`SIGSTOP`): it still exists, and does nothing. The group was made with a time limit of
-# three seconds, by `init_process_group(timeout=...)`.
+# Three processes add up a gradient in each step, on this machine and with gloo. Nothing
+# watches over them, as `run_ranks` usually does. Before its sixth step rank 2 fails in
+# one of two ways. The system *kills* it, as it does when memory runs out. Or the signal
+# `SIGSTOP` *freezes* it: it still exists, and does nothing. The group was made with a
+# time limit of three seconds, by `init_process_group(timeout=...)`.
 
 # %% tags=["nbval-ignore-output"]
 from parallel_by_hand.failures.failing_ranks import ask_survivors
@@ -46,18 +46,18 @@ for how in ("killed", "frozen"):
         print(f"  rank {rank}, after {steps} steps: {said} ({seconds:.2f} s)")
 
 # %% [markdown]
-# **With gloo, a killed process is noticed at once, and a frozen one at the time limit.** When
-# a process dies, its system closes its connections, and the others get an error (*reset*,
-# *closed* or *Broken pipe*, depending on what was still under way). A process that freezes closes nothing;
-# neither does a machine without power, or a link that is cut. Nothing arrives any more, and
-# a rank that only receives waits for the limit: 30 minutes with gloo, unless you choose
-# another. A rank that has sent to a machine without power hears of it earlier: Linux gives
-# up data that nobody acknowledges after about a quarter of an hour. The system of a frozen
-# process still acknowledges. NCCL's limit is 10 minutes, and even a killed rank may be
-# noticed only then, unless torchrun sees it, as below.
-#
-# None of the survivors can go on: a sum needs all three. So training stops, and what the
-# ranks hold in memory is lost when they end. What is left is the checkpoint.
+# **With gloo, a killed process is noticed at once, and a frozen one at the time limit.**
+# When a process dies, its system closes its connections, and the others get an error:
+# *reset*, *closed* or *Broken pipe*. A frozen process closes nothing; neither does a
+# machine without power, or a cut link. A rank that only receives then waits for the
+# limit, by default 30 minutes with gloo. A rank that has sent to a machine without power
+# hears of it earlier: after about a quarter of an hour Linux gives up on unacknowledged
+# data. NCCL's limit is 10 minutes, and even a killed rank may be noticed only then,
+# unless torchrun sees it.
+
+# %% [markdown]
+# No survivor can go on, because a sum needs all three ranks. What they hold in memory is
+# lost, and the checkpoint is left.
 
 # %% [markdown] tags=["instructor"]
 # ## A file that is whole at any moment: 4 minutes
@@ -68,10 +68,9 @@ for how in ("killed", "frozen"):
 # %% [markdown]
 # ## A file that is whole at any moment
 #
-# `torch.save(state, path)` writes one byte after the other. A checkpoint of step 1 lies
-# there. A process writes that of step 2 over it and is killed at some byte: the system
-# ends it as soon as the file would grow beyond a given size. We try six sizes. What is
-# left?
+# At `path` lies the checkpoint of step 1. A process writes that of step 2 over it with
+# `torch.save(state, path)`, byte after byte, and is killed on the way: the system ends it
+# as soon as the file would grow beyond a given size. What is left, for six such sizes?
 
 # %%
 from parallel_by_hand.checkpoints.atomic_file import save_in_place
@@ -81,13 +80,13 @@ for left, times in kill_while_writing(save_in_place).items():
     print(f"left at its path, {times} of 6 times: {left}")
 
 # %% [markdown]
-# Neither the new nor the old one: opening a file for writing empties it first. **A checkpoint
-# written in place can cost both checkpoints.** And failures while saving are not rare: it is the
-# moment when a disk turns out to be full.
-#
-# A few operations of a file system happen in a single step. One is giving a file another name
-# (`os.replace`), which takes the name away from the file that had it. That step is atomic, in
-# lesson 4's word: it is either done or not, and never half done.
+# Neither the new nor the old one: opening a file for writing empties it first. **A
+# checkpoint written in place can cost both checkpoints.**
+
+# %% [markdown]
+# `os.replace` gives a file a new name, and takes this name away from the file that had
+# it. For a file system that is a single step. It is atomic, in lesson 4's word: it is
+# done or not done, and never half done.
 
 # %% [markdown]
 # ## Exercise 1: an atomic save
@@ -96,13 +95,12 @@ for left, times in kill_while_writing(save_in_place).items():
 #
 # * The process may be killed at any moment. Then `path` is still a whole checkpoint, old or
 #   new, and the next call works.
-# * So write a second file *in the same folder*, then rename it. Before that its bytes must be
-#   on the disk: `file.flush()` gives them to the system, `os.fsync(file.fileno())` to the
-#   disk.
+# * Write a second file *in the same folder*, then rename it. Before that, bring its bytes
+#   to the disk by `file.flush()` and `os.fsync(file.fileno())`.
 # * Processes that save to `step.10` and `step.20` at the same time share no second file.
 #
-# By hand first: what does `torch.load(path)` give after a kill within the second file,
-# before `os.replace`, and after it? And if `path` itself had been opened?
+# By hand first: what does `torch.load(path)` give after a kill while the second file is
+# written, before `os.replace`, and after it?
 # <!-- exercise: 18b-save -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -160,10 +158,10 @@ check("18b-save", save_checkpoint)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 18b-save -->
-# Why it works: until `os.replace`, nothing has touched the file called `path`. That call is one
-# step of the file system, so there is no moment in between. Without `fsync` the new name may
-# reach the disk before the bytes: after a power cut the name would stand on an empty file.
-# (`torch.save` happens to flush what it writes; not every writer does.)
+# Why it works: until `os.replace`, nothing has touched the file called `path`. That call
+# is one step of the file system, so there is no moment in between. Without `fsync` the
+# new name may reach the disk before the bytes: after a power cut the name would stand on
+# an empty file. `torch.save` happens to flush what it writes; not every writer does.
 #
 # By hand: the old checkpoint, the old one, the new one. If `path` itself had been opened:
 # neither, from the moment it is opened until its last byte is written.
@@ -189,9 +187,9 @@ print("whole and the newest:", kill_at_random_moments(save_atomically), "of 10")
 # %% [markdown]
 # ## What belongs in it
 #
-# A file that is whole may still lack something. Here is the training that we will kill. It is
-# data parallel, on digits, with momentum, a rate that falls with each epoch, and *dropout*:
-# in each step every rank sets a random fifth of its neurons to 0. What does a step depend on?
+# A whole file may still lack something. The training that we will kill is data parallel,
+# on digits, with momentum, a rate that falls with each epoch, and *dropout*: in each step
+# every rank sets a random fifth of its neurons to 0. What does a step depend on?
 
 # %%
 from parallel_by_hand.failures.resumable_training import DigitsTraining
@@ -201,10 +199,10 @@ show(DigitsTraining.next_batch)
 show(DigitsTraining.take_step)
 
 # %% [markdown]
-# We save after step 30, in the second epoch, and go on to step 50 in a new training. First
-# with everything, then each time with one part left as it is at the very start. *place* is
-# the order of the epoch's images, how many of them have been used, and the step; *shuffle*
-# draws the orders; *noise* draws what is dropped.
+# We save after step 30, in the second epoch, and go on to step 50 in a new training:
+# first with everything, then each time with one part left as it was at the start. *place*
+# is the order of the epoch's images, how many of them have been used, and the step;
+# *shuffle* draws the orders; *noise* draws what is dropped.
 
 # %%
 from lessons.props.failure import continue_without_each_part
@@ -216,33 +214,33 @@ for part, found in run_ranks(continue_without_each_part)[0].items():
 
 # %% [markdown]
 # **With all parts, the training goes on bit for bit; without any one of them it does
-# not.** And nothing warns: each of these runs ends without an error. Without the place,
-# 311 images are used twice in this epoch, so others are never used. With digits that
-# hardly hurts what is learned; in a training that reads its data once, it is repeated
-# text after every failure.
+# not.** Nothing warns: each of these runs ends without an error. Without the place, 311
+# images are used twice in this epoch, and others never. A training that reads its text
+# once would repeat text after every failure.
+
+# %% [markdown]
+# torch's own `nn.Dropout` draws from the process's generator: `torch.get_rng_state()`,
+# and `torch.cuda.get_rng_state()` on a GPU. Python's `random` and NumPy have states of
+# their own.
 #
-# torch's own `nn.Dropout` draws from the process's generator: `torch.get_rng_state()`, and
-# `torch.cuda.get_rng_state()` on a GPU. Python's `random` and NumPy have others.
-#
-# What must not belong in it: code. A checkpoint is a pickle, and a foreign pickle can run any
-# command while it is loaded. With `weights_only=True`, the default since torch 2.6,
-# `torch.load` reads tensors, numbers, texts and containers of them, and refuses the rest.
-# `torch.distributed.checkpoint` still unpickles the file `.metadata`: load only your own.
+# Code does not belong in it: a foreign pickle can run any command while it is loaded.
+# With `weights_only=True`, the default since torch 2.6, `torch.load` refuses all but
+# tensors, numbers, texts and containers of them. `torch.distributed.checkpoint` still
+# unpickles the file `.metadata`: load only your own.
 
 # %% [markdown]
 # ## Exercise 2: stop and go on
 #
-# `snapshot(training)` returns all that this rank's `DigitsTraining` is made of, as a
-# dictionary that `torch.load` can read with `weights_only=True`. `restore(training, saved)`
-# brings another `DigitsTraining` to that moment: from there all steps are the same, bit for
-# bit.
+# `snapshot(training)` returns the state of this rank's `DigitsTraining`, as a dictionary
+# that `torch.load` reads with `weights_only=True`. `restore(training, saved)` brings
+# another `DigitsTraining` to that moment: from there all steps are the same, bit for bit.
 #
-# * Its state: `.model` and `.optimizer`; `.shuffle` and `.noise`, two `torch.Generator`s;
-#   `.order`, a tensor; `.used` and `.step`, numbers.
-# * A snapshot stays what it is while its training goes on. So does `saved`.
+# * The state is `.model` and `.optimizer`; `.shuffle` and `.noise`, two
+#   `torch.Generator`s; `.order`, a tensor; `.used` and `.step`, numbers.
+# * Neither a snapshot nor `saved` changes while a training goes on.
 #
-# By hand first: the images are 0 to 4, the batch is 2, the order 3 1 4 0 2 has been drawn,
-# and one step taken. Which images come next? Which, if only the state of `shuffle` was saved?
+# By hand first: the order 3 1 4 0 2 of five images has been drawn, and one step of batch
+# 2 taken. Which images come next? Which, if only the state of `shuffle` was saved?
 # <!-- exercise: 18b-resume -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -330,9 +328,9 @@ check("18b-resume", snapshot, restore)
 # %% [markdown]
 # ## An agent
 #
-# Somebody has to notice and start the ranks again. On each machine that is a process that does
-# not train: the **agent**, which is what `torchrun` is once it has started the ranks. Ours
-# works on one machine:
+# Something has to notice a dead rank and start the ranks again. On each machine that is
+# the **agent**, a process that does not train: `torchrun`, once it has started the ranks.
+# Ours works on one machine:
 
 # %%
 from parallel_by_hand.failures.own_agent import run_with_restarts
@@ -340,11 +338,11 @@ from parallel_by_hand.failures.own_agent import run_with_restarts
 show(run_with_restarts)
 
 # %% [markdown]
-# All ranks start again, even the healthy ones: each stands in the middle of a sum that will
-# never be complete, and must go back to the same checkpoint as the others. Rank 0 saves after
-# every 10 steps: what all share, and *each rank's* noise, which it gathers. Rank 1
-# is killed after step 25. (A step sleeps here, so that the picture looks alike on all
-# machines.)
+# All ranks start again, even the healthy ones: each stands in the middle of a sum that
+# will never be complete, and must go back to the same checkpoint as the others. After
+# every 10 steps, rank 0 gathers *each rank's* noise and saves it with what all ranks
+# share. Rank 1 is killed after step 25. A step sleeps here, so that the picture looks the
+# same on every machine.
 
 # %%
 from pathlib import Path
@@ -365,7 +363,7 @@ with TemporaryDirectory() as folder, Timeline() as timeline:
 timeline.plot("rank 1 is killed after step 25", stamp="simulated")
 
 # %% [markdown]
-# Steps 21 to 25 are drawn twice: these five were lost and are made again. The gap between the two lives is the restart. Is it the same
+# Steps 21 to 25 were lost and are made again. The gap is the restart. Is it the same
 # training?
 
 # %%
@@ -375,9 +373,10 @@ with TemporaryDirectory() as folder:
     print("bit for bit:", torch.equal(resumed, trained_parameters(run)))
 
 # %% [markdown]
-# **With the same number of ranks, the training that was killed ends with the same parameters,
-# bit for bit.** If a kill is as likely after any step (and its save, if it has one), how many
-# steps does one cost on average, with a checkpoint after every 10?
+# **With the same number of ranks, the training that was killed ends with the same
+# parameters, bit for bit.** If a kill is equally likely after each step, and comes after
+# the save where there is one, how many steps does it cost on average, with a checkpoint
+# after every 10?
 
 # %%
 from sidebyside import guess
@@ -390,23 +389,23 @@ from sidebyside import reveal
 reveal("18b-lost", sum(step % 10 for step in range(1000)) / 1000, computed=True)
 
 # %% [markdown]
-# About half of the interval. An agent gives up after some restarts (`--max-restarts`),
-# because a rank that dies of an error in its program dies again. `torchrun` notices and
-# starts the ranks again; saving stays in your program. Its own default is `--max-restarts 0`.
+# About half of the interval. An agent gives up after `--max-restarts` restarts, by
+# default 0, because a rank that dies of an error in its program would die again. Saving
+# remains the task of your program.
 #
 # ```
 # export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
 # torchrun --local-addr 127.0.0.1 --nproc-per-node 2 --max-restarts 3 demos/failures/own_resumable.py \
 #     --checkpoint saved.pt --kill-at 25
 # ```
-#
+
+# %% [markdown]
 # **By default the torchrun of torch 2.13 keeps one store for all restarts**: a rank that is
 # early may find the address of a dead one there, and wait for it. With the first line
 # every start has a store of its own.
 #
-# Type it into a terminal; it takes 10 to 60 s. Rank 0 says that its connection is lost,
-# torchrun says that rank 1 had exit code -9 (signal 9, a kill), starts both
-# again, and the loss is that of a run without a kill.
+# In a terminal this command takes 10 to 60 s. Rank 1 is killed, both ranks start again,
+# and the loss is that of a run without a kill.
 
 # %% [markdown] tags=["instructor"]
 # ## A host, or the link: 7 minutes
@@ -419,10 +418,10 @@ reveal("18b-lost", sum(step % 10 for step in range(1000)) / 1000, computed=True)
 # %% [markdown]
 # ## A host, or the link
 #
-# If a whole machine is lost, nobody can start its ranks again. `torchrun --nnodes 1:2` needs one
-# machine and takes two: it is **elastic**. The agents that are left meet again at the
-# rendezvous (18a) and start ranks with a smaller world size. Our agent does that with
-# `elastic=True`. Two ranks become one, without dropout this time:
+# If a whole machine is lost, nobody can start its ranks again. `torchrun --nnodes 1:2`
+# needs one machine and takes two: it is **elastic**. The agents that are left meet again
+# at lesson 18a's rendezvous and start ranks with a smaller world size. Our agent does
+# that with `elastic=True`. Two ranks become one, without dropout this time:
 
 # %%
 lives = []
@@ -436,35 +435,31 @@ print("bit for bit:", torch.equal(*lives))
 print("within 0.00001:", torch.allclose(*lives, rtol=0, atol=1e-5))
 
 # %% [markdown]
-# **With another world size, and the same batches, the result agrees up to rounding**: one rank
-# adds in another order than two. (With dropout it is another training, as good as the first:
-# one rank draws other numbers than two.) It works because the checkpoint counts images of
-# *all* ranks.
+# **With another world size, and the same batches, the result agrees up to rounding**: one
+# rank adds in another order than two. With dropout it would be another training, as good
+# as the first. All this works because the checkpoint counts the images of *all* ranks.
 
 # %% [markdown]
-# Now in earnest: two hosts in network namespaces (18a), and `torchrun --nnodes 1:2` on each.
-# On Linux, `demos/failures/kill_and_resume.py` does that, with `--failure agent`,
-# `--failure link`, `--failure link --heal 4` or `--failure rendezvous`. The first row is the
-# command above, on one machine:
+# Now two hosts in network namespaces, as in 18a, with `torchrun --nnodes 1:2` on each. On
+# Linux, `demos/failures/kill_and_resume.py` breaks them, with `--failure agent`,
+# `--failure link`, `--failure link --heal 4` or `--failure rendezvous`. The first row is
+# the command above:
 #
-# | what fails | who says what | after | then | what is lost |
+# | what fails | what is reported | when | then | what is lost |
 # |---|---|---|---|---|
 # | a worker | the other: its connection is lost; its agent: exit code -9 | at once | its agent starts all ranks again | steps since the checkpoint |
 # | a host, with its agent | the other: its connection is lost | at once | 6 to 11 s later one host goes on, world size 1 | the same, and half of the machines |
 # | the link | both: *Timed out waiting 10000ms* | at the limit, 10 s here | the host of the rendezvous goes on alone, 4 to 12 s later; the other waits in vain, and we end it | the same |
-# | the link, for 4 s | nobody says anything | | training goes on | 4 s |
+# | the link, for 4 s | nothing | | training goes on | 4 s |
 # | the host of the rendezvous | the other: its connection is lost | at once | the other's agent gives up 2 to 5 s later | the same, and somebody must start the job again |
+
+# %% [markdown]
+# The host's processes are killed here; a host without power is noticed at the limit, like
+# a cut link. The seconds are those of a few runs with gloo on two busy cores. By default,
+# a new group waits 30 s for latecomers; the demo's waits 1 s.
 #
-# (A lost host here means that its processes are killed, so its system closes the connections.
-# One without power is noticed at the limit, like a cut link. The seconds are those of a
-# few runs, on two busy cores; where namespaces can be made, the course's
-# tests run the last four rows. They used gloo, torch 2.13,
-# and `keep_alive_interval=1`, `keep_alive_max_attempt=3` and
-# `last_call_timeout=1` in `--rdzv-conf`: with the defaults, a new group waits 30 s for
-# latecomers.)
-#
-# If the two halves of a cut cluster both went on, there would be two trainings and one
-# checkpoint file: a *split brain*. That is why only the half with the rendezvous may.
+# If both halves of a cut cluster went on, two trainings would share one checkpoint file:
+# a *split brain*. So only the half with the rendezvous may go on.
 
 # %% [markdown] tags=["instructor"]
 # ## How often: 7 minutes
@@ -482,14 +477,14 @@ print("within 0.00001:", torch.allclose(*lives, rtol=0, atol=1e-5))
 # %% [markdown]
 # ## Exercise 3: the clock
 #
-# Write `finish_time(work, every, save, restart, failures)`: when, from 0, are `work` seconds
-# of computing done?
+# Write `finish_time(work, every, save, restart, failures)`: the time from 0 at which
+# `work` seconds of computing are done.
 #
-# * After each `every` seconds of computing, training saves for `save` seconds, and computes
-#   nothing meanwhile. After the last second of work it just ends.
-# * `failures` are moments, in order. A failure throws training back to the last checkpoint
-#   whose saving was complete, or to the start. `restart` seconds later it goes on.
-# * A failure may come while it computes, saves or restarts; then the restart begins anew.
+# * After each `every` seconds of computing, training stops to save for `save` seconds.
+#   After the last second of work it ends without a save.
+# * `failures` are moments, in order. A failure throws training back to the last complete
+#   checkpoint, or to the start. Training goes on `restart` seconds after the latest
+#   failure.
 #
 # By hand first: `work` 10, `every` 4, `save` 1, `restart` 2, failures at 7 and 8. What
 # is lost at 7, and when is the work done?
@@ -563,9 +558,9 @@ check("18b-clock", finish_time)
 #
 # Now with random failures, which have no memory: a machine that has run for long is no
 # more likely to fail. On average one comes every 0.8 s. Saving takes 0.08 s, a restart
-# 0.25 s. Each point is 400 failures on the simulated clock; the line is Daly's formula
-# for the goodput (2006). And we kill a *real* process (it sleeps in place of computing
-# and saving) five times, at moments of the same kind.
+# 0.25 s. Each point is 400 failures on the simulated clock; the line is Daly's formula of
+# 2006 for the goodput. We also kill a *real* process five times, at such moments. It
+# sleeps in place of computing and saving.
 
 # %%
 from itertools import islice
@@ -586,16 +581,16 @@ print(f"by the clock, with these five moments, {survived.predicted:.2f} of the t
 draw_goodput(machine, survived, kills=5)
 
 # %% [markdown]
-# The top is broad: half or twice the best interval costs about 4 points. **Five
-# failures say next to nothing about an average**: 80 % of such sets of five lie somewhere
-# on the bar, which is much longer than what doubling the interval costs. So
-# we compare the clock with the real process for *these* five moments, and let the clock
-# play hundreds.
-#
-# Where is the top? With $\delta$ for a save and $M$ between failures, an interval $\tau$ costs
-# $\delta/\tau$ for saving and about $\tau/2M$ for what is lost. Their sum is smallest for
-# $\tau = \sqrt{2\delta M}$, **Young's formula** (1974). If failures become four times as
-# frequent, by what factor should one save more often?
+# The top is broad: half or twice the best interval costs about 4 points. **Five failures
+# say next to nothing about an average**: the bar holds 80 % of the simulated runs with
+# five, and is much longer than those 4 points. So the real process is compared with the
+# clock for *these* five moments, and the clock plays hundreds.
+
+# %% [markdown]
+# Where is the top? With $\delta$ for a save and $M$ between failures, an interval $\tau$
+# costs $\delta/\tau$ for saving and about $\tau/2M$ for what is lost. Their sum is
+# smallest for $\tau = \sqrt{2\delta M}$, **Young's formula** of 1974. If failures become
+# four times as frequent, by what factor should one save more often?
 
 # %%
 guess("18b-often", None, "Saves per hour grow by what factor?", "")
@@ -605,8 +600,8 @@ often = [young_interval(machine._replace(mean=mean)) for mean in (0.8, 0.2)]
 reveal("18b-often", often[0] / often[1], computed=True)
 
 # %% [markdown]
-# Young takes $\delta$ to be short beside $M$. Daly's formula has two terms more for
-# when it is not, and takes off $\delta$:
+# Young assumes that $\delta$ is short beside $M$. For a longer $\delta$, Daly's formula
+# has two more terms, and subtracts $\delta$:
 #
 # $$\tau = \sqrt{2\delta M}\left(1 + \frac{1}{3}\sqrt{\frac{\delta}{2M}} + \frac{\delta}{18M}\right) - \delta$$
 
@@ -629,9 +624,9 @@ for mean in (0.8, 8, 800):
 # %% [markdown]
 # ## Ten thousand GPUs
 #
-# Llama 3 (2024) was trained on 16,384 GPUs and was interrupted unexpectedly 419 times in 54
-# days: every 3.1 hours. Suppose that each GPU, with all that belongs to it, fails as often as
-# there. How many days does a machine with 8 GPUs run between two failures?
+# Llama 3 was trained on 16,384 GPUs and was interrupted unexpectedly 419 times in 54
+# days: every 3.1 hours. Suppose that every GPU, with all that belongs to it, fails that
+# often. How many days does a machine with 8 GPUs run between two failures?
 
 # %%
 guess("18b-days", None, "Days between failures, with 8 GPUs?", "")
@@ -649,11 +644,11 @@ for gpus in (8, 1024, 16_384, 100_000):
         print(f": goodput {share:.3f}")
 
 # %% [markdown]
-# This is computed by the formula. Saves of 60 and 5 seconds and a restart of 300 are our
-# assumptions. The Llama 3 paper reports over 90 % of effective training time. **What happens
-# once in 264 days on one machine happens every few hours on ten thousand GPUs, and then a
-# short save is worth more than an exact interval**: on 16,384 it brings 7 points; half or
-# twice the interval costs 2.
+# The saves of 60 and 5 seconds and the restart of 300 are our assumptions. The Llama 3
+# paper of 2024 reports over 90 % of effective training time. **What happens once in 264
+# days on one machine happens every few hours on ten thousand GPUs, and then a short save
+# is worth more than an exact interval**: on 16,384 it brings 7 points; half or twice the
+# interval costs 2.
 
 # %% [markdown] tags=["instructor"]
 # ## Without waiting: 4 minutes
@@ -664,9 +659,9 @@ for gpus in (8, 1024, 16_384, 100_000):
 # %% [markdown]
 # ## Without waiting
 #
-# Training need not wait for the disk. It copies the state in memory, and a thread writes the
-# copy while steps go on: an **asynchronous checkpoint**. Steps sleep for 40 ms, the disk for
-# 150 ms:
+# Training need not wait for the disk. It copies the state in memory, and a thread writes
+# the copy while steps go on: an **asynchronous checkpoint**. Here a step sleeps for 40
+# ms, and the disk for 150 ms:
 
 # %%
 from parallel_by_hand.failures.background_save import (
@@ -684,9 +679,9 @@ show(BackgroundSaver.save)
 draw_timelines(drawn, stamp="simulated")
 
 # %% [markdown]
-# At most one write is under way, else copies pile up: where a checkpoint comes too soon,
-# training waits for the one before. What if we do not copy? A writer is half through when
-# step 6 begins:
+# At most one write is under way, or copies would pile up: a checkpoint that comes too
+# soon waits for the one before. What if we do not copy? Here a writer has written half of
+# the state when step 6 begins:
 
 # %%
 from parallel_by_hand.failures.background_save import measure_pauses, steps_in_file
@@ -699,11 +694,10 @@ with TemporaryDirectory() as folder:
         print(f"64 MB {way}: training stands still for {1000 * seconds:.0f} ms")
 
 # %% [markdown]
-# **Without the copy, the file is whole and holds a mixture of two steps.** Nothing warns here
-# either. The price of the copy is memory: the state once more, usually on the CPU. (The copy
-# is slow here because fresh memory is asked for each time.) And a failure may come before the
-# write has ended: then the checkpoint before it counts. Keep several: one of a model whose
-# loss is no longer a number is whole, too.
+# **Without the copy, the file is whole and holds a mixture of two steps.** The price of
+# the copy is memory: the state once more, usually on the CPU. A failure may come before
+# the write has ended: then the checkpoint before it counts. So keep several: a checkpoint
+# of a model whose loss is no longer a number is whole, too.
 
 # %% [markdown] tags=["instructor"]
 # ## The library, a script, the scorecard: 3 minutes
@@ -715,16 +709,16 @@ with TemporaryDirectory() as folder:
 #
 # | | agent and restarts | a checkpoint in the background |
 # |---|---|---|
-# | PyTorch | `torchrun --nnodes 1:4 --max-restarts 3`, and the variable above | `torch.distributed.checkpoint.async_save(state, checkpoint_id=folder)` |
-# | TensorFlow | – | `tf.keras.callbacks.BackupAndRestore` (in line) |
+# | PyTorch | `torchrun --max-restarts 3 --nnodes 1:4`, and the variable above | `torch.distributed.checkpoint.async_save(state, checkpoint_id=folder)` |
+# | TensorFlow | – | `tf.keras.callbacks.BackupAndRestore`, in line |
 # | Horovod, whose last release is of 2023 | `hvd.elastic.run` with a `TorchState`, kept in memory | – |
 # | JAX | – | `orbax.checkpoint.CheckpointManager` |
 #
 # The package torchft goes further than restarts: the other replicas go on without the dead one.
 #
-# A script without this course's instruments. It saves no order of images: that is a function
-# of the epoch's number, so the step says it all. `TORCHELASTIC_RESTART_COUNT` is the life, as
-# torchrun counts it. Here as a group of one rank:
+# Here is a script without this course's instruments, run as a group of one rank. It saves
+# no order of images: the order follows from the epoch's number, and the epoch from the
+# step. `TORCHELASTIC_RESTART_COUNT` is torchrun's count of restarts.
 
 # %%
 from demos.failures.own_resumable import train
@@ -740,8 +734,8 @@ run_demo("failures/own_resumable.py")
 #
 # | | |
 # |---|---|
-# | equal to one process | as the training itself (11a); resumed: to the uninterrupted one bit for bit with equal world size, if every operation is deterministic (on GPUs not all are); up to rounding with another (without dropout) |
-# | bytes each rank sends per step | those of training; at a checkpoint, its random state as well (5 KB) |
+# | equal to one process | as lesson 11a's training. Resumed with the same world size: to the uninterrupted one bit for bit, if every operation is deterministic, as not all are on GPUs; with another and without dropout: up to rounding |
+# | bytes each rank sends per step | those of training; at a checkpoint, its random state as well, 5 KB |
 # | memory of each rank | that of training; for the copy $S$ more |
 # | idle share | $\delta/\tau$ for saving, in line; about $\tau/2M$ is computed twice |
 # | if one rank dies | $\tau/2$ of work on average, and the restart |
@@ -749,19 +743,13 @@ run_demo("failures/own_resumable.py")
 # %% [markdown]
 # ## What we saw
 #
-# * With gloo, a killed process is noticed at once, a silent one at the time limit, and either
-#   way all stop.
-# * A checkpoint is atomic by a second file, `fsync`, and a new name. It is complete with model,
-#   optimiser, place in the data and all random states: then the training goes on bit for bit.
-# * An agent starts all ranks again; elastic, with fewer. Only the side with the rendezvous may go on.
+# * A second file, `fsync` and a new name make a checkpoint atomic. All states and the
+#   place in the data make it complete.
 # * Goodput has a broad top at about $\sqrt{2\delta M}$. Five failures are too few to see it.
-# * A checkpoint in the background stops training for a copy only.
 #
-# In a terminal, `demos/failures/kill_and_resume.py` kills a rank of one, two or many, or a
-# host, or cuts the link, and `demos/failures/checkpoint_interval.py` takes any $M$ and
-# $\delta$.
+# In a terminal, `demos/failures/checkpoint_interval.py` takes any $M$ and $\delta$.
 #
 # ## Next
 #
-# Here we knew what was broken, for we had broken it. Lesson 18c begins with a program that hangs,
-# or is wrong without a word, and asks which rank and which line is guilty.
+# Here we knew what was broken. Lesson 18c begins with programs that hang, or are silently
+# wrong, and asks which rank and which line is guilty.

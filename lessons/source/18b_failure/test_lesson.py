@@ -11,7 +11,6 @@ import torch
 import torch.distributed as dist
 
 from demos.failures import own_resumable
-from lessons.props.failure import continue_without_each_part
 from parallel_by_hand.failures.failing_ranks import ask_survivors
 from parallel_by_hand.failures.failure_clock import (
     Machine,
@@ -23,7 +22,6 @@ from parallel_by_hand.failures.failure_clock import (
     young_interval,
 )
 from parallel_by_hand.failures.real_kills import survive_kills
-from parallel_by_hand.failures.resumable_training import PARTS
 from sidebyside import run_ranks
 from sidebyside.course.record import ROOT
 from tests.process_state import TORCHRUN
@@ -62,19 +60,6 @@ def test_nccls_own_limit_is_10_minutes_says_torch():
     assert words in said
     if default_pg_nccl_timeout is not None:
         assert default_pg_nccl_timeout.total_seconds() == 10 * 60
-
-
-# What belongs into it -----------------------------------------------------------------
-
-
-@pytest.mark.everything
-@pytest.mark.parametrize("ranks", [1, 3])
-def test_only_a_complete_checkpoint_goes_on_bit_for_bit(ranks):
-    for found in run_ranks(continue_without_each_part, world_size=ranks):
-        assert {part for part in found if found[part].equal} == {"nothing"}
-        assert set(found) == {"nothing", *PARTS}
-        assert found["nothing"].apart == 0
-        assert {part for part in PARTS if found[part].twice} == {"place"}
 
 
 # The clock ----------------------------------------------------------------------------

@@ -9,12 +9,12 @@
 # # 18c. The clinic: which rank, which line?
 #
 # When one process goes wrong, Python shows a traceback. When one rank of many goes wrong,
-# the others wait for it, and often nobody says anything. The more ranks there are, the
-# longer you search, and the more GPUs wait meanwhile.
+# the others wait for it, often without a message. The more ranks there are, the longer
+# you search, and the more GPUs wait meanwhile.
 #
-# Six sick programs are waiting for you here. You examine them, repair them, and at the end
-# you find a rank that is not sick, only slow. There are five tools: the hang report, the
-# debug level, the watchdog with the flight recorder, a barrier that reports, and the stacks.
+# Six sick programs are waiting for you here. You examine and repair them, and at the end
+# you find a rank that is only slow. There are five tools: the hang report, the debug
+# level, the watchdog with its flight recorder, a barrier that reports, and the stacks.
 #
 # *You will be able to* find the rank that everybody waits for, and its line; to choose the
 # tool that fits the symptom; and to build a watchdog into a script of your own.
@@ -35,8 +35,8 @@
 # ## The ward round
 #
 # Each patient is a small program that runs in three ranks, with gloo. The data are chosen
-# so that it always falls ill. We let all six run, and after two seconds we look at what
-# each rank does.
+# so that it always falls ill. We let all six run, and look after two seconds at what each
+# rank does.
 
 # %%
 from parallel_by_hand.clinic.examinations import ward_round
@@ -45,16 +45,15 @@ ward_round()
 
 # %% [markdown]
 # **Four patients hang, one aborts, and one finishes without a complaint, with wrong
-# results.** The four that hang say nothing: a rank that waits does not know that it
-# waits in vain. And waiting proves neither guilt nor innocence.
+# results.** The four that hang print nothing: a rank that waits does not know that it
+# waits in vain. Waiting proves neither guilt nor innocence.
 
 # %% [markdown]
 # ## First tool: the hang report
 #
 # You know it from lessons 10a and 11a: when its time is over, `run_ranks` asks each rank
-# for the line it is on. Here is ada, with the numbers of her lines. (`batches` are this
-# rank's own, and `RATE` is the learning rate. A file called `<ada>` in a report means this
-# listing.)
+# for the line it is on. Here is ada, with line numbers. Each rank has `batches` of its
+# own, and `RATE` is the learning rate. In a report, the file `<ada>` is this listing.
 
 # %%
 from parallel_by_hand.clinic.ward import show_patients
@@ -67,16 +66,16 @@ from parallel_by_hand.clinic.ward import run_patient
 run_patient("ada")
 
 # %% [markdown]
-# One rank waits in a collective, and two have finished: they never called it. Which rank is
-# guilty? That is a rule of the game. In this clinic, **the guilty rank is the one of three
-# that does what the two others do not do.** In real life the two may be wrong, and the one
-# right. Keep the answer for exercise 1.
+# One rank waits in a collective, and two have finished: they never called it. Which rank
+# is guilty? By a rule of our game, **the guilty rank is the one of three that does what
+# the two others do not do.** In real life the two may be wrong, and the one right. Keep
+# the answer for exercise 1.
 #
 # Outside this course there is no such report. You wait until the group's time limit: 30
-# minutes with gloo and 10 with NCCL, unless you choose another:
-# `dist.init_process_group(timeout=timedelta(minutes=2))`. Then a rank that waits raises an
+# minutes with gloo and 10 with NCCL, unless you choose another with
+# `dist.init_process_group(timeout=timedelta(minutes=2))`. Then a waiting rank raises an
 # error with gloo, "Timed out waiting 120000ms for recv operation to complete", which does
-# not say which ranks are missing. With NCCL its process is ended.
+# not name the missing ranks. With NCCL its process is ended.
 
 # %% [markdown] tags=["instructor"]
 # ## The debug level: 6 minutes
@@ -104,14 +103,15 @@ for name in "ben", "dan":
     examine_patient(name, "detail")
 
 # %% [markdown]
-# (Shortened: torch's message also has types and devices.) Without the debug level ben hangs,
-# and dan aborts: rank 2 receives more bytes than it has room for, and gloo ends the process
-# ("Received data size doesn't match expected size"). The rank that is killed need not be the
-# guilty one. **With other sizes, the same mistake hangs instead.** With `DETAIL` both are
-# Python errors that name two ranks, and you can read the odd one out.
+# Torch's messages are shortened here. Without the debug level ben hangs, and dan aborts:
+# rank 2 receives more bytes than it has room for, and gloo ends the process. The rank
+# that is killed need not be the guilty one. **With other sizes, the same mistake hangs
+# instead.** With `DETAIL` both become Python errors that name two ranks, and you can see
+# which one differs.
 #
-# On ada it says nothing before the group's time limit: rank 0 has no second rank to compare
-# with. Then the barrier ends with an error that names ranks 1 and 2, which never came.
+# With ada, `DETAIL` reports nothing before the group's time limit, because rank 0 has no
+# second rank to compare with. Then the barrier fails, and names ranks 1 and 2, which
+# never came.
 #
 # In a pipeline `DETAIL` gives a false alarm: torch 2.13 counts messages as well, so ranks
 # that have sent or received different numbers of them "mismatch" at the next collective.
@@ -119,29 +119,26 @@ for name in "ben", "dan":
 # %% [markdown]
 # ## Exercise 1: ada, ben and dan
 #
-# Set `repairs`: for each patient the guilty rank, and new lines that cure it for any number
-# of ranks.
+# Set `repairs`, in the form that the cell below shows: for each patient the guilty rank,
+# and new lines that cure it for any number of ranks.
 #
-# ```python
-# repairs = {"ada": (rank, {9: "the new line 9"}), "ben": ..., "dan": ...}
-# ```
-#
-# As in lesson 9, `\n` stands between several new lines, and `""` leaves a line out. When well,
-# they return
+# As in lesson 9, `\n` separates new lines, and `""` deletes a line. When well, they
+# return
 #
 # * *ada*: the weights, and on rank 0 the mean of all ranks' losses.
-# * *ben*: the weights. If any gradient is longer than `LIMIT`, all use rank 0's; else the
-#   mean.
+# * *ben*: the weights. If any gradient is longer than `LIMIT`, all ranks use rank 0's,
+#   else the mean.
 # * *dan*: the mean of the errors of all rows.
 #
-# *By hand first:* rank 0 has the error 6, rank 1 has 3 and 0. What is their mean, and the mean
-# of the ranks' means?
+# *By hand first:* rank 0 has the error 6, rank 1 has 3 and 0. What is the mean, and the
+# mean of the ranks' means?
 #
 # <!-- exercise: 18c-hung -->
 # <details><summary>Hint 1: a question</summary>
 #
-# For each collective in the program: do all ranks come to it? If it stands behind an `if`,
-# who knows what the `if` asks about? If it has a shape, who knows that shape?
+# For each collective in the program: do all ranks come to it? If it stands behind an
+# `if`, which ranks know what the `if` asks about? If it has a shape, which ranks know
+# that shape?
 # </details>
 # <details><summary>Hint 2: an idea</summary>
 #
@@ -199,11 +196,10 @@ check("18c-hung", repairs)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 18c-hung -->
-# Why it works. In all three, every rank now calls the same collectives, in the same order,
-# with the same shapes, whatever its own data are. ada: all ranks sum up the loss, and
-# each may use it. ben: the question whether there is a long gradient is itself
-# answered by a collective, so all ranks get one answer. dan: a sum and a count have the same
-# shape on every rank.
+# Why it works. In all three, every rank now calls the same collectives, in the same
+# order, with the same shapes, whatever its own data are. ada: all ranks sum up the loss,
+# and each may use it. ben: a collective answers whether there is a long gradient, so all
+# ranks get one answer. dan: a sum and a count have the same shape on every rank.
 #
 # By hand: (6 + 3 + 0) / 3 = 3. The ranks' means are 6 and 1.5, and their mean is 3.75.
 
@@ -220,10 +216,11 @@ check("18c-hung", repairs)
 # %% [markdown]
 # ## Third tool: watchdog and flight recorder
 #
-# The thread that hangs cannot print where it is: it is inside a call that does not return.
-# Another thread of the same process can, as long as that call has released the GIL, as
-# collectives and reads do. A thread that watches whether work makes progress is called a
-# **watchdog**. Ours runs a program in a second thread, and looks at it after some seconds:
+# The thread that hangs cannot print where it is: it is inside a call that does not
+# return. Another thread of the same process can, if that call has released the GIL, as
+# collectives and reads do. A thread that watches whether work makes progress is a
+# **watchdog**. Ours runs a program in a second thread, and looks at it after some
+# seconds:
 
 # %%
 from parallel_by_hand.clinic.examinations import watched
@@ -232,10 +229,10 @@ from sidebyside import show
 show(watched)
 
 # %% [markdown]
-# What is there to look at? In each rank, torch notes the collectives that are called, in the
-# **flight recorder**: a list of the latest ones, with number, kind, shape, state and the
-# lines of Python that called it. (We read it with `torch._C._distributed_c10d._dump_fr_trace`,
-# which returns a pickle. It is private, so it may change.)
+# What is there to look at? In each rank, torch keeps a list of the latest collectives,
+# the **flight recorder**: their number, kind, shape, state and the lines of Python that
+# called them. We read it with `torch._C._distributed_c10d._dump_fr_trace`, which is
+# private and may change.
 #
 # Our patient is eve. Ranks 0 and 2 have three batches, and rank 1 has one more.
 
@@ -256,14 +253,14 @@ reveal("18c-entries", records[1].count("all_reduce"), computed=True)
 
 # %% [markdown]
 # Is "scheduled" the state of a collective that waits? No: **with gloo, all entries stay
-# "scheduled", also those that are done.** So the state tells us nothing, and we look for the
-# missing entry: number 4 is there on rank 1 only. (With NCCL the state goes on to
-# "completed".)
+# "scheduled", also those that are done.** So we look for the missing entry: only rank 1
+# has a number 4. With NCCL the state changes to "completed".
 
 # %% [markdown]
-# Does rank 1 wait until the time limit? That depends on the others. So far they have stayed,
-# because `run_ranks` keeps them until all are done. Here they leave the group when they have
-# finished, as a script does at its end:
+# Does rank 1 wait until the time limit? That depends on the others. So far they have
+# stayed, because `run_ranks` keeps them until all are done. Here they leave the group
+# when they have finished, as a script does. `on_cpus` hides GPUs from the ranks, because
+# these symptoms are gloo's:
 
 
 # %%
@@ -289,11 +286,10 @@ with on_cpus():
     print(run_ranks(eve_and_leave, data_of_patient("eve"), world_size=3))
 
 # %% [markdown]
-# **With gloo, one batch more on one rank hangs only while the others live; when they leave, it
-# is an error**, and one that blames the network: "Connection closed by peer", "reset by peer"
-# or "Broken pipe".
-# The same program hangs in one place and crashes in another. (`on_cpus` hides GPUs from the
-# ranks, because all these symptoms are gloo's.)
+# **With gloo, one batch more on one rank hangs only while the others live; when they
+# leave, it is an error**, and one that blames the network: "Connection closed by peer",
+# "reset by peer" or "Broken pipe". The same program hangs in one place and crashes in
+# another.
 
 # %% [markdown] tags=["instructor"]
 # ## Barrier and stacks: 5 minutes
@@ -308,14 +304,14 @@ with on_cpus():
 # ## Fourth and fifth tools: a barrier that reports, and the stacks
 #
 # finn's ranks read their numbers from a server, and one of them never comes to the
-# all-reduce. (`NUMBERS` is 4, and a number has 8 bytes.)
+# all-reduce. `NUMBERS` is 4, and a number has 8 bytes.
 
 # %%
 show_patients("finn")
 
 # %% [markdown]
-# `dist.monitored_barrier` is a barrier with a time limit: rank 0 notes which ranks have come,
-# and then names those that have not. It needs gloo; beside NCCL you make a group for it with
+# `dist.monitored_barrier` is a barrier with a time limit, after which rank 0 names the
+# ranks that have not come. It needs gloo; beside NCCL, make a group for it with
 # `dist.new_group(backend="gloo")`. We put it in front of every all-reduce:
 
 # %%
@@ -325,9 +321,9 @@ show(all_reduce_behind_barrier)
 examine_patient("finn", "barrier")
 
 # %% [markdown]
-# That names the rank. For the line we need the stacks: the functions that each thread is in.
-# Python's own module `faulthandler` writes them, even if the thread is in C code. We look for the
-# line of the program that stands there:
+# That names the rank. For the line we need the stacks: the functions that each thread is
+# in. Python's own module `faulthandler` writes them, even if the thread is in C code. We
+# look for the program's line:
 
 # %%
 from parallel_by_hand.clinic.examinations import stacks_of_threads
@@ -336,11 +332,11 @@ show(stacks_of_threads)
 examine_patient("finn", "stacks")
 
 # %% [markdown]
-# In a script of your own, `faulthandler.dump_traceback_later(60)` does that after a minute.
-# `faulthandler.register(signal.SIGUSR1)` does it whenever somebody types `kill -USR1` and
-# the process id. And if nothing was prepared, `py-spy dump --pid` with that id reads the stacks of
-# a running Python process from outside; it is a package of its own, and needs the right to
-# look into other processes.
+# In a script of your own, `faulthandler.dump_traceback_later(60)` does that after a
+# minute. `faulthandler.register(signal.SIGUSR1)` does it whenever somebody types `kill
+# -USR1` and the process id. If nothing was prepared, `py-spy dump --pid` with that id
+# reads the stacks from outside; it is a package of its own, and needs the right to look
+# into other processes.
 
 # %% [markdown] tags=["instructor"]
 # ## The silent patient: 4 minutes
@@ -353,9 +349,9 @@ examine_patient("finn", "stacks")
 # %% [markdown]
 # ## The silent patient
 #
-# cleo finishes at once. Her data label themselves: the weight's gradient is (1, 1) on rank 0,
-# (10, 10) on rank 1 and (100, 100) on rank 2, so its sum is (111, 111). The bias's is (2, 2),
-# (5, 5) and (200, 200), which makes (207, 207). We look at the first number of each.
+# cleo finishes at once. Her data label themselves. Of each gradient we look at the first
+# number: the weight's is 1, 10 and 100 on ranks 0, 1 and 2, so its sum is 111. The bias's
+# is 2, 5 and 200, which makes 207.
 
 # %%
 show_patients("cleo")
@@ -368,22 +364,23 @@ print(*sums, sep="\n")
 reveal("18c-silent", sums[0]["weight"], computed=True)
 
 # %% [markdown]
-# **Two all-reduces of one shape in swapped order give wrong sums, and no tool of this clinic
-# says a word**: each rank has called two all-reduces of two numbers, as it should. What helps
-# is to look at results: data whose sum shows which ranks were counted, one step against one
-# process (lesson 9), or replicas that are compared now and then. Here rank 1 holds other sums than rank 0.
+# **Two all-reduces of one shape in swapped order give wrong sums, and no tool of this
+# clinic says a word**: each rank has called two all-reduces of two numbers, as it should.
+# It helps to look at results: data whose sum shows which ranks were counted, one step
+# compared with one process as in lesson 9, or replicas that are compared now and then.
+# Here rank 1 holds other sums than rank 0.
 
 # %% [markdown]
 # ## Exercise 2: cleo, eve and finn
 #
-# As before, set `cures`. All tools are at hand: `examine_patient("eve", "recorder")`, or
-# `"stacks"`. When well,
+# Set `cures` as before. Try `examine_patient("eve", "recorder")`, or `"stacks"`. When
+# well,
 #
 # * *cleo* returns the sums over all ranks, by name.
-# * *eve* returns the weights after as many steps as the rank with the fewest batches can take.
-#   Each step uses one batch of each rank. Batches that are left over are not used.
-# * *finn* returns the sum of all ranks' numbers. Each rank reads all of its own from the
-#   server, which sends nothing else and stays open.
+# * *eve* returns the weights after as many steps as the rank with the fewest batches can
+#   take. Each step uses one batch of each rank.
+# * *finn* returns the sum of all ranks' numbers. The server sends each rank its own
+#   numbers and stays open.
 #
 # *By hand first:* ranks 0, 1 and 2 have 3, 5 and 4 batches. How many steps does eve take, and
 # how many batches are left over?
@@ -437,10 +434,10 @@ check("18c-silent", cures)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 18c-silent -->
-# Why it works. cleo: a dictionary keeps its order, which is the same on all ranks; "largest
-# first" was a question to which each rank had an answer of its own. eve: MIN gives all ranks
-# one number of steps. Lesson 11a's `join` is the other cure, in which nothing is left over.
-# finn: a rank waits for what it was promised, and not for what others got.
+# Why it works. cleo: a dictionary keeps its order, which is the same on all ranks;
+# "largest first" had another answer on each rank. eve: MIN gives all ranks one number of
+# steps. Lesson 11a's `join` is the other cure, in which nothing is left over. finn: a
+# rank waits for its own numbers, however many the others got.
 #
 # By hand: 3 steps; 0 + 2 + 1 = 3 batches are left over.
 
@@ -456,9 +453,9 @@ check("18c-silent", cures)
 # ## Not sick, only slow
 #
 # A rank that is late at every step is a **straggler**. Nothing hangs, and all results are
-# right; they only come later. Four ranks load a batch (10 ms), compute (40 ms) and wait in an
-# all-reduce. One of them takes 50 ms longer to load. What share of their time do the other three
-# spend waiting?
+# right; they only come later. Four ranks nap for 10 ms to load a batch and for 40 ms to
+# compute, and wait in an all-reduce. One of them takes 50 ms longer to load. What share
+# of their time do the other three spend waiting?
 
 # %%
 guess("18c-straggler", None, "Share of waiting of a rank that is not late?", "%")
@@ -474,10 +471,9 @@ reveal("18c-straggler", 100 * reports[0]["wait"] / total, simulated=True)
 timeline.plot(stamp="simulated")
 
 # %% [markdown]
-# (Loading and computing are naps.) All ranks end each step at the same time, so speed does not
-# give the slow one away. Waiting does: everybody waits for it, and it waits for
-# hardly anybody. With thousands of ranks nobody draws all lanes. Each rank reports three
-# numbers instead:
+# All ranks end each step at the same time, so speed does not give the slow one away.
+# Waiting does: all others wait for it, and it hardly waits. Lanes of thousands of ranks
+# cannot be drawn. Each rank reports three numbers instead:
 
 # %%
 from parallel_by_hand.clinic.straggler import print_reports
@@ -489,25 +485,23 @@ waits = [report["wait"] for report in reports]
 print("waits least: rank", waits.index(min(waits)))
 
 # %% [markdown]
-# **The straggler is the rank that waits least, and what it does for longer than the others
-# is the reason.** Durations are enough for that. Starts and ends that were taken on different
-# machines cannot simply be compared: their clocks need not agree.
+# **The straggler is the rank that waits least, and what it does for longer than the
+# others is the reason.** Durations are enough for that. Starts and ends from different
+# machines cannot be compared: their clocks need not agree.
 
 # %% [markdown]
 # ## Exercise 3: name the straggler
 #
-# Write `find_straggler(spans)`. Each span has a `name`, such as "wait 0", a `lane`, such as
-# "rank 2", a `start` and an `end`. Its *kind* is the name without the number. Return a pair:
+# Write `find_straggler(spans)`. A span has a `name` such as "wait 0", a `lane` such as
+# "rank 2", a `start` and an `end`. Its *kind* is the name without the number. Return a
+# pair:
 #
-# * the straggler's lane, which waits least, in all its spans of the kind "wait" together. It
-#   may have none.
-# * the kind, other than "wait", in which it spends the most time *beyond the mean of the other
-#   lanes*.
+# * the straggler's lane: it waits least, in all its "wait" spans together, or has none.
+# * the kind, other than "wait", on which it spends most time *beyond the mean of the
+#   other lanes*.
 #
-# Lanes have different clocks, so only durations count.
-#
-# *By hand first:* rank 0 loads for 1 s, computes for 8 and waits for 5; rank 1 loads for 5
-# and computes for 9. What is returned, and why?
+# *By hand first:* rank 0 loads for 1 s, computes for 8 and waits for 5; rank 1 loads for
+# 5 and computes for 9. What is returned?
 #
 # <!-- exercise: 18c-straggler -->
 # <details><summary>Hint 1: a question</summary>
@@ -580,19 +574,19 @@ check("18c-straggler", find_straggler)
 # %% [markdown]
 # ## The same with NCCL
 #
-# With NCCL a collective only starts work on the GPU, and Python goes on: the stack shows where
-# the host waits later, not which collective hangs. So the recorder counts for more, and the
-# watchdog is built in: in each rank a thread of torch checks whether collectives end in time. When
-# one does not, it ends the process, so that the job fails instead of hanging. (Not run
-# here: from the documentation of
-# [torch](https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html) and of
-# [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html).)
+# With NCCL a collective only starts work on the GPU, and Python goes on: the stack shows
+# where the host waits later, not which collective hangs. So the recorder counts for more,
+# and the watchdog is built in: in each rank a thread of torch checks whether collectives
+# end in time. When one does not, it ends the process, so that the job fails instead of
+# hanging. The table is not run here; it follows the documentation of
+# [torch](https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html) and
+# of [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html).
 #
 # | variable | what it does |
 # |---|---|
 # | `TORCH_NCCL_ASYNC_ERROR_HANDLING` | what the watchdog does after an error or the time limit; 3, the default, ends the process, 0 nothing |
 # | `TORCH_NCCL_DUMP_ON_TIMEOUT` | the watchdog writes the flight recorder to a file per rank first, by default in recent versions; 0 prevents it. The command `torchfrtrace` compares these files |
-# | `TORCH_FR_BUFFER_SIZE` | how many collectives the recorder keeps, 2,000 by default in recent versions (`TORCH_NCCL_TRACE_BUFFER_SIZE` in older ones, where it was 0) |
+# | `TORCH_FR_BUFFER_SIZE` | how many collectives the recorder keeps, 2,000 by default in recent versions; older ones call it `TORCH_NCCL_TRACE_BUFFER_SIZE` and keep none by default |
 # | `TORCH_FR_DUMP_TEMP_FILE` | the beginning of the names of those files |
 # | `TORCH_NCCL_DESYNC_DEBUG=1` | the watchdog says which ranks have not come to the same collective |
 # | `TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC` | if the watchdog itself is stuck for so long, another thread ends the process |
@@ -601,16 +595,13 @@ check("18c-straggler", find_straggler)
 # | `NCCL_DEBUG_SUBSYS=INIT,NET` | INFO about these parts only |
 # | `NCCL_SOCKET_IFNAME=eth0` | the network that NCCL uses: the usual suspect when ranks on two machines never meet |
 # | `NCCL_P2P_DISABLE=1`, `NCCL_IB_DISABLE=1` | without direct copies between GPUs, without InfiniBand: to find out whether these are to blame |
-#
-# Elsewhere: Horovod warns when some ranks have waited for the others for 60 seconds, and names
-# them (its *stall check*).
 
 # %% [markdown]
 # ## A watchdog of your own
 #
-# For a script, a few lines are enough: before each step, `faulthandler` is told to write all
-# stacks and to end the process if it is not told again in time (`ENOUGH` is 2 seconds here).
-# Every step postpones it. Its thread is written in C, and does not need the GIL.
+# For a script, a few lines are enough: each step tells `faulthandler` to write all stacks
+# and end the process unless the next step comes within `ENOUGH`, here 2 seconds. Its
+# thread is written in C, and does not need the GIL.
 
 # %%
 from demos.clinic.own_watchdog import train
@@ -632,16 +623,14 @@ run_demo("clinic/own_watchdog.py")
 # |---|---|---|
 # | some ranks wait, some have finished | hang report, flight recorder: the missing entry | ada, eve |
 # | all wait, in different collectives | `TORCH_DISTRIBUTED_DEBUG=DETAIL` | ben |
-# | one rank is killed (SIGABRT), the others lose the connection | `DETAIL` | dan |
+# | SIGABRT kills one rank, the others lose the connection | `DETAIL` | dan |
 # | all wait, one not in a collective | `monitored_barrier` for the rank, stacks for the line | finn |
 # | nothing, but replicas differ | data that label themselves; replicas compared | cleo |
 # | all is right, only slow | the waiting time that each rank reports | the straggler |
 #
-# * That a rank waits proves nothing. Look for the rank that does what the others do
-#   not.
-# * All ranks must call the same collectives, in the same order, with the same shapes. So no
-#   rank may decide about a collective by what only that rank knows; if it has to, a
-#   collective comes first.
+# * Waiting proves nothing. Look for the rank that does what the others do not.
+# * All ranks must call the same collectives, in the same order, with the same shapes. A
+#   rank that knows more than the others must share it by a collective first.
 # * The thread that hangs cannot speak. A second thread can, if the call that hangs has
 #   released the GIL: the watchdog.
 

@@ -8,10 +8,10 @@
 # %% [markdown]
 # # 19a. From two cores to ten thousand GPUs: the simulator
 #
-# Many lessons ended with a price: what a message costs, what a pipeline waits, what
-# a rank holds. Each was a few lines of arithmetic, and most were checked against a measurement.
-# Here we put them together. The result is a *simulator*: it takes a model, a cluster and a
-# strategy, and says what one training step would cost, before anybody has paid for a GPU.
+# Many lessons ended with a price: what a message costs, how long a pipeline waits, what a
+# rank holds. Each was a few lines of arithmetic, and most were checked against a
+# measurement. Here they become a *simulator*: from a model, a cluster and a strategy it
+# computes what a training step would cost, before anybody has paid for a GPU.
 #
 # *You will be able to* work out the operations, bytes, memory and idle time of a step;
 # to tell hardware utilisation from model utilisation; and to say how far such a
@@ -34,10 +34,10 @@
 # %% [markdown]
 # ## Three descriptions
 #
-# A transformer of 22 billion parameters is to be trained on 64 GPUs: eight machines, called
-# *nodes*, of eight A100 each. Speeds, memory and power come from data sheets; the α of the
-# links, the efficiency and the price are our assumptions. (The shape is that of the 22 B
-# model of Korthikanti et al., 2022.)
+# A transformer of 22 billion parameters is to be trained on 64 GPUs: eight machines,
+# called *nodes*, of eight A100 each. Its shape is that of the 22 B model of Korthikanti
+# et al., 2022. Speeds, memory and power come from data sheets; the α of the links, the
+# efficiency and the price are our assumptions.
 
 # %%
 from dataclasses import replace
@@ -69,8 +69,8 @@ show(layer_flops)
 show(step_flops)
 
 # %% [markdown]
-# For each product of forward, backward has two: one for the gradient of each factor. Torch
-# counts as well: its `FlopCounterMode` watches the products of the block of lessons 14 to 17, forward
+# For each product of forward, backward has two, one for the gradient of each factor.
+# Torch's `FlopCounterMode` counts the products of a block of lessons 14 to 17, forward
 # and backward. **Both counts are equal.**
 
 # %%
@@ -86,10 +86,10 @@ with FlopCounterMode(display=False) as counter:
 print(f"torch {counter.get_total_flops():,}, ours {step_flops(one_layer, batch=2):,}")
 
 # %% [markdown]
-# Operations become seconds under lesson 13a's roofline. Large products reach only a share of
-# the peak: `cluster.efficiency`, which we assume to be 0.7. Between the products lie norms,
-# GELU, softmax and dropout. They write and read what the layer keeps, and the memory's
-# bandwidth decides. **The narrower the layer, the larger is their part of its time:**
+# Operations become seconds under lesson 13a's roofline. Large products reach only a share
+# of the peak: `cluster.efficiency`, which we assume to be 0.7. Between the products lie
+# norms, GELU, softmax and dropout. They write and read what the layer keeps, at the
+# memory's bandwidth. **The narrower the layer, the larger their part of its time:**
 
 # %%
 from parallel_by_hand.scale.step_arithmetic import layer_seconds
@@ -102,11 +102,11 @@ for hidden, heads in ((1536, 16), (6144, 64), (24576, 256)):
     print(f"h = {hidden:6}: {100 * share:.1f} % of the peak while computing")
 
 # %% [markdown]
-# Utilisation is the operations of a step, divided by its seconds and by the peak of all GPUs.
-# There are two kinds. **Hardware utilisation** counts everything that is computed;
-# **model utilisation** counts what the model needs, and a forward that is repeated to
-# save memory (lesson 15b) is not needed. Suppose that full recomputation is on, and hardware
-# utilisation is 52 %. How large is model utilisation?
+# Utilisation is the operations of a step, divided by its seconds and by the peak of all
+# GPUs. There are two kinds. **Hardware utilisation** counts everything that is computed;
+# **model utilisation** counts what the model needs, which excludes the forward that
+# lesson 15b repeats to save memory. With full recomputation, hardware utilisation is 52
+# %. How large is model utilisation?
 
 # %%
 from sidebyside import guess
@@ -121,9 +121,10 @@ done = step_flops(model, batch=16, recomputation="full")
 reveal("19a-utilisation", 52 * needed / done, computed=True)
 
 # %% [markdown]
-# Forward, forward again, and two for backward: three of four are needed, and a little more,
-# since the logits are not repeated. Papers differ: Megatron-LM (2021) reports hardware
-# utilisation, Llama 3 (2024) model utilisation. Ask which one it is before you compare.
+# Forward, forward again, and two for backward: three of four are needed, and a little
+# more, since the logits are not repeated. Megatron-LM's paper of 2021 reports hardware
+# utilisation, Llama 3's of 2024 model utilisation. Ask which one it is before you
+# compare.
 
 # %% [markdown] tags=["instructor"]
 # ## Links: 4 minutes
@@ -134,9 +135,10 @@ reveal("19a-utilisation", 52 * needed / done, computed=True)
 # %% [markdown]
 # ## Links
 #
-# The simulator uses lesson 10b's costs: a link has an α and a bandwidth, and a collective is
-# a ring. What matters is where the ring lies. The ranks of a tensor group have consecutive
-# numbers, then come the other replicas, and the stages are farthest apart. A ring that leaves a node is as slow as the link between nodes.
+# The simulator uses lesson 10b's costs: a link has an α and a bandwidth, and a collective
+# is a ring. What matters is where the ring lies. The ranks of a tensor group have
+# consecutive numbers, replicas are farther apart, and stages farthest. A ring that leaves
+# a node is as slow as the link between nodes.
 
 # %%
 from parallel_by_hand.scale.step_messages import link_cost_of, link_of
@@ -152,8 +154,9 @@ for name, choice in ((" tensor 8", strategy), ("tensor 16", wide)):
 # %% [markdown]
 # ## Exercise 1: bytes per link
 #
-# Write `bytes_sent(layers, hidden, tokens, micro_batches, data, tensor, pipeline)`: the bytes
-# that one GPU of the busiest stage sends in a step: `(to_tensor, to_pipeline, to_data)`.
+# Write `bytes_sent(layers, hidden, tokens, micro_batches, data, tensor, pipeline)`: the
+# bytes that a GPU of the busiest stage sends in a step, as `(to_tensor, to_pipeline,
+# to_data)`.
 #
 # | to | numbers, of 2 bytes | how often |
 # |---|---|---|
@@ -161,8 +164,8 @@ for name, choice in ((" tensor 8", strategy), ("tensor 16", wide)):
 # | each neighbouring stage | `tokens * hidden` | for each micro-batch |
 # | the replicas, a ring | its gradients | once |
 #
-# A stage has `layers / pipeline` layers of `12 * hidden**2` parameters, split over the tensor
-# ranks. A ring over $N$ ranks sends $2(N-1)/N$ of the tensor.
+# A stage has `layers / pipeline` layers of `12 * hidden**2` parameters, split over the
+# tensor ranks. A ring sends $2(N-1)/N$ of a tensor.
 #
 # By hand first: 4 layers, hidden 10, 5 tokens, 2 micro-batches, data 2, tensor 2,
 # pipeline 4. And with pipeline 2?
@@ -228,9 +231,9 @@ check("19a-bytes", bytes_sent)
 # many.
 
 # %% [markdown]
-# For the 22 B model: the batch has 16 sequences, so each replica has 8 micro-batches of one.
-# Full recomputation repeats the two all-reduces of forward: six for each layer. How many times
-# as many bytes does a GPU send to its tensor group as to its replicas?
+# For the 22 B model: the batch has 16 sequences, so each replica has 8 micro-batches of
+# one. Full recomputation repeats the two all-reduces of forward: six for each layer. How
+# many bytes does a GPU send to its tensor group for each byte to its replicas?
 
 # %%
 guess("19a-tensor", None, "Bytes to the tensor group, divided by those to data?", "×")
@@ -243,9 +246,9 @@ print({group: f"{size:,.0f}" for group, size in step.sent.items()})
 reveal("19a-tensor", step.sent["tensor"] / step.sent["data"], computed=True)
 
 # %% [markdown]
-# **Here tensor parallel sends most, so it gets the fastest link.** That is why its group stays
-# within a node. The simulator shows the first stage, which sends most in all. It has one
-# neighbour, but also the word table, whose gradients go to the replicas and to the last stage.
+# **Here tensor parallel sends most, so it gets the fastest link**: its group stays within
+# a node. These are the bytes of the first stage, which sends most. It has one neighbour,
+# but also the word table, whose gradients go to the replicas and to the last stage.
 
 # %% [markdown] tags=["instructor"]
 # ## The pipeline: 6 minutes
@@ -257,14 +260,13 @@ reveal("19a-tensor", step.sent["tensor"] / step.sent["data"], computed=True)
 # ## The pipeline
 #
 # One replica is enough: the other does the same at the same time. Each stage has a time
-# for forward and one for backward, with all messages in them. Lesson 15's timetable
-# plays the schedule with these times; beside it stands the formula for equal stages.
+# for forward and one for backward, messages included. Lesson 15's timetable plays the
+# schedule with these times, beside the formula for equal stages.
 #
-# In our simulator a stage that hands on a tensor waits until the message has arrived, as with
-# a blocking send. This makes GPipe's bubble larger than 1F1B's over a slow link: all its
-# messages go one way first, then all go back. Where messages travel while their sender goes
-# on, as in exercise 2, it is the other way round: each of 1F1B's stages waits again and again
-# for an answer.
+# In our simulator a stage that hands on a tensor waits until it has arrived, as with a
+# blocking send. This makes GPipe's bubble larger than 1F1B's over a slow link. Where
+# messages travel while their sender goes on, as in exercise 2, 1F1B's bubble is larger:
+# each of its stages waits again and again for an answer.
 
 # %%
 from parallel_by_hand.pipeline.schedule_rules import bubble
@@ -277,25 +279,24 @@ for words in (51_200, 512_000):
     print(f"bubble {bubble(one.slots):.3f}, formula {(4 - 1) / (8 + 4 - 1):.3f}")
 
 # %% [markdown]
-# **Here, where stages are unequal, the bubble is larger than the formula says.** The last stage
-# computes the logits as well, and all others wait for it. The timetable knows that, for any
-# schedule. (Long steps repeat themselves, so the simulator plays the first micro-batches
-# and continues from them. A test compares that with the whole timetable.)
+# **Here, where stages are unequal, the bubble is larger than the formula says.** The last
+# stage computes the logits as well, and all others wait for it. The timetable shows that,
+# for any schedule.
 
 # %% [markdown]
 # ## Exercise 2: messages that take their time
 #
-# Write `pipeline_seconds(schedule, forward, backward, travel)`: the seconds until all ranks
-# are done. Here a message keeps nobody busy, but arrives `travel` seconds later.
+# Write `pipeline_seconds(schedule, forward, backward, travel)`: when are all ranks done,
+# if messages arrive `travel` seconds later and keep no rank busy?
 #
-# * `schedule` is lesson 15's: each rank's list of instructions, such as `"F0"` or `"B12"`. A
-#   rank does them in this order, one at a time, as early as it can.
+# * `schedule` is lesson 15's: each rank's list of instructions, such as `"F0"` or
+#   `"B12"`, done in this order, each as early as possible.
 # * On rank `r`, F takes `forward[r]` seconds, B `backward[r]`.
-# * An F waits for the message of the same F on the rank before, a B for that of the same B on
-#   the rank after.
+# * An F waits for the message of the same F on the rank before, a B for the same B on the
+#   rank after.
 #
-# By hand first: `[["F0", "F1", "B0", "B1"]] * 2`; forward takes 1, backward 2, travel 1.
-# When does rank 0 end?
+# By hand first: `[["F0", "F1", "B0", "B1"]] * 2`; forward 1, backward 2, travel 1. When
+# does rank 0 end?
 # <!-- exercise: 19a-pipeline -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -372,9 +373,9 @@ check("19a-pipeline", pipeline_seconds)
 # %% [markdown]
 # ## Memory
 #
-# Lesson 17's ledger gives the state of each stage, and Korthikanti's formula (16b) the
-# activations of a layer. Lesson 15's schedule says of how many micro-batches a stage
-# keeps them. Here nothing is computed again, so that they count most:
+# Lesson 17's ledger gives the state of each stage, lesson 16b's formula the activations
+# of a layer, and lesson 15's schedule the number of micro-batches whose activations a
+# stage keeps. Here nothing is computed again, so activations count most:
 
 # %%
 from parallel_by_hand.scale.step_tables import draw_memory
@@ -383,9 +384,9 @@ keep_all = replace(strategy, recomputation="none")
 draw_memory(simulate_step(model, cluster, keep_all, batch=16))
 
 # %% [markdown]
-# The first stage runs ahead by three micro-batches, so it is the fullest. Sequence parallel
-# (16b) also splits what tensor ranks keep whole. *Selective recomputation* repeats the scores
-# and the mixing of the values. Full recomputation repeats the whole layer from its input.
+# The first stage runs ahead by three micro-batches, so it is the fullest. Lesson 16b's
+# sequence parallel also splits what tensor ranks keep whole. *Selective recomputation*
+# repeats the scores and the mixing of the values, full recomputation the whole layer.
 # What does each of them cost?
 
 # %%
@@ -401,10 +402,10 @@ for choice in ("none", "selective", "full"):
         )
 
 # %% [markdown]
-# **Here the recomputation that keeps the hardware busiest is the slowest.** Whether the sequence
-# is whole or split, full recomputation has the highest hardware utilisation of the three, and
-# the lowest model utilisation. For one model, batch and number of GPUs, model
-# utilisation ranks strategies by the time of a step.
+# **Here the recomputation that keeps the hardware busiest is the slowest.** Full
+# recomputation has the highest hardware utilisation of the three, and the lowest model
+# utilisation. For one model, batch and number of GPUs, model utilisation ranks strategies
+# by their speed.
 
 # %% [markdown] tags=["instructor"]
 # ## Overlap: 5 minutes
@@ -417,14 +418,15 @@ for choice in ("none", "selective", "full"):
 #
 # So far the messages of data parallel come after backward. Lesson 11b sends each
 # gradient as soon as it is ready. Write the rule yourself.
-#
+
+# %% [markdown]
 # ## Exercise 3: add overlap
 #
-# Write `backward_with_overlap(computing, sending)`: seconds from the start of backward until
-# backward is done and all messages have arrived. `computing[i]` is how long the $i$-th layer
-# takes, in the order in which backward computes them. Its gradients are ready when it ends,
-# and their message takes `sending[i]`. The link carries one message at a time, in this
-# order, and computing goes on meanwhile.
+# Write `backward_with_overlap(computing, sending)`: the seconds from the start of
+# backward until all messages have arrived. `computing[i]` is the time of the $i$-th layer
+# that backward computes. When it ends, its gradients are ready, and their message takes
+# `sending[i]`. The link carries one message at a time, in this order, while computing
+# goes on.
 #
 # By hand first: layers of 2, 1 and 1 seconds, messages of 1, 3 and 1.
 # <!-- exercise: 19a-overlap -->
@@ -443,7 +445,7 @@ for choice in ("none", "selective", "full"):
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# In the loop: `ready += seconds`, then `free = max(free, ready) + message`.
+# In the loop: `ready += seconds`. The message starts at the later of `ready` and `free`.
 #
 # </details>
 
@@ -478,8 +480,8 @@ check("19a-overlap", backward_with_overlap)
 # to 7. So 7 seconds, where one after the other would take 9.
 
 # %% [markdown]
-# Take 12 equal layers, and messages that take exactly as long as the layers. How much
-# longer than backward alone does it take, in percent?
+# Take 12 equal layers, and messages that take as long as the layers. By how many percent
+# do they lengthen backward?
 
 # %%
 guess("19a-overlap", None, "How much longer than backward alone?", "%")
@@ -490,9 +492,8 @@ from parallel_by_hand.scale.stage_times import side_by_side
 reveal("19a-overlap", 100 * (side_by_side(1.0, 1.0, units=12) - 1), computed=True)
 
 # %% [markdown]
-# One message of twelve sticks out, and all others are hidden. Below, a model of 1.7 billion parameters on
-# two nodes joined by a slow link, each GPU a replica. The simulator draws its step with the
-# timeline that we measured with:
+# One message of twelve sticks out, and all others are hidden. Below, a model of 1.7
+# billion parameters trains on two nodes joined by a slow link, each GPU a replica:
 
 # %%
 from parallel_by_hand.scale.simulated_timeline import timeline_of_step
@@ -508,9 +509,9 @@ for name, overlap in (("after backward", False), ("overlapped", True)):
 draw_timelines(drawn, stamp="simulated")
 
 # %% [markdown]
-# **Here messages take longer than backward, so overlap can hide no more than backward, less one
-# layer of it.** The step takes 1.30 s instead of 1.74 s. A faster link, or more work between
-# two messages, would let it hide a larger part of them.
+# **Here messages take longer than backward, so overlap can hide no more than backward,
+# less one layer of it.** The step takes 1.30 s instead of 1.74 s. With a faster link, or
+# more work between two messages, overlap would hide a larger part of them.
 
 # %% [markdown] tags=["instructor"]
 # ## Assembled: 5 minutes
@@ -522,8 +523,8 @@ draw_timelines(drawn, stamp="simulated")
 # %% [markdown]
 # ## Assembled
 #
-# `simulate_step` is all of this, one after the other. Cost and energy are the step's seconds
-# times the price and the power of all GPUs.
+# `simulate_step` does all of this. Cost and energy are the step's seconds times the price
+# and the power of all GPUs.
 
 # %%
 from parallel_by_hand.scale.step_tables import print_step
@@ -535,16 +536,15 @@ print_step(step)
 # is lesson 15's: waiting for other stages as a share of the pipeline's time, which ends
 # before the gradients are exchanged.
 #
-# The figure shows 8 micro-batches in four stages, and a link for each stage. A stage's
-# messages are drawn as "wait for messages"; a grey gap is waiting for another stage.
+# The figure shows 8 micro-batches in four stages, and a link for each stage. In a pale
+# bar, "wait", a stage waits for its own messages; in a grey gap, for another stage.
 
 # %%
 timeline_of_step(step).plot()
 
 # %% [markdown]
-# `timeline.save("step.json")` writes a Chrome trace, as in all lessons. In a terminal the demo
-# does the same for any model, with `--trace step.json`. Here are 145.6 billion parameters on
-# 10,240 GPUs:
+# The demo does this for any model; with `--trace step.json` it writes a Chrome trace.
+# Here are 145.6 billion parameters on 10,240 GPUs:
 
 # %%
 from sidebyside import run_demo
@@ -554,8 +554,8 @@ split = "--nodes 1280 --data 128 --tensor 8 --pipeline 10 --overlap"
 run_demo("scale/simulate.py", *shape.split(), *split.split())
 
 # %% [markdown]
-# With the same batch, more replicas leave fewer micro-batches for each of them: here 24, for
-# ten stages, and more than a quarter of the step is waiting.
+# With the same batch, more replicas leave fewer micro-batches for each: here 24, for ten
+# stages, and more than a quarter of the step is waiting.
 
 # %% [markdown] tags=["instructor"]
 # ## Checked against this machine: 10 minutes
@@ -568,10 +568,11 @@ run_demo("scale/simulate.py", *shape.split(), *split.split())
 # %% [markdown]
 # ## Checked against this machine
 #
-# Are the predictions right? Two ranks of this machine are a small cluster. `calibrate` measures its
-# constants: operations per second and memory bandwidth (13a), α and bandwidth of an
-# all-reduce (10b), and one efficiency, from one step of a small model that sends nothing. It
-# is not the 0.7 of large products: it absorbs everything that the simulator leaves out.
+# Are the predictions right? Two ranks of this machine are a small cluster. `calibrate`
+# measures its constants: lesson 13a's operations per second and memory bandwidth, lesson
+# 10b's α and bandwidth of an all-reduce, and the efficiency, from one step of a small
+# model that sends nothing. It is not the 0.7 of large products: it absorbs all that the
+# simulator leaves out.
 
 # %%
 from parallel_by_hand.scale.calibration import calibrate, print_constants
@@ -580,7 +581,7 @@ here = calibrate()
 print_constants(here)
 
 # %% [markdown]
-# Then we predict steps that it has not seen: another width, more layers, four strategies. The
+# Then we predict steps of another width, with more layers, under four strategies. The
 # meter counts the bytes. *Miss* is the prediction over the measurement, minus 1:
 
 # %%
@@ -595,13 +596,13 @@ print_held(hold_to_this_machine(here, unseen, batch=16))
 # than 15 %, and tensor parallel by 40 %. On a busy machine all four miss by a quarter or a
 # half: then the seconds say little, and the bytes are what counts.
 #
-# There are other likely reasons. Products of other sizes have another efficiency, and the
-# ranks of a tensor group wait for each other in every layer. A prediction of time needs a
-# measurement beside it.
+# There are other likely reasons for a miss. Products of other sizes have another
+# efficiency, and the ranks of a tensor group wait for each other in every layer. A
+# prediction of time needs a measurement beside it.
 
 # %% [markdown]
-# What a planner needs is less: which strategy is faster? On a slow link of 2 MB/s (lesson
-# 10b's paced link, simulated by sleeping), two models, and the order of three strategies:
+# A planner needs less: which strategy is faster? We compare the order of three strategies
+# for two models, on lesson 10b's paced link with 2 MB/s, which sleeps:
 
 # %% tags=["nbval-ignore-output"]
 from parallel_by_hand.scale.held_to_this_machine import fastest_first
@@ -646,7 +647,7 @@ for layers, hidden, sequence, batch in ((2, 96, 16, 4), (4, 64, 64, 8)):
 #
 # | | |
 # |---|---|
-# | torch | `torch.utils.flop_counter.FlopCounterMode` counts products; the `fake` backend (17b) poses as one rank of a thousand |
+# | torch | `torch.utils.flop_counter.FlopCounterMode` counts products; 17b's `fake` backend poses as one rank of a thousand |
 # | Calculon | formulas for one step of a language model on a described system, and a search |
 # | ASTRA-sim | simulates the collectives on a described network, from recorded traces |
 # | vTrain | replays profiled kernels of one GPU |
@@ -655,10 +656,8 @@ for layers, hidden, sequence, batch in ((2, 96, 16, 4), (4, 64, 64, 8)):
 #
 # * A layer's forward has 24 h² + 4 s h operations for each token, and backward twice as many.
 # * Model utilisation leaves out what is computed twice: 39 % where hardware says 52 %.
-# * Messages inside the model grow with the tokens, gradients with the parameters.
 # * With a longer last stage, the timetable waits longer than the formula $(p-1)/(m+p-1)$ for $p$
 #   stages and $m$ micro-batches.
-# * With overlap and equal layers, at least one layer's message sticks out.
 # * On two ranks, the predicted bytes are the counted ones. Time is a prediction with a miss.
 #
 # ## Next

@@ -11,13 +11,13 @@
 # Lesson 19a built a simulator of one training step and held it to two cores. Now we set it
 # beside published tables of up to 16,384 GPUs, and print every miss.
 #
-# Then we let it search. Somebody comes with a model and a cluster, and asks how to split the
-# work. There are thousands of answers. Which is the fastest that fits, and when should we
-# not believe it?
+# Then we let it search. Somebody brings a model and a cluster, and asks how to split the
+# work. Of thousands of strategies, which is the fastest that fits, and when should we not
+# believe it?
 #
-# *You will be able to* judge a simulator by what a single constant would say; to find the
-# fastest strategy for your model and your GPUs; to say at which size something else begins
-# to dominate; and to find where such a plan goes wrong.
+# *You will be able to* judge a simulator by comparing it with a single constant; to find
+# the fastest strategy for your model and your GPUs; to say at which size another cost
+# begins to dominate; and to find where such a plan goes wrong.
 #
 # *Before this:* lesson 19a. *Time:* {reading} minutes, and 40 for the exercises. *Needs:* two CPU
 # cores, no GPU. All times below are simulated unless the text says otherwise.
@@ -27,12 +27,12 @@
 #
 # | | |
 # |---|---|
-# | model, cluster, strategy | the three descriptions that `simulate_step` reads (19a) |
-# | node | a machine, here with eight GPUs; inside it links are fast (19a) |
+# | model, cluster, strategy | the three descriptions that lesson 19a's `simulate_step` reads |
+# | node | a machine, here with eight GPUs; inside it links are fast |
 # | data, tensor, pipeline | how many GPUs split the batch, a layer, the stack of layers; their product is all GPUs |
-# | $p$, $m$ | stages of the pipeline, micro-batches of each replica (15a) |
-# | efficiency | the share of the peak that large products reach (19a) |
-# | hardware, model utilisation | operations per second as a share of the peak, with and without what is computed twice (19a) |
+# | $p$, $m$ | stages of the pipeline, micro-batches of each replica |
+# | efficiency | the share of the peak that large products reach |
+# | hardware, model utilisation | operations per second as a share of the peak, with and without what is computed twice |
 # | ZeRO-3, 1F1B, interleaved | lessons 17b and 15b |
 
 # %% [markdown] tags=["instructor"]
@@ -43,8 +43,8 @@
 # %% [markdown]
 # ## Sizes first
 #
-# What can be counted must be right. Narayanan et al. (2021) trained ten models with
-# Megatron-LM, and printed the parameters of each in billions. The ZeRO paper printed the
+# What can be counted must be right. Narayanan et al. trained ten models with Megatron-LM
+# in 2021, and published the parameters of each in billions. The ZeRO paper published the
 # memory of three models on one to 1,024 ranks:
 
 # %%
@@ -74,9 +74,9 @@ print(f"ZeRO: {same} of {len(rows)} rows agree to the last printed digit")
 # %% [markdown]
 # ## Speed, with one set of constants
 #
-# Their speeds are in TF/s (10¹² operations per second) of each GPU, recomputation counted.
-# Our constants are those of the A100's data sheet. Two are in no data sheet: the
-# links' α, which we assume, and the efficiency. We fit the latter on one row, 145.6 billion
+# Their speeds are in TF/s, 10¹² operations per second, of each GPU, recomputation
+# counted. Our constants are those of the A100's data sheet. It does not give the links'
+# α, which we assume, nor the efficiency. We fit the efficiency on one row, 145.6 billion
 # parameters, and use it for all others:
 
 # %%
@@ -95,10 +95,11 @@ print_held_runs(table_1)
 # A positive miss means that the simulator is too fast. The paper uses the interleaved
 # schedule, and does not say how many chunks, nor how large a micro-batch. We take the fewest
 # chunks and single sequences in every row. The links' α cost up to 6 %.
-#
-# Is that good? All ten published numbers lie between 135 and 163. Someone who answers "about
-# 148" every time is never wrong by much. So a miss below 10 % says nothing yet. We have to
-# beat the best constant:
+
+# %% [markdown]
+# Is that good? All ten published numbers lie between 135 and 163, so the answer "about
+# 148" is never wrong by much. A miss below 10 % says nothing yet. We have to beat the
+# best constant:
 
 # %%
 from parallel_by_hand.scale.held_to_the_world import best_constant, worst_miss
@@ -113,8 +114,8 @@ for name, misses in (("constant", of_constant), ("simulated", of_ours)):
 
 # %% [markdown]
 # **The simulator misses by less than the best constant does**, in the worst row and on
-# average. (The constant 140 is better on average, and misses by 5.4 %.) The margin in the
-# worst row is small: the row of 529.6 billion. Its 35 stages hand on whole activations in our
+# average. The constant 140 does better on average, with 5.4 %. In the worst row, of 529.6
+# billion parameters, the margin is small: its 35 stages hand on whole activations in our
 # model, while each of Megatron's eight tensor ranks sends an eighth.
 
 # %% [markdown] tags=["instructor"]
@@ -128,15 +129,15 @@ for name, misses in (("constant", of_constant), ("simulated", of_ours)):
 # %% [markdown]
 # ## What no constant can say
 #
-# Here is a question that a constant cannot answer. One model of 174.6 billion parameters and
-# one batch of 1,536 sequences go to 384, 768 and 1,536 GPUs. One strategy is ZeRO-3 over all
-# GPUs. The other, PTD, is pipeline, tensor and data parallel together: 12 stages of eight
-# GPUs each, and replicas of these 96.
+# Here is a question that a constant cannot answer. A model of 174.6 billion parameters
+# trains with a batch of 1,536 sequences on 384, 768 and 1,536 GPUs. One strategy is
+# ZeRO-3 over all GPUs. The other, PTD, is pipeline, tensor and data parallel together: 12
+# stages of eight GPUs each, and replicas of these 96.
 
 # %% [markdown]
-# Four times the GPUs leave PTD a quarter of the micro-batches for each replica: 96 instead of
-# 384. By how many percent does the speed of a GPU fall, if the bubble is the only reason?
-# (A GPU works for a share of $m/(m+p-1)$ of the time.)
+# Four times the GPUs leave PTD a quarter of the micro-batches for each replica: 96, not
+# 384. A GPU works for a share of $m/(m+p-1)$ of the time. By how many percent does its
+# speed fall, if the bubble is the only reason?
 
 # %%
 from sidebyside import guess
@@ -152,28 +153,27 @@ table_2 = [simulate_run(run) for run in fixed_batch_runs(efficiency)]
 print_held_runs(table_2)
 
 # %% [markdown]
-# **PTD keeps nine tenths of its speed when GPUs quadruple at a fixed batch; ZeRO-3 keeps a
-# third.** The paper and the simulator agree on that, and on PTD's numbers to about 1 %.
-# (A test makes sure that all rows use the same constants.)
+# **PTD keeps nine tenths of its speed when GPUs quadruple at a fixed batch; ZeRO-3 keeps
+# a third.** The paper and the simulator agree on that, and on PTD's numbers to about 1 %.
+# All rows use the same constants.
 #
-# And ZeRO-3's numbers? They are our largest miss: up to 50 % too fast.
+# ZeRO-3's numbers are our largest miss: up to 50 % too fast.
 
 # %% [markdown]
 # ## Exercise 1: explain the largest miss
 #
-# Perhaps the real links were slower than the data sheet's 25 GB/s. How slow, by
-# the published speeds?
+# Perhaps the real links were slower than the data sheet's 25 GB/s. How slow?
 #
-# Write `implied_bandwidths(work, reached, computing, moved)`. In one step each GPU does
-# `work` operations and sends `moved` bytes. Over the whole step it reaches `reached`
-# operations per second; while it computes, it does more: `computing` per second. Return
-# two numbers, `(least, most)`, in bytes per second:
+# Write `implied_bandwidths(work, reached, computing, moved)`. In one step a GPU does
+# `work` operations and sends `moved` bytes. It does `reached` operations per second over
+# the whole step, and `computing` per second while it computes. Return `(least, most)`, in
+# bytes per second:
 #
-# * `least`: the bandwidth if everything overlaps, so that the messages take the whole step;
-# * `most`: the bandwidth if nothing overlaps, so that the messages take what computing leaves
-#   over.
+# * `least`: the bandwidth if everything overlaps, and messages take the whole step;
+# * `most`: the bandwidth if nothing overlaps, and messages take the time that computing
+#   leaves.
 #
-# By hand first: 100 operations, 10 per second reached, 20 while computing, and 50 bytes?
+# By hand first: `implied_bandwidths(100, 10, 20, 50)`.
 # <!-- exercise: 19b-implied -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -241,17 +241,17 @@ print(f"all three       {common[0] / 1e9:4.1f} to {common[1] / 1e9:4.1f} GB/s")
 
 # %% [markdown]
 # The intervals have a part in common: **one bandwidth, 16 to 20 GB/s instead of 25, is
-# allowed by all three rows**, if less overlaps than our simulator assumes. With 17.5 GB/s it
-# would still be 20 % too fast on 384 GPUs, and 7 and 4 % on the others. And a large latency
-# would slow ZeRO-3 down as well. But it is a bandwidth that we may try, and in exercise 3 we
-# shall.
+# allowed by all three rows**, if less overlaps than our simulator assumes. With 17.5 GB/s
+# the simulator would still be 20 % too fast on 384 GPUs, and 7 and 4 % on the others. A
+# large latency would slow ZeRO-3 down as well. Still, this is a bandwidth worth trying,
+# in exercise 3.
 
 # %% [markdown]
-# Two more tables. GPipe's row with 32 micro-batches is simulated by 15's timetable, with the
-# last matrix of the network on the last stage. Llama 3 (405 billion parameters on H100) reports
-# *model* utilisation; the efficiency is still that of one row of A100s. Its third row splits
-# the sequence (context parallel), which we cannot simulate. In the other two its settings do
-# not fit into our ledger; their time is simulated all the same:
+# Two more tables. GPipe's row with 32 micro-batches is simulated by 15's timetable, with
+# the last matrix of the network on the last stage. Llama 3, with 405 billion parameters
+# on H100s, reports *model* utilisation; the efficiency is still that of one row of A100s.
+# Its third row uses context parallel, which we cannot simulate. The other two do not fit
+# into memory by our ledger; their time is simulated all the same:
 
 # %%
 from parallel_by_hand.scale.gpipe_row import bare_formula, simulated_throughput
@@ -267,9 +267,9 @@ print_held_runs([simulate_run(run) for run in llama_runs(efficiency)])
 
 # %% [markdown]
 # GPipe's row is within 7 %; the bare formula of 15a is within 8 %. **Llama 3 we miss by a
-# quarter.** Our simulator writes and reads all scores of the attention. With so long a
-# sequence they would not even fit into memory, so Llama 3's attention cannot have kept
-# them. If ours hardly wrote any, the misses would be 3 and 5 %: a test computes it.
+# quarter.** Our simulator writes and reads all scores of the attention. With such long
+# sequences they would not even fit into memory, so Llama 3 cannot have kept them. If our
+# simulator wrote hardly any, the misses would be 3 and 5 %.
 
 # %% [markdown] tags=["instructor"]
 # ## The plan: 11 minutes
@@ -302,21 +302,23 @@ deep = replace(cluster, nodes=8)
 print("not:", why_impossible(model, deep, Strategy(pipeline=32), batch=64))
 
 # %% [markdown]
-# A *legal strategy* can run; whether it fits into memory is another question. They differ in
-# three degrees, the stage of ZeRO, the micro-batch, the schedule, what is computed again, and
-# sequence parallel. (Our list has micro-batches of powers of two, and always overlaps.)
-#
+# A *legal strategy* can run; whether it fits into memory is another question. Strategies
+# differ in three degrees, ZeRO's stage, the micro-batch, the schedule, recomputation, and
+# sequence parallel. Micro-batches in our list are powers of two, and messages always
+# overlap.
+
+# %% [markdown]
 # ## Exercise 2: choose
 #
-# Write `choose(model, cluster, batch, strategies)`: of the list `strategies`, the one with
-# the shortest step among those that are possible and fit into the memory of a GPU; `None`
-# if there is none.
+# Write `choose(model, cluster, batch, strategies)`: of the list `strategies`, the one
+# with the shortest step among those that are possible and fit into a GPU's memory, or
+# `None`.
 #
-# `simulate_step(model, cluster, strategy, batch)` raises `ValueError` for a strategy that is
-# impossible. Its result has `seconds`, and `fits`, which says whether it fits into memory.
+# `simulate_step(model, cluster, strategy, batch)` raises `ValueError` for an impossible
+# strategy. Its result has `seconds` and `fits`.
 #
-# By hand first: three strategies take 3, 1 and 2 seconds and need 50, 90 and 70 GB, on GPUs
-# with 80 GB. Which one do you choose?
+# By hand first: three strategies take 3, 1 and 2 seconds and need 50, 90 and 70 GB. Which
+# one do you choose for GPUs with 80 GB?
 # <!-- exercise: 19b-choose -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -378,8 +380,8 @@ check("19b-choose", choose)
 # %% [markdown]
 # ## Slow links
 #
-# Our planner does the same. Here is what it chooses for the four nodes, as the link between
-# them gets slower:
+# Our planner does the same. It chooses for the four nodes, as the link between them gets
+# slower:
 
 # %%
 from parallel_by_hand.scale.plan_search import fastest_strategies, survey_strategies
@@ -395,21 +397,21 @@ for bandwidth in (25, 5, 1, 0.25):
     )
 
 # %% [markdown]
-# With fast links all GPUs are replicas. A hundred times slower, each node computes whole
-# layers together and hands activations to the next one: **the slower the link between
-# nodes, the less is sent over it**. Data parallel sends gradients or parameters, a pipeline
-# only the activations at three cuts.
+# With fast links all GPUs are replicas. With links a hundred times slower, each node
+# computes whole layers and hands activations to the next one: **the slower the link
+# between nodes, the less is sent over it**. Data parallel sends gradients or parameters,
+# a pipeline only the activations at three cuts.
 #
-# Why ZeRO-3 at 25 GB/s, which sends most, when stage 0 would fit? ZeRO-3's messages
-# hide behind all computing, stage 0's only behind the last backward; and there each GPU
-# updates everything. Stage 0 takes 0.72 s.
+# Why does it choose ZeRO-3 at 25 GB/s, which sends most, when stage 0 would fit? ZeRO-3's
+# messages hide behind all computing, stage 0's only behind the last backward; and with
+# stage 0 each GPU updates everything. It takes 0.72 s.
 
 # %% [markdown]
 # ## A thousand GPUs
 #
-# For 16 GPUs we can simulate everything. For a thousand, the search needs order. Memory is
-# counted first, which needs no timetable. Then each strategy that fits gets a time that it
-# cannot undercut, its *bound*:
+# For 16 GPUs we can simulate everything. For a thousand, the search needs an order.
+# Memory is counted first, which needs no timetable. Then we compute for each strategy
+# that fits its *bound*: its step cannot take less time.
 
 # %%
 from parallel_by_hand.scale.plan_search import bound_of
@@ -431,10 +433,12 @@ best = fastest_strategies(survey, tell=print)
 print_best_plans(survey, best)
 
 # %% [markdown]
-# (*again* is what is computed twice. *Micro* counts the sequences of a micro-batch.) Of
-# each split only the fastest variant is listed. What did people really choose? Here is
-# where the published splits of three training runs stand among all splits that fit. Each split (data,
-# tensor, pipeline), the published ones too, is represented by its fastest variant in our search:
+# *again* is what is computed twice, and *micro* the number of sequences in a micro-batch.
+# Of each split into data, tensor and pipeline, only the fastest variant is listed. What
+# did people really choose? Here are the places of three published splits among all splits
+# that fit, each represented by its fastest variant in our search. The second lines leave
+# out what Megatron-LM did not have in 2021: sequence parallel, selective recomputation,
+# ZeRO in a pipeline.
 
 # %%
 from parallel_by_hand.scale.plan_pictures import print_place
@@ -450,18 +454,16 @@ for run in (*megatron_runs(efficiency)[5:7], llama_runs(efficiency)[0]):
         )
 
 # %% [markdown]
-# (The second lines are without what Megatron-LM did not have in 2021: sequence parallel,
-# selective recomputation, ZeRO in a pipeline.)
-#
-# **The published splits stand in the top seventh of those that fit.** Megatron's lose at most 7 % against
-# the planner's first. (Among what was known in 2021, it is up to 26 %: a pipeline twice as
-# deep would have fitted without recomputation.)
-#
+# **The published splits stand in the top seventh of those that fit.** Megatron's lose at
+# most 7 % against the planner's first. Among the variants of 2021 they lose up to 26 %: a
+# pipeline twice as deep would have fitted without recomputation.
+
+# %% [markdown]
 # Llama 3's own settings need 107 GB in our ledger, so its split stands here with full
-# recomputation, and loses 29 %. The planner's first is ZeRO-3, for which the simulator is too
-# fast, as we have seen.
+# recomputation, and loses 29 %. The planner's first is ZeRO-3, and for ZeRO-3 the
+# simulator is too fast.
 #
-# In a terminal the same search is a demo, which also says why the others lose:
+# A demo does the same search in a terminal, and says why the other strategies lose:
 
 # %%
 from sidebyside import run_demo
@@ -479,10 +481,10 @@ run_demo("scale/plan.py", "--gpus", "64", "--batch", "256")
 # %% [markdown]
 # ## What dominates, and when?
 #
-# A *crossover* is the size at which something else begins to cost more. Find three.
+# A *crossover* is the size at which another cost begins to dominate. Find three.
 #
-# **One: sequences for each GPU.** Plain data parallel on 128 A100s, no overlap. Computing takes $6PT$ operations for $P$
-# parameters and $T$ tokens, at about $2 \cdot 10^{14}$ per second. The all-reduce of 2-byte
+# **One: sequences for each GPU.** Plain data parallel on 128 A100s, no overlap. Computing
+# takes $6PT$ operations for $P$ parameters and $T$ tokens, at about $2 \cdot 10^{14}$ per second. The all-reduce of 2-byte
 # gradients sends $4P$ bytes at 25 GB/s. $P$ cancels! From how many sequences of 2,048
 # tokens on does computing take longer?
 
@@ -498,12 +500,12 @@ simulated = crossovers.first_crossing(crossovers.sequences_curves())
 print(f"the simulator says {simulated:.1f}")
 
 # %% [markdown]
-# The simulator says less, because computing takes longer there: there is more to a layer
-# than products.
-#
-# **Two: GPUs at a fixed batch.** In the table above ZeRO-3 is simulated faster than PTD on 384 GPUs,
-# and slower on 1,536. Where do the two cross? (Published, it is slower on 384 already: 144
-# against 153. So this crossing is the simulator's.)
+# The simulator says less, because its layers compute more than products, and take longer.
+
+# %% [markdown]
+# **Two: GPUs at a fixed batch.** In the table above, the simulator's ZeRO-3 is faster
+# than PTD on 384 GPUs, and slower on 1,536. Where do the two cross? The crossing is the
+# simulator's: the published ZeRO-3 is slower on 384 already, with 144 against 153.
 
 # %%
 guess("19b-gpus", None, "GPUs at which PTD overtakes ZeRO-3?", "")
@@ -526,11 +528,11 @@ for name in ("gpus", "micro"):
 crossovers.draw_crossovers(found)
 
 # %% [markdown]
-# ZeRO-3 falls behind as soon as its messages no longer hide
-# behind a micro-batch: **what counts is bandwidth times the tokens of a micro-batch**. And
-# a pipeline needs about four micro-batches for each stage, as in 15a. By hand it is 32. In the
-# simulator it is 30: its pipeline waits a little longer, for the logits of the last stage, but
-# each tensor rank computes whole norms, which costs a little more.
+# ZeRO-3 falls behind as soon as its messages no longer hide behind a micro-batch: **what
+# counts is bandwidth times the tokens of a micro-batch**. A pipeline needs about four
+# micro-batches for each stage, as in 15a. By hand the crossover is at 32, in the
+# simulator at 30: its pipeline waits a little longer, for the logits of the last stage,
+# but computing whole norms on each tensor rank costs a little more.
 
 # %% [markdown] tags=["instructor"]
 # ## To ten thousand GPUs: 6 minutes
@@ -562,17 +564,17 @@ draw_scaling({"strong scaling": left, "weak scaling": right})
 
 # %% [markdown]
 # At a fixed batch each GPU of 12,288 does half of what it did, since its pipeline has 12
-# micro-batches for 12 stages. With a growing batch the simulated line is flat: nothing in a
-# step depends much on the number of replicas. (Published, it rises, because Table 1's
-# models grow, too. The squares fall when a second rank comes: it brings messages, and
-# shares one machine's memory with the first. The lines start at 96 GPUs, which send already.)
-# But machines fail.
-#
+# micro-batches for 12 stages. With a growing batch the simulated line is flat: hardly
+# anything in a step depends on the number of replicas. The circles of Table 1 rise
+# because its models grow, too. The squares fall because the second rank brings messages,
+# and shares the memory of one machine. But machines fail.
+
+# %% [markdown]
 # ## Goodput
 #
-# Llama 3's training was interrupted unexpectedly 419 times in 54 days on 16,384 GPUs, and still more than
-# 90 % of the time counted. That share is the goodput of lesson 18b: what was computed since the
-# last checkpoint does not count, nor does the restart. If twice as many GPUs fail twice as often:
+# Llama 3's training was interrupted unexpectedly 419 times in 54 days on 16,384 GPUs, and
+# still more than 90 % of the time counted. That share is lesson 18b's goodput: neither
+# lost work nor restarts count. If twice as many GPUs fail twice as often:
 
 # %%
 from parallel_by_hand.scale.goodput import (
@@ -588,24 +590,24 @@ for gpus in (384, 3072, 12_288, 100_000):
     print(f"{gpus:7,} GPUs: {goodput(gpus, lost):.1%} of the time counts")
 
 # %% [markdown]
-# At Llama 3's rate and **18.6 minutes for each interruption, 100,000 GPUs would lose
-# six tenths of their time.** (We assume that each GPU fails as often as Llama 3's,
-# independently of the others.) That is the lower line of the figure. In 18b
-# a failure costs less where they are frequent, for there we save more often: 65 % counted.
+# At Llama 3's rate and **18.6 minutes for each interruption, 100,000 GPUs would lose six
+# tenths of their time.** That is the lower line of the figure, if each GPU fails as often
+# as Llama 3's, independently of the others. In 18b, where we save more often when
+# failures are frequent, 65 % counted.
 
 # %% [markdown]
 # ## Exercise 3: break the planner
 #
-# Our planner believes the data sheet, but exercise 1 says that links between nodes may carry
-# less. Find a case where that matters.
+# Our planner believes the data sheet, but by exercise 1, links between nodes may carry
+# less.
 #
-# Write `break_the_planner()`, which returns `(model, cluster, batch)`, with at most 16 GPUs. If
-# links between nodes really carry 70 % of the bandwidth that `cluster` says, the planner's
-# favourite must take at least 10 % longer than the strategy that is then the fastest.
+# Write `break_the_planner()`, which returns `(model, cluster, batch)`, with at most 16
+# GPUs. If links between nodes carry only 70 % of `cluster`'s bandwidth, the strategy that
+# the planner chose must take at least 10 % longer than the one that is fastest then.
 #
-# `second_opinion(model, cluster, batch)` plays this through: its `loss` is that share,
-# `favourite` and `better` are the two steps. `None` means that nothing fits. Begin with the
-# case in the stub, and change it.
+# `second_opinion(model, cluster, batch)` tries it: `loss` is that share, `favourite` and
+# `better` are the two steps. It is `None` if nothing fits. Begin with the case in the
+# stub.
 #
 # By hand first: all GPUs are in one node. How large is the loss?
 # <!-- exercise: 19b-break -->
@@ -659,11 +661,12 @@ check("19b-break", break_the_planner)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 19b-break -->
-# Your case is one of many. Ours is a link of 5 GB/s: on paper ZeRO-3's messages barely hide
-# behind computing, and the planner takes it. With 3.5 GB/s they stick out, and its step takes
-# a quarter longer than with a pipeline of two stages, which is 7 % slower on paper. A plan that wins by a few percent and stands at an
-# edge is worth less than one that loses by as much and stands on flat ground. So plan
-# with several values of what you do not know, or measure it (10b).
+# Your case is one of many. Ours is a link of 5 GB/s: on paper ZeRO-3's messages barely
+# hide behind computing, and the planner takes it. With 3.5 GB/s the messages stick out,
+# and its step takes a quarter longer than with a pipeline of two stages, which is 7 %
+# slower on paper. A plan that wins by a few percent and stands at an edge is worth less
+# than one that loses by as much and stands on flat ground. So plan with several values of
+# what you do not know, or measure it (10b).
 #
 # By hand: nothing is lost, since no message leaves the node.
 
@@ -672,17 +675,16 @@ check("19b-break", break_the_planner)
 #
 # | | |
 # |---|---|
-# | NeMo (Megatron) | its auto configurator proposes degrees from rules, and tries them on your cluster |
+# | NeMo, with Megatron | its auto configurator proposes degrees from rules, and tries them on your cluster |
 # | DeepSpeed | its autotuner runs short experiments over ZeRO's stages and micro-batches |
-# | Alpa (JAX) | searches splits of each operation and cuts into stages, by dynamic and integer programming |
+# | Alpa, for JAX | searches splits of each operation and cuts into stages, by dynamic and integer programming |
 # | torchtitan | no search: the degrees stand in a configuration file, and you try them |
-#
+
+# %% [markdown]
 # ## What we saw
 #
 # * With one efficiency fitted on one row, ten rows of Megatron-LM are missed by at most 8.7 %; the best constant misses by 9.4 %.
-# * At a fixed batch PTD keeps nine tenths of its speed on four times the GPUs; ZeRO-3 a third.
-# * ZeRO-3's speed is missed by up to 50 %; links of 16 to 20 GB/s instead of 25 are allowed by all three rows.
-# * Llama 3's is missed by a quarter: our attention writes its scores.
+# * ZeRO-3's speed is missed by up to 50 %, Llama 3's by a quarter.
 # * Memory prunes, a bound orders, a timetable decides: of 2,712 strategies for 1,024 GPUs, 151 are simulated.
 # * Over very slow links between nodes, stages beat replicas; with few micro-batches, tensor ranks beat stages.
 # * A plan is as good as the constants behind it.

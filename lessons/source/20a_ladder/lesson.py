@@ -9,11 +9,10 @@
 # # 20a. The ladder: one training run in sixteen ways
 #
 # Lessons 8 to 17 split training in one way at a time, each on a model of its own. Real
-# training runs combine them. Here one small transformer reads Moby-Dick: in one process
-# first, then in most of the ways that we have built, then in three ways at once on eight
-# ranks.
-# Each way is a *rung* of a ladder. We predict what it costs, climb it, and compare every
-# number with one process, after every step.
+# training runs combine them. Here one small transformer reads Moby-Dick: first in one
+# process, then in most of the ways that we have built, then in three ways at once on
+# eight ranks. Each way is a *rung* of a ladder. We predict its cost, climb it, and
+# compare every number with one process, after every step.
 #
 # *You will be able to* put strategies together on a mesh of ranks; to write a wrapper
 # that makes any training run data-parallel; to decide which dimension of the mesh belongs
@@ -31,9 +30,9 @@
 # %% [markdown]
 # ## A text
 #
-# The first 42 chapters of Herman Melville's novel (1851) come with the course. A **token** is
-# here one character, written as a number: its place in the alphabet of the text. The model
-# reads 16 characters and guesses, for each, the one that follows.
+# The first 42 chapters of Herman Melville's novel of 1851 come with the course. A
+# **token** is here one character, written as its number in the alphabet of the text. The
+# model reads 16 characters and guesses, for each, the next one.
 
 # %%
 from parallel_by_hand.capstone.text_batches import (
@@ -56,10 +55,9 @@ print(
 )
 
 # %% [markdown]
-# A batch has eight excerpts, drawn from a seed and the number of the step. Every rank is
-# given the same batch. The model is lesson 14's block, twice, between an
-# *embedding*, which holds a vector for each token and each place, and a *head*, which gives
-# every character a score:
+# A batch has eight excerpts, drawn from a seed and the number of the step, the same for
+# every rank. The model is lesson 14's block, twice, between an *embedding*, which holds a
+# vector for each token and each place, and a *head*, which gives every character a score:
 
 # %%
 from parallel_by_hand.capstone.language_model import make_language_model
@@ -78,9 +76,10 @@ for layer in make_language_model():
 # %% [markdown]
 # ## One trainer
 #
-# All sixteen rungs share one trainer. It asks for no rank and sends nothing itself. Its step calls four
-# functions; a strategy may change some of them, the model or the optimiser. (The parts of earlier lessons
-# take a `group`: the ranks that they talk to, by default all.)
+# All sixteen rungs share one trainer. It asks for no rank and sends nothing itself. Its
+# step calls four functions; a strategy may change some of them, the model or the
+# optimiser. Parts of earlier lessons take a `group`, the ranks that they talk to, by
+# default all.
 
 # %%
 from parallel_by_hand.capstone.text_training import Training, wrap_model
@@ -90,9 +89,10 @@ show(Training.step)
 show(wrap_model)
 
 # %% [markdown]
-# A **strategy wrapper** is a function that changes a `Training`, most of them along one dimension of a mesh of
-# ranks. Here are two: tensor parallel replaces the layers by lesson 16's split ones;
-# accumulation (lesson 8) replaces `backward`, and calls the former one for each part of the batch.
+# A **strategy wrapper** is a function that changes a `Training`, usually along one
+# dimension of a mesh of ranks. Here are two: tensor parallel replaces the layers by
+# lesson 16's split ones; lesson 8's accumulation replaces `backward`, and calls the
+# former one for each part of the batch.
 
 # %%
 from parallel_by_hand.capstone import strategy_wrappers
@@ -101,9 +101,10 @@ show(strategy_wrappers.tensor_parallel)
 show(strategy_wrappers.accumulation)
 
 # %% [markdown]
-# In a **mesh** (torch's `DeviceMesh`), ranks stand in rows and columns that have names. Each rank has a
-# place in every dimension. Ranks that differ in one dimension only form a **mesh group**. A strategy says how large the mesh is and which wrapper works along which dimension, **from
-# the inside out**: the last one wraps all those before it.
+# In a **mesh**, torch's `DeviceMesh`, ranks stand in rows and columns with names. Each
+# rank has a place in every dimension. Ranks that differ in one dimension only form a
+# **mesh group**. A strategy gives the size of the mesh and the wrapper of each dimension,
+# **from the inside out**: each wraps those before it.
 
 # %%
 from parallel_by_hand.capstone.strategies import STRATEGIES
@@ -144,9 +145,10 @@ for rank, (place, groups) in enumerate(run_ranks(places_and_groups, world_size=8
 # %% [markdown]
 # ## The first rungs
 #
-# The first rung is one process. It leaves a trail: all 31,184 numbers after each of
-# five steps. A rung is climbed beside it, and every rank compares all that it holds. In data
-# parallel each rank sends its gradients round the ring: $2(N-1)/N$ of 31,184 numbers of four bytes.
+# The first rung is one process. It leaves a trail: all 31,184 numbers after each of five
+# steps. On every other rung, each rank compares all that it holds with this trail. In
+# data parallel a rank sends its gradients round the ring: $2(N-1)/N$ of 31,184 numbers of
+# four bytes.
 
 # %%
 from parallel_by_hand.capstone.ladder_rungs import climb_first
@@ -160,9 +162,10 @@ rung = climb_predicted("DDP (ours)", trail)
 print("counted by the meter:    ", [rank.cost.sent for rank in rung.ranks])
 
 # %% [markdown]
-# Tensor parallel sends no gradients of parameters. It all-reduces activations twice forward, and
-# their gradients twice backward, for each block (lesson 16b). There are two blocks, 8 excerpts of 16 characters, and 32 numbers for each
-# character. How many bytes does each of two ranks send in a step?
+# Tensor parallel sends no gradients of parameters. For each block it all-reduces
+# activations twice forward, and their gradients twice backward, as in lesson 16b. There
+# are two blocks, 8 excerpts of 16 characters, and 32 numbers for each character. How many
+# bytes does each of two ranks send in a step?
 
 # %%
 from sidebyside import guess
@@ -178,13 +181,14 @@ tensor = climb_predicted("tensor", trail)
 reveal("20a-tensor", tensor.ranks[0].cost.sent, computed=True)
 
 # %% [markdown]
-# Eight all-reduces of 4,096 numbers, 16,384 bytes each; with two ranks a ring sends as much as the
-# tensor holds. **What tensor parallel sends grows with the batch; the gradients of parameters,
-# which data parallel sends, do not.**
-#
-# How does a rank that holds half of a layer know what to compare with? The same wrappers cut
-# a model whose parameters are *numbered* 1, 2, 3, … What a rank then finds in its half are the
-# *addresses* of its numbers. Take a matrix of four numbers, cut between its columns:
+# A rank sends eight all-reduces of 4,096 numbers, 16,384 bytes each; with two ranks a
+# ring sends as much as the tensor holds. **What tensor parallel sends grows with the
+# batch; the gradients of parameters, which data parallel sends, do not.**
+
+# %% [markdown]
+# How does a rank that holds half of a layer know what to compare with? The same wrappers
+# cut a model whose parameters are *numbered* 1, 2, 3, … The numbers that a rank finds in
+# its half are its *addresses*. Take a matrix of four numbers, cut between its columns:
 #
 # | whole | rank 0 finds | rank 1 finds |
 # |---|---|---|
@@ -210,17 +214,17 @@ print(
 # %% [markdown]
 # ## Exercise 1: data parallel as a wrapper
 #
-# Write `data_parallel(training, mesh)`. `mesh` is one dimension: `mesh.size()` ranks, of which
-# this is number `mesh.get_local_rank()`; `mesh.get_group()` is their group. Replace two
+# Write `data_parallel(training, mesh)`. `mesh` is one dimension: this rank is number
+# `mesh.get_local_rank()` of the `mesh.size()` ranks in `mesh.get_group()`. Replace two
 # functions of `training`:
 #
-# * `deal(inputs, targets)` returns this rank's part of what the *former* `deal` returns: the
-#   rows are cut into equal, consecutive parts, in the order of the ranks.
-# * `complete()` calls the *former* `complete`. Then it makes each `.grad` of
-#   `training.model.parameters()` the mean over this group.
+# * `deal(inputs, targets)` cuts what the *former* `deal` returns into equal, consecutive
+#   parts of rows, one for each rank in order, and returns this rank's.
+# * `complete()` calls the *former* `complete`, then makes each `.grad` of
+#   `training.model.parameters()` the mean over the group.
 #
-# By hand first: 2 (data) × 2 (tensor), ranks 0 and 1 in the first row. A parameter's gradient
-# is 1, 10, 3 and 30 on ranks 0 to 3. What is it after `complete`?
+# By hand first: on a mesh of data 2 × tensor 2, ranks 0 and 1 form the first row. A
+# parameter's gradient is 1, 10, 3 and 30 on ranks 0 to 3. What is it after `complete`?
 # <!-- exercise: 20a-wrapper -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -286,9 +290,9 @@ check("20a-wrapper", data_parallel)
 # %% [markdown] tags=["why"]
 # <!-- why: 20a-wrapper -->
 # Why it works: the loss is a mean over rows, so its gradient is the mean of the gradients
-# of equal parts of the rows. That holds for each part of the model by itself: a rank needs
-# the gradients of the ranks that hold the same part, and no others. What is
-# inside, a pipeline or split layers, makes no difference: it has finished when `complete` runs.
+# of equal parts of the rows. That holds for each part of the model by itself: a rank
+# needs only the gradients of the ranks that hold the same part. A pipeline or split
+# layers inside make no difference: they have finished when `complete` runs.
 #
 # By hand: ranks 0 and 2 hold the same part, 1 and 3 hold the other. Ranks 0 and 2 get (1 + 3) / 2 =
 # 2, ranks 1 and 3 get (10 + 30) / 2 = 20.
@@ -304,10 +308,11 @@ check("20a-wrapper", data_parallel)
 # %% [markdown]
 # ## The ladder
 #
-# Before we climb on, lesson 19's simulator says what a rank of each rung's first stage will send
-# and hold. It knows blocks only, so our embedding and head are added to what is sent and to the
-# **state**: parameters, gradients and momentum. Its activations are those of the blocks, by the
-# formula of lesson 16b:
+# Before we climb on, lesson 19's simulator predicts what a rank of each rung's first
+# stage will send and hold. It knows blocks only, so our embedding and head are added to
+# what is sent and to the **state**: parameters, gradients and momentum. Its activations
+# are those of the blocks, by lesson 16b's formula. "sequence" is missing: the simulator
+# has that lesson's other form, which gathers twice:
 
 # %%
 from parallel_by_hand.capstone.simulated_rung import print_simulated
@@ -315,16 +320,15 @@ from parallel_by_hand.capstone.simulated_rung import print_simulated
 print_simulated()
 
 # %% [markdown]
-# ("sequence" is left out: the simulator has lesson 16b's other form, which gathers twice.)
-#
-# Of the sixteen ways we climb fourteen in this notebook, in three tables. The demo at the end
-# climbs threads and torch's FSDP2 as well.
-#
+# Now we climb, in two tables. The demo at the end climbs threads and torch's FSDP2 as
+# well.
+
+# %% [markdown]
 # Memory is that of the fullest rank: parameters, gradients and momentum when backward has
-# ended, and the most activations that autograd kept. These need not occur at one moment. A
-# layer that ZeRO-3 has borrowed counts; message buffers do not. Our meter does not see the
-# messages of torch's DDP ("-"; a test counts them on the loopback interface), so "exactly" in
-# its line concerns memory only.
+# ended, and the most activations that autograd kept, not necessarily at the same moment.
+# A layer that ZeRO-3 has borrowed counts; message buffers do not. Our meter does not see
+# the messages of torch's DDP, "-" in the table, so "exactly" in its line concerns memory
+# only.
 
 # %%
 from itertools import chain
@@ -339,12 +343,12 @@ ladder = print_ladder(chain([one_process, rung, tensor], rest))
 
 # %% [markdown]
 # **Every rung equals one process after every step, to 1e-5 in 32 bits**, and **every byte
-# that the meter sees was predicted**, sent or held. The bubble comes from the order in which
-# the stages really worked, with times set on paper: a backward takes as long as two forwards.
-# On two busy cores seconds say little.
+# that the meter sees was predicted**, sent or held. The bubble comes from the order in
+# which the stages really worked, if a backward takes as long as two forwards. On two busy
+# cores seconds say little.
 #
-# "sequence" sends 24,640 bytes more than "tensor". Of what is held whole, each rank has the
-# gradient of its own positions only, so these gradients are summed as well.
+# "sequence" sends 24,640 bytes more than "tensor": of layers that are held whole, each
+# rank has only its own positions' gradient, so these gradients are summed as well.
 #
 # This is what 1F1B did in its last step:
 
@@ -355,8 +359,9 @@ from parallel_by_hand.pipeline.schedule_rules import timetable
 draw_schedule(timetable(ladder[-1].order, forward=1, backward=2))
 
 # %% [markdown]
-# The bits may differ: each rung adds its numbers in an order of its own. In 64 bits such
-# rounding is half a billion times smaller. If the difference falls below 1e-12, it was rounding:
+# The last bits may differ, because each rung adds in its own order. In 64 bits such
+# rounding is half a billion times smaller. If the difference falls below 1e-12, it was
+# rounding:
 
 # %%
 import torch
@@ -374,22 +379,22 @@ print("1F1B in 64 bits, within 1e-12:", exact.gap <= 1e-12)
 # %% [markdown]
 # ## Three dimensions at once
 #
-# Two replicas (data), each a pipeline of two stages, each stage split over two tensor ranks.
-# Three wrappers, of which you have seen the first. The second hands the layers that are left on
-# this rank to lesson 15's `Pipeline`, and the third deals rows as yours does, but averages lesson
-# 17a's flat gradients inside `update`:
+# Two data-parallel replicas, each a pipeline of two stages, each stage split over two
+# tensor ranks: that takes three wrappers. You have seen the first. The second hands this
+# rank's layers to lesson 15's `Pipeline`, and the third deals rows as yours does, but
+# averages lesson 17a's flat gradients inside `update`:
 
 # %%
 show(strategy_wrappers.pipeline_parallel)
 show(strategy_wrappers.sharded_state)
 
 # %% [markdown]
-# None of them asks what the others do. That works because each uses only what it finds: a
-# model, and the functions of the wrappers inside it. ZeRO-1 in place of DDP is one word:
-# `sharded_state(ZeRO1)`. Not all fit together: `ddp_ours` puts a `backward` of its own in
-# place of the pipeline's. With ZeRO-3, every micro-batch of a pipeline would gather all
-# layers again.
-#
+# No wrapper knows what the others do: each uses only the model that it finds, and the
+# functions of the wrappers inside it. ZeRO-1 in place of DDP is one word:
+# `sharded_state(ZeRO1)`. Not all fit together: `ddp_ours` would replace the pipeline's
+# `backward`. With ZeRO-3, every micro-batch of a pipeline would gather all layers again.
+
+# %% [markdown]
 # On the rung `tensor`, a rank sent 131,072 bytes in eight all-reduces. How many bytes
 # does a rank send in such all-reduces here?
 
@@ -404,10 +409,10 @@ print("lesson 19's simulator, a rank of each stage:", *by_stage, sep="\n  ")
 reveal("20a-three", by_stage[0]["tensor"], computed=True)
 
 # %% [markdown]
-# A quarter: half of the rows, because of data parallel, and half of the blocks, because of
-# the pipeline. Data parallel sends the gradients of a stage's half layers only.
-# **On this mesh every dimension sends less than it would alone.** Now the last three rungs are climbed, the last with
-# eight processes on whatever cores there are:
+# It sends a quarter: half of the rows, because of data parallel, and half of the blocks,
+# because of the pipeline. Data parallel sends the gradients of a stage's half layers
+# only. **On this mesh every dimension sends less than it would alone.** Now the last
+# three rungs are climbed, the last with eight processes on whatever cores there are:
 
 # %%
 last = ["data x tensor", "data x pipeline", "2 x 2 x 2"]
@@ -420,14 +425,13 @@ seen = [one for one in ladder if one.memory_is_seen and one.messages_are_seen]
 draw_ladder(seen)
 
 # %% [markdown]
-# The figure has thirteen of the fourteen rungs, all but torch's DDP, whose bytes we cannot
-# count. Bytes are in thousands, and the black edge is the prediction. On this model
-# activations are the largest of the four parts. ZeRO leaves the activations alone, tensor parallel halves those
-# inside its pairs, and 1F1B keeps few micro-batches at a time. **2 × 2 × 2 holds less than any other
-# rung.**
+# The figure leaves out torch's DDP, whose bytes we cannot count. The black edge is the
+# prediction. On this model activations are the largest of the four parts. ZeRO leaves
+# them alone, tensor parallel halves those inside its pairs of layers, and 1F1B keeps few
+# micro-batches at a time. **2 × 2 × 2 holds less than any other rung.**
 #
-# And lesson 19's simulator? What it said before the climb stands here beside what the first rank of
-# each rung has counted:
+# Here are the predictions of lesson 19's simulator beside what the first rank of each
+# rung has counted:
 
 # %%
 from parallel_by_hand.capstone.simulated_rung import print_beside_counted
@@ -435,9 +439,10 @@ from parallel_by_hand.capstone.simulated_rung import print_beside_counted
 print_beside_counted(ladder)
 
 # %% [markdown]
-# **State and bubble are the same, and so are the bytes sent** in the tables above, where we have counted them.
-# (ZeRO-3's counted state includes the borrowed layer.) The activations miss by up to 15 %: the formula has bytes for dropout, which this model
-# does not use, and none for embedding, head and loss.
+# **State and bubble are the same, and so are the bytes sent** in the tables above, where
+# we have counted them. ZeRO-3's counted state includes the borrowed layer. The
+# activations miss by up to 15 %: the formula has bytes for dropout, which this model does
+# not use, and none for embedding, head and loss.
 
 # %% [markdown] tags=["instructor"]
 # ## Which dimension inside: 2 minutes
@@ -447,16 +452,16 @@ print_beside_counted(ladder)
 # %% [markdown]
 # ## Exercise 2: which dimension inside the node
 #
-# Links within a node are much faster than those between nodes. The mesh's *last* dimension
-# counts fastest, and each node has the next `per_node` ranks. A dimension is **inside** if
-# each of its groups lies in one node.
+# Links within a node are faster than those between nodes. The mesh's *last* dimension
+# counts fastest, and each node has the next `per_node` ranks. A dimension is **inside**
+# if each of its groups lies in one node.
 #
 # Write `order_of_mesh(ranks, sent, per_node)`. By name, `ranks` has the size of each
-# dimension, and `sent` the bytes that a rank sends in it. Return the names, outermost first,
-# so that the dimensions that are not inside send as little as possible.
+# dimension, `sent` the bytes that a rank sends in it. Return the names, outermost first,
+# so that dimensions that are not inside send as little as possible.
 #
-# By hand first: `ranks = {"data": 2, "tensor": 2, "pipeline": 2}`, `sent = {"data": 30,
-# "tensor": 40, "pipeline": 8}`. Which orders are best for nodes of two ranks, and of four?
+# By hand first: dimensions data, tensor and pipeline, of two ranks each, send 30, 40 and
+# 8 bytes. Which orders are best for nodes of two ranks, and of four?
 # <!-- exercise: 20a-inside -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -523,11 +528,11 @@ check("20a-inside", order_of_mesh)
 # tensor, in either order, with pipeline outermost; 8 bytes leave the node.
 
 # %% [markdown]
-# On our mesh a rank of the first stage sends 38,080 bytes to its data group, 32,768 to its tensor group and 8,192
-# along the pipeline: in nodes of two ranks, data parallel would be inside. Large models with
-# long sequences send far more activations than gradients in a step (lesson 19a), and tensor ranks wait for
-# them within every layer: so there tensor parallel stays inside the node. A pipeline sends
-# least in both, so its stages are outermost, as in 19a.
+# On our mesh a rank of the first stage sends 38,080 bytes to its data group, 32,768 to
+# its tensor group and 8,192 along the pipeline: in nodes of two ranks, data parallel
+# would be inside. Lesson 19a's large models send far more activations than gradients in a
+# step, and tensor ranks wait for them within every layer: so there tensor parallel stays
+# inside the node. A pipeline sends least in both, so its stages are outermost.
 
 # %% [markdown] tags=["instructor"]
 # ## Clipping on a mesh: 1 minute
@@ -535,19 +540,23 @@ check("20a-inside", order_of_mesh)
 # One question is enough: whose squares may be added, and how often?
 
 # %% [markdown]
-# ## Exercise 3: clip on a mesh
+# ## Clipping on a mesh
 #
-# Clipping (lesson 17a) needs the length of the whole gradient. On a mesh of data × tensor:
+# Clipping, as in lesson 17a, needs the length of the whole gradient. On a mesh of data ×
+# tensor:
 #
 # | a gradient | its tensor ranks hold | its data ranks hold |
 # |---|---|---|
 # | whose name is in `split` | another part each | copies |
 # | any other | copies | copies |
+
+# %% [markdown]
+# ## Exercise 3: clip on a mesh
 #
-# Write `clip_on_mesh(gradients, split, mesh, longest)`. `gradients` are this rank's, by name.
-# `mesh["tensor"].get_group()` is a group. If the whole gradient, each
-# number counted once, is longer than `longest`, multiply each tensor in place by `longest` /
-# length. Return the length before clipping.
+# Write `clip_on_mesh(gradients, split, mesh, longest)`. `gradients` are this rank's, by
+# name; `mesh["tensor"].get_group()` is its tensor group. If the whole gradient, each
+# number counted once, is longer than `longest`, multiply each tensor in place by
+# `longest` / length. Return the length before clipping.
 #
 # By hand first: "norm" is [4] everywhere; "wide", which is split, is [3] on the first rank of
 # each tensor group and [0] on the second. What is the length?
@@ -601,9 +610,10 @@ check("20a-clip", clip_on_mesh)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 20a-clip -->
-# Why it works: each number must be counted once. What is split is counted once by adding over the tensor group.
-# What is whole each rank can count by itself. Over data nothing is added: those ranks hold
-# copies. All get the same length, so all multiply by the same number.
+# Why it works: each number must be counted once. Adding over the tensor group counts
+# split gradients once. Each rank counts whole gradients by itself. Over data nothing is
+# added: those ranks hold copies. All get the same length, so all multiply by the same
+# number.
 #
 # By hand: the parts are 9 and 0, with the sum 9; the whole is 16. The length is 5. Adding up
 # everything over a tensor group would give $\sqrt{9 + 16 + 16}$, about 6.4.
@@ -617,9 +627,10 @@ check("20a-clip", clip_on_mesh)
 # %% [markdown]
 # ## What really does not match
 #
-# Some training runs change when they are split, and averaging gradients does not bring them back. Dropout and batch
-# norm are compared in one process and in two replicas; the other two lines compare one process with and without the
-# change. Each number is the largest difference of any parameter, over 20 steps in 32 bits.
+# Some training runs change when they are split, and averaging gradients does not restore
+# them. For dropout and batch norm we compare one process with two replicas; the other two
+# lines compare one process with and without the change. Each number is the largest
+# difference of any parameter, over 20 steps in 32 bits.
 
 # %%
 from lessons.props.the_ladder import UNEQUAL, gap_of_row
@@ -629,10 +640,11 @@ for name in UNEQUAL:
     print(f"{name:<34}", "below 1e-05" if gap < 1e-5 else f"{gap:.0e}")
 
 # %% [markdown]
-# Another order of sums is rounding. The others are different training runs: two replicas with
-# dropout draw different masks from those of one process (lesson 16a); *batch norm* takes mean and
-# variance from a replica's own rows; and updating with the gradient of the step before, as if workers did not wait
-# (one process imitates it), is lesson 12a's stale gradient. **They may train as well; they do not train the same.**
+# Another order of sums is rounding. The others are different training runs. Two replicas
+# with dropout draw other masks than one process. *Batch norm* takes mean and variance
+# from a replica's own rows. And an update with the gradient of the step before, as if
+# workers did not wait, is lesson 12a's stale gradient; one process imitates it. **They
+# may train as well; they do not train the same.**
 
 # %% [markdown] tags=["instructor"]
 # ## A script, and the real library: 3 minutes
@@ -663,7 +675,7 @@ run_demo("capstone/own_two_dimensions.py")
 #
 # | | the mesh of 2 × 2 × 2 |
 # |---|---|
-# | torchtitan | `--parallelism.data_parallel_shard_degree 2 --parallelism.tensor_parallel_degree 2 --parallelism.pipeline_parallel_degree 2` (its data ranks hold shards, as in ZeRO-3) |
+# | torchtitan | `--parallelism.data_parallel_shard_degree 2 --parallelism.tensor_parallel_degree 2 --parallelism.pipeline_parallel_degree 2`; its data ranks hold shards, as in ZeRO-3 |
 # | Megatron-LM | `--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2`; data is what remains |
 # | DeepSpeed | `PipelineModule(topology=PipeModelDataParallelTopology(num_pp=2, num_mp=2, num_dp=2))` |
 # | JAX | `jax.make_mesh((2, 2, 2), ("data", "pipeline", "tensor"))` and a `PartitionSpec` for each array |
@@ -671,17 +683,16 @@ run_demo("capstone/own_two_dimensions.py")
 # %% [markdown]
 # ## What we saw
 #
-# * One trainer and a wrapper for each dimension of a mesh give sixteen ways to train.
-# * Each rung that we climbed equals one process after every step: within 1e-5 in 32 bits; 1F1B, which we tried, within 1e-12 in 64.
+# * One trainer, with a wrapper for each dimension of a mesh, equals one process after
+#   every step, to 1e-5 in 32 bits; 1F1B, which we tried, to 1e-12 in 64.
 # * What a rank sends and holds can be predicted to the byte before the first step.
-# * On 2 × 2 × 2 every dimension sends less than it would alone: tensor parallel, a quarter.
 # * Gradients are averaged over the ranks that hold the same part; a length counts each number once.
 # * Dropout, batch norm and stale gradients make another training run, and we know by how much.
 
 # %% [markdown]
 # **The scorecard**, for two ranks or 2 × 2 × 2, with $\Psi$ parameters and $A$ bytes of activations between two layers:
 #
-# | | data (DDP) | tensor | pipeline (1F1B, 4 micro-batches) | 2 × 2 × 2 |
+# | | data, DDP | tensor | pipeline, 1F1B, 4 micro-batches | 2 × 2 × 2 |
 # |---|---|---|---|---|
 # | equal to one process | up to rounding | up to rounding | up to rounding | up to rounding |
 # | bytes each rank sends per step | $4\Psi$ | $4A$ for each block | $A$ | a quarter of tensor's, half of the pipeline's, about a third of data's |
@@ -696,5 +707,6 @@ run_demo("capstone/own_two_dimensions.py")
 #
 # ## Next
 #
-# The model has seen five batches. What does it write once it has trained for longer, how good is that, and how fast can
-# *your* machine get there? Lesson 20b trains it, under any of these strategies.
+# The model has seen five batches. What does it write after longer training, how good is
+# that, and how fast can *your* machine get there? Lesson 20b trains it, under any of
+# these strategies.

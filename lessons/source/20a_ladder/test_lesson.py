@@ -12,7 +12,6 @@ from parallel_by_hand.capstone.ladder_rungs import PLANS, climb_first
 from parallel_by_hand.capstone.ladder_table import climb_predicted, predict_ranks
 from parallel_by_hand.capstone.language_model import SMALL_MODEL
 from parallel_by_hand.capstone.rung_predictions import predict_rung
-from parallel_by_hand.capstone.simulated_rung import simulated_bytes
 from parallel_by_hand.capstone.strategies import STRATEGIES
 from parallel_by_hand.capstone.strategy_wrappers import sharded_state
 from parallel_by_hand.capstone.text_batches import text_batch
@@ -93,29 +92,11 @@ def test_torchs_own_messages_are_those_predicted_and_a_little_more(
     assert expected <= sent <= more * expected
 
 
-def test_every_dimension_sends_less_than_it_would_alone():
-    tensor, three = simulated_bytes("tensor")[0], simulated_bytes("2 x 2 x 2")[0]
-    assert three["tensor"] == tensor["tensor"] / 4
-    pipeline = simulated_bytes("1F1B")[0]
-    assert three["pipeline"] == pipeline["pipeline"] / 2
-    data = simulated_bytes("DDP (ours)")[0]
-    assert 0.28 < three["data"] / data["data"] < 0.32
-    assert three == {"tensor": 32_768, "pipeline": 8_192, "data": 38_080}
-
-
 @pytest.mark.parametrize("batch", [8, 16, 32])
 def test_activations_travel_with_the_batch_and_gradients_do_not(batch):
     [tensor] = predict_rung(SMALL_MODEL, PLANS["tensor"], batch)
     [data] = predict_rung(SMALL_MODEL, PLANS["DDP (ours)"], batch)
     assert tensor.sent == 131_072 * batch // 8 and data.sent == 124_736
-
-
-def test_three_dimensions_hold_less_than_any_other_rung():
-    memory = {
-        name: max(cost.memory for cost in predict_ranks(name, SMALL_MODEL, 4))
-        for name in PLANS
-    }
-    assert min(memory, key=memory.get) == "2 x 2 x 2"
 
 
 @pytest.mark.parametrize(

@@ -267,10 +267,9 @@ def _measured_fast_training(fast_training) -> str:
         alone, together = run_trial(*args, ranks=ranks)[0]
     except RanksHung:  # what is right is right on a busy machine, too
         return "nothing: the machine is too busy; try again when it is not"
-    speedup = alone / together
-    capacity = machine().capacity(ranks, rounds=3)
+    speedup, capacity = alone / together, machine().capacity(ranks, rounds=3)
     return (
         f"one process {1e3 * alone:.0f} ms for a step, {ranks} ranks with yours "
-        f"{1e3 * together:.0f} ms: {speedup:.2f} ×, of a capacity of "
-        f"{capacity:.2f} × that is {100 * speedup / capacity:.0f} %"
+        f"{1e3 * together:.0f} ms: {speedup:.2f} ×, beside a capacity of "
+        f"{capacity:.2f} × for other work, measured a moment later"
     )

@@ -8,14 +8,13 @@
 # %% [markdown]
 # # 20b. Your training
 #
-# In lesson 20a every rung of the ladder came to the same numbers, after every step.
-# A few steps teach a model next to nothing. Here a larger one trains until it writes. We
-# measure what it has learned, stop it and let it go on, and put everything that you
-# measured in this course on one page. In the end you make it as fast as your machine
-# allows.
+# In lesson 20a every rung of the ladder came to the same numbers, after every step. A few
+# steps teach a model next to nothing. Here a larger one trains until it writes. We
+# measure what it has learned, stop it and let it go on, and collect all your measurements
+# of this course on one page. In the end you make it as fast as your machine allows.
 #
 # *You will be able to* say in bits what a language model has learned, beside models that
-# only count; to stop a training run so that it goes on as if nothing had happened; to write
+# only count; to stop a training run and resume it as if nothing had happened; to write
 # your report; and to prove that a fast training run is the same as a slow one.
 #
 # *Before this:* lessons 11b, 17a, 18b and 20a. *Time:* {reading} minutes, and 50 for the
@@ -32,10 +31,10 @@
 # %% [markdown]
 # ## Bits per character
 #
-# A *language model* gives each possible next character a chance. If the right one comes and
-# had the chance 1/8, that costs $-\log_2(1/8) = 3$ bits. The mean over a text is its **bits
-# per character**: fewer are better. It is the loss of lesson 20a, cross entropy, with
-# another logarithm. Only text that was held out counts; here chapters 41 and 42 of
+# A *language model* gives each possible next character a chance. If the character that
+# comes had the chance 1/8, it costs $-\log_2(1/8) = 3$ bits. The mean over a text is its
+# **bits per character**: fewer are better. It is cross entropy, the loss of lesson 20a,
+# with another logarithm. Only text that was held out counts, here chapters 41 and 42 of
 # Moby-Dick.
 
 # %%
@@ -52,11 +51,11 @@ print(f"as often as in the text: {bits_of_counts(train, held_out, words, 1):.2f}
 
 # %% [markdown]
 # These are two **baselines**: models so simple that a better one has to beat them. The
-# first knows only the alphabet. The second has counted the characters one by one. Shannon
-# (1951) went on with pairs: how often does each character follow an `h`?
+# first knows only the alphabet. The second has counted the characters one by one. In 1951
+# Shannon went on with pairs: how often does each character follow an `h`?
 #
-# What if a pair of the held-out text was never counted? Its chance would be 0, and it would
-# cost infinitely many bits. So one pretends to have seen every pair a little: that is
+# A pair of the held-out text that was never counted would have the chance 0, and cost
+# infinitely many bits. So one pretends to have seen every pair a little: that is
 # **smoothing**.
 
 # %% [markdown] tags=["instructor"]
@@ -69,14 +68,14 @@ print(f"as often as in the text: {bits_of_counts(train, held_out, words, 1):.2f}
 # ## Exercise 1: pairs
 #
 # Write `pair_bits(text, held_out, alphabet)`: the bits per character of a model that has
-# counted pairs in `text`. Let $n(ab)$ be how often $b$ directly follows $a$, and $n(a)$ the
-# number of pairs that begin with $a$. With $V$ characters in
-# `alphabet`, the smoothed chance of $b$ after $a$ is
+# counted pairs in `text`. Let $n(ab)$ be how often $b$ directly follows $a$, and $n(a)$
+# the number of pairs that begin with $a$. With $V$ characters in `alphabet`, the chance
+# of $b$ after $a$ is
 #
 # $$P(b \mid a) = \frac{n(ab) + 1}{n(a) + V}.$$
 #
-# Return the mean of $-\log_2 P(b \mid a)$ over all pairs of neighbours in `held_out`. Both
-# may be books: count in one pass.
+# Return the mean of $-\log_2 P(b \mid a)$ over all pairs of neighbours in `held_out`.
+# Texts may be books: count in one pass.
 #
 # By hand first: the alphabet is `"ab"` and the text `"aaa"`. How many bits does each of the
 # two pairs of `"aba"` cost?
@@ -146,9 +145,9 @@ check("20b-pairs", pair_bits)
 # ## Counting further
 #
 # 80 characters make 512,000 triples; only 9,669 of them occur in the text. So smoothing
-# matters more here. Adding 1 gave 3.47 bits with pairs; from now on we ask the next shorter
-# context (MacKay and Peto, 1995): each context behaves as if five more characters had
-# followed it, distributed as after the shorter one.
+# matters more here. Adding 1 gave 3.47 bits with pairs. From now on we do as MacKay and
+# Peto did in 1995: each context behaves as if five more characters had followed it,
+# distributed as after the next shorter context.
 
 # %%
 from parallel_by_hand.capstone.text_baselines import NAMES
@@ -196,8 +195,8 @@ for order, name in enumerate(NAMES):
 # ## The training
 #
 # Our transformer sees up to 32 characters back. Two ranks train it with lesson 11b's DDP,
-# 32 excerpts a step. The optimiser is Adam. (To compare rungs, SGD was right: Adam hides a
-# wrong factor.) The loop keeps a state every 100 steps:
+# 32 excerpts a step. The optimiser is now Adam; rungs were compared with SGD, because
+# Adam hides a wrong factor. The loop keeps a state every 100 steps:
 
 # %%
 from parallel_by_hand.capstone.text_state import train_text_states
@@ -208,9 +207,9 @@ args = train_text_states, "DDP (ours)", 500, 100
 states = run_ranks(*args, world_size=2, timeout=300)[0]
 
 # %% [markdown]
-# How many bits does each of these five states need? The held-out text is read in excerpts,
-# so each character is predicted from only 1 to 32 before it. The horizontal lines are the
-# baselines:
+# How many bits does each of these five states need? The held-out text is read in
+# excerpts, so each character is predicted from 1 to 32 characters before it. The
+# horizontal lines are the baselines:
 
 # %%
 from lessons.props.your_training import draw_text_curve
@@ -229,11 +228,10 @@ print("fewer than triples after 500:", learned[500] < baselines["triples"])
 
 # %% [markdown]
 # **After 100 steps the transformer beats pairs; within 500 it beats triples.** It has
-# 62,480 parameters, the table of triples 512,000 numbers. Nobody told it about pairs or
-# triples: it learned from up to 32 characters what to expect.
+# 62,480 parameters, the table of triples 512,000 numbers.
 #
-# People are far better: Shannon estimated 0.6 to 1.3 bits for each letter, in an alphabet
-# of 26 letters and the space.
+# People are far better: Shannon estimated 0.6 to 1.3 bits for each character, in an
+# alphabet of 26 letters and the space.
 
 # %% [markdown] tags=["instructor"]
 # ## It writes: 4 minutes
@@ -257,9 +255,8 @@ for temperature in 0.3, 0.8, 1.5:
 
 # %% [markdown]
 # Words have plausible lengths, and most of the short ones are English. The whole makes no
-# sense, as one must expect after so little training. Once, in 3,000 steps on our
-# machine, the demo `train_text` came down to 2.59 bits and wrote "for maining out as breen their
-# quartucket vent of my among tright".
+# sense after so little training. In 3,000 steps the demo `train_text` once came down to
+# 2.59 bits and wrote "for maining out as breen their quartucket vent of my among tright".
 
 # %% [markdown] tags=["instructor"]
 # ## Stop and go on: 8 minutes
@@ -272,9 +269,9 @@ for temperature in 0.3, 0.8, 1.5:
 # %% [markdown]
 # ## Stop and go on
 #
-# A training run of weeks will be interrupted (lesson 18b). What does its checkpoint need?
-# The model's parameters, and everything that the optimiser remembers. How many numbers for
-# each parameter is that, with Adam?
+# A training run of weeks will be interrupted. Its checkpoint needs the model's
+# parameters, and everything that the optimiser remembers. How many numbers for each
+# parameter is that, with Adam?
 
 # %%
 guess("20b-numbers", None, "Numbers in the checkpoint for each parameter?")
@@ -285,14 +282,14 @@ print(sizes)
 reveal("20b-numbers", sum(sizes.values()) / sizes["model"], computed=True)
 
 # %% [markdown]
-# 3, and a counter of steps (lesson 15a): Adam's averages begin at 0, so the first are too
-# small, and the count says how much to correct them. It also needs the place in the text.
-# Our batches follow from the number of the step, so the step is enough for both; no random
-# state is saved.
+# It is three, and a count of steps: Adam's averages begin at 0, so the first are too
+# small, and the count says how much to correct them. A checkpoint also needs the place in
+# the text. Our batches follow from the number of the step, so the step is enough for
+# both; no random state is saved.
 #
-# A state holds the numbers of the whole model: each rank contributes those that it has. So it
-# can be read under another strategy. We train 40 steps, and then again the
-# last 20, from the state after 20:
+# A state holds the numbers of the whole model, to which each rank contributes its own. So
+# it can be read under another strategy. We train 40 steps, and then again the last 20,
+# from the state after 20:
 
 # %%
 start, expected = run_ranks(train_text_states, "DDP (ours)", 40, 20, world_size=2)[0]
@@ -312,15 +309,15 @@ for name in "DDP (ours)", "DDP (torch)", "ZeRO-2", "tensor":
 
 # %% [markdown]
 # **Under the same strategy the run goes on bit for bit, as if it had never stopped**;
-# under another one, up to rounding. The limit is larger than 20a's 1e-5, which was for SGD:
-# Adam divides each gradient by its own size, so even a tiny gradient makes a full step.
+# under another one, up to rounding. The limit is larger than 20a's 1e-5 for SGD: Adam
+# divides each gradient by its own size, so even a tiny one makes a full step.
 #
-# DDP (torch) and ZeRO-2 even agree bit for bit, because the sum of two ranks' gradients is the
-# same in either order. Tensor parallel cuts the products themselves, so it adds up in another
-# order.
+# Torch's DDP and ZeRO-2 even agree bit for bit, because the sum of two ranks' gradients
+# is the same in either order. Tensor parallel cuts the products themselves, so it adds in
+# another order.
 #
-# Now we forget something. First it is all that Adam remembers. Then it is the step, and with
-# it the place in the text and Adam's count of steps.
+# Now we forget something: first all that Adam remembers, then the step, and with it the
+# place in the text and Adam's count.
 
 # %%
 forgotten = {
@@ -336,12 +333,12 @@ for what, state in forgotten.items():
     print(f"forgot {what:<13} {apart(after):.2f} apart, {bits:.1f} bits per character")
 
 # %% [markdown]
-# **Here a checkpoint that forgets something still trains, and no error says so.** The loss
-# does not show it, to one decimal; the comparison with a run that was not interrupted does,
-# so test yours that way.
+# **Here a checkpoint that forgets something still trains, and no error says so.** To one
+# decimal, the loss does not show it. Comparing with an uninterrupted run does, so test
+# yours that way.
 #
-# The demo `train_text` does all of it from the command line, under any strategy; a
-# checkpoint is written aside and then renamed (lesson 18b), and the same command goes on:
+# The demo `train_text` does all this from the command line, under any strategy. It writes
+# a checkpoint as in lesson 18b, and the same command resumes:
 #
 # ```
 # python demos/capstone/train_text.py --steps 3000 --checkpoint whale.pt
@@ -354,23 +351,22 @@ for what, state in forgotten.items():
 # epoch 0 in every epoch; a share cut in one piece instead of dealt.
 
 # %% [markdown]
-# Our batches begin anywhere in the text, so some excerpts come twice. Usually one goes
-# through all of them in each epoch, in a new order. Then resuming needs the right place in
-# the right epoch, and nothing before it has to be read again.
-#
+# Our batches begin anywhere in the text, so some excerpts come twice. Usually each epoch
+# goes through all of them, in a new order. Then resuming needs the right place in the
+# right epoch.
+
+# %% [markdown]
 # ## Exercise 2: the right place
 #
-# Write `windows_of_step(step, rank, ranks, batch, windows, order)`: the windows that `rank`
-# reads at step `step`, counted from 0 through all epochs.
+# Write `windows_of_step(step, rank, ranks, batch, windows, order)`: the windows that
+# `rank` reads at step `step`, counted from 0 through all epochs.
 #
-# * `order(epoch)` lists all windows in the order of that epoch. It is expensive: ask for the
-#   one that is needed.
-# * An epoch is cut into batches of `batch` windows; its last one may be shorter.
-# * A batch is dealt like cards: this rank gets its places `rank`, `rank + ranks`,
-#   `rank + 2 * ranks`, ...
+# * `order(epoch)` lists all windows in the order of that epoch. It is slow: call it once.
+# * An epoch is cut into batches of `batch` windows; the last one may be shorter.
+# * A batch is dealt like cards: this rank gets places `rank`, `rank + ranks`, ... of it.
 #
-# By hand first: 5 windows in batches of 2, two ranks; epochs 0 and 1 have the orders
-# [3, 0, 4, 1, 2] and [2, 1, 0, 3, 4]. What does rank 1 read at steps 1, 2 and 3?
+# By hand first: 5 windows, batches of 2, two ranks; epochs 0 and 1 have the orders [3, 0,
+# 4, 1, 2] and [2, 1, 0, 3, 4]. What does rank 1 read at steps 1, 2 and 3?
 # <!-- exercise: 20b-place -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -410,9 +406,9 @@ check("20b-place", windows_of_step)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 20b-place -->
-# Why it works: every epoch has the same number of steps, rounded up, so a step's epoch and
-# its place there follow by division. The order of an epoch follows from its number (a
-# seed). So the step alone says where to go on, also with another number of ranks.
+# Why it works: every epoch has the same number of steps, rounded up, so a step's epoch
+# and its place there follow by division. The order of an epoch follows from its number.
+# So the step alone says where to go on, also with another number of ranks.
 #
 # By hand: an epoch has three steps. Step 1 is [4, 1], so rank 1 reads [1]. Step 2 is [2]
 # alone, and rank 1 reads nothing. Step 3 is the first of epoch 1, [2, 1], and rank 1 reads
@@ -427,9 +423,9 @@ check("20b-place", windows_of_step)
 # ## Your report
 #
 # The course has kept each of your guesses, with the measurement beside it. `my_report`
-# collects them in one HTML page that needs no network: your machine, guesses and
-# measurements, the constants α, β and capacity, three timelines, the ladder, and your
-# exercises. Of the ladder we climb one rung here; without `--rungs` it has four.
+# writes one HTML page that needs no network: your machine, guesses and measurements, the
+# constants α, β and capacity, three timelines, the ladder, and your exercises. Of the
+# ladder we climb one rung here; without `--rungs` the report has four.
 
 # %% tags=["nbval-ignore-output"]
 from sidebyside import run_demo
@@ -437,28 +433,28 @@ from sidebyside import run_demo
 run_demo("capstone/my_report.py", "--rungs", "tensor", "--steps", 3)
 
 # %% [markdown]
-# Open the page in a browser. On another machine, write one with another name; then lay both
-# side by side, row by row:
+# Open the page in a browser. On another machine, write a second page with another name;
+# then lay both side by side, row by row:
 #
 # ```
 # python demos/capstone/my_report.py --name workstation --to workstation.html
 # python demos/capstone/my_report.py --name laptop --beside workstation.html
 # ```
 #
-# Which numbers should be equal on both? Bytes, and everything that was computed. Those that
-# were measured in seconds will differ.
+# Bytes, and everything that was computed, should be equal on both. Measured seconds will
+# differ.
 
 # %% [markdown] tags=["instructor"]
 # ## Where the time goes: 3 minutes
 #
 # Before the figure: what will stand in the two lanes, and in which order? The messages
-# begin before backward has ended.
+# have no bar of their own: they begin before backward has ended.
 
 # %% [markdown]
 # ## Where the time goes
 #
-# One of the report's timelines, drawn here: a step of DDP in two ranks. In the upper half
-# of a lane the rank computes, in the lower half a thread sums its gradients:
+# Here is one of the report's timelines, a step of DDP in two ranks. The gradients'
+# messages are part of "forward and backward", since they begin before backward has ended:
 
 # %%
 from parallel_by_hand.capstone.report_measurements import (
@@ -472,8 +468,9 @@ with Timeline() as timeline:
 draw_timelines({"a step of DDP": spans_of_last_step(timeline)})
 
 # %% [markdown]
-# Two ranks will hardly be twice as fast as one: each has half of the rows, but the update
-# is not divided, and each message costs its α. How near can you come?
+# A lane that begins late is a rank that got its core late. Two ranks will hardly be twice
+# as fast as one: each has half of the rows, but the update is not divided, and each
+# message costs its α. How near can you come?
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3, as fast as it gets: 20 minutes
@@ -512,11 +509,11 @@ def slow_training(model, batches, lr) -> list[float]:
 
 
 # %% [markdown]
-# Write `fast_training(model, batches, lr)`. All ranks call it, with equal models and batches.
-# Afterwards every rank has the parameters and returns the losses of `slow_training`, up to
-# rounding. Shares may be unequal.
+# Write `fast_training(model, batches, lr)`. All ranks call it, with equal models and
+# batches. Afterwards every rank has the parameters and returns the losses of
+# `slow_training`, up to rounding.
 #
-# The check counts, in 1, 2 and 3 ranks, what each rank does:
+# The check counts what each of 1, 2 and 3 ranks does:
 #
 # | | at most |
 # |---|---|
@@ -524,10 +521,8 @@ def slow_training(model, batches, lr) -> list[float]:
 # | matrix products | twice those of the whole batch at once |
 # | messages and collectives | 10 a step |
 #
-# Then it measures seconds, which are yours to improve.
-#
-# By hand first: 7 rows, two ranks with 4 and 3. Rank 0's rows have a mean loss of 2, rank
-# 1's of 9. What is the loss of the batch?
+# By hand first: two ranks have 4 and 3 of 7 rows, with mean losses of 2 and 9. What is
+# the loss of the batch?
 # <!-- exercise: 20b-fast -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -593,15 +588,15 @@ check("20b-fast", fast_training)
 #
 # What more can be done depends on your machine: messages while backward goes on (lesson
 # 11b), several threads in each rank, a GPU. The check says whether it is still the same
-# training run, and how much faster it is. More than 100 % of the capacity is possible: the
-# capacity is measured with other work, at another moment.
+# training run, and how much faster it is. You may gain more than the capacity, which is
+# measured with other work, at another moment.
 
 # %% [markdown]
 # ## A script of your own
 #
-# A small recurrent language model with checkpoints, in one file, with nothing but torch. It
-# learns from all of the text: nothing is held out. It runs alone or by torchrun, and the
-# same command goes on after an interruption:
+# Here is a small recurrent language model with checkpoints, in one file, with nothing but
+# torch. It learns from all of the text: nothing is held out. It runs alone or by
+# torchrun, and the same command resumes after an interruption:
 #
 # ```
 # torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/capstone/own_writer.py --steps 2000 --checkpoint whale.pt
@@ -614,8 +609,8 @@ show(train_writer)
 run_demo("capstone/own_writer.py")
 
 # %% [markdown]
-# These losses are in nats, of 1.44 bits each. In one run on our machine the last was 2.26 nats,
-# which are 3.26 bits: still more than triples need (2.90).
+# These losses are in nats, of 1.44 bits each. In one run the last was 2.26 nats, which
+# are 3.26 bits: still more than the 2.90 of triples.
 #
 # | | a checkpoint that any number of ranks reads | the place in the data |
 # |---|---|---|
@@ -623,16 +618,15 @@ run_demo("capstone/own_writer.py")
 # | DeepSpeed | universal checkpoints | your own, in `client_state` |
 # | JAX | `orbax.checkpoint` | `grain`'s iterators |
 # | TensorFlow | `tf.train.Checkpoint` | the iterator of a `tf.data.Dataset` goes into the checkpoint |
-#
+
+# %% [markdown]
 # ## What we saw
 #
-# * In bits per character of held-out text, a transformer and a table of counts are
-#   comparable. Ours beat pairs, then triples.
+# * In bits per character of held-out text, our transformer beat tables of pairs, then of
+#   triples.
 # * A checkpoint holds parameters, the optimiser's averages and the step, from which the
 #   place in the text follows. Collected as the whole model's numbers, it goes on under any
 #   strategy.
-# * No error tells you what a checkpoint forgets. A comparison with an uninterrupted run
-#   does.
 # * Counts of arithmetic, products and messages say on any machine why a training loop is
 #   fast; seconds say how fast it is on this one.
 
@@ -642,7 +636,7 @@ run_demo("capstone/own_writer.py")
 # | | |
 # |---|---|
 # | equal to one process | up to rounding; after a stop, to itself bit for bit |
-# | bytes each rank sends per step | $2(N-1)/N$ of the gradients; for each checkpoint all three numbers of every parameter and their places (rank 0 alone would suffice under DDP) |
+# | bytes each rank sends per step | $2(N-1)/N$ of the gradients; for each checkpoint all three numbers of every parameter and their places; under DDP rank 0 alone would suffice |
 # | memory: parameters, gradients, optimiser | all of them, on each rank: 4 + 4 + 8 bytes for each parameter |
 # | memory: activations | of this rank's rows |
 # | idle share | while the last bucket travels, and while the slowest rank computes |
@@ -657,11 +651,12 @@ run_demo("capstone/own_writer.py")
 # %% [markdown]
 # ## What you can do now
 #
-# You can say what makes a program faster and what does not, and show it on a timeline. You
-# can train one model in several processes, split it in any of the ways that large models
-# need, and prove that the result is the same. You can predict bytes, memory and idle time
-# before you rent a single GPU, and find the rank that everyone waits for.
-#
+# You can say what makes a program faster, and show it on a timeline. You can train one
+# model in several processes, split it in any of the ways that large models need, and
+# prove that the result is the same. You can predict bytes, memory and idle time before
+# you rent a single GPU, and find the rank that everyone waits for.
+
+# %% [markdown]
 # Where to go on:
 #
 # * **Use the libraries.** [torchtitan](https://github.com/pytorch/torchtitan) (Liang et
