@@ -16,6 +16,8 @@ from sidebyside.course.lesson_format import (
 from sidebyside.course.record import changed_record, keep_copy_of_record, read_record
 from sidebyside.exercises.findings import NOT_STARTED, PASSED
 
+REPLACED = {"11a-replicas": "11a-stop"}  # old copies of lessons still ask for these
+
 
 def progress(lesson: str | int | None = None) -> None:
     """Show the state of every exercise, or of one lesson's: progress("03")."""
@@ -109,6 +111,8 @@ def reset(what: str | int | None = None) -> None:
 
 def unknown_exercise(id: object) -> str:
     """There is no such exercise; say which ids are near."""
+    if new := REPLACED.get(str(id)):
+        return f"{id} was replaced by {new}, in the newer copy of its lesson."
     if re.fullmatch(NUMBER, full_number(str(id))):
         return _unknown_lesson(id)
     ids = [known for lesson in lessons() for known in lesson.exercises]
