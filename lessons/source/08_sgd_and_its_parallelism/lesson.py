@@ -69,9 +69,10 @@ for update in range(201):
 # that the **learning rate** sets, here 0.5.
 #
 # **Each update needs the weights of the update before.** Without changing the method,
-# nobody can compute the hundredth gradient before the ninety-ninth update is done. But
-# look inside one update: the loss is a mean over 1,415 images, and here no image needs
-# any other. Lesson 9 comes to the exceptions, layers that look at the whole batch.
+# no worker can compute the hundredth gradient before the ninety-ninth update is done.
+# But look inside one update: the loss is a mean over 1,415 images, and here no image
+# needs any other. Lesson 9 comes to the exceptions, layers that look at the whole
+# batch.
 
 # %% [markdown]
 # ## How many images for one update?
@@ -338,7 +339,7 @@ draw_timelines({"in space": space, "in time": time}, stamp="simulated")
 # Return the mean loss of all images.
 #
 # By hand first: four images with the losses 1, 2, 3, 10 and a limit of 2. What does
-# each pass add for the mean, 4?
+# each pass add to the mean?
 # <!-- exercise: 08-accumulate -->
 #
 # <details><summary>Hint 1: a question</summary>

@@ -22,7 +22,7 @@
 # two CPU cores, no GPU. With two GPUs the same cells use them.
 
 # %% [markdown] tags=["instructor"]
-# ## Seven phases and a copy that is none: 20 minutes
+# ## Seven phases and a copy that copies nothing: 20 minutes
 #
 # Draw two boxes, device 0 and device 1, and let the class place the seven phases. Most
 # people forget two: that the weights have to go out again before the next step, and that

@@ -9,7 +9,8 @@
 # # 10a. Collectives: the eight operations
 #
 # In lesson 9 the ranks added up their gradients with one line, `dist.all_reduce`. What
-# did each rank send, and to whom? Could another operation have done the job with less?
+# did each rank send, and to which others? Could another operation have done the job
+# with less?
 #
 # Eight such operations carry most traffic of parallel training. We draw all eight,
 # write them from single messages, and count every byte.
@@ -101,8 +102,8 @@ draw_collectives(run_collectives(["broadcast", "scatter"], dist))
 
 # %% [markdown]
 # A row is a rank, a column a piece, a colour the rank that a number comes from, and
-# black a sum. On the right stands only what the call has written. In broadcast everyone
-# gets the same, in scatter each gets its own.
+# black a sum. On the right stands only what the call has written. In broadcast every
+# rank gets the same, in scatter each gets its own.
 #
 # ## From all to one
 #
@@ -285,29 +286,29 @@ show(eight_collectives.all_gather)
 draw_collectives(run_collectives(["all_gather", "reduce_scatter"], dist))
 
 # %% [markdown]
-# In **all-gather** everyone gets everyone's piece: each rank sends its own $N - 1$
-# times. Look at **reduce-scatter** beside it: the columns are added up, and rank $r$
-# gets the sum of column $r$ only. Neither has a root.
+# In **all-gather** every rank gets every piece: each rank sends its own $N - 1$ times.
+# Look at **reduce-scatter** beside it: the columns are added up, and rank $r$ gets the
+# sum of column $r$ only. Neither has a root.
 
 # %% [markdown]
 # ## Exercise 1: reduce-scatter, judged by the meter
 #
 # Write `reduce_scatter(tensor, pieces)`. `pieces` is a list with one piece for each
 # rank. Afterwards `tensor` on rank $r$ is the sum of what all ranks have at
-# `pieces[r]`. Pieces for different ranks may differ in shape.
+# `pieces[r]`.
 #
 # The meter is the judge: each rank sends each other rank one message, the piece that is
 # meant for it. Call no collective of torch.
 #
 # By hand first: three ranks, rank $r$ has the pieces $1 \cdot 10^r$, $2 \cdot 10^r$, $3
-# \cdot 10^r$. What does rank 1 get, what from whom, and what does it send?
+# \cdot 10^r$. What does rank 1 get, from which ranks, and what does it send?
 #
 # <!-- exercise: 10a-reduce-scatter -->
 #
 # <details><summary>Hint 1: a question</summary>
 #
 # Forget the others for a moment. What must reach rank 2, if rank 2 is to know the sum
-# of column 2? Who has it?
+# of column 2? Which ranks have it?
 #
 # </details>
 #
@@ -406,8 +407,8 @@ draw_collectives(run_collectives(["all_to_all"], dist))
 # <details><summary>Hint 2: an idea</summary>
 #
 # In each pair the lower rank sends first. Now all pairs need an order in which no
-# circle of ranks can wait for each other. What if everyone goes through its partners in
-# the same way, from rank 0 up?
+# circle of ranks can wait for each other. What if every rank goes through its partners
+# in the same way, from rank 0 up?
 #
 # </details>
 #
@@ -699,7 +700,7 @@ check("10a-experts", visit_experts)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 10a-experts -->
-# Why it works: the first all-to-all sends one number to each rank, and so everyone
+# Why it works: the first all-to-all sends one number to each rank, and so each rank
 # learns how much room to make. After the second, each expert has its rows, in the order
 # of the ranks they come from. The third is the second one turned round, with the two
 # lists exchanged, and brings each answer to the place that its token had in

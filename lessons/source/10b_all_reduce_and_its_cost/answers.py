@@ -183,7 +183,7 @@ def fit_of_logarithms(sizes, seconds):
 @wrong(
     "10b-fit",
     advice="which errors are to be small",
-    note="The line through the shortest and the longest message; the others are unused.",
+    note="The line through the shortest and the longest message; the rest is unused.",
 )
 def fit_through_both_ends(sizes, seconds):
     (small, quick), *_, (large, slow) = sorted(zip(sizes, seconds, strict=True))
