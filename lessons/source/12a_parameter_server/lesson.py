@@ -263,8 +263,8 @@ for bound in (0, 2, 1000):
 # **No gradient is older than $(N-1)(2 \cdot \text{bound} + 1)$ updates**: while it is
 # under way, each of the other workers pushes at most $2 \cdot \text{bound} + 1$ times,
 # from bound behind to bound + 1 ahead. In the long run the fast workers go at the pace
-# of the slow one. When workers are slow *in turns*, that costs less time than waiting
-# in step.
+# of the slow one. When workers are slow *in turns*, a bound costs less time than
+# waiting in step.
 
 # %% [markdown] tags=["instructor"]
 # ## Two clocks: 4 minutes
@@ -686,17 +686,17 @@ folder.cleanup()
 # The result is the same because each gradient depends only on the parameters, the
 # version and the worker. Of a worker nothing has to be saved.
 #
-# Now, at once, a *worker* is lost: rank 3 drops its connections when it meets version
-# 20. Whose gradients does the server get before and after that?
+# Now, at once, a *worker* is lost: at version 20 rank 3 drops its connections. Whose
+# gradients does the server get before and after that?
 
 # %%
 lose = server_failures.train_while_worker_is_lost
 heard, *of_workers = run_ranks(lose, 200, 20, 0.01, world_size=4)
 end = max(place for place, rank in enumerate(heard, 1) if rank == 3)
-print("before the loss, gradients come from ranks", sorted(set(heard[:end])))
-print("after it, until update 200, from ranks    ", sorted(set(heard[end:])))
-for worker, reason in enumerate(of_workers, 1):
-    print(f"rank {worker} ended because {reason} was lost")
+print("before rank 3 is lost, gradients come from ranks", sorted(set(heard[:end])))
+print("afterwards, until update 200, from ranks        ", sorted(set(heard[end:])))
+for worker, lost in enumerate(of_workers, 1):
+    print(f"rank {worker} ended because {lost} was lost")
 
 # %% [markdown]
 # **At once and without a bound, a lost worker stops no other**, until the end: our
