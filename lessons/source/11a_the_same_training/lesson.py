@@ -436,7 +436,7 @@ run_ranks(gradient_of, weighted)[0]
 # empty share: the others wait for its all-reduce.
 
 # %% [markdown] tags=["instructor"]
-# ## Steps, batch norm, batch size, files: 10 minutes
+# ## Steps, batch norm, batch size, files: 15 minutes
 #
 # Four small experiments: let each pair take one and present it.
 #
@@ -491,7 +491,7 @@ run_ranks(uneven_steps, True), run_ranks(uneven_steps, False)
 # last sends its model to all.
 
 # %% [markdown] tags=["instructor"]
-# ## Exercise 2, stop together: 15 minutes
+# ## Exercise 2, stop together: 20 minutes
 #
 # It runs in ranks: a rank that stops alone leaves the others waiting, and the check
 # says so after 20 seconds. The same mistake hides in `if loss.isnan(): continue`, and
