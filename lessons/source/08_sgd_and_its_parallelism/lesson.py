@@ -65,8 +65,8 @@ for update in range(201):
 
 # %% [markdown]
 # `backward` computes the **gradient** of the **loss**: for each parameter, how fast the
-# loss grows with it. `step` moves every parameter against its gradient, by a distance
-# that the **learning rate** sets, here 0.5.
+# loss grows with it. `step` moves every parameter against its gradient; the **learning
+# rate**, here 0.5, sets how far.
 #
 # **Each update needs the weights of the update before.** Without changing the method,
 # no worker can compute the hundredth gradient before the ninety-ninth update is done.
