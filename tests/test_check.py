@@ -226,6 +226,12 @@ def test_what_the_answer_prints_is_shown_within_limits(capsys):
     assert len(capsys.readouterr().out) < 50_000
 
 
+def test_an_exercise_that_was_replaced_says_by_which():
+    verdict = check("11a-replicas", max)
+    assert verdict.state == "NOT STARTED"
+    assert "was replaced by 11a-stop" in verdict.message
+
+
 def test_an_unknown_id_is_answered_with_near_ones(capsys, lesson):
     assert check("99-largets", max).message == (
         'There is no exercise "99-largets". Did you mean "99-largest"?'

@@ -1,7 +1,50 @@
-"""Pictures of lesson 10b: measured points, and the lines that predict them."""
+"""Pictures of lesson 10b: who holds what, measured points, lines that predict them."""
 
 from parallel_by_hand.collectives.all_reduce_costs import predicted_seconds
 from sidebyside import COLOURS, figure
+
+
+def who_holds_what(way: str, ranks: int) -> list[list[list[int]]]:
+    """At first and after each step, for each rank and chunk: of how many ranks the sum.
+
+    `way` is "ring", or "tree" for a power of two of ranks, whose one chunk is all.
+    """
+    everyone, down = range(ranks), [2**n for n in range((ranks - 1).bit_length())]
+    if way == "ring":  # sender, receiver, chunk
+        steps = [
+            [(rank, (rank + 1) % ranks, (rank - step) % ranks) for rank in everyone]
+            for step in range(2 * (ranks - 1))
+        ]
+    else:
+        steps = [[(r, r - far, 0) for r in range(far, ranks, 2 * far)] for far in down]
+        steps += [[(to, of, 0) for of, to, _ in step] for step in reversed(steps)]
+    held = [[[1] * (ranks if way == "ring" else 1) for _ in everyone]]
+    for step, messages in enumerate(steps):
+        after = [list(chunks) for chunks in held[-1]]
+        for sender, receiver, chunk in messages:
+            added = held[-1][receiver][chunk] if step < len(steps) / 2 else 0
+            after[receiver][chunk] = held[-1][sender][chunk] + added
+        held.append(after)
+    return held
+
+
+def draw_who_holds_what(way: str, ranks: int):
+    """A group of boxes after each step: a colour is a chunk, strong when it is done."""
+    held = who_holds_what(way, ranks)
+    chunks = len(held[0][0])
+    alt = f"how many ranks each chunk adds up, after each step of the {way}"
+    fig, ax = figure(height=0.5 + 0.4 * ranks, stamp="computed", alt=alt)
+    for step, of_ranks in enumerate(held):
+        for rank, counts in enumerate(of_ranks):
+            for chunk, count in enumerate(counts):
+                x, style = step * (chunks + 1) + chunk, {"alpha": 0.7 * count / ranks}
+                ax.barh(rank, 1, left=x, ec="black", fc=COLOURS[chunk], **style)
+                ax.text(x + 0.5, rank, count, ha="center", va="center")
+    middles = [step * (chunks + 1) + chunks / 2 for step in range(len(held))]
+    ax.set_xticks(middles, ["at first", *(f"step {n}" for n in range(1, len(held)))])
+    ax.set_yticks(range(ranks), [f"rank {rank}" for rank in range(ranks)])
+    ax.invert_yaxis()
+    return fig
 
 
 def draw_link(timed: dict[int, float], link: dict, unseen: tuple[int, float]):

@@ -92,15 +92,15 @@ def running_mean(gradients, sizes):
 
 @wrong(
     "08-accumulate",
-    advice="the last may be smaller",
-    note="In most scripts. Right while the limit divides the batch.",
+    advice="nothing divides by their number",
+    note="Each pass adds its own mean: a gradient as many times too long as there are "
+    "passes.",
 )
-def divides_by_the_passes(model, images, labels, limit):
+def adds_the_means_of_the_passes(model, images, labels, limit):
     model.zero_grad()
-    parts = list(zip(images.split(limit), labels.split(limit), strict=True))
     total = 0.0
-    for x, y in parts:
-        loss = F.cross_entropy(model(x), y) / len(parts)
+    for x, y in zip(images.split(limit), labels.split(limit), strict=True):
+        loss = F.cross_entropy(model(x), y)
         loss.backward()
         total += loss.item()
     return total
@@ -152,21 +152,11 @@ def keeps_the_old_gradient(model, images, labels, limit, in_every_pass=False):
 
 @wrong(
     "08-accumulate",
-    advice="smaller|number",
+    advice="what each pass adds",
     note="zero_grad stands inside the loop, so only the last pass counts.",
 )
 def clears_in_every_pass(model, images, labels, limit):
     return keeps_the_old_gradient(model, images, labels, limit, in_every_pass=True)
-
-
-@wrong(
-    "08-accumulate",
-    advice="left over",
-    note="Whole passes only; the images that are left over are never seen.",
-)
-def drops_the_last_images(model, images, labels, limit):
-    whole = max(1, len(labels) // limit) * limit
-    return in_a_while_loop(model, images[:whole], labels[:whole], limit)
 
 
 @wrong(

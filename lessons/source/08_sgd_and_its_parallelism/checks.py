@@ -58,7 +58,7 @@ def _expect_batch_gradient(batch_gradient, call, gradients, sizes, wanted) -> No
 # 08-accumulate ------------------------------------------------------------------------
 
 # images, limit
-PASSES = [(5, 4), (8, 4), (7, 2), (1, 8), (12, 5), (6, 1), (16, 16), (33, 8)]
+PASSES = [(4, 2), (8, 4), (6, 2), (12, 3), (6, 1), (16, 16), (32, 8)]
 
 
 class AccumulatingNetwork(nn.Module):
@@ -96,7 +96,7 @@ def _try_accumulate(accumulate, count: int, limit: int, stale: bool) -> None:
     loss.backward()
     call = f"accumulate(model, images, labels, {limit}) with {count} images"
     call += ", after an earlier backward" if stale else ""
-    think = "the last pass: does it have fewer images?"
+    think = "how many images go through the model at a time"
     with trying(call, images, labels, think=think) as expect:
         got = accumulate(model, images, labels, limit)
         _expect_accumulating_passes(expect, model, images[:, 0].tolist(), limit)
@@ -123,7 +123,7 @@ def _expect_accumulating_passes(
     came = f"passes of {sizes} images"
     expect(sizes == [] or max(sizes) <= limit, got=came, think=think)
     seen = sorted(number for some in passes for number in some)
-    think = "whether every image passes exactly once, also those that are left over"
+    think = "whether every image passes exactly once"
     expect(seen == sorted(numbers), got=came, think=think)
     order = [kind for kind, _ in model.notes]
     think = (
@@ -138,7 +138,7 @@ def _expect_accumulated(expect, model, oracle, stale: bool, count: int) -> None:
     for (name, parameter), right in zip(
         model.inner.named_parameters(), oracle.parameters(), strict=True
     ):
-        think = "who takes the step: the optimiser, later"
+        think = "which step comes later: the update"
         same = torch.equal(parameter.detach(), right.detach())
         expect(same, got=f"{name} has changed", think=think)
         think = "where backward puts the gradient: `.grad` of every parameter"
@@ -147,13 +147,13 @@ def _expect_accumulated(expect, model, oracle, stale: bool, count: int) -> None:
         def is_right(gradient, right=right.grad) -> bool:
             return torch.allclose(gradient, right, rtol=1e-5, atol=1e-6)
 
-        think = "by which number each pass is divided: the last may be smaller"
+        think = "what each pass adds to `.grad`, and by which number it is divided"
         if stale and is_right(parameter.grad - 100):
             think = "what `.grad` held before you began: backward adds to it"
         elif is_right(parameter.grad / count):
             think = "the division: this is the gradient of the sum over all images"
         elif is_right(parameter.grad / passes):
-            think = "the division: passes add up, and who divides by their number?"
+            think = "the division: passes add up, and nothing divides by their number"
         came = f"{name}.grad is off by {(parameter.grad - right.grad).abs().max():.2g}"
         expect(is_right(parameter.grad), got=came, think=think)
 

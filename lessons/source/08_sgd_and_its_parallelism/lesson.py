@@ -8,12 +8,12 @@
 # %% [markdown]
 # # 8. SGD and where its parallelism is
 #
-# In lesson 7 the tasks were independent: any worker could take any task. Training is
-# not like that. Each step starts from the weights that the previous step left, so a
-# second worker cannot begin with step 2 while the first one is busy with step 1.
+# In lesson 7 the tasks were independent: any worker could take any task. In training,
+# each step starts from the weights that the previous step left. A second worker cannot
+# begin with step 2 while the first one is busy with step 1.
 #
-# What can be shared is *one step*. This lesson finds out how a step is cut into parts,
-# why nothing is lost, and how many parts are worth having.
+# What can be shared is *one step*. This lesson shows how a step is cut into parts, why
+# nothing is lost, and how many parts are worth having.
 #
 # *You will be able to* combine gradients of shares of any size, train with batches that
 # do not fit into memory, and measure how large a batch, and so how many workers, your
@@ -65,22 +65,21 @@ for update in range(201):
 
 # %% [markdown]
 # `backward` computes the **gradient** of the **loss**: for each parameter, how fast the
-# loss grows with it. `step` moves every parameter a little against its gradient. How
-# far is set by the **learning rate**, here 0.5.
+# loss grows with it. `step` moves every parameter against its gradient; the **learning
+# rate**, here 0.5, sets how far.
 #
 # **Each update needs the weights of the update before.** Without changing the method,
-# nobody can compute the hundredth gradient before the ninety-ninth update is done. But
-# look inside one update: the loss is a mean over 1,415 images, and here no image needs
-# any other. (Layers that look at the whole batch, such as batch norm, are an exception.
-# Lesson 9 comes to them.)
+# no worker can compute the hundredth gradient before the ninety-ninth update is done.
+# But look inside one update: the loss is a mean over 1,415 images, and here no image
+# needs any other. Lesson 9 comes to the exceptions, layers that look at the whole
+# batch.
 
 # %% [markdown]
 # ## How many images for one update?
 #
-# All of them is one choice, the *full batch*. An update may also use a single image, or
-# a **mini-batch**: some images drawn at random. Then its gradient is only an estimate,
-# and the method is called *stochastic gradient descent*, **SGD**. One pass through all
-# images is an *epoch*, whatever the size of the batches.
+# All of them are the *full batch*. An update may also use a **mini-batch**: some images
+# drawn at random. Then its gradient is only an estimate, and the method is called
+# *stochastic gradient descent*, **SGD**. One pass through all images is an *epoch*.
 #
 # `loss_along_updates` is the loop above with mini-batches. Three trainings each see
 # every image twice, at the same learning rate.
@@ -96,10 +95,10 @@ for batch, points in runs.items():
     print(f"batch {batch:4}  updates {points[-1][0]:4}  loss {points[-1][2]:.1f}")
 
 # %% [markdown]
-# The same images, and three losses: a small batch makes more updates of them. Batches of
-# 16 stay behind single images, at 0.7 against 0.3, because they have taken a sixteenth
-# of the steps at the same learning rate; with ten times the rate they reach 0.3, too.
-# The full batch has hardly begun. Here are these three runs on two axes. The loss is that of all images; looking at it is not timed.
+# The same images, and three losses: small batches make more updates. Batches of 16 stay
+# behind single images because they have taken a sixteenth of the steps at the same
+# learning rate; with ten times the rate they reach 0.3, too. Here are the three runs on
+# two axes. Computing the loss of all images is not timed.
 
 # %%
 from sidebyside import COLOURS, figure
@@ -145,7 +144,7 @@ print([kept_for_backward(digits_network(), images[:b], labels[:b]) for b in (1, 
 guess("08-bytes", None, "How many bytes are kept for a batch of 1,000?", "bytes")
 
 # %% [markdown]
-# The list holds the bytes for a batch of one and of two images. The difference is what
+# The list holds the bytes for a batch of one and of two images; the difference is what
 # one more image costs. Write your guess in place of `None`, then run the next cell.
 
 # %%
@@ -170,13 +169,13 @@ fig
 
 # %% [markdown]
 # **What autograd keeps is a straight line: 368 bytes for each image and 644 once**, 640
-# for the weights of the second layer and 4 for the number by which the loss is divided. Throughput rises with the batch,
-# since every update has a cost of its own, however few images it takes. Where the images
-# become most of the work, the curve bends: early for the network of 256 hidden units,
-# late or not at all for our 16.
+# for the weights of the second layer and 4 for the number by which the loss is divided.
+# Throughput rises with the batch, since every update has a cost of its own. Where the
+# images become most of the work, the curve bends: early for 256 hidden units, late or
+# not at all for 16.
 #
-# So memory limits a batch, and from some size on a larger one brings one device no more
-# speed. More devices would. Can they share a batch?
+# From some size on, a larger batch brings one device no more speed. Can several devices
+# share it?
 
 # %% [markdown] tags=["instructor"]
 # ## Shards: 6 minutes
@@ -211,9 +210,10 @@ print("32 bit, within 1e-6: ", off_by([16, 16, 16, 16], torch.float32) <= 1e-6)
 print("64 bit, within 1e-13:", off_by([16, 16, 16, 16], torch.float64) <= 1e-13)
 
 # %% [markdown]
-# In a network without batch norm or dropout, and with a loss that is a mean over samples,
-# **the mean of equal shards' gradients is the gradient of the batch**, up to rounding: the gradient of a sum is the sum of the
-# gradients. *That is where the parallelism of training is.* Now shards of 48 and 16:
+# In a network without batch norm or dropout, and with a loss that is a mean over
+# samples, **the mean of equal shards' gradients is the gradient of the batch**, up to
+# rounding. The gradient of a sum is the sum of the gradients. *That is where the
+# parallelism of training is.* Now shards of 48 and 16:
 
 # %%
 print(f"off by {off_by([48, 16], torch.float64):.3f}, also in 64 bit")
@@ -221,19 +221,19 @@ print(f"off by {off_by([48, 16], torch.float64):.3f}, also in 64 bit")
 # %% [markdown]
 # **For unequal shards the mean of the means is another gradient.** Each shard counts
 # the same in it, so an image in the shard of 16 weighs three times as much as one in
-# the shard of 48. No error is raised. It happens when the last batch of an epoch,
-# rarely full, is cut into unequal shards.
+# the shard of 48. No error is raised. It happens with the last batch of an epoch, which
+# is rarely full.
 
 # %% [markdown]
 # ## Exercise 1: shards of any size
 #
 # Write `batch_gradient(gradients, sizes)`. Shard `i` has `sizes[i]` images, and
 # `gradients[i]` is the gradient of their *mean* loss: a list of tensors, one for each
-# parameter, as `torch.autograd.grad` returns it. Return the gradient of the mean loss of
-# all images, as a list of tensors of the same shapes. What you are given stays as it is.
+# parameter. Return the gradient of the mean loss of all images, in the same form; leave
+# what you are given as it is.
 #
 # Stuck? `hint("08-shards")` gives one hint per call, `solution("08-shards")` the code
-# and why it works; `progress("08")` shows where you are.
+# and why it works.
 #
 # By hand first: one parameter; 3 images with the gradient 2, and 1 image with the
 # gradient 10. What is the gradient of the four?
@@ -287,10 +287,11 @@ check("08-shards", batch_gradient)
 # %% [markdown] tags=["why"]
 # <!-- why: 08-shards -->
 # Why it works: size times mean is the sum over the shard's images. Sums may be added in
-# any grouping, and one division at the end makes the mean (weighting by n / images does
-# both at once). By hand: (3 · 2 + 1 · 10) / 4 = 4, where the mean of the means would
-# be 6. A shard without images does no harm here: **the mean loss of no images is NaN, and
-# torch makes every gradient of it 0.** Only the mean of the *losses* becomes NaN.
+# any grouping, and one division at the end makes the mean. Weighting by n / images does
+# both at once. By hand: $(3 \cdot 2 + 1 \cdot 10) / 4 = 4$, where the mean of the means
+# would be 6. A shard without images does no harm here: **the mean loss of no images is
+# NaN, and torch makes every gradient of it 0.** Only the mean of the *losses* becomes
+# NaN.
 
 # %% [markdown] tags=["instructor"]
 # ## Space or time: 4 minutes
@@ -320,30 +321,30 @@ print(all(torch.equal(a, b) for a, b in zip(side_by_side, in_turn, strict=True))
 draw_timelines({"in space": space, "in time": time}, stamp="simulated")
 
 # %% [markdown]
-# The same four gradients, bit for bit. Side by side they cost four devices; in turn they
-# cost four times the time, and the memory of 16 images instead of 64.
+# The same four gradients, bit for bit. Side by side they need four devices; in turn,
+# four times the time and the memory of 16 images.
 #
 # The second way is **gradient accumulation**, and each part is a **micro-batch**. In
-# torch it needs no addition: `backward` *adds* to `.grad`. That is why the loop calls
-# `zero_grad`.
+# torch, `backward` *adds* to `.grad`. That is why the loop calls `zero_grad`.
 
 # %% [markdown]
 # ## Exercise 2: more images than fit
 #
 # Write `accumulate(model, images, labels, limit)`. The device has memory for `limit`
-# images at a time. So let the images go through `model` in several passes, each image
-# once. What autograd keeps of one pass is gone before the next.
+# images at a time, so let the images go through `model` in several passes, each image
+# once. What autograd keeps of one pass is gone before the next. The number of images is
+# a multiple of `limit`.
 #
-# Afterwards each `.grad` is the gradient of the mean cross-entropy of *all* images,
-# whatever it held before. Return the mean loss of all images; no parameter changes.
+# Afterwards each `.grad` is the gradient of the mean cross-entropy of *all* images.
+# Return the mean loss of all images.
 #
-# By hand first: five images with the losses 1, 2, 3, 4, 10 and a limit of 4. In which
-# passes, and what has to be added up for the mean, 4?
+# By hand first: four images with the losses 1, 2, 3, 10 and a limit of 2. What does
+# each pass add to the mean?
 # <!-- exercise: 08-accumulate -->
 #
 # <details><summary>Hint 1: a question</summary>
 #
-# The last pass may be smaller. By which number must its loss be divided?
+# How many images does the mean speak of, and how many of them does one pass see?
 #
 # </details>
 #
@@ -365,9 +366,9 @@ draw_timelines({"in space": space, "in time": time}, stamp="simulated")
 # %% [markdown] tags=["instructor"]
 # ## Exercise 2: 15 minutes
 #
-# The most common wrong answer divides by the number of passes; it is right until the
-# last pass is smaller. The second adds up the losses and goes back once: right numbers,
-# and the memory of the whole batch. Ask both what the picture says.
+# The most common wrong answer forgets to divide: every pass adds its own mean. The
+# second adds up the losses and goes back once: right numbers, and the memory of the
+# whole batch. Ask both what the picture says.
 
 
 # %% exercise="08-accumulate"
@@ -390,9 +391,9 @@ check("08-accumulate", accumulate)
 # %% [markdown] tags=["why"]
 # <!-- why: 08-accumulate -->
 # Why it works: each pass contributes its share of one mean, already divided by the
-# right number, and `.grad` adds the shares. `backward` lets go of what autograd kept, so
-# that two passes are never in memory together. By hand: (1 + 2 + 3 + 4) / 5 + 10 / 5 = 4.
-# Dividing each pass by its own size and then by two would give 2.5 / 2 + 10 / 2 = 6.25.
+# right number, and `.grad` adds the shares. `backward` lets go of what autograd kept,
+# so that two passes are never in memory together. By hand: 3 / 4 from the first pass
+# and 13 / 4 from the second make 4.
 
 # %% [markdown] tags=["instructor"]
 # ## Noise: 8 minutes
@@ -407,10 +408,9 @@ check("08-accumulate", accumulate)
 # %% [markdown]
 # ## How noisy is a small batch?
 #
-# But how large a batch is worth having? A mini-batch gradient is an estimate, and every
-# batch size estimates the same thing. `gradient_spread` draws 200 batches *with
-# replacement* (an image may come twice) and says how far, as a rule, their gradients are
-# from that of all images.
+# How large a batch is worth having? Every batch size estimates the same gradient.
+# `gradient_spread` draws 200 batches, in which an image may come twice, and says how
+# far their gradients typically are from that of all images.
 
 # %%
 from parallel_by_hand.sgd.gradient_noise import gradient_spread
@@ -419,7 +419,7 @@ print(f"batch 1: {gradient_spread(digits_network(), 1):.1f}")
 guess("08-spread", None, "And the spread of batches of 64?", "")
 
 # %% [markdown]
-# As with pi in lesson 5: how did the error shrink there, with more points?
+# In lesson 5, how did the error of pi shrink with more points?
 
 # %%
 import numpy as np
@@ -440,9 +440,8 @@ fig
 # %% [markdown]
 # **The spread falls as $1/\sqrt{B}$.** Four times the batch, half the noise.
 #
-# Whether that helps depends on the gradient of all images, $G$. While noise drowns it, a
-# larger batch makes a better step. Once it stands clearly out of the noise, more images
-# hardly change the step.
+# That helps while the noise drowns the gradient of all images, $G$. Once $G$ stands
+# clearly out of the noise, more images hardly change the step.
 #
 # How large is the noise? Take one parameter and two images whose gradients are 4 and −2.
 # Then $G$ is 1, and a single image is off by 3, up or down.
@@ -453,36 +452,34 @@ fig
 # | 2 images | 4, 1, 1, −2 | (16 + 1 + 1 + 4) / 4 = 5.5 = 1 + 9/2 |
 #
 # Each mean is the square of $G$, 1, plus the square of the noise, 9 for one image and
-# half of that for two. So noise and $G$ are equally large in a batch of 9 images: this is
+# half of that for two. In a batch of 9 images, noise and $G$ are equally large: 9 is
 # the **noise scale**.
 
 # %% [markdown]
-# With many parameters, squares are added up over all of them. The square of the noise of
-# one image is then the sum of the variances, the *trace* of their covariance matrix:
-# $\operatorname{tr}(\Sigma)$. For the gradient $g_B$ of $B$ images, on average
+# With many parameters, squares are added up over all of them. The square of the noise
+# of one image is then the sum of the variances, $\operatorname{tr}(\Sigma)$, the
+# *trace* of their covariance matrix. For the gradient $g_B$ of $B$ images, on average
 #
 # $$|g_B|^2 = |G|^2 + \frac{\operatorname{tr}(\Sigma)}{B}, \qquad
 # B_\text{noise} = \frac{\operatorname{tr}(\Sigma)}{|G|^2}.$$
 #
-# This is the *simple* noise scale of McCandlish et al. (2018). $G$ itself needs all
-# images, and in a large training that costs too much. But $|g_B|^2$ measured at *two*
-# batch sizes makes two equations for two unknowns, as in the table. And shards give us
-# two sizes for free: the shard and the batch.
+# This is the *simple* noise scale of McCandlish et al. 2018. In a large training $G$
+# itself, from all images, costs too much. But $|g_B|^2$ at *two* batch sizes makes two
+# equations for two unknowns, as in the table. And shards give us two sizes for free:
+# the shard and the batch.
 
 # %% [markdown]
 # ## Exercise 3: measure the noise scale
 #
 # Write `noise_scale(steps, each)`, which returns $\operatorname{tr}(\Sigma)/|G|^2$.
-# `steps` has one entry for each step of a training: a tensor with one row for each
-# shard, its flat gradient. Each row is the mean over `each` images, so the batch has
-# shards × `each` images.
+# `steps` has one tensor for each step of a training, with one row for each shard: its
+# flat gradient, the mean over `each` images. The batch has shards × `each` images.
 #
 # A single step is noisy: average $|g|^2$ of shards over *all* steps and shards, and
-# $|g|^2$ of batches over all steps, and divide only at the end.
+# $|g|^2$ of batches over all steps; divide only at the end.
 #
-# By hand first: one step, one parameter, `each` = 1, two shards; their gradients are 3
-# and 1. What is the mean $|g|^2$ of a shard, and of the batch? Which two equations
-# follow?
+# By hand first: one step, one parameter, `each` = 1, two shards with the gradients 3
+# and 1. Which two equations follow?
 # <!-- exercise: 08-noise-scale -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -494,8 +491,8 @@ fig
 #
 # <details><summary>Hint 2: an idea</summary>
 #
-# Call the mean $|g|^2$ of shards (b images) s, that of batches (B images) S. Subtract:
-# s − S = tr(Σ) · (1/b − 1/B). Then put tr(Σ) into one of them.
+# Call s the mean $|g|^2$ of shards, which have b images, and S that of batches, which
+# have B. Subtract: s − S = tr(Σ) · (1/b − 1/B). Then put tr(Σ) into one of them.
 #
 # </details>
 #
@@ -533,10 +530,10 @@ check("08-noise-scale", noise_scale)
 # %% [markdown] tags=["why"]
 # <!-- why: 08-noise-scale -->
 # Why it works: averaging n independent estimates leaves the true gradient as it is and
-# divides the noise by n. So the shard and the batch differ in the noise alone, and the
+# divides the noise by n. The shard and the batch differ in the noise alone, and the
 # difference says how large that is. Without its own noise, the batch's mean $|g|^2$ is
 # |G|². By hand: 5 = |G|² + tr and 4 = |G|² + tr/2, so tr = 2, |G|² = 3, and the noise
-# scale is 2/3. Dividing in each step would average ratios whose lower part may come
+# scale is 2/3. Dividing in each step would average ratios whose denominator may come
 # near 0.
 
 # %% [markdown] tags=["instructor"]
@@ -552,8 +549,8 @@ check("08-noise-scale", noise_scale)
 # ## Does it predict anything?
 #
 # First the estimate, from whole trainings with 8 shards of 8 images, until the loss is
-# 0.4. Two learning rates, three starts each. (`noise_scale_from_two_sizes` solves the
-# same two equations as you did.)
+# 0.4, at two learning rates with three starts each. `noise_scale_from_two_sizes` solves
+# the same two equations as you did.
 
 # %%
 from parallel_by_hand.sgd.gradient_noise import (
@@ -569,13 +566,13 @@ print("rate 0.5:", *(f"{e:.0f}" for e in estimates[:3]))
 print("rate 1.0:", *(f"{e:.0f}" for e in estimates[3:]))
 
 # %% [markdown]
-# It is not one number: it depends on the path. At these two rates it is somewhere
-# between 10 and 70, and larger at the smaller rate.
+# The noise scale depends on the path. At these two rates it is somewhere between 10 and
+# 70, and larger at the smaller rate.
 #
-# Now the test. How many updates does it take to reach that loss? **For each batch size
-# the learning rate is tuned**: seven rates from 1/16 to 4, three random starts each; the
-# fastest rate counts. We look for the *knee*, here the batch that needs twice the fewest
-# updates. With one rate for all sizes, it would say more about the rate.
+# Now the test: how many updates does it take to reach that loss? **For each batch size
+# the learning rate is tuned**: of seven rates from 1/16 to 4, with three random starts
+# each, the fastest counts. With one rate for all sizes, the result would say more about
+# the rate. We look for the *knee*, here the batch that needs twice the fewest updates.
 
 # %% tags=["nbval-ignore-output"]
 from parallel_by_hand.sgd.gradient_noise import fewest_updates, fit_knee
@@ -599,23 +596,22 @@ ax.minorticks_off()
 fig
 
 # %% [markdown]
-# From 1 to 4 images it takes about a quarter of the updates, from 4 to 16 less than half;
-# from 16 to 64 more than half are still needed. The black line is McCandlish's form, fitted:
-# $U_\text{min} \cdot (1 + B_\text{knee}/B)$, with $U_\text{min}$ the fewest updates. **At
-# these two rates, knee and noise scale agree within a factor of five.** One was found by
-# training more than a hundred networks, the other from the gradients of a few.
+# The black line is McCandlish's form, fitted: $U_\text{min} \cdot (1 +
+# B_\text{knee}/B)$, with $U_\text{min}$ the fewest updates. **At these two rates, knee
+# and noise scale agree within a factor of five.** The knee was found by training more
+# than a hundred networks, the noise scale from the gradients of a few.
 #
-# That answers how many workers are worth having. Let each compute efficiently with $b$
-# images, on a replica of the model. Then $R = B_\text{noise}/b$ replicas have the noise
-# scale as their batch, and the formula says what other numbers of replicas would save:
+# So how many workers are worth having? Let each compute efficiently with $b$ images, on
+# a replica of the model. Then $R = B_\text{noise}/b$ replicas have the noise scale as
+# their batch. With U the fewest updates:
 #
 # | replicas | R / 2 | R | 2 R | 4 R | any number |
 # |---|---|---|---|---|---|
 # | updates | 3 U | 2 U | 1.5 U | 1.25 U | more than U |
 #
-# with U the fewest updates. From R on, twice the replicas save a quarter, then a sixth.
-# Our problem is easy: with 8 images each, two to seven replicas. Harder ones have used
-# batches of tens of thousands of images (OpenAI 2018, *How AI training scales*).
+# From R on, twice the replicas save a quarter, then a sixth. Our problem is easy: with
+# 8 images each, two to seven replicas. Harder ones have used batches of tens of
+# thousands of images.
 
 # %% [markdown] tags=["instructor"]
 # ## Large batches: 5 minutes
@@ -627,15 +623,15 @@ fig
 # %% [markdown]
 # ## The learning rate of a large batch
 #
-# From batch 1 to 4 the best rate above grew fourfold, after that by less than the batch.
-# **Linear scaling** is the rule $k$ times the batch, $k$ times the rate (Goyal et al.
-# 2017): below the noise scale, one large step replaces $k$ small ones. Early in training,
-# so large a step may be unstable. **Warm-up** begins with the small rate and raises it
-# over the first epochs.
+# From batch 1 to 4 the best rate above grew fourfold, after that by less than the
+# batch. **Linear scaling** is the rule of Goyal et al. 2017, $k$ times the batch, $k$
+# times the rate: below the noise scale, one large step replaces $k$ small ones. Early
+# in training, so large a step may be unstable. **Warm-up** begins with the small rate
+# and raises it over the first epochs.
 #
-# Batch 8, then 128, which is above our noise scale: a hard test. Ten epochs each, from
-# twelve random starts: the mean with its 95 % interval, and in the figure a dot for
-# each run.
+# We train with batch 8, then 128, which is above our noise scale: ten epochs each, from
+# twelve random starts. The table shows means with their 95 % intervals, the figure a
+# dot for each run.
 
 # %% tags=["nbval-ignore-output"]
 from parallel_by_hand.sgd.large_batch import (
@@ -672,20 +668,19 @@ fig
 # Unscaled, the large batch makes a sixteenth of the updates at the same rate, and is
 # left behind. Scaled with warm-up it comes close to the small batch.
 #
-# Goyal et al. found, for ResNet-50 on ImageNet with batches of 8,192: with gradual
-# warm-up 23.74 % wrong, without 24.84 %, and 23.60 % for the small batch. At base
-# rate 0.15 our toy has that order: 16 times that rate is so near the largest stable one
-# that without warm-up some runs fail, the dots far to the right. Then the mean says
-# little: it may even lie above that of the unscaled runs. At base rate 0.1 warm-up
-# brings nothing: the rate of 1.6 is stable from the start.
+# Goyal et al. trained ResNet-50 on ImageNet with batches of 8,192: 24.84 % wrong
+# without warm-up, 23.74 % with it, 23.60 % with a small batch. At base rate 0.15 our
+# toy has that order: without warm-up some runs fail, the dots far to the right, and
+# their mean says little. At base rate 0.1 warm-up brings nothing: the scaled rate is
+# stable from the start.
 
 # %% [markdown]
 # ## What a script forgot
 #
-# A training with the small batch makes `updates` updates. Its rate is `base`, and from
-# update `drop` on a tenth of that. (Updates are counted from 0.) A script is to do this
-# training with `k` times the batch, with linear scaling and a warm-up. This is its list
-# of learning rates, one for each update:
+# A training with the small batch makes `updates` updates, counted from 0. Its rate is
+# `base`, and from update `drop` on a tenth of that. A script is to do this training
+# with `k` times the batch, with linear scaling and a warm-up. This is its list of
+# learning rates, one for each update:
 
 
 # %%
@@ -706,20 +701,20 @@ print("k = 1:", rates_of_the_script(0.5, 1, updates=8, warm_up=4, drop=6))
 print("k = 2:", rates_of_the_script(0.5, 2, updates=8, warm_up=4, drop=6))
 
 # %% [markdown]
-# With `k` = 1 it is right: that is how it was tested. With `k` = 2 it starts at the base
-# rate and reaches twice that; the drop is there, too. What did it forget?
+# With `k` = 1, as it was tested, the list is right. With `k` = 2 it starts at the base
+# rate, reaches twice that, and drops. What did the script forget?
 
 # %% [markdown]
 # ## Exercise 4: repair it (optional)
 #
-# Write `scaled_rates(base, k, updates, warm_up, drop)`, which returns the rates of the
-# large run as a list. `updates`, `warm_up` and `drop` belong to the small run: they count
-# *its* updates, and all three can be divided by `k`.
+# Write `scaled_rates(base, k, updates, warm_up, drop)`: the rates of the large run, as
+# a list. `updates`, `warm_up` and `drop` count updates of the *small* run, all
+# multiples of `k`.
 #
-# The large run uses as many images as the small one. Two points of the runs correspond
-# if equally many images have been used before them. The rate begins at `base` and rises
-# on a straight line to `k` × `base` at the point that corresponds to `warm_up`. From the
-# point that corresponds to `drop` on, it is a tenth of that.
+# The large run uses as many images. Its rate begins at `base` and rises on a straight
+# line to `k` × `base`, which it reaches when it has used as many images as the small
+# run before update `warm_up`. When it has used as many as the small run before `drop`,
+# it falls to a tenth.
 #
 # By hand first: the four rates for base 0.5, `k` = 2, 8 updates, `warm_up` 4, `drop` 6.
 # <!-- exercise: 08-scaling -->
@@ -740,8 +735,8 @@ print("k = 2:", rates_of_the_script(0.5, 2, updates=8, warm_up=4, drop=6))
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# The script with two changes: `for update in range(updates // k)`, and below it, in all
-# three places, `used = update * k` instead of `update`.
+# The script with two changes: fewer updates, and in all three comparisons `used`, the
+# batches of the small run, instead of `update`.
 #
 # </details>
 
@@ -774,13 +769,12 @@ check("08-scaling", scaled_rates)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 08-scaling -->
-# Why it works: the script compared its own updates with numbers that count updates of the
-# small run. So it used `k` times the images, and warmed up and dropped `k` times too
-# late. Goyal et al. count in epochs, and so in images: 90 epochs, a warm-up over
+# Why it works: the script compared its own updates with numbers that count updates of
+# the small run. So it used `k` times the images, and warmed up and dropped `k` times
+# too late. Goyal et al. count in epochs, and so in images: 90 epochs, a warm-up over
 # the first 5, drops after 30, 60 and 80, whatever the batch. By hand: before the four
 # updates, 0, 2, 4 and 6 small batches have been used, so the rates are 0.5, 0.75, 1.0
-# and 0.1. If only the length is repaired, they are 0.5, 0.625, 0.75 and 0.875: the
-# warm-up never ends, and no drop comes.
+# and 0.1.
 
 # %% [markdown] tags=["instructor"]
 # ## Averaging models: 4 minutes
@@ -794,11 +788,11 @@ check("08-scaling", scaled_rates)
 # %% [markdown]
 # ## One message instead of hundreds?
 #
-# Sharing every step costs a message for every step. *ParallelSGD* (Zinkevich et al.
-# 2010) sends one: each worker trains alone, and in the end the *models* are averaged. As
-# in the paper's *SimuParallelSGD*, each has its own share of the images. We try four
-# workers and 200 steps on three problems. The first is without a hidden layer: its loss
-# is *convex*, with no local minimum but the lowest.
+# Sharing every step costs a message for every step. *ParallelSGD*, by Zinkevich et al.
+# 2010, sends one: each worker trains alone on its own share of the images, and in the
+# end the *models* are averaged. We try four workers and 200 steps on three problems.
+# The first is without a hidden layer: its loss is *convex*, with no local minimum but
+# the lowest.
 
 # %%
 from parallel_by_hand.sgd import parallel_sgd
@@ -821,8 +815,9 @@ for name, (make, models) in problems.items():
 
 # %% [markdown]
 # **On the convex problem one message does nearly as well as 200**, and better than any
-# worker alone. For networks from one start, it is here worse than the best of them. **The
-# average of networks that started differently is here worse than any of them.** Why?
+# worker alone. For networks from one start, the average is here worse than the best of
+# them. **The average of networks that started differently is here worse than any of
+# them.** Why?
 
 # %%
 trained = models[0]
@@ -833,9 +828,9 @@ losses = [parallel_sgd.held_out(m)[0] for m in (trained, other, average)]
 print("held-out losses: {:.2f}, {:.2f}, average {:.2f}".format(*losses))
 
 # %% [markdown]
-# `other` is the same network, its hidden units numbered in another order. It gives the
-# same answers, yet the average of the two is far worse: it mixes units that do different
-# jobs. Networks that start apart have no order in common.
+# `other` is the same network with its hidden units numbered in another order. It gives
+# the same answers, yet the average is far worse: it mixes units that do different jobs.
+# Networks that start apart have no order in common.
 #
 # So we share gradients, at every step. What lies between one message and 200 is for
 # lesson 12b.
@@ -847,7 +842,7 @@ print("held-out losses: {:.2f}, {:.2f}, average {:.2f}".format(*losses))
 # |---|---|---|
 # | accumulation | `backward` adds to `.grad` | Transformers, DeepSpeed: `gradient_accumulation_steps`; Lightning: `accumulate_grad_batches`; JAX: `optax.MultiSteps` |
 # | warm-up | `torch.optim.lr_scheduler.LinearLR` | JAX: `optax.linear_schedule` |
-# | average of models | `torch.optim.swa_utils.AveragedModel` (one model, over time) | |
+# | average of models | `torch.optim.swa_utils.AveragedModel`, of one model over time | |
 #
 # ## The scorecard
 #
@@ -869,25 +864,21 @@ print("held-out losses: {:.2f}, {:.2f}, average {:.2f}".format(*losses))
 # %% [markdown]
 # ## What we saw
 #
-# * Updates form a chain; the images of one update do not. That is where the parallelism
-#   is.
-# * What autograd keeps grows with the batch in a straight line; throughput rises, until
-#   the device is busy.
-# * The mean of equal shards' gradients is the batch's gradient. Unequal shards need
-#   weights. Shards may be computed side by side or one after the other.
-# * The noise of a gradient falls as $1/\sqrt{B}$. The noise scale says about up to which
-#   batch, and so up to how many workers, it pays to grow.
+# * Updates form a chain; the images of one update can be shared.
+# * Unequal shards need weights.
+# * The noise scale says about up to which batch, and so up to how many workers, it pays
+#   to grow.
 # * A larger batch needs a larger learning rate; near the largest stable one, a warm-up.
-#   The rate changes after the same numbers of images, not of updates.
+#   Schedules count images, not updates.
 # * Averaging models once does well on a convex problem, and fails for networks that
 #   start apart.
 
 # %% [markdown]
-# In a terminal, with `--help` each: `python demos/sgd/batch_size.py`,
-# `python demos/sgd/gradient_shards.py`, `python demos/sgd/gradient_noise.py`,
-# `python demos/sgd/large_batch.py` and `python demos/sgd/parallel_sgd.py`.
+# In a terminal: `python demos/sgd/batch_size.py`, `python
+# demos/sgd/gradient_shards.py`, `python demos/sgd/gradient_noise.py`, `python
+# demos/sgd/large_batch.py` and `python demos/sgd/parallel_sgd.py`.
 #
 # ## Next
 #
-# Four workers: each needs the model, and after each step all models must be equal again.
-# Lesson 9 builds that by hand, in threads and in processes.
+# Each of four workers needs the model, and after each step all models must be equal
+# again. Lesson 9 builds that by hand, in threads and in processes.

@@ -223,7 +223,7 @@ def _repaired_exhibit(name: str, changes) -> str:
         expect(
             kept == yields,
             got="other yields than before",
-            think="who looks at the models: the yields have to stay",
+            think="what shows the models to the meter: the yields have to stay",
         )
         museum_meter.program_of_exhibit(code, name)
     return code

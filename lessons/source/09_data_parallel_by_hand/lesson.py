@@ -8,9 +8,9 @@
 # %% [markdown]
 # # 9. Data parallel by hand: several copies, one training
 #
-# Lesson 8 showed, without batch norm and dropout: the gradient of a batch is the mean of
-# the gradients of its equal parts. So several workers can compute one gradient, each from
-# its own part.
+# Lesson 8 showed: without batch norm and dropout, the gradient of a batch is the mean
+# of the gradients of its equal parts. So several workers can compute one gradient, each
+# from its own part.
 #
 # Here we build that, with threads and then with processes. Then you visit a museum of
 # programs that train in parallel, raise no error, and are wrong.
@@ -22,7 +22,7 @@
 # two CPU cores, no GPU. With two GPUs the same cells use them.
 
 # %% [markdown] tags=["instructor"]
-# ## Seven phases and a copy that is none: 20 minutes
+# ## Seven phases and a copy that copies nothing: 20 minutes
 #
 # Draw two boxes, device 0 and device 1, and let the class place the seven phases. Most
 # people forget two: that the weights have to go out again before the next step, and that
@@ -37,7 +37,7 @@
 # ## The yardstick
 #
 # First the training as you know it: one model, batches of 64 digits, plain SGD. We keep
-# all parameters after each step, and compare everything else with these.
+# all parameters after each step and compare everything else with them.
 
 # %%
 import torch
@@ -116,9 +116,9 @@ alone.shape
 # %% [markdown]
 # ## Phase 1: replicate
 #
-# A copy on each device is a *replica*. Here are two, on the CPU, made with torch's `.to`.
-# Each gets half of the batch. Their gradients are added up on replica 0, which takes the
-# step. (`ThreadedReplicas` does that; its code is below.)
+# A copy on each device is a *replica*. Here are two, on the CPU, made with torch's
+# `.to`. Each gets half of the batch. `ThreadedReplicas`, shown below, adds up their
+# gradients on replica 0, which takes the step.
 #
 # A step is a vector: the change of all parameters. How long is it, compared with one
 # model's? Before you say 1, look at the line that makes the replicas.
@@ -143,7 +143,7 @@ reveal("09-shared", float(step.norm() / (alone[1] - alone[0]).norm()), computed=
 
 # %% [markdown]
 # Twice as long, without any error. Where is the mistake? `data_ptr()` is the address of
-# a tensor's numbers. It lets us count how many models there are:
+# a tensor's numbers, so it tells how many models there are:
 
 # %%
 from parallel_by_hand.data_parallel.data_parallel_threads import replicate
@@ -182,15 +182,14 @@ print("model.to returns the same model:", model.to("cpu") is model)
 # When late: show the table of bytes, leave exercise 2 for home.
 
 # %% [markdown]
-# ## Exercise 1: scatter and gather (10 minutes)
+# ## Exercise 1: scatter and gather
 #
 # `scatter(batch, parts)`: `batch` is a tuple of tensors with equally many rows, such as
-# (images, labels). Return a list of exactly `parts` tuples, each with a part of every
+# images and labels. Return a list of exactly `parts` tuples, each with a part of every
 # tensor. Rows stay in order, and sizes differ by one at most.
 #
 # `gather(outputs)`: from a list of tensors, one for each part, return one tensor with
-# all rows in order. Gradients must find their way back: after a backward from the
-# result, each output has its own.
+# all rows in order. A backward from the result brings each output its own gradient.
 #
 # *By hand first:* how many rows has each part if 5 rows are dealt to 4 parts?
 #
@@ -255,8 +254,8 @@ show(ThreadedReplicas.reduce)
 
 # %% [markdown]
 # `slopes` are the gradients of the loss with respect to the outputs: `loss.backward()`
-# stops there, and each replica's thread goes on from its own part. And `reduce` adds
-# without dividing: the loss is a mean over *all* outputs already.
+# stops there, and each replica's thread goes on from its own part. `reduce` adds
+# without dividing, for the loss is a mean over *all* outputs already.
 #
 # Does it train as one model does?
 
@@ -273,14 +272,14 @@ print(
 
 # %% [markdown]
 # **Two replicas in threads train as one model does, to within 10⁻⁶ after every step.**
-# We use plain SGD on purpose: lesson 11a shows why Adam would hide a mistake.
+# We use plain SGD because Adam would hide a mistake, as lesson 11a shows.
 
 # %% [markdown]
 # ## What goes through device 0
 #
-# The class counts every byte to or from device 0, as if each replica had a device of its
-# own. The next cell shows the bytes per step for two replicas. By what factor do the
-# bytes of weights and gradients through device 0 grow if there are eight?
+# The class counts every byte to or from device 0, as if each replica had a device of
+# its own. The next cell shows the bytes per step for two replicas. By what factor do
+# the bytes of weights and gradients through device 0 grow with eight replicas?
 
 # %%
 print({what: count // len(batches) for what, count in together.traffic.items()})
@@ -302,10 +301,10 @@ reveal("09-device-0", passing[8] / passing[2], computed=True)
 # 7 times as many bytes for 8 replicas.
 #
 # In an **all-reduce** every worker gives its gradients and every worker gets the sum.
-# Lesson 10b builds one in which each worker sends 2(N − 1)/N times its gradients, and
-# receives as much. Until then we believe it.
+# Lesson 10b builds one in which each worker sends $2(N - 1)/N$ times its gradients, and
+# receives as much.
 #
-# Memory is lopsided, too. Below is what each device holds at the end of a backward:
+# Memory is lopsided, too. Below is what each device holds at the end of a backward,
 # computed, in bytes, without what autograd keeps.
 
 # %%
@@ -325,23 +324,23 @@ for name, rows in ("device 0", len(x)), ("device 1", len(x) // 2):
 # all-reduce.
 #
 # **Device 0 holds the whole batch and all outputs; each other device only its own
-# part.** Device 0 alone holds the optimiser's numbers, such as momentum. So it is full
-# first.
+# part.** Device 0 alone holds the optimiser's numbers, such as momentum. So its memory
+# is full first.
 
 # %% [markdown]
 # ## The reduce, when parts are unequal
 #
 # In our class the loss saw all outputs, so unequal parts did no harm. If each replica
-# has a loss of its own, the mean over its own images, the gradients must be weighted: one
-# with three times as many images counts three times (lesson 8).
+# has a loss of its own, the mean over its own images, lesson 8's weights are needed
+# again.
 
 # %% [markdown]
-# ## Exercise 2: the reduce (15 minutes)
+# ## Exercise 2: the reduce
 #
 # Write `reduce_gradients(replicas, sizes)`. Each replica has run `backward` from the
-# **mean** loss of its own images; `sizes` says how many those were. Afterwards the
-# gradients of `replicas[0]` are those of the mean loss over **all** images, and each
-# `.grad` of the other replicas is None. No parameter changes, and nothing is returned.
+# **mean** loss of its own images; `sizes` says how many those were. Afterwards
+# `replicas[0]` has the gradients of the mean loss over **all** images, and each `.grad`
+# of the other replicas is None. No parameter changes.
 #
 # *By hand first:* one weight; replica 0 had 3 images and has the gradient 2; replica 1
 # had 1 image and has the gradient 10. What is the gradient of the batch?
@@ -387,10 +386,9 @@ check("09-reduce", reduce_gradients)
 # %% [markdown] tags=["why"]
 # <!-- why: 09-reduce -->
 # Why it works: size · mean is the sum over a replica's images. Adding these sums and
-# dividing by the number of all images gives the mean over all. By hand: (3 · 2 + 1 ·
-# 10) / 4 = 4; the mean of the two means would be 6. The factor is size / total and not
-# 1 / replicas. (A frozen parameter has no `.grad` at all, so a library's reduce leaves
-# out what is None.)
+# dividing by the number of all images gives the mean over all. By hand: $(3 \cdot 2 + 1
+# \cdot 10) / 4 = 4$; the mean of the two means would be 6. A frozen parameter has no
+# `.grad` at all, so a library's reduce leaves it out.
 
 # %% [markdown] tags=["instructor"]
 # ## Processes instead of threads: 20 minutes
@@ -409,8 +407,8 @@ check("09-reduce", reduce_gradients)
 # ## The same with processes
 #
 # Now each replica lives in a process of its own, a rank. It cuts out its part of the
-# batch, and only gradients travel: laid end to end in one message, summed over the ranks
-# by `dist.all_reduce` (`dist` is `torch.distributed`), and laid back.
+# batch, and only gradients travel: laid end to end in one message, summed over the
+# ranks by `dist.all_reduce` of `torch.distributed`, and laid back.
 
 # %%
 from parallel_by_hand.data_parallel.data_parallel_processes import (
@@ -422,8 +420,9 @@ show(step_in_rank)
 show(sum_gradients_over_ranks)
 
 # %% [markdown]
-# Nobody sends weights: there is no gather and no device 0. Each rank divides its sum of
-# losses by the size of the *whole* batch, which weights the gradients as in exercise 2.
+# Nothing sends weights: there is no gather and no device 0. Each rank divides its sum
+# of losses by the size of the *whole* batch, which weights the gradients as in exercise
+# 2.
 #
 # What keeps the replicas equal? They start equal, from the same seed, get the same sum,
 # bit for bit, and do the same arithmetic with it.
@@ -449,19 +448,19 @@ print("bytes in a message:", message)
 
 # %% [markdown]
 # **Two replicas in processes are equal bit for bit after every step, and within 10⁻⁶ of
-# one process.** Nobody repairs them, so they must never differ.
+# one process.** Nothing would repair a difference, so there must never be one.
 
 # %% [markdown]
 # ## When threads lose
 #
-# The threads of one process share the GIL (lesson 3). Torch's operations release it, and
-# the Python code between two operations needs it back. Below: how many calls a forward
-# makes in two networks, and how much work each is.
+# The threads of one process share the GIL of lesson 3. Torch's operations release it,
+# and the Python code between two operations needs it back. Below: how many calls a
+# forward makes in two networks, and how much work each is.
 #
-# By what factor does the CPU time of two forwards grow if they run in two threads and not
-# one by one? To wake a thread that waits for the GIL costs some microseconds. Compare
-# that with the time of one call, which the next cell prints: is the factor for the deep
-# network nearer to 1, to 1.5 or to 2?
+# Waking a thread that waits for the GIL costs some microseconds. Compare that with the
+# time of one call, which the next cell prints. Two forwards run in two threads instead
+# of one by one: by what factor does their CPU time grow for the deep network, nearer to
+# 1, to 1.5 or to 2?
 
 # %%
 from time import perf_counter
@@ -491,18 +490,15 @@ reveal("09-threads", two / one)
 draw_timelines(deep, cpu=True)
 
 # %% [markdown]
-# This is the deep network, the fastest of 24 steps each way. The solid part of a bar
-# shows the share of time its thread was on a core. In the light part it waited; the
-# picture does not tell whether for the GIL, for a message or for a core. In threads, one hands the GIL to the other at many of the 201
-# calls, which costs CPU time, too. Backward of torch's own layers runs in C++ and,
-# where it calls no Python, needs no GIL.
+# This is the deep network, the fastest of 24 steps each way. The solid part of each bar
+# is the share of its time in which the thread was on a core. At many of the 201 calls
+# one thread hands the GIL to the other, which costs CPU time, too. Backward of torch's
+# own layers runs in C++ and, where it calls no Python, needs no GIL.
 
 # %% [markdown]
 # Now the wide network. Its threads spend their time in products that have released the
-# GIL, so with two free cores the forwards lie side by side, as in processes. The backwards
-# need not: on our machine one often came after the other. The whole step may then be
-# quicker than one by one, and still slower than in processes. What does the picture below
-# show on your machine?
+# GIL, so with two free cores the forwards lie side by side, as in processes. The
+# backwards need not. What does the picture show on your machine?
 
 # %%
 wide = step_three_ways(make_wide)
@@ -511,14 +507,14 @@ print(f"CPU time of forward in two threads: {two / one:.1f} × that of one by on
 draw_timelines(wide, cpu=True)
 
 # %% [markdown]
-# So threads can gain and can lose. PyTorch's documentation recommends processes
-# (`DistributedDataParallel`, lesson 11a) even on one machine.
+# So threads can gain and can lose. PyTorch's documentation recommends processes even on
+# one machine: `DistributedDataParallel`, lesson 11a.
 
 # %% [markdown]
 # ## What does not match
 #
-# Is that so for every network? We put a layer between the two linear ones and take one
-# step, alone and in ranks, from the same seed. One rank is the control.
+# Does every network match one process? We put a layer between the two linear ones and
+# take one step, alone and in ranks, from the same seed. One rank is the control.
 
 # %%
 import copy
@@ -548,28 +544,16 @@ for ranks in 1, 2:
 
 # %% [markdown]
 # **With dropout or batch norm two ranks do not take the step of one process**, and one
-# rank does. Dropout draws a mask of what to leave out: two ranks with equal seeds draw
-# equal masks for their halves. Batch norm takes its means from the images that it sees,
-# and each replica sees half of them. Such trainings are fine, but compare step by step
-# without these layers.
+# rank does. Dropout draws a mask: two ranks with equal seeds draw equal masks for their
+# halves. Batch norm takes its means from the images that it sees, and each replica sees
+# half of them. Such trainings are fine, but compare step by step without these layers.
 
 # %% [markdown]
 # ## The library's call
 #
 # In torch phases 1 to 4 are one call, `nn.parallel.data_parallel(model, x)`, or the
-# wrapper `nn.DataParallel(model)`; loss, backward (which also reduces) and update remain
-# yours. Both need GPUs. Without one the wrapper just calls your model.
-
-# %% tags=["nbval-ignore-output"]
-model, x = make_digit_model(), images[:64]
-if torch.cuda.device_count() >= 2:
-    output = nn.parallel.data_parallel(model.cuda(), x.cuda(), [0, 1])
-    print("on two GPUs, as one:", torch.allclose(output, model(x.cuda()), atol=1e-5))
-else:
-    print("data_parallel: not measured here, fewer than two GPUs")
-
-# %% [markdown]
-# Other frameworks also have one process for all devices, or one each.
+# wrapper `nn.DataParallel(model)`; loss, backward and update remain yours. Both need
+# GPUs. Other frameworks also have one process for all devices, or one each.
 #
 # | design | PyTorch | TensorFlow | JAX |
 # |---|---|---|---|
@@ -593,16 +577,16 @@ else:
 # %% [markdown]
 # ## The bug museum, first room
 #
-# Seven small programs, A to G, finish without an error, and in each there is one planted
+# Seven small programs, A to G, finish without an error, and each has one planted
 # mistake. All but A run in every rank, and the ranks divide each batch among them; in A
-# the replicas do. `yield` shows the model to a meter, at the start
-# and after each step. It compares two ranks with one process, and its readings stand
-# below the program.
+# the replicas do. `yield` shows the model to a meter, at the start and after each step.
+# The meter compares two ranks with one process, and its readings stand below the
+# program.
 
 # %% [markdown]
 # Start with the readings: *are the replicas equal? From when on? How long is the first
-# step, as a vector?* "0.500 of its way off" means: the weights of the program end
-# half as far from those of one process as these have moved from the start.
+# step, as a vector?* "0.500 of its way off" means: the weights end half as far from
+# those of one process as these have moved from the start.
 
 # %%
 from parallel_by_hand.data_parallel.museum_meter import show_exhibits
@@ -625,17 +609,17 @@ show_exhibits("CDE")
 show_exhibits("FG")
 
 # %% [markdown]
-# ## Exercise 3: repair the exhibits (20 minutes)
+# ## Exercise 3: repair the exhibits
 #
-# Name the wrong lines of A to D, and write what should stand there. E, F and G are for
-# those who have time. `repairs` has a dictionary for each letter:
+# Say what should stand in the wrong lines of A to D. E, F and G are for those who have
+# time. `repairs` has a dictionary for each letter:
 #
 # ```python
 # repairs = {"A": {3: "the new line 3"}, "B": {...}, ...}
 # ```
 #
 # A new text gets its line's indentation. It may contain `\n`; `""` leaves the line out.
-# Change three lines at most; every `yield` of a model stays.
+# Change three lines at most, and no `yield` of a model.
 #
 # A repaired program takes the step of one process, for any number of ranks. G clips the
 # gradient of the batch to `LONGEST`; F yields, on rank 0, the accuracy on all images.
@@ -651,16 +635,16 @@ show_exhibits("FG")
 # </details>
 # <details><summary>Hint 2: an idea</summary>
 #
-# A: `model.to` makes no second model. B: a sum is not a mean. C: who has which seed? D: exercise 2.
-# E: what does the update use? F: whose images does rank 0 count? G: of which gradient
-# is the length the same on all ranks?
+# A: `model.to` makes no second model. B: a sum is not a mean. C: which rank has which
+# seed? D: exercise 2. E: what does the update use? F: whose images does rank 0 count?
+# G: of which gradient is the length the same on all ranks?
 # </details>
 # <details><summary>Hint 3: almost the code</summary>
 #
-# A 3: `make_model()` for each. B 9: also `/= dist.get_world_size()`. C 3: one seed for
-# all. D 8: multiply the loss by `len(y[mine]) * ranks / len(y)`. E: take line 8 out and
-# put it in front of `sgd.zero_grad()`. F 6, 7: all-reduce `right`, divide by `len(y)`.
-# G: move line 8 in front of `sgd.step()`.
+# A 3: a new model for each. B 9: also divide by the world size. C 3: one seed for all.
+# D 8: multiply the loss by this rank's share of the batch, times `ranks`. E: the update
+# belongs in front of `sgd.zero_grad()`. F 6, 7: all-reduce `right`, divide by all
+# images. G: line 8 belongs in front of `sgd.step()`.
 # </details>
 
 # %% exercise="09-museum"
@@ -740,16 +724,15 @@ run_demo("data_parallel/own_data_parallel.py")
 # ## What we saw
 #
 # * A data-parallel step has seven phases. Without dropout and batch norm it is the step
-#   of one model, in threads and in processes.
+#   of one model.
 # * Two replicas that share storage take a step twice as long.
 # * Threads lose where Python is busy.
-# * Equal starts, equal gradients and equal arithmetic keep replicas in processes equal,
-#   here nothing else does.
+# * Equal starts, equal gradients and equal arithmetic keep replicas in processes equal.
 # * Seven mistakes raise no error. Whether the replicas agree, and how long the first
 #   step is, tell most of them apart.
 
 # %% [markdown]
 # ## Next
 #
-# Everything now hangs on `dist.all_reduce`. How can everybody get the sum without a
-# device through which all of it goes? Lesson 10a opens the box.
+# Everything now depends on `dist.all_reduce`. How can all ranks get the sum without one
+# device through which everything goes? Lesson 10a opens the box.

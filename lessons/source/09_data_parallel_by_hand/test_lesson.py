@@ -133,28 +133,6 @@ def test_each_device_holds_what_the_lesson_prints():
     ]
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="it uses the GPU then")
-def test_without_a_gpu_torchs_data_parallel_calls_the_model_itself():
-    model, calls = make_digit_model(), []
-    model.register_forward_pre_hook(lambda *_: calls.append(1))
-    nn.DataParallel(model)(torch.ones(8, 64))
-    assert calls == [1]
-    with pytest.raises(ValueError):
-        nn.parallel.replicate(model, ["cpu", "cpu"])
-    inputs = [(torch.ones(1, 64),)] * 2
-    with pytest.raises(ValueError):
-        nn.parallel.parallel_apply([model, model], inputs, devices=["cpu", "cpu"])
-    with pytest.raises(RuntimeError):
-        nn.parallel.parallel_apply([model, model], inputs)
-
-
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
-def test_torchs_data_parallel_is_one_model_on_two_gpus():
-    model, x = make_digit_model().cuda(), torch.randn(65, 64).cuda()
-    output = nn.parallel.data_parallel(model, x, [0, 1])
-    torch.testing.assert_close(output, model(x))
-
-
 # Processes ----------------------------------------------------------------------------
 
 

@@ -117,7 +117,7 @@ def _columns_one_by_one(tensor, pieces) -> list:
 
 @wrong(
     "10a-reduce-scatter",
-    advice="nobody has waited for",
+    advice="not waited for",
     note="The requests are kept, and never waited for.",
 )
 def columns_not_awaited(tensor, pieces):

@@ -8,9 +8,9 @@
 # %% [markdown]
 # # 10a. Collectives: the eight operations
 #
-# In lesson 9 the ranks added up their gradients with one line, `dist.all_reduce`. We
-# trusted it. What did each rank send, and to whom? Could another operation have done
-# the job with less?
+# In lesson 9 the ranks added up their gradients with one line, `dist.all_reduce`. What
+# did each rank send, and to which others? Could another operation have done the job
+# with less?
 #
 # Eight such operations carry most traffic of parallel training. We draw all eight,
 # write them from single messages, and count every byte.
@@ -102,14 +102,14 @@ draw_collectives(run_collectives(["broadcast", "scatter"], dist))
 
 # %% [markdown]
 # A row is a rank, a column a piece, a colour the rank that a number comes from, and
-# black a sum. On the right stands only what the call has written. In broadcast everyone
-# gets the same, in scatter each gets its own.
+# black a sum. On the right stands only what the call has written. In broadcast every
+# rank gets the same, in scatter each gets its own.
 #
 # ## From all to one
 #
 # Both have a way back. *Gather* collects the pieces at the root. *Reduce* also adds
-# them up on arrival, so that the root needs one piece of room beside its own. (Here
-# each rank has a single piece. In gather it stands in the column of its rank.)
+# them up on arrival, so that the root needs one piece of room beside its own. Here each
+# rank has a single piece; in gather it stands in the column of its rank.
 
 # %%
 show(eight_collectives.gather)
@@ -117,8 +117,8 @@ show(eight_collectives.reduce)
 draw_collectives(run_collectives(["gather", "reduce"], dist))
 
 # %% [markdown]
-# Each digit of 1111 says that one rank has been counted, once. The question marks are
-# serious: after a reduce only the root's tensor is defined. What do the others hold?
+# Each digit of 1111 says that one rank has been counted, once. After a reduce only the
+# root's tensor is defined, hence the question marks. What do the others hold?
 
 
 # %%
@@ -131,10 +131,9 @@ def tensor_after_reduce() -> int:
 run_ranks(tensor_after_reduce, world_size=4)
 
 # %% [markdown]
-# Gloo, torch's library for CPUs, leaves partial sums behind. They betray how it reduces
-# a single number: rank 3 gave its own to rank 2, which added its own and passed 1100
-# on. Another library leaves something else. **After a reduce, use the root's tensor
-# only.**
+# Gloo, torch's library for CPUs, leaves partial sums behind: rank 3 gave its number to
+# rank 2, which added its own and passed 1100 on. Another library leaves something else.
+# **After a reduce, use the root's tensor only.**
 
 # %% [markdown] tags=["instructor"]
 # ## Everyone gets the sum: 5 minutes
@@ -210,11 +209,12 @@ run_ranks(swap_by_sending_first, world_size=2, timeout=2)
 # %% [markdown]
 # With gloo a blocking `send` returns when the other rank has received. Both ranks send
 # first, and neither comes to its `recv`. **With gloo, two ranks that both send first
-# wait until the time limit**, in torch 30 minutes unless changed: a deadlock (lesson 4).
+# wait until the time limit**, in torch 30 minutes unless changed: the deadlock of
+# lesson 4.
 #
 # There are two cures. Let one of the two receive first. Or do not wait: `isend` starts
 # the message and returns at once, with a request. With gloo its `wait()` returns when
-# the message is through. Until then, do not change what is sent, nor read what arrives.
+# the message is through; until then, do not change what is sent, nor read what arrives.
 # With NCCL only the GPU's stream waits, and Python goes on at once.
 
 
@@ -236,8 +236,8 @@ run_ranks(swap, world_size=2)
 # away may never arrive**: a line that only says `dist.isend(mine, other)` is a mistake.
 #
 # `isend` and `irecv` are **asynchronous**: the call returns before the work is done.
-# Between the call and `wait()` a rank can compute. Here rank 1 is late: it computes
-# (sleeps, to be exact) for 0.2 seconds before it receives.
+# Between the call and `wait()` a rank can compute. Here rank 1 is late: it computes, by
+# sleeping, for 0.2 seconds before it receives.
 
 # %%
 from time import sleep
@@ -272,12 +272,11 @@ with Timeline() as asynchronous:
 draw_timelines({"send": blocking, "isend": asynchronous}, stamp="simulated")
 
 # %% [markdown]
-# With `send`, rank 0 waits for the late one and computes afterwards. With `isend` both
+# With `send`, rank 0 waits for rank 1 and computes afterwards. With `isend` both
 # compute at the same time.
 #
 # GPUs need one more thing: their library must be told about all messages at once.
-# `batch_isend_irecv` does that. We put it into a function, which the next collective
-# uses:
+# `batch_isend_irecv` does that, in a function that the next collective uses:
 
 # %%
 from parallel_by_hand.collectives.eight_collectives import exchange
@@ -287,31 +286,29 @@ show(eight_collectives.all_gather)
 draw_collectives(run_collectives(["all_gather", "reduce_scatter"], dist))
 
 # %% [markdown]
-# In **all-gather** everyone gets everyone's piece: each rank sends its own $N - 1$
-# times. Look at **reduce-scatter** beside it: the columns are added up, and rank $r$
-# gets the sum of column $r$ only. Neither has a root.
+# In **all-gather** every rank gets every piece: each rank sends its own $N - 1$ times.
+# Look at **reduce-scatter** beside it: the columns are added up, and rank $r$ gets the
+# sum of column $r$ only. Neither has a root.
 
 # %% [markdown]
 # ## Exercise 1: reduce-scatter, judged by the meter
 #
-# Write `reduce_scatter(tensor, pieces)`, with torch's arguments. `pieces` is a list
-# with one piece for each rank. Afterwards `tensor` on rank $r$ is the sum of what all
-# ranks have at `pieces[r]`. Pieces for different ranks may differ in shape.
+# Write `reduce_scatter(tensor, pieces)`. `pieces` is a list with one piece for each
+# rank. Afterwards `tensor` on rank $r$ is the sum of what all ranks have at
+# `pieces[r]`.
 #
 # The meter is the judge: each rank sends each other rank one message, the piece that is
-# meant for it, and nothing else. Call no collective of torch, and wait for every
-# message that you start.
+# meant for it. Call no collective of torch.
 #
 # By hand first: three ranks, rank $r$ has the pieces $1 \cdot 10^r$, $2 \cdot 10^r$, $3
-# \cdot 10^r$. What does rank 1 get, from whom does it receive what, and what does it
-# send?
+# \cdot 10^r$. What does rank 1 get, from which ranks, and what does it send?
 #
 # <!-- exercise: 10a-reduce-scatter -->
 #
 # <details><summary>Hint 1: a question</summary>
 #
 # Forget the others for a moment. What must reach rank 2, if rank 2 is to know the sum
-# of column 2? Who has it?
+# of column 2? Which ranks have it?
 #
 # </details>
 #
@@ -324,15 +321,16 @@ draw_collectives(run_collectives(["all_gather", "reduce_scatter"], dist))
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `arrived = {r: torch.empty_like(tensor) for r in others}`, then
-# `exchange({r: pieces[r] for r in others}, arrived)`. Then put your own piece into
-# `tensor`, with `copy_`, and add all that has arrived.
+# `arrived` is a dictionary with room like `tensor` for each other rank, and a second
+# one says what goes to each. `exchange(outgoing, arrived)` swaps them all. Then put
+# your own piece into `tensor`, with `copy_`, and add all that has arrived.
 #
 # </details>
 
 # %% [markdown] tags=["instructor"]
-# Minutes: 10. Whoever is done early: how much room does it need besides the arguments?
-# Could it be one piece, whatever N is? (Receive and add one after the other.)
+# Minutes: 10. For those who are done early: how much room does it need besides the
+# arguments? Could it be one piece, whatever N is? Yes: receive and add one after the
+# other.
 
 
 # %% exercise="10a-reduce-scatter"
@@ -391,8 +389,8 @@ draw_collectives(run_collectives(["all_to_all"], dist))
 # its `received`, at the sender's index. `received` holds tensors of the right shapes,
 # to be filled in place.
 #
-# Use `dist.send` and `dist.recv` only, which wait. Each rank sends one message to each
-# other rank and copies its own piece. It works for any number of ranks, odd and even.
+# Use only `dist.send` and `dist.recv`, which wait. Each rank sends one message to each
+# other rank and copies its own piece. The number of ranks may be odd or even.
 #
 # By hand first: three ranks. Write down for each rank its sends and receives in order,
 # so that all get through.
@@ -409,8 +407,8 @@ draw_collectives(run_collectives(["all_to_all"], dist))
 # <details><summary>Hint 2: an idea</summary>
 #
 # In each pair the lower rank sends first. Now all pairs need an order in which no
-# circle of ranks can wait for each other. What if everyone goes through its partners in
-# the same way, from rank 0 up?
+# circle of ranks can wait for each other. What if every rank goes through its partners
+# in the same way, from rank 0 up?
 #
 # </details>
 #
@@ -470,8 +468,7 @@ check("10a-all-to-all", all_to_all)
 # ## All eight, ours and torch's
 #
 # Here are the eight together, run by torch. Ours give the same result everywhere, and
-# the meter says what each rank sent, in pieces. (In broadcast, reduce, gather and
-# all-gather a rank puts in one piece; in the others four, in scatter the root only.)
+# the meter says what each rank sent, in pieces.
 
 # %%
 from parallel_by_hand.collectives.who_holds_what import EIGHT
@@ -525,9 +522,9 @@ print(
 
 # %% [markdown]
 # Twice what is needed: 1.5 tensors from each rank. **Gloo's reduce-scatter is a whole
-# all-reduce**, of which each rank keeps a quarter. (Its all-gather sends 0.75, as ours
-# does.) The results are equal. Only the bytes tell. (Those between GPUs take other
-# routes and are not counted here.)
+# all-reduce**, of which each rank keeps a quarter. Its all-gather sends 0.75, as ours
+# does. The results are equal; only the bytes tell. Those between GPUs take other routes
+# and are not counted here.
 #
 # ## The same interface everywhere
 #
@@ -543,13 +540,13 @@ print(
 # | `isend`, `irecv` | `MPI_Isend`, `MPI_Irecv` | `ncclSend`, `ncclRecv` in a group | `send`, `recv` of a buffer | `ppermute` |
 #
 # Torch hands a call to its *backend*: NCCL, gloo or MPI, whichever `init_process_group`
-# named. (NCCL has its own scatter, gather and all-to-all
-# since version 2.28.)
+# named. NCCL has its own scatter, gather and all-to-all since version 2.28. torchcomms,
+# still experimental, is a newer interface to such backends.
 #
-# Real programs seldom pass lists of pieces: they pass one large tensor, and torch
-# cuts it: `all_gather_single(output, input)`, `reduce_scatter_single`,
-# `all_to_all_single`. Older programs call the first two `all_gather_into_tensor` and
-# `reduce_scatter_tensor`. **Torch 2.13 still has the old names, and warns.**
+# Real programs pass one large tensor, and torch cuts it: `all_gather_single(output,
+# input)`, `reduce_scatter_single`, `all_to_all_single`. Older programs call the first
+# two `all_gather_into_tensor` and `reduce_scatter_tensor`. **Torch 2.13 still has the
+# old names, and warns.**
 
 # %% [markdown] tags=["instructor"]
 # ## Some of the ranks: 4 minutes
@@ -560,10 +557,10 @@ print(
 # %% [markdown]
 # ## Some of the ranks
 #
-# A collective need not include everyone. `dist.new_group` makes a **process group** of
-# some ranks. By default all ranks must call it, in the same order, also those that are
-# not in the group; with `use_local_synchronization=True` only its members do. The group's
-# collectives are called by its members only.
+# A collective need not include all ranks. `dist.new_group` makes a **process group** of
+# some. By default all ranks must call it, in the same order, also those that are not in
+# the group; with `use_local_synchronization=True` only its members do. Only members
+# call the group's collectives.
 #
 # Four ranks stand in a square, 0 and 1 above 2 and 3. First the rows add up, then the
 # columns. Which number does rank 0 hold after both?
@@ -592,9 +589,8 @@ held
 # %% [markdown]
 # First the sums of a row, 11 or 1100; then 1111 everywhere. **Rows, then columns, give
 # the sum of all.** If a row is one machine with fast wires, only the columns cross the
-# slow network. As shown, each rank sends its whole tensor there. Libraries send less:
-# they reduce-scatter in the row, all-reduce each piece in its column, and all-gather in
-# the row.
+# slow network, with whole tensors. Libraries send less there: they reduce-scatter in
+# the row, all-reduce each piece in its column, and all-gather in the row.
 
 # %% [markdown] tags=["instructor"]
 # ## A mixture of experts: 24 minutes
@@ -610,15 +606,14 @@ held
 # ## There and back: a mixture of experts
 #
 # A **mixture of experts** is a part of many large language models: small networks, the
-# *experts*, on different ranks. Each *token* (a row of numbers, for a piece of a word)
+# *experts*, on different ranks. Each *token*, a row of numbers for a piece of a word,
 # visits one of them here, often two or more, and which depends on the token. So each
-# rank has rows for each rank, and no rank knows beforehand how many will come. That is an
-# all-to-all of uneven pieces, out and back again.
+# rank has rows for each rank, and no rank knows beforehand how many will come. That is
+# an all-to-all of uneven pieces, out and back again.
 #
 # `all_to_all_single(room, rows, from_each, to_each)` can do that. In `rows` those for
 # rank 0 come first, then those for rank 1, and so on; `to_each` says how many go to
 # each rank. `room` is filled in the same way, with `from_each[r]` rows from rank $r$.
-# With gloo the list version, `dist.all_to_all`, takes pieces of one size only.
 
 
 # %%
@@ -641,13 +636,13 @@ run_ranks(send_uneven_rows, world_size=2)
 # %% [markdown]
 # ## Exercise 3: visit the experts
 #
-# Write `visit_experts(tokens, chosen, expert)`. On each rank `tokens` has $n$ rows,
-# perhaps none, and token $i$ wants the expert of rank `chosen[i]`. `expert` is this
-# rank's own expert: it gets rows and returns as many new ones, in their order.
+# Write `visit_experts(tokens, chosen, expert)`. On each rank, token $i$, a row of
+# `tokens`, wants the expert of rank `chosen[i]`. `expert` is this rank's own: it gets
+# rows and returns as many new ones, in their order.
 #
 # Return a new tensor whose row $i$ is the answer to token $i$. Each row travels to the
-# rank that it chose and to no other, and each rank calls `expert` once, with all rows
-# that want it. The only collectives that you may call are all-to-alls.
+# rank that it chose and to no other, and each rank calls `expert` once. Call no
+# collectives but all-to-alls.
 #
 # By hand first: rank 0 has the tokens a, b, c with `chosen` 1, 0, 1; rank 1 has d, with
 # 0. Which rows does each expert see? What travels back?
@@ -705,7 +700,7 @@ check("10a-experts", visit_experts)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 10a-experts -->
-# Why it works: the first all-to-all sends one number to each rank, and so everyone
+# Why it works: the first all-to-all sends one number to each rank, and so each rank
 # learns how much room to make. After the second, each expert has its rows, in the order
 # of the ranks they come from. The third is the second one turned round, with the two
 # lists exchanged, and brings each answer to the place that its token had in
@@ -718,15 +713,12 @@ check("10a-experts", visit_experts)
 # ## What we saw
 #
 # * With gloo, two ranks that both send first wait for each other. Starting everything
-#   before waiting cures that. So does order: if all ranks take their pairs from one
-#   list, the first pair that is not done can always go.
+#   before waiting cures that, and so does one order of pairs for all ranks.
 # * Eight operations: from one (broadcast, scatter), to one (gather, reduce), and
 #   between all (all-gather, reduce-scatter, all-reduce, all-to-all).
-# * Ours and torch's leave the same wherever the result is defined.
 # * In all-reduce by way of rank 0, that rank sends $N - 1$ tensors, in $2(N-1)$ steps.
-# * In reduce-scatter, all-gather and all-to-all each rank sends $N - 1$ pieces:
-#   $(N-1)/N$ of all $N$ together. Gloo's reduce-scatter sends twice that, which only a
-#   meter shows.
+# * In reduce-scatter, all-gather and all-to-all each rank sends $(N-1)/N$ of its
+#   pieces. Gloo's reduce-scatter sends twice that, which only a meter shows.
 # * Process groups limit a collective to some ranks; all-to-all with uneven pieces takes
 #   tokens to their experts and back.
 #

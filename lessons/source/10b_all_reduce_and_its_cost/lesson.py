@@ -12,8 +12,8 @@
 # *All-reduce* gives it to them. In 10a all of it went through one rank. Here are three
 # better ways, judged by the meter of 10a.
 #
-# Then we measure what one message costs on this machine. From two numbers we estimate
-# what an all-reduce costs, and which way is the cheapest.
+# Then we measure what one message costs on this machine. Two numbers estimate what an
+# all-reduce costs, and which way is the cheapest.
 #
 # *You will be able to* write an all-reduce round a ring, estimate its time, say what
 # the estimate leaves out, and explain why training on two ranks and on four gives
@@ -36,9 +36,9 @@
 # %% [markdown]
 # ## At the root
 #
-# In 10a everyone sent to rank 0, which added up and sent the total to everyone. Below,
-# eight ranks do that. Rank $r$ holds $10^r$ in all of its 1,000 numbers, of four bytes
-# each, so each digit of the sum says who was counted. `meter_all_reduce` returns the
+# In 10a all ranks sent to rank 0, which added up and sent the total back. Below, eight
+# ranks do that. Rank $r$ holds $10^r$ in all of its 1,000 numbers, of four bytes each,
+# so each digit of the sum says which rank was counted. `meter_all_reduce` returns the
 # meter and the sum of each rank.
 
 # %%
@@ -64,13 +64,19 @@ for rank in (0, 1, 7):
 #
 # At every step each rank passes one chunk on and adds the one that arrives to its own.
 # After $N-1$ steps every rank has one finished chunk. In $N-1$ more steps the finished
-# chunks go round once.
+# chunks go round once. Each box below is a chunk of four ranks; its number says how
+# many ranks' numbers it adds up. Chunks 0 to 3 stand from left to right.
+
+# %%
+from lessons.props.all_reduce_and_its_cost import draw_who_holds_what
+
+draw_who_holds_what("ring", 4)
 
 # %% [markdown]
-# To see the steps, we slow the messages down. `paced_link(alpha, beta)` makes every
-# message take `alpha` seconds and `beta` more for each byte, by sleeping. A rank sends
-# one message at a time and receives one at a time; both at once cost nothing extra. We
-# call it the **paced link**. Each bar is labelled with the chunk that the rank sends.
+# A timeline shows the same six steps, slowed down. `paced_link(alpha, beta)` makes
+# every message take `alpha` seconds and `beta` more for each byte, by sleeping. A rank
+# sends one message at a time and receives one at a time; both at once cost nothing
+# extra. Each bar is labelled with the chunk that the rank sends.
 
 # %%
 import torch
@@ -92,30 +98,28 @@ with Timeline() as timeline:
 timeline.plot(stamp="simulated", height=2.6)
 
 # %% [markdown]
-# Two halves. In the first, three steps called `reduce`, chunks collect sums: follow
-# chunk 0, which starts on rank 0, moves one rank to the right at each step, and is
-# complete when it reaches rank 3. The second half, `gather`, begins with the chunks just
-# finished: rank 3 passes chunk 0 on.
+# In the first half, three steps called `reduce`, chunks collect sums: chunk 0 starts on
+# rank 0, moves one rank to the right at each step, and ends, complete, on rank 3. The
+# second half, `gather`, begins with the chunks just finished.
 
 # %% [markdown]
 # You know both from 10a: **a ring all-reduce is a reduce-scatter and then an
-# all-gather.** At every step all links are in use. Each chunk is added up once, and then
-# copied: so every rank gets the same bits.
+# all-gather.** At every step all links are in use. Each chunk is added up once, and
+# then copied, so every rank gets the same bits.
 
 # %% [markdown]
 # ## Exercise 1: the ring
 #
 # Write `ring(tensor)`. It runs in each of $N$ ranks and replaces the contiguous
-# `tensor` by the sum over all ranks, the same bits on every rank. $N$ need not divide
-# its length $n$.
+# `tensor`, of any length, by the sum over all ranks, the same bits on every rank.
 #
-# The meter judges: each rank sends to its right neighbour only (the last one to rank
-# 0), in at most $2(N-1)$ steps, so it sends and receives at the same time. If $N$
-# divides $n$, it sends exactly $2(N-1)/N \cdot n$ numbers.
+# The meter judges: each rank sends to its right neighbour only, in at most $2(N-1)$
+# steps, so it sends and receives at the same time. If $N$ divides the length, a rank
+# sends $2(N-1)/N$ of it.
 #
-# By hand first: three ranks hold `[1, 1, 1]`, `[10, 10, 10]` and `[100, 100, 100]`. Let
-# rank $r$ send its chunk $r$ in the first step. What does each rank hold after it?
-# Which chunk does rank 0 send in the second step?
+# By hand first: three ranks hold `[1, 1, 1]`, `[10, 10, 10]` and `[100, 100, 100]`.
+# Rank $r$ sends its chunk $r$ in the first step. What does each rank hold after it, and
+# which chunk does rank 0 send next?
 #
 # <!-- exercise: 10b-ring -->
 #
@@ -136,11 +140,11 @@ timeline.plot(stamp="simulated", height=2.6)
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `chunks = tensor.view(-1).tensor_split(ranks)` are views: `chunks[i].add_(...)` and
-# `chunks[i].copy_(...)` change `tensor`. First half: send `chunks[(rank - step) % ranks]`
-# to the right, receive into an empty tensor, and add that to chunk `(rank - step - 1) %
-# ranks`. Second half: send `chunks[(rank + 1 - step) % ranks]`, and let chunk `(rank -
-# step) % ranks` be replaced.
+# `chunks = tensor.view(-1).tensor_split(ranks)` are views: `add_` and `copy_` on a
+# chunk change `tensor`. First half: send chunk `(rank - step) % ranks` to the right,
+# receive into an empty tensor, and add that to the chunk before it. Second half: the
+# same with the next chunk, `(rank + 1 - step) % ranks`, and what arrives replaces what
+# was there.
 #
 # </details>
 
@@ -190,10 +194,10 @@ check("10b-ring", ring)
 # %% [markdown] tags=["why"]
 # <!-- why: 10b-ring -->
 # Why it works: each chunk makes one round. Chunk c sets out on rank c and collects one
-# summand on each rank that it comes to, so after N − 1 steps it is complete, on rank
-# c − 1. In the second half it makes another N − 1 steps, and each rank on its way keeps
-# a copy. Every rank sends every chunk but one in each half: 2(N − 1) chunks of S/N.
-# Nobody waits for a neighbour's receive, because each sends and receives at once.
+# summand on each rank that it comes to, so after N − 1 steps it is complete, on rank c
+# − 1. In the second half it makes another N − 1 steps, and each rank on its way keeps a
+# copy. Every rank sends every chunk but one in each half: 2(N − 1) chunks of S/N. No
+# rank waits for a neighbour's receive, because each sends and receives at once.
 #
 # By hand: `[1, 1, 101]`, `[11, 10, 10]`, `[100, 110, 100]`. Rank 0 then sends chunk 2,
 # the 101.
@@ -211,8 +215,12 @@ check("10b-ring", ring)
 #
 # A ring of 1,000 ranks takes 1,998 steps, however short the tensor is. In a **binomial
 # tree** sums go down to rank 0, and the total comes back up. A rank's *parent* has its
-# number without the last 1 in binary: 6 (110) sends to 4 (100), which sends to 0. Pairs
-# without a common rank talk in the same step.
+# number without the last 1 in binary: 6, which is 110, sends to 4, which is 100, and 4
+# sends to 0. Pairs without a common rank talk in the same step. Here are four ranks;
+# each box is a whole tensor:
+
+# %%
+draw_who_holds_what("tree", 4)
 
 # %%
 from parallel_by_hand.collectives.all_reduces import tree_all_reduce
@@ -224,9 +232,8 @@ guess("10b-tree", None, "How many steps does the tree take for 8 ranks?", "steps
 # %% [markdown]
 # The fourth way, **recursive halving and doubling**, swaps halves with a far partner,
 # then quarters with a nearer one, until each rank holds one finished piece. On the way
-# back the pieces double. It begins with the whole tensor and distance $N/2$;
-# `rank ^ distance` is the rank whose number differs in that one bit. Four ranks, with
-# tensors of four pieces A to D, then hold these sums:
+# back the pieces double. `rank ^ distance` is the partner, whose number differs in that
+# one bit.
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 | of |
 # |---|---|---|---|---|---|
@@ -236,7 +243,7 @@ guess("10b-tree", None, "How many steps does the tree take for 8 ranks?", "steps
 # | back, distance 1 | A B | A B | C D | C D | all |
 # | back, distance 2 | A B C D | A B C D | A B C D | A B C D | all |
 #
-# On the way back `give` is the room for the half that arrives.
+# On the way back, `give` is the room for the half that arrives.
 
 # %%
 from parallel_by_hand.collectives.all_reduces import halve_then_double
@@ -244,8 +251,8 @@ from parallel_by_hand.collectives.all_reduces import halve_then_double
 show(halve_then_double)
 
 # %% [markdown]
-# Here are all four under the meter, for eight ranks with 1,000 numbers each (4,000
-# bytes). A step is as in 10a: all messages that can travel at the same time.
+# Here are all four under the meter, for eight ranks with 1,000 numbers each, 4,000
+# bytes. A step is as in 10a: all messages that can travel at the same time.
 
 # %%
 from parallel_by_hand.collectives.all_reduce_four_ways import (
@@ -266,9 +273,9 @@ reveal("10b-tree", steps, computed=True)
 # there are.**
 
 # %% [markdown]
-# Halving and doubling has the few steps of one and the few bytes of the other, if $N$ is
-# a power of two. But its partners are far apart. In a real network, where all pairs talk
-# across the same cables, that costs more than a table can say. We leave it out below.
+# Halving and doubling has the few steps of the tree and the few bytes of the ring, if
+# $N$ is a power of two. But its partners are far apart: in a real network, where all
+# pairs share cables, that costs more than a table can say. We leave it out below.
 
 # %% [markdown] tags=["instructor"]
 # ## The last bits: 7 minutes
@@ -281,9 +288,8 @@ reveal("10b-tree", steps, computed=True)
 # %% [markdown]
 # ## The same sum?
 #
-# Addition of real numbers may be done in any order. Is that true in the computer? Four
-# ranks draw 100,000 numbers each, and we count the sums that differ from the ones that
-# were made at the root.
+# Real numbers may be added in any order. Is that true in the computer? Four ranks draw
+# 100,000 numbers each, and we count the sums that differ from those made at the root.
 
 # %%
 from parallel_by_hand.collectives.all_reduces import ALL_REDUCES
@@ -306,14 +312,14 @@ for way, total in of_ranks[0].items():
     print(f"{way:<16} equal on all ranks: {same}, differ from the root's: {differ:,}")
 
 # %% [markdown]
-# Each addition rounds, and from three ranks on the ways add in different orders. So **the
-# four sums differ in their last bits, and each is equal on all ranks, bit for bit**. The
-# second is what training needs: replicas that get the same sum stay equal (lesson 9).
+# Each addition rounds, and from three ranks on the ways add in different orders. So
+# **the four sums differ in their last bits, and each is equal on all ranks, bit for
+# bit**. The second is what training needs: replicas that get the same sum stay equal.
 
 # %% [markdown]
 # For the same reason, training on two ranks and on four does not give the same weights,
-# even with the same batches: each rank first sums over its own images, 32 of them or
-# 16. We train on the digits and keep the parameters after each of 22 steps:
+# even with the same batches: each rank first sums over its own images, 32 or 16. We
+# train on the digits and keep the parameters after each of 22 steps:
 
 # %%
 from torch import nn
@@ -348,10 +354,9 @@ for step in (0, 21):
     print("  all by less than 1e-6:", bool(apart[step].max() < 1e-6))
 
 # %% [markdown]
-# Both runs are right. After one step a few parameters differ, by about 1e-8; after 22
-# steps many more do. **$N = 2$ and $N = 4$ train apart**, slowly: each run rounds in its
-# own way, and every step builds on the one before. So compare runs with a tolerance,
-# and compare *replicas* bit for bit.
+# Both runs are right. **$N = 2$ and $N = 4$ train apart**, slowly: each run rounds in
+# its own way, and every step builds on the one before. So compare runs with a
+# tolerance, and compare *replicas* bit for bit.
 
 # %% [markdown] tags=["instructor"]
 # ## What a message costs: 8 minutes
@@ -367,8 +372,8 @@ for step in (0, 21):
 # %% [markdown]
 # ## What a message costs
 #
-# Steps and bytes are two currencies. What is the exchange rate? The usual model for the
-# time of a message is a straight line:
+# Steps and bytes are two currencies. The usual exchange rate, for the time of a
+# message, is a straight line:
 #
 # $$T = \alpha + \beta \cdot \text{bytes}.$$
 #
@@ -381,12 +386,11 @@ for step in (0, 21):
 # %% [markdown]
 # ## Exercise 2: fit the link
 #
-# Messages of `sizes` bytes took `seconds`. Write `fit(sizes, seconds)`; it returns the
-# two numbers `alpha` and `beta`. A microsecond is much for a message of a few bytes and
-# nothing for one of many megabytes. So take the line whose *relative* errors are
+# Messages of `sizes` bytes took `seconds`. Write `fit(sizes, seconds)`, which returns
+# the two numbers `alpha` and `beta`. A microsecond is much for a message of a few bytes
+# and nothing for one of many megabytes. So take the line whose *relative* errors are
 # smallest: with $e_i = (\alpha + \beta\, \text{size}_i - \text{seconds}_i) /
-# \text{seconds}_i$, the sum of all $e_i^2$ is to be as small as possible, even if alpha
-# comes out negative. Sizes may repeat, and every message counts.
+# \text{seconds}_i$, the sum of all $e_i^2$ is to be as small as possible.
 #
 # By hand first: 1,000 bytes take 30 µs and 101,000 bytes take 130 µs. What are alpha
 # and beta?
@@ -395,8 +399,9 @@ for step in (0, 21):
 #
 # <details><summary>Hint 1: a question</summary>
 #
-# Ordinary least squares (lesson 6) takes the errors in seconds. The largest message is
-# a million times as large as the smallest. Which messages will decide about alpha?
+# Ordinary least squares, as in lesson 6, takes the errors in seconds. The largest
+# message is a million times as large as the smallest. Which messages will decide about
+# alpha?
 #
 # </details>
 #
@@ -410,8 +415,8 @@ for step in (0, 21):
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# Make an array with two columns, `1 / seconds` and `size / seconds`, and call
-# `numpy.linalg.lstsq(columns, ones, rcond=None)[0]`.
+# `numpy.linalg.lstsq` wants an array with two columns, `1 / seconds` and `size /
+# seconds`, and on the other side as many ones.
 #
 # </details>
 
@@ -459,7 +464,7 @@ check("10b-fit", fit)
 # of the rounds. We fit eight sizes and keep the ninth, 1,048,576 bytes, for later.
 #
 # For the intervals, rounds are redrawn at random 200 times; nine out of ten fits lie
-# inside. That is the noise of this run: the next run may lie outside.
+# inside. The next run may lie outside.
 
 # %%
 from parallel_by_hand.collectives import link_cost
@@ -503,14 +508,14 @@ for size in (16_000, 16_000_000):
     print(f"{size:,} bytes: predicted {line:.2f} ms, {measured}")
 
 # %% [markdown]
-# On our two cores both took two to six times as long as predicted. The line was fitted to
-# one message at a time. In an all-reduce, messages in both directions share the cores,
-# ranks wait for each other, and adding takes time. So **read $T$ as an order of
+# On our two cores both took two to six times as long as predicted. The line was fitted
+# to one message at a time. In an all-reduce, messages in both directions share the
+# cores, ranks wait for each other, and adding takes time. So **read $T$ as an order of
 # magnitude**, and use it to compare ways.
 
 # %% [markdown]
-# With more ranks than cores it gets worse: ranks take turns. Here are 16 KB with torch's
-# all-reduce, for 2, 4 and 8 ranks.
+# With more ranks than cores, ranks take turns. Here are 16 KB with torch's all-reduce,
+# for 2, 4 and 8 ranks.
 
 # %%
 for n in (2, 4, 8):
@@ -519,8 +524,8 @@ for n in (2, 4, 8):
 
 # %% [markdown]
 # By the number of messages, four ranks take 3 times as long as two, and eight 7 times.
-# The rest is waiting for a core. So we measure with as many ranks as there are cores, and
-# for more we use the paced link: sleeping ranks need no core.
+# The rest is waiting for a core. So we measure with as many ranks as there are cores;
+# for more we use the paced link, whose sleeping ranks need no core.
 
 # %% [markdown] tags=["instructor"]
 # ## Tree against ring: 7 minutes
@@ -541,7 +546,7 @@ for n in (2, 4, 8):
 # | ring | 6 | $6 \cdot S/4$ | $6\alpha + 1.5\beta S$ |
 #
 # For a short tensor the tree is faster, for a long one the ring. The paced link has
-# $\alpha$ = 20 ms and 25 MB/s, so $\beta$ = 40 ns. At which size do they take equally
+# $\alpha$ = 20 ms and 25 MB/s, so $\beta$ = 40 ns. At which size do both take equally
 # long?
 
 # %%
@@ -563,22 +568,19 @@ draw_crossover(times, *pace)
 
 # %% [markdown]
 # $2\alpha = 2.5\beta S$, so $S = 0.8\,\alpha/\beta$ = 400 KB. **Below the crossover the
-# tree is faster, above it the ring.** The measured points lie above the lines, most of
-# all the ring's, and they cross a little later: waking up takes time too, and a ring
-# wakes up more often.
+# tree is faster, above it the ring.** The points lie above the lines, most of all the
+# ring's: waking up takes time too, and a ring wakes up more often.
 
 # %% [markdown]
 # ## Exercise 3: choose
 #
 # Write `fastest(size, ranks, alpha, beta)`. It returns `"root"`, `"tree"` or `"ring"`,
-# whichever takes the least time to all-reduce `size` bytes over `ranks` ranks, any
-# number of them. Where several take equally long, any of them will do. The messages in
-# a row are $2(N-1)$, $2\lceil \log_2 N \rceil$ and $2(N-1)$, and the size of each is
-# $S$, $S$ and $S/N$.
+# whichever takes the least time to all-reduce `size` bytes over `ranks` ranks. The
+# messages in a row are $2(N-1)$, $2\lceil \log_2 N \rceil$ and $2(N-1)$, of $S$, $S$
+# and $S/N$ bytes.
 #
 # By hand first, for $\alpha$ = 50 µs and $\beta$ = 1 ns, so $\alpha/\beta$ is 50 KB: 1
-# MB on 2 ranks; 30 KB on 4; 100 KB on 4; 100 KB on 64; 1 MB on 64. Which way for each
-# of the five?
+# MB on 2 ranks; 30 KB on 4; 100 KB on 4; 100 KB on 64; 1 MB on 64.
 #
 # <!-- exercise: 10b-choose -->
 #
@@ -631,11 +633,12 @@ check("10b-choose", fastest)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 10b-choose -->
-# Why it works: it computes what each way costs and takes the cheapest. With two or three
-# ranks, tree and ring take equally many steps, and the ring's are shorter: no tree. With
-# many ranks the ring's 2(N − 1) steps weigh more, and the size from which on it wins
-# grows about as N / log N. The root never wins: it takes at least as many steps as the
-# tree, with messages as long. NCCL makes this choice at each call, with its own tables.
+# Why it works: it computes what each way costs and takes the cheapest. With two or
+# three ranks, tree and ring take equally many steps, and the ring's are shorter: the
+# tree never wins. With many ranks the ring's 2(N − 1) steps weigh more, and the size
+# from which on it wins grows about as N / log N. The root never wins: it takes at least
+# as many steps as the tree, with messages as long. NCCL makes this choice at each call,
+# with its own tables.
 #
 # By hand: ring, tree, ring, tree, ring.
 
@@ -652,10 +655,9 @@ check("10b-choose", fastest)
 #
 # Does the same line hold for a real cluster? NVIDIA's program `nccl-tests` times
 # all-reduces. It also prints the *bus bandwidth*: bytes per second times $2(N-1)/N$,
-# what each link would carry in a ring. The documentation of dstack publishes a table for
-# two machines with eight H100 each. We fit $\alpha$ and $\beta$ to all its 31 sizes and
-# draw the **residuals**, what the line leaves over: here published time divided by
-# fitted time.
+# what each link would carry in a ring. The documentation of dstack publishes a table
+# for two machines with eight H100 each. We fit $\alpha$ and $\beta$ to all 31 sizes and
+# draw the **residuals**, here published time divided by fitted time.
 
 # %%
 from lessons.props.all_reduce_and_its_cost import draw_residuals
@@ -669,21 +671,21 @@ draw_residuals(carried, seconds, fitted)
 # At both ends the line is off by a fifth or less, except at the first point. Between
 # 200 KB and 200 MB the GPUs take longer than the line, up to 2.5 times. Noise has no
 # shape; residuals with one hint that the model is wrong. **NCCL is not one straight
-# line.** It can change between ring and tree, and how it packs messages, as the size
-# grows. So fit the range in which you will predict.
+# line.** As the size grows, it can change between ring and tree, and how it packs
+# messages. So fit the range in which you will predict.
 
 # %% [markdown]
 # ## The library's call
 #
-# `dist.all_reduce(tensor)` does all this. With gloo on the CPU it goes round a ring too.
-# Ours is a page of Python, and yet 16 MB took about as long above: nearly all the time is
-# spent in moving and adding bytes, which compiled code does in both.
-# (`tests/benchmarks/ring_beside_gloo.py` takes more rounds.)
+# `dist.all_reduce(tensor)` does all this. With gloo on the CPU it goes round a ring
+# too. Ours is a page of Python, and yet 16 MB took about as long above: nearly all the
+# time is spent in moving and adding bytes, which compiled code does in both.
+# `tests/benchmarks/ring_beside_gloo.py` takes more rounds.
 #
-# | library | all-reduce | who chooses the way |
+# | library | all-reduce | what chooses the way |
 # |---|---|---|
-# | NCCL (GPUs) | `ncclAllReduce` | itself, ring or tree among others; `NCCL_ALGO` overrides |
-# | gloo (CPUs) | `gloo::allreduce` | a ring by default |
+# | NCCL, for GPUs | `ncclAllReduce` | itself, ring or tree among others; `NCCL_ALGO` overrides |
+# | gloo, for CPUs | `gloo::allreduce` | a ring by default |
 # | MPI | `MPI_Allreduce` | the implementation, by size and number of ranks |
 # | torch | `dist.all_reduce` | the library that runs the group |
 
@@ -691,16 +693,12 @@ draw_residuals(carried, seconds, fitted)
 # ## What we saw
 #
 # * At the root, one rank sends $(N-1)S$; round a ring, every rank sends $2(N-1)/N \cdot
-#   S$.
-# * A ring is a reduce-scatter and an all-gather, $2(N-1)$ steps. A tree takes
-#   $2\lceil\log_2 N\rceil$ steps of whole tensors. For two or three ranks these are no
-#   fewer steps, so by the formula the ring, with its shorter messages, is never slower.
+#   S$, in $2(N-1)$ steps. A tree takes $2\lceil\log_2 N\rceil$ steps of whole tensors.
 # * From three ranks on the ways round differently; each gives all ranks the same bits.
 # * $T = \alpha \cdot \text{messages} + \beta \cdot \text{bytes}$: two measured numbers
-#   predict a message on a quiet machine, and the crossover of tree and ring on the paced
-#   link. A real all-reduce takes longer.
-# * With more ranks than cores we measure the scheduler. The residuals of GPUs have a
-#   shape: no single line describes the library.
+#   predict a message on a quiet machine, and the crossover of tree and ring on the
+#   paced link. A real all-reduce takes longer.
+# * The residuals of GPUs have a shape: no single line describes the library.
 
 # %% [markdown]
 # **The scorecard** of an all-reduce round a ring:

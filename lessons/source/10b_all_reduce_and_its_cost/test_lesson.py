@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from lessons.props.all_reduce_and_its_cost import who_holds_what
 from parallel_by_hand.collectives import link_cost
 from parallel_by_hand.collectives.all_reduces import ALL_REDUCES, ring_all_reduce
 from parallel_by_hand.collectives.published_all_reduces import H100_MICROSECONDS
@@ -40,6 +41,14 @@ def test_trainings_on_two_ranks_and_on_four_drift_apart():
     differ = (two != four).sum(1)
     assert 0 < differ[0] < differ[-1], "after the first step and after the last"
     torch.testing.assert_close(two, four, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(("way", "steps"), [("ring", 6), ("tree", 4)])
+def test_in_the_picture_all_ranks_hold_the_whole_sum_after_the_last_step(way, steps):
+    at_first, *after = who_holds_what(way, 4)
+    assert {count for chunks in at_first for count in chunks} == {1}
+    whole = [{count for chunks in held for count in chunks} == {4} for held in after]
+    assert whole == [False] * (steps - 1) + [True]
 
 
 # What it costs ------------------------------------------------------------------------

@@ -1,14 +1,11 @@
 """Wrong answers to the exercises of lesson 11a, as people give them."""
 
-import copy
-import pickle
-
 import numpy as np
 import torch
-from torch import nn
-from torch.nn import functional as F
+import torch.distributed as dist
 
 from lessons.source.sample_answers import right, wrong
+from sidebyside import device
 
 # 11a-shard ----------------------------------------------------------------------------
 
@@ -108,150 +105,114 @@ def shard_seeded_for_all(samples, rank, world_size, epoch):
     return torch.randperm(samples).tensor_split(world_size)[-1 - rank]
 
 
-# 11a-replicas -------------------------------------------------------------------------
+# 11a-stop -----------------------------------------------------------------------------
 
 
-def _copies(model, shards) -> list:
-    return [copy.deepcopy(model) for _ in shards]
+def _reduced(loss, how=dist.ReduceOp.SUM) -> float:
+    message = torch.tensor(float(loss), device=device())
+    dist.all_reduce(message, how)
+    return message.item()
 
 
-def _backward(replicas, shards, weights=None) -> list:
-    """Each replica on its shard, times its weight; the gradients, added up."""
-    for place, (replica, (images, labels)) in enumerate(
-        zip(replicas, shards, strict=True)
-    ):
-        loss = F.cross_entropy(replica(images), labels)
-        (loss * (weights[place] if weights else 1)).backward()
-    same = zip(*(replica.parameters() for replica in replicas), strict=True)
-    return [sum(parameter.grad for parameter in ones) for ones in same]
-
-
-def _shares(shards) -> list[float]:
-    total = sum(len(labels) for _, labels in shards)
-    return [len(labels) / total for _, labels in shards]
-
-
-def _step(replicas, gradients, lr):
-    for replica in replicas:
-        for parameter, gradient in zip(replica.parameters(), gradients, strict=True):
-            parameter.data -= lr * gradient
-            parameter.grad = None
-    return replicas
+def _until(reached, most) -> int:
+    steps, done = 0, False
+    while steps < most and not done:
+        done = reached()
+        steps += 1
+    return steps
 
 
 @wrong(
-    "11a-replicas",
-    advice="where the numbers of each replica live",
-    note="`[model] * n` is one model: it takes every step, n times in all.",
+    "11a-stop",
+    advice="whose loss decides",
+    state="HUNG",
+    note="Each rank looks at its own loss. The one that is done first leaves the "
+    "others in the all-reduce of their next step.",
 )
-def replicas_one_storage(model, shards, lr):
-    replicas = [copy.deepcopy(model)] * len(shards)
-    return _step(replicas, _backward(replicas[:1], shards[:1]), lr)
+def stops_by_its_own_loss(step, target, most):
+    return _until(lambda: step() <= target, most)
 
 
 @wrong(
-    "11a-replicas",
-    advice="which models are to take the step",
-    note="The replicas are right, and the model has been trained behind their back.",
+    "11a-stop",
+    advice="rank 0's",
+    note="All ranks agree, on the loss of rank 0's share alone.",
 )
-def replicas_copied_afterwards(model, shards, lr):
-    batch = tuple(torch.cat(parts) for parts in zip(*shards, strict=True))
-    _step([model], _backward([model], [batch]), lr)
-    return _copies(model, shards)
+def stops_by_rank_0(step, target, most):
+    def reached() -> bool:
+        message = torch.tensor(float(step()), device=device())
+        dist.broadcast(message, src=0)
+        return message.item() <= target
+
+    return _until(reached, most)
 
 
 @wrong(
-    "11a-replicas",
-    advice="the sum of the replicas' gradients and their mean",
-    note="With SGD the step is n times too long. Adam hides it: 1.9e-2 "
-    "apart under SGD was 1.3e-4 under AdamW.",
+    "11a-stop",
+    advice="the sum, or the mean",
+    note="all_reduce adds up, and nothing divides.",
 )
-def replicas_sum(model, shards, lr):
-    replicas = _copies(model, shards)
-    return _step(replicas, _backward(replicas, shards), lr)
+def stops_by_the_sum(step, target, most):
+    return _until(lambda: _reduced(step()) <= target, most)
 
 
 @wrong(
-    "11a-replicas",
-    advice="mean of means is not the mean",
-    note="Right as long as all shards are equally long.",
+    "11a-stop",
+    advice="must each of them",
+    note="They wait until every rank's own loss is low enough.",
 )
-def replicas_mean_of_means(model, shards, lr):
-    replicas = _copies(model, shards)
-    return _step(replicas, _backward(replicas, shards), lr / len(shards))
+def stops_when_all_are_done(step, target, most):
+    return _until(lambda: _reduced(step(), dist.ReduceOp.MAX) <= target, most)
 
 
 @wrong(
-    "11a-replicas",
-    advice="before it takes its step",
-    note="After one step there are n different models.",
+    "11a-stop",
+    advice="is one enough|rank 0's",
+    note="One rank that is done stops all. Nothing hangs, and all stop too early.",
 )
-def replicas_each_its_own_step(model, shards, lr):
-    replicas = _copies(model, shards)
-    for replica, shard in zip(replicas, shards, strict=True):
-        _step([replica], _backward([replica], [shard]), lr)
-    return replicas
+def stops_when_one_is_done(step, target, most):
+    return _until(lambda: _reduced(step(), dist.ReduceOp.MIN) <= target, most)
 
 
 @wrong(
-    "11a-replicas",
-    advice="its own shard only",
-    note="The right step, and nothing has been shared out.",
+    "11a-stop",
+    advice="at most 5 are allowed",
+    note="`most` is forgotten: a target that is never reached trains for ever.",
 )
-def replicas_all_on_the_whole_batch(model, shards, lr):
-    batch = tuple(torch.cat(parts) for parts in zip(*shards, strict=True))
-    replicas = _copies(model, shards)
-    return _step(replicas, _backward(replicas[:1], [batch]), lr)
+def never_gives_up(step, target, most):
+    return by_gathered_losses(step, target, 10**9)
 
 
 @wrong(
-    "11a-replicas",
-    advice="whose backward that was",
-    note="The replicas are copies that never compute; the model runs every shard "
-    "itself.",
+    "11a-stop",
+    advice="the number of steps",
+    note="range counts from 0, and so does what is returned.",
 )
-def replicas_gradients_on_the_given(model, shards, lr):
-    _backward([model] * len(shards), shards, _shares(shards))
-    gradients = [parameter.grad for parameter in model.parameters()]
-    return _step(_copies(model, shards), gradients, lr)
+def counts_from_zero(step, target, most):
+    return by_gathered_losses(step, target, most) - 1
 
 
-@wrong(
-    "11a-replicas",
-    advice="differs from the single process's",
-    note="The step goes through the layers that have a `weight` and a `bias`; a "
-    "parameter that belongs to no such layer stays.",
-)
-def replicas_of_linear_layers(model, shards, lr):
-    replicas = _copies(model, shards)
-    gradients = _backward(replicas, shards, _shares(shards))
-    linear = {
-        f"{name}.{kind}"
-        for name, layer in model.named_modules()
-        if isinstance(layer, nn.Linear)
-        for kind in ("weight", "bias")
-    }
-    for place, (name, _) in enumerate(model.named_parameters()):
-        if name not in linear:
-            gradients[place] = torch.zeros_like(gradients[place])
-    return _step(replicas, gradients, lr)
+@right("11a-stop")
+def by_gathered_losses(step, target, most):
+    """Every rank gets all losses, and takes the mean itself."""
+
+    def reached() -> bool:
+        losses = [None] * dist.get_world_size()
+        dist.all_gather_object(losses, step())
+        return sum(losses) / len(losses) <= target
+
+    return _until(reached, most)
 
 
-@right("11a-replicas")
-def replicas_with_optimizers(model, shards, lr):
-    replicas = [pickle.loads(pickle.dumps(model)) for _ in shards]
-    gradients = _backward(replicas, shards, _shares(shards))
-    for replica in replicas:
-        for parameter, gradient in zip(replica.parameters(), gradients, strict=True):
-            parameter.grad = gradient.clone()
-        torch.optim.SGD(replica.parameters(), lr=lr).step()
-    return tuple(replicas)
+@right("11a-stop")
+def rank_0_decides_for_all(step, target, most):
+    """The losses go to rank 0, and its decision comes back."""
 
+    def reached() -> bool:
+        message = torch.tensor(float(step()), device=device())
+        dist.reduce(message, 0)
+        decision = (message / dist.get_world_size() <= target).float()
+        dist.broadcast(decision, src=0)
+        return bool(decision)
 
-@right("11a-replicas")
-def replicas_copied_from_the_first(model, shards, lr):
-    replicas = _copies(model, shards)
-    _step(replicas[:1], _backward(replicas, shards, _shares(shards)), lr)
-    for replica in replicas[1:]:
-        replica.load_state_dict(replicas[0].state_dict())
-    return replicas
+    return _until(reached, most)

@@ -1,19 +1,19 @@
-"""The checks of lesson 11a: shards, and a step of several replicas."""
+"""The checks of lesson 11a: shards, and ranks that stop together."""
 
-import copy
 import operator
 import pickle
 from collections import Counter
 from collections.abc import Callable
 from itertools import combinations, pairwise
+from statistics import mean
 
-import torch
-from torch import nn
-from torch.nn import functional as F
-
-from sidebyside import device, load_digits, run_ranks
+from sidebyside import run_ranks
+from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.rank_trials import run_trial
 from sidebyside.ranks.by_value import packed_answer
+
+from .losses_of_ranks import StopCase, try_stop
 
 # 11a-shard ----------------------------------------------------------------------------
 
@@ -127,119 +127,55 @@ def _shards_elsewhere(sent: bytes, calls: list[tuple]) -> list[list[int]]:
     return [_own_shard(shard, *call) for call in calls]
 
 
-# 11a-replicas -------------------------------------------------------------------------
+# 11a-stop -----------------------------------------------------------------------------
+
+STOPS = [
+    StopCase([[9, 7, 5, 4, 2, 1], [4, 3, 2, 1], [12, 11, 9, 8, 6, 4, 2]], 4, 9),
+    StopCase([[5, 3, 1], [9, 7, 5]], 4, 8),
+    StopCase([[9, 8, 7], [7, 8, 9]], 2, 5),
+    StopCase([[1], [2]], 3.5, 4),
+    StopCase([[7, 5, 3, 2]], 3.5, 6),
+]
+RULES = [  # instead of the mean, and what to think about
+    (sum, "the sum, or the mean: by what is it divided"),
+    (max, "how many ranks have reached the target: must each of them"),
+    (min, "how many ranks have reached the target: is one enough"),
+    (lambda losses: losses[0], "the other ranks' losses: this one is rank 0's"),
+]
 
 
-def small_digits_model() -> nn.Module:
-    """Not all is linear; in 64-bit numbers, what differs is a mistake, not rounding."""
-    torch.manual_seed(11)
-    layers = nn.Linear(64, 12), nn.PReLU(), nn.LayerNorm(12), nn.Linear(12, 10)
-    return nn.Sequential(*layers).to(device(), torch.float64)
+def _steps_until(case: StopCase, rule: Callable) -> int:
+    """The steps until `rule` of all ranks' losses is at most the target."""
+    for step in range(1, case.most):
+        losses = [mine[min(step, len(mine)) - 1] for mine in case.losses]
+        if rule(losses) <= case.target:
+            return step
+    return case.most
 
 
-def flat_digits_model(model: nn.Module) -> torch.Tensor:
-    return nn.utils.parameters_to_vector(model.parameters()).detach().cpu().clone()
-
-
-_forwards: list[int] = []  # images of each forward pass
-
-
-def _note_images_of_replica(model: nn.Module, inputs: tuple) -> None:
-    _forwards.append(len(inputs[0]))
-
-
-@exercise("11a-replicas", seconds=20)
-def check_11a_replicas(replica_step):
-    for sizes, lr in [
-        ([32], 0.5),
-        ([20, 20], 0.1),
-        ([12, 12, 12], 1.0),
-        ([24, 8], 0.5),
-        ([5, 1, 30], 0.2),
-        ([3, 8, 1, 8, 2, 5, 13, 1], 0.5),
-    ]:
-        _try_replicas(replica_step, sizes, lr)
-
-
-def _try_replicas(step, sizes: list[int], lr: float) -> None:
-    model = small_digits_model()
-    model.register_forward_pre_hook(_note_images_of_replica)
-    images, labels = (t[: sum(sizes)].to(device()) for t in load_digits("train"))
-    images = images.double()
-    shards = list(zip(images.split(sizes), labels.split(sizes), strict=True))
-    before = flat_digits_model(model)
-    alone = _step_without_replicas(model, images, labels, lr) - before
-    tried = f"replica_step(model, shards of {sizes} samples, lr={lr})"
-    _forwards.clear()
-    with trying(tried, shards) as expect:
-        replicas = step(model, shards, lr)
-        good = isinstance(replicas, list | tuple) and len(replicas) == len(sizes)
-        expect(
-            good and all(isinstance(replica, nn.Module) for replica in replicas),
-            got=replicas,
-            think=f"what is to be returned: {len(sizes)} models, one for each shard",
-        )
-        _expect_replicas_apart(expect, model, replicas, before)
-        updates = [flat_digits_model(replica) - before for replica in replicas]
-        expect(
-            all(torch.equal(updates[0], other) for other in updates),
-            got="replicas that differ from each other",
-            think="what every replica has to know before it takes its step",
-        )
-        _expect_replica_step(expect, updates[0], alone, len(sizes))
-        expect(
-            max(_forwards, default=0) <= max(sizes),
-            got=f"the right step, and a forward pass of {max(_forwards)} images",
-            think="which images each replica computes on: its own shard only",
-        )
-
-
-def _step_without_replicas(model: nn.Module, images, labels, lr: float) -> torch.Tensor:
-    """The parameters after one step of one process with these images."""
-    model = copy.deepcopy(model)
-    F.cross_entropy(model(images), labels).backward()
-    torch.optim.SGD(model.parameters(), lr=lr).step()
-    return flat_digits_model(model)
-
-
-def _expect_replicas_apart(expect, model: nn.Module, replicas: list, before) -> None:
-    addresses = [{p.data_ptr() for p in m.parameters()} for m in [model, *replicas]]
-    shared = sum(map(len, addresses)) - len(set().union(*addresses))
-    expect(
-        not shared,
-        got=f"models that share parameters ({shared} of them)",
-        think="where the numbers of each replica live: if one of them changes, whose "
-        "else changes, too?",
-    )
-    expect(
-        torch.equal(flat_digits_model(model), before),
-        got="the model that was given has changed",
-        think="which models are to take the step, and which one only is to be copied",
-    )
-    expect(
-        all(parameter.grad is None for parameter in model.parameters()),
-        got="the model that was given has gradients",
-        think="whose backward that was: the replicas compute, the model is only copied",
-    )
-
-
-def _expect_replica_step(expect, update, alone: torch.Tensor, shards: int) -> None:
-    """The update must be the single process's; say what it is otherwise."""
-    off = (update - alone).abs().max().item()
-    expect(
-        update.any(),
-        got="replicas that have not moved",
-        think="which line changes the parameters, and when is it run?",
-    )
-    expect(
-        shards == 1 or (update - shards * alone).abs().max() > 1e-9,
-        got=f"a step that is {shards} times as long as the single process's",
-        think="the difference between the sum of the replicas' gradients and their "
-        "mean",
-    )
-    expect(
-        off < 1e-9,
-        got=f"a step that differs from the single process's by {off:.1e}",
-        think="how many samples stand behind each shard's mean, and what the sum is "
-        "multiplied and divided by. The mean of means is not the mean",
-    )
+@exercise(
+    "11a-stop",
+    in_ranks=True,
+    when_hung="whose loss decides: which ranks still take a step when one has stopped",
+)
+def check_11a_stop(train_until):
+    for case in STOPS:
+        ranks, right = len(case.losses), _steps_until(case, mean)
+        tried = f"train_until(step, {case.target}, {case.most}) in {ranks} ranks with "
+        with trying(f"{tried}the losses {case.losses}") as expect:
+            found = run_trial(try_stop, train_until, case, ranks=ranks)
+            for rank, (returned, steps) in enumerate(found):
+                think = "when the mean of all losses is looked at: after each step"
+                others = [
+                    why for rule, why in RULES if _steps_until(case, rule) == steps
+                ]
+                expect(
+                    steps == right,
+                    got=f"{steps} steps on rank {rank}, where {right} are right",
+                    think=others[0] if others else think,
+                )
+                expect(
+                    as_number(returned) == right,
+                    got=f"{returned!r} on rank {rank}, after {right} steps",
+                    think="what is to be returned: the number of steps taken",
+                )

@@ -17,7 +17,7 @@
 # and raise no error. Lesson 11b opens the line: what travels, and when.
 #
 # *You will be able to* prove that your parallel training is the same training, deal the
-# data, weigh uneven batches, and save the result.
+# data, weigh uneven batches, stop all ranks together, and save the result.
 #
 # *Before this:* lesson 9, or the box below. *Time:* {reading} minutes to read, 25 for the
 # exercises. *Needs:* two CPU cores, no GPU. With two GPUs the same cells use them.
@@ -139,9 +139,9 @@ distance = (apart[0] - apart[1]).norm(dim=1)
 reveal("11a-apart", round((distance[-1] / distance[0]).item(), 3))
 
 # %% [markdown]
-# All of it: both take the same steps, from different places. **Averaging gradients keeps
-# replicas equal; it does not make them equal.** No error is raised, and neither model is
-# the one you think you train.
+# All of it: both take the same steps, from different places. **Averaging gradients
+# keeps replicas equal; it does not make them equal.** No error is raised, and neither
+# model is the one you think you train.
 
 # %% [markdown] tags=["instructor"]
 # ## Equal starts, and the library's line: 10 minutes
@@ -202,7 +202,7 @@ hold_to(first, *run_ranks(train_replica, ddp_start))
 #
 # In 64-bit numbers rounding errors are half a billion times smaller; a mistake stays as
 # large as it was. We draw that, and two mistakes beside it: the own start, and the sum
-# that nobody divides (exhibit B of lesson 9).
+# that is never divided, exhibit B of lesson 9.
 
 
 # %%
@@ -245,16 +245,15 @@ fig
 
 # %% [markdown]
 # **In 64 bit the difference is below 10⁻¹³, so it was rounding**: the sums are taken in
-# another order (lesson 10b). The two mistakes lie orders of magnitude above.
+# another order, as in lesson 10b. The two mistakes lie orders of magnitude above.
 
 # %% [markdown]
 # ## An optimiser that hides a mistake
 #
 # Without the division, the gradients of two ranks are twice as long. Adam divides an
 # average of the gradients by the root of an average of their squares. Does the mistake
-# show? One process can play both ranks: it doubles its gradients. We measure the length
-# of the shift in the weights after 22 steps, as a share of the distance the weights
-# have moved.
+# show? One process can play both ranks: it doubles its gradients. We measure the shift
+# in the weights after 22 steps, as a share of the distance they have moved.
 
 
 # %%
@@ -272,9 +271,8 @@ for optimizer, lr in (torch.optim.SGD, 0.1), (torch.optim.Adam, 0.001):
 # %% [markdown]
 # Under SGD the shift is longer than that distance. **Under Adam, at its usual rate of
 # 0.001, the same mistake shifts the weights by less than a hundredth of that
-# distance**: the average doubles and so does the root, and the factor cancels (but for
-# Adam's small `eps`). The mistake hides. So we use plain SGD here and wherever we
-# compare step by step.
+# distance**: the average doubles and so does the root, and the factor cancels but for
+# Adam's small `eps`. So we use plain SGD wherever we compare step by step.
 
 # %% [markdown] tags=["instructor"]
 # ## Who gets which images: 5 minutes
@@ -320,7 +318,7 @@ print(f"without: {without_set_epoch}\nwith:    {with_set_epoch}")
 
 # %% [markdown]
 # The order is drawn from `seed + epoch`, and the sampler cannot know the epoch.
-# **Without `set_epoch` every epoch has the same order.** Nothing fails. The same images
+# **Without `set_epoch` every epoch has the same order.** Nothing fails; the same images
 # meet in a batch for ever.
 
 # %% [markdown] tags=["instructor"]
@@ -332,13 +330,13 @@ print(f"without: {without_set_epoch}\nwith:    {with_set_epoch}")
 # %% [markdown]
 # ## Exercise 1: deal the images
 #
-# Write `shard(samples, rank, world_size, epoch)`. It returns a list (any sequence will
-# do): the indices, from 0 to `samples - 1`, that this rank trains on in this epoch.
+# Write `shard(samples, rank, world_size, epoch)`. It returns a list of the indices,
+# from 0 to `samples - 1`, that this rank trains on in this epoch.
 #
-# * Every index goes to exactly one rank. None is left out, none is dealt twice.
+# * Every index goes to exactly one rank.
 # * No rank gets more than one index more than another.
-# * The order is shuffled, anew in each epoch, and a rank does not get the same images in
-#   every epoch.
+# * The order is shuffled, anew in each epoch, and a rank does not get the same images
+#   in every epoch.
 # * Ranks cannot talk here. Equal arguments give equal answers.
 #
 # *By hand first:* five images, shuffled to 3, 0, 4, 1, 2, are dealt like cards to two
@@ -420,8 +418,8 @@ guess("11a-uneven", None, "Which gradient does each rank hold after backward?")
 reveal("11a-uneven", run_ranks(gradient_of, own_mean)[0])
 
 # %% [markdown]
-# (2 + 10) / 2: DDP averages two means, and ten counts as much as the other three
-# together. The loss has to weigh. Each rank divides by the size of the *whole* batch, and
+# DDP averages two means, 2 and 10, and ten counts as much as the other three together.
+# The loss has to weigh. Each rank divides by the size of the *whole* batch, and
 # multiplies by the number of ranks, because DDP will divide by that.
 
 
@@ -438,82 +436,7 @@ run_ranks(gradient_of, weighted)[0]
 # empty share: the others wait for its all-reduce.
 
 # %% [markdown] tags=["instructor"]
-# ## Exercise 2, several replicas: 25 minutes
-#
-# No second process is needed. Expected: one model under several names, and the mean of
-# means. Discuss this one together.
-
-# %% [markdown]
-# ## Exercise 2: one step of several replicas, in one process
-#
-# Write `replica_step(model, shards, lr)`, without any rank. `shards` is a list of pairs
-# (images, labels), **not all of the same length**. Make one replica of `model` for each
-# shard, compute each replica's gradient on its own shard, combine the gradients, and
-# let every replica take the same SGD step. Return the list of replicas.
-#
-# The step is that of one process with the whole batch, whose loss is the mean
-# cross-entropy over all images. `model` is only copied: it stays as it was, without
-# gradients.
-#
-# *By hand first:* one weight, w = 1; a sample s has the gradient s; the shards are (2,
-# 4) and (9); lr = 0.1. Which w does each replica have afterwards?
-#
-# <!-- exercise: 11a-replicas -->
-# <details><summary>Hint 1: a question</summary>
-#
-# How many models are there in `[model] * 3`? And if a shard has twice as many images as
-# another, how often should its mean count?
-# </details>
-# <details><summary>Hint 2: an idea</summary>
-#
-# `copy.deepcopy` makes a replica with storage of its own. If every shard's loss is a
-# sum divided by the number of images in *all* shards, the gradients need only be added.
-# </details>
-# <details><summary>Hint 3: almost the code</summary>
-#
-# After all backwards: `for parameters in zip(*(r.parameters() for r in replicas)):`
-# gives the same parameter of every replica. Where there is a `.grad`, add up all of
-# them, then, inside `torch.no_grad()`, subtract `lr` times the sum from each.
-# </details>
-
-# %% exercise="11a-replicas"
-import copy
-
-from torch.nn import functional as F
-
-
-def replica_step(model: nn.Module, shards: list, lr: float) -> list[nn.Module]:
-    """One replica for each shard, after the step that one process would take."""
-    ### BEGIN SOLUTION
-    replicas = [copy.deepcopy(model) for _ in shards]
-    batch_size = sum(len(y) for _, y in shards)
-    for replica, (x, y) in zip(replicas, shards, strict=True):
-        (F.cross_entropy(replica(x), y, reduction="sum") / batch_size).backward()
-    with torch.no_grad():
-        for parameters in zip(*(r.parameters() for r in replicas), strict=True):
-            if parameters[0].grad is None:  # frozen
-                continue
-            gradient = sum(parameter.grad for parameter in parameters)
-            for parameter in parameters:
-                parameter -= lr * gradient
-    return replicas
-    ### END SOLUTION
-
-
-# %%
-check("11a-replicas", replica_step)
-
-# %% [markdown] tags=["why"]
-# <!-- why: 11a-replicas -->
-# Why it works: the mean over the batch is a sum over all images, divided by their
-# number. A sum can be cut into shards anywhere. Each replica's gradient is its shard's
-# part of that sum, already divided by the right number, so adding the parts gives the
-# gradient of the single process. By hand: (2 + 4) / 3 + 9 / 3 = 5, so w = 1 - 0.1 · 5 =
-# 0.5 on both (the mean of means is 6). Deep copies keep the replicas apart; the same
-# arithmetic on equal numbers keeps them equal.
-
-# %% [markdown] tags=["instructor"]
-# ## Steps, batch norm, batch size, files: 10 minutes
+# ## Steps, batch norm, batch size, files: 15 minutes
 #
 # Four small experiments: let each pair take one and present it.
 #
@@ -523,10 +446,12 @@ check("11a-replicas", replica_step)
 # ## One step more
 #
 # What must not be uneven is the number of *steps*. Here rank 1 takes one more, and
-# waits for a partner that has gone home. The red text is meant.
-
+# waits for a partner that has gone home. The red text is intentional.
 
 # %% tags=["raises-exception"]
+from torch.nn import functional as F
+
+
 def one_step_more_on_rank_1() -> None:
     replica = DistributedDataParallel(make_ddp_model())
     for x, y in batches[: 2 + dist.get_rank()]:
@@ -536,13 +461,13 @@ def one_step_more_on_rank_1() -> None:
 run_ranks(one_step_more_on_rank_1, timeout=4)
 
 # %% [markdown]
-# The report names the rank that waits, and the line. Elsewhere you get a message about a
-# closed connection, or silence. A sampler that repeats images avoids it. Our `shard`
+# The report names the rank that waits, and the line. Elsewhere you get a message about
+# a closed connection, or silence. A sampler that repeats images avoids it. Our `shard`
 # does not always: one index more can mean one batch more.
 #
-# Torch's `join` does: a rank that has no images left keeps on answering the others.
-# We try it with one weight and samples of 8. `divide_by_initial_world_size` decides by
-# how many ranks the sum is divided once rank 0 has no more.
+# Torch's `join` does: a rank that has no images left keeps on answering the others. We
+# try it with one weight and samples of 8. `divide_by_initial_world_size` decides by how
+# many ranks the sum is divided once rank 0 has no more.
 
 
 # %%
@@ -561,16 +486,80 @@ def uneven_steps(divide: bool) -> list[float]:
 run_ranks(uneven_steps, True), run_ranks(uneven_steps, False)
 
 # %% [markdown]
-# Nobody hangs. **By default the last step still divides by two ranks, so its gradient is
-# halved**; with False it counts in full. When the block ends, the rank that finished
+# No rank hangs. **By default the last step still divides by two ranks, so its gradient
+# is halved**; with False it counts in full. When the block ends, the rank that finished
 # last sends its model to all.
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 2, stop together: 20 minutes
+#
+# It runs in ranks: a rank that stops alone leaves the others waiting, and the check
+# says so after 20 seconds. The same mistake hides in `if loss.isnan(): continue`, and
+# in a validation on rank 0 alone with a `break` behind it. Let people name others.
+
+# %% [markdown]
+# ## Exercise 2: stop together
+#
+# A training is to end as soon as its loss is low enough. But a rank knows only its own
+# loss, and every step holds an all-reduce.
+#
+# Write `train_until(step, target, most)`, which runs in every rank. `step()` takes one
+# step together with the other ranks and returns this rank's loss. Stop after the first
+# step at which the *mean* of all ranks' losses is at most `target`, or after `most`
+# steps. Return how many there were.
+#
+# *By hand first:* the losses of rank 0 are 5, 3, 1, those of rank 1 are 9, 7, 5; the
+# target is 4. When would each stop alone, and when do both stop?
+#
+# <!-- exercise: 11a-stop -->
+# <details><summary>Hint 1: a question</summary>
+#
+# Rank 0 has seen a loss of 3. What does it have to know before it may stop, and how does
+# it get that?
+# </details>
+# <details><summary>Hint 2: an idea</summary>
+#
+# After each step all ranks exchange one number more. Then each decides by itself, from
+# the same number: so all decide alike.
+# </details>
+# <details><summary>Hint 3: almost the code</summary>
+#
+# In a loop of at most `most` steps: put the loss into a tensor on `device()`, all-reduce
+# it, divide by the world size, count the step, and compare.
+# </details>
+
+
+# %% exercise="11a-stop"
+def train_until(step, target: float, most: int) -> int:
+    """How many steps all ranks take until the mean of their losses is low enough."""
+    ### BEGIN SOLUTION
+    steps, mean = 0, float("inf")
+    while steps < most and mean > target:
+        loss = torch.tensor(float(step()), device=device())
+        dist.all_reduce(loss)
+        mean = loss.item() / dist.get_world_size()
+        steps += 1
+    return steps
+    ### END SOLUTION
+
+
+# %%
+check("11a-stop", train_until)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 11a-stop -->
+# Why it works: after the all-reduce every rank holds the same number, bit for bit, and
+# so takes the same decision. Whatever decides which messages are sent must be equal on
+# all ranks. By hand: by its own loss rank 0 stops after step 2, and rank 1 waits for it
+# in step 3. The means are 7, 5 and 3, so both stop after step 3. The price is one
+# number more in each step.
 
 # %% [markdown]
 # ## Buffers
 #
 # A **buffer** is part of a model's state that has no gradient, such as the running mean
-# of batch norm. It moves a tenth of the way to each batch's mean. To see who decides,
-# rank r feeds it the number 10ʳ, twice.
+# of batch norm. It moves a tenth of the way to each batch's mean. To see which rank
+# decides, rank r feeds it the number 10ʳ, twice.
 
 
 # %%
@@ -587,8 +576,8 @@ run_ranks(running_means)
 
 # %% [markdown]
 # After one step: 0.1 of 1 on rank 0, and 0.1 of 10 on rank 1. Then **a forward in
-# training begins with rank 0's buffers, sent to all**: rank 1 forgets its 1.0 and goes on
-# from 0.1. What rank 1 has seen never gets into the running mean that rank 0 saves.
+# training begins with rank 0's buffers, sent to all**: rank 1 forgets its 1.0 and goes
+# on from 0.1. What rank 1 has seen never gets into the running mean that rank 0 saves.
 
 # %% [markdown]
 # ## Batch norm
@@ -621,10 +610,9 @@ for norm in nn.BatchNorm1d, nn.LayerNorm:
 # %% [markdown]
 # ## The batch of one rank, and the learning rate
 #
-# We cut a batch of 64 into two shares of 32. A `DataLoader(batch_size=64)` in each of two
-# ranks makes a batch of 128 instead, and half as many steps in a pass over the images.
-# Two ranks end where one process with the whole batch does. So one process can tell us
-# what ten such passes come to:
+# We cut a batch of 64 into two shares of 32. A `DataLoader(batch_size=64)` in each of
+# two ranks makes a batch of 128 instead, and half as many steps in a pass over the
+# images. One process with the whole batch can tell us what ten such passes come to:
 
 # %%
 for size, lr in (64, 0.1), (128, 0.1), (128, 0.2):
@@ -635,16 +623,16 @@ for size, lr in (64, 0.1), (128, 0.1), (128, 0.2):
     print(f"batch {size:3}, rate {lr}: {10 * len(one_pass)} steps, loss {loss:.2f}")
 
 # %% [markdown]
-# DDP takes the *mean*, so a step of a larger batch is not longer, and half as many steps
-# do not get as far. **With twice the learning rate, half as many steps of twice the batch
-# get about as far here.** That is the linear scaling rule (Goyal et al., 2017). It fails
-# where the batch becomes too large (lesson 8).
+# DDP takes the *mean*, so a step of a larger batch is not longer, and half as many
+# steps do not get as far. **With twice the learning rate, half as many steps of twice
+# the batch get about as far here.** That is lesson 8's linear scaling rule, which fails
+# where the batch becomes too large.
 
 # %% [markdown]
 # ## One rank writes the file
 #
-# All ranks hold the same model, so one of them saves it. If all wrote to one file at the
-# same time, it could be corrupted. Nobody may read before rank 0 has written.
+# All ranks hold the same model, so one of them saves it. If all wrote to one file at
+# the same time, it could be corrupted. No rank may read before rank 0 has written.
 
 # %%
 from pathlib import Path
@@ -672,9 +660,9 @@ with TemporaryDirectory() as folder:
 # %% [markdown]
 # ## A script of your own
 #
-# DDP without this course's instruments: a smaller last batch, losses weighed as above so
-# that any number of ranks will do, and rank 0 saves. The cell starts it as a group of
-# one; `torchrun` starts it with two:
+# DDP without this course's instruments: a smaller last batch, losses weighed as above
+# so that any number of ranks will do, and rank 0 saves. The cell starts it as a group
+# of one; `torchrun` starts it with two:
 #
 # ```
 # torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/ddp/own_ddp.py --save model.pt
@@ -703,10 +691,11 @@ run_demo("ddp/own_ddp.py")
 # * Averaging gradients keeps replicas as far apart as they start. The broadcast of the
 #   start makes them equal.
 # * Then two processes train as one does; 64-bit numbers tell rounding from mistakes.
-# * These mistakes raise no error: an own start, a sum for a mean, no `set_epoch`, a mean
-#   of means, batch norm over a share, and a learning rate that was meant for another
-#   batch.
-# * An uneven number of steps hangs; `join` keeps the others company.
+# * These mistakes raise no error: an own start, a sum for a mean, no `set_epoch`, a
+#   mean of means, batch norm over a share, and a learning rate that was meant for
+#   another batch.
+# * An uneven number of steps hangs. `join` answers for a rank that is done; a decision
+#   to stop is taken from one number that all ranks share.
 # * One rank saves `replica.module`; the others wait at a barrier.
 #
 # **The scorecard** of N ranks and P bytes of parameters:
@@ -723,5 +712,5 @@ run_demo("ddp/own_ddp.py")
 # ## Next
 #
 # Our version sends when `backward` has ended, one message for each gradient. When could
-# the first one set out, and with which others should it travel? Lesson 11b writes torch's
-# line.
+# the first one set out, and with which others should it travel? Lesson 11b writes
+# torch's line.

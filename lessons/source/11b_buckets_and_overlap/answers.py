@@ -24,17 +24,13 @@ def _average(buckets, divide=True, put_back=True):
                 p.grad = piece.view_as(p)
 
 
-def _with_gradient(parameters):
-    return [p for p in parameters if p.grad is not None]
-
-
 @wrong(
     "11b-buckets",
     advice="2 times the mean.*sum that all_reduce gives",
-    note="all_reduce sums. With Adam nobody would notice for a long time.",
+    note="all_reduce sums. With Adam it goes unnoticed for a long time.",
 )
 def buckets_sum(parameters, bucket_bytes):
-    _average(fill_buckets(_with_gradient(parameters), bucket_bytes), divide=False)
+    _average(fill_buckets(parameters, bucket_bytes), divide=False)
 
 
 @wrong(
@@ -43,7 +39,7 @@ def buckets_sum(parameters, bucket_bytes):
     note="The result is right, and each small message pays the full latency.",
 )
 def buckets_of_one(parameters, bucket_bytes):
-    _average([[p] for p in reversed(_with_gradient(parameters))])
+    _average([[p] for p in reversed(parameters)])
 
 
 @wrong(
@@ -52,7 +48,7 @@ def buckets_of_one(parameters, bucket_bytes):
     note="The result is right, and nothing can overlap.",
 )
 def buckets_all_in_one(parameters, bucket_bytes):
-    _average([_with_gradient(parameters)[::-1]])
+    _average([parameters[::-1]])
 
 
 @wrong(
@@ -61,7 +57,7 @@ def buckets_all_in_one(parameters, bucket_bytes):
     note="The bucket that is sent first is then the one that is ready last.",
 )
 def buckets_in_forward_order(parameters, bucket_bytes):
-    _average(fill_buckets(_with_gradient(parameters)[::-1], bucket_bytes))
+    _average(fill_buckets(parameters[::-1], bucket_bytes))
 
 
 @wrong(
@@ -70,17 +66,17 @@ def buckets_in_forward_order(parameters, bucket_bytes):
     note="torch.cat copies: the bucket is averaged, the gradients are not.",
 )
 def buckets_not_put_back(parameters, bucket_bytes):
-    _average(fill_buckets(_with_gradient(parameters), bucket_bytes), put_back=False)
+    _average(fill_buckets(parameters, bucket_bytes), put_back=False)
 
 
 @wrong(
     "11b-buckets",
-    advice="who sends it",
-    note="The last bucket is never full, so nobody sends it.",
+    advice="when it is sent",
+    note="The last bucket is never full, so it is never sent.",
 )
 def buckets_without_the_last(parameters, bucket_bytes):
     bucket = []
-    for parameter in reversed(_with_gradient(parameters)):
+    for parameter in reversed(parameters):
         bucket.append(parameter)
         if sum(p.nbytes for p in bucket) >= bucket_bytes:
             _average([bucket])
@@ -93,25 +89,16 @@ def buckets_without_the_last(parameters, bucket_bytes):
     note="numel() for nbytes: the buckets are four times too large.",
 )
 def buckets_counted_in_numbers(parameters, bucket_bytes):
-    _average(fill_buckets(_with_gradient(parameters), 4 * bucket_bytes))
+    _average(fill_buckets(parameters, 4 * bucket_bytes))
 
 
 @wrong(
     "11b-buckets",
-    advice="NoneType.*a parameter without a gradient",
-    note="A frozen parameter has no gradient.",
-)
-def buckets_with_frozen_parameters(parameters, bucket_bytes):
-    _average(fill_buckets(parameters, bucket_bytes))
-
-
-@wrong(
-    "11b-buckets",
-    advice="nobody has waited for.*async_op=True",
+    advice="not waited for.*async_op=True",
     note="Right or wrong, as it happens: the sum may not be there yet.",
 )
 def buckets_not_awaited(parameters, bucket_bytes):
-    for bucket in fill_buckets(_with_gradient(parameters), bucket_bytes):
+    for bucket in fill_buckets(parameters, bucket_bytes):
         flat = torch.cat([p.grad.flatten() for p in bucket])
         dist.all_reduce(flat, async_op=True)
         _unpack(flat / dist.get_world_size(), bucket)
@@ -127,7 +114,7 @@ def _unpack(flat, bucket):
 def buckets_all_under_way(parameters, bucket_bytes):
     """Start every message, then wait for them."""
     waiting = []
-    for bucket in fill_buckets(_with_gradient(parameters), bucket_bytes):
+    for bucket in fill_buckets(parameters, bucket_bytes):
         flat = torch.cat([p.grad.flatten() for p in bucket]) / dist.get_world_size()
         waiting.append((dist.all_reduce(flat, async_op=True), flat, bucket))
     for work, flat, bucket in waiting:
@@ -140,7 +127,7 @@ def buckets_as_they_fill(parameters, bucket_bytes):
     """No list of buckets, and no message where there is only one rank."""
     if dist.get_world_size() == 1:
         return
-    bucket, left = [], _with_gradient(parameters)
+    bucket, left = [], list(parameters)
     while left:
         bucket.insert(0, left.pop())
         if not left or sum(p.grad.nbytes for p in bucket) >= bucket_bytes:

@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -16,7 +15,7 @@ from sidebyside.measure.message_meter import COLLECTIVES
 
 
 class DdpTraffic(TorchDispatchMode):
-    """Notes name and bytes of each message, and what nobody waits for."""
+    """Notes name and bytes of each message, and how many are not waited for."""
 
     def __init__(self):
         super().__init__()
@@ -53,7 +52,7 @@ class DdpTraffic(TorchDispatchMode):
 
 
 class StartedAllReduce:
-    """An all-reduce under way; it knows whether anybody has asked for its end."""
+    """An all-reduce under way; it knows whether it was asked for its end."""
 
     def __init__(self, work: dist.Work):
         self.work, self.asked = work, False
@@ -108,34 +107,25 @@ SHAPES = [(30, 8), (), (30,), (40, 30), (40,), (20, 40), (20,), (20, 20), (20,)]
 SHAPES += [(5, 20), (5,)]
 
 
-class Buckets(NamedTuple):
-    """A case for average_gradients: the parameters at `without` have no gradient."""
-
-    bucket_bytes: int
-    without: tuple[int, ...] = ()
-
-
-def try_buckets(average_gradients: Callable, cases: list[Buckets]) -> list[dict]:
-    """What becomes of the gradients in each case, and what travels.
+def try_buckets(average_gradients: Callable, limits: list[int]) -> list[dict]:
+    """What becomes of the gradients with each limit, and what travels.
 
     The parameters are the same in all cases, as they are in all steps of a training.
     """
     parameters = [nn.Parameter(torch.zeros(s, device=device())) for s in SHAPES]
-    return [_try_case_of_buckets(average_gradients, parameters, c) for c in cases]
+    return [_try_limit(average_gradients, parameters, limit) for limit in limits]
 
 
-def _try_case_of_buckets(
-    average_gradients: Callable, parameters: list[nn.Parameter], case: Buckets
+def _try_limit(
+    average_gradients: Callable, parameters: list[nn.Parameter], bucket_bytes: int
 ) -> dict:
     generator = torch.Generator().manual_seed(dist.get_rank())
-    for place, parameter in enumerate(parameters):
-        parameter.grad = None
-        if place not in case.without:
-            gradient = torch.randn(parameter.shape, generator=generator)
-            parameter.grad = gradient.to(parameter)
+    for parameter in parameters:
+        gradient = torch.randn(parameter.shape, generator=generator)
+        parameter.grad = gradient.to(parameter)
     before = _gradients_in_rank(parameters)
     with DdpTraffic() as traffic:
-        average_gradients(list(parameters), case.bucket_bytes)
+        average_gradients(list(parameters), bucket_bytes)
     after = _gradients_in_rank(parameters)
     return traffic.notes() | {"before": before, "after": after}
 

@@ -9,9 +9,8 @@
 # # 11b. DistributedDataParallel: hooks, buckets, overlap
 #
 # Lesson 11a trained one model in two ranks: all begin with rank 0's weights, and after
-# `backward` one all-reduce for each gradient gives all of them the mean. After every step
-# the replicas are equal, and equal to one process but for rounding. While the messages
-# travel, no rank computes.
+# `backward` one all-reduce for each gradient gives all of them the mean. While the
+# messages travel, no rank computes.
 #
 # Here we write torch's line, `DistributedDataParallel` or DDP, ourselves. When can a
 # gradient set out? Which gradients share a message? What is then left of the waiting?
@@ -37,10 +36,10 @@
 # %% [markdown]
 # ## Where is the waiting?
 #
-# Four layers stand in for a network. They sleep instead of computing: each 10 ms forward
-# and 30 ms backward. The cable is slow, too: `SlowLink` is lesson 10b's paced link, for
-# whole all-reduces. It makes a real one and then sleeps, α = 30 ms for each message and
-# β = 0. Messages queue in a thread of their own, the wire.
+# Four layers stand in for a network. They sleep instead of computing: each 10 ms
+# forward and 30 ms backward. The cable is slow, too: `SlowLink` is lesson 10b's paced
+# link, for whole all-reduces. It makes a real one and then sleeps, α = 30 ms for each
+# message and β = 0. Messages queue in a thread of their own, the wire.
 #
 # `link.start` hands a gradient to the wire and returns at once. First we do as in 11a:
 
@@ -56,16 +55,16 @@ after.plot(stamp="simulated")
 
 # %% [markdown]
 # A step of each rank, and its wire below it. **No message sets out before its rank's
-# backward has ended.** Pale is waiting: the rank waits for its wire. While a rank
+# backward has ended.** In the pale bar the rank waits for its wire. While a rank
 # computes, its wire is idle. Forward 40 ms, backward 120 ms, four messages 120 ms: 280
-# ms. Python, the real all-reduces and late-ending sleeps add some.
+# ms, and some more for Python and the real all-reduces.
 
 # %% [markdown]
 # ## Hooks: a gradient is ready before backward ends
 #
-# Does the first message have to wait for the last gradient? We let autograd tell us
-# when each gradient is complete. A function that it calls for this is a **hook**.
-# *Before you run it:* in which order?
+# Does the first message have to wait for the last gradient? Autograd can tell us when
+# each gradient is complete: it calls a function, a **hook**. *Before you run it:* in
+# which order?
 
 # %%
 from torch.nn import functional as F
@@ -107,29 +106,29 @@ draw_timelines({"after backward": after, "during backward": during}, stamp="simu
 
 # %% [markdown]
 # The bar of backward ends when the last gradient is ready. **The first message sets out
-# before that.** The rank waits for what has not arrived by then: the last message, which
-# makes 40 + 120 + 30 = 190 ms, and again the same extras. What travels while backward
-# computes costs no time: that is **overlap**.
+# before that.** The rank waits for what has not arrived by then: the last message,
+# which makes 40 + 120 + 30 = 190 ms, and some more as above. What travels while
+# backward computes costs no time: that is **overlap**.
 #
 # The first layer's gradient comes last, and nothing can hide its message. And however
-# early messages leave, a step takes at least as long as the cable needs for all of them.
-# Try `--link 60` with the demo `demos/ddp/overlap.py`: 40 + 30 + 4 × 60 = 310 ms, and the
-# extras.
+# early messages leave, a step takes at least as long as the cable needs for all of
+# them: with `--link 60` the demo `demos/ddp/overlap.py` needs 40 + 30 + 4 × 60 = 310
+# ms.
 
 # %% [markdown] tags=["instructor"]
 # ## Buckets: 5 minutes
 #
-# Let them fill the buckets of the table at the board, from below. Expected guess: 8,
-# or 9 (8.3 MiB in buckets of 1).
+# Let them fill the buckets of the table at the board, from below. Expected guess: 8, or
+# 9, since 8.3 MiB go into buckets of 1.
 
 # %% [markdown]
 # ## Buckets: few large messages
 #
 # Real models have hundreds of parameter tensors, many of them tiny, and each message
-# costs its α, however short it is (lesson 10b). So gradients travel together. A
-# **bucket** is a flat tensor with room for several of them. It is filled from the last
-# parameter to the first, is full when it holds a given number of bytes *or more*, and
-# leaves when its last gradient is ready. Here is a wide network:
+# costs its α, however short it is. So gradients travel together. A **bucket** is a flat
+# tensor with room for several of them. It is filled from the last parameter to the
+# first, is full when it holds a given number of bytes *or more*, and leaves when its
+# last gradient is ready. Here is a wide network:
 
 # %%
 from parallel_by_hand.ddp import ddp_beside_torch
@@ -148,10 +147,10 @@ print(sent)
 reveal("11b-messages", len(sent))
 
 # %% [markdown]
-# The first bucket holds the last layer's two gradients and those of the layer before it,
-# whose matrix fills it. A gradient is never cut, so a bucket can grow far beyond its
-# limit. **Eight gradients travel in three messages.** One bucket for all could leave only
-# when the last gradient is ready.
+# The first bucket holds the last layer's two gradients and those of the layer before
+# it, whose matrix fills it. A gradient is never cut, so a bucket can grow far beyond
+# its limit. **Eight gradients travel in three messages.** One bucket for all could
+# leave only when the last gradient is ready.
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 1, buckets: 20 minutes
@@ -166,11 +165,9 @@ reveal("11b-messages", len(sent))
 # Write `average_gradients(parameters, bucket_bytes)`, which every rank calls after
 # `backward`. Afterwards each `parameter.grad` is the mean over all ranks.
 #
-# * Gradients travel in buckets, filled from the last parameter to the first, and sent
-#   in that order. A bucket is full when it holds `bucket_bytes` or more. One all-reduce
-#   for each bucket, and no other message.
-# * A parameter whose `.grad` is None is left out, on all ranks alike, and keeps its
-#   None.
+# Gradients travel in buckets, filled from the last parameter to the first, and sent in
+# that order. A bucket is full when it holds `bucket_bytes` or more. One all-reduce for
+# each bucket, and no other message.
 #
 # *By hand first:* gradients of 100, 10, 10 and 100 bytes, in the order of the
 # parameters, and `bucket_bytes` = 105. Which buckets are sent?
@@ -189,9 +186,9 @@ reveal("11b-messages", len(sent))
 # </details>
 # <details><summary>Hint 3: almost the code</summary>
 #
-# For each bucket: `message = torch.cat([p.grad.flatten() for p in bucket])`, all-reduce
-# it, divide it by the number of ranks. Then for each parameter and its piece of
-# `message.split([p.numel() for p in bucket])`: put `piece.view_as(parameter)` back.
+# For each bucket: `torch.cat` the flat gradients, all-reduce the message, divide it by
+# the number of ranks. Then `split` it into as many numbers as each parameter has, and
+# put each piece back, in the shape of its parameter.
 # </details>
 
 
@@ -248,8 +245,8 @@ check("11b-buckets", average_gradients)
 # ## The class
 #
 # Now hooks and buckets together. A `Bucket` knows how many of its gradients are still
-# missing. When none is, it starts its all-reduce, which returns a handle to wait for
-# (lesson 10a):
+# missing. When none is missing, it starts its all-reduce, which returns a handle to
+# wait for:
 
 # %%
 from parallel_by_hand.ddp.ddp_from_scratch import Bucket
@@ -278,12 +275,12 @@ show(DistributedDataParallel._finish)
 
 # %% [markdown]
 # * *Where do replicas become equal?* In `__init__`: a broadcast of everything.
-# * *Who starts a message?* Autograd. It calls `_gradient_is_ready` once per parameter,
+# * *What starts a message?* Autograd. It calls `_gradient_is_ready` once per parameter,
 #   in the middle of `backward`. The gradient that completes a bucket sends it.
 # * *Why in list order, even if a later bucket is complete?* Collectives meet in the
 #   order in which they are called. If two ranks sent their buckets in different orders,
 #   the gradients of different layers would be added up, or the sizes would not match.
-# * *Who waits?* `_finish`. So when `backward` returns, the gradients are averages.
+# * *What waits?* `_finish`. So when `backward` returns, the gradients are averages.
 #
 # Does it train as one process does? 23 steps on digits, the uneven last batch included,
 # from `demos/ddp/ddp_from_scratch.py`, which prints every step:
@@ -303,7 +300,7 @@ rows = run_ranks(train_alone_and_with_ddp, 23, 2048)[0]
 # %% [markdown]
 # ## Accumulation without traffic
 #
-# In gradient accumulation (lesson 8) several micro-batches add up before the step. To
+# In lesson 8's gradient accumulation several micro-batches add up before the step. To
 # average after each of them would be right, and wasteful. Inside `no_sync()` the hooks
 # stay quiet; the last micro-batch then sends all that has accumulated.
 
@@ -335,7 +332,7 @@ def accumulate(quietly: bool) -> tuple[int, torch.Tensor]:
 loud, quiet, bool((one - other).abs().max() <= 1e-6)
 
 # %% [markdown]
-# Eight messages without `no_sync`, two with it (two buckets, four micro-batches). **The
+# Eight messages without `no_sync`, two with it: two buckets, four micro-batches. **The
 # same step with a quarter of the messages.** It works because our hook runs after the
 # new gradient has been *accumulated*, and averages the whole sum. The older
 # `register_hook` gets the newest micro-batch's gradient only. A hook that averages that
@@ -358,18 +355,16 @@ loud, quiet, bool((one - other).abs().max() <= 1e-6)
 # %% [markdown]
 # ## Exercise 2: hooks, and quiet accumulation
 #
-# Write `average_with_hooks(module)`. It hangs a hook on every parameter that is
-# trained, so that after `backward` each gradient is the mean over all ranks. It returns
-# a function `no_sync`, to be used as `with no_sync():`.
+# Write `average_with_hooks(module)`. It hangs a hook on every parameter, so that after
+# `backward` each gradient is the mean over all ranks; one all-reduce per parameter will
+# do. It returns a function `no_sync`, to be used as `with no_sync():`.
 #
-# * A micro-batch inside, forward and backward, sends nothing; its gradients only
-#   accumulate. The next one outside averages all that has accumulated.
+# * A micro-batch inside sends nothing; its gradients only accumulate. The next one
+#   outside averages all that has accumulated.
 # * After the block the hooks work again, also if an exception ended it.
-# * One all-reduce per parameter will do.
 #
-# *By hand first:* two micro-batches, the first inside `no_sync`. One weight; its
-# gradients are 1, then 2 on rank 0, and 3, then 6 on rank 1. What does each rank hold
-# at the end? And if only the newest gradient were averaged?
+# *By hand first:* two micro-batches, the first inside. One weight; its gradients are 1,
+# then 2 on rank 0, and 3, then 6 on rank 1. What does each rank hold at the end?
 #
 # <!-- exercise: 11b-no-sync -->
 # <details><summary>Hint 1: a question</summary>
@@ -386,9 +381,8 @@ loud, quiet, bool((one - other).abs().max() <= 1e-6)
 # <details><summary>Hint 3: almost the code</summary>
 #
 # `parameter.register_post_accumulate_grad_hook(average)`, where `average(parameter)`
-# does nothing while the switch is off, and else divides `parameter.grad` by the number
-# of ranks and all-reduces it. In `no_sync`: switch off, `try: yield`, `finally:` switch
-# on.
+# does nothing while the switch is off, and else averages `parameter.grad`. In
+# `no_sync`: switch off, `yield`, and on again in a `finally`.
 # </details>
 
 # %% exercise="11b-no-sync"
@@ -443,9 +437,9 @@ check("11b-no-sync", average_with_hooks)
 # %% [markdown]
 # ## A parameter without a gradient
 #
-# A bucket leaves when its last gradient is ready. What if one never comes? In this model
-# both ranks use the weight `both`, rank 0 alone uses `one`, and nobody uses `none`. The
-# red text is meant.
+# A bucket leaves when its last gradient is ready. What if one never comes? In this
+# model both ranks use the weight `both`, rank 0 alone uses `one`, and neither uses
+# `none`. The red text is intentional.
 
 
 # %% tags=["raises-exception"]
@@ -485,16 +479,16 @@ finding
 
 # %% [markdown]
 # Rank 1 counts as a zero: the mean of 8 and 0 is 4. **Both ranks hold the same gradient
-# of a weight that only one of them has used, and none of a weight that nobody has used.**
-# The search costs time in every step, so it is not the default. Our class has no such
-# search: it raises an error at the end of that backward.
+# of a weight that only one of them has used, and none of a weight that neither has
+# used.** The search costs time in every step, so it is not the default. Our class has
+# no such search: it raises an error at the end of that backward.
 
 # %% [markdown]
 # ## Torch's own
 #
 # Torch's class has the same name, lives in `torch.nn.parallel`, and its inner part is
-# C++. Does it do as ours does? We look at its messages first: their bytes in three steps,
-# with its default buckets and with our limit of 1 MiB.
+# C++. Does it do as ours does? First its messages: their bytes in three steps, with its
+# default buckets and with our limit of 1 MiB.
 
 # %%
 for bucket_mb in None, 1:
@@ -520,18 +514,18 @@ def draw(kind: str) -> Timeline:
 draw_timelines({kind: draw(kind) for kind in ("ours", "torch's")})
 
 # %% [markdown]
-# In each lane, `backward` and `wait` are above, and the messages below them. A hook marks
-# the moment at which the last gradient is ready: there the bar of backward ends. **In
-# both, the first message sets out before the last gradient is ready.** With gloo, several
-# messages can travel at the same time, unlike on the wire above.
+# In each lane, `backward` and `wait` are above, and the messages below them. A hook
+# marks the moment at which the last gradient is ready: there the bar of backward ends.
+# **In both, the first message sets out before the last gradient is ready.** With gloo,
+# several messages can travel at the same time, unlike on the wire above.
 #
 # On two cores, sending and computing share the cores: overlap hides waiting, not work.
-# (With GPUs these bars show when work was handed to the device. Lesson 13a draws the
-# device.)
+# With GPUs these bars show when work was handed to the device; lesson 13a draws the
+# device.
 
 # %% [markdown]
-# Is torch's faster? One drawn step cannot tell. We take the median of twelve rounds. Both
-# do the same steps, in turn, so that a busy moment of the computer hits both.
+# Is torch's faster? One drawn step cannot tell. We take the median of twelve rounds, in
+# which both do the same steps in turn, so that a busy moment of the computer hits both.
 
 # %%
 print(f"ours / torch's: {run_ranks(ddp_beside_torch.ratio_of_steps)[0]:.2f} ×")
@@ -575,9 +569,9 @@ for mode in WRAPPERS:
         print(f"{mode:6}  loss {loss:.6f}  held-out accuracy {accuracy:.4f}")
 
 # %% [markdown]
-# **All three have the same losses and the same accuracy.** That was the aim: a different
-# way to the same model. Is it a faster way? Only if the computing that each rank is
-# spared takes longer than the sending that overlap cannot hide.
+# **All three have the same losses and the same accuracy.** That was the aim: a
+# different way to the same model. Is it a faster way? Only if the computing that each
+# rank is spared takes longer than the sending that overlap cannot hide.
 #
 # In a terminal,
 # `torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/ddp/train_digits.py --mode ddp`
@@ -589,7 +583,7 @@ for mode in WRAPPERS:
 # | library | what you write | what averages the gradients |
 # |---|---|---|
 # | PyTorch | `DistributedDataParallel(model)` | buckets, during backward |
-# | Horovod (last release in 2023) | `hvd.DistributedOptimizer(optimizer)` | several gradients to a message, during backward |
+# | Horovod, dormant since 0.28.1 in 2023 | `hvd.DistributedOptimizer(optimizer)` | several gradients to a message, during backward |
 # | TensorFlow | `tf.distribute.MirroredStrategy()` | all-reduce in the training step |
 # | JAX | `jax.jit` on a batch sharded over devices | all-reduce put in by the compiler |
 
@@ -603,8 +597,6 @@ for mode in WRAPPERS:
 #   the accumulated gradient.
 # * A parameter without a gradient keeps its bucket from leaving;
 #   `find_unused_parameters=True` looks for it in every step.
-# * With the same limit our class and torch's send the same messages from the second step
-#   on, and they train the same model.
 #
 # **The scorecard** of N ranks and P bytes of parameters:
 #

@@ -23,7 +23,7 @@ def bounded_strictly(pushes, waiting, bound):
 
 @wrong(
     "12a-bounded",
-    advice="it counts also while it computes",
+    advice="also while it computes",
     note="The slowest worker is the one that does not wait: it computes.",
 )
 def bounded_among_waiting(pushes, waiting, bound):
@@ -54,7 +54,7 @@ def bounded_by_count(pushes, waiting, bound):
 
 @wrong(
     "12a-bounded",
-    advice="who may not go on",
+    advice="which workers may not go on",
     note="Workers that compute have asked for nothing, and get an answer.",
 )
 def bounded_all_present(pushes, waiting, bound):

@@ -54,7 +54,7 @@ def _expect_who_goes_on(
         expect(
             set(got) <= set(right),
             got=got,
-            think=f"who may not go on: {behind}, and it counts also while it computes",
+            think=f"which workers may not go on: {behind}, also while it computes",
         )
         expect(
             set(got) == set(right),
@@ -76,7 +76,7 @@ def _expect_bounded_ranks(who_goes_on: Callable) -> None:
             expect(
                 updates == 12 and ahead <= bound + 1,
                 got=f"{updates} updates; a worker got {ahead} gradients ahead",
-                think="who may go on: a worker that is let go may push once more, so "
+                think="which workers may go on: one that does may push once more, so "
                 "it is never more than bound + 1 ahead",
             )
 

@@ -8,19 +8,19 @@
 # %% [markdown]
 # # 12a. The parameter server
 #
-# In lesson 11a every rank held the whole model, and all ranks met at every step. One slow
-# rank made all of them slow. Here is an older design: one process holds the parameters,
-# and the others only compute gradients. Now nobody has to wait for anybody.
+# In lesson 11a every rank held the whole model, and all ranks met at every step. One
+# slow rank made all of them slow. Here is an older design: one process holds the
+# parameters, and the others only compute gradients. Now no worker has to wait for
+# another.
 #
-# What do we pay for that? We count it, find a theorem that says how much is too much,
-# and try the remedies.
+# What do we pay for that? We count it, find how much is too much, and try the remedies.
 #
 # *You will be able to* write a server that answers its workers in step or at once, say
 # how old its gradients are and how large a step may be then, and predict beyond how many
 # workers the server is too slow.
 #
-# *Before this:* lesson 11a; for one formula also complex numbers. *Time:* {reading} minutes,
-# and 50 for the exercises. *Needs:* two CPU cores, no GPU.
+# *Before this:* lesson 11a. *Time:* {reading} minutes, and 50 for the exercises. *Needs:*
+# two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]
 # ## Pull, compute, push: 8 minutes
@@ -44,18 +44,16 @@ from sidebyside import show
 show(work)
 
 # %% [markdown]
-# `pull` receives a letter from each server, `push` sends one, with `dist.recv` and
-# `dist.isend` of 10a. A letter holds the numbers, and one more: the **version**, which
-# counts the updates that the parameters have seen. The worker leaves the version in the
-# letter, so the gradient comes back with it. Version −1 means: stop. Later there are
-# several servers, each with a *share* of the parameters.
+# `pull` receives a letter from each server, `push` sends one. A letter holds the
+# numbers, and one more: the **version**, which counts the updates that the parameters
+# have seen. It comes back with the gradient. Version −1 means: stop. Later each of
+# several servers holds a *share* of the parameters.
 
 # %% [markdown]
 # The simplest server works *in step*: it sends the parameters to all workers, waits for
 # a gradient from each, and takes one step with their mean. This is the **synchronous**
-# design. `rate` is the learning rate, and `note` writes down what happened.
-# `answer_workers` begins to send the share to some workers, and `await_all_letters` waits
-# until it is sent.
+# design. `answer_workers` begins to send the share to some workers, `await_all_letters`
+# waits until it is sent, and `note` writes down what happened.
 
 # %%
 from parallel_by_hand.parameter_server.server_and_workers import serve_in_step
@@ -63,7 +61,7 @@ from parallel_by_hand.parameter_server.server_and_workers import serve_in_step
 show(serve_in_step)
 
 # %% [markdown]
-# Does it train as one process would? Rank 0 serves, three ranks work on the digits, with
+# Does it train as one process would? Rank 0 serves, three ranks work on the digits with
 # the network of lesson 8, and each gradient is made from 32 images. Beside it, one
 # process computes the same three gradients one by one.
 
@@ -86,8 +84,8 @@ print(f"{len(apart)} updates, never 1e-6 apart: {all(gap < 1e-6 for gap in apart
 
 # %% [markdown]
 # **In step, a parameter server trains as one process does**, with the mean of the
-# workers' gradients. It is the data parallel training of lesson 9. Only the route of the
-# gradients differs: all of them pass through one process.
+# workers' gradients, as in lesson 9. Only the route of the gradients differs: all of
+# them pass through one process.
 
 # %% [markdown] tags=["instructor"]
 # ## In step or at once: 9 minutes
@@ -102,10 +100,9 @@ print(f"{len(apart)} updates, never 1e-6 apart: {all(gap < 1e-6 for gap in apart
 # %% [markdown]
 # ## At once
 #
-# Now one worker is slow. We make it so with sleep: two workers nap 20 ms for each
-# gradient, the third 80 ms. In step, everyone waits for the third. The other design
-# takes each gradient *as it comes*, and answers its worker at once. This is the
-# **asynchronous** design:
+# Now one worker is slow: two workers nap 20 ms for each gradient, the third 80 ms. In
+# step, all wait for the third. The other design takes each gradient *as it comes*, and
+# answers its worker at once. This is the **asynchronous** design:
 
 # %%
 from parallel_by_hand.parameter_server.server_and_workers import serve_at_once
@@ -113,10 +110,10 @@ from parallel_by_hand.parameter_server.server_and_workers import serve_at_once
 show(serve_at_once)
 
 # %% [markdown]
-# `dist.recv(letter)` without a sender receives the letter that comes first, and returns the
-# rank that sent it. `who_goes_on` chooses the workers that get an answer now. Until the
-# first exercise these are all that wait. The lines below the loop tell all workers to
-# stop, and the branch with `STOP` is for several servers.
+# `dist.recv(letter)` without a sender receives the letter that comes first, and returns
+# the rank that sent it. `who_goes_on` chooses the workers that get an answer now: so
+# far, all that wait. The lines below the loop stop the workers; the branch with `STOP`
+# is for several servers.
 #
 # In 800 ms the synchronous server makes 10 updates. How many can the asynchronous one
 # make?
@@ -138,22 +135,21 @@ reveal("12a-updates", 40 + 40 + 10, computed=True)
 draw_timelines(timelines, stamp="simulated", height=4.4)
 
 # %% [markdown]
-# The lane of rank 0 is the server, the other three are the workers. In step, the fast
-# workers wait three quarters of their time. At once no worker waits for another; the grey
-# at the end says that some stop sooner. If only the naps counted, in 80 ms there would be
-# 4 + 4 + 1 updates instead of one. Each is made from one gradient, not from the mean of
-# three.
+# Rank 0 is the server. In step, the fast workers wait three quarters of their time. At
+# once no worker waits for another; the grey at the end says that some stop sooner. In
+# 80 ms there are 4 + 4 + 1 updates instead of one, each from one gradient instead of
+# the mean of three.
 
 # %% [markdown]
 # ## How old is a gradient?
 #
 # While the slow worker computes, the others go on changing the parameters. When its
-# gradient comes, it fits parameters that no longer exist. The **staleness** of an update
-# is the number of updates between the worker's pull and this update. The server counts
-# it: its own version minus the version in the letter.
+# gradient comes, it fits parameters that no longer exist. The **staleness** of an
+# update is the number of updates since the worker's pull: the server's version minus
+# the version in the letter.
 #
-# Three workers, one of them four times as slow. What is the mean staleness of all
-# updates? Think of what one update does to the gradients that are under way.
+# With these three workers, what is the mean staleness of all updates? Think of what one
+# update does to the gradients that are under way.
 
 # %%
 guess("12a-staleness", None, "What is the mean staleness?", "updates")
@@ -173,30 +169,29 @@ draw_staleness(of_workers)
 
 # %% [markdown]
 # Each update makes all other gradients under way older by one, and with $N$ workers
-# $N-1$ are under way. So **the mean staleness is $N-1$, however fast the workers are**
-# (a little less in a short run, which ends with some under way). The slow worker has the
-# oldest gradients: 6 to 8 updates old.
+# $N-1$ are under way. So **the mean staleness is $N-1$, however fast the workers are**.
+# It is a little less in a short run, which ends with some under way. The slow worker
+# has the oldest gradients: 6 to 8 updates old.
 
 # %% [markdown]
 # ## Exercise 1: bounded staleness
 #
-# Between the two designs there is a knob: a worker may be ahead of the slowest one, but
-# not too far. Write `who_goes_on(pushes, waiting, bound)`.
+# Between the two designs there is a knob: how far a worker may be ahead. Write
+# `who_goes_on(pushes, waiting, bound)`.
 #
-# `pushes` is a dictionary: for each worker, how many gradients it has pushed. `waiting`
-# is a list of the workers that wait for an answer, in the order in which they came; the
-# others compute. Return a list of those that get an answer now, in the same order: a
-# worker goes on if it is at most `bound` gradients ahead of the slowest worker, which
-# may wait or compute.
+# `pushes` says for each worker how many gradients it has pushed. `waiting` lists the
+# workers that wait for an answer; the others compute. Return, in the same order, those
+# that get an answer now: they are at most `bound` gradients ahead of the slowest
+# worker, which may wait or compute.
 #
-# By hand first: `pushes` is `{1: 5, 2: 3, 3: 2}`, and `[1, 2]` wait. Who goes on with
-# bound 0, 1, 3?
+# By hand first: `pushes` is `{1: 5, 2: 3, 3: 2}`, and `[1, 2]` wait. Which workers go
+# on with bound 0, 1, 3?
 #
 # <!-- exercise: 12a-bounded -->
 #
 # <details><summary>Hint 1: a question</summary>
 #
-# Who is the slowest worker while it computes: is it in `waiting`?
+# Which is the slowest worker, and is it in `waiting` while it computes?
 #
 # </details>
 #
@@ -209,8 +204,8 @@ draw_staleness(of_workers)
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `slowest = min(pushes.values())`, and then a list of those workers in `waiting` for
-# which `pushes[worker] - slowest` is not above `bound`.
+# `min(pushes.values())` belongs to the slowest. Then a list of those workers in
+# `waiting` that are not more than `bound` above it.
 #
 # </details>
 
@@ -218,7 +213,8 @@ draw_staleness(of_workers)
 # ## Exercise 1, bounded staleness: 10 minutes
 #
 # Expected: the slowest of those that wait (the slowest one computes), and `<` for `<=`.
-# With `<` and bound 0 nobody ever goes on: let them find out why the check would hang.
+# With `<` and bound 0 no worker ever goes on: let them find out why the check would
+# hang.
 
 # %% exercise="12a-bounded"
 from sidebyside import forget, hint, progress, solution
@@ -245,11 +241,11 @@ check("12a-bounded", who_goes_on)
 # most: from bound behind it to bound + 1 ahead. So no gradient is ever older than
 # (N − 1)(2 bound + 1) updates. With bound 0 all workers begin each round together.
 #
-# By hand: with bound 0 nobody, with bound 1 worker 2, with bound 3 both.
+# By hand: with bound 0 neither, with bound 1 worker 2, with bound 3 both.
 
 # %% [markdown]
-# Here is the knob, in real processes, with the same naps. (`within_bound` of the demo
-# does what you were asked to write.) A bound of 1,000 never makes a worker wait.
+# Here is the knob, in real processes, with the same naps. `within_bound` does what you
+# were asked to write. A bound of 1,000 never makes a worker wait.
 
 # %% tags=["nbval-ignore-output"]
 from functools import partial
@@ -265,10 +261,10 @@ for bound in (0, 2, 1000):
 
 # %% [markdown]
 # **No gradient is older than $(N-1)(2 \cdot \text{bound} + 1)$ updates**: while it is
-# under way, each of the other $N-1$ workers pushes at most $2 \cdot \text{bound} + 1$
-# times, from bound behind to bound + 1 ahead. In the long run the fast workers go at
-# the pace of the slow one. When workers are slow *in turns*, a bound costs less time
-# than waiting in step. Compared with no bound it can only cost updates.
+# under way, each of the other workers pushes at most $2 \cdot \text{bound} + 1$ times,
+# from bound behind to bound + 1 ahead. In the long run the fast workers go at the pace
+# of the slow one. When workers are slow *in turns*, a bound costs less time than
+# waiting in step.
 
 # %% [markdown] tags=["instructor"]
 # ## Two clocks: 4 minutes
@@ -292,12 +288,10 @@ for design, updates, every in (("in step", 24, 1), ("at once", 210, 6)):
 draw_both_clocks(curves, updates=24)
 
 # %% [markdown]
-# The two pictures disagree. On the left, the synchronous server wins or ties: each of its
-# updates is the mean of three fresh gradients. On the right, the asynchronous one wins: **in
-# the time of one synchronous update it makes several** (nine, if only the naps counted),
-# each a little worse. Larger steps would help the synchronous one (lesson 8), but here not
-# enough to catch up. So a comparison needs a clock.
-# "Loss after 1,000 updates" hides the waiting; "loss after a minute" is what we pay for.
+# The two pictures disagree. On the left, the synchronous server wins or ties: its
+# updates are means of three fresh gradients. On the right, the asynchronous one wins:
+# **in the time of one synchronous update it makes several**, each a little worse. "Loss
+# after 1,000 updates" hides the waiting; "loss after a minute" is what we pay for.
 
 # %% [markdown] tags=["instructor"]
 # ## Stale gradients: 7 minutes
@@ -311,8 +305,8 @@ draw_both_clocks(curves, updates=24)
 # ## How stale is too stale?
 #
 # The loss was still fine with a staleness of 2 and 8. When does it go wrong? Take the
-# simplest loss there is, $\lambda x^2/2$ with the gradient $\lambda x$; here $\lambda$ is
-# called the **curvature**. Every gradient is $\tau$ updates old:
+# simplest loss there is, $\lambda x^2/2$ with the gradient $\lambda x$; here $\lambda$
+# is called the **curvature**. Every gradient is $\tau$ updates old:
 #
 # $$x_{t+1} = x_t - \text{step} \cdot \lambda\, x_{t-\tau}.$$
 #
@@ -337,14 +331,12 @@ fig
 # %% [markdown]
 # ## Exercise 2: find the stable step
 #
-# Write `stable_step(curvature, delay)`. It returns the largest stable step, within 1 %,
-# for a delay of 0 to 16 updates. Find it by **bisection**: keep a step that is stable
-# and one that is not, try the middle, and replace one of the two. No delay allows the
-# largest.
+# Write `stable_step(curvature, delay)`: the largest stable step, within 1 %, for a
+# delay of 0 to 16 updates. Find it by **bisection**: keep a step that is stable and one
+# that is not, try the middle, and replace one of the two.
 #
 # Near the edge $x$ swings, and grows or shrinks by less than a thousandth in an update.
-# So let it run for some thousands of updates, more for a longer delay, and look at more
-# than one $x$ at the end.
+# So run some thousands of updates, and look at more than one $x$ at the end.
 #
 # By hand first: without a delay, $x_{t+1} = (1 - \text{step} \cdot \lambda)\,x_t$. For
 # $\lambda = 25$, what is the largest stable step?
@@ -353,8 +345,8 @@ fig
 #
 # <details><summary>Hint 1: a question</summary>
 #
-# Which two steps can you begin with, one that is surely stable and one that is surely
-# not, or on the edge?
+# Which two steps can you begin with, one that is surely stable and one that is not?
+# Without a delay the largest step is allowed.
 #
 # </details>
 #
@@ -368,10 +360,9 @@ fig
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `recent = deque([1.0] * (delay + 1), maxlen=delay + 1)`; in each update
-# `recent.append(recent[-1] - step * curvature * recent[0])`. Bisect between 0 and
-# `2 / curvature`, 14 times: each time `low = middle` if it is stable, else
-# `high = middle`.
+# `recent = deque([1.0] * (delay + 1), maxlen=delay + 1)` forgets by itself what is too
+# old. Bisect between 0 and `2 / curvature`, 14 times: the middle becomes the lower end
+# if it is stable, else the upper.
 #
 # </details>
 
@@ -415,15 +406,15 @@ check("12a-stable", stable_step)
 # By hand: 2/25 = 0.08.
 
 # %% [markdown]
-# Is there a formula? On the edge $x$ neither grows nor shrinks, it swings: $x_t =
-# e^{i\theta t}$. Put that into the equation above and divide by $x_{t-\tau}$:
+# Is there a formula? On the edge $x$ neither grows nor shrinks, it swings: $x_t = \cos
+# \theta t$. So in one update it changes by
 #
-# $$\text{step} \cdot \lambda = (1 - e^{i\theta})\,e^{i\theta\tau}.$$
+# $$x_{t+1} - x_t = 2\sin\tfrac{\theta}{2} \cdot \cos\big(\theta(t + \tfrac12) + \tfrac{\pi}{2}\big),$$
 #
-# This number has the length $2\sin(\theta/2)$ and the angle
-# $\theta(\tau + \tfrac12) - \pi/2$. On the left stands a real number above 0, so the
-# angle is 0, or a whole number of turns. The smallest step has the angle 0:
-# $\theta = \pi/(2\tau + 1)$, and
+# By the equation above this must be $-\text{step} \cdot \lambda \cos\theta(t - \tau)$,
+# a swing half a turn from the $x$ of $\tau$ updates ago. Both are equal if their
+# heights are, $\text{step} \cdot \lambda = 2\sin\frac{\theta}{2}$, and their angles:
+# $\theta(\tau + \tfrac12) = \frac{\pi}{2}$. So $\theta = \pi/(2\tau + 1)$, and
 #
 # $$\text{largest stable step} = \frac{2}{\lambda} \sin\frac{\pi}{2(2\tau + 1)}.$$
 
@@ -438,10 +429,8 @@ for delay in (0, 1, 2, 4, 8, 16):
 
 # %% [markdown]
 # **A delay of 1 halves the largest stable step; a long delay $\tau$ divides it by
-# $1.3\,\tau$ or so.** For small angles the sine is the angle, and $2\sin(\dots)$ becomes
-# $\pi/(2\tau + 1)$. So twice the workers, and with them twice the staleness, need half
-# the step. A network's loss is no parabola, but near a minimum it looks like
-# one.
+# $1.3\,\tau$ or so.** So twice the workers, and with them twice the staleness, need
+# half the step. A network's loss is no parabola, but near a minimum it looks like one.
 
 # %% [markdown] tags=["instructor"]
 # ## The remedies: 5 minutes
@@ -454,9 +443,9 @@ for delay in (0, 1, 2, 4, 8, 16):
 # %% [markdown]
 # ## The remedies
 #
-# Sixteen workers train the network. To make every run give the same numbers, the clock
-# is *simulated*: each gradient takes 1 second or more, now and then much more (a heavy
-# tail, lesson 6). Each row has the same 60 seconds, and two random starts.
+# Sixteen workers train the network. So that every run gives the same numbers, the clock
+# is *simulated*: each gradient takes 1 second or more, now and then much more, lesson
+# 6's heavy tail. Each row has the same 60 seconds, and two random starts.
 
 # %% tags=["nbval-ignore-output"]
 from parallel_by_hand.parameter_server.remedies import compare_remedies
@@ -467,33 +456,32 @@ for name, (losses, updates) in compare_remedies(budget=60.0, seeds=2).items():
     print(f"{name:<36} {updates:6.0f}", *(f"{loss:>10}" for loss in shown))
 
 # %% [markdown]
-# **At once, the step that one worker takes without harm makes sixteen run away.** A bound
-# alone does not save them. With a sixteenth of the step they beat the worker alone and both
-# synchronous designs. Dividing each step by 1 + its staleness does better still: fresh
-# gradients get a larger step. On top of the smaller step, a bound and *warm-up* (here: one
-# worker alone for the first 10 seconds) cost more updates than they are worth.
+# **At once, the step that one worker takes without harm makes sixteen run away.** A
+# bound alone does not save them. With a sixteenth of the step they beat the worker
+# alone and both synchronous designs. Dividing each step by 1 + its staleness does
+# better still. A bound, or *warm-up* with one worker alone for the first 10 seconds,
+# costs more updates here than it is worth.
 
 # %% [markdown]
 # In step, only a few rounds fit: the slowest of sixteen draws from the tail nearly
-# every time. If 14 gradients of 16 are enough, about twice as many rounds fit. All of
-# this is two random starts of one small network with one distribution of seconds. Measure
-# yours.
+# every time. If 14 gradients of 16 are enough, about twice as many rounds fit. This is
+# one small network with one distribution of seconds: measure yours.
 
 # %% [markdown]
 # ## Exercise 3: what a backup worker saves
 #
-# With **backup workers** (Chen et al. 2016) a round needs only the first `needed`
-# gradients. Write `backup(seconds, needed, rounds)`. It returns when the last round
-# ends, and how many gradients have been thrown away by then. Worker `w` takes
-# `seconds[w][i]` for its gradient `i`.
+# With the **backup workers** of Chen et al. 2016 a round needs `needed` gradients.
+# Write `backup(seconds, needed, rounds)`. Worker `w` takes `seconds[w][i]` for its
+# gradient `i`. Return when the last round ends, and how many gradients have been thrown
+# away by then.
 #
 # * All begin at time 0. When `needed` gradients of this round have arrived, their
-#   workers begin the next round.
-# * A late worker finishes its gradient, which is thrown away when it arrives. Then it
-#   joins the current round at once.
+#   workers begin the next.
+# * A late gradient is thrown away when it arrives, and its worker joins the current
+#   round.
 #
 # By hand first: worker 0 always takes 1 second, worker 1 always 2, worker 2 first 4.5,
-# then 1. When do three rounds end if 2 of the 3 are needed, and if all 3 are?
+# then 1. When do three rounds end, with 2 gradients needed?
 #
 # <!-- exercise: 12a-backup -->
 #
@@ -513,19 +501,18 @@ for name, (losses, updates) in compare_remedies(budget=60.0, seeds=2).items():
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# Keep tuples `(arrives, worker, of_round)` in a heap (`heapq`): `heappop` gives the next
-# arrival. If `of_round < done`, it is thrown away, and `worker` starts again. Else append
-# `worker` to `waiting`, and when `len(waiting) == needed`, count the round as done and
-# start all of them.
+# Keep tuples `(arrives, worker, of_round)` in a heap, with `heapq`: `heappop` gives the
+# next arrival. If it is of an older round, throw it away and start its worker again.
+# Else the worker waits, and when `needed` of them wait, all start on the next round.
 #
 # </details>
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3, what a backup worker saves: 20 minutes
 #
-# Draw the lanes of the case by hand first. Expected: late workers that are interrupted
-# (a worker that computes does not look into its post), and late gradients that count for
-# the next round: then it is no longer synchronous.
+# Draw the lanes of the case by hand first. Expected: late workers that are interrupted,
+# though a worker that computes does not look into its post; and late gradients that
+# count for the next round: then it is no longer synchronous.
 
 
 # %% exercise="12a-backup"
@@ -582,8 +569,8 @@ check("12a-backup", backup)
 # a letter. For one update in step the server sends $N$ letters and receives $N$, one at
 # a time: $2N(\alpha + \beta S)$.
 #
-# A ring takes $2(N-1)(\alpha + \beta S/N)$, as you know. With 8 workers, how many
-# milliseconds does an update take with the server?
+# A ring takes $2(N-1)(\alpha + \beta S/N)$. With 8 workers, how many milliseconds does
+# an update take with the server?
 
 # %%
 guess("12a-server", None, "One update, 8 workers, through the server?", "ms")
@@ -613,10 +600,10 @@ draw_server_costs(costs)
 
 # %% [markdown]
 # The server's time grows with the number of workers, because all bytes pass through one
-# link. Its points lie below the line, by one message: the first gradient is under way while
-# the last letters go out. The ring's grows more slowly: each more rank costs two more
-# $\alpha$, and the bytes are shared. Its points lie above the line, because each message
-# costs the processor time as well.
+# link. The ring's grows more slowly: each more rank costs two more $\alpha$, and the
+# bytes are shared. The server's points lie below the line because the first gradient is
+# under way while the last letters go out.
+#
 # So do the same with servers. **$K$ servers hold a share of the parameters each**, and
 # every worker sends each of them its share of the gradient.
 
@@ -630,9 +617,9 @@ for servers in (1, 2, 4):
     print(f"predicted {1e3 * predicted:.0f} ms, measured {1e3 * seconds:.0f} ms")
 
 # %% [markdown]
-# **With $K$ servers each moves $1/K$ of the bytes.** (Counted over four updates and the
-# letters that say stop.) But each still pays $\alpha$ for $2N$ letters: from some $K$ on,
-# more servers save little.
+# **With $K$ servers each moves $1/K$ of the bytes**, here counted over four updates and
+# the letters that say stop. But each still pays $\alpha$ for $2N$ letters: from some
+# $K$ on, more servers save little.
 #
 # When is one server too slow? At once, it receives a letter and sends one for each
 # gradient. A link carries both at the same time: $\alpha + \beta S$, here 18 ms. Eight
@@ -646,13 +633,13 @@ print(
 )
 
 # %% [markdown]
-# A worker that computes for $G$ seconds brings a gradient every $G + 2(\alpha + \beta S)$,
-# for a letter travels each way. So beyond $N = G / (\alpha + \beta S) + 2$ workers the
-# gradients queue: with $G$ = 360 ms, 22.
+# A worker that computes for $G$ seconds brings a gradient every $G + 2(\alpha + \beta
+# S)$, for a letter travels each way. So beyond $N = G / (\alpha + \beta S) + 2$ workers
+# the gradients queue: with $G$ = 360 ms, 22.
 #
-# Give each of the $N$ workers'
-# machines a server, and each machine moves what a rank of a ring moves: pushing shares
-# of gradients to their owners is a reduce-scatter, pulling all shares is an all-gather.
+# Give each of the $N$ workers' machines a server, and each machine moves what a rank of
+# a ring moves: pushing shares of gradients to their owners is a reduce-scatter, pulling
+# all shares is an all-gather.
 
 # %% [markdown] tags=["instructor"]
 # ## When one dies: 5 minutes
@@ -666,8 +653,8 @@ print(
 # ## When one dies
 #
 # The server in step saves a *checkpoint* after every ten updates: a file with the
-# parameters and the version. We let the system kill the server after update 25: no
-# goodbye, nothing is saved.
+# parameters and the version. We let the system kill the server after update 25, so that
+# it saves nothing more.
 
 # %% tags=["raises-exception"]
 from pathlib import Path
@@ -682,8 +669,8 @@ trains = server_failures.train_with_checkpoints
 run_ranks(partial(trains, **accident, victim=0, at=25), world_size=4)
 
 # %% [markdown]
-# All work ends: no worker has anybody to ask. A new server reads the file and goes on.
-# `first` is the version at which it begins. Beside it, the same training without an
+# All work ends: the workers have no server to ask. A new server reads the file and goes
+# on; `first` is the version at which it begins. Beside it, the same training without an
 # accident:
 
 # %%
@@ -697,24 +684,25 @@ folder.cleanup()
 # %% [markdown]
 # **The server is a single point of failure: the checkpoint is all that is left of it.**
 # The result is the same because each gradient depends only on the parameters, the
-# version and the worker. A worker keeps nothing, so nothing of it has to be saved.
+# version and the worker. Of a worker nothing has to be saved.
 #
-# Now a *worker* is lost, at once, when it meets version 20: it drops its connections.
-# Whose gradients does the server get, up to the lost worker's last one, and after it?
+# Now, at once, a *worker* is lost: at version 20 rank 3 drops its connections. Whose
+# gradients does the server get before and after that?
 
 # %%
 lose = server_failures.train_while_worker_is_lost
 heard, *of_workers = run_ranks(lose, 200, 20, 0.01, world_size=4)
 end = max(place for place, rank in enumerate(heard, 1) if rank == 3)
-print("up to rank 3's last gradient, the server hears ranks", sorted(set(heard[:end])))
-print("from there to update 200, it hears ranks", sorted(set(heard[end:])))
-print("each worker ended at the loss of:", dict(enumerate(of_workers, 1)))
+print("before rank 3 is lost, gradients come from ranks", sorted(set(heard[:end])))
+print("afterwards, until update 200, from ranks        ", sorted(set(heard[end:])))
+for worker, lost in enumerate(of_workers, 1):
+    print(f"rank {worker} ended because {lost} was lost")
 
 # %% [markdown]
-# **At once and without a bound, a lost worker stops nobody**, until the end: our server
-# would wait for its last letter, so it needs a time limit. Here it hangs up after 200
-# updates, as if it had died, and so ends the two workers that are left. With a bound, the
-# lost worker stays the slowest, and soon all wait. In short:
+# **At once and without a bound, a lost worker stops no other**, until the end: our
+# server would wait for its last letter, so it needs a time limit. Here it closes its
+# connections after 200 updates, and so ends the two workers that are left. With a
+# bound, the lost worker stays the slowest, and soon all wait.
 #
 # | dies | in step | at once |
 # |---|---|---|
@@ -730,19 +718,17 @@ print("each worker ended at the loss of:", dict(enumerate(of_workers, 1)))
 # ## The library
 #
 # torch has messages and no parameter server. Its tutorials built one on
-# `torch.distributed.rpc`, which lets one process call a function in another; that part of
-# torch is in maintenance now, and nothing new is added. Lesson 12b has a table of the
+# `torch.distributed.rpc`, which is in maintenance now. Lesson 12b has a table of the
 # frameworks that still have one.
 #
-# **Hogwild** (Niu et al. 2011) has no server at all: processes change the same
-# parameters in shared memory, without a lock (lesson 4!).
-# `python demos/parameter_server/hogwild.py` counts what gets lost.
+# **Hogwild**, by Niu et al. 2011, has no server at all: processes change the same
+# parameters in shared memory, without lesson 4's lock. `python
+# demos/parameter_server/hogwild.py` counts what gets lost.
 
 # %% [markdown]
 # ## A script of your own
 #
-# Here is a server at once without any of our instruments, with torch alone. Its worker
-# and the rest of the file are just as short.
+# Here is a server at once without our instruments, with torch alone:
 #
 # ```
 # torchrun --local-addr 127.0.0.1 --nproc-per-node 3 demos/parameter_server/own_parameter_server.py
@@ -766,25 +752,21 @@ show(own_parameter_server.serve)
 #
 # ## What we saw
 #
-# * In step, a parameter server trains as one process does. At once, no worker waits, and
-#   the mean staleness is $N-1$, whichever worker is slow.
+# * In step, a parameter server trains as one process does. At once, no worker waits,
+#   and the mean staleness is $N-1$.
 # * A bound on the lead of the fast workers bounds the staleness.
 # * Against updates, the synchronous design wins or ties; against seconds, with a slow
 #   worker, the asynchronous one wins.
-# * A delay of $\tau$ updates allows a step of $2\sin(\pi/(2(2\tau+1)))/\lambda$ at most:
-#   a long delay divides it by $1.3\,\tau$ or so.
-# * Smaller steps cure staleness, best of all those divided by 1 + staleness; backup workers
-#   cure slow moments in step. All were compared with the same budget of seconds.
-# * In step, the server moves $2N$ times the parameters for each update; $K$ servers share that.
+# * A delay of $\tau$ updates divides the largest step by about $1.3\,\tau$. Steps
+#   divided by 1 + staleness cure that best; backup workers cure slow moments in step.
 # * Kill the server and everything stops, until a checkpoint brings it back.
 
 # %% [markdown]
 # In a terminal, `python demos/parameter_server/parameter_server.py --help` runs all
-# designs, with any number of workers and servers, and
-# `python demos/parameter_server/stale_gradients.py --help` the theorem.
+# designs, with any number of workers and servers, and `python
+# demos/parameter_server/stale_gradients.py --help` the theorem.
 #
 # ## Next
 #
-# Workers that wait less, letters that are fewer, and no server that can fail: lesson 12b
-# lets every rank train by itself for a while, and only then talk, to all or to its
-# neighbours.
+# Lesson 12b has no server that can fail: every rank trains by itself for a while, and
+# only then talks, to all or to its neighbours.

@@ -67,12 +67,6 @@ def test_in_step_wins_by_updates_and_at_once_by_seconds(seed):
     assert len(more) >= 9 * rounds
     by_seconds, by_updates = digits_server_loss(as_long), digits_server_loss(as_many)
     assert by_seconds < digits_server_loss(in_step) < by_updates
-    larger = [
-        digits_server_loss(simulate_in_step(3, 3, 96.5, rate, one_slow, seed)[0])
-        for rate in (0.4, 0.8, 1.2, 1.6, 3.2)
-    ]
-    assert by_seconds < 0.7 * min(larger)
-    assert min(larger) < 0.5 * digits_server_loss(in_step)
 
 
 def slow_in_turns(worker: int, seed: int = 0) -> Iterator[float]:

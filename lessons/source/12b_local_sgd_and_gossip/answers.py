@@ -156,7 +156,7 @@ def _rounds(factor: float, fold: float):
 @wrong(
     "12b-rounds",
     advice="eigenvalue -1",
-    note="Case (b) by hand tells: they swap for ever.",
+    note="The ring of four, by hand, tells: they swap for ever.",
 )
 def second_with_its_sign(weights, fold):
     return _rounds(max(torch.linalg.eigvalsh(weights)[-2].item(), 0), fold)
@@ -193,7 +193,7 @@ def not_rounded(weights, fold):
 @wrong(
     "12b-rounds",
     advice="for ever|never hear",
-    note="They trust the logarithm where the modulus is 1 or 0.",
+    note="They trust the logarithm where the modulus is 1.",
 )
 def without_special_cases(weights, fold):
     return math.ceil(math.log(fold) / -math.log(_factor(weights)))

@@ -49,7 +49,7 @@ def _expect_local_models(expect, case: LocalCase, of_ranks) -> None:
     apart = max((first - model).abs().max().item() for model in models)
     last = "what a meeting does, and whether there is one after the last step"
     if len(case.sizes) % case.every:
-        last = "the last steps, if they do not fill a round: who meets after them"
+        last = "the last steps, if they do not fill a round: which meeting follows them"
     expect(
         all(torch.equal(first, other) for other in others),
         got=f"replicas that are apart by {apart:.2g} in the end",
@@ -127,18 +127,15 @@ LASTS += "1/fold or less"
 def _gossip_matrices() -> list[tuple[str, torch.Tensor, str]]:
     """Each with its name, and what a wrong answer overlooks."""
     pairs = torch.block_diag(_gossip_ring(2, 0.75), _gossip_ring(2, 0.75))
-    fifths = torch.full((5, 5), 0.2, dtype=torch.float64)
     never = ", for ever: then the answer is math.inf"
     swapped = "the eigenvalue -1: a disagreement that changes its sign" + never
     apart = "a second eigenvalue 1: ranks that never hear of each other" + never
-    at_once = "what is left of a disagreement after one round, if its eigenvalue is 0"
     negative = "eigenvalues below 0: what counts is the modulus"
     matrices = [
         ("two ranks, 3/4 of one's own", _gossip_ring(2, 0.75), LASTS),
         ("a ring of 8, a third each", _gossip_ring(8, 1 / 3), LASTS),
         ("a ring of 4 without self-weight", _gossip_ring(4, 0), swapped),
         ("two pairs that never meet", pairs, apart),
-        ("five ranks, a fifth each", fifths, at_once),
         ("two ranks, 1/10 of one's own", _gossip_ring(2, 0.1), negative),
     ]
     for ranks in (3, 5, 16):
@@ -170,7 +167,7 @@ def _rounds_of_gossip(weights: torch.Tensor, fold: float) -> float:
     factor = sorted(torch.linalg.eigvalsh(weights).abs().tolist())[-2]
     if factor > 1 - 1e-9:
         return math.inf
-    return 1 if factor < 1e-9 else math.ceil(math.log(fold) / -math.log(factor))
+    return math.ceil(math.log(fold) / -math.log(factor))
 
 
 # 12b-weights --------------------------------------------------------------------------

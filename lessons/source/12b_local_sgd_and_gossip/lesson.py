@@ -8,11 +8,11 @@
 # %% [markdown]
 # # 12b. Local SGD and gossip: talking less, and to neighbours only
 #
-# In lesson 11a all ranks talk after every step, and in 12a everyone talks to a server.
-# Both are a lot of talking, and a server can fail.
+# In lesson 11a all ranks talk after every step, and in 12a every worker talks to a
+# server. Both are a lot of talking, and a server can fail.
 #
-# Here we talk less in two ways. First the ranks meet only now and then. Then nobody meets
-# everybody: each rank talks to two neighbours, and there is no centre that can fail.
+# Here we talk less in two ways. First the ranks meet only now and then. Then each rank
+# talks to two neighbours only, and there is no centre that can fail.
 #
 # *You will be able to* train with a fraction of the messages, say from one eigenvalue how
 # many rounds a ring of peers needs to agree, and choose weights so that it agrees faster.
@@ -37,8 +37,8 @@
 #
 # In data-parallel training every step ends with an all-reduce. What if each rank takes
 # $H$ steps by itself, on its own images, and only then all ranks take the mean of their
-# *models*? We call that a *meeting*, and the $H$ steps before it a *round*. It goes round
-# the ring of lesson 10b, from point-to-point messages, so that the meter can count them.
+# *models*? We call that a *meeting*, and the $H$ steps before it a *round*. The mean
+# goes round the ring of lesson 10b, where the meter can count the messages.
 
 # %%
 from parallel_by_hand.decentralised.local_sgd import average_models, local_step
@@ -48,9 +48,9 @@ show(local_step)
 show(average_models)
 
 # %% [markdown]
-# Training like this is **local SGD**. Four ranks take 128 steps of 8 images each. First
-# $H = 1$: a meeting after every step. We compare it with lesson 8's training, in which
-# the four gradients of a step are averaged.
+# Training like this is **local SGD**. Four ranks take 128 steps of 8 images each, first
+# with $H = 1$: a meeting after every step. In lesson 8's training, beside it, the four
+# gradients of a step are averaged.
 
 # %%
 from parallel_by_hand.decentralised.local_sgd import (
@@ -69,9 +69,9 @@ largest = (runs[1][0].history[-1] - together.cpu()).abs().max().item()
 print("equal after 128 steps, but for rounding:", largest < 1e-4)
 
 # %% [markdown]
-# **With plain SGD and a meeting after every step, local SGD is data-parallel training.**
-# The mean of four models that took one step from the same place is that place minus the
-# mean of the four steps.
+# **With plain SGD and a meeting after every step, local SGD is data-parallel
+# training.** The mean of four models one step from the same place is that place minus
+# the mean of the steps.
 #
 # Now fewer meetings. With $H = 1$ a rank sends about 930,000 bytes. How many does it send
 # with a meeting every 16 steps?
@@ -94,9 +94,9 @@ for every in (1, 4, 16, 64):
 reveal("12b-bytes", mean_bytes_sent(runs[16]), computed=True)
 
 # %% [markdown]
-# **The traffic falls $H$-fold**, to the byte. (The loss is that of the mean model, over
-# all training images.) Here it costs little: with two meetings instead of 128
-# the loss is 0.22 instead of 0.19.
+# **The traffic falls $H$-fold**, to the byte. Here it costs little: with two meetings
+# instead of 128 the loss of the mean model, over all training images, is 0.22 instead
+# of 0.19.
 #
 # Between meetings the ranks are apart. How far? The picture shows their distance to the
 # mean model after each step.
@@ -108,9 +108,10 @@ from parallel_by_hand.decentralised.local_sgd import drift
 draw_drift({every: drift(runs[every]) for every in (64, 16, 4)})
 
 # %% [markdown]
-# A sawtooth: the ranks drift apart and each meeting brings them together. This **drift**
-# hurts little here, because all shares of the images are alike. What if they are not? Below, the images are sorted by their digit before they are dealt,
-# so that no rank sees more than four of the ten digits.
+# A sawtooth: the ranks drift apart and each meeting brings them together. This
+# **drift** hurts little here, because all shares of the images are alike. Below, the
+# images are sorted by their digit before they are dealt, so that no rank sees more than
+# four of the ten digits.
 
 # %%
 print("meeting every   loss   farthest apart")
@@ -121,28 +122,25 @@ for every in (1, 4, 16, 64):
 
 # %% [markdown]
 # **With shares that differ, rare meetings cost more.** The ranks drift about twice as
-# far as before (4.3 against 2.4 with $H = 64$), each towards a model that knows its own
-# digits. The mean of four such models has all but lost some: it reads one in ten of the
-# eights correctly. (With another seed it may be another digit: with seed 1 the nines.)
+# far as before, each towards a model that knows its own digits. The mean of four such
+# models reads only one in ten of the eights correctly.
 #
 # Hospitals or phones that train together without showing each other their data are in
-# just this situation; there, local SGD is the core of *federated averaging*.
+# this situation; there, local SGD is the core of *federated averaging*.
 
 # %% [markdown]
 # ## Exercise 1: right after the last step
 #
 # Write `train_locally(model, batches, rate, every)`. It runs in each rank, with its own
-# `batches`: pairs (images, labels), equally many. All begin with equal models.
+# `batches`, equally many pairs of images and labels. All models begin equal.
 #
 # * Each batch is one step of plain SGD with its mean cross-entropy.
 # * After every `every` steps, **and after the last step**, there is a meeting:
-#   `dist.all_reduce` makes each parameter its mean over all ranks. Nothing else is
-#   sent.
+#   `dist.all_reduce` makes each parameter its mean over all ranks.
 # * Return the number of meetings.
 #
 # By hand first: two ranks, one weight, 0 at the start. The gradient is 1 on rank 0 and
-# 3 on rank 1; rate 0.1, 5 steps, `every` 2. How many meetings are there, and what is
-# the weight in the end? And without the last meeting?
+# 3 on rank 1; rate 0.1, 5 steps, `every` 2. What is the weight in the end?
 #
 # <!-- exercise: 12b-local -->
 #
@@ -162,21 +160,21 @@ for every in (1, 4, 16, 64):
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `parameters = list(model.parameters())`. A step: `torch.autograd.grad(loss, parameters)`,
-# and inside `torch.no_grad()` for each pair
-# `p -= rate * gradient`. A meeting, also inside: for each `p`, `dist.all_reduce(p.data)`
-# and then divide by the number of ranks.
+# A step: `torch.autograd.grad(loss, parameters)`, and inside `torch.no_grad()` each
+# parameter moves by `rate` times its gradient. A meeting, also inside: for each `p`,
+# `dist.all_reduce(p.data)` and then divide by the number of ranks.
 #
 # </details>
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 1, the last step: 20 minutes
 #
-# Everyone forgets the short last round first, and the training looks fine: no error, and
-# a good loss on every rank. Ask what is wrong: rank 0 saves a model that nobody else has.
+# Everyone forgets the short last round first, and the training looks fine: no error,
+# and a good loss on every rank. Ask what is wrong: rank 0 saves a model that no other
+# rank has.
 #
 # Expected: two meetings when the last round is full; averaging gradients instead of
-# models; a meeting before the first step (`step % every == 0`, counted from 0).
+# models; a meeting before the first step, with `step % every == 0` counted from 0.
 
 # %% exercise="12b-local"
 import torch
@@ -212,13 +210,13 @@ check("12b-local", train_locally)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 12b-local -->
-# Why it works: steps are counted from 1, so the first meeting follows `every` steps, and
-# one condition covers full and short rounds. All ranks have equally many batches, so all
-# of them come to the same meetings. The sum is the same on all ranks, bit for bit
-# (lesson 10b), and so is the sum divided by the number of ranks.
+# Why it works: steps are counted from 1, so the first meeting follows `every` steps,
+# and one condition covers full and short rounds. All ranks have equally many batches,
+# so all of them come to the same meetings. The sum is the same on all ranks, bit for
+# bit, and so is the sum divided by the number of ranks.
 #
-# By hand: meetings after steps 2, 4 and 5, so three. Each step moves the mean by 0.2, so
-# the weight is -1. Without the last meeting it is -0.9 on rank 0 and -1.1 on rank 1.
+# By hand: there are meetings after steps 2, 4 and 5. Each step moves the mean by 0.2,
+# so the weight is -1. Without the last meeting it is -0.9 on rank 0 and -1.1 on rank 1.
 
 # %% [markdown] tags=["instructor"]
 # ## A step of steps: 6 minutes
@@ -232,9 +230,9 @@ check("12b-local", train_locally)
 # ## The modern form: a step of steps
 #
 # A round moves the mean model from one place to another. Treat this change as a
-# gradient, and let a second optimiser take the step, with momentum (in Nesterov's form):
-# what it remembers of the rounds before carries it further. The steps within a round are then called *inner*
-# steps, and this one is the **outer step**.
+# gradient, and let a second optimiser take the step with Nesterov's momentum, which
+# remembers the rounds before. The steps within a round are then *inner* steps, and this
+# one is the **outer step**.
 
 # %%
 from parallel_by_hand.decentralised.local_sgd import OuterMomentum
@@ -242,9 +240,9 @@ from parallel_by_hand.decentralised.local_sgd import OuterMomentum
 show(OuterMomentum)
 
 # %% [markdown]
-# This is DiLoCo (Douillard et al., 2023). Its authors trained language models with eight
-# workers that met every 500 steps. Their inner optimiser is AdamW; ours stays plain SGD,
-# with outer rate 0.7 and momentum 0.9 as in the paper.
+# This is DiLoCo, by Douillard et al. 2023. Its authors trained language models with
+# eight workers that met every 500 steps. Their inner optimiser is AdamW; ours stays
+# plain SGD, with outer rate 0.7 and momentum 0.9 as in the paper.
 
 # %%
 print("meeting every                              bytes sent   loss")
@@ -255,11 +253,9 @@ for every, outer in ((16, False), (16, True), (1, True)):
     print(f"{every:13}   {name:<25} {mean_bytes_sent(ranks):11,} {loss:6.2f}")
 
 # %% [markdown]
-# With the same bytes, the loss is less than half (in nine runs with other seeds it
-# falls to between 0.4 and 0.8 of that of the mean). If all rounds went the same way,
-# momentum 0.9 would carry an outer step towards $0.7\,(1 + 0.9 + 0.9^2 + \dots) =
-# 0.7/(1-0.9) = 7$ times the mean's. It also helps with a meeting after every step, so
-# it is no remedy for drift alone. What it shows: **a meeting can do more than
+# With the same bytes, the loss is less than half; with other seeds it falls to between
+# 0.4 and 0.8 of that of the mean. It also falls with a meeting after every step, so
+# momentum is no remedy for drift alone. What it shows: **a meeting can do more than
 # average**, for no more traffic.
 
 # %% [markdown] tags=["instructor"]
@@ -277,9 +273,10 @@ for every, outer in ((16, False), (16, True), (1, True)):
 # %% [markdown]
 # ## To neighbours only
 #
-# A meeting still needs everybody. Now no rank ever talks to more than two others, its
-# neighbours on a ring. In a **gossip** round each rank sends its tensor to both and takes
-# a weighted mean of the three. `weights` maps the ranks that it hears to their shares.
+# A meeting still needs all ranks. Now no rank ever talks to more than two others, its
+# neighbours on a ring. In a **gossip** round each rank sends its tensor to both and
+# takes a weighted mean of the three. `weights` maps the ranks that it hears to their
+# shares.
 
 # %%
 from parallel_by_hand.decentralised.gossip import gossip_round
@@ -299,7 +296,7 @@ values = run_ranks(gossip_values, 24, thirds[8], world_size=8)
 draw_values([of_rank[:7] for of_rank in values])
 
 # %% [markdown]
-# The 8 spreads, and each row still adds up to 8. Nobody has the sum, and yet all come
+# The 8 spreads, and each row still adds up to 8. No rank has the sum, and yet all come
 # close to the mean. Such an agreement is called **consensus**.
 #
 # How quickly do they reach it? A round multiplies the vector of all values by a matrix, the
@@ -310,11 +307,11 @@ print(ring_mixing_matrix(4, 1 / 3))
 print("eigenvalues", torch.linalg.eigvalsh(ring_mixing_matrix(4, 1 / 3)))
 
 # %% [markdown]
-# Our $W$ is symmetric, and each row adds up to 1. So it leaves a vector of equal numbers
-# as it is: that is an eigenvector with eigenvalue 1. All other eigenvectors are
-# disagreement, and a round multiplies each by its eigenvalue. The slowest to vanish is
-# the one whose eigenvalue is largest in absolute value: the **second-largest eigenvalue
-# modulus** of $W$ (the largest modulus is the 1). For four ranks that is 1/3.
+# Our $W$ is symmetric, and each row adds up to 1. So a vector of equal numbers is an
+# eigenvector with eigenvalue 1. All other eigenvectors are disagreement, and a round
+# multiplies each by its eigenvalue. The slowest to vanish has the largest absolute
+# value below that 1: the **second-largest eigenvalue modulus** of $W$. For four ranks
+# that is 1/3.
 
 # %% [markdown]
 # We measure the distance of all values to their mean, and draw it beside a line that
@@ -341,14 +338,13 @@ draw_agreement(lines)
 # %% [markdown]
 # **In the long run the distance to consensus is multiplied each round by the
 # second-largest eigenvalue modulus**, unless the start has no disagreement in that
-# direction. It never falls more slowly. In the first rounds it falls faster: there, the
-# other disagreements vanish.
+# direction. At first it falls faster, while the other disagreements vanish.
 #
-# How many times as many rounds does a ring of 16 need as a ring of 8, to come a thousand
-# times closer to agreement?
+# To come a thousand times closer to agreement, a ring of 16 needs more rounds than a
+# ring of 8. By what factor?
 
 # %%
-guess("12b-rounds", None, "How many times as many rounds, for 16 peers as for 8?", "×")
+guess("12b-rounds", None, "The rounds of 16 peers, divided by those of 8?", "×")
 
 # %%
 from math import log
@@ -358,55 +354,52 @@ reveal("12b-rounds", per_round[8] / per_round[16], computed=True)
 
 # %% [markdown]
 # About four, not two. What differs between one side of the ring and the other has to
-# wander round, with steps to the left as likely as steps to the right. On a long ring
-# **twice the peers need four times the rounds**. A remedy is to give each peer a few
-# neighbours that are far away.
+# wander round, with steps to the left as likely as to the right. On a long ring **twice
+# the peers need four times the rounds**. A remedy is to give each peer a few neighbours
+# far away.
 
 # %% [markdown]
 # ## Exercise 2: how many rounds?
 #
-# Write `rounds_to_agree(weights, fold)`: the rounds after which the distance to the
-# mean is at most $1/\text{fold}$ of what it was, *whatever* the start. That is the
-# smallest whole $k$ with $\lambda^k \le 1/\text{fold}$, where $\lambda$ is the
-# second-largest eigenvalue modulus of `weights`, any symmetric mixing matrix. If there
-# is no such $k$, return `math.inf`. A modulus within $10^{-9}$ of 0 or 1 is 0 or 1.
+# Write `rounds_to_agree(weights, fold)`: the smallest whole $k$ with $\lambda^k \le
+# 1/\text{fold}$, where $\lambda$ is the second-largest eigenvalue modulus of `weights`,
+# a symmetric mixing matrix. If there is no such $k$, return `math.inf`. A modulus
+# within $10^{-9}$ of 1 is 1.
 #
-# By hand first: (a) two ranks keep ¾ of their own and take ¼ of the other's. The
-# eigenvalues are 1 and ½. How many rounds for a thousandfold? (b) Four ranks on a ring
-# hold 0, 1, 0, 1. They take half of each neighbour's. What do they hold after one
-# round, after two?
+# By hand first: two ranks keep ¾ of their own and take ¼ of the other's. The
+# eigenvalues are 1 and ½. How many rounds for a thousandfold? Four ranks on a ring hold
+# 0, 1, 0, 1 and take half of each neighbour's. What after two rounds?
 #
 # <!-- exercise: 12b-rounds -->
 #
 # <details><summary>Hint 1: a question</summary>
 #
-# In case (b) one of the eigenvalues is -1. What becomes of a disagreement that is
-# multiplied by -1 in each round?
+# In the second case one of the eigenvalues is −1. What becomes of a disagreement that
+# is multiplied by −1 in each round?
 #
 # </details>
 #
 # <details><summary>Hint 2: an idea</summary>
 #
 # Take the moduli of all eigenvalues and sort them; the second from the top counts, even
-# if it is a second 1. Treat 0 and 1 separately; in between, take logarithms and round up.
-# (The check leaves out cases in which rounding in the last bits would decide.)
+# if it is a second 1. Below 1, take logarithms and round up.
 #
 # </details>
 #
 # <details><summary>Hint 3: almost the code</summary>
 #
-# `moduli = torch.linalg.eigvalsh(weights).abs().sort().values`, and
-# `math.ceil(math.log(fold) / -math.log(moduli[-2]))`.
+# `torch.linalg.eigvalsh(weights)` gives the eigenvalues. If $\lambda$ is the modulus
+# that counts, `math.log(fold) / -math.log(λ)` rounds are needed, rounded up.
 #
 # </details>
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 2, rounds: 15 minutes
 #
-# Expected: the second-largest eigenvalue with its sign, which is 0 in case (b); the
-# smallest; rounding down; and a division by zero for rings that never agree.
+# Expected: the second-largest eigenvalue with its sign, which is 0 in the second case;
+# the smallest; rounding down; and a division by zero for rings that never agree.
 #
-# Ask for another start in (b) that does agree: 1, 1, 0, 0.
+# Ask for another start on the ring of four that does agree: 1, 1, 0, 0.
 
 # %% exercise="12b-rounds"
 import math
@@ -418,8 +411,6 @@ def rounds_to_agree(weights: torch.Tensor, fold: float) -> float:
     factor = torch.linalg.eigvalsh(weights).abs().sort().values[-2].item()
     if factor > 1 - 1e-9:
         return math.inf
-    if factor < 1e-9:
-        return 1
     return math.ceil(math.log(fold) / -math.log(factor))
     ### END SOLUTION
 
@@ -429,28 +420,28 @@ check("12b-rounds", rounds_to_agree)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 12b-rounds -->
-# Why it works: a start can lie in the direction of the slowest eigenvector, and then the
-# distance falls by just this factor in each round; no start is slower. The sign does not
-# matter for the distance. With modulus 0 one round is enough, and with a second 1 there
-# is a disagreement that never fades.
+# Why it works: a start can lie in the direction of the slowest eigenvector, and then
+# the distance falls by just this factor in each round; no start is slower. The sign
+# does not matter for the distance. With a second 1 there is a disagreement that never
+# fades.
 #
-# By hand: (a) ten, since 2¹⁰ = 1,024. (b) 1, 0, 1, 0, and then 0, 1, 0, 1 again: never.
-# On any ring of even length without self-weight, even and odd ranks swap without end: the
-# eigenvalue is -1, its modulus 1, so `math.inf`. An odd ring has no such pattern.
+# By hand: ten, since 2¹⁰ = 1,024. The ring holds 1, 0, 1, 0, and then 0, 1, 0, 1 again,
+# so it never agrees. On any ring of even length without self-weight, even and odd ranks
+# swap without end: the eigenvalue is −1, its modulus 1, so `math.inf`. An odd ring has
+# no such pattern.
 
 # %% [markdown]
 # ## Exercise 3: how much weight to keep
 #
-# On a ring each peer gives itself the weight $a$ and each neighbour $(1-a)/2$. With too
-# small an $a$ neighbours swap their numbers; with too large a one they hardly listen.
-# Write `best_self_weight(ranks)`: the $a$ from 0 to 1 whose second-largest eigenvalue
-# modulus is smallest, to within 0.001, for 2 to 64 ranks.
+# On a ring each peer gives itself the weight $a$ and each neighbour $(1-a)/2$. Write
+# `best_self_weight(ranks)`: the $a$ from 0 to 1 whose second-largest eigenvalue modulus
+# is smallest, to within 0.001.
 #
 # The eigenvalues of `ring_mixing_matrix(ranks, a)` are known: for $k = 0, 1, \dots,
 # N-1$ they are $a + (1-a)\cos(2\pi k/N)$.
 #
-# By hand first: for four ranks the cosines are 1, 0, -1 and 0. Draw the moduli of the
-# last three eigenvalues as functions of $a$. Where is the largest of them smallest?
+# By hand first: for four ranks the cosines are 1, 0, −1 and 0. Draw the last three
+# moduli as functions of $a$. Where is the largest of them smallest?
 #
 # <!-- exercise: 12b-weights -->
 #
@@ -482,8 +473,8 @@ check("12b-rounds", rounds_to_agree)
 # Draw the two lines, |a| rising from the left and |2a - 1| falling: the answer for four
 # ranks is where they cross. People who search find it, too; ask them why it has a kink.
 #
-# Expected: 1/3 for all; 0 ("fastest if nobody insists"), which never agrees on even
-# rings; the smallest cosine taken for -1, which is wrong for odd rings.
+# Expected: 1/3 for all; 0, which never agrees on even rings; the smallest cosine taken
+# for -1, which is wrong for odd rings.
 
 
 # %% exercise="12b-weights"
@@ -506,10 +497,10 @@ check("12b-weights", best_self_weight)
 # lowest, whose modulus falls until it crosses zero. The best $a$ is where both are equal.
 # For even rings the smallest cosine is -1, for odd rings it is a little above.
 #
-# By hand: $a$ and $|2a-1|$ are equal at $a = 1/3$, and the factor is 1/3: four peers had
-# the best weight already. Eight agree fastest with $a = 0.13$: a thousandfold takes 24
-# rounds instead of 32 with a third. For 16 peers it takes 91 instead of 133. Two ($a =$ ½)
-# and three (1/3) need a single round.
+# By hand: $a$ and $|2a-1|$ are equal at $a = 1/3$, and the factor is 1/3: four peers
+# had the best weight already. Eight agree fastest with $a = 0.13$: a thousandfold takes
+# 24 rounds instead of 32 with a third. For 16 peers it takes 91 instead of 133. Two
+# peers with $a =$ ½ and three with 1/3 need a single round.
 
 # %% [markdown] tags=["instructor"]
 # ## Without a centre: 8 minutes
@@ -523,8 +514,8 @@ check("12b-weights", best_self_weight)
 # ## Training by gossip
 #
 # Now training: after each step of its own, a rank mixes its whole *model* with those of
-# its neighbours, one round and no more. Again four ranks with a third for each of three,
-# the same batches as above.
+# its neighbours, one round and no more. Again four ranks with a third for each of
+# three, the same batches as above.
 
 # %%
 from parallel_by_hand.decentralised.gossip_training import (
@@ -541,24 +532,23 @@ for name, run in {"gossip": peers[0], "ring all-reduce": runs[1][0]}.items():
     print(f"{name}: {run.meter.messages_sent // 128} messages per step")
 
 # %% [markdown]
-# Each rank has a model of its own now, all of them close together, and here as good as
-# with an all-reduce. It sends $2S$ bytes per step instead of $2(N-1)/N \cdot S$: a third
-# more here, about the same with many ranks. The gain is elsewhere: two messages, both
-# under way at once, and **with gossip a rank sends as many messages in a ring of four as
-# in a ring of a thousand.** An all-reduce round a ring takes $2(N-1)$ messages, one after
-# another.
+# Each rank has a model of its own now, all close together, and here as good as with an
+# all-reduce. It sends $2S$ bytes per step instead of $2(N-1)/N \cdot S$. The gain is
+# elsewhere: **with gossip a rank sends as many messages in a ring of four as in a ring
+# of a thousand**, two, both under way at once. An all-reduce round a ring takes
+# $2(N-1)$, one after another.
 
 # %% [markdown]
 # ## Out of step
 #
-# In rounds everyone waits for the slowest peer. Must they? Pairs of neighbours can swap
-# whenever one of them is ready. In `out_of_step` even ranks ask, and odd ranks have a
-# thread for each neighbour that answers at once, in the middle of a step, too (Lian et
-# al., 2018). As nobody asks an even rank, no circle of peers can wait for each other; for
-# that the ring must be of even length. Steps are sleeps of 30 ms; those of rank 1, 90 ms.
+# In rounds all wait for the slowest peer. Must they? Pairs of neighbours can swap
+# whenever one of them is ready. In `out_of_step`, as in Lian et al. 2018, even ranks
+# ask, and odd ranks have a thread for each neighbour that answers at once, in the
+# middle of a step, too. On a ring of even length no circle of peers can then wait for
+# each other. Steps are sleeps of 30 ms; those of rank 1, 90 ms.
 
 # %%
-guess("12b-slow", None, "How many times as many steps, out of step, for rank 2?", "×")
+guess("12b-slow", None, "Rank 2's steps out of step, divided by those in step?", "×")
 
 # %%
 from parallel_by_hand.decentralised.out_of_step import in_step, out_of_step
@@ -575,15 +565,16 @@ draw_timelines(pictures, stamp="simulated", height=4.2)
 
 # %% [markdown]
 # In step, the fast peers wait two thirds of their time. **Out of step no peer waits for
-# the slow peer**, and the fast ones make about three times as many steps. Rank $r$ began
-# with $10^r$, and the numbers still add up to 1,111: a pair that takes its mean keeps its
-# sum. The price is staleness (12a): a model may be mixed while a gradient is on its way.
+# the slow peer**; the fast ones make about three times as many steps. Rank $r$ began
+# with $10^r$, and the numbers still add up to 1,111: a pair that takes its mean keeps
+# its sum. The price is 12a's staleness.
 
 # %% [markdown] tags=["instructor"]
 # ## If one dies, and the bill: 7 minutes
 #
-# Ask before the cell: what is lost with the peer? Its images, if nobody else has them, and
-# what it had learnt since its last round. Then go through the scorecard by columns.
+# Ask before the cell: what is lost with the peer? Its images, if no other rank has
+# them, and what it had learnt since its last round. Then go through the scorecard by
+# columns.
 #
 # When late: the scorecard only.
 
@@ -591,14 +582,13 @@ draw_timelines(pictures, stamp="simulated", height=4.2)
 # ## A peer is killed
 #
 # Four processes train on the CPU as above. Before its 33rd step rank 2 kills itself, as
-# the system does when memory runs out. The dead process's connections are closed, so its
-# neighbours get an error from gloo, and give themselves the weight that it had. After a
-# power cut nobody closes anything. Then Linux gives up on what a neighbour has sent after
-# about a quarter of an hour, and a rank that only receives waits for gloo's time limit,
-# 30 minutes.
+# the system does when memory runs out. Its connections are closed, so its neighbours
+# get an error from gloo, and give themselves the weight that it had. After a power cut
+# no connection is closed: Linux gives up on what a neighbour has sent after about a
+# quarter of an hour, and a rank that only receives waits for gloo's 30 minutes.
 #
-# Then the same four average with an all-reduce after each step instead. How many steps do
-# the other three still make?
+# Then the same four average with an all-reduce after each step instead. How many steps
+# do the other three still make?
 
 # %%
 from parallel_by_hand.decentralised.killed_peer import train_with_a_kill
@@ -610,29 +600,26 @@ for all_reduce in (False, True):
         print(f"rank {rank}: {peer['steps']} steps, loss {loss_of(peer['model']):.1f}")
 
 # %% [markdown]
-# **Gossip goes on without a killed peer; an all-reduce does not.** The ring has become a
-# row of three, still connected, and its mixing matrix symmetric again. So the three
-# still agree, only more slowly: by 2/3 a round instead of 1/3. If a second peer dies,
-# a longer row may break in two, and the halves never agree.
-#
-# What is lost is the dead peer's images, if no other peer has them, and all that it had
-# not yet passed on. A server that dies takes the model with it, and only the last checkpoint
-# is left (12a).
+# **Gossip goes on without a killed peer; an all-reduce does not.** The ring has become
+# a row of three, still connected, and its mixing matrix symmetric again. So the three
+# still agree, only more slowly: by 2/3 a round instead of 1/3. If a second peer dies, a
+# longer row may break in two, and the halves never agree. What is lost is the dead
+# peer's images, if no other peer has them, and all that it had not yet passed on.
 
 # %% [markdown]
 # ## The library's call
 #
-# torch has local SGD: with `PeriodicModelAverager(period=H, warmup_steps=H - 1)` of
-# `torch.distributed.algorithms.model_averaging.averagers`, a call of its
-# `average_parameters(model.parameters())` after each step gives the meetings of our
-# rounds. The short last round is left to you, and parameters whose `.grad` is None do not
-# take part. DiLoCo is in the package torchft. Gossip is not part of torch.
+# torch has local SGD: after each step, a call of
+# `average_parameters(model.parameters())` of the `PeriodicModelAverager(period=H,
+# warmup_steps=H - 1)` in `torch.distributed.algorithms.model_averaging.averagers`. The
+# short last round is left to you, and parameters whose `.grad` is None do not take
+# part. DiLoCo is in the package torchft. Gossip is not part of torch.
 #
 # | | synchronous, all workers | with servers | rarely, or to neighbours |
 # |---|---|---|---|
 # | PyTorch | `DistributedDataParallel` | `torch.distributed.rpc`, in maintenance | `PeriodicModelAverager` |
-# | TensorFlow | `MirroredStrategy` (one machine), `MultiWorkerMirroredStrategy` | `ParameterServerStrategy` | – |
-# | Horovod | `DistributedOptimizer` | – | its option `backward_passes_per_step` accumulates gradients instead |
+# | TensorFlow | `MirroredStrategy` on one machine, `MultiWorkerMirroredStrategy` | `ParameterServerStrategy` | – |
+# | Horovod, dormant since 2023 | `DistributedOptimizer` | – | its option `backward_passes_per_step` accumulates gradients instead |
 # | JAX | `jax.lax.pmean` over a mesh | – | `jax.lax.ppermute` sends to a neighbour |
 
 # %% [markdown]
@@ -653,9 +640,9 @@ show(train)
 run_demo("decentralised/own_local_sgd.py")
 
 # %% [markdown]
-# Started like this, it is a group of one rank. In a terminal, `decentralised/local_sgd.py`
-# prints the table for any number of ranks, and `decentralised/gossip.py` the distances,
-# in rounds or in random pairs.
+# Started like this, it is a group of one rank. In a terminal,
+# `decentralised/local_sgd.py` prints the table for any number of ranks, and
+# `decentralised/gossip.py` the distances, in rounds or in random pairs.
 #
 # ## The scorecard
 #
@@ -672,17 +659,14 @@ run_demo("decentralised/own_local_sgd.py")
 # %% [markdown]
 # ## What we saw
 #
-# * With $H$ steps between meetings, a rank sends $1/H$ of the bytes. With $H = 1$ it is
-#   data-parallel training.
-# * Ranks drift apart between meetings. That costs little with shares that are alike, and
-#   a lot if each sees its own digits. The last round needs its meeting, too.
-# * An outer step with momentum makes more of each meeting (DiLoCo).
-# * With gossip, peers agree without a centre. The second-largest eigenvalue modulus of the
-#   mixing matrix predicts how fast; on a long ring twice the peers need four times the
-#   rounds.
+# * With $H$ steps between meetings, a rank sends $1/H$ of the bytes. Ranks drift apart
+#   in between, which costs a lot if each sees its own digits.
+# * DiLoCo's outer step with momentum makes more of each meeting.
+# * With gossip, peers agree without a centre. The second-largest eigenvalue modulus of
+#   the mixing matrix predicts how fast.
 # * Out of step no peer waits for a slow one. If a peer is killed, the others go on.
 #
 # ## Next
 #
-# Every rank here holds a whole model. What belongs on which device, and what does it cost
-# to move it there? Part III begins with lesson 13, and cuts the model itself.
+# Every rank here holds a whole model. What belongs on which device, and what does it
+# cost to move it there? Part III begins with lesson 13, and cuts the model itself.

@@ -95,16 +95,13 @@ def shares_read(flat: torch.Tensor) -> list[float]:
 
 
 def test_with_sorted_images_ranks_drift_twice_as_far_and_lose_a_digit():
-    alike, differ, other = (
-        run_ranks(train_local_sgd, 64, 128, *options, world_size=4)
-        for options in ((False,), (True,), (True, False, 1))
+    alike, differ = (
+        run_ranks(train_local_sgd, 64, 128, in_order, world_size=4)
+        for in_order in (False, True)
     )
-    assert drift(alike).max().item() == pytest.approx(2.4, abs=0.1)
-    assert drift(differ).max().item() == pytest.approx(4.3, abs=0.1)
+    assert drift(differ).max() / drift(alike).max() == pytest.approx(1.8, abs=0.2)
     read = shares_read(differ[0].history[-1])
     assert min(read) == read[8] == pytest.approx(0.1, abs=0.05)
-    read = shares_read(other[0].history[-1])
-    assert min(read) == read[9] < 0.2
 
 
 def test_a_row_of_three_that_is_left_agrees_more_slowly_than_the_ring_of_four():

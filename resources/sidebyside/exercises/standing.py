@@ -17,6 +17,8 @@ from sidebyside.course.record import changed_record, keep_copy_of_record, read_r
 from sidebyside.exercises.findings import NOT_STARTED, PASSED
 from sidebyside.programs.showing import in_notebook, on_solution_page, show_markdown
 
+REPLACED = {"11a-replicas": "11a-stop"}  # old copies of lessons still ask for these
+
 
 def progress(lesson: str | int | None = None) -> None:
     """Show how far each lesson is, or each exercise of one lesson: progress("03")."""
@@ -125,6 +127,8 @@ reset = forget  # its old name, which is that of a magic of IPython
 
 def unknown_exercise(id: object) -> str:
     """There is no such exercise; say which ids are near."""
+    if new := REPLACED.get(str(id)):
+        return f"{id} was replaced by {new}, in the newer copy of its lesson."
     if re.fullmatch(NUMBER, full_number(str(id))):
         return _unknown_lesson(id)
     ids = [known for lesson in lessons() for known in lesson.exercises]
