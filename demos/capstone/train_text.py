@@ -11,12 +11,12 @@ Try:      --steps 3000 --checkpoint whale.pt, interrupt it, and run it again, al
 import argparse
 import os
 import re
-import zipfile
 from time import perf_counter
 
 import torch
 import torch.distributed as dist
 
+from parallel_by_hand.capstone.language_model import make_language_model
 from parallel_by_hand.capstone.strategies import STRATEGIES
 from parallel_by_hand.capstone.text_baselines import NAMES, bits_of_counts
 from parallel_by_hand.capstone.text_batches import text_alphabet, text_tokens
@@ -28,11 +28,12 @@ from parallel_by_hand.capstone.text_state import (
     take_text_step,
     whole_text_model,
 )
+from parallel_by_hand.capstone.whole_training import MODEL
 from parallel_by_hand.capstone.written_text import held_out_bits, write_text
 from parallel_by_hand.checkpoints.atomic_file import save_atomically
+from parallel_by_hand.checkpoints.resuming import why_not_resume
 from parallel_by_hand.ddp.train_digits import report_digits_training
 from sidebyside import at_least, between, positive_int, run_program, run_ranks
-from sidebyside.course.single_use import hold_for_single_use
 from sidebyside.programs.arguments import output_file
 
 BY_OPTION = {
@@ -118,24 +119,12 @@ def parse_text_arguments() -> argparse.Namespace:
 
 def why_not_train_text_on(args: argparse.Namespace) -> str:
     """What keeps this run from going on where the checkpoint stopped, or nothing."""
-    first = os.environ.get("RANK", "0") == "0"  # under torchrun every rank is here
-    if first and (problem := hold_for_single_use(args.checkpoint)):
-        return problem
-    if not args.checkpoint.exists():
-        return ""
-    try:
-        if spoiled := zipfile.ZipFile(args.checkpoint).testzip():  # its checksums
-            raise ValueError(spoiled)
-        whole_text_model(load_text_state(args.checkpoint))
-        saved = torch.load(args.checkpoint, map_location="cpu", weights_only=True)
-        step, batch = saved["step"], saved["batch"]
-    except Exception:
-        return f"{args.checkpoint} is not a checkpoint of this program, or is spoiled"
-    if batch != args.batch:
-        return f"{args.checkpoint} was trained with --batch {batch}"
-    if step >= args.steps:
-        return f"{args.checkpoint} has {step} steps: ask for more --steps"
-    return ""
+    parameters = make_language_model(TEXT_MODEL).parameters()
+    flat = torch.nn.utils.parameters_to_vector(parameters)
+    numbers = dict.fromkeys((MODEL, "exp_avg", "exp_avg_sq"), flat)
+    settings = {"batch": args.batch}
+    like = {"numbers": numbers, "step": 1} | settings
+    return why_not_resume(args.checkpoint, like, settings, "step", args.steps)
 
 
 def main() -> None:
