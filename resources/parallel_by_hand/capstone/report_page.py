@@ -163,8 +163,9 @@ def _pictures_of_page(of_each: list, reports: tuple[Report, ...]) -> str:
 def write_report_page(path: Path, *reports: Report) -> None:
     """Write the page in one step: nobody ever finds half of one."""
     unfinished = path.with_name(path.name + ".unfinished")
-    text = report_page(*reports).encode(errors="backslashreplace")
-    unfinished.write_bytes(text)
+    unfinished.unlink(missing_ok=True)  # a link there would be written through
+    with open(unfinished, "x", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(report_page(*reports))
     os.replace(unfinished, path)
 
 
