@@ -10,8 +10,10 @@ Try:      the same line again: it has nothing left to do. And without --checkpoi
 """
 
 import argparse
+import contextlib
 import os
 import signal
+import tempfile
 
 import torch
 import torch.distributed as dist
@@ -23,9 +25,17 @@ EVERY, STEPS = 10, 60
 
 
 def file_name(text: str) -> str:
-    if not os.path.basename(text) or not os.path.isdir(os.path.dirname(text) or "."):
-        raise argparse.ArgumentTypeError("must be a file in a folder that exists")
-    return text
+    """The file's path, behind a link too, once 2 MB have been written beside it."""
+    path = os.path.realpath(text)
+    folder, name = os.path.split(path)
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise OSError(0, "not a file")
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=name) as trial:
+            trial.write(bytes(2_000_000))
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{path}: {error.strerror}") from None
+    return path
 
 
 def step_number(text: str) -> int:
@@ -38,11 +48,13 @@ def step_number(text: str) -> int:
 
 def save(state: dict, path: str) -> None:
     """The file under `path` is whole at any moment, old or new."""
-    with open(path + ".unfinished", "wb") as file:
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(path + ".unfinished")  # left by a rank that was killed
+    with open(path + ".unfinished", "xb") as file:
         torch.save(state, file)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(path + ".unfinished", path)
+    os.replace(file.name, path)
 
 
 def train(path: str | None, kill_at: int | None, device: str) -> float:

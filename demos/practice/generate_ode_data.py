@@ -52,8 +52,9 @@ def write_whole_data(path: Path, write) -> None:
     Its bytes are on the disk before its name is: so it is, even if the power fails.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.unlink(missing_ok=True)  # a link there would be written through
     try:
-        with open(beside, "wb") as file:
+        with open(beside, "xb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())

@@ -7,11 +7,13 @@ A wrong value ends the program with status 2 and a line such as
 """
 
 import math
+import os
 from argparse import ArgumentTypeError
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from stat import S_ISREG
+from tempfile import NamedTemporaryFile
+
+ROOM = 2_000_000  # bytes that an output file may need
 
 
 def at_least(smallest: int, at_most: int = 1_000_000_000) -> Callable[[str], int]:
@@ -55,22 +57,20 @@ positive_float = between(0.000001, 1_000_000)
 
 
 def output_file(text: str) -> Path:
-    """An argparse type: the name of a file to write, in a folder that exists."""
-    path, other = Path(text), False
+    """An argparse type: a file to write. That it can be written is tried beside it.
+
+    A link is followed here, so that a program may replace the file as a whole.
+    """
+    path = Path(text).resolve() if os.path.islink(text) else Path(text)
     try:
-        with suppress(FileNotFoundError, NotADirectoryError):
-            other = not S_ISREG(path.stat().st_mode)  # a folder, a device, a pipe
-        if not text or other:
-            raise ArgumentTypeError(
-                f"must be the name of a file, not {_shown_argument(text)}"
-            )
-        if not path.parent.is_dir():
-            raise ArgumentTypeError(
-                f"must be a file in a folder that exists, not {_shown_argument(text)}"
-            )
-    except OSError as error:  # such as a name that is too long
+        if not text or (os.path.lexists(path) and not path.is_file()):
+            raise OSError(0, "not a file")  # a folder, a device, a pipe
+        with NamedTemporaryFile(dir=path.parent, prefix=path.name) as trial:
+            trial.write(bytes(ROOM))
+    except OSError as error:
         raise ArgumentTypeError(
-            f"must be the name of a file, not {_shown_argument(text)}: {error.strerror}"
+            f"must be a file that can be written, not {_shown_argument(text)}: "
+            f"{error.strerror}"
         ) from None
     return path
 
