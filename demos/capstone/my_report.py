@@ -29,7 +29,7 @@ from parallel_by_hand.capstone.report_page import (
     write_report_page,
 )
 from parallel_by_hand.capstone.strategies import STRATEGIES
-from sidebyside import at_least, run_program
+from sidebyside import at_least, program_parser, run_program
 from sidebyside.course.record import record_file
 from sidebyside.programs.arguments import output_file
 
@@ -61,9 +61,7 @@ def print_report(sections: list[ReportSection]) -> None:
 
 
 def parse_report_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     add, names = parser.add_argument, [*STRATEGIES, "all"]
     add(
         "--name",

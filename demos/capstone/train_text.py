@@ -33,7 +33,7 @@ from parallel_by_hand.capstone.written_text import held_out_bits, write_text
 from parallel_by_hand.checkpoints.atomic_file import save_atomically
 from parallel_by_hand.checkpoints.resuming import why_not_resume
 from parallel_by_hand.ddp.train_digits import report_digits_training
-from sidebyside import at_least, between, positive_int, run_program, run_ranks
+from sidebyside import at_least, positive_int, program_parser, run_program, run_ranks
 from sidebyside.programs.arguments import output_file
 
 BY_OPTION = {
@@ -92,16 +92,13 @@ def print_text_baselines() -> None:
 
 
 def parse_text_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     add = parser.add_argument
     add("--strategy", choices=BY_OPTION, default="ddp-ours", help="default: ddp-ours")
     add("--steps", type=positive_int, default=100, help="in all; default: 100")
     add("--batch", type=at_least(ROWS, 4096), default=32, help="rows; default: 32")
     add("--every", type=positive_int, default=50, help="steps between two reports")
     add("--write", type=at_least(0, 10_000), default=200, help="characters to write")
-    add("--temperature", type=between(0.05, 10), default=0.8, help="default: 0.8")
     add("--checkpoint", type=output_file, metavar="FILE", help="to save and go on")
     args = parser.parse_args()
     if args.batch % ROWS:
@@ -133,22 +130,13 @@ def main() -> None:
     first = os.environ.get("RANK", "0") == "0"  # under torchrun every rank is here
     if first:
         print_text_baselines()
-    try:
-        with report_digits_training() as report:
-            states = run_ranks(
-                train_text, args, report, world_size=ranks, timeout=24 * 3600
-            )
-    except KeyboardInterrupt:
-        kept = args.checkpoint and args.checkpoint.exists()
-        print(
-            "interrupted; the same command goes on from the last report"
-            if kept
-            else "interrupted; with --checkpoint FILE it could go on later"
+    with report_digits_training(args.checkpoint) as report:
+        states = run_ranks(
+            train_text, args, report, world_size=ranks, timeout=24 * 3600
         )
-        return
     if first and args.write:
         model = whole_text_model(states[0])
-        print(write_text(model, TEXT_MODEL.length, args.write, args.temperature))
+        print(write_text(model, TEXT_MODEL.length, args.write))
 
 
 if __name__ == "__main__":

@@ -10,8 +10,6 @@ Try:      --operation reduce_scatter --ranks 3, then all_gather, then all_reduce
           --save all_to_all.png writes the picture to a file.
 """
 
-import argparse
-
 import torch.distributed as dist
 
 from parallel_by_hand.collectives import eight_collectives
@@ -21,24 +19,25 @@ from parallel_by_hand.collectives.who_holds_what import (
     MOST_RANKS,
     run_collectives,
 )
-from sidebyside import at_least, consecutive_steps, output_file, run_program
+from sidebyside import (
+    at_least,
+    consecutive_steps,
+    output_file,
+    program_parser,
+    run_program,
+)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--operation", choices=[*EIGHT, "all"], default="all")
     parser.add_argument("--ranks", type=at_least(1, MOST_RANKS), default=4)
-    parser.add_argument(
-        "--size", type=at_least(1, 1_000_000), default=1, help="numbers in a piece"
-    )
     parser.add_argument("--save", type=output_file, help="a file for the picture")
     args = parser.parse_args()
 
     names = EIGHT if args.operation == "all" else [args.operation]
-    runs = run_collectives(names, dist, args.ranks, args.size)
-    ours = run_collectives(names, eight_collectives, args.ranks, args.size)
+    runs = run_collectives(names, dist, args.ranks)
+    ours = run_collectives(names, eight_collectives, args.ranks)
     for name in names:
         print(collective_text(name, runs[name]))
         same = "the same" if ours[name].after == runs[name].after else "NOT the same"

@@ -8,8 +8,6 @@ Try:      --gpus. The same two numbers for a published table of 16 GPUs. And
           --unseen 64: small messages are the ones that the line predicts worst.
 """
 
-import argparse
-
 from parallel_by_hand.collectives.link_cost import (
     LINK_SIZES,
     describe_link,
@@ -24,7 +22,7 @@ from parallel_by_hand.collectives.published_all_reduces import (
     H100_RANKS,
     H100_SOURCE,
 )
-from sidebyside import at_least, run_program, run_ranks
+from sidebyside import at_least, program_parser, run_program, run_ranks
 
 
 def print_gpu_link() -> None:
@@ -40,10 +38,7 @@ def print_gpu_link() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=at_least(3, 200), default=12)
+    parser = program_parser(__doc__)
     parser.add_argument(
         "--unseen", type=at_least(1, 64_000_000), default=1_000_000, help="bytes"
     )
@@ -53,7 +48,7 @@ def main() -> None:
         return print_gpu_link()
 
     sizes = [size for size in LINK_SIZES if size != args.unseen]
-    timed = run_ranks(time_messages, [*sizes, args.unseen], args.rounds)[0]
+    timed = run_ranks(time_messages, [*sizes, args.unseen])[0]
     unseen = typical_seconds(timed.pop(args.unseen))
     fitted = fit_with_intervals(timed)
     print("        bytes     measured       fitted")

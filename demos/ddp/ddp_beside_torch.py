@@ -8,20 +8,16 @@ Look for: in both, the first message sets out before the last gradient is ready:
 Try:      --bucket-mb 25. All gradients fit into one bucket, and nothing leaves early.
 """
 
-import argparse
-
 from parallel_by_hand.ddp.ddp_beside_torch import (
     bytes_of_messages,
     draw_sixth_step,
     ratio_of_steps,
 )
-from sidebyside import Timeline, between, run_program, run_ranks
+from sidebyside import Timeline, between, program_parser, run_program, run_ranks
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument(
         "--bucket-mb", type=between(1, 1000), default=1, help="default: 1"
     )

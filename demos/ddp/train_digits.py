@@ -19,15 +19,20 @@ from parallel_by_hand.ddp.train_digits import (
     train_digits_replica,
     why_not_train_digits_on,
 )
-from sidebyside import at_least, positive_float, positive_int, run_program, run_ranks
+from sidebyside import (
+    at_least,
+    positive_float,
+    positive_int,
+    program_parser,
+    run_program,
+    run_ranks,
+)
 from sidebyside.programs.arguments import output_file
 
 
 def parse_digits_arguments() -> argparse.Namespace:
     """The arguments, once everything that can be wrong with them is ruled out."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     add = parser.add_argument
     add("--mode", choices=WRAPPERS, default="ours", help="default: ours")
     add("--ranks", type=at_least(1, 64), help="default: 2, and 1 for --mode single")
@@ -56,19 +61,10 @@ def parse_digits_arguments() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_digits_arguments()
-    try:
-        with report_digits_training() as report:
-            results = run_ranks(
-                train_digits_replica, args, report, world_size=args.ranks, timeout=3600
-            )
-    except KeyboardInterrupt:
-        kept = args.checkpoint and args.checkpoint.exists()
-        print(
-            "interrupted; the same command goes on from the checkpoint"
-            if kept
-            else "interrupted; with --checkpoint FILE it could go on later"
+    with report_digits_training(args.checkpoint) as report:
+        results = run_ranks(
+            train_digits_replica, args, report, world_size=args.ranks, timeout=3600
         )
-        return
     if os.environ.get("RANK", "0") == "0":  # under torchrun every rank is here
         last = results[0]
         if last["epoch"] < args.epochs:

@@ -8,8 +8,6 @@ Try:      --sorted. Now each rank has its own digits and sees no others: rare me
           --seed 1: other batches and another start, and the same lessons.
 """
 
-import argparse
-
 from parallel_by_hand.decentralised.local_sgd import (
     LOCAL_BATCH,
     drift,
@@ -17,13 +15,11 @@ from parallel_by_hand.decentralised.local_sgd import (
     mean_bytes_sent,
     train_with_each,
 )
-from sidebyside import at_least, run_program, run_ranks
+from sidebyside import at_least, program_parser, run_program, run_ranks
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--ranks", type=at_least(1, 16), default=4)
     parser.add_argument("--steps", type=at_least(1, 2000), default=128)
     parser.add_argument("--sorted", action="store_true", help="each has its own digits")

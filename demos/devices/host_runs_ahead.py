@@ -9,8 +9,6 @@ Try:      --waiting 10. Orders of somebody else are in the queue already: who st
           With a GPU, a second table does the same with matrix products on it.
 """
 
-import argparse
-
 import torch
 
 from parallel_by_hand.devices.host_runs_ahead import (
@@ -18,13 +16,11 @@ from parallel_by_hand.devices.host_runs_ahead import (
     three_clocks,
     three_clocks_of_gpu,
 )
-from sidebyside import Timeline, at_least, between, run_program
+from sidebyside import Timeline, at_least, between, program_parser, run_program
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--orders", type=at_least(1, 100), default=5)
     parser.add_argument(
         "--seconds", type=between(0.001, 1), default=0.03, help="of each order"

@@ -10,17 +10,13 @@ Try:      --order dealt: neighbours in the ring never sit on one machine, and it
           twice the bytes. --per-machine 1: nothing is left to gain.
 """
 
-import argparse
-
 from parallel_by_hand.machines.hierarchical_all_reduce import bytes_across, time_across
 from parallel_by_hand.machines.two_machines import TwoMachines
-from sidebyside import at_least, between, run_program
+from sidebyside import at_least, between, program_parser, run_program
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--rate", type=between(10, 2000), default=200, help="Mbit/s")
     parser.add_argument("--megabytes", type=between(0.01, 64), default=16)
     parser.add_argument("--per-machine", type=at_least(1, 8), default=2, help="ranks")

@@ -25,7 +25,7 @@ from parallel_by_hand.overheads.pieces_of_work import (
     BUILT_IN_PIECES,
     cpu_share_of_piece,
 )
-from sidebyside import at_least, machine, output_file, run_program
+from sidebyside import at_least, machine, output_file, program_parser, run_program
 
 if TYPE_CHECKING:
     from parallel_by_hand.overheads.cost_model import (
@@ -80,9 +80,7 @@ def print_worker_costs(times: Times, costs: "Costs", at_once: float, most: int) 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument(
         "--function",
         type=function_for_workers,

@@ -9,12 +9,11 @@ Look for: x[i].add_(1) loses next to nothing, for it reads and writes a number a
 Try:      --size 100, then --size 100000: how does the share of lost updates change?
 """
 
-import argparse
 import multiprocessing
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from sidebyside import at_least, run_program
+from sidebyside import at_least, program_parser, run_program
 
 if TYPE_CHECKING:  # not when it runs: only the processes that change numbers need torch
     from torch import Tensor
@@ -99,9 +98,7 @@ def count_lost_by_hogs(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--workers", type=at_least(1, 8), default=2)
     parser.add_argument("--size", type=at_least(1, 100_000), default=10_000)
     parser.add_argument("--updates", type=at_least(1, 20_000), default=2_000)

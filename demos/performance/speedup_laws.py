@@ -8,8 +8,6 @@ Look for: with a fixed amount of work (Amdahl) the speedup never exceeds the wor
 Try:      --serial 1. How much do 1024 workers gain now, by either law?
 """
 
-import argparse
-
 from parallel_by_hand.performance.speedup_laws import (
     PROCESSORS,
     SCALED_SPEEDUPS,
@@ -17,15 +15,11 @@ from parallel_by_hand.performance.speedup_laws import (
     amdahl,
     gustafson,
 )
-from sidebyside import run_program
+from sidebyside import at_least, program_parser, run_program
 
 
 def main() -> None:
-    from sidebyside import at_least
-
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument(
         "--serial", type=at_least(0, 100), default=20, help="per cent, default: 20"
     )

@@ -142,19 +142,16 @@ def print_creation_costs(found: dict[str, dict]) -> None:
 
 
 def main() -> None:
-    import argparse
     import json
     import tempfile
     from multiprocessing import resource_tracker
 
     import psutil
 
-    from sidebyside.programs.arguments import at_least, output_file, positive_float
+    from sidebyside import at_least, output_file, positive_float, program_parser
 
     free = psutil.virtual_memory().available // 2_000_000  # workers by fork need some
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument(
         "--most",
         type=at_least(2, 1_000_000),

@@ -9,7 +9,6 @@ Look for: two threads in the parent, one in the child: of all threads only the o
 Try:      --numbers 3000000. Which line grows?
 """
 
-import argparse
 import multiprocessing
 import threading
 from array import array
@@ -53,11 +52,9 @@ def fork_and_read(count: int) -> tuple[int, int, list[float]]:
 
 
 def main() -> None:
-    from sidebyside.programs.arguments import at_least
+    from sidebyside import at_least, program_parser
 
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument(
         "--numbers", type=at_least(1, 10_000_000), default=1_000_000, help="in each"
     )

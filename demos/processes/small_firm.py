@@ -9,7 +9,6 @@ Try:      write "forkserver" in place of "spawn" below (Linux, macOS), and run i
           --seconds 30, and find the five processes in the system monitor.
 """
 
-import argparse
 import multiprocessing
 import os
 from threading import Thread
@@ -69,11 +68,9 @@ def open_the_firm() -> dict[str, str]:
 
 
 def main() -> None:
-    from sidebyside import positive_float  # here: the children do not need it
+    from sidebyside import positive_float, program_parser  # children need none
 
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument(
         "--seconds", type=positive_float, default=0.01, help="each stays so long (0.01)"
     )

@@ -10,7 +10,6 @@ Try:      --in-order. Both threads take the lock of account 1 first, and both fi
 The exit status is 0 when the threads did as expected: hung, or with --in-order not.
 """
 
-import argparse
 from threading import Thread
 
 from parallel_by_hand.races.deadlock import (
@@ -21,15 +20,11 @@ from parallel_by_hand.races.deadlock import (
     transfer_in_order,
     transfer_until_deadlock,
 )
-from sidebyside import run_program
+from sidebyside import at_least, positive_float, program_parser, run_program
 
 
 def main() -> int:
-    from sidebyside import at_least, positive_float
-
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument(
         "--in-order", action="store_true", help="take the locks in one order"
     )

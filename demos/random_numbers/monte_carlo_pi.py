@@ -9,7 +9,6 @@ Try:      --points 10_000. Copied streams gain by more points, never by more wor
           --seed 1. Other numbers, the same story.
 """
 
-import argparse
 import math
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -20,23 +19,22 @@ from parallel_by_hand.random_numbers.monte_carlo_pi import (
     pi_errors,
     spawned,
 )
-from sidebyside import at_least, machine
+from sidebyside import at_least, machine, program_parser
 from sidebyside.programs.run_program import end_with_parent, run_program
+
+REPEATS = 1000
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--workers", type=at_least(1, 64), default=8)
     parser.add_argument(
         "--points", type=at_least(1, 1_000_000), default=1000, help="per worker"
     )
-    parser.add_argument("--repeats", type=at_least(1, 1_000_000), default=1000)
     parser.add_argument("--seed", type=at_least(0), default=0)
     args = parser.parse_args()
 
-    points, repeats = [args.points] * args.workers, [args.repeats] * args.workers
+    points, repeats = [args.points] * args.workers, [REPEATS] * args.workers
     processes = min(args.workers, machine().usable_cores)
     found = {}
     # "spawn" is the one start method that Linux, macOS and Windows have in common.
@@ -52,7 +50,7 @@ def main() -> None:
             print(" ", *(f"{4 * some[0] / args.points:.4f}" for some in of_each[:8]))
             found[streams.__name__] = pi_errors(of_each, args.points)
 
-    print(f"\nerror of the estimate, root mean square of {args.repeats} repeats")
+    print(f"\nerror of the estimate, root mean square of {REPEATS} repeats")
     print(f"{'workers':>9} {'copied':>9} {'spawned':>9} {'theory':>9}")
     together = 1
     while together <= args.workers:

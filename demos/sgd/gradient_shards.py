@@ -8,8 +8,6 @@ Try:      --sizes 16 16 16 16, and then --sizes 61 1 1 1. In an equal cut all ag
           in the other one sample weighs as much as sixty-one.
 """
 
-import argparse
-
 import torch
 
 from parallel_by_hand.sgd.digits_network import (
@@ -23,13 +21,11 @@ from parallel_by_hand.sgd.gradient_shards import (
     gradients_in_time,
     weighted_by_size,
 )
-from sidebyside import Timeline, at_least, run_program
+from sidebyside import Timeline, at_least, program_parser, run_program
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--sizes", type=at_least(1, 100), nargs="+", default=[48, 16])
     sizes = parser.parse_args().sizes
     if len(sizes) > 8:

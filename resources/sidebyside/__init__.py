@@ -38,6 +38,7 @@ _HOME = {
     "at_least": "programs.arguments",
     "between": "programs.arguments",
     "output_file": "programs.arguments",
+    "program_parser": "programs.arguments",
 }
 
 __all__ = list(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]  of one table

@@ -4,6 +4,7 @@ import argparse
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Event, Thread
 from time import perf_counter
 
@@ -107,8 +108,11 @@ def digits_accuracy(model: nn.Module) -> float:
 
 
 @contextmanager
-def report_digits_training() -> Iterator[str]:
-    """A file whose lines appear here at once; what ranks print appears at the end."""
+def report_digits_training(checkpoint: Path | None) -> Iterator[str]:
+    """A file whose lines appear here at once; what ranks print appears at the end.
+
+    After Ctrl-C a last line says whether the training can go on.
+    """
     file, path = scratch_file()
     finished = Event()
 
@@ -122,6 +126,13 @@ def report_digits_training() -> Iterator[str]:
     thread.start()
     try:
         yield path
+    except KeyboardInterrupt:
+        later = "with --checkpoint FILE it could go on later"
+        if checkpoint and checkpoint.exists():
+            later = "the same command goes on from the last checkpoint"
+        with open(path, "a", encoding="utf-8") as lines:
+            lines.write(f"interrupted; {later}\n")
+        raise
     finally:
         finished.set()
         thread.join()

@@ -8,12 +8,19 @@ A wrong value ends the program with status 2 and a line such as
 
 import math
 import os
-from argparse import ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 ROOM = 2_000_000  # bytes that an output file may need
+
+
+def program_parser(manual: str | None) -> ArgumentParser:
+    """A parser whose --help shows the manual, a program's docstring, as it stands."""
+    return ArgumentParser(
+        description=manual, formatter_class=RawDescriptionHelpFormatter
+    )
 
 
 def at_least(smallest: int, at_most: int = 1_000_000_000) -> Callable[[str], int]:
