@@ -1,4 +1,4 @@
-"""Data x tensor parallel in one small file, with nothing but torch: a start of yours.
+"""Data x tensor parallel in one small file, with nothing but torch, to start from.
 
 Run:      torchrun --nproc-per-node 4 demos/capstone/own_two_dimensions.py --tensor 2
 Look for: one rank, two or four print the same loss. The ranks of a tensor group hold

@@ -1,4 +1,4 @@
-"""A language model that goes on and writes, with nothing but torch: a start of yours.
+"""A language model that goes on and writes, with nothing but torch, to start from.
 
 Run:      torchrun --nproc-per-node 2 demos/capstone/own_writer.py
 Look for: the loss falls, and rank 0 writes a line of text in the end. With a

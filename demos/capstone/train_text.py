@@ -2,8 +2,8 @@
 
 Run:      python demos/capstone/train_text.py --strategy ddp-ours
           torchrun --nproc-per-node 2 demos/capstone/train_text.py --strategy zero-2
-Look for: bits per character of text that was held out, beside those of characters that
-          are counted singly, in pairs and in triples; and the text at the end.
+Look for: bits per character of held-out text, beside what counting single characters,
+          pairs and triples achieves; and the text that the model writes at the end.
 Try:      --steps 3000 --checkpoint whale.pt, interrupt it, and run it again, also with
           another strategy: it goes on where it stopped.
 """

@@ -39,10 +39,9 @@ def print_gpu_link() -> None:
 
 def main() -> None:
     parser = program_parser(__doc__)
-    parser.add_argument(
-        "--unseen", type=at_least(1, 64_000_000), default=1_000_000, help="bytes"
-    )
-    parser.add_argument("--gpus", action="store_true", help="a published table instead")
+    add = parser.add_argument
+    add("--unseen", type=at_least(1, 64_000_000), default=1_000_000, help="bytes")
+    add("--gpus", action="store_true", help="a published table instead")
     args = parser.parse_args()
     if args.gpus:
         return print_gpu_link()
@@ -59,7 +58,7 @@ def main() -> None:
         )
     print(describe_link(fitted))
     line = fitted["alpha"] + fitted["beta"] * args.unseen
-    print(f"{args.unseen:,} bytes, not seen: predicted {1e6 * line:.0f} µs", end=", ")
+    print(f"{args.unseen:,} bytes, left out: predicted {1e6 * line:.0f} µs", end=", ")
     print(f"measured {1e6 * unseen:.0f} µs")
 
 

@@ -3,9 +3,9 @@
 Run:      python demos/data_parallel/data_parallel_processes.py --ranks 2
           torchrun --nproc-per-node 2 demos/data_parallel/data_parallel_processes.py
 Look for: every rank sends its gradients, and no weights. After every step all ranks
-          hold the same weights, bit for bit, within rounding of one process.
-Try:      --batch 65, which two ranks cannot share equally. Each rank weighs its loss
-          with the number of its images, and all stays right.
+          hold the same weights, bit for bit, off from one process by rounding only.
+Try:      --batch 65, which two ranks cannot share equally. Each rank weights its
+          loss by the number of its images, and the result stays right.
 """
 
 import os
@@ -24,7 +24,7 @@ def main() -> None:
     rows = run_ranks(train_beside_one_process, 8, args.batch, world_size=args.ranks)[0]
     if os.environ.get("RANK", "0") == "0":  # under torchrun every rank is here
         for step, (distance, equal, sent) in enumerate(rows, 1):
-            print(f"step {step:3}  from one process {distance:.0e}  ", end="")
+            print(f"step {step:3}  off by {distance:.0e}  ", end="")
             print(f"replicas equal: {equal}  message: {sent:,} bytes")
 
 

@@ -1,9 +1,9 @@
 """Train digits with several replicas in threads: the design of nn.DataParallel.
 
 Run:      python demos/data_parallel/data_parallel_threads.py --replicas 2
-Look for: every step ends within rounding of one model with the whole batch. All bytes
-          go through device 0: with each replica more, its traffic grows by the same
-          amount, and it alone holds the whole batch and all outputs.
+Look for: after every step the weights are off from one model with the whole batch by
+          rounding only. All bytes go through device 0: each further replica adds the
+          same amount to its traffic. It alone holds the whole batch and all outputs.
 Try:      --replicas 8. Or --shared, which "copies" with model.to(device): that makes
           no second model, and each step of two replicas is twice as long.
 """
@@ -43,7 +43,7 @@ def main() -> None:
         sgd.step()
         loss = together.step(images[batch], labels[batch])
         distance = largest_difference(alone, model)
-        print(f"step {step + 1:3}  loss {loss:.4f}  from one model {distance:.0e}")
+        print(f"step {step + 1:3}  loss {loss:.4f}  off by {distance:.0e}")
     for what, moved in together.traffic.items():
         print(f"{what:>9}: {moved // STEPS:9,} bytes per step at device 0")
 

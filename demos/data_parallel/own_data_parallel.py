@@ -1,4 +1,4 @@
-"""Data parallel training in one small file, with nothing but torch: a start of yours.
+"""Data parallel training in one small file, with nothing but torch, to start from.
 
 Run:      torchrun --nproc-per-node 2 demos/data_parallel/own_data_parallel.py
 Look for: one rank or several print the same loss. Only rank 0 writes the file.

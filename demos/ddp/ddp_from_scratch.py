@@ -18,10 +18,9 @@ STEPS = 23  # an epoch
 
 def main() -> None:
     parser = program_parser(__doc__)
-    parser.add_argument("--ranks", type=at_least(1, 64), default=2, help="default: 2")
-    parser.add_argument(
-        "--bucket-bytes", type=positive_int, default=2048, help="default: 2048"
-    )
+    add = parser.add_argument
+    add("--ranks", type=at_least(1, 64), default=2, help="default: 2")
+    add("--bucket-bytes", type=positive_int, default=2048, help="default: 2048")
     args = parser.parse_args()
     trained = train_alone_and_with_ddp, STEPS, args.bucket_bytes
     rows = run_ranks(*trained, world_size=args.ranks)[0]

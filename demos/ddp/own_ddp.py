@@ -1,4 +1,4 @@
-"""DistributedDataParallel in one small file, with nothing but torch: a start of yours.
+"""DistributedDataParallel in one small file, with nothing but torch, to start from.
 
 Run:      torchrun --nproc-per-node 2 demos/ddp/own_ddp.py
 Look for: one rank or several print the same loss: the batch is that of all ranks

@@ -1,4 +1,4 @@
-"""Train by steps of one's own, and average the models only now and then.
+"""Let each rank train by itself, and average the models only now and then.
 
 Run:      python demos/decentralised/local_sgd.py --ranks 4
 Look for: with a meeting every 4 steps each rank sends a quarter of the bytes, and the

@@ -1,10 +1,10 @@
 """How often should a training save? Simulated failures, formulas, and five real kills.
 
 Run:      python demos/failures/checkpoint_interval.py --mean 0.8 --save 0.08
-Look for: too often, and saving costs the time; too seldom, and failures lose much.
+Look for: saving too often costs time; saving too rarely loses much at each failure.
           Young's interval is close to the best, and around it the goodput hardly
           changes. Five real kills give what the clock says for the same five moments;
-          other five could give nearly anything, as the last line shows.
+          another five could give nearly anything, as the last line shows.
 Try:      --mean 11134 --save 60 --restart 300 --real 0: Llama 3's 16,384 GPUs, with a
           minute for a checkpoint. Then --mean 1824, as if there were 100,000.
 """

@@ -1,10 +1,10 @@
-"""Training that survives the death of a rank, with nothing but torch: a start of yours.
+"""Training that survives the death of a rank, with nothing but torch, to start from.
 
 Run:      torchrun --nproc-per-node 2 --max-restarts 3 demos/failures/own_resumable.py
               --checkpoint saved.pt --kill-at 25   (one line; the kill is an experiment)
 Look for: the last rank kills itself after step 25. torchrun starts all ranks again,
           they go on after step 20, and the loss is that of a run without the kill.
-          (With torch 2.13 set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 first. Else torchrun
+          (With torch 2.13 set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 first, or torchrun
           keeps one store for all restarts, and a rank may find a dead one's address.)
 Try:      the same line again: it has nothing left to do. And without --checkpoint.
 """

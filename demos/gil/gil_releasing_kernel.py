@@ -71,10 +71,9 @@ def time_kernel(way, work: Callable[[], object], times: int) -> tuple[float, flo
 
 def main() -> None:
     parser = program_parser(__doc__)
-    parser.add_argument("--threads", type=at_least(1, 16), default=2)
-    parser.add_argument(
-        "--size", type=at_least(1, 4000), default=800, help="of the square matrix"
-    )
+    add = parser.add_argument
+    add("--threads", type=at_least(1, 16), default=2)
+    add("--size", type=at_least(1, 4000), default=800, help="of the square matrix")
     args = parser.parse_args()
 
     torch.set_num_threads(1)  # or one product alone would use every core

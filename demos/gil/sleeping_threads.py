@@ -43,10 +43,9 @@ def doze_all_at_once(threads: int, seconds: float) -> None:
 
 def main() -> None:
     parser = program_parser(__doc__)
-    parser.add_argument("--threads", type=at_least(1, 2000), default=4)
-    parser.add_argument(
-        "--seconds", type=positive_float, default=0.5, help="of sleep each"
-    )
+    add = parser.add_argument
+    add("--threads", type=at_least(1, 2000), default=4)
+    add("--seconds", type=positive_float, default=0.5, help="of sleep each")
     args = parser.parse_args()
 
     # Sleeping one by one is so slow that a few of them tell the story.

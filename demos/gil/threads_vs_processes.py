@@ -51,10 +51,9 @@ def time_threads_or_processes(kind: type, workers: int, steps: int) -> float:
 
 def main() -> None:
     parser = program_parser(__doc__)
-    parser.add_argument("--workers", type=at_least(1, 64), default=2)
-    parser.add_argument(
-        "--steps", type=positive_int, default=5_000_000, help="of work per worker"
-    )
+    add = parser.add_argument
+    add("--workers", type=at_least(1, 64), default=2)
+    add("--steps", type=positive_int, default=5_000_000, help="of work per worker")
     args = parser.parse_args()
 
     has_gil = getattr(sys, "_is_gil_enabled", lambda: True)()

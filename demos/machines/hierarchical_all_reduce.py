@@ -5,7 +5,7 @@ Look for: a flat ring of four ranks sends one and a half tensors across the link
           direction, hierarchical all-reduce one. The times follow the bytes. Where this
           system makes two hosts the link is one between their networks, and its own
           counter stands beside ours: headers and acknowledgements take 6 or 7 per cent.
-          Else it is simulated.
+          Otherwise it is simulated.
 Try:      --order dealt: neighbours in the ring never sit on one machine, and it sends
           twice the bytes. --per-machine 1: nothing is left to gain.
 """

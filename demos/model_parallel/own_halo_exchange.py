@@ -1,4 +1,4 @@
-"""Split images by space in one small file, with nothing but torch: a start of yours.
+"""Split images by space in one small file, with nothing but torch, to start from.
 
 Run:      torchrun --nproc-per-node 2 demos/model_parallel/own_halo_exchange.py
 Look for: one rank or several print the same loss. Each rank holds a strip of the image.

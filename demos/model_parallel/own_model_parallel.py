@@ -1,4 +1,4 @@
-"""Model parallel training in one small file, with nothing but torch: a start of yours.
+"""Model parallel training in one small file, with nothing but torch, to start from.
 
 Run:      torchrun --nproc-per-node 2 demos/model_parallel/own_model_parallel.py
 Look for: one rank or several print the same loss. Each rank holds only its layers.

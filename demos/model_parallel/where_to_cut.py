@@ -15,9 +15,8 @@ from sidebyside import at_least, program_parser, run_program, run_ranks
 
 def main() -> None:
     parser = program_parser(__doc__)
-    parser.add_argument(
-        "--batch", type=at_least(1, 1024), default=32, help="default: 32"
-    )
+    add = parser.add_argument
+    add("--batch", type=at_least(1, 1024), default=32, help="default: 32")
     args = parser.parse_args()
     front, back = run_ranks(meter_every_cut, args.batch)
     print("network          cut after  parameters before  bytes forward     back")

@@ -81,18 +81,17 @@ def print_worker_costs(times: Times, costs: "Costs", at_once: float, most: int) 
 
 def main() -> None:
     parser = program_parser(__doc__)
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "--function",
         type=function_for_workers,
         default="busy",
         help="busy, nap, draw or module:name",
     )
-    parser.add_argument("--pieces", type=at_least(1, 1_000_000), default=48)
-    parser.add_argument(
-        "--most", type=at_least(4, 64), help="workers tried (default: cores + 2)"
-    )
-    parser.add_argument("--rounds", type=at_least(1, 100), default=3)
-    parser.add_argument("--plot", type=output_file, help="a file to write, .png")
+    add("--pieces", type=at_least(1, 1_000_000), default=48)
+    add("--most", type=at_least(4, 64), help="workers tried (default: cores + 2)")
+    add("--rounds", type=at_least(1, 100), default=3)
+    add("--plot", type=output_file, help="a file to write, .png")
     args = parser.parse_args()
     if args.plot and args.plot.suffix not in (".png", ".svg", ".pdf"):
         parser.error(f"argument --plot: must end in .png, not {args.plot.name!r}")
@@ -105,7 +104,7 @@ def main() -> None:
     capacity = here.capacity(here.usable_cores)
     at_once = max(1.0, capacity / max(share, 0.001))
     print(f"{args.pieces} pieces, up to {most} workers, rounds: {args.rounds}")
-    print(f"a piece uses a core for {share:.0%} of its time; ", end="")
+    print(f"a piece uses a core for {100 * share:.0f} % of its time; ", end="")
     print(f"usable cores: {here.usable_cores}, capacity: {capacity:.2f}")
     sys.stdout.flush()
     times = time_crews(args.function, args.pieces, range(1, most + 1), args.rounds)

@@ -15,10 +15,9 @@ from sidebyside import at_least, between, program_parser, run_program
 
 def main() -> None:
     parser = program_parser(__doc__)
-    parser.add_argument("--curvature", type=between(0.001, 1000), default=1.0)
-    parser.add_argument(
-        "--delays", type=at_least(0, 64), nargs="+", default=[0, 1, 2, 4, 8, 16]
-    )
+    add = parser.add_argument
+    add("--curvature", type=between(0.001, 1000), default=1.0)
+    add("--delays", type=at_least(0, 64), nargs="+", default=[0, 1, 2, 4, 8, 16])
     args = parser.parse_args()
     print("delay   found  predicted   apart")
     for delay in args.delays:

@@ -1,4 +1,4 @@
-"""Pipeline parallel training in one file, with nothing but torch: a start of yours.
+"""Pipeline parallel training in one file, with nothing but torch, to start from.
 
 Run:      torchrun --nproc-per-node 2 demos/pipeline/own_pipeline.py
 Look for: one rank or several print the same loss. Each rank holds only its layers, and

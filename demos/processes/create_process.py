@@ -54,9 +54,8 @@ def main() -> None:
     from sidebyside import positive_float, program_parser  # children need none
 
     parser = program_parser(__doc__)
-    parser.add_argument(
-        "--seconds", type=positive_float, default=0.5, help="of work (default: 0.5)"
-    )
+    add = parser.add_argument
+    add("--seconds", type=positive_float, default=0.5, help="of work (default: 0.5)")
     args = parser.parse_args()
 
     print(f"the parent has pid {os.getpid()}\n")

@@ -55,9 +55,8 @@ def main() -> None:
     from sidebyside import at_least, program_parser
 
     parser = program_parser(__doc__)
-    parser.add_argument(
-        "--numbers", type=at_least(1, 10_000_000), default=1_000_000, help="in each"
-    )
+    add = parser.add_argument
+    add("--numbers", type=at_least(1, 10_000_000), default=1_000_000, help="in each")
     args = parser.parse_args()
     if "fork" not in multiprocessing.get_all_start_methods():
         print("This system has no fork: its children begin with nothing.")

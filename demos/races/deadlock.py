@@ -25,13 +25,10 @@ from sidebyside import at_least, positive_float, program_parser, run_program
 
 def main() -> int:
     parser = program_parser(__doc__)
-    parser.add_argument(
-        "--in-order", action="store_true", help="take the locks in one order"
-    )
-    parser.add_argument(
-        "--transfers", type=at_least(1, 1_000_000), default=500, help="of each thread"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("--in-order", action="store_true", help="take the locks in one order")
+    add("--transfers", type=at_least(1, 1_000_000), default=500, help="of each thread")
+    add(
         "--patience", type=positive_float, default=1.0,
         help="seconds without a transfer after which the watchdog speaks up",
     )  # fmt: skip

@@ -16,10 +16,9 @@ from sidebyside import at_least, program_parser, run_program
 
 def main() -> None:
     parser = program_parser(__doc__)
-    parser.add_argument("--program", choices=PROGRAMS, default="plain")
-    parser.add_argument(
-        "--updates", type=at_least(1, 3), default=1, help="of each thread, 1 to 3"
-    )
+    add = parser.add_argument
+    add("--program", choices=PROGRAMS, default="plain")
+    add("--updates", type=at_least(1, 3), default=1, help="of each thread, 1 to 3")
     args = parser.parse_args()
 
     a, b = (program * args.updates for program in PROGRAMS[args.program])

@@ -31,13 +31,10 @@ def main() -> None:
     from sidebyside import at_least, positive_int, program_parser  # not for children
 
     parser = program_parser(__doc__)
-    parser.add_argument(
-        "--workers", type=at_least(1, 64), default=2, help="1 to 64, default 2"
-    )
-    parser.add_argument(
-        "--updates", type=positive_int, default=400_000, help="of each worker"
-    )
-    parser.add_argument("--rounds", type=at_least(1, 1000), default=4)
+    add = parser.add_argument
+    add("--workers", type=at_least(1, 64), default=2, help="1 to 64, default 2")
+    add("--updates", type=positive_int, default=400_000, help="of each worker")
+    add("--rounds", type=at_least(1, 1000), default=4)
     args = parser.parse_args()
 
     right = args.workers * args.updates

@@ -32,12 +32,9 @@ def show_items_of_loader(title: str, items: list[list[float]]) -> None:
 def main() -> None:
     methods = multiprocessing.get_all_start_methods()
     parser = program_parser(__doc__)
-    parser.add_argument("--workers", type=at_least(2, 16), default=2)
-    parser.add_argument(
-        "--start-method",
-        choices=methods,
-        default=start_method(),
-    )
+    add = parser.add_argument
+    add("--workers", type=at_least(2, 16), default=2)
+    add("--start-method", choices=methods, default=start_method())
     args = parser.parse_args()
 
     for title, init in {"as it is": None, "worker_init_fn": new_stream}.items():

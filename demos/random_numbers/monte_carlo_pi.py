@@ -27,11 +27,10 @@ REPEATS = 1000
 
 def main() -> None:
     parser = program_parser(__doc__)
-    parser.add_argument("--workers", type=at_least(1, 64), default=8)
-    parser.add_argument(
-        "--points", type=at_least(1, 1_000_000), default=1000, help="per worker"
-    )
-    parser.add_argument("--seed", type=at_least(0), default=0)
+    add = parser.add_argument
+    add("--workers", type=at_least(1, 64), default=8)
+    add("--points", type=at_least(1, 1_000_000), default=1000, help="per worker")
+    add("--seed", type=at_least(0), default=0)
     args = parser.parse_args()
 
     points, repeats = [args.points] * args.workers, [REPEATS] * args.workers

@@ -28,7 +28,7 @@ def main() -> None:
     torch.set_num_threads(1)
 
     images, labels = digits_here("train")
-    print(f"{args.epochs} x {len(images)} samples, learning rate {args.rate}")
+    print(f"{args.epochs} x {len(images):,} samples, learning rate {args.rate}")
     print(
         f"{'batch':>6} {'updates':>8} {'loss':>7} {'kept bytes':>11} {'throughput':>21}"
     )
@@ -37,7 +37,7 @@ def main() -> None:
         kept = kept_for_backward(model, images[:batch], labels[:batch])
         speed = samples_per_second(digits_network(), batch)
         updates, _, loss = loss_along_updates(model, batch, args.epochs, args.rate)[-1]
-        row = f"{batch:>6} {updates:>8} {loss:>7.3f} {kept:>11}"
+        row = f"{batch:>6} {updates:>8} {loss:>7.3f} {kept:>11,}"
         print(f"{row} {speed:>11,.0f} samples/s")
 
 

@@ -23,9 +23,8 @@ from sidebyside import between, program_parser, run_program
 
 def main() -> None:
     parser = program_parser(__doc__)
-    parser.add_argument(
-        "--target", type=between(0.2, 2), default=0.6, help="loss to reach"
-    )
+    add = parser.add_argument
+    add("--target", type=between(0.2, 2), default=0.6, help="loss to reach")
     target = parser.parse_args().target
     torch.set_num_threads(1)
 

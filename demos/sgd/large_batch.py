@@ -27,7 +27,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
 
-    print(f"wrong of the held-out images after {EPOCHS} epochs, {args.seeds} seeds")
+    print(f"held-out images answered wrongly after {EPOCHS} epochs, {args.seeds} seeds")
     print(f"{'':<24} {'batch':>6} {'updates':>8} {'wrong in %':>18}")
     for name, (batch, rate) in large_batch_rates(args.base_rate).items():
         mean, half = mean_and_interval(

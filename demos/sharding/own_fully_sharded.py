@@ -1,4 +1,4 @@
-"""Fully sharded training in one small file, with nothing but torch: a start of yours.
+"""Fully sharded training in one small file, with nothing but torch, to start from.
 
 Run:      torchrun --nproc-per-node 2 demos/sharding/own_fully_sharded.py
 Look for: one rank or several print the same loss, up to rounding. Each rank keeps its

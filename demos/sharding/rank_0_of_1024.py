@@ -3,8 +3,8 @@
 Run:      python demos/sharding/rank_0_of_1024.py
 Look for: FSDP2 cuts each parameter by its rows, for 1,024 ranks, and torch reports what
           rank 0 would keep. Times 16 bytes, that is the last row of the ZeRO paper's
-          Table 1: 0.12 GB. No number exists: the model is on the meta device, and the
-          collectives of a fake group do nothing.
+          Table 1: 0.12 GB. No number is stored: the model is on the meta device,
+          and the collectives of a fake group do nothing.
 Try:      --vocabulary 50257. The embedding's rows no longer divide evenly, so rank 0
           gets some that the last ranks lack.
 """

@@ -1,4 +1,4 @@
-"""Tensor parallel training in one small file, with nothing but torch: a start of yours.
+"""Tensor parallel training in one small file, with nothing but torch, to start from.
 
 Run:      torchrun --nproc-per-node 2 demos/tensor_parallel/own_tensor_parallel.py
 Look for: one rank or several print the same loss. Each rank holds its share of the

@@ -4,7 +4,7 @@ Run:      python demos/tensor_parallel/ring_attention.py
 Look for: no rank ever holds the keys of all positions, and yet each has the attention
           of its own positions to all of them. What it has seen so far it keeps as two
           tensors: the mixture of the values, and the logarithm of the softmax's sum.
-Try:      --causal. Nobody looks ahead now, so the first rank has one piece of work and
+Try:      --causal. No position looks ahead, so the first rank has one piece of work and
           the last has all. --positions 512: bytes grow with the positions, scores held
           at a time with their square.
 """
@@ -18,7 +18,7 @@ RANKS, WIDTH = 4, 16
 def main() -> None:
     parser = program_parser(__doc__)
     parser.add_argument("--positions", type=at_least(1, 2048), default=64)
-    parser.add_argument("--causal", action="store_true", help="nobody looks ahead")
+    parser.add_argument("--causal", action="store_true", help="no position looks ahead")
     args = parser.parse_args()
     if args.positions % RANKS:
         parser.error(f"argument --positions: must be a multiple of {RANKS} ranks")
