@@ -40,13 +40,7 @@ def parse_digits_arguments() -> argparse.Namespace:
     add("--batch", type=positive_int, default=64, help="of all ranks; default: 64")
     add("--lr", type=positive_float, default=0.1, help="default: 0.1")
     add("--checkpoint", type=output_file, metavar="FILE", help="to go on from")
-    add(
-        "--save-every",
-        type=positive_int,
-        default=1,
-        metavar="EPOCHS",
-        help="default: 1",
-    )
+    add("--save-every", type=positive_int, default=1, metavar="EPOCHS")
     args = parser.parse_args()
     started = int(os.environ.get("WORLD_SIZE", 0))  # by torchrun
     if started and args.ranks not in (None, started):
