@@ -1,8 +1,8 @@
 """Draw any of the eight collectives: who holds what before and after, and who sends.
 
 Run:      python demos/collectives/collectives.py --operation all_to_all
-Look for: rank r holds 10 ** r, and of its piece c (c + 1) times as much: 300 is piece 2
-          of rank 2. In a sum each digit says which rank was counted. Torch's operation
+Look for: piece c of rank r holds (c + 1) * 10 ** r, so 300 is piece 2 of rank 2. In a
+          sum each digit says which rank was counted. Torch's operation
           and ours, made of sends and receives, end with the same; the meter has
           counted what each rank sent in ours.
 Try:      --operation reduce_scatter --ranks 3, then all_gather, then all_reduce: the

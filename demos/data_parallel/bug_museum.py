@@ -1,9 +1,9 @@
 """Seven data-parallel programs, each with one mistake, and what a meter reads of them.
 
 Run:      python demos/data_parallel/bug_museum.py --exhibit B
-Look for: none of them stops with an error. Whether the replicas agree, how long the
-          first step is beside one process's, and where they end: from these readings,
-          and the program, find the line.
+Look for: none of them stops with an error. The meter reads whether the replicas agree,
+          how long the first step is beside one process's, and where they end. From
+          these readings and the program, find the wrong line.
 Try:      --ranks 3. Readings that grow with the number of ranks say a lot.
 """
 

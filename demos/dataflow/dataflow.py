@@ -2,7 +2,7 @@
 
 Run:      python demos/dataflow/dataflow.py --placement branch
 Look for: the loss and the gradients are autograd's under every placement. What differs
-          is who works when, and how many values cross from one device to another.
+          is which device works when, and how many values cross between devices.
           In letters: f forward, b backward, t transfer; dots are idle.
           Times are of this machine; --simulated counts slots instead.
 Try:      --placement round-robin sends ten values; --devices 1 sends none.

@@ -1,4 +1,4 @@
-"""Local SGD in one small file, with nothing but torch: a start of your own.
+"""Local SGD in one small file, with nothing but torch, to start from.
 
 Run:      torchrun --nproc-per-node 2 demos/decentralised/own_local_sgd.py --every 8
 Look for: two ranks, ten meetings in 75 steps, and one model: the last, short round has

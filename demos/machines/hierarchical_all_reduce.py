@@ -3,8 +3,8 @@
 Run:      python demos/machines/hierarchical_all_reduce.py --rate 200
 Look for: a flat ring of four ranks sends one and a half tensors across the link in each
           direction, hierarchical all-reduce one. The times follow the bytes. Where this
-          system makes two hosts the link is one between their networks, and its own
-          counter stands beside ours: headers and acknowledgements take 6 or 7 per cent.
+          system allows two hosts, the link joins their networks, and its own counter
+          stands beside ours: headers and acknowledgements take 6 or 7 per cent.
           Otherwise it is simulated.
 Try:      --order dealt: neighbours in the ring never sit on one machine, and it sends
           twice the bytes. --per-machine 1: nothing is left to gain.

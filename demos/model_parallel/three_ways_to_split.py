@@ -3,9 +3,9 @@
 Run:      python demos/model_parallel/three_ways_to_split.py
 Look for: all three train the same network: after each step they are within rounding of
           one process. They send and keep very different numbers of bytes.
-Try:      --zoom 4: larger images. By space sends little more, the others a lot more.
-          --maps 64 --batch 4: many channels, few images. Now the weights' gradients
-          cost by space more than the images save.
+Try:      --zoom 4: larger images. The split by space sends little more, the others a
+          lot more. --maps 64 --batch 4: many channels, few images. Now the split by
+          space costs more for the weights' gradients than it saves on the images.
 """
 
 from parallel_by_hand.model_parallel.convolution_cuts import bytes_of_splits

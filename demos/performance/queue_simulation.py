@@ -3,7 +3,7 @@
 Run:      python demos/performance/queue_simulation.py --counters 3
 Look for: with two counters the queue is gone in half the time, though each customer
           stands at a counter for as long as before. With three the gain is below 3:
-          eight customers are not three times anything. A customer is a sleep of known
+          eight is no multiple of three. A customer is a sleep of known
           length, so the picture is the same on any machine (simulated).
 Try:      --counters 16. Who is served at the ninth?
           --opening 0.4. Somebody must open the shop first, and no counter helps.

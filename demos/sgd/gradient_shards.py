@@ -4,8 +4,8 @@ Run:      python demos/sgd/gradient_shards.py --sizes 48 16
 Look for: weighted by the sizes, the shards' gradients give the batch's gradient, up to
           rounding. Their plain mean does so for equal shards only. It makes no
           difference whether shards are computed side by side or one after the other.
-Try:      --sizes 16 16 16 16, and then --sizes 61 1 1 1. In an equal cut all agrees;
-          in the other one sample weighs as much as sixty-one.
+Try:      --sizes 16 16 16 16, and then --sizes 61 1 1 1. With equal shards all agree;
+          in the other cut, one sample weighs as much as sixty-one.
 """
 
 import torch

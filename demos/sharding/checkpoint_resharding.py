@@ -1,7 +1,7 @@
 """Save a sharded training from some ranks, and go on with others.
 
 Run:      python demos/sharding/checkpoint_resharding.py
-Look for: four ranks train and write a checkpoint, a file each. Two ranks read it, cut
+Look for: four ranks train and write a checkpoint, one file each. Two ranks read it, cut
           everything anew, and go on: their losses are those of a training that nobody
           interrupted, up to rounding.
 Try:      --damage torn, a file that ends too early, or --damage foreign, a checkpoint
