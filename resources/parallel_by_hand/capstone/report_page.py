@@ -11,7 +11,7 @@ import os
 import re
 from html import escape
 from pathlib import Path
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 KIND = "side by side, report 1"
 DATA = re.compile(r'<script type="application/json" id="reports">(.*?)</script>', re.S)
@@ -175,7 +175,7 @@ def read_report(path: Path) -> Report:
         raise NoReport(f"{path} is not a file")
     try:
         found = DATA.search(path.read_text(encoding="utf-8"))
-        report = json.loads(found[1])[0] if found else {}
+        report: Any = json.loads(found[1])[0] if found else {}
         if report["kind"] == KIND and report_page(report):  # it can be shown
             return report
     except OSError as error:

@@ -27,7 +27,7 @@ def why_not_resume(
         spoiled = zipfile.ZipFile(path).testzip()  # its checksums
         saved = torch.load(path, map_location="cpu", weights_only=True)
     except Exception:
-        spoiled, saved = True, None
+        spoiled, saved = True, {}
     if spoiled or not _has_all_of(like, saved) or saved[counter] < 1:
         return f"{path} is not a checkpoint of this program, or is spoiled"
     if not _is_finite(saved):
