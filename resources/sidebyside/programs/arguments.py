@@ -6,10 +6,10 @@ A wrong value ends the program with status 2 and a line such as
 "argument --ranks: must be a whole number from 1 to 64, not 0".
 """
 
-import math
 import os
 from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -28,15 +28,10 @@ def at_least(smallest: int, at_most: int = 1_000_000_000) -> Callable[[str], int
     allowed = f"a whole number from {smallest} to {at_most:,}"
 
     def whole_number(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise ArgumentTypeError(
-                f"must be {allowed}, not {_shown_argument(text)}"
-            ) from None
-        if not smallest <= value <= at_most:
-            raise ArgumentTypeError(f"must be {allowed}, not {_shown_argument(text)}")
-        return value
+        with suppress(ValueError):
+            if smallest <= (value := int(text)) <= at_most:
+                return value
+        raise ArgumentTypeError(f"must be {allowed}, not {_shown_argument(text)}")
 
     return whole_number
 
@@ -46,13 +41,10 @@ def between(smallest: float, largest: float) -> Callable[[str], float]:
     allowed = f"a number from {smallest:,} to {largest:,}"
 
     def number(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not smallest <= value <= largest:  # nan is not, either
-            raise ArgumentTypeError(f"must be {allowed}, not {_shown_argument(text)}")
-        return value
+        with suppress(ValueError):
+            if smallest <= (value := float(text)) <= largest:  # nan is not
+                return value
+        raise ArgumentTypeError(f"must be {allowed}, not {_shown_argument(text)}")
 
     return number
 
