@@ -22,7 +22,7 @@ from parallel_by_hand.collectives.who_holds_what import (
 from sidebyside import (
     at_least,
     consecutive_steps,
-    output_file,
+    picture_file,
     program_parser,
     run_program,
 )
@@ -32,7 +32,7 @@ def main() -> None:
     parser = program_parser(__doc__)
     parser.add_argument("--operation", choices=[*EIGHT, "all"], default="all")
     parser.add_argument("--ranks", type=at_least(1, MOST_RANKS), default=4)
-    parser.add_argument("--save", type=output_file, help="a file for the picture")
+    parser.add_argument("--save", type=picture_file, help="a file for the picture")
     args = parser.parse_args()
 
     names = EIGHT if args.operation == "all" else [args.operation]

@@ -17,7 +17,6 @@ import os
 import pickle
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,7 @@ from parallel_by_hand.overheads.pieces_of_work import (
     BUILT_IN_PIECES,
     cpu_share_of_piece,
 )
-from sidebyside import at_least, machine, output_file, program_parser, run_program
+from sidebyside import at_least, machine, picture_file, program_parser, run_program
 
 if TYPE_CHECKING:
     from parallel_by_hand.overheads.cost_model import (
@@ -91,10 +90,8 @@ def main() -> None:
     add("--pieces", type=at_least(1, 1_000_000), default=48)
     add("--most", type=at_least(4, 64), help="workers tried (default: cores + 2)")
     add("--rounds", type=at_least(1, 100), default=3)
-    add("--plot", type=output_file, help="a file to write, .png")
+    add("--plot", type=picture_file, help="a file to write, .png")
     args = parser.parse_args()
-    if args.plot and args.plot.suffix not in (".png", ".svg", ".pdf"):
-        parser.error(f"argument --plot: must end in .png, not {args.plot.name!r}")
 
     from parallel_by_hand.overheads.cost_model import fit_costs
 
@@ -113,9 +110,7 @@ def main() -> None:
     )
     print_worker_costs(times, costs, at_once, most)
     if args.plot:
-        plot_crews(times, costs, at_once, max(most, 8)).savefig(
-            Path(args.plot), dpi=110
-        )
+        plot_crews(times, costs, at_once, max(most, 8)).savefig(args.plot, dpi=110)
         print(f"plot written to {args.plot}")
 
 

@@ -16,7 +16,6 @@ Try:      --schedule gpipe --microbatches 16, then interleaved: smaller bubbles.
 
 from parallel_by_hand.pipeline.schedule_arguments import (
     add_schedule_arguments,
-    picture_file_of_plan,
     schedule_from_arguments,
 )
 from parallel_by_hand.pipeline.schedule_drawing import draw_schedule, schedule_text
@@ -27,7 +26,7 @@ from parallel_by_hand.pipeline.schedule_rules import (
     timetable,
     timetable_length,
 )
-from sidebyside import between, program_parser, run_program
+from sidebyside import between, picture_file, program_parser, run_program
 
 SLOT = 0.05  # seconds, of --run
 
@@ -46,7 +45,7 @@ def main() -> None:
         help="in forwards; of B and of W each (default: 1)",
     )
     add("--run", action="store_true", help="run it on real ranks, too")
-    add("--output", type=picture_file_of_plan, help="a picture, such as plan.png")
+    add("--output", type=picture_file, help="a picture, such as plan.png")
     args = parser.parse_args()
     schedule = schedule_from_arguments(parser, args)
     stages, microbatches = schedule_size(schedule)

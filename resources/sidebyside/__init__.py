@@ -38,6 +38,7 @@ _HOME = {
     "at_least": "programs.arguments",
     "between": "programs.arguments",
     "output_file": "programs.arguments",
+    "picture_file": "programs.arguments",
     "program_parser": "programs.arguments",
 }
 

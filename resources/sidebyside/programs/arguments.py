@@ -74,6 +74,15 @@ def output_file(text: str) -> Path:
     return path
 
 
+def picture_file(text: str) -> Path:
+    """An argparse type: a file to write that matplotlib can draw."""
+    if not text.endswith((".png", ".pdf", ".svg")):
+        raise ArgumentTypeError(
+            f"must end in .png, .pdf or .svg, not {_shown_argument(text)}"
+        )
+    return output_file(text)
+
+
 def _shown_argument(text: str) -> str:
     """The wrong value on one short line; numbers stand without quotes."""
     plain = text.replace("-", "").replace(".", "").isalnum() and len(text) < 40
