@@ -32,12 +32,13 @@ def main() -> None:
     parser = program_parser(__doc__)
     parser.add_argument("--operation", choices=[*EIGHT, "all"], default="all")
     parser.add_argument("--ranks", type=at_least(1, MOST_RANKS), default=4)
+    parser.add_argument("--size", type=at_least(1, 1_000_000), default=1)
     parser.add_argument("--save", type=picture_file, help="a file for the picture")
     args = parser.parse_args()
 
     names = EIGHT if args.operation == "all" else [args.operation]
-    runs = run_collectives(names, dist, args.ranks)
-    ours = run_collectives(names, eight_collectives, args.ranks)
+    runs = run_collectives(names, dist, args.ranks, args.size)
+    ours = run_collectives(names, eight_collectives, args.ranks, args.size)
     for name in names:
         print(collective_text(name, runs[name]))
         same = "the same" if ours[name].after == runs[name].after else "NOT the same"

@@ -5,6 +5,7 @@ Look for: bytes, seconds per step and loss, side by side. 16 bits halve the byte
           cost no loss here. PowerSGD and top-k send a few per cent. Top-k that forgets
           what it did not send learns less. Local SGD sends all, every eighth step.
 Try:      --rate 2000 (Mbit/s): bytes cost a tenth, packing costs what it did.
+          (It takes ten to twenty seconds.)
 """
 
 from parallel_by_hand.machines.compressed_gradients import (

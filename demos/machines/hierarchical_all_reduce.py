@@ -8,6 +8,7 @@ Look for: a flat ring of four ranks sends one and a half tensors across the link
           Otherwise it is simulated.
 Try:      --order dealt: neighbours in the ring never sit on one machine, and it sends
           twice the bytes. --per-machine 1: nothing is left to gain.
+          (It takes ten to twenty seconds.)
 """
 
 from parallel_by_hand.machines.hierarchical_all_reduce import bytes_across, time_across

@@ -6,6 +6,7 @@ Look for: host-a and host-b have names and addresses of their own, and nothing b
           what it learns on one machine. Afterwards nothing is left of the hosts.
 Try:      --program demos/machines/roll_call.py --ranks-per-host 2: who is who.
           --latency 2 (ms): an answer now takes 4 ms more, and an epoch has hundreds.
+          (It takes ten to twenty seconds.)
 """
 
 import argparse

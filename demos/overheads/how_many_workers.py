@@ -9,6 +9,7 @@ Try:      --function nap. Waiting needs no core: more workers than cores are bes
           --function math:factorial --pieces 2000. Any function of one whole number,
           written module:name; a module of your own is looked for in this folder.
           --plot knee.png. Writes the figure to a file.
+          (It takes ten to twenty seconds.)
 """
 
 import argparse

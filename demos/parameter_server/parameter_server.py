@@ -30,13 +30,14 @@ from sidebyside import (
     run_ranks,
 )
 
-NAPS = [0.02, 0.02, 0.08]  # seconds that each worker needs for a gradient
+NAP = 0.02  # seconds that a worker needs for a gradient; the last one needs four times
 
 
 def main() -> None:
     parser = program_parser(__doc__)
     add = parser.add_argument
     add("--design", choices=["in-step", "at-once"], default="at-once")
+    add("--workers", type=at_least(1, 6), default=3)
     add("--servers", type=at_least(1, 4), default=1)
     add("--updates", type=at_least(1, 500), default=20)
     add("--rate", type=between(0, 10), default=0.1)
@@ -52,10 +53,11 @@ def main() -> None:
         else partial(within_bound, bound=args.bound)
     )
     design = args.design.replace("-", " ")
+    naps = [NAP] * (args.workers - 1) + [4 * NAP]
     with Timeline() as timeline:
         ranks = run_ranks(
-            train_digits_with_server, design, NAPS, args.rate, args.updates,
-            args.servers, goes, world_size=args.servers + len(NAPS), timeout=900,
+            train_digits_with_server, design, naps, args.rate, args.updates,
+            args.servers, goes, world_size=args.servers + args.workers, timeout=900,
         )  # fmt: skip
     diary = ranks[0]
     print(timeline.text(width=70))
